@@ -1,0 +1,1 @@
+//! One interface, several carriers: how source distributors and point-to-point servers reach each other.

@@ -1,0 +1,1 @@
+//! Consumer and provider API over RSSL.

@@ -1,0 +1,124 @@
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::Kind;
+
+/// What one counter is called and what it means: the same text in metrics, status pages and documentation.
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptor {
+    /// Full name, `<part>_<what>[_<unit>][_total]`.
+    pub name: &'static str,
+    /// Grows only, or present value.
+    pub kind: Kind,
+    /// What is counted: `messages`, `bytes`, `ns` ...
+    pub unit: &'static str,
+    /// One sentence on what makes it move.
+    pub meaning: &'static str,
+}
+
+/// A struct of counters that exporters can walk.
+pub trait CounterSet: Send + Sync {
+    /// The descriptions, in the order of [`CounterSet::values`].
+    fn descriptors(&self) -> &'static [Descriptor];
+    /// Appends the present values.
+    fn values(&self, into: &mut Vec<u64>);
+}
+
+/// Declares a struct of counters together with its part of the table.
+///
+/// Shape: `counters! { /// doc struct Name("prefix") { field: Kind, "unit", "meaning"; ... } }`. The exported name of
+/// a field is `prefix_field`, with `_total` appended for [`Kind::Total`].
+#[macro_export]
+macro_rules! counters {
+    ($(#[$doc:meta])* struct $name:ident($prefix:literal) { $($field:ident: $kind:ident, $unit:literal, $meaning:literal;)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        pub struct $name { $(#[doc = $meaning] pub $field: $crate::Counter,)+ }
+
+        impl $name {
+            /// This set's part of the table.
+            pub const TABLE: &'static [$crate::Descriptor] = &[$($crate::Descriptor {
+                name: $crate::counters!(@name $kind $prefix $field),
+                kind: $crate::Kind::$kind,
+                unit: $unit,
+                meaning: $meaning,
+            },)+];
+        }
+
+        impl $crate::CounterSet for $name {
+            fn descriptors(&self) -> &'static [$crate::Descriptor] { Self::TABLE }
+            fn values(&self, into: &mut Vec<u64>) { $(into.push(self.$field.get());)+ }
+        }
+    };
+    (@name Total $prefix:literal $field:ident) => { concat!($prefix, "_", stringify!($field), "_total") };
+    (@name Gauge $prefix:literal $field:ident) => { concat!($prefix, "_", stringify!($field)) };
+}
+
+/// One set under the labels that tell it from its like, such as `service="BINANCE"`.
+#[derive(Clone)]
+pub struct Registered {
+    /// Label names and values.
+    pub labels: Vec<(String, String)>,
+    /// The set itself.
+    pub set: Arc<dyn CounterSet>,
+}
+
+/// All sets of a process, for whoever exports them. Never touched on the path of an update.
+#[derive(Clone, Default)]
+pub struct Registry(Arc<Mutex<Vec<Registered>>>);
+
+impl Registry {
+    /// Adds a set.
+    pub fn register(&self, labels: &[(&str, &str)], set: Arc<dyn CounterSet>) {
+        let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Registered { labels, set });
+    }
+
+    /// Removes a set that was added; nothing happens if it is not there.
+    pub fn remove(&self, set: &Arc<dyn CounterSet>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|r| !Arc::ptr_eq(&r.set, set));
+    }
+
+    /// The sets at this moment.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<Registered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    counters! {
+        /// Two of a kind.
+        struct Sample("sample") {
+            messages: Total, "messages", "Messages seen.";
+            depth: Gauge, "messages", "Messages waiting.";
+        }
+    }
+
+    #[test]
+    fn names_units_and_values_line_up() {
+        let set = Arc::new(Sample::default());
+        set.messages.add(3);
+        set.depth.raise(7);
+        set.depth.raise(2);
+        let registry = Registry::default();
+        registry.register(&[("part", "a")], set.clone());
+        let all = registry.snapshot();
+        let mut values = Vec::new();
+        all[0].set.values(&mut values);
+        let names: Vec<_> = all[0].set.descriptors().iter().map(|d| d.name).collect();
+        assert_eq!(names, ["sample_messages_total", "sample_depth"]);
+        assert_eq!(values, [3, 7]);
+    }
+
+    #[test]
+    fn a_removed_set_is_gone() {
+        let registry = Registry::default();
+        let set: Arc<dyn CounterSet> = Arc::new(Sample::default());
+        registry.register(&[], set.clone());
+        registry.remove(&set);
+        assert!(registry.snapshot().is_empty());
+    }
+}

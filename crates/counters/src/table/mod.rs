@@ -1,0 +1,10 @@
+//! Every set of counters in the house, one file a part.
+//!
+//! Times are in nanoseconds, sizes in bytes. Names of the reliable multicast follow the field's
+//! (`naks_rcved`, `rxs_sent`, `unrecovered_txw` ...).
+
+mod lbtrm;
+mod rssl;
+
+pub use lbtrm::{LbtrmReceiver, LbtrmSource};
+pub use rssl::RsslConnections;

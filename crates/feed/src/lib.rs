@@ -1,0 +1,1 @@
+//! Feed handlers and replay of recorded markets.

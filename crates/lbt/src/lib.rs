@@ -1,0 +1,1 @@
+//! LBM-family packets and the reliability state machines: windows, NAKs, reassembly, topic resolution. Sans-IO.

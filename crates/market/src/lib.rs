@@ -1,0 +1,1 @@
+//! The market data model and its decisions: services, items, image cache, watchlist, recovery.

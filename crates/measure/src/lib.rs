@@ -1,0 +1,1 @@
+//! Observers, histograms and reports.

@@ -1,0 +1,1 @@
+//! Publish and subscribe by topic: contexts, sources, receivers on reliable multicast.

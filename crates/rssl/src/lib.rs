@@ -1,0 +1,1 @@
+//! RSSL connections as state machines: handshake, framing, packing, fragmentation, pings. Sans-IO.

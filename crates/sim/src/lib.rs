@@ -1,0 +1,1 @@
+//! Deterministic simulator: the pure rooms under virtual time, loss, reordering and crashes.

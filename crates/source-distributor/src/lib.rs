@@ -1,0 +1,1 @@
+//! The source distributor: threads and connections around the market core.
