@@ -1,1 +1,15 @@
 //! System calls for data: UDP with segmentation offload, TCP, polling, clocks, waiting, rings.
+//!
+//! The only room in which bytes meet the kernel, and (with the bindings) the only one where `unsafe` is allowed.
+//! Everything is non-blocking; [`Poller`] is where a thread waits, and [`WaitStrategy`] says how.
+
+pub mod affinity;
+pub mod clock;
+mod poller;
+pub mod ring;
+pub mod tcp;
+pub mod udp;
+mod wait;
+
+pub use poller::{Interest, Poller, Ready, Token, Waker};
+pub use wait::{WaitStrategy, Waiter};

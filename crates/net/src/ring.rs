@@ -1,0 +1,282 @@
+//! A bounded ring of byte messages from one thread to another.
+//!
+//! Layout: a power-of-two run of 8-byte words. A message takes one header word (its length in bytes) and its bytes
+//! rounded up to whole words, and never wraps: where it would, a padding header (all ones) sends the reader to the
+//! start. Positions count words since the start and are published with release and read with acquire, so the reader
+//! sees whole messages only. Either side keeps a copy of the other's position and looks at the shared one only when
+//! that is used up.
+
+#[cfg(loom)]
+use loom::sync::{Arc, atomic::AtomicU64};
+#[cfg(not(loom))]
+use std::sync::{Arc, atomic::AtomicU64};
+
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+mod storage;
+
+use storage::Storage;
+
+const PADDING: u64 = u64::MAX;
+const WORD: usize = 8;
+
+/// A position on cache lines of its own, so that its writer does not disturb the other side.
+#[repr(align(128))]
+struct Position(AtomicU64);
+
+struct Shared {
+    storage: Storage,
+    word_count: u64,
+    /// Everything before it may be read. Written by the producer.
+    written: Position,
+    /// Everything before it may be overwritten. Written by the consumer.
+    read: Position,
+}
+
+/// Why a message was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PushError {
+    /// The reader has not made room yet; nothing was written.
+    Full,
+    /// Longer than the ring can ever take.
+    TooLong {
+        /// Bytes of the message.
+        bytes: usize,
+        /// The most a message of this ring may have.
+        max: usize,
+    },
+}
+
+/// A ring with room for about `bytes` (rounded up to a power of two, at least 64).
+#[must_use]
+pub fn ring(bytes: usize) -> (Producer, Consumer) {
+    let word_count = bytes.div_ceil(WORD).next_power_of_two().max(8);
+    let shared = Arc::new(Shared {
+        storage: Storage::new(word_count),
+        word_count: word_count as u64,
+        written: Position(AtomicU64::new(0)),
+        read: Position(AtomicU64::new(0)),
+    });
+    let producer = Producer { shared: shared.clone(), written: 0, published: 0, read_seen: 0 };
+    (producer, Consumer { shared, read: 0, written_seen: 0 })
+}
+
+/// The writing side. Not `Clone`: one writer is the rule that makes the ring sound.
+pub struct Producer {
+    shared: Arc<Shared>,
+    written: u64,
+    published: u64,
+    read_seen: u64,
+}
+
+impl Producer {
+    /// The longest message this ring takes, bytes: a quarter of it, so that padding never starves it.
+    #[must_use]
+    pub fn message_max_bytes(&self) -> usize {
+        (self.shared.word_count as usize / 4) * WORD - WORD
+    }
+
+    /// Appends one message, gathered from `parts`; [`Producer::publish`] shows it to the reader.
+    ///
+    /// # Errors
+    /// [`PushError`]; what was appended before is untouched.
+    pub fn push(&mut self, parts: &[&[u8]]) -> Result<(), PushError> {
+        let bytes = parts.iter().map(|p| p.len()).sum::<usize>();
+        if bytes > self.message_max_bytes() {
+            return Err(PushError::TooLong { bytes, max: self.message_max_bytes() });
+        }
+        let need = 1 + bytes.div_ceil(WORD) as u64;
+        let at = self.written % self.shared.word_count;
+        let to_end = self.shared.word_count - at;
+        let padding = if need > to_end { to_end } else { 0 };
+        if !self.has_room(need + padding) {
+            return Err(PushError::Full);
+        }
+        if padding > 0 {
+            self.shared.storage.set_word(at as usize, PADDING);
+            self.written += padding;
+        }
+        let at = (self.written % self.shared.word_count) as usize;
+        self.shared.storage.set_word(at, bytes as u64);
+        self.shared.storage.set_bytes(at + 1, parts);
+        self.written += need;
+        Ok(())
+    }
+
+    /// Shows everything appended so far to the reader.
+    pub fn publish(&mut self) {
+        if self.published != self.written {
+            self.shared.written.0.store(self.written, Release);
+            self.published = self.written;
+        }
+    }
+
+    /// Bytes between what was read and what was written, headers and padding included.
+    #[must_use]
+    pub fn depth_bytes(&self) -> u64 {
+        (self.written - self.shared.read.0.load(Acquire)) * WORD as u64
+    }
+
+    fn has_room(&mut self, words: u64) -> bool {
+        if self.written + words - self.read_seen <= self.shared.word_count {
+            return true;
+        }
+        self.read_seen = self.shared.read.0.load(Acquire);
+        self.written + words - self.read_seen <= self.shared.word_count
+    }
+}
+
+/// The reading side.
+pub struct Consumer {
+    shared: Arc<Shared>,
+    read: u64,
+    written_seen: u64,
+}
+
+impl Consumer {
+    /// Hands up to `max` messages to `handle`, oldest first, and gives their room back. Returns how many there were.
+    pub fn drain(&mut self, max: usize, mut handle: impl FnMut(&[u8])) -> usize {
+        let mut count = 0;
+        while count < max {
+            if self.read == self.written_seen {
+                self.written_seen = self.shared.written.0.load(Acquire);
+                if self.read == self.written_seen {
+                    break;
+                }
+            }
+            let at = self.read % self.shared.word_count;
+            let header = self.shared.storage.word(at as usize);
+            if header == PADDING {
+                self.read += self.shared.word_count - at;
+                continue;
+            }
+            self.shared.storage.with_bytes(at as usize + 1, header as usize, &mut handle);
+            self.read += 1 + header.div_ceil(WORD as u64);
+            count += 1;
+        }
+        self.shared.read.0.store(self.read, Release);
+        count
+    }
+
+    /// Whether there is nothing to read at this moment.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.read == self.shared.written.0.load(Acquire)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn read_all(consumer: &mut Consumer) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        consumer.drain(usize::MAX, |m| all.push(m.to_vec()));
+        all
+    }
+
+    #[test]
+    fn messages_come_out_as_they_went_in() {
+        let (mut producer, mut consumer) = ring(256);
+        producer.push(&[b"one"]).unwrap();
+        producer.push(&[b"", b"tw", b"o"]).unwrap();
+        producer.push(&[]).unwrap();
+        assert!(consumer.is_empty(), "nothing is seen before it is published");
+        producer.publish();
+        assert_eq!(read_all(&mut consumer), [b"one".to_vec(), b"two".to_vec(), vec![]]);
+        assert!(consumer.is_empty());
+    }
+
+    #[test]
+    fn a_full_ring_refuses_and_goes_on_after_a_read() {
+        let (mut producer, mut consumer) = ring(64);
+        let mut taken = 0;
+        while producer.push(&[&[taken; 8]]).is_ok() {
+            taken += 1;
+        }
+        assert_eq!(taken, 4, "two words each in eight");
+        producer.publish();
+        assert_eq!(read_all(&mut consumer).len(), 4);
+        assert_eq!(producer.push(&[&[9; 8]]), Ok(()));
+    }
+
+    #[test]
+    fn a_message_that_can_never_fit_is_named() {
+        let (mut producer, _consumer) = ring(1024);
+        let max = producer.message_max_bytes();
+        assert_eq!(producer.push(&[&vec![0; max + 1]]), Err(PushError::TooLong { bytes: max + 1, max }));
+        assert_eq!(producer.push(&[&vec![0; max]]), Ok(()));
+    }
+
+    #[test]
+    fn every_length_survives_every_wrap() {
+        let (mut producer, mut consumer) = ring(512);
+        let mut rng = units::Rng::new(11);
+        let mut expected = std::collections::VecDeque::new();
+        for i in 0..20_000u32 {
+            let message = vec![i as u8; rng.below(producer.message_max_bytes() as u64 + 1) as usize];
+            while producer.push(&[&message]) == Err(PushError::Full) {
+                producer.publish();
+                consumer.drain(1, |m| assert_eq!(m, expected.pop_front().expect("one was pushed")));
+            }
+            expected.push_back(message);
+        }
+        producer.publish();
+        consumer.drain(usize::MAX, |m| assert_eq!(m, expected.pop_front().expect("one was pushed")));
+        assert!(expected.is_empty());
+    }
+
+    #[test]
+    fn two_threads_lose_and_mix_nothing() {
+        let (mut producer, mut consumer) = ring(4096);
+        let writer = std::thread::spawn(move || {
+            for i in 0..200_000u64 {
+                let message = i.to_be_bytes();
+                while producer.push(&[&message[..(i % 8) as usize], &message[(i % 8) as usize..]]).is_err() {
+                    producer.publish();
+                    std::thread::yield_now();
+                }
+                producer.publish();
+            }
+        });
+        let mut next = 0u64;
+        while next < 200_000 {
+            consumer.drain(64, |m| {
+                assert_eq!(m, next.to_be_bytes());
+                next += 1;
+            });
+        }
+        writer.join().unwrap();
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+
+    #[test]
+    fn no_interleaving_shows_a_torn_or_lost_message() {
+        loom::model(|| {
+            let (mut producer, mut consumer) = ring(64);
+            let writer = loom::thread::spawn(move || {
+                for i in 0..4u8 {
+                    while producer.push(&[&[i; 9]]).is_err() {
+                        loom::thread::yield_now();
+                    }
+                    producer.publish();
+                }
+            });
+            let mut next = 0u8;
+            while next < 4 {
+                if consumer.drain(2, |m| {
+                    assert_eq!(m, [next; 9]);
+                    next += 1;
+                }) == 0
+                {
+                    loom::thread::yield_now();
+                }
+            }
+            writer.join().unwrap();
+        });
+    }
+}

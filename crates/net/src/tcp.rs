@@ -1,0 +1,156 @@
+//! Non-blocking TCP with the options that market data wants.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// What one attempt to move bytes did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// This many bytes, at least one.
+    Bytes(usize),
+    /// None: the socket is empty (or full).
+    WouldBlock,
+    /// The peer has closed its side.
+    End,
+}
+
+/// Listens on an address, with `SO_REUSEADDR`, non-blocking.
+///
+/// # Errors
+/// The address is in use or not one of this host; the error names it.
+pub fn listen(address: SocketAddrV4) -> io::Result<TcpListener> {
+    let attempt = || {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&SocketAddr::V4(address).into())?;
+        socket.listen(4096)?;
+        socket.set_nonblocking(true)?;
+        Ok(TcpListener::from(socket))
+    };
+    attempt().map_err(|e: io::Error| io::Error::new(e.kind(), format!("cannot listen on {address}: {e}")))
+}
+
+/// Takes the next waiting connection, non-blocking and without Nagle; `None` when there is none.
+///
+/// # Errors
+/// The process is out of descriptors or memory. Connections that died while they waited are skipped.
+pub fn accept(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAddr)>> {
+    loop {
+        match listener.accept() {
+            Ok((stream, peer)) => {
+                stream.set_nonblocking(true)?;
+                stream.set_nodelay(true)?;
+                return Ok(Some((stream, peer)));
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(e) if matches!(e.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Begins to connect; the stream becomes writable when the attempt has ended, and [`connected`] says how.
+///
+/// # Errors
+/// The attempt failed at once; the error names the address.
+pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let attempt = || {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        socket.set_tcp_nodelay(true)?;
+        match socket.connect(&address.into()) {
+            Ok(()) => {}
+            Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {}
+            Err(e) => return Err(e),
+        }
+        Ok(TcpStream::from(socket))
+    };
+    attempt().map_err(|e: io::Error| io::Error::new(e.kind(), format!("cannot connect to {address}: {e}")))
+}
+
+/// Whether a stream of [`connect`] is established by now (`false`: still under way).
+///
+/// # Errors
+/// The attempt has failed.
+pub fn connected(stream: &TcpStream) -> io::Result<bool> {
+    if let Some(e) = stream.take_error()? {
+        return Err(e);
+    }
+    match stream.peer_addr() {
+        Ok(_) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::NotConnected => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// Reads once.
+///
+/// # Errors
+/// The connection is broken.
+pub fn read(mut stream: &TcpStream, into: &mut [u8]) -> io::Result<Moved> {
+    outcome(stream.read(into))
+}
+
+/// Writes once.
+///
+/// # Errors
+/// The connection is broken.
+pub fn write(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<Moved> {
+    outcome(stream.write(bytes))
+}
+
+fn outcome(result: io::Result<usize>) -> io::Result<Moved> {
+    match result {
+        Ok(0) => Ok(Moved::End),
+        Ok(n) => Ok(Moved::Bytes(n)),
+        Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+            Ok(Moved::WouldBlock)
+        }
+        Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::{Interest, Poller, Token};
+
+    #[test]
+    fn bytes_cross_and_the_end_is_seen() {
+        let listener = listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+        assert!(accept(&listener).unwrap().is_none());
+        let client = connect(listener.local_addr().unwrap()).unwrap();
+        let mut poller = Poller::new().unwrap();
+        poller.add(&listener, Token(1), Interest::Read).unwrap();
+        poller.add(&client, Token(2), Interest::ReadWrite).unwrap();
+        let mut server = None;
+        while server.is_none() {
+            poller.wait(None).unwrap().for_each(drop);
+            server = accept(&listener).unwrap();
+        }
+        let (server, peer) = server.unwrap();
+        assert!(connected(&client).unwrap());
+        assert_eq!(peer, client.local_addr().unwrap());
+        let mut buffer = [0; 16];
+        assert_eq!(read(&server, &mut buffer).unwrap(), Moved::WouldBlock);
+        assert_eq!(write(&client, b"abc").unwrap(), Moved::Bytes(3));
+        poller.add(&server, Token(3), Interest::Read).unwrap();
+        while !poller.wait(None).unwrap().any(|r| r.token == Token(3)) {}
+        assert_eq!(read(&server, &mut buffer).unwrap(), Moved::Bytes(3));
+        drop(client);
+        while !poller.wait(None).unwrap().any(|r| r.token == Token(3)) {}
+        assert_eq!(read(&server, &mut buffer).unwrap(), Moved::End);
+    }
+
+    #[test]
+    fn an_address_in_use_is_named() {
+        let first = listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let SocketAddr::V4(taken) = first.local_addr().unwrap() else { unreachable!("bound to IPv4") };
+        let error = listen(taken).unwrap_err();
+        assert!(error.to_string().contains(&taken.to_string()), "{error}");
+    }
+}
