@@ -1,0 +1,102 @@
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// The longest time kept apart, nanoseconds; longer ones count as this.
+const LONGEST_NS: u64 = 60_000_000_000;
+
+/// Times in nanoseconds, kept with three significant digits.
+#[derive(Clone, Debug)]
+pub struct Latencies(Histogram<u64>);
+
+/// What a set of latencies comes to. All in nanoseconds but the count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Summary {
+    pub count: u64,
+    pub mean_ns: f64,
+    pub stddev_ns: f64,
+    pub min_ns: u64,
+    pub p50_ns: u64,
+    pub p90_ns: u64,
+    pub p99_ns: u64,
+    pub p999_ns: u64,
+    pub p9999_ns: u64,
+    pub max_ns: u64,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Latencies(
+            Histogram::new_with_bounds(1, LONGEST_NS, 3)
+                .expect("1 ns to 60 s with three digits is a legal range"),
+        )
+    }
+}
+
+impl Latencies {
+    /// Adds one time.
+    #[inline]
+    pub fn record(&mut self, ns: u64) {
+        self.0.saturating_record(ns);
+    }
+
+    /// Adds all of another set.
+    pub fn merge(&mut self, other: &Latencies) {
+        self.0.add(&other.0).expect("both have the same bounds");
+    }
+
+    /// How many were recorded.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+
+    /// Percentiles and moments.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        let at = |p| self.0.value_at_quantile(p);
+        Summary {
+            count: self.0.len(),
+            mean_ns: self.0.mean(),
+            stddev_ns: self.0.stdev(),
+            min_ns: if self.0.is_empty() { 0 } else { self.0.min() },
+            p50_ns: at(0.5),
+            p90_ns: at(0.9),
+            p99_ns: at(0.99),
+            p999_ns: at(0.999),
+            p9999_ns: at(0.9999),
+            max_ns: self.0.max(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_those_of_the_values() {
+        let mut all = Latencies::default();
+        let mut half = Latencies::default();
+        for i in 1..=500 {
+            all.record(i * 1000);
+            half.record((500 + i) * 1000);
+        }
+        all.merge(&half);
+        let s = all.summary();
+        assert_eq!((s.count, s.min_ns), (1000, 1000));
+        assert!(s.p50_ns.abs_diff(500_000) <= 500, "{}", s.p50_ns);
+        assert!(s.p99_ns.abs_diff(990_000) <= 1000, "{}", s.p99_ns);
+        assert!(s.max_ns.abs_diff(1_000_000) <= 1000, "{}", s.max_ns);
+    }
+
+    #[test]
+    fn nothing_recorded_is_all_zero() {
+        assert_eq!(Latencies::default().summary(), Summary::default());
+    }
+}
