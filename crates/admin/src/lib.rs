@@ -1,1 +1,101 @@
 //! HTTP for operators: health, metrics, status.
+//!
+//! | path | answer |
+//! |---|---|
+//! | `/health` | `ok` as long as the process runs |
+//! | `/metrics` | every counter in the Prometheus text format, with unit and meaning |
+//! | `/status` | the daemon's own description of itself, JSON |
+//!
+//! It runs on a thread of its own and reads what the working threads publish; nothing here is on the path of an update.
+
+mod prometheus;
+
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::sync::Arc;
+use std::thread;
+
+use axum::http::header::CONTENT_TYPE;
+use axum::routing::get;
+use axum::{Json, Router};
+use counters::Registry;
+use serde_json::Value;
+
+/// Gives the present status of a daemon; called on the HTTP thread.
+pub type Status = Arc<dyn Fn() -> Value + Send + Sync>;
+
+/// Serves the three paths on `address` from a thread of its own, for the life of the process.
+///
+/// Returns the address in use, which tells the port when 0 was asked for.
+///
+/// # Errors
+/// The address is taken or not one of this host; the error names it.
+pub fn serve(address: SocketAddrV4, registry: Registry, status: Status) -> io::Result<SocketAddr> {
+    let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot serve HTTP on {address}: {e}"));
+    let listener = std::net::TcpListener::bind(address).map_err(named)?;
+    listener.set_nonblocking(true)?;
+    let local = listener.local_addr()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    thread::Builder::new().name("admin".to_owned()).spawn(move || {
+        runtime.block_on(async move {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            axum::serve(listener, router(registry, status)).await
+        })
+    })?;
+    Ok(local)
+}
+
+fn router(registry: Registry, status: Status) -> Router {
+    let metrics = move || {
+        let text = prometheus::text(&registry.snapshot());
+        async move { ([(CONTENT_TYPE, prometheus::CONTENT)], text) }
+    };
+    Router::new()
+        .route("/health", get(|| async { "ok\n" }))
+        .route("/metrics", get(metrics))
+        .route("/status", get(move || std::future::ready(Json(status()))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpStream};
+
+    use counters::table::LbtrmSource;
+
+    use super::*;
+
+    fn fetch(from: SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(from).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn the_three_paths_answer() {
+        let registry = Registry::default();
+        let source = Arc::new(LbtrmSource::default());
+        source.msgs_sent.add(42);
+        registry.register(&[("session", "ab\"c")], source);
+        let status: Status = Arc::new(|| serde_json::json!({"service": "BINANCE"}));
+        let address = serve(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), registry, status).unwrap();
+        assert!(fetch(address, "/health").ends_with("\r\n\r\nok\n"));
+        assert!(fetch(address, "/status").ends_with("{\"service\":\"BINANCE\"}"));
+        let metrics = fetch(address, "/metrics");
+        assert!(metrics.contains("lbtrm_source_msgs_sent_total{session=\"ab\\\"c\"} 42\n"), "{metrics}");
+        assert!(fetch(address, "/nowhere").starts_with("HTTP/1.1 404"));
+    }
+
+    #[test]
+    fn a_taken_address_is_named() {
+        let status: Status = Arc::new(|| Value::Null);
+        let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let SocketAddr::V4(taken) = serve(any, Registry::default(), status.clone()).unwrap() else {
+            unreachable!("bound to IPv4")
+        };
+        let error = serve(taken, Registry::default(), status).unwrap_err();
+        assert!(error.to_string().contains(&taken.to_string()), "{error}");
+    }
+}
