@@ -1,1 +1,3 @@
 //! The market data model and its decisions: services, items, image cache, watchlist, recovery.
+
+pub mod backbone;

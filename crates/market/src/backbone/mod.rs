@@ -1,0 +1,98 @@
+//! The messages of the backbone protocol (`docs/protocol/backbone.md`): borrowed values to and from bytes.
+
+mod link;
+mod stream;
+
+pub use link::{LinkDown, LinkUp};
+pub use stream::{Kind, StreamMsg};
+
+use std::fmt;
+
+/// The version written; other versions are refused.
+pub const VERSION: u8 = 1;
+
+/// Bytes of a peer that are not a message of this protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BackboneError {
+    /// The message ends before its fixed part or a stated length does.
+    Truncated {
+        /// Bytes it should have at least.
+        need: usize,
+        /// Bytes it has.
+        have: usize,
+    },
+    /// A protocol version that this build does not speak.
+    Version(u8),
+    /// A header length that does not cover the fixed part or runs past the message.
+    HeaderLength(u8),
+    /// A link message of an unknown kind.
+    Kind(u8),
+}
+
+impl fmt::Display for BackboneError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            BackboneError::Truncated { need, have } => {
+                write!(f, "backbone message of {have} bytes, {need} needed")
+            }
+            BackboneError::Version(v) => write!(f, "backbone protocol version {v}, only {VERSION} is spoken"),
+            BackboneError::HeaderLength(words) => write!(f, "backbone header length of {words} words"),
+            BackboneError::Kind(kind) => write!(f, "backbone link message of unknown kind {kind}"),
+        }
+    }
+}
+
+impl std::error::Error for BackboneError {}
+
+/// Takes big-endian values off the front of a message.
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        Cursor { bytes, at: 0 }
+    }
+
+    fn take(&mut self, count: usize) -> Result<&'a [u8], BackboneError> {
+        let end = self.at + count;
+        let taken = self
+            .bytes
+            .get(self.at..end)
+            .ok_or(BackboneError::Truncated { need: end, have: self.bytes.len() })?;
+        self.at = end;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], BackboneError> {
+        Ok(self.take(N)?.try_into().expect("take gives as many bytes as asked for"))
+    }
+
+    fn u8(&mut self) -> Result<u8, BackboneError> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn u16(&mut self) -> Result<u16, BackboneError> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, BackboneError> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, BackboneError> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    /// A name with its length in front.
+    fn name(&mut self) -> Result<&'a [u8], BackboneError> {
+        let len = self.u8()?;
+        self.take(len.into())
+    }
+
+    fn rest(self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+}

@@ -1,0 +1,168 @@
+use super::{BackboneError, Cursor, VERSION};
+
+/// What a stream message does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// From here on the id stands for the item named in the body.
+    Open,
+    /// The provider's update.
+    Update,
+    /// A new image for everybody.
+    Refresh,
+    /// A state change for everybody.
+    Status,
+    /// The item is gone.
+    Close,
+    /// The highest sequence so far; takes none itself.
+    Heartbeat,
+    /// All services of the instance.
+    Directory,
+    /// A kind of a later version: it counts in the sequence and is skipped.
+    Unknown(u8),
+}
+
+impl Kind {
+    fn code(self) -> u8 {
+        match self {
+            Kind::Open => 1,
+            Kind::Update => 2,
+            Kind::Refresh => 3,
+            Kind::Status => 4,
+            Kind::Close => 5,
+            Kind::Heartbeat => 6,
+            Kind::Directory => 7,
+            Kind::Unknown(code) => code,
+        }
+    }
+
+    fn of(code: u8) -> Kind {
+        match code {
+            1 => Kind::Open,
+            2 => Kind::Update,
+            3 => Kind::Refresh,
+            4 => Kind::Status,
+            5 => Kind::Close,
+            6 => Kind::Heartbeat,
+            7 => Kind::Directory,
+            other => Kind::Unknown(other),
+        }
+    }
+}
+
+/// One message of a stream. Shape: section 2 of `docs/protocol/backbone.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamMsg<'a> {
+    /// What it does.
+    pub kind: Kind,
+    /// The run of the source distributor that sent it.
+    pub instance: u64,
+    /// Its number in the stream, from 1; for a heartbeat the highest number sent.
+    pub sequence: u64,
+    /// The item it is about, 0 for none.
+    pub item: u32,
+    /// What follows the header.
+    pub body: &'a [u8],
+}
+
+impl<'a> StreamMsg<'a> {
+    /// Bytes of a header without optional parts.
+    pub const HEADER_BYTES: usize = 24;
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// [`BackboneError`] for another version, a header length below 24 bytes or past the end.
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Result<StreamMsg<'a>, BackboneError> {
+        let Some(head) = bytes.first_chunk::<{ StreamMsg::HEADER_BYTES }>() else {
+            return Err(BackboneError::Truncated { need: Self::HEADER_BYTES, have: bytes.len() });
+        };
+        if head[0] != VERSION {
+            return Err(BackboneError::Version(head[0]));
+        }
+        let header_bytes = usize::from(head[3]) * 4;
+        if header_bytes < Self::HEADER_BYTES || header_bytes > bytes.len() {
+            return Err(BackboneError::HeaderLength(head[3]));
+        }
+        Ok(StreamMsg {
+            kind: Kind::of(head[1]),
+            instance: u64::from_be_bytes(*head[4..].first_chunk().expect("the header has 24 bytes")),
+            sequence: u64::from_be_bytes(*head[12..].first_chunk().expect("the header has 24 bytes")),
+            item: u32::from_be_bytes(*head[20..].first_chunk().expect("the header has 24 bytes")),
+            body: &bytes[header_bytes..],
+        })
+    }
+
+    /// The header of this message, without optional parts; the body follows it on the wire.
+    #[inline]
+    #[must_use]
+    pub fn header(&self) -> [u8; StreamMsg::HEADER_BYTES] {
+        let mut head = [0; Self::HEADER_BYTES];
+        head[0] = VERSION;
+        head[1] = self.kind.code();
+        head[3] = (Self::HEADER_BYTES / 4) as u8;
+        head[4..12].copy_from_slice(&self.instance.to_be_bytes());
+        head[12..20].copy_from_slice(&self.sequence.to_be_bytes());
+        head[20..24].copy_from_slice(&self.item.to_be_bytes());
+        head
+    }
+
+    /// Domain and name in the body of an Open.
+    ///
+    /// # Errors
+    /// [`BackboneError::Truncated`] if the body is shorter than it says.
+    pub fn opened(&self) -> Result<(u8, &'a [u8]), BackboneError> {
+        let mut body = Cursor::new(self.body);
+        Ok((body.u8()?, body.name()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: Kind) -> StreamMsg<'static> {
+        StreamMsg { kind, instance: 0x0102_0304_0506_0708, sequence: 9, item: 10, body: b"\x06\x03IBM" }
+    }
+
+    #[test]
+    fn every_kind_comes_back() {
+        for code in 0..=255 {
+            let msg = message(Kind::of(code));
+            let bytes = [&msg.header()[..], msg.body].concat();
+            assert_eq!(bytes[1], code);
+            assert_eq!(StreamMsg::parse(&bytes), Ok(msg));
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_the_document() {
+        let header = message(Kind::Update).header();
+        assert_eq!(header, *b"\x01\x02\x00\x06\x01\x02\x03\x04\x05\x06\x07\x08\0\0\0\0\0\0\0\x09\0\0\0\x0a");
+    }
+
+    #[test]
+    fn optional_parts_are_skipped() {
+        let msg = message(Kind::Open);
+        let mut bytes = msg.header().to_vec();
+        bytes[3] = 8;
+        bytes.extend_from_slice(b"\x7f\x05hello\0");
+        bytes.extend_from_slice(msg.body);
+        assert_eq!(StreamMsg::parse(&bytes), Ok(msg));
+        assert_eq!(msg.opened(), Ok((6, &b"IBM"[..])));
+    }
+
+    #[test]
+    fn what_is_not_a_message_is_refused() {
+        let mut bytes = [&message(Kind::Open).header()[..], b"\x06\x09IBM"].concat();
+        let parsed = StreamMsg::parse(&bytes).expect("the header is right");
+        assert_eq!(parsed.opened(), Err(BackboneError::Truncated { need: 11, have: 5 }));
+        assert_eq!(StreamMsg::parse(&bytes[..23]), Err(BackboneError::Truncated { need: 24, have: 23 }));
+        bytes[3] = 5;
+        assert_eq!(StreamMsg::parse(&bytes), Err(BackboneError::HeaderLength(5)));
+        bytes[3] = 255;
+        assert_eq!(StreamMsg::parse(&bytes), Err(BackboneError::HeaderLength(255)));
+        bytes[0] = 2;
+        assert_eq!(StreamMsg::parse(&bytes), Err(BackboneError::Version(2)));
+    }
+}
