@@ -1,0 +1,217 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use counters::table::RsslConnections;
+use units::Nanos;
+
+use crate::active::{Active, Pings};
+use crate::config::millis;
+use crate::handshake::{
+    ClientKey, ConnectAck, ConnectRequest, KeyExchange, Reply, reply_length, session_flag,
+};
+use crate::link::{Handshake, Link};
+use crate::session::{Handler, Negotiated, Session};
+use crate::{
+    ClientParams, CloseReason, CompressionType, ConnectionVersion, Disconnect, HandshakeError, Outbound,
+    PeerError, Stop, Text,
+};
+
+/// The client's end of a connection, from the moment the TCP connection (or TLS session) stands.
+///
+/// The connect request is pending at once. Inputs and outputs are those of
+/// [`ServerConnection`](crate::ServerConnection).
+///
+/// A server that does not know the version offered closes the TCP connection. Then the end is
+/// [`CloseReason::Unanswered`], which names the version to offer on a new TCP connection, at once.
+#[derive(Debug)]
+pub struct ClientConnection(Link<Offering>);
+
+impl ClientConnection {
+    /// A connection that stands since `now` and offers `version`: at first
+    /// [`version_max`](crate::ClientConfig::version_max), then what [`CloseReason::Unanswered`] says. The key follows
+    /// from `seed`.
+    #[must_use]
+    pub fn new(
+        now: Nanos,
+        params: &Arc<ClientParams>,
+        counters: &Arc<RsslConnections>,
+        version: ConnectionVersion,
+        seed: u64,
+    ) -> ClientConnection {
+        let config = params.config();
+        let mut outbound = Outbound::new(config.limits.backlog_bytes_max, Arc::clone(counters));
+        outbound.push_handshake(&connect_request(params, version));
+        let deadline = now.after(config.handshake_timeout);
+        let step = Offering { params: Arc::clone(params), version, seed };
+        ClientConnection(Link::new(step, deadline, millis(config.handshake_timeout), outbound))
+    }
+
+    /// Takes what the socket had to read, in pieces of any size, and tells the handler what it brings. The bytes can be
+    /// overwritten afterwards.
+    ///
+    /// # Errors
+    /// Why the connection is over; the same again on every further call.
+    pub fn on_bytes<H: Handler + ?Sized>(
+        &mut self,
+        now: Nanos,
+        bytes: &[u8],
+        handler: &mut H,
+    ) -> Result<(), CloseReason> {
+        self.0.on_bytes(now, bytes, handler)
+    }
+
+    /// Looks after pings and time-outs. Read the socket first when both are due: what waits there counts as heard.
+    ///
+    /// # Errors
+    /// Why the connection is over.
+    pub fn on_wakeup(&mut self, now: Nanos) -> Result<(), CloseReason> {
+        self.0.on_wakeup(now)
+    }
+
+    /// The TCP connection has ended.
+    pub fn on_disconnected(&mut self, cause: Disconnect) -> CloseReason {
+        self.0.on_disconnected(cause)
+    }
+
+    /// Ends the connection by this side's wish. What was pushed before is still pending.
+    pub fn stop(&mut self, stop: Stop) -> CloseReason {
+        self.0.stop(stop)
+    }
+
+    /// When [`on_wakeup`](Self::on_wakeup) is due; [`Nanos::NEVER`] after the end. It changes in calls of `on_wakeup` and
+    /// with the end of the handshake, not with each message.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Nanos {
+        self.0.next_wakeup()
+    }
+
+    /// The way out.
+    #[must_use]
+    pub fn outbound(&mut self) -> &mut Outbound {
+        self.0.outbound()
+    }
+
+    /// What was agreed, from the end of the handshake to the end of the connection.
+    #[must_use]
+    pub fn negotiated(&self) -> Option<&Negotiated> {
+        self.0.negotiated()
+    }
+
+    /// Why the connection is over, if it is.
+    #[must_use]
+    pub fn close_reason(&self) -> Option<CloseReason> {
+        self.0.close_reason()
+    }
+
+    /// Memory this connection uses, heap and its own size; the bound is that of
+    /// [`ServerConnection::memory_bytes`](crate::ServerConnection::memory_bytes).
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.0.memory_bytes()
+    }
+}
+
+fn connect_request(params: &ClientParams, version: ConnectionVersion) -> Vec<u8> {
+    let config = params.config();
+    let request = ConnectRequest {
+        host: Text::new(config.host_name.as_bytes()),
+        ip: Text::new(config.ip_address.as_bytes()),
+        component_version: Text::new(config.component_version.as_bytes()),
+        ..ConnectRequest::new(version, config.ping_timeout_s)
+    };
+    let mut message = Vec::with_capacity(512);
+    request.emit(&mut message);
+    message
+}
+
+/// The client's part in the handshake: the request is sent, the reply is to come.
+#[derive(Debug)]
+struct Offering {
+    params: Arc<ClientParams>,
+    version: ConnectionVersion,
+    seed: u64,
+}
+
+impl Handshake for Offering {
+    fn length_of(&self, start: [u8; 3]) -> Result<usize, PeerError> {
+        Ok(reply_length(start)?)
+    }
+
+    fn on_message<H: Handler + ?Sized>(
+        &mut self,
+        now: Nanos,
+        message: &[u8],
+        outbound: &mut Outbound,
+        handler: &mut H,
+    ) -> Result<Option<Active>, CloseReason> {
+        match Reply::parse(message, self.version)? {
+            Reply::Ack(ack) => self.on_ack(now, &ack, outbound, handler).map(Some),
+            Reply::Nak(text) => {
+                outbound.counters().naks_rcved.inc();
+                handler.on_refused(text);
+                Err(CloseReason::Nak)
+            }
+        }
+    }
+
+    fn on_disconnected(&self, cause: Disconnect, silent: bool) -> CloseReason {
+        if silent {
+            CloseReason::Unanswered { offered: self.version, next: self.params.version_after(self.version) }
+        } else {
+            CloseReason::Disconnected(cause)
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+}
+
+impl Offering {
+    fn on_ack<H: Handler + ?Sized>(
+        &self,
+        now: Nanos,
+        ack: &ConnectAck<'_>,
+        outbound: &mut Outbound,
+        handler: &mut H,
+    ) -> Result<Active, CloseReason> {
+        if ack.compression != CompressionType::None {
+            return Err(HandshakeError::AckCompression { number: ack.compression.wire() }.into());
+        }
+        let negotiated = Negotiated {
+            version: ack.version,
+            ping_timeout: Duration::from_secs(u64::from(ack.ping_timeout_s)),
+            message_size_bytes: ack.message_size_bytes,
+            compression: ack.compression,
+            rwf_version: ack.rwf_version,
+            shared_key: self.send_key(ack.key_exchange, outbound),
+        };
+        let session = Session {
+            negotiated,
+            component_version: ack.component_version,
+            host: Text::default(),
+            ip: Text::default(),
+        };
+        let pings = Pings {
+            from_peer: ack.session_flags & session_flag::SERVER_PINGS != 0,
+            from_us: ack.session_flags & session_flag::CLIENT_PINGS != 0,
+        };
+        Active::establish(now, &session, pings, self.params.config().limits, outbound, handler)
+    }
+
+    /// Answers the key exchange and tells the shared key.
+    fn send_key(&self, exchange: KeyExchange, outbound: &mut Outbound) -> Option<u64> {
+        let (client_key, shared_key) = match exchange {
+            KeyExchange::Absent => return None,
+            KeyExchange::UnknownType(_) => (None, None),
+            KeyExchange::Offered(offer) => {
+                let answer = offer.answer(self.seed);
+                (Some(answer.client_key), Some(answer.shared_key))
+            }
+        };
+        let mut message = Vec::with_capacity(12);
+        ClientKey { key: client_key }.emit(&mut message);
+        outbound.push_handshake(&message);
+        shared_key
+    }
+}

@@ -1,0 +1,254 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use counters::table::RsslConnections;
+use units::Nanos;
+
+use crate::active::{Active, Pings};
+use crate::config::millis;
+use crate::handshake::{
+    ClientKey, ConnectAck, ConnectRequest, KeyExchange, KeySecret, PROTOCOL_RWF, RWF_VERSION, emit_nak,
+    key_length, request_length, session_flag,
+};
+use crate::link::{Handshake, Link};
+use crate::session::{Admission, Handler, Negotiated, Session};
+use crate::{
+    CloseReason, CompressionType, Disconnect, Outbound, PeerError, Refusal, ServerParams, Stop, Text,
+};
+
+/// The server's end of a connection, from the moment the TCP connection (or TLS session) stands.
+///
+/// Inputs are [`on_bytes`](Self::on_bytes), [`on_wakeup`](Self::on_wakeup), [`on_disconnected`](Self::on_disconnected)
+/// and [`stop`](Self::stop). After each, the driver sends what [`Outbound::flush`] returns and sets its timer to
+/// [`next_wakeup`](Self::next_wakeup). After an `Err` it sends what it can, closes the socket and drops the connection.
+///
+/// It answers with the version of the request, 14 to 10; unknown versions are closed without an answer, other protocols
+/// than RWF and what the handler refuses get a connect nak.
+#[derive(Debug)]
+pub struct ServerConnection(Link<Accepting>);
+
+impl ServerConnection {
+    /// A connection accepted at `now`. The numbers of the key exchange follow from `seed`.
+    #[must_use]
+    pub fn new(
+        now: Nanos,
+        params: &Arc<ServerParams>,
+        counters: &Arc<RsslConnections>,
+        seed: u64,
+    ) -> ServerConnection {
+        let config = params.config();
+        let outbound = Outbound::new(config.limits.backlog_bytes_max, Arc::clone(counters));
+        let deadline = now.after(config.handshake_timeout);
+        let step = Accepting { params: Arc::clone(params), seed, waiting: None };
+        ServerConnection(Link::new(step, deadline, millis(config.handshake_timeout), outbound))
+    }
+
+    /// Takes what the socket had to read, in pieces of any size, and tells the handler what it brings. The bytes can be
+    /// overwritten afterwards.
+    ///
+    /// # Errors
+    /// Why the connection is over; the same again on every further call.
+    pub fn on_bytes<H: Handler + ?Sized>(
+        &mut self,
+        now: Nanos,
+        bytes: &[u8],
+        handler: &mut H,
+    ) -> Result<(), CloseReason> {
+        self.0.on_bytes(now, bytes, handler)
+    }
+
+    /// Looks after pings and time-outs. Read the socket first when both are due: what waits there counts as heard.
+    ///
+    /// # Errors
+    /// Why the connection is over.
+    pub fn on_wakeup(&mut self, now: Nanos) -> Result<(), CloseReason> {
+        self.0.on_wakeup(now)
+    }
+
+    /// The TCP connection has ended.
+    pub fn on_disconnected(&mut self, cause: Disconnect) -> CloseReason {
+        self.0.on_disconnected(cause)
+    }
+
+    /// Ends the connection by this side's wish. What was pushed before is still pending.
+    pub fn stop(&mut self, stop: Stop) -> CloseReason {
+        self.0.stop(stop)
+    }
+
+    /// When [`on_wakeup`](Self::on_wakeup) is due; [`Nanos::NEVER`] after the end. It changes in calls of `on_wakeup` and
+    /// with the end of the handshake, not with each message.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Nanos {
+        self.0.next_wakeup()
+    }
+
+    /// The way out.
+    #[must_use]
+    pub fn outbound(&mut self) -> &mut Outbound {
+        self.0.outbound()
+    }
+
+    /// What was agreed, from the end of the handshake to the end of the connection.
+    #[must_use]
+    pub fn negotiated(&self) -> Option<&Negotiated> {
+        self.0.negotiated()
+    }
+
+    /// Why the connection is over, if it is.
+    #[must_use]
+    pub fn close_reason(&self) -> Option<CloseReason> {
+        self.0.close_reason()
+    }
+
+    /// Memory this connection uses, heap and its own size.
+    ///
+    /// Bound: one frame, the fragmented bytes and twice the backlog of [`Limits`](crate::Limits), 128 KiB for each
+    /// fragmented message that may be open, and a fixed part of about 1 KiB. An idle connection is back at the fixed
+    /// part after two thirds of its ping timeout.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.0.memory_bytes()
+    }
+}
+
+/// The server's part in the handshake.
+#[derive(Debug)]
+struct Accepting {
+    params: Arc<ServerParams>,
+    seed: u64,
+    waiting: Option<WaitingForKey>,
+}
+
+/// The ack is sent, the client's key is still to come. The request is kept for what the handler is told then.
+#[derive(Debug)]
+struct WaitingForKey {
+    request: Box<[u8]>,
+    secret: KeySecret,
+}
+
+impl Handshake for Accepting {
+    fn length_of(&self, start: [u8; 3]) -> Result<usize, PeerError> {
+        Ok(match &self.waiting {
+            None => request_length(start)?,
+            Some(_) => key_length(start)?,
+        })
+    }
+
+    fn on_message<H: Handler + ?Sized>(
+        &mut self,
+        now: Nanos,
+        message: &[u8],
+        outbound: &mut Outbound,
+        handler: &mut H,
+    ) -> Result<Option<Active>, CloseReason> {
+        match self.waiting.take() {
+            None => self.on_request(now, message, outbound, handler),
+            Some(waiting) => {
+                let shared_key = ClientKey::parse(message)?.key.map(|key| waiting.secret.shared_key(key));
+                let request = ConnectRequest::parse(&waiting.request)?;
+                self.establish(now, &request, shared_key, outbound, handler).map(Some)
+            }
+        }
+    }
+
+    fn on_disconnected(&self, cause: Disconnect, _silent: bool) -> CloseReason {
+        CloseReason::Disconnected(cause)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.waiting.as_ref().map_or(0, |w| w.request.len())
+    }
+}
+
+impl Accepting {
+    fn on_request<H: Handler + ?Sized>(
+        &mut self,
+        now: Nanos,
+        message: &[u8],
+        outbound: &mut Outbound,
+        handler: &mut H,
+    ) -> Result<Option<Active>, CloseReason> {
+        let request = ConnectRequest::parse(message)?;
+        if request.protocol_type != PROTOCOL_RWF {
+            return Err(refuse(Refusal::ProtocolType(request.protocol_type), outbound));
+        }
+        if handler.on_request(&request) == Admission::Refuse {
+            return Err(refuse(Refusal::Application, outbound));
+        }
+        let secret = self.send_ack(&request, outbound);
+        let Some(secret) = secret else {
+            return self.establish(now, &request, None, outbound, handler).map(Some);
+        };
+        self.waiting = Some(WaitingForKey { request: message.into(), secret });
+        Ok(None)
+    }
+
+    /// Accepts the request; tells the secret of the key exchange if there is one.
+    fn send_ack(&self, request: &ConnectRequest<'_>, outbound: &mut Outbound) -> Option<KeySecret> {
+        let config = self.params.config();
+        let (secret, key_exchange) = if request.key_exchange {
+            let (secret, offer) = KeySecret::draw(self.seed);
+            (Some(secret), KeyExchange::Offered(offer))
+        } else {
+            (None, KeyExchange::Absent)
+        };
+        outbound.counters().compression_declined.add(u64::from(request.compression != 0));
+        let ack = ConnectAck {
+            version: request.version,
+            message_size_bytes: config.message_size_bytes,
+            session_flags: session_flag::CLIENT_PINGS | session_flag::SERVER_PINGS,
+            ping_timeout_s: self.ping_timeout_s(request),
+            rwf_version: RWF_VERSION,
+            compression: CompressionType::None,
+            forced: false,
+            compression_level: 0,
+            key_exchange,
+            component_version: Text::new(config.component_version.as_bytes()),
+        };
+        let mut message = Vec::with_capacity(256);
+        ack.emit(&mut message);
+        outbound.push_handshake(&message);
+        secret
+    }
+
+    fn establish<H: Handler + ?Sized>(
+        &self,
+        now: Nanos,
+        request: &ConnectRequest<'_>,
+        shared_key: Option<u64>,
+        outbound: &mut Outbound,
+        handler: &mut H,
+    ) -> Result<Active, CloseReason> {
+        let config = self.params.config();
+        let negotiated = Negotiated {
+            version: request.version,
+            ping_timeout: Duration::from_secs(u64::from(self.ping_timeout_s(request))),
+            message_size_bytes: config.message_size_bytes,
+            compression: CompressionType::None,
+            rwf_version: request.rwf_version,
+            shared_key,
+        };
+        let session = Session {
+            negotiated,
+            component_version: request.component_version,
+            host: request.host,
+            ip: request.ip,
+        };
+        let pings = Pings { from_peer: true, from_us: true };
+        Active::establish(now, &session, pings, config.limits, outbound, handler)
+    }
+
+    /// The client's proposal, within the bounds of the configuration.
+    fn ping_timeout_s(&self, request: &ConnectRequest<'_>) -> u8 {
+        let config = self.params.config();
+        request.ping_timeout_s.clamp(config.ping_timeout_min_s, config.ping_timeout_max_s)
+    }
+}
+
+fn refuse(refusal: Refusal, outbound: &mut Outbound) -> CloseReason {
+    let mut message = Vec::with_capacity(32);
+    emit_nak(&mut message);
+    outbound.push_handshake(&message);
+    outbound.counters().naks_sent.inc();
+    CloseReason::Refused(refusal)
+}
