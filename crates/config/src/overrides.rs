@@ -1,0 +1,287 @@
+//! Single keys set from outside the file: environment variables and `--set` flags.
+//!
+//! A variable's name is [`ENVIRONMENT_PREFIX`], then the full name of the key in capitals with `_` between its parts:
+//! `p2ps.item_linger_ms` is `TICKCAST_P2PS_ITEM_LINGER_MS`, `service.0.name` is `TICKCAST_SERVICE_0_NAME`. The schema
+//! says where a part ends, so that no other separator is needed; [`audit`](crate::audit()) finds two keys that would
+//! have the same variable.
+//!
+//! The value is plain text for a string, an address or a choice (in quotes it is a TOML string), `a,b,c` or a TOML
+//! list for a list, TOML for the rest. The empty text takes an optional key back to "not set" and makes a list empty.
+
+use crate::admit::{Admission, name_hint, section_of};
+use crate::document::parse_value;
+use crate::fault::FaultKind;
+use crate::kind::Kind;
+use crate::nearest::nearest;
+use crate::path;
+use crate::reading::quoted_key;
+use crate::schema::{Key, Schema};
+use crate::source::{Place, SourceId};
+use crate::tree::{Data, Entry, Node, Table};
+
+/// What every variable of the environment that is meant for the configuration begins with.
+pub const ENVIRONMENT_PREFIX: &str = "TICKCAST_";
+
+/// `names` leads to a key; its value is the text of the source from byte `value_start` on.
+pub(crate) struct Override<'n> {
+    pub(crate) names: &'n [&'n str],
+    pub(crate) source: SourceId,
+    pub(crate) value_start: usize,
+    /// The kind of fault if `names` leads to nothing that can be set.
+    pub(crate) fault: FaultKind,
+}
+
+impl Override<'_> {
+    /// Admits the value into `tables`, which hold the layers below.
+    pub(crate) fn admit(&self, admission: &mut Admission<'_>, tables: &mut Table) {
+        let root = admission.root;
+        self.descend(admission, root, "", self.names, tables);
+    }
+
+    fn descend(
+        &self,
+        admission: &mut Admission<'_>,
+        schema: &Schema,
+        section: &str,
+        names: &[&str],
+        into: &mut Table,
+    ) {
+        let Some((&name, rest)) = names.split_first() else { return };
+        let place = self.key_place();
+        let Some(key) = schema.key(name) else {
+            let hint = name_hint(admission.root, schema, section, name);
+            let message = format!("unknown key {}{}; {hint}", quoted_key(name), path::place_text(section));
+            return admission.reading.fault(
+                FaultKind::UnknownKey,
+                &path::below(section, name),
+                place,
+                message,
+            );
+        };
+        let path = path::below(section, name);
+        match (&key.kind, rest) {
+            (Kind::Section { schema, .. }, []) => {
+                let known: Vec<String> = schema.names().map(|name| format!("`{path}.{name}`")).collect();
+                self.refuse(
+                    admission,
+                    &path,
+                    format!("`{path}` is a table; set a key in it: {}", known.join(", ")),
+                );
+            }
+            (Kind::Section { schema, .. }, rest) => {
+                let below = section_of(into, key.name, place, place);
+                self.descend(admission, schema, &path, rest, below);
+            }
+            (Kind::Tables(schema), [index, rest @ ..]) => {
+                if let Some((path, table)) =
+                    self.element(admission, &path, index, into.entries.get_mut(key.name))
+                {
+                    match rest {
+                        [] => self.refuse(admission, &path, format!("`{path}` is a table; set a key in it")),
+                        rest => self.descend(admission, schema, &path, rest, table),
+                    }
+                }
+            }
+            (_, []) => {
+                let node = self.node(admission, &key.kind);
+                admission.entry(key, &path, Entry { key: place, node }, into);
+            }
+            (_, [first, ..]) => {
+                self.refuse(admission, &path, format!("`{path}` has no key {}", quoted_key(first)))
+            }
+        }
+    }
+
+    /// The table with number `index` of a list of tables that a lower layer has set.
+    fn element<'t>(
+        &self,
+        admission: &mut Admission<'_>,
+        list: &str,
+        index: &str,
+        entry: Option<&'t mut Entry>,
+    ) -> Option<(String, &'t mut Table)> {
+        let items = match entry.map(|entry| &mut entry.node.data) {
+            Some(Data::Tables(items)) => items.as_mut_slice(),
+            _ => &mut [],
+        };
+        let count = items.len();
+        match index
+            .parse::<usize>()
+            .ok()
+            .and_then(|number| items.get_mut(number).map(|item| (number, &mut item.data)))
+        {
+            Some((number, Data::Table(table))) => Some((path::below(list, &number.to_string()), table)),
+            Some(_) | None => {
+                let (tables, numbers) = match count {
+                    0 => ("no tables".to_owned(), String::new()),
+                    1 => ("1 table".to_owned(), ", number 0".to_owned()),
+                    count => (format!("{count} tables"), format!(", numbers 0 to {}", count - 1)),
+                };
+                let message = format!("`{list}` has {tables}{numbers}; there is no {}", quoted_key(index));
+                self.refuse(admission, list, message);
+                None
+            }
+        }
+    }
+
+    /// The value as a file would have it.
+    fn node(&self, admission: &mut Admission<'_>, kind: &Kind) -> Node {
+        let text = admission.reading.sources.get(self.source).text.clone();
+        let value = Text { source: self.source, text: &text[self.value_start..], start: self.value_start };
+        value.node(admission, kind)
+    }
+
+    fn refuse(&self, admission: &mut Admission<'_>, path: &str, message: String) {
+        admission.reading.fault(self.fault, path, self.key_place(), message);
+    }
+
+    /// The name in the text, without the `=`.
+    fn key_place(&self) -> Place {
+        Place { source: self.source, start: 0, end: self.value_start.saturating_sub(1) }
+    }
+}
+
+/// A value in a variable or flag.
+#[derive(Clone, Copy)]
+struct Text<'t> {
+    source: SourceId,
+    text: &'t str,
+    /// Byte of the source at which it begins.
+    start: usize,
+}
+
+impl Text<'_> {
+    fn node(self, admission: &mut Admission<'_>, kind: &Kind) -> Node {
+        let trimmed = self.trimmed();
+        match kind {
+            Kind::Optional(_) if trimmed.text.is_empty() => self.with(Data::Unset),
+            Kind::Optional(kind) => self.node(admission, kind),
+            Kind::Text(_) | Kind::Choice(_) if trimmed.is_quoted() => trimmed.toml(admission),
+            Kind::Text(_) => self.with(Data::Text(self.text.to_owned())),
+            Kind::Choice(_) => trimmed.with(Data::Text(trimmed.text.to_owned())),
+            Kind::List { .. } if trimmed.text.starts_with('[') => trimmed.toml(admission),
+            Kind::List { item, .. } => trimmed.items(admission, item),
+            Kind::Tables(_) if trimmed.text.is_empty() => self.with(Data::Tables(Vec::new())),
+            // What is no TOML at all is still a text, of which the key's type can be said.
+            _ if trimmed.text.is_empty() || !trimmed.looks_like_toml() => {
+                self.with(Data::Text(self.text.to_owned()))
+            }
+            _ => trimmed.toml(admission),
+        }
+    }
+
+    /// Items between commas; none in an empty text.
+    fn items(self, admission: &mut Admission<'_>, item: &Kind) -> Node {
+        let mut items = Vec::new();
+        let mut start = self.start;
+        for part in self.text.split(',').filter(|_| !self.text.is_empty()) {
+            items.push(Text { text: part, start, ..self }.trimmed().node(admission, item));
+            start += part.len() + 1;
+        }
+        self.with(Data::List(items))
+    }
+
+    fn toml(self, admission: &mut Admission<'_>) -> Node {
+        let parsed = parse_value(self.source, self.text, self.start);
+        admission.reading.content(parsed)
+    }
+
+    fn trimmed(self) -> Self {
+        let text = self.text.trim_start();
+        Text { text: text.trim_end(), start: self.start + self.text.len() - text.len(), ..self }
+    }
+
+    /// Whether it begins and ends with the same quotation mark.
+    fn is_quoted(self) -> bool {
+        ['"', '\'']
+            .iter()
+            .any(|&mark| self.text.len() >= 2 && self.text.starts_with(mark) && self.text.ends_with(mark))
+    }
+
+    fn looks_like_toml(self) -> bool {
+        matches!(self.text, "true" | "false" | "inf" | "nan")
+            || self.text.starts_with(|c: char| c.is_ascii_digit() || "+-.[{\"'".contains(c))
+    }
+
+    fn with(self, data: Data) -> Node {
+        Node {
+            data,
+            place: Place { source: self.source, start: self.start, end: self.start + self.text.len() },
+        }
+    }
+}
+
+/// The parts of the key that the variable `name` sets, and the name itself without the prefix; `None` if there is none.
+pub(crate) fn key_of_variable(root: &Schema, name: &str) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    find(root, name.strip_prefix(ENVIRONMENT_PREFIX)?, &mut names).then_some(names)
+}
+
+/// Whether `rest` names a key in `schema`; `names` then leads there.
+fn find(schema: &Schema, rest: &str, names: &mut Vec<String>) -> bool {
+    for key in &schema.keys {
+        let Some(after) = rest.strip_prefix(&key.name.to_ascii_uppercase()) else { continue };
+        names.push(key.name.to_owned());
+        if find_in(key, after, names) {
+            return true;
+        }
+        names.pop();
+    }
+    false
+}
+
+fn find_in(key: &Key, after: &str, names: &mut Vec<String>) -> bool {
+    let below = after.strip_prefix('_');
+    match &key.kind {
+        Kind::Section { schema, .. } => below.is_some_and(|rest| find(schema, rest, names)),
+        Kind::Tables(schema) => {
+            let Some((index, rest)) = below.and_then(|rest| rest.split_once('_')) else {
+                return after.is_empty();
+            };
+            let is_index = !index.is_empty() && index.bytes().all(|b| b.is_ascii_digit());
+            names.push(index.to_owned());
+            let found = is_index && find(schema, rest, names);
+            if !found {
+                names.pop();
+            }
+            found
+        }
+        _ => after.is_empty(),
+    }
+}
+
+/// The variables of all keys, with `0` for the number of a table.
+pub(crate) fn variables(schema: &Schema) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    collect(schema, "", &mut all);
+    all
+}
+
+fn collect(schema: &Schema, path: &str, all: &mut Vec<(String, String)>) {
+    for key in &schema.keys {
+        let path = path::below(path, key.name);
+        let tables = matches!(key.kind, Kind::Tables(_));
+        if tables || key.kind.schema().is_none() {
+            all.push((variable_of(&path), path.clone()));
+        }
+        if let Some(below) = key.kind.schema() {
+            collect(below, &if tables { path::below(&path, "0") } else { path }, all);
+        }
+    }
+}
+
+/// The variable that sets the key `path`.
+pub(crate) fn variable_of(path: &str) -> String {
+    format!("{ENVIRONMENT_PREFIX}{}", path.replace('.', "_").to_ascii_uppercase())
+}
+
+/// What may have been meant by a variable that no key has.
+pub(crate) fn variable_hint(root: &Schema, name: &str) -> String {
+    let known = variables(root);
+    match nearest(name, known.iter().map(|(variable, _)| variable.as_str())) {
+        Some(near) => format!("did you mean {near}?"),
+        None => {
+            format!("no key has it, and every variable that begins with {ENVIRONMENT_PREFIX} must set one")
+        }
+    }
+}
