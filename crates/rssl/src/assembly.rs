@@ -4,6 +4,9 @@ use crate::{FrameError, Limits};
 /// needs no allocation for each.
 pub(crate) const SLOT_KEEPS_BYTES: usize = 128 << 10;
 
+/// What a slot uses itself; the table doubles, hence twice.
+pub(crate) const SLOT_BYTES: usize = 2 * size_of::<Slot>();
+
 /// First allocation of a slot; it doubles from there, never beyond what was announced.
 const SLOT_STARTS_BYTES: usize = 16 << 10;
 

@@ -2,16 +2,21 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use crate::assembly::{SLOT_BYTES, SLOT_KEEPS_BYTES};
+use crate::frame::HEADER_BYTES;
 use crate::{CompressionType, ConnectionVersion};
 
 /// Smallest maximum user message size: a first fragment must hold the fixed part of an RWF message.
 pub const MESSAGE_SIZE_LEAST_BYTES: u16 = 64;
 /// Greatest maximum user message size: with its header a frame still has a 16-bit length.
-pub const MESSAGE_SIZE_MOST_BYTES: u16 = u16::MAX - crate::frame::HEADER_BYTES as u16;
+pub const MESSAGE_SIZE_MOST_BYTES: u16 = u16::MAX - HEADER_BYTES as u16;
 /// The maximum user message size of every RSSL server in the field.
 pub const MESSAGE_SIZE_DEFAULT_BYTES: u16 = 6144;
 /// Longest component version: keeps a connect ack below 256 bytes, which Java clients need.
 pub const COMPONENT_VERSION_MOST_BYTES: usize = 200;
+
+/// What a connection uses itself, with the least allocations of its buffers.
+const FIXED_BYTES: u64 = 2048;
 
 /// Header size of a connect request without host name and IP address, and what its one byte can say.
 const REQUEST_FIXED_BYTES: usize = 17;
@@ -46,6 +51,16 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Most memory a connection with these limits can use (`memory_bytes` of a connection never exceeds it): one frame,
+    /// the fragmented messages with 128 KiB for each that may be open, twice the backlog, and 2 KiB for the rest.
+    #[must_use]
+    pub fn memory_bytes_max(&self, message_size_bytes: u16) -> u64 {
+        let frame = u64::from(message_size_bytes) + HEADER_BYTES as u64;
+        let open = u64::from(self.fragmented_open_max) * (SLOT_KEEPS_BYTES + SLOT_BYTES) as u64;
+        let backlog = 2 * self.backlog_bytes_max as u64;
+        self.fragmented_bytes_max.saturating_add(frame + open + backlog + FIXED_BYTES)
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         in_range("message_bytes_max", self.message_bytes_max, 0xffff, u32::MAX)?;
         in_range("fragmented_open_max", self.fragmented_open_max, 1, 256)?;

@@ -31,7 +31,7 @@ pub struct Outbound {
     gauged_bytes: usize,
     /// Most bytes in `buffer` since the last trim.
     peak_bytes: usize,
-    /// The socket took something since the last ping was due.
+    /// Something other than a ping was written since a ping was last due.
     wrote: bool,
     counters: Arc<RsslConnections>,
 }
@@ -96,7 +96,7 @@ impl Outbound {
         if written_bytes > 0 && pending_bytes > 0 {
             return Err(ApiMisuse::Overtaking { pending_bytes }.into());
         }
-        self.note_written(written_bytes);
+        self.counters.bytes_out.add(written_bytes as u64);
         self.publish_written();
         if rest.len() > self.limit_bytes.saturating_sub(pending_bytes) {
             return Err(self.slow_consumer());
@@ -130,7 +130,7 @@ impl Outbound {
     /// If that is more than is pending.
     pub fn consume(&mut self, count_bytes: usize) {
         assert!(count_bytes <= self.pending().len(), "a socket cannot accept more than was pending");
-        self.note_written(count_bytes);
+        self.counters.bytes_out.add(count_bytes as u64);
         self.head += count_bytes;
         if self.head == self.buffer.len() {
             self.buffer.clear();
@@ -178,11 +178,11 @@ impl Outbound {
         self.publish_depth();
     }
 
-    /// Appends a ping if the peer would otherwise hear nothing from us: nothing was written since the last call and
-    /// nothing waits.
+    /// Appends a ping if the peer would otherwise hear nothing from us: nothing but pings was written since the last
+    /// call, and nothing waits.
     pub(crate) fn ping_if_quiet(&mut self) {
-        let wrote = std::mem::take(&mut self.wrote);
-        if wrote || !self.flush().is_empty() {
+        let waiting = !self.flush().is_empty();
+        if std::mem::take(&mut self.wrote) || waiting {
             return;
         }
         self.buffer.extend_from_slice(&frame::PING);
@@ -228,11 +228,6 @@ impl Outbound {
         SendError::SlowConsumer { pending_bytes: self.waiting_bytes(), limit_bytes: self.limit_bytes }
     }
 
-    fn note_written(&mut self, bytes: usize) {
-        self.wrote |= bytes > 0;
-        self.counters.bytes_out.add(bytes as u64);
-    }
-
     /// Makes room for `bytes` more, which the limit allows. Consumed bytes are moved out only when they are at least
     /// half of all, so that each byte is moved once at most; then twice the limit is always enough.
     #[cold]
@@ -251,6 +246,7 @@ impl Outbound {
 
     fn publish_written(&mut self) {
         let written = self.packer.take_written();
+        self.wrote |= written.frames > 0;
         self.counters.frames_out.add(written.frames);
         self.counters.messages_out.add(written.messages);
         self.counters.packed_frames_out.add(written.packed_frames);

@@ -102,9 +102,8 @@ impl ServerConnection {
 
     /// Memory this connection uses, heap and its own size.
     ///
-    /// Bound: one frame, the fragmented bytes and twice the backlog of [`Limits`](crate::Limits), 128 KiB for each
-    /// fragmented message that may be open, and a fixed part of about 1 KiB. An idle connection is back at the fixed
-    /// part after two thirds of its ping timeout.
+    /// Never above [`Limits::memory_bytes_max`](crate::Limits::memory_bytes_max). An idle connection is back below
+    /// 1 KiB after two thirds of its ping timeout.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.0.memory_bytes()

@@ -1,0 +1,12 @@
+//! Tests of the room as a whole: recorded sessions, both ends against each other, hostile peers, timers, memory.
+
+mod both_ends;
+mod counters_move;
+mod handshake;
+mod hostile;
+mod mutation;
+mod output;
+mod recorded;
+mod session_file;
+mod support;
+mod timers;
