@@ -5,6 +5,27 @@ counters! {
     struct LbtrmSource("lbtrm_source") {
         msgs_sent: Total, "datagrams", "DATA datagrams sent for the first time.";
         bytes_sent: Total, "bytes", "UDP payload bytes of those datagrams.";
+        lbm_msgs_sent: Total, "messages", "LBMC messages and fragments put into datagrams.";
+        fragments_sent: Total, "fragments", "Fragments of messages too long for one datagram.";
+        txw_msgs: Gauge, "datagrams", "Datagrams in the transmission window.";
+        txw_bytes: Gauge, "bytes", "UDP payload bytes in the transmission window.";
+        nak_pckts_rcved: Total, "packets", "NAK packets received for this session.";
+        naks_rcved: Total, "naks", "Numbers in those packets.";
+        naks_ignored: Total, "naks", "Numbers NAKed within the ignore interval of their retransmission.";
+        naks_shed: Total, "naks", "Numbers not retransmitted because limit and queue were full.";
+        naks_refused: Total, "naks", "Numbers not retransmitted because retransmission is turned off.";
+        naks_rx_delay_ignored: Total, "naks", "Numbers that wait for the retransmission rate limit.";
+        naks_outside_window: Total, "naks", "Numbers that are older than the window or were never sent.";
+        nak_pckts_dropped: Total, "packets", "Packets at the NAK port that are no NAK for this session.";
+        rxs_sent: Total, "datagrams", "Retransmissions sent.";
+        rx_bytes_sent: Total, "bytes", "UDP payload bytes of retransmissions.";
+        rctlr_data_msgs: Gauge, "datagrams", "Unsent datagrams queued behind the data rate limit or the driver.";
+        rctlr_rx_msgs: Gauge, "datagrams", "Retransmissions queued behind the retransmission rate limit.";
+        ncfs_sent: Total, "ncfs", "Numbers in NAK confirmations sent.";
+        ncfs_dropped: Total, "ncfs", "NAK confirmations not sent because too many were waiting.";
+        sms_sent: Total, "packets", "Session messages sent.";
+        tsni_sent: Total, "records", "Topic numbers announced.";
+        send_would_block: Total, "calls", "Sends refused because the backlog or the window was full.";
     }
 }
 
@@ -13,5 +34,79 @@ counters! {
     struct LbtrmReceiver("lbtrm_receiver") {
         msgs_rcved: Total, "datagrams", "DATA datagrams accepted: first copies, original or retransmitted.";
         bytes_rcved: Total, "bytes", "UDP payload bytes of those datagrams.";
+        nak_pckts_sent: Total, "packets", "NAK packets sent.";
+        naks_sent: Total, "naks", "Numbers in those packets.";
+        lost: Total, "datagrams", "Datagrams found missing; most are recovered later.";
+        recovered: Total, "datagrams", "Missing datagrams that arrived by retransmission.";
+        out_of_order: Total, "datagrams", "Missing datagrams whose original arrived late.";
+        ncfs_ignored: Total, "ncfs", "Numbers confirmed as retransmitted a moment ago.";
+        ncfs_shed: Total, "ncfs", "Numbers confirmed as shed.";
+        ncfs_rx_delay: Total, "ncfs", "Numbers confirmed as waiting for the retransmission rate limit.";
+        ncfs_do_not_retry: Total, "ncfs", "Numbers confirmed as never to be retransmitted.";
+        ncfs_unknown: Total, "ncfs", "Numbers confirmed for a reason that is not known.";
+        nak_stm_min: Gauge, "ns", "Shortest time from detection to repair; 0 before the first.";
+        nak_stm_mean: Gauge, "ns", "Exponentially weighted mean time from detection to repair.";
+        nak_stm_max: Gauge, "ns", "Longest time from detection to repair.";
+        nak_tx_min: Gauge, "naks", "Fewest NAKs it took to repair a loss.";
+        nak_tx_mean_thousandths: Gauge, "naks/1000", "Exponentially weighted mean of NAKs a repair took.";
+        nak_tx_max: Gauge, "naks", "Most NAKs it took to repair a loss.";
+        duplicate_data: Total, "datagrams", "Datagrams that had arrived before, or arrived after they were given up.";
+        unrecovered_txw: Total, "datagrams", "Given up: older than the source's window.";
+        unrecovered_tmo: Total, "datagrams", "Given up: the NAK generation interval ran out.";
+        unrecovered_ncf: Total, "datagrams", "Given up: the source will not retransmit.";
+        unrecovered_bound: Total, "datagrams", "Given up: a bound on gaps, missing numbers or held data was reached.";
+        unrecovered_end: Total, "datagrams", "Given up: the session ended.";
+        missing: Gauge, "datagrams", "Datagrams missing now.";
+        sms_rcved: Total, "packets", "Session messages received.";
+        dgrams_dropped_size: Total, "packets", "Datagrams dropped: shorter than their headers or counts say.";
+        dgrams_dropped_type: Total, "packets", "Datagrams dropped: type not known, or not sent by sources.";
+        dgrams_dropped_version: Total, "packets", "Datagrams dropped: version not known.";
+        dgrams_dropped_hdr: Total, "packets", "Datagrams dropped: LBMC messages malformed, or option headers.";
+        dgrams_dropped_other: Total, "packets", "Datagrams dropped: another session, numbers that contradict each other or jump.";
+    }
+}
+
+counters! {
+    /// Delivery of the topics of one transport session.
+    struct LbmDelivery("lbm_delivery") {
+        lbm_msgs_rcved: Total, "messages", "LBMC messages and fragments of subscribed topics, first copies.";
+        lbm_msgs_no_topic_rcved: Total, "messages", "LBMC messages of topics nobody subscribed to.";
+        lbm_reqs_rcved: Total, "messages", "Delivered messages that ask for an answer.";
+        msgs_delivered: Total, "messages", "Whole messages delivered.";
+        bytes_delivered: Total, "bytes", "Payload bytes of those messages.";
+        msgs_held: Total, "messages", "Messages held after a gap.";
+        duplicates: Total, "messages", "Messages whose number was delivered or lost before.";
+        lost_events: Total, "events", "Loss events delivered.";
+        msgs_lost: Total, "messages", "Topic numbers in those events.";
+        fragments_unrecoverably_lost: Total, "fragments", "Fragments that arrived but whose message cannot be completed.";
+        order_map_entries: Gauge, "messages", "Messages held now.";
+        order_map_entries_max: Gauge, "messages", "Most messages held at once.";
+        hold_bytes: Gauge, "bytes", "Bytes of datagrams held now.";
+        hold_bytes_max: Gauge, "bytes", "Most bytes of datagrams held at once.";
+        topics: Gauge, "topics", "Topics subscribed.";
+    }
+}
+
+counters! {
+    /// Topic resolution of one context.
+    struct LbmrResolver("lbmr_resolver") {
+        tr_dgrams_sent: Total, "packets", "Topic resolution datagrams handed out.";
+        tr_bytes_sent: Total, "bytes", "UDP payload bytes of those datagrams.";
+        tr_dgrams_rcved: Total, "packets", "Topic resolution datagrams received.";
+        tr_bytes_rcved: Total, "bytes", "UDP payload bytes of those datagrams.";
+        tr_dgrams_dropped_type: Total, "packets", "Datagrams of types that are left alone.";
+        tr_dgrams_dropped_malformed: Total, "packets", "Datagrams dropped as malformed.";
+        tr_src_topics: Gauge, "topics", "Sources advertised.";
+        tr_rcv_topics: Gauge, "topics", "Topics and patterns queried.";
+        tr_rcv_unresolved_topics: Gauge, "topics", "Queried topics without a known source.";
+        advertisements_sent: Total, "records", "Topic information records sent.";
+        queries_sent: Total, "records", "Topic and wildcard queries sent.";
+        queries_rcved: Total, "records", "Queries received.";
+        queries_answered: Total, "records", "Queries for a topic of ours.";
+        patterns_ignored: Total, "records", "Wildcard queries with a pattern that is not a literal prefix.";
+        records_rcved: Total, "records", "Topic information records received.";
+        records_ignored: Total, "records", "Records of other transports or with names that are not text.";
+        sources_known: Gauge, "sources", "Sources in the cache.";
+        sources_refused: Total, "sources", "Sources not remembered because the cache was full.";
     }
 }

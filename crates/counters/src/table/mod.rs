@@ -6,5 +6,5 @@
 mod lbtrm;
 mod rssl;
 
-pub use lbtrm::{LbtrmReceiver, LbtrmSource};
+pub use lbtrm::{LbmDelivery, LbmrResolver, LbtrmReceiver, LbtrmSource};
 pub use rssl::RsslConnections;
