@@ -1,1 +1,8 @@
 //! LBM-family packets and the reliability state machines: windows, NAKs, reassembly, topic resolution. Sans-IO.
+
+pub mod config;
+/// Errors of the wire.
+pub mod error;
+pub mod rate;
+pub mod rm;
+pub mod wire;

@@ -1,0 +1,97 @@
+use super::source::Source;
+use crate::wire::lbmc::{self, CONTROL_HEADER_LEN, Chain, Kind, TSNI_RECORDS_MAX};
+use units::Nanos;
+
+/// How far the end of the session has been said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    No,
+    /// Topics before this one have been announced for the last time.
+    Announcing(usize),
+    Done,
+}
+
+/// Bytes of the longest control message that announces topics.
+pub(super) const TSNI_LEN_MAX: usize = CONTROL_HEADER_LEN + 4 + 8 * TSNI_RECORDS_MAX;
+
+impl Source {
+    /// When there is something to announce, or to go on ending with; never while the backlog is full.
+    pub(super) fn announcing_due(&self) -> Nanos {
+        if self.window.unsent_bytes() >= self.backlog_max {
+            return Nanos::NEVER;
+        }
+        match self.ending {
+            Ending::No => self.topics.scan_at(),
+            Ending::Announcing(_) => Nanos::ZERO,
+            Ending::Done => Nanos::NEVER,
+        }
+    }
+
+    pub(super) fn announce(&mut self, now: Nanos) {
+        match self.ending {
+            Ending::No => self.announce_silent(now),
+            Ending::Announcing(_) => self.announce_end(now),
+            Ending::Done => {}
+        }
+    }
+
+    fn announce_silent(&mut self, now: Nanos) {
+        // room first: what was collected must be sent
+        while self.reserve(now, TSNI_LEN_MAX).is_ok() {
+            self.announcements.clear();
+            let more = self.topics.silent(now, TSNI_RECORDS_MAX, &mut self.announcements);
+            let found = !self.announcements.is_empty();
+            self.append_announcements(now);
+            if !more {
+                if found {
+                    self.flush();
+                }
+                return;
+            }
+        }
+    }
+
+    fn announce_end(&mut self, now: Nanos) {
+        if self.window.count() == 0 && self.open.messages == 0 {
+            self.ending = Ending::Done;
+        }
+        while let Ending::Announcing(from) = self.ending {
+            if self.reserve(now, TSNI_LEN_MAX).is_err() {
+                return;
+            }
+            if from == self.topics.len() {
+                self.append_end(now);
+                return;
+            }
+            self.announcements.clear();
+            let next = self.topics.unannounced(from, TSNI_RECORDS_MAX, &mut self.announcements);
+            self.append_announcements(now);
+            self.ending = Ending::Announcing(next);
+        }
+    }
+
+    fn append_announcements(&mut self, now: Nanos) {
+        if self.announcements.is_empty() {
+            return;
+        }
+        self.scratch.clear();
+        lbmc::emit_tsni(&mut self.scratch, &self.announcements);
+        self.counters.tsni_sent.add(self.announcements.len() as u64);
+        self.append_scratch(now);
+    }
+
+    fn append_end(&mut self, now: Nanos) {
+        self.scratch.clear();
+        lbmc::emit_message(&mut self.scratch, Kind::EndOfTransport, None, &Chain::default(), None);
+        self.append_scratch(now);
+        self.flush();
+        self.ending = Ending::Done;
+    }
+
+    /// Appends a control message; the caller made room for the longest.
+    fn append_scratch(&mut self, now: Nanos) {
+        let need = self.scratch.len();
+        self.window.bytes_mut(self.open.at, need).copy_from_slice(&self.scratch);
+        self.grown(now, need);
+    }
+}

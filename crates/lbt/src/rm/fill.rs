@@ -1,0 +1,308 @@
+use super::announce::Ending;
+use super::source::{SendError, Source};
+use super::topics::TopicId;
+use crate::wire::lbmc::{self, Chain, FRAG_LEN, MESSAGE_HEADER_LEN};
+use crate::wire::lbtrm::{DATA_HEADER_LEN, Data};
+use units::{Nanos, Sqn};
+
+/// The datagram being filled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    /// Where it begins in the window.
+    pub(super) start: usize,
+    /// Where the next message goes.
+    pub(super) at: usize,
+    /// Bytes left; 0 when no datagram is open.
+    pub(super) room: usize,
+    pub(super) messages: u32,
+    /// When its first message was appended.
+    pub(super) since: Nanos,
+}
+
+impl Open {
+    pub(super) const NONE: Open = Open { start: 0, at: 0, room: 0, messages: 0, since: Nanos::NEVER };
+}
+
+impl Source {
+    pub(super) fn known(&self, topic: TopicId) -> Result<(), SendError> {
+        if self.ending != Ending::No {
+            return Err(SendError::Ended);
+        }
+        self.topics.get(topic).map(|_| ()).ok_or(SendError::UnknownTopic)
+    }
+
+    /// The message does not fit the open datagram.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn send_into_next(
+        &mut self,
+        now: Nanos,
+        topic: TopicId,
+        len: usize,
+        parts: &[&[u8]],
+    ) -> Result<Sqn, SendError> {
+        let need = MESSAGE_HEADER_LEN + len;
+        if need > self.datagram_max - DATA_HEADER_LEN {
+            return self.send_fragments(now, topic, &Chain::default(), len, parts);
+        }
+        self.known(topic)?;
+        self.reserve(now, need)?;
+        self.append(now, topic, need, parts)
+    }
+
+    /// Writes a message without extension headers into the open datagram, which has room for it.
+    #[inline]
+    pub(super) fn append(
+        &mut self,
+        now: Nanos,
+        topic: TopicId,
+        need: usize,
+        parts: &[&[u8]],
+    ) -> Result<Sqn, SendError> {
+        let Some(state) = self.topics.get_mut(topic) else { return Err(SendError::UnknownTopic) };
+        let sqn = state.next;
+        state.next = sqn.next();
+        state.last_message = now;
+        let out = self.window.bytes_mut(self.open.at, need);
+        let (header, mut body) = out.split_first_chunk_mut().expect("room for the header was counted in");
+        *header = lbmc::plain_header(need, topic.index(), sqn);
+        for part in parts {
+            let (here, rest) = body.split_at_mut(part.len());
+            here.copy_from_slice(part);
+            body = rest;
+        }
+        self.grown(now, need);
+        Ok(sqn)
+    }
+
+    /// Counts a message of `need` bytes that was written at the end of the open datagram.
+    pub(super) fn appended(&mut self, now: Nanos, topic: TopicId, need: usize) -> Sqn {
+        let state = self.topics.get_mut(topic).expect("the caller looked the topic up");
+        let sqn = state.next;
+        state.next = sqn.next();
+        state.last_message = now;
+        self.grown(now, need);
+        sqn
+    }
+
+    #[inline]
+    pub(super) fn grown(&mut self, now: Nanos, need: usize) {
+        if self.open.messages == 0 {
+            self.open.since = now;
+        }
+        self.open.messages += 1;
+        self.open.at += need;
+        self.open.room -= need;
+        if self.open.at - self.open.start >= self.batch_len {
+            self.close();
+        }
+    }
+
+    /// Makes sure that the open datagram has `need` bytes of room, which fit a datagram.
+    pub(super) fn reserve(&mut self, now: Nanos, need: usize) -> Result<(), SendError> {
+        if need <= self.open.room {
+            return Ok(());
+        }
+        self.flush();
+        if self.window.unsent_bytes() >= self.backlog_max {
+            self.counters.send_would_block.inc();
+            return Err(SendError::WouldBlock);
+        }
+        self.open_datagram(now)
+    }
+
+    fn open_datagram(&mut self, now: Nanos) -> Result<(), SendError> {
+        let Some(start) = self.window.open(self.datagram_max) else {
+            self.open = Open::NONE;
+            self.counters.send_would_block.inc();
+            return Err(SendError::WouldBlock);
+        };
+        let (at, room) = (start + DATA_HEADER_LEN, self.datagram_max - DATA_HEADER_LEN);
+        self.open = Open { start, at, room, messages: 0, since: now };
+        Ok(())
+    }
+
+    pub(super) fn close(&mut self) {
+        let Open { start, at, messages, .. } = self.open;
+        let header = Data::new(self.session, self.window.next(), self.window.trail());
+        let out = self.window.bytes_mut(start, DATA_HEADER_LEN);
+        header.emit_header(out.first_chunk_mut().expect("as long as the header"));
+        self.window.close(start, at - start);
+        self.open = Open::NONE;
+        self.counters.lbm_msgs_sent.add(u64::from(messages));
+        self.counters.rctlr_data_msgs.set(u64::from(self.window.unsent_count()));
+    }
+
+    pub(super) fn batch_due(&self) -> Nanos {
+        if self.batch_wait.is_zero() || self.open.messages == 0 {
+            return Nanos::NEVER;
+        }
+        self.open.since + self.batch_wait
+    }
+
+    /// Sends a message that is longer than fits a datagram, each fragment in its own.
+    #[cold]
+    pub(super) fn send_fragments(
+        &mut self,
+        now: Nanos,
+        topic: TopicId,
+        headers: &Chain,
+        len: usize,
+        parts: &[&[u8]],
+    ) -> Result<Sqn, SendError> {
+        let (max, per_fragment) = (self.message_max as usize, self.fragment_payload());
+        if len > max || headers.len() >= per_fragment {
+            return Err(SendError::TooLong { bytes: len + headers.len(), max });
+        }
+        self.known(topic)?;
+        self.reserve(now, self.datagram_max - DATA_HEADER_LEN)?;
+        let count = (len + headers.len()).div_ceil(per_fragment) as u64;
+        if !self.window.can_hold(count + 1, self.datagram_max as u64) {
+            self.counters.send_would_block.inc();
+            return Err(SendError::WouldBlock);
+        }
+        let first_sqn = self.topics.get(topic).ok_or(SendError::UnknownTopic)?.next;
+        let mut gather = Gather { parts, offset: 0 };
+        let (mut done, mut last) = (0, first_sqn);
+        while done < len {
+            let own = if done == 0 { headers } else { &Chain::default() };
+            let payload = (per_fragment - own.len()).min(len - done);
+            let frag = Fragment { first_sqn, offset: done as u32, length: len as u32, payload };
+            last = self.append_fragment(now, topic, own, frag, &mut gather);
+            done += payload;
+        }
+        Ok(last)
+    }
+
+    fn fragment_payload(&self) -> usize {
+        self.datagram_max - DATA_HEADER_LEN - MESSAGE_HEADER_LEN - FRAG_LEN
+    }
+
+    fn append_fragment(
+        &mut self,
+        now: Nanos,
+        topic: TopicId,
+        headers: &Chain,
+        frag: Fragment,
+        gather: &mut Gather<'_>,
+    ) -> Sqn {
+        let need = MESSAGE_HEADER_LEN + FRAG_LEN + headers.len() + frag.payload;
+        if need > self.open.room {
+            self.flush();
+            self.open_datagram(now).expect("room for the whole message was made sure of");
+        }
+        let sqn = self.topics.get(topic).expect("the caller looked the topic up").next;
+        let mut out = Writer::new(self.window.bytes_mut(self.open.at, need));
+        out.put(&frag.message_header(need, topic.index(), sqn, headers.first(0)));
+        out.put(headers.bytes());
+        gather.copy(out.rest());
+        self.counters.fragments_sent.inc();
+        self.appended(now, topic, need)
+    }
+}
+
+/// Room for one message in the open datagram. Dropped without [`Claim::commit`], it leaves nothing behind.
+pub struct Claim<'a> {
+    source: &'a mut Source,
+    now: Nanos,
+    topic: TopicId,
+    len: usize,
+}
+
+impl<'a> Claim<'a> {
+    pub(super) fn new(source: &'a mut Source, now: Nanos, topic: TopicId, len: usize) -> Claim<'a> {
+        Claim { source, now, topic, len }
+    }
+
+    /// The payload, to be written; what it holds before is not defined.
+    #[inline]
+    pub fn payload(&mut self) -> &mut [u8] {
+        self.source.window.bytes_mut(self.source.open.at + MESSAGE_HEADER_LEN, self.len)
+    }
+
+    /// Makes the message part of the datagram and returns its number.
+    #[inline]
+    pub fn commit(self) -> Sqn {
+        let Claim { source, now, topic, len } = self;
+        let need = MESSAGE_HEADER_LEN + len;
+        let sqn = source.topics.get(topic).expect("looked up when it was claimed").next;
+        let header = lbmc::plain_header(need, topic.index(), sqn);
+        source.window.bytes_mut(source.open.at, MESSAGE_HEADER_LEN).copy_from_slice(&header);
+        source.appended(now, topic, need)
+    }
+}
+
+pub(super) fn gathered_len(parts: &[&[u8]]) -> usize {
+    parts.iter().map(|p| p.len()).sum()
+}
+
+/// One fragment of a message.
+#[derive(Clone, Copy)]
+struct Fragment {
+    first_sqn: Sqn,
+    offset: u32,
+    length: u32,
+    payload: usize,
+}
+
+impl Fragment {
+    /// Message header and FRAG header, the latter followed by a header of number `next`.
+    fn message_header(
+        &self,
+        need: usize,
+        topic_index: u32,
+        sqn: Sqn,
+        next: u8,
+    ) -> [u8; MESSAGE_HEADER_LEN + FRAG_LEN] {
+        let mut out = [0; MESSAGE_HEADER_LEN + FRAG_LEN];
+        out[..12].copy_from_slice(&lbmc::plain_header(need, topic_index, sqn));
+        out[1] = lbmc::FRAG_KIND;
+        out[12..14].copy_from_slice(&[next, FRAG_LEN as u8]);
+        out[16..20].copy_from_slice(&self.first_sqn.0.to_be_bytes());
+        out[20..24].copy_from_slice(&self.offset.to_be_bytes());
+        out[24..28].copy_from_slice(&self.length.to_be_bytes());
+        out
+    }
+}
+
+/// Writes front to back into room that was measured before.
+pub(super) struct Writer<'a>(&'a mut [u8]);
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(out: &'a mut [u8]) -> Writer<'a> {
+        Writer(out)
+    }
+
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        let (here, rest) = std::mem::take(&mut self.0).split_at_mut(bytes.len());
+        here.copy_from_slice(bytes);
+        self.0 = rest;
+    }
+
+    fn rest(self) -> &'a mut [u8] {
+        self.0
+    }
+}
+
+/// Reads several slices as if they were one.
+struct Gather<'a> {
+    parts: &'a [&'a [u8]],
+    offset: usize,
+}
+
+impl Gather<'_> {
+    /// Fills `out` with the next bytes; the parts hold at least as many.
+    fn copy(&mut self, mut out: &mut [u8]) {
+        while !out.is_empty() {
+            let here = &self.parts[0][self.offset..];
+            let n = here.len().min(out.len());
+            let (front, rest) = out.split_at_mut(n);
+            front.copy_from_slice(&here[..n]);
+            out = rest;
+            self.offset += n;
+            if self.offset == self.parts[0].len() {
+                (self.parts, self.offset) = (&self.parts[1..], 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! LBT-RM, reliable multicast: one struct for each side of a transport session.
+
+mod announce;
+mod backoff;
+mod fill;
+mod retransmit;
+mod silence;
+mod source;
+mod topics;
+mod transmit;
+mod window;
+
+pub use fill::Claim;
+pub use source::{SendError, Source};
+pub use topics::TopicId;
+pub use transmit::Transmit;

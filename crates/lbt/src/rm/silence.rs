@@ -1,0 +1,64 @@
+use std::time::Duration;
+use units::Nanos;
+
+/// When the session messages of a silent session are due.
+///
+/// The first comes a short while after the last datagram, so that receivers soon find the loss of a tail; each
+/// further one after twice the wait of the one before, up to a maximum. Any datagram begins the schedule anew.
+/// Before the session's first datagram there are none.
+pub(super) struct SessionMessageSchedule {
+    wait_min: Duration,
+    wait_max: Duration,
+    wait: Duration,
+    due: Nanos,
+    sm_sqn: u32,
+}
+
+impl SessionMessageSchedule {
+    pub(super) fn new(wait_min: Duration, wait_max: Duration) -> SessionMessageSchedule {
+        SessionMessageSchedule { wait_min, wait_max, wait: wait_min, due: Nanos::NEVER, sm_sqn: 0 }
+    }
+
+    pub(super) fn due(&self) -> Nanos {
+        self.due
+    }
+
+    /// The number of the next session message.
+    pub(super) fn sm_sqn(&self) -> u32 {
+        self.sm_sqn
+    }
+
+    pub(super) fn on_datagram(&mut self, now: Nanos) {
+        self.wait = self.wait_min;
+        self.due = now + self.wait;
+    }
+
+    pub(super) fn on_session_message(&mut self, now: Nanos) {
+        self.sm_sqn = self.sm_sqn.wrapping_add(1);
+        self.wait = self.wait.saturating_mul(2).min(self.wait_max);
+        self.due = now + self.wait;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_from_the_last_datagram_up_to_the_maximum() {
+        let ms = Duration::from_millis;
+        let mut schedule = SessionMessageSchedule::new(ms(200), ms(1_000));
+        assert_eq!(schedule.due(), Nanos::NEVER, "nothing before the first datagram");
+        schedule.on_datagram(Nanos::ZERO);
+        let mut sent_ms = Vec::new();
+        for _ in 0..5 {
+            let now = schedule.due();
+            sent_ms.push(now.0 / 1_000_000);
+            schedule.on_session_message(now);
+        }
+        assert_eq!(sent_ms, [200, 600, 1_400, 2_400, 3_400]);
+        assert_eq!(schedule.sm_sqn(), 5);
+        schedule.on_datagram(Nanos(7));
+        assert_eq!(schedule.due(), Nanos(7) + ms(200));
+    }
+}

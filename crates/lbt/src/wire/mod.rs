@@ -1,0 +1,86 @@
+//! Packets as bytes: views that are checked once, and their emitters.
+//!
+//! Every integer on the wire is big-endian. A view borrows the datagram; what a view was built from has been
+//! checked to the last length, so its accessors cannot fail. Emitting a parsed value gives the same bytes again
+//! (`tests/golden.rs`). The layouts are those that Wireshark's dissectors for the family accept.
+
+pub mod lbmc;
+pub mod lbmr;
+pub mod lbtrm;
+
+use crate::error::{Part, WireError};
+
+/// Reads a part of a packet front to back; every read is checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    part: Part,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8], part: Part) -> Reader<'a> {
+        Reader { bytes, at: 0, part }
+    }
+
+    /// Names the part that the next reads belong to.
+    pub(crate) fn part(&mut self, part: Part) {
+        self.part = part;
+    }
+
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(crate) fn left(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+
+    pub(crate) fn take(&mut self, need: usize) -> Result<&'a [u8], WireError> {
+        let have = self.left();
+        if need > have {
+            return Err(WireError::Truncated { part: self.part, at: self.at, need, have });
+        }
+        let taken = &self.bytes[self.at..self.at + need];
+        self.at += need;
+        Ok(taken)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+        Ok(*self.take(N)?.first_chunk().expect("take returns as many bytes as asked"))
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, WireError> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, WireError> {
+        Ok(u16::from_be_bytes(self.array()?))
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, WireError> {
+        Ok(u32::from_be_bytes(self.array()?))
+    }
+
+    /// A string that ends with a zero byte; the zero is consumed and not returned.
+    pub(crate) fn zero_terminated(&mut self) -> Result<&'a [u8], WireError> {
+        let rest = self.rest();
+        let Some(len) = rest.iter().position(|&b| b == 0) else {
+            return Err(WireError::Unterminated { part: self.part, at: self.at });
+        };
+        self.at += len + 1;
+        Ok(&rest[..len])
+    }
+
+    /// Refuses bytes after the last read.
+    pub(crate) fn end(&self) -> Result<(), WireError> {
+        match self.left() {
+            0 => Ok(()),
+            extra => Err(WireError::Trailing { part: self.part, at: self.at, extra }),
+        }
+    }
+}
