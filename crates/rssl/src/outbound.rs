@@ -52,7 +52,7 @@ impl Outbound {
     }
 
     /// Appends a message to the backlog and returns its copy there, so that the caller can write a stream id into it.
-    /// Of a fragmented message it is the part in the first fragment, at least 56 bytes.
+    /// Of a fragmented message it is the part in the first fragment, at least 57 bytes.
     ///
     /// # Errors
     /// [`SendError::SlowConsumer`] if the backlog has no room for it, [`SendError::Misuse`] for an empty message, one
@@ -232,13 +232,14 @@ impl Outbound {
     /// half of all, so that each byte is moved once at most; then twice the limit is always enough.
     #[cold]
     fn make_room(&mut self, bytes: usize) {
-        self.packer.close(&mut self.buffer);
         if self.head > 0 && self.head >= self.buffer.len() / 2 {
+            self.packer.close(&mut self.buffer);
             self.buffer.drain(..self.head);
             self.head = 0;
         }
         let needed = self.buffer.len() + bytes;
-        let target = (2 * self.buffer.capacity()).clamp(START_BYTES, 2 * self.limit_bytes).max(needed);
+        let target =
+            (2 * self.buffer.capacity()).clamp(START_BYTES, self.limit_bytes.saturating_mul(2)).max(needed);
         if needed > self.buffer.capacity() {
             self.buffer.reserve_exact(target - self.buffer.len());
         }

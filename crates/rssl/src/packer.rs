@@ -93,7 +93,7 @@ impl Packer {
     }
 
     /// Appends `message` and tells where its copy stands in `out`, so that the caller can write its stream id into
-    /// the copy. Of a fragmented message it is the part in the first fragment, which is at least 56 bytes long.
+    /// the copy. Of a fragmented message it is the part in the first fragment, which is at least 57 bytes long.
     ///
     /// The place is valid until the next call.
     ///
