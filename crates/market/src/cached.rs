@@ -1,0 +1,341 @@
+//! An item as a cache holds it: image, state, and what else its refresh said.
+
+use rwf::{
+    DataState, DecodeError, Key, Qos, RefreshMsg, State, StateCode, StatusMsg, StreamState, UpdateMsg,
+};
+
+use crate::encoding::Encoding;
+use crate::image::{FieldRules, Image, PartStart};
+use crate::key::ItemKey;
+
+/// A [`State`] that owns its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedState {
+    /// Whether the stream is open.
+    pub stream: StreamState,
+    /// Whether the data is good.
+    pub data: DataState,
+    /// Why.
+    pub code: StateCode,
+    /// Why, in words.
+    pub text: Box<[u8]>,
+}
+
+impl OwnedState {
+    /// A borrowed view.
+    #[must_use]
+    pub fn as_state(&self) -> State<'_> {
+        State { stream: self.stream, data: self.data, code: self.code, text: &self.text }
+    }
+
+    /// Takes over what a state says; "no change" of the data leaves it as it was.
+    pub fn change(&mut self, state: State<'_>) {
+        self.stream = state.stream;
+        if state.data != DataState::NoChange {
+            self.data = state.data;
+        }
+        self.code = state.code;
+        if *self.text != *state.text {
+            self.text = state.text.into();
+        }
+    }
+}
+
+impl From<State<'_>> for OwnedState {
+    fn from(state: State<'_>) -> OwnedState {
+        OwnedState { stream: state.stream, data: state.data, code: state.code, text: state.text.into() }
+    }
+}
+
+/// The last known image of an item and its state.
+#[derive(Clone, Debug)]
+pub struct CachedItem {
+    image: Image,
+    state: OwnedState,
+    seq_num: Option<u32>,
+    qos: Option<Qos>,
+    group_id: Box<[u8]>,
+    permission_data: Option<Box<[u8]>>,
+    /// Between the first and the last part of a refresh the image is not whole.
+    is_complete: bool,
+    /// A whole image has come.
+    is_known: bool,
+}
+
+impl Default for CachedItem {
+    fn default() -> Self {
+        CachedItem {
+            image: Image::Empty,
+            state: State::OPEN_OK.into(),
+            seq_num: None,
+            qos: None,
+            group_id: [0, 0].into(),
+            permission_data: None,
+            is_complete: true,
+            is_known: false,
+        }
+    }
+}
+
+/// How an image goes out as refresh messages.
+#[derive(Clone, Copy, Debug)]
+pub struct RefreshForm {
+    /// It answers a request.
+    pub solicited: bool,
+    /// About how many bytes a part may have.
+    pub part_bytes: usize,
+}
+
+impl CachedItem {
+    /// Takes a refresh, or a part of one. Returns whether the image is whole now.
+    ///
+    /// A part begins a new image when the one before was the last, or it is numbered 0 or asks to clear the cache.
+    ///
+    /// # Errors
+    /// The payload is malformed; the item is then not whole until the next refresh.
+    pub fn on_refresh(&mut self, msg: &RefreshMsg<'_>, rules: &FieldRules) -> Result<bool, DecodeError> {
+        let is_first = self.is_complete || msg.part_num == Some(0) || msg.clear_cache;
+        self.is_complete = false;
+        self.image.refresh(msg.container_type, msg.payload, is_first, rules)?;
+        self.state = msg.state.into();
+        self.seq_num = msg.seq_num;
+        self.qos = msg.qos;
+        self.group_id = msg.group_id.into();
+        if is_first || msg.permission_data.is_some() {
+            self.permission_data = msg.permission_data.map(Into::into);
+        }
+        self.is_complete = msg.complete;
+        self.is_known |= msg.complete;
+        Ok(msg.complete)
+    }
+
+    /// Merges an update.
+    ///
+    /// # Errors
+    /// The payload is malformed; what stood before the fault is merged.
+    #[inline]
+    pub fn on_update(&mut self, msg: &UpdateMsg<'_>, rules: &FieldRules) -> Result<(), DecodeError> {
+        if msg.seq_num.is_some() {
+            self.seq_num = msg.seq_num;
+        }
+        if let Some(permission_data) = msg.permission_data {
+            self.permission_data = Some(permission_data.into());
+        }
+        if msg.do_not_cache {
+            return Ok(());
+        }
+        self.image.update(msg.container_type, msg.payload, !msg.do_not_ripple, rules)
+    }
+
+    /// Takes over what a status says.
+    pub fn on_status(&mut self, msg: &StatusMsg<'_>) {
+        if msg.clear_cache {
+            self.image = Image::Empty;
+            self.is_known = false;
+        }
+        if let Some(state) = msg.state {
+            self.state.change(state);
+        }
+        if let Some(group_id) = msg.group_id {
+            self.group_id = group_id.into();
+        }
+        if let Some(permission_data) = msg.permission_data {
+            self.permission_data = Some(permission_data.into());
+        }
+    }
+
+    /// Marks the data as no longer to be trusted, for a reason.
+    pub fn suspect(&mut self, code: StateCode, text: &str) {
+        self.state.change(State::new(self.state.stream, DataState::Suspect).because(code, text));
+    }
+
+    /// Whether a whole image has come.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.is_known && self.is_complete
+    }
+
+    /// The present state.
+    #[must_use]
+    pub fn state(&self) -> &OwnedState {
+        &self.state
+    }
+
+    /// The data.
+    #[must_use]
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// Writes the image as refresh messages with stream id 0, one or several; `each` gets the bytes of each.
+    ///
+    /// `scratch` is working room, grown as needed and kept for the next call.
+    pub fn encode_refresh(
+        &self,
+        key: ItemKey<'_>,
+        form: RefreshForm,
+        scratch: &mut Scratch,
+        mut each: impl FnMut(&[u8]),
+    ) {
+        let mut at = PartStart::First;
+        for part_num in 0.. {
+            let mut next = None;
+            scratch.payload.encode(|w| next = self.image.write_part(&at, form.part_bytes, w));
+            let is_single = part_num == 0 && next.is_none();
+            let msg = RefreshMsg {
+                solicited: form.solicited,
+                complete: next.is_none(),
+                clear_cache: part_num == 0,
+                seq_num: self.seq_num,
+                state: self.state_to_send(),
+                group_id: &self.group_id,
+                permission_data: self.permission_data.as_deref(),
+                qos: self.qos,
+                key: Some(Key::item(key.service, key.name)),
+                part_num: (!is_single).then_some(part_num),
+                payload: scratch.payload.bytes(),
+                ..RefreshMsg::new(key.domain, 0, self.image.container_type())
+            };
+            scratch.message.encode(|w| msg.encode(w));
+            each(scratch.message.bytes());
+            match next {
+                Some(start) => at = start,
+                None => break,
+            }
+        }
+    }
+
+    /// An image that updates have passed over without being merged is not to be trusted, whatever the provider said.
+    fn state_to_send(&self) -> State<'_> {
+        let state = self.state.as_state();
+        if self.image.is_current() {
+            return state;
+        }
+        State::new(state.stream, DataState::Suspect)
+            .because(StateCode::NONE, "updates of this kind cannot be merged into the image")
+    }
+}
+
+/// Working room for [`CachedItem::encode_refresh`].
+#[derive(Debug, Default)]
+pub struct Scratch {
+    payload: Encoding,
+    message: Encoding,
+}
+
+#[cfg(test)]
+mod tests {
+    use rwf::{DataType, Domain, FieldList, Msg, Real, encode_to_vec};
+
+    use super::*;
+
+    const KEY: ItemKey<'_> = ItemKey { service: 7, domain: Domain::MARKET_PRICE, name: b"IBM" };
+
+    fn fields(all: &[(i16, i64)]) -> Vec<u8> {
+        encode_to_vec(|w| w.field_list(|f| all.iter().for_each(|&(id, v)| f.put(id, Real::decimal(v, 0)))))
+            .expect("legal")
+    }
+
+    fn refresh(payload: &[u8]) -> RefreshMsg<'_> {
+        RefreshMsg {
+            complete: true,
+            payload,
+            ..RefreshMsg::new(Domain::MARKET_PRICE, 5, DataType::FIELD_LIST)
+        }
+    }
+
+    fn update(payload: &[u8]) -> UpdateMsg<'_> {
+        UpdateMsg { payload, ..UpdateMsg::new(Domain::MARKET_PRICE, 5, DataType::FIELD_LIST) }
+    }
+
+    fn sent(item: &CachedItem) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        let form = RefreshForm { solicited: true, part_bytes: 1000 };
+        item.encode_refresh(KEY, form, &mut Scratch::default(), |bytes| all.push(bytes.to_vec()));
+        all
+    }
+
+    #[test]
+    fn the_image_goes_out_with_all_that_came_since() {
+        let rules = FieldRules::default();
+        let mut item = CachedItem::default();
+        assert!(!item.is_known());
+        let image = fields(&[(22, 1), (25, 2)]);
+        let seq_num = Some(10);
+        item.on_refresh(&RefreshMsg { seq_num, ..refresh(&image) }, &rules).expect("legal");
+        let change = fields(&[(25, 3)]);
+        item.on_update(&UpdateMsg { seq_num: Some(11), ..update(&change) }, &rules).expect("legal");
+        assert!(item.is_known());
+        let all = sent(&item);
+        let Ok(Msg::Refresh(msg)) = Msg::parse(&all[0]) else { panic!("{all:?}") };
+        assert_eq!((all.len(), msg.part_num, msg.complete, msg.solicited), (1, None, true, true));
+        assert_eq!((msg.seq_num, msg.key, msg.state), (Some(11), Some(Key::item(7, b"IBM")), State::OPEN_OK));
+        assert_eq!(msg.payload, fields(&[(22, 1), (25, 3)]));
+    }
+
+    #[test]
+    fn an_update_that_is_not_to_be_cached_changes_nothing() {
+        let rules = FieldRules::default();
+        let mut item = CachedItem::default();
+        let image = fields(&[(22, 1)]);
+        item.on_refresh(&refresh(&image), &rules).expect("legal");
+        let change = fields(&[(22, 2)]);
+        item.on_update(&UpdateMsg { do_not_cache: true, ..update(&change) }, &rules).expect("legal");
+        let Image::Fields(kept) = item.image() else { panic!("a field list came") };
+        assert_eq!(kept.entries().count(), FieldList::parse(&image).expect("legal").entries().count());
+        assert_eq!(kept.field(22), Some(&[14, 1][..]));
+    }
+
+    #[test]
+    fn parts_make_an_image_when_the_last_has_come_and_a_new_first_part_starts_over() {
+        let rules = FieldRules::default();
+        let mut item = CachedItem::default();
+        let part = |n: u16, last: bool, payload| RefreshMsg {
+            part_num: Some(n),
+            complete: last,
+            ..RefreshMsg { payload, ..refresh(payload) }
+        };
+        let opaque = |msg: RefreshMsg<'static>| RefreshMsg { container_type: DataType::OPAQUE, ..msg };
+        assert_eq!(item.on_refresh(&opaque(part(0, false, b"one")), &rules), Ok(false));
+        assert!(!item.is_known());
+        assert_eq!(item.on_refresh(&opaque(part(0, false, b"ONE")), &rules), Ok(false));
+        assert_eq!(item.on_refresh(&opaque(part(1, true, b"TWO")), &rules), Ok(true));
+        let all = sent(&item);
+        let payloads: Vec<_> = all.iter().map(|m| Msg::parse(m).expect("legal").payload()).collect();
+        assert_eq!(payloads, [b"ONE", b"TWO"]);
+        let Ok(Msg::Refresh(last)) = Msg::parse(&all[1]) else { panic!("{all:?}") };
+        assert_eq!((last.part_num, last.complete, last.clear_cache), (Some(1), true, false));
+    }
+
+    #[test]
+    fn an_image_that_an_update_has_passed_over_is_sent_as_suspect() {
+        let rules = FieldRules::default();
+        let mut item = CachedItem::default();
+        let xml = |payload| RefreshMsg { container_type: DataType::XML, ..refresh(payload) };
+        item.on_refresh(&xml(b"<a/>"), &rules).expect("legal");
+        let change = UpdateMsg { container_type: DataType::XML, ..update(b"<b/>") };
+        item.on_update(&change, &rules).expect("legal");
+        let all = sent(&item);
+        let Ok(Msg::Refresh(msg)) = Msg::parse(&all[0]) else { panic!("{all:?}") };
+        assert_eq!((msg.state.data, msg.payload), (DataState::Suspect, &b"<a/>"[..]));
+    }
+
+    #[test]
+    fn a_status_changes_state_and_keeps_the_image() {
+        let rules = FieldRules::default();
+        let mut item = CachedItem::default();
+        let image = fields(&[(22, 1)]);
+        item.on_refresh(&refresh(&image), &rules).expect("legal");
+        item.suspect(StateCode::GAP_DETECTED, "gap");
+        let no_change = State::new(StreamState::Open, DataState::NoChange).because(StateCode::NONE, "still");
+        let status = StatusMsg {
+            state: Some(no_change),
+            ..StatusMsg::new(Domain::MARKET_PRICE, 5, DataType::NO_DATA)
+        };
+        item.on_status(&status);
+        let state = item.state().as_state();
+        assert_eq!((state.data, &*state.text_lossy(), item.is_known()), (DataState::Suspect, "still", true));
+        item.on_status(&StatusMsg { clear_cache: true, ..status });
+        assert!(!item.is_known());
+    }
+}

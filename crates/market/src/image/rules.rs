@@ -1,0 +1,58 @@
+use std::collections::HashMap;
+
+use rwf::{DataType, Dictionary};
+
+/// What merging has to know of fields: which are RMTES strings (they can be changed in part), and which ripple.
+#[derive(Clone, Debug)]
+pub struct FieldRules {
+    /// A bit a field id, taken as u16.
+    rmtes: Box<[u64; 1024]>,
+    ripples_to: HashMap<i16, i16>,
+}
+
+impl Default for FieldRules {
+    fn default() -> Self {
+        FieldRules { rmtes: Box::new([0; 1024]), ripples_to: HashMap::new() }
+    }
+}
+
+impl FieldRules {
+    /// The rules that a data dictionary has.
+    #[must_use]
+    pub fn of(dictionary: &Dictionary) -> FieldRules {
+        let mut rules = FieldRules::default();
+        for field in dictionary.fields() {
+            if field.data_type == DataType::RMTES_STRING {
+                rules.set_rmtes(field.id);
+            }
+            if let Some(to) = field.ripples_to {
+                rules.set_ripple(field.id, to);
+            }
+        }
+        rules
+    }
+
+    /// Says that a field is an RMTES string.
+    pub fn set_rmtes(&mut self, id: i16) {
+        let id = id as u16;
+        self.rmtes[usize::from(id / 64)] |= 1 << (id % 64);
+    }
+
+    /// Says that a field's old value moves to another field when it gets a new one.
+    pub fn set_ripple(&mut self, from: i16, to: i16) {
+        self.ripples_to.insert(from, to);
+    }
+
+    pub(super) fn is_rmtes(&self, id: i16) -> bool {
+        let id = id as u16;
+        self.rmtes[usize::from(id / 64)] >> (id % 64) & 1 != 0
+    }
+
+    pub(super) fn ripples(&self) -> bool {
+        !self.ripples_to.is_empty()
+    }
+
+    pub(super) fn ripples_to(&self, id: i16) -> Option<i16> {
+        self.ripples_to.get(&id).copied()
+    }
+}
