@@ -5,7 +5,7 @@
 //! would hide it.
 
 use crate::fault::FaultKind;
-use crate::kind::{Kind, Length, TextFormat};
+use crate::kind::{ChoiceName, Kind, Length, TextFormat, counted};
 use crate::nearest::nearest;
 use crate::path;
 use crate::reading::{Reading, quoted_key};
@@ -19,6 +19,15 @@ pub(crate) struct Admission<'a> {
     pub(crate) reading: &'a mut Reading,
     /// The whole schema, to say where a misplaced key belongs.
     pub(crate) root: &'a Schema,
+}
+
+/// Where a plain value belongs: what it must be, and how it is called in messages.
+#[derive(Clone, Copy)]
+struct Slot<'k> {
+    kind: &'k Kind,
+    unit: &'static str,
+    path: &'k str,
+    place: Place,
 }
 
 impl Admission<'_> {
@@ -49,7 +58,9 @@ impl Admission<'_> {
                 }
             }
             kind => {
-                if let Some(node) = self.value(key, kind, path, node) {
+                let slot = Slot { kind, unit: key.unit(), path, place: node.place };
+                if let Some(data) = self.value(slot, node.data) {
+                    let node = Node { data, place: slot.place };
                     into.entries.insert(key.name.to_owned(), Entry { key: key_place, node });
                 }
             }
@@ -76,135 +87,78 @@ impl Admission<'_> {
         Some(Node { data: Data::Tables(admitted), place })
     }
 
-    /// A value of type `kind`, in the form in which typed keys take it.
-    fn value(&mut self, key: &Key, kind: &Kind, path: &str, node: Node) -> Option<Node> {
-        let place = node.place;
-        let data = match (kind, node.data) {
-            (_, Data::Broken) => return None,
-            (Kind::Optional(_), Data::Unset) => Data::Unset,
-            (Kind::Optional(kind), data) => return self.value(key, kind, path, Node { data, place }),
-            (Kind::Bool, data @ Data::Bool(_)) => data,
-            (Kind::Integer { min, max }, Data::Integer(Some(value))) if (*min..=*max).contains(&value) => {
-                Data::Integer(Some(value))
-            }
-            (Kind::Integer { .. }, data @ Data::Integer(_)) => {
-                let found = self.as_written(place, &data);
-                return self.refuse(FaultKind::OutOfRange, key, kind, path, place, &found);
+    /// The data of a plain value in the form in which typed keys take it; `None` if it was refused.
+    fn value(&mut self, slot: Slot<'_>, data: Data) -> Option<Data> {
+        match (slot.kind, data) {
+            (_, Data::Broken) => None,
+            (Kind::Optional(_), Data::Unset) => Some(Data::Unset),
+            (Kind::Optional(kind), data) => self.value(Slot { kind, ..slot }, data),
+            (Kind::Bool, data @ Data::Bool(_)) => Some(data),
+            (Kind::Integer { min, max }, data @ Data::Integer(value)) => {
+                let in_range = value.is_some_and(|value| (*min..=*max).contains(&value));
+                if in_range { Some(data) } else { self.out_of_range(slot, &data) }
             }
             (Kind::Float { min, max }, data @ (Data::Float(_) | Data::Integer(_))) => {
-                return self.number(key, kind, (*min, *max), path, Node { data, place });
+                let value = as_float(&data).filter(|value| (*min..=*max).contains(value));
+                value.map(Data::Float).or_else(|| self.out_of_range(slot, &data))
             }
-            (Kind::Text(format), Data::Text(text)) => return self.text(key, kind, format, path, text, place),
-            (Kind::Choice(names), Data::Text(text)) => {
-                if !names.iter().any(|choice| choice.name == text) {
-                    let names = names.iter().map(|choice| choice.name);
-                    let hint = nearest(&text, names).map(|name| format!("; did you mean {}?", quoted(name)));
-                    let found = format!("is {}{}", Data::Text(text).describe(), hint.unwrap_or_default());
-                    return self.refuse_as(FaultKind::UnknownChoice, key, kind, path, place, &found);
-                }
-                Data::Text(text)
-            }
-            (Kind::List { item, length }, Data::List(items)) => {
-                return self.list(key, (kind, item, *length), path, items, place);
-            }
-            (_, data) => {
-                return self.refuse(FaultKind::WrongType, key, kind, path, place, &data.describe());
-            }
-        };
-        Some(Node { data, place })
-    }
-
-    fn number(
-        &mut self,
-        key: &Key,
-        kind: &Kind,
-        (min, max): (f64, f64),
-        path: &str,
-        node: Node,
-    ) -> Option<Node> {
-        // Integers up to 2^53 are exact as floats; greater ones are not taken for what they are not.
-        const EXACT_MAX: i64 = 1 << 53;
-        let value = match node.data {
-            Data::Float(value) => Some(value),
-            Data::Integer(value) => value.filter(|v| (-EXACT_MAX..=EXACT_MAX).contains(v)).map(|v| v as f64),
-            _ => None,
-        };
-        match value.filter(|value| value.is_finite() && (min..=max).contains(value)) {
-            Some(value) => Some(Node { data: Data::Float(value), place: node.place }),
-            None => {
-                let found = self.as_written(node.place, &node.data);
-                self.refuse(FaultKind::OutOfRange, key, kind, path, node.place, &found)
-            }
+            (Kind::Text(format), Data::Text(text)) => self.text(slot, format, text),
+            (Kind::Choice(names), Data::Text(text)) => self.choice(slot, names, text),
+            (Kind::List { item, length }, Data::List(items)) => self.list(slot, item, *length, items),
+            (_, data) => self.refuse(FaultKind::WrongType, slot, &format!("is {}", data.describe())),
         }
     }
 
-    fn text(
-        &mut self,
-        key: &Key,
-        kind: &Kind,
-        format: &TextFormat,
-        path: &str,
-        text: String,
-        place: Place,
-    ) -> Option<Node> {
+    fn text(&mut self, slot: Slot<'_>, format: &TextFormat, text: String) -> Option<Data> {
         if let Err(reason) = (format.check)(&text) {
             let gap = if reason.is_empty() { "" } else { "; " };
             let found = format!("is {}{gap}{reason}", Data::Text(text).describe());
-            return self.refuse_as(FaultKind::Malformed, key, kind, path, place, &found);
+            return self.refuse(FaultKind::Malformed, slot, &found);
         }
         if !format.length.allows(text.len()) {
-            let found = format!("has {} byte{}", text.len(), if text.len() == 1 { "" } else { "s" });
-            return self.refuse_as(FaultKind::OutOfRange, key, kind, path, place, &found);
+            let found = format!("has {}", counted(text.len(), "bytes"));
+            return self.refuse(FaultKind::OutOfRange, slot, &found);
         }
-        Some(Node { data: Data::Text(text), place })
+        Some(Data::Text(text))
     }
 
-    fn list(
-        &mut self,
-        key: &Key,
-        (kind, item_kind, length): (&Kind, &Kind, Length),
-        path: &str,
-        items: Vec<Node>,
-        place: Place,
-    ) -> Option<Node> {
+    fn choice(&mut self, slot: Slot<'_>, choices: &[ChoiceName], text: String) -> Option<Data> {
+        if choices.iter().any(|choice| choice.name == text) {
+            return Some(Data::Text(text));
+        }
+        let hint = match nearest(&text, choices.iter().map(|choice| choice.name)) {
+            Some(near) => format!("; did you mean {}?", quoted(near)),
+            None => String::new(),
+        };
+        let found = format!("is {}{hint}", Data::Text(text).describe());
+        self.refuse(FaultKind::UnknownChoice, slot, &found)
+    }
+
+    /// A list is admitted whole or not at all; what is wrong with one item does not hide the others.
+    fn list(&mut self, slot: Slot<'_>, kind: &Kind, length: Length, items: Vec<Node>) -> Option<Data> {
         let count = items.len();
         if !length.allows(count) {
-            let found = format!("has {count} item{}", if count == 1 { "" } else { "s" });
-            return self.refuse_as(FaultKind::OutOfRange, key, kind, path, place, &found);
+            let found = format!("has {}", counted(count, "items"));
+            return self.refuse(FaultKind::OutOfRange, slot, &found);
         }
-        let numbered = items.into_iter().enumerate();
-        let admitted: Vec<Node> = numbered
-            .filter_map(|(index, item)| {
-                self.value(key, item_kind, &path::below(path, &index.to_string()), item)
-            })
-            .collect();
-        (admitted.len() == count).then_some(Node { data: Data::List(admitted), place })
+        let mut admitted = Vec::with_capacity(count);
+        for (index, Node { data, place }) in items.into_iter().enumerate() {
+            let path = path::below(slot.path, &index.to_string());
+            let data = self.value(Slot { kind, path: &path, place, ..slot }, data);
+            admitted.extend(data.map(|data| Node { data, place }));
+        }
+        (admitted.len() == count).then_some(Data::List(admitted))
     }
 
-    /// Reports that the key `path` must be a `kind` and is `found`.
-    fn refuse(
-        &mut self,
-        fault: FaultKind,
-        key: &Key,
-        kind: &Kind,
-        path: &str,
-        place: Place,
-        found: &str,
-    ) -> Option<Node> {
-        self.refuse_as(fault, key, kind, path, place, &format!("is {found}"))
+    fn out_of_range(&mut self, slot: Slot<'_>, data: &Data) -> Option<Data> {
+        let found = format!("is {}", self.as_written(slot.place, data));
+        self.refuse(FaultKind::OutOfRange, slot, &found)
     }
 
-    fn refuse_as(
-        &mut self,
-        fault: FaultKind,
-        key: &Key,
-        kind: &Kind,
-        path: &str,
-        place: Place,
-        found: &str,
-    ) -> Option<Node> {
-        let message = format!("`{path}` must be {}, {found}", kind.expectation(key.unit()));
-        self.reading.fault(fault, path, place, message);
+    /// Reports what the key must be and what was `found` about it.
+    fn refuse(&mut self, fault: FaultKind, slot: Slot<'_>, found: &str) -> Option<Data> {
+        let message = format!("`{}` must be {}, {found}", slot.path, slot.kind.expectation(slot.unit));
+        self.reading.fault(fault, slot.path, slot.place, message);
         None
     }
 
@@ -236,6 +190,16 @@ impl Admission<'_> {
         let hint = name_hint(self.root, schema, path, name);
         let message = format!("unknown {what} {}{}; {hint}", quoted_key(name), path::place_text(path));
         self.reading.fault(FaultKind::UnknownKey, &path::below(path, name), entry.key, message);
+    }
+}
+
+/// A number as a float; integers up to 2^53 are exact, greater ones are not taken for what they are not.
+fn as_float(data: &Data) -> Option<f64> {
+    const EXACT_MAX: i64 = 1 << 53;
+    match *data {
+        Data::Float(value) => Some(value),
+        Data::Integer(value) => value.filter(|v| (-EXACT_MAX..=EXACT_MAX).contains(v)).map(|v| v as f64),
+        _ => None,
     }
 }
 

@@ -10,7 +10,8 @@ use crate::value::Value;
 ///
 /// Implemented for `bool`, `u8` to `u64`, `usize`, `i8` to `i64`, `f64`, `String`, addresses, every
 /// [`choice!`](crate::choice!) and [`section!`](crate::section!), and `Option` and `Vec` of these. A type with a
-/// textual form joins by [`text_type!`](crate::text_type!).
+/// textual form joins by [`text_type!`](crate::text_type!). TOML's integers have 64 bits with a sign, so that a `u64`
+/// or `usize` goes up to `i64::MAX`.
 #[diagnostic::on_unimplemented(message = "`{Self}` cannot be the type of a configuration key")]
 pub trait KeyType: Sized {
     /// The type as the schema knows it.

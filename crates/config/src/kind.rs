@@ -94,12 +94,17 @@ impl Length {
     fn text(self, unit: &str) -> Option<String> {
         match (self.min, self.max) {
             (0, usize::MAX) => None,
-            (min, usize::MAX) => Some(format!("at least {min} {unit}")),
-            (0, max) => Some(format!("at most {max} {unit}")),
-            (min, max) if min == max => Some(format!("{min} {unit}")),
-            (min, max) => Some(format!("{min} to {max} {unit}")),
+            (min, usize::MAX) => Some(format!("at least {}", counted(min, unit))),
+            (0, max) => Some(format!("at most {}", counted(max, unit))),
+            (min, max) if min == max => Some(counted(min, unit)),
+            (min, max) => Some(format!("{min} to {}", counted(max, unit))),
         }
     }
+}
+
+/// `1 byte`, `2 bytes`.
+pub(crate) fn counted(count: usize, unit: &str) -> String {
+    format!("{count} {}", if count == 1 { unit.trim_end_matches('s') } else { unit })
 }
 
 impl Kind {

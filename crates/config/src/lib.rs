@@ -90,7 +90,7 @@ pub use kind::{ChoiceName, Kind, Length, TextFormat};
 pub use loader::{Loaded, Loader, TEXT_BYTES_MAX};
 pub use origin::{Origin, Origins};
 pub use overrides::ENVIRONMENT_PREFIX;
-pub use range::{IntoBounds, Number};
+pub use range::{KeyRange, Number};
 pub use reference::reference;
 #[doc(hidden)]
 pub use schema::plain_name;

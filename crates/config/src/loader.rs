@@ -70,6 +70,14 @@ impl<T: Section> Loader<T> {
     /// [`ENVIRONMENT_PREFIX`] are looked at; each of them must set a key, or be
     /// [reserved](Loader::reserve_variables).
     ///
+    /// The name is the prefix, then the full name of the key in capitals with `_` between its parts:
+    /// `p2ps.item_linger_ms` is `TICKCAST_P2PS_ITEM_LINGER_MS`, `service.0.name` (the first `[[service]]`) is
+    /// `TICKCAST_SERVICE_0_NAME`. [`audit`](crate::audit()) finds keys that would share a variable.
+    ///
+    /// The value is plain text for a string, an address or a choice (in quotes it is a TOML string), `a,b,c` or a
+    /// TOML list for a list, TOML for the rest; a list of tables is given whole as a TOML list. The empty text takes
+    /// an optional key back to "not set" and makes a list empty.
+    ///
     /// Kubernetes gives every pod such variables for a service that is called `tickcast` (`TICKCAST_SERVICE_HOST`
     /// and others): call it otherwise, or set `enableServiceLinks: false`.
     pub fn environment<K, V>(mut self, variables: impl IntoIterator<Item = (K, V)>) -> Self
@@ -90,7 +98,8 @@ impl<T: Section> Loader<T> {
         self
     }
 
-    /// Adds a flag, `p2ps.port=14002`. Of two for one key the later counts.
+    /// Adds a flag, `p2ps.port=14002` or `service.0.name=A`. Of two for one key the later counts. Values are written
+    /// as in [variables](Loader::environment).
     pub fn set(mut self, assignment: impl Into<String>) -> Self {
         self.flags.push(assignment.into());
         self

@@ -66,6 +66,8 @@ mod tests {
         let known = ["port", "item_linger_ms", "interfaces"];
         assert_eq!(nearest("prot", known), Some("port"));
         assert_eq!(nearest("item_linger", known), Some("item_linger_ms"));
+        assert_eq!(nearest("ib", ["id"]), Some("id"));
+        assert_eq!(nearest("xy", ["id"]), None);
         assert_eq!(nearest("bandwidth", known), None);
         assert_eq!(nearest(&"x".repeat(1_000_000), known), None);
         assert_eq!(nearest("", known), None);

@@ -50,7 +50,7 @@ impl Origins {
         self.0.get(key).unwrap_or(&Origin::Default)
     }
 
-    /// All keys that something has set, by name. Lists of tables stand under their own name and that of each table.
+    /// All keys that something has set, by name. A table stands under its own name besides, `p2ps` or `service.0`.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Origin)> {
         self.0.iter().map(|(key, origin)| (key.as_str(), origin))
     }
@@ -94,12 +94,9 @@ fn section_value(table: Table, path: &str, places: &mut BTreeMap<String, Places>
 }
 
 fn node_value(data: Data, path: &str, at: Places, places: &mut BTreeMap<String, Places>) -> Value {
-    if let Data::Table(table) = data {
-        places.insert(path.to_owned(), Places { key: at.value, value: at.value });
-        return section_value(table, path, places);
-    }
     places.insert(path.to_owned(), at);
     match data {
+        Data::Table(table) => section_value(table, path, places),
         Data::Tables(items) => {
             let numbered = items.into_iter().enumerate().map(|(index, item)| {
                 let at = Places { key: item.place, value: item.place };

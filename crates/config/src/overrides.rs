@@ -1,17 +1,12 @@
 //! Single keys set from outside the file: environment variables and `--set` flags.
 //!
-//! A variable's name is [`ENVIRONMENT_PREFIX`], then the full name of the key in capitals with `_` between its parts:
-//! `p2ps.item_linger_ms` is `TICKCAST_P2PS_ITEM_LINGER_MS`, `service.0.name` is `TICKCAST_SERVICE_0_NAME`. The schema
-//! says where a part ends, so that no other separator is needed; [`audit`](crate::audit()) finds two keys that would
-//! have the same variable.
-//!
-//! The value is plain text for a string, an address or a choice (in quotes it is a TOML string), `a,b,c` or a TOML
-//! list for a list, TOML for the rest. The empty text takes an optional key back to "not set" and makes a list empty.
+//! How names and values are written is said at `Loader::environment`. The schema tells where a part of a variable's
+//! name ends, so that `_` can be both in a name and between names.
 
 use crate::admit::{Admission, name_hint, section_of};
 use crate::document::parse_value;
 use crate::fault::FaultKind;
-use crate::kind::Kind;
+use crate::kind::{Kind, counted};
 use crate::nearest::nearest;
 use crate::path;
 use crate::reading::quoted_key;
@@ -51,35 +46,22 @@ impl Override<'_> {
         let Some(key) = schema.key(name) else {
             let hint = name_hint(admission.root, schema, section, name);
             let message = format!("unknown key {}{}; {hint}", quoted_key(name), path::place_text(section));
-            return admission.reading.fault(
-                FaultKind::UnknownKey,
-                &path::below(section, name),
-                place,
-                message,
-            );
+            let path = path::below(section, name);
+            return admission.reading.fault(FaultKind::UnknownKey, &path, place, message);
         };
         let path = path::below(section, name);
         match (&key.kind, rest) {
-            (Kind::Section { schema, .. }, []) => {
-                let known: Vec<String> = schema.names().map(|name| format!("`{path}.{name}`")).collect();
-                self.refuse(
-                    admission,
-                    &path,
-                    format!("`{path}` is a table; set a key in it: {}", known.join(", ")),
-                );
-            }
+            (Kind::Section { schema, .. }, []) => self.not_a_value(admission, schema, &path),
             (Kind::Section { schema, .. }, rest) => {
                 let below = section_of(into, key.name, place, place);
                 self.descend(admission, schema, &path, rest, below);
             }
             (Kind::Tables(schema), [index, rest @ ..]) => {
-                if let Some((path, table)) =
-                    self.element(admission, &path, index, into.entries.get_mut(key.name))
-                {
-                    match rest {
-                        [] => self.refuse(admission, &path, format!("`{path}` is a table; set a key in it")),
-                        rest => self.descend(admission, schema, &path, rest, table),
-                    }
+                let list = into.entries.get_mut(key.name);
+                let Some((path, table)) = self.element(admission, &path, index, list) else { return };
+                match rest {
+                    [] => self.not_a_value(admission, schema, &path),
+                    rest => self.descend(admission, schema, &path, rest, table),
                 }
             }
             (_, []) => {
@@ -87,9 +69,14 @@ impl Override<'_> {
                 admission.entry(key, &path, Entry { key: place, node }, into);
             }
             (_, [first, ..]) => {
-                self.refuse(admission, &path, format!("`{path}` has no key {}", quoted_key(first)))
+                self.refuse(admission, &path, format!("`{path}` has no key {}", quoted_key(first)));
             }
         }
+    }
+
+    fn not_a_value(&self, admission: &mut Admission<'_>, schema: &Schema, path: &str) {
+        let keys: Vec<String> = schema.names().map(|name| format!("`{path}.{name}`")).collect();
+        self.refuse(admission, path, format!("`{path}` is a table; set a key in it: {}", keys.join(", ")));
     }
 
     /// The table with number `index` of a list of tables that a lower layer has set.
@@ -105,23 +92,19 @@ impl Override<'_> {
             _ => &mut [],
         };
         let count = items.len();
-        match index
-            .parse::<usize>()
-            .ok()
-            .and_then(|number| items.get_mut(number).map(|item| (number, &mut item.data)))
-        {
-            Some((number, Data::Table(table))) => Some((path::below(list, &number.to_string()), table)),
-            Some(_) | None => {
-                let (tables, numbers) = match count {
-                    0 => ("no tables".to_owned(), String::new()),
-                    1 => ("1 table".to_owned(), ", number 0".to_owned()),
-                    count => (format!("{count} tables"), format!(", numbers 0 to {}", count - 1)),
-                };
-                let message = format!("`{list}` has {tables}{numbers}; there is no {}", quoted_key(index));
-                self.refuse(admission, list, message);
-                None
-            }
+        let item = index.parse::<usize>().ok().and_then(|number| Some((number, items.get_mut(number)?)));
+        if let Some((number, Node { data: Data::Table(table), .. })) = item {
+            return Some((path::below(list, &number.to_string()), table));
         }
+        let numbers = match count {
+            0 => String::new(),
+            1 => ", number 0".to_owned(),
+            count => format!(", numbers 0 to {}", count - 1),
+        };
+        let message =
+            format!("`{list}` has {}{numbers}; there is no {}", counted(count, "tables"), quoted_key(index));
+        self.refuse(admission, list, message);
+        None
     }
 
     /// The value as a file would have it.

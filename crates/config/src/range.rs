@@ -15,25 +15,25 @@ pub trait Number: Copy + PartialOrd {
 #[diagnostic::on_unimplemented(
     message = "a range is written `a..=b`, `a..` or `..=b`, of the key's own number type"
 )]
-pub trait IntoBounds<N> {
+pub trait KeyRange<N> {
     /// Narrows `kind` to the range.
     #[doc(hidden)]
     fn narrow(self, kind: &mut Kind);
 }
 
-impl<N: Number> IntoBounds<N> for RangeInclusive<N> {
+impl<N: Number> KeyRange<N> for RangeInclusive<N> {
     fn narrow(self, kind: &mut Kind) {
         N::narrow(kind, Some(*self.start()), Some(*self.end()));
     }
 }
 
-impl<N: Number> IntoBounds<N> for RangeFrom<N> {
+impl<N: Number> KeyRange<N> for RangeFrom<N> {
     fn narrow(self, kind: &mut Kind) {
         N::narrow(kind, Some(self.start), None);
     }
 }
 
-impl<N: Number> IntoBounds<N> for RangeToInclusive<N> {
+impl<N: Number> KeyRange<N> for RangeToInclusive<N> {
     fn narrow(self, kind: &mut Kind) {
         N::narrow(kind, None, Some(self.end));
     }

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use crate::key_type::{Measured, Ranged};
 use crate::kind::{Kind, Length};
-use crate::range::IntoBounds;
+use crate::range::KeyRange;
 use crate::value::Value;
 
 /// The keys of one section.
@@ -141,7 +141,7 @@ impl<T: crate::KeyType> KeyBuilder<T> {
 
     /// Numbers outside `range` are refused: each number, if the key is a list.
     #[must_use]
-    pub fn range(mut self, range: impl IntoBounds<T::Number>) -> Self
+    pub fn range(mut self, range: impl KeyRange<T::Number>) -> Self
     where
         T: Ranged,
     {

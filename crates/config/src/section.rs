@@ -67,7 +67,46 @@ pub trait Section: KeyType + Default + Clone + Debug + PartialEq {
 /// - `check` names a `fn(&Self) -> Result<(), Vec<Complaint>>` for relations between keys. It runs when all keys of
 ///   the section, and of the sections in it, could be read.
 ///
-/// A section cannot contain itself.
+/// A section has at least one key and cannot contain itself.
+///
+/// What has no meaning does not compile: a key with neither a default nor `required`,
+///
+/// ```compile_fail
+/// # use tickcast_config as config;
+/// config::section! {
+///     /// A section.
+///     pub struct Bad {
+///         /// A key.
+///         port: u16;
+///     }
+/// }
+/// ```
+///
+/// a default that a file could not take back,
+///
+/// ```compile_fail
+/// # use tickcast_config as config;
+/// config::section! {
+///     /// A section.
+///     pub struct Bad {
+///         /// A key.
+///         port: Option<u16> = Some(14002);
+///     }
+/// }
+/// ```
+///
+/// or a range of something that is not a number.
+///
+/// ```compile_fail
+/// # use tickcast_config as config;
+/// config::section! {
+///     /// A section.
+///     pub struct Bad {
+///         /// A key.
+///         name: String = "a", range 1..=5;
+///     }
+/// }
+/// ```
 #[macro_export]
 macro_rules! section {
     (
@@ -77,7 +116,7 @@ macro_rules! section {
                 $(#[doc = $key_doc:expr])*
                 $(#[key = $key_name:literal])?
                 $field:ident : $ty:ty $(= $default:expr)? $(, $word:ident $($argument:expr)?)* ;
-            )*
+            )+
         }
         $(check = $check:path;)?
     ) => {

@@ -150,6 +150,10 @@ t.toml:2:8: `p2ps.port` must be an integer from 1 to 65535, is 70_000
         "`p2ps.rate_bits_per_second` must be an integer of at least 1000 bits per second, is 9223372036854775808"
     );
     assert_eq!(
+        message("p2ps.rate_bits_per_second = -9223372036854775809"),
+        "`p2ps.rate_bits_per_second` must be an integer of at least 1000 bits per second, is -9223372036854775809"
+    );
+    assert_eq!(
         message("p2ps.clock_offset_ns = 1_001"),
         "`p2ps.clock_offset_ns` must be an integer from -1000 to 1000 nanoseconds, is 1_001"
     );
@@ -231,6 +235,13 @@ t.toml:2:1: nothing can be added to `p2ps`, which is set in line 1
 }
 
 #[test]
+fn below_a_table_given_twice_the_keys_are_judged_all_the_same() {
+    let text = "[p2ps]\nport = 1\n[p2ps]\nport = 2\nprot = 3\n";
+    let all = kinds(Loader::new::<RootConfig>().file("t.toml", text));
+    assert_eq!(all, [FaultKind::Duplicate, FaultKind::Duplicate, FaultKind::UnknownKey]);
+}
+
+#[test]
 fn what_toml_forbids_to_say_twice_is_refused_in_every_form() {
     for text in [
         "p2ps = {}\n[p2ps]\n",
@@ -301,6 +312,78 @@ configuration: missing key `number` in [inner]; it must be an integer from 1 to 
     assert_eq!(faults.as_slice()[0].location(), None);
     let loaded = Loader::new::<Named>().set("name=x").set("inner.number=7").load().expect("both are set");
     assert_eq!((loaded.value.name.as_str(), loaded.value.inner.number), ("x", 7));
+}
+
+#[test]
+fn a_required_key_of_an_optional_section_is_missed_only_if_the_section_is_there() {
+    config::section! {
+        /// A root with an optional section.
+        pub struct Outer {
+            /// The section.
+            tls: Option<Tls> = None;
+        }
+    }
+    config::section! {
+        /// A section.
+        pub struct Tls {
+            /// Its key.
+            key_file: String, required;
+            /// Its certificate.
+            cert_file: String, required;
+        }
+    }
+    assert_eq!(Loader::new::<Outer>().load().expect("the section is not there").value.tls, None);
+    let faults = Loader::new::<Outer>().file("t.toml", "[tls]\nkey_file = 'k'\n").load();
+    assert_eq!(
+        faults.expect_err("the certificate is missing").to_string(),
+        "\
+t.toml:1:1: missing key `cert_file` in [tls]; it must be a string
+  1 | [tls]
+    | ^^^^^
+
+1 error in the configuration"
+    );
+}
+
+#[test]
+fn a_name_that_many_sections_have_is_not_attributed_to_one() {
+    config::section! {
+        /// A root with many sections.
+        pub struct Many {
+            /// One.
+            a: One;
+            /// Two.
+            b: One;
+            /// Three.
+            c: One;
+        }
+    }
+    config::section! {
+        /// A section.
+        pub struct One {
+            /// A key.
+            limit: u8 = 1;
+        }
+    }
+    config::section! {
+        /// A root with one more.
+        pub struct More {
+            /// Four.
+            d: One;
+            /// Many.
+            many: Many;
+        }
+    }
+    let message =
+        |faults: Result<_, Faults>| faults.expect_err("it stands nowhere").as_slice()[0].message().to_owned();
+    assert_eq!(
+        message(Loader::new::<Many>().set("limit=1").load().map(drop)),
+        "unknown key `limit` at the top level; a key of this name belongs in [a] or in [b] or in [c]"
+    );
+    assert_eq!(
+        message(Loader::new::<More>().set("limit=1").load().map(drop)),
+        "unknown key `limit` at the top level; known at the top level: `d`, `many`"
+    );
 }
 
 #[test]
@@ -412,7 +495,7 @@ TICKCAST_P2PS_PROT: unknown variable; did you mean TICKCAST_P2PS_PORT?
     | TICKCAST_P2PS_PROT=1
     | ^^^^^^^^^^^^^^^^^^
 
-TICKCAST_SERVICE_3_ID: `service` has no tables; there is no `3`
+TICKCAST_SERVICE_3_ID: `service` has 0 tables; there is no `3`
     | TICKCAST_SERVICE_3_ID=7
     | ^^^^^^^^^^^^^^^^^^^^^
 
@@ -474,7 +557,7 @@ fn a_flag_is_quoted_as_it_was_given() {
     | --set p2ps.port.x=1
     |       ^^^^^^^^^^^
 
---set: `service` has no tables; there is no `0`
+--set: `service` has 0 tables; there is no `0`
     | --set service.0.id=3
     |       ^^^^^^^^^^^^
 
@@ -485,6 +568,28 @@ fn a_flag_is_quoted_as_it_was_given() {
 --set: `p2ps.port` must be an integer from 1 to 65535, is the string \"\"
     | --set p2ps.port=
     |                 ^"
+    );
+}
+
+#[test]
+fn a_flag_for_one_of_several_tables_must_name_one_and_a_key_in_it() {
+    let file = "[[service]]\nname = 'A'\nid = 1\n[[service]]\nname = 'B'\nid = 2\n";
+    let loader = Loader::new::<RootConfig>().file("t.toml", file);
+    assert_eq!(
+        report_of(loader.set("service.1={}").set("service.2.id=7").set("service.last.id=7")),
+        "\
+--set: `service.1` is a table; set a key in it: `service.1.name`, `service.1.id`, `service.1.weights`, \
+`service.1.cache`, `service.1.provider`
+    | --set service.1={}
+    |       ^^^^^^^^^
+
+--set: `service` has 2 tables, numbers 0 to 1; there is no `2`
+    | --set service.2.id=7
+    |       ^^^^^^^^^^^^
+
+--set: `service` has 2 tables, numbers 0 to 1; there is no `last`
+    | --set service.last.id=7
+    |       ^^^^^^^^^^^^^^^"
     );
 }
 
@@ -574,8 +679,10 @@ fn a_wrong_value_is_reported_even_if_a_higher_layer_hides_it() {
 
 #[test]
 fn of_very_many_faults_the_first_are_kept_and_the_rest_counted() {
-    let text: String = (0..1_000).map(|n| format!("unknown_{n} = 1\n")).collect();
+    // The wrong value is among those that are not kept; its section must not be checked all the same.
+    let last = "[p2ps.messaging]\nwindow_bytes = 1\nnak_retry_ms = 60\n";
+    let text: String = (0..1_000).map(|n| format!("absent_{n} = 1\n")).chain([last.to_owned()]).collect();
     let faults = faults(Loader::new::<RootConfig>().file("t.toml", text));
-    assert_eq!((faults.as_slice().len(), faults.omitted()), (config::FAULTS_MAX, 900));
-    assert!(faults.to_string().ends_with("1000 errors in the configuration (900 not shown)"));
+    assert_eq!((faults.as_slice().len(), faults.omitted()), (config::FAULTS_MAX, 901));
+    assert!(faults.to_string().ends_with("1001 errors in the configuration (901 not shown)"));
 }

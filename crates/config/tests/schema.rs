@@ -54,6 +54,12 @@ fn the_types_limits_hold_without_a_range() {
             f_us: i64 = 0;
             /// A number.
             g: u16 = 0, range ..=9;
+            /// A text of one length.
+            h: String = "EUR", length 3..=3;
+            /// A list.
+            i: Vec<i8> = [], range 0.., length 0..=2;
+            /// A text.
+            j: Option<String> = None, length 1..=usize::MAX;
         }
     }
     assert_eq!(config::audit::<Numbers>(), Vec::<String>::new());
@@ -68,6 +74,9 @@ fn the_types_limits_hold_without_a_range() {
             "a number",
             "an integer (microseconds)",
             "an integer from 0 to 9",
+            "a string of 3 bytes",
+            "a list of at most 2 items, each an integer from 0 to 127",
+            "a string of at least 1 byte",
         ]
     );
     let text = "a = 255\nb = 9223372036854775807\nc = -128\nd = -9223372036854775808\ne = -1.5e300\n";
@@ -76,7 +85,9 @@ fn the_types_limits_hold_without_a_range() {
         (value.a, value.b, value.c, value.d, value.e),
         (255, i64::MAX as u64, -128, i64::MIN, -1.5e300)
     );
-    let faults = Loader::new::<Numbers>().file("t", "a = 256\nb = -1\nc = -129\ne = inf\ng = 10\n").load();
+    let faults = Loader::new::<Numbers>()
+        .file("t", "a = 256\nb = -1\nc = -129\ne = 9007199254740993\ng = 10\n")
+        .load();
     assert_eq!(faults.expect_err("none is within its type").as_slice().len(), 5);
 }
 
