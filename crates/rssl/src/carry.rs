@@ -149,6 +149,11 @@ mod tests {
         cut(&mut carry, &frame);
         assert!(!carry.is_empty());
         assert_eq!(carry.memory_bytes(), 64);
+        let mut byte_by_byte = CarryOver::default();
+        for byte in &frame {
+            cut(&mut byte_by_byte, std::slice::from_ref(byte));
+        }
+        assert_eq!(byte_by_byte.memory_bytes(), 64, "pieces of any size take no more");
         carry.trim();
         carry.trim();
         assert_eq!(carry.memory_bytes(), 64, "an unfinished frame is kept");

@@ -29,7 +29,7 @@
 //! - Peers are pinged each third of the ping timeout and given up at its end, but never for time that this side slept
 //!   (`timers::idle_ends_ping_each_other_for_hours_and_stay`, `timers::a_silent_peer_is_dropped_after_its_timeout`,
 //!   `timers::a_server_that_slept_does_not_blame_its_clients`).
-//! - A steady stream allocates nothing (`output::a_steady_stream_needs_no_memory_of_its_own`).
+//! - A steady stream runs in the buffers it has (`output::a_steady_stream_needs_no_memory_of_its_own`).
 //!
 //! Compression is agreed in the handshake and not built yet: [`CompressionType`] tells where it belongs.
 //!

@@ -191,11 +191,11 @@ impl Outbound {
         self.publish_depth();
     }
 
-    /// Gives memory back: all if nothing waits and nothing but a ping was in the buffer since the last call, the
-    /// greater part if the buffer has become far larger than needed.
+    /// Gives memory back: all but room for a ping if nothing waits and nothing else was in the buffer since the last
+    /// call, the greater part if the buffer has become far larger than needed.
     pub(crate) fn trim(&mut self) {
         if self.buffer.is_empty() && self.peak_bytes <= frame::PING.len() {
-            self.buffer = Vec::new();
+            self.buffer.shrink_to(self.peak_bytes);
         } else if self.buffer.capacity() > KEEP_BYTES.max(4 * self.peak_bytes) {
             self.buffer.shrink_to(KEEP_BYTES.max(self.peak_bytes));
         }

@@ -270,6 +270,16 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_exchanged_from_version_14_on() {
+        for version in ConnectionVersion::ALL {
+            let mut bytes = emitted(&request(version));
+            bytes[7] = FLAG_KEY_EXCHANGE | 0x40;
+            let parsed = ConnectRequest::parse(&bytes).expect("bits of tunnelling are ignored");
+            assert_eq!(parsed.key_exchange, version == ConnectionVersion::V14);
+        }
+    }
+
+    #[test]
     fn unknown_versions_and_flags_are_errors() {
         let mut bytes = emitted(&request(ConnectionVersion::V14));
         bytes[6] = 0x18;

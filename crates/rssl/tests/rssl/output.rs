@@ -233,6 +233,24 @@ fn an_overgrown_backlog_shrinks_while_the_connection_stays_busy() {
 }
 
 #[test]
+fn a_connection_that_only_pings_keeps_no_backlog_buffer() {
+    let (mut server, _) = active_server(ServerConfig::default(), &counters());
+    push(server.outbound(), &message(50_000, 0));
+    server.outbound().flush();
+    let mut recorder = Recorder::default();
+    for tick in 1..=5 {
+        let now = Nanos(tick * 10_000_000_000);
+        server.on_bytes(now, b"\0\x03\x02", &mut recorder).expect("a ping");
+        server.on_wakeup(now).expect("the peer pings");
+        // The socket is stuck at first: the data goes out an interval after it was written, then there are pings only.
+        if tick > 1 {
+            take(server.outbound());
+        }
+    }
+    assert!(server.memory_bytes() < 1024, "{}", server.memory_bytes());
+}
+
+#[test]
 #[should_panic(expected = "more than was pending")]
 fn consuming_more_than_is_pending_is_a_bug() {
     let (mut server, _) = small_backlog();
