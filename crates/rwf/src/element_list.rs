@@ -236,6 +236,11 @@ impl<'b> ElementListWriter<'_, 'b, '_> {
         self.list.put_set_nested(write);
     }
 
+    /// Writes all values of the set data at once, encoded already: to pass on a set whose definition is not at hand.
+    pub fn put_set_encoded(&mut self, bytes: &[u8]) {
+        self.list.put_set_encoded(bytes);
+    }
+
     /// Begins the standard data even if no entry follows. [`ElementListWriter::put`] does so by itself.
     pub fn begin_standard(&mut self) {
         self.list.begin_standard();

@@ -279,6 +279,11 @@ impl<'b> FieldListWriter<'_, 'b, '_> {
         self.list.put_set_nested(write);
     }
 
+    /// Writes all values of the set data at once, encoded already: to pass on a set whose definition is not at hand.
+    pub fn put_set_encoded(&mut self, bytes: &[u8]) {
+        self.list.put_set_encoded(bytes);
+    }
+
     /// Begins the standard data even if no entry follows. [`FieldListWriter::put`] does so by itself.
     pub fn begin_standard(&mut self) {
         self.list.begin_standard();
@@ -333,7 +338,7 @@ mod tests {
                 f.put(4, Enum(7));
             });
         });
-        assert_eq!(followed, Ok(vec![14, 0, 5, 2, 12, 1, 1, 0xF4, 0, 1, 0, 4, 1, 7]));
+        assert_eq!(followed, Ok(vec![14, 0, 0x80, 5, 2, 12, 1, 1, 0xF4, 0, 1, 0, 4, 1, 7]));
     }
 
     #[test]

@@ -61,10 +61,12 @@ mod list;
 mod map;
 mod msg;
 pub mod primitive;
+pub mod print;
 mod reader;
 mod series;
 mod set_def;
 mod vector;
+mod walk;
 mod writer;
 
 pub use data_type::DataType;
@@ -95,4 +97,5 @@ pub use set_def::{
     LOCAL_SET_ID_MAX, SetDef, SetDefinitions, SetDefs, SetEntries, SetEntry,
 };
 pub use vector::{Vector, VectorAction, VectorEntries, VectorEntry, VectorHead, VectorWriter};
+pub use walk::{Event, WALK_DEPTH_MAX, walk, walk_container};
 pub use writer::{Mark, Writer, encode_to_vec};

@@ -137,7 +137,7 @@ impl<'w, 'b, 's, 'a, E: SetEntry<'a>> ListWriter<'w, 'b, 's, E> {
         if self.flags & STANDARD_DATA == 0 {
             if let Some(set) = &self.set {
                 set.check_complete(self.w);
-                self.w.insert_length15(self.set_data_at, Place::SetData);
+                self.w.insert_length15_long(self.set_data_at, Place::SetData);
             }
             self.flags |= STANDARD_DATA;
             self.count_at = self.w.len();
@@ -159,6 +159,17 @@ impl<'w, 'b, 's, 'a, E: SetEntry<'a>> ListWriter<'w, 'b, 's, E> {
     pub(crate) fn put_set(&mut self, value: &impl Primitive) {
         if let Some(set_type) = self.next_set_type() {
             put_set_value(self.w, set_type, value);
+        }
+    }
+
+    /// All values of the set data at once, encoded already.
+    pub(crate) fn put_set_encoded(&mut self, bytes: &[u8]) {
+        match &mut self.set {
+            Some(set) if self.flags & STANDARD_DATA == 0 && set.written() == 0 => {
+                set.complete();
+                self.w.bytes(bytes);
+            }
+            _ => self.w.fail(EncodeError::OutOfOrder { place: Place::SetData }),
         }
     }
 

@@ -254,6 +254,15 @@ impl<'a, 's, E: SetEntry<'a>> SetCursor<'s, E> {
         entry.map(SetEntry::data_type)
     }
 
+    pub(crate) fn written(&self) -> usize {
+        self.written
+    }
+
+    /// Takes all values for written.
+    pub(crate) fn complete(&mut self) {
+        self.written = self.entries.len();
+    }
+
     pub(crate) fn check_complete(&self, w: &mut Writer<'_>) {
         if self.written != self.entries.len() {
             let (written, wanted) = (clip(self.written), clip(self.entries.len()));

@@ -271,17 +271,13 @@ impl Writer<'_> {
         result
     }
 
-    /// Puts the `u15rb` length of what was written from `start` on in front of it.
-    pub(crate) fn insert_length15(&mut self, start: usize, place: Place) {
+    /// Puts the length of what was written from `start` on in front of it: a `u15rb` in two bytes, as the libraries
+    /// write the length of set data.
+    pub(crate) fn insert_length15_long(&mut self, start: usize, place: Place) {
         let length = self.len - start;
-        if length < 0x80 {
-            self.open_gap(start, 1);
-            self.patch(start, [length as u8]);
-        } else {
-            self.limit(length, U15_MAX, place);
-            self.open_gap(start, 2);
-            self.patch(start, (length as u16 | 0x8000).to_be_bytes());
-        }
+        self.limit(length, U15_MAX, place);
+        self.open_gap(start, 2);
+        self.patch(start, (length as u16 | 0x8000).to_be_bytes());
     }
 
     /// A part behind a `u15rb` length that is always written in two bytes, as the libraries write keys.
