@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::column::{Column, Line, lines};
-use super::model::{Dictionary, DictionaryError, EnumField, EnumValue, Field, FieldType};
+use super::error::DictionaryError;
+use super::model::{Dictionary, EnumField, EnumValue, Field, FieldType};
 use crate::DataType;
 
 /// What is wrong with a dictionary file, and where.

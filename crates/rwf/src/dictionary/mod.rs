@@ -5,12 +5,15 @@
 //! by [`Dictionary::encode_fields`] and [`Dictionary::encode_enums`].
 
 mod column;
+mod download;
+mod error;
 mod file;
 mod model;
+mod serve;
 mod wire;
 
+pub use download::dictionary_kind;
+pub use error::{DictionaryDecodeError, DictionaryError};
 pub use file::{FileError, FileErrorKind};
-pub use model::{
-    Dictionary, DictionaryError, DictionaryInfo, EnumField, EnumTable, EnumValue, Field, FieldType,
-};
-pub use wire::{DictionaryDecodeError, DictionaryKind, Verbosity, dictionary_kind};
+pub use model::{Dictionary, DictionaryInfo, EnumField, EnumTable, EnumValue, Field, FieldType};
+pub use wire::{DictionaryKind, Verbosity};

@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
+use super::error::DictionaryError;
 use crate::DataType;
 
 /// Fields by id and by name, and the tables of enumerated fields.
@@ -166,62 +167,6 @@ impl EnumTable {
         let at = self.values.binary_search_by_key(&value, |known| known.value).ok()?;
         self.values.get(at)
     }
-}
-
-/// Why a definition cannot be added to a dictionary.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DictionaryError {
-    /// Field id 0 is reserved.
-    ReservedFieldId,
-    /// The id is defined already.
-    DuplicateFieldId {
-        /// The id.
-        id: i16,
-    },
-    /// The name is that of another field.
-    DuplicateFieldName {
-        /// The new field.
-        id: i16,
-        /// The field that has the name.
-        first: i16,
-    },
-    /// The type is not one that a field can have.
-    BadFieldType {
-        /// The field.
-        id: i16,
-        /// The type.
-        data_type: DataType,
-    },
-    /// More fields than there can be.
-    TooManyFields {
-        /// The most there can be.
-        max: u32,
-    },
-    /// A table that belongs to no field.
-    EnumTableWithoutFields,
-    /// The field has a table already.
-    DuplicateEnumField {
-        /// The field.
-        id: i16,
-    },
-    /// The table has the value already.
-    DuplicateEnumValue {
-        /// The value.
-        value: u16,
-    },
-    /// The field definition and the enumeration table know the field by different names.
-    FieldNameMismatch {
-        /// The field.
-        id: i16,
-    },
-    /// Fields and enumerations name different dictionaries.
-    DictionaryIdMismatch {
-        /// The id found.
-        id: u16,
-        /// The id known before.
-        known: u16,
-    },
 }
 
 impl Dictionary {
@@ -435,29 +380,6 @@ impl fmt::Debug for Dictionary {
             .finish()
     }
 }
-
-impl fmt::Display for DictionaryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::ReservedFieldId => f.write_str("field id 0 is reserved"),
-            Self::DuplicateFieldId { id } => write!(f, "field id {id} is defined twice"),
-            Self::DuplicateFieldName { id, first } => write!(f, "field {id} has the name of field {first}"),
-            Self::BadFieldType { id, data_type } => write!(f, "field {id} cannot be of type {data_type}"),
-            Self::TooManyFields { max } => write!(f, "more than {max} definitions"),
-            Self::EnumTableWithoutFields => f.write_str("an enumeration that belongs to no field"),
-            Self::DuplicateEnumField { id } => write!(f, "field {id} has two enumerations"),
-            Self::DuplicateEnumValue { value } => write!(f, "enumeration value {value} is defined twice"),
-            Self::FieldNameMismatch { id } => {
-                write!(f, "field {id} has different names in fields and enumerations")
-            }
-            Self::DictionaryIdMismatch { id, known } => {
-                write!(f, "dictionary id {id} does not match {known}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for DictionaryError {}
 
 #[cfg(test)]
 mod tests {
