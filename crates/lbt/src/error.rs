@@ -70,6 +70,12 @@ pub enum WireError {
 pub enum Part {
     /// The common LBT-RM header of eight bytes.
     LbtrmHeader,
+    /// The version of an LBT-RM datagram.
+    LbtrmVersion,
+    /// The type of an LBT-RM datagram.
+    LbtrmType,
+    /// The option headers that an LBT-RM datagram announces.
+    LbtrmOptions,
     /// The LBT-RM DATA header.
     LbtrmData,
     /// An LBT-RM session message.
@@ -104,6 +110,9 @@ impl Part {
     pub fn name(self) -> &'static str {
         match self {
             Part::LbtrmHeader => "LBT-RM header",
+            Part::LbtrmVersion => "LBT-RM version",
+            Part::LbtrmType => "LBT-RM type",
+            Part::LbtrmOptions => "LBT-RM next header",
             Part::LbtrmData => "LBT-RM DATA header",
             Part::SessionMessage => "session message",
             Part::Nak => "NAK",

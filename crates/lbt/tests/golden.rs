@@ -184,9 +184,9 @@ fn verdict(stem: &str) -> Option<fn(&WireError) -> bool> {
     Some(match stem {
         "lbmc-zero-lengths" => |e| matches!(e, BadLength { .. }),
         "lbmr-trailing-bytes" => |e| matches!(e, Trailing { part: Part::LbmrHeader, extra: 3, .. }),
-        "lbtrm-option-header" => |e| matches!(e, Unsupported { part: Part::LbtrmHeader, found: 1, .. }),
+        "lbtrm-option-header" => |e| matches!(e, Unsupported { part: Part::LbtrmOptions, found: 1, .. }),
         "nak-count" => |e| matches!(e, Truncated { part: Part::Nak, .. }),
-        "not-recognised" => |e| matches!(e, Unsupported { part: Part::LbtrmHeader, found: 1, .. }),
+        "not-recognised" => |e| matches!(e, Unsupported { part: Part::LbtrmVersion, found: 1, .. }),
         "tir-wrong-transport-length" => |e| matches!(e, BadLength { part: Part::TransportRecord, .. }),
         "tqr-unterminated" => |e| matches!(e, Unterminated { part: Part::TopicQuery, .. }),
         "trailing-bytes" => |e| matches!(e, Truncated { part: Part::LbmcMessage, have: 3, .. }),

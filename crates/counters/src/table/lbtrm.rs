@@ -51,6 +51,7 @@ counters! {
         nak_tx_mean_thousandths: Gauge, "naks/1000", "Exponentially weighted mean of NAKs a repair took.";
         nak_tx_max: Gauge, "naks", "Most NAKs it took to repair a loss.";
         duplicate_data: Total, "datagrams", "Datagrams that had arrived before, or arrived after they were given up.";
+        before_start: Total, "datagrams", "Datagrams with numbers before the first one of this receiver, not wanted.";
         unrecovered_txw: Total, "datagrams", "Given up: older than the source's window.";
         unrecovered_tmo: Total, "datagrams", "Given up: the NAK generation interval ran out.";
         unrecovered_ncf: Total, "datagrams", "Given up: the source will not retransmit.";

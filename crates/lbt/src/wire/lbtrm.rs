@@ -73,17 +73,17 @@ impl<'a> Packet<'a> {
         let next_hdr = r.u8()?;
         let session = SessionHeader { ucast_port: r.u16()?, session_id: r.u32()? };
         if ver_type >> 4 != 0 {
-            return unsupported(u32::from(ver_type >> 4), 0);
+            return unsupported(Part::LbtrmVersion, ver_type >> 4, 0);
         }
         if next_hdr != 0 {
-            return unsupported(u32::from(next_hdr), 0);
+            return unsupported(Part::LbtrmOptions, next_hdr, 0);
         }
         match ver_type {
             TYPE_DATA => Data::read(session, r).map(Packet::Data),
             TYPE_SM => SessionMessage::read(session, r).map(Packet::SessionMessage),
             TYPE_NAK => Nak::read(session, r).map(Packet::Nak),
             TYPE_NCF => Ncf::read(session, r).map(Packet::Ncf),
-            other => unsupported(u32::from(other), u32::from(TYPE_NCF)),
+            other => unsupported(Part::LbtrmType, other, TYPE_NCF),
         }
     }
 
@@ -99,8 +99,8 @@ impl<'a> Packet<'a> {
     }
 }
 
-fn unsupported<'a>(found: u32, limit: u32) -> Result<Packet<'a>, WireError> {
-    Err(WireError::Unsupported { part: Part::LbtrmHeader, found, limit })
+fn unsupported<'a>(part: Part, found: u8, limit: u8) -> Result<Packet<'a>, WireError> {
+    Err(WireError::Unsupported { part, found: u32::from(found), limit: u32::from(limit) })
 }
 
 fn header(ver_type: u8, session: SessionHeader) -> [u8; HEADER_LEN] {

@@ -1,0 +1,143 @@
+use crate::wire::lbmc::Headers;
+
+/// A message that arrives fragment by fragment.
+#[derive(Default)]
+pub(super) struct Assembly {
+    /// Topic number of the first fragment.
+    pub(super) first: u64,
+    /// Topic number of the latest fragment.
+    pub(super) last: u64,
+    /// Bytes of the whole message.
+    pub(super) length: u32,
+    /// Bytes that have arrived.
+    pub(super) received: u32,
+    pub(super) recovered: bool,
+    first_header: u8,
+    headers: Vec<u8>,
+    data: Vec<u8>,
+}
+
+/// Where a fragment belongs.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'a> {
+    pub(super) first: u64,
+    pub(super) number: u64,
+    pub(super) offset: u32,
+    pub(super) length: u32,
+    pub(super) data: &'a [u8],
+    pub(super) headers: Headers<'a>,
+    pub(super) recovered: bool,
+}
+
+impl Piece<'_> {
+    /// Whether the fragment lies within its message.
+    pub(super) fn is_sound(&self) -> bool {
+        let end = u64::from(self.offset) + self.data.len() as u64;
+        self.first <= self.number && end <= u64::from(self.length) && !self.data.is_empty()
+    }
+}
+
+impl Assembly {
+    pub(super) fn is_complete(&self) -> bool {
+        self.received == self.length
+    }
+
+    pub(super) fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    pub(super) fn headers(&self) -> Headers<'_> {
+        Headers::from_checked(self.first_header, &self.headers)
+    }
+
+    /// Whether the fragment is the next one of this message, front to back.
+    pub(super) fn continues_with(&self, piece: &Piece<'_>) -> bool {
+        piece.first == self.first && piece.length == self.length && piece.offset == self.received
+    }
+}
+
+/// The buffers of all messages being put together, within a bound on their sum.
+pub(super) struct AssemblyPool {
+    message_max: u32,
+    bytes_max: u64,
+    bytes: u64,
+    spare: Vec<Assembly>,
+}
+
+/// Buffers kept for later use, and the largest that is kept.
+const SPARE_MAX: usize = 4;
+const SPARE_BYTES_MAX: usize = 1 << 20;
+
+impl AssemblyPool {
+    pub(super) fn new(message_max: u32, bytes_max: u64) -> AssemblyPool {
+        AssemblyPool { message_max, bytes_max, bytes: 0, spare: Vec::new() }
+    }
+
+    /// Bytes of the messages being put together and of the buffers kept.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let spare: usize = self.spare.iter().map(|a| a.data.capacity() + a.headers.capacity()).sum();
+        self.bytes as usize + spare
+    }
+
+    /// Begins a message. `None` if it is too long or the bound is reached.
+    ///
+    /// With `whole`, its full length is taken at once, for fragments that come in any order.
+    pub(super) fn begin(&mut self, piece: &Piece<'_>, whole: bool) -> Option<Assembly> {
+        let taken = if whole { u64::from(piece.length) } else { 0 };
+        if piece.length > self.message_max || self.bytes + taken > self.bytes_max {
+            return None;
+        }
+        let mut assembly = self.spare.pop().unwrap_or_default();
+        assembly.first = piece.first;
+        assembly.last = piece.number;
+        assembly.length = piece.length;
+        assembly.received = 0;
+        assembly.recovered = false;
+        assembly.headers.clear();
+        assembly.data.clear();
+        if whole {
+            assembly.data.resize(piece.length as usize, 0);
+            self.bytes += taken;
+        }
+        Some(assembly)
+    }
+
+    /// Appends the next fragment; false if the bound on all messages is reached.
+    pub(super) fn append(&mut self, assembly: &mut Assembly, piece: &Piece<'_>) -> bool {
+        let len = piece.data.len() as u64;
+        if self.bytes + len > self.bytes_max {
+            return false;
+        }
+        self.bytes += len;
+        assembly.data.extend_from_slice(piece.data);
+        note(assembly, piece);
+        true
+    }
+
+    /// Puts a fragment in its place in a message that was begun whole.
+    pub(super) fn place(&mut self, assembly: &mut Assembly, piece: &Piece<'_>) {
+        let start = piece.offset as usize;
+        assembly.data[start..start + piece.data.len()].copy_from_slice(piece.data);
+        note(assembly, piece);
+    }
+
+    /// Takes a buffer back, complete or not.
+    pub(super) fn end(&mut self, assembly: Assembly) {
+        self.bytes -= assembly.data.len() as u64;
+        if self.spare.len() < SPARE_MAX && assembly.data.capacity() <= SPARE_BYTES_MAX {
+            self.spare.push(assembly);
+        }
+    }
+}
+
+fn note(assembly: &mut Assembly, piece: &Piece<'_>) {
+    assembly.received = assembly.received.saturating_add(piece.data.len() as u32);
+    assembly.last = assembly.last.max(piece.number);
+    assembly.recovered |= piece.recovered;
+    if piece.offset == 0 {
+        let (first, bytes) = piece.headers.parts();
+        assembly.first_header = first;
+        assembly.headers.clear();
+        assembly.headers.extend_from_slice(bytes);
+    }
+}

@@ -1,0 +1,123 @@
+/// From topic index to slot: a small open-addressed array.
+///
+/// Sources number their topics consecutively, so an index taken by its low bits is its own place and a look-up is one
+/// access; others are found by stepping on. The array is at most half full.
+pub(super) struct TopicTable {
+    entries: Vec<Entry>,
+    len: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    index: u32,
+    slot: u32,
+}
+
+const FREE: u32 = u32::MAX;
+const EMPTY: Entry = Entry { index: 0, slot: FREE };
+const CAPACITY_MIN: usize = 16;
+
+impl TopicTable {
+    pub(super) fn new() -> TopicTable {
+        TopicTable { entries: vec![EMPTY; CAPACITY_MIN], len: 0 }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(super) fn find(&self, index: u32) -> Option<u32> {
+        let mask = self.entries.len() - 1;
+        let mut at = index as usize & mask;
+        loop {
+            let entry = self.entries[at];
+            if entry.slot == FREE {
+                return None;
+            }
+            if entry.index == index {
+                return Some(entry.slot);
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    /// Adds an index that is not there.
+    pub(super) fn insert(&mut self, index: u32, slot: u32) {
+        debug_assert!(self.find(index).is_none() && slot != FREE);
+        if 2 * (self.len + 1) > self.entries.len() {
+            self.grow();
+        }
+        self.place(Entry { index, slot });
+        self.len += 1;
+    }
+
+    fn grow(&mut self) {
+        let doubled = vec![EMPTY; 2 * self.entries.len()];
+        for entry in std::mem::replace(&mut self.entries, doubled) {
+            if entry.slot != FREE {
+                self.place(entry);
+            }
+        }
+    }
+
+    fn place(&mut self, entry: Entry) {
+        let mask = self.entries.len() - 1;
+        let mut at = entry.index as usize & mask;
+        while self.entries[at].slot != FREE {
+            at = (at + 1) & mask;
+        }
+        self.entries[at] = entry;
+    }
+
+    /// Removes an index and returns its slot; entries that had stepped over it are placed anew.
+    pub(super) fn remove(&mut self, index: u32) -> Option<u32> {
+        let mask = self.entries.len() - 1;
+        let slot = self.find(index)?;
+        let mut at = index as usize & mask;
+        while self.entries[at].index != index {
+            at = (at + 1) & mask;
+        }
+        self.entries[at] = EMPTY;
+        self.len -= 1;
+        at = (at + 1) & mask;
+        while self.entries[at].slot != FREE {
+            let entry = std::mem::replace(&mut self.entries[at], EMPTY);
+            self.place(entry);
+            at = (at + 1) & mask;
+        }
+        Some(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use units::Rng;
+
+    #[test]
+    fn it_agrees_with_a_map_under_random_use() {
+        let mut rng = Rng::new(1);
+        let (mut table, mut map) = (TopicTable::new(), BTreeMap::new());
+        for step in 0..20_000 {
+            // indexes that collide in their low bits as well as consecutive ones
+            let index = (rng.below(200) << if rng.chance(0.5) { 12 } else { 0 }) as u32;
+            assert_eq!(table.find(index), map.get(&index).copied());
+            match map.remove(&index) {
+                Some(slot) => assert_eq!(table.remove(index), Some(slot)),
+                None => {
+                    table.insert(index, step);
+                    map.insert(index, step);
+                }
+            }
+            assert_eq!(table.len(), map.len());
+        }
+        assert!(map.iter().all(|(&index, &slot)| table.find(index) == Some(slot)));
+        assert_eq!(table.remove(0xdead_beef), None);
+    }
+}

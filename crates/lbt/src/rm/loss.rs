@@ -1,0 +1,383 @@
+use std::collections::VecDeque;
+use std::time::Duration;
+use units::{Nanos, Sqn};
+
+/// The numbers that are missing: disjoint ranges in ascending order.
+///
+/// What is neither missing nor beyond the highest number seen has arrived or been given up, so nothing is kept for
+/// it. A range shares one detection time and one NAK time; it splits where these begin to differ.
+pub(super) struct LossMap {
+    gaps: VecDeque<Gap>,
+    missing: u64,
+    gaps_max: usize,
+    missing_max: u64,
+    /// No NAK is due before.
+    due: Nanos,
+    /// The number after the highest that was given up.
+    given_up_end: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gap {
+    pub(super) first: u64,
+    pub(super) end: u64,
+    /// When it was found.
+    pub(super) detected: Nanos,
+    /// When it is to be NAKed.
+    pub(super) due: Nanos,
+    /// How often it was.
+    pub(super) naks: u16,
+}
+
+impl Gap {
+    fn len(&self) -> u64 {
+        self.end - self.first
+    }
+}
+
+impl LossMap {
+    pub(super) fn new(gaps_max: usize, missing_max: u64) -> LossMap {
+        let (due, given_up_end) = (Nanos::NEVER, 0);
+        LossMap { gaps: VecDeque::new(), missing: 0, gaps_max, missing_max, due, given_up_end }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.gaps.capacity() * size_of::<Gap>()
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.gaps.is_empty()
+    }
+
+    /// How many numbers are missing.
+    pub(super) fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// The lowest missing number.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.gaps.front().map(|g| g.first)
+    }
+
+    /// The number after the highest missing one below `t`; 0 if none is missing below it.
+    pub(super) fn end_below(&self, t: u64) -> u64 {
+        let after = self.gaps.partition_point(|g| g.first < t);
+        after.checked_sub(1).map_or(0, |i| self.gaps[i].end.min(t))
+    }
+
+    /// Adds the numbers from `first` to before `end`, all above what was added before.
+    ///
+    /// Returns how many of the oldest were given up to keep within the bounds.
+    pub(super) fn add(&mut self, first: u64, end: u64, detected: Nanos, due: Nanos) -> u64 {
+        self.gaps.push_back(Gap { first, end, detected, due, naks: 0 });
+        self.missing += end - first;
+        self.due = self.due.min(due);
+        let mut given_up = 0;
+        while self.gaps.len() > self.gaps_max {
+            given_up += self.give_up_first();
+        }
+        let excess = self.missing.saturating_sub(self.missing_max);
+        given_up + self.give_up_oldest(excess)
+    }
+
+    /// Takes a number out; returns the range it was part of, or `None` if it is not missing.
+    pub(super) fn remove(&mut self, t: u64) -> Option<Gap> {
+        let at = self.find(t)?;
+        let gap = self.gaps[at];
+        self.missing -= 1;
+        if gap.len() == 1 {
+            self.gaps.remove(at);
+        } else if t == gap.first {
+            self.gaps[at].first += 1;
+        } else if t == gap.end - 1 {
+            self.gaps[at].end -= 1;
+        } else {
+            self.gaps[at].end = t;
+            self.gaps.insert(at + 1, Gap { first: t + 1, ..gap });
+        }
+        Some(gap)
+    }
+
+    fn find(&self, t: u64) -> Option<usize> {
+        let after = self.gaps.partition_point(|g| g.first <= t);
+        let at = after.checked_sub(1)?;
+        (t < self.gaps[at].end).then_some(at)
+    }
+
+    /// Gives up everything below `trail`; returns how many.
+    pub(super) fn give_up_below(&mut self, trail: u64) -> u64 {
+        let mut count = 0;
+        while let Some(gap) = self.gaps.front_mut().filter(|g| g.first < trail) {
+            let upto = gap.end.min(trail);
+            count += upto - gap.first;
+            gap.first = upto;
+            self.given_up_end = self.given_up_end.max(upto);
+            if gap.len() == 0 {
+                self.gaps.pop_front();
+            }
+        }
+        self.missing -= count;
+        count
+    }
+
+    /// Gives up what was found before `now` less `generation`; returns how many.
+    pub(super) fn give_up_older(&mut self, now: Nanos, generation: Duration) -> u64 {
+        let mut count = 0;
+        // ranges are found in ascending order, so the oldest are in front
+        while self.gaps.front().is_some_and(|g| g.detected + generation <= now) {
+            count += self.give_up_first();
+        }
+        count
+    }
+
+    /// Gives up the lowest range; returns how many numbers it had.
+    pub(super) fn give_up_first(&mut self) -> u64 {
+        let Some(gap) = self.gaps.pop_front() else { return 0 };
+        self.given_up_end = self.given_up_end.max(gap.end);
+        self.missing -= gap.len();
+        gap.len()
+    }
+
+    /// Gives up one number; false if it is not missing.
+    pub(super) fn give_up(&mut self, t: u64) -> bool {
+        let missing = self.remove(t).is_some();
+        if missing {
+            self.given_up_end = self.given_up_end.max(t + 1);
+        }
+        missing
+    }
+
+    /// The number after the highest that was given up.
+    pub(super) fn given_up_end(&self) -> u64 {
+        self.given_up_end
+    }
+
+    fn give_up_oldest(&mut self, mut excess: u64) -> u64 {
+        let count = excess;
+        while excess > 0 {
+            let gap = self.gaps.front_mut().expect("no more is in excess than is missing");
+            let n = gap.len().min(excess);
+            gap.first += n;
+            excess -= n;
+            self.given_up_end = self.given_up_end.max(gap.first);
+            if gap.len() == 0 {
+                self.gaps.pop_front();
+            }
+        }
+        self.missing -= count;
+        count
+    }
+
+    /// Puts off the next NAK for a number; false if it is not missing.
+    pub(super) fn put_off(&mut self, t: u64, by: Duration) -> bool {
+        let Some(at) = self.find(t) else { return false };
+        let gap = self.gaps[at];
+        let delayed = Gap { first: t, end: t + 1, due: gap.due + by, ..gap };
+        let (before, after) = (Gap { end: t, ..gap }, Gap { first: t + 1, ..gap });
+        self.gaps[at] = delayed;
+        if after.len() > 0 {
+            self.gaps.insert(at + 1, after);
+        }
+        if before.len() > 0 {
+            self.gaps.insert(at, before);
+        }
+        self.join(at + usize::from(before.len() > 0));
+        true
+    }
+
+    /// Joins the range with the one before it if they no longer differ, so that a NAK confirmation for a whole
+    /// range leaves one range.
+    fn join(&mut self, at: usize) {
+        let Some(before) = at.checked_sub(1) else { return };
+        let (left, right) = (self.gaps[before], self.gaps[at]);
+        if left.end == right.first && (Gap { end: right.end, ..left }) == (Gap { first: left.first, ..right })
+        {
+            self.gaps[before].end = right.end;
+            self.gaps.remove(at);
+        }
+    }
+
+    /// Collects numbers that are due, at most `count_max`, and sets when they are next.
+    pub(super) fn collect_due(&mut self, now: Nanos, next: Nanos, count_max: usize, into: &mut Vec<Sqn>) {
+        let mut at = 0;
+        while at < self.gaps.len() && into.len() < count_max {
+            let gap = self.gaps[at];
+            if gap.due <= now {
+                let taken = gap.len().min((count_max - into.len()) as u64);
+                into.extend((gap.first..gap.first + taken).map(|t| Sqn(t as u32)));
+                let asked =
+                    Gap { end: gap.first + taken, due: next, naks: gap.naks.saturating_add(1), ..gap };
+                self.gaps[at] = asked;
+                if taken < gap.len() {
+                    self.gaps.insert(at + 1, Gap { first: asked.end, ..gap });
+                }
+            }
+            at += 1;
+        }
+        self.due = self.gaps.iter().map(|g| g.due).min().unwrap_or(Nanos::NEVER);
+    }
+
+    /// A moment before which no NAK is due; it may be early, when what was due has arrived meanwhile.
+    pub(super) fn next_due(&self) -> Nanos {
+        if self.gaps.is_empty() { Nanos::NEVER } else { self.due }
+    }
+
+    /// When the oldest range is to be given up.
+    pub(super) fn next_give_up(&self, generation: Duration) -> Nanos {
+        self.gaps.front().map_or(Nanos::NEVER, |g| g.detected + generation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use units::Rng;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn map() -> LossMap {
+        LossMap::new(100, 10_000)
+    }
+
+    fn ranges(map: &LossMap) -> Vec<(u64, u64)> {
+        map.gaps.iter().map(|g| (g.first, g.end)).collect()
+    }
+
+    fn due(map: &mut LossMap, now: Nanos) -> Vec<u32> {
+        let mut numbers = Vec::new();
+        map.collect_due(now, now + MS * 10, 1_000, &mut numbers);
+        numbers.iter().map(|n| n.0).collect()
+    }
+
+    #[test]
+    fn a_number_that_arrives_splits_or_trims_its_range() {
+        let mut m = map();
+        m.add(10, 20, Nanos(0), Nanos(5));
+        assert!(m.remove(15).is_some_and(|g| (g.first, g.end) == (10, 20)));
+        assert_eq!(m.remove(15), None, "it is missing no more");
+        assert!(m.remove(10).is_some() && m.remove(19).is_some());
+        assert_eq!(ranges(&m), [(11, 15), (16, 19)]);
+        assert_eq!((m.missing(), m.first()), (7, Some(11)));
+        assert_eq!(m.remove(9), None);
+        assert_eq!(m.remove(20), None);
+    }
+
+    #[test]
+    fn the_last_missing_number_below_another_is_found() {
+        let mut m = map();
+        m.add(10, 12, Nanos(0), Nanos(0));
+        m.add(20, 22, Nanos(0), Nanos(0));
+        let table = [(5, 0), (10, 0), (11, 11), (12, 12), (15, 12), (20, 12), (21, 21), (30, 22)];
+        for (t, end) in table {
+            assert_eq!(m.end_below(t), end, "{t}");
+        }
+    }
+
+    #[test]
+    fn numbers_below_the_trailing_edge_are_given_up_in_part_of_a_range_too() {
+        let mut m = map();
+        m.add(10, 12, Nanos(0), Nanos(0));
+        m.add(20, 30, Nanos(0), Nanos(0));
+        assert_eq!(m.give_up_below(25), 7);
+        assert_eq!((ranges(&m), m.missing()), (vec![(25, 30)], 5));
+    }
+
+    #[test]
+    fn age_gives_up_the_oldest_ranges_only() {
+        let mut m = map();
+        m.add(10, 12, Nanos(0), Nanos(0));
+        m.add(20, 30, Nanos(0) + MS, Nanos(0));
+        assert_eq!(m.next_give_up(MS * 5), Nanos(0) + MS * 5);
+        assert_eq!(m.give_up_older(Nanos(0) + MS * 5, MS * 5), 2);
+        assert_eq!(ranges(&m), [(20, 30)]);
+    }
+
+    #[test]
+    fn the_bounds_give_up_the_oldest() {
+        let mut m = LossMap::new(2, 100);
+        assert_eq!(m.add(10, 12, Nanos(0), Nanos(0)), 0);
+        assert_eq!(m.add(20, 22, Nanos(0), Nanos(0)), 0);
+        assert_eq!(m.add(30, 32, Nanos(0), Nanos(0)), 2, "a third range");
+        assert_eq!(m.add(40, 1_040, Nanos(0), Nanos(0)), 2 + 2 + 900);
+        assert_eq!((ranges(&m), m.missing()), (vec![(940, 1_040)], 100));
+        assert_eq!(m.given_up_end(), 940);
+        assert!(m.give_up(1_000) && !m.give_up(1_000));
+        assert_eq!(m.given_up_end(), 1_001);
+    }
+
+    #[test]
+    fn only_what_is_due_is_asked_for_and_again_after_its_wait() {
+        let mut m = map();
+        m.add(10, 12, Nanos(0), Nanos(5));
+        m.add(20, 21, Nanos(0), Nanos(9));
+        assert_eq!(m.next_due(), Nanos(5));
+        assert_eq!(due(&mut m, Nanos(4)), []);
+        assert_eq!(due(&mut m, Nanos(5)), [10, 11]);
+        assert_eq!(due(&mut m, Nanos(9)), [20]);
+        assert_eq!(due(&mut m, Nanos(5) + MS * 10), [10, 11]);
+        assert_eq!(m.remove(10).map(|g| g.naks), Some(2));
+    }
+
+    #[test]
+    fn a_full_nak_leaves_the_rest_due() {
+        let mut m = map();
+        m.add(10, 20, Nanos(0), Nanos(5));
+        let mut numbers = Vec::new();
+        m.collect_due(Nanos(5), Nanos(50), 4, &mut numbers);
+        assert_eq!(numbers, [Sqn(10), Sqn(11), Sqn(12), Sqn(13)]);
+        assert_eq!(due(&mut m, Nanos(5)), [14, 15, 16, 17, 18, 19]);
+    }
+
+    #[test]
+    fn a_confirmed_number_waits_longer_and_a_confirmed_range_stays_one_range() {
+        let mut m = map();
+        m.add(10, 20, Nanos(0), Nanos(5));
+        assert!(m.put_off(12, MS));
+        assert_eq!(ranges(&m), [(10, 12), (12, 13), (13, 20)]);
+        assert_eq!(due(&mut m, Nanos(5)), [10, 11, 13, 14, 15, 16, 17, 18, 19]);
+        let mut m = map();
+        m.add(10, 20, Nanos(0), Nanos(5));
+        assert!((10..20).all(|t| m.put_off(t, MS)));
+        assert_eq!(ranges(&m), [(10, 20)]);
+        assert_eq!(due(&mut m, Nanos(5)), []);
+        assert_eq!(m.next_due(), Nanos(5) + MS);
+        assert!(!m.put_off(20, MS));
+    }
+
+    #[test]
+    fn it_agrees_with_a_set_of_numbers_under_random_use() {
+        for seed in 0..50 {
+            let mut rng = Rng::new(seed);
+            let (mut m, mut set) = (LossMap::new(1_000, 1_000_000), BTreeSet::new());
+            let mut high = 0;
+            for _ in 0..500 {
+                match rng.below(5) {
+                    0 | 1 => {
+                        let first = high + rng.below(4);
+                        let end = first + 1 + rng.below(20);
+                        high = end + 1;
+                        m.add(first, end, Nanos(0), Nanos(rng.below(100)));
+                        set.extend(first..end);
+                    }
+                    2 | 3 => {
+                        let t = high.saturating_sub(rng.below(200));
+                        assert_eq!(m.remove(t).is_some(), set.remove(&t));
+                        assert_eq!(m.put_off(t + 1, MS), set.contains(&(t + 1)));
+                    }
+                    _ => {
+                        let trail = high.saturating_sub(150);
+                        let before = set.len();
+                        set = set.split_off(&trail);
+                        assert_eq!(m.give_up_below(trail), (before - set.len()) as u64);
+                    }
+                }
+                assert_eq!(m.missing(), set.len() as u64);
+                assert_eq!(m.first(), set.first().copied());
+                let in_ranges: Vec<u64> = m.gaps.iter().flat_map(|g| g.first..g.end).collect();
+                assert!(in_ranges.iter().eq(set.iter()), "seed {seed}");
+            }
+        }
+    }
+}

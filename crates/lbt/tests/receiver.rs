@@ -1,0 +1,555 @@
+//! The receiving side, by its public interface: what it delivers, when it asks, what it gives up.
+
+mod support;
+
+use std::time::Duration;
+use support::{Event, ReceiverBench, data, data_with, eot, sm, tsni};
+use tickcast_lbt::config::{NakLaw, Order, ReceiverConfig};
+use tickcast_lbt::delivery::{EndReason, SubscribeError};
+use tickcast_lbt::error::WireError;
+use tickcast_lbt::rm::SessionKey;
+use tickcast_lbt::wire::lbtrm::{Nak, Ncf, NcfReason, Packet, SessionHeader};
+use units::{Nanos, Sqn};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Fixed waits: the first NAK after 1 ms, further ones every 10 ms.
+fn bench() -> ReceiverBench {
+    bench_with(|_| {})
+}
+
+fn bench_with(change: impl FnOnce(&mut ReceiverConfig)) -> ReceiverBench {
+    let mut config = ReceiverConfig { nak_law: NakLaw::Fixed, ..ReceiverConfig::default() };
+    change(&mut config);
+    let mut b = ReceiverBench::new(&config);
+    b.receiver.subscribe(7, 70).expect("free");
+    b
+}
+
+fn begin(first: u32) -> Event {
+    Event::Begin { token: 70, first }
+}
+
+fn got(sqn: u32, text: &str) -> Event {
+    Event::Message { token: 70, first: sqn, sqn, payload: text.as_bytes().to_vec(), recovered: false }
+}
+
+fn recovered(sqn: u32, text: &str) -> Event {
+    Event::Message { token: 70, first: sqn, sqn, payload: text.as_bytes().to_vec(), recovered: true }
+}
+
+fn lost(first: u32, count: u32) -> Event {
+    Event::Lost { token: 70, first, count }
+}
+
+#[test]
+fn messages_in_order_are_delivered_as_they_arrive() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a"), (9, 0, "not ours"), (7, 1, "b")]));
+    b.take(&data(1, &[(7, 2, "c")]));
+    assert_eq!(b.log.take(), [begin(0), got(0, "a"), got(1, "b"), got(2, "c")]);
+    assert_eq!((b.counters.msgs_rcved.get(), b.delivery.msgs_delivered.get()), (2, 3));
+    assert_eq!(b.delivery.lbm_msgs_no_topic_rcved.get(), 1);
+    assert_eq!(b.delivery.bytes_delivered.get(), 3);
+    assert_eq!(b.naks(), [[]; 0]);
+}
+
+#[test]
+fn what_follows_a_gap_waits_until_the_gap_is_closed_by_a_retransmission() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data(2, &[(7, 2, "c")]));
+    b.take(&data(3, &[(7, 3, "d")]));
+    assert_eq!(b.log.take(), [begin(0), got(0, "a")]);
+    assert_eq!(b.delivery.order_map_entries.get(), 2);
+    b.take(&data_with(1, 0, true, &[(7, 1, "b")]));
+    assert_eq!(b.log.take(), [recovered(1, "b"), got(2, "c"), got(3, "d")]);
+    assert_eq!((b.counters.lost.get(), b.counters.recovered.get(), b.receiver.missing()), (1, 1, 0));
+    assert_eq!((b.delivery.order_map_entries.get(), b.delivery.hold_bytes.get()), (0, 0));
+    assert_eq!(b.delivery.order_map_entries_max.get(), 2);
+}
+
+#[test]
+fn a_topic_without_a_gap_is_not_held_up_by_another_topics_gap() {
+    let mut b = bench();
+    b.receiver.subscribe(9, 90).expect("free");
+    b.take(&data(0, &[(7, 0, "a"), (9, 0, "x")]));
+    b.take(&data(2, &[(7, 2, "c"), (9, 1, "y")]));
+    let y = Event::Message { token: 90, first: 1, sqn: 1, payload: b"y".to_vec(), recovered: false };
+    assert_eq!(b.log.take().last(), Some(&y));
+    b.take(&data_with(1, 0, true, &[(7, 1, "b")]));
+    assert_eq!(b.log.take(), [recovered(1, "b"), got(2, "c")]);
+}
+
+#[test]
+fn a_topics_gap_that_closes_is_delivered_though_an_older_datagram_is_still_missing() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data(3, &[(7, 2, "c")]));
+    b.take(&data_with(2, 0, true, &[(7, 1, "b")]));
+    assert_eq!(b.log.take(), [begin(0), got(0, "a"), recovered(1, "b"), got(2, "c")]);
+    assert_eq!(b.receiver.missing(), 1, "1 is somebody else's");
+}
+
+#[test]
+fn reordered_datagrams_are_put_in_order_without_a_nak() {
+    let mut b = bench();
+    for t in [0, 2, 1, 4, 3] {
+        b.take(&data(t, &[(7, t, "x")]));
+    }
+    let order: Vec<_> = b.log.take().into_iter().skip(1).collect();
+    assert_eq!(order, [got(0, "x"), got(1, "x"), got(2, "x"), got(3, "x"), got(4, "x")]);
+    b.advance(MS * 100);
+    assert_eq!(b.naks(), [[]; 0]);
+    assert_eq!((b.counters.out_of_order.get(), b.counters.naks_sent.get()), (2, 0));
+}
+
+#[test]
+fn duplicates_are_dropped_and_counted() {
+    let mut b = bench();
+    for t in [0, 0, 1, 0, 1] {
+        b.take(&data(t, &[(7, t, "x")]));
+    }
+    assert_eq!(b.log.take(), [begin(0), got(0, "x"), got(1, "x")]);
+    assert_eq!((b.counters.duplicate_data.get(), b.counters.msgs_rcved.get()), (3, 2));
+}
+
+#[test]
+fn naks_wait_the_initial_backoff_and_numbers_found_meanwhile_join() {
+    let mut b = bench();
+    b.take(&data(0, &[]));
+    b.take(&data(3, &[]));
+    b.advance(MS / 2);
+    b.take(&data(5, &[]));
+    assert_eq!(b.naks(), [[]; 0]);
+    assert_eq!(b.receiver.next_wakeup(), Nanos::ZERO + MS);
+    b.advance(MS / 2);
+    assert_eq!(b.naks(), [vec![1, 2, 4]]);
+    b.advance(MS * 9);
+    assert_eq!(b.naks(), [[0; 0]; 0], "not before the back-off");
+    b.take(&data_with(2, 0, true, &[]));
+    b.advance(MS);
+    assert_eq!(b.naks(), [vec![1, 4]]);
+    assert_eq!((b.counters.nak_pckts_sent.get(), b.counters.naks_sent.get()), (2, 5));
+    assert_eq!((b.counters.nak_tx_max.get(), b.counters.nak_stm_min.get()), (1, 10_000_000));
+}
+
+#[test]
+fn naks_go_to_the_sources_unicast_port_with_its_session() {
+    let mut b = bench();
+    b.take(&data(0, &[]));
+    b.take(&data(2, &[]));
+    b.advance(MS);
+    let feedback = b.receiver.poll_transmit(b.now).expect("due");
+    assert_eq!(feedback.to, "10.29.3.1:14391".parse().expect("address"));
+    let Ok(Packet::Nak(nak)) = Packet::parse(feedback.datagram) else { panic!("not a NAK") };
+    assert_eq!((nak.session, nak.format), (support::SESSION, 0));
+}
+
+#[test]
+fn a_long_gap_takes_several_naks_of_bounded_size_and_a_bounded_burst() {
+    let mut b = bench();
+    b.take(&data(0, &[]));
+    b.take(&data(3_001, &[]));
+    b.advance(MS);
+    let naks = b.naks();
+    assert!(naks.iter().all(|n| n.len() <= 365));
+    assert_eq!(naks.iter().map(Vec::len).sum::<usize>(), 2_048);
+    b.advance(MS);
+    assert_eq!(b.naks().iter().map(Vec::len).sum::<usize>(), 3_000 - 2_048, "the rest");
+}
+
+#[test]
+fn a_confirmation_puts_the_next_nak_off_and_do_not_retry_is_loss_at_once() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data(4, &[(7, 4, "e")]));
+    b.advance(MS);
+    assert_eq!(b.naks(), [vec![1, 2, 3]]);
+    b.take(&ncf(NcfReason::RetransmitDelay, &[1]));
+    b.take(&ncf(NcfReason::Shed, &[2]));
+    b.take(&ncf(NcfReason::Ignored, &[2]));
+    b.take(&ncf(NcfReason::Unknown(9), &[3]));
+    b.advance(MS * 10);
+    assert_eq!(b.naks(), [[]; 0], "each waits 20 ms longer, the second 40");
+    b.advance(MS * 20);
+    assert_eq!(b.naks(), [vec![1, 3]]);
+    b.log.take();
+    b.take(&ncf(NcfReason::DoNotRetry, &[1, 3]));
+    assert_eq!(b.log.take(), [], "2 may still come");
+    b.take(&ncf(NcfReason::DoNotRetry, &[2]));
+    assert_eq!(b.log.take(), [lost(1, 3), got(4, "e")]);
+    let c = &b.counters;
+    assert_eq!((c.ncfs_rx_delay.get(), c.ncfs_shed.get(), c.ncfs_ignored.get()), (1, 1, 1));
+    assert_eq!((c.ncfs_unknown.get(), c.ncfs_do_not_retry.get(), c.unrecovered_ncf.get()), (1, 3, 3));
+}
+
+fn ncf(reason: NcfReason, numbers: &[u32]) -> Vec<u8> {
+    let numbers: Vec<_> = numbers.iter().map(|&n| Sqn(n)).collect();
+    let mut out = Vec::new();
+    Ncf::emit(support::SESSION, Sqn(0), reason, &numbers, &mut out);
+    out
+}
+
+#[test]
+fn after_the_generation_interval_a_number_is_loss_in_its_place() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data(3, &[(7, 4, "e")]));
+    b.advance(MS * 500);
+    b.take(&data(5, &[(7, 6, "g")]));
+    b.log.take();
+    b.advance(MS * 499);
+    assert_eq!(b.log.take(), []);
+    b.advance(MS);
+    assert_eq!(b.log.take(), [lost(1, 3), got(4, "e")]);
+    assert_eq!((b.counters.unrecovered_tmo.get(), b.receiver.missing()), (2, 1));
+    b.advance(MS * 500);
+    assert_eq!(b.log.take(), [lost(5, 1), got(6, "g")]);
+    b.take(&data_with(1, 0, true, &[(7, 1, "late")]));
+    assert_eq!(b.log.take(), [], "what was reported lost stays lost");
+    assert_eq!(b.delivery.msgs_lost.get(), 4);
+}
+
+#[test]
+fn numbers_below_the_trailing_edge_are_loss_at_once_and_never_asked_for() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data_with(5, 3, false, &[(7, 5, "f")]));
+    b.advance(MS);
+    assert_eq!(b.naks(), [vec![3, 4]]);
+    assert_eq!(b.counters.unrecovered_txw.get(), 2);
+    b.log.take();
+    b.take(&sm(5, 5));
+    assert_eq!(b.log.take(), [lost(1, 4), got(5, "f")]);
+    assert_eq!(b.counters.unrecovered_txw.get(), 4);
+}
+
+#[test]
+fn loss_of_datagrams_without_messages_of_the_topic_is_no_loss_to_it() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data_with(5, 5, false, &[(7, 1, "b")]));
+    assert_eq!(b.log.take(), [begin(0), got(0, "a"), got(1, "b")]);
+    assert_eq!((b.counters.unrecovered_txw.get(), b.delivery.lost_events.get()), (4, 0));
+}
+
+#[test]
+fn a_lost_tail_is_found_by_a_session_message_and_recovered() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&sm(2, 0));
+    b.advance(MS);
+    assert_eq!(b.naks(), [vec![1, 2]]);
+    b.log.take();
+    b.take(&data_with(2, 0, true, &[(7, 2, "c")]));
+    b.take(&data_with(1, 0, true, &[(7, 1, "b")]));
+    assert_eq!(b.log.take(), [recovered(1, "b"), recovered(2, "c")]);
+    assert_eq!(b.counters.sms_rcved.get(), 1);
+}
+
+#[test]
+fn a_tail_that_is_lost_for_good_is_reported_when_the_topic_is_announced() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&sm(1, 0));
+    b.advance(MS * 1000);
+    b.log.take();
+    b.take(&tsni(2, &[(7, 2), (9, 5)]));
+    assert_eq!(b.log.take(), [lost(1, 2)]);
+    b.take(&data(3, &[(7, 3, "d")]));
+    assert_eq!(b.log.take(), [got(3, "d")]);
+}
+
+#[test]
+fn an_announcement_before_which_a_datagram_is_missing_waits_for_it() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&tsni(2, &[(7, 2)]));
+    b.take(&data(3, &[(7, 3, "d")]));
+    b.log.take();
+    b.take(&data_with(1, 0, true, &[(7, 1, "b")]));
+    assert_eq!(b.log.take(), [recovered(1, "b"), lost(2, 1), got(3, "d")]);
+    assert_eq!(b.delivery.duplicates.get(), 0);
+}
+
+#[test]
+fn the_first_message_sets_the_start_and_what_came_before_is_not_reported() {
+    let mut b = bench();
+    b.take(&data_with(100, 40, false, &[(7, 50, "x")]));
+    b.take(&data_with(99, 40, false, &[(7, 49, "early")]));
+    b.take(&data_with(60, 40, true, &[(7, 30, "for another")]));
+    assert_eq!(b.log.take(), [begin(50), got(50, "x")]);
+    b.advance(MS * 5);
+    assert_eq!(b.naks(), [[]; 0]);
+    assert_eq!(b.counters.before_start.get(), 2);
+}
+
+#[test]
+fn a_retransmission_for_somebody_else_does_not_set_the_start() {
+    let mut b = bench();
+    b.take(&data_with(60, 40, true, &[(7, 30, "for another")]));
+    b.take(&data_with(100, 40, false, &[(7, 50, "x")]));
+    assert_eq!(b.log.take(), [begin(50), got(50, "x")]);
+    assert_eq!(b.receiver.missing(), 0);
+}
+
+#[test]
+fn a_topic_subscribed_later_does_not_wait_for_what_was_missing_before() {
+    let mut b = bench();
+    b.take(&data(10, &[]));
+    b.take(&data(12, &[]));
+    b.receiver.subscribe(9, 90).expect("free");
+    b.take(&data(13, &[(9, 500, "now")]));
+    let now = Event::Message { token: 90, first: 500, sqn: 500, payload: b"now".to_vec(), recovered: false };
+    assert_eq!(b.log.take(), [Event::Begin { token: 90, first: 500 }, now]);
+}
+
+#[test]
+fn the_first_message_of_a_topic_waits_for_what_is_missing_since_it_was_subscribed() {
+    let mut b = bench();
+    b.take(&data(10, &[]));
+    b.take(&data(12, &[(7, 3, "d")]));
+    assert_eq!(b.log.take(), []);
+    b.take(&data_with(11, 0, true, &[(7, 2, "c")]));
+    assert_eq!(b.log.take(), [begin(2), recovered(2, "c"), got(3, "d")]);
+}
+
+#[test]
+fn a_session_heard_from_its_first_datagram_reports_loss_at_the_head_of_a_topic() {
+    let mut b = bench();
+    b.take(&data(0, &[]));
+    b.take(&data_with(2, 2, false, &[(7, 3, "d")]));
+    assert_eq!(b.log.take(), [begin(0), lost(0, 3), got(3, "d")]);
+}
+
+#[test]
+fn a_late_start_recovers_the_sources_window_in_order() {
+    let mut b = bench_with(|c| c.late_start = true);
+    b.take(&data_with(100, 98, false, &[(7, 50, "c")]));
+    assert_eq!(b.log.take(), []);
+    b.advance(MS);
+    assert_eq!(b.naks(), [vec![98, 99]]);
+    b.take(&data_with(99, 98, true, &[(7, 49, "b")]));
+    b.take(&data_with(98, 98, true, &[(7, 48, "a")]));
+    let all = [begin(48), recovered(48, "a"), recovered(49, "b"), got(50, "c")];
+    assert_eq!(b.log.take(), all);
+}
+
+#[test]
+fn arrival_order_delivers_at_once_and_reports_loss_when_it_is_final() {
+    let mut b = bench();
+    b.receiver.unsubscribe(7);
+    b.receiver.subscribe_ordered(7, 70, Some(Order::Arrival)).expect("free");
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data(3, &[(7, 3, "d")]));
+    assert_eq!(b.log.take(), [begin(0), got(0, "a"), got(3, "d")]);
+    b.take(&data_with(2, 0, true, &[(7, 2, "c")]));
+    assert_eq!(b.log.take(), [recovered(2, "c")]);
+    b.take(&ncf(NcfReason::DoNotRetry, &[1]));
+    assert_eq!(b.log.take(), [lost(1, 1)]);
+    b.take(&data(4, &[(7, 4, "e")]));
+    assert_eq!(b.log.take(), [got(4, "e")]);
+    assert_eq!(b.delivery.hold_bytes_max.get(), 0, "nothing is copied");
+}
+
+#[test]
+fn numbers_pass_the_wrap_with_loss_on_both_sides_of_it() {
+    let mut b = bench();
+    let max = u32::MAX;
+    b.take(&data_with(max - 1, max - 5, false, &[(7, max - 1, "a")]));
+    b.take(&data_with(2, max - 5, false, &[(7, 2, "e")]));
+    b.advance(MS);
+    assert_eq!(b.naks(), [vec![max, 0, 1]]);
+    b.take(&data_with(0, max - 5, true, &[(7, 0, "c")]));
+    b.take(&data_with(max, max - 5, true, &[(7, max, "b")]));
+    b.take(&data_with(3, 2, false, &[(7, 3, "f")]));
+    let all = [begin(max - 1), got(max - 1, "a"), recovered(max, "b"), recovered(0, "c"), lost(1, 1)];
+    let seen = b.log.take();
+    assert_eq!(seen[..5], all);
+    assert_eq!(seen[5..], [got(2, "e"), got(3, "f")]);
+}
+
+#[test]
+fn a_malformed_datagram_delivers_nothing_and_stays_missing() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    let whole = data(1, &[(7, 1, "b"), (7, 2, "c")]);
+    for cut in 1..whole.len() {
+        // at the end of a message the rest is a well-formed datagram
+        if cut == 20 || cut == 33 {
+            continue;
+        }
+        assert!(b.try_take(&whole[..cut]).is_err(), "{cut}");
+    }
+    assert_eq!(b.log.take(), [begin(0), got(0, "a")]);
+    assert_eq!((b.counters.dgrams_dropped_size.get(), b.counters.dgrams_dropped_hdr.get()), (19, 24));
+    b.take(&whole);
+    assert_eq!(b.log.take(), [got(1, "b"), got(2, "c")]);
+}
+
+#[test]
+fn what_is_not_this_sessions_is_refused_and_counted_by_its_kind() {
+    let mut b = bench();
+    let mut nak = Vec::new();
+    Nak::emit(support::SESSION, &[Sqn(1)], &mut nak);
+    assert!(b.try_take(&nak).is_err());
+    assert_eq!(b.counters.dgrams_dropped_type.get(), 1);
+    let mut version = data(0, &[]);
+    version[0] = 0x10;
+    assert!(b.try_take(&version).is_err());
+    assert_eq!(b.counters.dgrams_dropped_version.get(), 1);
+    let mut session = data(0, &[]);
+    session[7] ^= 1;
+    assert!(matches!(b.try_take(&session), Err(WireError::Inconsistent { .. })));
+    assert_eq!(b.counters.dgrams_dropped_other.get(), 1);
+    let key = SessionKey::of("10.29.3.1".parse().expect("address"), &session).expect("long enough");
+    assert_ne!(key, b.receiver.key());
+    assert_eq!(
+        key.session,
+        SessionHeader { session_id: support::SESSION.session_id ^ 1, ..support::SESSION }
+    );
+}
+
+#[test]
+fn one_stray_number_far_ahead_is_not_believed_and_two_are() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    assert!(b.try_take(&data(1_000_000, &[(7, 9, "stray")])).is_err());
+    b.take(&data(1, &[(7, 1, "b")]));
+    assert!(b.try_take(&sm(2_000_000, 1_999_999)).is_err());
+    assert_eq!((b.receiver.missing(), b.counters.dgrams_dropped_other.get()), (0, 2));
+    b.log.take();
+    assert!(b.try_take(&data_with(1_000_000, 999_990, false, &[(7, 900, "x")])).is_err());
+    b.take(&data_with(1_000_001, 999_990, false, &[(7, 901, "y")]));
+    b.take(&data_with(1_000_002, 1_000_001, false, &[(7, 902, "z")]));
+    assert_eq!(b.log.take(), [lost(2, 899), got(901, "y"), got(902, "z")]);
+}
+
+#[test]
+fn more_missing_numbers_than_the_bound_are_one_loss_and_what_was_received_is_kept() {
+    let mut b = bench_with(|c| c.maximum_missing = 100);
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data(81, &[(7, 81, "b")]));
+    b.take(&data(182, &[(7, 182, "c")]));
+    assert_eq!(b.receiver.missing(), 100);
+    assert_eq!(b.counters.unrecovered_bound.get(), 80);
+    assert_eq!(b.log.take(), [begin(0), got(0, "a"), lost(1, 80), got(81, "b")]);
+    (82..182).for_each(|t| b.take(&data_with(t, 0, true, &[(7, t, "r")])));
+    let events = b.log.take();
+    assert_eq!((events.len(), events.last()), (101, Some(&got(182, "c"))));
+}
+
+#[test]
+fn when_what_may_be_held_is_full_the_oldest_gap_is_given_up() {
+    let mut b = bench_with(|c| c.delivery.hold_maximum_bytes = 256 << 10);
+    let text = "x".repeat(10_000);
+    b.take(&data(0, &[(7, 0, "a")]));
+    let mut next = 1;
+    // datagram 1 is missing, and later 20
+    for t in (2..20).chain(21..45) {
+        b.take(&data(t, &[(7, t, &text)]));
+        assert!(b.delivery.hold_bytes.get() <= 256 << 10);
+        for event in b.log.take() {
+            match event {
+                Event::Message { sqn, .. } => next = sqn + 1,
+                Event::Lost { first, count, .. } => assert_eq!((first, count), (1, 1)),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(b.counters.unrecovered_bound.get(), 1, "the second gap is kept");
+    assert_eq!(next, 20);
+    assert!(b.receiver.memory_bytes() < (256 << 10) + 100_000, "{}", b.receiver.memory_bytes());
+}
+
+#[test]
+fn a_receiver_that_sends_no_naks_profits_from_others_and_gives_up_in_time() {
+    let mut b = bench_with(|c| c.transport_lbtrm_send_naks = false);
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data(3, &[(7, 3, "d")]));
+    b.advance(MS * 500);
+    assert_eq!(b.naks(), [[]; 0]);
+    b.take(&data_with(1, 0, true, &[(7, 1, "b")]));
+    b.advance(MS * 500);
+    assert_eq!(b.log.take(), [begin(0), got(0, "a"), recovered(1, "b"), lost(2, 1), got(3, "d")]);
+}
+
+#[test]
+fn silence_ends_the_session_with_everything_told_in_order() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data(2, &[(7, 2, "c")]));
+    b.advance(MS * 9_000);
+    b.take(&sm(3, 0));
+    b.log.take();
+    b.now = Nanos::ZERO + MS * 18_999;
+    b.advance(Duration::ZERO);
+    assert!(!b.receiver.has_ended());
+    b.advance(MS);
+    let end = Event::End { token: 70, reason: EndReason::TimedOut, next: 3, tail_unknown: true };
+    assert_eq!(b.log.take(), [end], "datagram 3 was lost and may have held more of the topic");
+    assert!(b.receiver.has_ended());
+    assert_eq!(b.receiver.next_wakeup(), Nanos::NEVER);
+    assert!(b.try_take(&data(4, &[(7, 4, "e")])).is_err());
+}
+
+#[test]
+fn a_session_that_never_speaks_ends_after_the_preactivity_timeout() {
+    let mut b = bench_with(|c| c.transport_lbtrm_preactivity_timeout = MS * 3);
+    assert_eq!(b.receiver.next_wakeup(), Nanos::ZERO + MS * 3);
+    b.advance(MS * 3);
+    assert!(b.receiver.has_ended());
+    assert_eq!(b.log.take(), [], "no stream had begun");
+}
+
+#[test]
+fn the_sources_end_waits_for_what_is_missing_before_it() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&eot(2));
+    b.log.take();
+    assert!(!b.receiver.has_ended());
+    b.take(&data_with(1, 0, true, &[(7, 1, "b")]));
+    let end = Event::End { token: 70, reason: EndReason::Ended, next: 2, tail_unknown: false };
+    assert_eq!(b.log.take(), [recovered(1, "b"), end]);
+    assert!(b.receiver.has_ended());
+}
+
+#[test]
+fn closing_reports_what_is_missing_and_ends_every_stream_once() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data(2, &[(7, 2, "c")]));
+    b.log.take();
+    b.close();
+    b.close();
+    let end = Event::End { token: 70, reason: EndReason::Closed, next: 3, tail_unknown: false };
+    assert_eq!(b.log.take(), [lost(1, 1), got(2, "c"), end]);
+    assert_eq!(b.counters.unrecovered_end.get(), 1);
+}
+
+#[test]
+fn an_unsubscribed_topic_is_silent_and_its_held_messages_are_given_back() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data(2, &[(7, 2, "c")]));
+    b.log.take();
+    b.receiver.unsubscribe(7);
+    assert_eq!((b.delivery.order_map_entries.get(), b.delivery.hold_bytes.get()), (0, 0));
+    b.take(&data_with(1, 0, true, &[(7, 1, "b")]));
+    assert_eq!(b.log.take(), []);
+    b.receiver.subscribe(7, 71).expect("free again");
+    b.take(&data(3, &[(7, 3, "d")]));
+    let fresh = Event::Message { token: 71, first: 3, sqn: 3, payload: b"d".to_vec(), recovered: false };
+    assert_eq!(b.log.take(), [Event::Begin { token: 71, first: 3 }, fresh]);
+}
+
+#[test]
+fn a_topic_is_subscribed_once_and_topics_are_bounded() {
+    let mut b = bench_with(|c| c.delivery.maximum_topics = 2);
+    assert_eq!(b.receiver.subscribe(7, 1), Err(SubscribeError::AlreadySubscribed { topic_index: 7 }));
+    b.receiver.subscribe(8, 1).expect("the second");
+    assert_eq!(b.receiver.subscribe(9, 1), Err(SubscribeError::TooMany { max: 2 }));
+    assert_eq!(b.delivery.topics.get(), 2);
+}
