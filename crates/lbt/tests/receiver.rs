@@ -70,6 +70,17 @@ fn what_follows_a_gap_waits_until_the_gap_is_closed_by_a_retransmission() {
 }
 
 #[test]
+fn a_recovered_batch_is_delivered_whole_before_what_waited_for_it() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data(2, &[(7, 4, "e"), (7, 5, "f")]));
+    b.take(&data_with(1, 0, true, &[(7, 1, "b"), (7, 2, "c"), (7, 3, "d")]));
+    let batch = [recovered(1, "b"), recovered(2, "c"), recovered(3, "d")];
+    assert_eq!(b.log.take(), [&[begin(0), got(0, "a")][..], &batch, &[got(4, "e"), got(5, "f")]].concat());
+    assert_eq!(b.delivery.lost_events.get(), 0);
+}
+
+#[test]
 fn a_topic_without_a_gap_is_not_held_up_by_another_topics_gap() {
     let mut b = bench();
     b.receiver.subscribe(9, 90).expect("free");

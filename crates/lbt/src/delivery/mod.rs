@@ -63,8 +63,14 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Whether a gap before a message of this datagram is final.
     fn is_final(&self) -> bool {
         self.front > self.t
+    }
+
+    /// Below this all is settled as long as the rest of this datagram has not been looked at.
+    fn settled_before(&self) -> u64 {
+        self.front.min(self.t)
     }
 }
 
@@ -344,7 +350,7 @@ impl Delivery {
                 topic.lose_until(number, place.t);
             }
             topic.accept(message, place.t, place.recovered);
-            return self.drain(slot, place.front, sink);
+            return self.drain(slot, place.settled_before(), sink);
         }
         let early = ready && self.cold[slot as usize].order == Order::Arrival;
         let mut entry = Held {
@@ -479,7 +485,7 @@ impl Delivery {
         } else if place.is_final() {
             topic.hot.last_t = place.t;
         }
-        self.drain(slot, place.front, sink);
+        self.drain(slot, place.settled_before(), sink);
     }
 
     fn count_held(&self) {
