@@ -115,16 +115,13 @@ impl<'a> FieldEntry<'a> {
         }
     }
 
-    /// The value; `None` if neither a set definition nor the dictionary knows the field.
+    /// The value; [`Value::Unknown`] if neither a set definition nor the dictionary knows the field.
     ///
     /// # Errors
     /// As [`Value::decode`].
     #[inline]
-    pub fn value(&self, dictionary: &Dictionary) -> Result<Option<Value<'a>>, DecodeError> {
-        match self.data_type(dictionary) {
-            DataType::UNKNOWN => Ok(None),
-            data_type => Value::decode(data_type, self.content).map(Some),
-        }
+    pub fn value(&self, dictionary: &Dictionary) -> Result<Value<'a>, DecodeError> {
+        Value::decode(self.data_type(dictionary), self.content)
     }
 }
 

@@ -59,16 +59,13 @@ fn line(f: &mut fmt::Formatter<'_>, event: &Event<'_, '_>, dictionary: Option<&D
             }
         }
         Event::Summary => f.write_str("summary"),
-        Event::Field { id, field, value, content } => {
+        Event::Field { id, field, value } => {
             write!(f, "{id}")?;
             if let Some(field) = field {
                 write!(f, " {}", field.name)?;
             }
             f.write_str(": ")?;
-            match value {
-                Some(value) => field_value(f, &value, field, dictionary),
-                None => hex(f, content),
-            }
+            field_value(f, &value, field, dictionary)
         }
         Event::Element { name, value } => {
             write!(f, "{}: ", String::from_utf8_lossy(name))?;
@@ -111,6 +108,7 @@ fn field_value(
 fn value(f: &mut fmt::Formatter<'_>, value: &Value<'_>) -> fmt::Result {
     match value {
         Value::Blank(_) => f.write_str("blank"),
+        Value::Unknown(bytes) => hex(f, bytes),
         Value::Int(number) => write!(f, "{number}"),
         Value::UInt(number) => write!(f, "{number}"),
         Value::Float(number) => write!(f, "{number}"),

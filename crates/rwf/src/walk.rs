@@ -38,10 +38,8 @@ pub enum Event<'e, 'a> {
         id: i16,
         /// Its definition, if there is a dictionary that has one.
         field: Option<&'e Field>,
-        /// Its value; `None` if its type is unknown.
-        value: Option<Value<'a>>,
-        /// Its content.
-        content: &'a [u8],
+        /// Its value.
+        value: Value<'a>,
     },
     /// An element.
     Element {
@@ -156,11 +154,10 @@ impl<'a> Walk<'_, 'a> {
             let entry = entry?;
             let value = match self.dictionary {
                 Some(dictionary) => entry.value(dictionary)?,
-                None if entry.set_type == DataType::UNKNOWN => None,
-                None => Some(Value::decode(entry.set_type, entry.content)?),
+                None => Value::decode(entry.set_type, entry.content)?,
             };
             let field = self.dictionary.and_then(|dictionary| dictionary.field(entry.id));
-            self.show(depth + 1, Event::Field { id: entry.id, field, value, content: entry.content });
+            self.show(depth + 1, Event::Field { id: entry.id, field, value });
             self.inside(depth + 2, value)?;
         }
         Ok(())
@@ -173,21 +170,19 @@ impl<'a> Walk<'_, 'a> {
             let entry = entry?;
             let value = entry.value()?;
             self.show(depth + 1, Event::Element { name: entry.name, value });
-            self.inside(depth + 2, Some(value))?;
+            self.inside(depth + 2, value)?;
         }
         Ok(())
     }
 
     /// What is in a value: the items of an array, or a container.
-    fn inside(&mut self, depth: u32, value: Option<Value<'a>>) -> Walked {
+    fn inside(&mut self, depth: u32, value: Value<'a>) -> Walked {
         match value {
-            Some(Value::Array(array)) => array.values().try_for_each(|item| {
+            Value::Array(array) => array.values().try_for_each(|item| {
                 self.show(depth, Event::Item(item?));
                 Ok(())
             }),
-            Some(Value::Container(data_type, bytes)) => {
-                self.container(depth, data_type, bytes, Sets::default())
-            }
+            Value::Container(data_type, bytes) => self.container(depth, data_type, bytes, Sets::default()),
             _ => Ok(()),
         }
     }

@@ -10,6 +10,8 @@ use crate::{DataType, DecodeError, EncodeError, Place, Writer};
 pub enum Value<'a> {
     /// No value, of the type named.
     Blank(DataType),
+    /// Content of a field that no dictionary knows, of the type [`DataType::UNKNOWN`].
+    Unknown(&'a [u8]),
     /// INT.
     Int(i64),
     /// UINT.
@@ -49,37 +51,56 @@ pub enum Value<'a> {
 impl<'a> Value<'a> {
     /// Reads content of a type; the types of set definitions are read in their fixed forms. No content is a blank.
     ///
+    /// Each arm makes the result itself: to move a value after it was written costs more than to decode it.
+    ///
     /// # Errors
-    /// [`DecodeError::BadType`] for a type number that is neither primitive nor container, else what the type's
-    /// decoder says. A container is not looked into.
+    /// [`DecodeError::BadType`] for a number that is no type, else what the type's decoder says. A container is not
+    /// looked into.
     #[inline]
     pub fn decode(data_type: DataType, content: &'a [u8]) -> Result<Value<'a>, DecodeError> {
-        let value = match data_type.base() {
-            DataType::INT => i64::decode(content)?.map(Value::Int),
-            DataType::UINT => u64::decode(content)?.map(Value::UInt),
-            DataType::FLOAT => f32::decode(content)?.map(Value::Float),
-            DataType::DOUBLE => f64::decode(content)?.map(Value::Double),
-            DataType::REAL => match FixedForm::of(data_type) {
-                Some(form) => Real::decode_rb(content, form)?.map(Value::Real),
-                None => Real::decode(content)?.map(Value::Real),
-            },
-            DataType::DATE => Date::decode(content)?.map(Value::Date),
-            DataType::TIME => Time::decode(content)?.map(Value::Time),
-            DataType::DATETIME => DateTime::decode(content)?.map(Value::DateTime),
-            DataType::QOS => Qos::decode(content)?.map(Value::Qos),
-            DataType::STATE => State::decode(content)?.map(Value::State),
-            DataType::ENUM => Enum::decode(content)?.map(Value::Enum),
-            DataType::ARRAY => Array::decode(content)?.map(Value::Array),
-            DataType::BUFFER => Buffer::decode(content)?.map(Value::Buffer),
-            DataType::ASCII_STRING => AsciiString::decode(content)?.map(Value::Ascii),
-            DataType::UTF8_STRING => Utf8String::decode(content)?.map(Value::Utf8),
-            DataType::RMTES_STRING => RmtesString::decode(content)?.map(Value::Rmtes),
-            container if container.is_container() => {
-                Some(content).filter(|c| !c.is_empty()).map(|c| Value::Container(container, c))
+        macro_rules! decoded {
+            ($decoded:ty, $variant:ident) => {
+                match <$decoded>::decode(content) {
+                    Ok(Some(value)) => Ok(Value::$variant(value)),
+                    Ok(None) => Ok(Value::Blank(data_type)),
+                    Err(error) => Err(error),
+                }
+            };
+        }
+        match data_type {
+            DataType::REAL => decoded!(Real, Real),
+            DataType::INT => decoded!(i64, Int),
+            DataType::UINT => decoded!(u64, UInt),
+            DataType::FLOAT => decoded!(f32, Float),
+            DataType::DOUBLE => decoded!(f64, Double),
+            DataType::DATE => decoded!(Date, Date),
+            DataType::TIME => decoded!(Time, Time),
+            DataType::DATETIME => decoded!(DateTime, DateTime),
+            DataType::QOS => decoded!(Qos, Qos),
+            DataType::STATE => decoded!(State<'a>, State),
+            DataType::ENUM => decoded!(Enum, Enum),
+            DataType::ARRAY => decoded!(Array<'a>, Array),
+            DataType::BUFFER => decoded!(Buffer<'a>, Buffer),
+            DataType::ASCII_STRING => decoded!(AsciiString<'a>, Ascii),
+            DataType::UTF8_STRING => decoded!(Utf8String<'a>, Utf8),
+            DataType::RMTES_STRING => decoded!(RmtesString<'a>, Rmtes),
+            DataType::UNKNOWN => Ok(Value::Unknown(content)),
+            _ => Value::decode_other(data_type, content),
+        }
+    }
+
+    /// Reads a set-defined fixed form, or a container.
+    fn decode_other(data_type: DataType, content: &'a [u8]) -> Result<Value<'a>, DecodeError> {
+        let base = data_type.base();
+        match FixedForm::of(data_type) {
+            Some(FixedForm::Width(_)) => Value::decode(base, content),
+            Some(form) => Ok(Real::decode_rb(content, form)?.map_or(Value::Blank(base), Value::Real)),
+            None if !data_type.is_container() => {
+                Err(DecodeError::BadType { place: Place::Content, data_type })
             }
-            data_type => return Err(DecodeError::BadType { place: Place::Content, data_type }),
-        };
-        Ok(value.unwrap_or(Value::Blank(data_type.base())))
+            None if content.is_empty() => Ok(Value::Blank(data_type)),
+            None => Ok(Value::Container(data_type, content)),
+        }
     }
 
     /// Whether there is no value.
@@ -114,6 +135,10 @@ macro_rules! for_each_value {
             Value::Ascii($inner) => $do,
             Value::Utf8($inner) => $do,
             Value::Rmtes($inner) => $do,
+            Value::Unknown(content) => {
+                let $container = &Encoded { data_type: DataType::UNKNOWN, content };
+                $otherwise
+            }
             Value::Container(data_type, content) => {
                 let $container = &Encoded { data_type: *data_type, content };
                 $otherwise
@@ -182,7 +207,8 @@ mod tests {
 
     #[test]
     fn no_content_is_the_blank_of_every_type() {
-        for data_type in (0..=u8::MAX).map(DataType) {
+        assert_eq!(Value::decode(DataType::UNKNOWN, b""), Ok(Value::Unknown(b"")));
+        for data_type in (1..=u8::MAX).map(DataType) {
             let legal = data_type.is_primitive() || data_type.is_set_fixed() || data_type.is_container();
             let blank = Value::decode(data_type, b"");
             assert_eq!(blank.ok(), legal.then(|| Value::Blank(data_type.base())), "{data_type}");
