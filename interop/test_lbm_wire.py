@@ -1,0 +1,316 @@
+"""python3 -m unittest discover -s interop        (needs tshark)"""
+import contextlib
+import io
+import json
+import os
+import struct
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import lbm_wire
+from lbm_packets import BadLength, Lbtrm, lbmr_counts
+
+GOOD = os.path.join(HERE, 'testdata', 'lbm')
+BAD = os.path.join(GOOD, 'bad')
+SHARED = os.path.join(HERE, '..', '..', 'shared', 'vectors', 'lbm')
+GROUP, SOURCE, RECEIVER = '224.10.10.10', '10.9.0.1', '10.9.0.2'
+
+
+def lbmc(payload=b'x', index=7, number=0):
+    return struct.pack('>BBHII', 0, 0, 12 + len(payload), index, number) + payload
+
+
+def header(kind, session=0x11223344):
+    return struct.pack('>BBHI', kind, 0, 14391, session)
+
+
+def data(number, body=lbmc(), retransmitted=False, **more):
+    return header(0, **more) + struct.pack('>IIBBH', number, 0, 0xA0 if retransmitted else 0x80, 3, 0) + body
+
+
+def sm(lead):
+    return header(2) + struct.pack('>IIIBBH', 0, lead, 0, 0x80, 3, 0)
+
+
+def nak(*numbers):
+    return header(3) + struct.pack('>HH', len(numbers), 0) + struct.pack('>%dI' % len(numbers), *numbers)
+
+
+def capture(path, packets):
+    """Writes a pcap of UDP payloads: (source, source port, destination, destination port, payload)."""
+    with open(path, 'wb') as f:
+        f.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
+        for i, (src, sport, dst, dport, payload) in enumerate(packets):
+            udp = struct.pack('>HHHH', sport, dport, 8 + len(payload), 0) + payload
+            ip = struct.pack('>BBHHHBBH', 0x45, 0, 20 + len(udp), i, 0, 16, 17, 0)
+            ip += b''.join(bytes(map(int, a.split('.'))) for a in (src, dst))
+            frame = b'\1\0\x5e\0\0\1' + b'\2\0\0\0\0\1' + b'\x08\0' + ip + udp
+            f.write(struct.pack('<IIII', 1000 + i, 0, len(frame), len(frame)) + frame)
+
+
+def multicast(payload, group=GROUP, port=14400):
+    return (SOURCE, 40001, group, port, payload)
+
+
+def unicast_nak(*numbers):
+    return (RECEIVER, 40002, SOURCE, 14391, nak(*numbers))
+
+
+class Captures(unittest.TestCase):
+    def judge(self, paths, *options):
+        """(exit status, [JSON verdict])"""
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            status = lbm_wire.main(list(paths) + ['--json'] + list(options))
+        return status, [json.loads(line) for line in out.getvalue().splitlines() if line.startswith('{')]
+
+    def judge_packets(self, packets, *options):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, 'c.pcap')
+            capture(path, packets)
+            status, verdicts = self.judge([path], *options)
+        return status, verdicts[0]
+
+    def passes(self, packets, *options):
+        status, verdict = self.judge_packets(packets, *options)
+        self.assertEqual((status, verdict['failures']), (0, []))
+        return verdict['counts']
+
+    def fails(self, text, packets, *options):
+        status, verdict = self.judge_packets(packets, *options)
+        self.assertEqual(status, 1)
+        self.assertTrue(any(text in failure for failure in verdict['failures']), verdict['failures'])
+        return verdict
+
+
+class KnownCaptures(Captures):
+    def test_good_captures_pass(self):
+        names = sorted(n for n in os.listdir(GOOD) if n.endswith('.pcap') and 'lbtru' not in n)
+        status, verdicts = self.judge([os.path.join(GOOD, n) for n in names], '--answered')
+        self.assertEqual([v['failures'] for v in verdicts], [[]] * len(names))
+        self.assertEqual((status, len(verdicts)), (0, len(names)))
+
+    def test_every_bad_capture_fails_for_its_own_reason(self):
+        reasons = {
+            'lbmc-zero-lengths': 'length is zero', 'lbmr-trailing-bytes': '3 bytes follow the last LBMR record',
+            'lbtrm-option-header': 'neither LBT-RM nor LBMR', 'nak-count': 'Malformed Packet',
+            'not-recognised': 'neither LBT-RM nor LBMR', 'tail-loss': 'never seen: 2',
+            'tir-wrong-transport-length': 'Wrong transport length', 'tqr-unterminated': 'Malformed Packet',
+            'trailing-bytes': '4 bytes wanted, 3 there', 'truncated-lbmc': 'LBMC message of 64 bytes',
+            'unknown-lbmc-header': 'Invalid LBMC header type 0x7e', 'unrecovered-loss': 'never seen: 3'}
+        self.assertEqual(sorted(reasons), sorted(n[:-5] for n in os.listdir(BAD)))
+        for name, reason in reasons.items():
+            with self.subTest(name):
+                status, verdicts = self.judge([os.path.join(BAD, name + '.pcap')])
+                self.assertEqual(status, 1)
+                self.assertIn(reason, '\n'.join(verdicts[0]['failures']))
+
+    def test_lbt_ru_is_not_lbt_rm(self):
+        status, verdicts = self.judge([os.path.join(GOOD, '30-lbtru-session.pcap')])
+        self.assertEqual(status, 1)
+        self.assertEqual(verdicts[0]['counts']['not dissected'], 13)
+
+    def test_a_session_with_loss_is_counted(self):
+        _, verdicts = self.judge([os.path.join(GOOD, '06-lbtrm-session-with-loss.pcap')])
+        counts = verdicts[0]['counts']
+        self.assertEqual({k: counts[k] for k in ('lbtrm.DATA', 'lbtrm.DATA-RX', 'lbtrm.NAK', 'lbtrm.NCF', 'lbtrm.SM',
+                                                 'lbmr.TQR', 'lbmr.TIR', 'lbmc.messages', 'lost numbers', 'sessions')},
+                         {'lbtrm.DATA': 24, 'lbtrm.DATA-RX': 4, 'lbtrm.NAK': 3, 'lbtrm.NCF': 1, 'lbtrm.SM': 5,
+                          'lbmr.TQR': 1, 'lbmr.TIR': 1, 'lbmc.messages': 28, 'lost numbers': 0, 'sessions': 1})
+
+    def test_datagrams_in_ip_fragments_are_judged_whole(self):
+        _, verdicts = self.judge([os.path.join(GOOD, '09-lbtrm-ip-fragmented.pcap')])
+        counts = verdicts[0]['counts']
+        self.assertEqual((counts['ip fragments'], counts['lbtrm.DATA'], counts['lbmc.batched datagrams']), (5, 2, 1))
+
+    def test_trailers_are_counted_and_can_be_refused(self):
+        path = os.path.join(GOOD, '24-lbtrm-control-trailers.pcap')
+        status, verdicts = self.judge([path])
+        self.assertEqual((status, verdicts[0]['counts']['lbtrm.trailers']), (0, 4))
+        self.assertEqual(self.judge([path], '--no-trailers')[0], 1)
+
+    @unittest.skipUnless(os.path.isdir(SHARED), 'the full set of captures is not beside this checkout')
+    def test_the_full_set_of_captures(self):
+        for name in sorted(os.listdir(SHARED)):
+            if name.endswith('.pcap'):
+                with self.subTest(name):
+                    self.assertEqual(self.judge([os.path.join(SHARED, name)])[0], 1 if 'lbtru' in name else 0)
+
+
+class OwnCaptures(Captures):
+    def test_a_clean_session_passes(self):
+        counts = self.passes([multicast(data(0)), multicast(data(1, lbmc() + lbmc(b''))), multicast(sm(1))])
+        self.assertEqual((counts['lbtrm.DATA'], counts['lbmc.messages'], counts['lbmc.batched datagrams']), (2, 3, 1))
+
+    def test_loss_that_is_repaired_passes(self):
+        packets = [multicast(data(0)), multicast(data(2)), unicast_nak(1), multicast(data(1, retransmitted=True))]
+        counts = self.passes(packets, '--answered', '--least', 'lbtrm.DATA-RX=1')
+        self.assertEqual((counts['lost numbers'], counts['unanswered NAKs'], counts['sessions']), (0, 0, 1))
+
+    def test_lost_numbers_fail(self):
+        verdict = self.fails('never seen: 1-2, 4', [multicast(data(n)) for n in (0, 3, 5)])
+        self.assertEqual(verdict['counts']['lost numbers'], 3)
+
+    def test_a_lost_tail_fails(self):
+        self.fails('never seen: 1-2', [multicast(data(0)), multicast(sm(2))])
+
+    def test_numbers_wrap(self):
+        top = 0xFFFFFFFF
+        self.passes([multicast(data(n)) for n in (top - 1, top, 0, 1)])
+        self.fails('never seen: 4294967295-0', [multicast(data(n)) for n in (top - 1, 1)])
+
+    def test_a_capture_may_begin_in_the_middle_of_a_session(self):
+        self.passes([multicast(data(90, retransmitted=True)), multicast(data(100)), multicast(data(101))])
+        self.passes([multicast(sm(99)), multicast(data(100))])
+
+    def test_reordering_is_no_loss(self):
+        self.passes([multicast(data(n)) for n in (0, 2, 1, 3)])
+
+    def test_a_retransmission_ahead_of_the_originals_counts_as_seen(self):
+        self.passes([multicast(data(0)), multicast(data(1, retransmitted=True)), multicast(data(2))])
+        self.fails('never seen: 1', [multicast(data(0)), multicast(data(2, retransmitted=True)), multicast(data(3))])
+
+    def test_sessions_are_told_apart(self):
+        counts = self.passes([multicast(data(0)), multicast(data(5, session=9)), multicast(data(1)), multicast(data(6, session=9))])
+        self.assertEqual(counts['sessions'], 2)
+
+    def test_a_huge_jump_is_reported_as_one(self):
+        self.fails('numbers jump from 0 to 2097152', [multicast(data(0)), multicast(data(2 << 20))])
+
+    def test_unanswered_naks_are_counted_and_can_fail(self):
+        packets = [multicast(data(0)), multicast(data(1)), unicast_nak(1)]
+        self.assertEqual(self.passes(packets)['unanswered NAKs'], 1)
+        self.fails('NAKed and not retransmitted: 1', packets, '--answered')
+
+    def test_udp_outside_the_given_ranges_fails_unless_ignored(self):
+        elsewhere = multicast(data(0), group='239.1.2.3', port=20005)
+        self.fails('neither LBT-RM nor LBMR', [elsewhere])
+        self.passes([elsewhere], '--group', '239.1.2.0-239.1.2.255', '--port', '20000-20010')
+        stray = (SOURCE, 5353, '224.0.0.251', 5353, b'stray')
+        self.fails('neither LBT-RM nor LBMR', [multicast(data(0)), stray])
+        self.assertEqual(self.passes([multicast(data(0)), stray], '--ignore-port', '5353')['ignored'], 1)
+
+    def test_the_resolver_address_is_an_option(self):
+        query = (SOURCE, 40003, '239.9.9.9', 17000, b'\0\1\0\0topic\0')
+        self.fails('neither LBT-RM nor LBMR', [query])
+        self.assertEqual(self.passes([query], '--resolver', '239.9.9.9:17000')['lbmr.TQR'], 1)
+
+    def test_bytes_left_after_lbmc_messages_fail(self):
+        for rest in (b'z', b'zzz'):
+            self.fails('LBMC header', [multicast(data(0, lbmc() + rest))])
+        self.fails('LBMC message', [multicast(data(0, lbmc()[:-1]))])
+
+    def test_an_empty_capture_fails(self):
+        self.fails('no LBT-RM or LBMR packet', [])
+
+    def test_too_few_of_a_kind_fail(self):
+        self.fails('1 lbtrm.DATA, at least 2 wanted', [multicast(data(0))], '--least', 'lbtrm.DATA=2')
+        self.fails('0 lbtrm.NCF, at least 1 wanted', [multicast(data(0))], '--least', 'lbtrm.NCF=1')
+
+    def test_many_failures_of_one_kind_are_cut_and_counted(self):
+        verdict = self.fails('4 more: lengths', [multicast(data(n, lbmc() + b'z')) for n in range(9)])
+        self.assertEqual(len([f for f in verdict['failures'] if f.startswith('frame')]), 5)
+
+    def test_a_packet_cut_by_the_capture_length_fails(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, 'c.pcap')
+            capture(path, [multicast(data(0, lbmc(b'y' * 100)))])
+            with open(path, 'rb') as f:
+                whole = f.read()
+            with open(path, 'wb') as f:
+                frame_bytes = len(whole) - 40
+                f.write(whole[:24] + struct.pack('<IIII', 1, 0, frame_bytes - 50, frame_bytes) + whole[40:-50])
+            status, verdicts = self.judge([path])
+        self.assertEqual(status, 1)
+        self.assertIn('the capture holds only a part', verdicts[0]['failures'][0])
+
+
+class CannotRun(Captures):
+    def test_a_missing_tshark_is_named(self):
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            status = lbm_wire.main(['--tshark', '/nowhere/tshark', os.path.join(GOOD, '02-lbtrm-batching.pcap')])
+        self.assertEqual(status, 2)
+        self.assertIn('tshark is needed', said.getvalue())
+
+    def test_an_unreadable_capture_is_no_verdict(self):
+        with tempfile.NamedTemporaryFile(suffix='.pcap') as f:
+            f.write(b'no capture at all, only text')
+            f.flush()
+            self.assertEqual(self.judge([f.name]), (2, []))
+        self.assertEqual(self.judge(['/nowhere/x.pcap']), (2, []))
+
+
+class Packets(unittest.TestCase):
+    """The walkers alone, at every length."""
+
+    def cut_everywhere(self, parse, packet, legal=()):
+        parse(packet)
+        for end in range(len(packet)):
+            if end in legal:
+                parse(packet[:end])
+            else:
+                with self.subTest(end), self.assertRaises(BadLength):
+                    parse(packet[:end])
+
+    def test_no_cut_of_an_lbtrm_packet_is_whole(self):
+        two = data(0, lbmc(b'abc') + lbmc(b''))
+        self.cut_everywhere(Lbtrm, two, legal=(20, 35))
+        self.cut_everywhere(Lbtrm, sm(5))
+        self.cut_everywhere(Lbtrm, nak(1, 2, 3))
+        ncf = header(4) + struct.pack('>IHBBI', 0, 1, 0, 0x20, 9)
+        self.cut_everywhere(Lbtrm, ncf)
+        self.assertEqual(Lbtrm(ncf).numbers, (9,))
+
+    def test_unknown_lbtrm_types_are_refused(self):
+        for kind in (1, 5, 15):
+            with self.assertRaises(BadLength):
+                Lbtrm(header(kind) + bytes(40))
+
+    def test_lbmc_header_chains_are_walked(self):
+        fragment = struct.pack('>BBHIII', 0, 16, 0, 0, 0, 3)
+        message = struct.pack('>BBHII', 0, 1, 12 + 16 + 3, 7, 0) + fragment + b'abc'
+        self.assertEqual(Lbtrm(data(0, message)).messages, [(0, 31)])
+        tsni = bytes([8, 0x20]) + struct.pack('>H', 16) + bytes([0xFF, 12]) + struct.pack('>HII', 1, 7, 26)
+        self.assertEqual(Lbtrm(data(0, tsni)).messages, [(8, 16)])
+        for header_length in (0, 1, 20, 200):
+            broken = bytearray(message)
+            broken[13] = header_length
+            with self.subTest(header_length), self.assertRaises(BadLength):
+                Lbtrm(data(0, bytes(broken)))
+        with self.assertRaises(BadLength):      # control message with bytes after its last header
+            Lbtrm(data(0, bytes([8, 0x20]) + struct.pack('>H', 17) + tsni[4:] + b'x'))
+
+    def test_lbmr_records_must_fill_the_packet(self):
+        tir = b'topic\0' + struct.pack('>BBHI', 0x10, 16, 60, 1) + bytes(16)
+        packet = struct.pack('>BBH', 0, 1, 1) + b'query\0' + tir
+        self.assertEqual(lbmr_counts(packet), {'TQR': 1, 'TIR': 1})
+        self.cut_everywhere(lbmr_counts, packet)
+        with self.assertRaises(BadLength):
+            lbmr_counts(packet + b'x')
+
+    def test_lbmr_packet_options_must_cover_their_block(self):
+        options = struct.pack('>BBBB', 0x82, 4, 0x80, 0) + struct.pack('>BBH', 0x80, 4, 8)
+        packet = struct.pack('>BBH', 0x18, 1, 0) + b'q\0' + options
+        self.assertEqual(lbmr_counts(packet), {'TQR': 1, 'TIR': 0})
+        self.cut_everywhere(lbmr_counts, packet)
+        with self.assertRaises(BadLength):
+            lbmr_counts(packet[:-1] + b'\7')
+
+    def test_wildcard_queries_carry_a_type_byte(self):
+        packet = struct.pack('>BBH', 1, 2, 0) + b'\1^a.*$\0' + b'\2^b\0'
+        self.assertEqual(lbmr_counts(packet), {'WC-TQR': 2, 'TIR': 0})
+        self.cut_everywhere(lbmr_counts, packet)
+
+    def test_topic_management_blocks_are_walked(self):
+        record = struct.pack('>HBB', 4 + 6, 1, 0) + b'topic\0'
+        packet = struct.pack('>BBH', 4, 0, 0) + struct.pack('>HH', 4 + len(record), 1) + record
+        self.assertEqual(lbmr_counts(packet), {'topic-management': 1})
+        self.cut_everywhere(lbmr_counts, packet)
+
+
+if __name__ == '__main__':
+    unittest.main()
