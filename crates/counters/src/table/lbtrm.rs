@@ -76,6 +76,7 @@ counters! {
         msgs_delivered: Total, "messages", "Whole messages delivered.";
         bytes_delivered: Total, "bytes", "Payload bytes of those messages.";
         msgs_held: Total, "messages", "Messages held after a gap.";
+        before_start: Total, "messages", "Messages and fragments left out: sent, or begun, before the topic was subscribed.";
         duplicates: Total, "messages", "Messages whose number was delivered or lost before.";
         lost_events: Total, "events", "Loss events delivered.";
         msgs_lost: Total, "messages", "Topic numbers in those events.";

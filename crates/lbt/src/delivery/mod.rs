@@ -189,7 +189,7 @@ impl Delivery {
     /// Takes the messages of one datagram, which were checked and whose number is new.
     pub(crate) fn on_datagram<S: Sink>(&mut self, place: Place, messages: &[u8], sink: &mut S) {
         let (mut at, mut delivered, mut bytes, mut foreign) = (0, 0, 0, 0);
-        let mut stored = None;
+        let (mut stored, held_before) = (None, self.entries);
         while at < messages.len() {
             let rest = &messages[at..];
             let Some((index, sqn, len)) = lbmc::plain(rest) else {
@@ -228,10 +228,14 @@ impl Delivery {
         counters.msgs_delivered.add(delivered);
         counters.bytes_delivered.add(bytes);
         counters.lbm_msgs_no_topic_rcved.add(foreign);
+        if self.entries != held_before {
+            self.count_held();
+        }
     }
 
     /// The lowest number that is not settled is now `front`: delivers what waited for that.
     pub(crate) fn on_front<S: Sink>(&mut self, front: u64, sink: &mut S) {
+        let held_before = self.entries;
         while let Some(&Reverse((t, slot))) = self.ready.peek() {
             if t >= front {
                 break;
@@ -243,7 +247,9 @@ impl Delivery {
             }
             self.drain(slot, front, sink);
         }
-        self.count_held();
+        if self.entries != held_before {
+            self.count_held();
+        }
     }
 
     /// The number of the datagram in which the source ended the session.
@@ -338,12 +344,18 @@ impl Delivery {
             return self.shared.counters.lbm_msgs_no_topic_rcved.inc();
         }
         let number = widen(self.hot[slot as usize].next, message.sqn);
-        let ready = self.is_started(slot, place, number, sink);
+        if self.is_before_start(slot, place, message) {
+            return self.shared.counters.before_start.inc();
+        }
+        if self.may_start(slot, place) {
+            self.start(slot, number);
+        }
         let next = self.hot[slot as usize].next;
-        if ready && number < next {
+        let started = self.cold[slot as usize].started;
+        if started && number < next {
             return self.shared.counters.duplicates.inc();
         }
-        if ready && (number == next || place.is_final()) {
+        if started && (number == next || place.is_final()) {
             self.shared.counters.lbm_msgs_rcved.inc();
             let mut topic = self.topic(slot, sink);
             if number > next {
@@ -352,56 +364,73 @@ impl Delivery {
             topic.accept(message, place.t, place.recovered);
             return self.drain(slot, place.settled_before(), sink);
         }
-        let early = ready && self.cold[slot as usize].order == Order::Arrival;
-        let mut entry = Held {
-            number,
-            t: place.t,
-            segment: 0,
-            at: 0,
-            len: message.len as u16,
-            kind: HeldKind::Seen,
-            recovered: place.recovered,
-        };
-        if !early {
-            // what follows in the datagram is likely to be held too: one copy for all of it
-            let (from, segment) = *stored.get_or_insert_with(|| (at, self.ring.store(&messages[at..])));
-            entry.kind = HeldKind::Waiting;
-            entry.segment = segment.id;
-            entry.at = (segment.start + at - from) as u32;
+        if !started {
+            // what comes next is not known yet; this number is as near to it as any
+            self.hot[slot as usize].next = number;
         }
-        if !self.hold(slot, entry) {
+        if self.cold[slot as usize].holds(number) {
             return self.shared.counters.duplicates.inc();
         }
         self.shared.counters.lbm_msgs_rcved.inc();
-        if early {
-            self.topic(slot, sink).accept_early(message, number, place.recovered);
-            self.topic(slot, sink).settle();
+        if !started || self.cold[slot as usize].order == Order::Topic {
+            let entry = self.stored(place, number, message.len, messages, at, stored);
+            self.hold(slot, entry);
+        } else if self.topic(slot, sink).accept_early(message, number, place.recovered) {
+            self.hold(slot, Held::seen(number, place.t));
         }
     }
 
-    /// Whether the topic's next number is known; if not, this message may make it known.
-    fn is_started<S: Sink>(&mut self, slot: u32, place: Place, number: u64, sink: &mut S) -> bool {
-        let topic = self.topic(slot, sink);
-        if topic.cold.started {
-            return true;
+    /// Whether a topic that has not begun leaves the message out: it was sent before the topic was subscribed, in whole or
+    /// in its first fragment. A stream that began with it would seem to have a hole.
+    fn is_before_start(&self, slot: u32, place: Place, message: &Message<'_>) -> bool {
+        let cold = &self.cold[slot as usize];
+        if cold.started || cold.from_zero {
+            return false;
         }
-        if topic.cold.from_zero {
-            topic.cold.started = true;
-            topic.hot.next = WIDE_ZERO;
-        } else if topic.cold.held.is_empty() && topic.cold.floor >= place.clear_from || place.is_final() {
-            topic.cold.started = true;
-            topic.hot.next = number;
-        } else {
-            // not known yet; the number serves as the reference for widening
-            topic.hot.next = number;
-        }
-        topic.cold.started
+        place.t < cold.floor || self.may_start(slot, place) && continues(message)
     }
 
-    fn hold(&mut self, slot: u32, entry: Held) -> bool {
+    /// Whether a topic whose next number is not known may begin with the datagram at `place`: nothing that concerns
+    /// it is missing before, or ever will be again.
+    fn may_start(&self, slot: u32, place: Place) -> bool {
+        let cold = &self.cold[slot as usize];
+        let clear = cold.held.is_empty() && cold.floor >= place.clear_from;
+        !cold.started && (cold.from_zero || clear || place.is_final())
+    }
+
+    /// Begins a topic with `number`, or with 0 if it was heard from there on.
+    fn start(&mut self, slot: u32, number: u64) {
+        let cold = &mut self.cold[slot as usize];
+        cold.started = true;
+        self.hot[slot as usize].next = if cold.from_zero { WIDE_ZERO } else { number };
+    }
+
+    /// Copies a message that must wait, and what follows it in the datagram: that is likely to wait too.
+    fn stored(
+        &mut self,
+        place: Place,
+        number: u64,
+        len: usize,
+        messages: &[u8],
+        at: usize,
+        stored: &mut Option<(usize, Stored)>,
+    ) -> Held {
+        let (from, segment) = *stored.get_or_insert_with(|| (at, self.ring.store(&messages[at..])));
+        Held {
+            number,
+            t: place.t,
+            segment: segment.id,
+            at: (segment.start + at - from) as u32,
+            len: len as u16,
+            kind: HeldKind::Waiting,
+            recovered: place.recovered,
+        }
+    }
+
+    fn hold(&mut self, slot: u32, entry: Held) {
         let cold = &mut self.cold[slot as usize];
         if !cold.insert(entry) {
-            return false;
+            return;
         }
         self.hot[slot as usize].plain = false;
         self.entries += 1;
@@ -410,8 +439,6 @@ impl Delivery {
             self.shared.counters.msgs_held.inc();
         }
         self.enqueue(slot);
-        self.count_held();
-        true
     }
 
     /// Sees to it that the topic's first gap is looked at when its transport number is settled.
@@ -432,6 +459,13 @@ impl Delivery {
             if !topic.cold.started {
                 if !settled {
                     break;
+                }
+                if continues(&held_message(&self.ring, &entry)) {
+                    topic.cold.held.pop_front();
+                    self.entries -= 1;
+                    topic.shared.counters.before_start.inc();
+                    release(&mut self.ring, &entry);
+                    continue;
                 }
                 topic.start(entry.number);
             }
@@ -469,8 +503,11 @@ impl Delivery {
     /// The source has sent everything up to `last` in this datagram or before it.
     fn on_announcement<S: Sink>(&mut self, slot: u32, place: Place, last: Sqn, sink: &mut S) {
         let end = widen(self.hot[slot as usize].next, last) + 1;
-        let known = self.cold[slot as usize].held.is_empty() || self.cold[slot as usize].started;
-        if !known || !self.is_started(slot, place, end, sink) {
+        let cold = &self.cold[slot as usize];
+        if self.may_start(slot, place) && cold.held.is_empty() && place.t >= cold.floor {
+            self.start(slot, end);
+        }
+        if !self.cold[slot as usize].started {
             return;
         }
         let mut topic = self.topic(slot, sink);
@@ -479,8 +516,7 @@ impl Delivery {
         if end > next && place.is_final() {
             topic.lose_until(end, place.t);
         } else if end > next {
-            let (kind, t) = (HeldKind::Announced, place.t);
-            self.hold(slot, Held { number: end, t, segment: 0, at: 0, len: 0, kind, recovered: false });
+            self.hold(slot, Held::announced(end, place.t));
             return;
         } else if place.is_final() {
             topic.hot.last_t = place.t;
@@ -506,11 +542,20 @@ fn take<S: Sink>(topic: &mut Topic<'_, S>, ring: &HoldRing, entry: &Held) {
             topic.hot.last_t = entry.t;
         }
         HeldKind::Waiting => {
-            let bytes = ring.slice(entry.at as usize, usize::from(entry.len));
-            let message = Message::parse(bytes, 0).expect("it was checked before it was held");
-            topic.accept(&message, entry.t, entry.recovered);
+            topic.accept(&held_message(ring, entry), entry.t, entry.recovered);
         }
     }
+}
+
+/// The message of an entry that waits.
+fn held_message<'a>(ring: &'a HoldRing, entry: &Held) -> Message<'a> {
+    let bytes = ring.slice(entry.at as usize, usize::from(entry.len));
+    Message::parse(bytes, 0).expect("it was checked before it was held")
+}
+
+/// Whether the message is a fragment that is not the first of its message.
+fn continues(message: &Message<'_>) -> bool {
+    !message.headers.is_empty() && message.headers.frag().is_some_and(|(first, ..)| first != message.sqn)
 }
 
 fn release(ring: &mut HoldRing, entry: &Held) {

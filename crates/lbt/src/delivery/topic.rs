@@ -73,6 +73,18 @@ pub(super) enum HeldKind {
     Waiting,
 }
 
+impl Held {
+    /// The message was delivered as it arrived; only its number is held.
+    pub(super) fn seen(number: u64, t: u64) -> Held {
+        Held { number, t, segment: 0, at: 0, len: 0, kind: HeldKind::Seen, recovered: false }
+    }
+
+    /// Everything below `end` was sent by datagram `t`.
+    pub(super) fn announced(end: u64, t: u64) -> Held {
+        Held { kind: HeldKind::Announced, ..Held::seen(end, t) }
+    }
+}
+
 /// Entries for which a topic keeps memory while nothing is held.
 const HELD_KEPT_MAX: usize = 1_024;
 /// Most messages of one topic being put together in any order.
@@ -95,6 +107,12 @@ impl Cold {
 
     pub(super) fn has_begun(&self) -> bool {
         self.begun
+    }
+
+    /// Whether the message of a number is held, or was seen.
+    pub(super) fn holds(&self, number: u64) -> bool {
+        let at = self.held.partition_point(|h| (h.number, h.kind != HeldKind::Announced) < (number, true));
+        self.held.get(at).is_some_and(|h| h.number == number)
     }
 
     /// Puts an entry in its place; false if there is one like it: a number is held once, and announced once.
@@ -143,18 +161,27 @@ impl<S: Sink> Topic<'_, S> {
                 self.abandon(number);
                 self.deliver_plain(message, number, recovered);
             }
-            Some(piece) if self.cold.order == Order::Arrival => self.accept_piece_early(&piece),
+            Some(piece) if self.cold.order == Order::Arrival => {
+                if !self.accept_piece_early(&piece) {
+                    self.drop_partials_before(number + 1);
+                    self.report(number, number + 1);
+                }
+            }
             Some(piece) => self.accept_piece(&piece),
         }
         self.hot.next = number + 1;
         self.hot.last_t = t;
     }
 
-    /// Takes a message before its turn, of a topic in order of arrival.
-    pub(super) fn accept_early(&mut self, message: &Message<'_>, number: u64, recovered: bool) {
+    /// Takes a message before its turn, of a topic in order of arrival; false if it had to be left out and is to be
+    /// taken as missing.
+    pub(super) fn accept_early(&mut self, message: &Message<'_>, number: u64, recovered: bool) -> bool {
         self.begin();
         match piece_of(message, number, recovered) {
-            None => self.deliver_plain(message, number, recovered),
+            None => {
+                self.deliver_plain(message, number, recovered);
+                true
+            }
             Some(piece) => self.accept_piece_early(&piece),
         }
     }
@@ -166,13 +193,19 @@ impl<S: Sink> Topic<'_, S> {
             Some(assembly) => self.drop_assembly(assembly),
             None => self.hot.next,
         };
-        // numbers below the end are all settled: what still lacks one of them lacks it for ever
-        let pool = &mut self.shared.pool;
-        let dead = self.cold.partials.extract_if(.., |p| p.first < end);
-        dead.for_each(|p| pool.end(p));
+        self.drop_partials_before(end);
         self.report(first, end);
         self.hot.next = end;
         self.hot.last_t = t;
+    }
+
+    /// Numbers below `end` are all settled: what began there and still lacks one lacks it for ever.
+    fn drop_partials_before(&mut self, end: u64) {
+        let Shared { pool, counters } = &mut *self.shared;
+        for dead in self.cold.partials.extract_if(.., |p| p.first < end) {
+            counters.fragments_unrecoverably_lost.inc();
+            pool.end(dead);
+        }
     }
 
     /// Reports the fragments of an unfinished message as lost, all before `end`.
@@ -262,25 +295,23 @@ impl<S: Sink> Topic<'_, S> {
         self.report(first, number + 1);
     }
 
-    fn accept_piece_early(&mut self, piece: &Piece<'_>) {
-        if !piece.is_sound() {
-            return self.shared.counters.fragments_unrecoverably_lost.inc();
-        }
-        let found =
-            self.cold.partials.iter().position(|p| p.first == piece.first && p.length == piece.length);
-        let at = match found.or_else(|| self.begin_partial(piece)) {
-            Some(at) => at,
-            None => return self.shared.counters.fragments_unrecoverably_lost.inc(),
+    fn accept_piece_early(&mut self, piece: &Piece<'_>) -> bool {
+        let same = |p: &Assembly| p.first == piece.first && p.length == piece.length;
+        let found = self.cold.partials.iter().position(same).filter(|_| piece.is_sound());
+        let Some(at) = found.or_else(|| self.begin_partial(piece)) else {
+            self.shared.counters.fragments_unrecoverably_lost.inc();
+            return false;
         };
         self.shared.pool.place(&mut self.cold.partials[at], piece);
         if self.cold.partials[at].is_complete() {
             let assembly = self.cold.partials.swap_remove(at);
             self.deliver_assembled(assembly);
         }
+        true
     }
 
     fn begin_partial(&mut self, piece: &Piece<'_>) -> Option<usize> {
-        if self.cold.partials.len() == PARTIALS_MAX {
+        if self.cold.partials.len() == PARTIALS_MAX || !piece.is_sound() {
             return None;
         }
         let assembly = self.shared.pool.begin(piece, true)?;

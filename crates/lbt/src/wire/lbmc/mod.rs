@@ -108,7 +108,18 @@ impl<'a> Message<'a> {
     /// # Errors
     /// Another version, a length that does not fit (the message in `bytes`, the chain in the message), or a known
     /// header with a body of the wrong size.
+    #[inline]
     pub fn parse(bytes: &'a [u8], at: usize) -> Result<Message<'a>, WireError> {
+        match plain(&bytes[at..]) {
+            Some((topic_index, sqn, len)) => {
+                let payload = Some(&bytes[at + MESSAGE_HEADER_LEN..at + len]);
+                Ok(Message { kind: Kind::Message, topic_index, sqn, headers: Headers::NONE, payload, len })
+            }
+            None => Message::parse_any(bytes, at),
+        }
+    }
+
+    fn parse_any(bytes: &'a [u8], at: usize) -> Result<Message<'a>, WireError> {
         let (kind, next_hdr, len) = frame(bytes, at)?;
         let whole = &bytes[at..at + len];
         let fixed = if kind.has_topic() { MESSAGE_HEADER_LEN } else { CONTROL_HEADER_LEN };
@@ -205,7 +216,7 @@ pub fn check(bytes: &[u8]) -> Result<u32, WireError> {
     while at < bytes.len() {
         at += match plain(&bytes[at..]) {
             Some((_, _, len)) => len,
-            None => Message::parse(bytes, at)?.len,
+            None => Message::parse_any(bytes, at)?.len,
         };
         count += 1;
     }
