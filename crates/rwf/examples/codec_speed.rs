@@ -1,4 +1,5 @@
-//! Prints what the codec costs: nanoseconds per operation, the median, the least and the most of several runs.
+//! Prints what the codec costs: nanoseconds per operation, the median, the least and the most of several
+//! runs.
 //!
 //! `cargo run --release -p tickcast-rwf --example codec_speed`
 
@@ -150,7 +151,8 @@ fn quote_74(w: &mut Writer<'_>) {
     });
 }
 
-/// The 23 fields that the vendor's performance tools update, in 146 bytes, the mean of their two kinds of update.
+/// The 23 fields that the vendor's performance tools update, in 146 bytes, the mean of their two kinds of
+/// update.
 fn quote_146(w: &mut Writer<'_>) {
     update(w, DataType::FIELD_LIST);
     let price = |mantissa| Real::decimal(black_box(mantissa), 6);

@@ -1,5 +1,5 @@
-//! What map, series, vector and filter list have in common when written: flags and a number of entries that are
-//! known only at the end, and parts that stand before the entries.
+//! What map, series, vector and filter list have in common when written: flags and a number of entries that
+//! are known only at the end, and parts that stand before the entries.
 
 use crate::set_def::SetDefinitions;
 use crate::{DataType, EncodeError, Place, Writer};

@@ -2,8 +2,8 @@ use std::fmt;
 
 /// A data type number as RWF writes it.
 ///
-/// The set of numbers is open (vendors may use 225..=255 for containers of their own), so this is a number with
-/// names, not an enumeration: every number from the wire can be held, passed on and printed.
+/// The set of numbers is open (vendors may use 225..=255 for containers of their own), so this is a number
+/// with names, not an enumeration: every number from the wire can be held, passed on and printed.
 ///
 /// | range | kind |
 /// |---|---|
@@ -47,9 +47,9 @@ macro_rules! data_types {
 data_types! {
     0 UNKNOWN; 3 INT; 4 UINT; 5 FLOAT; 6 DOUBLE; 8 REAL; 9 DATE; 10 TIME; 11 DATETIME; 12 QOS; 13 STATE;
     14 ENUM; 15 ARRAY; 16 BUFFER; 17 ASCII_STRING; 18 UTF8_STRING; 19 RMTES_STRING;
-    64 INT_1; 65 UINT_1; 66 INT_2; 67 UINT_2; 68 INT_4; 69 UINT_4; 70 INT_8; 71 UINT_8; 72 FLOAT_4; 73 DOUBLE_8;
-    74 REAL_4RB; 75 REAL_8RB; 76 DATE_4; 77 TIME_3; 78 TIME_5; 79 DATETIME_7; 80 DATETIME_9; 81 DATETIME_11;
-    82 DATETIME_12; 83 TIME_7; 84 TIME_8;
+    64 INT_1; 65 UINT_1; 66 INT_2; 67 UINT_2; 68 INT_4; 69 UINT_4; 70 INT_8; 71 UINT_8; 72 FLOAT_4;
+    73 DOUBLE_8; 74 REAL_4RB; 75 REAL_8RB; 76 DATE_4; 77 TIME_3; 78 TIME_5; 79 DATETIME_7; 80 DATETIME_9;
+    81 DATETIME_11; 82 DATETIME_12; 83 TIME_7; 84 TIME_8;
     128 NO_DATA; 130 OPAQUE; 131 XML; 132 FIELD_LIST; 133 ELEMENT_LIST; 134 ANSI_PAGE; 135 FILTER_LIST;
     136 VECTOR; 137 MAP; 138 SERIES; 141 MSG; 142 JSON;
 }

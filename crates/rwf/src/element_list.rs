@@ -1,14 +1,15 @@
 use crate::list::{ListWriter, SetData, SetHead, StandardData, parse_list};
-use crate::primitive::{ArrayWriter, Primitive, take_set_value};
+use crate::primitive::{ArrayWriter, Primitive, SelfSizedBlank, take_set_value};
 use crate::reader::Reader;
 use crate::set_def::{ElementSetDefs, ElementSetEntry, SetEntries};
 use crate::{DataType, DecodeError, EncodeError, Place, Value, Writer};
 
-/// Values by name that carry their type. Only the head is checked when it is parsed; entries are when they are read.
+/// Values by name that carry their type. Only the head is checked when it is parsed; entries are when they
+/// are read.
 ///
-/// Shape: as a field list, but the information is the list number `u16` alone and an entry is name behind a `u15rb`
-/// length, type `u8`, content behind a `u16ob` length; an entry of type `NO_DATA` has no content field. Source: RWF
-/// 14.1, ElementList.
+/// Shape: as a field list, but the information is the list number `u16` alone and an entry is name behind a
+/// `u15rb` length, type `u8`, content behind a `u16ob` length; an entry of type `NO_DATA` has no content
+/// field. Source: RWF 14.1, ElementList.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElementList<'a> {
     /// The template number, if said.
@@ -66,14 +67,20 @@ impl<'a> ElementList<'a> {
         }
     }
 
-    /// The entries of the set data, by the definitions of the enclosing container; none if the set is not among them.
+    /// The entries of the set data, by the definitions of the enclosing container; none if the set is not
+    /// among them.
     #[must_use]
     pub fn set_entries(&self, defs: &ElementSetDefs<'a>) -> ElementSetValues<'a> {
         let found = self.set_data.and_then(|set| Some((set.bytes, defs.get(set.id())?)));
-        ElementSetValues {
-            entries: found.map(|(_, e)| e),
-            reader: Reader::new(found.map_or(&[], |(b, _)| b)),
-        }
+        let Some((bytes, entries)) = found else {
+            return ElementSetValues {
+                entries: None,
+                blank: SelfSizedBlank::OneByte,
+                reader: Reader::new(&[]),
+            };
+        };
+        let blank = entries.self_sized_blank(bytes);
+        ElementSetValues { entries: Some(entries), blank, reader: Reader::new(bytes) }
     }
 
     /// All entries: those of the set data first.
@@ -137,6 +144,7 @@ impl<'a> Iterator for ElementEntries<'a> {
 #[derive(Clone, Debug)]
 pub struct ElementSetValues<'a> {
     entries: Option<SetEntries<'a, ElementSetEntry<'a>>>,
+    blank: SelfSizedBlank,
     reader: Reader<'a>,
 }
 
@@ -145,7 +153,7 @@ impl<'a> Iterator for ElementSetValues<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let ElementSetEntry { name, data_type } = self.entries.as_mut()?.next()?;
-        let content = take_set_value(&mut self.reader, data_type);
+        let content = take_set_value(&mut self.reader, data_type, self.blank);
         if content.is_err() {
             self.entries = None;
         }
@@ -236,7 +244,8 @@ impl<'b> ElementListWriter<'_, 'b, '_> {
         self.list.put_set_nested(write);
     }
 
-    /// Writes all values of the set data at once, encoded already: to pass on a set whose definition is not at hand.
+    /// Writes all values of the set data at once, encoded already: to pass on a set whose definition is not
+    /// at hand.
     pub fn put_set_encoded(&mut self, bytes: &[u8]) {
         self.list.put_set_encoded(bytes);
     }

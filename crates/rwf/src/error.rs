@@ -4,8 +4,9 @@ use crate::DataType;
 
 /// Bytes from the wire that are not what the format allows.
 ///
-/// Small and `Copy`: it costs nothing until it is printed. Each variant says where, what was found and what the
-/// limit was. A peer that sends such bytes is at fault; its connection may be closed, nothing else is touched.
+/// Small and `Copy`: it costs nothing until it is printed. Each variant says where, what was found and what
+/// the limit was. A peer that sends such bytes is at fault; its connection may be closed, nothing else is
+/// touched.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
@@ -145,21 +146,23 @@ macro_rules! places {
 
 places! {
     MsgHeader "message header"; MsgFlags "message flags"; ContainerType "container type"; Key "key";
-    KeyName "key name"; KeyNameType "key name type"; KeyAttributes "key attributes"; RequestKey "request key";
-    ExtendedHeader "extended header"; PermissionData "permission data"; GroupId "group id";
-    PartNum "part number"; SeqNum "sequence number"; Priority "priority"; PostUserInfo "post user info";
-    PostUserRights "post user rights"; PostId "post id"; Conflation "conflation information"; AckText "ack text";
-    AckId "ack id"; NakCode "nak code"; UpdateType "update type"; ServiceId "service id";
-    FieldList "field list"; FieldEntry "field list entry"; ElementList "element list";
-    ElementName "element name"; ElementEntry "element list entry"; Info "list information"; FilterList "filter list";
+    KeyName "key name"; KeyNameType "key name type"; KeyAttributes "key attributes";
+    RequestKey "request key"; ExtendedHeader "extended header"; PermissionData "permission data";
+    GroupId "group id"; PartNum "part number"; SeqNum "sequence number"; Priority "priority";
+    PostUserInfo "post user info"; PostUserRights "post user rights"; PostId "post id";
+    Conflation "conflation information"; AckText "ack text"; AckId "ack id"; NakCode "nak code";
+    UpdateType "update type"; ServiceId "service id"; FieldList "field list";
+    FieldEntry "field list entry"; ElementList "element list"; ElementName "element name";
+    ElementEntry "element list entry"; Info "list information"; FilterList "filter list";
     FilterEntry "filter list entry"; Map "map"; MapEntry "map entry"; MapKey "map key"; Series "series";
     SeriesEntry "series entry"; Vector "vector"; VectorEntry "vector entry"; VectorIndex "vector index";
     EntryCount "number of entries"; TotalCountHint "total count hint"; Summary "summary data";
-    SetDefinitions "set definitions"; SetId "set id"; SetData "set data"; Int "integer"; UInt "unsigned integer";
-    Float "float"; Double "double"; Real "real"; RealHint "real hint"; Date "date"; Time "time";
-    DateTime "date time"; Qos "quality of service"; State "state"; StreamState "stream state";
-    DataState "data state"; StateText "state text"; Enum "enumeration"; Array "array"; ArrayItem "array item"; Buffer "buffer";
-    Text "string"; Rmtes "RMTES string"; RmtesCommand "RMTES command"; Dictionary "dictionary"; Content "content";
+    SetDefinitions "set definitions"; SetId "set id"; SetData "set data"; Int "integer";
+    UInt "unsigned integer"; Float "float"; Double "double"; Real "real"; RealHint "real hint";
+    Date "date"; Time "time"; DateTime "date time"; Qos "quality of service"; State "state";
+    StreamState "stream state"; DataState "data state"; StateText "state text"; Enum "enumeration";
+    Array "array"; ArrayItem "array item"; Buffer "buffer"; Text "string"; Rmtes "RMTES string";
+    RmtesCommand "RMTES command"; Content "content";
 }
 
 /// A `usize` as an error holds it; no part of a message is that long, so saturating loses nothing.
@@ -205,3 +208,24 @@ impl fmt::Display for EncodeError {
 
 impl std::error::Error for DecodeError {}
 impl std::error::Error for EncodeError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_small_enough_to_return_for_each_field() {
+        assert!(size_of::<DecodeError>() <= 12 && size_of::<EncodeError>() <= 12);
+    }
+
+    #[test]
+    fn an_error_says_where_what_and_the_limit() {
+        let error = DecodeError::Truncated { place: Place::FieldEntry, need_bytes: 7, have_bytes: 3 };
+        assert_eq!(error.to_string(), "field list entry: 7 bytes needed, 3 left");
+        let error = EncodeError::TooLong { place: Place::KeyName, length: 256, max: 255 };
+        assert_eq!(error.to_string(), "key name: length 256, at most 255");
+        let given = DataType::INT;
+        let error = EncodeError::OtherType { place: Place::MapKey, given, wanted: DataType::BUFFER };
+        assert_eq!(error.to_string(), "map key: INT given, BUFFER announced");
+    }
+}

@@ -1,16 +1,17 @@
 use crate::dictionary::Dictionary;
 use crate::list::{ListWriter, SetData, SetHead, StandardData, parse_list};
-use crate::primitive::{ArrayWriter, Blank, Encoded, Primitive, take_set_value};
+use crate::primitive::{ArrayWriter, Blank, Encoded, Primitive, SelfSizedBlank, take_set_value};
 use crate::reader::Reader;
 use crate::set_def::{FieldSetDefs, FieldSetEntry, SetEntries};
 use crate::{DataType, DecodeError, Place, Value, Writer};
 
-/// Fields by id: the payload of market data. Only the head is checked when it is parsed; entries are when they are
-/// read.
+/// Fields by id: the payload of market data. Only the head is checked when it is parsed; entries are when
+/// they are read.
 ///
-/// Shape: flags `u8` (1 information, 2 set data, 4 set id, 8 standard data); \[information length `u8`, dictionary id
-/// `u15rb`, list number `u16`\]; \[set id `u15rb`, set data, behind a `u15rb` length if standard data follows\];
-/// \[count `u16`, entries of field id `i16` and content behind a `u16ob` length\]. Source: RWF 14.1, FieldList.
+/// Shape: flags `u8` (1 information, 2 set data, 4 set id, 8 standard data); \[information length `u8`,
+/// dictionary id `u15rb`, list number `u16`\]; \[set id `u15rb`, set data, behind a `u15rb` length if
+/// standard data follows\]; \[count `u16`, entries of field id `i16` and content behind a `u16ob` length\].
+/// Source: RWF 14.1, FieldList.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldList<'a> {
     /// Dictionary and template, if said.
@@ -80,11 +81,20 @@ impl<'a> FieldList<'a> {
         }
     }
 
-    /// The entries of the set data, by the definitions of the enclosing container; none if the set is not among them.
+    /// The entries of the set data, by the definitions of the enclosing container; none if the set is not
+    /// among them.
     #[must_use]
     pub fn set_entries(&self, defs: &FieldSetDefs<'a>) -> FieldSetValues<'a> {
         let found = self.set_data.and_then(|set| Some((set.bytes, defs.get(set.id())?)));
-        FieldSetValues { entries: found.map(|(_, e)| e), reader: Reader::new(found.map_or(&[], |(b, _)| b)) }
+        let Some((bytes, entries)) = found else {
+            return FieldSetValues {
+                entries: None,
+                blank: SelfSizedBlank::OneByte,
+                reader: Reader::new(&[]),
+            };
+        };
+        let blank = entries.self_sized_blank(bytes);
+        FieldSetValues { entries: Some(entries), blank, reader: Reader::new(bytes) }
     }
 
     /// All entries: those of the set data first.
@@ -159,6 +169,7 @@ impl<'a> Iterator for FieldEntries<'a> {
 #[derive(Clone, Debug)]
 pub struct FieldSetValues<'a> {
     entries: Option<SetEntries<'a, FieldSetEntry>>,
+    blank: SelfSizedBlank,
     reader: Reader<'a>,
 }
 
@@ -168,7 +179,7 @@ impl<'a> Iterator for FieldSetValues<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let FieldSetEntry { id, data_type } = self.entries.as_mut()?.next()?;
-        let content = take_set_value(&mut self.reader, data_type);
+        let content = take_set_value(&mut self.reader, data_type, self.blank);
         if content.is_err() {
             self.entries = None;
         }
@@ -276,7 +287,8 @@ impl<'b> FieldListWriter<'_, 'b, '_> {
         self.list.put_set_nested(write);
     }
 
-    /// Writes all values of the set data at once, encoded already: to pass on a set whose definition is not at hand.
+    /// Writes all values of the set data at once, encoded already: to pass on a set whose definition is not
+    /// at hand.
     pub fn put_set_encoded(&mut self, bytes: &[u8]) {
         self.list.put_set_encoded(bytes);
     }
@@ -358,6 +370,29 @@ mod tests {
         );
         let unannounced = encode_to_vec(|w| w.field_list(|f| f.put_set(1u64)));
         assert_eq!(unannounced, Err(EncodeError::OutOfOrder { place: Place::SetData }));
+    }
+
+    #[test]
+    fn a_blank_real_that_says_its_own_size_is_one_byte_or_two_whichever_fits() {
+        let entries = [FieldSetEntry { id: 1, data_type: DataType::REAL_4RB }, DEF[1]];
+        let definitions = [0, 1, 0, 2, 0, 1, DataType::REAL_4RB.0, 0, 30, DataType::UINT_2.0];
+        let definitions = FieldSetDefs::parse(&definitions).expect("legal");
+        for set_data in [&[2, 0x20, 1, 0xF4][..], &[2, 0x20, 0, 1, 0xF4]] {
+            let list = FieldList::parse(set_data).expect("whole head");
+            let values: Vec<_> = list
+                .set_entries(&definitions)
+                .map(|entry| entry.and_then(|entry| Value::decode(entry.set_type, entry.content)))
+                .collect();
+            assert_eq!(values, [Ok(Value::Blank(DataType::REAL)), Ok(Value::UInt(500))]);
+        }
+        let set = Some(SetHead { explicit_id: None, entries: &entries });
+        let written = encode_to_vec(|w| {
+            w.field_list_with(&FieldListHead { info: None, set }, |f| {
+                f.put_set(None::<Real>);
+                f.put_set(500u64);
+            });
+        });
+        assert_eq!(written, Ok(vec![2, 0x20, 1, 0xF4]));
     }
 
     #[test]

@@ -6,8 +6,8 @@ const TOTAL_COUNT_HINT: u8 = 0x02;
 const ENTRY_HAS_PERMISSION_DATA: u8 = 0x1;
 const ENTRY_HAS_CONTAINER_TYPE: u8 = 0x2;
 
-/// Containers by a small number: the aspects of a service in the source directory. Only the head is checked when it
-/// is parsed.
+/// Containers by a small number: the aspects of a service in the source directory. Only the head is checked
+/// when it is parsed.
 ///
 /// Shape: flags `u8` (1 entries may have permission data, 2 total count hint); container type − 128 `u8`;
 /// \[hint `u8`\]; count `u8`; entries. Source: RWF 14.1, FilterList.

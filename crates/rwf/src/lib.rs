@@ -1,9 +1,11 @@
-//! Rssl Wire Format (RWF 14.1): zero-copy views, an encoder into the caller's buffer, the data dictionary. No I/O.
+//! Rssl Wire Format (RWF 14.1): zero-copy views, an encoder into the caller's buffer, the data dictionary. No
+//! I/O.
 //!
 //! # Decoding
 //!
 //! Views borrow from the message. `parse` checks a head, iterators check each entry when it is read and yield
-//! `Result`s; after an error they end. Nothing is copied, nothing allocates, nothing recurses, nothing panics.
+//! `Result`s; after an error they end. Nothing is copied, nothing allocates, nothing recurses, nothing
+//! panics.
 //!
 //! ```
 //! use tickcast_rwf::{FieldList, Msg, Real, Decode, peek};
@@ -20,8 +22,8 @@
 //!
 //! # Encoding
 //!
-//! A [`Writer`] writes into a buffer; lists and nested containers are closures, whose lengths, counts and flags are
-//! filled in when they return. The first error is kept until [`Writer::finish`].
+//! A [`Writer`] writes into a buffer; lists and nested containers are closures, whose lengths, counts and
+//! flags are filled in when they return. The first error is kept until [`Writer::finish`].
 //!
 //! ```
 //! use tickcast_rwf::{DataType, Domain, Real, UpdateMsg, UpdateType, Writer};
@@ -40,14 +42,37 @@
 //!
 //! # What there is
 //!
-//! | | decode | encode |
-//! |---|---|---|
-//! | values | [`Decode`] of `i64 u64 f32 f64` [`Enum`] [`Real`] [`Date`] [`Time`] [`DateTime`] [`Qos`] [`State`] [`Array`] [`Buffer`] [`AsciiString`] [`Utf8String`] [`RmtesString`], or [`Value`] | [`Primitive`]: the same, `Option` of them, [`Blank`], [`Value`], [`Encoded`] |
-//! | lists | [`FieldList`] [`ElementList`] [`FilterList`] | [`Writer::field_list`] [`Writer::element_list`] [`Writer::filter_list`] |
-//! | sequences | [`Map`] [`Series`] [`Vector`] | [`Writer::map`] [`Writer::series`] [`Writer::vector`] |
-//! | set definitions | [`FieldSetDefs`] [`ElementSetDefs`] | [`SetDefinitions`], [`SetHead`] |
-//! | messages | [`Msg::parse`], `parse` of each class, [`peek`] | `encode`, `encode_header` of each class, [`set_stream_id`] |
-//! | dictionary | [`Dictionary`] | [`Dictionary`] |
+//! - Values: [`Decode`] and [`Primitive`] of `i64`, `u64`, `f32`, `f64`, [`Enum`], [`Real`], [`Date`],
+//!   [`Time`], [`DateTime`], [`Qos`], [`State`], [`Array`], [`Buffer`], [`AsciiString`], [`Utf8String`],
+//!   [`RmtesString`], where `None` is the blank; [`Value`] for a type known at run time; [`rmtes`] for changes
+//!   to cached text.
+//! - Containers: [`FieldList`], [`ElementList`], [`FilterList`], [`Map`], [`Series`], [`Vector`], written by
+//!   the methods of [`Writer`] of the same names; set definitions: [`FieldSetDefs`], [`ElementSetDefs`],
+//!   [`SetDefinitions`].
+//! - Messages: [`Msg`] and a struct for each class; [`peek`] and [`set_stream_id`] for servers that pass
+//!   messages on.
+//! - The data [`dictionary`], from files and over the wire.
+//! - [`walk`] through a whole message, and its printed form, [`print::Pretty`].
+//!
+//! # The promise
+//!
+//! - What the vendor's libraries wrote decodes to what they meant, and what it means encodes to the same
+//!   bytes, but for lengths that they write longer than needed:
+//!   `vectors::every_committed_vector_decodes_and_encodes`.
+//! - Whatever can be encoded decodes to the same: all of `round_trip`.
+//! - No bytes make it panic: `robustness::random_changes_never_panic`,
+//!   `robustness::a_flipped_bit_anywhere_never_panics`,
+//!   `robustness::a_length_of_nothing_one_or_the_largest_anywhere_never_panics`.
+//! - A message cut short is an error, or the same message with less payload:
+//!   `robustness::a_message_cut_anywhere_is_an_error_or_the_same_message_with_less_payload`.
+//! - Nothing recurses but [`walk()`], which stops at a depth:
+//!   `walk::tests::nesting_is_followed_down_to_the_limit_and_refused_below`.
+//! - A buffer that is too small is told the exact need, and what is returned as written is whole:
+//!   `round_trip::a_buffer_of_any_size_takes_a_message_whole_or_says_what_it_needs`.
+//! - Prices are never floating point unless asked for:
+//!   `round_trip::a_real_prints_as_text_that_reads_as_the_same_real`.
+//! - A dictionary is served as the vendor's provider serves it, in the same parts:
+//!   `dictionary::a_long_dictionary_is_cut_where_the_recorded_provider_cut_it`.
 
 mod code_point;
 mod counted;
@@ -98,4 +123,4 @@ pub use set_def::{
 };
 pub use vector::{Vector, VectorAction, VectorEntries, VectorEntry, VectorHead, VectorWriter};
 pub use walk::{Event, WALK_DEPTH_MAX, walk, walk_container};
-pub use writer::{Mark, Writer, encode_to_vec};
+pub use writer::{Writer, encode_to_vec};

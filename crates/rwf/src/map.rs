@@ -11,11 +11,12 @@ const TOTAL_COUNT_HINT: u8 = 0x08;
 const KEY_FIELD_ID: u8 = 0x10;
 const ENTRY_HAS_PERMISSION_DATA: u8 = 0x1;
 
-/// Containers by key: order books, symbol lists, the source directory. Only the head is checked when it is parsed.
+/// Containers by key: order books, symbol lists, the source directory. Only the head is checked when it is
+/// parsed.
 ///
-/// Shape: flags `u8` (1 set definitions, 2 summary, 4 entries may have permission data, 8 total count hint, 10 key field
-/// id); key type `u8`; container type − 128 `u8`; \[key field id `i16`\]; \[set definitions, summary, each behind a
-/// `u15rb` length\]; \[hint `u30rb`\]; count `u16`; entries. Source: RWF 14.1, Map.
+/// Shape: flags `u8` (1 set definitions, 2 summary, 4 entries may have permission data, 8 total count hint,
+/// 10 key field id); key type `u8`; container type − 128 `u8`; \[key field id `i16`\]; \[set definitions,
+/// summary, each behind a `u15rb` length\]; \[hint `u30rb`\]; count `u16`; entries. Source: RWF 14.1, Map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Map<'a> {
     /// The type of the keys, a primitive.
@@ -230,8 +231,8 @@ impl<'b> MapWriter<'_, 'b> {
         self.counted.summary(write);
     }
 
-    /// Writes an entry; `write` writes its container and is not called where there is none, that is for a delete
-    /// and in a map of `NO_DATA`.
+    /// Writes an entry; `write` writes its container and is not called where there is none, that is for a
+    /// delete and in a map of `NO_DATA`.
     #[inline]
     pub fn entry(
         &mut self,

@@ -8,8 +8,9 @@ use crate::{
     StatusMsg, UpdateMsg, Value, VectorEntry, rmtes, walk,
 };
 
-/// An encoded message, printed with everything in it, a part a line. With a dictionary fields have names, types and
-/// texts; without one they are bytes. A message that is not legal is printed as far as it is, then the error.
+/// An encoded message, printed with everything in it, a part a line. With a dictionary fields have names,
+/// types and texts; without one they are bytes. A message that is not legal is printed as far as it is, then
+/// the error.
 ///
 /// ```
 /// # let message = [0, 9, 4, 6, 0, 0, 0, 5, 0, 4, 1, 8, 0, 1, 0, 22, 3, 12, 15, 150];
@@ -344,8 +345,8 @@ mod tests {
             f.encoded(-1, &[0xFF]);
         });
         let expected = "\
-refresh market by order, stream -3, solicited, complete, open/ok, group 0000, qos real time/tick by tick, service 7, \
-name \"TEST.1\"
+refresh market by order, stream -3, solicited, complete, open/ok, group 0000, qos real time/tick by tick, \
+service 7, name \"TEST.1\"
   attributes
     ELEMENT_LIST, 1 entries
       Position: \"here\"

@@ -5,9 +5,9 @@ type Result<T> = std::result::Result<T, DecodeError>;
 
 /// A cursor over bytes from the wire. Every step checks its length; none can panic.
 ///
-/// The names of the length forms are those of the format: `u15rb` (one byte below 0x80, else two with the top bit
-/// set), `u16ob` (one byte below 0xFE, else 0xFE and two bytes), `u30rb` (two bits of size, 1 to 4 bytes). Long
-/// forms of short lengths are legal and common.
+/// The names of the length forms are those of the format: `u15rb` (one byte below 0x80, else two with the top
+/// bit set), `u16ob` (one byte below 0xFE, else 0xFE and two bytes), `u30rb` (two bits of size, 1 to 4
+/// bytes). Long forms of short lengths are legal and common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],

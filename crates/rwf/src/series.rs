@@ -9,9 +9,9 @@ const TOTAL_COUNT_HINT: u8 = 0x04;
 
 /// Containers one after the other: dictionaries, histories. Only the head is checked when it is parsed.
 ///
-/// Shape: flags `u8` (1 set definitions, 2 summary, 4 total count hint); container type − 128 `u8`; \[set definitions,
-/// summary, each behind a `u15rb` length\]; \[hint `u30rb`\]; count `u16`; entries, each behind a `u16ob` length, or
-/// nothing at all for `NO_DATA`. Source: RWF 14.1, Series.
+/// Shape: flags `u8` (1 set definitions, 2 summary, 4 total count hint); container type − 128 `u8`; \[set
+/// definitions, summary, each behind a `u15rb` length\]; \[hint `u30rb`\]; count `u16`; entries, each behind
+/// a `u16ob` length, or nothing at all for `NO_DATA`. Source: RWF 14.1, Series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Series<'a> {
     /// The type of the entries.
@@ -150,8 +150,8 @@ impl<'b> SeriesWriter<'_, 'b> {
         }
     }
 
-    /// Writes an entry if the buffer has room for it, else leaves everything as it was; returns which. This is how a
-    /// long series is cut into parts.
+    /// Writes an entry if the buffer has room for it, else leaves everything as it was; returns which. This
+    /// is how a long series is cut into parts.
     pub fn entry_if_room(&mut self, write: impl FnOnce(&mut Writer<'b>)) -> bool {
         self.counted.begin_entries();
         let mark = self.counted.w.mark();

@@ -1,7 +1,7 @@
 //! Set definitions: which values, of which types, set data holds in which order.
 
 use crate::error::clip;
-use crate::primitive::is_set_type;
+use crate::primitive::{SelfSizedBlank, is_set_type};
 use crate::reader::Reader;
 use crate::{DataType, DecodeError, EncodeError, Place, Writer};
 
@@ -156,6 +156,8 @@ pub type ElementSetDefs<'a> = SetDefs<'a, ElementSetEntry<'a>>;
 #[derive(Clone, Copy, Debug)]
 pub struct SetEntries<'a, E> {
     left: u8,
+    /// Whether some value says its own size.
+    self_sized: bool,
     rest: &'a [u8],
     kind: std::marker::PhantomData<E>,
 }
@@ -200,16 +202,26 @@ impl<'a, E: SetEntry<'a>> SetDefs<'a, E> {
 impl<'a, E: SetEntry<'a>> SetEntries<'a, E> {
     /// Checks one definition's entries; returns them with the bytes behind them.
     fn split(bytes: &'a [u8], count: u8) -> Result<(Self, &'a [u8]), DecodeError> {
-        let mut rest = bytes;
+        let (mut rest, mut self_sized) = (bytes, false);
         for _ in 0..count {
             let (entry, behind) = E::split(rest)?;
             let data_type = entry.data_type();
             if !is_set_type(data_type) {
                 return Err(DecodeError::BadType { place: Place::SetDefinitions, data_type });
             }
+            self_sized |= matches!(data_type, DataType::REAL_4RB | DataType::REAL_8RB);
             rest = behind;
         }
-        Ok((SetEntries { left: count, rest: bytes, kind: std::marker::PhantomData }, rest))
+        Ok((SetEntries { left: count, self_sized, rest: bytes, kind: std::marker::PhantomData }, rest))
+    }
+
+    /// The form of blanks in set data of this definition.
+    #[inline]
+    pub(crate) fn self_sized_blank(&self, set_data: &[u8]) -> SelfSizedBlank {
+        match self.self_sized {
+            true => SelfSizedBlank::of(self.map(|entry| entry.data_type()), set_data),
+            false => SelfSizedBlank::OneByte,
+        }
     }
 }
 

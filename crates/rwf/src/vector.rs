@@ -12,9 +12,9 @@ const ENTRY_HAS_PERMISSION_DATA: u8 = 0x1;
 
 /// Containers by position. Only the head is checked when it is parsed.
 ///
-/// Shape: flags `u8` (1 set definitions, 2 summary, 4 entries may have permission data, 8 total count hint, 10 sortable);
-/// container type − 128 `u8`; \[set definitions, summary, each behind a `u15rb` length\]; \[hint `u30rb`\]; count `u16`;
-/// entries. Source: RWF 14.1, Vector.
+/// Shape: flags `u8` (1 set definitions, 2 summary, 4 entries may have permission data, 8 total count hint,
+/// 10 sortable); container type − 128 `u8`; \[set definitions, summary, each behind a `u15rb` length\];
+/// \[hint `u30rb`\]; count `u16`; entries. Source: RWF 14.1, Vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vector<'a> {
     /// The type of what the entries hold.
@@ -217,8 +217,8 @@ impl<'b> VectorWriter<'_, 'b> {
         self.counted.summary(write);
     }
 
-    /// Writes an entry; `write` writes its container and is not called where there is none, that is for clear and
-    /// delete, and in a vector of `NO_DATA`.
+    /// Writes an entry; `write` writes its container and is not called where there is none, that is for clear
+    /// and delete, and in a vector of `NO_DATA`.
     pub fn entry(
         &mut self,
         action: VectorAction,

@@ -67,11 +67,12 @@ pub enum Event<'e, 'a> {
 
 /// Decodes a whole message with everything in it, and shows it to `visit` with its depth.
 ///
-/// It recurses at most [`WALK_DEPTH_MAX`] levels; the work is bounded by depth times length. It serves logs, tools and
-/// fuzzing, not the path of an update.
+/// It recurses at most [`WALK_DEPTH_MAX`] levels; the work is bounded by depth times length. It serves logs,
+/// tools and fuzzing, not the path of an update.
 ///
 /// # Errors
-/// The first thing that cannot be decoded; [`DecodeError::TooDeep`] for deeper nesting. What came before has been shown.
+/// The first thing that cannot be decoded; [`DecodeError::TooDeep`] for deeper nesting. What came before has
+/// been shown.
 pub fn walk<'a>(
     message: &'a [u8],
     dictionary: Option<&Dictionary>,

@@ -5,11 +5,11 @@ use crate::{DataType, EncodeError, Place};
 /// Encodes into the caller's buffer.
 ///
 /// Errors are kept, not returned by every call: the first one stays until [`Writer::status`] or
-/// [`Writer::finish`] hands it out, so that encoding a list of fields is straight-line code. Writing past the end
-/// of the buffer writes nothing and goes on counting; the error then says how many bytes the whole needs.
+/// [`Writer::finish`] hands it out, so that encoding a list of fields is straight-line code. Writing past the
+/// end of the buffer writes nothing and goes on counting; the error then says how many bytes the whole needs.
 ///
-/// Nested parts are closures: their length is closed up when the closure returns, in the shortest form. A part is
-/// moved once by one or two bytes only when it turns out too long for the short form.
+/// Nested parts are closures: their length is closed up when the closure returns, in the shortest form. A
+/// part is moved once by one or two bytes only when it turns out too long for the short form.
 ///
 /// Bytes of the buffer behind what was written are unspecified.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Writer<'b> {
 
 /// A state of a [`Writer`] to return to.
 #[derive(Clone, Copy, Debug)]
-pub struct Mark {
+pub(crate) struct Mark {
     len: usize,
     fault: Option<EncodeError>,
 }
@@ -89,15 +89,15 @@ impl<'b> Writer<'b> {
 
     /// Remembers this point, to return to when what follows turns out not to fit.
     #[must_use]
-    pub fn mark(&self) -> Mark {
+    pub(crate) fn mark(&self) -> Mark {
         Mark { len: self.len, fault: self.fault }
     }
 
     /// Forgets what was written, and what went wrong, since `mark` was taken.
     ///
-    /// A mark of an enclosing part must not be used inside a nested one: the nested part's length would be taken
-    /// from bytes that are gone. It is ignored (and the error kept) if the writer is not past it.
-    pub fn rollback(&mut self, mark: Mark) {
+    /// A mark of an enclosing part must not be used inside a nested one: the nested part's length would be
+    /// taken from bytes that are gone. It is ignored (and the error kept) if the writer is not past it.
+    pub(crate) fn rollback(&mut self, mark: Mark) {
         if mark.len <= self.len {
             self.len = mark.len;
             self.fault = mark.fault;
@@ -122,7 +122,8 @@ impl Writer<'_> {
         self.len = end;
     }
 
-    /// Writes the first `length` bytes of `chunk`: one store of constant size where there is room for all of it.
+    /// Writes the first `length` bytes of `chunk`: one store of constant size where there is room for all of
+    /// it.
     #[inline]
     pub(crate) fn chunk<const N: usize>(&mut self, chunk: [u8; N], length: usize) {
         let start = self.len;
@@ -271,8 +272,8 @@ impl Writer<'_> {
         result
     }
 
-    /// Puts the length of what was written from `start` on in front of it: a `u15rb` in two bytes, as the libraries
-    /// write the length of set data.
+    /// Puts the length of what was written from `start` on in front of it: a `u15rb` in two bytes, as the
+    /// libraries write the length of set data.
     pub(crate) fn insert_length15_long(&mut self, start: usize, place: Place) {
         let length = self.len - start;
         self.limit(length, U15_MAX, place);
@@ -317,8 +318,8 @@ impl Writer<'_> {
 
 /// Encodes with `write` into a new vector of the right size.
 ///
-/// For the control plane: it starts with a small buffer and runs `write` again with the exact size when that was
-/// too small, so `write` must do the same each time.
+/// For the control plane: it starts with a small buffer and runs `write` again with the exact size when that
+/// was too small, so `write` must do the same each time.
 ///
 /// # Errors
 /// What [`Writer::finish`] returns, except that a buffer is never too small.
@@ -346,7 +347,8 @@ mod tests {
 
     const P: Place = Place::Content;
 
-    /// Every nested form around `length` bytes, twice nested, so that closing up moves what was closed before.
+    /// Every nested form around `length` bytes, twice nested, so that closing up moves what was closed
+    /// before.
     fn nested(w: &mut Writer<'_>, length: usize) {
         w.u8(0xAA);
         w.nested16(P, |w| w.nested15(P, |w| w.nested15_long(P, |w| w.bytes(&vec![7; length]))));

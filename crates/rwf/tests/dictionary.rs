@@ -1,5 +1,5 @@
-//! The dictionary domain against recorded sessions: what a provider built with the public libraries sent is what is
-//! read from the same files and sent here.
+//! The dictionary domain against recorded sessions: what a provider built with the public libraries sent is
+//! what is read from the same files and sent here.
 
 #[allow(dead_code, reason = "this test needs no vectors but its own")]
 mod golden;

@@ -1,17 +1,17 @@
-//! Whatever can be encoded decodes to the same: values in every form, lists with and without set definitions, nested
-//! containers, messages with any combination of parts.
+//! Whatever can be encoded decodes to the same: values in every form, lists with and without set definitions,
+//! nested containers, messages with any combination of parts.
 
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 use tickcast_rwf::{
     AckMsg, Array, AsciiString, Attributes, Buffer, CloseMsg, Conflation, DataState, DataType, Date,
-    DateTime, Decode, Domain, ElementList, ElementSetDef, ElementSetEntry, Enum, FieldList, FieldListHead,
-    FieldListInfo, FieldSetDef, FieldSetEntry, FilterAction, FilterList, FixedForm, GenericMsg, Hint, Key,
-    Map, MapAction, MapHead, Msg, NakCode, PostMsg, PostUserInfo, Primitive, Priority, Qos, Rate, Real,
-    RefreshMsg, RequestMsg, RmtesString, Series, SeriesHead, SetDefinitions, SetHead, State, StateCode,
-    StatusMsg, StreamState, Time, Timeliness, UpdateMsg, UpdateType, Utf8String, Value, Vector, VectorAction,
-    VectorHead, encode_to_vec, peek,
+    DateTime, Decode, Domain, ElementList, ElementListHead, ElementSetDef, ElementSetEntry, EncodeError,
+    Enum, FieldList, FieldListHead, FieldListInfo, FieldSetDef, FieldSetEntry, FilterAction, FilterList,
+    FixedForm, GenericMsg, Hint, Key, Map, MapAction, MapHead, Msg, NakCode, PostMsg, PostUserInfo,
+    Primitive, Priority, Qos, Rate, Real, RefreshMsg, RequestMsg, RmtesString, Series, SeriesHead,
+    SetDefinitions, SetHead, State, StateCode, StatusMsg, StreamState, Time, Timeliness, UpdateMsg,
+    UpdateType, Utf8String, Value, Vector, VectorAction, VectorHead, Writer, encode_to_vec, peek,
 };
 
 /// A value that owns its bytes, so that proptest can make and shrink it.
@@ -102,7 +102,9 @@ fn data_state() -> impl Strategy<Value = DataState> {
 
 /// Bytes around the lengths at which the forms of lengths change.
 fn bytes() -> BoxedStrategy<Vec<u8>> {
-    prop_oneof![6 => vec(any::<u8>(), 0..40), 1 => vec(any::<u8>(), 120..135), 1 => vec(any::<u8>(), 250..260)].boxed()
+    let (short, around_128, around_254) = (0..40, 120..135, 250..260);
+    let of_length = |range| vec(any::<u8>(), range);
+    prop_oneof![6 => of_length(short), 1 => of_length(around_128), 1 => of_length(around_254)].boxed()
 }
 
 fn value() -> impl Strategy<Value = Owned> {
@@ -178,7 +180,8 @@ proptest! {
             let definitions = map.field_set_defs().expect("written").expect("written");
             let entry = map.entries().next().expect("one").expect("whole");
             let list = FieldList::parse(entry.data.expect("an add has data")).expect("written");
-            let fields: Vec<_> = list.all_entries(Some(&definitions)).collect::<Result<_, _>>().expect("whole");
+            let fields: Result<Vec<_>, _> = list.all_entries(Some(&definitions)).collect();
+            let fields = fields.expect("whole");
             prop_assert_eq!(fields.len(), 1);
             prop_assert_eq!((fields[0].id, fields[0].set_type), (7, set_type));
             prop_assert_eq!(Value::decode(set_type, fields[0].content), Ok(read_back(value)), "{}", set_type);
@@ -199,7 +202,9 @@ proptest! {
 
     #[test]
     fn an_array_has_its_items_back(items in vec(real(), 0..20), texts in vec(bytes(), 0..10)) {
-        let reals = encode_to_vec(|w| w.array(DataType::REAL, 0, |a| items.iter().for_each(|item| a.put(*item))));
+        let reals = encode_to_vec(|w| w.array(DataType::REAL, 0, |a| {
+            items.iter().for_each(|item| a.put(*item));
+        }));
         let reals = reals.expect("short");
         let array = Array::decode(&reals).expect("written").expect("not blank");
         let read: Vec<_> = array.values().collect::<Result<_, _>>().expect("whole");
@@ -251,7 +256,7 @@ proptest! {
             ..SeriesHead::new(DataType::ELEMENT_LIST)
         };
         let set = Some(SetHead { explicit_id: Some(id), entries: &entries });
-        let list_head = tickcast_rwf::ElementListHead { list_number: Some(9), set };
+        let list_head = ElementListHead { list_number: Some(9), set };
         let bytes = encode_to_vec(|w| w.series(&head, |s| s.entry(|w| w.element_list_with(&list_head, |e| {
             in_set.iter().for_each(|(_, value)| e.put_set(value.value()));
             standard.iter().for_each(|(name, value)| e.put(name, value.value()));
@@ -275,8 +280,9 @@ proptest! {
         summary in of(bytes()),
         hint in of(0u32..1 << 30),
     ) {
-        let head = VectorHead { total_count_hint: hint, supports_sorting: true, ..VectorHead::new(DataType::MAP) };
-        let map_head = MapHead { total_count_hint: hint, ..MapHead::new(DataType::BUFFER, DataType::FILTER_LIST) };
+        let total_count_hint = hint;
+        let head = VectorHead { total_count_hint, supports_sorting: true, ..VectorHead::new(DataType::MAP) };
+        let map_head = MapHead { total_count_hint, ..MapHead::new(DataType::BUFFER, DataType::FILTER_LIST) };
         let bytes = encode_to_vec(|w| w.vector(&head, |v| {
             if let Some(summary) = &summary {
                 v.summary(|w| w.bytes(summary));
@@ -285,7 +291,9 @@ proptest! {
                 v.entry(VectorAction::Set, index << 20, permission.as_deref(), |w| w.map(&map_head, |m| {
                     let key = [&[1], &key[..]].concat();
                     m.entry(MapAction::Add, Buffer(&key), permission.as_deref(), |w| {
-                        w.filter_list(DataType::OPAQUE, None, |f| f.entry(FilterAction::Set, 1, |w| w.bytes(data)));
+                        w.filter_list(DataType::OPAQUE, None, |f| {
+                            f.entry(FilterAction::Set, 1, |w| w.bytes(data));
+                        });
                     });
                     m.delete(Buffer(&key));
                 }));
@@ -294,14 +302,16 @@ proptest! {
         let bytes = bytes.expect("short");
         let vector = Vector::parse(&bytes).expect("written");
         prop_assert_eq!((vector.summary, vector.total_count_hint), (summary.as_deref(), hint));
-        prop_assert_eq!(vector.entry_permission_data, rows.iter().any(|(_, _, permission)| permission.is_some()));
+        let permitted = rows.iter().any(|(_, _, permission)| permission.is_some());
+        prop_assert_eq!(vector.entry_permission_data, permitted);
         let entries: Vec<_> = vector.entries().collect::<Result<_, _>>().expect("whole");
         prop_assert_eq!(entries.len(), rows.len());
         for (entry, (key, data, permission)) in entries.iter().zip(&rows) {
             prop_assert_eq!(entry.permission_data, permission.as_deref());
             let map = Map::parse(entry.data.expect("a set has data")).expect("written");
             let entries: Vec<_> = map.entries().collect::<Result<_, _>>().expect("whole");
-            prop_assert_eq!((entries.len(), entries[1].action, entries[1].data), (2, MapAction::Delete, None));
+            prop_assert_eq!(entries.len(), 2);
+            prop_assert_eq!((entries[1].action, entries[1].data), (MapAction::Delete, None));
             prop_assert_eq!(&entries[0].key[1..], &key[..]);
             let list = FilterList::parse(entries[0].data.expect("an add has data")).expect("written");
             let filter = list.entries().next().expect("one").expect("whole");
@@ -325,7 +335,9 @@ struct Parts {
     user: Option<(u32, u32)>,
     key: Option<OwnedKey>,
     request_key: Option<OwnedKey>,
-    bytes: [Vec<u8>; 4],
+    /// Group id, state text, payload.
+    bytes: [Vec<u8>; 3],
+    /// Extended header, permission data, ack text.
     optional: [Option<Vec<u8>>; 3],
 }
 
@@ -374,7 +386,7 @@ fn parts() -> impl Strategy<Value = Parts> {
     let numbers = (of(any::<u32>()), of(any::<u32>()), of(0u16..0x8000), of(any::<(u32, u32)>()));
     let quality = ((stream_state(), data_state(), any::<u8>()), (of(qos()), of(qos())));
     let keys = (of(key()), of(key()));
-    let texts = ([short(), bytes(), bytes(), bytes()], [of(short()), of(bytes()), of(bytes())]);
+    let texts = ([short(), bytes(), bytes()], [of(short()), of(bytes()), of(bytes())]);
     (head, numbers, quality, keys, texts).prop_map(
         |(head, numbers, (state, qos), keys, (bytes, optional))| {
             let (domain, stream_id, flags, code) = head;
@@ -400,151 +412,193 @@ fn parts() -> impl Strategy<Value = Parts> {
     )
 }
 
+const PAYLOAD_TYPE: DataType = DataType::OPAQUE;
+
 impl Parts {
     /// One message of each class.
     fn messages(&self) -> [Msg<'_>; 8] {
-        let (domain, stream_id, container_type) = (Domain(self.domain), self.stream_id, DataType::OPAQUE);
-        let [a, b, c, d, e, f, g, h, i] = self.flags;
-        let [group, text, payload, _] = &self.bytes;
-        let [extended, permission_data, ack_text] = &self.optional;
-        let (extended_header, permission_data) = (extended.as_deref(), permission_data.as_deref());
-        let (stream, data, code) = self.state;
-        let state = State { stream, data, code: StateCode(code), text };
-        let (key, request_key) =
-            (self.key.as_ref().map(OwnedKey::key), self.request_key.as_ref().map(OwnedKey::key));
-        let post_user_info = self.user.map(|(address, user_id)| PostUserInfo { address, user_id });
-        let (seq_num, part_num) = (self.number, self.part_num);
         [
-            Msg::Request(RequestMsg {
-                domain,
-                stream_id,
-                container_type,
-                streaming: a,
-                key_in_updates: b,
-                conflation_info_in_updates: c,
-                no_refresh: d,
-                private_stream: e,
-                pause: f,
-                view: g,
-                batch: h,
-                qualified_stream: i,
-                priority: self.second.map(|count| Priority { class: self.code, count: count as u16 }),
-                qos: self.qos.0,
-                worst_qos: self.qos.1,
-                key: key.unwrap_or_default(),
-                extended_header,
-                payload,
-            }),
-            Msg::Refresh(RefreshMsg {
-                domain,
-                stream_id,
-                container_type,
-                solicited: a,
-                complete: b,
-                clear_cache: c,
-                do_not_cache: d,
-                private_stream: e,
-                qualified_stream: f,
-                seq_num,
-                state,
-                group_id: group,
-                permission_data,
-                qos: self.qos.0,
-                key,
-                extended_header,
-                post_user_info,
-                part_num,
-                request_key,
-                payload,
-            }),
-            Msg::Status(StatusMsg {
-                domain,
-                stream_id,
-                container_type,
-                clear_cache: a,
-                private_stream: b,
-                qualified_stream: c,
-                state: d.then_some(state),
-                group_id: e.then_some(group),
-                permission_data,
-                key,
-                extended_header,
-                post_user_info,
-                request_key,
-                payload,
-            }),
-            Msg::Update(UpdateMsg {
-                domain,
-                stream_id,
-                container_type,
-                update_type: UpdateType(self.code),
-                do_not_cache: a,
-                do_not_conflate: b,
-                do_not_ripple: c,
-                discardable: d,
-                seq_num,
-                conflation: self.part_num.map(|count| Conflation { count, time: self.stream_id as u16 }),
-                permission_data,
-                key,
-                extended_header,
-                post_user_info,
-                payload,
-            }),
-            Msg::Close(CloseMsg {
-                domain,
-                stream_id,
-                container_type,
-                ack: a,
-                batch: b,
-                extended_header,
-                payload,
-            }),
-            Msg::Ack(AckMsg {
-                domain,
-                stream_id,
-                container_type,
-                private_stream: a,
-                qualified_stream: b,
-                ack_id: self.second.unwrap_or(0),
-                nak_code: c.then_some(NakCode(self.code)),
-                text: ack_text.as_deref(),
-                seq_num,
-                key,
-                extended_header,
-                payload,
-            }),
-            Msg::Generic(GenericMsg {
-                domain,
-                stream_id,
-                container_type,
-                complete: a,
-                provider_driven: b,
-                seq_num,
-                secondary_seq_num: self.second,
-                permission_data,
-                key,
-                extended_header,
-                part_num,
-                request_key,
-                payload,
-            }),
-            Msg::Post(PostMsg {
-                domain,
-                stream_id,
-                container_type,
-                complete: a,
-                ack: b,
-                post_user_info: post_user_info.unwrap_or(PostUserInfo { address: 0, user_id: 1 }),
-                seq_num,
-                post_id: self.second,
-                permission_data,
-                key,
-                extended_header,
-                part_num,
-                user_rights: self.part_num,
-                payload,
-            }),
+            Msg::Request(self.request()),
+            Msg::Refresh(self.refresh()),
+            Msg::Status(self.status()),
+            Msg::Update(self.update()),
+            Msg::Close(self.close()),
+            Msg::Ack(self.ack()),
+            Msg::Generic(self.generic()),
+            Msg::Post(self.post()),
         ]
+    }
+
+    fn state(&self) -> State<'_> {
+        let (stream, data, code) = self.state;
+        State { stream, data, code: StateCode(code), text: &self.bytes[1] }
+    }
+
+    fn payload(&self) -> &[u8] {
+        &self.bytes[2]
+    }
+
+    fn extended_header(&self) -> Option<&[u8]> {
+        self.optional[0].as_deref()
+    }
+
+    fn permission_data(&self) -> Option<&[u8]> {
+        self.optional[1].as_deref()
+    }
+
+    fn key(&self) -> Option<Key<'_>> {
+        self.key.as_ref().map(OwnedKey::key)
+    }
+
+    fn request_key(&self) -> Option<Key<'_>> {
+        self.request_key.as_ref().map(OwnedKey::key)
+    }
+
+    fn post_user_info(&self) -> Option<PostUserInfo> {
+        self.user.map(|(address, user_id)| PostUserInfo { address, user_id })
+    }
+
+    fn request(&self) -> RequestMsg<'_> {
+        let [streaming, key_in_updates, conflation_info_in_updates, no_refresh, ..] = self.flags;
+        let [.., private_stream, pause, view, batch, qualified_stream] = self.flags;
+        RequestMsg {
+            streaming,
+            key_in_updates,
+            conflation_info_in_updates,
+            no_refresh,
+            private_stream,
+            pause,
+            view,
+            batch,
+            qualified_stream,
+            priority: self.second.map(|count| Priority { class: self.code, count: count as u16 }),
+            qos: self.qos.0,
+            worst_qos: self.qos.1,
+            key: self.key().unwrap_or_default(),
+            extended_header: self.extended_header(),
+            payload: self.payload(),
+            ..RequestMsg::new(Domain(self.domain), self.stream_id, PAYLOAD_TYPE)
+        }
+    }
+
+    fn refresh(&self) -> RefreshMsg<'_> {
+        let [solicited, complete, clear_cache, do_not_cache, private_stream, qualified_stream, ..] =
+            self.flags;
+        RefreshMsg {
+            solicited,
+            complete,
+            clear_cache,
+            do_not_cache,
+            private_stream,
+            qualified_stream,
+            seq_num: self.number,
+            state: self.state(),
+            group_id: &self.bytes[0],
+            permission_data: self.permission_data(),
+            qos: self.qos.0,
+            key: self.key(),
+            extended_header: self.extended_header(),
+            post_user_info: self.post_user_info(),
+            part_num: self.part_num,
+            request_key: self.request_key(),
+            payload: self.payload(),
+            ..RefreshMsg::new(Domain(self.domain), self.stream_id, PAYLOAD_TYPE)
+        }
+    }
+
+    fn status(&self) -> StatusMsg<'_> {
+        let [clear_cache, private_stream, qualified_stream, has_state, has_group_id, ..] = self.flags;
+        StatusMsg {
+            clear_cache,
+            private_stream,
+            qualified_stream,
+            state: has_state.then(|| self.state()),
+            group_id: has_group_id.then_some(&self.bytes[0]),
+            permission_data: self.permission_data(),
+            key: self.key(),
+            extended_header: self.extended_header(),
+            post_user_info: self.post_user_info(),
+            request_key: self.request_key(),
+            payload: self.payload(),
+            ..StatusMsg::new(Domain(self.domain), self.stream_id, PAYLOAD_TYPE)
+        }
+    }
+
+    fn update(&self) -> UpdateMsg<'_> {
+        let [do_not_cache, do_not_conflate, do_not_ripple, discardable, ..] = self.flags;
+        UpdateMsg {
+            update_type: UpdateType(self.code),
+            do_not_cache,
+            do_not_conflate,
+            do_not_ripple,
+            discardable,
+            seq_num: self.number,
+            conflation: self.part_num.map(|count| Conflation { count, time: self.stream_id as u16 }),
+            permission_data: self.permission_data(),
+            key: self.key(),
+            extended_header: self.extended_header(),
+            post_user_info: self.post_user_info(),
+            payload: self.payload(),
+            ..UpdateMsg::new(Domain(self.domain), self.stream_id, PAYLOAD_TYPE)
+        }
+    }
+
+    fn close(&self) -> CloseMsg<'_> {
+        let [ack, batch, ..] = self.flags;
+        let (extended_header, payload) = (self.extended_header(), self.payload());
+        let close = CloseMsg::new(Domain(self.domain), self.stream_id, PAYLOAD_TYPE);
+        CloseMsg { ack, batch, extended_header, payload, ..close }
+    }
+
+    fn ack(&self) -> AckMsg<'_> {
+        let [private_stream, qualified_stream, refused, ..] = self.flags;
+        AckMsg {
+            private_stream,
+            qualified_stream,
+            ack_id: self.second.unwrap_or(0),
+            nak_code: refused.then_some(NakCode(self.code)),
+            text: self.optional[2].as_deref(),
+            seq_num: self.number,
+            key: self.key(),
+            extended_header: self.extended_header(),
+            payload: self.payload(),
+            ..AckMsg::new(Domain(self.domain), self.stream_id, PAYLOAD_TYPE)
+        }
+    }
+
+    fn generic(&self) -> GenericMsg<'_> {
+        let [complete, provider_driven, ..] = self.flags;
+        GenericMsg {
+            complete,
+            provider_driven,
+            seq_num: self.number,
+            secondary_seq_num: self.second,
+            permission_data: self.permission_data(),
+            key: self.key(),
+            extended_header: self.extended_header(),
+            part_num: self.part_num,
+            request_key: self.request_key(),
+            payload: self.payload(),
+            ..GenericMsg::new(Domain(self.domain), self.stream_id, PAYLOAD_TYPE)
+        }
+    }
+
+    fn post(&self) -> PostMsg<'_> {
+        let [complete, ack, ..] = self.flags;
+        PostMsg {
+            complete,
+            ack,
+            post_user_info: self.post_user_info().unwrap_or(PostUserInfo { address: 0, user_id: 1 }),
+            seq_num: self.number,
+            post_id: self.second,
+            permission_data: self.permission_data(),
+            key: self.key(),
+            extended_header: self.extended_header(),
+            part_num: self.part_num,
+            user_rights: self.part_num,
+            payload: self.payload(),
+            ..PostMsg::new(Domain(self.domain), self.stream_id, PAYLOAD_TYPE)
+        }
     }
 }
 
@@ -563,17 +617,20 @@ proptest! {
     }
 
     #[test]
-    fn a_buffer_of_any_size_takes_a_message_whole_or_says_what_it_needs(parts in parts(), have in 0usize..600) {
+    fn a_buffer_of_any_size_takes_a_message_whole_or_says_what_it_needs(
+        parts in parts(),
+        have in 0usize..600,
+    ) {
         for msg in parts.messages() {
             let whole = encode_to_vec(|w| msg.encode(w)).expect("short");
             let mut buffer = vec![0; have];
-            let mut writer = tickcast_rwf::Writer::new(&mut buffer);
+            let mut writer = Writer::new(&mut buffer);
             msg.encode(&mut writer);
             match writer.finish() {
                 Ok(bytes) => prop_assert_eq!(&*bytes, &whole[..]),
                 Err(error) => {
                     let (need_bytes, have_bytes) = (whole.len() as u32, have as u32);
-                    prop_assert_eq!(error, tickcast_rwf::EncodeError::BufferTooSmall { need_bytes, have_bytes });
+                    prop_assert_eq!(error, EncodeError::BufferTooSmall { need_bytes, have_bytes });
                     prop_assert!(have < whole.len());
                 }
             }

@@ -47,7 +47,8 @@ impl<'a> Line<'a> {
         self.take(length)
     }
 
-    /// The next column if it begins with one of `marks`, which also ends it: a text in quotes, or bytes in `#`.
+    /// The next column if it begins with one of `marks`, which also ends it: a text in quotes, or bytes in
+    /// `#`.
     pub(super) fn enclosed(&mut self, marks: &[u8]) -> Option<(u8, Column<'a>)> {
         let (mark, inside) = self.skip_blanks().split_first()?;
         let length = inside.iter().position(|byte| byte == mark).filter(|_| marks.contains(mark))?;

@@ -38,8 +38,8 @@ fn part(payload: &[u8]) -> Result<Series<'_>> {
 }
 
 impl Dictionary {
-    /// Takes over one part of the field definitions; returns how many fields it had. Parts may come in any order;
-    /// entries may be set data or standard data, and may lack the columns of the higher verbosities.
+    /// Takes over one part of the field definitions; returns how many fields it had. Parts may come in any
+    /// order; entries may be set data or standard data, and may lack the columns of the higher verbosities.
     ///
     /// # Errors
     /// A [`DictionaryDecodeError`]; the fields before the one that is wrong are then in the dictionary.

@@ -94,8 +94,9 @@ impl Dictionary {
     /// Adds the fields of an `RDMFieldDictionary` file.
     ///
     /// A line is: acronym, "DDE acronym", field id, acronym it ripples to or `NULL`, field type, length, for
-    /// enumerations `( display length )`, RWF type, RWF length. Lines that begin with `!` are comments; `!tag` comments
-    /// give version and id. A field that ripples to one that is not defined anywhere does not ripple.
+    /// enumerations `( display length )`, RWF type, RWF length. Lines that begin with `!` are comments;
+    /// `!tag` comments give version and id. A field that ripples to one that is not defined anywhere does not
+    /// ripple.
     ///
     /// # Errors
     /// A [`FileError`] for the first line that is wrong; the fields before it are then in the dictionary.
@@ -136,8 +137,9 @@ impl Dictionary {
 
     /// Adds the tables of an `enumtype.def` file.
     ///
-    /// A table is one or more lines of acronym and field id, then lines of value, display and meaning. The display is in
-    /// double quotes, or hexadecimal bytes in `#`. Comments are as in [`Dictionary::load_fields`].
+    /// A table is one or more lines of acronym and field id, then lines of value, display and meaning. The
+    /// display is in double quotes, or hexadecimal bytes in `#`. Comments are as in
+    /// [`Dictionary::load_fields`].
     ///
     /// # Errors
     /// A [`FileError`] for the first line that is wrong; the tables before it are then in the dictionary.

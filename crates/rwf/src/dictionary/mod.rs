@@ -1,8 +1,9 @@
 //! The data dictionary: which type a field has, and what an enumerated value reads as.
 //!
-//! It is filled from the two files of the vendor ([`Dictionary::load_fields`], [`Dictionary::load_enums`]), or from
-//! the messages of the dictionary domain ([`Dictionary::decode_fields`], [`Dictionary::decode_enums`]), and served
-//! by [`Dictionary::encode_fields`] and [`Dictionary::encode_enums`].
+//! It is filled from the two files of the vendor ([`Dictionary::load_fields`], [`Dictionary::load_enums`]),
+//! or from the messages of the dictionary domain ([`Dictionary::decode_fields`],
+//! [`Dictionary::decode_enums`]), and served by [`Dictionary::encode_fields`] and
+//! [`Dictionary::encode_enums`].
 
 mod column;
 mod download;

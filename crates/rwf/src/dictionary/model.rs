@@ -7,8 +7,8 @@ use crate::DataType;
 
 /// Fields by id and by name, and the tables of enumerated fields.
 ///
-/// Looking up a field's type is one array access, so it can be done for each field of each update. A dictionary takes
-/// some 400 KiB beside its entries, is built once and then shared.
+/// Looking up a field's type is one array access, so it can be done for each field of each update. A
+/// dictionary takes some 400 KiB beside its entries, is built once and then shared.
 #[derive(Clone)]
 pub struct Dictionary {
     info: DictionaryInfo,

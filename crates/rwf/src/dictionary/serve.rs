@@ -33,8 +33,9 @@ const ENUM_COLUMNS: &[ElementSetEntry<'static>] = &[
 const NORMAL_ENUM_COLUMNS: usize = 3;
 
 impl Dictionary {
-    /// Writes field definitions as the payload of a refresh: from the field `first` on, `None` for the first part, as
-    /// many as the writer has room for. Returns the field that the next part has to begin with, `None` after the last.
+    /// Writes field definitions as the payload of a refresh: from the field `first` on, `None` for the first
+    /// part, as many as the writer has room for. Returns the field that the next part has to begin with,
+    /// `None` after the last.
     ///
     /// The room is what limits a part: give the writer a buffer of the length that a message may have.
     ///
@@ -75,13 +76,13 @@ impl Dictionary {
         });
     }
 
-    /// Writes enumeration tables as the payload of a refresh: from the table at position `first` on, as many as the
-    /// writer has room for. Returns the position that the next part has to begin with, `None` after the last. Parts are
-    /// cut between tables only, and each has a summary, as the vendor's libraries do.
+    /// Writes enumeration tables as the payload of a refresh: from the table at position `first` on, as many
+    /// as the writer has room for. Returns the position that the next part has to begin with, `None` after
+    /// the last. Parts are cut between tables only, and each has a summary, as the vendor's libraries do.
     ///
     /// # Errors
-    /// [`EncodeError::BufferTooSmall`] if there is no room for even one table, [`EncodeError::TooLong`] for a table
-    /// whose texts together are longer than 65535 bytes.
+    /// [`EncodeError::BufferTooSmall`] if there is no room for even one table, [`EncodeError::TooLong`] for a
+    /// table whose texts together are longer than 65535 bytes.
     pub fn encode_enums(
         &self,
         w: &mut Writer<'_>,
@@ -117,7 +118,8 @@ impl Dictionary {
     }
 }
 
-/// Writes a part; `write` returns what did not fit. Nothing fitted if the writer overflowed, or nothing was written.
+/// Writes a part; `write` returns what did not fit. Nothing fitted if the writer overflowed, or nothing was
+/// written.
 fn encode_part<T>(
     w: &mut Writer<'_>,
     columns: &'static [ElementSetEntry<'static>],
@@ -134,8 +136,8 @@ fn encode_part<T>(
     Ok(next)
 }
 
-/// Writes entries until one does not fit; returns that one. The first one is written whether it fits or not, so that
-/// the error says how much room it needs.
+/// Writes entries until one does not fit; returns that one. The first one is written whether it fits or not,
+/// so that the error says how much room it needs.
 fn put_entries<T: Copy>(
     series: &mut SeriesWriter<'_, '_>,
     verbosity: Verbosity,

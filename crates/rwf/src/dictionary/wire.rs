@@ -1,5 +1,5 @@
-//! What the two directions of the dictionary domain's payload have in common: a series of element lists, one a field
-//! or an enumeration table.
+//! What the two directions of the dictionary domain's payload have in common: a series of element lists, one
+//! a field or an enumeration table.
 
 /// How much of a dictionary is wanted: the filter of a dictionary request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -15,8 +15,8 @@ const QUALIFIED_STREAM: u16 = 0x0040;
 
 /// The answer to a post or close that wanted one.
 ///
-/// Shape behind the fixed part: ack id `u32`; \[nak code `u8`\]; \[text behind a `u16ob` length\]; \[sequence number
-/// `u32`\]; \[key\]; \[extended header\].
+/// Shape behind the fixed part: ack id `u32`; \[nak code `u8`\]; \[text behind a `u16ob` length\]; \[sequence
+/// number `u32`\]; \[key\]; \[extended header\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct AckMsg<'a> {
     /// The domain.

@@ -17,8 +17,8 @@ const PROVIDER_DRIVEN: u16 = 0x4000;
 
 /// A message whose meaning the two ends of an open stream agree on.
 ///
-/// Shape behind the fixed part: \[sequence number `u32`\]; \[secondary sequence number `u32`\]; \[permission data\];
-/// \[key\]; \[extended header\]; \[part number `u15rb`\]; \[request key\].
+/// Shape behind the fixed part: \[sequence number `u32`\]; \[secondary sequence number `u32`\]; \[permission
+/// data\]; \[key\]; \[extended header\]; \[part number `u15rb`\]; \[request key\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct GenericMsg<'a> {
     /// The domain, which need not be the stream's.

@@ -51,7 +51,8 @@ crate::code_point::code_points! {
     1 LOGIN "login"; 4 SOURCE "source directory"; 5 DICTIONARY "dictionary"; 6 MARKET_PRICE "market price";
     7 MARKET_BY_ORDER "market by order"; 8 MARKET_BY_PRICE "market by price"; 9 MARKET_MAKER "market maker";
     10 SYMBOL_LIST "symbol list"; 11 SERVICE_PROVIDER_STATUS "service provider status"; 12 HISTORY "history";
-    13 HEADLINE "headline"; 14 STORY "story"; 15 REPLAY_HEADLINE "replay headline"; 16 REPLAY_STORY "replay story";
+    13 HEADLINE "headline"; 14 STORY "story"; 15 REPLAY_HEADLINE "replay headline";
+    16 REPLAY_STORY "replay story";
     17 TRANSACTION "transaction"; 22 YIELD_CURVE "yield curve"; 27 CONTRIBUTION "contribution";
     29 PROVIDER_ADMIN "provider admin"; 30 ANALYTICS "analytics"; 31 REFERENCE "reference";
     33 NEWS_TEXT_ANALYTICS "news text analytics"; 34 ECONOMIC_INDICATOR "economic indicator"; 35 POLL "poll";
@@ -60,8 +61,8 @@ crate::code_point::code_points! {
 
 /// The part of a header that all classes share, read without the rest: enough to route a message.
 ///
-/// Shape: header size `u16` (bytes behind it), class `u8`, domain `u8`, stream id `i32`, flags `u15rb`, container
-/// type − 128 `u8`.
+/// Shape: header size `u16` (bytes behind it), class `u8`, domain `u8`, stream id `i32`, flags `u15rb`,
+/// container type − 128 `u8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MsgHead {
     /// The class.

@@ -10,8 +10,9 @@ const ATTRIBUTES: u16 = 0x20;
 
 /// What a stream is about: the parts that name an item, a login, a directory, a dictionary.
 ///
-/// Shape: flags `u15rb`; \[service id `u16ob`\]; \[name behind a length `u8`\]; \[name type `u8`\]; \[filter `u32`\];
-/// \[identifier `i32`\]; \[container type − 128 `u8`, attributes behind a `u15rb` length\]. Source: RWF 14.1, message key.
+/// Shape: flags `u15rb`; \[service id `u16ob`\]; \[name behind a length `u8`\]; \[name type `u8`\]; \[filter
+/// `u32`\]; \[identifier `i32`\]; \[container type − 128 `u8`, attributes behind a `u15rb` length\]. Source:
+/// RWF 14.1, message key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Key<'a> {
     /// The service.

@@ -83,10 +83,12 @@ macro_rules! for_each_class {
 }
 
 impl<'a> Msg<'a> {
-    /// Reads a whole message. Nothing of the payload is looked at; header bytes behind the known parts are skipped.
+    /// Reads a whole message. Nothing of the payload is looked at; header bytes behind the known parts are
+    /// skipped.
     ///
     /// # Errors
-    /// [`DecodeError::UnknownMsgClass`] for a class that RWF 14 does not have; else what is wrong with the header.
+    /// [`DecodeError::UnknownMsgClass`] for a class that RWF 14 does not have; else what is wrong with the
+    /// header.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Msg<'a>, DecodeError> {
         let (head, r, payload) = head::split(bytes)?;
@@ -171,8 +173,8 @@ impl<'a> Msg<'a> {
 macro_rules! msg_class {
     ($name:ident, $class:ident) => {
         impl<'a> $name<'a> {
-            /// Reads a message of this class. Nothing of the payload is looked at; header bytes behind the known
-            /// parts are skipped.
+            /// Reads a message of this class. Nothing of the payload is looked at; header bytes behind the
+            /// known parts are skipped.
             ///
             /// # Errors
             /// [`DecodeError::OtherMsgClass`] for another class; else what is wrong with the header.

@@ -17,8 +17,8 @@ const USER_RIGHTS: u16 = 0x0200;
 
 /// Data that a consumer contributes.
 ///
-/// Shape behind the fixed part: post user info, always; \[sequence number `u32`\]; \[post id `u32`\]; \[permission data\];
-/// \[key\]; \[extended header\]; \[part number `u15rb`\]; \[user rights `u15rb`\].
+/// Shape behind the fixed part: post user info, always; \[sequence number `u32`\]; \[post id `u32`\];
+/// \[permission data\]; \[key\]; \[extended header\]; \[part number `u15rb`\]; \[user rights `u15rb`\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PostMsg<'a> {
     /// The domain of the item.

@@ -26,8 +26,8 @@ const NO_GROUP: &[u8] = &[0, 0];
 
 /// An image, or a part of one.
 ///
-/// Shape behind the fixed part: \[sequence number `u32`\]; state; group id; \[permission data\]; \[qos\]; \[key\];
-/// \[extended header\]; \[post user info\]; \[part number `u15rb`\]; \[request key\].
+/// Shape behind the fixed part: \[sequence number `u32`\]; state; group id; \[permission data\]; \[qos\];
+/// \[key\]; \[extended header\]; \[post user info\]; \[part number `u15rb`\]; \[request key\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefreshMsg<'a> {
     /// The domain.

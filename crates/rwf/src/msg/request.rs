@@ -19,8 +19,8 @@ const QUALIFIED_STREAM: u16 = 0x1000;
 
 /// Opens a stream, or, on an open one, changes what is wanted of it.
 ///
-/// Shape behind the fixed part: \[priority class `u8`, count `u16ob`\]; \[qos\]; \[worst qos\]; key, always; \[extended
-/// header\].
+/// Shape behind the fixed part: \[priority class `u8`, count `u16ob`\]; \[qos\]; \[worst qos\]; key, always;
+/// \[extended header\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct RequestMsg<'a> {
     /// The domain.

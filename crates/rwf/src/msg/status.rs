@@ -19,8 +19,8 @@ const QUALIFIED_STREAM: u16 = 0x0400;
 
 /// A change of a stream's state, or its end.
 ///
-/// Shape behind the fixed part: \[state\]; \[group id\]; \[permission data\]; \[key\]; \[extended header\]; \[post user
-/// info\]; \[request key\].
+/// Shape behind the fixed part: \[state\]; \[group id\]; \[permission data\]; \[key\]; \[extended header\];
+/// \[post user info\]; \[request key\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct StatusMsg<'a> {
     /// The domain.

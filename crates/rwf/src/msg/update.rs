@@ -18,8 +18,8 @@ const DISCARDABLE: u16 = 0x0400;
 
 /// A change of data.
 ///
-/// Shape behind the fixed part: update type `u8`; \[sequence number `u32`\]; \[conflation count `u15rb`, time `u16`\];
-/// \[permission data\]; \[key\]; \[extended header\]; \[post user info\].
+/// Shape behind the fixed part: update type `u8`; \[sequence number `u32`\]; \[conflation count `u15rb`, time
+/// `u16`\]; \[permission data\]; \[key\]; \[extended header\]; \[post user info\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct UpdateMsg<'a> {
     /// The domain.

@@ -4,8 +4,8 @@ use crate::{DataType, DecodeError, EncodeError, Place, Writer};
 
 /// Values of one type, in a row.
 ///
-/// Shape: item type `u8`, item length `u16ob`, count `u16`, items. Item length 0: each item has a length of its own;
-/// n: each item takes n bytes. Arrays of arrays do not exist. Source: RWF 14.1, Array.
+/// Shape: item type `u8`, item length `u16ob`, count `u16`, items. Item length 0: each item has a length of
+/// its own; n: each item takes n bytes. Arrays of arrays do not exist. Source: RWF 14.1, Array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Array<'a> {
     /// The type of the items.
@@ -29,7 +29,8 @@ impl<'a> Array<'a> {
     /// Reads the head; the items are checked when they are read.
     ///
     /// # Errors
-    /// [`DecodeError::Truncated`] without a whole head; [`DecodeError::BadType`] for items that are no primitives.
+    /// [`DecodeError::Truncated`] without a whole head; [`DecodeError::BadType`] for items that are no
+    /// primitives.
     pub fn parse(content: &'a [u8]) -> Result<Array<'a>, DecodeError> {
         let mut r = Reader::new(content);
         let item_type = DataType(r.u8(Place::Array)?);
@@ -129,8 +130,8 @@ pub struct ArrayWriter<'w, 'b> {
 }
 
 impl ArrayWriter<'_, '_> {
-    /// Writes the next item, of the type announced. A blank needs items with a length each, or a type that has a
-    /// blank of fixed size.
+    /// Writes the next item, of the type announced. A blank needs items with a length each, or a type that
+    /// has a blank of fixed size.
     #[inline]
     pub fn put(&mut self, value: impl Primitive) {
         let given = value.data_type();

@@ -1,8 +1,8 @@
 //! Single values: their content, the forms they take in set data and arrays, and what is blank.
 //!
-//! A decoder of a type takes the *content*, the bytes behind the length, and returns `None` for a blank. Encoders
-//! are methods of [`Primitive`], which every type implements, also [`Option`] of it (`None` is the blank),
-//! [`Blank`] and [`Value`].
+//! A decoder of a type takes the *content*, the bytes behind the length, and returns `None` for a blank.
+//! Encoders are methods of [`Primitive`], which every type implements, also [`Option`] of it (`None` is the
+//! blank), [`Blank`] and [`Value`].
 
 mod array;
 mod number;
@@ -38,8 +38,8 @@ pub trait Primitive: Sealed {
     fn content_len(&self) -> usize;
     /// Writes the content, exactly [`Primitive::content_len`] bytes.
     fn put_content(&self, w: &mut Writer<'_>);
-    /// Writes the value in the fixed form that set data or an array prescribes; one that it does not fit is the
-    /// writer's error.
+    /// Writes the value in the fixed form that set data or an array prescribes; one that it does not fit is
+    /// the writer's error.
     fn put_fixed(&self, form: FixedForm, w: &mut Writer<'_>);
 }
 
@@ -51,7 +51,8 @@ pub trait Typed: Primitive {
 
 /// A primitive that can be read from content bytes.
 pub trait Decode<'a>: Typed + Sized {
-    /// Reads a value; `None` is the blank, which for every type is the empty content and for some also other bytes.
+    /// Reads a value; `None` is the blank, which for every type is the empty content and for some also other
+    /// bytes.
     ///
     /// # Errors
     /// A [`DecodeError`] if the bytes are not a value of the type.
@@ -171,14 +172,43 @@ impl Sizing {
     }
 }
 
+/// How many bytes a blank `REAL_4RB` or `REAL_8RB` takes in set data. The vendor's C and Java libraries
+/// differ, and nothing in the data says which wrote it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SelfSizedBlank {
+    /// One, as C writes it.
+    #[default]
+    OneByte,
+    /// Two, as Java does.
+    TwoBytes,
+}
+
+impl SelfSizedBlank {
+    /// The form with which values of these types fill the set data exactly; one byte if none does.
+    pub(crate) fn of(types: impl Iterator<Item = DataType> + Clone, bytes: &[u8]) -> SelfSizedBlank {
+        let fills = |form| {
+            let mut r = Reader::new(bytes);
+            types.clone().all(|set_type| take_set_value(&mut r, set_type, form).is_ok())
+                && r.rest().is_empty()
+        };
+        let two = !fills(SelfSizedBlank::OneByte) && fills(SelfSizedBlank::TwoBytes);
+        if two { SelfSizedBlank::TwoBytes } else { SelfSizedBlank::OneByte }
+    }
+}
+
 /// Reads one value of a set definition's type from set data.
-///
-/// A blank `REAL_*RB` is taken as the one byte that C writes.
 #[inline]
-pub(crate) fn take_set_value<'a>(r: &mut Reader<'a>, set_type: DataType) -> Result<&'a [u8], DecodeError> {
+pub(crate) fn take_set_value<'a>(
+    r: &mut Reader<'a>,
+    set_type: DataType,
+    blank: SelfSizedBlank,
+) -> Result<&'a [u8], DecodeError> {
     match FixedForm::of(set_type) {
         Some(FixedForm::Width(width)) => r.take(width, Place::SetData),
-        Some(form) => r.take(real::rb_len(r.rest(), form), Place::SetData),
+        Some(form) => match (r.rest().first(), blank) {
+            (Some(&real::BLANK_BYTE), SelfSizedBlank::TwoBytes) => r.take(2, Place::SetData),
+            _ => r.take(real::rb_len(r.rest(), form), Place::SetData),
+        },
         None if set_type == DataType::NO_DATA || !is_set_type(set_type) => {
             Err(DecodeError::BadType { place: Place::SetData, data_type: set_type })
         }

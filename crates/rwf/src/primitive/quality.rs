@@ -9,8 +9,8 @@ use crate::{DataType, DecodeError, EncodeError, Place, Writer};
 
 /// Quality of service: how old the data is and whether every change is sent.
 ///
-/// Shape: timeliness << 5 | rate << 1 | dynamic, then `u16` of time information if delayed, then `u16` of rate
-/// information if time-conflated. Source: RWF 14.1, Qos.
+/// Shape: timeliness << 5 | rate << 1 | dynamic, then `u16` of time information if delayed, then `u16` of
+/// rate information if time-conflated. Source: RWF 14.1, Qos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Qos {
     /// How old the data is.
@@ -178,7 +178,8 @@ crate::code_point::code_points! {
     21 INVALID_VIEW "invalid view"; 22 FULL_VIEW_PROVIDED "full view provided";
     23 UNABLE_TO_REQUEST_AS_BATCH "unable to request as batch";
     26 NO_BATCH_VIEW_SUPPORT "no batch view support in request";
-    27 EXCEEDED_MAX_MOUNTS_PER_USER "exceeded maximum mounts per user"; 28 ERROR "error"; 29 DACS_DOWN "DACS down";
+    27 EXCEEDED_MAX_MOUNTS_PER_USER "exceeded maximum mounts per user"; 28 ERROR "error";
+    29 DACS_DOWN "DACS down";
     30 USER_UNKNOWN_TO_PERM_SYS "user unknown to permission system";
     31 DACS_MAX_LOGINS_REACHED "DACS maximum logins reached";
     32 DACS_USER_ACCESS_DENIED "DACS user access to application denied"; 34 GAP_FILL "gap fill";

@@ -9,8 +9,8 @@ use crate::{DataType, DecodeError, EncodeError, Place, Writer};
 ///
 /// Equality is that of the wire: 1.0 and 1.00 differ. The blank is `None` of `Option<Real>`.
 ///
-/// Shape: hint byte, then the mantissa as a shortest two's complement integer; infinities and "not a number" are the
-/// hint byte alone. Source: RWF 14.1, Real.
+/// Shape: hint byte, then the mantissa as a shortest two's complement integer; infinities and "not a number"
+/// are the hint byte alone. Source: RWF 14.1, Real.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Real {
     /// `mantissa` scaled by `hint`.
@@ -125,7 +125,8 @@ impl Real {
 
     /// The number of a decimal text, with as many decimals as the text has; no floating point is involved.
     ///
-    /// `[+-]digits[.digits][e[+-]digits]`, with a digit before or after the point. Decimals beyond 14 must be zeros.
+    /// `[+-]digits[.digits][e[+-]digits]`, with a digit before or after the point. Decimals beyond 14 must be
+    /// zeros.
     ///
     /// # Errors
     /// A [`DecimalTextError`] if the text is no such number or has no exact mantissa and hint.
@@ -283,8 +284,8 @@ fn bad_array() -> EncodeError {
 }
 
 impl fmt::Display for Real {
-    /// All digits, never rounded, never an exponent: as many decimals as the hint says; for fractions as many as the
-    /// value needs.
+    /// All digits, never rounded, never an exponent: as many decimals as the hint says; for fractions as many
+    /// as the value needs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Real::Finite { mantissa, hint } = *self else {
             return f.pad(match self {

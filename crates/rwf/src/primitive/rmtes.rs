@@ -7,8 +7,8 @@
 //! | `ESC % 0` | UTF-8 from here on |
 //! | other escapes | character sets; kept as they are |
 //!
-//! A column is a byte of the cached value. Columns that were never written hold NUL, which shows as nothing; that is
-//! what the vendor's libraries hold and show.
+//! A column is a byte of the cached value. Columns that were never written hold NUL, which shows as nothing;
+//! that is what the vendor's libraries hold and show.
 //!
 //! Source: RWF 14.1, RmtesString.
 
@@ -43,8 +43,8 @@ pub fn is_partial_update(value: &[u8]) -> bool {
 /// Without a cached value pass an empty vector. It allocates only when the cached value grows.
 ///
 /// # Errors
-/// [`DecodeError::BadValue`] for an incomplete or unknown command, [`DecodeError::BadLength`] if the result would
-/// be longer than `bytes_max`. The cached value is then as it was.
+/// [`DecodeError::BadValue`] for an incomplete or unknown command, [`DecodeError::BadLength`] if the result
+/// would be longer than `bytes_max`. The cached value is then as it was.
 pub fn apply(cached: &mut Vec<u8>, value: &[u8], bytes_max: usize) -> Result<(), DecodeError> {
     if !has_escape(value) {
         check_length(value.len(), bytes_max)?;
@@ -101,9 +101,9 @@ fn check_length(length: usize, bytes_max: usize) -> Result<(), DecodeError> {
 
 /// The text that a cached value (see [`apply`]) shows.
 ///
-/// UTF-8 behind `ESC % 0`. Elsewhere each byte below 0x80 stands for itself and each from 0xA0 on for the Latin-1
-/// character of that number; NUL shows as nothing, and character set designations are left out without
-/// changing what follows them.
+/// UTF-8 behind `ESC % 0`. Elsewhere each byte below 0x80 stands for itself and each from 0xA0 on for the
+/// Latin-1 character of that number; NUL shows as nothing, and character set designations are left out
+/// without changing what follows them.
 #[must_use]
 pub fn text(cached: &[u8]) -> Cow<'_, str> {
     if cached.iter().all(|b| (0x20..0x7F).contains(b)) {

@@ -74,7 +74,8 @@ bytes_like! {
     Utf8String, UTF8_STRING
 }
 bytes_like! {
-    /// Text with ISO 2022 escape sequences, UTF-8 behind `ESC % 0`, or an instruction to change a cached text.
+    /// Text with ISO 2022 escape sequences, UTF-8 behind `ESC % 0`, or an instruction to change a cached
+    /// text.
     ///
     /// See [`rmtes`] for what a receiver does with it.
     RmtesString, RMTES_STRING

@@ -21,9 +21,10 @@ pub struct Date {
 
 /// A time of day, as precise as a nanosecond.
 ///
-/// Shape: hour, minute \[, second \[, millisecond `u16` \[, microsecond `u16` \[, nanosecond\]\]\]\], 2, 3, 5, 7 or 8 bytes;
-/// encoders use the shortest that holds the parts that are not zero. Every part has a value that says "blank"; a time
-/// whose parts are all blank is [`Time::BLANK`], which decodes to `None`. Second 60 is legal.
+/// Shape: hour, minute \[, second \[, millisecond `u16` \[, microsecond `u16` \[, nanosecond\]\]\]\], 2, 3,
+/// 5, 7 or 8 bytes; encoders use the shortest that holds the parts that are not zero. Every part has a value
+/// that says "blank"; a time whose parts are all blank is [`Time::BLANK`], which decodes to `None`. Second 60
+/// is legal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Time {
     /// 0..=23, 255 blank.
@@ -145,7 +146,8 @@ impl Time {
         }
     }
 
-    /// The bytes of the form of `width` bytes; in the longest one microseconds and nanoseconds share three bytes.
+    /// The bytes of the form of `width` bytes; in the longest one microseconds and nanoseconds share three
+    /// bytes.
     #[inline]
     fn to_bytes(self, width: usize) -> [u8; 8] {
         let [c, d] = self.millisecond.to_be_bytes();
@@ -192,7 +194,8 @@ impl Time {
         Some(time)
     }
 
-    /// Writes the form of `width` bytes (2, 3, 5, 7 or 8), which must hold all parts unless the time is blank.
+    /// Writes the form of `width` bytes (2, 3, 5, 7 or 8), which must hold all parts unless the time is
+    /// blank.
     fn put_width(&self, width: usize, w: &mut Writer<'_>) {
         let packed = width == 8 && !self.is_blank();
         if packed && (self.microsecond > ELEVEN_BITS || self.nanosecond > ELEVEN_BITS) {
@@ -300,7 +303,8 @@ impl DateTime {
         self.date.is_blank() && self.time.is_blank()
     }
 
-    /// Bytes of the time's form: a blank time beside a date takes the one with milliseconds, as the libraries write.
+    /// Bytes of the time's form: a blank time beside a date takes the one with milliseconds, as the libraries
+    /// write.
     #[inline]
     fn time_width(&self) -> usize {
         if self.time.is_blank() { 5 } else { self.time.width() }

@@ -49,13 +49,14 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Reads content of a type; the types of set definitions are read in their fixed forms. No content is a blank.
+    /// Reads content of a type; the types of set definitions are read in their fixed forms. No content is a
+    /// blank.
     ///
     /// Each arm makes the result itself: to move a value after it was written costs more than to decode it.
     ///
     /// # Errors
-    /// [`DecodeError::BadType`] for a number that is no type, else what the type's decoder says. A container is not
-    /// looked into.
+    /// [`DecodeError::BadType`] for a number that is no type, else what the type's decoder says. A container
+    /// is not looked into.
     #[inline]
     pub fn decode(data_type: DataType, content: &'a [u8]) -> Result<Value<'a>, DecodeError> {
         macro_rules! decoded {
@@ -204,6 +205,12 @@ impl Primitive for Encoded<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_takes_half_a_cache_line() {
+        assert_eq!(size_of::<Value<'_>>(), 32);
+        assert_eq!(size_of::<Result<Value<'_>, DecodeError>>(), 32);
+    }
 
     #[test]
     fn no_content_is_the_blank_of_every_type() {

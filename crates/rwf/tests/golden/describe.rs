@@ -196,8 +196,9 @@ fn field_list(bytes: &[u8], dictionary: &Dictionary, sets: Sets<'_, '_>) -> Resu
         object.insert("fid".into(), json!(entry.id));
         entries.push(Json::Object(object));
     }
-    let mut object = object(json!({ "flags": list_flags(
-        list.info.is_some(), list.set_data.map(|set| set.explicit_id.is_some()), list.has_standard_data()) }));
+    let set = list.set_data.map(|set| set.explicit_id.is_some());
+    let flags = list_flags(list.info.is_some(), set, list.has_standard_data());
+    let mut object = object(json!({ "flags": flags }));
     insert_some(&mut object, "dictionary_id", list.info.map(|info| info.dictionary_id));
     insert_some(&mut object, "field_list_num", list.info.map(|info| info.list_number));
     if let Some(set) = list.set_data {
@@ -230,8 +231,9 @@ fn element_list(bytes: &[u8], dictionary: &Dictionary, sets: Sets<'_, '_>) -> Re
         object.insert("name".into(), json!(entry.name_lossy()));
         entries.push(Json::Object(object));
     }
-    let mut object = object(json!({ "flags": list_flags(list.list_number.is_some(),
-        list.set_data.map(|set| set.explicit_id.is_some()), list.has_standard_data()) }));
+    let set = list.set_data.map(|set| set.explicit_id.is_some());
+    let flags = list_flags(list.list_number.is_some(), set, list.has_standard_data());
+    let mut object = object(json!({ "flags": flags }));
     insert_some(&mut object, "element_list_num", list.list_number);
     if let Some(set) = list.set_data {
         insert_some(&mut object, "set_id", set.explicit_id);
