@@ -1,6 +1,6 @@
 use crate::dictionary::Dictionary;
 use crate::list::{ListWriter, SetData, SetHead, StandardData, parse_list};
-use crate::primitive::{ArrayWriter, Blank, Encoded, Primitive, SelfSizedBlank, take_set_value};
+use crate::primitive::{ArrayWriter, Blank, Encoded, Packed, Primitive, SelfSizedBlank, take_set_value};
 use crate::reader::Reader;
 use crate::set_def::{FieldSetDefs, FieldSetEntry, SetEntries};
 use crate::{DataType, DecodeError, Place, Value, Writer};
@@ -236,6 +236,11 @@ impl<'b> FieldListWriter<'_, 'b, '_> {
     #[inline]
     pub fn put(&mut self, id: i16, value: impl Primitive) {
         self.list.count_entry();
+        if let Some(Packed { content, length }) = value.packed() {
+            let entry = u128::from(id as u16) << 112 | (length as u128) << 104 | content >> 24;
+            self.list.w.chunk(entry.to_be_bytes(), 3 + length);
+            return;
+        }
         let length = value.content_len();
         let [high, low] = id.to_be_bytes();
         if length < 0xFE {

@@ -38,6 +38,13 @@ pub trait Primitive: Sealed {
     fn content_len(&self) -> usize;
     /// Writes the content, exactly [`Primitive::content_len`] bytes.
     fn put_content(&self, w: &mut Writer<'_>);
+    /// The content, if it is short enough to be written in one go. A list writes a field of such a value with a
+    /// single store, which is what makes encoding an update a matter of a few nanoseconds a field.
+    #[doc(hidden)]
+    #[inline]
+    fn packed(&self) -> Option<Packed> {
+        None
+    }
     /// Writes the value in the fixed form that set data or an array prescribes; one that it does not fit is
     /// the writer's error.
     fn put_fixed(&self, form: FixedForm, w: &mut Writer<'_>);
@@ -57,6 +64,14 @@ pub trait Decode<'a>: Typed + Sized {
     /// # Errors
     /// A [`DecodeError`] if the bytes are not a value of the type.
     fn decode(content: &'a [u8]) -> Result<Option<Self>, DecodeError>;
+}
+
+/// Content of at most 13 bytes, in the topmost ones.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Packed {
+    pub(crate) content: u128,
+    pub(crate) length: usize,
 }
 
 /// How a value stands where its length is fixed.

@@ -1,6 +1,6 @@
 //! Int, UInt, Float, Double, Enum.
 
-use super::{Decode, FixedForm, Primitive, Sealed, Typed};
+use super::{Decode, FixedForm, Packed, Primitive, Sealed, Typed};
 use crate::error::clip;
 use crate::{DataType, DecodeError, EncodeError, Place, Writer};
 
@@ -21,6 +21,12 @@ fn uint_len(value: u64) -> usize {
 #[inline]
 pub(super) fn put_low_bytes(value: u64, length: usize, w: &mut Writer<'_>) {
     w.chunk((value << (64 - 8 * length)).to_be_bytes(), length);
+}
+
+/// The low `length` (1..=8) bytes.
+#[inline]
+pub(super) fn low_bytes(value: u64, length: usize) -> Packed {
+    Packed { content: u128::from(value << (64 - 8 * length)) << 64, length }
 }
 
 /// Reads 1 to 8 bytes of two's complement without a loop: the first and the last bytes, which may overlap.
@@ -87,6 +93,11 @@ impl Primitive for i64 {
         put_low_bytes(*self as u64, int_len(*self), w);
     }
 
+    #[inline]
+    fn packed(&self) -> Option<Packed> {
+        Some(low_bytes(*self as u64, int_len(*self)))
+    }
+
     fn put_fixed(&self, form: FixedForm, w: &mut Writer<'_>) {
         match form {
             FixedForm::Width(width @ 1..=8) if int_len(*self) <= width => {
@@ -123,6 +134,11 @@ impl Primitive for u64 {
     #[inline]
     fn put_content(&self, w: &mut Writer<'_>) {
         put_low_bytes(*self, uint_len(*self), w);
+    }
+
+    #[inline]
+    fn packed(&self) -> Option<Packed> {
+        Some(low_bytes(*self, uint_len(*self)))
     }
 
     fn put_fixed(&self, form: FixedForm, w: &mut Writer<'_>) {
@@ -163,6 +179,11 @@ impl Primitive for Enum {
     #[inline]
     fn put_content(&self, w: &mut Writer<'_>) {
         put_low_bytes(self.0.into(), self.content_len(), w);
+    }
+
+    #[inline]
+    fn packed(&self) -> Option<Packed> {
+        Some(low_bytes(self.0.into(), self.content_len()))
     }
 
     fn put_fixed(&self, form: FixedForm, w: &mut Writer<'_>) {

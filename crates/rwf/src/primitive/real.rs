@@ -1,7 +1,7 @@
 use std::fmt;
 
-use super::number::{int_len, put_low_bytes, read_int};
-use super::{Decode, FixedForm, Primitive, Sealed, Typed};
+use super::number::{int_len, low_bytes, put_low_bytes, read_int};
+use super::{Decode, FixedForm, Packed, Primitive, Sealed, Typed};
 use crate::error::clip;
 use crate::{DataType, DecodeError, EncodeError, Place, Writer};
 
@@ -257,6 +257,13 @@ impl Primitive for Real {
             }
             special => w.u8(special.special_byte().unwrap_or(BLANK_BYTE)),
         }
+    }
+
+    #[inline]
+    fn packed(&self) -> Option<Packed> {
+        let Real::Finite { mantissa, hint } = *self else { return None };
+        let digits = low_bytes(mantissa as u64, int_len(mantissa));
+        Some(Packed { content: u128::from(hint.0) << 120 | digits.content >> 8, length: 1 + digits.length })
     }
 
     fn put_fixed(&self, form: FixedForm, w: &mut Writer<'_>) {

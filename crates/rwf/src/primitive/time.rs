@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Decode, FixedForm, Primitive, Sealed, Typed};
+use super::{Decode, FixedForm, Packed, Primitive, Sealed, Typed};
 use crate::error::clip;
 use crate::{DataType, DecodeError, EncodeError, Place, Writer};
 
@@ -273,6 +273,15 @@ impl Primitive for Time {
         if !self.is_blank() {
             self.put_width(self.width(), w);
         }
+    }
+
+    /// Whole seconds and milliseconds; the longer forms are checked where they are written.
+    #[inline]
+    fn packed(&self) -> Option<Packed> {
+        let width = self.width();
+        let short = width <= 5 && self.hour != 255;
+        let content = u128::from(u64::from_be_bytes(self.to_bytes(width))) << 64;
+        short.then_some(Packed { content, length: width })
     }
 
     fn put_fixed(&self, form: FixedForm, w: &mut Writer<'_>) {
