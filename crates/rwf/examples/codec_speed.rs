@@ -172,10 +172,10 @@ fn quote_146(w: &mut Writer<'_>) {
         f.put(6580, RmtesString(b"R"));
         f.put(114, price(13_340_000));
         f.put(1000, blank);
-        f.put(8937, Enum(0 + flag));
+        f.put(8937, Enum(flag));
         f.put(211, size(31_701));
-        f.put(118, Enum(0 + flag));
-        f.put(3264, Enum(0 + flag));
+        f.put(118, Enum(flag));
+        f.put(3264, Enum(flag));
         f.put(3887, size(39_100_330));
         f.put(8935, Enum(1 + flag));
         f.put(1501, blank);

@@ -44,8 +44,8 @@
 //!
 //! - Values: [`Decode`] and [`Primitive`] of `i64`, `u64`, `f32`, `f64`, [`Enum`], [`Real`], [`Date`],
 //!   [`Time`], [`DateTime`], [`Qos`], [`State`], [`Array`], [`Buffer`], [`AsciiString`], [`Utf8String`],
-//!   [`RmtesString`], where `None` is the blank; [`Value`] for a type known at run time; [`rmtes`] for changes
-//!   to cached text.
+//!   [`RmtesString`], where `None` is the blank; [`Value`] for a type known at run time; [`rmtes`] for
+//!   changes to cached text.
 //! - Containers: [`FieldList`], [`ElementList`], [`FilterList`], [`Map`], [`Series`], [`Vector`], written by
 //!   the methods of [`Writer`] of the same names; set definitions: [`FieldSetDefs`], [`ElementSetDefs`],
 //!   [`SetDefinitions`].

@@ -38,8 +38,8 @@ pub trait Primitive: Sealed {
     fn content_len(&self) -> usize;
     /// Writes the content, exactly [`Primitive::content_len`] bytes.
     fn put_content(&self, w: &mut Writer<'_>);
-    /// The content, if it is short enough to be written in one go. A list writes a field of such a value with a
-    /// single store, which is what makes encoding an update a matter of a few nanoseconds a field.
+    /// The content, if it is short enough to be written in one go. A list writes a field of such a value with
+    /// a single store, which is what makes encoding an update a matter of a few nanoseconds a field.
     #[doc(hidden)]
     #[inline]
     fn packed(&self) -> Option<Packed> {
