@@ -1,51 +1,11 @@
 //! An item as a cache holds it: image, state, and what else its refresh said.
 
-use rwf::{
-    DataState, DecodeError, Key, Qos, RefreshMsg, State, StateCode, StatusMsg, StreamState, UpdateMsg,
-};
+use rdm::OwnedState;
+use rwf::{DataState, DecodeError, Key, Qos, RefreshMsg, State, StateCode, StatusMsg, UpdateMsg};
 
 use crate::encoding::Encoding;
 use crate::image::{FieldRules, Image, PartStart};
 use crate::key::ItemKey;
-
-/// A [`State`] that owns its text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnedState {
-    /// Whether the stream is open.
-    pub stream: StreamState,
-    /// Whether the data is good.
-    pub data: DataState,
-    /// Why.
-    pub code: StateCode,
-    /// Why, in words.
-    pub text: Box<[u8]>,
-}
-
-impl OwnedState {
-    /// A borrowed view.
-    #[must_use]
-    pub fn as_state(&self) -> State<'_> {
-        State { stream: self.stream, data: self.data, code: self.code, text: &self.text }
-    }
-
-    /// Takes over what a state says; "no change" of the data leaves it as it was.
-    pub fn change(&mut self, state: State<'_>) {
-        self.stream = state.stream;
-        if state.data != DataState::NoChange {
-            self.data = state.data;
-        }
-        self.code = state.code;
-        if *self.text != *state.text {
-            self.text = state.text.into();
-        }
-    }
-}
-
-impl From<State<'_>> for OwnedState {
-    fn from(state: State<'_>) -> OwnedState {
-        OwnedState { stream: state.stream, data: state.data, code: state.code, text: state.text.into() }
-    }
-}
 
 /// The last known image of an item and its state.
 #[derive(Clone, Debug)]
@@ -134,7 +94,7 @@ impl CachedItem {
             self.is_known = false;
         }
         if let Some(state) = msg.state {
-            self.state.change(state);
+            self.change_state(state);
         }
         if let Some(group_id) = msg.group_id {
             self.group_id = group_id.into();
@@ -146,7 +106,13 @@ impl CachedItem {
 
     /// Marks the data as no longer to be trusted, for a reason.
     pub fn suspect(&mut self, code: StateCode, text: &str) {
-        self.state.change(State::new(self.state.stream, DataState::Suspect).because(code, text));
+        self.change_state(State::new(self.state.stream, DataState::Suspect).because(code, text));
+    }
+
+    /// Takes over what a state says; "no change" of the data leaves it as it was.
+    fn change_state(&mut self, state: State<'_>) {
+        let data = if state.data == DataState::NoChange { self.state.data } else { state.data };
+        self.state = State { data, ..state }.into();
     }
 
     /// Whether a whole image has come.
@@ -207,7 +173,7 @@ impl CachedItem {
 
     /// An image that updates have passed over without being merged is not to be trusted, whatever the provider said.
     fn state_to_send(&self) -> State<'_> {
-        let state = self.state.as_state();
+        let state = self.state.borrow();
         if self.image.is_current() {
             return state;
         }
@@ -225,7 +191,7 @@ pub struct Scratch {
 
 #[cfg(test)]
 mod tests {
-    use rwf::{DataType, Domain, FieldList, Msg, Real, encode_to_vec};
+    use rwf::{DataType, Domain, FieldList, Msg, Real, StreamState, encode_to_vec};
 
     use super::*;
 
@@ -333,7 +299,7 @@ mod tests {
             ..StatusMsg::new(Domain::MARKET_PRICE, 5, DataType::NO_DATA)
         };
         item.on_status(&status);
-        let state = item.state().as_state();
+        let state = item.state().borrow();
         assert_eq!((state.data, &*state.text_lossy(), item.is_known()), (DataState::Suspect, "still", true));
         item.on_status(&StatusMsg { clear_cache: true, ..status });
         assert!(!item.is_known());

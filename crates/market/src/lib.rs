@@ -2,10 +2,12 @@
 
 pub mod backbone;
 mod cached;
+pub mod distributor;
 mod encoding;
 pub mod image;
 mod key;
+pub mod server;
 
-pub use cached::{CachedItem, OwnedState, RefreshForm, Scratch};
+pub use cached::{CachedItem, RefreshForm, Scratch};
 pub use encoding::Encoding;
 pub use key::{ItemKey, OwnedKey};

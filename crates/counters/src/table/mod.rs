@@ -4,7 +4,9 @@
 //! (`naks_rcved`, `rxs_sent`, `unrecovered_txw` ...).
 
 mod lbtrm;
+mod market;
 mod rssl;
 
 pub use lbtrm::{LbmDelivery, LbmrResolver, LbtrmReceiver, LbtrmSource};
+pub use market::{Distributor, PointToPoint};
 pub use rssl::RsslConnections;

@@ -1,0 +1,53 @@
+use crate::counters;
+
+counters! {
+    /// The core of a source distributor.
+    struct Distributor("distributor") {
+        providers: Gauge, "connections", "Providers logged in.";
+        peers: Gauge, "links", "Point-to-point servers with a link to this instance.";
+        services: Gauge, "services", "Services that a provider has announced.";
+        items: Gauge, "items", "Items in the cache.";
+        refreshes_in: Total, "messages", "Refresh messages from providers, parts counted singly.";
+        updates_in: Total, "messages", "Update messages from providers.";
+        statuses_in: Total, "messages", "Item status messages from providers.";
+        updates_unwanted: Total, "messages", "Updates kept in the cache alone, because no peer wants the item.";
+        updates_without_image: Total, "messages", "Updates dropped because the item never had a refresh.";
+        messages_refused: Total, "messages", "Messages from providers that were malformed or out of place.";
+        stream_messages_out: Total, "messages", "Messages sent on the streams of all services, heartbeats left out.";
+        interests: Total, "messages", "Requests from peers for an item.";
+        images_out: Total, "messages", "Image messages sent to single peers, parts counted singly.";
+        items_not_found: Total, "messages", "Requests from peers for an item that its provider does not publish.";
+        gap_queries: Total, "messages", "Questions from peers about lost ranges.";
+        gap_queries_too_old: Total, "messages", "Those that reached further back than what is remembered.";
+        link_messages_refused: Total, "messages", "Messages from peers that were malformed or out of place.";
+    }
+}
+
+counters! {
+    /// The core of a point-to-point server.
+    struct PointToPoint("p2ps") {
+        clients: Gauge, "connections", "Clients logged in.";
+        services: Gauge, "services", "Services in the directory that clients get.";
+        items: Gauge, "items", "Items that clients watch, or that linger after the last has left.";
+        watchers: Gauge, "streams", "Open item streams of all clients.";
+        items_suspect: Gauge, "items", "Watched items whose image is missing or not to be trusted now.";
+        stream_messages_in: Total, "messages", "Messages of the backbone's service streams.";
+        updates_in: Total, "messages", "Updates of watched items.";
+        updates_unwatched: Total, "messages", "Updates of items that nobody watches here, dropped at once.";
+        updates_held: Total, "messages", "Updates held back until the image they belong to has come.";
+        updates_stale: Total, "messages", "Updates dropped because the image already holds them.";
+        updates_out: Total, "messages", "Updates handed to clients' connections.";
+        refreshes_out: Total, "messages", "Refresh messages handed to clients' connections, parts counted singly.";
+        statuses_out: Total, "messages", "Item status messages handed to clients' connections.";
+        images_in: Total, "messages", "Images received, parts counted singly.";
+        images_requested: Total, "messages", "Images asked for.";
+        gaps: Total, "gaps", "Ranges of a stream that the carrier could not deliver.";
+        messages_lost: Total, "messages", "Stream messages in those ranges.";
+        gap_resyncs: Total, "gaps", "Gaps answered with a resynchronisation of the whole service.";
+        held_overflows: Total, "items", "Items asked for again because too many updates were held back for them.";
+        requests_refused: Total, "messages", "Item requests answered with a closed stream.";
+        client_messages_refused: Total, "messages", "Messages from clients that were malformed or out of place.";
+        messages_refused: Total, "messages", "Messages from source distributors that were malformed or out of place.";
+        instances: Gauge, "instances", "Source distributor instances with a working link.";
+    }
+}

@@ -1,0 +1,259 @@
+//! What point-to-point servers want of this instance.
+
+use std::collections::HashSet;
+
+use rwf::{DataState, Domain, State, StateCode, StreamState};
+use units::Nanos;
+
+use super::{Distributor, DistributorSink, PeerId, status_bytes};
+use crate::backbone::{BackboneError, Kind, LinkDown, LinkUp};
+use crate::cached::RefreshForm;
+use crate::key::ItemKey;
+
+/// One link.
+#[derive(Debug, Default)]
+pub(super) struct Peer {
+    /// It has said Hello.
+    is_greeted: bool,
+    name: String,
+    /// The items it wants, by their places in the table.
+    pub(super) items: HashSet<usize>,
+}
+
+/// Why a link is to be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkError {
+    /// Bytes that are not a message of the protocol.
+    Malformed(BackboneError),
+    /// Something else came before Hello.
+    NotGreeted,
+}
+
+impl std::fmt::Display for LinkError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LinkError::Malformed(e) => e.fmt(f),
+            LinkError::NotGreeted => f.write_str("the peer asks for something before it has said Hello"),
+        }
+    }
+}
+
+impl std::error::Error for LinkError {}
+
+impl Distributor {
+    /// A point-to-point server has connected.
+    pub fn on_peer_connected(&mut self, peer: PeerId) {
+        self.peers.insert(peer, Peer::default());
+        self.counters.peers.set(self.peers.len() as u64);
+    }
+
+    /// A link is gone, and with it everything that was wanted over it.
+    pub fn on_peer_closed(&mut self, peer: PeerId) {
+        let Some(gone) = self.peers.remove(&peer) else { return };
+        for index in gone.items {
+            self.items[index].forget(peer);
+        }
+        for waiting in self.unknown.values_mut() {
+            waiting.peers.retain(|p| *p != peer);
+        }
+        self.unknown.retain(|_, waiting| !waiting.peers.is_empty());
+        self.counters.peers.set(self.peers.len() as u64);
+    }
+
+    /// A message of a point-to-point server.
+    ///
+    /// # Errors
+    /// The link has to be cut.
+    pub fn on_peer_message(
+        &mut self,
+        now: Nanos,
+        peer: PeerId,
+        bytes: &[u8],
+        sink: &mut impl DistributorSink,
+    ) -> Result<(), LinkError> {
+        let result = self.peer_message(now, peer, bytes, sink);
+        if result.is_err() {
+            self.counters.link_messages_refused.inc();
+        }
+        result
+    }
+
+    fn peer_message(
+        &mut self,
+        now: Nanos,
+        peer: PeerId,
+        bytes: &[u8],
+        sink: &mut impl DistributorSink,
+    ) -> Result<(), LinkError> {
+        let msg = LinkUp::parse(bytes).map_err(LinkError::Malformed)?;
+        let Some(known) = self.peers.get_mut(&peer) else { return Ok(()) };
+        if let LinkUp::Hello { name, .. } = msg {
+            known.is_greeted = true;
+            known.name = String::from_utf8_lossy(name).into_owned();
+            sink.to_peer(peer, &LinkDown::HelloAck { instance: self.instance });
+            return Ok(());
+        }
+        if !known.is_greeted {
+            return Err(LinkError::NotGreeted);
+        }
+        let key = |service, domain, name| ItemKey { service, domain: Domain(domain), name };
+        match msg {
+            LinkUp::Hello { .. } => {}
+            LinkUp::Interest { service, domain, name } => {
+                self.on_interest(now, peer, key(service, domain, name), sink);
+            }
+            LinkUp::NoInterest { service, domain, name } => {
+                self.on_no_interest(peer, key(service, domain, name));
+            }
+            LinkUp::ImageRequest { service, domain, name } => {
+                self.on_image_request(now, peer, key(service, domain, name), sink);
+            }
+            LinkUp::GapQuery { service, first, last } => self.on_gap_query(peer, service, first, last, sink),
+        }
+        Ok(())
+    }
+
+    fn on_interest(&mut self, now: Nanos, peer: PeerId, key: ItemKey<'_>, sink: &mut impl DistributorSink) {
+        self.counters.interests.inc();
+        if let Some(index) = self.find(key) {
+            self.grant(now, index, peer, sink);
+            return;
+        }
+        match self.services.get(&key.service) {
+            None => {
+                let text = "the service is not published here";
+                tell(peer, key, CLOSED.because(StateCode::SOURCE_UNKNOWN, text), sink);
+            }
+            Some(service) if service.is_settled(now) => {
+                self.counters.items_not_found.inc();
+                tell(peer, key, NOT_FOUND, sink);
+            }
+            Some(_) => {
+                let waiting = key.with_bytes(|bytes| {
+                    if !self.unknown.contains_key(bytes) {
+                        self.unknown.insert(bytes.into(), super::Unknown::new(key.to_owned()));
+                    }
+                    self.unknown.get_mut(bytes).expect("it was just put there")
+                });
+                if !waiting.peers.contains(&peer) {
+                    waiting.peers.push(peer);
+                }
+                tell(peer, key, WAITING, sink);
+            }
+        }
+    }
+
+    /// Gives a peer interest in an item: the id first, for everybody, then the image, for this peer.
+    pub(super) fn grant(&mut self, now: Nanos, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
+        let Some(known) = self.peers.get_mut(&peer) else { return };
+        let item = &mut self.items[index];
+        known.items.insert(index);
+        if !item.cached.is_known() {
+            if !item.waiting.contains(&peer) {
+                item.waiting.push(peer);
+            }
+            tell(peer, item.key.as_key(), WAITING, sink);
+            return;
+        }
+        if !item.peers.contains(&peer) {
+            item.peers.push(peer);
+        }
+        let Some(service) = self.services.get_mut(&item.key.service) else { return };
+        let id = match item.id {
+            Some(id) => id,
+            // 2^32 − 1 items at once do not fit into memory, and released ids come back.
+            None => service.stream.assign(index).expect("fewer items than ids"),
+        };
+        item.id = Some(id);
+        let mut body = Vec::with_capacity(2 + item.key.name.len());
+        body.extend_from_slice(&[item.key.domain.0, item.key.name.len() as u8]);
+        body.extend_from_slice(&item.key.name);
+        service.stream.send(now, Kind::Open, id, &body, sink);
+        self.counters.stream_messages_out.inc();
+        self.send_image(index, peer, sink);
+    }
+
+    /// Sends the image of an item whose id the peer knows or learns from it.
+    fn send_image(&mut self, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
+        let item = &self.items[index];
+        let (Some(service), Some(id)) = (self.services.get(&item.key.service), item.id) else { return };
+        let (key, after) = (item.key.as_key(), service.stream.sequence());
+        let form = RefreshForm { solicited: true, part_bytes: self.part_bytes };
+        item.cached.encode_refresh(key, form, &mut self.scratch, |refresh| {
+            self.counters.images_out.inc();
+            let (service, domain, name) = (key.service, key.domain.0, key.name);
+            sink.to_peer(peer, &LinkDown::Image { service, item: id, after, domain, name, refresh });
+        });
+    }
+
+    fn on_no_interest(&mut self, peer: PeerId, key: ItemKey<'_>) {
+        if let Some(index) = self.find(key) {
+            self.items[index].forget(peer);
+            if let Some(known) = self.peers.get_mut(&peer) {
+                known.items.remove(&index);
+            }
+        }
+        key.with_bytes(|bytes| {
+            if let Some(waiting) = self.unknown.get_mut(bytes) {
+                waiting.peers.retain(|p| *p != peer);
+                if waiting.peers.is_empty() {
+                    self.unknown.remove(bytes);
+                }
+            }
+        });
+    }
+
+    fn on_image_request(
+        &mut self,
+        now: Nanos,
+        peer: PeerId,
+        key: ItemKey<'_>,
+        sink: &mut impl DistributorSink,
+    ) {
+        match self.find(key) {
+            Some(index) if self.items[index].peers.contains(&peer) && self.items[index].cached.is_known() => {
+                self.send_image(index, peer, sink);
+            }
+            // Its interest is not registered (any more), or there is no image yet: the same as asking anew.
+            _ => self.on_interest(now, peer, key, sink),
+        }
+    }
+
+    fn on_gap_query(
+        &mut self,
+        peer: PeerId,
+        service: u16,
+        first: u64,
+        last: u64,
+        sink: &mut impl DistributorSink,
+    ) {
+        self.counters.gap_queries.inc();
+        let items = self.services.get(&service).and_then(|s| s.stream.items_between(first, last));
+        if items.is_none() {
+            self.counters.gap_queries_too_old.inc();
+        }
+        let known = items.is_some();
+        let ids: Vec<u8> = items.into_iter().flatten().flat_map(u32::to_be_bytes).collect();
+        sink.to_peer(peer, &LinkDown::GapAnswer { service, first, last, known, ids: &ids });
+    }
+
+    /// The names of the point-to-point servers that are linked, for status pages.
+    pub fn peer_names(&self) -> impl Iterator<Item = &str> + '_ {
+        self.peers.values().filter(|p| p.is_greeted).map(|p| &*p.name)
+    }
+}
+
+const CLOSED: State<'static> = State::new(StreamState::Closed, DataState::Suspect);
+/// The provider has had time to publish the item and has not.
+pub(super) const NOT_FOUND: State<'static> =
+    CLOSED.because(StateCode::NOT_FOUND, "the provider does not publish this item");
+/// The image comes when the provider has published it.
+const WAITING: State<'static> = State::new(StreamState::Open, DataState::Suspect)
+    .because(StateCode::NONE, "waiting for the provider to publish the item");
+
+/// Tells one peer the state of an item.
+pub(super) fn tell(peer: PeerId, key: ItemKey<'_>, state: State<'_>, sink: &mut impl DistributorSink) {
+    let status = status_bytes(key, state);
+    let (service, domain, name) = (key.service, key.domain.0, key.name);
+    sink.to_peer(peer, &LinkDown::ItemStatus { service, domain, name, status: &status });
+}

@@ -1,0 +1,85 @@
+use units::Nanos;
+
+use super::DistributorSink;
+use super::ids::{IdPool, IdRing};
+use crate::backbone::{Kind, StreamMsg};
+
+/// What an instance publishes for one service: numbers its messages and remembers which item each was about.
+#[derive(Debug)]
+pub(super) struct Stream {
+    service: u16,
+    instance: u64,
+    ring: IdRing,
+    ids: IdPool,
+    /// The item of each id, by its place in the distributor's table.
+    items: Vec<Option<usize>>,
+    sent_at: Nanos,
+}
+
+impl Stream {
+    pub(super) fn new(service: u16, instance: u64, ring_len: usize) -> Stream {
+        Stream {
+            service,
+            instance,
+            ring: IdRing::new(ring_len),
+            ids: IdPool::default(),
+            items: Vec::new(),
+            sent_at: Nanos::ZERO,
+        }
+    }
+
+    /// The number of the last message.
+    pub(super) fn sequence(&self) -> u64 {
+        self.ring.last()
+    }
+
+    /// Sends a message about an item (0: about none) and returns its number.
+    #[inline]
+    pub(super) fn send(
+        &mut self,
+        now: Nanos,
+        kind: Kind,
+        item: u32,
+        body: &[u8],
+        sink: &mut impl DistributorSink,
+    ) -> u64 {
+        let sequence = self.ring.push(item);
+        self.sent_at = now;
+        sink.publish(self.service, &StreamMsg { kind, instance: self.instance, sequence, item, body });
+        sequence
+    }
+
+    /// Says the highest number again if nothing was sent since `before`.
+    pub(super) fn heartbeat(&mut self, now: Nanos, before: Nanos, sink: &mut impl DistributorSink) {
+        if self.sent_at <= before {
+            self.sent_at = now;
+            let sequence = self.sequence();
+            let msg =
+                StreamMsg { kind: Kind::Heartbeat, instance: self.instance, sequence, item: 0, body: &[] };
+            sink.publish(self.service, &msg);
+        }
+    }
+
+    /// Gives an item an id; `None` when there are no more.
+    pub(super) fn assign(&mut self, item: usize) -> Option<u32> {
+        let id = self.ids.take(&self.ring)?;
+        if self.items.len() <= id as usize {
+            self.items.resize(id as usize + 1, None);
+        }
+        self.items[id as usize] = Some(item);
+        Some(id)
+    }
+
+    /// Takes an item's id back.
+    pub(super) fn release(&mut self, id: u32) {
+        self.items[id as usize] = None;
+        self.ids.release(id, self.ring.last());
+    }
+
+    /// The items of a range of sequence numbers that still exist, `None` if the range is too old.
+    pub(super) fn items_between(&self, first: u64, last: u64) -> Option<Vec<u32>> {
+        let mut ids = self.ring.items(first, last)?;
+        ids.retain(|&id| self.items.get(id as usize).is_some_and(Option::is_some));
+        Some(ids)
+    }
+}

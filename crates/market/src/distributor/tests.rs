@@ -1,0 +1,392 @@
+use rdm::directory::{DirectoryRefresh, Filter, Info, ServiceState};
+use rdm::login::LoginRequest;
+use rwf::{Domain, Real, RefreshMsg, UpdateMsg};
+
+use super::*;
+use crate::backbone::{LinkDown, LinkUp};
+
+const PROVIDER: ProviderId = ProviderId(1);
+const PEER: PeerId = PeerId(7);
+const T0: Nanos = Nanos(1_000_000_000);
+/// Long after the service has settled.
+const LATER: Nanos = Nanos(100_000_000_000);
+
+/// What a distributor has decided, in words.
+#[derive(Default)]
+struct Log(Vec<String>);
+
+impl Log {
+    fn take(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+fn name(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The fields of a message as `id=number`, and the data state of those that have one.
+fn content(bytes: &[u8]) -> String {
+    let msg = rwf::Msg::parse(bytes).expect("an RWF message");
+    let state = match msg {
+        rwf::Msg::Refresh(m) => format!("{} ", m.state.data),
+        rwf::Msg::Status(m) => {
+            m.state.map(|s| format!("{} {} {}", s.stream, s.data, s.text_lossy())).unwrap_or_default()
+        }
+        _ => String::new(),
+    };
+    let fields = match msg.container_type() {
+        DataType::FIELD_LIST => rwf::FieldList::parse(msg.payload()).expect("a field list").entries(),
+        _ => return state,
+    };
+    let fields: Vec<_> = fields
+        .map(|f| {
+            f.map(|f| {
+                format!(
+                    "{}={}",
+                    f.id,
+                    rwf::Decode::decode(f.content).map(|r: Option<Real>| r.unwrap()).unwrap()
+                )
+            })
+        })
+        .collect::<Result<_, _>>()
+        .expect("whole fields");
+    format!("{state}{}", fields.join(" "))
+}
+
+impl DistributorSink for Log {
+    fn open_stream(&mut self, service: u16, name: &str) {
+        self.0.push(format!("open stream {service} {name}"));
+    }
+    fn close_stream(&mut self, service: u16) {
+        self.0.push(format!("close stream {service}"));
+    }
+    fn publish(&mut self, service: u16, msg: &StreamMsg<'_>) {
+        let body = match msg.kind {
+            Kind::Open => name(msg.opened().expect("a name").1),
+            Kind::Heartbeat => String::new(),
+            _ => content(msg.body),
+        };
+        self.0.push(format!("{service} {:?} #{} item {}: {body}", msg.kind, msg.sequence, msg.item));
+    }
+    fn publish_directory(&mut self, msg: &StreamMsg<'_>) {
+        let refresh = RefreshMsg::parse(msg.body).expect("a refresh");
+        let mut directory = rdm::directory::Directory::default();
+        directory.apply_refresh(&DirectoryRefresh::parse(&refresh).expect("a directory")).expect("legal");
+        let services: Vec<_> = directory
+            .services()
+            .map(|s| format!("{} {} {}", s.id, s.info.name, if s.state.up { "up" } else { "down" }))
+            .collect();
+        self.0.push(format!("directory: {}", services.join(", ")));
+    }
+    fn to_peer(&mut self, peer: PeerId, msg: &LinkDown<'_>) {
+        self.0.push(match *msg {
+            LinkDown::HelloAck { .. } => format!("peer {}: hello", peer.0),
+            LinkDown::Image { item, after, name: n, refresh, .. } => {
+                format!(
+                    "peer {}: image of {} as item {item} after #{after}: {}",
+                    peer.0,
+                    name(n),
+                    content(refresh)
+                )
+            }
+            LinkDown::ItemStatus { name: n, status, .. } => {
+                format!("peer {}: {} {}", peer.0, name(n), content(status))
+            }
+            LinkDown::GapAnswer { first, last, known, ids, .. } => {
+                let ids: Vec<_> = LinkDown::gap_items(ids).collect();
+                format!("peer {}: gap {first}-{last} {}{ids:?}", peer.0, if known { "" } else { "too old " })
+            }
+        });
+    }
+    fn to_provider(&mut self, provider: ProviderId, msg: &[u8]) {
+        let msg = rwf::Msg::parse(msg).expect("an RWF message");
+        self.0.push(format!("provider {}: {:?} {}", provider.0, msg.class(), msg.domain()));
+    }
+}
+
+struct Bench {
+    core: Distributor,
+    log: Log,
+    counters: Arc<Counters>,
+}
+
+fn service(id: u16, up: bool) -> Service {
+    Service {
+        id,
+        info: Info {
+            name: "BINANCE".to_owned(),
+            capabilities: vec![Domain::MARKET_PRICE],
+            ..Info::default()
+        },
+        state: ServiceState { up, ..ServiceState::default() },
+        ..Service::default()
+    }
+}
+
+fn fields(all: &[(i16, i64)]) -> Vec<u8> {
+    rwf::encode_to_vec(|w| w.field_list(|f| all.iter().for_each(|&(id, v)| f.put(id, Real::decimal(v, 0)))))
+        .expect("legal")
+}
+
+fn refresh(stream_id: i32, name: &str, all: &[(i16, i64)]) -> Vec<u8> {
+    let payload = fields(all);
+    let key = Some(Key::item(3, name.as_bytes()));
+    let msg = RefreshMsg {
+        complete: true,
+        key,
+        payload: &payload,
+        ..RefreshMsg::new(Domain::MARKET_PRICE, stream_id, DataType::FIELD_LIST)
+    };
+    msg.to_vec().expect("legal")
+}
+
+fn update(stream_id: i32, key: Option<Key<'_>>, all: &[(i16, i64)]) -> Vec<u8> {
+    let payload = fields(all);
+    let msg = UpdateMsg {
+        key,
+        payload: &payload,
+        ..UpdateMsg::new(Domain::MARKET_PRICE, stream_id, DataType::FIELD_LIST)
+    };
+    msg.to_vec().expect("legal")
+}
+
+impl Bench {
+    fn new(config: DistributorConfig) -> Bench {
+        let counters = Arc::new(Counters::default());
+        let core = Distributor::new(9, config, Arc::new(Dictionary::new()), counters.clone());
+        Bench { core, log: Log::default(), counters }
+    }
+
+    /// With a provider that has announced the service under its own id 3, ours being 1, and a greeted peer.
+    fn running() -> Bench {
+        let service_ids = BTreeMap::from([("BINANCE".to_owned(), 1)]);
+        let mut bench =
+            Bench::new(DistributorConfig { service_ids, gap_memory: 8, ..DistributorConfig::default() });
+        bench.provider_logs_in(PROVIDER);
+        bench.announce(PROVIDER, &[service(3, true)]);
+        bench.core.on_peer_connected(PEER);
+        bench.peer(T0, &LinkUp::Hello { peer: 1, name: b"test" });
+        bench.log.take();
+        bench
+    }
+
+    fn provider_logs_in(&mut self, provider: ProviderId) {
+        self.core.on_provider_connected(provider);
+        self.provider(T0, provider, &LoginRequest::provider(b"feed").to_vec().expect("legal"));
+    }
+
+    fn announce(&mut self, provider: ProviderId, services: &[Service]) {
+        let refresh = DirectoryRefresh::publish(-1, Filter::INFO_AND_STATE, services).expect("unique");
+        self.provider(T0, provider, &refresh.to_vec().expect("legal"));
+    }
+
+    fn provider(&mut self, now: Nanos, provider: ProviderId, bytes: &[u8]) {
+        self.core.on_provider_message(now, provider, bytes, &mut self.log).expect("accepted");
+    }
+
+    fn peer(&mut self, now: Nanos, msg: &LinkUp<'_>) {
+        let mut bytes = Vec::new();
+        msg.encode(&mut bytes);
+        self.core.on_peer_message(now, PEER, &bytes, &mut self.log).expect("accepted");
+    }
+
+    fn interest(&mut self, now: Nanos, name: &str) {
+        self.peer(now, &LinkUp::Interest { service: 1, domain: 6, name: name.as_bytes() });
+    }
+}
+
+#[test]
+fn an_update_goes_out_once_somebody_wants_the_item() {
+    let mut bench = Bench::running();
+    bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 1), (25, 2)]));
+    bench.provider(T0, PROVIDER, &update(-5, None, &[(22, 3)]));
+    assert_eq!(bench.log.take(), [""; 0]);
+    bench.interest(T0, "A");
+    assert_eq!(
+        bench.log.take(),
+        ["1 Open #1 item 1: A", "peer 7: image of A as item 1 after #1: ok 22=3 25=2"],
+        "the id is known to everybody before the image says after which number it was taken"
+    );
+    bench.provider(T0, PROVIDER, &update(-5, None, &[(25, 4)]));
+    assert_eq!(bench.log.take(), ["1 Update #2 item 1: 25=4"]);
+    bench.peer(T0, &LinkUp::NoInterest { service: 1, domain: 6, name: b"A" });
+    bench.provider(T0, PROVIDER, &update(-5, None, &[(25, 5)]));
+    assert_eq!(bench.log.take(), [""; 0]);
+    assert_eq!((bench.counters.updates_in.get(), bench.counters.updates_unwanted.get()), (3, 2));
+}
+
+#[test]
+fn an_update_keeps_the_provider_s_bytes_but_for_the_key() {
+    let mut bench = Bench::running();
+    bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 1)]));
+    bench.interest(T0, "A");
+    bench.log.take();
+    let plain = update(-5, None, &[(22, 2)]);
+    let keyed = update(-5, Some(Key::item(3, b"A")), &[(22, 2)]);
+    struct Bodies(Vec<Vec<u8>>);
+    impl DistributorSink for Bodies {
+        fn open_stream(&mut self, _: u16, _: &str) {}
+        fn close_stream(&mut self, _: u16) {}
+        fn publish(&mut self, _: u16, msg: &StreamMsg<'_>) {
+            self.0.push(msg.body.to_vec());
+        }
+        fn publish_directory(&mut self, _: &StreamMsg<'_>) {}
+        fn to_peer(&mut self, _: PeerId, _: &LinkDown<'_>) {}
+        fn to_provider(&mut self, _: ProviderId, _: &[u8]) {}
+    }
+    let mut bodies = Bodies(Vec::new());
+    for bytes in [&plain, &keyed] {
+        bench.core.on_provider_message(T0, PROVIDER, bytes, &mut bodies).expect("accepted");
+    }
+    assert_eq!(bodies.0, [plain.clone(), plain]);
+}
+
+#[test]
+fn an_item_that_is_not_published_yet_is_waited_for_and_then_not_found() {
+    let mut bench = Bench::running();
+    bench.interest(T0, "A");
+    bench.interest(T0, "B");
+    let waiting = "open suspect waiting for the provider to publish the item";
+    assert_eq!(bench.log.take(), [format!("peer 7: A {waiting}"), format!("peer 7: B {waiting}")]);
+    bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 1)]));
+    assert_eq!(bench.log.take(), ["1 Open #1 item 1: A", "peer 7: image of A as item 1 after #1: ok 22=1"]);
+    let due = bench.core.next_wakeup();
+    assert!(due <= T0 + DistributorConfig::default().settle_time);
+    bench.core.on_wakeup(LATER, &mut bench.log);
+    let not_found = "closed suspect the provider does not publish this item";
+    assert!(bench.log.take().contains(&format!("peer 7: B {not_found}")));
+    bench.interest(LATER, "C");
+    assert_eq!(bench.log.take(), [format!("peer 7: C {not_found}")]);
+    assert_eq!(bench.counters.items_not_found.get(), 2);
+}
+
+#[test]
+fn a_provider_that_goes_leaves_its_items_suspect_until_it_is_back() {
+    let mut bench = Bench::running();
+    bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 1)]));
+    bench.interest(T0, "A");
+    bench.log.take();
+    bench.core.on_provider_closed(T0, PROVIDER, &mut bench.log);
+    assert_eq!(bench.log.take(), ["directory: 1 BINANCE down"]);
+    bench.peer(T0, &LinkUp::ImageRequest { service: 1, domain: 6, name: b"A" });
+    assert_eq!(bench.log.take(), ["peer 7: image of A as item 1 after #1: suspect 22=1"]);
+    let again = ProviderId(2);
+    bench.provider_logs_in(again);
+    bench.announce(again, &[service(3, true)]);
+    bench.provider(T0, again, &refresh(-9, "A", &[(22, 2)]));
+    let log = bench.log.take();
+    assert_eq!(log[1..], ["directory: 1 BINANCE up", "1 Refresh #2 item 1: ok 22=2"]);
+}
+
+#[test]
+fn a_gap_is_answered_with_its_items_as_far_back_as_is_remembered() {
+    let mut bench = Bench::running();
+    for (stream, name) in [(-5, "A"), (-6, "B")] {
+        bench.provider(T0, PROVIDER, &refresh(stream, name, &[(22, 1)]));
+        bench.interest(T0, name);
+    }
+    for stream in [-5, -6, -5] {
+        bench.provider(T0, PROVIDER, &update(stream, None, &[(22, 2)]));
+    }
+    bench.log.take();
+    bench.peer(T0, &LinkUp::GapQuery { service: 1, first: 3, last: 3 });
+    bench.peer(T0, &LinkUp::GapQuery { service: 1, first: 3, last: 5 });
+    for _ in 0..8 {
+        bench.provider(T0, PROVIDER, &update(-5, None, &[(22, 2)]));
+    }
+    bench.peer(T0, &LinkUp::GapQuery { service: 1, first: 3, last: 5 });
+    let log: Vec<_> = bench.log.take().into_iter().filter(|l| l.starts_with("peer")).collect();
+    assert_eq!(log, ["peer 7: gap 3-3 [1]", "peer 7: gap 3-5 [1, 2]", "peer 7: gap 3-5 too old []"]);
+}
+
+#[test]
+fn a_closed_item_is_gone_for_everybody_and_its_id_rests() {
+    let mut bench = Bench::running();
+    bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 1)]));
+    bench.interest(T0, "A");
+    bench.log.take();
+    let state =
+        State::new(rwf::StreamState::Closed, rwf::DataState::Suspect).because(rwf::StateCode::NONE, "bye");
+    let status =
+        StatusMsg { state: Some(state), ..StatusMsg::new(Domain::MARKET_PRICE, -5, DataType::NO_DATA) };
+    bench.provider(T0, PROVIDER, &status.to_vec().expect("legal"));
+    assert_eq!(bench.log.take(), ["1 Close #2 item 1: closed suspect bye"]);
+    bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 9)]));
+    bench.interest(T0, "A");
+    assert_eq!(
+        bench.log.take(),
+        ["1 Open #3 item 2: A", "peer 7: image of A as item 2 after #3: ok 22=9"],
+        "a gap may still hide the end of item 1"
+    );
+}
+
+#[test]
+fn peers_that_leave_are_forgotten() {
+    let mut bench = Bench::running();
+    bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 1)]));
+    bench.interest(T0, "A");
+    bench.interest(T0, "unknown");
+    bench.core.on_peer_closed(PEER);
+    bench.log.take();
+    bench.provider(T0, PROVIDER, &update(-5, None, &[(22, 2)]));
+    bench.core.on_wakeup(LATER, &mut bench.log);
+    assert!(bench.log.take().iter().all(|l| !l.contains("Update") && !l.starts_with("peer")));
+    assert_eq!(bench.counters.peers.get(), 0);
+}
+
+#[test]
+fn a_silent_stream_says_its_end_again() {
+    let mut bench = Bench::running();
+    bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 1)]));
+    bench.interest(T0, "A");
+    bench.log.take();
+    bench.core.on_wakeup(LATER, &mut bench.log);
+    assert_eq!(bench.log.take(), ["1 Heartbeat #1 item 0: ", "directory: 1 BINANCE up"]);
+}
+
+#[test]
+fn what_is_out_of_place_is_refused_and_counted() {
+    let mut bench = Bench::running();
+    let stranger = ProviderId(5);
+    bench.core.on_provider_connected(stranger);
+    bench.provider(T0, stranger, &refresh(-5, "A", &[(22, 1)]));
+    let consumer = LoginRequest::consumer(b"me").to_vec().expect("legal");
+    let refused = bench.core.on_provider_message(T0, stranger, &consumer, &mut bench.log);
+    assert_eq!(refused, Err(ProviderError::LoginRefused));
+    assert_eq!(bench.log.take(), ["provider 5: Status market price", "provider 5: Status login"]);
+    let garbage = bench.core.on_provider_message(T0, PROVIDER, &[0, 1, 2], &mut bench.log);
+    assert!(matches!(garbage, Err(ProviderError::Malformed(_))));
+    bench.core.on_peer_connected(PeerId(8));
+    let mut bytes = Vec::new();
+    LinkUp::GapQuery { service: 1, first: 1, last: 2 }.encode(&mut bytes);
+    assert_eq!(bench.core.on_peer_message(T0, PeerId(8), &bytes, &mut bench.log), Err(LinkError::NotGreeted));
+    assert_eq!((bench.counters.messages_refused.get(), bench.counters.link_messages_refused.get()), (2, 1));
+}
+
+#[test]
+fn a_service_whose_id_is_taken_is_refused() {
+    let mut bench = Bench::running();
+    let other = ProviderId(2);
+    bench.provider_logs_in(other);
+    let mut clash = service(1, true);
+    clash.info.name = "OTHER".to_owned();
+    bench.log.take();
+    bench.announce(other, &[clash.clone()]);
+    assert_eq!(bench.log.take(), [""; 0]);
+    clash.id = 2;
+    bench.announce(other, &[clash]);
+    assert_eq!(bench.log.take(), ["open stream 2 OTHER", "directory: 1 BINANCE up, 2 OTHER up"]);
+}
+
+#[test]
+fn a_withdrawn_service_closes_its_items() {
+    let mut bench = Bench::running();
+    bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 1)]));
+    bench.interest(T0, "A");
+    bench.log.take();
+    bench.announce(PROVIDER, &[]);
+    let log = bench.log.take();
+    assert!(log[0].starts_with("1 Close #2 item 1: closed-recover suspect"), "{log:?}");
+    assert_eq!(log[1..], ["close stream 1", "directory: "]);
+}

@@ -1,0 +1,251 @@
+//! From streams and links to the watchers of an item.
+
+use rwf::{DecodeError, Key, MsgClass, RefreshMsg, State, StatusMsg, StreamState, UpdateMsg, peek};
+use units::Nanos;
+
+use super::item::Phase;
+use super::{PointToPoint, ServerSink, Watcher};
+use crate::backbone::Kind;
+use crate::cached::RefreshForm;
+use crate::key::ItemKey;
+
+impl PointToPoint {
+    /// A message of the active stream about an item that is watched here.
+    #[inline]
+    pub(super) fn on_item_message(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        sequence: u64,
+        kind: Kind,
+        body: &[u8],
+        sink: &mut impl ServerSink,
+    ) {
+        let item = &mut self.items[index];
+        match item.phase {
+            Phase::Live if sequence > item.image_after => self.apply(now, index, kind, body, sink),
+            Phase::Live => self.counters.updates_stale.inc(),
+            // What comes before the request is sent is in the image that answers it.
+            Phase::Requested | Phase::Awaited => {
+                self.counters.updates_held.inc();
+                if !item.held.push(sequence, kind, body, self.config.held_bytes_max) {
+                    self.counters.held_overflows.inc();
+                }
+            }
+            Phase::Idle | Phase::Queued => {}
+        }
+    }
+
+    /// Applies a message to the image and passes it on.
+    #[inline]
+    fn apply(&mut self, now: Nanos, index: usize, kind: Kind, body: &[u8], sink: &mut impl ServerSink) {
+        let result = match kind {
+            Kind::Update => self.apply_update(index, body, sink),
+            Kind::Refresh => self.apply_refresh(now, index, body, sink),
+            Kind::Status => self.apply_status(index, body, sink),
+            Kind::Close => {
+                self.on_closed(index, body, sink);
+                Ok(())
+            }
+            Kind::Open | Kind::Heartbeat | Kind::Directory | Kind::Unknown(_) => Ok(()),
+        };
+        if result.is_err() {
+            // The image has missed something that the provider meant.
+            self.counters.messages_refused.inc();
+            self.resynchronise(index, "a message could not be applied to the image", sink);
+            self.send_requests(now, sink);
+        }
+    }
+
+    #[inline]
+    fn apply_update(
+        &mut self,
+        index: usize,
+        body: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), DecodeError> {
+        let item = &mut self.items[index];
+        self.counters.updates_in.inc();
+        item.cached.on_update(&UpdateMsg::parse(body)?, &self.rules)?;
+        self.counters.updates_out.add(item.watchers.len() as u64);
+        sink.fan_out(&item.watchers, body);
+        Ok(())
+    }
+
+    /// A new image that the provider sent to everybody.
+    fn apply_refresh(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        body: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), DecodeError> {
+        let item = &mut self.items[index];
+        if item.cached.on_refresh(&RefreshMsg::parse(body)?, &self.rules)? {
+            self.send_refreshes(now, index, sink);
+        }
+        Ok(())
+    }
+
+    fn apply_status(
+        &mut self,
+        index: usize,
+        body: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), DecodeError> {
+        let item = &mut self.items[index];
+        let msg = StatusMsg::parse(body)?;
+        item.cached.on_status(&msg);
+        let watchers: Vec<Watcher> =
+            item.watchers.iter().copied().chain(item.newcomers.iter().map(|n| n.watcher)).collect();
+        self.counters.statuses_out.add(watchers.len() as u64);
+        sink.fan_out(&watchers, body);
+        Ok(())
+    }
+
+    /// One part of an image that this server asked for.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn on_image(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        id: u32,
+        after: u64,
+        refresh: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), DecodeError> {
+        self.counters.images_in.inc();
+        if !matches!(self.items[index].phase, Phase::Requested | Phase::Awaited) {
+            return Ok(());
+        }
+        let msg = RefreshMsg::parse(refresh)?;
+        if msg.part_num.unwrap_or(0) == 0 {
+            let was_bound = self.items[index].id == Some(id);
+            let joins = self.bind(index, id) && self.joins_stream(index, after, was_bound);
+            self.items[index].incoming = joins.then_some(after);
+            if !joins {
+                self.request(index);
+                self.send_requests(now, sink);
+                return Ok(());
+            }
+        }
+        let item = &mut self.items[index];
+        if item.incoming != Some(after) || !item.cached.on_refresh(&msg, &self.rules)? {
+            return Ok(());
+        }
+        item.incoming = None;
+        if !item.held.fits(after) {
+            self.request(index);
+            self.send_requests(now, sink);
+            return Ok(());
+        }
+        self.set_phase(index, Phase::Live);
+        let item = &mut self.items[index];
+        item.image_after = after;
+        let held: Vec<_> = item.held.take_after(after).collect();
+        self.send_refreshes(now, index, sink);
+        for (sequence, kind, body) in held {
+            // Applying one may close the item or send it back to be asked for.
+            if self.items.get(index).is_some_and(|i| i.id == Some(id)) {
+                self.on_item_message(now, index, sequence, kind, &body, sink);
+            }
+        }
+        self.send_requests(now, sink);
+        Ok(())
+    }
+
+    /// Sends the present image: as an answer to those who wait for their first, unasked to the others.
+    pub(super) fn send_refreshes(&mut self, now: Nanos, index: usize, sink: &mut impl ServerSink) {
+        let item = &mut self.items[index];
+        let newcomers = std::mem::take(&mut item.newcomers);
+        let waiting: Vec<Watcher> = newcomers.iter().map(|n| n.watcher).collect();
+        for (watchers, solicited) in [(&item.watchers, false), (&waiting, true)] {
+            if watchers.is_empty() {
+                continue;
+            }
+            let form = RefreshForm { solicited, part_bytes: self.config.refresh_part_bytes };
+            item.cached.encode_refresh(item.key.as_key(), form, &mut self.scratch, |bytes| {
+                self.counters.refreshes_out.add(watchers.len() as u64);
+                sink.fan_out(watchers, bytes);
+            });
+        }
+        for newcomer in newcomers {
+            if newcomer.is_snapshot {
+                self.forget_stream(newcomer.watcher);
+            } else {
+                self.items[index].watchers.push(newcomer.watcher);
+            }
+        }
+        if self.items[index].is_unwatched() {
+            self.start_linger(now, index);
+        }
+    }
+
+    /// Tells everybody on an item about a state.
+    pub(super) fn tell_state(&mut self, index: usize, state: State<'_>, sink: &mut impl ServerSink) {
+        let item = &self.items[index];
+        let watchers: Vec<Watcher> =
+            item.watchers.iter().copied().chain(item.newcomers.iter().map(|n| n.watcher)).collect();
+        let key = item.key.as_key();
+        let msg = StatusMsg { state: Some(state), ..StatusMsg::new(key.domain, 0, rwf::DataType::NO_DATA) };
+        self.counters.statuses_out.add(watchers.len() as u64);
+        sink.fan_out(&watchers, self.encoding.encode(|w| msg.encode(w)));
+    }
+
+    /// The item is closed upstream: its streams end with that status.
+    pub(super) fn on_closed(&mut self, index: usize, status: &[u8], sink: &mut impl ServerSink) {
+        let item = self.remove(index);
+        let watchers: Vec<Watcher> =
+            item.watchers.iter().copied().chain(item.newcomers.iter().map(|n| n.watcher)).collect();
+        self.counters.statuses_out.add(watchers.len() as u64);
+        let is_closing = StatusMsg::parse(status)
+            .is_ok_and(|s| s.state.is_some_and(|state| state.stream != StreamState::Open));
+        if is_closing {
+            sink.fan_out(&watchers, status);
+        } else {
+            let state = State::new(StreamState::ClosedRecover, rwf::DataState::Suspect);
+            let bytes = self.closing_status(item.key.as_key(), state);
+            sink.fan_out(&watchers, &bytes);
+        }
+        for watcher in watchers {
+            self.forget_stream(watcher);
+        }
+    }
+
+    /// A status that ends a stream, with the item's key and stream id 0.
+    pub(super) fn closing_status(&mut self, key: ItemKey<'_>, state: State<'_>) -> Vec<u8> {
+        let msg = StatusMsg {
+            state: Some(state),
+            key: Some(Key::item(key.service, key.name)),
+            ..StatusMsg::new(key.domain, 0, rwf::DataType::NO_DATA)
+        };
+        self.encoding.encode(|w| msg.encode(w)).to_vec()
+    }
+
+    /// What an instance says about an item to this server alone: it is closed, or has to wait.
+    pub(super) fn on_item_status(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        status: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), DecodeError> {
+        if peek(status)?.class != MsgClass::Status {
+            return Err(DecodeError::OtherMsgClass {
+                class: peek(status)?.class as u8,
+                wanted: MsgClass::Status as u8,
+            });
+        }
+        match StatusMsg::parse(status)?.state {
+            Some(state) if state.stream != StreamState::Open => self.on_closed(index, status, sink),
+            _ => {
+                if self.items[index].phase == Phase::Requested {
+                    self.set_phase(index, Phase::Awaited);
+                }
+                self.apply_status(index, status, sink)?;
+            }
+        }
+        self.send_requests(now, sink);
+        Ok(())
+    }
+}

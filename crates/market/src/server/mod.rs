@@ -1,0 +1,196 @@
+//! The core of a point-to-point server: source distributors on one side, clients on the other.
+//!
+//! Promises, each with the test that proves it (`tests` beside this file and the simulator's):
+//!
+//! - However many clients watch an item, it is asked for once upstream.
+//! - Each watcher sees a refresh, then updates in order without duplicates; after "suspect" it sees a refresh before it sees "ok".
+//! - A gap that the carrier cannot close makes exactly the items concerned suspect, and their images are fetched again.
+//! - Starting late, restarting, or outliving a source distributor ends with right images by itself.
+//!
+//! One thread owns it. It reads no clock and opens no socket: time and messages come in, decisions go to a [`ServerSink`].
+
+mod clients;
+mod fanout;
+mod item;
+mod recovery;
+mod sink;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod upstream;
+
+pub use clients::ClientError;
+pub use sink::{ClientId, ServerSink, SourceId, Watcher};
+pub use upstream::Topic;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use counters::table::PointToPoint as Counters;
+use rwf::Dictionary;
+use slab::Slab;
+use units::Nanos;
+
+use self::clients::Client;
+use self::item::Item;
+use self::stream::Incoming;
+use self::upstream::{Instance, Service};
+use crate::cached::Scratch;
+use crate::encoding::Encoding;
+use crate::image::FieldRules;
+use crate::key::ItemKey;
+
+/// How a server behaves.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// The name it gives itself towards source distributors.
+    pub name: String,
+    /// An item stays subscribed upstream for so long after its last watcher has left.
+    pub item_linger: Duration,
+    /// The most images that are asked for at one time.
+    pub images_outstanding_max: usize,
+    /// An image that was asked for and has not come by then is asked for again.
+    pub image_timeout: Duration,
+    /// The most bytes of updates held back for one item while its image is on its way.
+    pub held_bytes_max: usize,
+    /// A link that broke is opened again after this time.
+    pub link_retry: Duration,
+    /// An instance that has published nothing for so long is taken for gone, link or no link.
+    pub silence_timeout: Duration,
+    /// The most item streams one client may have open.
+    pub client_streams_max: usize,
+    /// About how many bytes a part of a refresh may have.
+    pub refresh_part_bytes: usize,
+    /// About how many bytes a part of a dictionary may have.
+    pub dictionary_part_bytes: usize,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        ServerConfig {
+            name: "p2ps".to_owned(),
+            item_linger: Duration::from_secs(5),
+            images_outstanding_max: 500,
+            image_timeout: Duration::from_secs(5),
+            held_bytes_max: 256 << 10,
+            link_retry: Duration::from_millis(200),
+            silence_timeout: Duration::from_secs(2),
+            client_streams_max: 500_000,
+            refresh_part_bytes: 60_000,
+            dictionary_part_bytes: 60_000,
+        }
+    }
+}
+
+/// The state of a point-to-point server.
+pub struct PointToPoint {
+    /// A random number, new at each start.
+    peer: u64,
+    config: ServerConfig,
+    dictionary: Arc<Dictionary>,
+    rules: FieldRules,
+    /// By id.
+    services: BTreeMap<u16, Service>,
+    instances: BTreeMap<u64, Instance>,
+    /// The instance behind each transport session, as its directory told.
+    sessions: BTreeMap<u64, u64>,
+    sources: Vec<Option<Source>>,
+    items: Slab<Item>,
+    by_key: HashMap<Box<[u8]>, usize>,
+    next_serial: u64,
+    recovery: recovery::Requests,
+    lingering: VecDeque<(Nanos, usize, u64)>,
+    clients: BTreeMap<ClientId, Client>,
+    scratch: Scratch,
+    encoding: Encoding,
+    counters: Arc<Counters>,
+}
+
+/// One source of one topic.
+enum Source {
+    Directory { session: u64 },
+    Service { session: u64, stream: Incoming },
+}
+
+impl PointToPoint {
+    /// A server without clients that knows no source distributor yet. `peer` must differ at each start.
+    #[must_use]
+    pub fn new(
+        peer: u64,
+        config: ServerConfig,
+        dictionary: Arc<Dictionary>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        PointToPoint {
+            peer,
+            recovery: recovery::Requests::default(),
+            config,
+            rules: FieldRules::of(&dictionary),
+            dictionary,
+            services: BTreeMap::new(),
+            instances: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            sources: Vec::new(),
+            items: Slab::new(),
+            by_key: HashMap::new(),
+            next_serial: 0,
+            lingering: VecDeque::new(),
+            clients: BTreeMap::new(),
+            scratch: Scratch::default(),
+            encoding: Encoding::default(),
+            counters,
+        }
+    }
+
+    /// What is due by now: links to open again, images to ask for again, items to give up.
+    pub fn on_wakeup(&mut self, now: Nanos, sink: &mut impl ServerSink) {
+        self.check_instances(now, sink);
+        self.check_requests(now, sink);
+        self.check_lingering(now, sink);
+    }
+
+    /// When [`PointToPoint::on_wakeup`] is due next.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Nanos {
+        let instances = self.instances.values().map(|i| i.next_check(&self.config));
+        let linger = self.lingering.front().map_or(Nanos::NEVER, |(at, ..)| *at);
+        instances.chain([linger, self.next_request_check()]).min().unwrap_or(Nanos::NEVER)
+    }
+
+    fn find(&self, key: ItemKey<'_>) -> Option<usize> {
+        key.with_bytes(|bytes| self.by_key.get(bytes).copied())
+    }
+
+    /// The item of a key, made if nobody has watched it so far.
+    fn find_or_make(&mut self, key: ItemKey<'_>) -> usize {
+        if let Some(index) = self.find(key) {
+            return index;
+        }
+        self.next_serial += 1;
+        let index = self.items.insert(Item::new(key.to_owned(), self.next_serial));
+        key.with_bytes(|bytes| self.by_key.insert(bytes.into(), index));
+        if let Some(service) = self.services.get_mut(&key.service) {
+            service.items.insert(index);
+        }
+        self.counters.items.set(self.items.len() as u64);
+        index
+    }
+
+    /// Removes an item for which nobody is registered any more.
+    fn remove(&mut self, index: usize) -> Item {
+        let item = self.items.remove(index);
+        item.key.as_key().with_bytes(|bytes| self.by_key.remove(bytes));
+        self.leave_phase(item.phase);
+        if let Some(service) = self.services.get_mut(&item.key.service) {
+            service.items.remove(&index);
+            if let (Some(id), Some(source)) = (item.id, service.active_source())
+                && let Some(Some(Source::Service { stream, .. })) = self.sources.get_mut(source.0 as usize)
+            {
+                stream.unbind(id);
+            }
+        }
+        self.counters.items.set(self.items.len() as u64);
+        item
+    }
+}

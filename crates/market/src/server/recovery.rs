@@ -1,0 +1,185 @@
+//! Asking for images: first ones, and again after gaps, restarts and silence.
+
+use std::collections::VecDeque;
+
+use rwf::{DataState, State, StateCode, StreamState};
+use units::Nanos;
+
+use super::item::Phase;
+use super::{PointToPoint, ServerSink, Source};
+use crate::backbone::LinkUp;
+
+/// Items to ask for, and those asked for.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    /// Place and serial number of each item whose turn has not come.
+    queue: VecDeque<(usize, u64)>,
+    /// Images on their way.
+    outstanding: usize,
+    /// When each request was sent, oldest first.
+    sent: VecDeque<(Nanos, usize, u64)>,
+}
+
+impl PointToPoint {
+    /// Asks for an item as soon as it is its turn.
+    pub(super) fn request(&mut self, index: usize) {
+        let item = &mut self.items[index];
+        match item.phase {
+            Phase::Queued => return,
+            Phase::Requested => self.recovery.outstanding -= 1,
+            Phase::Idle | Phase::Awaited | Phase::Live => {}
+        }
+        item.phase = Phase::Queued;
+        self.recovery.queue.push_back((index, item.serial));
+    }
+
+    /// Sends requests until enough are on their way.
+    pub(super) fn send_requests(&mut self, now: Nanos, sink: &mut impl ServerSink) {
+        while self.recovery.outstanding < self.config.images_outstanding_max {
+            let Some((index, serial)) = self.recovery.queue.pop_front() else { break };
+            self.send_request(now, index, serial, sink);
+        }
+    }
+
+    fn send_request(&mut self, now: Nanos, index: usize, serial: u64, sink: &mut impl ServerSink) {
+        let Some(item) = self.items.get_mut(index).filter(|i| i.serial == serial && i.phase == Phase::Queued)
+        else {
+            return;
+        };
+        let service = self.services.get(&item.key.service);
+        let Some(instance) = service.and_then(|s| s.active).map(|a| a.instance) else {
+            item.phase = Phase::Idle;
+            return;
+        };
+        let (service, domain, name) = (item.key.service, item.key.domain.0, &*item.key.name);
+        let msg = if item.is_registered {
+            LinkUp::ImageRequest { service, domain, name }
+        } else {
+            LinkUp::Interest { service, domain, name }
+        };
+        sink.to_instance(instance, &msg);
+        item.is_registered = true;
+        item.phase = Phase::Requested;
+        self.recovery.outstanding += 1;
+        self.recovery.sent.push_back((now, index, serial));
+        self.counters.images_requested.inc();
+    }
+
+    /// Counts an item that leaves a phase for good.
+    pub(super) fn leave_phase(&mut self, phase: Phase) {
+        if phase == Phase::Requested {
+            self.recovery.outstanding -= 1;
+        }
+    }
+
+    /// Moves an item to another phase.
+    pub(super) fn set_phase(&mut self, index: usize, phase: Phase) {
+        let before = std::mem::replace(&mut self.items[index].phase, phase);
+        self.leave_phase(before);
+        if phase == Phase::Requested {
+            self.recovery.outstanding += 1;
+        }
+    }
+
+    /// Asks again for what has not come in time.
+    pub(super) fn check_requests(&mut self, now: Nanos, sink: &mut impl ServerSink) {
+        while let Some(&(at, index, serial)) = self.recovery.sent.front()
+            && now >= at + self.config.image_timeout
+        {
+            self.recovery.sent.pop_front();
+            let item = self.items.get(index);
+            if item.is_some_and(|i| i.serial == serial && i.phase == Phase::Requested) {
+                self.request(index);
+            }
+        }
+        self.send_requests(now, sink);
+    }
+
+    pub(super) fn next_request_check(&self) -> Nanos {
+        self.recovery.sent.front().map_or(Nanos::NEVER, |(at, ..)| *at + self.config.image_timeout)
+    }
+
+    /// Marks an item suspect towards its watchers, who are told unless they know already.
+    pub(super) fn suspect(&mut self, index: usize, code: StateCode, text: &str, sink: &mut impl ServerSink) {
+        let item = &mut self.items[index];
+        let was = item.cached.state();
+        let is_news = was.data != DataState::Suspect || was.text != text;
+        item.cached.suspect(code, text);
+        if is_news {
+            let state = State::new(StreamState::Open, DataState::Suspect).because(code, text);
+            self.tell_state(index, state, sink);
+        }
+    }
+
+    /// Messages `first..=last` of a stream will never come: the instance is asked which items they were about.
+    pub(super) fn on_gap(&mut self, service: u16, first: u64, last: u64, sink: &mut impl ServerSink) {
+        self.counters.gaps.inc();
+        self.counters.messages_lost.add(last - first + 1);
+        let Some(active) = self.services.get(&service).and_then(|s| s.active) else { return };
+        sink.to_instance(active.instance, &LinkUp::GapQuery { service, first, last });
+    }
+
+    /// The items concerned by a gap, by their ids, or all of the service if the instance cannot tell.
+    pub(super) fn on_gap_answer(
+        &mut self,
+        now: Nanos,
+        service: u16,
+        ids: Option<impl Iterator<Item = u32>>,
+        sink: &mut impl ServerSink,
+    ) {
+        let Some(entry) = self.services.get(&service) else { return };
+        let Some(source) = entry.active_source() else { return };
+        let concerned: Vec<usize> = match ids {
+            None => {
+                self.counters.gap_resyncs.inc();
+                entry.items.iter().copied().collect()
+            }
+            Some(ids) => {
+                let Some(Some(Source::Service { stream, .. })) = self.sources.get(source.0 as usize) else {
+                    return;
+                };
+                ids.filter_map(|id| stream.item(id)).collect()
+            }
+        };
+        for index in concerned {
+            self.resynchronise(index, "messages were lost on the backbone", sink);
+        }
+        self.send_requests(now, sink);
+    }
+
+    /// An item has missed something: it is suspect until its image has come again.
+    pub(super) fn resynchronise(&mut self, index: usize, text: &str, sink: &mut impl ServerSink) {
+        match self.items[index].phase {
+            Phase::Idle | Phase::Queued | Phase::Awaited => {}
+            // The image on its way may have been taken before what was lost.
+            Phase::Requested => self.request(index),
+            Phase::Live => {
+                self.suspect(index, StateCode::GAP_DETECTED, text, sink);
+                self.request(index);
+            }
+        }
+    }
+
+    /// Gives up items that nobody has come back to.
+    pub(super) fn check_lingering(&mut self, now: Nanos, sink: &mut impl ServerSink) {
+        while let Some(&(at, index, serial)) = self.lingering.front()
+            && now >= at
+        {
+            self.lingering.pop_front();
+            let item = self.items.get(index);
+            if item.is_some_and(|i| i.serial == serial && i.lingers_until == Some(at)) {
+                self.give_up(index, sink);
+            }
+        }
+    }
+
+    /// Removes an item and tells the instance that it is not wanted any more.
+    fn give_up(&mut self, index: usize, sink: &mut impl ServerSink) {
+        let item = self.remove(index);
+        let active = self.services.get(&item.key.service).and_then(|s| s.active);
+        if let (true, Some(active)) = (item.is_registered, active) {
+            let (service, domain, name) = (item.key.service, item.key.domain.0, &*item.key.name);
+            sink.to_instance(active.instance, &LinkUp::NoInterest { service, domain, name });
+        }
+    }
+}

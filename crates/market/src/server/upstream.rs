@@ -1,0 +1,562 @@
+//! Source distributors: their directories, the links to them, and which one a service comes from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rdm::directory::{Directory, DirectoryRefresh, Service as Definition};
+use rwf::{DataState, DecodeError, Domain, RefreshMsg, State, StateCode, StreamState};
+use units::Nanos;
+
+use super::item::Phase;
+use super::stream::{Incoming, Order};
+use super::{PointToPoint, ServerConfig, ServerSink, Source, SourceId};
+use crate::backbone::{BackboneError, Kind, LinkDown, LinkUp, StreamMsg};
+use crate::key::ItemKey;
+
+/// What a source is a source of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic<'a> {
+    /// `tickcast.directory`.
+    Directory,
+    /// `tickcast.service.NAME`.
+    Service(&'a str),
+}
+
+/// One run of a source distributor.
+pub(super) struct Instance {
+    directory: SourceId,
+    session: u64,
+    link: Link,
+    /// When its directory was heard last.
+    heard_at: Nanos,
+    /// It said nothing for too long, until it is heard again.
+    is_silent: bool,
+    /// Its services, as its directory says.
+    offers: BTreeMap<u16, Definition>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    Down {
+        retry_at: Nanos,
+    },
+    Connecting,
+    /// Hello is sent.
+    Greeting,
+    Up,
+}
+
+impl Instance {
+    fn is_alive(&self) -> bool {
+        self.link == Link::Up && !self.is_silent
+    }
+
+    pub(super) fn next_check(&self, config: &ServerConfig) -> Nanos {
+        let silence = if self.is_silent { Nanos::NEVER } else { self.heard_at + config.silence_timeout };
+        match self.link {
+            Link::Down { retry_at } if !self.is_silent => retry_at.min(silence),
+            Link::Down { .. } => self.heard_at + config.silence_timeout * FORGET_AFTER,
+            Link::Connecting | Link::Greeting | Link::Up => silence,
+        }
+    }
+}
+
+/// An instance whose link is down is forgotten after so many silence timeouts.
+const FORGET_AFTER: u32 = 10;
+
+/// A service, whichever instance it comes from.
+pub(super) struct Service {
+    /// As clients see it.
+    pub(super) definition: Definition,
+    /// Where it comes from now.
+    pub(super) active: Option<Active>,
+    /// The items of it that clients watch.
+    pub(super) items: BTreeSet<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Active {
+    pub(super) instance: u64,
+    pub(super) source: SourceId,
+}
+
+impl Service {
+    pub(super) fn active_source(&self) -> Option<SourceId> {
+        self.active.map(|a| a.source)
+    }
+}
+
+/// What the front end is told when an instance's bytes are not what they should be: it is counted, logged, and skipped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UpstreamError {
+    /// Not a message of the backbone protocol.
+    Malformed(BackboneError),
+    /// A payload that is not RWF, or not what it has to be.
+    Payload(DecodeError),
+    /// A directory that does not mean what it has to mean.
+    Directory(rdm::RdmError),
+    /// A message of another instance on this source.
+    OtherInstance(u64),
+}
+
+/// Sources: topics as instances publish them.
+impl PointToPoint {
+    /// The carrier has found a source of a topic. `session` tells which sources come from the same instance.
+    pub fn on_source(
+        &mut self,
+        now: Nanos,
+        source: SourceId,
+        topic: Topic<'_>,
+        session: u64,
+        sink: &mut impl ServerSink,
+    ) {
+        let entry = match topic {
+            Topic::Directory => Source::Directory { session },
+            Topic::Service(name) => {
+                let Some(service) = self.service_by_name(name) else { return };
+                Source::Service { session, stream: Incoming::new(service) }
+            }
+        };
+        let at = source.0 as usize;
+        if self.sources.len() <= at {
+            self.sources.resize_with(at + 1, || None);
+        }
+        self.sources[at] = Some(entry);
+        if let Topic::Service(name) = topic
+            && let Some(service) = self.service_by_name(name)
+        {
+            self.choose_active(now, service, sink);
+        }
+    }
+
+    /// A source is gone: the instance ended, or nothing was heard of its transport for too long.
+    pub fn on_source_ended(&mut self, now: Nanos, source: SourceId, sink: &mut impl ServerSink) {
+        match self.sources.get_mut(source.0 as usize).and_then(Option::take) {
+            None => {}
+            Some(Source::Directory { session }) => {
+                if let Some(id) = self.sessions.remove(&session) {
+                    self.forget_instance(now, id, sink);
+                }
+            }
+            Some(Source::Service { stream, .. }) => self.choose_active(now, stream.service, sink),
+        }
+    }
+
+    /// A message from a source.
+    ///
+    /// # Errors
+    /// The message is not what it should be; it is counted and nothing else happens.
+    #[inline]
+    pub fn on_stream_message(
+        &mut self,
+        now: Nanos,
+        source: SourceId,
+        bytes: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), UpstreamError> {
+        let result = self.stream_message(now, source, bytes, sink);
+        if result.is_err() {
+            self.counters.messages_refused.inc();
+        }
+        result
+    }
+
+    #[inline]
+    fn stream_message(
+        &mut self,
+        now: Nanos,
+        source: SourceId,
+        bytes: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), UpstreamError> {
+        let msg = StreamMsg::parse(bytes).map_err(UpstreamError::Malformed)?;
+        let stream = match self.sources.get_mut(source.0 as usize) {
+            Some(Some(Source::Service { stream, .. })) => stream,
+            Some(Some(Source::Directory { session })) => {
+                let session = *session;
+                return self.on_directory(now, source, session, &msg, sink);
+            }
+            _ => return Ok(()),
+        };
+        self.counters.stream_messages_in.inc();
+        if *stream.instance.get_or_insert(msg.instance) != msg.instance {
+            return Err(UpstreamError::OtherInstance(msg.instance));
+        }
+        let order = match msg.kind {
+            Kind::Heartbeat => stream.on_heartbeat(msg.sequence),
+            _ => stream.on_sequence(msg.sequence),
+        };
+        if !stream.is_active {
+            return Ok(());
+        }
+        let (service, item) = (stream.service, stream.item(msg.item));
+        match order {
+            Order::Next => {}
+            Order::Old => return Ok(()),
+            Order::Gap { first, last } => self.on_gap(service, first, last, sink),
+        }
+        match (msg.kind, item) {
+            (Kind::Update | Kind::Refresh | Kind::Status | Kind::Close, Some(index)) => {
+                self.on_item_message(now, index, msg.sequence, msg.kind, msg.body, sink);
+            }
+            (Kind::Update, None) => self.counters.updates_unwatched.inc(),
+            (Kind::Open, _) => {
+                let (domain, name) = msg.opened().map_err(UpstreamError::Malformed)?;
+                let key = ItemKey { service, domain: Domain(domain), name };
+                if let Some(index) = self.find(key)
+                    && self.items[index].phase != Phase::Idle
+                {
+                    self.bind(index, msg.item);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Lets an id of the active stream stand for an item. False if the id cannot be one.
+    pub(super) fn bind(&mut self, index: usize, id: u32) -> bool {
+        let item = &mut self.items[index];
+        let source = self.services.get(&item.key.service).and_then(Service::active_source);
+        let Some(Some(Source::Service { stream, .. })) =
+            source.and_then(|s| self.sources.get_mut(s.0 as usize))
+        else {
+            return false;
+        };
+        if item.id == Some(id) {
+            return true;
+        }
+        if let Some(before) = item.id {
+            stream.unbind(before);
+        }
+        let bound = stream.bind(id, index);
+        item.id = bound.then_some(id);
+        bound
+    }
+
+    /// Whether an image taken after `sequence` and the stream of its item leave no hole between them.
+    pub(super) fn joins_stream(&mut self, index: usize, sequence: u64, was_bound: bool) -> bool {
+        let service = self.services.get(&self.items[index].key.service);
+        match service.and_then(Service::active_source).and_then(|s| self.sources.get_mut(s.0 as usize)) {
+            Some(Some(Source::Service { stream, .. })) => stream.joins_image(sequence, was_bound),
+            _ => false,
+        }
+    }
+
+    fn service_by_name(&self, name: &str) -> Option<u16> {
+        self.services.iter().find(|(_, s)| s.definition.info.name == name).map(|(id, _)| *id)
+    }
+}
+
+/// Instances: directories and links.
+impl PointToPoint {
+    fn on_directory(
+        &mut self,
+        now: Nanos,
+        source: SourceId,
+        session: u64,
+        msg: &StreamMsg<'_>,
+        sink: &mut impl ServerSink,
+    ) -> Result<(), UpstreamError> {
+        if msg.kind != Kind::Directory {
+            return Ok(());
+        }
+        let refresh = RefreshMsg::parse(msg.body).map_err(UpstreamError::Payload)?;
+        let mut directory = Directory::default();
+        let refresh = DirectoryRefresh::parse(&refresh).map_err(UpstreamError::Directory)?;
+        directory.apply_refresh(&refresh).map_err(UpstreamError::Directory)?;
+        self.sessions.insert(session, msg.instance);
+        let instance = self.instances.entry(msg.instance).or_insert_with(|| Instance {
+            directory: source,
+            session,
+            link: Link::Down { retry_at: now },
+            heard_at: now,
+            is_silent: false,
+            offers: BTreeMap::new(),
+        });
+        instance.directory = source;
+        instance.session = session;
+        instance.heard_at = now;
+        let was_silent = std::mem::take(&mut instance.is_silent);
+        let offers: BTreeMap<u16, Definition> = directory.services().map(|s| (s.id, s.clone())).collect();
+        let changed: BTreeSet<u16> = instance
+            .offers
+            .iter()
+            .filter(|(id, offer)| offers.get(id) != Some(offer))
+            .chain(offers.iter().filter(|(id, _)| !instance.offers.contains_key(id)))
+            .map(|(id, _)| *id)
+            .chain(if was_silent { offers.keys().copied().collect() } else { Vec::new() })
+            .collect();
+        instance.offers = offers;
+        for id in changed {
+            self.on_offer_changed(now, msg.instance, id, sink);
+        }
+        self.check_instances(now, sink);
+        Ok(())
+    }
+
+    /// An instance began, changed, or ceased to offer a service.
+    fn on_offer_changed(&mut self, now: Nanos, instance: u64, id: u16, sink: &mut impl ServerSink) {
+        let offer = self.instances.get(&instance).and_then(|i| i.offers.get(&id));
+        match (offer, self.services.contains_key(&id)) {
+            (Some(offer), false) => {
+                // Two services of one name would be one to applications; the one that came first keeps it.
+                if self.services.values().any(|s| s.definition.info.name == offer.info.name) {
+                    self.counters.messages_refused.inc();
+                    return;
+                }
+                let mut definition = offer.clone();
+                definition.state.up = false;
+                sink.subscribe(&definition.info.name);
+                let service = Service { definition, active: None, items: BTreeSet::new() };
+                self.services.insert(id, service);
+                self.counters.services.set(self.services.len() as u64);
+                self.publish_service_added(id, sink);
+            }
+            (None, true) if !self.instances.values().any(|i| i.offers.contains_key(&id)) => {
+                self.remove_service(id, sink);
+                return;
+            }
+            _ => {}
+        }
+        self.choose_active(now, id, sink);
+    }
+
+    /// A link is established: the instance is greeted.
+    pub fn on_link_up(&mut self, instance: u64, sink: &mut impl ServerSink) {
+        let Some(known) = self.instances.get_mut(&instance) else {
+            sink.disconnect_link(instance);
+            return;
+        };
+        known.link = Link::Greeting;
+        sink.to_instance(instance, &LinkUp::Hello { peer: self.peer, name: self.config.name.as_bytes() });
+    }
+
+    /// A link broke, or could not be opened.
+    pub fn on_link_down(&mut self, now: Nanos, instance: u64, sink: &mut impl ServerSink) {
+        let Some(known) = self.instances.get_mut(&instance) else { return };
+        known.link = Link::Down { retry_at: now + self.config.link_retry };
+        self.on_instance_changed(now, instance, sink);
+    }
+
+    /// A message over a link.
+    ///
+    /// # Errors
+    /// The message is not what it should be; it is counted and nothing else happens.
+    pub fn on_link_message(
+        &mut self,
+        now: Nanos,
+        instance: u64,
+        bytes: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), UpstreamError> {
+        let result = self.link_message(now, instance, bytes, sink);
+        if result.is_err() {
+            self.counters.messages_refused.inc();
+        }
+        result
+    }
+
+    fn link_message(
+        &mut self,
+        now: Nanos,
+        instance: u64,
+        bytes: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), UpstreamError> {
+        let msg = LinkDown::parse(bytes).map_err(UpstreamError::Malformed)?;
+        if let LinkDown::HelloAck { instance: answered } = msg {
+            self.on_hello_ack(now, instance, answered, sink);
+            return Ok(());
+        }
+        let is_active = |service| {
+            self.services.get(&service).and_then(|s| s.active).is_some_and(|a| a.instance == instance)
+        };
+        match msg {
+            LinkDown::HelloAck { .. } => Ok(()),
+            LinkDown::Image { service, item, after, domain, name, refresh } if is_active(service) => {
+                match self.find(ItemKey { service, domain: Domain(domain), name }) {
+                    Some(index) => self.on_image(now, index, item, after, refresh, sink),
+                    None => Ok(()),
+                }
+            }
+            LinkDown::ItemStatus { service, domain, name, status } if is_active(service) => {
+                match self.find(ItemKey { service, domain: Domain(domain), name }) {
+                    Some(index) => self.on_item_status(now, index, status, sink),
+                    None => Ok(()),
+                }
+            }
+            LinkDown::GapAnswer { service, known, ids, .. } if is_active(service) => {
+                self.on_gap_answer(now, service, known.then(|| LinkDown::gap_items(ids)), sink);
+                Ok(())
+            }
+            // Answers to questions that were asked before the service came from somewhere else.
+            LinkDown::Image { .. } | LinkDown::ItemStatus { .. } | LinkDown::GapAnswer { .. } => Ok(()),
+        }
+        .map_err(UpstreamError::Payload)
+    }
+
+    fn on_hello_ack(&mut self, now: Nanos, instance: u64, answered: u64, sink: &mut impl ServerSink) {
+        if answered != instance {
+            // The address belongs to a later run by now; its own directory leads there.
+            sink.disconnect_link(instance);
+            self.on_link_down(now, instance, sink);
+            return;
+        }
+        if let Some(known) = self.instances.get_mut(&instance) {
+            known.link = Link::Up;
+        }
+        self.on_instance_changed(now, instance, sink);
+    }
+
+    /// Opens links that are due, and notices instances that have gone silent.
+    pub(super) fn check_instances(&mut self, now: Nanos, sink: &mut impl ServerSink) {
+        let (mut silent, mut gone) = (Vec::new(), Vec::new());
+        for (&id, instance) in &mut self.instances {
+            let quiet = now.since(instance.heard_at);
+            if quiet >= self.config.silence_timeout && !instance.is_silent {
+                instance.is_silent = true;
+                silent.push(id);
+            }
+            match instance.link {
+                Link::Down { retry_at } if !instance.is_silent && now >= retry_at => {
+                    instance.link = Link::Connecting;
+                    sink.connect(id, instance.directory);
+                }
+                Link::Down { .. } if quiet >= self.config.silence_timeout * FORGET_AFTER => gone.push(id),
+                _ => {}
+            }
+        }
+        for id in silent {
+            self.on_instance_changed(now, id, sink);
+        }
+        for id in gone {
+            self.forget_instance(now, id, sink);
+        }
+    }
+
+    fn forget_instance(&mut self, now: Nanos, id: u64, sink: &mut impl ServerSink) {
+        let Some(gone) = self.instances.remove(&id) else { return };
+        self.sessions.retain(|_, instance| *instance != id);
+        if !matches!(gone.link, Link::Down { .. }) {
+            sink.disconnect_link(id);
+        }
+        self.choose_active_of_all(now, gone.offers.keys().copied().collect(), sink);
+    }
+
+    fn on_instance_changed(&mut self, now: Nanos, id: u64, sink: &mut impl ServerSink) {
+        let offers = self.instances.get(&id).map(|i| i.offers.keys().copied().collect()).unwrap_or_default();
+        self.choose_active_of_all(now, offers, sink);
+    }
+
+    fn choose_active_of_all(&mut self, now: Nanos, services: Vec<u16>, sink: &mut impl ServerSink) {
+        self.counters.instances.set(self.instances.values().filter(|i| i.is_alive()).count() as u64);
+        for id in services {
+            self.choose_active(now, id, sink);
+        }
+    }
+}
+
+/// Services: where each comes from.
+impl PointToPoint {
+    /// Decides which instance a service comes from, and what follows for its items and for what clients see of it.
+    fn choose_active(&mut self, now: Nanos, id: u16, sink: &mut impl ServerSink) {
+        let Some(service) = self.services.get(&id) else { return };
+        let before = service.active;
+        let after = self.best_source(id, before);
+        if before != after {
+            self.deactivate(id, sink);
+        }
+        self.update_definition(id, after, sink);
+        if let Some(active) = after
+            && before != after
+        {
+            self.activate(now, id, active, sink);
+        }
+    }
+
+    /// The present source if it still serves; else one whose provider is up; else any.
+    fn best_source(&self, id: u16, present: Option<Active>) -> Option<Active> {
+        let candidates = self.sources.iter().enumerate().filter_map(|(at, source)| {
+            let Some(Source::Service { session, stream }) = source else { return None };
+            if stream.service != id {
+                return None;
+            }
+            let instance = *self.sessions.get(session)?;
+            let known = self.instances.get(&instance).filter(|i| i.is_alive() && i.session == *session)?;
+            let is_up = known.offers.get(&id)?.state.up;
+            Some((Active { instance, source: SourceId(at as u32) }, is_up))
+        });
+        candidates.max_by_key(|(active, is_up)| (*is_up, Some(*active) == present)).map(|(active, _)| active)
+    }
+
+    fn activate(&mut self, now: Nanos, id: u16, active: Active, sink: &mut impl ServerSink) {
+        let Some(service) = self.services.get_mut(&id) else { return };
+        service.active = Some(active);
+        if let Some(Some(Source::Service { stream, .. })) = self.sources.get_mut(active.source.0 as usize) {
+            stream.is_active = true;
+        }
+        for index in service.items.iter().copied().collect::<Vec<_>>() {
+            self.request(index);
+        }
+        self.send_requests(now, sink);
+    }
+
+    fn deactivate(&mut self, id: u16, sink: &mut impl ServerSink) {
+        let Some(service) = self.services.get_mut(&id) else { return };
+        let Some(active) = service.active.take() else { return };
+        if let Some(Some(Source::Service { stream, .. })) = self.sources.get_mut(active.source.0 as usize) {
+            stream.is_active = false;
+            stream.unbind_all();
+        }
+        for index in service.items.iter().copied().collect::<Vec<_>>() {
+            self.set_phase(index, Phase::Idle);
+            self.items[index].detach();
+            self.suspect(index, StateCode::NONE, "the source distributor is lost, looking for another", sink);
+        }
+    }
+
+    /// Takes over what the instance says about a service, and tells clients what has changed for them.
+    fn update_definition(&mut self, id: u16, active: Option<Active>, sink: &mut impl ServerSink) {
+        let offered = active.and_then(|a| self.instances.get(&a.instance)?.offers.get(&id)).cloned();
+        let Some(service) = self.services.get_mut(&id) else { return };
+        let was_up = service.definition.state.up;
+        let mut definition = offered.unwrap_or_else(|| {
+            let mut down = service.definition.clone();
+            down.state.up = false;
+            down
+        });
+        std::mem::swap(&mut service.definition, &mut definition);
+        let is_up = service.definition.state.up;
+        if was_up && !is_up && active.is_some() {
+            for index in service.items.iter().copied().collect::<Vec<_>>() {
+                self.suspect(index, StateCode::NONE, "the service is down: its provider has gone", sink);
+            }
+        }
+        if self.services[&id].definition != definition {
+            self.publish_service_changed(id, &definition, sink);
+        }
+    }
+
+    /// No instance offers the service any more: its items are closed.
+    fn remove_service(&mut self, id: u16, sink: &mut impl ServerSink) {
+        let items = self.services.get(&id).map(|s| s.items.iter().copied().collect::<Vec<_>>());
+        let state = State::new(StreamState::ClosedRecover, DataState::Suspect)
+            .because(StateCode::SOURCE_UNKNOWN, "the service is no longer offered");
+        for index in items.unwrap_or_default() {
+            let key = self.items[index].key.clone();
+            let status = self.closing_status(key.as_key(), state);
+            self.on_closed(index, &status, sink);
+        }
+        if let Some(gone) = self.services.remove(&id) {
+            sink.unsubscribe(&gone.definition.info.name);
+            self.counters.services.set(self.services.len() as u64);
+            self.publish_service_removed(id, sink);
+        }
+        for source in &mut self.sources {
+            if matches!(source, Some(Source::Service { stream, .. }) if stream.service == id) {
+                *source = None;
+            }
+        }
+    }
+}
