@@ -21,10 +21,8 @@ pub struct Watcher {
 pub trait ServerSink {
     /// Sends an RWF message to one client, as it is.
     fn send(&mut self, client: ClientId, msg: &[u8]);
-    /// Sends one RWF message to several clients, each time with the stream id of the watcher.
+    /// Sends one RWF message to several clients, each time with the stream id of the watcher. There may be none.
     fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]);
-    /// The client's connection is to be closed once what was sent before is out.
-    fn disconnect(&mut self, client: ClientId);
     /// Joins the topic `tickcast.service.NAME`; each instance that publishes it becomes a source.
     fn subscribe(&mut self, service: &str);
     /// Leaves that topic.

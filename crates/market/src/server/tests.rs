@@ -1,1 +1,590 @@
+use rdm::ToVec;
+use rdm::directory::{DirectoryRefresh, DirectoryRequest, Filter, Info, Service as Definition, ServiceState};
+use rdm::item::{ItemKey as Key, ItemRequest};
+use rdm::login::{LoginRequest, logout};
+use rwf::{
+    CloseMsg, DataType, Domain, FieldList, Msg, Real, RefreshMsg, State, StateCode, StatusMsg, StreamState,
+    UpdateMsg,
+};
 
+use super::*;
+use crate::backbone::{Kind, LinkDown, LinkUp, StreamMsg};
+
+const DIRECTORY: SourceId = SourceId(0);
+const STREAM: SourceId = SourceId(1);
+const INSTANCE: u64 = 77;
+const A: ClientId = ClientId(1);
+const B: ClientId = ClientId(2);
+const T0: Nanos = Nanos(1_000_000_000);
+
+/// What a server has decided, in words.
+#[derive(Default)]
+struct Log(Vec<String>);
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn describe(bytes: &[u8]) -> String {
+    let msg = Msg::parse(bytes).expect("an RWF message");
+    let mut words = vec![format!("{:?}", msg.class()).to_lowercase()];
+    match msg {
+        Msg::Refresh(m) => {
+            words.push(format!("{}{}", m.state.data, if m.solicited { " solicited" } else { "" }));
+        }
+        Msg::Status(m) => {
+            words.extend(m.state.map(|s| format!("{} {}: {}", s.stream, s.data, s.text_lossy())))
+        }
+        _ => {}
+    }
+    if msg.domain() != Domain::MARKET_PRICE {
+        words.push(msg.domain().to_string());
+    }
+    if msg.container_type() == DataType::FIELD_LIST {
+        for field in FieldList::parse(msg.payload()).expect("a field list").entries() {
+            let field = field.expect("whole fields");
+            let value: Option<Real> = rwf::Decode::decode(field.content).expect("a real");
+            words.push(format!("{}={}", field.id, value.expect("not blank")));
+        }
+    }
+    words.join(" ")
+}
+
+impl ServerSink for Log {
+    fn send(&mut self, client: ClientId, msg: &[u8]) {
+        let stream = Msg::parse(msg).expect("an RWF message").stream_id();
+        self.0.push(format!("{}/{stream}: {}", client.0, describe(msg)));
+    }
+    fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]) {
+        if watchers.is_empty() {
+            return;
+        }
+        let to: Vec<_> = watchers.iter().map(|w| format!("{}/{}", w.client.0, w.stream_id)).collect();
+        self.0.push(format!("{}: {}", to.join(","), describe(msg)));
+    }
+    fn subscribe(&mut self, service: &str) {
+        self.0.push(format!("subscribe {service}"));
+    }
+    fn unsubscribe(&mut self, service: &str) {
+        self.0.push(format!("unsubscribe {service}"));
+    }
+    fn connect(&mut self, instance: u64, _: SourceId) {
+        self.0.push(format!("connect {instance}"));
+    }
+    fn disconnect_link(&mut self, instance: u64) {
+        self.0.push(format!("disconnect {instance}"));
+    }
+    fn to_instance(&mut self, instance: u64, msg: &LinkUp<'_>) {
+        self.0.push(match *msg {
+            LinkUp::Hello { .. } => format!("{instance}: hello"),
+            LinkUp::Interest { name, .. } => format!("{instance}: interest {}", text(name)),
+            LinkUp::NoInterest { name, .. } => format!("{instance}: no interest {}", text(name)),
+            LinkUp::ImageRequest { name, .. } => format!("{instance}: image {}", text(name)),
+            LinkUp::GapQuery { first, last, .. } => format!("{instance}: gap {first}-{last}"),
+        });
+    }
+}
+
+struct Bench {
+    core: PointToPoint,
+    log: Log,
+    counters: Arc<Counters>,
+    now: Nanos,
+}
+
+fn definition(up: bool) -> Definition {
+    Definition {
+        id: 1,
+        info: Info {
+            name: "BINANCE".to_owned(),
+            capabilities: vec![Domain::MARKET_PRICE],
+            ..Info::default()
+        },
+        state: ServiceState { up, ..ServiceState::default() },
+        ..Definition::default()
+    }
+}
+
+fn fields(all: &[(i16, i64)]) -> Vec<u8> {
+    rwf::encode_to_vec(|w| w.field_list(|f| all.iter().for_each(|&(id, v)| f.put(id, Real::decimal(v, 0)))))
+        .expect("legal")
+}
+
+fn refresh(all: &[(i16, i64)]) -> Vec<u8> {
+    let payload = fields(all);
+    let msg = RefreshMsg {
+        complete: true,
+        payload: &payload,
+        ..RefreshMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST)
+    };
+    msg.to_vec().expect("legal")
+}
+
+fn update(all: &[(i16, i64)]) -> Vec<u8> {
+    let payload = fields(all);
+    UpdateMsg { payload: &payload, ..UpdateMsg::new(Domain::MARKET_PRICE, -5, DataType::FIELD_LIST) }
+        .to_vec()
+        .expect("legal")
+}
+
+fn status(stream: StreamState, words: &str) -> Vec<u8> {
+    let state = State::new(stream, rwf::DataState::Suspect).because(StateCode::NOT_FOUND, words);
+    StatusMsg { state: Some(state), ..StatusMsg::new(Domain::MARKET_PRICE, 0, DataType::NO_DATA) }
+        .to_vec()
+        .expect("legal")
+}
+
+impl Bench {
+    /// With two clients logged in and nothing upstream.
+    fn alone() -> Bench {
+        let counters = Arc::new(Counters::default());
+        let core =
+            PointToPoint::new(1, ServerConfig::default(), Arc::new(Dictionary::new()), counters.clone());
+        let mut bench = Bench { core, log: Log::default(), counters, now: T0 };
+        for client in [A, B] {
+            bench.core.on_client_connected(client);
+            bench.client(client, &LoginRequest::consumer(b"me").to_vec().expect("legal"));
+        }
+        bench.log.0.clear();
+        bench
+    }
+
+    /// The same with an instance that publishes the service.
+    fn running() -> Bench {
+        let mut bench = Bench::alone();
+        bench.find_instance(DIRECTORY, STREAM, INSTANCE, true);
+        bench.log.0.clear();
+        bench
+    }
+
+    fn find_instance(&mut self, directory: SourceId, stream: SourceId, instance: u64, up: bool) {
+        self.core.on_source(self.now, directory, Topic::Directory, instance, &mut self.log);
+        self.directory(directory, instance, &[definition(up)]);
+        self.core.on_link_up(instance, &mut self.log);
+        self.link(instance, &LinkDown::HelloAck { instance });
+        self.core.on_source(self.now, stream, Topic::Service("BINANCE"), instance, &mut self.log);
+    }
+
+    fn directory(&mut self, source: SourceId, instance: u64, services: &[Definition]) {
+        let body =
+            DirectoryRefresh::publish(0, Filter::ALL, services).expect("unique").to_vec().expect("legal");
+        let msg = StreamMsg { kind: Kind::Directory, instance, sequence: 1, item: 0, body: &body };
+        let bytes = [&msg.header()[..], &body].concat();
+        self.core.on_stream_message(self.now, source, &bytes, &mut self.log).expect("accepted");
+    }
+
+    fn client(&mut self, client: ClientId, bytes: &[u8]) {
+        self.core.on_client_message(self.now, client, bytes, &mut self.log).expect("accepted");
+    }
+
+    fn request(&mut self, client: ClientId, stream_id: i32, name: &str) {
+        let key = Key {
+            service_id: 1,
+            name: name.as_bytes(),
+            name_type: None,
+            filter: None,
+            identifier: None,
+            attributes: None,
+        };
+        self.client(
+            client,
+            &ItemRequest::streaming(Domain::MARKET_PRICE, stream_id, key).to_vec().expect("legal"),
+        );
+    }
+
+    fn close(&mut self, client: ClientId, stream_id: i32) {
+        let msg = CloseMsg::new(Domain::MARKET_PRICE, stream_id, DataType::NO_DATA);
+        self.client(client, &msg.to_vec().expect("legal"));
+    }
+
+    fn link(&mut self, instance: u64, msg: &LinkDown<'_>) {
+        let mut bytes = Vec::new();
+        msg.encode(&mut bytes);
+        self.core.on_link_message(self.now, instance, &bytes, &mut self.log).expect("accepted");
+    }
+
+    fn image(&mut self, item: u32, after: u64, name: &str, all: &[(i16, i64)]) {
+        let refresh = refresh(all);
+        let (service, domain, name) = (1, 6, name.as_bytes());
+        self.link(INSTANCE, &LinkDown::Image { service, item, after, domain, name, refresh: &refresh });
+    }
+
+    fn stream(&mut self, kind: Kind, sequence: u64, item: u32, body: &[u8]) {
+        let msg = StreamMsg { kind, instance: INSTANCE, sequence, item, body };
+        let bytes = [&msg.header()[..], body].concat();
+        self.core.on_stream_message(self.now, STREAM, &bytes, &mut self.log).expect("accepted");
+    }
+
+    fn open(&mut self, sequence: u64, item: u32, name: &str) {
+        let body = [&[6, name.len() as u8], name.as_bytes()].concat();
+        self.stream(Kind::Open, sequence, item, &body);
+    }
+
+    fn after(&mut self, span: Duration) {
+        self.now += span;
+        self.core.on_wakeup(self.now, &mut self.log);
+    }
+
+    fn took(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.log.0)
+    }
+
+    /// Item IBM as number 1 of the stream, watched by A on stream 5, with 22=1.
+    fn watching() -> Bench {
+        let mut bench = Bench::running();
+        bench.request(A, 5, "IBM");
+        bench.open(1, 1, "IBM");
+        bench.image(1, 1, "IBM", &[(22, 1)]);
+        bench.log.0.clear();
+        bench
+    }
+}
+
+#[test]
+fn an_item_is_asked_for_once_however_many_watch_it() {
+    let mut bench = Bench::running();
+    bench.request(A, 5, "IBM");
+    bench.request(B, 9, "IBM");
+    assert_eq!(bench.took(), ["77: interest IBM"]);
+    bench.open(1, 1, "IBM");
+    bench.image(1, 1, "IBM", &[(22, 1)]);
+    assert_eq!(bench.took(), ["1/5,2/9: refresh ok solicited 22=1"]);
+    bench.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));
+    bench.request(B, 10, "IBM");
+    assert_eq!(bench.took(), ["1/5,2/9: update 22=2", "2/10: refresh ok solicited 22=2"]);
+    assert_eq!((bench.counters.watchers.get(), bench.counters.items.get()), (3, 1));
+}
+
+#[test]
+fn updates_wait_for_the_image_they_belong_to() {
+    let mut bench = Bench::running();
+    bench.request(A, 5, "IBM");
+    bench.open(10, 1, "IBM");
+    for (sequence, value) in [(11, 11), (12, 12), (13, 13)] {
+        bench.stream(Kind::Update, sequence, 1, &update(&[(22, value)]));
+    }
+    bench.took();
+    bench.image(1, 12, "IBM", &[(22, 12)]);
+    assert_eq!(bench.took(), ["1/5: refresh ok solicited 22=12", "1/5: update 22=13"]);
+    assert_eq!(bench.counters.updates_held.get(), 3);
+}
+
+#[test]
+fn an_image_that_is_ahead_of_the_stream_swallows_what_it_holds() {
+    let mut bench = Bench::watching();
+    bench.request(A, 6, "MSFT");
+    bench.image(2, 4, "MSFT", &[(22, 40)]);
+    bench.took();
+    bench.open(2, 2, "MSFT");
+    bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
+    bench.stream(Kind::Update, 4, 2, &update(&[(22, 40)]));
+    bench.stream(Kind::Update, 5, 2, &update(&[(22, 50)]));
+    assert_eq!(bench.took(), ["1/5: update 22=3", "1/6: update 22=50"]);
+    assert_eq!(bench.counters.updates_stale.get(), 1);
+}
+
+#[test]
+fn an_image_older_than_updates_that_were_dropped_is_asked_for_again() {
+    let mut bench = Bench::running();
+    bench.stream(Kind::Heartbeat, 8, 0, &[]);
+    bench.request(A, 5, "IBM");
+    bench.took();
+    // The Open was in 9 and is missing here, so that 10 cannot be told to be about IBM.
+    bench.stream(Kind::Unknown(99), 9, 1, &[]);
+    bench.stream(Kind::Update, 10, 1, &update(&[(22, 10)]));
+    bench.image(1, 9, "IBM", &[(22, 9)]);
+    assert_eq!(bench.took(), ["77: image IBM"]);
+    bench.stream(Kind::Update, 11, 1, &update(&[(22, 11)]));
+    bench.image(1, 10, "IBM", &[(22, 10)]);
+    assert_eq!(bench.took(), ["1/5: refresh ok solicited 22=10", "1/5: update 22=11"]);
+}
+
+#[test]
+fn a_gap_makes_exactly_its_items_suspect_and_fetches_them_again() {
+    let mut bench = Bench::watching();
+    bench.request(A, 6, "MSFT");
+    bench.open(2, 2, "MSFT");
+    bench.image(2, 2, "MSFT", &[(22, 20)]);
+    bench.took();
+    bench.stream(Kind::Update, 5, 2, &update(&[(22, 50)]));
+    assert_eq!(bench.took(), ["77: gap 3-4", "1/6: update 22=50"]);
+    bench.link(
+        INSTANCE,
+        &LinkDown::GapAnswer { service: 1, first: 3, last: 4, known: true, ids: &[0, 0, 0, 1, 0, 0, 0, 9] },
+    );
+    let lost = "1/5: status open suspect: messages were lost on the backbone";
+    assert_eq!(bench.took(), [lost, "77: image IBM"]);
+    bench.stream(Kind::Update, 6, 1, &update(&[(22, 6)]));
+    bench.request(B, 7, "IBM");
+    assert_eq!(bench.took(), ["2/7: refresh suspect solicited 22=1"], "what is known, marked as what it is");
+    bench.image(1, 5, "IBM", &[(22, 5)]);
+    assert_eq!(bench.took(), ["1/5,2/7: refresh ok 22=5", "1/5,2/7: update 22=6"]);
+    assert_eq!((bench.counters.gaps.get(), bench.counters.messages_lost.get()), (1, 2));
+}
+
+#[test]
+fn a_gap_too_old_to_name_its_items_concerns_all_of_the_service() {
+    let mut bench = Bench::watching();
+    bench.stream(Kind::Heartbeat, 5, 0, &[]);
+    assert_eq!(bench.took(), ["77: gap 2-5"]);
+    bench.link(INSTANCE, &LinkDown::GapAnswer { service: 1, first: 2, last: 5, known: false, ids: &[] });
+    assert_eq!(bench.took()[1], "77: image IBM");
+    assert_eq!(bench.counters.gap_resyncs.get(), 1);
+}
+
+#[test]
+fn a_lost_link_makes_items_suspect_and_the_next_instance_makes_them_good() {
+    let mut bench = Bench::watching();
+    bench.core.on_link_down(bench.now, INSTANCE, &mut bench.log);
+    let log = bench.took();
+    assert_eq!(log, ["1/5: status open suspect: the source distributor is lost, looking for another"]);
+    bench.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));
+    assert_eq!(bench.took(), [""; 0], "what comes now may have a hole before it");
+    bench.now += Duration::from_secs(1);
+    bench.find_instance(SourceId(2), SourceId(3), 78, true);
+    let log = bench.took();
+    assert!(
+        log.contains(&"connect 78".to_owned()) && log.contains(&"78: interest IBM".to_owned()),
+        "{log:?}"
+    );
+    let refresh = refresh(&[(22, 7)]);
+    bench.link(
+        78,
+        &LinkDown::Image { service: 1, item: 4, after: 3, domain: 6, name: b"IBM", refresh: &refresh },
+    );
+    assert_eq!(bench.took(), ["1/5: refresh ok 22=7"]);
+}
+
+#[test]
+fn a_broken_link_is_opened_again() {
+    let mut bench = Bench::watching();
+    bench.core.on_link_down(bench.now, INSTANCE, &mut bench.log);
+    bench.took();
+    bench.after(ServerConfig::default().link_retry);
+    assert_eq!(bench.took(), ["connect 77"]);
+    bench.core.on_link_up(INSTANCE, &mut bench.log);
+    bench.link(INSTANCE, &LinkDown::HelloAck { instance: INSTANCE });
+    assert_eq!(bench.took(), ["77: hello", "77: interest IBM"]);
+}
+
+#[test]
+fn an_instance_that_falls_silent_is_not_trusted_even_with_its_link_up() {
+    let mut bench = Bench::watching();
+    bench.after(ServerConfig::default().silence_timeout);
+    assert!(bench.took()[0].contains("suspect"), "multicast may be cut while TCP is not");
+    bench.directory(DIRECTORY, INSTANCE, &[definition(true)]);
+    assert_eq!(bench.took(), ["77: interest IBM"]);
+}
+
+#[test]
+fn a_service_whose_provider_has_gone_shows_in_directory_and_items() {
+    let mut bench = Bench::watching();
+    bench.client(B, &DirectoryRequest::all(2).to_vec().expect("legal"));
+    assert_eq!(bench.took(), ["2/2: refresh ok solicited source directory"]);
+    bench.directory(DIRECTORY, INSTANCE, &[definition(false)]);
+    let log = bench.took();
+    assert_eq!(log[0], "1/5: status open suspect: the service is down: its provider has gone");
+    assert_eq!(log[1], "2/2: update source directory");
+    bench.directory(DIRECTORY, INSTANCE, &[definition(true)]);
+    bench.stream(Kind::Refresh, 2, 1, &refresh(&[(22, 2)]));
+    assert_eq!(bench.took(), ["2/2: update source directory", "1/5: refresh ok 22=2"]);
+}
+
+#[test]
+fn a_request_for_a_service_that_is_down_waits_with_a_clear_status() {
+    let mut bench = Bench::running();
+    bench.core.on_link_down(bench.now, INSTANCE, &mut bench.log);
+    bench.took();
+    bench.request(A, 5, "IBM");
+    assert_eq!(bench.took(), ["1/5: status open suspect: the service is down, waiting for it"]);
+}
+
+#[test]
+fn an_item_that_does_not_exist_is_closed() {
+    let mut bench = Bench::running();
+    bench.request(A, 5, "NOPE");
+    bench.took();
+    let status = status(StreamState::Closed, "not found");
+    bench.link(INSTANCE, &LinkDown::ItemStatus { service: 1, domain: 6, name: b"NOPE", status: &status });
+    assert_eq!(bench.took(), ["1/5: status closed suspect: not found"]);
+    assert_eq!((bench.counters.items.get(), bench.counters.watchers.get()), (0, 0));
+    bench.request(A, 5, "NOPE");
+    assert_eq!(bench.took(), ["77: interest NOPE"], "the stream id is free again");
+}
+
+#[test]
+fn an_item_closed_by_its_provider_ends_its_streams() {
+    let mut bench = Bench::watching();
+    bench.stream(Kind::Close, 2, 1, &status(StreamState::Closed, "gone"));
+    bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
+    assert_eq!(bench.took(), ["1/5: status closed suspect: gone"]);
+}
+
+#[test]
+fn the_last_watcher_s_item_lingers_and_is_then_given_up() {
+    let mut bench = Bench::watching();
+    bench.close(A, 5);
+    bench.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));
+    bench.request(B, 7, "IBM");
+    assert_eq!(bench.took(), ["2/7: refresh ok solicited 22=2"], "still subscribed upstream");
+    bench.core.on_client_closed(bench.now, B);
+    bench.after(ServerConfig::default().item_linger);
+    assert!(bench.took().contains(&"77: no interest IBM".to_owned()));
+    assert_eq!(bench.counters.items.get(), 0);
+}
+
+#[test]
+fn a_snapshot_gets_one_image_and_leaves_no_stream() {
+    let mut bench = Bench::running();
+    let key = Key {
+        service_id: 1,
+        name: b"IBM",
+        name_type: None,
+        filter: None,
+        identifier: None,
+        attributes: None,
+    };
+    let request = ItemRequest { streaming: false, ..ItemRequest::streaming(Domain::MARKET_PRICE, 5, key) };
+    bench.client(A, &request.to_vec().expect("legal"));
+    bench.open(1, 1, "IBM");
+    bench.took();
+    bench.image(1, 1, "IBM", &[(22, 1)]);
+    bench.client(A, &request.to_vec().expect("legal"));
+    assert_eq!(bench.took(), ["1/5: refresh ok solicited 22=1", "1/5: refresh ok solicited 22=1"]);
+    assert_eq!(bench.counters.watchers.get(), 0);
+}
+
+#[test]
+fn a_reissue_gets_the_image_again_and_another_item_on_the_stream_is_refused() {
+    let mut bench = Bench::watching();
+    bench.request(A, 5, "IBM");
+    bench.request(A, 5, "MSFT");
+    let log = bench.took();
+    assert_eq!(log[0], "1/5: refresh ok solicited 22=1");
+    assert!(log[1].contains("closed suspect: the stream is open for another item"), "{log:?}");
+}
+
+#[test]
+fn images_are_asked_for_a_bounded_number_at_a_time_and_again_when_they_do_not_come() {
+    let mut bench = Bench::alone();
+    bench.core.config.images_outstanding_max = 2;
+    bench.find_instance(DIRECTORY, STREAM, INSTANCE, true);
+    bench.took();
+    for (i, name) in ["A", "B", "C"].iter().enumerate() {
+        bench.request(A, 5 + i as i32, name);
+    }
+    assert_eq!(bench.took(), ["77: interest A", "77: interest B"]);
+    bench.image(1, 1, "A", &[(22, 1)]);
+    assert_eq!(bench.took(), ["1/5: refresh ok solicited 22=1", "77: interest C"]);
+    bench.directory(DIRECTORY, INSTANCE, &[definition(true)]);
+    bench.now += ServerConfig::default().image_timeout;
+    bench.directory(DIRECTORY, INSTANCE, &[definition(true)]);
+    bench.after(Duration::ZERO);
+    assert_eq!(bench.took(), ["77: image B", "77: image C"]);
+}
+
+#[test]
+fn what_waits_for_its_provider_does_not_hold_up_others() {
+    let mut bench = Bench::alone();
+    bench.core.config.images_outstanding_max = 1;
+    bench.find_instance(DIRECTORY, STREAM, INSTANCE, true);
+    bench.took();
+    bench.request(A, 5, "A");
+    bench.request(A, 6, "B");
+    assert_eq!(bench.took(), ["77: interest A"]);
+    let waits = status(StreamState::Open, "wait");
+    bench.link(INSTANCE, &LinkDown::ItemStatus { service: 1, domain: 6, name: b"A", status: &waits });
+    assert_eq!(bench.took(), ["1/5: status open suspect: wait", "77: interest B"]);
+    bench.open(1, 1, "A");
+    bench.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));
+    bench.image(1, 1, "A", &[(22, 1)]);
+    assert_eq!(bench.took(), ["1/5: refresh ok solicited 22=1", "1/5: update 22=2"]);
+}
+
+#[test]
+fn too_many_held_updates_ask_for_a_later_image() {
+    let mut bench = Bench::running();
+    bench.core.config.held_bytes_max = 40;
+    bench.request(A, 5, "IBM");
+    bench.open(1, 1, "IBM");
+    for sequence in 2..6 {
+        bench.stream(Kind::Update, sequence, 1, &update(&[(22, sequence as i64)]));
+    }
+    bench.took();
+    bench.image(1, 1, "IBM", &[(22, 1)]);
+    assert_eq!(bench.took(), ["77: image IBM"]);
+    bench.image(1, 5, "IBM", &[(22, 5)]);
+    assert_eq!(bench.took(), ["1/5: refresh ok solicited 22=5"]);
+    assert!(bench.counters.held_overflows.get() > 0);
+}
+
+#[test]
+fn an_update_that_cannot_be_applied_fetches_the_image_again() {
+    let mut bench = Bench::watching();
+    let broken = update(&[(22, 2)]);
+    bench.stream(Kind::Update, 2, 1, &broken[..broken.len() - 1]);
+    let log = bench.took();
+    assert_eq!(log[0], "1/5: status open suspect: a message could not be applied to the image");
+    assert_eq!(log[1], "77: image IBM");
+    assert_eq!(bench.counters.messages_refused.get(), 1);
+}
+
+#[test]
+fn clients_have_to_log_in_first_and_garbage_costs_the_connection() {
+    let mut bench = Bench::running();
+    let stranger = ClientId(9);
+    bench.core.on_client_connected(stranger);
+    bench.request(stranger, 5, "IBM");
+    assert_eq!(bench.took(), ["9/5: status closed suspect: log in first"]);
+    let garbage = bench.core.on_client_message(T0, stranger, &[0xFF; 9], &mut bench.log);
+    assert!(matches!(garbage, Err(ClientError::Malformed(_))), "{garbage:?}");
+    let provider = LoginRequest::provider(b"feed").to_vec().expect("legal");
+    let refused = bench.core.on_client_message(T0, stranger, &provider, &mut bench.log);
+    assert_eq!(refused, Err(ClientError::LoginRefused));
+    assert_eq!(bench.counters.client_messages_refused.get(), 2);
+}
+
+#[test]
+fn a_logout_ends_everything_of_the_client() {
+    let mut bench = Bench::watching();
+    let bytes = logout(1).to_vec().expect("legal");
+    assert_eq!(bench.core.on_client_message(T0, A, &bytes, &mut bench.log), Err(ClientError::LoggedOut));
+    bench.took();
+    bench.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));
+    assert_eq!(bench.took(), [""; 0]);
+    assert_eq!((bench.counters.watchers.get(), bench.counters.clients.get()), (0, 1));
+}
+
+#[test]
+fn requests_that_no_service_can_serve_are_refused() {
+    let mut bench = Bench::running();
+    let key = |service_id| Key {
+        service_id,
+        name: b"X",
+        name_type: None,
+        filter: None,
+        identifier: None,
+        attributes: None,
+    };
+    let by_price = ItemRequest::streaming(Domain::MARKET_BY_PRICE, 5, key(1));
+    let unknown = ItemRequest::streaming(Domain::MARKET_PRICE, 6, key(2));
+    for request in [by_price, unknown] {
+        bench.client(A, &request.to_vec().expect("legal"));
+    }
+    let log = bench.took();
+    assert!(log[0].contains("closed suspect: domain not among the capabilities"), "{log:?}");
+    assert!(log[1].contains("closed suspect: there is no service of this id"), "{log:?}");
+    assert_eq!(bench.counters.requests_refused.get(), 2);
+}
+
+#[test]
+fn messages_that_are_not_of_the_protocol_are_counted_and_skipped() {
+    let mut bench = Bench::watching();
+    assert!(bench.core.on_stream_message(T0, STREAM, &[9; 30], &mut bench.log).is_err());
+    let other = StreamMsg { kind: Kind::Update, instance: 5, sequence: 2, item: 1, body: &[] };
+    assert!(bench.core.on_stream_message(T0, STREAM, &other.header(), &mut bench.log).is_err());
+    assert!(bench.core.on_link_message(T0, INSTANCE, &[1], &mut bench.log).is_err());
+    assert_eq!(bench.counters.messages_refused.get(), 3);
+    bench.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));
+    assert_eq!(bench.took(), ["1/5: update 22=2"]);
+}
