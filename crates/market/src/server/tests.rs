@@ -428,7 +428,9 @@ fn the_last_watcher_s_item_lingers_and_is_then_given_up() {
     bench.request(B, 7, "IBM");
     assert_eq!(bench.took(), ["2/7: refresh ok solicited 22=2"], "still subscribed upstream");
     bench.core.on_client_closed(bench.now, B);
-    bench.after(ServerConfig::default().item_linger);
+    bench.now += ServerConfig::default().item_linger;
+    bench.directory(DIRECTORY, INSTANCE, &[definition(true)]);
+    bench.after(Duration::ZERO);
     assert!(bench.took().contains(&"77: no interest IBM".to_owned()));
     assert_eq!(bench.counters.items.get(), 0);
 }
