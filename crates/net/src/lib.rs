@@ -11,5 +11,5 @@ pub mod tcp;
 pub mod udp;
 mod wait;
 
-pub use poller::{Interest, Poller, Ready, Token, Waker};
+pub use poller::{Interest, Poller, Ready, Registrar, Token, Waker};
 pub use wait::{WaitStrategy, Waiter};

@@ -43,8 +43,38 @@ pub struct Ready {
 
 /// A set of descriptors to wait for.
 pub struct Poller {
-    epoll: OwnedFd,
+    registrar: Registrar,
     events: Vec<Event>,
+}
+
+/// The side of a [`Poller`] that descriptors are added to; parts of a thread's work hold one each.
+#[derive(Clone, Debug)]
+pub struct Registrar(Arc<OwnedFd>);
+
+impl Registrar {
+    /// Adds a descriptor.
+    ///
+    /// # Errors
+    /// It is already in the set, or cannot be polled.
+    pub fn add(&self, fd: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&*self.0, fd, EventData::new_u64(token.0), interest.flags())?)
+    }
+
+    /// Changes what is wanted of a descriptor.
+    ///
+    /// # Errors
+    /// It is not in the set.
+    pub fn change(&self, fd: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(&*self.0, fd, EventData::new_u64(token.0), interest.flags())?)
+    }
+
+    /// Takes a descriptor out. Closing it does the same.
+    ///
+    /// # Errors
+    /// It is not in the set.
+    pub fn remove(&self, fd: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&*self.0, fd)?)
+    }
 }
 
 impl Poller {
@@ -54,31 +84,13 @@ impl Poller {
     /// The process is out of descriptors.
     pub fn new() -> io::Result<Poller> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        Ok(Poller { epoll, events: Vec::with_capacity(256) })
+        Ok(Poller { registrar: Registrar(Arc::new(epoll)), events: Vec::with_capacity(256) })
     }
 
-    /// Adds a descriptor.
-    ///
-    /// # Errors
-    /// It is already in the set, or cannot be polled.
-    pub fn add(&self, fd: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
-        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token.0), interest.flags())?)
-    }
-
-    /// Changes what is wanted of a descriptor.
-    ///
-    /// # Errors
-    /// It is not in the set.
-    pub fn change(&self, fd: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
-        Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token.0), interest.flags())?)
-    }
-
-    /// Takes a descriptor out. Closing it does the same.
-    ///
-    /// # Errors
-    /// It is not in the set.
-    pub fn remove(&self, fd: impl AsFd) -> io::Result<()> {
-        Ok(epoll::delete(&self.epoll, fd)?)
+    /// Where descriptors are added.
+    #[must_use]
+    pub fn registrar(&self) -> &Registrar {
+        &self.registrar
     }
 
     /// Waits until something is ready or `timeout` is over (`None`: for ever; zero: just looks).
@@ -93,7 +105,11 @@ impl Poller {
             tv_nsec: d.subsec_nanos().into(),
         });
         self.events.clear();
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timespec.as_ref()) {
+        match epoll::wait(
+            &*self.registrar.0,
+            rustix::buffer::spare_capacity(&mut self.events),
+            timespec.as_ref(),
+        ) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e.into()),
         }
@@ -114,13 +130,13 @@ impl Poller {
 pub struct Waker(Arc<OwnedFd>);
 
 impl Waker {
-    /// A waker registered with `poller` under `token`.
+    /// A waker registered under `token`.
     ///
     /// # Errors
     /// The process is out of descriptors.
-    pub fn new(poller: &Poller, token: Token) -> io::Result<Waker> {
+    pub fn new(registrar: &Registrar, token: Token) -> io::Result<Waker> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        poller.add(&fd, token, Interest::Read)?;
+        registrar.add(&fd, token, Interest::Read)?;
         Ok(Waker(Arc::new(fd)))
     }
 
@@ -145,7 +161,7 @@ mod tests {
     #[test]
     fn a_wake_up_is_seen_once() {
         let mut poller = Poller::new().unwrap();
-        let waker = Waker::new(&poller, Token(9)).unwrap();
+        let waker = Waker::new(poller.registrar(), Token(9)).unwrap();
         assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap().count(), 0);
         waker.wake();
         waker.wake();

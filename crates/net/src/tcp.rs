@@ -125,8 +125,8 @@ mod tests {
         assert!(accept(&listener).unwrap().is_none());
         let client = connect(listener.local_addr().unwrap()).unwrap();
         let mut poller = Poller::new().unwrap();
-        poller.add(&listener, Token(1), Interest::Read).unwrap();
-        poller.add(&client, Token(2), Interest::ReadWrite).unwrap();
+        poller.registrar().add(&listener, Token(1), Interest::Read).unwrap();
+        poller.registrar().add(&client, Token(2), Interest::ReadWrite).unwrap();
         let mut server = None;
         while server.is_none() {
             poller.wait(None).unwrap().for_each(drop);
@@ -138,7 +138,7 @@ mod tests {
         let mut buffer = [0; 16];
         assert_eq!(read(&server, &mut buffer).unwrap(), Moved::WouldBlock);
         assert_eq!(write(&client, b"abc").unwrap(), Moved::Bytes(3));
-        poller.add(&server, Token(3), Interest::Read).unwrap();
+        poller.registrar().add(&server, Token(3), Interest::Read).unwrap();
         while !poller.wait(None).unwrap().any(|r| r.token == Token(3)) {}
         assert_eq!(read(&server, &mut buffer).unwrap(), Moved::Bytes(3));
         drop(client);

@@ -8,7 +8,7 @@ const OPTIONS: MulticastOptions =
 
 fn collect(socket: &UdpSocket, want: usize) -> Vec<(SocketAddrV4, Vec<u8>)> {
     let mut poller = Poller::new().unwrap();
-    poller.add(socket, Token(0), Interest::Read).unwrap();
+    poller.registrar().add(socket, Token(0), Interest::Read).unwrap();
     let mut batch = ReceiveBatch::new(4);
     let mut all = Vec::new();
     while all.len() < want {
