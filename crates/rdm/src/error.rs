@@ -259,3 +259,49 @@ impl fmt::Display for RdmError {
 }
 
 impl std::error::Error for RdmError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_has_the_code_that_tells_the_other_end_what_to_change() {
+        let element = Part::Element(Element::Role);
+        let (found, wanted) = (DataType::INT, DataType::UINT);
+        let wrong_type = |part| RdmError::WrongType { part, found, wanted };
+        let domain = Domain::LOGIN;
+        for (error, code) in [
+            (RdmError::Malformed(DecodeError::UnknownMsgClass { class: 9 }), StateCode::USAGE_ERROR),
+            (RdmError::WrongClass { domain, class: MsgClass::Ack }, StateCode::USAGE_ERROR),
+            (RdmError::WrongDomain { found: domain, wanted: domain }, StateCode::USAGE_ERROR),
+            (RdmError::NotAnItemDomain { domain }, StateCode::USAGE_ERROR),
+            (RdmError::DuplicateServiceId { service_id: 1 }, StateCode::USAGE_ERROR),
+            (RdmError::DuplicateServiceName { service_id: 1, other_id: 2 }, StateCode::USAGE_ERROR),
+            (RdmError::Missing { part: Part::Name }, StateCode::USAGE_ERROR),
+            (wrong_type(element), StateCode::INVALID_ARGUMENT),
+            (RdmError::OutOfRange { part: element, value: 2, max: 1 }, StateCode::INVALID_ARGUMENT),
+            (RdmError::NotText { part: element }, StateCode::INVALID_ARGUMENT),
+            (RdmError::TooMany { part: Part::Services, max: 1 }, StateCode::INVALID_ARGUMENT),
+            (wrong_type(Part::Element(Element::ViewData)), StateCode::INVALID_VIEW),
+            (RdmError::UnsupportedViewType { view_type: 3 }, StateCode::UNSUPPORTED_VIEW_TYPE),
+            (wrong_type(Part::Element(Element::BatchItemList)), StateCode::UNABLE_TO_REQUEST_AS_BATCH),
+            (RdmError::Both { part: element, other: element }, StateCode::UNABLE_TO_REQUEST_AS_BATCH),
+            (RdmError::UnknownService { service_id: 1 }, StateCode::SOURCE_UNKNOWN),
+            (RdmError::UnknownDictionary, StateCode::NOT_FOUND),
+            (EncodeError::Blank { place: rwf::Place::MapKey }.into(), StateCode::ERROR),
+        ] {
+            assert_eq!(error.state_code(), code, "{error}");
+            assert!(!error.to_string().is_empty());
+        }
+    }
+
+    #[test]
+    fn errors_are_small_and_say_which_part_and_what_was_wanted() {
+        assert!(size_of::<RdmError>() <= 48);
+        let part = Part::Element(Element::SupportOmmPost);
+        let error = RdmError::WrongType { part, found: DataType::INT, wanted: DataType::UINT };
+        assert_eq!(error.to_string(), "SupportOMMPost: INT, wanted UINT");
+        let error = RdmError::OutOfRange { part: Part::ServiceId, value: 70_000, max: 65_535 };
+        assert_eq!(error.to_string(), "service id: 70000, at most 65535");
+    }
+}

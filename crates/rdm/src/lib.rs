@@ -1,5 +1,6 @@
 //! What the domains mean.
 
+pub mod dictionary;
 pub mod directory;
 mod element;
 mod error;

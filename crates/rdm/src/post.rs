@@ -1,4 +1,6 @@
-use rwf::{AckMsg, DataType, DecodeError, Domain, Msg, NakCode, PostMsg};
+//! Posts: what consumers contribute, and the acks that answer them.
+
+use rwf::{AckMsg, DataType, Domain, Msg, NakCode, PostMsg};
 
 use crate::item::{ItemKey, require_items};
 use crate::message::wrong_class;
@@ -14,22 +16,9 @@ pub struct Post<'a> {
     pub msg: PostMsg<'a>,
     /// The item, where the message names it: always off-stream, and with stock consumers on-stream too.
     pub item: Option<ItemKey<'a>>,
-    /// What is posted.
-    pub content: PostContent<'a>,
-}
-
-/// What is posted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PostContent<'a> {
-    /// A container, of which the receiver makes an update.
-    Container {
-        /// Its type.
-        container_type: DataType,
-        /// Its bytes.
-        data: &'a [u8],
-    },
-    /// A message to apply: a refresh, an update or a status.
-    Message(Msg<'a>),
+    /// The message to apply: a refresh, an update or a status. Without one the payload is a container, of which the
+    /// receiver makes an update.
+    pub message: Option<Msg<'a>>,
 }
 
 /// Which item is posted to.
@@ -76,7 +65,7 @@ impl<'a> Post<'a> {
             return Err(RdmError::Missing { part: Part::PostId });
         }
         let item = msg.key.as_ref().map(ItemKey::parse).transpose()?;
-        Ok(Post { msg: *msg, item, content: content(msg)? })
+        Ok(Post { msg: *msg, item, message: message(msg)? })
     }
 
     /// Which item is posted to, on a connection whose login is on `login_stream_id`.
@@ -106,12 +95,12 @@ impl<'a> Post<'a> {
     }
 }
 
-fn content<'a>(msg: &PostMsg<'a>) -> Result<PostContent<'a>, RdmError> {
+fn message<'a>(msg: &PostMsg<'a>) -> Result<Option<Msg<'a>>, RdmError> {
     if msg.container_type != DataType::MSG {
-        return Ok(PostContent::Container { container_type: msg.container_type, data: msg.payload });
+        return Ok(None);
     }
     match Msg::parse(msg.payload)? {
-        inner @ (Msg::Refresh(_) | Msg::Update(_) | Msg::Status(_)) => Ok(PostContent::Message(inner)),
+        inner @ (Msg::Refresh(_) | Msg::Update(_) | Msg::Status(_)) => Ok(Some(inner)),
         other => Err(wrong_class(&other)),
     }
 }
@@ -179,7 +168,7 @@ impl<'a> Acknowledged<'a> {
 mod tests {
     use super::*;
     use crate::ToVec;
-    use rwf::{CloseMsg, Key, UpdateMsg};
+    use rwf::{CloseMsg, DecodeError, Key, UpdateMsg};
 
     const ITEM: ItemKey<'static> = ItemKey::new(1, b"TEST.1");
 
@@ -229,7 +218,7 @@ mod tests {
         let carries = |payload| PostMsg { container_type: DataType::MSG, payload, ..bare(5) };
         let post = carries(&bytes);
         let parsed = Post::parse(&post).expect("legal");
-        assert_eq!(parsed.content, PostContent::Message(Msg::Update(update)));
+        assert_eq!(parsed.message, Some(Msg::Update(update)));
         let close = CloseMsg::new(Domain::MARKET_PRICE, 0, DataType::NO_DATA).to_vec().expect("legal");
         assert!(matches!(Post::parse(&carries(&close)), Err(RdmError::WrongClass { .. })));
         let cut = Post::parse(&carries(&bytes[..5])).expect_err("cut off");

@@ -1,3 +1,6 @@
+//! What a non-interactive provider publishes, beside its login ([`LoginRequest::provider`](crate::login::LoginRequest))
+//! and its directory ([`DirectoryRefresh::publish`](crate::directory::DirectoryRefresh)).
+
 use rwf::{
     DataType, Domain, Msg, Qos, RefreshMsg, State, StateCode, StatusMsg, StreamState, UpdateMsg, UpdateType,
 };

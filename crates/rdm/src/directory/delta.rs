@@ -351,7 +351,7 @@ impl Overlay for LinkElements {
             kind: Some(link.kind),
             up: Some(link.up),
             code: Some(link.code),
-            text: Some(link.text.clone()),
+            text: Some(link.text.clone()).filter(|text| !text.is_empty()),
         }
     }
 
@@ -396,12 +396,14 @@ fn group_edits<'s>(old: &'s Service, new: &'s Service) -> impl Iterator<Item = E
 fn link_edits(old: &Service, new: &Service) -> Vec<LinkEdit> {
     let mut edits: Vec<LinkEdit> = Vec::new();
     for (name, link) in &new.links {
-        let action = match old.links.get(name) {
-            Some(known) if known == link => continue,
-            Some(_) => MapAction::Update,
-            None => MapAction::Add,
+        let (action, elements) = match old.links.get(name).map(|known| change(known, link)) {
+            None => (MapAction::Add, LinkElements::of(link)),
+            Some(None) => continue,
+            Some(Some(Change::Update(elements))) => (MapAction::Update, elements),
+            // To add what is there replaces it.
+            Some(Some(_)) => (MapAction::Add, LinkElements::of(link)),
         };
-        edits.push(LinkEdit { name: name.clone(), action, elements: LinkElements::of(link) });
+        edits.push(LinkEdit { name: name.clone(), action, elements });
     }
     for name in old.links.keys().filter(|name| !new.links.contains_key(*name)) {
         let elements = LinkElements::default();

@@ -5,6 +5,8 @@ use rwf::{DataState, Domain, State, StateCode, StreamState};
 /// Why an item request cannot go to a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
+    /// No service of that id is known.
+    ServiceUnknown,
     /// The service is down.
     ServiceDown,
     /// The service is up but takes no new requests.
@@ -24,6 +26,7 @@ impl Refusal {
     #[must_use]
     pub const fn state(self) -> State<'static> {
         let (stream, code) = match self {
+            Refusal::ServiceUnknown => (StreamState::ClosedRecover, StateCode::SOURCE_UNKNOWN),
             Refusal::ServiceDown => (StreamState::ClosedRecover, StateCode::NONE),
             Refusal::NotAccepting => (StreamState::ClosedRecover, StateCode::NO_RESOURCES),
             Refusal::NoCapability { .. } | Refusal::QosUnmatched => {
@@ -35,6 +38,7 @@ impl Refusal {
 
     const fn text(self) -> &'static str {
         match self {
+            Refusal::ServiceUnknown => "service unknown",
             Refusal::ServiceDown => "service is down",
             Refusal::NotAccepting => "service accepts no requests",
             Refusal::NoCapability { .. } => "domain not among the capabilities of the service",
@@ -60,8 +64,9 @@ mod tests {
 
     #[test]
     fn what_may_pass_is_to_be_asked_for_again_and_what_will_not_is_not() {
-        assert_eq!(Refusal::ServiceDown.state().stream, StreamState::ClosedRecover);
-        assert_eq!(Refusal::NotAccepting.state().stream, StreamState::ClosedRecover);
+        for passing in [Refusal::ServiceUnknown, Refusal::ServiceDown, Refusal::NotAccepting] {
+            assert_eq!(passing.state().stream, StreamState::ClosedRecover);
+        }
         assert_eq!(Refusal::QosUnmatched.state().stream, StreamState::Closed);
         let refusal = Refusal::NoCapability { domain: Domain::HISTORY };
         assert_eq!(refusal.state().stream, StreamState::Closed);

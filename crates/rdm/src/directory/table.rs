@@ -1,9 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use rwf::MapAction;
+use rwf::{Domain, MapAction};
 
 use super::delta::{Change, Edit, GroupElements};
-use super::{DirectoryRefresh, DirectoryUpdate, Service, ServiceDelta};
+use super::{DirectoryRefresh, DirectoryUpdate, QosRange, Refusal, Service, ServiceDelta};
 use crate::{Element, OwnedState, Part, RdmError};
 
 /// The services that are known, by id and by name, both unique.
@@ -116,6 +116,15 @@ impl Directory {
     #[must_use]
     pub fn service_by_name(&self, name: &str) -> Option<&Service> {
         self.service(*self.names.get(name)?)
+    }
+
+    /// Why an item cannot be asked for; see [`Service::refuses`].
+    #[must_use]
+    pub fn refuses(&self, service_id: u16, domain: Domain, qos: Option<QosRange>) -> Option<Refusal> {
+        match self.service(service_id) {
+            Some(service) => service.refuses(domain, qos),
+            None => Some(Refusal::ServiceUnknown),
+        }
     }
 }
 

@@ -29,11 +29,11 @@ pub(super) fn services(w: &mut Writer<'_>, deltas: &[ServiceDelta]) {
 fn put_edit(f: &mut FilterListWriter<'_, '_>, edit: &Edit) {
     let id = edit.aspect() as u8;
     match edit {
-        Edit::Info(change) => put_list(f, id, change, |e, info| put_info(e, info)),
-        Edit::State(change) => put_list(f, id, change, |e, state| put_state(e, state)),
-        Edit::Group(change) => put_list(f, id, change, |e, group| put_group(e, group)),
-        Edit::Load(change) => put_list(f, id, change, |e, load| put_load(e, load)),
-        Edit::Data(change) => put_list(f, id, change, |e, data| put_data(e, data)),
+        Edit::Info(change) => put_list(f, id, change, put_info),
+        Edit::State(change) => put_list(f, id, change, put_state),
+        Edit::Group(change) => put_list(f, id, change, put_group),
+        Edit::Load(change) => put_list(f, id, change, put_load),
+        Edit::Data(change) => put_list(f, id, change, put_data),
         Edit::Links(change) => {
             let (action, links) = action_of(change);
             let write = |w: &mut Writer<'_>| put_links(w, links.map_or(&[], Vec::as_slice));

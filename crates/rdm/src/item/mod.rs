@@ -4,12 +4,14 @@ mod batch;
 mod close;
 mod key;
 mod request;
+mod symbol_list;
 mod view;
 
 pub use batch::Target;
 pub use close::{CloseTarget, ItemClose};
 pub use key::{ItemKey, RIC};
 pub use request::{DataStreams, ItemRequest};
+pub use symbol_list::{Symbol, encode_symbols, symbols};
 pub use view::View;
 
 use rwf::Domain;
