@@ -40,8 +40,8 @@ macro_rules! elements {
 
 elements! {
     // login
-    ApplicationId "ApplicationId"; ApplicationName "ApplicationName"; Position "Position"; Password "Password";
-    Role "Role"; SingleOpen "SingleOpen"; AllowSuspectData "AllowSuspectData";
+    ApplicationId "ApplicationId"; ApplicationName "ApplicationName"; Position "Position";
+    Password "Password"; Role "Role"; SingleOpen "SingleOpen"; AllowSuspectData "AllowSuspectData";
     ProvidePermissionProfile "ProvidePermissionProfile";
     ProvidePermissionExpressions "ProvidePermissionExpressions"; InstanceId "InstanceId";
     SupportProviderDictionaryDownload "SupportProviderDictionaryDownload";
@@ -51,13 +51,15 @@ elements! {
     SupportViewRequests "SupportViewRequests"; SupportOptimizedPauseResume "SupportOptimizedPauseResume";
     SupportStandby "SupportStandby"; SupportStandbyMode "SupportStandbyMode";
     SupportEnhancedSymbolList "SupportEnhancedSymbolList"; AuthenticationTtReissue "AuthenticationTTReissue";
-    AuthenticationExtendedResp "AuthenticationExtendedResp"; AuthenticationErrorCode "AuthenticationErrorCode";
+    AuthenticationExtendedResp "AuthenticationExtendedResp";
+    AuthenticationErrorCode "AuthenticationErrorCode";
     AuthenticationErrorText "AuthenticationErrorText"; Ticks "Ticks"; TcpRetrans "TcpRetrans";
     // source directory
     Name "Name"; Vendor "Vendor"; IsSource "IsSource"; Capabilities "Capabilities";
     DictionariesProvided "DictionariesProvided"; DictionariesUsed "DictionariesUsed"; Qos "QoS";
     SupportsQosRange "SupportsQoSRange"; ItemList "ItemList";
-    SupportsOutOfBandSnapshots "SupportsOutOfBandSnapshots"; AcceptingConsumerStatus "AcceptingConsumerStatus";
+    SupportsOutOfBandSnapshots "SupportsOutOfBandSnapshots";
+    AcceptingConsumerStatus "AcceptingConsumerStatus";
     ServiceState "ServiceState"; AcceptingRequests "AcceptingRequests"; Status "Status"; Group "Group";
     MergedToGroup "MergedToGroup"; OpenLimit "OpenLimit"; OpenWindow "OpenWindow"; LoadFactor "LoadFactor";
     Type "Type"; Data "Data"; LinkState "LinkState"; LinkCode "LinkCode"; Text "Text";

@@ -7,8 +7,9 @@ use crate::Element;
 
 /// Legal bytes, or nearly so, that do not mean what the domain models allow.
 ///
-/// Small and `Copy`. Each variant names the part, what was found and what was wanted; [`RdmError::state_code`] is the
-/// code that the answer should carry, [`RdmError::nak_code`] the one for the answer to a post.
+/// Small and `Copy`. Each variant names the part, what was found and what was wanted;
+/// [`RdmError::state_code`] is the code that the answer should carry, [`RdmError::nak_code`] the one for the
+/// answer to a post.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RdmError {

@@ -8,16 +8,16 @@ use crate::{Part, RdmError};
 
 /// Data that a consumer contributes, checked; or one part of it.
 ///
-/// Shape: post message; payload any container, or a whole message to be applied to the item (usually an update, on stream
-/// 0, its key without a service). Source: RWF 14.1, posts.
+/// Shape: post message; payload any container, or a whole message to be applied to the item (usually an
+/// update, on stream 0, its key without a service). Source: RWF 14.1, posts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Post<'a> {
     /// The message as it was read.
     pub msg: PostMsg<'a>,
     /// The item, where the message names it: always off-stream, and with stock consumers on-stream too.
     pub item: Option<ItemKey<'a>>,
-    /// The message to apply: a refresh, an update or a status. Without one the payload is a container, of which the
-    /// receiver makes an update.
+    /// The message to apply: a refresh, an update or a status. Without one the payload is a container, of
+    /// which the receiver makes an update.
     pub message: Option<Msg<'a>>,
 }
 
@@ -56,9 +56,9 @@ impl<'a> Post<'a> {
     /// Checks a post. [`ack`] and [`nak`] answer it, whether it passed or not.
     ///
     /// # Errors
-    /// [`RdmError::NotAnItemDomain`]; [`RdmError::Missing`] for a key without service or name, and for a post that wants an
-    /// ack but has no id to tell it by; what is wrong with the message inside. [`RdmError::nak_code`] is the code for
-    /// the answer.
+    /// [`RdmError::NotAnItemDomain`]; [`RdmError::Missing`] for a key without service or name, and for a post
+    /// that wants an ack but has no id to tell it by; what is wrong with the message inside.
+    /// [`RdmError::nak_code`] is the code for the answer.
     pub fn parse(msg: &PostMsg<'a>) -> Result<Post<'a>, RdmError> {
         require_items(msg.domain)?;
         if msg.ack && msg.post_id.is_none() {
@@ -105,7 +105,8 @@ fn message<'a>(msg: &PostMsg<'a>) -> Result<Option<Msg<'a>>, RdmError> {
     }
 }
 
-/// A post that carries a container to an item that is open on `stream_id`, or, on the login stream, to `item`.
+/// A post that carries a container to an item that is open on `stream_id`, or, on the login stream, to
+/// `item`.
 #[must_use]
 pub fn post<'a>(
     domain: Domain,

@@ -1,5 +1,6 @@
-//! What a non-interactive provider publishes, beside its login ([`LoginRequest::provider`](crate::login::LoginRequest))
-//! and its directory ([`DirectoryRefresh::publish`](crate::directory::DirectoryRefresh)).
+//! What a non-interactive provider publishes, beside its login
+//! ([`LoginRequest::provider`](crate::login::LoginRequest)) and its directory
+//! ([`DirectoryRefresh::publish`](crate::directory::DirectoryRefresh)).
 
 use rwf::{
     DataType, Domain, Msg, Qos, RefreshMsg, State, StateCode, StatusMsg, StreamState, UpdateMsg, UpdateType,
@@ -9,10 +10,12 @@ use crate::RdmError;
 use crate::item::{ItemKey, require_items};
 use crate::message::wrong_class;
 
-/// What a non-interactive provider says about one of its items, as the server reads it. Nothing of it is answered.
+/// What a non-interactive provider says about one of its items, as the server reads it. Nothing of it is
+/// answered.
 ///
-/// The item is known by its stream; the key must be there once, in the first image, and some providers repeat it in each
-/// message. The service id in the key is the provider's own. Source: RWF 14.1, non-interactive provider.
+/// The item is known by its stream; the key must be there once, in the first image, and some providers repeat
+/// it in each message. The service id in the key is the provider's own. Source: RWF 14.1, non-interactive
+/// provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Publication<'a> {
     /// The domain.

@@ -55,8 +55,8 @@ impl<'a> Reply<'a> {
         self.status(State::new(StreamState::Closed, DataState::Suspect).because(code, text))
     }
 
-    /// The stream has ended, and the same request may succeed later. Stock consumers repeat a dictionary request at
-    /// once: use [`Reply::closed`] there.
+    /// The stream has ended, and the same request may succeed later. Stock consumers repeat a dictionary
+    /// request at once: use [`Reply::closed`] there.
     #[must_use]
     pub fn closed_recover(&self, code: StateCode, text: &'a str) -> StatusMsg<'a> {
         self.status(State::new(StreamState::ClosedRecover, DataState::Suspect).because(code, text))

@@ -28,7 +28,8 @@ impl OwnedState {
 
     /// The state as it may stand in an entry of a list.
     ///
-    /// The vendor's Java library has a fault with the lengths 125 and 126 in entries, so that a text is cut before it.
+    /// The vendor's Java library has a fault with the lengths 125 and 126 in entries, so that a text is cut
+    /// before it.
     pub(crate) fn in_entry(&self) -> State<'_> {
         let end = self.text.floor_char_boundary(ENTRY_TEXT_BYTES_MAX);
         State { text: &self.text.as_bytes()[..end], ..self.borrow() }

@@ -5,10 +5,12 @@ use super::DictionaryRequest;
 use crate::message::require_domain;
 use crate::{Part, RdmError};
 
-/// The payloads of one dictionary, in bytes, that a download takes by default. Dictionaries in use have a few MB.
+/// The payloads of one dictionary, in bytes, that a download takes by default. Dictionaries in use have a few
+/// MB.
 pub const DICTIONARY_BYTES_MAX: usize = 16 << 20;
 
-/// Makes a dictionary of what a server sends: parts of field definitions on one stream, of enumerations on another.
+/// Makes a dictionary of what a server sends: parts of field definitions on one stream, of enumerations on
+/// another.
 pub struct DictionaryDownload {
     fields: Download,
     enums: Download,
@@ -60,13 +62,13 @@ impl DictionaryDownload {
         }
     }
 
-    /// Takes one part; returns whether both dictionaries are complete now. A part that clears the cache, or that
-    /// follows the last one, begins its dictionary anew.
+    /// Takes one part; returns whether both dictionaries are complete now. A part that clears the cache, or
+    /// that follows the last one, begins its dictionary anew.
     ///
     /// # Errors
-    /// [`RdmError::UnknownDictionary`] for a stream without a request; [`RdmError::TooMany`] for more bytes than the limit;
-    /// [`RdmError::Dictionary`] for what is wrong with the part. After an error the stream is forgotten and the dictionary
-    /// is to be asked for anew.
+    /// [`RdmError::UnknownDictionary`] for a stream without a request; [`RdmError::TooMany`] for more bytes
+    /// than the limit; [`RdmError::Dictionary`] for what is wrong with the part. After an error the stream is
+    /// forgotten and the dictionary is to be asked for anew.
     pub fn take(&mut self, part: &RefreshMsg<'_>) -> Result<bool, RdmError> {
         require_domain(part.domain, Domain::DICTIONARY)?;
         let kind = self.kind(part.stream_id).ok_or(RdmError::UnknownDictionary)?;

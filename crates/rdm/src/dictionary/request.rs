@@ -11,7 +11,8 @@ pub const ENUMS_NAME: &str = "RWFEnum";
 
 /// Asks for a dictionary.
 ///
-/// Shape: request; key of service id, name and filter (the verbosity); no payload. By custom the priority is 1/1.
+/// Shape: request; key of service id, name and filter (the verbosity); no payload. By custom the priority is
+/// 1/1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DictionaryRequest<'a> {
     /// The stream; negative when a provider asks a server.
@@ -61,8 +62,8 @@ impl<'a> DictionaryRequest<'a> {
     /// Which of the two dictionaries is wanted.
     ///
     /// # Errors
-    /// [`RdmError::UnknownDictionary`] for another name: the answer is then *closed*, never closed-recover, which stock
-    /// consumers would answer with the same request at once.
+    /// [`RdmError::UnknownDictionary`] for another name: the answer is then *closed*, never closed-recover,
+    /// which stock consumers would answer with the same request at once.
     pub fn kind(&self) -> Result<DictionaryKind, RdmError> {
         kind_of(self.name).ok_or(RdmError::UnknownDictionary)
     }

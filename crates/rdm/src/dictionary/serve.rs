@@ -5,7 +5,8 @@ use super::DictionaryRequest;
 use crate::RdmError;
 use crate::message::ToVec;
 
-/// How large the payloads of dictionary parts may be, in bytes. One entry that is longer makes a part of its own.
+/// How large the payloads of dictionary parts may be, in bytes. One entry that is longer makes a part of its
+/// own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartSizes {
     /// Of field definitions.
@@ -23,8 +24,8 @@ impl Default for PartSizes {
 
 /// The answer to a dictionary request, part by part, each a whole message.
 ///
-/// Shape: refresh, solicited; the first clears the cache, the last is complete; key as in the request; payload series.
-/// Source: RWF 14.1, dictionary domain.
+/// Shape: refresh, solicited; the first clears the cache, the last is complete; key as in the request;
+/// payload series. Source: RWF 14.1, dictionary domain.
 #[derive(Clone)]
 pub struct DictionaryParts<'a> {
     request: DictionaryRequest<'a>,

@@ -132,8 +132,9 @@ impl ServiceDelta {
         ServiceDelta { service_id, action: MapAction::Delete, edits: Vec::new() }
     }
 
-    /// What leads from `old` to `new`, `None` if nothing does. An aspect that changed is said whole, because the
-    /// vendor's libraries refuse an info entry without name and capabilities and a state entry without the state.
+    /// What leads from `old` to `new`, `None` if nothing does. An aspect that changed is said whole, because
+    /// the vendor's libraries refuse an info entry without name and capabilities and a state entry without
+    /// the state.
     #[must_use]
     pub fn between(old: &Service, new: &Service) -> Option<ServiceDelta> {
         let mut edits = Vec::new();

@@ -1,7 +1,8 @@
 use std::fmt;
 use std::ops::BitOr;
 
-/// The aspects of a service: each is a filter entry of its own, which can be asked for, sent and changed alone.
+/// The aspects of a service: each is a filter entry of its own, which can be asked for, sent and changed
+/// alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Aspect {
     /// What it is and what it offers.

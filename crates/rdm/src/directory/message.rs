@@ -99,7 +99,8 @@ impl DirectoryRequest {
 
 /// The services there are: the answer to a request, or what a non-interactive provider begins with.
 ///
-/// Shape: refresh; key of filter (the aspects delivered) and, if only one service was asked for, its id; payload map.
+/// Shape: refresh; key of filter (the aspects delivered) and, if only one service was asked for, its id;
+/// payload map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryRefresh<'a> {
     /// The stream of the request, or 0 or a negative one for a provider's own.
@@ -124,7 +125,8 @@ impl<'a> DirectoryRefresh<'a> {
     /// The answer to a request, with what it wants of `services`.
     ///
     /// # Errors
-    /// [`RdmError::DuplicateServiceId`] or [`RdmError::DuplicateServiceName`]: no consumer could tell them apart.
+    /// [`RdmError::DuplicateServiceId`] or [`RdmError::DuplicateServiceName`]: no consumer could tell them
+    /// apart.
     pub fn answer<'s>(
         request: &DirectoryRequest,
         services: impl IntoIterator<Item = &'s Service>,
@@ -144,8 +146,8 @@ impl<'a> DirectoryRefresh<'a> {
         })
     }
 
-    /// What a non-interactive provider begins with: unsolicited, on a stream of its own (stock providers take 0 or -1).
-    /// The receiver answers nothing.
+    /// What a non-interactive provider begins with: unsolicited, on a stream of its own (stock providers take
+    /// 0 or -1). The receiver answers nothing.
     ///
     /// # Errors
     /// As [`DirectoryRefresh::answer`].
@@ -161,8 +163,8 @@ impl<'a> DirectoryRefresh<'a> {
     /// Reads a refresh.
     ///
     /// # Errors
-    /// [`RdmError`] names what is wrong with a service. Whether names and ids are unique is seen when the refresh is
-    /// applied to a [`Directory`](super::Directory).
+    /// [`RdmError`] names what is wrong with a service. Whether names and ids are unique is seen when the
+    /// refresh is applied to a [`Directory`](super::Directory).
     pub fn parse(msg: &RefreshMsg<'a>) -> Result<DirectoryRefresh<'a>, RdmError> {
         require_domain(msg.domain, Domain::SOURCE)?;
         let key = msg.key.unwrap_or_default();

@@ -16,8 +16,8 @@ impl QosRange {
         QosRange { best: qos, worst: qos }
     }
 
-    /// What a request wants: `None` if it names no quality, so that any will do. One that names only a worst takes
-    /// everything down to it.
+    /// What a request wants: `None` if it names no quality, so that any will do. One that names only a worst
+    /// takes everything down to it.
     #[must_use]
     pub fn of(qos: Option<Qos>, worst_qos: Option<Qos>) -> Option<QosRange> {
         match (qos, worst_qos) {
@@ -29,11 +29,12 @@ impl QosRange {
         }
     }
 
-    /// Whether a quality will do: neither its age nor its rate may be better than the best or worse than the worst.
+    /// Whether a quality will do: neither its age nor its rate may be better than the best or worse than the
+    /// worst.
     ///
-    /// Real time is better than a delay, a shorter delay than a longer one, a known delay than an unknown; every tick
-    /// is better than conflation over an interval, a shorter interval than a longer one, and any interval than
-    /// conflation at need. Whether the quality may change plays no part.
+    /// Real time is better than a delay, a shorter delay than a longer one, a known delay than an unknown;
+    /// every tick is better than conflation over an interval, a shorter interval than a longer one, and any
+    /// interval than conflation at need. Whether the quality may change plays no part.
     #[must_use]
     pub fn contains(&self, qos: Qos) -> bool {
         let within = |rank: fn(Qos) -> u32| (rank(self.best)..=rank(self.worst)).contains(&rank(qos));

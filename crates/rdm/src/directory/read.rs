@@ -15,8 +15,8 @@ use crate::{Element, Part, RdmError};
 
 /// Reads the payload of a refresh or update.
 ///
-/// Shape: map, key `UInt` (service id), of filter lists; their entries are element lists, for links a map of element
-/// lists by name. No payload is a map without entries. Filter entries of unknown ids are passed over.
+/// Shape: map, key `UInt` (service id), of filter lists; their entries are element lists, for links a map of
+/// element lists by name. No payload is a map without entries. Filter entries of unknown ids are passed over.
 pub(super) fn services(container_type: DataType, payload: &[u8]) -> Result<Vec<ServiceDelta>, RdmError> {
     if container_type == DataType::NO_DATA {
         return Ok(Vec::new());
@@ -67,7 +67,8 @@ fn edit(aspect: Aspect, entry: &FilterEntry<'_>) -> Result<Edit, RdmError> {
     })
 }
 
-/// The action of a filter entry with what `read` makes of its data; `read` is told whether the data is all there is.
+/// The action of a filter entry with what `read` makes of its data; `read` is told whether the data is all
+/// there is.
 fn change<T>(
     entry: &FilterEntry<'_>,
     wanted: DataType,

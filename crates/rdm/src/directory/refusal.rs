@@ -21,8 +21,8 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The state for the answer. What may pass is closed-recover, so that the consumer asks again when the service has
-    /// changed; what will not is closed.
+    /// The state for the answer. What may pass is closed-recover, so that the consumer asks again when the
+    /// service has changed; what will not is closed.
     #[must_use]
     pub const fn state(self) -> State<'static> {
         let (stream, code) = match self {

@@ -15,8 +15,8 @@ pub struct Service {
     pub info: Info,
     /// Whether it can be used.
     pub state: ServiceState,
-    /// The groups whose items are open but suspect, by group id. What happened to others is told once, when it happens:
-    /// [`DirectoryChange::Group`](super::DirectoryChange::Group).
+    /// The groups whose items are open but suspect, by group id. What happened to others is told once, when
+    /// it happens: [`DirectoryChange::Group`](super::DirectoryChange::Group).
     pub groups: BTreeMap<Vec<u8>, OwnedState>,
     /// How much it can bear.
     pub load: Load,
@@ -35,7 +35,8 @@ pub struct Info {
     pub vendor: Option<String>,
     /// It is the source itself, not an aggregation.
     pub is_source: bool,
-    /// The domains in which items may be asked for; the dictionary domain among them if dictionaries are served.
+    /// The domains in which items may be asked for; the dictionary domain among them if dictionaries are
+    /// served.
     pub capabilities: Vec<Domain>,
     /// The dictionaries that can be downloaded.
     pub dictionaries_provided: Vec<String>,
@@ -78,7 +79,8 @@ pub struct ServiceState {
     pub up: bool,
     /// It takes new requests; absent it does.
     pub accepting_requests: Option<bool>,
-    /// The state that all its items are in from now on. It is part of a change; only an open, suspect one lasts.
+    /// The state that all its items are in from now on. It is part of a change; only an open, suspect one
+    /// lasts.
     pub status: Option<OwnedState>,
 }
 
@@ -108,7 +110,8 @@ open_numbers! {
 open_numbers! {
     /// What a link is doing.
     LinkCode(u64);
-    0 NONE "none"; 1 OK "ok"; 2 RECOVERY_STARTED "recovery started"; 3 RECOVERY_COMPLETED "recovery completed";
+    0 NONE "none"; 1 OK "ok"; 2 RECOVERY_STARTED "recovery started";
+    3 RECOVERY_COMPLETED "recovery completed";
 }
 
 /// Data about the service itself.
@@ -142,7 +145,8 @@ impl Default for Link {
 }
 
 impl Service {
-    /// Why an item of `domain` cannot be asked for, in a quality out of `qos` if one is wanted; `None` if it can.
+    /// Why an item of `domain` cannot be asked for, in a quality out of `qos` if one is wanted; `None` if it
+    /// can.
     ///
     /// How many requests may wait is a matter of its own: [`Load::has_window`].
     #[must_use]
@@ -164,8 +168,8 @@ impl Service {
         }
     }
 
-    /// Whether a consumer that needs the dictionary finds it here now: used by the service, served by it, and the
-    /// service takes requests. This is what the automatic download of stock consumers looks at.
+    /// Whether a consumer that needs the dictionary finds it here now: used by the service, served by it, and
+    /// the service takes requests. This is what the automatic download of stock consumers looks at.
     #[must_use]
     pub fn serves_dictionary(&self, name: &str) -> bool {
         let has = |names: &[String]| names.iter().any(|known| known == name);

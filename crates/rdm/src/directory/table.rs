@@ -9,9 +9,9 @@ use crate::{Element, OwnedState, Part, RdmError};
 /// The services that are known, by id and by name, both unique.
 ///
 /// A server builds one with [`insert`](Directory::insert), [`change`](Directory::change) and
-/// [`remove`](Directory::remove), which return the delta to send on. A consumer feeds one with what it receives:
-/// [`apply_refresh`](Directory::apply_refresh) and [`apply_update`](Directory::apply_update), which return what changed. A
-/// message takes effect as a whole or, if anything in it is wrong, not at all.
+/// [`remove`](Directory::remove), which return the delta to send on. A consumer feeds one with what it
+/// receives: [`apply_refresh`](Directory::apply_refresh) and [`apply_update`](Directory::apply_update), which
+/// return what changed. A message takes effect as a whole or, if anything in it is wrong, not at all.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
     limits: DirectoryLimits,
@@ -130,7 +130,8 @@ impl Directory {
 
 /// Building a directory.
 impl Directory {
-    /// Adds a service, or puts it in place of the one of its id. Returns the delta to send; `None` if nothing changed.
+    /// Adds a service, or puts it in place of the one of its id. Returns the delta to send; `None` if nothing
+    /// changed.
     ///
     /// # Errors
     /// [`RdmError::DuplicateServiceName`], [`RdmError::Missing`] without a name, [`RdmError::TooMany`].
@@ -173,13 +174,15 @@ impl Directory {
 
 /// Following a directory.
 impl Directory {
-    /// Says that the next refresh is the whole truth: services that it does not name are then gone. For a stream that
-    /// is opened anew, after a connection was lost; a refresh that clears the cache says so itself.
+    /// Says that the next refresh is the whole truth: services that it does not name are then gone. For a
+    /// stream that is opened anew, after a connection was lost; a refresh that clears the cache says so
+    /// itself.
     pub fn expect_image(&mut self) {
         self.unconfirmed = self.services.keys().copied().collect();
     }
 
-    /// Takes over a refresh, or one part of it. Services that are not confirmed are removed when it is complete.
+    /// Takes over a refresh, or one part of it. Services that are not confirmed are removed when it is
+    /// complete.
     ///
     /// # Errors
     /// [`RdmError::DuplicateServiceId`], [`RdmError::DuplicateServiceName`], [`RdmError::UnknownService`],
@@ -283,8 +286,8 @@ impl<'d> Staged<'d> {
         Ok(())
     }
 
-    /// Lays a delta over `service` and stages the result. An update of a service that is not known is an addition if it
-    /// says enough.
+    /// Lays a delta over `service` and stages the result. An update of a service that is not known is an
+    /// addition if it says enough.
     fn put(&mut self, delta: &ServiceDelta, mut service: Service) -> Result<(), RdmError> {
         delta.edits.iter().for_each(|edit| edit.apply(&mut service));
         self.check_service(delta.action, &service)?;

@@ -25,8 +25,8 @@ pub enum Target<'a> {
 impl<'a> Target<'a> {
     /// The keys with their stream ids; none for [`Target::Streams`].
     ///
-    /// That the ids do not overflow was checked when the batch was read; one that is built with ids past the end of
-    /// their range ends there.
+    /// That the ids do not overflow was checked when the batch was read; one that is built with ids past the
+    /// end of their range ends there.
     pub(super) fn keys(&self, stream_id: i32) -> impl Iterator<Item = (i32, ItemKey<'a>)> + '_ {
         let (single, common, names) = match self {
             Target::Item(key) => (Some((stream_id, *key)), ItemKey::default(), &[][..]),

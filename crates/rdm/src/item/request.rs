@@ -11,8 +11,8 @@ use crate::{Element, Part, RdmError};
 
 /// Opens an item stream, or changes an open one (a reissue: the same stream id and key).
 ///
-/// Shape: request; key; for views, batches and symbol lists a payload element list. Source: RWF 14.1, items, batch and
-/// view.
+/// Shape: request; key; for views, batches and symbol lists a payload element list. Source: RWF 14.1, items,
+/// batch and view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemRequest<'a> {
     /// The domain.
@@ -52,7 +52,8 @@ open_numbers! {
 }
 
 impl<'a> ItemRequest<'a> {
-    /// A request for one item with its updates, as stock consumers send it: real time, tick by tick, priority 1/1.
+    /// A request for one item with its updates, as stock consumers send it: real time, tick by tick, priority
+    /// 1/1.
     #[must_use]
     pub fn streaming(domain: Domain, stream_id: i32, key: ItemKey<'a>) -> ItemRequest<'a> {
         ItemRequest {
@@ -76,8 +77,9 @@ impl<'a> ItemRequest<'a> {
     /// Reads a request.
     ///
     /// # Errors
-    /// [`RdmError::NotAnItemDomain`]; [`RdmError::Missing`] without service id, name, or what the batch or view flag
-    /// announces; what is wrong with an element. [`RdmError::state_code`] is the code for the answer.
+    /// [`RdmError::NotAnItemDomain`]; [`RdmError::Missing`] without service id, name, or what the batch or
+    /// view flag announces; what is wrong with an element. [`RdmError::state_code`] is the code for the
+    /// answer.
     pub fn parse(msg: &RequestMsg<'a>) -> Result<ItemRequest<'a>, RdmError> {
         require_items(msg.domain)?;
         let payload = Payload::read(msg)?;
@@ -106,8 +108,8 @@ impl<'a> ItemRequest<'a> {
         QosRange::of(self.qos, self.worst_qos)
     }
 
-    /// The requests for single items that this one stands for: itself, or those of its batch, each on its own stream.
-    /// A batch of open streams stands for none: their keys are known to who opened them.
+    /// The requests for single items that this one stands for: itself, or those of its batch, each on its own
+    /// stream. A batch of open streams stands for none: their keys are known to who opened them.
     pub fn singles(&self) -> impl Iterator<Item = ItemRequest<'a>> + '_ {
         self.target.keys(self.stream_id).map(|(stream_id, key)| ItemRequest {
             stream_id,

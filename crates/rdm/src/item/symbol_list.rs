@@ -18,8 +18,8 @@ pub struct Symbol<'a> {
 /// Shape: map, key `AsciiString` or `Buffer`, of field lists or nothing.
 ///
 /// # Errors
-/// [`RdmError::WrongType`] for another container, or keys that are no names; the iterator's items for what is wrong
-/// behind the head.
+/// [`RdmError::WrongType`] for another container, or keys that are no names; the iterator's items for what is
+/// wrong behind the head.
 pub fn symbols<'a>(
     container_type: DataType,
     payload: &'a [u8],

@@ -7,7 +7,8 @@ use crate::{Element, RdmError};
 
 /// The part of an item that a consumer wants to see. The items of a batch share one.
 ///
-/// Shape: elements `:ViewType` `UInt` and `:ViewData`, for 1 an array of `Int` field ids, for 2 an array of element names.
+/// Shape: elements `:ViewType` `UInt` and `:ViewData`, for 1 an array of `Int` field ids, for 2 an array of
+/// element names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum View<'a> {
     /// These fields.

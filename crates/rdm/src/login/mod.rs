@@ -50,8 +50,8 @@ pub enum LoginMsg<'a> {
 }
 
 impl<'a> LoginMsg<'a> {
-    /// Reads a message of the login domain. Posts and acks of the login stream are of the domain of their item; see
-    /// [`Post`](crate::Post).
+    /// Reads a message of the login domain. Posts and acks of the login stream are of the domain of their
+    /// item; see [`Post`](crate::post::Post).
     ///
     /// # Errors
     /// [`RdmError`] for another domain or a class without a meaning here, or what is wrong with an attribute.

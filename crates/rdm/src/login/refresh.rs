@@ -7,8 +7,8 @@ use crate::{Element, RdmError};
 
 /// The answer that accepts a login, and says what the server can do.
 ///
-/// Shape: refresh, solicited and complete; state; key of name, name type and an element list of attributes, all of them
-/// optional; no payload. Source: RWF 14.1, login domain.
+/// Shape: refresh, solicited and complete; state; key of name, name type and an element list of attributes,
+/// all of them optional; no payload. Source: RWF 14.1, login domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct LoginRefresh<'a> {
     /// The stream of the request.

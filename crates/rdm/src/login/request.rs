@@ -19,8 +19,9 @@ pub enum Role {
 
 /// The first message of a connection, and its repetition that changes the login.
 ///
-/// Shape: streaming request; key of name, name type and an element list of attributes; no payload. Attributes that are
-/// absent have the value that the domain model gives them; unknown ones are passed over. Source: RWF 14.1, login domain.
+/// Shape: streaming request; key of name, name type and an element list of attributes; no payload. Attributes
+/// that are absent have the value that the domain model gives them; unknown ones are passed over. Source: RWF
+/// 14.1, login domain.
 ///
 /// [`Debug`](fmt::Debug) leaves password and tokens out.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -161,7 +162,8 @@ impl<'a> LoginRequest<'a> {
         Ok(())
     }
 
-    /// The attributes: what stock applications always send, and the others where they differ from their defaults.
+    /// The attributes: what stock applications always send, and the others where they differ from their
+    /// defaults.
     fn encode_attributes(&self) -> Result<Vec<u8>, EncodeError> {
         encode_to_vec(|w| {
             w.element_list(|e| {

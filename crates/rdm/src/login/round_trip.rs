@@ -6,8 +6,8 @@ use crate::{Element, RdmError};
 
 /// A measurement of the round trip, on the login stream of a consumer that offered it.
 ///
-/// The server sends it; the consumer sends it back unchanged at once; the time between is the round trip, which the
-/// next measurement reports to the consumer.
+/// The server sends it; the consumer sends it back unchanged at once; the time between is the round trip,
+/// which the next measurement reports to the consumer.
 ///
 /// Shape: generic message, provider driven; payload element list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -54,10 +54,11 @@ prop_compose! {
         qos in vec(qualities(), 1..3),
         item_list in option::of("[#A-Z]{1,8}"),
     ) -> Info {
-        let [is_source, supports_qos_range, supports_out_of_band_snapshots, accepting_consumer_status] = flags;
+        let [is_source, supports_qos_range, snapshots, accepting_consumer_status] = flags;
         Info {
             name, vendor, is_source, capabilities, dictionaries_provided, dictionaries_used, qos,
-            supports_qos_range, item_list, supports_out_of_band_snapshots, accepting_consumer_status,
+            supports_qos_range, item_list, supports_out_of_band_snapshots: snapshots,
+            accepting_consumer_status,
         }
     }
 }
@@ -192,7 +193,9 @@ proptest! {
             let pick = |at: usize| ids.get(at % ids.len().max(1)).copied().unwrap_or(9);
             let delta = match act {
                 Act::Insert(service) => leader.insert(*service).expect("unique"),
-                Act::TakeDown(at) => leader.change(pick(at), |service| service.state.up = false).unwrap_or(None),
+                Act::TakeDown(at) => {
+                    leader.change(pick(at), |service| service.state.up = false).unwrap_or(None)
+                }
                 Act::Remove(at) => leader.remove(pick(at)),
             };
             if let (Some(follower), Some(delta)) = (&mut follower, delta) {

@@ -1,5 +1,5 @@
-//! What a stock consumer looks at before it sends an item request, read from the bytes as it reads them: the five points
-//! of the source directory domain, and what its dictionary download waits for.
+//! What a stock consumer looks at before it sends an item request, read from the bytes as it reads them: the
+//! five points of the source directory domain, and what its dictionary download waits for.
 
 use rwf::{
     Array, AsciiString, DataType, Decode, Domain, ElementList, FilterAction, FilterList, Map, MapAction, Msg,

@@ -1,4 +1,5 @@
-//! Input that is cut off, spoilt or made up costs an error, never a panic, and never leaves a directory half changed.
+//! Input that is cut off, spoilt or made up costs an error, never a panic, and never leaves a directory half
+//! changed.
 
 use rwf::{Attributes, DataType, Domain, Key, MapAction, MapHead, Msg, RefreshMsg, encode_to_vec};
 use tickcast_rdm::dictionary::{DictionaryDownload, DictionaryKind, DictionaryMsg};

@@ -1,5 +1,5 @@
-//! Every message that stock consumers and providers were recorded to send is read to what it says, and written again
-//! with the same content.
+//! Every message that stock consumers and providers were recorded to send is read to what it says, and
+//! written again with the same content.
 
 use rwf::{Domain, Msg, Priority, Qos, RequestMsg};
 use serde_json::Value as Json;

@@ -1,5 +1,5 @@
-//! Whole recorded sessions, where they are at hand beside the project: what each side sent is understood, and what
-//! stock consumers asked for is what we too would have found possible.
+//! Whole recorded sessions, where they are at hand beside the project: what each side sent is understood, and
+//! what stock consumers asked for is what we too would have found possible.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -42,8 +42,8 @@ fn messages(connection: &Json) -> Vec<(bool, Vec<u8>)> {
     messages
 }
 
-/// Whether it begins with a login, as sessions of the bare transport do not, and all of it can be read without the
-/// compression of the connection.
+/// Whether it begins with a login, as sessions of the bare transport do not, and all of it can be read
+/// without the compression of the connection.
 fn is_whole(connection: &Json) -> bool {
     let frames = list(&connection["frames"]);
     let compressed = frames.iter().any(|frame| frame.get("compressed").is_some());
@@ -142,7 +142,11 @@ fn every_message_of_the_recorded_sessions_is_understood_in_its_conversation() {
 #[test]
 fn a_session_file_says_where_its_messages_are() {
     let connection = serde_json::json!({
-        "segments": [{"dir": "c2s", "hex": "0005"}, {"dir": "s2c", "hex": "ff"}, {"dir": "c2s", "hex": "020708"}],
+        "segments": [
+            {"dir": "c2s", "hex": "0005"},
+            {"dir": "s2c", "hex": "ff"},
+            {"dir": "c2s", "hex": "020708"},
+        ],
         "frames": [
             {"dir": "c2s", "kind": "ping", "offset": 0, "length": 3},
             {"dir": "c2s", "kind": "data", "offset": 0, "length": 5, "messages": [{"length": 2}]},

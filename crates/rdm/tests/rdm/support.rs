@@ -69,8 +69,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Msg<'_> {
     Msg::parse(bytes).expect("a legal message")
 }
 
-/// Two messages say the same: every part of the header, and every value in attributes and payload. They may differ in
-/// the forms of lengths.
+/// Two messages say the same: every part of the header, and every value in attributes and payload. They may
+/// differ in the forms of lengths.
 pub(crate) fn assert_same_content(name: &str, original: &[u8], again: &[u8]) {
     assert_eq!(header(original), header(again), "{name}");
     assert_eq!(Pretty(original, None).to_string(), Pretty(again, None).to_string(), "{name}");
