@@ -5,5 +5,7 @@ pub mod delivery;
 /// Errors of the wire.
 pub mod error;
 pub mod rate;
+pub mod resolution;
 pub mod rm;
+pub mod stream;
 pub mod wire;

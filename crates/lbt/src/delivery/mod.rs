@@ -9,7 +9,7 @@
 
 mod event;
 mod hold;
-mod reassembly;
+pub(crate) mod reassembly;
 mod table;
 mod topic;
 

@@ -2,16 +2,16 @@ use crate::wire::lbmc::Headers;
 
 /// A message that arrives fragment by fragment.
 #[derive(Default)]
-pub(super) struct Assembly {
+pub(crate) struct Assembly {
     /// Topic number of the first fragment.
-    pub(super) first: u64,
+    pub(crate) first: u64,
     /// Topic number of the latest fragment.
-    pub(super) last: u64,
+    pub(crate) last: u64,
     /// Bytes of the whole message.
-    pub(super) length: u32,
+    pub(crate) length: u32,
     /// Bytes that have arrived.
-    pub(super) received: u32,
-    pub(super) recovered: bool,
+    pub(crate) received: u32,
+    pub(crate) recovered: bool,
     first_header: u8,
     headers: Vec<u8>,
     data: Vec<u8>,
@@ -19,45 +19,45 @@ pub(super) struct Assembly {
 
 /// Where a fragment belongs.
 #[derive(Clone, Copy)]
-pub(super) struct Piece<'a> {
-    pub(super) first: u64,
-    pub(super) number: u64,
-    pub(super) offset: u32,
-    pub(super) length: u32,
-    pub(super) data: &'a [u8],
-    pub(super) headers: Headers<'a>,
-    pub(super) recovered: bool,
+pub(crate) struct Piece<'a> {
+    pub(crate) first: u64,
+    pub(crate) number: u64,
+    pub(crate) offset: u32,
+    pub(crate) length: u32,
+    pub(crate) data: &'a [u8],
+    pub(crate) headers: Headers<'a>,
+    pub(crate) recovered: bool,
 }
 
 impl Piece<'_> {
     /// Whether the fragment lies within its message.
-    pub(super) fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         let end = u64::from(self.offset) + self.data.len() as u64;
         self.first <= self.number && end <= u64::from(self.length) && !self.data.is_empty()
     }
 }
 
 impl Assembly {
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.received == self.length
     }
 
-    pub(super) fn data(&self) -> &[u8] {
+    pub(crate) fn data(&self) -> &[u8] {
         &self.data
     }
 
-    pub(super) fn headers(&self) -> Headers<'_> {
+    pub(crate) fn headers(&self) -> Headers<'_> {
         Headers::from_checked(self.first_header, &self.headers)
     }
 
     /// Whether the fragment is the next one of this message, front to back.
-    pub(super) fn continues_with(&self, piece: &Piece<'_>) -> bool {
+    pub(crate) fn continues_with(&self, piece: &Piece<'_>) -> bool {
         piece.first == self.first && piece.length == self.length && piece.offset == self.received
     }
 }
 
 /// The buffers of all messages being put together, within a bound on their sum.
-pub(super) struct AssemblyPool {
+pub(crate) struct AssemblyPool {
     message_max: u32,
     bytes_max: u64,
     bytes: u64,
@@ -69,12 +69,12 @@ const SPARE_MAX: usize = 4;
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
 impl AssemblyPool {
-    pub(super) fn new(message_max: u32, bytes_max: u64) -> AssemblyPool {
+    pub(crate) fn new(message_max: u32, bytes_max: u64) -> AssemblyPool {
         AssemblyPool { message_max, bytes_max, bytes: 0, spare: Vec::new() }
     }
 
     /// Bytes of the messages being put together and of the buffers kept.
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         let spare: usize = self.spare.iter().map(|a| a.data.capacity() + a.headers.capacity()).sum();
         self.bytes as usize + spare
     }
@@ -82,7 +82,7 @@ impl AssemblyPool {
     /// Begins a message. `None` if it is too long or the bound is reached.
     ///
     /// With `whole`, its full length is taken at once, for fragments that come in any order.
-    pub(super) fn begin(&mut self, piece: &Piece<'_>, whole: bool) -> Option<Assembly> {
+    pub(crate) fn begin(&mut self, piece: &Piece<'_>, whole: bool) -> Option<Assembly> {
         let taken = if whole { u64::from(piece.length) } else { 0 };
         if piece.length > self.message_max || self.bytes + taken > self.bytes_max {
             return None;
@@ -103,7 +103,7 @@ impl AssemblyPool {
     }
 
     /// Appends the next fragment; false if the bound on all messages is reached.
-    pub(super) fn append(&mut self, assembly: &mut Assembly, piece: &Piece<'_>) -> bool {
+    pub(crate) fn append(&mut self, assembly: &mut Assembly, piece: &Piece<'_>) -> bool {
         let len = piece.data.len() as u64;
         if self.bytes + len > self.bytes_max {
             return false;
@@ -115,14 +115,14 @@ impl AssemblyPool {
     }
 
     /// Puts a fragment in its place in a message that was begun whole.
-    pub(super) fn place(&mut self, assembly: &mut Assembly, piece: &Piece<'_>) {
+    pub(crate) fn place(&mut self, assembly: &mut Assembly, piece: &Piece<'_>) {
         let start = piece.offset as usize;
         assembly.data[start..start + piece.data.len()].copy_from_slice(piece.data);
         note(assembly, piece);
     }
 
     /// Takes a buffer back, complete or not.
-    pub(super) fn end(&mut self, assembly: Assembly) {
+    pub(crate) fn end(&mut self, assembly: Assembly) {
         self.bytes -= assembly.data.len() as u64;
         if self.spare.len() < SPARE_MAX && assembly.data.capacity() <= SPARE_BYTES_MAX {
             self.spare.push(assembly);

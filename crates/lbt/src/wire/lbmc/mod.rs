@@ -169,6 +169,25 @@ fn frame(bytes: &[u8], at: usize) -> Result<(Kind, u8, usize), WireError> {
     Ok((Kind::from_code(ver_type & 0xF), next_hdr, need))
 }
 
+/// The length of the message that begins with `start`, where it stands alone in a stream.
+///
+/// `None` if `start` is shorter than the part of the header that says it.
+///
+/// # Errors
+/// Another version, a type that is not known (in a stream the place was lost, most likely), or a length below the
+/// header's.
+pub(crate) fn stream_len(start: &[u8]) -> Result<Option<usize>, WireError> {
+    let Some(&[ver_type, _, l0, l1]) = start.first_chunk() else { return Ok(None) };
+    let (part, found) = (Part::LbmcMessage, u32::from(ver_type));
+    let kind = Kind::from_code(ver_type & 0xF);
+    if ver_type >> 4 != 0 || matches!(kind, Kind::Other(_)) {
+        return Err(WireError::Unsupported { part, found, limit: u32::from(Kind::Retransmission.code()) });
+    }
+    let len = usize::from(u16::from_be_bytes([l0, l1]));
+    let limit = if kind.has_topic() { MESSAGE_HEADER_LEN } else { CONTROL_HEADER_LEN };
+    if len < limit { Err(WireError::BadLength { part, at: 0, found: len, limit }) } else { Ok(Some(len)) }
+}
+
 fn topic_of(whole: &[u8]) -> (u32, Sqn) {
     let [_, _, _, _, i0, i1, i2, i3, s0, s1, s2, s3] =
         *whole.first_chunk::<MESSAGE_HEADER_LEN>().expect("the length was checked by the caller");

@@ -1,0 +1,35 @@
+use crate::rate::TokenBucket;
+use std::time::Duration;
+use units::Nanos;
+
+/// A rate limit on records: so many a second, and so many bits a second.
+pub(super) struct Limit {
+    records: TokenBucket,
+    bytes: TokenBucket,
+}
+
+/// How much may go out at once, as a span.
+const BURST: Duration = Duration::from_millis(100);
+
+impl Limit {
+    /// 0 is no limit. At least one record of `record_max` bytes goes out however low the limits are.
+    pub(super) fn new(per_second: u32, bits_per_second: u64, record_max: u64, now: Nanos) -> Limit {
+        // the bucket counts bytes; here a record stands for one
+        let records = TokenBucket::new(u64::from(per_second) * 8, BURST, 1, now);
+        Limit { records, bytes: TokenBucket::new(bits_per_second, BURST, record_max, now) }
+    }
+
+    pub(super) fn allows(&mut self, now: Nanos, bytes: usize) -> bool {
+        self.records.available(now) >= 1 && self.bytes.available(now) >= bytes as u64
+    }
+
+    pub(super) fn take(&mut self, bytes: usize) {
+        self.records.take(1);
+        self.bytes.take(bytes as u64);
+    }
+
+    /// From when on a record of `bytes` may go out.
+    pub(super) fn ready_at(&self, bytes: usize) -> Nanos {
+        self.records.ready_at(1).max(self.bytes.ready_at(bytes as u64))
+    }
+}

@@ -1,0 +1,491 @@
+use super::pattern::Pattern;
+use super::phase::Phases;
+use super::record::SourceRecord;
+use super::slots::Slots;
+use super::transmit::{Limits, Outbox, Subject, Timer, Timers, arm};
+use crate::config::{ConfigError, ResolverConfig};
+use crate::error::WireError;
+use crate::rm::SessionKey;
+use crate::wire::lbmr::{self, Kind, NAME_LEN_MAX, Packet, Query as WireQuery, ResolutionRequest};
+use counters::table::LbmrResolver;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use units::Nanos;
+
+/// Topic resolution of one context.
+///
+/// The driver calls: `on_datagram` for what arrives at the resolver's group, `poll_transmit` until there is nothing to
+/// send, again at [`Resolver::next_wakeup`]. What it sends goes to the same group, or to a unicast resolver.
+pub struct Resolver {
+    pub(super) advertisements: Slots<Advertisement>,
+    pub(super) queries: Slots<Query>,
+    ads_by_topic: BTreeMap<Box<str>, Vec<u32>>,
+    queries_by_topic: BTreeMap<Box<str>, u32>,
+    wildcards: Vec<u32>,
+    cache: BTreeMap<Box<str>, Vec<SourceRecord>>,
+    cached: usize,
+    cache_max: usize,
+    /// Topics that are queried and have no known source.
+    unresolved: usize,
+    pub(super) timers: Timers,
+    pub(super) outbox: Outbox,
+    pub(super) requested: u16,
+    pub(super) advertising: Phases,
+    pub(super) querying: Phases,
+    pub(super) wildcard_querying: Phases,
+    pub(super) limits: Limits,
+    pub(super) context: Option<[u8; 8]>,
+    immediate_response: bool,
+    sources_enough: usize,
+    pub(super) counters: Arc<LbmrResolver>,
+}
+
+/// A topic of ours.
+pub(super) struct Advertisement {
+    pub(super) topic: Box<str>,
+    pub(super) record: SourceRecord,
+    pub(super) timer: Timer,
+    pub(super) sent_before: bool,
+    /// Bytes of its record.
+    pub(super) wire_len: usize,
+}
+
+/// A topic or prefix somebody wants.
+pub(super) struct Query {
+    /// What is sent: the topic, or the pattern.
+    pub(super) text: Box<str>,
+    /// The prefix that the pattern stands for.
+    prefix: Option<Box<str>>,
+    pub(super) timer: Timer,
+}
+
+impl Query {
+    pub(super) fn subject(&self) -> Subject {
+        if self.prefix.is_some() { Subject::Wildcard } else { Subject::Query }
+    }
+
+    /// Bytes of its record: the name and its zero, and a type if it is a pattern.
+    pub(super) fn wire_len(&self) -> usize {
+        self.text.len() + if self.prefix.is_some() { 2 } else { 1 }
+    }
+}
+
+/// A source that is advertised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AdvertisementId(u32, u32);
+
+/// A query that is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QueryId(u32, u32);
+
+/// Hears what is resolved.
+pub trait ResolverSink {
+    /// A source that `query` asked for is known: for the first time, or with another record than before.
+    fn source_found(&mut self, query: QueryId, topic: &str, source: &SourceRecord);
+}
+
+/// Why a name was not taken.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResolveError {
+    /// Empty, with a zero byte, or too long (a prefix: as a pattern).
+    BadName {
+        /// Its length.
+        bytes: usize,
+        /// The longest.
+        max: usize,
+    },
+    /// The topic is queried already.
+    AlreadyQueried,
+}
+
+impl fmt::Display for ResolveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            ResolveError::BadName { bytes, max } => {
+                write!(f, "a name of {bytes} bytes: allowed are 1 to {max}, none of them zero")
+            }
+            ResolveError::AlreadyQueried => f.write_str("the topic is queried already"),
+        }
+    }
+}
+
+impl std::error::Error for ResolveError {}
+
+impl Resolver {
+    /// A context that knows nothing and is asked nothing.
+    ///
+    /// # Errors
+    /// The first option out of range.
+    pub fn new(
+        config: &ResolverConfig,
+        now: Nanos,
+        counters: Arc<LbmrResolver>,
+    ) -> Result<Resolver, ConfigError> {
+        config.check()?;
+        Ok(Resolver {
+            advertisements: Slots::default(),
+            queries: Slots::default(),
+            ads_by_topic: BTreeMap::new(),
+            queries_by_topic: BTreeMap::new(),
+            wildcards: Vec::new(),
+            cache: BTreeMap::new(),
+            cached: 0,
+            cache_max: config.resolver_cache_maximum as usize,
+            unresolved: 0,
+            timers: Timers::new(),
+            outbox: Outbox::new(config),
+            requested: 0,
+            advertising: Phases {
+                initial_min: config.resolver_advertisement_minimum_initial_interval,
+                initial_max: config.resolver_advertisement_maximum_initial_interval,
+                initial_duration: config.resolver_advertisement_minimum_initial_duration,
+                sustain_interval: config.resolver_advertisement_sustain_interval,
+                sustain_duration: config.resolver_advertisement_minimum_sustain_duration,
+            },
+            querying: Phases {
+                initial_min: config.resolver_query_minimum_initial_interval,
+                initial_max: config.resolver_query_maximum_initial_interval,
+                initial_duration: config.resolver_query_minimum_initial_duration,
+                sustain_interval: config.resolver_query_sustain_interval,
+                sustain_duration: config.resolver_query_minimum_sustain_duration,
+            },
+            wildcard_querying: Phases {
+                initial_min: config.resolver_wildcard_query_minimum_interval,
+                initial_max: config.resolver_wildcard_query_maximum_interval,
+                initial_duration: config.resolver_wildcard_query_minimum_duration,
+                sustain_interval: config.resolver_wildcard_query_maximum_interval,
+                sustain_duration: Duration::ZERO,
+            },
+            limits: Limits::new(config, now),
+            context: config.packet_options,
+            immediate_response: config.resolver_advertisement_send_immediate_response,
+            sources_enough: config.resolution_number_of_sources_query_threshold as usize,
+            counters,
+        })
+    }
+
+    /// Begins to advertise a source.
+    ///
+    /// # Errors
+    /// The name cannot be sent.
+    pub fn advertise(
+        &mut self,
+        now: Nanos,
+        topic: &str,
+        record: SourceRecord,
+    ) -> Result<AdvertisementId, ResolveError> {
+        check_name(topic, topic.len())?;
+        let mut measured = Vec::new();
+        record.emit(topic, 0, self.context, &mut measured);
+        let (timer, wire_len) = (Timer::begin(&self.advertising, now), measured.len());
+        let topic: Box<str> = topic.into();
+        let ad = Advertisement { topic: topic.clone(), record, timer, sent_before: false, wire_len };
+        let (slot, generation) = self.advertisements.insert(ad);
+        self.ads_by_topic.entry(topic).or_default().push(slot);
+        self.arm_advertisement(slot);
+        self.counters.tr_src_topics.set(self.advertisements.len() as u64);
+        Ok(AdvertisementId(slot, generation))
+    }
+
+    /// Advertises a source no more.
+    pub fn withdraw(&mut self, id: AdvertisementId) {
+        let Some(ad) = self.advertisements.remove(id.0, id.1) else { return };
+        if let Some(slots) = self.ads_by_topic.get_mut(&ad.topic) {
+            slots.retain(|&slot| slot != id.0);
+            if slots.is_empty() {
+                self.ads_by_topic.remove(&ad.topic);
+            }
+        }
+        self.counters.tr_src_topics.set(self.advertisements.len() as u64);
+    }
+
+    /// Begins to ask for the sources of a topic. Those that are known are reported at once.
+    ///
+    /// # Errors
+    /// The name cannot be sent, or is asked for already.
+    pub fn query<S: ResolverSink>(
+        &mut self,
+        now: Nanos,
+        topic: &str,
+        sink: &mut S,
+    ) -> Result<QueryId, ResolveError> {
+        check_name(topic, topic.len())?;
+        if self.queries_by_topic.contains_key(topic) {
+            return Err(ResolveError::AlreadyQueried);
+        }
+        let id = self.begin_query(now, topic, None);
+        self.queries_by_topic.insert(topic.into(), id.0);
+        let known = self.cache.get(topic).map_or(&[][..], Vec::as_slice);
+        known.iter().for_each(|source| sink.source_found(id, topic, source));
+        self.unresolved += usize::from(known.is_empty());
+        self.stop_if_enough(topic);
+        self.count_queries();
+        Ok(id)
+    }
+
+    /// Begins to ask for the sources of all topics whose names begin with `prefix`. Those that are known are reported at
+    /// once.
+    ///
+    /// # Errors
+    /// The prefix as a pattern is too long, or has a zero byte.
+    pub fn query_prefix<S: ResolverSink>(
+        &mut self,
+        now: Nanos,
+        prefix: &str,
+        sink: &mut S,
+    ) -> Result<QueryId, ResolveError> {
+        let pattern = Pattern::of_prefix(prefix);
+        check_name(&pattern, prefix.len())?;
+        let id = self.begin_query(now, &pattern, Some(prefix.into()));
+        self.wildcards.push(id.0);
+        for (topic, sources) in range_of(&self.cache, prefix) {
+            sources.iter().for_each(|source| sink.source_found(id, topic, source));
+        }
+        self.count_queries();
+        Ok(id)
+    }
+
+    /// Asks no more, and reports no more sources to it.
+    pub fn stop_query(&mut self, id: QueryId) {
+        let Some(query) = self.queries.remove(id.0, id.1) else { return };
+        if query.prefix.is_some() {
+            self.wildcards.retain(|&slot| slot != id.0);
+        } else {
+            self.queries_by_topic.remove(&query.text);
+            self.unresolved -= usize::from(self.known(&query.text).is_empty());
+        }
+        self.count_queries();
+    }
+
+    /// Asks everybody to repeat what `mask` names, bits of [`ResolutionRequest`].
+    pub fn request_resolution(&mut self, mask: u16) {
+        self.requested |= mask;
+    }
+
+    /// Forgets the sources of a session that is over; if they are heard again, they are reported again.
+    pub fn forget_session(&mut self, key: SessionKey) {
+        let queried = &self.queries_by_topic;
+        self.cache.retain(|topic, sources| {
+            let before = sources.len();
+            sources.retain(|s| s.key != key);
+            self.cached -= before - sources.len();
+            self.unresolved += usize::from(sources.is_empty() && queried.contains_key(topic));
+            !sources.is_empty()
+        });
+        self.counters.sources_known.set(self.cached as u64);
+        self.count_queries();
+    }
+
+    /// The sources of a topic that are known.
+    #[must_use]
+    pub fn known(&self, topic: &str) -> &[SourceRecord] {
+        self.cache.get(topic).map_or(&[], Vec::as_slice)
+    }
+
+    /// Takes a datagram of topic resolution.
+    ///
+    /// # Errors
+    /// It is malformed; nothing of it was acted on.
+    pub fn on_datagram<S: ResolverSink>(
+        &mut self,
+        now: Nanos,
+        datagram: &[u8],
+        sink: &mut S,
+    ) -> Result<(), WireError> {
+        self.counters.tr_dgrams_rcved.inc();
+        self.counters.tr_bytes_rcved.add(datagram.len() as u64);
+        let packet =
+            Packet::parse(datagram).inspect_err(|_| self.counters.tr_dgrams_dropped_malformed.inc())?;
+        match packet.kind {
+            Kind::ResolutionRequest(mask) => self.repeat(now, mask),
+            Kind::Other { .. } => self.counters.tr_dgrams_dropped_type.inc(),
+            Kind::Normal | Kind::Wildcard | Kind::ReceiverAlive | Kind::SourceAlive => {}
+        }
+        packet.queries.iter().for_each(|query| self.on_query(now, query));
+        packet.records.iter().for_each(|record| self.on_record(&record, sink));
+        Ok(())
+    }
+
+    /// Memory held, to about a tenth: names, records, timers.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let names = |n: usize| n * 48;
+        let ads = self.advertisements.len() * size_of::<Advertisement>() + names(self.advertisements.len());
+        let queries = self.queries.len() * size_of::<Query>() + names(2 * self.queries.len());
+        let cache = self.cached * size_of::<SourceRecord>() + names(self.cache.len());
+        ads + queries
+            + cache
+            + self.timers.capacity() * size_of::<(Nanos, Subject, u32)>()
+            + self.outbox.memory_bytes()
+    }
+
+    // ---- private steps
+
+    fn begin_query(&mut self, now: Nanos, text: &str, prefix: Option<Box<str>>) -> QueryId {
+        let phases = if prefix.is_some() { &self.wildcard_querying } else { &self.querying };
+        let query = Query { text: text.into(), prefix, timer: Timer::begin(phases, now) };
+        let (slot, generation) = self.queries.insert(query);
+        let query = self.queries.get_mut(slot).expect("just inserted");
+        let subject = query.subject();
+        arm(&mut self.timers, &mut query.timer, subject, slot);
+        QueryId(slot, generation)
+    }
+
+    fn arm_advertisement(&mut self, slot: u32) {
+        if let Some(ad) = self.advertisements.get_mut(slot) {
+            arm(&mut self.timers, &mut ad.timer, Subject::Advertisement, slot);
+        }
+    }
+
+    /// Queries for a topic end when enough sources of it are known.
+    fn stop_if_enough(&mut self, topic: &str) {
+        if self.known(topic).len() < self.sources_enough {
+            return;
+        }
+        let slot = self.queries_by_topic.get(topic).copied();
+        if let Some(query) = slot.and_then(|slot| self.queries.get_mut(slot)) {
+            query.timer.schedule.stop();
+        }
+    }
+
+    fn count_queries(&self) {
+        self.counters.tr_rcv_topics.set(self.queries.len() as u64);
+        self.counters.tr_rcv_unresolved_topics.set(self.unresolved as u64);
+    }
+
+    fn on_query(&mut self, now: Nanos, query: WireQuery<'_>) {
+        self.counters.queries_rcved.inc();
+        let slots: Vec<u32> = match query {
+            WireQuery::Topic(name) => self.slots_of(std::str::from_utf8(name).unwrap_or_default()),
+            WireQuery::Pattern { syntax, pattern } => {
+                let text = std::str::from_utf8(pattern).ok().filter(|_| syntax == lbmr::PATTERN_PCRE);
+                match text.and_then(Pattern::parse) {
+                    Some(Pattern::Exact(name)) => self.slots_of(&name),
+                    Some(Pattern::Prefix(prefix)) => {
+                        range_of(&self.ads_by_topic, &prefix).flat_map(|(_, slots)| slots).copied().collect()
+                    }
+                    None => return self.counters.patterns_ignored.inc(),
+                }
+            }
+        };
+        if !slots.is_empty() {
+            self.counters.queries_answered.inc();
+        }
+        slots.into_iter().for_each(|slot| self.wake_advertisement(now, slot));
+    }
+
+    fn slots_of(&self, topic: &str) -> Vec<u32> {
+        self.ads_by_topic.get(topic).cloned().unwrap_or_default()
+    }
+
+    /// Somebody wants to hear of a source of ours.
+    fn wake_advertisement(&mut self, now: Nanos, slot: u32) {
+        let Some(ad) = self.advertisements.get_mut(slot) else { return };
+        ad.timer.schedule.wake(&self.advertising, now);
+        arm(&mut self.timers, &mut ad.timer, Subject::Advertisement, slot);
+        if self.immediate_response {
+            self.outbox.enqueue(&mut ad.timer, Subject::Advertisement, slot);
+        }
+    }
+
+    /// Somebody asks everybody to repeat.
+    fn repeat(&mut self, now: Nanos, mask: u16) {
+        if mask & ResolutionRequest::ADVERTISEMENTS != 0 {
+            self.advertisements.slots().into_iter().for_each(|slot| self.wake_advertisement(now, slot));
+        }
+        for slot in self.queries.slots() {
+            let Some(query) = self.queries.get_mut(slot) else { continue };
+            let (subject, phases, bit) = match query.subject() {
+                Subject::Wildcard => {
+                    (Subject::Wildcard, &self.wildcard_querying, ResolutionRequest::WILDCARD_QUERIES)
+                }
+                other => (other, &self.querying, ResolutionRequest::QUERIES),
+            };
+            if mask & bit != 0 {
+                query.timer.schedule.wake(phases, now);
+                arm(&mut self.timers, &mut query.timer, subject, slot);
+                self.outbox.enqueue(&mut query.timer, subject, slot);
+            }
+        }
+    }
+
+    fn on_record<S: ResolverSink>(&mut self, record: &lbmr::TopicInformation<'_>, sink: &mut S) {
+        self.counters.records_rcved.inc();
+        let (Some(source), Ok(topic)) = (SourceRecord::of(record), std::str::from_utf8(record.name)) else {
+            return self.counters.records_ignored.inc();
+        };
+        match self.remember(topic, source) {
+            Memory::Known => {}
+            Memory::Changed => self.report(topic, &source, sink),
+            Memory::New => {
+                self.report(topic, &source, sink);
+                self.stop_if_enough(topic);
+                self.count_queries();
+            }
+            Memory::Full => self.counters.sources_refused.inc(),
+        }
+    }
+
+    fn remember(&mut self, topic: &str, source: SourceRecord) -> Memory {
+        let same = |s: &SourceRecord| s.key == source.key && s.topic_index == source.topic_index;
+        let known = self.cache.get_mut(topic).and_then(|sources| sources.iter_mut().find(|s| same(s)));
+        match known {
+            Some(known) if *known == source => return Memory::Known,
+            Some(known) => {
+                *known = source;
+                return Memory::Changed;
+            }
+            None => {}
+        }
+        if self.cached >= self.cache_max {
+            return Memory::Full;
+        }
+        self.cached += 1;
+        self.counters.sources_known.set(self.cached as u64);
+        match self.cache.get_mut(topic) {
+            Some(sources) => sources.push(source),
+            None => {
+                self.cache.insert(topic.into(), vec![source]);
+                self.unresolved -= usize::from(self.queries_by_topic.contains_key(topic));
+            }
+        }
+        Memory::New
+    }
+
+    /// Reports a source to the queries that ask for it.
+    fn report<S: ResolverSink>(&mut self, topic: &str, source: &SourceRecord, sink: &mut S) {
+        let exact = self.queries_by_topic.get(topic).copied();
+        let prefix = |slot: u32| self.queries.get(slot).and_then(|q| q.prefix.as_deref());
+        let matching = |slot: &u32| prefix(*slot).is_some_and(|p| topic.starts_with(p));
+        for slot in exact.into_iter().chain(self.wildcards.iter().copied().filter(matching)) {
+            sink.source_found(QueryId(slot, self.queries.generation(slot)), topic, source);
+        }
+    }
+}
+
+enum Memory {
+    Known,
+    Changed,
+    New,
+    Full,
+}
+
+/// The entries of a map whose keys begin with `prefix`.
+fn range_of<'a, V>(
+    map: &'a BTreeMap<Box<str>, V>,
+    prefix: &'a str,
+) -> impl Iterator<Item = (&'a Box<str>, &'a V)> {
+    let from: Box<str> = prefix.into();
+    map.range(from..).take_while(move |(key, _)| key.starts_with(prefix))
+}
+
+/// A topic name, or a pattern made of `bytes` bytes of prefix.
+fn check_name(name: &str, bytes: usize) -> Result<(), ResolveError> {
+    if name.is_empty() || name.len() > NAME_LEN_MAX || name.contains('\0') {
+        return Err(ResolveError::BadName { bytes, max: NAME_LEN_MAX });
+    }
+    Ok(())
+}

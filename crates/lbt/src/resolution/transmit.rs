@@ -1,0 +1,310 @@
+use super::limit::Limit;
+use super::phase::{Phase, Phases, Schedule};
+use super::record::IGNORABLE;
+use super::resolver::Resolver;
+use crate::config::ResolverConfig;
+use crate::wire::lbmr::{
+    HEADER_LEN, Kind, PATTERN_PCRE, Packet, PacketOption, PacketOptions, QUERIES_MAX, Queries, Query,
+    TopicRecords,
+};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use units::Nanos;
+
+/// What is sent by its schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Subject {
+    Advertisement,
+    Query,
+    Wildcard,
+}
+
+/// The schedule of one record, and whether it waits in the outbox.
+pub(super) struct Timer {
+    pub(super) schedule: Schedule,
+    /// The moment for which it stands in the heap.
+    armed: Nanos,
+    queued: bool,
+}
+
+impl Timer {
+    pub(super) fn begin(phases: &Phases, now: Nanos) -> Timer {
+        Timer { schedule: Schedule::begin(phases, now), armed: Nanos::NEVER, queued: false }
+    }
+}
+
+/// Records by the moment they are due.
+pub(super) type Timers = BinaryHeap<Reverse<(Nanos, Subject, u32)>>;
+
+/// Sees to it that a record is looked at when it is due. Each stands in the heap once, for the earliest moment.
+pub(super) fn arm(timers: &mut Timers, timer: &mut Timer, subject: Subject, slot: u32) {
+    if timer.schedule.due() < timer.armed {
+        timer.armed = timer.schedule.due();
+        timers.push(Reverse((timer.armed, subject, slot)));
+    }
+}
+
+/// Records that wait to be sent, and the datagram being built.
+pub(super) struct Outbox {
+    datagram_max: usize,
+    queues: [VecDeque<u32>; 3],
+    datagram: Vec<u8>,
+    queries: Vec<u8>,
+    records: Vec<u8>,
+    options: Vec<u8>,
+    has_options: bool,
+}
+
+/// The version field as UM 6 fills it.
+const VERSION: u32 = 0x0306_0000;
+/// Values of the ttl field of the first advertisement and of the later ones.
+const TTL_FIRST: u16 = 16;
+const TTL: u16 = 60;
+
+impl Outbox {
+    pub(super) fn new(config: &ResolverConfig) -> Outbox {
+        let mut options = Vec::new();
+        if let Some(context) = config.packet_options {
+            PacketOption::SourceId { flags: IGNORABLE, context }.emit(&mut options);
+            PacketOption::SourceType { flags: 0x80, kind: 0 }.emit(&mut options);
+            PacketOption::Version { flags: IGNORABLE, version: VERSION }.emit(&mut options);
+            PacketOption::LocalDomain { flags: IGNORABLE, domain: 0 }.emit(&mut options);
+        }
+        Outbox {
+            datagram_max: config.resolver_datagram_max_size as usize,
+            queues: Default::default(),
+            datagram: Vec::new(),
+            queries: Vec::new(),
+            records: Vec::new(),
+            options,
+            has_options: config.packet_options.is_some(),
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let queues: usize = self.queues.iter().map(|q| q.capacity() * size_of::<u32>()).sum();
+        queues + self.datagram.capacity() + self.queries.capacity() + self.records.capacity()
+    }
+
+    /// Puts a record into the queue of its kind, unless it is there.
+    pub(super) fn enqueue(&mut self, timer: &mut Timer, subject: Subject, slot: u32) {
+        if !timer.queued {
+            timer.queued = true;
+            self.queues[subject as usize].push_back(slot);
+        }
+    }
+
+    fn front(&self, subject: Subject) -> Option<u32> {
+        self.queues[subject as usize].front().copied()
+    }
+
+    fn pop(&mut self, subject: Subject) {
+        self.queues[subject as usize].pop_front();
+    }
+
+    /// Bytes that records may still take.
+    fn room(&self) -> usize {
+        // the options end with a length option of four bytes
+        let options = if self.has_options { self.options.len() + 4 } else { 0 };
+        self.datagram_max - HEADER_LEN - options - self.queries.len() - self.records.len()
+    }
+
+    fn build(&mut self, kind: Kind, queries: usize, records: usize) {
+        let options = self.has_options.then_some(PacketOptions::written(&self.options));
+        self.datagram.clear();
+        Packet {
+            version: u8::from(self.has_options),
+            queries: Queries::written(queries as u8, kind == Kind::Wildcard, &self.queries),
+            records: TopicRecords::written(records as u16, &self.records),
+            options,
+            ..Packet::of(kind)
+        }
+        .emit(&mut self.datagram);
+    }
+}
+
+impl Resolver {
+    /// The next datagram to send, if one is due and the rate limits allow it; to be called until there is none.
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<&[u8]> {
+        self.collect_due(now);
+        self.outbox.queries.clear();
+        self.outbox.records.clear();
+        if self.requested != 0 {
+            let mask = std::mem::take(&mut self.requested);
+            self.outbox.datagram.clear();
+            Packet::of(Kind::ResolutionRequest(mask)).emit(&mut self.outbox.datagram);
+            return Some(self.count_sent());
+        }
+        let wildcards = self.pack_queries(now, Subject::Wildcard);
+        if wildcards > 0 {
+            self.outbox.build(Kind::Wildcard, wildcards, 0);
+            return Some(self.count_sent());
+        }
+        let queries = self.pack_queries(now, Subject::Query);
+        let records = self.pack_advertisements(now);
+        if queries + records == 0 {
+            return None;
+        }
+        self.outbox.build(Kind::Normal, queries, records);
+        Some(self.count_sent())
+    }
+
+    /// When [`Resolver::poll_transmit`] is to be called at the latest; in the past if there is something to send now.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Nanos {
+        if self.requested != 0 {
+            return Nanos::ZERO;
+        }
+        let timer = self.timers.peek().map_or(Nanos::NEVER, |t| t.0.0);
+        let queued = [Subject::Advertisement, Subject::Query, Subject::Wildcard];
+        queued.into_iter().map(|subject| self.ready_at(subject)).fold(timer, Nanos::min)
+    }
+
+    /// Moves records that are due into the outbox.
+    fn collect_due(&mut self, now: Nanos) {
+        while let Some(&Reverse((at, subject, slot))) = self.timers.peek() {
+            if at > now {
+                return;
+            }
+            self.timers.pop();
+            let timer = match subject {
+                Subject::Advertisement => self.advertisements.get_mut(slot).map(|a| &mut a.timer),
+                Subject::Query | Subject::Wildcard => self.queries.get_mut(slot).map(|q| &mut q.timer),
+            };
+            let Some(timer) = timer.filter(|t| t.armed == at) else { continue };
+            timer.armed = Nanos::NEVER;
+            if timer.schedule.due() <= now {
+                self.outbox.enqueue(timer, subject, slot);
+            } else {
+                arm(&mut self.timers, timer, subject, slot);
+            }
+        }
+    }
+
+    /// From when on the limits allow the first record of a queue.
+    fn ready_at(&self, subject: Subject) -> Nanos {
+        let Some(slot) = self.outbox.front(subject) else { return Nanos::NEVER };
+        let (timer, len) = match subject {
+            Subject::Advertisement => match self.advertisements.get(slot) {
+                Some(ad) => (&ad.timer, ad.wire_len),
+                None => return Nanos::ZERO,
+            },
+            Subject::Query | Subject::Wildcard => match self.queries.get(slot) {
+                Some(query) => (&query.timer, query.wire_len()),
+                None => return Nanos::ZERO,
+            },
+        };
+        self.limits.of(subject, timer).ready_at(len)
+    }
+
+    /// Packs queries of one kind into the datagram; returns how many.
+    fn pack_queries(&mut self, now: Nanos, subject: Subject) -> usize {
+        let mut count = 0;
+        while let Some(slot) = self.outbox.front(subject).filter(|_| count < QUERIES_MAX) {
+            // the query may have been stopped, and its slot used again for one of the other kind
+            let query = self.queries.get_mut(slot).filter(|q| q.timer.queued && q.subject() == subject);
+            let Some(query) = query else {
+                self.outbox.pop(subject);
+                continue;
+            };
+            let len = query.wire_len();
+            let limit = self.limits.of_mut(subject, &query.timer);
+            if len > self.outbox.room() || !limit.allows(now, len) {
+                break;
+            }
+            limit.take(len);
+            match subject {
+                Subject::Wildcard => Query::Pattern { syntax: PATTERN_PCRE, pattern: query.text.as_bytes() },
+                _ => Query::Topic(query.text.as_bytes()),
+            }
+            .emit(&mut self.outbox.queries);
+            let phases = if subject == Subject::Wildcard { &self.wildcard_querying } else { &self.querying };
+            query.timer.queued = false;
+            if query.timer.schedule.due() <= now {
+                query.timer.schedule.on_sent(phases, now);
+            }
+            arm(&mut self.timers, &mut query.timer, subject, slot);
+            self.outbox.pop(subject);
+            count += 1;
+        }
+        self.counters.queries_sent.add(count as u64);
+        count
+    }
+
+    /// Packs advertisements behind the queries; returns how many.
+    fn pack_advertisements(&mut self, now: Nanos) -> usize {
+        let (mut count, subject) = (0, Subject::Advertisement);
+        while let Some(slot) = self.outbox.front(subject).filter(|_| count < usize::from(u16::MAX)) {
+            let Some(ad) = self.advertisements.get_mut(slot).filter(|a| a.timer.queued) else {
+                self.outbox.pop(subject);
+                continue;
+            };
+            let limit = self.limits.of_mut(subject, &ad.timer);
+            if ad.wire_len > self.outbox.room() || !limit.allows(now, ad.wire_len) {
+                break;
+            }
+            limit.take(ad.wire_len);
+            let ttl = if ad.sent_before { TTL } else { TTL_FIRST };
+            ad.record.emit(&ad.topic, ttl, self.context, &mut self.outbox.records);
+            ad.sent_before = true;
+            ad.timer.queued = false;
+            if ad.timer.schedule.due() <= now {
+                ad.timer.schedule.on_sent(&self.advertising, now);
+            }
+            arm(&mut self.timers, &mut ad.timer, subject, slot);
+            self.outbox.pop(subject);
+            count += 1;
+        }
+        self.counters.advertisements_sent.add(count as u64);
+        count
+    }
+
+    fn count_sent(&self) -> &[u8] {
+        self.counters.tr_dgrams_sent.inc();
+        self.counters.tr_bytes_sent.add(self.outbox.datagram.len() as u64);
+        &self.outbox.datagram
+    }
+}
+
+/// The rate limits: the first phase and answers have one, the sustaining phase another.
+pub(super) struct Limits {
+    initial_advertisements: Limit,
+    sustain_advertisements: Limit,
+    initial_queries: Limit,
+    sustain_queries: Limit,
+}
+
+impl Limits {
+    pub(super) fn new(config: &ResolverConfig, now: Nanos) -> Limits {
+        let record_max = u64::from(config.resolver_datagram_max_size);
+        let limit = |per_second, bps| Limit::new(per_second, bps, record_max, now);
+        let advertisements = config.resolver_initial_advertisements_per_second;
+        let queries = config.resolver_initial_queries_per_second;
+        Limits {
+            initial_advertisements: limit(advertisements, config.resolver_initial_advertisement_bps),
+            sustain_advertisements: limit(0, config.resolver_sustain_advertisement_bps),
+            initial_queries: limit(queries, config.resolver_initial_query_bps),
+            sustain_queries: limit(0, config.resolver_sustain_query_bps),
+        }
+    }
+
+    fn of(&self, subject: Subject, timer: &Timer) -> &Limit {
+        let sustaining = matches!(timer.schedule.phase(), Phase::Sustaining { .. });
+        match (subject, sustaining) {
+            (Subject::Advertisement, false) => &self.initial_advertisements,
+            (Subject::Advertisement, true) => &self.sustain_advertisements,
+            (Subject::Query | Subject::Wildcard, false) => &self.initial_queries,
+            (Subject::Query | Subject::Wildcard, true) => &self.sustain_queries,
+        }
+    }
+
+    fn of_mut(&mut self, subject: Subject, timer: &Timer) -> &mut Limit {
+        let sustaining = matches!(timer.schedule.phase(), Phase::Sustaining { .. });
+        match (subject, sustaining) {
+            (Subject::Advertisement, false) => &mut self.initial_advertisements,
+            (Subject::Advertisement, true) => &mut self.sustain_advertisements,
+            (Subject::Query | Subject::Wildcard, false) => &mut self.initial_queries,
+            (Subject::Query | Subject::Wildcard, true) => &mut self.sustain_queries,
+        }
+    }
+}

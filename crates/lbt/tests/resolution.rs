@@ -1,0 +1,463 @@
+//! Topic resolution: who finds whom, when, at what cost.
+
+#[path = "support/pcap.rs"]
+mod pcap;
+
+use counters::table::LbmrResolver;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use tickcast_lbt::config::ResolverConfig;
+use tickcast_lbt::resolution::{QueryId, ResolveError, Resolver, ResolverSink, SourceRecord};
+use tickcast_lbt::rm::SessionKey;
+use tickcast_lbt::wire::lbmr::{Kind, Packet, Query, ResolutionRequest, Transport};
+use tickcast_lbt::wire::lbtrm::SessionHeader;
+use units::Nanos;
+
+const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 29, 3, 1);
+
+fn record(topic_index: u32) -> SourceRecord {
+    let session = SessionHeader { ucast_port: 14391, session_id: 0x5eed_1234 };
+    SourceRecord {
+        topic_index,
+        key: SessionKey { source: SOURCE, session },
+        group: SocketAddrV4::new(Ipv4Addr::new(224, 10, 10, 10), 14400),
+        request: Some(SocketAddrV4::new(SOURCE, 14391)),
+    }
+}
+
+#[derive(Default)]
+struct Found(Vec<(QueryId, String, SourceRecord)>);
+
+impl ResolverSink for Found {
+    fn source_found(&mut self, query: QueryId, topic: &str, source: &SourceRecord) {
+        self.0.push((query, topic.to_owned(), *source));
+    }
+}
+
+impl Found {
+    fn topics(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.0).into_iter().map(|f| f.1).collect()
+    }
+}
+
+struct Context {
+    resolver: Resolver,
+    counters: Arc<LbmrResolver>,
+    found: Found,
+    now: Nanos,
+}
+
+impl Context {
+    fn new(change: impl FnOnce(&mut ResolverConfig)) -> Context {
+        let mut config = ResolverConfig::default();
+        change(&mut config);
+        let counters = Arc::new(LbmrResolver::default());
+        let resolver = Resolver::new(&config, Nanos::ZERO, counters.clone()).expect("allowed");
+        Context { resolver, counters, found: Found::default(), now: Nanos::ZERO }
+    }
+
+    fn advertise(&mut self, topic: &str, index: u32) -> tickcast_lbt::resolution::AdvertisementId {
+        self.resolver.advertise(self.now, topic, record(index)).expect("a good name")
+    }
+
+    fn query(&mut self, topic: &str) -> QueryId {
+        self.resolver.query(self.now, topic, &mut self.found).expect("a good name")
+    }
+
+    fn query_prefix(&mut self, prefix: &str) -> QueryId {
+        self.resolver.query_prefix(self.now, prefix, &mut self.found).expect("a good name")
+    }
+
+    fn hear(&mut self, datagram: &[u8]) {
+        self.resolver.on_datagram(self.now, datagram, &mut self.found).expect("well-formed");
+    }
+
+    fn drain(&mut self) -> Vec<Vec<u8>> {
+        let mut out = Vec::new();
+        while let Some(datagram) = self.resolver.poll_transmit(self.now) {
+            out.push(datagram.to_vec());
+        }
+        assert!(self.resolver.next_wakeup() > self.now, "whoever was served has time");
+        out
+    }
+
+    /// What is sent until then, with the moment in milliseconds.
+    fn run(&mut self, until: Nanos) -> Vec<(u64, Vec<u8>)> {
+        let mut out = Vec::new();
+        loop {
+            out.extend(self.drain().into_iter().map(|d| (self.now.0 / 1_000_000, d)));
+            if self.resolver.next_wakeup() > until {
+                self.now = until;
+                return out;
+            }
+            self.now = self.resolver.next_wakeup();
+        }
+    }
+}
+
+fn at(ms: u64) -> Nanos {
+    Nanos(ms * 1_000_000)
+}
+
+/// The names in a datagram: queries with a question mark, records as they are.
+fn names(datagram: &[u8]) -> Vec<String> {
+    let packet = Packet::parse(datagram).expect("well-formed");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let queries = packet.queries.iter().map(|q| match q {
+        Query::Topic(name) => text(name) + "?",
+        Query::Pattern { pattern, .. } => text(pattern) + "?",
+    });
+    queries.chain(packet.records.iter().map(|r| text(r.name))).collect()
+}
+
+#[test]
+fn a_source_is_advertised_often_then_now_and_then_then_not_at_all() {
+    let mut c = Context::new(|_| {});
+    c.advertise("px.eq.ACME", 7);
+    let sent = c.run(at(200_000));
+    let times: Vec<_> = sent.iter().map(|s| s.0).collect();
+    assert_eq!(times[..8], [0, 10, 30, 70, 150, 310, 630, 1_130]);
+    assert_eq!(times.iter().filter(|&&ms| ms > 5_000).count(), 60);
+    assert!(*times.last().expect("some") < 66_000);
+    let ttl = |d: &[u8]| Packet::parse(d).expect("well-formed").records.iter().next().map(|r| r.ttl);
+    assert_eq!((ttl(&sent[0].1), ttl(&sent[1].1)), (Some(16), Some(60)));
+    assert_eq!(c.counters.advertisements_sent.get(), times.len() as u64);
+    assert_eq!(c.resolver.next_wakeup(), Nanos::NEVER);
+}
+
+#[test]
+fn a_query_is_asked_in_its_phases_and_ends_when_enough_sources_are_known() {
+    let mut c = Context::new(|c| c.resolution_number_of_sources_query_threshold = 1);
+    c.query("px.eq.ACME");
+    let times: Vec<_> = c.run(at(1_000)).iter().map(|s| s.0).collect();
+    assert_eq!(times, [0, 20, 60, 140, 300, 500, 700, 900]);
+    assert_eq!(c.counters.tr_rcv_unresolved_topics.get(), 1);
+    let mut source = Context::new(|_| {});
+    source.advertise("px.eq.ACME", 7);
+    c.hear(&source.drain()[0]);
+    assert!(c.run(at(100_000)).is_empty());
+    assert_eq!((c.counters.tr_rcv_unresolved_topics.get(), c.counters.tr_rcv_topics.get()), (0, 1));
+}
+
+#[test]
+fn a_receiver_finds_a_source_with_its_session_and_its_request_address() {
+    let (mut source, mut receiver) = (Context::new(|_| {}), Context::new(|_| {}));
+    source.advertise("px.eq.ACME", 7);
+    source.advertise("px.eq.ZETA", 8);
+    let query = receiver.query("px.eq.ACME");
+    source.drain().iter().for_each(|d| receiver.hear(d));
+    assert_eq!(receiver.found.0, [(query, "px.eq.ACME".to_owned(), record(7))]);
+    assert_eq!(receiver.counters.sources_known.get(), 2, "what nobody asks for yet is remembered");
+    receiver.found.0.clear();
+    let query = receiver.query("px.eq.ZETA");
+    assert_eq!(receiver.found.0, [(query, "px.eq.ZETA".to_owned(), record(8))], "at once, from the cache");
+    assert_eq!(receiver.resolver.known("px.eq.ZETA"), [record(8)]);
+}
+
+#[test]
+fn a_quiescent_source_answers_a_query_at_once_and_sustains_again() {
+    let (mut source, mut receiver) = (Context::new(|_| {}), Context::new(|_| {}));
+    source.advertise("px.eq.ACME", 7);
+    source.advertise("px.eq.ZETA", 8);
+    source.run(at(100_000));
+    assert_eq!(source.resolver.next_wakeup(), Nanos::NEVER);
+    receiver.query("px.eq.ACME");
+    let query = receiver.drain();
+    source.hear(&query[0]);
+    source.hear(&query[0]);
+    let answers = source.drain();
+    assert_eq!(answers.iter().map(|d| names(d)).collect::<Vec<_>>(), [["px.eq.ACME"]], "one answer to both");
+    let later = source.run(at(300_000));
+    assert_eq!(later.len(), 60);
+    assert!(later.iter().all(|s| names(&s.1) == ["px.eq.ACME"]));
+    assert_eq!((source.counters.queries_rcved.get(), source.counters.queries_answered.get()), (2, 2));
+}
+
+#[test]
+fn without_immediate_response_a_query_only_begins_the_sustaining_phase() {
+    let mut source = Context::new(|c| c.resolver_advertisement_send_immediate_response = false);
+    source.advertise("px.eq.ACME", 7);
+    source.run(at(100_000));
+    let mut receiver = Context::new(|_| {});
+    receiver.query("px.eq.ACME");
+    source.hear(&receiver.drain()[0]);
+    assert!(source.drain().is_empty());
+    assert_eq!(source.resolver.next_wakeup(), at(101_000));
+}
+
+#[test]
+fn a_prefix_finds_what_begins_so_and_nothing_else() {
+    let (mut source, mut receiver) = (Context::new(|_| {}), Context::new(|_| {}));
+    for (i, topic) in ["px.eq.ACME", "px.eq.ZETA", "px.fx", "pxXeqX", "a"].into_iter().enumerate() {
+        source.advertise(topic, i as u32);
+    }
+    source.run(at(100_000));
+    receiver.query_prefix("px.eq.");
+    let asked = receiver.drain();
+    assert_eq!(names(&asked[0]), [r"^px\.eq\..*?"]);
+    assert_eq!(Packet::parse(&asked[0]).map(|p| p.kind), Ok(Kind::Wildcard));
+    source.hear(&asked[0]);
+    let answers = source.drain();
+    assert_eq!(names(&answers[0]), ["px.eq.ACME", "px.eq.ZETA"]);
+    receiver.hear(&answers[0]);
+    assert_eq!(receiver.found.topics(), ["px.eq.ACME", "px.eq.ZETA"]);
+    receiver.query_prefix("px.eq.A");
+    assert_eq!(receiver.found.topics(), ["px.eq.ACME"], "from the cache");
+    let times: Vec<_> = receiver.run(at(3_000)).iter().map(|s| s.0).collect();
+    assert_eq!(times[..5], [0, 50, 150, 350, 750], "the first is the second prefix's, then both");
+}
+
+#[test]
+fn patterns_that_are_no_prefix_are_counted_and_left_alone() {
+    let mut source = Context::new(|_| {});
+    source.advertise("px.eq.ACME", 7);
+    source.run(at(100_000));
+    let mut bytes = Vec::new();
+    Query::Pattern { syntax: 1, pattern: br"^px\.eq\.[A-M].*$" }.emit(&mut bytes);
+    Query::Pattern { syntax: 2, pattern: b"^px" }.emit(&mut bytes);
+    let queries = tickcast_lbt::wire::lbmr::Queries::written(2, true, &bytes);
+    let mut out = Vec::new();
+    Packet { queries, ..Packet::of(Kind::Wildcard) }.emit(&mut out);
+    source.hear(&out);
+    assert!(source.drain().is_empty());
+    assert_eq!(source.counters.patterns_ignored.get(), 2);
+}
+
+#[test]
+fn records_are_packed_and_the_initial_rate_is_kept() {
+    let mut c = Context::new(|_| {});
+    for i in 0..5_000 {
+        c.advertise(&format!("px.eq.instrument.{i:04}"), i);
+    }
+    let (mut first_seen, mut bytes) = (BTreeMap::new(), 0u64);
+    for (ms, datagram) in c.run(at(4_000)) {
+        assert!(datagram.len() <= 1_472);
+        bytes += datagram.len() as u64;
+        assert!(
+            bytes * 8 <= 100_000 + 100_000 + (ms + 1) * 1_000 * 11 / 10,
+            "a megabit a second: {bytes} at {ms}"
+        );
+        for name in names(&datagram) {
+            first_seen.entry(name).or_insert(ms);
+        }
+    }
+    assert!(c.counters.advertisements_sent.get() <= 100 + 4_000);
+    assert!(first_seen.len() > 1_000, "{}", first_seen.len());
+    assert!(c.counters.tr_dgrams_sent.get() < c.counters.advertisements_sent.get());
+}
+
+#[test]
+fn many_queries_share_datagrams_and_all_are_asked() {
+    let mut c = Context::new(|c| {
+        c.resolver_initial_queries_per_second = 0;
+        c.resolver_initial_query_bps = 0;
+    });
+    (0..600).for_each(|i| {
+        c.query(&format!("t{i}"));
+    });
+    let sent = c.drain();
+    let all: Vec<_> = sent.iter().flat_map(|d| names(d)).collect();
+    assert_eq!(all.len(), 600);
+    assert!(sent.len() <= 4, "255 at most in one: {}", sent.len());
+    assert_eq!(c.counters.queries_sent.get(), 600);
+}
+
+#[test]
+fn what_is_withdrawn_or_stopped_is_sent_no_more() {
+    let mut c = Context::new(|_| {});
+    let ad = c.advertise("px.eq.ACME", 7);
+    let query = c.query("px.eq.ZETA");
+    let prefix = c.query_prefix("px.");
+    assert_eq!(c.drain().len(), 2);
+    c.resolver.withdraw(ad);
+    c.resolver.stop_query(query);
+    c.resolver.stop_query(prefix);
+    assert!(c.run(at(100_000)).is_empty());
+    let mut source = Context::new(|_| {});
+    source.advertise("px.eq.ZETA", 8);
+    c.hear(&source.drain()[0]);
+    assert!(c.found.0.is_empty());
+    assert_eq!((c.counters.tr_src_topics.get(), c.counters.tr_rcv_topics.get()), (0, 0));
+    c.resolver.withdraw(ad);
+    c.resolver.stop_query(query);
+}
+
+#[test]
+fn a_source_is_reported_once_and_again_when_it_changes_or_was_forgotten() {
+    let mut c = Context::new(|_| {});
+    c.query("t");
+    let mut source = Context::new(|_| {});
+    source.advertise("t", 7);
+    let first = source.drain();
+    c.hear(&first[0]);
+    c.hear(&first[0]);
+    assert_eq!(c.found.topics().len(), 1);
+    let mut moved = Context::new(|_| {});
+    let request = Some(SocketAddrV4::new(SOURCE, 14_395));
+    moved.resolver.advertise(at(0), "t", SourceRecord { request, ..record(7) }).expect("a good name");
+    c.hear(&moved.drain()[0]);
+    assert_eq!(c.found.0[0].2.request, request);
+    assert_eq!(c.counters.sources_known.get(), 1, "the same source");
+    c.found.0.clear();
+    c.resolver.forget_session(record(7).key);
+    assert_eq!((c.counters.sources_known.get(), c.counters.tr_rcv_unresolved_topics.get()), (0, 1));
+    c.hear(&first[0]);
+    assert_eq!(c.found.topics().len(), 1);
+}
+
+#[test]
+fn the_cache_is_bounded() {
+    let mut c = Context::new(|c| c.resolver_cache_maximum = 10);
+    let mut source = Context::new(|_| {});
+    (0..30).for_each(|i| {
+        source.advertise(&format!("t{i}"), i);
+    });
+    source.drain().iter().for_each(|d| c.hear(d));
+    assert_eq!((c.counters.sources_known.get(), c.counters.sources_refused.get()), (10, 20));
+}
+
+#[test]
+fn a_resolution_request_makes_everybody_repeat() {
+    let (mut source, mut receiver) = (Context::new(|_| {}), Context::new(|_| {}));
+    source.advertise("t", 7);
+    receiver.query("u");
+    receiver.query_prefix("p");
+    source.run(at(100_000));
+    receiver.run(at(100_000));
+    let mut operator = Context::new(|_| {});
+    operator.resolver.request_resolution(ResolutionRequest::ADVERTISEMENTS | ResolutionRequest::QUERIES);
+    let request = operator.drain();
+    assert_eq!(request, [[7, 4, 0, 6]]);
+    source.hear(&request[0]);
+    receiver.hear(&request[0]);
+    assert_eq!(names(&source.drain()[0]), ["t"]);
+    assert_eq!(receiver.drain().iter().map(|d| names(d)).collect::<Vec<_>>(), [["u?"]]);
+    operator.resolver.request_resolution(ResolutionRequest::WILDCARD_QUERIES);
+    receiver.hear(&operator.drain()[0]);
+    assert_eq!(receiver.drain().iter().map(|d| names(d)).collect::<Vec<_>>(), [["^p.*?"]]);
+}
+
+#[test]
+fn a_flood_of_queries_costs_bounded_memory_and_bounded_answers() {
+    let mut c = Context::new(|_| {});
+    c.advertise("t", 7);
+    c.run(at(100_000));
+    let mut asker = Context::new(|_| {});
+    asker.query("t");
+    let query = asker.drain();
+    c.hear(&query[0]);
+    let memory = c.resolver.memory_bytes();
+    (0..100_000).for_each(|_| c.hear(&query[0]));
+    assert!(c.resolver.memory_bytes() <= memory + 1_000);
+    assert_eq!(c.drain().len(), 1);
+}
+
+#[test]
+fn what_is_malformed_or_of_another_transport_is_counted() {
+    let mut c = Context::new(|_| {});
+    assert!(c.resolver.on_datagram(c.now, b"\0\x01\0\0unterminated", &mut c.found).is_err());
+    c.hear(&[4, 0, 0, 0, 1, 2, 3]);
+    let ip = SOURCE;
+    let transport = Transport::Tcp { ip, port: 14371, session_id: None };
+    let mut bytes = Vec::new();
+    let tir = |name, transport| tickcast_lbt::wire::lbmr::TopicInformation {
+        name,
+        ttl: 60,
+        index: 1,
+        options: None,
+        transport,
+    };
+    tir(b"t", transport).emit(&mut bytes);
+    let rm = Transport::LbtRm { source: ip, group: ip, session_id: 1, dest_port: 1, ucast_port: 1 };
+    tir(&[0xff, 0xfe], rm).emit(&mut bytes);
+    let records = tickcast_lbt::wire::lbmr::TopicRecords::written(2, &bytes);
+    let mut out = Vec::new();
+    Packet { records, ..Packet::of(Kind::Normal) }.emit(&mut out);
+    c.hear(&out);
+    let n = &c.counters;
+    assert_eq!((n.tr_dgrams_dropped_malformed.get(), n.tr_dgrams_dropped_type.get()), (1, 1));
+    assert_eq!((n.records_rcved.get(), n.records_ignored.get(), n.sources_known.get()), (2, 2, 0));
+}
+
+#[test]
+fn names_that_cannot_be_sent_are_refused() {
+    let mut c = Context::new(|_| {});
+    let long = "x".repeat(256);
+    for name in ["", "a\0b", &long] {
+        let bad = ResolveError::BadName { bytes: name.len(), max: 255 };
+        assert_eq!(c.resolver.advertise(c.now, name, record(1)), Err(bad));
+        assert_eq!(c.resolver.query(c.now, name, &mut c.found), Err(bad));
+    }
+    // as a pattern each point takes two bytes
+    let points = ".".repeat(130);
+    let bad = ResolveError::BadName { bytes: 130, max: 255 };
+    assert_eq!(c.resolver.query_prefix(c.now, &points, &mut c.found), Err(bad));
+    c.query("t");
+    assert_eq!(c.resolver.query(c.now, "t", &mut c.found), Err(ResolveError::AlreadyQueried));
+}
+
+/// The payloads of a golden file.
+fn golden(name: &str) -> Vec<Vec<u8>> {
+    let path = format!("{}/tests/vectors/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).expect("part of the repository");
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&text).expect("JSON");
+    let digit = |c: char| c.to_digit(16).expect("hexadecimal") as u8;
+    rows.iter()
+        .map(|row| {
+            let hex: Vec<u8> = row["payload_hex"].as_str().expect("text").chars().map(digit).collect();
+            hex.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+        })
+        .collect()
+}
+
+#[test]
+fn with_packet_options_the_datagrams_are_those_of_um_6_byte_for_byte() {
+    let golden = golden("15-lbmr-as-um6");
+    let context = |bytes: [u8; 8]| Context::new(move |c| c.packet_options = Some(bytes));
+    let mut receiver = context([0xd1, 0xd2, 0xd3, 0xd4, 0xd5, 0xd6, 0xd7, 0xd8]);
+    receiver.query("px.eq.ACME");
+    assert_eq!(receiver.drain(), [golden[0].clone()]);
+    let mut source = context([0xc1, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6, 0xc7, 0xc8]);
+    source.advertise("px.eq.ACME", 0x0a11_ce01);
+    assert_eq!(source.drain(), [golden[2].clone()], "the first advertisement");
+    source.advertise("px.eq.ZETA", 0x0a11_ce02);
+    source.run(at(9));
+    source.now = at(10);
+    let both: Vec<_> = source.drain().iter().flat_map(|d| names(d)).collect();
+    assert_eq!(both, ["px.eq.ACME", "px.eq.ZETA"]);
+    source.now = at(30);
+    assert_eq!(source.drain(), [golden[3].clone()], "both, later");
+    receiver.hear(&golden[3]);
+    assert_eq!(receiver.found.0[0].2, record(0x0a11_ce01));
+}
+
+#[test]
+fn what_two_contexts_say_to_each_other_is_what_the_dissectors_expect() {
+    let group = SocketAddrV4::new(Ipv4Addr::new(224, 9, 10, 11), 12_965);
+    let mut capture = pcap::Capture::new();
+    for options in [None, Some(*b"context!")] {
+        let mut contexts = [0, 1].map(|_| Context::new(|c| c.packet_options = options));
+        (0..40).for_each(|i| {
+            contexts[0].advertise(&format!("px.eq.instrument.{i}"), i);
+        });
+        contexts[1].query("px.eq.instrument.7");
+        contexts[1].query_prefix("px.eq.");
+        contexts[1].resolver.request_resolution(ResolutionRequest::ADVERTISEMENTS);
+        for ms in 0..1_000 {
+            for speaker in 0..2 {
+                let from = SocketAddrV4::new(Ipv4Addr::new(10, 29, 3, 1 + speaker as u8), 35_101);
+                contexts[speaker].now = at(ms);
+                for datagram in contexts[speaker].drain() {
+                    capture.udp(at(ms), from, group, &datagram);
+                    contexts.iter_mut().for_each(|c| c.hear(&datagram));
+                }
+            }
+        }
+        assert_eq!(contexts[1].found.0.len(), 41, "40 by prefix, one by name");
+    }
+    let path = capture.write("resolution.pcap");
+    let require =
+        ["--require", "lbmr.TIR=80", "--require", "lbmr.TQR=10", "--require", "lbmr.wildcard-query=4"];
+    pcap::judge(&path, &[&require[..], &["--require", "lbmr.extended=2"]].concat());
+}
