@@ -3,10 +3,14 @@
 //! Times are in nanoseconds, sizes in bytes. Names of the reliable multicast follow the field's
 //! (`naks_rcved`, `rxs_sent`, `unrecovered_txw` ...).
 
+mod client;
 mod lbtrm;
 mod market;
+mod messaging;
 mod rssl;
 
+pub use client::{ConsumerSession, ProviderSession};
 pub use lbtrm::{LbmDelivery, LbmrResolver, LbtrmReceiver, LbtrmSource};
 pub use market::{Distributor, PointToPoint};
+pub use messaging::MessagingContext;
 pub use rssl::RsslConnections;
