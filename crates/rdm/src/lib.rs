@@ -17,9 +17,9 @@
 //! | dictionary | [`DictionaryRequest`], [`DictionaryDownload`] | [`DictionaryParts`] |
 //! | items | [`ItemRequest`], [`ItemClose`], [`Post`] | [`Reply`], [`ack`], [`nak`] |
 //!
-//! Both sides keep the services in a [`Directory`]. A non-interactive provider logs in and publishes its directory and
-//! its items ([`LoginRequest::provider`], [`DirectoryRefresh::publish`], [`PublishedItem`]); the server reads them
-//! ([`Publication`]).
+//! Both sides keep the services in a [`Directory`]. A non-interactive provider logs in and publishes its
+//! directory and its items ([`LoginRequest::provider`], [`DirectoryRefresh::publish`], [`PublishedItem`]);
+//! the server reads them ([`Publication`]).
 //!
 //! [`LoginRequest`]: login::LoginRequest
 //! [`LoginRequest::provider`]: login::LoginRequest::provider

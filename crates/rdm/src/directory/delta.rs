@@ -1,6 +1,7 @@
 use rwf::{Domain, MapAction, Qos, State};
 
-use super::service::{Info, Link, LinkCode, LinkType, Load, Service, ServiceData, ServiceState};
+use super::overlay::{Overlay, apply, change};
+use super::service::{Link, LinkCode, LinkType, Load, Service, ServiceData};
 use super::{Aspect, Filter};
 use crate::OwnedState;
 
@@ -43,39 +44,39 @@ pub enum Change<T> {
     Clear,
 }
 
-/// The elements of an info entry that were there; see [`Info`].
+/// The elements of an info entry that were there; see [`Info`](super::Info).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct InfoElements {
-    /// See [`Info::name`].
+    /// See [`Info::name`](super::Info::name).
     pub name: Option<String>,
-    /// See [`Info::vendor`].
+    /// See [`Info::vendor`](super::Info::vendor).
     pub vendor: Option<String>,
-    /// See [`Info::is_source`].
+    /// See [`Info::is_source`](super::Info::is_source).
     pub is_source: Option<bool>,
-    /// See [`Info::capabilities`].
+    /// See [`Info::capabilities`](super::Info::capabilities).
     pub capabilities: Option<Vec<Domain>>,
-    /// See [`Info::dictionaries_provided`].
+    /// See [`Info::dictionaries_provided`](super::Info::dictionaries_provided).
     pub dictionaries_provided: Option<Vec<String>>,
-    /// See [`Info::dictionaries_used`].
+    /// See [`Info::dictionaries_used`](super::Info::dictionaries_used).
     pub dictionaries_used: Option<Vec<String>>,
-    /// See [`Info::qos`].
+    /// See [`Info::qos`](super::Info::qos).
     pub qos: Option<Vec<Qos>>,
-    /// See [`Info::supports_qos_range`].
+    /// See [`Info::supports_qos_range`](super::Info::supports_qos_range).
     pub supports_qos_range: Option<bool>,
-    /// See [`Info::item_list`].
+    /// See [`Info::item_list`](super::Info::item_list).
     pub item_list: Option<String>,
-    /// See [`Info::supports_out_of_band_snapshots`].
+    /// See [`Info::supports_out_of_band_snapshots`](super::Info::supports_out_of_band_snapshots).
     pub supports_out_of_band_snapshots: Option<bool>,
-    /// See [`Info::accepting_consumer_status`].
+    /// See [`Info::accepting_consumer_status`](super::Info::accepting_consumer_status).
     pub accepting_consumer_status: Option<bool>,
 }
 
-/// The elements of a state entry that were there; see [`ServiceState`].
+/// The elements of a state entry that were there; see [`ServiceState`](super::ServiceState).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct StateElements {
-    /// See [`ServiceState::up`].
+    /// See [`ServiceState::up`](super::ServiceState::up).
     pub up: Option<bool>,
-    /// See [`ServiceState::accepting_requests`].
+    /// See [`ServiceState::accepting_requests`](super::ServiceState::accepting_requests).
     pub accepting_requests: Option<bool>,
     /// The state that all items are in from now on. Without one no such state lasts.
     pub status: Option<OwnedState>,
@@ -232,135 +233,6 @@ impl LinkEdit {
                 service.links.remove(&self.name);
             }
         }
-    }
-}
-
-/// The elements of an aspect that were there, to be laid over the whole of it.
-trait Overlay: Sized {
-    type Whole: Clone + Default + PartialEq;
-    /// Every element.
-    fn of(whole: &Self::Whole) -> Self;
-    /// Changes what the elements say.
-    fn overlay(&self, whole: &mut Self::Whole);
-}
-
-fn apply<T: Overlay>(change: &Change<T>, whole: &mut T::Whole) {
-    match change {
-        Change::Set(elements) => {
-            *whole = T::Whole::default();
-            elements.overlay(whole);
-        }
-        Change::Update(elements) => elements.overlay(whole),
-        Change::Clear => *whole = T::Whole::default(),
-    }
-}
-
-/// The change from one whole to another, if there is one; a set only where an element must vanish.
-fn change<T: Overlay>(old: &T::Whole, new: &T::Whole) -> Option<Change<T>> {
-    if old == new {
-        return None;
-    }
-    let elements = T::of(new);
-    let mut updated = old.clone();
-    elements.overlay(&mut updated);
-    Some(if updated == *new { Change::Update(elements) } else { Change::Set(elements) })
-}
-
-/// A list that is not written when it is empty.
-fn some(names: &[String]) -> Option<Vec<String>> {
-    (!names.is_empty()).then(|| names.to_vec())
-}
-
-/// Takes over an element that is there.
-fn put<T: Clone>(value: &Option<T>, into: &mut T) {
-    if let Some(value) = value {
-        into.clone_from(value);
-    }
-}
-
-impl Overlay for InfoElements {
-    type Whole = Info;
-
-    fn of(info: &Info) -> Self {
-        InfoElements {
-            name: Some(info.name.clone()),
-            vendor: info.vendor.clone(),
-            is_source: Some(info.is_source),
-            capabilities: Some(info.capabilities.clone()),
-            dictionaries_provided: some(&info.dictionaries_provided),
-            dictionaries_used: some(&info.dictionaries_used),
-            qos: Some(info.qos.clone()),
-            supports_qos_range: Some(info.supports_qos_range),
-            item_list: info.item_list.clone(),
-            supports_out_of_band_snapshots: Some(info.supports_out_of_band_snapshots),
-            accepting_consumer_status: Some(info.accepting_consumer_status),
-        }
-    }
-
-    fn overlay(&self, info: &mut Info) {
-        put(&self.name, &mut info.name);
-        info.vendor = self.vendor.clone().or(info.vendor.take());
-        put(&self.is_source, &mut info.is_source);
-        put(&self.capabilities, &mut info.capabilities);
-        put(&self.dictionaries_provided, &mut info.dictionaries_provided);
-        put(&self.dictionaries_used, &mut info.dictionaries_used);
-        put(&self.qos, &mut info.qos);
-        put(&self.supports_qos_range, &mut info.supports_qos_range);
-        info.item_list = self.item_list.clone().or(info.item_list.take());
-        put(&self.supports_out_of_band_snapshots, &mut info.supports_out_of_band_snapshots);
-        put(&self.accepting_consumer_status, &mut info.accepting_consumer_status);
-    }
-}
-
-impl Overlay for StateElements {
-    type Whole = ServiceState;
-
-    fn of(state: &ServiceState) -> Self {
-        StateElements {
-            up: Some(state.up),
-            accepting_requests: state.accepting_requests,
-            status: state.status.clone(),
-        }
-    }
-
-    fn overlay(&self, state: &mut ServiceState) {
-        put(&self.up, &mut state.up);
-        state.accepting_requests = self.accepting_requests.or(state.accepting_requests);
-        state.status = self.status.clone().filter(OwnedState::lasts);
-    }
-}
-
-impl Overlay for LoadElements {
-    type Whole = Load;
-
-    fn of(load: &Load) -> Self {
-        *load
-    }
-
-    fn overlay(&self, load: &mut Load) {
-        load.open_limit = self.open_limit.or(load.open_limit);
-        load.open_window = self.open_window.or(load.open_window);
-        load.load_factor = self.load_factor.or(load.load_factor);
-    }
-}
-
-impl Overlay for LinkElements {
-    type Whole = Link;
-
-    fn of(link: &Link) -> Self {
-        LinkElements {
-            kind: Some(link.kind),
-            up: Some(link.up),
-            code: Some(link.code),
-            text: Some(link.text.clone()).filter(|text| !text.is_empty()),
-        }
-    }
-
-    fn overlay(&self, link: &mut Link) {
-        put(&self.kind, &mut link.kind);
-        put(&self.up, &mut link.up);
-        put(&self.code, &mut link.code);
-        put(&self.text, &mut link.text);
     }
 }
 

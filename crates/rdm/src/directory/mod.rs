@@ -3,6 +3,7 @@
 mod delta;
 mod filter;
 mod message;
+mod overlay;
 mod qos;
 mod read;
 mod refusal;

@@ -179,6 +179,12 @@ impl Service {
 }
 
 impl Service {
+    /// Forgets states that happen once.
+    pub(super) fn keep_what_lasts(&mut self) {
+        self.state.status = self.state.status.take().filter(OwnedState::lasts);
+        self.groups.retain(|_, status| status.lasts());
+    }
+
     /// The memory that it takes beside its own fields, roughly: texts, and the room of each entry of a list.
     pub(super) fn heap_bytes(&self) -> usize {
         let Info { name, vendor, dictionaries_provided, dictionaries_used, item_list, .. } = &self.info;

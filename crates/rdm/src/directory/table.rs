@@ -135,13 +135,14 @@ impl Directory {
     ///
     /// # Errors
     /// [`RdmError::DuplicateServiceName`], [`RdmError::Missing`] without a name, [`RdmError::TooMany`].
-    pub fn insert(&mut self, service: Service) -> Result<Option<ServiceDelta>, RdmError> {
+    pub fn insert(&mut self, mut service: Service) -> Result<Option<ServiceDelta>, RdmError> {
         let delta = match self.service(service.id) {
             Some(old) => ServiceDelta::between(old, &service),
             None => Some(ServiceDelta::added(&service)),
         };
         let mut staged = Staged::new(self);
         staged.check_service(MapAction::Add, &service)?;
+        service.keep_what_lasts();
         staged.services.insert(service.id, Some(service));
         let staged = staged.check()?;
         self.commit(staged);

@@ -172,7 +172,7 @@ impl ToVec for ItemRequest<'_> {
     }
 }
 
-/// The elements of the payload that the flags and the domain give a meaning.
+/// The elements of the payload to which the flags and the domain may give a meaning.
 #[derive(Default)]
 struct Payload<'a> {
     item_list: Option<KnownElement<'a>>,
@@ -198,10 +198,10 @@ impl<'a> Payload<'a> {
         for element in known_elements(msg.payload, None)? {
             let e = element?;
             match e.element {
-                Element::BatchItemList if msg.batch => payload.item_list = Some(e),
-                Element::StreamIdList if msg.batch => payload.stream_id_list = Some(e),
+                Element::BatchItemList => payload.item_list = Some(e),
+                Element::StreamIdList => payload.stream_id_list = Some(e),
                 Element::ViewType if msg.view => payload.view_type = e.uint()?,
-                Element::ViewData if msg.view => payload.view_data = Some(e),
+                Element::ViewData => payload.view_data = Some(e),
                 Element::SymbolListBehaviors if symbol_list => {
                     payload.data_streams = data_streams(e.container(DataType::ELEMENT_LIST)?)?;
                 }
@@ -307,6 +307,16 @@ mod tests {
         assert_eq!(ids, [11, 12, 13]);
         assert_eq!(singles[2].target, Target::Item(ItemKey::new(1, b"C")));
         assert!(singles.iter().all(|single| single.view == batch.view && single.qos == batch.qos));
+    }
+
+    #[test]
+    fn the_last_stream_id_may_be_used_by_a_batch() {
+        let common = ItemKey::new(1, b"");
+        let target = Target::Items { common, names: vec![b"A"] };
+        let domain = Domain::MARKET_PRICE;
+        let batch = ItemRequest { target, ..ItemRequest::streaming(domain, i32::MAX - 1, common) };
+        round_trip(&batch);
+        assert_eq!(batch.singles().map(|single| single.stream_id).collect::<Vec<_>>(), [i32::MAX]);
     }
 
     #[test]

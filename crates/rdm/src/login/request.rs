@@ -257,6 +257,23 @@ mod tests {
     }
 
     #[test]
+    fn blank_attributes_have_their_defaults_too() {
+        let list = encode_to_vec(|w| {
+            w.element_list(|e| {
+                for element in [Element::SingleOpen, Element::AllowSuspectData, Element::Role] {
+                    e.element(element, None::<u64>);
+                }
+                e.element(Element::ApplicationId, None::<AsciiString<'_>>);
+            });
+        })
+        .expect("legal");
+        let attributes = Some(Attributes { container_type: DataType::ELEMENT_LIST, data: &list });
+        let key = Key { name: Some(b"u"), attributes, ..Key::default() };
+        let msg = RequestMsg { key, ..RequestMsg::new(Domain::LOGIN, 1, DataType::NO_DATA) };
+        assert_eq!(LoginRequest::parse(&msg), Ok(LoginRequest::consumer(b"u")));
+    }
+
+    #[test]
     fn every_attribute_comes_back() {
         let request = LoginRequest {
             stream_id: 9,

@@ -85,6 +85,8 @@ mod tests {
         let key = Some(Key { name: Some(b"ConsumerConnectionStatus"), ..Key::default() });
         let standby = GenericMsg { key, ..GenericMsg::new(Domain::LOGIN, 1, DataType::MAP) };
         assert_eq!(RoundTrip::parse(&standby), Ok(None));
+        let consumer_driven = GenericMsg { container_type: DataType::ELEMENT_LIST, ..standby };
+        assert_eq!(RoundTrip::parse(&consumer_driven), Ok(None));
         let without_ticks = GenericMsg {
             provider_driven: true,
             payload: &[0],

@@ -161,6 +161,21 @@ fn a_new_version_replaces_the_old_one() {
 }
 
 #[test]
+fn a_part_that_clears_the_cache_or_follows_the_last_begins_anew() {
+    let (plain, large) = (recorded("plain"), recorded("dict_fragmented"));
+    let mut download = download();
+    download.take(&refresh(&large[0])).expect("legal");
+    // The provider begins again before it came to the end.
+    assert_eq!(take_all(&mut download, &large).field_count(), 647);
+    // A provider that forgets to say that the old version is void.
+    for part in &plain {
+        let silent = RefreshMsg { clear_cache: false, ..refresh(part) };
+        download.take(&silent).expect("legal");
+    }
+    assert_eq!(download.dictionary().expect("they agree").expect("complete").field_count(), 47);
+}
+
+#[test]
 fn a_part_nobody_asked_for_and_parts_after_an_error_are_refused() {
     let messages = recorded("dict_fragmented");
     let mut download = download();

@@ -158,7 +158,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_refresh_tells_a_follower_everything(services in directories()) {
@@ -342,6 +342,54 @@ fn a_status_of_all_items_is_told_each_time_and_lasts_only_while_it_is_trouble() 
 }
 
 #[test]
+fn a_leader_tells_what_happens_once_and_remembers_what_lasts() {
+    let mut leader = Directory::default();
+    leader.insert(service(1, "A")).expect("unique");
+    let mut follower = follower(&[service(1, "A")]);
+    let closed = state(StreamState::ClosedRecover, DataState::Suspect, "gone");
+    let troubled = suspect("gap");
+    let delta = leader.change(1, |service| {
+        service.state.status = Some(closed.clone());
+        service.groups.insert(vec![1], closed.clone());
+        service.groups.insert(vec![2], troubled.clone());
+    });
+    let changes = sent_update(vec![delta.expect("legal").expect("a change")], &mut follower);
+    let group = |id, status: &OwnedState| DirectoryChange::Group {
+        service_id: 1,
+        group: GroupElements { group_id: vec![id], merged_to: None, status: Some(status.clone()) },
+    };
+    let told = DirectoryChange::State { service_id: 1, status: Some(closed.clone()) };
+    assert_eq!(changes, [told, group(1, &closed), group(2, &troubled)]);
+    let mut lasting = service(1, "A");
+    lasting.groups.insert(vec![2], troubled);
+    for directory in [&leader, &follower] {
+        assert_knows(directory, std::slice::from_ref(&lasting));
+    }
+}
+
+#[test]
+fn a_link_may_lose_its_text() {
+    let mut old = service(1, "A");
+    old.links.insert("line".into(), Link { text: "recovering".into(), ..Link::default() });
+    let mut new = service(1, "A");
+    new.links.insert("line".into(), Link::default());
+    let mut directory = follower(std::slice::from_ref(&old));
+    let delta = ServiceDelta::between(&old, &new).expect("a change");
+    assert_eq!(sent_update(vec![delta], &mut directory), [DirectoryChange::Links { service_id: 1 }]);
+    assert_knows(&directory, &[new]);
+}
+
+#[test]
+fn to_add_a_service_that_is_there_replaces_it() {
+    let mut loaded = service(1, "A");
+    loaded.load.open_limit = Some(5);
+    let mut directory = follower(&[loaded]);
+    let again = DirectoryRefresh { clear_cache: false, ..refresh_of(&[service(1, "A")]) };
+    assert_eq!(sent_refresh(&again, &mut directory), [DirectoryChange::Load { service_id: 1 }]);
+    assert_knows(&directory, &[service(1, "A")]);
+}
+
+#[test]
 fn what_happens_to_a_group_is_told_and_trouble_is_remembered() {
     let mut directory = follower(&[service(1, "A")]);
     let group = |id: &[u8], merged_to: Option<&[u8]>, status: Option<OwnedState>| GroupElements {
@@ -397,6 +445,31 @@ fn a_service_that_is_not_confirmed_makes_way_for_another_of_its_name() {
     let removed = DirectoryChange::Removed { service_id: 1, name: "A".into() };
     assert_eq!(sent_refresh(&part, &mut directory), [DirectoryChange::Added { service_id: 7 }, removed]);
     assert_eq!(directory.service_by_name("A").map(|service| service.id), Some(7));
+}
+
+#[test]
+fn a_service_that_is_not_confirmed_makes_way_even_if_the_message_speaks_of_it() {
+    let mut directory = follower(&[service(9, "A")]);
+    directory.expect_image();
+    let mut part = refresh_of(&[service(7, "A")]);
+    part.services.push(update(9, vec![status_edit(Some(false), None)]));
+    let part = DirectoryRefresh { clear_cache: false, complete: false, ..part };
+    sent_refresh(&part, &mut directory);
+    assert_knows(&directory, &[service(7, "A")]);
+    assert_eq!(directory.service_by_name("A").map(|service| service.id), Some(7));
+}
+
+#[test]
+fn a_leader_may_give_the_name_of_a_removed_service_to_another() {
+    let mut leader = Directory::default();
+    leader.insert(service(1, "A")).expect("unique");
+    assert_eq!(leader.remove(1), Some(ServiceDelta::removed(1)));
+    assert_eq!(leader.remove(1), None);
+    assert!(leader.service_by_name("A").is_none());
+    leader.insert(service(2, "A")).expect("the name is free");
+    leader.insert(service(1, "B")).expect("the id is free");
+    assert_eq!(leader.remove(2), Some(ServiceDelta::removed(2)));
+    assert_knows(&leader, &[service(1, "B")]);
 }
 
 #[test]

@@ -5,13 +5,13 @@ use rwf::{Attributes, DataType, Domain, Key, MapAction, MapHead, Msg, RefreshMsg
 use tickcast_rdm::dictionary::{DictionaryDownload, DictionaryKind, DictionaryMsg};
 use tickcast_rdm::directory::{
     Change, Directory, DirectoryLimits, DirectoryMsg, DirectoryRefresh, DirectoryUpdate, Edit, Filter,
-    InfoElements, Service, ServiceDelta, StateElements,
+    GroupElements, InfoElements, LinkEdit, LinkElements, Service, ServiceDelta, StateElements,
 };
 use tickcast_rdm::item::{ItemClose, ItemRequest, has_items};
 use tickcast_rdm::login::{LoginMsg, LoginRequest};
 use tickcast_rdm::post::Post;
 use tickcast_rdm::publish::Publication;
-use tickcast_rdm::{Part, RdmError, Reply, ToVec};
+use tickcast_rdm::{Element, Part, RdmError, Reply, ToVec};
 
 use crate::support::{Case, Xorshift, made_messages, sdk_messages};
 
@@ -190,8 +190,37 @@ fn attributes_of_another_container_and_services_of_another_shape_are_named() {
     assert_eq!(refresh_of(DataType::MAP, &wide), Err(wrong));
 }
 
+/// What becomes of a service about which this is said.
+fn said(edit: Edit) -> Result<DirectoryUpdate, RdmError> {
+    let delta = ServiceDelta { service_id: 1, action: MapAction::Update, edits: vec![edit] };
+    let bytes = update(vec![delta]).to_vec().expect("legal");
+    DirectoryUpdate::parse(&rwf::UpdateMsg::parse(&bytes).expect("whole"))
+}
+
+#[test]
+fn an_entry_that_is_all_there_is_must_have_what_the_domain_requires() {
+    let missing = |element: Element| RdmError::Missing { part: element.into() };
+    let named = InfoElements { name: Some("A".into()), ..InfoElements::default() };
+    let capable = InfoElements { capabilities: Some(vec![]), ..InfoElements::default() };
+    assert_eq!(said(Edit::Info(Change::Set(named.clone()))), Err(missing(Element::Capabilities)));
+    assert_eq!(said(Edit::Info(Change::Set(capable))), Err(missing(Element::Name)));
+    assert!(said(Edit::Info(Change::Update(named))).is_ok());
+    let stateless = StateElements { accepting_requests: Some(true), ..StateElements::default() };
+    assert_eq!(said(Edit::State(Change::Set(stateless.clone()))), Err(missing(Element::ServiceState)));
+    assert!(said(Edit::State(Change::Update(stateless))).is_ok());
+    let link = |action| {
+        let link = LinkEdit { name: "line".into(), action, elements: LinkElements::default() };
+        said(Edit::Links(Change::Update(vec![link])))
+    };
+    assert_eq!(link(MapAction::Add), Err(missing(Element::LinkState)));
+    assert!(link(MapAction::Update).is_ok() && link(MapAction::Delete).is_ok());
+    let nameless = GroupElements { merged_to: Some(vec![1]), ..GroupElements::default() };
+    assert_eq!(said(Edit::Group(Change::Update(nameless))), Err(missing(Element::Group)));
+}
+
 fn add(service_id: u16, name: &str) -> ServiceDelta {
-    let info = InfoElements { name: Some(name.into()), ..InfoElements::default() };
+    let capabilities = Some(vec![Domain::MARKET_PRICE]);
+    let info = InfoElements { name: Some(name.into()), capabilities, ..InfoElements::default() };
     let state = StateElements { up: Some(true), ..StateElements::default() };
     let edits = vec![Edit::Info(Change::Set(info)), Edit::State(Change::Set(state))];
     ServiceDelta { service_id, action: MapAction::Add, edits }
@@ -216,10 +245,7 @@ fn a_directory_holds_no_more_than_its_limits() {
     let names: Vec<_> = directory.services().map(|service| service.info.name.as_str()).collect();
     assert_eq!(names, ["B", "C"]);
     let service = Service { id: 2, ..Service::default() };
-    assert_eq!(
-        directory.insert(service),
-        Err(RdmError::Missing { part: tickcast_rdm::Element::Name.into() })
-    );
+    assert_eq!(directory.insert(service), Err(RdmError::Missing { part: Element::Name.into() }));
 }
 
 #[test]
