@@ -1,1 +1,130 @@
 //! One interface, several carriers: how source distributors and point-to-point servers reach each other.
+//!
+//! An [`Outlet`] is a source distributor's side, an [`Inlet`] a point-to-point server's. They move the messages of the backbone
+//! protocol and know nothing of what is in them. A carrier delivers the messages of a stream in order and without
+//! duplicates; what it cannot repair shows as a jump of the sequence in the messages themselves.
+//!
+//! | carrier | streams | links |
+//! |---|---|---|
+//! | [`multicast`] | topics on LBT-RM | TCP to the instance's request port |
+//! | [`inprocess`] | a ring for each server | a ring each way |
+
+pub mod inprocess;
+pub mod multicast;
+
+use std::io;
+use std::time::Duration;
+
+use market::distributor::PeerId;
+use market::server::{SourceId, Topic};
+use net::Ready;
+use units::Nanos;
+
+/// The topic on which every instance publishes its directory.
+pub const DIRECTORY_TOPIC: &str = "tickcast.directory";
+/// What the topics of services begin with.
+pub const SERVICE_TOPIC_PREFIX: &str = "tickcast.service.";
+
+/// Where the messages of an [`Outlet`]'s peers go.
+pub trait OutletEvents {
+    /// A point-to-point server has connected.
+    fn on_peer_connected(&mut self, peer: PeerId);
+    /// A message of a point-to-point server.
+    fn on_peer_message(&mut self, peer: PeerId, bytes: &[u8]);
+    /// A link is gone.
+    fn on_peer_closed(&mut self, peer: PeerId);
+}
+
+/// A source distributor's side of the backbone.
+pub trait Outlet {
+    /// Begins to publish a service.
+    ///
+    /// # Errors
+    /// The topic's name cannot be sent.
+    fn open_stream(&mut self, now: Nanos, service: u16, name: &str) -> io::Result<()>;
+    /// Ends it.
+    fn close_stream(&mut self, service: u16);
+    /// Sends a message of a service's stream. It is never refused: what the carrier does not take at once waits, and
+    /// [`Outlet::is_blocked`] says so.
+    fn publish(&mut self, now: Nanos, service: u16, header: &[u8], body: &[u8]);
+    /// Sends a message of the directory.
+    fn publish_directory(&mut self, now: Nanos, header: &[u8], body: &[u8]);
+    /// Sends a message to one peer.
+    fn to_peer(&mut self, peer: PeerId, bytes: &[u8]);
+    /// Closes a link; no event follows.
+    fn close_peer(&mut self, peer: PeerId);
+    /// Messages wait for the carrier: whoever makes them should stop.
+    fn is_blocked(&self) -> bool;
+    /// A descriptor of the carrier is ready.
+    fn on_ready(&mut self, now: Nanos, ready: Ready, events: &mut impl OutletEvents);
+    /// Does what is due.
+    fn on_wakeup(&mut self, now: Nanos, events: &mut impl OutletEvents);
+    /// When [`Outlet::on_wakeup`] is due next.
+    fn next_wakeup(&self) -> Nanos;
+    /// Sends everything that waits for more.
+    fn flush(&mut self, now: Nanos);
+    /// Says to all peers that this instance ends.
+    fn end(&mut self, now: Nanos);
+}
+
+/// Where what an [`Inlet`] receives goes.
+pub trait InletEvents {
+    /// A topic that was subscribed to has a source; sources of one `session` come from one instance.
+    fn on_source(&mut self, now: Nanos, source: SourceId, topic: Topic<'_>, session: u64);
+    /// A source is gone.
+    fn on_source_ended(&mut self, now: Nanos, source: SourceId);
+    /// A message of a stream.
+    fn on_stream_message(&mut self, now: Nanos, source: SourceId, bytes: &[u8]);
+    /// A link is established.
+    fn on_link_up(&mut self, now: Nanos, instance: u64);
+    /// A link broke or could not be opened.
+    fn on_link_down(&mut self, now: Nanos, instance: u64);
+    /// A message over a link.
+    fn on_link_message(&mut self, now: Nanos, instance: u64, bytes: &[u8]);
+}
+
+/// What a point-to-point server wants of its [`Inlet`]. Events are handled while the carrier is at work, so that the
+/// decisions they lead to are carried out afterwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InletCommand {
+    /// Join the topic of a service.
+    Subscribe(String),
+    /// Leave it.
+    Unsubscribe(String),
+    /// Open a link to the instance behind a directory source.
+    Connect {
+        /// Its id.
+        instance: u64,
+        /// Its directory.
+        directory: SourceId,
+    },
+    /// Close the link.
+    Disconnect(u64),
+    /// Send a message over a link.
+    Send {
+        /// The link.
+        instance: u64,
+        /// The message.
+        bytes: Vec<u8>,
+    },
+}
+
+/// A point-to-point server's side of the backbone.
+pub trait Inlet {
+    /// Carries out a command.
+    fn execute(&mut self, now: Nanos, command: InletCommand, events: &mut impl InletEvents);
+    /// A descriptor of the carrier is ready.
+    fn on_ready(&mut self, now: Nanos, ready: Ready, events: &mut impl InletEvents);
+    /// Does what is due.
+    fn on_wakeup(&mut self, now: Nanos, events: &mut impl InletEvents);
+    /// When [`Inlet::on_wakeup`] is due next.
+    fn next_wakeup(&self) -> Nanos;
+    /// Sends everything that waits for more.
+    fn flush(&mut self, now: Nanos);
+}
+
+/// How long until a point in time, `None` if it never comes.
+#[must_use]
+pub fn until(now: Nanos, at: Nanos) -> Option<Duration> {
+    (at != Nanos::NEVER).then(|| at.since(now))
+}

@@ -1,0 +1,207 @@
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4};
+
+use market::server::{SourceId, Topic};
+use messaging::{
+    ConnectionId, Context, ContextCounters, Handler, MessagingConfig, ReceiverId, SourceId as Heard,
+    SourceInfo,
+};
+use net::{Ready, Registrar};
+use units::Nanos;
+
+use super::to_io;
+use crate::{DIRECTORY_TOPIC, Inlet, InletCommand, InletEvents, SERVICE_TOPIC_PREFIX};
+
+/// A point-to-point server's side of the multicast backbone.
+pub struct MulticastInlet {
+    context: Context,
+    state: State,
+}
+
+/// What the inlet knows besides its context, which is at work while events come.
+#[derive(Default)]
+struct State {
+    /// The service of each receiver; the directory's has none.
+    topics: HashMap<ReceiverId, Option<String>>,
+    /// Where the instance behind a directory takes links.
+    requests: HashMap<SourceId, SocketAddrV4>,
+    links: BTreeMap<u64, ConnectionId>,
+}
+
+impl MulticastInlet {
+    /// Begins to listen for the directories of all instances. See [`Context::new`].
+    ///
+    /// # Errors
+    /// A socket cannot be opened or an option is out of range; the error names it.
+    pub fn new(
+        config: &MessagingConfig,
+        registrar: &Registrar,
+        token_space: u32,
+        seed: u64,
+        now: Nanos,
+        counters: ContextCounters,
+    ) -> io::Result<MulticastInlet> {
+        let mut context = Context::new(config, registrar, token_space, seed, now, counters).map_err(to_io)?;
+        let mut state = State::default();
+        let mut nobody = Adapter { state: &mut state, events: &mut Nobody, now };
+        let receiver = context.subscribe(now, DIRECTORY_TOPIC, &mut nobody).map_err(to_io)?;
+        state.topics.insert(receiver, None);
+        Ok(MulticastInlet { context, state })
+    }
+
+    fn subscribe(&mut self, now: Nanos, service: String, events: &mut impl InletEvents) {
+        // A source that is known already is reported while the topic is not yet in the table, and therefore here.
+        let mut found = Found::default();
+        let topic = format!("{SERVICE_TOPIC_PREFIX}{service}");
+        // A name that cannot be sent is not one that an instance could have published.
+        let Ok(receiver) = self.context.subscribe(now, &topic, &mut found) else { return };
+        self.state.topics.insert(receiver, Some(service));
+        let mut adapter = Adapter { state: &mut self.state, events, now };
+        for (receiver, source, info) in found.0 {
+            adapter.on_source(receiver, source, &info);
+        }
+    }
+}
+
+impl Inlet for MulticastInlet {
+    fn execute(&mut self, now: Nanos, command: InletCommand, events: &mut impl InletEvents) {
+        match command {
+            InletCommand::Subscribe(service) => self.subscribe(now, service, events),
+            InletCommand::Unsubscribe(service) => {
+                let topics = &mut self.state.topics;
+                let found = topics.iter().find(|(_, t)| t.as_ref() == Some(&service)).map(|(r, _)| *r);
+                if let Some(receiver) = found {
+                    topics.remove(&receiver);
+                    self.context.unsubscribe(receiver);
+                }
+            }
+            InletCommand::Connect { instance, directory } => {
+                let address = self.state.requests.get(&directory);
+                match address.map(|a| self.context.connect(*a)) {
+                    Some(Ok(connection)) => drop(self.state.links.insert(instance, connection)),
+                    Some(Err(_)) | None => events.on_link_down(now, instance),
+                }
+            }
+            InletCommand::Disconnect(instance) => {
+                if let Some(connection) = self.state.links.remove(&instance) {
+                    self.context.disconnect(connection);
+                }
+            }
+            InletCommand::Send { instance, bytes } => {
+                if let Some(&connection) = self.state.links.get(&instance) {
+                    self.context.send_direct(connection, &bytes);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn on_ready(&mut self, now: Nanos, ready: Ready, events: &mut impl InletEvents) {
+        self.context.on_ready(now, ready, &mut Adapter { state: &mut self.state, events, now });
+    }
+
+    fn on_wakeup(&mut self, now: Nanos, events: &mut impl InletEvents) {
+        self.context.on_wakeup(now, &mut Adapter { state: &mut self.state, events, now });
+    }
+
+    fn next_wakeup(&self) -> Nanos {
+        self.context.next_wakeup()
+    }
+
+    fn flush(&mut self, now: Nanos) {
+        self.context.flush(now);
+    }
+}
+
+/// Translates what the context says into what a point-to-point server understands.
+struct Adapter<'a, E> {
+    state: &'a mut State,
+    events: &'a mut E,
+    now: Nanos,
+}
+
+impl<E: InletEvents> Adapter<'_, E> {
+    fn instance_of(&self, connection: ConnectionId) -> Option<u64> {
+        self.state.links.iter().find(|(_, c)| **c == connection).map(|(instance, _)| *instance)
+    }
+}
+
+impl<E: InletEvents> Handler for Adapter<'_, E> {
+    fn on_source(&mut self, receiver: ReceiverId, source: Heard, info: &SourceInfo) {
+        let Some(topic) = self.state.topics.get(&receiver) else { return };
+        let source = SourceId(source.0);
+        match topic {
+            Some(name) => self.events.on_source(self.now, source, Topic::Service(name), info.session),
+            None => {
+                if let Some(request) = info.request {
+                    self.state.requests.insert(source, request);
+                }
+                self.events.on_source(self.now, source, Topic::Directory, info.session);
+            }
+        }
+    }
+
+    #[inline]
+    fn on_message(&mut self, source: Heard, payload: &[u8]) {
+        self.events.on_stream_message(self.now, SourceId(source.0), payload);
+    }
+
+    /// The jump of the sequence in the next message, or in a heartbeat, says the same to the message.
+    fn on_loss(&mut self, _: Heard, _: u32) {}
+
+    fn on_source_ended(&mut self, source: Heard) {
+        self.state.requests.remove(&SourceId(source.0));
+        self.events.on_source_ended(self.now, SourceId(source.0));
+    }
+
+    fn on_accepted(&mut self, _: ConnectionId, _: SocketAddr) {}
+
+    fn on_connected(&mut self, connection: ConnectionId) {
+        if let Some(instance) = self.instance_of(connection) {
+            self.events.on_link_up(self.now, instance);
+        }
+    }
+
+    fn on_direct(&mut self, connection: ConnectionId, payload: &[u8]) {
+        if let Some(instance) = self.instance_of(connection) {
+            self.events.on_link_message(self.now, instance, payload);
+        }
+    }
+
+    fn on_closed(&mut self, connection: ConnectionId, _: &str) {
+        if let Some(instance) = self.instance_of(connection) {
+            self.state.links.remove(&instance);
+            self.events.on_link_down(self.now, instance);
+        }
+    }
+}
+
+/// Sources found while a topic is being subscribed to.
+#[derive(Default)]
+struct Found(Vec<(ReceiverId, Heard, SourceInfo)>);
+
+impl Handler for Found {
+    fn on_source(&mut self, receiver: ReceiverId, source: Heard, info: &SourceInfo) {
+        self.0.push((receiver, source, *info));
+    }
+    fn on_message(&mut self, _: Heard, _: &[u8]) {}
+    fn on_loss(&mut self, _: Heard, _: u32) {}
+    fn on_source_ended(&mut self, _: Heard) {}
+    fn on_accepted(&mut self, _: ConnectionId, _: SocketAddr) {}
+    fn on_connected(&mut self, _: ConnectionId) {}
+    fn on_direct(&mut self, _: ConnectionId, _: &[u8]) {}
+    fn on_closed(&mut self, _: ConnectionId, _: &str) {}
+}
+
+/// Hears nothing: a context that was just made knows no source.
+struct Nobody;
+
+impl InletEvents for Nobody {
+    fn on_source(&mut self, _: Nanos, _: SourceId, _: Topic<'_>, _: u64) {}
+    fn on_source_ended(&mut self, _: Nanos, _: SourceId) {}
+    fn on_stream_message(&mut self, _: Nanos, _: SourceId, _: &[u8]) {}
+    fn on_link_up(&mut self, _: Nanos, _: u64) {}
+    fn on_link_down(&mut self, _: Nanos, _: u64) {}
+    fn on_link_message(&mut self, _: Nanos, _: u64, _: &[u8]) {}
+}

@@ -1,0 +1,197 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+
+use market::distributor::PeerId;
+use messaging::{
+    ConnectionId, Context, ContextCounters, Handler, MessagingConfig, ReceiverId, SendError, SourceId,
+    SourceInfo, TopicId,
+};
+use net::{Ready, Registrar};
+use units::Nanos;
+
+use super::to_io;
+use crate::{DIRECTORY_TOPIC, Outlet, OutletEvents, SERVICE_TOPIC_PREFIX};
+
+/// A source distributor's side of the multicast backbone.
+pub struct MulticastOutlet {
+    context: Context,
+    directory: TopicId,
+    streams: BTreeMap<u16, TopicId>,
+    /// Messages that the transport had no room for, oldest first.
+    waiting: VecDeque<(TopicId, Vec<u8>)>,
+    peers: BTreeMap<PeerId, ConnectionId>,
+    next_peer: u32,
+    inbox: Inbox,
+}
+
+impl MulticastOutlet {
+    /// Opens the request port and begins to publish the directory. See [`Context::new`].
+    ///
+    /// # Errors
+    /// A socket cannot be opened or an option is out of range; the error names it.
+    pub fn new(
+        config: &MessagingConfig,
+        registrar: &Registrar,
+        token_space: u32,
+        seed: u64,
+        now: Nanos,
+        counters: ContextCounters,
+    ) -> io::Result<MulticastOutlet> {
+        let mut context = Context::new(config, registrar, token_space, seed, now, counters).map_err(to_io)?;
+        context.listen().map_err(to_io)?;
+        let directory = context.publish(now, DIRECTORY_TOPIC).map_err(to_io)?;
+        Ok(MulticastOutlet {
+            context,
+            directory,
+            streams: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            peers: BTreeMap::new(),
+            next_peer: 0,
+            inbox: Inbox::default(),
+        })
+    }
+
+    #[inline]
+    fn send(&mut self, now: Nanos, topic: TopicId, header: &[u8], body: &[u8]) {
+        if self.waiting.is_empty() {
+            match self.context.send(now, topic, &[header, body]) {
+                // Too long for the transport: the hole in the sequence tells the receivers.
+                Ok(()) | Err(SendError::TooLong { .. } | SendError::UnknownTopic | SendError::Ended) => {
+                    return;
+                }
+                Err(_) => {}
+            }
+        }
+        self.waiting.push_back((topic, [header, body].concat()));
+    }
+
+    fn send_waiting(&mut self, now: Nanos) {
+        while let Some((topic, bytes)) = self.waiting.front() {
+            if self.context.send(now, *topic, &[bytes]) == Err(SendError::WouldBlock) {
+                return;
+            }
+            self.waiting.pop_front();
+        }
+    }
+
+    fn hand_on(&mut self, events: &mut impl OutletEvents) {
+        for event in std::mem::take(&mut self.inbox.0) {
+            match event {
+                Event::Accepted(connection) => {
+                    self.next_peer += 1;
+                    let peer = PeerId(self.next_peer);
+                    self.peers.insert(peer, connection);
+                    events.on_peer_connected(peer);
+                }
+                Event::Message(connection, bytes) => {
+                    if let Some(peer) = self.peer_of(connection) {
+                        events.on_peer_message(peer, &bytes);
+                    }
+                }
+                Event::Closed(connection) => {
+                    if let Some(peer) = self.peer_of(connection) {
+                        self.peers.remove(&peer);
+                        events.on_peer_closed(peer);
+                    }
+                }
+            }
+        }
+    }
+
+    fn peer_of(&self, connection: ConnectionId) -> Option<PeerId> {
+        self.peers.iter().find(|(_, c)| **c == connection).map(|(peer, _)| *peer)
+    }
+}
+
+impl Outlet for MulticastOutlet {
+    fn open_stream(&mut self, now: Nanos, service: u16, name: &str) -> io::Result<()> {
+        let topic = format!("{SERVICE_TOPIC_PREFIX}{name}");
+        self.streams.insert(service, self.context.publish(now, &topic).map_err(to_io)?);
+        Ok(())
+    }
+
+    fn close_stream(&mut self, service: u16) {
+        if let Some(topic) = self.streams.remove(&service) {
+            self.context.unpublish(topic);
+        }
+    }
+
+    #[inline]
+    fn publish(&mut self, now: Nanos, service: u16, header: &[u8], body: &[u8]) {
+        if let Some(&topic) = self.streams.get(&service) {
+            self.send(now, topic, header, body);
+        }
+    }
+
+    fn publish_directory(&mut self, now: Nanos, header: &[u8], body: &[u8]) {
+        self.send(now, self.directory, header, body);
+    }
+
+    fn to_peer(&mut self, peer: PeerId, bytes: &[u8]) {
+        if let Some(&connection) = self.peers.get(&peer) {
+            self.context.send_direct(connection, bytes);
+        }
+    }
+
+    fn close_peer(&mut self, peer: PeerId) {
+        if let Some(connection) = self.peers.remove(&peer) {
+            self.context.disconnect(connection);
+        }
+    }
+
+    fn is_blocked(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn on_ready(&mut self, now: Nanos, ready: Ready, events: &mut impl OutletEvents) {
+        self.context.on_ready(now, ready, &mut self.inbox);
+        self.hand_on(events);
+    }
+
+    fn on_wakeup(&mut self, now: Nanos, events: &mut impl OutletEvents) {
+        self.context.on_wakeup(now, &mut self.inbox);
+        self.send_waiting(now);
+        self.hand_on(events);
+    }
+
+    fn next_wakeup(&self) -> Nanos {
+        self.context.next_wakeup()
+    }
+
+    fn flush(&mut self, now: Nanos) {
+        self.send_waiting(now);
+        self.context.flush(now);
+    }
+
+    fn end(&mut self, now: Nanos) {
+        self.context.end(now);
+    }
+}
+
+/// What came over links while the context was at work. Requests are few; streams do not come here.
+#[derive(Default)]
+struct Inbox(Vec<Event>);
+
+enum Event {
+    Accepted(ConnectionId),
+    Message(ConnectionId, Vec<u8>),
+    Closed(ConnectionId),
+}
+
+impl Handler for Inbox {
+    fn on_source(&mut self, _: ReceiverId, _: SourceId, _: &SourceInfo) {}
+    fn on_message(&mut self, _: SourceId, _: &[u8]) {}
+    fn on_loss(&mut self, _: SourceId, _: u32) {}
+    fn on_source_ended(&mut self, _: SourceId) {}
+    fn on_accepted(&mut self, connection: ConnectionId, _: SocketAddr) {
+        self.0.push(Event::Accepted(connection));
+    }
+    fn on_connected(&mut self, _: ConnectionId) {}
+    fn on_direct(&mut self, connection: ConnectionId, payload: &[u8]) {
+        self.0.push(Event::Message(connection, payload.to_vec()));
+    }
+    fn on_closed(&mut self, connection: ConnectionId, _: &str) {
+        self.0.push(Event::Closed(connection));
+    }
+}

@@ -1,0 +1,287 @@
+//! One suite for all carriers: what an outlet and an inlet promise each other.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use market::distributor::PeerId;
+use market::server::{SourceId, Topic};
+use messaging::{ContextCounters, MessagingConfig};
+use net::{Poller, Token, clock};
+use tickcast_backbone::inprocess::{Hub, InProcessInlet, InProcessOutlet};
+use tickcast_backbone::multicast::{MulticastInlet, MulticastOutlet};
+use tickcast_backbone::{Inlet, InletCommand, InletEvents, Outlet, OutletEvents};
+use units::Nanos;
+
+/// What one side has heard, in words.
+#[derive(Default)]
+struct Heard(VecDeque<String>);
+
+impl Heard {
+    fn note(&mut self, words: String) {
+        self.0.push_back(words);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    if bytes.len() > 40 {
+        format!("{} bytes", bytes.len())
+    } else {
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+}
+
+impl OutletEvents for Heard {
+    fn on_peer_connected(&mut self, peer: PeerId) {
+        self.note(format!("peer {} connected", peer.0));
+    }
+    fn on_peer_message(&mut self, peer: PeerId, bytes: &[u8]) {
+        self.note(format!("peer {}: {}", peer.0, text(bytes)));
+    }
+    fn on_peer_closed(&mut self, peer: PeerId) {
+        self.note(format!("peer {} closed", peer.0));
+    }
+}
+
+impl InletEvents for Heard {
+    fn on_source(&mut self, _: Nanos, source: SourceId, topic: Topic<'_>, _: u64) {
+        self.note(match topic {
+            Topic::Directory => format!("source {} directory", source.0),
+            Topic::Service(name) => format!("source {} service {name}", source.0),
+        });
+    }
+    fn on_source_ended(&mut self, _: Nanos, source: SourceId) {
+        self.note(format!("source {} ended", source.0));
+    }
+    fn on_stream_message(&mut self, _: Nanos, source: SourceId, bytes: &[u8]) {
+        self.note(format!("stream {}: {}", source.0, text(bytes)));
+    }
+    fn on_link_up(&mut self, _: Nanos, instance: u64) {
+        self.note(format!("link {instance} up"));
+    }
+    fn on_link_down(&mut self, _: Nanos, instance: u64) {
+        self.note(format!("link {instance} down"));
+    }
+    fn on_link_message(&mut self, _: Nanos, instance: u64, bytes: &[u8]) {
+        self.note(format!("link {instance}: {}", text(bytes)));
+    }
+}
+
+/// How the suite gets the two sides of a carrier.
+trait Carrier {
+    type Outlet: Outlet;
+    type Inlet: Inlet;
+    fn outlet(&self, poller: &Poller) -> io::Result<Self::Outlet>;
+    fn inlet(&self, poller: &Poller) -> io::Result<Self::Inlet>;
+}
+
+impl Carrier for Hub {
+    type Outlet = InProcessOutlet;
+    type Inlet = InProcessInlet;
+    fn outlet(&self, poller: &Poller) -> io::Result<InProcessOutlet> {
+        InProcessOutlet::new(self, poller.registrar(), Token(1), false)
+    }
+    fn inlet(&self, poller: &Poller) -> io::Result<InProcessInlet> {
+        InProcessInlet::new(self, poller.registrar(), Token(1), false)
+    }
+}
+
+impl Carrier for MessagingConfig {
+    type Outlet = MulticastOutlet;
+    type Inlet = MulticastInlet;
+    fn outlet(&self, poller: &Poller) -> io::Result<MulticastOutlet> {
+        let (seed, now, counters) = (clock::seed(), clock::monotonic(), ContextCounters::default());
+        MulticastOutlet::new(self, poller.registrar(), 1, seed, now, counters)
+    }
+    fn inlet(&self, poller: &Poller) -> io::Result<MulticastInlet> {
+        let (seed, now, counters) = (clock::seed(), clock::monotonic(), ContextCounters::default());
+        MulticastInlet::new(self, poller.registrar(), 1, seed, now, counters)
+    }
+}
+
+fn multicast(test: u8) -> MessagingConfig {
+    let port = 20_000 + (std::process::id() % 10_000) as u16;
+    MessagingConfig {
+        resolver_multicast_address: Ipv4Addr::new(239, 255, 93, test),
+        resolver_multicast_port: port,
+        transport_lbtrm_multicast_address: Ipv4Addr::new(239, 255, 94, test),
+        transport_lbtrm_destination_port: port,
+        transport_lbtrm_source_port_low: 30_000,
+        transport_lbtrm_source_port_high: 40_000,
+        request_tcp_port_low: 30_000,
+        request_tcp_port_high: 40_000,
+        ..MessagingConfig::default()
+    }
+}
+
+struct Distributor<O> {
+    outlet: O,
+    poller: Poller,
+    heard: Heard,
+}
+
+struct Server<I> {
+    inlet: I,
+    poller: Poller,
+    heard: Heard,
+}
+
+const TURN: Duration = Duration::from_millis(1);
+
+impl<O: Outlet> Distributor<O> {
+    fn new<C: Carrier<Outlet = O>>(carrier: &C) -> Distributor<O> {
+        let poller = Poller::new().expect("a descriptor is free");
+        Distributor { outlet: carrier.outlet(&poller).expect("it starts"), poller, heard: Heard::default() }
+    }
+
+    fn turn(&mut self) {
+        self.outlet.on_wakeup(clock::monotonic(), &mut self.heard);
+        let ready: Vec<_> = self.poller.wait(Some(TURN)).expect("the poller works").collect();
+        for one in ready {
+            self.outlet.on_ready(clock::monotonic(), one, &mut self.heard);
+        }
+        self.outlet.flush(clock::monotonic());
+    }
+}
+
+impl<I: Inlet> Server<I> {
+    fn new<C: Carrier<Inlet = I>>(carrier: &C) -> Server<I> {
+        let poller = Poller::new().expect("a descriptor is free");
+        Server { inlet: carrier.inlet(&poller).expect("it starts"), poller, heard: Heard::default() }
+    }
+
+    fn turn(&mut self) {
+        self.inlet.on_wakeup(clock::monotonic(), &mut self.heard);
+        let ready: Vec<_> = self.poller.wait(Some(TURN)).expect("the poller works").collect();
+        for one in ready {
+            self.inlet.on_ready(clock::monotonic(), one, &mut self.heard);
+        }
+        self.inlet.flush(clock::monotonic());
+    }
+
+    fn execute(&mut self, command: InletCommand) {
+        self.inlet.execute(clock::monotonic(), command, &mut self.heard);
+    }
+}
+
+/// Runs both until something is heard, and returns it.
+fn next<O: Outlet, I: Inlet>(
+    distributor: &mut Distributor<O>,
+    server: &mut Server<I>,
+    of_server: bool,
+) -> String {
+    loop {
+        let heard = if of_server { &mut server.heard } else { &mut distributor.heard };
+        if let Some(words) = heard.0.pop_front() {
+            return words;
+        }
+        distributor.turn();
+        server.turn();
+    }
+}
+
+fn streams_and_links<C: Carrier>(carrier: &C) {
+    let (mut d, mut s) = (Distributor::new(carrier), Server::new(carrier));
+    assert_eq!(next(&mut d, &mut s, true), "source 0 directory");
+    d.outlet.open_stream(clock::monotonic(), 7, "BINANCE").expect("a legal name");
+    d.outlet.publish_directory(clock::monotonic(), b"dir", b"ectory");
+    assert_eq!(next(&mut d, &mut s, true), "stream 0: directory");
+    s.execute(InletCommand::Subscribe("BINANCE".to_owned()));
+    assert_eq!(next(&mut d, &mut s, true), "source 1 service BINANCE");
+    d.outlet.publish(clock::monotonic(), 7, b"head", &[0; 100_000]);
+    for i in 0..1000 {
+        d.outlet.publish(clock::monotonic(), 7, b"", format!("{i}").as_bytes());
+    }
+    assert_eq!(next(&mut d, &mut s, true), "stream 1: 100004 bytes");
+    for i in 0..1000 {
+        assert_eq!(next(&mut d, &mut s, true), format!("stream 1: {i}"));
+    }
+    s.execute(InletCommand::Connect { instance: 99, directory: SourceId(0) });
+    assert_eq!(next(&mut d, &mut s, false), "peer 1 connected");
+    assert_eq!(next(&mut d, &mut s, true), "link 99 up");
+    s.execute(InletCommand::Send { instance: 99, bytes: b"hello".to_vec() });
+    assert_eq!(next(&mut d, &mut s, false), "peer 1: hello");
+    d.outlet.to_peer(PeerId(1), b"welcome");
+    assert_eq!(next(&mut d, &mut s, true), "link 99: welcome");
+    s.execute(InletCommand::Disconnect(99));
+    assert_eq!(next(&mut d, &mut s, false), "peer 1 closed");
+}
+
+fn an_unsubscribed_service_is_not_heard<C: Carrier>(carrier: &C) {
+    let (mut d, mut s) = (Distributor::new(carrier), Server::new(carrier));
+    assert_eq!(next(&mut d, &mut s, true), "source 0 directory");
+    d.outlet.open_stream(clock::monotonic(), 1, "A").expect("a legal name");
+    d.outlet.open_stream(clock::monotonic(), 2, "B").expect("a legal name");
+    s.execute(InletCommand::Subscribe("B".to_owned()));
+    assert_eq!(next(&mut d, &mut s, true), "source 1 service B");
+    d.outlet.publish(clock::monotonic(), 1, b"", b"of a");
+    d.outlet.publish(clock::monotonic(), 2, b"", b"of b");
+    assert_eq!(next(&mut d, &mut s, true), "stream 1: of b");
+    s.execute(InletCommand::Unsubscribe("B".to_owned()));
+    d.outlet.publish(clock::monotonic(), 2, b"", b"of b again");
+    d.outlet.publish_directory(clock::monotonic(), b"", b"after it");
+    assert_eq!(next(&mut d, &mut s, true), "stream 0: after it");
+}
+
+fn the_end_of_an_instance_is_told<C: Carrier>(carrier: &C) {
+    let (mut d, mut s) = (Distributor::new(carrier), Server::new(carrier));
+    assert_eq!(next(&mut d, &mut s, true), "source 0 directory");
+    d.outlet.publish_directory(clock::monotonic(), b"", b"x");
+    assert_eq!(next(&mut d, &mut s, true), "stream 0: x");
+    s.execute(InletCommand::Connect { instance: 5, directory: SourceId(0) });
+    assert_eq!(next(&mut d, &mut s, true), "link 5 up");
+    d.turn();
+    d.outlet.end(clock::monotonic());
+    drop(d);
+    let mut again = Distributor::new(carrier);
+    let mut heard: Vec<String> = (0..3).map(|_| next(&mut again, &mut s, true)).collect();
+    heard.sort();
+    assert_eq!(heard, ["link 5 down", "source 0 ended", "source 1 directory"]);
+}
+
+#[test]
+fn multicast_carries_streams_and_links() {
+    streams_and_links(&multicast(1));
+}
+
+#[test]
+fn a_process_carries_streams_and_links() {
+    streams_and_links(&Hub::new());
+}
+
+#[test]
+fn multicast_keeps_services_apart() {
+    an_unsubscribed_service_is_not_heard(&multicast(2));
+}
+
+#[test]
+fn a_process_keeps_services_apart() {
+    an_unsubscribed_service_is_not_heard(&Hub::new());
+}
+
+#[test]
+fn multicast_tells_the_end_of_an_instance() {
+    the_end_of_an_instance_is_told(&multicast(3));
+}
+
+#[test]
+fn a_process_tells_the_end_of_an_instance() {
+    the_end_of_an_instance_is_told(&Hub::new());
+}
+
+#[test]
+fn a_full_ring_blocks_its_outlet_and_loses_nothing() {
+    let hub = Hub::new();
+    let (mut d, mut s) = (Distributor::new(&hub), Server::new(&hub));
+    assert_eq!(next(&mut d, &mut s, true), "source 0 directory");
+    let mut sent = 0u32;
+    while !d.outlet.is_blocked() {
+        d.outlet.publish_directory(clock::monotonic(), &sent.to_be_bytes(), &[0; 100_000]);
+        sent += 1;
+    }
+    for _ in 0..sent {
+        assert_eq!(next(&mut d, &mut s, true), "stream 0: 100004 bytes");
+    }
+    assert!(!d.outlet.is_blocked());
+}
