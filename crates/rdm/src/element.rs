@@ -156,11 +156,15 @@ impl<'a> KnownElement<'a> {
         Ok(self.decode::<rwf::Array<'a>>()?.map(|array| (array.item_type, array.items())))
     }
 
-    /// An array of values of one type, without its blanks.
-    fn values<T: Decode<'a>>(&self) -> Result<Option<Vec<T>>, RdmError> {
-        let Some((found, items)) = self.items()? else { return Ok(None) };
+    /// An array of at most `count_max` values of one type, without its blanks.
+    fn values<T: Decode<'a>>(&self, count_max: u16) -> Result<Option<Vec<T>>, RdmError> {
+        let Some(array) = self.decode::<rwf::Array<'a>>()? else { return Ok(None) };
+        let (found, items) = (array.item_type, array.items());
         if found != T::TYPE {
             return Err(RdmError::WrongType { part: self.part(), found, wanted: T::TYPE });
+        }
+        if array.count() > count_max {
+            return Err(RdmError::TooMany { part: self.part(), max: count_max.into() });
         }
         let values = items.filter_map(|item| match item.and_then(T::decode) {
             Ok(value) => value.map(Ok),
@@ -170,19 +174,19 @@ impl<'a> KnownElement<'a> {
     }
 
     pub(crate) fn uints(&self) -> Result<Option<Vec<u64>>, RdmError> {
-        self.values()
+        self.values(SERVICE_LIST_MAX)
     }
 
     pub(crate) fn ints(&self) -> Result<Option<Vec<i64>>, RdmError> {
-        self.values()
+        self.values(u16::MAX)
     }
 
     pub(crate) fn qualities(&self) -> Result<Option<Vec<Qos>>, RdmError> {
-        self.values()
+        self.values(SERVICE_LIST_MAX)
     }
 
     pub(crate) fn names(&self) -> Result<Option<Vec<String>>, RdmError> {
-        let Some(texts) = self.values::<AsciiString<'a>>()? else { return Ok(None) };
+        let Some(texts) = self.values::<AsciiString<'a>>(SERVICE_LIST_MAX)? else { return Ok(None) };
         texts.iter().map(|text| self.owned_name(text.0)).collect::<Result<_, _>>().map(Some)
     }
 
@@ -191,6 +195,10 @@ impl<'a> KnownElement<'a> {
         T::try_from(value).map_err(|_| RdmError::OutOfRange { part: self.part(), value: value as u64, max })
     }
 }
+
+/// The longest list of domains, dictionaries or qualities of a service: as many as there are domains. It bounds what
+/// names of one byte each, which take many times that in memory, can cost.
+const SERVICE_LIST_MAX: u16 = 256;
 
 /// Writing elements by their names; what is `None` is not written.
 pub(crate) trait PutElement {

@@ -287,6 +287,18 @@ fn an_entry_that_is_all_there_is_must_have_what_the_domain_requires() {
     assert_eq!(said(Edit::Group(Change::Update(nameless))), Err(missing(Element::Group)));
 }
 
+#[test]
+fn a_list_of_a_service_has_at_most_256_entries() {
+    let names = |count| {
+        let names = Some(vec!["A".to_owned(); count]);
+        let elements = InfoElements { dictionaries_used: names, ..InfoElements::default() };
+        said(Edit::Info(Change::Update(elements)))
+    };
+    assert!(names(256).is_ok());
+    let part = Part::Element(Element::DictionariesUsed);
+    assert_eq!(names(257), Err(RdmError::TooMany { part, max: 256 }));
+}
+
 fn add(service_id: u16, name: &str) -> ServiceDelta {
     let capabilities = Some(vec![Domain::MARKET_PRICE]);
     let info = InfoElements { name: Some(name.into()), capabilities, ..InfoElements::default() };
