@@ -196,8 +196,8 @@ impl<'a> KnownElement<'a> {
     }
 }
 
-/// The longest list of domains, dictionaries or qualities of a service: as many as there are domains. It bounds what
-/// names of one byte each, which take many times that in memory, can cost.
+/// The longest list of domains, dictionaries or qualities of a service: as many as there are domains. It
+/// bounds what names of one byte each, which take many times that in memory, can cost.
 const SERVICE_LIST_MAX: u16 = 256;
 
 /// Writing elements by their names; what is `None` is not written.
