@@ -265,3 +265,18 @@ fn the_memory_of_a_burst_of_loss_is_bounded_and_used_again() {
     assert_eq!(b.receiver.memory_bytes(), peak, "the first round took all that is ever needed");
     assert_eq!(b.delivery.msgs_delivered.get(), 2_001);
 }
+
+#[test]
+fn a_datagram_may_hold_a_message_release_it_and_hold_another() {
+    let mut b = bench(Order::Topic);
+    b.receiver.subscribe(8, 80).expect("free");
+    b.take(&data(0, &[(7, 0, "a"), (8, 0, "x")]));
+    // 1 is missing; the numbers of the topics jump back and forth as no orderly source would send them
+    b.take(&data(2, &[(7, 2, "c"), (7, 1, "b"), (8, 2, "z"), (7, 4, "e")]));
+    assert_eq!(b.log.take().len(), 6);
+    assert_eq!(b.delivery.order_map_entries.get(), 2);
+    b.take(&data(1, &[(8, 1, "y"), (7, 3, "d")]));
+    let tail = [plain(3, "d"), plain(4, "e")];
+    assert_eq!(b.log.take()[2..], tail);
+    assert_eq!((b.delivery.order_map_entries.get(), b.delivery.hold_bytes.get()), (0, 0));
+}

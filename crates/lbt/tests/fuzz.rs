@@ -3,9 +3,12 @@
 //! Nothing may panic, memory stays within its bounds, and a topic in order still gets every number at most once and
 //! in order, however the numbers jump.
 
+#[path = "support/seeds.rs"]
+mod seeds;
 mod support;
 
 use counters::table::{LbmrResolver, LbtrmSource};
+use seeds::{for_each_seed, only_seed};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -214,7 +217,7 @@ fn source_with_traffic() -> Source {
 #[test]
 fn random_operations_on_a_source_give_whole_datagrams_in_order_within_its_memory() {
     let mut datagrams = 0;
-    for seed in 0..40 {
+    for_each_seed(0..40, |seed| {
         let mut rng = Rng::new(seed);
         let config = SourceConfig {
             transport_lbtrm_datagram_max_size: 500 + rng.below(2_000) as u32,
@@ -235,8 +238,8 @@ fn random_operations_on_a_source_give_whole_datagrams_in_order_within_its_memory
             assert!(counters.txw_bytes.get() <= 64 << 10);
         }
         datagrams += walk.next;
-    }
-    assert!(datagrams > 3_000, "{datagrams} datagrams");
+    });
+    assert!(datagrams > 3_000 || only_seed().is_some(), "{datagrams} datagrams");
 }
 
 struct SourceWalk {
@@ -305,7 +308,7 @@ impl SourceWalk {
 #[test]
 fn random_conduct_of_a_source_keeps_the_promises_of_a_receiver() {
     let mut delivered = 0;
-    for seed in 0..60 {
+    for_each_seed(0..400, |seed| {
         let order = if seed % 4 == 3 { Order::Arrival } else { Order::Topic };
         let mut rng = Rng::new(seed);
         let mut b =
@@ -353,8 +356,8 @@ fn random_conduct_of_a_source_keeps_the_promises_of_a_receiver() {
         b.receiver.close(&mut cover);
         assert_eq!(b.delivery.order_map_entries.get(), 0, "seed {seed}");
         delivered += cover.messages;
-    }
-    assert!(delivered > 5_000, "{delivered} messages got through");
+    });
+    assert!(delivered > 50_000 || only_seed().is_some(), "{delivered} messages got through");
 }
 
 fn near(rng: &mut Rng, center: u32, span: u32) -> Sqn {

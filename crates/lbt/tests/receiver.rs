@@ -554,6 +554,9 @@ fn an_unsubscribed_topic_is_silent_and_its_held_messages_are_given_back() {
     b.take(&data(3, &[(7, 3, "d")]));
     let fresh = Event::Message { token: 71, first: 3, sqn: 3, payload: b"d".to_vec(), recovered: false };
     assert_eq!(b.log.take(), [Event::Begin { token: 71, first: 3 }, fresh]);
+    b.receiver.unsubscribe(7);
+    b.close();
+    assert_eq!(b.log.take(), [], "a stream nobody hears has no end either");
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(super) struct HoldRing {
 struct Segment {
     start: usize,
     len: usize,
-    /// Messages in it that still wait.
+    /// Messages in it that still wait, and one while its datagram is being taken.
     waiting: u32,
 }
 
@@ -48,7 +48,8 @@ impl HoldRing {
         self.place(len).is_some()
     }
 
-    /// Copies `bytes` in; there is room. No message waits in it yet.
+    /// Copies `bytes` in; there is room. The segment stays until [`HoldRing::release`] is called once for whoever stored
+    /// it, and once for each message that was retained.
     pub(super) fn store(&mut self, bytes: &[u8]) -> Stored {
         if self.bytes.is_empty() {
             self.bytes = vec![0; self.capacity].into_boxed_slice();
@@ -57,7 +58,7 @@ impl HoldRing {
         self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
         self.tail = start + bytes.len();
         self.used += bytes.len();
-        self.segments.push_back(Segment { start, len: bytes.len(), waiting: 0 });
+        self.segments.push_back(Segment { start, len: bytes.len(), waiting: 1 });
         Stored { id: self.first_id + (self.segments.len() - 1) as u64, start }
     }
 
@@ -66,7 +67,7 @@ impl HoldRing {
         self.segments[(id - self.first_id) as usize].waiting += 1;
     }
 
-    /// A message of the segment waits no more.
+    /// A message of the segment waits no more, or no more of its messages are added.
     pub(super) fn release(&mut self, id: u64) {
         self.segments[(id - self.first_id) as usize].waiting -= 1;
         while let Some(&Segment { len, waiting: 0, .. }) = self.segments.front() {
@@ -109,6 +110,7 @@ mod tests {
             if rng.chance(0.55) && ring.has_room(len) {
                 let stored = ring.store(&vec![step as u8; len]);
                 ring.retain(stored.id);
+                ring.release(stored.id);
                 waiting.push((stored, len, step as u8));
             } else if !waiting.is_empty() {
                 let (stored, len, value) = waiting.swap_remove(rng.below(waiting.len() as u64) as usize);

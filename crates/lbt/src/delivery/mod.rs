@@ -169,6 +169,8 @@ impl Delivery {
         }
         self.topic(slot, &mut Silent).forget();
         self.hot[slot as usize].plain = false;
+        // an empty topic, of which the end of the session has nothing to say
+        self.cold[slot as usize] = Cold::new(self.default_order, u64::MAX);
         self.free.push(slot);
         self.shared.counters.topics.set(self.table.len() as u64);
         self.count_held();
@@ -189,7 +191,7 @@ impl Delivery {
     /// Takes the messages of one datagram, which were checked and whose number is new.
     pub(crate) fn on_datagram<S: Sink>(&mut self, place: Place, messages: &[u8], sink: &mut S) {
         let (mut at, mut delivered, mut bytes, mut foreign) = (0, 0, 0, 0);
-        let (mut stored, held_before) = (None, self.entries);
+        let (mut stored, held_before): (Option<(usize, Stored)>, _) = (None, self.entries);
         while at < messages.len() {
             let rest = &messages[at..];
             let Some((index, sqn, len)) = lbmc::plain(rest) else {
@@ -222,6 +224,9 @@ impl Delivery {
                 headers: Headers::NONE,
                 recovered: place.recovered,
             });
+        }
+        if let Some((_, segment)) = stored {
+            self.ring.release(segment.id);
         }
         let counters = &self.shared.counters;
         counters.lbm_msgs_rcved.add(delivered);
@@ -364,8 +369,8 @@ impl Delivery {
             topic.accept(message, place.t, place.recovered);
             return self.drain(slot, place.settled_before(), sink);
         }
-        if !started {
-            // what comes next is not known yet; this number is as near to it as any
+        if !started && self.cold[slot as usize].held.is_empty() {
+            // what comes next is not known yet; the first number serves as the reference for the others
             self.hot[slot as usize].next = number;
         }
         if self.cold[slot as usize].holds(number) {

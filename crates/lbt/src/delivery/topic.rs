@@ -88,7 +88,7 @@ impl Held {
 /// Entries for which a topic keeps memory while nothing is held.
 const HELD_KEPT_MAX: usize = 1_024;
 /// Most messages of one topic being put together in any order.
-const PARTIALS_MAX: usize = 64;
+const PARTIALS_MAX: usize = 1_024;
 
 impl Cold {
     pub(super) fn new(order: Order, floor: u64) -> Cold {
@@ -156,7 +156,12 @@ impl<S: Sink> Topic<'_, S> {
     pub(super) fn accept(&mut self, message: &Message<'_>, t: u64, recovered: bool) {
         self.begin();
         let number = self.hot.next;
-        match piece_of(message, number, recovered) {
+        let piece = piece_of(message, number, recovered);
+        // fragments are numbered without a break: what began before this message can grow no more
+        if !self.cold.partials.is_empty() {
+            self.drop_partials_before(piece.map_or(number, |p| p.first));
+        }
+        match piece {
             None => {
                 self.abandon(number);
                 self.deliver_plain(message, number, recovered);
@@ -346,13 +351,17 @@ impl<S: Sink> Topic<'_, S> {
         first
     }
 
-    fn report(&mut self, first: u64, end: u64) {
+    fn report(&mut self, mut first: u64, end: u64) {
         self.begin();
-        let count = u32::try_from(end - first).expect("numbers are compared within half of their range");
-        self.shared.counters.lost_events.inc();
-        self.shared.counters.msgs_lost.add(u64::from(count));
         let Hot { token, index: topic_index, .. } = *self.hot;
-        self.sink.lost(Lost { token, topic_index, first: Sqn(first as u32), count });
+        // one event in every case but that of numbers that jump by more than half of their range
+        while first < end {
+            let count = u32::try_from(end - first).unwrap_or(u32::MAX);
+            self.shared.counters.lost_events.inc();
+            self.shared.counters.msgs_lost.add(u64::from(count));
+            self.sink.lost(Lost { token, topic_index, first: Sqn(first as u32), count });
+            first += u64::from(count);
+        }
     }
 }
 

@@ -64,7 +64,7 @@ impl Source {
                 return;
             }
             self.announcements.clear();
-            let next = self.topics.unannounced(from, TSNI_RECORDS_MAX, &mut self.announcements);
+            let next = self.topics.all_spoken(from, TSNI_RECORDS_MAX, &mut self.announcements);
             self.append_announcements(now);
             self.ending = Ending::Announcing(next);
         }

@@ -126,17 +126,12 @@ impl Topics {
         self.scan_at <= now
     }
 
-    /// Every topic with a message that was not announced yet, from the `from`th on; for the end of the session.
-    pub(super) fn unannounced(
-        &mut self,
-        from: usize,
-        count_max: usize,
-        found: &mut Vec<(u32, Sqn)>,
-    ) -> usize {
+    /// Every topic that has had a message, from the `from`th on; for the end of the session.
+    pub(super) fn all_spoken(&mut self, from: usize, count_max: usize, found: &mut Vec<(u32, Sqn)>) -> usize {
         let mut at = from;
         while at < self.topics.len() && found.len() < count_max {
             let topic = &self.topics[at];
-            if topic.open && topic.next != topic.first && topic.announced <= topic.last_message {
+            if topic.open && topic.next != topic.first {
                 found.push((topic.index, topic.next.prev()));
             }
             at += 1;

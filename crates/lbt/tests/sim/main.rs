@@ -9,26 +9,33 @@ mod oracle;
 #[path = "../support/pcap.rs"]
 mod pcap;
 mod plan;
+#[path = "../support/seeds.rs"]
+mod seeds;
 mod world;
 
 use pcap::Capture;
 use plan::{Plan, Weather};
+use seeds::{for_each_seed, only_seed};
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use world::{FROM, Outcome, SOURCE, UCAST_PORT, World};
 
-/// Runs each seed, or the one named by `SEED`.
-fn for_each_seed(weather: Weather, count: u64, mut check: impl FnMut(&Plan, &Outcome)) {
-    let only: Option<u64> = std::env::var("SEED").ok().and_then(|s| s.parse().ok());
-    for seed in only.map_or(0..count, |s| s..s + 1) {
+/// Runs each seed, or the one named by `SEED`; the plan of a failing one is printed.
+fn run_seeds(weather: Weather, count: u64, mut check: impl FnMut(&Plan, &Outcome)) {
+    for_each_seed(0..count, |seed| {
         let plan = Plan::draw(seed, weather);
-        let run = catch_unwind(AssertUnwindSafe(|| {
-            let outcome = World::new(plan.clone()).run();
-            check(&plan, &outcome);
-        }));
-        if let Err(panic) = run {
-            eprintln!("SEED={seed} weather {weather:?} failed; the plan was {plan:#?}");
-            resume_unwind(panic);
+        let mut on_panic = PrintOnDrop(Some(&plan));
+        let outcome = World::new(plan.clone()).run();
+        check(&plan, &outcome);
+        on_panic.0 = None;
+    });
+}
+
+struct PrintOnDrop<'a>(Option<&'a Plan>);
+
+impl Drop for PrintOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(plan) = self.0 {
+            eprintln!("the plan was {plan:#?}");
         }
     }
 }
@@ -36,14 +43,14 @@ fn for_each_seed(weather: Weather, count: u64, mut check: impl FnMut(&Plan, &Out
 #[test]
 fn under_any_weather_order_and_content_hold_and_every_hole_is_reported_once_in_its_place() {
     let mut total = Outcome::default();
-    for_each_seed(Weather::Foul, 300, |_, outcome| {
+    run_seeds(Weather::Foul, 300, |_, outcome| {
         total.dropped += outcome.dropped;
         total.delivered += outcome.delivered;
         total.lost += outcome.lost;
         total.recovered += outcome.recovered;
         total.confirmed += outcome.confirmed;
     });
-    if std::env::var("SEED").is_err() {
+    if only_seed().is_none() {
         // the runs must have seen what they are meant to test
         assert!(total.dropped > 50_000 && total.delivered > 500_000, "{total:?}");
         assert!(total.lost > 1_000 && total.recovered > 20_000 && total.confirmed > 1_000, "{total:?}");
@@ -53,16 +60,16 @@ fn under_any_weather_order_and_content_hold_and_every_hole_is_reported_once_in_i
 #[test]
 fn at_five_per_cent_loss_everything_is_recovered() {
     let mut recovered = 0;
-    for_each_seed(Weather::Rainy, 150, |_, outcome| {
+    run_seeds(Weather::Rainy, 150, |_, outcome| {
         assert_eq!(outcome.lost, 0, "{outcome:?}");
         recovered += outcome.recovered;
     });
-    assert!(recovered > 1_000 || std::env::var("SEED").is_ok(), "{recovered}");
+    assert!(recovered > 1_000 || only_seed().is_some(), "{recovered}");
 }
 
 #[test]
 fn without_faults_nobody_asks_for_anything() {
-    for_each_seed(Weather::Fair, 50, |plan, outcome| {
+    run_seeds(Weather::Fair, 50, |plan, outcome| {
         let late = plan.nodes.iter().any(|n| n.config.late_start);
         assert_eq!((outcome.lost, outcome.recovered), (0, 0), "{outcome:?}");
         assert!(late || outcome.naks == 0, "{outcome:?}");
