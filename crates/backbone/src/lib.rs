@@ -25,14 +25,16 @@ pub const DIRECTORY_TOPIC: &str = "tickcast.directory";
 /// What the topics of services begin with.
 pub const SERVICE_TOPIC_PREFIX: &str = "tickcast.service.";
 
-/// Where the messages of an [`Outlet`]'s peers go.
-pub trait OutletEvents {
+/// What comes to an [`Outlet`] from point-to-point servers. Requests are few, so that they are handed over as values;
+/// handling them leads to calls of the outlet itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OutletEvent {
     /// A point-to-point server has connected.
-    fn on_peer_connected(&mut self, peer: PeerId);
+    Connected(PeerId),
     /// A message of a point-to-point server.
-    fn on_peer_message(&mut self, peer: PeerId, bytes: &[u8]);
+    Message(PeerId, Vec<u8>),
     /// A link is gone.
-    fn on_peer_closed(&mut self, peer: PeerId);
+    Closed(PeerId),
 }
 
 /// A source distributor's side of the backbone.
@@ -56,9 +58,9 @@ pub trait Outlet {
     /// Messages wait for the carrier: whoever makes them should stop.
     fn is_blocked(&self) -> bool;
     /// A descriptor of the carrier is ready.
-    fn on_ready(&mut self, now: Nanos, ready: Ready, events: &mut impl OutletEvents);
+    fn on_ready(&mut self, now: Nanos, ready: Ready, events: &mut Vec<OutletEvent>);
     /// Does what is due.
-    fn on_wakeup(&mut self, now: Nanos, events: &mut impl OutletEvents);
+    fn on_wakeup(&mut self, now: Nanos, events: &mut Vec<OutletEvent>);
     /// When [`Outlet::on_wakeup`] is due next.
     fn next_wakeup(&self) -> Nanos;
     /// Sends everything that waits for more.

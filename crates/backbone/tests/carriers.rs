@@ -11,7 +11,7 @@ use messaging::{ContextCounters, MessagingConfig};
 use net::{Poller, Token, clock};
 use tickcast_backbone::inprocess::{Hub, InProcessInlet, InProcessOutlet};
 use tickcast_backbone::multicast::{MulticastInlet, MulticastOutlet};
-use tickcast_backbone::{Inlet, InletCommand, InletEvents, Outlet, OutletEvents};
+use tickcast_backbone::{Inlet, InletCommand, InletEvents, Outlet, OutletEvent};
 use units::Nanos;
 
 /// What one side has heard, in words.
@@ -32,15 +32,15 @@ fn text(bytes: &[u8]) -> String {
     }
 }
 
-impl OutletEvents for Heard {
-    fn on_peer_connected(&mut self, peer: PeerId) {
-        self.note(format!("peer {} connected", peer.0));
-    }
-    fn on_peer_message(&mut self, peer: PeerId, bytes: &[u8]) {
-        self.note(format!("peer {}: {}", peer.0, text(bytes)));
-    }
-    fn on_peer_closed(&mut self, peer: PeerId) {
-        self.note(format!("peer {} closed", peer.0));
+impl Heard {
+    fn note_all(&mut self, events: Vec<OutletEvent>) {
+        for event in events {
+            self.note(match event {
+                OutletEvent::Connected(peer) => format!("peer {} connected", peer.0),
+                OutletEvent::Message(peer, bytes) => format!("peer {}: {}", peer.0, text(&bytes)),
+                OutletEvent::Closed(peer) => format!("peer {} closed", peer.0),
+            });
+        }
     }
 }
 
@@ -136,11 +136,13 @@ impl<O: Outlet> Distributor<O> {
     }
 
     fn turn(&mut self) {
-        self.outlet.on_wakeup(clock::monotonic(), &mut self.heard);
+        let mut events = Vec::new();
+        self.outlet.on_wakeup(clock::monotonic(), &mut events);
         let ready: Vec<_> = self.poller.wait(Some(TURN)).expect("the poller works").collect();
         for one in ready {
-            self.outlet.on_ready(clock::monotonic(), one, &mut self.heard);
+            self.outlet.on_ready(clock::monotonic(), one, &mut events);
         }
+        self.heard.note_all(events);
         self.outlet.flush(clock::monotonic());
     }
 }

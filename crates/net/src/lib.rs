@@ -4,6 +4,7 @@
 //! Everything is non-blocking; [`Poller`] is where a thread waits, and [`WaitStrategy`] says how.
 
 pub mod affinity;
+pub mod agent;
 pub mod clock;
 mod poller;
 pub mod ring;

@@ -19,6 +19,10 @@ pub enum Interest {
     Read,
     /// The same, and room to write again.
     ReadWrite,
+    /// Room to write alone.
+    Write,
+    /// Only that the descriptor is broken, which is always told.
+    Nothing,
 }
 
 impl Interest {
@@ -26,6 +30,8 @@ impl Interest {
         match self {
             Interest::Read => EventFlags::IN | EventFlags::RDHUP,
             Interest::ReadWrite => EventFlags::IN | EventFlags::RDHUP | EventFlags::OUT,
+            Interest::Write => EventFlags::OUT,
+            Interest::Nothing => EventFlags::empty(),
         }
     }
 }

@@ -47,10 +47,10 @@ impl Waiter {
                 }
                 true
             }
-            WaitStrategy::Backoff { spins } => self.idle_count < spins,
+            WaitStrategy::Backoff { spins } => did_work || self.idle_count < spins,
             WaitStrategy::Block => false,
         };
-        if looks_only || did_work { Some(Duration::ZERO) } else { until_timer }
+        if looks_only { Some(Duration::ZERO) } else { until_timer }
     }
 }
 

@@ -9,7 +9,7 @@ use net::{Ready, Registrar, Token};
 use units::Nanos;
 
 use super::{CONNECT, DISCONNECT, Hub, LINK, Partner, STREAM, Side, TOPIC_CLOSED, TOPIC_OPENED, head, split};
-use crate::{DIRECTORY_TOPIC, Outlet, OutletEvents, SERVICE_TOPIC_PREFIX};
+use crate::{DIRECTORY_TOPIC, Outlet, OutletEvent, SERVICE_TOPIC_PREFIX};
 
 /// A source distributor's side of the backbone inside a process.
 pub struct InProcessOutlet {
@@ -51,7 +51,7 @@ impl InProcessOutlet {
         }
     }
 
-    fn poll(&mut self, events: &mut impl OutletEvents) {
+    fn poll(&mut self, events: &mut Vec<OutletEvent>) {
         for partner in self.side.take_mail() {
             let mut attached = Attached { partner, waiting: VecDeque::new(), peer: None };
             for (&number, name) in &self.topics {
@@ -65,23 +65,23 @@ impl InProcessOutlet {
         self.inlets.retain(|inlet| !inlet.partner.is_gone() || inlet.peer.is_some());
     }
 
-    fn poll_one(&mut self, at: usize, events: &mut impl OutletEvents) {
+    fn poll_one(&mut self, at: usize, events: &mut Vec<OutletEvent>) {
         let Attached { partner, peer, .. } = &mut self.inlets[at];
         let next_peer = &mut self.next_peer;
         partner.from.drain(usize::MAX, |message| match split(message) {
             Some((CONNECT, ..)) => {
                 *next_peer += 1;
                 *peer = Some(PeerId(*next_peer));
-                events.on_peer_connected(PeerId(*next_peer));
+                events.push(OutletEvent::Connected(PeerId(*next_peer)));
             }
             Some((LINK, _, bytes)) => {
                 if let Some(peer) = peer {
-                    events.on_peer_message(*peer, bytes);
+                    events.push(OutletEvent::Message(*peer, bytes.to_vec()));
                 }
             }
             Some((DISCONNECT, ..)) => {
                 if let Some(gone) = peer.take() {
-                    events.on_peer_closed(gone);
+                    events.push(OutletEvent::Closed(gone));
                 }
             }
             _ => {}
@@ -89,7 +89,7 @@ impl InProcessOutlet {
         if partner.is_gone()
             && let Some(gone) = peer.take()
         {
-            events.on_peer_closed(gone);
+            events.push(OutletEvent::Closed(gone));
         }
     }
 
@@ -168,14 +168,14 @@ impl Outlet for InProcessOutlet {
         self.inlets.iter().any(|i| !i.waiting.is_empty() && !i.partner.is_gone())
     }
 
-    fn on_ready(&mut self, _: Nanos, _: Ready, events: &mut impl OutletEvents) {
+    fn on_ready(&mut self, _: Nanos, _: Ready, events: &mut Vec<OutletEvent>) {
         self.side.waker.acknowledge();
         self.poll(events);
         self.side.idle();
         self.poll(events);
     }
 
-    fn on_wakeup(&mut self, _: Nanos, events: &mut impl OutletEvents) {
+    fn on_wakeup(&mut self, _: Nanos, events: &mut Vec<OutletEvent>) {
         self.poll(events);
         self.side.idle();
         self.poll(events);

@@ -11,7 +11,7 @@ use net::{Ready, Registrar};
 use units::Nanos;
 
 use super::to_io;
-use crate::{DIRECTORY_TOPIC, Outlet, OutletEvents, SERVICE_TOPIC_PREFIX};
+use crate::{DIRECTORY_TOPIC, Outlet, OutletEvent, SERVICE_TOPIC_PREFIX};
 
 /// A source distributor's side of the multicast backbone.
 pub struct MulticastOutlet {
@@ -75,24 +75,23 @@ impl MulticastOutlet {
         }
     }
 
-    fn hand_on(&mut self, events: &mut impl OutletEvents) {
+    /// Turns what came over links into events of peers.
+    fn hand_on(&mut self, events: &mut Vec<OutletEvent>) {
         for event in std::mem::take(&mut self.inbox.0) {
             match event {
                 Event::Accepted(connection) => {
                     self.next_peer += 1;
                     let peer = PeerId(self.next_peer);
                     self.peers.insert(peer, connection);
-                    events.on_peer_connected(peer);
+                    events.push(OutletEvent::Connected(peer));
                 }
                 Event::Message(connection, bytes) => {
-                    if let Some(peer) = self.peer_of(connection) {
-                        events.on_peer_message(peer, &bytes);
-                    }
+                    events.extend(self.peer_of(connection).map(|peer| OutletEvent::Message(peer, bytes)));
                 }
                 Event::Closed(connection) => {
                     if let Some(peer) = self.peer_of(connection) {
                         self.peers.remove(&peer);
-                        events.on_peer_closed(peer);
+                        events.push(OutletEvent::Closed(peer));
                     }
                 }
             }
@@ -144,12 +143,12 @@ impl Outlet for MulticastOutlet {
         !self.waiting.is_empty()
     }
 
-    fn on_ready(&mut self, now: Nanos, ready: Ready, events: &mut impl OutletEvents) {
+    fn on_ready(&mut self, now: Nanos, ready: Ready, events: &mut Vec<OutletEvent>) {
         self.context.on_ready(now, ready, &mut self.inbox);
         self.hand_on(events);
     }
 
-    fn on_wakeup(&mut self, now: Nanos, events: &mut impl OutletEvents) {
+    fn on_wakeup(&mut self, now: Nanos, events: &mut Vec<OutletEvent>) {
         self.context.on_wakeup(now, &mut self.inbox);
         self.send_waiting(now);
         self.hand_on(events);

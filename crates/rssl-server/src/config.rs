@@ -1,0 +1,56 @@
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+config::section! {
+    /// A port on which RSSL connections are taken.
+    pub struct RsslConfig {
+        /// Address to listen on; 0.0.0.0 for all of the host.
+        interface: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+        /// Most connections at a time; further ones are refused.
+        connections_max: u32 = 10_000, range 1..=1_000_000;
+        /// Longest message that goes unfragmented, announced to the other side.
+        message_size_bytes: u16 = 6144, range 64..=65532;
+        /// Longest message that is taken in fragments.
+        message_max_bytes: u32 = 4_194_304, range 65_535..=1_073_741_824;
+        /// Most bytes that wait for one connection's socket; at the limit the connection is closed as too slow.
+        backlog_max_bytes: u64 = 67_108_864, range 65_536..=17_179_869_184;
+        /// Least ping timeout granted.
+        ping_timeout_min_s: u8 = 20, range 1..=255;
+        /// Greatest ping timeout granted.
+        ping_timeout_max_s: u8 = 60, range 1..=255;
+        /// From the TCP connection to the end of the handshake.
+        handshake_timeout_ms: u32 = 15_000, range 1..=3_600_000;
+        /// From the end of the handshake to the login.
+        login_timeout_ms: u32 = 15_000, range 1..=3_600_000;
+    }
+    check = RsslConfig::check;
+}
+
+impl RsslConfig {
+    fn check(&self) -> Result<(), Vec<config::Complaint>> {
+        if self.ping_timeout_min_s > self.ping_timeout_max_s {
+            let keys = ["ping_timeout_min_s", "ping_timeout_max_s"];
+            return Err(vec![config::Complaint::new(keys, "the least ping timeout is above the greatest")]);
+        }
+        Ok(())
+    }
+
+    /// What the connections go by.
+    #[must_use]
+    pub fn params(&self) -> rssl::ServerConfig {
+        let held = u64::from(self.message_max_bytes) * 2;
+        rssl::ServerConfig {
+            message_size_bytes: self.message_size_bytes,
+            ping_timeout_min_s: self.ping_timeout_min_s,
+            ping_timeout_max_s: self.ping_timeout_max_s,
+            handshake_timeout: Duration::from_millis(self.handshake_timeout_ms.into()),
+            limits: rssl::Limits {
+                message_bytes_max: self.message_max_bytes,
+                fragmented_bytes_max: held,
+                backlog_bytes_max: self.backlog_max_bytes as usize,
+                ..rssl::Limits::default()
+            },
+            ..rssl::ServerConfig::default()
+        }
+    }
+}

@@ -1,0 +1,353 @@
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use counters::table::RsslConnections;
+use net::tcp::{self, Moved};
+use net::{Interest, Ready, Registrar, Token};
+use rssl::handshake::ConnectRequest;
+use rssl::{
+    Admission, CloseReason, Disconnect, Handler, Outbound, ServerConnection, ServerParams, Session, Stop,
+};
+use slab::Slab;
+use units::{Nanos, Rng};
+
+use crate::connection::Connection;
+use crate::{ConnectionId, Outbox, RsslConfig};
+
+/// What stands behind a port.
+pub trait Service {
+    /// A connection has completed its handshake.
+    fn on_connected(&mut self, now: Nanos, connection: ConnectionId, session: &Session<'_>, peer: SocketAddr);
+    /// A message has arrived. [`ControlFlow::Break`] closes the connection after what was sent to it before.
+    fn on_message(
+        &mut self,
+        now: Nanos,
+        connection: ConnectionId,
+        message: &[u8],
+        outbox: &mut Outbox,
+    ) -> ControlFlow<()>;
+    /// A connection that was announced is gone.
+    fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox);
+    /// Whether the user of a connection has logged in; otherwise it is closed after a while.
+    fn is_logged_in(&self, connection: ConnectionId) -> bool;
+}
+
+/// A port and its connections.
+pub struct Listener {
+    listener: TcpListener,
+    registrar: Registrar,
+    token_base: u64,
+    params: Arc<ServerParams>,
+    counters: Arc<RsslConnections>,
+    connections_max: usize,
+    login_timeout: Duration,
+    connections: Slab<Connection>,
+    outbox: Outbox,
+    rng: Rng,
+    read_buffer: Vec<u8>,
+    scratch: Vec<u8>,
+    /// Nothing is read from any connection for now.
+    is_paused: bool,
+    check_at: Nanos,
+}
+
+/// What a status page shows of a connection.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct ConnectionInfo {
+    pub connection: ConnectionId,
+    pub peer: SocketAddr,
+    pub backlog_bytes: usize,
+    pub backlog_high_water_bytes: usize,
+    pub memory_bytes: usize,
+}
+
+/// How often timers of connections are looked at: their shortest, a third of a ping timeout, is seconds.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// Connections beyond the limit that may be in the middle of being refused.
+const REFUSALS_MAX: usize = 128;
+
+impl Listener {
+    /// Listens on a port (0: any free one). Descriptors are added to `registrar` under tokens whose upper 32 bits are `token_space`.
+    /// At most `read_bytes` are taken from a connection at a time, which bounds what one turn can lead to.
+    ///
+    /// # Errors
+    /// The port is taken or a value is out of range; the error names it.
+    pub fn new(
+        config: &RsslConfig,
+        port: u16,
+        registrar: &Registrar,
+        token_space: u32,
+        seed: u64,
+        read_bytes: usize,
+        counters: Arc<RsslConnections>,
+    ) -> io::Result<Listener> {
+        let params = config
+            .params()
+            .check()
+            .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e.to_string()))?;
+        let listener = tcp::listen(SocketAddrV4::new(config.interface, port))?;
+        let token_base = u64::from(token_space) << 32;
+        registrar.add(&listener, Token(token_base), Interest::Read)?;
+        Ok(Listener {
+            listener,
+            registrar: registrar.clone(),
+            token_base,
+            params: Arc::new(params),
+            counters,
+            connections_max: config.connections_max as usize,
+            login_timeout: Duration::from_millis(config.login_timeout_ms.into()),
+            connections: Slab::new(),
+            outbox: Outbox::default(),
+            rng: Rng::new(seed),
+            read_buffer: vec![0; read_bytes],
+            scratch: Vec::new(),
+            is_paused: false,
+            check_at: Nanos::ZERO,
+        })
+    }
+
+    /// The address listened on.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Where messages for connections are put; they leave with [`Listener::flush`].
+    pub fn outbox(&mut self) -> &mut Outbox {
+        &mut self.outbox
+    }
+
+    /// Stops or resumes reading from all connections: back-pressure towards those who send.
+    pub fn pause(&mut self, now: Nanos, is_paused: bool, service: &mut impl Service) {
+        if self.is_paused == is_paused {
+            return;
+        }
+        self.is_paused = is_paused;
+        for index in 0..self.connections.capacity() {
+            if self.connections.contains(index) {
+                self.update_interest(now, index, service);
+            }
+        }
+    }
+
+    /// A descriptor of this listener is ready.
+    pub fn on_ready(&mut self, now: Nanos, ready: Ready, service: &mut impl Service) {
+        match (ready.token.0 & u64::from(u32::MAX)) as usize {
+            0 => self.accept(now),
+            place => self.on_connection_ready(now, place - 1, ready, service),
+        }
+    }
+
+    fn accept(&mut self, now: Nanos) {
+        loop {
+            match tcp::accept(&self.listener) {
+                Ok(Some((stream, peer))) => {
+                    if self.connections.len() < self.connections_max + REFUSALS_MAX {
+                        // Out of descriptors: the connection is closed again.
+                        let _ = self.add(now, stream, peer);
+                    }
+                }
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    fn add(&mut self, now: Nanos, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
+        let entry = self.connections.vacant_entry();
+        let index = entry.key();
+        self.registrar.add(&stream, Token(self.token_base + index as u64 + 1), Interest::Read)?;
+        let rssl = ServerConnection::new(now, &self.params, &self.counters, self.rng.next_u64());
+        entry.insert(Connection::new(stream, rssl, peer));
+        self.outbox.add(ConnectionId(index as u32));
+        Ok(())
+    }
+
+    fn on_connection_ready(&mut self, now: Nanos, index: usize, ready: Ready, service: &mut impl Service) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if ready.writable
+            && let Err(reason) = connection.write_backlog()
+        {
+            self.close(now, index, &reason, service);
+            return;
+        }
+        if ready.readable
+            && let Err(reason) = self.read(now, index, service)
+        {
+            self.close(now, index, &reason, service);
+            return;
+        }
+        self.update_interest(now, index, service);
+    }
+
+    fn read(&mut self, now: Nanos, index: usize, service: &mut impl Service) -> Result<(), CloseReason> {
+        let is_full = self.connections.len() > self.connections_max;
+        let connection = &mut self.connections[index];
+        let bytes = match tcp::read(&connection.stream, &mut self.read_buffer) {
+            Ok(Moved::Bytes(count)) => &self.read_buffer[..count],
+            Ok(Moved::WouldBlock) => return Ok(()),
+            Ok(Moved::End) => return Err(connection.rssl.on_disconnected(Disconnect::EndOfStream)),
+            Err(_) => return Err(connection.broken()),
+        };
+        let mut bridge = Bridge {
+            id: ConnectionId(index as u32),
+            peer: connection.peer,
+            now,
+            is_full,
+            is_announced: &mut connection.is_announced,
+            is_unwanted: &mut connection.is_unwanted,
+            outbox: &mut self.outbox,
+            service,
+        };
+        let was_announced = *bridge.is_announced;
+        let result = connection.rssl.on_bytes(now, bytes, &mut bridge);
+        if connection.is_announced && !was_announced {
+            connection.login_until = now + self.login_timeout;
+        }
+        // The answer to a handshake, and the nak to one that is refused.
+        let written = connection.write_backlog();
+        result.and(written)
+    }
+
+    fn update_interest(&mut self, now: Nanos, index: usize, service: &mut impl Service) {
+        let token = Token(self.token_base + index as u64 + 1);
+        let (paused, registrar) = (self.is_paused, &self.registrar);
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if connection.update_interest(registrar, token, paused).is_err() {
+            let reason = connection.broken();
+            self.close(now, index, &reason, service);
+        }
+    }
+
+    fn close(&mut self, now: Nanos, index: usize, reason: &CloseReason, service: &mut impl Service) {
+        let Some(mut gone) = self.connections.try_remove(index) else { return };
+        // A nak or a last status; the connection is gone whether it gets through or not.
+        let _ = gone.write_backlog();
+        let id = ConnectionId(index as u32);
+        self.outbox.remove(id);
+        if gone.is_announced {
+            service.on_closed(now, id, reason, &mut self.outbox);
+        }
+    }
+
+    /// Frames and writes everything in the outbox.
+    pub fn flush(&mut self, now: Nanos, service: &mut impl Service) {
+        let dirty = self.outbox.take_dirty();
+        for &id in &dirty {
+            let index = id.0 as usize;
+            let Some(connection) = self.connections.get_mut(index) else { continue };
+            let (log, entries) = self.outbox.parts(id);
+            let mut result = connection.write_entries(log, entries, &mut self.scratch);
+            if result.is_ok() && connection.is_unwanted {
+                result = Err(connection.stop(Stop::Application));
+            }
+            match result {
+                Ok(()) => self.update_interest(now, index, service),
+                Err(reason) => self.close(now, index, &reason, service),
+            }
+        }
+        self.outbox.give_back_dirty(dirty);
+        if self.outbox.is_idle() {
+            self.outbox.clear();
+        }
+        self.close_unwanted(now, service);
+    }
+
+    /// Connections that the service wants closed and had nothing to tell.
+    fn close_unwanted(&mut self, now: Nanos, service: &mut impl Service) {
+        while let Some(id) = self.outbox.take_unwanted() {
+            let Some(connection) = self.connections.get_mut(id.0 as usize) else { continue };
+            if connection.is_unwanted {
+                let reason = connection.stop(Stop::Application);
+                self.close(now, id.0 as usize, &reason, service);
+            }
+        }
+    }
+
+    /// Pings, and time-outs of handshakes, logins and silent connections.
+    pub fn on_wakeup(&mut self, now: Nanos, service: &mut impl Service) {
+        if now < self.check_at {
+            return;
+        }
+        self.check_at = now + CHECK_INTERVAL;
+        for index in 0..self.connections.capacity() {
+            let Some(connection) = self.connections.get_mut(index) else { continue };
+            let mut result = Ok(());
+            if now >= connection.rssl.next_wakeup() {
+                result = connection.rssl.on_wakeup(now).and_then(|()| connection.write_backlog());
+            }
+            if now >= connection.login_until {
+                connection.login_until = Nanos::NEVER;
+                if !service.is_logged_in(ConnectionId(index as u32)) {
+                    result = Err(connection.stop(Stop::Application));
+                }
+            }
+            match result {
+                Ok(()) => self.update_interest(now, index, service),
+                Err(reason) => self.close(now, index, &reason, service),
+            }
+        }
+    }
+
+    /// When [`Listener::on_wakeup`] is due next.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Nanos {
+        if self.connections.is_empty() { Nanos::NEVER } else { self.check_at }
+    }
+
+    /// How many connections there are.
+    #[must_use]
+    pub fn connection_count(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// All connections, for status pages.
+    pub fn connections(&mut self) -> impl Iterator<Item = ConnectionInfo> + '_ {
+        self.connections.iter_mut().map(|(index, c)| ConnectionInfo {
+            connection: ConnectionId(index as u32),
+            peer: c.peer,
+            backlog_bytes: c.rssl.outbound().depth_bytes(),
+            backlog_high_water_bytes: c.rssl.outbound().high_water_bytes(),
+            memory_bytes: c.rssl.memory_bytes(),
+        })
+    }
+}
+
+/// Hands what a connection brings to the service.
+struct Bridge<'a, S> {
+    id: ConnectionId,
+    peer: SocketAddr,
+    now: Nanos,
+    is_full: bool,
+    is_announced: &'a mut bool,
+    is_unwanted: &'a mut bool,
+    outbox: &'a mut Outbox,
+    service: &'a mut S,
+}
+
+impl<S: Service> Handler for Bridge<'_, S> {
+    fn on_request(&mut self, _: &ConnectRequest<'_>) -> Admission {
+        if self.is_full { Admission::Refuse } else { Admission::Accept }
+    }
+
+    fn on_connected(&mut self, session: &Session<'_>, _: &mut Outbound) -> ControlFlow<Stop> {
+        *self.is_announced = true;
+        self.service.on_connected(self.now, self.id, session, self.peer);
+        ControlFlow::Continue(())
+    }
+
+    /// What comes behind the message that made the service want the connection closed is dropped.
+    #[inline]
+    fn on_message(&mut self, message: &[u8], _: &mut Outbound) -> ControlFlow<Stop> {
+        if !*self.is_unwanted && self.service.on_message(self.now, self.id, message, self.outbox).is_break() {
+            *self.is_unwanted = true;
+            self.outbox.note_unwanted(self.id);
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,124 @@
+use crate::ConnectionId;
+
+/// Where a message lies in the outbox; valid until the next flush.
+#[derive(Clone, Copy, Debug)]
+pub struct Staged {
+    at: u32,
+    len: u32,
+}
+
+/// A message that a connection is to get, with the stream id it carries there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) at: u32,
+    pub(crate) len: u32,
+    pub(crate) stream_id: i32,
+}
+
+/// Messages on their way to connections, each once, and who gets which.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    log: Vec<u8>,
+    /// By connection.
+    pending: Vec<Vec<Entry>>,
+    /// Connections that have something pending.
+    dirty: Vec<ConnectionId>,
+    /// Connections to be closed after what they have pending.
+    unwanted: Vec<ConnectionId>,
+}
+
+/// The offset of the stream id in an RWF message.
+pub(crate) const STREAM_ID_AT: usize = 4;
+
+impl Outbox {
+    /// Puts a message in, for any number of connections.
+    ///
+    /// # Panics
+    /// Never in practice: one turn of a thread does not make 4 GiB of messages.
+    #[inline]
+    pub fn stage(&mut self, message: &[u8]) -> Staged {
+        let at = u32::try_from(self.log.len()).expect("less than 4 GiB between two flushes");
+        self.log.extend_from_slice(message);
+        Staged { at, len: message.len() as u32 }
+    }
+
+    /// Lets a connection have a staged message, under a stream id.
+    #[inline]
+    pub fn deliver(&mut self, to: ConnectionId, message: Staged, stream_id: i32) {
+        let Some(pending) = self.pending.get_mut(to.0 as usize) else { return };
+        if pending.is_empty() {
+            self.dirty.push(to);
+        }
+        pending.push(Entry { at: message.at, len: message.len, stream_id });
+    }
+
+    /// Sends one message to one connection, with the stream id that it has.
+    pub fn send(&mut self, to: ConnectionId, message: &[u8]) {
+        let stream_id = message.get(STREAM_ID_AT..).and_then(<[u8]>::first_chunk);
+        let stream_id = i32::from_be_bytes(*stream_id.unwrap_or(&[0; 4]));
+        let staged = self.stage(message);
+        self.deliver(to, staged, stream_id);
+    }
+
+    /// Bytes of messages that wait for the next flush.
+    #[must_use]
+    pub fn staged_bytes(&self) -> usize {
+        self.log.len()
+    }
+
+    /// Makes room for a connection.
+    pub(crate) fn add(&mut self, connection: ConnectionId) {
+        let at = connection.0 as usize;
+        if self.pending.len() <= at {
+            self.pending.resize_with(at + 1, Vec::new);
+        }
+        self.pending[at].clear();
+    }
+
+    /// Drops what a connection that is gone would have got.
+    pub(crate) fn remove(&mut self, connection: ConnectionId) {
+        if let Some(pending) = self.pending.get_mut(connection.0 as usize) {
+            pending.clear();
+            pending.shrink_to(64);
+        }
+    }
+
+    pub(crate) fn take_dirty(&mut self) -> Vec<ConnectionId> {
+        std::mem::take(&mut self.dirty)
+    }
+
+    pub(crate) fn give_back_dirty(&mut self, mut dirty: Vec<ConnectionId>) {
+        dirty.clear();
+        dirty.append(&mut self.dirty);
+        self.dirty = dirty;
+    }
+
+    pub(crate) fn note_unwanted(&mut self, connection: ConnectionId) {
+        self.unwanted.push(connection);
+    }
+
+    pub(crate) fn take_unwanted(&mut self) -> Option<ConnectionId> {
+        self.unwanted.pop()
+    }
+
+    /// Whether no connection has anything pending.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.dirty.is_empty()
+    }
+
+    /// The messages and what one connection gets of them.
+    pub(crate) fn parts(&mut self, connection: ConnectionId) -> (&[u8], &mut Vec<Entry>) {
+        (&self.log, &mut self.pending[connection.0 as usize])
+    }
+
+    /// All messages are delivered.
+    pub(crate) fn clear(&mut self) {
+        self.log.clear();
+        // A burst of images should not be paid for for ever.
+        if self.log.capacity() > LOG_KEPT_BYTES {
+            self.log.shrink_to(LOG_KEPT_BYTES);
+        }
+    }
+}
+
+const LOG_KEPT_BYTES: usize = 4 << 20;
