@@ -244,6 +244,12 @@ impl Distributor {
             .map(|(id, s)| (*id, &*s.definition.info.name, s.definition.state.up, s.stream.sequence()))
     }
 
+    /// How many items are cached.
+    #[must_use]
+    pub fn item_count(&self) -> usize {
+        self.items.len()
+    }
+
     /// Every item with its cached state, for status pages and tests.
     pub fn items(&self) -> impl Iterator<Item = (&OwnedKey, &CachedItem)> + '_ {
         self.items.iter().map(|(_, item)| (&item.key, &item.cached))

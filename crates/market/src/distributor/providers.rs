@@ -102,6 +102,12 @@ impl Distributor {
         self.counters.providers.set(logged_in as u64);
     }
 
+    /// Whether a provider has logged in.
+    #[must_use]
+    pub fn is_logged_in(&self, provider: ProviderId) -> bool {
+        self.providers.get(&provider).is_some_and(|p| p.user.is_some())
+    }
+
     /// The users of the providers that are logged in, for status pages.
     pub fn provider_users(&self) -> impl Iterator<Item = &str> + '_ {
         self.providers.values().filter_map(|p| p.user.as_deref())

@@ -21,7 +21,7 @@ mod upstream;
 
 pub use clients::ClientError;
 pub use sink::{ClientId, ServerSink, SourceId, Watcher};
-pub use upstream::Topic;
+pub use upstream::{Topic, UpstreamError};
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -156,6 +156,19 @@ impl PointToPoint {
         let instances = self.instances.values().map(|i| i.next_check(&self.config));
         let linger = self.lingering.front().map_or(Nanos::NEVER, |(at, ..)| *at);
         instances.chain([linger, self.next_request_check()]).min().unwrap_or(Nanos::NEVER)
+    }
+
+    /// The services that clients see: id, name, whether up, the instance it comes from.
+    pub fn services(&self) -> impl Iterator<Item = (u16, &str, bool, Option<u64>)> + '_ {
+        self.services.iter().map(|(id, s)| {
+            (*id, &*s.definition.info.name, s.definition.state.up, s.active.map(|a| a.instance))
+        })
+    }
+
+    /// How many items are watched, or linger.
+    #[must_use]
+    pub fn item_count(&self) -> usize {
+        self.items.len()
     }
 
     fn find(&self, key: ItemKey<'_>) -> Option<usize> {

@@ -99,6 +99,21 @@ pub enum UpstreamError {
     OtherInstance(u64),
 }
 
+impl std::fmt::Display for UpstreamError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            UpstreamError::Malformed(e) => e.fmt(f),
+            UpstreamError::Payload(e) => write!(f, "payload: {e}"),
+            UpstreamError::Directory(e) => write!(f, "directory: {e}"),
+            UpstreamError::OtherInstance(id) => {
+                write!(f, "a message of instance {id:016x} on another's source")
+            }
+        }
+    }
+}
+
+impl std::error::Error for UpstreamError {}
+
 /// Sources: topics as instances publish them.
 impl PointToPoint {
     /// The carrier has found a source of a topic. `session` tells which sources come from the same instance.

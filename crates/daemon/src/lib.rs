@@ -1,0 +1,7 @@
+//! What all daemons have alike: how their threads wait, how they describe themselves.
+
+mod status;
+mod thread;
+
+pub use status::{Describer, Status};
+pub use thread::{ThreadConfig, WaitConfig};

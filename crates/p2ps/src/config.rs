@@ -1,0 +1,52 @@
+use std::time::Duration;
+
+use daemon::ThreadConfig;
+use market::server::ServerConfig;
+use rssl_server::RsslConfig;
+
+config::section! {
+    /// The point-to-point server: consumers connect here.
+    pub struct P2psConfig {
+        /// Port on which RSSL consumers connect.
+        rssl_port: u16 = 14002;
+        /// How consumer connections are treated.
+        rssl: RsslConfig;
+        /// The name that source distributors know this server by.
+        name: String = "p2ps", length 1..=255;
+        /// How long an item stays subscribed upstream after its last watcher has left.
+        item_linger_ms: u64 = 5_000, range 0..=3_600_000;
+        /// Most images asked for at a time, so that a recovery does not flood the source distributor.
+        images_outstanding_max: u32 = 500, range 1..=1_000_000;
+        /// An image that has not come by then is asked for again.
+        image_timeout_ms: u64 = 5_000, range 100..=600_000;
+        /// Most bytes of updates held back for one item while its image is on its way.
+        held_max_bytes: u64 = 262_144, range 4_096..=1_073_741_824;
+        /// A broken link to a source distributor is opened again after this time.
+        link_retry_ms: u64 = 200, range 10..=60_000;
+        /// A source distributor that is not heard for so long is taken for gone; several times its heartbeat_interval_ms.
+        silence_timeout_ms: u64 = 2_000, range 100..=600_000;
+        /// Most item streams one client may have open.
+        client_streams_max: u32 = 500_000, range 1..=10_000_000;
+        /// The thread.
+        thread: ThreadConfig;
+    }
+}
+
+impl P2psConfig {
+    /// What the core goes by.
+    #[must_use]
+    pub fn core(&self) -> ServerConfig {
+        let ms = Duration::from_millis;
+        ServerConfig {
+            name: self.name.clone(),
+            item_linger: ms(self.item_linger_ms),
+            images_outstanding_max: self.images_outstanding_max as usize,
+            image_timeout: ms(self.image_timeout_ms),
+            held_bytes_max: self.held_max_bytes as usize,
+            link_retry: ms(self.link_retry_ms),
+            silence_timeout: ms(self.silence_timeout_ms),
+            client_streams_max: self.client_streams_max as usize,
+            ..ServerConfig::default()
+        }
+    }
+}

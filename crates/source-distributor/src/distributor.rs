@@ -1,0 +1,276 @@
+use std::io;
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use backbone::{Outlet, OutletEvent};
+use counters::Registry;
+use counters::table::{Distributor as Counters, RsslConnections};
+use daemon::{Describer, Status};
+use market::backbone::{LinkDown, StreamMsg};
+use market::distributor::{Distributor, DistributorSink, PeerId, ProviderId};
+use net::agent::Agent;
+use net::{Ready, Registrar};
+use rssl::{CloseReason, Session};
+use rssl_server::{ConnectionId, Listener, Outbox, Service};
+use rwf::Dictionary;
+use serde_json::{Value, json};
+use tracing::{info, warn};
+use units::Nanos;
+
+use crate::SourceDistributorConfig;
+
+/// A source distributor on one thread, over any carrier.
+pub struct SourceDistributor<O> {
+    core: Distributor,
+    outlet: O,
+    listener: Listener,
+    token_space: u32,
+    events: Vec<OutletEvent>,
+    /// A link message being encoded.
+    link_bytes: Vec<u8>,
+    describer: Describer,
+}
+
+/// What is read from a provider at a time.
+const READ_BYTES: usize = 256 << 10;
+
+impl<O: Outlet> SourceDistributor<O> {
+    /// Opens the provider port. The distributor's descriptors use two token spaces from `token_space` on: the listener's, and the next
+    /// one for the outlet, which must have been made with it.
+    ///
+    /// # Errors
+    /// The port is taken or a value is out of range; the error names it.
+    pub fn new(
+        config: &SourceDistributorConfig,
+        dictionary: Arc<Dictionary>,
+        outlet: O,
+        registrar: &Registrar,
+        token_space: u32,
+        seed: u64,
+        registry: &Registry,
+    ) -> io::Result<SourceDistributor<O>> {
+        let connections = Arc::new(RsslConnections::default());
+        let counters = Arc::new(Counters::default());
+        registry.register(&[("port", "provider")], connections.clone());
+        registry.register(&[], counters.clone());
+        let listener = Listener::new(
+            &config.provider,
+            config.provider_port,
+            registrar,
+            token_space,
+            seed,
+            READ_BYTES,
+            connections,
+        )?;
+        let instance = units::Rng::new(seed).next_u64();
+        info!(instance = format!("{instance:016x}"), provider_port = %listener.local_address()?, "source distributor");
+        Ok(SourceDistributor {
+            core: Distributor::new(instance, config.core(), dictionary, counters),
+            outlet,
+            listener,
+            token_space,
+            events: Vec::new(),
+            link_bytes: Vec::new(),
+            describer: Describer::default(),
+        })
+    }
+
+    /// The address of the provider port.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn provider_address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_address()
+    }
+
+    /// Where the daemon describes itself.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.describer.status()
+    }
+
+    /// The core, for tests and tools in the same thread.
+    #[must_use]
+    pub fn core(&self) -> &Distributor {
+        &self.core
+    }
+
+    /// Says to all that this instance ends.
+    pub fn end(&mut self, now: Nanos) {
+        self.outlet.end(now);
+    }
+
+    fn take_events(&mut self, now: Nanos) {
+        while !self.events.is_empty() {
+            for event in std::mem::take(&mut self.events) {
+                self.take_event(now, event);
+            }
+        }
+    }
+
+    fn take_event(&mut self, now: Nanos, event: OutletEvent) {
+        let SourceDistributor { core, outlet, listener, link_bytes, .. } = self;
+        let mut sink = Sink { now, outlet, outbox: listener.outbox(), link_bytes };
+        match event {
+            OutletEvent::Connected(peer) => {
+                info!(peer = peer.0, "point-to-point server connected");
+                core.on_peer_connected(peer);
+            }
+            OutletEvent::Message(peer, bytes) => {
+                if let Err(error) = core.on_peer_message(now, peer, &bytes, &mut sink) {
+                    warn!(peer = peer.0, %error, "link cut");
+                    core.on_peer_closed(peer);
+                    outlet.close_peer(peer);
+                }
+            }
+            OutletEvent::Closed(peer) => {
+                info!(peer = peer.0, "point-to-point server gone");
+                core.on_peer_closed(peer);
+            }
+        }
+    }
+
+    fn describe(&mut self, now: Nanos) {
+        let core = &self.core;
+        self.describer.describe(now, || {
+            let service = |(id, name, up, sequence): (u16, &str, bool, u64)| {
+                json!({"id": id, "name": name, "up": up, "sequence": sequence})
+            };
+            json!({
+                "role": "source-distributor",
+                "instance": format!("{:016x}", core.instance()),
+                "services": core.services().map(service).collect::<Vec<Value>>(),
+                "providers": core.provider_users().collect::<Vec<_>>(),
+                "peers": core.peer_names().collect::<Vec<_>>(),
+                "items": core.item_count(),
+            })
+        });
+    }
+}
+
+impl<O: Outlet> Agent for SourceDistributor<O> {
+    fn owns(&self, token_space: u32) -> bool {
+        token_space == self.token_space || token_space == self.token_space + 1
+    }
+
+    #[inline]
+    fn on_ready(&mut self, now: Nanos, ready: Ready) {
+        if (ready.token.0 >> 32) as u32 == self.token_space {
+            let SourceDistributor { core, outlet, listener, link_bytes, .. } = self;
+            listener.on_ready(now, ready, &mut Providers { core, outlet, link_bytes });
+        } else {
+            self.outlet.on_ready(now, ready, &mut self.events);
+            self.take_events(now);
+        }
+    }
+
+    fn turn(&mut self, now: Nanos) {
+        if now >= self.outlet.next_wakeup() {
+            self.outlet.on_wakeup(now, &mut self.events);
+            self.take_events(now);
+        }
+        let SourceDistributor { core, outlet, listener, link_bytes, .. } = self;
+        if now >= core.next_wakeup() {
+            core.on_wakeup(now, &mut Sink { now, outlet, outbox: listener.outbox(), link_bytes });
+        }
+        outlet.flush(now);
+        let mut providers = Providers { core, outlet, link_bytes };
+        listener.on_wakeup(now, &mut providers);
+        listener.flush(now, &mut providers);
+        let is_blocked = providers.outlet.is_blocked();
+        listener.pause(now, is_blocked, &mut providers);
+        self.describe(now);
+    }
+
+    fn next_wakeup(&self) -> Nanos {
+        self.core
+            .next_wakeup()
+            .min(self.outlet.next_wakeup())
+            .min(self.listener.next_wakeup())
+            .min(self.describer.next_wakeup())
+    }
+}
+
+/// The core as the listener's service.
+struct Providers<'a, O> {
+    core: &'a mut Distributor,
+    outlet: &'a mut O,
+    link_bytes: &'a mut Vec<u8>,
+}
+
+impl<O: Outlet> Service for Providers<'_, O> {
+    fn on_connected(&mut self, _: Nanos, connection: ConnectionId, session: &Session<'_>, peer: SocketAddr) {
+        info!(connection = connection.0, %peer, host = %session.host, "provider connected");
+        self.core.on_provider_connected(ProviderId(connection.0));
+    }
+
+    #[inline]
+    fn on_message(
+        &mut self,
+        now: Nanos,
+        connection: ConnectionId,
+        message: &[u8],
+        outbox: &mut Outbox,
+    ) -> ControlFlow<()> {
+        let mut sink = Sink { now, outlet: self.outlet, outbox, link_bytes: self.link_bytes };
+        match self.core.on_provider_message(now, ProviderId(connection.0), message, &mut sink) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                warn!(connection = connection.0, %error, "provider's connection is closed");
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox) {
+        info!(connection = connection.0, %reason, "provider gone");
+        let mut sink = Sink { now, outlet: self.outlet, outbox, link_bytes: self.link_bytes };
+        self.core.on_provider_closed(now, ProviderId(connection.0), &mut sink);
+    }
+
+    fn is_logged_in(&self, connection: ConnectionId) -> bool {
+        self.core.is_logged_in(ProviderId(connection.0))
+    }
+}
+
+/// Carries out what the core decides.
+struct Sink<'a, O> {
+    now: Nanos,
+    outlet: &'a mut O,
+    outbox: &'a mut Outbox,
+    link_bytes: &'a mut Vec<u8>,
+}
+
+impl<O: Outlet> DistributorSink for Sink<'_, O> {
+    fn open_stream(&mut self, service: u16, name: &str) {
+        match self.outlet.open_stream(self.now, service, name) {
+            Ok(()) => info!(service, name, "service published"),
+            Err(error) => warn!(service, name, %error, "service cannot be published"),
+        }
+    }
+
+    fn close_stream(&mut self, service: u16) {
+        info!(service, "service withdrawn");
+        self.outlet.close_stream(service);
+    }
+
+    #[inline]
+    fn publish(&mut self, service: u16, msg: &StreamMsg<'_>) {
+        self.outlet.publish(self.now, service, &msg.header(), msg.body);
+    }
+
+    fn publish_directory(&mut self, msg: &StreamMsg<'_>) {
+        self.outlet.publish_directory(self.now, &msg.header(), msg.body);
+    }
+
+    fn to_peer(&mut self, peer: PeerId, msg: &LinkDown<'_>) {
+        self.link_bytes.clear();
+        msg.encode(self.link_bytes);
+        self.outlet.to_peer(peer, self.link_bytes);
+    }
+
+    fn to_provider(&mut self, provider: ProviderId, msg: &[u8]) {
+        self.outbox.send(ConnectionId(provider.0), msg);
+    }
+}

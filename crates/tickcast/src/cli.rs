@@ -1,0 +1,45 @@
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::ConfigArgs;
+
+/// Market data from where it is made to everyone who needs it: fast, predictably and without silent loss.
+#[derive(Debug, Parser)]
+#[command(name = "tickcast", version, propagate_version = true, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Runs a source distributor: providers connect to it (port 14003), the backbone starts at it.
+    SourceDistributor(ConfigArgs),
+    /// Runs a point-to-point server: consumers connect to it (port 14002), it listens to the backbone.
+    P2ps(ConfigArgs),
+    /// Checks and explains configurations.
+    Config {
+        #[command(subcommand)]
+        action: ConfigAction,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigAction {
+    /// Checks a file: every fault with its place, what was expected, and the nearest known name.
+    Check {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Shows the effective configuration as TOML, each value with where it came from.
+    Show {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Prints the reference of all keys as Markdown.
+    Reference,
+}

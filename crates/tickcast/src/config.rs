@@ -1,0 +1,106 @@
+//! All sections of the configuration, and the layers they are loaded from.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use config::{Loaded, Loader};
+use messaging::MessagingConfig;
+use p2ps::P2psConfig;
+use source_distributor::SourceDistributorConfig;
+
+use crate::failure::Failure;
+use crate::host::LOG_VARIABLE;
+
+config::section! {
+    /// Tickcast. Each daemon reads the sections that concern it; one file may serve several.
+    pub struct RootConfig {
+        /// The source distributor.
+        source_distributor: SourceDistributorConfig;
+        /// The point-to-point server.
+        p2ps: P2psConfig;
+        /// The backbone between them.
+        messaging: MessagingConfig;
+        /// The data dictionary.
+        dictionary: DictionaryConfig;
+        /// What operators see.
+        admin: AdminConfig;
+    }
+}
+
+config::section! {
+    /// The data dictionary: Tickcast's own small one, or the files of a vendor.
+    pub struct DictionaryConfig {
+        /// Field definitions, in the form of RDMFieldDictionary.
+        fields_file: Option<String> = None;
+        /// Enumerations, in the form of enumtype.def.
+        enums_file: Option<String> = None;
+    }
+    check = DictionaryConfig::check;
+}
+
+impl DictionaryConfig {
+    fn check(&self) -> Result<(), Vec<config::Complaint>> {
+        if self.fields_file.is_some() == self.enums_file.is_some() {
+            return Ok(());
+        }
+        let keys = ["fields_file", "enums_file"];
+        Err(vec![config::Complaint::new(keys, "give both files or neither")])
+    }
+}
+
+config::section! {
+    /// HTTP for operators: health, metrics, status.
+    pub struct AdminConfig {
+        /// Address to listen on.
+        interface: Ipv4Addr = Ipv4Addr::LOCALHOST;
+        /// Port to listen on; none if it is not given.
+        port: Option<u16> = None;
+    }
+}
+
+/// Loads the configuration from a file, the environment and `--set` flags.
+pub(crate) fn load(file: Option<&Path>, sets: &[String]) -> Result<Loaded<RootConfig>, Failure> {
+    let mut loader = Loader::new::<RootConfig>();
+    if let Some(path) = file {
+        let text = std::fs::read(path)
+            .map_err(|e| Failure::Config(format!("cannot read the configuration {}: {e}", path.display())))?;
+        loader = loader.file(path.display().to_string(), text);
+    }
+    loader = loader.environment(std::env::vars_os()).reserve_variables([LOG_VARIABLE]);
+    for set in sets {
+        loader = loader.set(set);
+    }
+    loader.load().map_err(|faults| Failure::Config(faults.to_string()))
+}
+
+/// Where a daemon's configuration comes from.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConfigArgs {
+    /// Configuration file (TOML). Without one the defaults count; `tickcast config reference` explains every key.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Sets one key, over file and environment: --set p2ps.rssl_port=14012. Repeatable.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+impl ConfigArgs {
+    pub(crate) fn load(&self) -> Result<Loaded<RootConfig>, Failure> {
+        load(self.config.as_deref(), &self.set)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_declarations_of_all_sections_are_sound() {
+        assert_eq!(config::audit::<RootConfig>(), [""; 0]);
+    }
+
+    #[test]
+    fn the_defaults_load() {
+        load(None, &[]).expect("the defaults go together");
+    }
+}

@@ -1,0 +1,34 @@
+use std::fmt;
+use std::process::ExitCode;
+
+/// Why a command did not succeed. The exit codes are part of the interface.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// 1: something went wrong while it ran.
+    Run(String),
+    /// 2: the configuration or the command line is wrong.
+    Config(String),
+}
+
+impl Failure {
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Failure::Run(_) => ExitCode::from(1),
+            Failure::Config(_) => ExitCode::from(2),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Run(text) | Failure::Config(text) => write!(f, "tickcast: {text}"),
+        }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(e: std::io::Error) -> Self {
+        Failure::Run(e.to_string())
+    }
+}

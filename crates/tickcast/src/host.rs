@@ -1,0 +1,81 @@
+//! What every daemon of this binary does around its own work: logging, signals, the admin port.
+
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use counters::Registry;
+use net::{Registrar, Token, Waker};
+use serde_json::Value;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tracing_subscriber::EnvFilter;
+
+use crate::config::AdminConfig;
+use crate::failure::Failure;
+
+/// Sends the log to standard error. `TICKCAST_LOG` chooses what is logged (`warn`, `info`, `p2ps=debug` ...).
+pub(crate) fn start_log(default: &str) {
+    let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(default));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
+/// The variable that chooses what is logged; it is not a key of the configuration.
+pub(crate) const LOG_VARIABLE: &str = "TICKCAST_LOG";
+
+/// Tells threads to stop, and wakes those that may be blocked.
+#[derive(Clone, Default)]
+pub(crate) struct Stop {
+    flag: Arc<AtomicBool>,
+    wakers: Arc<std::sync::Mutex<Vec<Waker>>>,
+}
+
+/// The token of the waker in every thread's poller; agents use spaces from 1 on.
+const WAKER: Token = Token(0);
+
+impl Stop {
+    /// What the loops look at.
+    pub(crate) fn flag(&self) -> &AtomicBool {
+        &self.flag
+    }
+
+    /// Registers a thread's poller to be woken.
+    pub(crate) fn watch(&self, registrar: &Registrar) -> std::io::Result<()> {
+        let waker = Waker::new(registrar, WAKER)?;
+        self.wakers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(waker);
+        Ok(())
+    }
+
+    /// Stops all.
+    pub(crate) fn stop(&self) {
+        self.flag.store(true, Ordering::Release);
+        let wakers = self.wakers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        wakers.iter().for_each(Waker::wake);
+    }
+
+    /// Stops all on SIGINT or SIGTERM.
+    pub(crate) fn on_signals(&self) -> Result<(), Failure> {
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        let stop = self.clone();
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            if signals.forever().next().is_some() {
+                stop.stop();
+            }
+        })?;
+        Ok(())
+    }
+}
+
+/// Serves health, metrics and status, if a port is configured.
+pub(crate) fn start_admin(
+    config: &AdminConfig,
+    registry: &Registry,
+    status: impl Fn() -> Value + Send + Sync + 'static,
+) -> Result<(), Failure> {
+    if let Some(port) = config.port {
+        let address = SocketAddrV4::new(config.interface, port);
+        let address = admin::serve(address, registry.clone(), Arc::new(status))?;
+        tracing::info!(%address, "admin: /health /metrics /status");
+    }
+    Ok(())
+}
