@@ -1,8 +1,86 @@
 //! LBM-family packets and the reliability state machines: windows, NAKs, reassembly, topic resolution. Sans-IO.
+//!
+//! Nothing here opens a socket, reads a clock, sleeps or draws randomness of its own: bytes, the time and seeds come in
+//! as arguments; what to send, what to deliver and when to be called again goes out. The same code runs under the
+//! daemons and under the simulator.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`wire`] | packets as bytes: LBT-RM, LBMC, LBMR; checked views and their emitters |
+//! | [`rm`] | LBT-RM: [`rm::Source`] and [`rm::Receiver`], the two sides of a transport session |
+//! | [`delivery`] | what a receiver's application hears: order, reassembly, loss ([`delivery::Sink`]) |
+//! | [`resolution`] | [`resolution::Resolver`]: who sends what where |
+//! | [`stream`] | LBMC over TCP: requests, answers, unicast immediate messages |
+//! | [`config`] | options under the field's names, their ranges and relations |
+//! | [`rate`] | token buckets |
+//!
+//! # What is promised, and which test proves it
+//!
+//! - A topic in order gets each number exactly once, as part of one message or of one loss, in ascending order without
+//!   a hole, whatever the network does: `tests/sim`
+//!   (`under_any_weather_order_and_content_hold_and_every_hole_is_reported_once_in_its_place`) and whatever
+//!   the source does: `tests/fuzz.rs` (`random_conduct_of_a_source_keeps_the_promises_of_a_receiver`).
+//! - Loss is an event in the place where data is missing, as soon as the transport numbers settle it, without a second
+//!   timer: `tests/receiver.rs` (`after_the_generation_interval_a_number_is_loss_in_its_place`,
+//!   `a_tail_that_is_lost_for_good_is_reported_when_the_topic_is_announced`). What no announcement could
+//!   settle is flagged at the end of the stream (`silence_ends_the_session_with_everything_told_in_order`).
+//! - At 5 % loss in both directions nothing is lost to the application
+//!   (`at_five_per_cent_loss_everything_is_recovered`), and without faults nobody asks for anything
+//!   (`without_faults_nobody_asks_for_anything`).
+//! - What came before a stream's first number is not reported: a session begins with the first datagram heard, a
+//!   topic with the first message after it was subscribed
+//!   (`the_first_message_sets_the_start_and_what_came_before_is_not_reported`). If the session was heard from
+//!   its datagram number 0 on, topics begin at 0 and loss at their head is reported
+//!   (`a_session_heard_from_its_first_datagram_reports_loss_at_the_head_of_a_topic`).
+//! - A late joiner does not wait for what was missing before it came
+//!   (`a_topic_subscribed_later_does_not_wait_for_what_was_missing_before`).
+//! - A malformed datagram delivers nothing, is counted, and stays missing
+//!   (`a_malformed_datagram_delivers_nothing_and_stays_missing`); no input panics
+//!   (`mutated_packets_panic_nowhere_and_leave_every_promise_intact`).
+//! - Memory has a ceiling; at the ceiling the oldest gaps are given up, what was received is kept
+//!   (`when_what_may_be_held_is_full_the_oldest_gap_is_given_up`,
+//!   `more_missing_numbers_than_the_bound_are_one_loss_and_what_was_received_is_kept`).
+//! - A receiver that asks for everything again and again takes no more than the retransmission rate
+//!   (`beyond_the_retransmission_rate_naks_are_delayed_and_beyond_the_queue_shed`,
+//!   `within_the_ignore_interval_the_first_nak_is_confirmed_and_the_rest_are_dropped`).
+//! - Packets are what unmodified tshark expects, byte for byte those of the golden captures
+//!   (`every_packet_reads_as_tshark_reads_it_and_is_built_again_byte_for_byte`,
+//!   `a_source_sends_the_golden_datagrams_byte_for_byte`, `a_lossy_session_is_what_the_dissectors_expect`,
+//!   `with_packet_options_the_datagrams_are_those_of_um_6_byte_for_byte`).
+//! - A run follows from its seed (`a_run_repeats_exactly_from_its_seed`).
+//!
+//! # Defaults beside the field's
+//!
+//! The field's defaults are made for slow networks of many hosts; ours for a LAN on which recovery is a matter of
+//! milliseconds. Every value can be set back.
+//!
+//! | option | here | field | why |
+//! |---|---|---|---|
+//! | `transport_lbtrm_datagram_max_size` | 1,472 | 8,192 | no IP fragments, of which one lost loses all |
+//! | `implicit_batching_minimum_length` | 65,507 (fill) | 2,048 | batch by nature: whoever drives flushes when there is nothing more to send |
+//! | `implicit_batching_interval` | none | 200 ms | the same; no message waits for a timer |
+//! | `transport_lbtrm_data_rate_limit` | 1 Gbit/s | 10 Mbit/s | a real feed passes |
+//! | `transport_lbtrm_retransmit_rate_limit` | 200 Mbit/s | 5 Mbit/s | a fifth of the data rate, so that new data keeps four |
+//! | `transport_lbtrm_rate_interval` | 1 ms, token bucket | 10 ms, slots | the burst at a slot's start is what overflows switch ports |
+//! | `transport_lbtrm_transmission_window_size` | 32 MiB | 24 MiB | a quarter of a second at the data rate; recovery takes a hundredth |
+//! | `transport_session_maximum_buffer` | 256 KiB | 64 KiB (TCP) | 2 ms at the data rate, four runs for the kernel |
+//! | `transport_lbtrm_ignore_interval` | 5 ms | 500 ms | half the NAK back-off, else the NAK for a lost retransmission is always ignored |
+//! | `transport_lbtrm_sm_minimum_interval` / `maximum` | 10 ms / 1 s | 200 ms / 10 s | the lost datagram before a pause is found in 10 ms; liveness in a second |
+//! | `transport_topic_sequence_number_info_interval` | 1 s | 5 s | a lost tail is reported sooner; 8 bytes a topic and second |
+//! | `transport_lbtrm_nak_initial_backoff_interval` | 1 ms, weighted | 50 ms, even | reordering on a LAN is over in far less; late moments are likelier, which costs a group a third of the NAKs |
+//! | `transport_lbtrm_nak_backoff_interval` | 10 ms | 200 ms | ten times the longest LAN round trip |
+//! | `transport_lbtrm_nak_suppress_interval` | 20 ms | 1 s | the time in which a delayed retransmission comes |
+//! | `transport_lbtrm_nak_generation_interval` | 1 s | 10 s | older market data is not worth waiting for; about a hundred NAKs |
+//! | `transport_lbtrm_activity_timeout` | 10 s | 60 s | ten session messages |
+//! | `delivery_control_maximum_total_map_entries` | 200,000 | 200,000 | |
+//! | `delivery_control_maximum_burst_loss` | `maximum_missing` 65,536 | 1,024 | received messages are kept, the loss is one range |
+//! | `delivery_control_loss_check_interval` | not needed | off | a gap is final when the transport settles it |
+//! | `resolver_datagram_max_size` | 1,472 | 8,192 | no IP fragments |
+//! | other `resolver_` intervals and limits | | the same | |
 
 pub mod config;
 pub mod delivery;
-/// Errors of the wire.
+/// What is wrong with bytes from a peer.
 pub mod error;
 pub mod rate;
 pub mod resolution;

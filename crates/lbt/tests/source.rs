@@ -261,8 +261,9 @@ fn sends_are_refused_whole_while_the_backlog_is_full() {
     assert_eq!(b.source.send(b.now, topic, &[&[1; 5000]]), Err(SendError::WouldBlock));
     assert_eq!(b.source.claim(b.now, topic, 10).map(drop), Err(SendError::WouldBlock));
     assert_eq!(b.source.next_sqn(topic), Some(Sqn(taken)), "nothing of them was taken");
-    assert_eq!(b.counters.send_would_block.get(), 3);
+    assert_eq!((b.counters.send_would_block.get(), b.source.is_blocked()), (3, true));
     assert_eq!(b.drain().len(), taken as usize);
+    assert!(!b.source.is_blocked());
     assert_eq!(b.send(topic, b"again"), Sqn(taken));
 }
 

@@ -111,6 +111,10 @@ impl Cold {
 
     /// Whether the message of a number is held, or was seen.
     pub(super) fn holds(&self, number: u64) -> bool {
+        // what arrives in order behind a gap goes to the end
+        if self.held.back().is_none_or(|last| last.number < number) {
+            return false;
+        }
         let at = self.held.partition_point(|h| (h.number, h.kind != HeldKind::Announced) < (number, true));
         self.held.get(at).is_some_and(|h| h.number == number)
     }

@@ -4,6 +4,7 @@
 //! for a while, then not at all; a query wakes a quiescent source. Records are packed into datagrams and limited in
 //! rate. The records name the LBT-RM session of the topic and where its source takes requests by TCP.
 
+mod hear;
 mod limit;
 mod pattern;
 mod phase;

@@ -6,7 +6,7 @@ use super::transmit::{Limits, Outbox, Subject, Timer, Timers, arm};
 use crate::config::{ConfigError, ResolverConfig};
 use crate::error::WireError;
 use crate::rm::SessionKey;
-use crate::wire::lbmr::{self, Kind, NAME_LEN_MAX, Packet, Query as WireQuery, ResolutionRequest};
+use crate::wire::lbmr::{Kind, NAME_LEN_MAX, Packet};
 use counters::table::LbmrResolver;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,14 +21,14 @@ use units::Nanos;
 pub struct Resolver {
     pub(super) advertisements: Slots<Advertisement>,
     pub(super) queries: Slots<Query>,
-    ads_by_topic: BTreeMap<Box<str>, Vec<u32>>,
-    queries_by_topic: BTreeMap<Box<str>, u32>,
-    wildcards: Vec<u32>,
-    cache: BTreeMap<Box<str>, Vec<SourceRecord>>,
-    cached: usize,
-    cache_max: usize,
+    pub(super) ads_by_topic: BTreeMap<Box<str>, Vec<u32>>,
+    pub(super) queries_by_topic: BTreeMap<Box<str>, u32>,
+    pub(super) wildcards: Vec<u32>,
+    pub(super) cache: BTreeMap<Box<str>, Vec<SourceRecord>>,
+    pub(super) cached: usize,
+    pub(super) cache_max: usize,
     /// Topics that are queried and have no known source.
-    unresolved: usize,
+    pub(super) unresolved: usize,
     pub(super) timers: Timers,
     pub(super) outbox: Outbox,
     pub(super) requested: u16,
@@ -37,7 +37,7 @@ pub struct Resolver {
     pub(super) wildcard_querying: Phases,
     pub(super) limits: Limits,
     pub(super) context: Option<[u8; 8]>,
-    immediate_response: bool,
+    pub(super) immediate_response: bool,
     sources_enough: usize,
     pub(super) counters: Arc<LbmrResolver>,
 }
@@ -57,7 +57,7 @@ pub(super) struct Query {
     /// What is sent: the topic, or the pattern.
     pub(super) text: Box<str>,
     /// The prefix that the pattern stands for.
-    prefix: Option<Box<str>>,
+    pub(super) prefix: Option<Box<str>>,
     pub(super) timer: Timer,
 }
 
@@ -79,6 +79,12 @@ pub struct AdvertisementId(u32, u32);
 /// A query that is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueryId(u32, u32);
+
+impl QueryId {
+    pub(super) fn new(slot: u32, generation: u32) -> QueryId {
+        QueryId(slot, generation)
+    }
+}
 
 /// Hears what is resolved.
 pub trait ResolverSink {
@@ -260,7 +266,7 @@ impl Resolver {
         self.count_queries();
     }
 
-    /// Asks everybody to repeat what `mask` names, bits of [`ResolutionRequest`].
+    /// Asks everybody to repeat what `mask` names, bits of [`lbmr::ResolutionRequest`](crate::wire::lbmr::ResolutionRequest).
     pub fn request_resolution(&mut self, mask: u16) {
         self.requested |= mask;
     }
@@ -341,7 +347,7 @@ impl Resolver {
     }
 
     /// Queries for a topic end when enough sources of it are known.
-    fn stop_if_enough(&mut self, topic: &str) {
+    pub(super) fn stop_if_enough(&mut self, topic: &str) {
         if self.known(topic).len() < self.sources_enough {
             return;
         }
@@ -351,130 +357,14 @@ impl Resolver {
         }
     }
 
-    fn count_queries(&self) {
+    pub(super) fn count_queries(&self) {
         self.counters.tr_rcv_topics.set(self.queries.len() as u64);
         self.counters.tr_rcv_unresolved_topics.set(self.unresolved as u64);
     }
-
-    fn on_query(&mut self, now: Nanos, query: WireQuery<'_>) {
-        self.counters.queries_rcved.inc();
-        let slots: Vec<u32> = match query {
-            WireQuery::Topic(name) => self.slots_of(std::str::from_utf8(name).unwrap_or_default()),
-            WireQuery::Pattern { syntax, pattern } => {
-                let text = std::str::from_utf8(pattern).ok().filter(|_| syntax == lbmr::PATTERN_PCRE);
-                match text.and_then(Pattern::parse) {
-                    Some(Pattern::Exact(name)) => self.slots_of(&name),
-                    Some(Pattern::Prefix(prefix)) => {
-                        range_of(&self.ads_by_topic, &prefix).flat_map(|(_, slots)| slots).copied().collect()
-                    }
-                    None => return self.counters.patterns_ignored.inc(),
-                }
-            }
-        };
-        if !slots.is_empty() {
-            self.counters.queries_answered.inc();
-        }
-        slots.into_iter().for_each(|slot| self.wake_advertisement(now, slot));
-    }
-
-    fn slots_of(&self, topic: &str) -> Vec<u32> {
-        self.ads_by_topic.get(topic).cloned().unwrap_or_default()
-    }
-
-    /// Somebody wants to hear of a source of ours.
-    fn wake_advertisement(&mut self, now: Nanos, slot: u32) {
-        let Some(ad) = self.advertisements.get_mut(slot) else { return };
-        ad.timer.schedule.wake(&self.advertising, now);
-        arm(&mut self.timers, &mut ad.timer, Subject::Advertisement, slot);
-        if self.immediate_response {
-            self.outbox.enqueue(&mut ad.timer, Subject::Advertisement, slot);
-        }
-    }
-
-    /// Somebody asks everybody to repeat.
-    fn repeat(&mut self, now: Nanos, mask: u16) {
-        if mask & ResolutionRequest::ADVERTISEMENTS != 0 {
-            self.advertisements.slots().into_iter().for_each(|slot| self.wake_advertisement(now, slot));
-        }
-        for slot in self.queries.slots() {
-            let Some(query) = self.queries.get_mut(slot) else { continue };
-            let (subject, phases, bit) = match query.subject() {
-                Subject::Wildcard => {
-                    (Subject::Wildcard, &self.wildcard_querying, ResolutionRequest::WILDCARD_QUERIES)
-                }
-                other => (other, &self.querying, ResolutionRequest::QUERIES),
-            };
-            if mask & bit != 0 {
-                query.timer.schedule.wake(phases, now);
-                arm(&mut self.timers, &mut query.timer, subject, slot);
-                self.outbox.enqueue(&mut query.timer, subject, slot);
-            }
-        }
-    }
-
-    fn on_record<S: ResolverSink>(&mut self, record: &lbmr::TopicInformation<'_>, sink: &mut S) {
-        self.counters.records_rcved.inc();
-        let (Some(source), Ok(topic)) = (SourceRecord::of(record), std::str::from_utf8(record.name)) else {
-            return self.counters.records_ignored.inc();
-        };
-        match self.remember(topic, source) {
-            Memory::Known => {}
-            Memory::Changed => self.report(topic, &source, sink),
-            Memory::New => {
-                self.report(topic, &source, sink);
-                self.stop_if_enough(topic);
-                self.count_queries();
-            }
-            Memory::Full => self.counters.sources_refused.inc(),
-        }
-    }
-
-    fn remember(&mut self, topic: &str, source: SourceRecord) -> Memory {
-        let same = |s: &SourceRecord| s.key == source.key && s.topic_index == source.topic_index;
-        let known = self.cache.get_mut(topic).and_then(|sources| sources.iter_mut().find(|s| same(s)));
-        match known {
-            Some(known) if *known == source => return Memory::Known,
-            Some(known) => {
-                *known = source;
-                return Memory::Changed;
-            }
-            None => {}
-        }
-        if self.cached >= self.cache_max {
-            return Memory::Full;
-        }
-        self.cached += 1;
-        self.counters.sources_known.set(self.cached as u64);
-        match self.cache.get_mut(topic) {
-            Some(sources) => sources.push(source),
-            None => {
-                self.cache.insert(topic.into(), vec![source]);
-                self.unresolved -= usize::from(self.queries_by_topic.contains_key(topic));
-            }
-        }
-        Memory::New
-    }
-
-    /// Reports a source to the queries that ask for it.
-    fn report<S: ResolverSink>(&mut self, topic: &str, source: &SourceRecord, sink: &mut S) {
-        let exact = self.queries_by_topic.get(topic).copied();
-        let prefix = |slot: u32| self.queries.get(slot).and_then(|q| q.prefix.as_deref());
-        let matching = |slot: &u32| prefix(*slot).is_some_and(|p| topic.starts_with(p));
-        for slot in exact.into_iter().chain(self.wildcards.iter().copied().filter(matching)) {
-            sink.source_found(QueryId(slot, self.queries.generation(slot)), topic, source);
-        }
-    }
-}
-
-enum Memory {
-    Known,
-    Changed,
-    New,
-    Full,
 }
 
 /// The entries of a map whose keys begin with `prefix`.
-fn range_of<'a, V>(
+pub(super) fn range_of<'a, V>(
     map: &'a BTreeMap<Box<str>, V>,
     prefix: &'a str,
 ) -> impl Iterator<Item = (&'a Box<str>, &'a V)> {

@@ -17,7 +17,7 @@ pub(super) const TSNI_LEN_MAX: usize = CONTROL_HEADER_LEN + 4 + 8 * TSNI_RECORDS
 impl Source {
     /// When there is something to announce, or to go on ending with; never while the backlog is full.
     pub(super) fn announcing_due(&self) -> Nanos {
-        if self.window.unsent_bytes() >= self.backlog_max {
+        if self.is_blocked() {
             return Nanos::NEVER;
         }
         match self.ending {

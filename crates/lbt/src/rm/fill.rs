@@ -104,7 +104,7 @@ impl Source {
             return Ok(());
         }
         self.flush();
-        if self.window.unsent_bytes() >= self.backlog_max {
+        if self.is_blocked() {
             self.counters.send_would_block.inc();
             return Err(SendError::WouldBlock);
         }

@@ -177,6 +177,12 @@ impl Source {
         self.topics.remove(topic);
     }
 
+    /// Whether messages that need another datagram would be refused now; over once [`Source::sent`] took enough away.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        self.window.unsent_bytes() >= self.backlog_max
+    }
+
     /// The number the topic's next message, or first fragment of it, will have.
     #[must_use]
     pub fn next_sqn(&self, topic: TopicId) -> Option<Sqn> {

@@ -1,0 +1,258 @@
+//! The cases in which a message cannot just be delivered: a gap before it, a fragment, a topic that begins, control.
+
+use super::hold::{HoldRing, Stored};
+use super::topic::{Held, HeldKind, Topic};
+use super::{Delivery, NO_TOPIC, Place, Sink, WIDE_ZERO, widen};
+use crate::config::Order;
+use crate::wire::lbmc::{Header, Kind, Message};
+use std::cmp::Reverse;
+use units::Sqn;
+
+impl Delivery {
+    /// The message at `messages[at]`, in every case but the common one; returns its length.
+    #[inline(never)]
+    pub(super) fn on_other<S: Sink>(
+        &mut self,
+        place: Place,
+        messages: &[u8],
+        at: usize,
+        stored: &mut Option<(usize, Stored)>,
+        sink: &mut S,
+    ) -> usize {
+        let message = Message::parse(messages, at).expect("the datagram was checked as a whole");
+        match message.kind {
+            Kind::Message | Kind::ProactiveRetransmission | Kind::Retransmission => {
+                self.on_message(place, &message, messages, at, stored, sink);
+            }
+            Kind::Control => self.on_control(place, &message, sink),
+            Kind::EndOfTransport => self.ended_at = self.ended_at.or(Some(place.t)),
+            Kind::Other(_) => {}
+        }
+        message.len
+    }
+
+    fn on_message<S: Sink>(
+        &mut self,
+        place: Place,
+        message: &Message<'_>,
+        messages: &[u8],
+        at: usize,
+        stored: &mut Option<(usize, Stored)>,
+        sink: &mut S,
+    ) {
+        let slot = self.find(message.topic_index);
+        if slot == NO_TOPIC {
+            return self.shared.counters.lbm_msgs_no_topic_rcved.inc();
+        }
+        let number = widen(self.hot[slot as usize].next, message.sqn);
+        if self.is_before_start(slot, place, message) {
+            return self.shared.counters.before_start.inc();
+        }
+        if self.may_start(slot, place) {
+            self.start(slot, number);
+        }
+        let next = self.hot[slot as usize].next;
+        let started = self.cold[slot as usize].started;
+        if started && number < next {
+            return self.shared.counters.duplicates.inc();
+        }
+        if started && (number == next || place.is_final()) {
+            self.shared.counters.lbm_msgs_rcved.inc();
+            let mut topic = self.topic(slot, sink);
+            if number > next {
+                topic.lose_until(number, place.t);
+            }
+            topic.accept(message, place.t, place.recovered);
+            return self.drain(slot, place.settled_before(), sink);
+        }
+        if !started && self.cold[slot as usize].held.is_empty() {
+            // what comes next is not known yet; the first number serves as the reference for the others
+            self.hot[slot as usize].next = number;
+        }
+        if self.cold[slot as usize].holds(number) {
+            return self.shared.counters.duplicates.inc();
+        }
+        self.shared.counters.lbm_msgs_rcved.inc();
+        if !started || self.cold[slot as usize].order == Order::Topic {
+            let entry = self.stored(place, number, message.len, messages, at, stored);
+            self.hold(slot, entry);
+        } else if self.topic(slot, sink).accept_early(message, number, place.recovered) {
+            self.hold(slot, Held::seen(number, place.t));
+        }
+    }
+
+    /// Whether a topic that has not begun leaves the message out: it was sent before the topic was subscribed, in whole or
+    /// in its first fragment. A stream that began with it would seem to have a hole.
+    fn is_before_start(&self, slot: u32, place: Place, message: &Message<'_>) -> bool {
+        let cold = &self.cold[slot as usize];
+        if cold.started || cold.from_zero {
+            return false;
+        }
+        place.t < cold.floor || self.may_start(slot, place) && continues(message)
+    }
+
+    /// Whether a topic whose next number is not known may begin with the datagram at `place`: nothing that concerns
+    /// it is missing before, or ever will be again.
+    fn may_start(&self, slot: u32, place: Place) -> bool {
+        let cold = &self.cold[slot as usize];
+        let clear = cold.held.is_empty() && cold.floor >= place.clear_from;
+        !cold.started && (cold.from_zero || clear || place.is_final())
+    }
+
+    /// Begins a topic with `number`, or with 0 if it was heard from there on.
+    fn start(&mut self, slot: u32, number: u64) {
+        let cold = &mut self.cold[slot as usize];
+        cold.started = true;
+        self.hot[slot as usize].next = if cold.from_zero { WIDE_ZERO } else { number };
+    }
+
+    /// Copies a message that must wait, and what follows it in the datagram: that is likely to wait too.
+    fn stored(
+        &mut self,
+        place: Place,
+        number: u64,
+        len: usize,
+        messages: &[u8],
+        at: usize,
+        stored: &mut Option<(usize, Stored)>,
+    ) -> Held {
+        let (from, segment) = *stored.get_or_insert_with(|| (at, self.ring.store(&messages[at..])));
+        Held {
+            number,
+            t: place.t,
+            segment: segment.id,
+            at: (segment.start + at - from) as u32,
+            len: len as u16,
+            kind: HeldKind::Waiting,
+            recovered: place.recovered,
+        }
+    }
+
+    fn hold(&mut self, slot: u32, entry: Held) {
+        let cold = &mut self.cold[slot as usize];
+        if !cold.insert(entry) {
+            return;
+        }
+        self.hot[slot as usize].plain = false;
+        self.entries += 1;
+        if entry.kind == HeldKind::Waiting {
+            self.ring.retain(entry.segment);
+            self.shared.counters.msgs_held.inc();
+        }
+        self.enqueue(slot);
+    }
+
+    /// Sees to it that the topic's first gap is looked at when its transport number is settled.
+    pub(super) fn enqueue(&mut self, slot: u32) {
+        let cold = &mut self.cold[slot as usize];
+        if let Some(t) = cold.held.front().map(|h| h.t).filter(|&t| t < cold.queued_t) {
+            cold.queued_t = t;
+            self.ready.push(Reverse((t, slot)));
+        }
+    }
+
+    /// Delivers what waits for a topic as far as its gaps are closed, or final because numbers below `front` are settled.
+    pub(super) fn drain<S: Sink>(&mut self, slot: u32, front: u64, sink: &mut S) {
+        let (hot, cold) = (&mut self.hot[slot as usize], &mut self.cold[slot as usize]);
+        let mut topic = Topic { hot, cold, shared: &mut self.shared, sink };
+        while let Some(&entry) = topic.cold.held.front() {
+            let settled = entry.t < front;
+            if !topic.cold.started {
+                if !settled {
+                    break;
+                }
+                if continues(&held_message(&self.ring, &entry)) {
+                    topic.cold.held.pop_front();
+                    self.entries -= 1;
+                    topic.shared.counters.before_start.inc();
+                    release(&mut self.ring, &entry);
+                    continue;
+                }
+                topic.start(entry.number);
+            }
+            if entry.number > topic.hot.next {
+                if !settled {
+                    break;
+                }
+                topic.lose_until(entry.number, entry.t);
+            }
+            topic.cold.held.pop_front();
+            self.entries -= 1;
+            if entry.number == topic.hot.next {
+                take(&mut topic, &self.ring, &entry);
+            } else if entry.kind != HeldKind::Announced {
+                topic.shared.counters.duplicates.inc();
+            }
+            release(&mut self.ring, &entry);
+        }
+        topic.settle();
+        self.enqueue(slot);
+    }
+
+    fn on_control<S: Sink>(&mut self, place: Place, message: &Message<'_>, sink: &mut S) {
+        for header in message.headers {
+            let Header::Tsni { records, .. } = header else { continue };
+            for (index, last) in records.iter() {
+                let slot = self.find(index);
+                if slot != NO_TOPIC {
+                    self.on_announcement(slot, place, last, sink);
+                }
+            }
+        }
+    }
+
+    /// The source has sent everything up to `last` in this datagram or before it.
+    fn on_announcement<S: Sink>(&mut self, slot: u32, place: Place, last: Sqn, sink: &mut S) {
+        let end = widen(self.hot[slot as usize].next, last) + 1;
+        let cold = &self.cold[slot as usize];
+        if self.may_start(slot, place) && cold.held.is_empty() && place.t >= cold.floor {
+            self.start(slot, end);
+        }
+        if !self.cold[slot as usize].started {
+            return;
+        }
+        let mut topic = self.topic(slot, sink);
+        topic.begin();
+        let next = topic.hot.next;
+        if end > next && place.is_final() {
+            topic.lose_until(end, place.t);
+        } else if end > next {
+            self.hold(slot, Held::announced(end, place.t));
+            return;
+        } else if place.is_final() {
+            topic.hot.last_t = place.t;
+        }
+        self.drain(slot, place.settled_before(), sink);
+    }
+}
+
+/// Takes the entry that has a topic's next number out of what waits.
+fn take<S: Sink>(topic: &mut Topic<'_, S>, ring: &HoldRing, entry: &Held) {
+    match entry.kind {
+        HeldKind::Announced => topic.hot.last_t = entry.t,
+        HeldKind::Seen => {
+            topic.hot.next += 1;
+            topic.hot.last_t = entry.t;
+        }
+        HeldKind::Waiting => {
+            topic.accept(&held_message(ring, entry), entry.t, entry.recovered);
+        }
+    }
+}
+
+/// The message of an entry that waits.
+fn held_message<'a>(ring: &'a HoldRing, entry: &Held) -> Message<'a> {
+    let bytes = ring.slice(entry.at as usize, usize::from(entry.len));
+    Message::parse(bytes, 0).expect("it was checked before it was held")
+}
+
+/// Whether the message is a fragment that is not the first of its message.
+fn continues(message: &Message<'_>) -> bool {
+    !message.headers.is_empty() && message.headers.frag().is_some_and(|(first, ..)| first != message.sqn)
+}
+
+pub(super) fn release(ring: &mut HoldRing, entry: &Held) {
+    if entry.kind == HeldKind::Waiting {
+        ring.release(entry.segment);
+    }
+}

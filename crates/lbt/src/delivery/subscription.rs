@@ -1,0 +1,97 @@
+use super::order::release;
+use super::topic::{Cold, Hot};
+use super::{BeginOfStream, Delivered, Delivery, EndOfStream, Lost, NO_TOPIC, Sink, WIDE_ZERO};
+use crate::config::Order;
+use std::fmt;
+
+/// Why a topic was not subscribed.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubscribeError {
+    /// The topic is subscribed already.
+    AlreadySubscribed {
+        /// Its index.
+        topic_index: u32,
+    },
+    /// The bound on topics is reached.
+    TooMany {
+        /// The bound.
+        max: usize,
+    },
+}
+
+impl fmt::Display for SubscribeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            SubscribeError::AlreadySubscribed { topic_index } => {
+                write!(f, "topic index {topic_index} is subscribed already")
+            }
+            SubscribeError::TooMany { max } => write!(f, "{max} topics are subscribed, which is the limit"),
+        }
+    }
+}
+
+impl std::error::Error for SubscribeError {}
+
+impl Delivery {
+    /// Adds a topic that concerns transport numbers from `floor` on.
+    pub(crate) fn subscribe(
+        &mut self,
+        topic_index: u32,
+        token: u64,
+        order: Option<Order>,
+        floor: u64,
+    ) -> Result<(), SubscribeError> {
+        if self.table.find(topic_index).is_some() {
+            return Err(SubscribeError::AlreadySubscribed { topic_index });
+        }
+        if self.table.len() >= self.topics_max {
+            return Err(SubscribeError::TooMany { max: self.topics_max });
+        }
+        let hot = Hot { next: WIDE_ZERO, last_t: 0, token, index: topic_index, plain: false };
+        let cold = Cold::new(order.unwrap_or(self.default_order), floor);
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.hot[slot as usize] = hot;
+                self.cold[slot as usize] = cold;
+                slot
+            }
+            None => {
+                self.hot.push(hot);
+                self.cold.push(cold);
+                (self.hot.len() - 1) as u32
+            }
+        };
+        self.table.insert(topic_index, slot);
+        self.shared.counters.topics.set(self.table.len() as u64);
+        Ok(())
+    }
+
+    /// Drops a topic with all that waits for it; no event follows.
+    pub(crate) fn unsubscribe(&mut self, topic_index: u32) {
+        let Some(slot) = self.table.remove(topic_index) else { return };
+        self.recent = (0, NO_TOPIC);
+        let cold = &mut self.cold[slot as usize];
+        for entry in std::mem::take(&mut cold.held) {
+            self.entries -= 1;
+            release(&mut self.ring, &entry);
+        }
+        self.topic(slot, &mut Silent).forget();
+        self.hot[slot as usize].plain = false;
+        // an empty topic, of which the end of the session has nothing to say
+        self.cold[slot as usize] = Cold::new(self.default_order, u64::MAX);
+        self.free.push(slot);
+        self.shared.counters.topics.set(self.table.len() as u64);
+        self.count_held();
+    }
+}
+
+/// Hears nothing.
+struct Silent;
+
+impl Sink for Silent {
+    fn deliver(&mut self, _: Delivered<'_>) {}
+    fn lost(&mut self, _: Lost) {}
+    fn begin_of_stream(&mut self, _: BeginOfStream) {}
+    fn end_of_stream(&mut self, _: EndOfStream) {}
+}
