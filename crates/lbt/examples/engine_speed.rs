@@ -226,6 +226,45 @@ impl Pair {
     }
 }
 
+/// One message a datagram, as at low rates: what a call costs when nothing is shared.
+fn per_datagram(budget: Duration) {
+    const ROUND: u64 = 20_000;
+    let payload = [7u8; 64];
+    let mut pair = Pair::new(1_472, 1, 0);
+    let sending = best(budget, ROUND, || {
+        for _ in 0..ROUND {
+            pair.now.0 += 1_000;
+            pair.source.send(pair.now, pair.topics[0], &[&payload]).expect("room");
+            discard(&mut pair.source, pair.now);
+        }
+    });
+    println!("send, flush, poll_transmit, sent              {sending:>7.2} ns/datagram of one 64 B message");
+    let mut datagrams: Vec<Vec<u8>> = Vec::new();
+    for _ in 0..ROUND {
+        pair.source.send(pair.now, pair.topics[0], &[&payload]).expect("room");
+        pair.source.flush();
+        let run = pair.source.poll_transmit(pair.now).expect("flushed");
+        datagrams.push(run.bytes.to_vec());
+        pair.source.sent(pair.now, 1);
+    }
+    let taking = best(budget, ROUND, || {
+        let mut fresh = Pair::new_receiver();
+        for datagram in &datagrams {
+            fresh.0.on_datagram(Nanos(1), FROM, datagram, &mut fresh.1).expect("well-formed");
+        }
+        black_box(fresh.1.sum);
+    });
+    println!("on_datagram                                   {taking:>7.2} ns/datagram of one 64 B message");
+    let (receiver, _) = Pair::new_receiver();
+    let asking = best(budget / 4, ROUND, || {
+        for _ in 0..ROUND {
+            black_box(black_box(&pair.source).next_wakeup());
+            black_box(black_box(&receiver).next_wakeup());
+        }
+    });
+    println!("next_wakeup of both ends                      {asking:>7.2} ns");
+}
+
 fn discard(source: &mut Source, now: Nanos) {
     source.flush();
     while let Some(run) = source.poll_transmit(now) {
@@ -253,4 +292,5 @@ fn main() {
     for datagram_max in [1_472, 8_972] {
         each_end(budget, datagram_max);
     }
+    per_datagram(budget);
 }

@@ -61,7 +61,7 @@ fn what_follows_a_gap_waits_until_the_gap_is_closed_by_a_retransmission() {
     b.take(&data(2, &[(7, 2, "c")]));
     b.take(&data(3, &[(7, 3, "d")]));
     assert_eq!(b.log.take(), [begin(0), got(0, "a")]);
-    assert_eq!(b.delivery.order_map_entries.get(), 2);
+    assert_eq!((b.delivery.order_map_entries.get(), b.delivery.msgs_held.get()), (2, 2));
     b.take(&data_with(1, 0, true, &[(7, 1, "b")]));
     assert_eq!(b.log.take(), [recovered(1, "b"), got(2, "c"), got(3, "d")]);
     assert_eq!((b.counters.lost.get(), b.counters.recovered.get(), b.receiver.missing()), (1, 1, 0));
@@ -123,6 +123,7 @@ fn duplicates_are_dropped_and_counted() {
     }
     assert_eq!(b.log.take(), [begin(0), got(0, "x"), got(1, "x")]);
     assert_eq!((b.counters.duplicate_data.get(), b.counters.msgs_rcved.get()), (3, 2));
+    assert_eq!(b.counters.bytes_rcved.get(), 2 * 33, "duplicates are in neither");
 }
 
 #[test]
@@ -142,7 +143,15 @@ fn naks_wait_the_initial_backoff_and_numbers_found_meanwhile_join() {
     b.advance(MS);
     assert_eq!(b.naks(), [vec![1, 4]]);
     assert_eq!((b.counters.nak_pckts_sent.get(), b.counters.naks_sent.get()), (2, 5));
-    assert_eq!((b.counters.nak_tx_max.get(), b.counters.nak_stm_min.get()), (1, 10_000_000));
+    let c = &b.counters;
+    assert_eq!((c.nak_tx_min.get(), c.nak_tx_mean_thousandths.get(), c.nak_tx_max.get()), (1, 1_000, 1));
+    assert_eq!(c.nak_stm_min.get(), 10_000_000);
+    b.take(&data_with(4, 0, true, &[]));
+    let c = &b.counters;
+    // the second repair took 10.5 ms and two NAKs; an eighth of it goes into the mean
+    assert_eq!((c.nak_stm_min.get(), c.nak_stm_max.get()), (10_000_000, 10_500_000));
+    assert_eq!((c.nak_stm_mean.get(), c.nak_tx_mean_thousandths.get()), (10_062_500, 1_125));
+    assert_eq!((c.nak_tx_min.get(), c.nak_tx_max.get()), (1, 2));
 }
 
 #[test]

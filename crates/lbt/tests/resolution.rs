@@ -123,6 +123,11 @@ fn a_source_is_advertised_often_then_now_and_then_then_not_at_all() {
     let ttl = |d: &[u8]| Packet::parse(d).expect("well-formed").records.iter().next().map(|r| r.ttl);
     assert_eq!((ttl(&sent[0].1), ttl(&sent[1].1)), (Some(16), Some(60)));
     assert_eq!(c.counters.advertisements_sent.get(), times.len() as u64);
+    let bytes: usize = sent.iter().map(|s| s.1.len()).sum();
+    assert_eq!(
+        (c.counters.tr_dgrams_sent.get(), c.counters.tr_bytes_sent.get()),
+        (times.len() as u64, bytes as u64)
+    );
     assert_eq!(c.resolver.next_wakeup(), Nanos::NEVER);
 }
 
@@ -377,6 +382,7 @@ fn what_is_malformed_or_of_another_transport_is_counted() {
     c.hear(&out);
     let n = &c.counters;
     assert_eq!((n.tr_dgrams_dropped_malformed.get(), n.tr_dgrams_dropped_type.get()), (1, 1));
+    assert_eq!((n.tr_dgrams_rcved.get(), n.tr_bytes_rcved.get()), (3, 16 + 7 + out.len() as u64));
     assert_eq!((n.records_rcved.get(), n.records_ignored.get(), n.sources_known.get()), (2, 2, 0));
 }
 

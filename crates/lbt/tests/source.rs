@@ -460,6 +460,35 @@ fn without_retransmission_naks_are_told_not_to_retry_once_an_interval() {
 }
 
 #[test]
+fn confirmations_beyond_what_may_wait_are_dropped_and_counted() {
+    let mut b = Bench::new(|c| c.transport_lbtrm_retransmit_rate_limit = 0);
+    let topic = b.topic(1);
+    b.send_datagrams(topic, 5_000);
+    b.nak(&(0..5_000).collect::<Vec<_>>());
+    let confirmed: usize = ncfs(&b.drain()).iter().map(|(_, numbers)| numbers.len()).sum();
+    assert_eq!((confirmed, b.counters.ncfs_dropped.get()), (4_096, 904));
+}
+
+#[test]
+fn many_silent_topics_are_announced_over_several_wakeups() {
+    let mut b = Bench::new(|_| {});
+    for index in 0..2_000 {
+        let topic = b.topic(index);
+        b.send(topic, b"x");
+        b.drain();
+    }
+    b.flushed();
+    b.advance(MS * 1000);
+    assert_eq!(b.counters.tsni_sent.get(), 16 * 31, "so many a wake-up");
+    assert!(b.source.next_wakeup() <= b.now, "and there is more");
+    while b.source.next_wakeup() <= b.now {
+        b.advance(Duration::ZERO);
+        b.drain();
+    }
+    assert_eq!(b.counters.tsni_sent.get(), 2_000);
+}
+
+#[test]
 fn beyond_the_retransmission_rate_naks_are_delayed_and_beyond_the_queue_shed() {
     let mut b = Bench::new(|c| {
         c.transport_lbtrm_retransmit_rate_limit = 800_000;

@@ -63,7 +63,8 @@ impl std::error::Error for ConfigError {}
 ///
 /// # Errors
 /// The ignore interval is more than half of the NAK back-off: the NAK for a retransmission that was itself lost
-/// then always falls into the ignore interval. Or topics are announced for too short a time for a receiver to find
+/// then always falls into the ignore interval. Or a silent session would be taken for a dead one between two of its
+/// session messages. Or topics are announced for too short a time for a receiver to find
 /// and repair the loss of a tail.
 pub fn check_session(source: &SourceConfig, receiver: &ReceiverConfig) -> Result<(), ConfigError> {
     source.check()?;
@@ -77,6 +78,17 @@ pub fn check_session(source: &SourceConfig, receiver: &ReceiverConfig) -> Result
             rule: "must be at most half of",
             other: "transport_lbtrm_nak_backoff_interval",
             other_value: ns(backoff),
+        });
+    }
+    let activity = receiver.transport_lbtrm_activity_timeout;
+    let silence = source.transport_lbtrm_sm_maximum_interval.saturating_mul(3);
+    if activity < silence {
+        return Err(ConfigError::Relation {
+            option: "transport_lbtrm_activity_timeout",
+            value: ns(activity),
+            rule: "must be at least",
+            other: "3 x transport_lbtrm_sm_maximum_interval",
+            other_value: ns(silence),
         });
     }
     let threshold = source.transport_topic_sequence_number_info_active_threshold;
@@ -137,6 +149,16 @@ mod tests {
             "transport_lbtrm_ignore_interval is 6000000: it must be at most half of \
              transport_lbtrm_nak_backoff_interval, which is 10000000"
         );
+    }
+
+    #[test]
+    fn an_activity_timeout_that_a_silent_session_would_run_into_is_refused() {
+        let source = SourceConfig {
+            transport_lbtrm_sm_maximum_interval: Duration::from_secs(4),
+            ..SourceConfig::default()
+        };
+        let error = check_session(&source, &ReceiverConfig::default()).expect_err("10 s against 4 s");
+        assert!(matches!(error, ConfigError::Relation { other_value: 12_000_000_000, .. }), "{error}");
     }
 
     #[test]

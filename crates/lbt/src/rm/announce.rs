@@ -14,6 +14,9 @@ pub(super) enum Ending {
 /// Bytes of the longest control message that announces topics.
 pub(super) const TSNI_LEN_MAX: usize = CONTROL_HEADER_LEN + 4 + 8 * TSNI_RECORDS_MAX;
 
+/// Headers of announcements in one wake-up, so that many silent topics do not hold up what else there is to do.
+const HEADERS_PER_WAKEUP: usize = 16;
+
 impl Source {
     /// When there is something to announce, or to go on ending with; never while the backlog is full.
     pub(super) fn announcing_due(&self) -> Nanos {
@@ -36,18 +39,22 @@ impl Source {
     }
 
     fn announce_silent(&mut self, now: Nanos) {
-        // room first: what was collected must be sent
-        while self.reserve(now, TSNI_LEN_MAX).is_ok() {
+        let mut found = false;
+        for _ in 0..HEADERS_PER_WAKEUP {
+            // room first: what was collected must be sent
+            if self.reserve(now, TSNI_LEN_MAX).is_err() {
+                break;
+            }
             self.announcements.clear();
             let more = self.topics.silent(now, TSNI_RECORDS_MAX, &mut self.announcements);
-            let found = !self.announcements.is_empty();
+            found |= !self.announcements.is_empty();
             self.append_announcements(now);
             if !more {
-                if found {
-                    self.flush();
-                }
-                return;
+                break;
             }
+        }
+        if found {
+            self.flush();
         }
     }
 
