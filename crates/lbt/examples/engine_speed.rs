@@ -1,10 +1,12 @@
-//! What the engine costs, without sockets: messages from one source through datagrams to one receiver, in one thread.
+//! What the engine costs, without sockets: messages from one source through datagrams to one receiver, in
+//! one thread.
 //!
 //! ```text
 //! cargo run --release -p tickcast-lbt --example engine_speed [SECONDS]
 //! ```
 //!
-//! Each figure is the best of several rounds of equal work: what the code takes when the machine leaves it alone.
+//! Each figure is the best of several rounds of equal work: what the code takes when the machine leaves it
+//! alone.
 
 use counters::table::{LbmDelivery, LbtrmReceiver, LbtrmSource};
 use std::hint::black_box;
@@ -141,7 +143,8 @@ fn both_ends(budget: Duration, datagram_max: u32, payload: usize, topics: u32, l
     assert_eq!(pair.reader.lost, 0, "everything is recovered");
     assert!(pair.reader.messages > 0 && pair.reader.sum != 0);
     println!(
-        "both ends  {:>5} B datagrams  {:>4} B messages  {:>4} topics  1 in {:<4} lost  {ns:>7.2} ns/message  {:>6.2} M/s",
+        "both ends  {:>5} B datagrams  {:>4} B messages  {:>4} topics  1 in {:<4} lost  \
+         {ns:>7.2} ns/message  {:>6.2} M/s",
         datagram_max,
         payload.len(),
         topics,

@@ -1,8 +1,9 @@
-//! LBM-family packets and the reliability state machines: windows, NAKs, reassembly, topic resolution. Sans-IO.
+//! LBM-family packets and the reliability state machines: windows, NAKs, reassembly, topic resolution.
+//! Sans-IO.
 //!
-//! Nothing here opens a socket, reads a clock, sleeps or draws randomness of its own: bytes, the time and seeds come in
-//! as arguments; what to send, what to deliver and when to be called again goes out. The same code runs under the
-//! daemons and under the simulator.
+//! Nothing here opens a socket, reads a clock, sleeps or draws randomness of its own: bytes, the time and
+//! seeds come in as arguments; what to send, what to deliver and when to be called again goes out. The same
+//! code runs under the daemons and under the simulator.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -16,21 +17,22 @@
 //!
 //! # What is promised, and which test proves it
 //!
-//! - A topic in order gets each number exactly once, as part of one message or of one loss, in ascending order without
-//!   a hole, whatever the network does: `tests/sim`
+//! - A topic in order gets each number exactly once, as part of one message or of one loss, in ascending
+//!   order without a hole, whatever the network does: `tests/sim`
 //!   (`under_any_weather_order_and_content_hold_and_every_hole_is_reported_once_in_its_place`) and whatever
 //!   the source does: `tests/fuzz.rs` (`random_conduct_of_a_source_keeps_the_promises_of_a_receiver`).
-//! - Loss is an event in the place where data is missing, as soon as the transport numbers settle it, without a second
-//!   timer: `tests/receiver.rs` (`after_the_generation_interval_a_number_is_loss_in_its_place`,
+//! - Loss is an event in the place where data is missing, as soon as the transport numbers settle it,
+//!   without a second timer: `tests/receiver.rs`
+//!   (`after_the_generation_interval_a_number_is_loss_in_its_place`,
 //!   `a_tail_that_is_lost_for_good_is_reported_when_the_topic_is_announced`). What no announcement could
 //!   settle is flagged at the end of the stream (`silence_ends_the_session_with_everything_told_in_order`).
 //! - At 5 % loss in both directions nothing is lost to the application
 //!   (`at_five_per_cent_loss_everything_is_recovered`), and without faults nobody asks for anything
 //!   (`without_faults_nobody_asks_for_anything`).
-//! - What came before a stream's first number is not reported: a session begins with the first datagram heard, a
-//!   topic with the first message after it was subscribed
-//!   (`the_first_message_sets_the_start_and_what_came_before_is_not_reported`). If the session was heard from
-//!   its datagram number 0 on, topics begin at 0 and loss at their head is reported
+//! - What came before a stream's first number is not reported: a session begins with the first datagram
+//!   heard, a topic with the first message after it was subscribed
+//!   (`the_first_message_sets_the_start_and_what_came_before_is_not_reported`). If the session was heard
+//!   from its datagram number 0 on, topics begin at 0 and loss at their head is reported
 //!   (`a_session_heard_from_its_first_datagram_reports_loss_at_the_head_of_a_topic`).
 //! - A late joiner does not wait for what was missing before it came
 //!   (`a_topic_subscribed_later_does_not_wait_for_what_was_missing_before`).
@@ -51,8 +53,8 @@
 //!
 //! # Defaults beside the field's
 //!
-//! The field's defaults are made for slow networks of many hosts; ours for a LAN on which recovery is a matter of
-//! milliseconds. Every value can be set back.
+//! The field's defaults are made for slow networks of many hosts; ours for a LAN on which recovery is a
+//! matter of milliseconds. Every value can be set back.
 //!
 //! | option | here | field | why |
 //! |---|---|---|---|

@@ -8,8 +8,8 @@ const BYTE: u64 = 8_000_000_000;
 
 /// Bytes that may go out now, at a rate in bits per second.
 ///
-/// What is not used is kept up to the bucket's depth, so a source that was silent may send one interval's worth at
-/// once and no more. A rate of 0 is no limit.
+/// What is not used is kept up to the bucket's depth, so a source that was silent may send one interval's
+/// worth at once and no more. A rate of 0 is no limit.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     bits_per_second: u64,

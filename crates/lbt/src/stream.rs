@@ -1,7 +1,8 @@
 //! LBMC over TCP: requests and their answers, unicast immediate messages.
 //!
-//! The stream is LBMC messages back to back, framed by their own lengths, and nothing else. A message that is longer
-//! than its length field can say travels as consecutive fragments with FRAG headers, as on multicast.
+//! The stream is LBMC messages back to back, framed by their own lengths, and nothing else. A message that
+//! is longer than its length field can say travels as consecutive fragments with FRAG headers, as on
+//! multicast.
 
 use crate::delivery::reassembly::{Assembly, AssemblyPool, Piece};
 use crate::error::WireError;
@@ -79,8 +80,8 @@ pub struct StreamMessage<'a> {
 
 /// Takes a byte stream in any cuts and gives whole messages.
 ///
-/// A message that lies whole in what is pushed is handed on without a copy. Memory is bounded by one LBMC message and
-/// one message being put together, and grows with what arrived, not with what was announced.
+/// A message that lies whole in what is pushed is handed on without a copy. Memory is bounded by one LBMC
+/// message and one message being put together, and grows with what arrived, not with what was announced.
 pub struct StreamDecoder {
     /// The begin of a message that is not yet whole.
     partial: Vec<u8>,

@@ -1,7 +1,7 @@
 //! Hostile input with fixed seeds: mutated packets, and random operations on both ends.
 //!
-//! Nothing may panic, memory stays within its bounds, and a topic in order still gets every number at most once and
-//! in order, however the numbers jump.
+//! Nothing may panic, memory stays within its bounds, and a topic in order still gets every number at most
+//! once and in order, however the numbers jump.
 
 #[path = "support/seeds.rs"]
 mod seeds;

@@ -1,4 +1,5 @@
-//! The sending side, by its public interface: what it puts into which datagram, when, and what it answers to NAKs.
+//! The sending side, by its public interface: what it puts into which datagram, when, and what it answers
+//! to NAKs.
 
 use counters::table::LbtrmSource;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! LBMC over TCP: any cut of the stream gives the same messages, and a broken stream is refused in bounded memory.
+//! LBMC over TCP: any cut of the stream gives the same messages, and a broken stream is refused in bounded
+//! memory.
 
 use std::net::Ipv4Addr;
 use tickcast_lbt::error::WireError;

@@ -19,7 +19,7 @@ counters! {
         nak_pckts_dropped: Total, "packets", "Packets at the NAK port that are no NAK for this session.";
         rxs_sent: Total, "datagrams", "Retransmissions sent.";
         rx_bytes_sent: Total, "bytes", "UDP payload bytes of retransmissions.";
-        rctlr_data_msgs: Gauge, "datagrams", "Unsent datagrams queued behind the data rate limit or the driver.";
+        rctlr_data_msgs: Gauge, "datagrams", "Datagrams queued behind the data rate limit or the driver.";
         rctlr_rx_msgs: Gauge, "datagrams", "Retransmissions queued behind the retransmission rate limit.";
         ncfs_sent: Total, "ncfs", "Numbers in NAK confirmations sent.";
         ncfs_dropped: Total, "ncfs", "NAK confirmations not sent because too many were waiting.";
@@ -50,20 +50,20 @@ counters! {
         nak_tx_min: Gauge, "naks", "Fewest NAKs it took to repair a loss.";
         nak_tx_mean_thousandths: Gauge, "naks/1000", "Exponentially weighted mean of NAKs a repair took.";
         nak_tx_max: Gauge, "naks", "Most NAKs it took to repair a loss.";
-        duplicate_data: Total, "datagrams", "Datagrams that had arrived before, or arrived after they were given up.";
-        before_start: Total, "datagrams", "Datagrams with numbers before the first one of this receiver, not wanted.";
+        duplicate_data: Total, "datagrams", "Datagrams that had arrived or been given up before.";
+        before_start: Total, "datagrams", "Datagrams from before this receiver's first one.";
         unrecovered_txw: Total, "datagrams", "Given up: older than the source's window.";
         unrecovered_tmo: Total, "datagrams", "Given up: the NAK generation interval ran out.";
         unrecovered_ncf: Total, "datagrams", "Given up: the source will not retransmit.";
-        unrecovered_bound: Total, "datagrams", "Given up: a bound on gaps, missing numbers or held data was reached.";
+        unrecovered_bound: Total, "datagrams", "Given up: a bound on gaps, numbers or held data was reached.";
         unrecovered_end: Total, "datagrams", "Given up: the session ended.";
         missing: Gauge, "datagrams", "Datagrams missing now.";
         sms_rcved: Total, "packets", "Session messages received.";
-        dgrams_dropped_size: Total, "packets", "Datagrams dropped: shorter than their headers or counts say.";
-        dgrams_dropped_type: Total, "packets", "Datagrams dropped: type not known, or not sent by sources.";
-        dgrams_dropped_version: Total, "packets", "Datagrams dropped: version not known.";
-        dgrams_dropped_hdr: Total, "packets", "Datagrams dropped: LBMC messages malformed, or option headers.";
-        dgrams_dropped_other: Total, "packets", "Datagrams dropped: another session, numbers that contradict each other or jump.";
+        dgrams_dropped_size: Total, "packets", "Dropped: shorter than their headers or counts say.";
+        dgrams_dropped_type: Total, "packets", "Dropped: type not known, or not sent by sources.";
+        dgrams_dropped_version: Total, "packets", "Dropped: version not known.";
+        dgrams_dropped_hdr: Total, "packets", "Dropped: LBMC messages malformed, or option headers.";
+        dgrams_dropped_other: Total, "packets", "Dropped: another session, numbers that contradict or jump.";
     }
 }
 
@@ -76,11 +76,11 @@ counters! {
         msgs_delivered: Total, "messages", "Whole messages delivered.";
         bytes_delivered: Total, "bytes", "Payload bytes of those messages.";
         msgs_held: Total, "messages", "Messages held after a gap.";
-        before_start: Total, "messages", "Messages and fragments left out: sent, or begun, before the topic was subscribed.";
+        before_start: Total, "messages", "Left out: sent, or begun, before the topic was subscribed.";
         duplicates: Total, "messages", "Messages whose number was delivered or lost before.";
         lost_events: Total, "events", "Loss events delivered.";
         msgs_lost: Total, "messages", "Topic numbers in those events.";
-        fragments_unrecoverably_lost: Total, "fragments", "Fragments that arrived but whose message cannot be completed.";
+        fragments_unrecoverably_lost: Total, "fragments", "Fragments whose message cannot be completed.";
         order_map_entries: Gauge, "messages", "Messages held now.";
         order_map_entries_max: Gauge, "messages", "Most messages held at once.";
         hold_bytes: Gauge, "bytes", "Bytes of datagrams held now.";

@@ -1,7 +1,7 @@
 //! What can be set, under the field's option names: plain structs, a `Default` with reasons, one `check`.
 //!
-//! Spans are [`Duration`]s, sizes bytes, rates bits per second. The table of defaults beside the field's stands in
-//! the documentation of the crate.
+//! Spans are [`Duration`]s, sizes bytes, rates bits per second. The table of defaults beside the field's
+//! stands in the documentation of the crate.
 
 mod receiver;
 mod resolver;
@@ -62,9 +62,9 @@ impl std::error::Error for ConfigError {}
 /// Checks what a source and the receivers of its sessions must agree on.
 ///
 /// # Errors
-/// The ignore interval is more than half of the NAK back-off: the NAK for a retransmission that was itself lost
-/// then always falls into the ignore interval. Or a silent session would be taken for a dead one between two of its
-/// session messages. Or topics are announced for too short a time for a receiver to find
+/// The ignore interval is more than half of the NAK back-off: the NAK for a retransmission that was itself
+/// lost then always falls into the ignore interval. Or a silent session would be taken for a dead one
+/// between two of its session messages. Or topics are announced for too short a time for a receiver to find
 /// and repair the loss of a tail.
 pub fn check_session(source: &SourceConfig, receiver: &ReceiverConfig) -> Result<(), ConfigError> {
     source.check()?;
@@ -101,7 +101,8 @@ pub fn check_session(source: &SourceConfig, receiver: &ReceiverConfig) -> Result
             option: "transport_topic_sequence_number_info_active_threshold",
             value: ns(threshold),
             rule: "must be 0 or at least",
-            other: "4 x transport_topic_sequence_number_info_interval + transport_lbtrm_nak_generation_interval",
+            other: "4 x transport_topic_sequence_number_info_interval + \
+                    transport_lbtrm_nak_generation_interval",
             other_value: ns(least),
         });
     }

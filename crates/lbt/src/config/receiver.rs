@@ -8,9 +8,9 @@ pub enum NakLaw {
     Fixed,
     /// Evenly between a half and one and a half times the interval, as the field does it.
     Uniform,
-    /// Between an eighth of the interval and the interval, late moments likelier. The first few receivers to ask
-    /// are then far apart, and the retransmission silences the others: for 50 receivers that all lost the same
-    /// datagram it takes about a third of the NAKs of an even draw.
+    /// Between an eighth of the interval and the interval, late moments likelier. The first few receivers
+    /// to ask are then far apart, and the retransmission silences the others: for 50 receivers that all
+    /// lost the same datagram it takes about a third of the NAKs of an even draw.
     Weighted {
         /// About how many receivers the session has, at most 4,096.
         group_size: u16,
@@ -31,7 +31,8 @@ pub enum Order {
 pub struct ReceiverConfig {
     /// Longest or mean wait before the first NAK, by `nak_law`. It is also how much reordering costs no NAK.
     pub transport_lbtrm_nak_initial_backoff_interval: Duration,
-    /// Mean wait between NAKs for one number (drawn from a half to one and a half times, except by [`NakLaw::Fixed`]).
+    /// Mean wait between NAKs for one number (drawn from a half to one and a half times, except by
+    /// [`NakLaw::Fixed`]).
     pub transport_lbtrm_nak_backoff_interval: Duration,
     /// Added to the wait of a number when the source says that its retransmission is under way or delayed.
     pub transport_lbtrm_nak_suppress_interval: Duration,
@@ -45,9 +46,9 @@ pub struct ReceiverConfig {
     pub transport_lbtrm_preactivity_timeout: Duration,
     /// How the wait before the first NAK is drawn.
     pub nak_law: NakLaw,
-    /// Begin with the oldest number that the source can still retransmit instead of with the first datagram heard. The first
-    /// message of each topic then waits until what came before it is recovered or final, and the source sends
-    /// its whole window once more: for sessions of low rate whose history matters.
+    /// Begin with the oldest number that the source can still retransmit instead of with the first datagram
+    /// heard. The first message of each topic then waits until what came before it is recovered or final,
+    /// and the source sends its whole window once more: for sessions of low rate whose history matters.
     pub late_start: bool,
     /// Most numbers missing at once; beyond it the oldest are given up. A jump by more is believed only
     /// when a second packet agrees with it.

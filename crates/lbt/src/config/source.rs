@@ -10,45 +10,49 @@ const DATAGRAM_MAX: u64 = 65_507;
 /// One LBT-RM transport session, sending side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceConfig {
-    /// Longest UDP payload, 500..=65,507 bytes. 1,472 is what an Ethernet frame of 1,500 carries without IP fragments, of
-    /// which a single lost one loses the whole datagram.
+    /// Longest UDP payload, 500..=65,507 bytes. 1,472 is what an Ethernet frame of 1,500 carries without IP
+    /// fragments, of which a single lost one loses the whole datagram.
     pub transport_lbtrm_datagram_max_size: u32,
-    /// The open datagram goes out once it has this many bytes. The default is never reached: a datagram goes out
-    /// when the next message does not fit or the caller flushes. 1 turns batching off.
+    /// The open datagram goes out once it has this many bytes. The default is never reached: a datagram
+    /// goes out when the next message does not fit or the caller flushes. 1 turns batching off.
     pub implicit_batching_minimum_length: u32,
-    /// Longest wait of a message in the open datagram; zero for no timer. Without a timer whoever drives the source
-    /// flushes when there is nothing more to send, which costs no latency.
+    /// Longest wait of a message in the open datagram; zero for no timer. Without a timer whoever drives
+    /// the source flushes when there is nothing more to send, which costs no latency.
     pub implicit_batching_interval: Duration,
     /// New data and retransmissions together, bits of UDP payload per second; 0 for no limit.
     pub transport_lbtrm_data_rate_limit: u64,
-    /// Retransmissions, bits of UDP payload per second; 0 for no retransmissions at all: NAKs are then answered "do
-    /// not retry".
+    /// Retransmissions, bits of UDP payload per second; 0 for no retransmissions at all: NAKs are then
+    /// answered "do not retry".
     pub transport_lbtrm_retransmit_rate_limit: u64,
-    /// How much of both rates may go out at once, as a span: the depth of the token buckets. Refilled continuously,
-    /// not in slots, so that bursts at slot starts do not overflow switch ports.
+    /// How much of both rates may go out at once, as a span: the depth of the token buckets. Refilled
+    /// continuously, not in slots, so that bursts at slot starts do not overflow switch ports.
     pub transport_lbtrm_rate_interval: Duration,
     /// Memory for sent and unsent datagrams, bytes; at least 64 KiB and 8 datagrams. Peak bytes per second x
     /// (initial back-off + 3 x back-off + 2 x round trip) is what recovery needs.
     pub transport_lbtrm_transmission_window_size: u64,
-    /// Unsent bytes at which `send` answers that it would block: queued behind the rate limit or a slow driver.
+    /// Unsent bytes at which `send` answers that it would block: queued behind the rate limit or a slow
+    /// driver.
     pub transport_session_maximum_buffer: u64,
-    /// How long after a retransmission NAKs for the same number are ignored; at most half the receivers' NAK back-off.
+    /// How long after a retransmission NAKs for the same number are ignored; at most half the receivers'
+    /// NAK back-off.
     pub transport_lbtrm_ignore_interval: Duration,
     /// How many numbers may wait for the retransmission rate limit before NAKs are shed.
     pub transport_lbtrm_retransmit_queue_maximum: u32,
     /// Silence before the first session message; doubled after each up to the maximum. Short, because it is
     /// what finds the loss of the last datagram before a pause.
     pub transport_lbtrm_sm_minimum_interval: Duration,
-    /// Longest time between session messages of a silent session. Receivers' activity timeout is many times this.
+    /// Longest time between session messages of a silent session. Receivers' activity timeout is many times
+    /// this.
     pub transport_lbtrm_sm_maximum_interval: Duration,
     /// Silence of a topic before its last number is announced, and between announcements.
     pub transport_topic_sequence_number_info_interval: Duration,
     /// For how long a silent topic is announced; zero for ever.
     pub transport_topic_sequence_number_info_active_threshold: Duration,
-    /// Longest message, bytes; longer ones are refused. At least a datagram and at most half the transmission window, since the fragments of
-    /// one message must be in the window together.
+    /// Longest message, bytes; longer ones are refused. At least a datagram and at most half the
+    /// transmission window, since the fragments of one message must be in the window together.
     pub maximum_message_size: u32,
-    /// Most datagrams of one run that is handed out to be sent with one system call. 64 is what Linux segments.
+    /// Most datagrams of one run that is handed out to be sent with one system call. 64 is what Linux
+    /// segments.
     pub transmit_run_maximum_count: u32,
     /// Most bytes of one such run.
     pub transmit_run_maximum_bytes: u32,

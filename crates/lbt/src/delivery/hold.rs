@@ -2,9 +2,9 @@ use std::collections::VecDeque;
 
 /// Bytes of datagrams whose messages wait for a gap to close: a ring of segments, one a datagram.
 ///
-/// A segment is given back when the last of its messages has left; space is reused in the order in which segments
-/// came, which is about the order in which they leave. The memory is taken at the first segment, so that
-/// a session without loss costs none.
+/// A segment is given back when the last of its messages has left; space is reused in the order in which
+/// segments came, which is about the order in which they leave. The memory is taken at the first segment,
+/// so that a session without loss costs none.
 pub(super) struct HoldRing {
     bytes: Box<[u8]>,
     capacity: usize,
@@ -48,8 +48,8 @@ impl HoldRing {
         self.place(len).is_some()
     }
 
-    /// Copies `bytes` in; there is room. The segment stays until [`HoldRing::release`] is called once for whoever stored
-    /// it, and once for each message that was retained.
+    /// Copies `bytes` in; there is room. The segment stays until [`HoldRing::release`] is called once for
+    /// whoever stored it, and once for each message that was retained.
     pub(super) fn store(&mut self, bytes: &[u8]) -> Stored {
         if self.bytes.is_empty() {
             self.bytes = vec![0; self.capacity].into_boxed_slice();

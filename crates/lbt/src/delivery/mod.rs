@@ -1,11 +1,11 @@
 //! Delivery of a session's topics: order, reassembly, duplicates, loss.
 //!
-//! The transport below numbers datagrams and knows which numbers are settled, that is received or given up. From that
-//! a topic's gap becomes final without a timer of its own: the message after the gap came in datagram *t*, and once
-//! every number up to *t* is settled nothing can fill the gap any more.
+//! The transport below numbers datagrams and knows which numbers are settled, that is received or given up.
+//! From that a topic's gap becomes final without a timer of its own: the message after the gap came in
+//! datagram *t*, and once every number up to *t* is settled nothing can fill the gap any more.
 //!
-//! While nothing is missing a message is delivered from the datagram it came in, with no look at anything but its
-//! topic's next number. What comes after a gap is copied once, per datagram, and waits.
+//! While nothing is missing a message is delivered from the datagram it came in, with no look at anything
+//! but its topic's next number. What comes after a gap is copied once, per datagram, and waits.
 
 mod event;
 mod hold;

@@ -1,4 +1,5 @@
-//! The cases in which a message cannot just be delivered: a gap before it, a fragment, a topic that begins, control.
+//! The cases in which a message cannot just be delivered: a gap before it, a fragment, a topic that begins,
+//! control.
 
 use super::hold::{HoldRing, Stored};
 use super::topic::{Held, HeldKind, Topic};
@@ -81,8 +82,9 @@ impl Delivery {
         }
     }
 
-    /// Whether a topic that has not begun leaves the message out: it was sent before the topic was subscribed, in whole or
-    /// in its first fragment. A stream that began with it would seem to have a hole.
+    /// Whether a topic that has not begun leaves the message out: it was sent before the topic was
+    /// subscribed, in whole or in its first fragment. A stream that began with it would seem to have a
+    /// hole.
     fn is_before_start(&self, slot: u32, place: Place, message: &Message<'_>) -> bool {
         let cold = &self.cold[slot as usize];
         if cold.started || cold.from_zero {
@@ -91,8 +93,8 @@ impl Delivery {
         place.t < cold.floor || self.may_start(slot, place) && continues(message)
     }
 
-    /// Whether a topic whose next number is not known may begin with the datagram at `place`: nothing that concerns
-    /// it is missing before, or ever will be again.
+    /// Whether a topic whose next number is not known may begin with the datagram at `place`: nothing that
+    /// concerns it is missing before, or ever will be again.
     fn may_start(&self, slot: u32, place: Place) -> bool {
         let cold = &self.cold[slot as usize];
         let clear = cold.held.is_empty() && cold.floor >= place.clear_from;
@@ -151,7 +153,8 @@ impl Delivery {
         }
     }
 
-    /// Delivers what waits for a topic as far as its gaps are closed, or final because numbers below `front` are settled.
+    /// Delivers what waits for a topic as far as its gaps are closed, or final because numbers below
+    /// `front` are settled.
     pub(super) fn drain<S: Sink>(&mut self, slot: u32, front: u64, sink: &mut S) {
         let (hot, cold) = (&mut self.hot[slot as usize], &mut self.cold[slot as usize]);
         let mut topic = Topic { hot, cold, shared: &mut self.shared, sink };

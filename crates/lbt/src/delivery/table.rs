@@ -1,7 +1,7 @@
 /// From topic index to slot: a small open-addressed array.
 ///
-/// Sources number their topics consecutively, so an index taken by its low bits is its own place and a look-up is one
-/// access; others are found by stepping on. The array is at most half full.
+/// Sources number their topics consecutively, so an index taken by its low bits is its own place and a
+/// look-up is one access; others are found by stepping on. The array is at most half full.
 pub(super) struct TopicTable {
     entries: Vec<Entry>,
     len: usize,

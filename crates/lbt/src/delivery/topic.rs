@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use units::Sqn;
 
-/// Topic and transport numbers are counted in 64 bits inside; number 0 stands here, so that numbers before it exist.
+/// Topic and transport numbers are counted in 64 bits inside; number 0 stands here, so that numbers before
+/// it exist.
 pub(crate) const WIDE_ZERO: u64 = 1 << 32;
 
 /// The 64-bit form of `sqn` that is nearest to `reference`.
@@ -23,8 +24,8 @@ pub(super) struct Hot {
     pub(super) last_t: u64,
     pub(super) token: u64,
     pub(super) index: u32,
-    /// A message without extension headers and with the next number may be delivered at once: the stream has begun and
-    /// nothing is held or being put together.
+    /// A message without extension headers and with the next number may be delivered at once: the stream
+    /// has begun and nothing is held or being put together.
     pub(super) plain: bool,
 }
 
@@ -33,7 +34,8 @@ pub(super) struct Cold {
     pub(super) order: Order,
     /// Transport numbers below this do not concern the topic: it was subscribed later.
     pub(super) floor: u64,
-    /// The session is heard from its first datagram on and the topic was subscribed before: numbers begin at 0.
+    /// The session is heard from its first datagram on and the topic was subscribed before: numbers begin
+    /// at 0.
     pub(super) from_zero: bool,
     /// `next` is known.
     pub(super) started: bool,
@@ -182,8 +184,8 @@ impl<S: Sink> Topic<'_, S> {
         self.hot.last_t = t;
     }
 
-    /// Takes a message before its turn, of a topic in order of arrival; false if it had to be left out and is to be
-    /// taken as missing.
+    /// Takes a message before its turn, of a topic in order of arrival; false if it had to be left out and
+    /// is to be taken as missing.
     pub(super) fn accept_early(&mut self, message: &Message<'_>, number: u64, recovered: bool) -> bool {
         self.begin();
         match piece_of(message, number, recovered) {
@@ -195,8 +197,8 @@ impl<S: Sink> Topic<'_, S> {
         }
     }
 
-    /// Reports everything from the next number to before `end` as lost, with what was already put together of the
-    /// message that lacks it.
+    /// Reports everything from the next number to before `end` as lost, with what was already put together
+    /// of the message that lacks it.
     pub(super) fn lose_until(&mut self, end: u64, t: u64) {
         let first = match self.cold.assembly.take() {
             Some(assembly) => self.drop_assembly(assembly),

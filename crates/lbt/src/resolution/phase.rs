@@ -57,7 +57,8 @@ impl Schedule {
         }
     }
 
-    /// Somebody wants to hear it: the sustaining phase begins anew, unless the record is in its initial phase.
+    /// Somebody wants to hear it: the sustaining phase begins anew, unless the record is in its initial
+    /// phase.
     pub(super) fn wake(&mut self, phases: &Phases, now: Nanos) {
         let due = self.due;
         match self.phase {

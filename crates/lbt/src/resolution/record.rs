@@ -59,8 +59,8 @@ impl SourceRecord {
             .emit(out);
     }
 
-    /// The 32 bytes by which the field names a transport: type, addresses, session id in the other byte order, topic
-    /// index, context.
+    /// The 32 bytes by which the field names a transport: type, addresses, session id in the other byte
+    /// order, topic index, context.
     fn originating_transport(&self, context: [u8; 8]) -> [u8; 32] {
         let mut id = [0; 32];
         id[0] = 0x10;

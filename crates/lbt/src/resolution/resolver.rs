@@ -16,8 +16,9 @@ use units::Nanos;
 
 /// Topic resolution of one context.
 ///
-/// The driver calls: `on_datagram` for what arrives at the resolver's group, `poll_transmit` until there is nothing to
-/// send, again at [`Resolver::next_wakeup`]. What it sends goes to the same group, or to a unicast resolver.
+/// The driver calls: `on_datagram` for what arrives at the resolver's group, `poll_transmit` until there is
+/// nothing to send, again at [`Resolver::next_wakeup`]. What it sends goes to the same group, or to a
+/// unicast resolver.
 pub struct Resolver {
     pub(super) advertisements: Slots<Advertisement>,
     pub(super) queries: Slots<Query>,
@@ -232,8 +233,8 @@ impl Resolver {
         Ok(id)
     }
 
-    /// Begins to ask for the sources of all topics whose names begin with `prefix`. Those that are known are reported at
-    /// once.
+    /// Begins to ask for the sources of all topics whose names begin with `prefix`. Those that are known
+    /// are reported at once.
     ///
     /// # Errors
     /// The prefix as a pattern is too long, or has a zero byte.
@@ -266,7 +267,8 @@ impl Resolver {
         self.count_queries();
     }
 
-    /// Asks everybody to repeat what `mask` names, bits of [`lbmr::ResolutionRequest`](crate::wire::lbmr::ResolutionRequest).
+    /// Asks everybody to repeat what `mask` names, bits of
+    /// [`lbmr::ResolutionRequest`](crate::wire::lbmr::ResolutionRequest).
     pub fn request_resolution(&mut self, mask: u16) {
         self.requested |= mask;
     }

@@ -36,7 +36,8 @@ impl Timer {
 /// Records by the moment they are due.
 pub(super) type Timers = BinaryHeap<Reverse<(Nanos, Subject, u32)>>;
 
-/// Sees to it that a record is looked at when it is due. Each stands in the heap once, for the earliest moment.
+/// Sees to it that a record is looked at when it is due. Each stands in the heap once, for the earliest
+/// moment.
 pub(super) fn arm(timers: &mut Timers, timer: &mut Timer, subject: Subject, slot: u32) {
     if timer.schedule.due() < timer.armed {
         timer.armed = timer.schedule.due();
@@ -124,7 +125,8 @@ impl Outbox {
 }
 
 impl Resolver {
-    /// The next datagram to send, if one is due and the rate limits allow it; to be called until there is none.
+    /// The next datagram to send, if one is due and the rate limits allow it; to be called until there is
+    /// none.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<&[u8]> {
         self.collect_due(now);
         self.outbox.queries.clear();
@@ -149,7 +151,8 @@ impl Resolver {
         Some(self.count_sent())
     }
 
-    /// When [`Resolver::poll_transmit`] is to be called at the latest; in the past if there is something to send now.
+    /// When [`Resolver::poll_transmit`] is to be called at the latest; in the past if there is something to
+    /// send now.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
         if self.requested != 0 {

@@ -14,7 +14,8 @@ pub(super) enum Ending {
 /// Bytes of the longest control message that announces topics.
 pub(super) const TSNI_LEN_MAX: usize = CONTROL_HEADER_LEN + 4 + 8 * TSNI_RECORDS_MAX;
 
-/// Headers of announcements in one wake-up, so that many silent topics do not hold up what else there is to do.
+/// Headers of announcements in one wake-up, so that many silent topics do not hold up what else there is to
+/// do.
 const HEADERS_PER_WAKEUP: usize = 16;
 
 impl Source {

@@ -4,9 +4,10 @@ use units::Rng;
 
 /// Draws the wait before the first NAK.
 ///
-/// The weighted law divides the interval into slots, each twice as likely as the one before it; within a slot the
-/// moment is evenly drawn. With slots for the logarithm of the group size, about one receiver of the group falls
-/// into the early half of them. It is drawn in integers, so that a run repeats on every machine.
+/// The weighted law divides the interval into slots, each twice as likely as the one before it; within a
+/// slot the moment is evenly drawn. With slots for the logarithm of the group size, about one receiver of
+/// the group falls into the early half of them. It is drawn in integers, so that a run repeats on every
+/// machine.
 pub(crate) fn first_wait(law: NakLaw, interval: Duration, rng: &mut Rng) -> Duration {
     let ns = crate::config::ns(interval);
     Duration::from_nanos(match law {

@@ -4,8 +4,8 @@ use units::{Nanos, Sqn};
 
 /// The numbers that are missing: disjoint ranges in ascending order.
 ///
-/// What is neither missing nor beyond the highest number seen has arrived or been given up, so nothing is kept for
-/// it. A range shares one detection time and one NAK time; it splits where these begin to differ.
+/// What is neither missing nor beyond the highest number seen has arrived or been given up, so nothing is
+/// kept for it. A range shares one detection time and one NAK time; it splits where these begin to differ.
 pub(super) struct LossMap {
     gaps: VecDeque<Gap>,
     missing: u64,
@@ -186,8 +186,8 @@ impl LossMap {
         true
     }
 
-    /// Joins the range with the one before it if they no longer differ, so that a NAK confirmation for a whole
-    /// range leaves one range.
+    /// Joins the range with the one before it if they no longer differ, so that a NAK confirmation for a
+    /// whole range leaves one range.
     fn join(&mut self, at: usize) {
         let Some(before) = at.checked_sub(1) else { return };
         let (left, right) = (self.gaps[before], self.gaps[at]);

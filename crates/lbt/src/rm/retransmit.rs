@@ -149,7 +149,8 @@ impl Retransmitter {
         }
     }
 
-    /// The number to be retransmitted first, and with how many consecutive ones, at most `count_max`, the queue begins.
+    /// The number to be retransmitted first, and with how many consecutive ones, at most `count_max`, the
+    /// queue begins.
     ///
     /// Numbers that left the window while they waited are dropped here.
     pub(super) fn front(&mut self, window: &Window, count_max: u32) -> Option<(Sqn, u32)> {

@@ -3,9 +3,9 @@ use units::Nanos;
 
 /// When the session messages of a silent session are due.
 ///
-/// The first comes a short while after the last datagram, so that receivers soon find the loss of a tail; each
-/// further one after twice the wait of the one before, up to a maximum. Any datagram begins the schedule anew.
-/// Before the session's first datagram there are none.
+/// The first comes a short while after the last datagram, so that receivers soon find the loss of a tail;
+/// each further one after twice the wait of the one before, up to a maximum. Any datagram begins the
+/// schedule anew. Before the session's first datagram there are none.
 pub(super) struct SessionMessageSchedule {
     wait_min: Duration,
     wait_max: Duration,

@@ -18,14 +18,15 @@ use units::{Nanos, Sqn};
 
 /// The sending side of one LBT-RM transport session.
 ///
-/// Messages of any topic of the session are appended to the open datagram, which lies at its final place in the
-/// transmission window: nothing is copied again. A datagram is closed when the next message does not fit, when it
-/// has the configured length, when its oldest message has waited long enough, or by [`Source::flush`]. Closed
-/// datagrams, retransmissions, session messages and NAK confirmations come out of [`Source::poll_transmit`].
+/// Messages of any topic of the session are appended to the open datagram, which lies at its final place in
+/// the transmission window: nothing is copied again. A datagram is closed when the next message does not
+/// fit, when it has the configured length, when its oldest message has waited long enough, or by
+/// [`Source::flush`]. Closed datagrams, retransmissions, session messages and NAK confirmations come out of
+/// [`Source::poll_transmit`].
 ///
 /// The driver calls: `send` or `claim` any number of times, `flush` when there is nothing more to send,
-/// `poll_transmit` and `sent` until there is nothing to transmit, `on_datagram` for what arrives at the unicast port,
-/// `on_wakeup` at [`Source::next_wakeup`].
+/// `poll_transmit` and `sent` until there is nothing to transmit, `on_datagram` for what arrives at the
+/// unicast port, `on_wakeup` at [`Source::next_wakeup`].
 pub struct Source {
     pub(super) session: SessionHeader,
     pub(super) window: Window,
@@ -87,8 +88,8 @@ impl fmt::Display for SendError {
 impl std::error::Error for SendError {}
 
 impl Source {
-    /// A session with no topics yet. `session` holds the port at which NAKs are received and an id that is drawn
-    /// anew for each session.
+    /// A session with no topics yet. `session` holds the port at which NAKs are received and an id that is
+    /// drawn anew for each session.
     ///
     /// # Errors
     /// The first option that is out of range or contradicts another.
@@ -177,7 +178,8 @@ impl Source {
         self.topics.remove(topic);
     }
 
-    /// Whether messages that need another datagram would be refused now; over once [`Source::sent`] took enough away.
+    /// Whether messages that need another datagram would be refused now; over once [`Source::sent`] took
+    /// enough away.
     #[must_use]
     pub fn is_blocked(&self) -> bool {
         self.window.unsent_bytes() >= self.backlog_max
@@ -204,7 +206,8 @@ impl Source {
         self.append(now, topic, need, parts)
     }
 
-    /// Appends one message with extension headers. If it is fragmented, the headers travel with the first fragment.
+    /// Appends one message with extension headers. If it is fragmented, the headers travel with the first
+    /// fragment.
     ///
     /// # Errors
     /// See [`SendError`]; nothing was taken.
@@ -287,8 +290,8 @@ impl Source {
         }
     }
 
-    /// Does what is due: closes a datagram whose oldest message has waited long enough, announces silent topics,
-    /// goes on with ending the session.
+    /// Does what is due: closes a datagram whose oldest message has waited long enough, announces silent
+    /// topics, goes on with ending the session.
     pub fn on_wakeup(&mut self, now: Nanos) {
         if self.batch_due() <= now {
             self.flush();
@@ -298,20 +301,21 @@ impl Source {
         }
     }
 
-    /// When [`Source::on_wakeup`] and [`Source::poll_transmit`] are to be called at the latest; in the past if there is
-    /// something to transmit now.
+    /// When [`Source::on_wakeup`] and [`Source::poll_transmit`] are to be called at the latest; in the past
+    /// if there is something to transmit now.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
         let silence = self.announcing_due().min(self.schedule.due());
         self.transmit_due().min(self.batch_due()).min(silence)
     }
 
-    /// Ends the session: announces the last number of each topic and sends an end-of-transport message, all of it
-    /// recoverable like data. Later sends are refused; the driver goes on transmitting, answering NAKs and waking
-    /// for as long as receivers may need to recover the tail (their NAK generation interval).
+    /// Ends the session: announces the last number of each topic and sends an end-of-transport message, all
+    /// of it recoverable like data. Later sends are refused; the driver goes on transmitting, answering
+    /// NAKs and waking for as long as receivers may need to recover the tail (their NAK generation
+    /// interval).
     ///
-    /// If the backlog is full, [`Source::on_wakeup`] goes on with it; [`Source::has_ended`] tells when all was said. A
-    /// session that never sent anything says nothing at its end.
+    /// If the backlog is full, [`Source::on_wakeup`] goes on with it; [`Source::has_ended`] tells when all
+    /// was said. A session that never sent anything says nothing at its end.
     pub fn end(&mut self, now: Nanos) {
         if self.ending == Ending::No {
             self.flush();

@@ -96,8 +96,9 @@ impl Topics {
 
     /// Collects topics whose last number is to be announced, as many as one header holds.
     ///
-    /// Returns whether to ask again at once: there may be more. A topic is announced when it has been silent for the
-    /// interval, again after each interval, and no more once it has been silent for the threshold.
+    /// Returns whether to ask again at once: there may be more. A topic is announced when it has been
+    /// silent for the interval, again after each interval, and no more once it has been silent for the
+    /// threshold.
     pub(super) fn silent(&mut self, now: Nanos, count_max: usize, found: &mut Vec<(u32, Sqn)>) -> bool {
         if now < self.scan_at {
             return false;

@@ -5,8 +5,8 @@ use crate::wire::lbtrm::{
 };
 use units::{Nanos, Sqn};
 
-/// Datagrams to be sent to the session's group: `count` of them in one slice, each `segment_len` long except that the
-/// last may be shorter. That is the shape UDP segmentation offload takes.
+/// Datagrams to be sent to the session's group: `count` of them in one slice, each `segment_len` long
+/// except that the last may be shorter. That is the shape UDP segmentation offload takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Transmit<'a> {
     /// The datagrams, one behind the other.
@@ -35,10 +35,11 @@ pub(super) enum Lent {
 }
 
 impl Source {
-    /// What to send to the group now: NAK confirmations first, then retransmissions, new data, a session message.
+    /// What to send to the group now: NAK confirmations first, then retransmissions, new data, a session
+    /// message.
     ///
-    /// After sending, in whole or in part, [`Source::sent`] says so; without it the same is handed out again. `None`
-    /// until [`Source::next_wakeup`], a NAK, or a flush.
+    /// After sending, in whole or in part, [`Source::sent`] says so; without it the same is handed out
+    /// again. `None` until [`Source::next_wakeup`], a NAK, or a flush.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Transmit<'_>> {
         self.lent = Lent::Nothing;
         if self.repeats.has_ncfs() {

@@ -17,9 +17,10 @@ pub(super) enum Answer {
 
 /// Sent and unsent datagrams in a ring of bytes, each whole and in one piece, one right behind the other.
 ///
-/// That way a run of datagrams of equal length is one slice, which the driver can hand to the kernel to be cut into
-/// datagrams (UDP segmentation offload). Numbers run from `trail` (oldest) over `unsent` (first not sent) to `next`
-/// (not yet closed). Offsets, lengths and answers are arrays beside the bytes, indexed by the number's low bits.
+/// That way a run of datagrams of equal length is one slice, which the driver can hand to the kernel to be
+/// cut into datagrams (UDP segmentation offload). Numbers run from `trail` (oldest) over `unsent` (first
+/// not sent) to `next` (not yet closed). Offsets, lengths and answers are arrays beside the bytes, indexed
+/// by the number's low bits.
 pub(super) struct Window {
     bytes: Box<[u8]>,
     offsets: Box<[u32]>,
@@ -126,7 +127,8 @@ impl Window {
         bytes <= self.capacity() && count.saturating_add(u64::from(self.unsent_count())) < slots
     }
 
-    /// Finds `len` bytes for the next datagram, giving up the oldest sent ones; `None` if unsent ones are in the way.
+    /// Finds `len` bytes for the next datagram, giving up the oldest sent ones; `None` if unsent ones are
+    /// in the way.
     pub(super) fn open(&mut self, len: usize) -> Option<usize> {
         loop {
             if let Some(at) = self.free_at(len) {

@@ -1,8 +1,9 @@
 //! Packets as bytes: views that are checked once, and their emitters.
 //!
-//! Every integer on the wire is big-endian. A view borrows the datagram; what a view was built from has been
-//! checked to the last length, so its accessors cannot fail. Emitting a parsed value gives the same bytes again
-//! (`tests/golden.rs`). The layouts are those that Wireshark's dissectors for the family accept.
+//! Every integer on the wire is big-endian. A view borrows the datagram; what a view was built from has
+//! been checked to the last length, so its accessors cannot fail. Emitting a parsed value gives the same
+//! bytes again (`tests/golden.rs`). The layouts are those that Wireshark's dissectors for the family
+//! accept.
 
 pub mod lbmc;
 pub mod lbmr;

@@ -1,8 +1,9 @@
 //! The protocol under a seeded network and a virtual clock: hundreds of runs in seconds.
 //!
-//! Safety is checked at every event: order, content, no duplicates, every missing range reported once and in its
-//! place. Liveness is checked at the end: after the faults stop, everything is delivered or reported, every session
-//! ends, and nobody is left waiting. A failing run prints its plan; `SEED=… cargo test --test sim` repeats it alone.
+//! Safety is checked at every event: order, content, no duplicates, every missing range reported once and
+//! in its place. Liveness is checked at the end: after the faults stop, everything is delivered or
+//! reported, every session ends, and nobody is left waiting. A failing run prints its plan; `SEED=… cargo
+//! test --test sim` repeats it alone.
 
 mod network;
 mod oracle;
@@ -93,8 +94,9 @@ fn a_run_repeats_exactly_from_its_seed() {
     assert_ne!(run(7), run(8));
 }
 
-/// A session under 5 % loss as it passes the source's network card: retransmissions, NAKs, confirmations and session
-/// messages must dissect without a complaint, every NAK must be answered and nothing stay unrecovered.
+/// A session under 5 % loss as it passes the source's network card: retransmissions, NAKs, confirmations
+/// and session messages must dissect without a complaint, every NAK must be answered and nothing stay
+/// unrecovered.
 #[test]
 fn a_lossy_session_is_what_the_dissectors_expect() {
     let group = SocketAddrV4::new(Ipv4Addr::new(224, 10, 10, 10), 14400);

@@ -321,8 +321,8 @@ impl Heard {
             if is_last && reason == Some(EndReason::Ended) {
                 stream.check_complete(&session.sent, topic);
             }
-            // a crash in the middle of a message loses that message without the loss of a datagram, and so does
-            // the bound on messages being put together
+            // a crash in the middle of a message loses that message without the loss of a datagram, and so
+            // does the bound on messages being put together
             let unfinished = self.delivery.fragments_unrecoverably_lost.get() > 0;
             let seen = given_up > 0 || stream.lost_count == 0 || unfinished;
             assert!(seen, "topic {topic} of {:#x}: loss the transport did not see", session.id);

@@ -35,9 +35,9 @@ impl SessionKey {
 
 /// The receiving side of one LBT-RM transport session, with the topics of it that somebody subscribed to.
 ///
-/// The driver calls: `on_datagram` for what arrives, `on_wakeup` at [`Receiver::next_wakeup`], and after either
-/// `poll_transmit` until there is nothing to send. When [`Receiver::has_ended`], it is dropped; a source that starts
-/// again has another session id.
+/// The driver calls: `on_datagram` for what arrives, `on_wakeup` at [`Receiver::next_wakeup`], and after
+/// either `poll_transmit` until there is nothing to send. When [`Receiver::has_ended`], it is dropped; a
+/// source that starts again has another session id.
 pub struct Receiver {
     key: SessionKey,
     phase: Phase,
@@ -142,11 +142,12 @@ impl Receiver {
         })
     }
 
-    /// Delivers the messages of a topic from now on, in the configured order. `token` comes back in every event.
+    /// Delivers the messages of a topic from now on, in the configured order. `token` comes back in every
+    /// event.
     ///
-    /// A topic that was subscribed before the session's datagram number 0 was heard begins at its number 0, and
-    /// loss at its head is reported. Otherwise it begins with the first message that arrives; what was missing
-    /// before the subscription does not hold it up, what is missing since then does.
+    /// A topic that was subscribed before the session's datagram number 0 was heard begins at its number 0,
+    /// and loss at its head is reported. Otherwise it begins with the first message that arrives; what was
+    /// missing before the subscription does not hold it up, what is missing since then does.
     ///
     /// # Errors
     /// The topic is subscribed, or there are too many.

@@ -95,7 +95,8 @@ impl Receiver {
         }
         self.count_accepted(len);
         self.give_up_below(widen(t, data.trail_sqn));
-        // what became final by giving up goes before this datagram, what this datagram completes goes after it
+        // what became final by giving up goes before this datagram, what this datagram completes goes after
+        // it
         self.delivery.on_front(self.front().min(t), sink);
         self.make_room(t, data.messages.len(), count, sink);
         let place = Place { t, front: self.front(), clear_from: self.loss.end_below(t), recovered };
@@ -159,8 +160,8 @@ impl Receiver {
 
     /// Everything from the next number to before `end` was sent and has not arrived.
     ///
-    /// A jump beyond the bound on missing numbers is believed when a second packet agrees with it, so that one
-    /// stray packet does not make the receiver deaf to the session.
+    /// A jump beyond the bound on missing numbers is believed when a second packet agrees with it, so that
+    /// one stray packet does not make the receiver deaf to the session.
     fn raise_to(&mut self, now: Nanos, end: u64, stated: Sqn) -> Result<(), WireError> {
         let jump = end - self.next;
         if jump > self.jump_max {

@@ -235,7 +235,8 @@ impl<'a> TsniRecords<'a> {
     }
 }
 
-/// Appends a control message that announces the last number of each topic; at most [`TSNI_RECORDS_MAX`] of them.
+/// Appends a control message that announces the last number of each topic; at most [`TSNI_RECORDS_MAX`] of
+/// them.
 pub fn emit_tsni(out: &mut Vec<u8>, topics: &[(u32, Sqn)]) {
     assert!(topics.len() <= TSNI_RECORDS_MAX, "the length of the header is one byte");
     let header_len = 4 + 8 * topics.len();

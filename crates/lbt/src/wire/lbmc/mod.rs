@@ -106,8 +106,8 @@ impl<'a> Message<'a> {
     /// Parses the message that begins at `bytes[at]`; what follows it is not looked at.
     ///
     /// # Errors
-    /// Another version, a length that does not fit (the message in `bytes`, the chain in the message), or a known
-    /// header with a body of the wrong size.
+    /// Another version, a length that does not fit (the message in `bytes`, the chain in the message), or a
+    /// known header with a body of the wrong size.
     #[inline]
     pub fn parse(bytes: &'a [u8], at: usize) -> Result<Message<'a>, WireError> {
         match plain(&bytes[at..]) {
@@ -174,8 +174,8 @@ fn frame(bytes: &[u8], at: usize) -> Result<(Kind, u8, usize), WireError> {
 /// `None` if `start` is shorter than the part of the header that says it.
 ///
 /// # Errors
-/// Another version, a type that is not known (in a stream the place was lost, most likely), or a length below the
-/// header's.
+/// Another version, a type that is not known (in a stream the place was lost, most likely), or a length
+/// below the header's.
 pub(crate) fn stream_len(start: &[u8]) -> Result<Option<usize>, WireError> {
     let Some(&[ver_type, _, l0, l1]) = start.first_chunk() else { return Ok(None) };
     let (part, found) = (Part::LbmcMessage, u32::from(ver_type));
@@ -259,7 +259,8 @@ pub(crate) fn plain(bytes: &[u8]) -> Option<(u32, Sqn, usize)> {
 
 /// The header of a message of type 0 without extension headers.
 ///
-/// `len` is the whole message's and at most [`MESSAGE_LEN_MAX`], which whoever cuts messages to datagrams sees to.
+/// `len` is the whole message's and at most [`MESSAGE_LEN_MAX`], which whoever cuts messages to datagrams
+/// sees to.
 #[inline]
 pub(crate) fn plain_header(len: usize, topic_index: u32, sqn: Sqn) -> [u8; MESSAGE_HEADER_LEN] {
     let [l0, l1] = (len as u16).to_be_bytes();

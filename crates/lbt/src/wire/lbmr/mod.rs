@@ -1,14 +1,14 @@
 //! LBMR: topic resolution.
 //!
 //! ```text
-//!  0  ver_type u8    version in the high nibble (not judged), 0x08 packet options follow, type in the low 3 bits
+//!  0  ver_type u8    version in the high nibble (not judged), 0x08 packet options follow, type in 3 bits
 //!  1  queries u8     how many (extended type: its code)
 //!  2  records u16    how many topic information records (resolution request: its mask)
 //!  4  queries, records, packet options
 //! ```
 //!
-//! Types: 0 queries and records, 1 wildcard queries, 2 and 3 keep-alives of unicast resolution, 7 extended; the
-//! others are recognised and left alone.
+//! Types: 0 queries and records, 1 wildcard queries, 2 and 3 keep-alives of unicast resolution, 7 extended;
+//! the others are recognised and left alone.
 
 mod option;
 mod record;

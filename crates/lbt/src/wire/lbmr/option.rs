@@ -10,8 +10,8 @@ const LENGTH: u8 = 0x80;
 /// Bytes of the length option that ends the block.
 const LENGTH_OPTION_LEN: usize = 4;
 
-/// The options of an LBMR packet, checked: options `type u8, len u8, flags ...`, last `80 04 total u16`, where
-/// `total` is the length of the whole block.
+/// The options of an LBMR packet, checked: options `type u8, len u8, flags ...`, last `80 04 total u16`,
+/// where `total` is the length of the whole block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketOptions<'a>(&'a [u8]);
 

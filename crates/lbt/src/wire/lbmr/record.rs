@@ -12,8 +12,8 @@ const TOPT_EXTENDED_FUNCTIONALITY: u8 = 0x0E;
 
 /// TIR, the advertisement of one topic.
 ///
-/// Shape: `name, 0, transport u8 (0x80 options present), record length u8, ttl u16, index u32`, the options, the
-/// transport record.
+/// Shape: `name, 0, transport u8 (0x80 options present), record length u8, ttl u16, index u32`, the
+/// options, the transport record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicInformation<'a> {
     /// Topic name, without its zero.
@@ -242,7 +242,8 @@ impl<'a> TopicOptions<'a> {
 /// One option of a TIR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopicOption<'a> {
-    /// 0x0E: `flags u16, request port u16, reserved u16, ip, functions u32`: where the source takes requests by TCP.
+    /// 0x0E: `flags u16, request port u16, reserved u16, ip, functions u32`: where the source takes
+    /// requests by TCP.
     ExtendedFunctionality {
         /// 0x8000: may be ignored.
         flags: u16,
