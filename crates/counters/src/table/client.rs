@@ -1,0 +1,55 @@
+use crate::counters;
+
+counters! {
+    /// One consumer: its session with a server and its items.
+    struct ConsumerSession("consumer") {
+        connect_attempts: Total, "attempts", "TCP connections begun.";
+        connect_failures: Total, "attempts", "Attempts that ended before the login was accepted.";
+        version_fallbacks: Total, "attempts", "Attempts repeated with a lower connection version.";
+        logins: Total, "logins", "Logins accepted.";
+        logins_refused: Total, "logins", "Logins refused or ended by the server.";
+        disconnects: Total, "connections", "Sessions lost after the login was accepted.";
+        services: Gauge, "services", "Services in the directory.";
+        dictionary_downloads: Total, "dictionaries", "Dictionaries downloaded.";
+        dictionary_failures: Total, "dictionaries", "Downloads of the dictionary that failed.";
+        items: Gauge, "items", "Items subscribed.";
+        items_open: Gauge, "items", "Items whose stream the server has answered.";
+        requests_sent: Total, "messages", "Item requests sent.";
+        requests_timed_out: Total, "messages", "Item requests without an answer in time.";
+        requests_held: Total, "messages", "Times that item requests waited because the backlog to the server was full.";
+        items_rested: Total, "items", "Items closed by the server for now, to be asked for again after a delay.";
+        items_ended: Total, "items", "Items that have ended: closed, redirected, or a snapshot that is complete.";
+        refreshes_in: Total, "messages", "Item refreshes received, parts counted singly.";
+        updates_in: Total, "messages", "Item updates received.";
+        statuses_in: Total, "messages", "Item statuses received.";
+        generics_in: Total, "messages", "Generic messages received on item streams.";
+        acks_in: Total, "messages", "Acks received.";
+        messages_unwanted: Total, "messages", "Messages received on streams that are not open (any more).";
+        messages_refused: Total, "messages", "Messages that were malformed or out of place: each costs its connection.";
+        images_spoilt: Total, "images", "Images given up because a payload could not be merged.";
+        round_trips: Total, "messages", "Measurements of the round trip sent back.";
+    }
+}
+
+counters! {
+    /// One non-interactive provider: its session with a distribution server and its items.
+    struct ProviderSession("provider") {
+        connect_attempts: Total, "attempts", "TCP connections begun.";
+        connect_failures: Total, "attempts", "Attempts that ended before the login was accepted.";
+        version_fallbacks: Total, "attempts", "Attempts repeated with a lower connection version.";
+        logins: Total, "logins", "Logins accepted.";
+        logins_refused: Total, "logins", "Logins refused or ended by the server.";
+        disconnects: Total, "connections", "Sessions lost after the login was accepted.";
+        items: Gauge, "items", "Items published.";
+        items_waiting: Gauge, "items", "Items whose image still has to go out.";
+        refreshes_out: Total, "messages", "Refreshes written, parts counted singly.";
+        updates_out: Total, "messages", "Updates written.";
+        statuses_out: Total, "messages", "Item statuses written.";
+        images_republished: Total, "images", "Images written from the cache: after a reconnect, or because they are large.";
+        updates_kept: Total, "messages", "Refreshes, updates and statuses that went into an image alone, to go out with it.";
+        updates_dropped: Total, "messages", "Messages dropped because there was no connection and no image is kept.";
+        would_block: Total, "messages", "Messages refused because the backlog was full.";
+        messages_in: Total, "messages", "Messages received from the server.";
+        messages_refused: Total, "messages", "Messages that were malformed or out of place: each costs its connection.";
+    }
+}
