@@ -1,0 +1,19 @@
+//! What can be set: one section for a consumer, one for a provider.
+
+mod consumer;
+mod host;
+mod provider;
+
+pub use consumer::{ConsumerConfig, DictionaryMode};
+pub use host::{HostPort, HostPortError};
+pub use provider::{ProviderConfig, ProviderServiceConfig};
+
+use config::Complaint;
+
+fn delays_in_order(min_ms: u32, max_ms: u32) -> Result<(), Vec<Complaint>> {
+    if min_ms <= max_ms {
+        return Ok(());
+    }
+    let keys = ["reconnect_delay_min_ms", "reconnect_delay_max_ms"];
+    Err(vec![Complaint::new(keys, "reconnect_delay_min_ms must be at most reconnect_delay_max_ms")])
+}

@@ -1,0 +1,218 @@
+//! All items of a consumer: by handle, by key, by stream, by service; and who waits for what.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use counters::table::ConsumerSession;
+use market::image::FieldRules;
+use rwf::{Dictionary, Domain};
+use units::Nanos;
+
+use super::fields::FieldIndex;
+use super::item::{Item, Phase};
+use super::spec::NAME_BYTES_MAX;
+use super::streams::StreamTable;
+use super::{ItemHandle, ItemRequestSpec, SubscribeError};
+use crate::table::{Slot, Table};
+
+/// The items. What comes in for them is in `answers`, what goes out in `requests`, what they lose in `losses`.
+#[derive(Debug)]
+pub(crate) struct Book {
+    pub(super) options: BookOptions,
+    pub(super) items: Table<Item>,
+    keys: HashMap<Key, Slot>,
+    pub(super) lines: Vec<Line>,
+    line_names: HashMap<Arc<str>, u32>,
+    pub(super) streams: StreamTable,
+    /// Requests in the order in which their answers are due; those that were answered stay until then.
+    pub(super) answers_due: VecDeque<(Nanos, i32)>,
+    /// Resting items in the order in which they go back to their queues.
+    pub(super) rests_due: VecDeque<(Nanos, Slot)>,
+    /// Streams that still have to be closed on the server.
+    pub(super) closes: VecDeque<(Domain, i32)>,
+    /// The backlog to the server was full: what is due goes when there is room.
+    pub(super) is_held: bool,
+    /// There may be something to send.
+    pub(super) is_pump_due: bool,
+    pub(super) counters: Arc<ConsumerSession>,
+}
+
+/// What of the items is configured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BookOptions {
+    pub(crate) single_open: bool,
+    pub(crate) keep_images: bool,
+    pub(crate) items_max: u32,
+    pub(crate) answer_timeout: Duration,
+    pub(crate) rest: Duration,
+}
+
+/// A service as the items see it: those that were subscribed and wait, and how many are out.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) name: Arc<str>,
+    /// Its number, when it is in the directory.
+    pub(crate) service_id: Option<u16>,
+    /// Items with [`Phase::Waiting`], and some that are gone.
+    pub(crate) queue: VecDeque<Slot>,
+    pub(crate) requested_count: u64,
+    pub(crate) open_count: u64,
+    /// Some waiting items were told nothing yet.
+    pub(crate) has_untold: bool,
+}
+
+/// What two items cannot share.
+type Key = (u32, Domain, Arc<str>);
+
+/// What event and image need to know beside the item.
+#[derive(Clone, Copy)]
+pub(crate) struct Lookup<'c> {
+    pub(crate) dictionary: Option<&'c Arc<Dictionary>>,
+    pub(crate) rules: &'c FieldRules,
+    pub(crate) index: &'c FieldIndex,
+}
+
+impl Book {
+    pub(crate) fn new(options: BookOptions, counters: Arc<ConsumerSession>) -> Book {
+        Book {
+            options,
+            items: Table::default(),
+            keys: HashMap::new(),
+            lines: Vec::new(),
+            line_names: HashMap::new(),
+            streams: StreamTable::default(),
+            answers_due: VecDeque::new(),
+            rests_due: VecDeque::new(),
+            closes: VecDeque::new(),
+            is_held: false,
+            is_pump_due: false,
+            counters,
+        }
+    }
+
+    /// Adds an item to the queue of its service.
+    pub(crate) fn subscribe(&mut self, spec: &ItemRequestSpec<'_>) -> Result<ItemHandle, SubscribeError> {
+        for name in [spec.service, spec.name] {
+            if !(1..=NAME_BYTES_MAX).contains(&name.len()) {
+                return Err(SubscribeError::NameLength { bytes: name.len(), max: NAME_BYTES_MAX });
+            }
+        }
+        if !rdm::item::has_items(spec.domain) {
+            return Err(SubscribeError::NotAnItemDomain(spec.domain));
+        }
+        let line = self.line(spec.service);
+        let name: Arc<str> = spec.name.into();
+        let key = (line, spec.domain, Arc::clone(&name));
+        if let Some(slot) = self.keys.get(&key).filter(|_| !spec.private_stream) {
+            return Err(SubscribeError::AlreadyOpen(ItemHandle(*slot)));
+        }
+        if self.items.len() >= self.options.items_max as usize {
+            return Err(SubscribeError::TooManyItems { max: self.options.items_max });
+        }
+        let slot = self.items.insert(Item::new(spec, name, line, self.options.keep_images));
+        if !spec.private_stream {
+            self.keys.insert(key, slot);
+        }
+        let line = &mut self.lines[line as usize];
+        line.queue.push_back(slot);
+        line.has_untold = true;
+        self.is_pump_due = true;
+        self.publish_gauges();
+        Ok(ItemHandle(slot))
+    }
+
+    /// Takes an item out, and closes its stream. Returns whether there was such an item.
+    pub(crate) fn unsubscribe(&mut self, handle: ItemHandle) -> bool {
+        let Some(item) = self.items.get(handle.0) else { return false };
+        if let Some(stream_id) = item.phase.stream_id() {
+            self.closes.push_back((item.domain, stream_id));
+            self.is_pump_due = true;
+        }
+        self.remove(handle.0);
+        true
+    }
+
+    pub(crate) fn item(&self, handle: ItemHandle) -> Option<&Item> {
+        self.items.get(handle.0)
+    }
+
+    pub(crate) fn item_count(&self) -> usize {
+        self.items.len()
+    }
+
+    pub(crate) fn service_name(&self, item: &Item) -> &Arc<str> {
+        &self.lines[item.service as usize].name
+    }
+
+    /// The handle of an item that is not private.
+    pub(crate) fn find(&self, service: &str, domain: Domain, name: &str) -> Option<ItemHandle> {
+        let line = *self.line_names.get(service)?;
+        self.keys.get(&(line, domain, name.into())).copied().map(ItemHandle)
+    }
+
+    /// The stream of the item ends here: the counts of its service follow.
+    pub(super) fn leave_stream(&mut self, slot: Slot, next: Phase) {
+        let Some(item) = self.items.get_mut(slot) else { return };
+        let line = &mut self.lines[item.service as usize];
+        match std::mem::replace(&mut item.phase, next) {
+            Phase::Requested { stream_id } => {
+                line.requested_count -= 1;
+                self.streams.close(stream_id);
+            }
+            Phase::Open { stream_id } => {
+                line.open_count -= 1;
+                self.streams.close(stream_id);
+            }
+            Phase::Waiting | Phase::Resting => {}
+        }
+        // Room in the window of the service, perhaps.
+        self.is_pump_due |= !line.queue.is_empty();
+    }
+
+    /// Puts an item back into the queue of its service.
+    pub(super) fn enqueue(&mut self, slot: Slot) {
+        if let Some(item) = self.items.get_mut(slot) {
+            item.phase = Phase::Waiting;
+            self.lines[item.service as usize].queue.push_back(slot);
+            self.is_pump_due = true;
+        }
+    }
+
+    /// Takes an item out; nothing is sent.
+    pub(super) fn remove(&mut self, slot: Slot) {
+        self.leave_stream(slot, Phase::Waiting);
+        if let Some(item) = self.items.remove(slot) {
+            let key = (item.service, item.domain, item.name);
+            if self.keys.get(&key) == Some(&slot) {
+                self.keys.remove(&key);
+            }
+        }
+        self.publish_gauges();
+    }
+
+    pub(super) fn publish_gauges(&self) {
+        self.counters.items.set(self.items.len() as u64);
+        self.counters.items_open.set(self.lines.iter().map(|line| line.open_count).sum());
+    }
+
+    /// The line of a service; a new one for a name that was not asked for before.
+    fn line(&mut self, service: &str) -> u32 {
+        if let Some(line) = self.line_names.get(service) {
+            return *line;
+        }
+        let name: Arc<str> = service.into();
+        let line =
+            u32::try_from(self.lines.len()).expect("each line has had an item, of which there are fewer");
+        self.line_names.insert(Arc::clone(&name), line);
+        self.lines.push(Line {
+            name,
+            service_id: None,
+            queue: VecDeque::new(),
+            requested_count: 0,
+            open_count: 0,
+            has_untold: false,
+        });
+        line
+    }
+}

@@ -1,0 +1,174 @@
+//! The consumer with its socket.
+
+use std::io;
+use std::ops::Deref;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use net::{Interest, Registrar, Token, clock};
+use rwf::Dictionary;
+use units::Nanos;
+
+use super::{ConsumerCore, ConsumerEvent, ItemHandle, ItemRequestSpec, SubscribeError};
+use crate::driver::Driver;
+use crate::wire::Wire;
+use crate::{ConsumerConfig, Endpoint, Identity, StartError};
+
+/// A consumer of market data: subscribes items at an RSSL server and is told what comes.
+///
+/// It does its work in the calls of the application's own thread: [`Consumer::dispatch`] waits for events,
+/// [`Consumer::work`] does what there is to do and returns. Everything else, such as [`image`](ConsumerCore::image) and
+/// [`field_id`](ConsumerCore::field_id), is that of [`ConsumerCore`]. A consumer that is dropped without
+/// [`Consumer::close`] does not log out; the server sees the end of the connection.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use tickcast_client::{Consumer, ConsumerConfig, ConsumerEvent};
+///
+/// let mut consumer = Consumer::new(&ConsumerConfig::default())?;
+/// consumer.subscribe("DIRECT_FEED", "IBM.N")?;
+/// loop {
+///     consumer.dispatch(Duration::from_secs(1), &mut |event: ConsumerEvent<'_>| {
+///         if let ConsumerEvent::Item(event) = event
+///             && let Ok(Some(bid)) = event.field("BID")
+///         {
+///             println!("{} {bid:?}", event.name());
+///         }
+///     })?;
+/// }
+/// # #[allow(unreachable_code)]
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Consumer {
+    driver: Driver<ConsumerCore>,
+}
+
+impl Consumer {
+    /// A consumer that connects with the first call of [`Consumer::dispatch`].
+    ///
+    /// # Errors
+    /// [`StartError`] for a configuration that cannot be used, or a system without resources.
+    pub fn new(config: &ConsumerConfig) -> Result<Consumer, StartError> {
+        let identity = Identity::of_process(config.password_file.as_deref())?;
+        let core = ConsumerCore::new(config, &identity, clock::seed())?;
+        Ok(Consumer { driver: Driver::new(core, config.read_buffer_bytes as usize)? })
+    }
+
+    /// The same with the application's own dictionary; none is downloaded then.
+    #[must_use]
+    pub fn with_dictionary(mut self, dictionary: Arc<Dictionary>) -> Consumer {
+        self.driver.core.set_dictionary(dictionary);
+        self
+    }
+
+    /// Subscribes an item of the market price domain, with updates.
+    ///
+    /// # Errors
+    /// As [`Consumer::subscribe_with`].
+    pub fn subscribe(&mut self, service: &str, name: &str) -> Result<ItemHandle, SubscribeError> {
+        self.driver.core.subscribe(&ItemRequestSpec::new(service, name))
+    }
+
+    /// Subscribes an item. The request goes out in the next call of [`Consumer::dispatch`], or when service and
+    /// dictionary are there; it is repeated after each loss, until [`Consumer::unsubscribe`].
+    ///
+    /// # Errors
+    /// [`SubscribeError`]; nothing was done then.
+    pub fn subscribe_with(&mut self, spec: &ItemRequestSpec<'_>) -> Result<ItemHandle, SubscribeError> {
+        self.driver.core.subscribe(spec)
+    }
+
+    /// Ends an item. Returns whether there was one; no event follows.
+    pub fn unsubscribe(&mut self, handle: ItemHandle) -> bool {
+        self.driver.core.unsubscribe(handle)
+    }
+
+    /// Waits for events, for at most `timeout`, and gives all that there are to `on_event`. Returns their number.
+    ///
+    /// With a timeout of zero it looks and returns: a thread that calls it in a loop reacts soonest. Names of servers
+    /// are resolved in this call, which then waits for the resolver.
+    ///
+    /// # Errors
+    /// The system refuses to wait for the socket. What happens to connections comes as events.
+    pub fn dispatch<F: FnMut(ConsumerEvent<'_>)>(
+        &mut self,
+        timeout: Duration,
+        on_event: &mut F,
+    ) -> io::Result<usize> {
+        self.driver.dispatch(timeout, on_event)
+    }
+
+    /// Logs out, writes what is pending, and closes the connection.
+    pub fn close(mut self) {
+        self.driver.core.stop(clock::monotonic(), &mut |_| ());
+        self.driver.close();
+    }
+
+    /// Begins again after a login that was refused for good.
+    pub fn restart(&mut self) {
+        self.driver.core.restart(clock::monotonic());
+    }
+}
+
+/// In somebody else's loop: [`Consumer::arm`] (or [`Consumer::descriptor`]) before each wait, of which
+/// [`Consumer::next_wakeup`] is the end at the latest, and [`Consumer::work`] after it.
+impl Consumer {
+    /// Does what there is to do without waiting. Returns the number of events.
+    pub fn work<F: FnMut(ConsumerEvent<'_>)>(&mut self, on_event: &mut F) -> usize {
+        self.driver.work(true, on_event)
+    }
+
+    /// Registers the consumer's socket, which changes from connection to connection, with a poller. Always the same
+    /// one: a socket leaves a poller only when it is closed.
+    ///
+    /// # Errors
+    /// The poller refuses the socket.
+    pub fn arm(&mut self, registrar: &Registrar, token: Token) -> io::Result<()> {
+        self.driver.arm(registrar, token)
+    }
+
+    /// The descriptor to wait for and what for, in a loop that has another kind of poller; `None` without a socket.
+    #[must_use]
+    pub fn descriptor(&self) -> Option<(BorrowedFd<'_>, Interest)> {
+        self.driver.descriptor()
+    }
+
+    /// When [`Consumer::work`] is to be called whatever the socket does, on [`net::clock::monotonic`].
+    #[must_use]
+    pub fn next_wakeup(&self) -> Nanos {
+        self.driver.core.next_wakeup()
+    }
+}
+
+/// For the thread of a [`ConsumerChannel`](super::ConsumerChannel).
+impl Consumer {
+    pub(super) fn into_parts(self) -> (ConsumerCore, Wire) {
+        self.driver.into_parts()
+    }
+
+    pub(super) fn from_parts(parts: (ConsumerCore, Wire)) -> io::Result<Consumer> {
+        Ok(Consumer { driver: Driver::of_parts(parts)? })
+    }
+
+    pub(super) fn registrar(&self) -> &Registrar {
+        self.driver.registrar()
+    }
+
+    pub(super) fn work_if<F: FnMut(ConsumerEvent<'_>)>(&mut self, reads: bool, on_event: &mut F) -> usize {
+        self.driver.work(reads, on_event)
+    }
+
+    /// Waits until there is something to do; not for the socket unless `reads`.
+    pub(super) fn wait(&mut self, reads: bool) -> io::Result<()> {
+        self.driver.wait(reads, Nanos::NEVER, clock::monotonic())
+    }
+}
+
+impl Deref for Consumer {
+    type Target = ConsumerCore;
+
+    fn deref(&self) -> &ConsumerCore {
+        &self.driver.core
+    }
+}

@@ -1,0 +1,310 @@
+//! Fields of a payload by id and by name.
+
+use std::cell::Cell;
+
+use rwf::dictionary::Field;
+use rwf::{DataType, DecodeError, Dictionary, FieldEntries, FieldEntry, FieldList, Place, Value};
+
+/// The id of a field, looked up once by [`Consumer::field_id`](crate::Consumer::field_id) or written down: 22 is `BID`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FieldId(pub i16);
+
+/// What names a field: its id, or its name in the dictionary.
+pub trait FieldRef {
+    /// The id, if the field is known.
+    fn resolve(&self, dictionary: Option<&Dictionary>) -> Option<i16>;
+}
+
+impl FieldRef for FieldId {
+    #[inline]
+    fn resolve(&self, _: Option<&Dictionary>) -> Option<i16> {
+        Some(self.0)
+    }
+}
+
+impl FieldRef for i16 {
+    #[inline]
+    fn resolve(&self, _: Option<&Dictionary>) -> Option<i16> {
+        Some(*self)
+    }
+}
+
+impl FieldRef for &str {
+    fn resolve(&self, dictionary: Option<&Dictionary>) -> Option<i16> {
+        Some(dictionary?.field_by_name(self)?.id)
+    }
+}
+
+/// One field of a message: its definition and its value.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldView<'a> {
+    /// The id.
+    pub id: FieldId,
+    /// The value; [`Value::Unknown`] if no dictionary knows the field.
+    pub value: Value<'a>,
+    dictionary: Option<&'a Dictionary>,
+}
+
+impl<'a> FieldView<'a> {
+    /// What the dictionary says about the field.
+    #[must_use]
+    pub fn definition(&self) -> Option<&'a Field> {
+        self.dictionary?.field(self.id.0)
+    }
+
+    /// The name; empty if no dictionary knows the field.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        self.definition().map_or("", |field| &field.name)
+    }
+
+    /// What is shown for the value of an enumerated field.
+    #[must_use]
+    pub fn enum_display(&self) -> Option<&'a [u8]> {
+        match self.value {
+            Value::Enum(value) => self.dictionary?.enum_display(self.id.0, value.0),
+            _ => None,
+        }
+    }
+}
+
+/// The fields of a list, in the order of the message. After an error it ends.
+#[derive(Clone, Debug)]
+pub struct Fields<'a, I = FieldEntries<'a>> {
+    entries: I,
+    dictionary: Option<&'a Dictionary>,
+}
+
+impl<'a, I> Fields<'a, I> {
+    pub(crate) fn new(entries: I, dictionary: Option<&'a Dictionary>) -> Self {
+        Fields { entries, dictionary }
+    }
+}
+
+impl<'a, I: Iterator<Item = Result<FieldEntry<'a>, DecodeError>>> Iterator for Fields<'a, I> {
+    type Item = Result<FieldView<'a>, DecodeError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let entry = match self.entries.next()? {
+            Ok(entry) => entry,
+            Err(error) => return Some(Err(error)),
+        };
+        let dictionary = self.dictionary;
+        Some(value_of(&entry, dictionary).map(|value| FieldView { id: FieldId(entry.id), value, dictionary }))
+    }
+}
+
+#[inline]
+pub(crate) fn value_of<'a>(
+    entry: &FieldEntry<'a>,
+    dictionary: Option<&Dictionary>,
+) -> Result<Value<'a>, DecodeError> {
+    match dictionary {
+        Some(dictionary) => entry.value(dictionary),
+        None => Value::decode(entry.set_type, entry.content),
+    }
+}
+
+/// The head of a field list; no payload at all is an empty one.
+pub(crate) fn field_list(container_type: DataType, payload: &[u8]) -> Result<FieldList<'_>, DecodeError> {
+    match container_type {
+        DataType::FIELD_LIST => FieldList::parse(payload),
+        DataType::NO_DATA => FieldList::parse(&[]),
+        data_type => Err(DecodeError::BadType { place: Place::FieldList, data_type }),
+    }
+}
+
+/// Where the fields of the message at hand stand, by id.
+///
+/// A message is passed over once, as far as it is needed; what was passed is found by its id with one array access. One
+/// index serves all messages: the epoch tells whose entry a place is.
+pub(crate) struct FieldIndex {
+    /// By field id as `u16`: position of the content (32 bits), its length (16), epoch (16).
+    places: Box<[Cell<u64>]>,
+    epoch: Cell<u16>,
+}
+
+impl Default for FieldIndex {
+    fn default() -> Self {
+        FieldIndex { places: vec![Cell::new(0); 1 << 16].into(), epoch: Cell::new(0) }
+    }
+}
+
+impl FieldIndex {
+    /// Begins with another message.
+    fn begin(&self) -> u16 {
+        let epoch = self.epoch.get().wrapping_add(1);
+        if epoch == 0 {
+            self.places.iter().for_each(|place| place.set(0));
+        }
+        self.epoch.set(epoch.max(1));
+        epoch.max(1)
+    }
+
+    #[inline]
+    fn get<'a>(&self, epoch: u16, id: i16, payload: &'a [u8]) -> Option<&'a [u8]> {
+        let place = self.places[usize::from(id as u16)].get();
+        if place as u16 != epoch {
+            return None;
+        }
+        let (at, length) = ((place >> 32) as usize, (place >> 16) as u16);
+        payload.get(at..at + usize::from(length))
+    }
+
+    /// Remembers a content; of a field that is there twice the first.
+    #[inline]
+    fn note(&self, epoch: u16, entry: &FieldEntry<'_>, payload: &[u8]) {
+        let place = &self.places[usize::from(entry.id as u16)];
+        if place.get() as u16 == epoch {
+            return;
+        }
+        // Both are addresses in the same payload, which is shorter than 4 GiB.
+        let at = entry.content.as_ptr().addr() - payload.as_ptr().addr();
+        place.set((at as u64) << 32 | (entry.content.len() as u64) << 16 | u64::from(epoch));
+    }
+}
+
+/// How far one message was passed over.
+#[derive(Default)]
+pub(crate) struct FieldScan<'a> {
+    progress: Cell<Option<(u16, FieldEntries<'a>)>>,
+}
+
+impl<'a> FieldScan<'a> {
+    /// The content of a field, with the help of an index if there is one.
+    pub(crate) fn find(
+        &self,
+        index: Option<&FieldIndex>,
+        container_type: DataType,
+        payload: &'a [u8],
+        id: i16,
+    ) -> Result<Option<&'a [u8]>, DecodeError> {
+        let Some(index) = index else {
+            return find_among(&mut field_list(container_type, payload)?.entries(), id, |_| ());
+        };
+        let (epoch, mut entries) = match self.progress.take() {
+            Some((epoch, entries)) if epoch == index.epoch.get() => {
+                if let Some(content) = index.get(epoch, id, payload) {
+                    self.progress.set(Some((epoch, entries)));
+                    return Ok(Some(content));
+                }
+                (epoch, entries)
+            }
+            _ => {
+                let entries = field_list(container_type, payload)?.entries();
+                (index.begin(), entries)
+            }
+        };
+        let found = find_among(&mut entries, id, |entry| index.note(epoch, entry, payload))?;
+        self.progress.set(Some((epoch, entries)));
+        Ok(found)
+    }
+}
+
+fn find_among<'a>(
+    entries: &mut FieldEntries<'a>,
+    id: i16,
+    passed: impl Fn(&FieldEntry<'a>),
+) -> Result<Option<&'a [u8]>, DecodeError> {
+    for entry in entries {
+        let entry = entry?;
+        passed(&entry);
+        if entry.id == id {
+            return Ok(Some(entry.content));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rwf::{Real, encode_to_vec};
+
+    fn list(ids: &[i16]) -> Vec<u8> {
+        encode_to_vec(|w| {
+            w.field_list(|f| ids.iter().for_each(|id| f.put(*id, Real::decimal((*id).into(), 0))))
+        })
+        .expect("legal")
+    }
+
+    fn content(id: i16) -> Vec<u8> {
+        let bytes = list(&[id]);
+        FieldList::parse(&bytes)
+            .expect("legal")
+            .entries()
+            .next()
+            .expect("one")
+            .expect("whole")
+            .content
+            .to_vec()
+    }
+
+    /// Looks a field up in a message of its own.
+    fn found(index: &FieldIndex, payload: &[u8], id: i16) -> Option<Vec<u8>> {
+        let scan = FieldScan::default();
+        scan.find(Some(index), DataType::FIELD_LIST, payload, id).expect("legal").map(<[u8]>::to_vec)
+    }
+
+    #[test]
+    fn fields_are_found_in_any_order_and_absent_ones_are_not() {
+        let index = FieldIndex::default();
+        let payload = list(&[22, 25, -1, 6, i16::MIN, i16::MAX]);
+        let scan = FieldScan::default();
+        for _ in 0..2 {
+            for id in [6, 22, i16::MAX, 25, -1, i16::MIN] {
+                let found = scan.find(Some(&index), DataType::FIELD_LIST, &payload, id).expect("legal");
+                assert_eq!(found, Some(&content(id)[..]), "{id}");
+            }
+            let absent = scan.find(Some(&index), DataType::FIELD_LIST, &payload, 7).expect("legal");
+            assert_eq!(absent, None);
+        }
+    }
+
+    #[test]
+    fn a_field_of_an_earlier_message_is_not_found_in_a_later_one_however_many_come_between() {
+        let index = FieldIndex::default();
+        assert_eq!(found(&index, &list(&[22]), 22), Some(content(22)));
+        let other = list(&[25]);
+        for _ in 0..70_000 {
+            assert_eq!(found(&index, &other, 22), None);
+        }
+        assert_eq!(found(&index, &other, 25), Some(content(25)));
+    }
+
+    #[test]
+    fn two_messages_looked_at_in_turn_do_not_see_each_others_fields() {
+        let index = FieldIndex::default();
+        let (first, second) = (list(&[22, 25]), list(&[30]));
+        let (a, b) = (FieldScan::default(), FieldScan::default());
+        for _ in 0..3 {
+            assert!(a.find(Some(&index), DataType::FIELD_LIST, &first, 25).expect("legal").is_some());
+            assert!(b.find(Some(&index), DataType::FIELD_LIST, &second, 25).expect("legal").is_none());
+            assert!(b.find(Some(&index), DataType::FIELD_LIST, &second, 30).expect("legal").is_some());
+            assert!(a.find(Some(&index), DataType::FIELD_LIST, &first, 30).expect("legal").is_none());
+        }
+    }
+
+    #[test]
+    fn without_an_index_the_message_is_searched() {
+        let payload = list(&[22, 25]);
+        let scan = FieldScan::default();
+        let find = |id| scan.find(None, DataType::FIELD_LIST, &payload, id).expect("legal");
+        assert_eq!((find(25), find(6)), (Some(&content(25)[..]), None));
+    }
+
+    #[test]
+    fn a_list_that_is_cut_off_is_an_error_each_time_and_another_container_too() {
+        let index = FieldIndex::default();
+        let whole = list(&[22, 25]);
+        let cut = &whole[..whole.len() - 1];
+        let scan = FieldScan::default();
+        for _ in 0..2 {
+            assert!(scan.find(Some(&index), DataType::FIELD_LIST, cut, 25).is_err());
+        }
+        assert!(scan.find(Some(&index), DataType::MAP, &whole, 22).is_err());
+        let nothing = scan.find(Some(&index), DataType::NO_DATA, &[], 22);
+        assert_eq!(nothing, Ok(None));
+    }
+}

@@ -1,0 +1,179 @@
+//! What goes out for items.
+
+use rdm::ToVec;
+use rdm::directory::{Directory, Service};
+use rdm::item::ItemClose;
+use rssl::{Outbound, SendError};
+use rwf::{DataState, State, StateCode, StreamState};
+use units::Nanos;
+
+use super::answers::Sink;
+use super::book::{Book, Lookup};
+use super::item::Phase;
+use crate::table::Slot;
+
+/// The backlog is full: what is left goes later.
+struct Full;
+
+/// Why an item is not asked for now.
+enum Obstacle {
+    Full,
+    /// Whatever happens, it cannot be had: the words for the application.
+    Never(State<'static>),
+}
+
+impl Book {
+    /// Sends what is due: closes first, then requests to every service that takes some.
+    pub(crate) fn pump(
+        &mut self,
+        now: Nanos,
+        directory: &Directory,
+        supports_view: bool,
+        out: &mut Outbound,
+        lookup: Lookup<'_>,
+        sink: &mut Sink<'_>,
+    ) {
+        if !std::mem::take(&mut self.is_pump_due) {
+            return;
+        }
+        let mut sent = self.send_closes(out);
+        for line in 0..self.lines.len() {
+            if sent.is_ok() {
+                sent = self.send_requests(now, line, directory, supports_view, out, lookup, sink);
+            }
+        }
+        self.is_held = sent.is_err();
+        self.counters.requests_held.add(u64::from(self.is_held));
+    }
+
+    fn send_closes(&mut self, out: &mut Outbound) -> Result<(), Full> {
+        while let Some((domain, stream_id)) = self.closes.front().copied() {
+            let close = ItemClose::stream(domain, stream_id).to_vec();
+            push(out, &close.expect("no part of a close can be too long"))?;
+            self.closes.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Sends the requests of the items in one queue, as far as the service takes them.
+    #[expect(clippy::too_many_arguments, reason = "what the session knows, lent for the call")]
+    fn send_requests(
+        &mut self,
+        now: Nanos,
+        line: usize,
+        directory: &Directory,
+        supports_view: bool,
+        out: &mut Outbound,
+        lookup: Lookup<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Full> {
+        let Some(service) = self.usable_service(line, directory) else { return Ok(()) };
+        while let Some(slot) = self.first_waiting(line) {
+            let known = &self.lines[line];
+            let load = &service.load;
+            if !load.has_window(known.requested_count)
+                || !load.has_room(known.requested_count + known.open_count)
+            {
+                return Ok(());
+            }
+            match self.send_request(now, slot, service, supports_view, out) {
+                Ok(()) => {}
+                Err(Obstacle::Full) => return Err(Full),
+                Err(Obstacle::Never(state)) => self.on_made_status(now, slot, state, lookup, sink),
+            }
+            self.lines[line].queue.pop_front();
+        }
+        Ok(())
+    }
+
+    fn usable_service<'d>(&self, line: usize, directory: &'d Directory) -> Option<&'d Service> {
+        let service = directory.service(self.lines[line].service_id?)?;
+        (service.state.up && service.state.accepting_requests != Some(false)).then_some(service)
+    }
+
+    /// The first item in a queue that still waits; those that are gone leave the queue.
+    fn first_waiting(&mut self, line: usize) -> Option<Slot> {
+        loop {
+            let slot = *self.lines[line].queue.front()?;
+            if self.items.get(slot).is_some_and(|item| item.phase == Phase::Waiting) {
+                return Some(slot);
+            }
+            self.lines[line].queue.pop_front();
+        }
+    }
+
+    fn send_request(
+        &mut self,
+        now: Nanos,
+        slot: Slot,
+        service: &Service,
+        supports_view: bool,
+        out: &mut Outbound,
+    ) -> Result<(), Obstacle> {
+        let Some(item) = self.items.get_mut(slot) else { return Ok(()) };
+        if let Some(refusal) = service.refuses(item.domain, item.qos_range()) {
+            return Err(Obstacle::Never(refusal.state()));
+        }
+        let stream_id = self.streams.open(slot.index);
+        let request = item.request(stream_id, service.id, &service.info.qos, supports_view).to_vec();
+        let result = match request {
+            Ok(request) => push(out, &request).map_err(|Full| Obstacle::Full),
+            // A view of more fields than a message can hold.
+            Err(_) => Err(Obstacle::Never(NOT_ENCODABLE)),
+        };
+        if result.is_err() {
+            self.streams.close(stream_id);
+            return result;
+        }
+        item.phase = Phase::Requested { stream_id };
+        self.lines[item.service as usize].requested_count += 1;
+        self.answers_due.push_back((now.after(self.options.answer_timeout), stream_id));
+        self.counters.requests_sent.inc();
+        Ok(())
+    }
+
+    /// Room in the backlog again.
+    pub(crate) fn on_drained(&mut self) {
+        self.is_pump_due |= std::mem::take(&mut self.is_held);
+    }
+
+    /// Looks after answers that are due and items that have rested.
+    pub(crate) fn on_wakeup(&mut self, now: Nanos, lookup: Lookup<'_>, sink: &mut Sink<'_>) {
+        while let Some((_, slot)) = self.rests_due.pop_front_if(|(due, _)| *due <= now) {
+            if self.items.get(slot).is_some_and(|item| item.phase == Phase::Resting) {
+                self.enqueue(slot);
+            }
+        }
+        while let Some((_, stream_id)) = self.answers_due.pop_front_if(|(due, _)| *due <= now) {
+            let asked = self.streams.get(stream_id).and_then(|place| self.items.at_mut(place));
+            if let Some((slot, item)) = asked
+                && item.phase == (Phase::Requested { stream_id })
+            {
+                self.closes.push_back((item.domain, stream_id));
+                self.counters.requests_timed_out.inc();
+                self.lose(now, slot, UNANSWERED, lookup, sink);
+            }
+        }
+    }
+
+    /// When [`Book::on_wakeup`] has something to do.
+    pub(crate) fn next_wakeup(&self) -> Nanos {
+        let due = |first: Option<Nanos>| first.unwrap_or(Nanos::NEVER);
+        due(self.answers_due.front().map(|due| due.0)).min(due(self.rests_due.front().map(|due| due.0)))
+    }
+}
+
+const UNANSWERED: State<'static> = State::new(StreamState::ClosedRecover, DataState::Suspect)
+    .because(StateCode::TIMEOUT, "request not answered");
+
+const NOT_ENCODABLE: State<'static> =
+    State::new(StreamState::Closed, DataState::Suspect).because(StateCode::USAGE_ERROR, "request too long");
+
+fn push(out: &mut Outbound, bytes: &[u8]) -> Result<(), Full> {
+    match out.push(bytes) {
+        Ok(_) => Ok(()),
+        Err(SendError::SlowConsumer { .. }) => Err(Full),
+        // Requests are short and not empty; the connection is over, and its end comes by another way.
+        Err(_) => Err(Full),
+    }
+}

@@ -1,0 +1,444 @@
+//! The session of a consumer above its connection: login, directory, dictionary, items.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use counters::table::ConsumerSession;
+use rdm::directory::{Directory, DirectoryChange, DirectoryMsg, DirectoryRequest};
+use rdm::login::{LOGIN_STREAM_ID, LoginMsg, LoginRefresh, LoginRequest, LoginStatus};
+use rdm::{RdmError, ToVec};
+use rssl::{Handler, Outbound, Stop};
+use rwf::{Domain, Msg, MsgClass, MsgHead, State, StreamState, peek};
+use units::Nanos;
+
+use super::answers::Sink;
+use super::book::{Book, BookOptions, Lookup};
+use super::dictionary::{DictionarySource, Progress};
+use super::event::{ConsumerEvent, ServiceChange, ServiceEvent};
+use super::fields::FieldIndex;
+use crate::login::LoginTexts;
+use crate::{ConsumerConfig, DisconnectReason, HostPort, Identity};
+
+/// What item events need to know, lent from a session whose book is in use.
+macro_rules! lookup {
+    ($session:ident) => {
+        Lookup {
+            dictionary: $session.dictionary.current(),
+            rules: $session.dictionary.rules(),
+            index: &$session.index,
+        }
+    };
+}
+
+/// The stream of the source directory, as stock consumers have it.
+const DIRECTORY_STREAM_ID: i32 = 2;
+
+/// How far the session has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// There is no connection, or its handshake is under way.
+    Down,
+    /// The login waits for its answer.
+    LoggingIn { deadline: Nanos },
+    /// The directory request waits for its answer.
+    Browsing { deadline: Nanos },
+    /// Items can be asked for, if the dictionary lets them.
+    Ready,
+}
+
+/// All of a consumer but its connection.
+pub(crate) struct Session {
+    login: LoginTexts,
+    login_timeout_ms: u32,
+    directory_timeout_ms: u32,
+    round_trips: bool,
+    stage: Stage,
+    pub(super) directory: Directory,
+    pub(super) book: Book,
+    pub(super) dictionary: DictionarySource,
+    index: FieldIndex,
+    supports_view: bool,
+    /// Why the session ended the connection.
+    fault: Option<DisconnectReason>,
+    counters: Arc<ConsumerSession>,
+}
+
+/// The handler of one input.
+pub(crate) struct Input<'s, F> {
+    pub(crate) session: &'s mut Session,
+    pub(crate) now: Nanos,
+    pub(crate) host: &'s HostPort,
+    pub(crate) sink: &'s mut F,
+}
+
+impl<F: FnMut(ConsumerEvent<'_>)> Handler for Input<'_, F> {
+    fn on_connected(&mut self, session: &rssl::Session<'_>, out: &mut Outbound) -> ControlFlow<Stop> {
+        (self.sink)(ConsumerEvent::Connected { host: self.host, session });
+        self.session.on_connected(self.now, out)
+    }
+
+    #[inline]
+    fn on_message(&mut self, message: &[u8], out: &mut Outbound) -> ControlFlow<Stop> {
+        match self.session.on_message(self.now, message, out, self.sink) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(fault) => self.session.end(fault),
+        }
+    }
+}
+
+impl Session {
+    pub(crate) fn new(
+        config: &ConsumerConfig,
+        identity: &Identity,
+        counters: Arc<ConsumerSession>,
+    ) -> Session {
+        let options = BookOptions {
+            single_open: config.single_open,
+            keep_images: config.keep_images,
+            items_max: config.items_max,
+            answer_timeout: Duration::from_millis(config.item_timeout_ms.into()),
+            rest: Duration::from_millis(config.item_retry_delay_ms.into()),
+        };
+        let bytes_max = config.dictionary_max_bytes as usize;
+        Session {
+            login: LoginTexts {
+                user: identity.user_or(&config.user),
+                application_id: config.application_id.clone(),
+                application_name: config.application_name.clone(),
+                position: identity.position_or(&config.position),
+                password: identity.password.clone(),
+            },
+            login_timeout_ms: config.login_timeout_ms,
+            directory_timeout_ms: config.directory_timeout_ms,
+            round_trips: config.round_trip_measurement,
+            stage: Stage::Down,
+            directory: Directory::default(),
+            book: Book::new(options, Arc::clone(&counters)),
+            dictionary: DictionarySource::new(config.dictionary, config.dictionary_timeout_ms, bytes_max),
+            index: FieldIndex::default(),
+            supports_view: false,
+            fault: None,
+            counters,
+        }
+    }
+
+    /// Whether the login was accepted.
+    pub(crate) fn is_logged_in(&self) -> bool {
+        matches!(self.stage, Stage::Browsing { .. } | Stage::Ready)
+    }
+
+    /// Why the session ended the connection, if it did.
+    pub(crate) fn take_fault(&mut self) -> Option<DisconnectReason> {
+        self.fault.take()
+    }
+
+    fn end(&mut self, fault: DisconnectReason) -> ControlFlow<Stop> {
+        if let DisconnectReason::Message(_) = fault {
+            self.counters.messages_refused.inc();
+        }
+        self.fault = Some(fault);
+        ControlFlow::Break(Stop::Application)
+    }
+
+    fn on_connected(&mut self, now: Nanos, out: &mut Outbound) -> ControlFlow<Stop> {
+        let request = self.login.request(LoginRequest::consumer);
+        let offered = self.round_trips.then_some(ROUND_TRIP_OFFER);
+        let request = LoginRequest { round_trip_latency: offered, ..request };
+        match request.to_vec() {
+            // The backlog is empty, and far larger than a login.
+            Ok(bytes) => drop(out.push(&bytes)),
+            Err(error) => return self.end(RdmError::from(error).into()),
+        }
+        self.stage =
+            Stage::LoggingIn { deadline: now.after(Duration::from_millis(self.login_timeout_ms.into())) };
+        ControlFlow::Continue(())
+    }
+
+    #[inline]
+    fn on_message<F: FnMut(ConsumerEvent<'_>)>(
+        &mut self,
+        now: Nanos,
+        bytes: &[u8],
+        out: &mut Outbound,
+        sink: &mut F,
+    ) -> Result<(), DisconnectReason> {
+        let head = peek(bytes)?;
+        if let Some(place) = self.book.streams.get(head.stream_id) {
+            let lookup = lookup!(self);
+            return Ok(self.book.on_message(now, place, &head, bytes, lookup, sink)?);
+        }
+        self.on_other(now, &head, bytes, out, sink)
+    }
+
+    /// A message on a stream that is no item's.
+    #[cold]
+    fn on_other(
+        &mut self,
+        now: Nanos,
+        head: &MsgHead,
+        bytes: &[u8],
+        out: &mut Outbound,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), DisconnectReason> {
+        match head.stream_id {
+            // Acks of posts stand on the login stream with the domain of their item.
+            LOGIN_STREAM_ID if head.class == MsgClass::Ack => self.counters.acks_in.inc(),
+            LOGIN_STREAM_ID => return self.on_login(now, bytes, out, sink),
+            DIRECTORY_STREAM_ID if self.is_logged_in() => return self.on_directory(now, bytes, out, sink),
+            id if self.dictionary.owns(id) => {
+                let progress = self.dictionary.on_message(now, &Msg::parse(bytes)?, out)?;
+                self.on_dictionary(now, progress, out, sink);
+            }
+            _ => self.counters.messages_unwanted.inc(),
+        }
+        Ok(())
+    }
+
+    fn on_login(
+        &mut self,
+        now: Nanos,
+        bytes: &[u8],
+        out: &mut Outbound,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), DisconnectReason> {
+        let msg = Msg::parse(bytes)?;
+        match LoginMsg::parse(&msg)? {
+            LoginMsg::Refresh(refresh) if refresh.state.stream == StreamState::Open => {
+                self.on_accepted(now, &refresh, out, sink)
+            }
+            LoginMsg::Refresh(refresh) => self.on_login_state(refresh.state, sink),
+            LoginMsg::Status(LoginStatus { state, .. }) => {
+                state.map_or(Ok(()), |state| self.on_login_state(state, sink))
+            }
+            LoginMsg::RoundTrip(_) => {
+                self.counters.round_trips.inc();
+                // One that finds the backlog full is of no use later.
+                let _ = out.push(bytes);
+                Ok(())
+            }
+            LoginMsg::Generic(_) => Ok(()),
+            LoginMsg::Request(_) | LoginMsg::Close(_) => {
+                Err(RdmError::WrongClass { domain: Domain::LOGIN, class: msg.class() }.into())
+            }
+        }
+    }
+
+    fn on_accepted(
+        &mut self,
+        now: Nanos,
+        refresh: &LoginRefresh<'_>,
+        out: &mut Outbound,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), DisconnectReason> {
+        self.supports_view = refresh.features.view_requests == Some(true);
+        sink(ConsumerEvent::LoggedIn(refresh));
+        if let Stage::LoggingIn { .. } = self.stage {
+            self.counters.logins.inc();
+            let request = DirectoryRequest::all(DIRECTORY_STREAM_ID).to_vec();
+            // The backlog has nothing in it but this.
+            let _ = out.push(&request.expect("no part of the request can be too long"));
+            let limit = Duration::from_millis(self.directory_timeout_ms.into());
+            self.stage = Stage::Browsing { deadline: now.after(limit) };
+            self.directory.expect_image();
+        }
+        Ok(())
+    }
+
+    fn on_login_state(&mut self, state: State<'_>, sink: &mut Sink<'_>) -> Result<(), DisconnectReason> {
+        let retry = match state.stream {
+            StreamState::Open => {
+                sink(ConsumerEvent::LoginStatus(state));
+                return Ok(());
+            }
+            StreamState::ClosedRecover | StreamState::NonStreaming => true,
+            StreamState::Closed | StreamState::Redirected => false,
+        };
+        self.counters.logins_refused.inc();
+        sink(ConsumerEvent::LoginRefused { state, retry });
+        let code = state.code;
+        Err(if retry {
+            DisconnectReason::LoginEnded { code }
+        } else {
+            DisconnectReason::LoginRefused { code }
+        })
+    }
+
+    fn on_directory(
+        &mut self,
+        now: Nanos,
+        bytes: &[u8],
+        out: &mut Outbound,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), DisconnectReason> {
+        let msg = Msg::parse(bytes)?;
+        let changes = match DirectoryMsg::parse(&msg)? {
+            DirectoryMsg::Refresh(refresh) => {
+                let changes = self.directory.apply_refresh(&refresh)?;
+                if refresh.complete && self.stage != Stage::Ready {
+                    self.stage = Stage::Ready;
+                    self.book.is_pump_due = true;
+                }
+                changes
+            }
+            DirectoryMsg::Update(update) => self.directory.apply_update(&update)?,
+            DirectoryMsg::Status(status) => match status.state {
+                Some(State { stream: StreamState::Closed | StreamState::ClosedRecover, code, .. }) => {
+                    return Err(DisconnectReason::DirectoryEnded { code });
+                }
+                _ => return Ok(()),
+            },
+            DirectoryMsg::Generic(_) => return Ok(()),
+            DirectoryMsg::Request(_) | DirectoryMsg::Close(_) => {
+                return Err(RdmError::WrongClass { domain: Domain::SOURCE, class: msg.class() }.into());
+            }
+        };
+        self.counters.services.set(self.directory.service_count() as u64);
+        for change in &changes {
+            self.on_change(now, change, sink);
+        }
+        self.follow(now, out, sink);
+        Ok(())
+    }
+
+    /// Tells of a change in the directory, and what it means for items beyond that their service is there or not.
+    fn on_change(&mut self, now: Nanos, change: &DirectoryChange, sink: &mut Sink<'_>) {
+        let (change, id) = match change {
+            DirectoryChange::Added { service_id } => (ServiceChange::Added, service_id),
+            DirectoryChange::Removed { service_id, name } => {
+                let (change, id) = (ServiceChange::Removed, *service_id);
+                return sink(ConsumerEvent::Service(ServiceEvent { change, id, name, service: None }));
+            }
+            DirectoryChange::Group { service_id, group } => {
+                let lookup = lookup!(self);
+                return self.book.on_group(now, *service_id, group, lookup, sink);
+            }
+            DirectoryChange::State { service_id, status } => {
+                if let Some(status) = status {
+                    let lookup = lookup!(self);
+                    self.book.on_service_status(now, *service_id, status.borrow(), lookup, sink);
+                }
+                (ServiceChange::Changed, service_id)
+            }
+            DirectoryChange::Info { service_id }
+            | DirectoryChange::Load { service_id }
+            | DirectoryChange::Data { service_id }
+            | DirectoryChange::Links { service_id } => (ServiceChange::Changed, service_id),
+        };
+        if let Some(service) = self.directory.service(*id) {
+            let name = &service.info.name;
+            sink(ConsumerEvent::Service(ServiceEvent { change, id: *id, name, service: Some(service) }));
+        }
+    }
+
+    /// The directory is another: the dictionary may be had, items may be lost or asked for.
+    fn follow(&mut self, now: Nanos, out: &mut Outbound, sink: &mut Sink<'_>) {
+        if self.stage != Stage::Ready {
+            return;
+        }
+        let progress = self.dictionary.look(now, &self.directory, &mut self.book.streams, out);
+        self.on_dictionary(now, progress, out, sink);
+        let lookup = lookup!(self);
+        self.book.follow(now, &self.directory, lookup, sink);
+    }
+
+    /// Tells what became of a download; a failed one gives way to the next.
+    fn on_dictionary(&mut self, now: Nanos, mut progress: Progress, out: &mut Outbound, sink: &mut Sink<'_>) {
+        loop {
+            match progress {
+                Progress::None => return,
+                Progress::Ready => {
+                    self.counters.dictionary_downloads.inc();
+                    self.book.is_pump_due = true;
+                    if let Some(dictionary) = self.dictionary.current() {
+                        sink(ConsumerEvent::DictionaryReady(dictionary));
+                    }
+                    return;
+                }
+                Progress::Unavailable(fault) => {
+                    self.counters.dictionary_failures.inc();
+                    sink(ConsumerEvent::DictionaryUnavailable(fault));
+                    progress = self.dictionary.look(now, &self.directory, &mut self.book.streams, out);
+                    // Items may do without it now.
+                    self.book.is_pump_due = true;
+                }
+            }
+        }
+    }
+
+    /// Looks at the time.
+    pub(crate) fn on_wakeup(
+        &mut self,
+        now: Nanos,
+        out: &mut Outbound,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), DisconnectReason> {
+        match self.stage {
+            Stage::LoggingIn { deadline } if deadline <= now => {
+                Err(DisconnectReason::LoginTimeout { limit_ms: self.login_timeout_ms })
+            }
+            Stage::Browsing { deadline } if deadline <= now => {
+                Err(DisconnectReason::DirectoryTimeout { limit_ms: self.directory_timeout_ms })
+            }
+            Stage::Ready => {
+                let progress = self.dictionary.on_wakeup(now, out);
+                self.on_dictionary(now, progress, out, sink);
+                let progress = self.dictionary.look(now, &self.directory, &mut self.book.streams, out);
+                self.on_dictionary(now, progress, out, sink);
+                let lookup = lookup!(self);
+                self.book.on_wakeup(now, lookup, sink);
+                Ok(())
+            }
+            Stage::Down | Stage::LoggingIn { .. } | Stage::Browsing { .. } => Ok(()),
+        }
+    }
+
+    /// Sends what is due for items.
+    pub(crate) fn pump(&mut self, now: Nanos, out: &mut Outbound, sink: &mut Sink<'_>) {
+        if !self.can_pump() {
+            return;
+        }
+        let lookup = lookup!(self);
+        if self.book.has_untold() {
+            self.book.follow(now, &self.directory, lookup, sink);
+        }
+        self.book.pump(now, &self.directory, self.supports_view, out, lookup, sink);
+    }
+
+    fn can_pump(&self) -> bool {
+        self.book.is_pump_due && self.stage == Stage::Ready && self.dictionary.lets_items_go()
+    }
+
+    /// When [`Session::on_wakeup`] or [`Session::pump`] has something to do.
+    pub(crate) fn next_wakeup(&self) -> Nanos {
+        match self.stage {
+            Stage::Down => Nanos::NEVER,
+            Stage::LoggingIn { deadline } | Stage::Browsing { deadline } => deadline,
+            Stage::Ready if self.can_pump() => Nanos::ZERO,
+            Stage::Ready => self.dictionary.next_wakeup().min(self.book.next_wakeup()),
+        }
+    }
+
+    /// The connection is lost.
+    pub(crate) fn on_disconnected(&mut self, now: Nanos, sink: &mut Sink<'_>) {
+        if self.stage == Stage::Down {
+            return;
+        }
+        self.stage = Stage::Down;
+        self.dictionary.on_disconnected();
+        let lookup = lookup!(self);
+        self.book.on_disconnected(now, lookup, sink);
+    }
+
+    /// Ends the login, if there is one.
+    pub(crate) fn log_out(&self, out: &mut Outbound) {
+        if self.stage != Stage::Down {
+            let bytes = rdm::login::logout(LOGIN_STREAM_ID).to_vec();
+            // A server that does not take it sees the end of the connection.
+            let _ = out.push(&bytes.expect("no part of a close can be too long"));
+        }
+    }
+}
+
+/// What stock consumers say when they offer to have the round trip measured.
+const ROUND_TRIP_OFFER: u64 = 2;

@@ -1,0 +1,156 @@
+//! One core, one socket, one poller, in the application's own thread.
+
+use std::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use net::{Interest, Poller, Registrar, Token, clock};
+use units::Nanos;
+
+use crate::Endpoint;
+use crate::wire::Wire;
+
+/// How long [`Driver::close`] tries to write what is pending.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// What [`Consumer`](crate::Consumer) and [`Provider`](crate::Provider) are made of.
+pub(crate) struct Driver<E> {
+    pub(crate) core: E,
+    wire: Wire,
+    poller: Poller,
+    /// The poller that the socket is registered with is the driver's own.
+    is_armed_here: bool,
+}
+
+impl<E: Endpoint> Driver<E> {
+    pub(crate) fn new(core: E, read_buffer_bytes: usize) -> io::Result<Driver<E>> {
+        Driver::of_parts((core, Wire::new(read_buffer_bytes)))
+    }
+
+    /// What can go to another thread: all but the poller.
+    pub(crate) fn into_parts(mut self) -> (E, Wire) {
+        self.wire.disarm(self.poller.registrar());
+        (self.core, self.wire)
+    }
+
+    pub(crate) fn of_parts((core, wire): (E, Wire)) -> io::Result<Driver<E>> {
+        Ok(Driver { core, wire, poller: Poller::new()?, is_armed_here: true })
+    }
+
+    /// Does what there is to do without waiting, and returns how many events there were.
+    pub(crate) fn work<F: FnMut(E::Event<'_>)>(&mut self, reads: bool, on_event: &mut F) -> usize {
+        let mut count = 0;
+        self.wire.turn(&mut self.core, reads, &mut |event: E::Event<'_>| {
+            count += 1;
+            on_event(event);
+        });
+        count
+    }
+
+    /// The same, and waits for at most `timeout` as long as there is no event.
+    pub(crate) fn dispatch<F: FnMut(E::Event<'_>)>(
+        &mut self,
+        timeout: Duration,
+        on_event: &mut F,
+    ) -> io::Result<usize> {
+        let deadline = clock::monotonic().after(timeout);
+        loop {
+            let count = self.work(true, on_event);
+            let now = clock::monotonic();
+            if count > 0 || now >= deadline {
+                return Ok(count);
+            }
+            self.wait(true, deadline, now)?;
+        }
+    }
+
+    /// Waits until the socket is ready (if `reads`), a timer is due, or `deadline`.
+    pub(crate) fn wait(&mut self, reads: bool, deadline: Nanos, now: Nanos) -> io::Result<()> {
+        if !self.is_armed_here {
+            // What another poller knows of the socket is none of ours.
+            self.wire.forget_arming();
+            self.is_armed_here = true;
+        }
+        if reads {
+            self.wire.arm(self.poller.registrar(), Token(0))?;
+        } else {
+            self.wire.disarm(self.poller.registrar());
+        }
+        let until = self.core.next_wakeup().min(deadline);
+        let timeout = (until != Nanos::NEVER).then(|| until.since(now));
+        self.poller.wait(timeout)?.for_each(drop);
+        Ok(())
+    }
+
+    /// Registers the socket with somebody else's poller.
+    pub(crate) fn arm(&mut self, registrar: &Registrar, token: Token) -> io::Result<()> {
+        if self.is_armed_here {
+            self.wire.disarm(self.poller.registrar());
+            self.is_armed_here = false;
+        }
+        self.wire.arm(registrar, token)
+    }
+
+    /// The poller's way to be woken.
+    pub(crate) fn registrar(&self) -> &Registrar {
+        self.poller.registrar()
+    }
+
+    pub(crate) fn descriptor(&self) -> Option<(BorrowedFd<'_>, Interest)> {
+        self.wire.descriptor()
+    }
+
+    /// Writes what is pending; returns whether all of it is written. A connection that is dead stays until the next
+    /// [`Driver::work`], which tells of it.
+    pub(crate) fn flush(&mut self) -> bool {
+        self.wire.flush(&mut self.core, clock::monotonic())
+    }
+
+    /// Writes the last words of a core that was stopped, and closes the socket.
+    pub(crate) fn close(&mut self) {
+        self.wire.drain(&mut self.core, LAST_WORDS);
+    }
+}
+
+/// Why a consumer or provider cannot be made.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The connection handshake cannot hold what is configured.
+    Config(rssl::ConfigError),
+    /// A service of the configuration is not one.
+    Service(rdm::RdmError),
+    /// The system refuses: the password file cannot be read, or there are no descriptors left.
+    Io(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Config(error) => error.fmt(f),
+            StartError::Service(error) => error.fmt(f),
+            StartError::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        StartError::Io(error)
+    }
+}
+
+impl From<rssl::ConfigError> for StartError {
+    fn from(error: rssl::ConfigError) -> Self {
+        StartError::Config(error)
+    }
+}
+
+impl From<rdm::RdmError> for StartError {
+    fn from(error: rdm::RdmError) -> Self {
+        StartError::Service(error)
+    }
+}

@@ -1,0 +1,116 @@
+//! Why things end.
+
+use std::fmt;
+use std::io;
+
+use rdm::RdmError;
+use rssl::CloseReason;
+use rwf::StateCode;
+
+/// Why there is no session with a server (any more).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DisconnectReason {
+    /// The TCP connection could not be made.
+    Connect(ConnectFailure),
+    /// The connection ended, below the messages.
+    Connection(CloseReason),
+    /// No answer to the login.
+    LoginTimeout {
+        /// Time allowed.
+        limit_ms: u32,
+    },
+    /// The server ended the login, and will take another one later.
+    LoginEnded {
+        /// The code of the server's state.
+        code: StateCode,
+    },
+    /// The server refused or ended the login for good. Nothing more is tried.
+    LoginRefused {
+        /// The code of the server's state.
+        code: StateCode,
+    },
+    /// No source directory.
+    DirectoryTimeout {
+        /// Time allowed.
+        limit_ms: u32,
+    },
+    /// The server ended the directory stream.
+    DirectoryEnded {
+        /// The code of the server's state.
+        code: StateCode,
+    },
+    /// The server sent a message that is malformed or out of place.
+    Message(RdmError),
+    /// The application's wish.
+    Stopped,
+}
+
+/// Why a TCP connection could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectFailure {
+    /// The host's name stands for no address.
+    UnknownHost,
+    /// It was refused, or failed otherwise.
+    Io(io::ErrorKind),
+    /// It was neither made nor refused in time.
+    Timeout {
+        /// Time allowed.
+        limit_ms: u32,
+    },
+}
+
+impl fmt::Display for DisconnectReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(failure) => failure.fmt(f),
+            Self::Connection(reason) => reason.fmt(f),
+            Self::LoginTimeout { limit_ms } => write!(f, "login not answered within {limit_ms} ms"),
+            Self::LoginEnded { code } => write!(f, "login ended by the server ({code})"),
+            Self::LoginRefused { code } => write!(f, "login refused by the server ({code})"),
+            Self::DirectoryTimeout { limit_ms } => write!(f, "no source directory within {limit_ms} ms"),
+            Self::DirectoryEnded { code } => write!(f, "source directory ended by the server ({code})"),
+            Self::Message(error) => write!(f, "message refused: {error}"),
+            Self::Stopped => f.write_str("stopped by the application"),
+        }
+    }
+}
+
+impl std::error::Error for DisconnectReason {}
+
+impl fmt::Display for ConnectFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownHost => f.write_str("host name unknown"),
+            Self::Io(kind) => write!(f, "cannot connect: {kind}"),
+            Self::Timeout { limit_ms } => write!(f, "not connected within {limit_ms} ms"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectFailure {}
+
+impl From<ConnectFailure> for DisconnectReason {
+    fn from(failure: ConnectFailure) -> Self {
+        DisconnectReason::Connect(failure)
+    }
+}
+
+impl From<CloseReason> for DisconnectReason {
+    fn from(reason: CloseReason) -> Self {
+        DisconnectReason::Connection(reason)
+    }
+}
+
+impl From<RdmError> for DisconnectReason {
+    fn from(error: RdmError) -> Self {
+        DisconnectReason::Message(error)
+    }
+}
+
+impl From<rwf::DecodeError> for DisconnectReason {
+    fn from(error: rwf::DecodeError) -> Self {
+        DisconnectReason::Message(error.into())
+    }
+}

@@ -1,0 +1,253 @@
+//! The thin driver: one socket for one core.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use net::tcp::{self, Moved};
+use net::{Interest, Poller, Registrar, Token, clock};
+use rssl::Disconnect;
+use units::Nanos;
+
+use crate::{ConnectFailure, Endpoint, HostPort, Socket};
+
+/// Reads in one turn, so that one busy server does not keep the application from its other work.
+const READS_MAX: usize = 16;
+
+/// Moves bytes between a core and its TCP connection. Never blocks, but in [`Wire::drain`] and in the resolution of
+/// host names.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    socket: Option<Connecting>,
+    read_buffer: Vec<u8>,
+    /// Differs from socket to socket.
+    generation: u64,
+    /// What [`Wire::arm`] has registered: of which socket, for what.
+    armed: Option<(u64, Interest)>,
+    has_pending: bool,
+    /// A write has failed.
+    is_broken: bool,
+}
+
+/// A socket, and the addresses that are left to try as long as it does not stand.
+#[derive(Debug)]
+struct Connecting {
+    stream: TcpStream,
+    stands: bool,
+    addresses: std::vec::IntoIter<SocketAddr>,
+}
+
+impl Wire {
+    pub(crate) fn new(read_buffer_bytes: usize) -> Wire {
+        Wire {
+            socket: None,
+            read_buffer: vec![0; read_buffer_bytes],
+            generation: 0,
+            armed: None,
+            has_pending: false,
+            is_broken: false,
+        }
+    }
+
+    /// Does what there is to do now: connects, reads (if `reads`), looks at the time, writes.
+    pub(crate) fn turn<E: Endpoint, F: FnMut(E::Event<'_>)>(
+        &mut self,
+        core: &mut E,
+        reads: bool,
+        sink: &mut F,
+    ) {
+        let now = clock::monotonic();
+        self.follow(core, now, sink);
+        self.establish(core, now, sink);
+        if reads {
+            self.read(core, now, sink);
+        }
+        if core.next_wakeup() <= now {
+            core.on_wakeup(now, sink);
+        }
+        self.follow(core, now, sink);
+        self.write(core, now, sink);
+    }
+
+    /// Writes what is pending, as far as the socket takes it; returns whether that is all.
+    pub(crate) fn flush<E: Endpoint>(&mut self, core: &mut E, now: Nanos) -> bool {
+        let Some(Connecting { stream, stands: true, .. }) = &self.socket else {
+            self.has_pending = false;
+            return core.pending().is_empty();
+        };
+        loop {
+            let pending = core.pending();
+            self.has_pending = !pending.is_empty();
+            if pending.is_empty() {
+                return true;
+            }
+            match tcp::write(stream, pending) {
+                Ok(Moved::Bytes(count)) => core.consume(now, count),
+                Ok(Moved::WouldBlock) => return false,
+                Ok(Moved::End) | Err(_) => {
+                    self.is_broken = true;
+                    return false;
+                }
+            }
+        }
+    }
+
+    fn write<E: Endpoint>(&mut self, core: &mut E, now: Nanos, sink: &mut dyn FnMut(E::Event<'_>)) {
+        self.flush(core, now);
+        if self.is_broken {
+            self.drop_socket();
+            core.on_disconnected(now, Disconnect::SocketError, sink);
+        }
+    }
+
+    /// Writes the last bytes of a core that was stopped, for at most `limit`, and closes the socket.
+    pub(crate) fn drain<E: Endpoint>(&mut self, core: &mut E, limit: Duration) {
+        let deadline = clock::monotonic().after(limit);
+        self.armed = None;
+        if let Ok(mut poller) = Poller::new() {
+            loop {
+                let now = clock::monotonic();
+                self.flush(core, now);
+                if !self.has_pending
+                    || self.is_broken
+                    || now >= deadline
+                    || self.arm(poller.registrar(), Token(0)).is_err()
+                {
+                    break;
+                }
+                if poller.wait(Some(deadline.since(now))).is_err() {
+                    break;
+                }
+                if let Some(socket) = &self.socket {
+                    // Nobody listens any more; but what the server sends must not keep the socket readable.
+                    let _ = tcp::read(&socket.stream, &mut self.read_buffer);
+                }
+            }
+        }
+        self.drop_socket();
+    }
+
+    /// Registers the socket with a poller for what is to be waited for now; to be called before each wait.
+    pub(crate) fn arm(&mut self, registrar: &Registrar, token: Token) -> io::Result<()> {
+        let Some((stream, interest)) = self.wanted() else {
+            self.armed = None;
+            return Ok(());
+        };
+        match self.armed {
+            Some((generation, armed)) if generation == self.generation => {
+                if armed != interest {
+                    registrar.change(stream, token, interest)?;
+                }
+            }
+            // A socket that was closed has left the poller by itself.
+            _ => registrar.add(stream, token, interest)?,
+        }
+        self.armed = Some((self.generation, interest));
+        Ok(())
+    }
+
+    /// Takes the socket out of a poller; the next [`Wire::arm`] may be with another one.
+    pub(crate) fn disarm(&mut self, registrar: &Registrar) {
+        if let (Some((generation, _)), Some(socket)) = (self.armed.take(), &self.socket)
+            && generation == self.generation
+        {
+            // It is registered: that is what `armed` says.
+            let _ = registrar.remove(&socket.stream);
+        }
+    }
+
+    /// Forgets what was registered: the next [`Wire::arm`] is with a poller that does not know the socket.
+    pub(crate) fn forget_arming(&mut self) {
+        self.armed = None;
+    }
+
+    /// The descriptor to wait for and what for; `None` as long as there is no socket.
+    pub(crate) fn descriptor(&self) -> Option<(BorrowedFd<'_>, Interest)> {
+        self.wanted().map(|(stream, interest)| (stream.as_fd(), interest))
+    }
+
+    fn wanted(&self) -> Option<(&TcpStream, Interest)> {
+        let socket = self.socket.as_ref()?;
+        let writes = !socket.stands || self.has_pending;
+        Some((&socket.stream, if writes { Interest::ReadWrite } else { Interest::Read }))
+    }
+
+    fn drop_socket(&mut self) {
+        self.socket = None;
+        self.is_broken = false;
+    }
+
+    fn follow<E: Endpoint>(&mut self, core: &mut E, now: Nanos, sink: &mut dyn FnMut(E::Event<'_>)) {
+        match core.socket(now) {
+            Socket::Present => {}
+            Socket::Absent => self.drop_socket(),
+            Socket::Connect(host) => {
+                let addresses = addresses_of(host);
+                self.drop_socket();
+                match addresses.and_then(|addresses| self.connect(addresses)) {
+                    Ok(()) => {}
+                    Err(failure) => core.on_connect_failed(now, failure, sink),
+                }
+            }
+        }
+    }
+
+    /// Begins a connection to the first address that allows it.
+    fn connect(&mut self, mut addresses: std::vec::IntoIter<SocketAddr>) -> Result<(), ConnectFailure> {
+        let mut failure = ConnectFailure::UnknownHost;
+        while let Some(address) = addresses.next() {
+            match tcp::connect(address) {
+                Ok(stream) => {
+                    self.generation += 1;
+                    self.socket = Some(Connecting { stream, stands: false, addresses });
+                    return Ok(());
+                }
+                Err(error) => failure = ConnectFailure::Io(error.kind()),
+            }
+        }
+        Err(failure)
+    }
+
+    fn establish<E: Endpoint>(&mut self, core: &mut E, now: Nanos, sink: &mut dyn FnMut(E::Event<'_>)) {
+        let Some(socket) = self.socket.as_mut().filter(|socket| !socket.stands) else { return };
+        match tcp::connected(&socket.stream) {
+            Ok(true) => {
+                socket.stands = true;
+                core.on_established(now);
+            }
+            Ok(false) => {}
+            Err(error) => {
+                let others = std::mem::take(&mut socket.addresses);
+                self.drop_socket();
+                if self.connect(others).is_err() {
+                    core.on_connect_failed(now, ConnectFailure::Io(error.kind()), sink);
+                }
+            }
+        }
+    }
+
+    fn read<E: Endpoint, F: FnMut(E::Event<'_>)>(&mut self, core: &mut E, now: Nanos, sink: &mut F) {
+        for _ in 0..READS_MAX {
+            let Some(Connecting { stream, stands: true, .. }) = &self.socket else { return };
+            let ended = match tcp::read(stream, &mut self.read_buffer) {
+                Ok(Moved::Bytes(count)) => {
+                    core.on_bytes(now, &self.read_buffer[..count], sink);
+                    if count < self.read_buffer.len() {
+                        return;
+                    }
+                    continue;
+                }
+                Ok(Moved::WouldBlock) => return,
+                Ok(Moved::End) => Disconnect::EndOfStream,
+                Err(_) => Disconnect::SocketError,
+            };
+            self.drop_socket();
+            return core.on_disconnected(now, ended, sink);
+        }
+    }
+}
+
+fn addresses_of(host: &HostPort) -> Result<std::vec::IntoIter<SocketAddr>, ConnectFailure> {
+    (host.host(), host.port()).to_socket_addrs().map_err(|_| ConnectFailure::UnknownHost)
+}
