@@ -1,0 +1,168 @@
+package tickcast.interop;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/** What the consumer is to watch, and what must hold at its end. README.md is the reference. */
+final class ConsumerOptions {
+    private static final Map<String, Arguments.Kind> KNOWN = new LinkedHashMap<>();
+
+    static {
+        for (String name : List.of("host", "service", "items", "domain", "item", "user", "position", "compression", "timeout",
+                "updates", "until-idle", "until", "run-for", "expect-status", "expect-closed")) {
+            KNOWN.put(name, Arguments.Kind.VALUE);
+        }
+        for (String name : List.of("snapshot", "check-seq", "check-map", "no-final", "show-updates")) {
+            KNOWN.put(name, Arguments.Kind.FLAG);
+        }
+    }
+
+    String host;
+    String port;
+    String service;
+    String user;
+    String position;
+    String compression;
+    boolean snapshot;
+    /** DOMAIN:NAME in the order of the command line. */
+    final Set<String> items = new LinkedHashSet<>();
+
+    long timeoutS;
+    long updateCount;
+    /** Milliseconds without a message of an item, -1: not asked for. */
+    long untilIdleMs;
+    /** Path of a file that ends the run by being there, null: none. */
+    String untilFile;
+    long runForS;
+
+    boolean checkSequence;
+    boolean checkMap;
+    boolean printFinal;
+    boolean showUpdates;
+    /** DOMAIN:NAME to status code, of items that must be closed; `any` is any code. */
+    final Map<String, String> expectedClosed = new LinkedHashMap<>();
+    /** DOMAIN:NAME to patterns of states. */
+    final Map<String, List<String>> expectedStates = new LinkedHashMap<>();
+
+    private ConsumerOptions() {
+    }
+
+    static ConsumerOptions parse(String[] words) throws UsageError {
+        Arguments a = new Arguments(words, KNOWN);
+        ConsumerOptions o = new ConsumerOptions();
+        String[] address = Arguments.hostAndPort("--host", a.text("host", "localhost:14002"));
+        o.host = address[0];
+        o.port = address[1];
+        o.service = a.text("service", null);
+        if (o.service == null) {
+            throw new UsageError("--service is missing");
+        }
+        o.user = a.text("user", "tickcast");
+        o.position = a.text("position", "127.0.0.1/net");
+        o.compression = compression(a.text("compression", "none"));
+        o.snapshot = a.has("snapshot");
+        o.readItems(a);
+        o.timeoutS = a.number("timeout", 30, 1, 1_000_000_000);
+        o.updateCount = a.number("updates", 0, 0, Long.MAX_VALUE);
+        o.untilIdleMs = a.number("until-idle", -1, 1, 1_000_000_000);
+        o.untilFile = a.text("until", null);
+        o.runForS = a.number("run-for", 0, 1, 1_000_000_000);
+        o.checkSequence = a.has("check-seq");
+        o.checkMap = a.has("check-map");
+        o.printFinal = !a.has("no-final");
+        o.showUpdates = a.has("show-updates");
+        o.readExpectations(a);
+        return o;
+    }
+
+    private void readItems(Arguments a) throws UsageError {
+        String domain = a.text("domain", "6");
+        Arguments.number("--domain", domain, 6, 255);
+        for (String name : split(a.text("items", ""), ",")) {
+            addItem(domain + ":" + name);
+        }
+        for (String item : a.all("item")) {
+            addItem(item);
+        }
+        if (items.isEmpty()) {
+            throw new UsageError("no --item and no --items");
+        }
+    }
+
+    private void addItem(String item) throws UsageError {
+        int colon = item.indexOf(':');
+        if (colon <= 0 || colon == item.length() - 1) {
+            throw new UsageError("--item " + item + " is not DOMAIN:NAME");
+        }
+        Arguments.number("--item domain", item.substring(0, colon), 6, 255);
+        if (!items.add(item)) {
+            throw new UsageError("item " + item + " is given twice");
+        }
+    }
+
+    private void readExpectations(Arguments a) throws UsageError {
+        for (String text : a.all("expect-closed")) {
+            for (String item : scope("--expect-closed", text)) {
+                expectedClosed.put(item, expectation(text));
+            }
+        }
+        for (String text : a.all("expect-status")) {
+            List<String> patterns = split(expectation(text), ",");
+            for (String pattern : patterns) {
+                if (pattern.split("/", -1).length > 3) {
+                    throw new UsageError("--expect-status " + pattern + " is not DATA, STREAM/DATA or STREAM/DATA/CODE");
+                }
+            }
+            for (String item : scope("--expect-status", text)) {
+                expectedStates.put(item, patterns);
+            }
+        }
+    }
+
+    /** The items that `[DOMAIN:NAME=]EXPECTATION` speaks of. */
+    private Set<String> scope(String option, String text) throws UsageError {
+        int equals = text.lastIndexOf('=');
+        if (expectation(text).isEmpty()) {
+            throw new UsageError(option + " " + text + " says nothing");
+        }
+        if (equals < 0) {
+            return items;
+        }
+        String item = text.substring(0, equals);
+        if (!items.contains(item)) {
+            throw new UsageError(option + " speaks of " + item + ", which is not watched");
+        }
+        return Set.of(item);
+    }
+
+    private static String expectation(String text) {
+        return text.substring(text.lastIndexOf('=') + 1);
+    }
+
+    private static List<String> split(String text, String separator) {
+        List<String> parts = new ArrayList<>();
+        for (String part : text.split(separator)) {
+            if (!part.isEmpty()) {
+                parts.add(part);
+            }
+        }
+        return parts;
+    }
+
+    private static String compression(String name) throws UsageError {
+        switch (name) {
+            case "none":
+                return "None";
+            case "zlib":
+                return "ZLib";
+            case "lz4":
+                return "LZ4";
+            default:
+                throw new UsageError("--compression " + name + " is not none, zlib or lz4");
+        }
+    }
+}

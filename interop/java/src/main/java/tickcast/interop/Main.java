@@ -1,0 +1,34 @@
+package tickcast.interop;
+
+import java.util.Arrays;
+
+/** Entry point: `TOOL [options]`. Exit status 0 ok, 1 a check failed, 2 wrong usage. */
+public final class Main {
+    private Main() {
+    }
+
+    public static void main(String[] words) {
+        int status;
+        try {
+            status = run(words);
+        } catch (UsageError e) {
+            System.err.println("usage: " + e.getMessage());
+            status = 2;
+        }
+        // The library leaves threads behind that would keep the process alive.
+        System.exit(status);
+    }
+
+    private static int run(String[] words) throws UsageError {
+        String tool = words.length == 0 ? "" : words[0];
+        String[] rest = words.length == 0 ? words : Arrays.copyOfRange(words, 1, words.length);
+        switch (tool) {
+            case "consumer":
+                return new ConsumerTool(ConsumerOptions.parse(rest)).run();
+            case "provider":
+                return new ProviderTool(new Arguments(rest, ProviderTool.OPTIONS)).run();
+            default:
+                throw new UsageError("java -jar tickcast-interop.jar consumer|provider [options]; see README.md");
+        }
+    }
+}

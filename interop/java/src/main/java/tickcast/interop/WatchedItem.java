@@ -1,0 +1,126 @@
+package tickcast.interop;
+
+import com.refinitiv.ema.access.OmmConsumerEvent;
+import com.refinitiv.ema.access.RefreshMsg;
+import com.refinitiv.ema.access.StatusMsg;
+import com.refinitiv.ema.access.UpdateMsg;
+import java.util.List;
+import java.util.Map;
+
+/** One item of one domain: its image, states and sequence numbers as the library delivered them. */
+final class WatchedItem extends Watch {
+    final int domain;
+    final String name;
+    final Image image;
+    final StateLog states;
+    final SequenceCheck sequence = new SequenceCheck();
+    private final boolean showUpdates;
+    private final Runnable onMessage;
+
+    private long refreshCount;
+    private long imageCount;
+    private long updateCount;
+    private long statusCount;
+    private long updatesWhileSuspectCount;
+    private boolean imageIsOpenEnded;
+
+    /**
+     * @param showUpdates print a line for each update
+     * @param onMessage called for every message of this item
+     */
+    WatchedItem(int domain, String name, Map<Integer, String> fieldNames, List<String> expectedStates, boolean showUpdates,
+            Runnable onMessage) {
+        this.domain = domain;
+        this.name = name;
+        this.image = new Image(fieldNames);
+        this.states = new StateLog(expectedStates);
+        this.showUpdates = showUpdates;
+        this.onMessage = onMessage;
+    }
+
+    @Override
+    public void onRefreshMsg(RefreshMsg m, OmmConsumerEvent event) {
+        onMessage.run();
+        refreshCount++;
+        // A refresh is a new image; of one in several parts, the parts after the first add to it.
+        if (!imageIsOpenEnded || m.clearCache() || m.hasPartNum() && m.partNum() == 0) {
+            image.clear();
+        }
+        imageIsOpenEnded = !m.complete();
+        image.merge(m.payload().dataType(), m.payload().data());
+        imageCount += m.complete() ? 1 : 0;
+        sequence.onRefresh(m.hasSeqNum() ? m.seqNum() : -1);
+        states.add(m.state());
+        Json.line("refresh", "item", name, "domain", domain, "service", m.hasServiceName() ? m.serviceName() : null,
+                "solicited", m.solicited(), "complete", m.complete(), "clear_cache", m.clearCache(),
+                "part", m.hasPartNum() ? m.partNum() : null, "seq", m.hasSeqNum() ? m.seqNum() : null,
+                "qos", m.hasQos() ? m.qos().toString() : null, "group", Value.hexText(m.itemGroup()),
+                "permission_data", m.hasPermissionData() ? Value.hexText(m.permissionData()) : null,
+                "state", states.last(), "updates_before", updateCount);
+    }
+
+    @Override
+    public void onUpdateMsg(UpdateMsg m, OmmConsumerEvent event) {
+        onMessage.run();
+        updateCount++;
+        updatesWhileSuspectCount += states.isSuspect() ? 1 : 0;
+        image.merge(m.payload().dataType(), m.payload().data());
+        sequence.onUpdate(m.hasSeqNum() ? m.seqNum() : -1);
+        if (showUpdates) {
+            Json.line("update", "item", name, "domain", domain, "number", updateCount, "type", m.updateTypeNum(),
+                    "seq", m.hasSeqNum() ? m.seqNum() : null,
+                    "conflated", m.hasConflated() ? m.conflatedCount() : null);
+        }
+    }
+
+    @Override
+    public void onStatusMsg(StatusMsg m, OmmConsumerEvent event) {
+        onMessage.run();
+        statusCount++;
+        if (m.clearCache()) {
+            image.clear();
+        }
+        if (m.hasState()) {
+            states.add(m.state());
+        }
+        // After an interruption the rest of the parts does not come; the next refresh begins anew.
+        imageIsOpenEnded &= states.isGood();
+        Json.line("status", "item", name, "domain", domain, "has_state", m.hasState(), "state", states.last(),
+                "group", m.hasItemGroup() ? Value.hexText(m.itemGroup()) : null, "updates_before", updateCount);
+    }
+
+    boolean hasImage() {
+        return imageCount > 0;
+    }
+
+    long updateCount() {
+        return updateCount;
+    }
+
+    long refreshCount() {
+        return refreshCount;
+    }
+
+    long statusCount() {
+        return statusCount;
+    }
+
+    /** DOMAIN:NAME, as on the command line. */
+    String key() {
+        return domain + ":" + name;
+    }
+
+    void printFinal() {
+        Map<String, Object> line = Json.object("item", name, "domain", domain, "state", states.last());
+        image.putInto(line);
+        Json.line("final", line);
+    }
+
+    /** What the result line says about the item. */
+    Map<String, Object> summary() {
+        return Json.object("item", name, "domain", domain, "refreshes", refreshCount, "images", imageCount,
+                "updates", updateCount, "statuses", statusCount, "updates_while_suspect", updatesWhileSuspectCount,
+                "states", states.kept(), "states_forgotten", states.forgottenCount(), "state_changes", states.changeCount(),
+                "sequence", sequence.counts(), "image", image.counts());
+    }
+}
