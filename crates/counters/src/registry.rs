@@ -32,6 +32,7 @@ macro_rules! counters {
     ($(#[$doc:meta])* struct $name:ident($prefix:literal) { $($field:ident: $kind:ident, $unit:literal, $meaning:literal;)+ }) => {
         $(#[$doc])*
         #[derive(Debug, Default)]
+        #[allow(unreachable_pub)]
         pub struct $name { $(#[doc = $meaning] pub $field: $crate::Counter,)+ }
 
         impl $name {

@@ -1,1 +1,22 @@
 //! Deterministic simulator: the pure rooms under virtual time, loss, reordering and crashes.
+//!
+//! A [`World`] holds providers, source distributors, point-to-point servers and consumers, joined by channels that delay, lose and
+//! break. The cores of distributor and server are the ones the daemons drive; providers and consumers are models. A run
+//! is its seed and its [`Faults`]: the same two give the same run on every machine.
+//!
+//! What is checked while it runs (a violation panics with the seed):
+//!
+//! - a consumer sees a refresh first, then updates whose numbers only grow; none twice, none late;
+//! - after "suspect" it sees a refresh before it trusts the item again;
+//! - a number that is skipped is made good by a refresh.
+//!
+//! And when the faults have stopped, after a while: every consumer that is connected has the provider's image of every item,
+//! with good state ([`World::converges`]).
+
+mod channel;
+mod consumer;
+mod provider;
+mod queue;
+mod world;
+
+pub use world::{Faults, World};

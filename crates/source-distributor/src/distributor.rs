@@ -8,7 +8,7 @@ use counters::Registry;
 use counters::table::{Distributor as Counters, RsslConnections};
 use daemon::{Describer, Status};
 use market::backbone::{LinkDown, StreamMsg};
-use market::distributor::{Distributor, DistributorSink, PeerId, ProviderId};
+use market::distributor::{Distributor, DistributorSink, PeerId, ProviderError, ProviderId};
 use net::agent::Agent;
 use net::{Ready, Registrar};
 use rssl::{CloseReason, Session};
@@ -216,6 +216,7 @@ impl<O: Outlet> Service for Providers<'_, O> {
         let mut sink = Sink { now, outlet: self.outlet, outbox, link_bytes: self.link_bytes };
         match self.core.on_provider_message(now, ProviderId(connection.0), message, &mut sink) {
             Ok(()) => ControlFlow::Continue(()),
+            Err(ProviderError::LoggedOut) => ControlFlow::Break(()),
             Err(error) => {
                 warn!(connection = connection.0, %error, "provider's connection is closed");
                 ControlFlow::Break(())

@@ -1,5 +1,6 @@
 //! What every daemon of this binary does around its own work: logging, signals, the admin port.
 
+use std::io::IsTerminal;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +18,8 @@ use crate::failure::Failure;
 /// Sends the log to standard error. `TICKCAST_LOG` chooses what is logged (`warn`, `info`, `p2ps=debug` ...).
 pub(crate) fn start_log(default: &str) {
     let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let is_terminal = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_terminal).with_writer(std::io::stderr).init();
 }
 
 /// The variable that chooses what is logged; it is not a key of the configuration.

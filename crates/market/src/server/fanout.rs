@@ -23,16 +23,20 @@ impl PointToPoint {
     ) {
         let item = &mut self.items[index];
         match item.phase {
-            Phase::Live if sequence > item.image_after => self.apply(now, index, kind, body, sink),
+            Phase::Live if sequence > item.image_after => {
+                item.image_after = sequence;
+                self.apply(now, index, kind, body, sink);
+            }
             Phase::Live => self.counters.updates_stale.inc(),
-            // What comes before the request is sent is in the image that answers it.
             Phase::Requested | Phase::Awaited => {
                 self.counters.updates_held.inc();
                 if !item.held.push(sequence, kind, body, self.config.held_bytes_max) {
                     self.counters.held_overflows.inc();
                 }
             }
-            Phase::Idle | Phase::Queued => {}
+            // What comes before the request is sent is in the image that answers it; not in one that is on its way already.
+            Phase::Queued => item.needs_after = sequence,
+            Phase::Idle => {}
         }
     }
 
@@ -52,7 +56,10 @@ impl PointToPoint {
         if result.is_err() {
             // The image has missed something that the provider meant.
             self.counters.messages_refused.inc();
-            self.resynchronise(index, "a message could not be applied to the image", sink);
+            if let Some(item) = self.items.get(index) {
+                let lacks = item.image_after;
+                self.resynchronise(index, lacks, "a message could not be applied to the image", sink);
+            }
             self.send_requests(now, sink);
         }
     }
@@ -134,7 +141,7 @@ impl PointToPoint {
             return Ok(());
         }
         item.incoming = None;
-        if !item.held.fits(after) {
+        if !item.accepts_image(after) {
             self.request(index);
             self.send_requests(now, sink);
             return Ok(());

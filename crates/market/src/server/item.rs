@@ -35,6 +35,8 @@ pub(super) struct Item {
     pub(super) id: Option<u32>,
     /// Stream messages up to this number are in the image.
     pub(super) image_after: u64,
+    /// An image taken before this number lacks something that was lost on the way here.
+    pub(super) needs_after: u64,
     /// The position of the image that is being received, from its first part to its last.
     pub(super) incoming: Option<u64>,
     /// Messages that wait for the image.
@@ -65,6 +67,7 @@ impl Item {
             is_registered: false,
             id: None,
             image_after: 0,
+            needs_after: 0,
             incoming: None,
             held: Held::default(),
             watchers: Vec::new(),
@@ -89,12 +92,18 @@ impl Item {
         self.newcomers.len() != before
     }
 
+    /// Whether an image taken after `sequence` is at least as new as what is known already, and has what was lost.
+    pub(super) fn accepts_image(&self, sequence: u64) -> bool {
+        sequence >= self.image_after.max(self.needs_after) && self.held.fits(sequence)
+    }
+
     /// Forgets where it stood with an instance: id, image position, held messages.
     pub(super) fn detach(&mut self) {
         self.phase = Phase::Idle;
         self.is_registered = false;
         self.id = None;
         self.image_after = 0;
+        self.needs_after = 0;
         self.incoming = None;
         self.held.clear();
     }

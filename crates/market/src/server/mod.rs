@@ -146,6 +146,7 @@ impl PointToPoint {
     /// What is due by now: links to open again, images to ask for again, items to give up.
     pub fn on_wakeup(&mut self, now: Nanos, sink: &mut impl ServerSink) {
         self.check_instances(now, sink);
+        self.recheck_services(now, sink);
         self.check_requests(now, sink);
         self.check_lingering(now, sink);
     }
@@ -155,7 +156,10 @@ impl PointToPoint {
     pub fn next_wakeup(&self) -> Nanos {
         let instances = self.instances.values().map(|i| i.next_check(&self.config));
         let linger = self.lingering.front().map_or(Nanos::NEVER, |(at, ..)| *at);
-        instances.chain([linger, self.next_request_check()]).min().unwrap_or(Nanos::NEVER)
+        instances
+            .chain([linger, self.next_request_check(), self.next_recheck()])
+            .min()
+            .unwrap_or(Nanos::NEVER)
     }
 
     /// The services that clients see: id, name, whether up, the instance it comes from.

@@ -124,6 +124,7 @@ impl PointToPoint {
         &mut self,
         now: Nanos,
         service: u16,
+        last: u64,
         ids: Option<impl Iterator<Item = u32>>,
         sink: &mut impl ServerSink,
     ) {
@@ -142,18 +143,20 @@ impl PointToPoint {
             }
         };
         for index in concerned {
-            self.resynchronise(index, "messages were lost on the backbone", sink);
+            self.resynchronise(index, last, "messages were lost on the backbone", sink);
         }
         self.send_requests(now, sink);
     }
 
-    /// An item has missed something: it is suspect until its image has come again.
-    pub(super) fn resynchronise(&mut self, index: usize, text: &str, sink: &mut impl ServerSink) {
-        match self.items[index].phase {
+    /// An item has missed something up to the number `lacks`: it is suspect until an image taken after that has come.
+    pub(super) fn resynchronise(&mut self, index: usize, lacks: u64, text: &str, sink: &mut impl ServerSink) {
+        let item = &mut self.items[index];
+        match item.phase {
             Phase::Idle | Phase::Queued | Phase::Awaited => {}
-            // The image on its way may have been taken before what was lost.
-            Phase::Requested => self.request(index),
+            // The image on its way may be older; then it is asked for again when it has come.
+            Phase::Requested => item.needs_after = item.needs_after.max(lacks),
             Phase::Live => {
+                item.needs_after = item.needs_after.max(lacks);
                 self.suspect(index, StateCode::GAP_DETECTED, text, sink);
                 self.request(index);
             }

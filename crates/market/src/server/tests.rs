@@ -368,6 +368,19 @@ fn a_broken_link_is_opened_again() {
 }
 
 #[test]
+fn a_link_that_is_never_established_is_opened_anew() {
+    let mut bench = Bench::alone();
+    bench.core.on_source(bench.now, DIRECTORY, Topic::Directory, INSTANCE, &mut bench.log);
+    bench.directory(DIRECTORY, INSTANCE, &[definition(true)]);
+    assert_eq!(bench.took(), ["subscribe BINANCE", "connect 77"]);
+    for _ in 0..6 {
+        bench.now += Duration::from_secs(1);
+        bench.directory(DIRECTORY, INSTANCE, &[definition(true)]);
+    }
+    assert_eq!(bench.took(), ["disconnect 77", "connect 77"]);
+}
+
+#[test]
 fn an_instance_that_falls_silent_is_not_trusted_even_with_its_link_up() {
     let mut bench = Bench::watching();
     bench.after(ServerConfig::default().silence_timeout);
@@ -388,6 +401,37 @@ fn a_service_whose_provider_has_gone_shows_in_directory_and_items() {
     bench.directory(DIRECTORY, INSTANCE, &[definition(true)]);
     bench.stream(Kind::Refresh, 2, 1, &refresh(&[(22, 2)]));
     assert_eq!(bench.took(), ["2/2: update source directory", "1/5: refresh ok 22=2"]);
+}
+
+#[test]
+fn an_item_still_suspect_when_its_service_has_been_up_for_a_while_is_asked_for() {
+    let mut bench = Bench::watching();
+    // The provider's refresh overtakes the directory that says it was gone.
+    bench.stream(Kind::Refresh, 2, 1, &refresh(&[(22, 2)]));
+    bench.directory(DIRECTORY, INSTANCE, &[definition(false)]);
+    bench.directory(DIRECTORY, INSTANCE, &[definition(true)]);
+    bench.took();
+    bench.after(Duration::from_secs(1));
+    assert_eq!(bench.took(), ["77: image IBM"]);
+    bench.image(1, 2, "IBM", &[(22, 2)]);
+    assert_eq!(bench.took(), ["1/5: refresh ok 22=2"]);
+}
+
+#[test]
+fn an_image_taken_before_what_was_lost_is_not_taken_for_the_answer() {
+    let mut bench = Bench::running();
+    bench.request(A, 5, "IBM");
+    bench.open(1, 1, "IBM");
+    bench.stream(Kind::Update, 4, 1, &update(&[(22, 4)]));
+    bench.link(
+        INSTANCE,
+        &LinkDown::GapAnswer { service: 1, first: 2, last: 3, known: true, ids: &[0, 0, 0, 1] },
+    );
+    bench.took();
+    bench.image(1, 1, "IBM", &[(22, 1)]);
+    assert_eq!(bench.took(), ["77: image IBM"]);
+    bench.image(1, 3, "IBM", &[(22, 3)]);
+    assert_eq!(bench.took(), ["1/5: refresh ok solicited 22=3", "1/5: update 22=4"]);
 }
 
 #[test]

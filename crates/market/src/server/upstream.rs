@@ -39,11 +39,15 @@ enum Link {
     Down {
         retry_at: Nanos,
     },
-    Connecting,
-    /// Hello is sent.
-    Greeting,
+    /// It is being opened, or Hello is sent and not yet answered.
+    Opening {
+        give_up_at: Nanos,
+    },
     Up,
 }
+
+/// A link that is not established and greeted by then is given up and opened anew.
+const LINK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
 impl Instance {
     fn is_alive(&self) -> bool {
@@ -55,7 +59,8 @@ impl Instance {
         match self.link {
             Link::Down { retry_at } if !self.is_silent => retry_at.min(silence),
             Link::Down { .. } => self.heard_at + config.silence_timeout * FORGET_AFTER,
-            Link::Connecting | Link::Greeting | Link::Up => silence,
+            Link::Opening { give_up_at } => silence.min(give_up_at),
+            Link::Up => silence,
         }
     }
 }
@@ -71,7 +76,14 @@ pub(super) struct Service {
     pub(super) active: Option<Active>,
     /// The items of it that clients watch.
     pub(super) items: BTreeSet<usize>,
+    /// It came up again: items that are still suspect then are asked for.
+    recheck_at: Nanos,
 }
+
+/// How long after a service came up again its items are looked at. Until then the provider's refreshes make most of them good; the
+/// others may have had theirs before the directory told that the service was down, since topics are not ordered
+/// against each other.
+const RECHECK_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Active {
@@ -323,7 +335,8 @@ impl PointToPoint {
                 let mut definition = offer.clone();
                 definition.state.up = false;
                 sink.subscribe(&definition.info.name);
-                let service = Service { definition, active: None, items: BTreeSet::new() };
+                let service =
+                    Service { definition, active: None, items: BTreeSet::new(), recheck_at: Nanos::NEVER };
                 self.services.insert(id, service);
                 self.counters.services.set(self.services.len() as u64);
                 self.publish_service_added(id, sink);
@@ -339,11 +352,10 @@ impl PointToPoint {
 
     /// A link is established: the instance is greeted.
     pub fn on_link_up(&mut self, instance: u64, sink: &mut impl ServerSink) {
-        let Some(known) = self.instances.get_mut(&instance) else {
+        if !self.instances.contains_key(&instance) {
             sink.disconnect_link(instance);
             return;
-        };
-        known.link = Link::Greeting;
+        }
         sink.to_instance(instance, &LinkUp::Hello { peer: self.peer, name: self.config.name.as_bytes() });
     }
 
@@ -401,8 +413,8 @@ impl PointToPoint {
                     None => Ok(()),
                 }
             }
-            LinkDown::GapAnswer { service, known, ids, .. } if is_active(service) => {
-                self.on_gap_answer(now, service, known.then(|| LinkDown::gap_items(ids)), sink);
+            LinkDown::GapAnswer { service, last, known, ids, .. } if is_active(service) => {
+                self.on_gap_answer(now, service, last, known.then(|| LinkDown::gap_items(ids)), sink);
                 Ok(())
             }
             // Answers to questions that were asked before the service came from somewhere else.
@@ -435,8 +447,12 @@ impl PointToPoint {
             }
             match instance.link {
                 Link::Down { retry_at } if !instance.is_silent && now >= retry_at => {
-                    instance.link = Link::Connecting;
+                    instance.link = Link::Opening { give_up_at: now + LINK_TIMEOUT };
                     sink.connect(id, instance.directory);
+                }
+                Link::Opening { give_up_at } if now >= give_up_at => {
+                    instance.link = Link::Down { retry_at: now + self.config.link_retry };
+                    sink.disconnect_link(id);
                 }
                 Link::Down { .. } if quiet >= self.config.silence_timeout * FORGET_AFTER => gone.push(id),
                 _ => {}
@@ -482,7 +498,7 @@ impl PointToPoint {
         if before != after {
             self.deactivate(id, sink);
         }
-        self.update_definition(id, after, sink);
+        self.update_definition(now, id, after, sink);
         if let Some(active) = after
             && before != after
         {
@@ -532,7 +548,7 @@ impl PointToPoint {
     }
 
     /// Takes over what the instance says about a service, and tells clients what has changed for them.
-    fn update_definition(&mut self, id: u16, active: Option<Active>, sink: &mut impl ServerSink) {
+    fn update_definition(&mut self, now: Nanos, id: u16, active: Option<Active>, sink: &mut impl ServerSink) {
         let offered = active.and_then(|a| self.instances.get(&a.instance)?.offers.get(&id)).cloned();
         let Some(service) = self.services.get_mut(&id) else { return };
         let was_up = service.definition.state.up;
@@ -543,6 +559,9 @@ impl PointToPoint {
         });
         std::mem::swap(&mut service.definition, &mut definition);
         let is_up = service.definition.state.up;
+        if !was_up && is_up {
+            service.recheck_at = now + RECHECK_AFTER;
+        }
         if was_up && !is_up && active.is_some() {
             for index in service.items.iter().copied().collect::<Vec<_>>() {
                 self.suspect(index, StateCode::NONE, "the service is down: its provider has gone", sink);
@@ -551,6 +570,27 @@ impl PointToPoint {
         if self.services[&id].definition != definition {
             self.publish_service_changed(id, &definition, sink);
         }
+    }
+
+    /// Asks for items that are suspect though their service has been up again for a while.
+    pub(super) fn recheck_services(&mut self, now: Nanos, sink: &mut impl ServerSink) {
+        let due: Vec<u16> =
+            self.services.iter().filter(|(_, s)| now >= s.recheck_at).map(|(id, _)| *id).collect();
+        for id in due {
+            let Some(service) = self.services.get_mut(&id) else { continue };
+            service.recheck_at = Nanos::NEVER;
+            for index in service.items.iter().copied().collect::<Vec<_>>() {
+                let item = &self.items[index];
+                if item.phase == Phase::Live && item.cached.state().data == DataState::Suspect {
+                    self.request(index);
+                }
+            }
+            self.send_requests(now, sink);
+        }
+    }
+
+    pub(super) fn next_recheck(&self) -> Nanos {
+        self.services.values().map(|s| s.recheck_at).min().unwrap_or(Nanos::NEVER)
     }
 
     /// No instance offers the service any more: its items are closed.

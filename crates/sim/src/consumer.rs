@@ -1,0 +1,168 @@
+use std::collections::BTreeMap;
+
+use rdm::ToVec;
+use rdm::directory::{DirectoryMsg, DirectoryRequest};
+use rdm::item::{ItemKey, ItemRequest};
+use rdm::login::LoginRequest;
+use rwf::{DataState, Decode, Domain, FieldList, Msg, Real, StreamState};
+
+use crate::provider::{COUNT, Item, OTHER, SERVICE};
+
+/// A consumer that watches items and checks that what it sees is legal.
+pub(crate) struct Consumer {
+    wanted: Vec<String>,
+    service: Option<u16>,
+    /// By stream id, from 5 on.
+    watched: BTreeMap<i32, Watched>,
+}
+
+/// What it knows of one item.
+#[derive(Debug)]
+struct Watched {
+    name: String,
+    image: Option<Item>,
+    is_good: bool,
+    /// It was told that the item is suspect and has had no refresh since.
+    awaits_refresh: bool,
+    /// A number was skipped and has not been made good yet.
+    skipped: bool,
+}
+
+/// The first stream of an item.
+const FIRST_STREAM: i32 = 5;
+
+impl Consumer {
+    pub(crate) fn new(wanted: Vec<String>) -> Consumer {
+        Consumer { wanted, service: None, watched: BTreeMap::new() }
+    }
+
+    /// What it sends when it has connected.
+    pub(crate) fn greeting(&mut self) -> Vec<Vec<u8>> {
+        self.service = None;
+        self.watched.clear();
+        vec![
+            LoginRequest::consumer(b"sim").to_vec().expect("short"),
+            DirectoryRequest::all(2).to_vec().expect("short"),
+        ]
+    }
+
+    /// Takes a message and returns what it sends in answer.
+    pub(crate) fn on_message(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        let msg = Msg::parse(bytes).expect("a server sends whole messages");
+        match msg.domain() {
+            Domain::SOURCE => self.on_directory(&msg),
+            Domain::MARKET_PRICE => {
+                let watched = self.watched.get_mut(&msg.stream_id()).expect("only streams that were opened");
+                watched.on_message(&msg);
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Asks for its items when the service appears.
+    fn on_directory(&mut self, msg: &Msg<'_>) -> Vec<Vec<u8>> {
+        let services = match DirectoryMsg::parse(msg).expect("a server's directory has a meaning") {
+            DirectoryMsg::Refresh(refresh) => refresh.services,
+            DirectoryMsg::Update(update) => update.services,
+            _ => Vec::new(),
+        };
+        let mut directory = rdm::directory::Directory::default();
+        let update = rdm::directory::DirectoryUpdate { stream_id: 2, filter: None, services };
+        // Updates of a service that is known already name it by its id alone.
+        let Ok(_) = directory.apply_update(&update) else { return Vec::new() };
+        let Some(service) = directory.service_by_name(SERVICE).map(|s| s.id) else { return Vec::new() };
+        if self.service.replace(service).is_some() {
+            return Vec::new();
+        }
+        let mut requests = Vec::new();
+        for (stream_id, name) in (FIRST_STREAM..).zip(&self.wanted) {
+            let key = ItemKey {
+                service_id: service,
+                name: name.as_bytes(),
+                name_type: None,
+                filter: None,
+                identifier: None,
+                attributes: None,
+            };
+            requests
+                .push(ItemRequest::streaming(Domain::MARKET_PRICE, stream_id, key).to_vec().expect("short"));
+            let watched = Watched {
+                name: name.clone(),
+                image: None,
+                is_good: false,
+                awaits_refresh: false,
+                skipped: false,
+            };
+            self.watched.insert(stream_id, watched);
+        }
+        requests
+    }
+
+    /// What is wrong with what it knows, compared with the truth; nothing if all is well.
+    pub(crate) fn faults(&self, truth: &BTreeMap<String, Item>) -> Vec<String> {
+        if self.watched.len() < self.wanted.len() {
+            return vec![format!("watches {} of {} items", self.watched.len(), self.wanted.len())];
+        }
+        self.watched
+            .values()
+            .filter(|w| w.image != truth.get(&w.name).copied() || !w.is_good || w.awaits_refresh || w.skipped)
+            .map(|w| format!("{w:?} instead of {:?}", truth.get(&w.name)))
+            .collect()
+    }
+}
+
+impl Watched {
+    fn on_message(&mut self, msg: &Msg<'_>) {
+        match msg {
+            Msg::Refresh(refresh) => {
+                assert!(refresh.complete, "{}: images of two fields come whole", self.name);
+                let seq_num = refresh.seq_num.expect("the provider numbers its messages");
+                if let Some(before) = self.image {
+                    assert!(seq_num >= before.seq_num, "{}: the image went back: {before:?}", self.name);
+                }
+                let mut image = Item { seq_num, count: 0, other: 0 };
+                image.apply(refresh.payload);
+                self.image = Some(image);
+                self.is_good = refresh.state.data == DataState::Ok;
+                self.awaits_refresh = false;
+                self.skipped = false;
+            }
+            Msg::Update(update) => {
+                let name = &self.name;
+                let image =
+                    self.image.as_mut().unwrap_or_else(|| panic!("{name}: update before any refresh"));
+                let seq_num = update.seq_num.expect("the provider numbers its messages");
+                assert!(seq_num > image.seq_num, "{name}: update {seq_num} after {image:?}");
+                assert!(!self.awaits_refresh, "{name}: update {seq_num} after suspect, before a refresh");
+                self.skipped |= seq_num != image.seq_num + 1;
+                image.seq_num = seq_num;
+                image.apply(update.payload);
+            }
+            Msg::Status(status) => {
+                let state = status.state.expect("a server's status has a state");
+                assert_eq!(state.stream, StreamState::Open, "{}: no item is ever closed here", self.name);
+                assert_eq!(state.data, DataState::Suspect, "{}: only a refresh makes good", self.name);
+                self.is_good = false;
+                // Items whose provider is away are suspect and go on as soon as it publishes again.
+                self.awaits_refresh |= self.image.is_some() && !state.text_lossy().contains("provider");
+            }
+            other => panic!("{}: {other:?}", self.name),
+        }
+    }
+}
+
+impl Item {
+    fn apply(&mut self, payload: &[u8]) {
+        for field in FieldList::parse(payload).expect("a field list").entries() {
+            let field = field.expect("whole fields");
+            let value: Option<Real> = Real::decode(field.content).expect("a real");
+            let value = value.expect("not blank").to_f64() as i64;
+            match field.id {
+                COUNT => self.count = value,
+                OTHER => self.other = value,
+                other => panic!("field {other} was never published"),
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+use std::collections::BTreeMap;
+
+use rdm::ToVec;
+use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};
+use rdm::login::LoginRequest;
+use rwf::{DataType, Domain, Key, Real, RefreshMsg, UpdateMsg};
+
+/// The service's id as the provider has it.
+pub(crate) const PROVIDER_SERVICE: u16 = 3;
+/// Its name.
+pub(crate) const SERVICE: &str = "SIM";
+/// The field that counts an item's changes.
+pub(crate) const COUNT: i16 = 22;
+/// A field that only some changes touch.
+pub(crate) const OTHER: i16 = 25;
+
+/// A non-interactive provider: publishes items and changes them. What it holds survives its connections and is the truth
+/// that consumers are compared with.
+pub(crate) struct Provider {
+    items: BTreeMap<String, Item>,
+}
+
+/// What an item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Item {
+    pub(crate) seq_num: u32,
+    pub(crate) count: i64,
+    pub(crate) other: i64,
+}
+
+impl Provider {
+    pub(crate) fn new(item_count: usize) -> Provider {
+        let item = Item { seq_num: 1, count: 0, other: 0 };
+        Provider { items: (0..item_count).map(|i| (format!("ITEM{i}"), item)).collect() }
+    }
+
+    pub(crate) fn items(&self) -> &BTreeMap<String, Item> {
+        &self.items
+    }
+
+    /// What it sends when it has connected: login, directory, all images.
+    pub(crate) fn greeting(&mut self) -> Vec<Vec<u8>> {
+        let service = Service {
+            id: PROVIDER_SERVICE,
+            info: Info {
+                name: SERVICE.to_owned(),
+                capabilities: vec![Domain::MARKET_PRICE],
+                ..Info::default()
+            },
+            state: ServiceState { up: true, ..ServiceState::default() },
+            ..Service::default()
+        };
+        let directory =
+            DirectoryRefresh::publish(-1, Filter::INFO_AND_STATE, [&service]).expect("one service").to_vec();
+        let mut all =
+            vec![LoginRequest::provider(b"sim").to_vec().expect("short"), directory.expect("short")];
+        for (place, (name, item)) in self.items.iter_mut().enumerate() {
+            item.seq_num += 1;
+            all.push(refresh(stream_of(place), name, item));
+        }
+        all
+    }
+
+    /// Changes an item; the message that says so.
+    pub(crate) fn change(&mut self, place: usize, touches_other: bool) -> Vec<u8> {
+        let item = self.items.values_mut().nth(place).expect("a place below the number of items");
+        item.seq_num += 1;
+        item.count += 1;
+        if touches_other {
+            item.other += 7;
+        }
+        let payload = rwf::encode_to_vec(|w| {
+            w.field_list(|f| {
+                f.put(COUNT, Real::decimal(item.count, 0));
+                if touches_other {
+                    f.put(OTHER, Real::decimal(item.other, 0));
+                }
+            });
+        })
+        .expect("two fields");
+        let msg = UpdateMsg {
+            seq_num: Some(item.seq_num),
+            payload: &payload,
+            ..UpdateMsg::new(Domain::MARKET_PRICE, stream_of(place), DataType::FIELD_LIST)
+        };
+        msg.to_vec().expect("short")
+    }
+}
+
+fn stream_of(place: usize) -> i32 {
+    -5 - place as i32
+}
+
+fn refresh(stream_id: i32, name: &str, item: &Item) -> Vec<u8> {
+    let payload = rwf::encode_to_vec(|w| {
+        w.field_list(|f| {
+            f.put(COUNT, Real::decimal(item.count, 0));
+            f.put(OTHER, Real::decimal(item.other, 0));
+        });
+    })
+    .expect("two fields");
+    let msg = RefreshMsg {
+        complete: true,
+        seq_num: Some(item.seq_num),
+        key: Some(Key::item(PROVIDER_SERVICE, name.as_bytes())),
+        payload: &payload,
+        ..RefreshMsg::new(Domain::MARKET_PRICE, stream_id, DataType::FIELD_LIST)
+    };
+    msg.to_vec().expect("short")
+}

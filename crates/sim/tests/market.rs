@@ -1,0 +1,112 @@
+//! Source distributor and point-to-point server under faults. `SEED=n` repeats one run, `RUNS=n` makes more.
+
+use std::time::Duration;
+
+use tickcast_sim::{Faults, World};
+
+const ITEMS: usize = 40;
+const CONSUMERS: usize = 4;
+
+fn seeds(first: u64) -> impl Iterator<Item = u64> {
+    let given = |name| std::env::var(name).ok().map(|v| v.parse::<u64>().expect("a number"));
+    match given("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => first..first + given("RUNS").unwrap_or(40),
+    }
+}
+
+/// Runs a world for each seed and returns how often each fault happened in all.
+fn survive(
+    first: u64,
+    faults: Faults,
+    mut check: impl FnMut(&World),
+) -> std::collections::BTreeMap<&'static str, u32> {
+    let mut happened = std::collections::BTreeMap::new();
+    for seed in seeds(first) {
+        let mut world = World::new(seed, ITEMS, CONSUMERS, faults);
+        world.run(Duration::from_secs(60));
+        world.converges();
+        for (what, count) in &world.happened {
+            *happened.entry(*what).or_default() += count;
+        }
+        check(&world);
+    }
+    happened
+}
+
+#[test]
+fn without_faults_every_item_is_asked_for_once_and_nothing_is_lost() {
+    survive(0, Faults::NONE, |world| {
+        let server = world.server_counters();
+        assert_eq!((server.gaps.get(), server.items.get()), (0, ITEMS as u64));
+        assert_eq!(world.distributor_counters().interests.get(), ITEMS as u64);
+        assert!(server.updates_out.get() > 1000);
+    });
+}
+
+#[test]
+fn loss_on_the_backbone_makes_items_suspect_and_then_right() {
+    let (mut gaps, mut resyncs) = (0, 0);
+    survive(1000, Faults { loss: 0.01, ..Faults::NONE }, |world| {
+        gaps += world.server_counters().gaps.get();
+        resyncs += world.server_counters().gap_resyncs.get();
+    });
+    assert!(gaps > 100, "{gaps}");
+    assert_eq!(resyncs, 0, "no gap is older than what the distributor remembers");
+}
+
+#[test]
+fn heavy_loss_long_cuts_and_slow_streams_end_well() {
+    let mut resyncs = 0;
+    let faults =
+        Faults { loss: 0.2, partition: 0.1, stream_delay: Duration::from_millis(200), ..Faults::NONE };
+    let happened = survive(2000, faults, |world| resyncs += world.server_counters().gap_resyncs.get());
+    assert!(happened["partition"] > 10 && resyncs > 0, "{happened:?} {resyncs}");
+}
+
+#[test]
+fn images_and_updates_fit_together_whichever_way_is_slower() {
+    for (stream_ms, connection_ms) in [(1, 500), (500, 1)] {
+        let faults = Faults {
+            stream_delay: Duration::from_millis(stream_ms),
+            connection_delay: Duration::from_millis(connection_ms),
+            consumer_breaks: 0.5,
+            link_breaks: 0.2,
+            loss: 0.005,
+            ..Faults::NONE
+        };
+        survive(3000 + stream_ms, faults, |_| ());
+    }
+}
+
+#[test]
+fn every_process_may_die_at_any_time() {
+    let faults = Faults {
+        loss: 0.005,
+        provider_breaks: 0.1,
+        distributor_dies: 0.07,
+        server_dies: 0.07,
+        link_breaks: 0.07,
+        consumer_breaks: 0.2,
+        partition: 0.05,
+        ..Faults::NONE
+    };
+    let happened = survive(4000, faults, |_| ());
+    for what in
+        ["provider breaks", "distributor dies", "server dies", "link breaks", "consumer breaks", "partition"]
+    {
+        assert!(happened[what] > 20, "{what}: {happened:?}");
+    }
+}
+
+#[test]
+fn a_run_is_its_seed() {
+    let faults = Faults { loss: 0.05, server_dies: 0.1, ..Faults::NONE };
+    let run = || {
+        let mut world = World::new(77, ITEMS, CONSUMERS, faults);
+        world.run(Duration::from_secs(30));
+        let server = world.server_counters();
+        (server.updates_out.get(), server.gaps.get(), server.images_in.get(), world.happened())
+    };
+    assert_eq!(run(), run());
+}
