@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use counters::table::ConsumerSession;
+use market::CachedItem;
 use market::image::FieldRules;
 use rwf::{Dictionary, Domain};
 use units::Nanos;
@@ -165,6 +166,12 @@ impl Book {
                 self.streams.close(stream_id);
             }
             Phase::Waiting | Phase::Resting => {}
+        }
+        // A refresh that stopped half-way must not go on with the next one.
+        if let Some(image) = &mut item.image
+            && !image.is_known()
+        {
+            **image = CachedItem::default();
         }
         // Room in the window of the service, perhaps.
         self.is_pump_due |= !line.queue.is_empty();

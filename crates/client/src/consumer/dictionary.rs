@@ -105,16 +105,18 @@ impl DictionarySource {
         streams: &mut StreamTable,
         out: &mut Outbound,
     ) -> Progress {
-        if self.is_given
-            || self.mode == DictionaryMode::None
-            || !matches!(self.step, Step::Looking | Step::Failed { .. })
-        {
-            return Progress::None;
-        }
         let has_both = |id: u16| {
             let service = directory.service(id);
             service.is_some_and(|s| s.serves_dictionary(FIELDS_NAME) && s.serves_dictionary(ENUMS_NAME))
         };
+        match self.step {
+            _ if self.is_given || self.mode == DictionaryMode::None => return Progress::None,
+            Step::Asked { service_id, .. } if !has_both(service_id) => {
+                return self.fail(now, DictionaryFault::ServiceLost { service_id }, out);
+            }
+            Step::Asked { .. } | Step::Done => return Progress::None,
+            Step::Looking | Step::Failed { .. } => {}
+        }
         let mut offering = directory.services().map(|service| service.id).filter(|id| has_both(*id));
         match offering.find(|id| !self.failed.contains(id)) {
             Some(service_id) => {

@@ -104,6 +104,11 @@ pub enum DictionaryFault {
         /// The code of the server's state.
         code: StateCode,
     },
+    /// The service that was asked is gone, or down.
+    ServiceLost {
+        /// The service.
+        service_id: u16,
+    },
     /// It did not come in time.
     Timeout {
         /// The service that was asked.

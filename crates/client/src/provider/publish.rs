@@ -98,7 +98,11 @@ impl Session {
             self.counters.refreshes_out.inc();
         }
         item.seq_num = seq_num;
-        item.standing = if is_sent { Standing::Known } else { Standing::Forgotten };
+        item.standing = match item.standing {
+            _ if is_sent => Standing::Known,
+            Standing::Due => Standing::Due,
+            Standing::New | Standing::Forgotten | Standing::Known => Standing::Forgotten,
+        };
         if self.keep_images {
             let image = item.image.get_or_insert_default();
             let merged = RefreshMsg::parse(bytes).and_then(|msg| image.on_refresh(&msg, &self.rules));

@@ -1,4 +1,8 @@
 //! Consumer and provider against servers that are scripted, recorded, or real sockets.
 
-mod consumer;
+mod consumers;
+mod dictionary;
+mod items;
+mod services;
+mod session;
 mod world;

@@ -7,7 +7,9 @@ use std::time::Duration;
 use counters::table::RsslConnections;
 use rdm::ToVec;
 use rdm::dictionary::{DictionaryParts, DictionaryRequest, PartSizes};
-use rdm::directory::{DirectoryRefresh, DirectoryRequest, Info, Service, ServiceState};
+use rdm::directory::{
+    DirectoryRefresh, DirectoryRequest, DirectoryUpdate, Filter, Info, Service, ServiceDelta, ServiceState,
+};
 use rdm::item::{ItemClose, ItemRequest};
 use rdm::login::{Features, LoginRefresh, LoginRequest};
 use rssl::{Disconnect, Handler, Outbound, ServerConfig, ServerConnection, Session, Stop};
@@ -166,6 +168,21 @@ where
         self.settle();
     }
 
+    /// Changes one of the server's services, and says so.
+    pub(crate) fn change_service(&mut self, id: u16, change: impl FnOnce(&mut Service)) {
+        let service =
+            self.manners.services.iter_mut().find(|service| service.id == id).expect("it has the service");
+        let old = service.clone();
+        change(service);
+        let delta = ServiceDelta::between(&old, service).expect("something changes");
+        self.say_directory(vec![delta]);
+    }
+
+    pub(crate) fn say_directory(&mut self, services: Vec<ServiceDelta>) {
+        let filter = Some(Filter::ALL);
+        self.say(&DirectoryUpdate { stream_id: 2, filter, services });
+    }
+
     /// What was told since this was last asked.
     pub(crate) fn take_told(&mut self) -> Vec<T> {
         std::mem::take(&mut self.told)
@@ -288,7 +305,8 @@ fn request_of(bytes: &[u8]) -> (i32, String) {
 }
 
 impl Manners {
-    fn answers(&self, msg: &Msg<'_>) -> Vec<Vec<u8>> {
+    /// What the server answers to a message by itself.
+    pub(crate) fn answers(&self, msg: &Msg<'_>) -> Vec<Vec<u8>> {
         match msg {
             Msg::Request(request) if request.domain == Domain::LOGIN && self.logs_in => {
                 let request = LoginRequest::parse(request).expect("legal");
