@@ -1,14 +1,16 @@
 """Walks LBT-RM, LBMC and LBMR packets by their own lengths, as a second opinion beside tshark.
 
-tshark shows what a packet says; it does not notice when the parts do not fill the packet. Each walker goes through all
-parts and raises BadLength where one runs past the end or where bytes are left over. All integers are big-endian.
+tshark shows what a packet says; it does not notice when the parts do not fill the packet. Each walker goes
+through all parts and raises BadLength where one runs past the end or where bytes are left over. All integers
+are big-endian.
 """
+
 import struct
 
 DATA, SM, NAK, NCF = 0, 2, 3, 4
 TYPE_NAMES = {DATA: 'DATA', SM: 'SM', NAK: 'NAK', NCF: 'NCF'}
-RETRANSMISSION = 0x20                   # in the DATA flags
-LBMC_WITH_TOPIC = (0, 2, 10)            # message, proactive retransmission, retransmission
+RETRANSMISSION = 0x20  # in the DATA flags
+LBMC_WITH_TOPIC = (0, 2, 10)  # message, proactive retransmission, retransmission
 NO_MORE_HEADERS, DATA_FOLLOWS = 0xFF, 0x00
 LBMR_NORMAL, LBMR_WILDCARD, LBMR_TOPIC_MANAGEMENT = 0, 1, 4
 
@@ -20,8 +22,8 @@ class BadLength(Exception):
 class Lbtrm:
     """One LBT-RM packet: `kind`, `session_id`, `ucast_port`, and what its kind has besides.
 
-    DATA: `number`, `retransmitted`, `messages` [(type, length)]; SM: `lead`; NAK, NCF: `numbers`; `trailer_bytes` after
-    the counted part of SM, NAK and NCF.
+    DATA: `number`, `retransmitted`, `messages` [(type, length)]; SM: `lead`; NAK, NCF: `numbers`;
+    `trailer_bytes` after the counted part of SM, NAK and NCF.
     """
 
     def __init__(self, b):
@@ -93,7 +95,7 @@ def lbmr_counts(b):
     if kind == LBMR_TOPIC_MANAGEMENT:
         return _topic_management(b)
     if kind not in (LBMR_NORMAL, LBMR_WILDCARD):
-        return {'other': 1}                 # keep-alives and extended types: tshark alone judges them
+        return {'other': 1}  # keep-alives and extended types: tshark alone judges them
     at = 4
     for _ in range(queries):
         at = _string_end(b, at + (1 if kind == LBMR_WILDCARD else 0))
@@ -133,7 +135,9 @@ def _packet_options(b, at):
             raise BadLength('packet option of %d bytes at byte %d' % (length, at))
         at += length
     if kind != 0x80 or total != len(b) - start:
-        raise BadLength('the packet options do not end with a length option that covers their %d bytes' % (len(b) - start))
+        raise BadLength(
+            'the packet options do not end with a length option that covers their %d bytes' % (len(b) - start)
+        )
     return at
 
 
@@ -141,12 +145,14 @@ def _topic_management(b):
     block_bytes, records = _take('>HH', b, 4, 'topic management block')
     at = 8
     for _ in range(records):
-        record_bytes, = _take('>H', b, at, 'topic management record')
+        (record_bytes,) = _take('>H', b, at, 'topic management record')
         if record_bytes < 5 or at + record_bytes > len(b):
             raise BadLength('topic management record of %d bytes at byte %d' % (record_bytes, at))
         at += record_bytes
     if block_bytes != at - 4 or at != len(b):
-        raise BadLength('topic management block of %d bytes, its records end at byte %d of %d' % (block_bytes, at, len(b)))
+        raise BadLength(
+            'topic management block of %d bytes, its records end at byte %d of %d' % (block_bytes, at, len(b))
+        )
     return {'topic-management': records}
 
 
@@ -159,5 +165,8 @@ def _string_end(b, at):
 
 def _take(form, b, at, what):
     if at + struct.calcsize(form) > len(b):
-        raise BadLength('%s at byte %d: %d bytes wanted, %d there' % (what, at, struct.calcsize(form), max(0, len(b) - at)))
+        raise BadLength(
+            '%s at byte %d: %d bytes wanted, %d there'
+            % (what, at, struct.calcsize(form), max(0, len(b) - at))
+        )
     return struct.unpack_from(form, b, at)

@@ -2,12 +2,13 @@
 """lbm_wire.py [options] CAPTURE...
 
 Judges captures of LBT-RM and LBMR traffic with an unmodified tshark (empty profile). A capture fails with
- - a malformed packet, an expert item of severity error, or a warning other than those of the sequence analysis (every NAK
-   is one);
+ - a malformed packet, an expert item of severity error, or a warning other than those of the sequence
+   analysis (every NAK is one);
  - a UDP packet that tshark does not dissect as LBT-RM or LBMR;
- - LBMC messages that do not fill their datagram exactly, NAK or NCF lists and LBMR records that do not fit theirs;
- - a transport sequence number that is never seen: per session, everything from the first DATA to the highest DATA or SM
-   must occur, as original or as retransmission;
+ - LBMC messages that do not fill their datagram exactly, NAK or NCF lists and LBMR records that do not fit
+   theirs;
+ - a transport sequence number that is never seen: per session, everything from the first DATA to the highest
+   DATA or SM must occur, as original or as retransmission;
  - no LBT-RM or LBMR packet at all.
 Prints what was counted, and each failure with its frame. Other protocols than UDP are counted and not judged.
 
@@ -24,6 +25,7 @@ Prints what was counted, and each failure with its frame. Other protocols than U
 
 Exit status: 0 all captures pass, 1 one fails, 2 wrong usage, or tshark is missing or cannot read a capture.
 """
+
 import argparse
 import collections
 import json
@@ -35,14 +37,30 @@ import tempfile
 
 from lbm_packets import BadLength, DATA, NAK, SM, Lbtrm, lbmr_counts
 
-FIELDS = ('frame.number', 'frame.protocols', 'ip.proto', 'ip.src', 'ip.dst', 'ip.flags.mf', 'ip.frag_offset', 'udp.srcport',
-          'udp.dstport', 'udp.payload', 'frame.cap_len', 'frame.len', '_ws.malformed', '_ws.expert.severity', '_ws.expert.group',
-          '_ws.expert.message', 'lbmc.msglen')
+FIELDS = (
+    'frame.number',
+    'frame.protocols',
+    'ip.proto',
+    'ip.src',
+    'ip.dst',
+    'ip.flags.mf',
+    'ip.frag_offset',
+    'udp.srcport',
+    'udp.dstport',
+    'udp.payload',
+    'frame.cap_len',
+    'frame.len',
+    '_ws.malformed',
+    '_ws.expert.severity',
+    '_ws.expert.group',
+    '_ws.expert.message',
+    'lbmc.msglen',
+)
 UDP = '17'
 ERROR, WARNING = 0x800000, 0x600000
 SEQUENCE_GROUP = 0x02000000
 SHOWN_OF_A_KIND = 5
-JUMP_MAX = 1 << 20                      # a larger jump of sequence numbers is reported as such, not number by number
+JUMP_MAX = 1 << 20  # a larger jump of sequence numbers is reported as such, not number by number
 
 
 class CannotRun(Exception):
@@ -53,9 +71,9 @@ class Session:
     """Which transport sequence numbers of one session were seen. Numbers are 32 bits and wrap."""
 
     def __init__(self):
-        self.high = None                # unwrapped
+        self.high = None  # unwrapped
         self.missing = set()
-        self.naked = set()              # NAKed, no retransmission yet
+        self.naked = set()  # NAKed, no retransmission yet
         self.jumps = []
 
     def on_data(self, number, retransmitted):
@@ -66,7 +84,7 @@ class Session:
         if self.high is not None and wide > self.high:
             self._rise_to(wide, wide)
         elif self.high is None and not retransmitted:
-            self.high = wide            # the capture begins here; what came before is not judged
+            self.high = wide  # the capture begins here; what came before is not judged
 
     def on_lead(self, number):
         """SM: everything up to `number` has been sent."""
@@ -126,7 +144,7 @@ class Judge:
         v.counts['frames'] += 1
         if f['frame.cap_len'] != f['frame.len']:
             v.fail('cut short', 'the capture holds only a part of this packet', f['frame.number'])
-        if 'icmp' in layers:            # quotes packets that were counted where they were sent
+        if 'icmp' in layers:  # quotes packets that were counted where they were sent
             v.counts['icmp'] += 1
             return
         if {f['udp.srcport'], f['udp.dstport']} & self.ignored_ports:
@@ -137,21 +155,29 @@ class Judge:
             self._lbm(f, 'lbtrm' in layers)
         elif f['ip.proto'] != UDP:
             v.counts['not UDP'] += 1
-        elif 'udp' not in layers and (f['ip.flags.mf'] in ('1', 'True') or f['ip.frag_offset'] not in ('', '0')):
+        elif 'udp' not in layers and (
+            f['ip.flags.mf'] in ('1', 'True') or f['ip.frag_offset'] not in ('', '0')
+        ):
             v.counts['ip fragments'] += 1
         else:
             v.counts['not dissected'] += 1
-            v.fail('not dissected', 'UDP %s:%s to %s:%s is neither LBT-RM nor LBMR to tshark'
-                   % (f['ip.src'], f['udp.srcport'], f['ip.dst'], f['udp.dstport']), f['frame.number'])
+            v.fail(
+                'not dissected',
+                'UDP %s:%s to %s:%s is neither LBT-RM nor LBMR to tshark'
+                % (f['ip.src'], f['udp.srcport'], f['ip.dst'], f['udp.dstport']),
+                f['frame.number'],
+            )
 
     def _expert(self, f):
         malformed = bool(f['_ws.malformed'])
         messages = _all(f['_ws.expert.message'])
-        for i, (severity, group) in enumerate(zip(_all(f['_ws.expert.severity']), _all(f['_ws.expert.group']))):
+        for i, (severity, group) in enumerate(
+            zip(_all(f['_ws.expert.severity']), _all(f['_ws.expert.group']))
+        ):
             text = messages[i] if i < len(messages) else '(no text)'
             if int(severity) >= ERROR or (int(severity) >= WARNING and int(group) != SEQUENCE_GROUP):
                 self.verdict.fail('expert item', 'tshark says: %s' % text, f['frame.number'])
-                malformed = False       # told
+                malformed = False  # told
         if malformed:
             self.verdict.fail('malformed', 'malformed packet', f['frame.number'])
 
@@ -174,11 +200,19 @@ class Judge:
         v.counts['lbmc.messages'] += len(p.messages)
         v.counts['lbmc.batched datagrams'] += len(p.messages) > 1
         if [length for _, length in p.messages] != [int(n) for n in _all(f['lbmc.msglen'])]:
-            v.fail('lengths', 'LBMC messages of %s bytes, tshark sees %s' % (p.messages, f['lbmc.msglen']), f['frame.number'])
+            v.fail(
+                'lengths',
+                'LBMC messages of %s bytes, tshark sees %s' % (p.messages, f['lbmc.msglen']),
+                f['frame.number'],
+            )
         if p.trailer_bytes:
             v.counts['lbtrm.trailers'] += 1
             if not self.trailers_allowed:
-                v.fail('trailer', '%s with %d bytes after its counted part' % (p.name, p.trailer_bytes), f['frame.number'])
+                v.fail(
+                    'trailer',
+                    '%s with %d bytes after its counted part' % (p.name, p.trailer_bytes),
+                    f['frame.number'],
+                )
         source = f['ip.dst'] if p.kind == NAK else f['ip.src']
         session = self.sessions.setdefault((source, p.ucast_port, p.session_id), Session())
         if p.kind == DATA:
@@ -224,7 +258,10 @@ def ranges(numbers, shown_max=10):
             runs[-1][1] = n
         else:
             runs.append([n, n])
-    shown = ['%d' % (a & 0xFFFFFFFF) if a == b else '%d-%d' % (a & 0xFFFFFFFF, b & 0xFFFFFFFF) for a, b in runs[:shown_max]]
+    shown = [
+        '%d' % (a & 0xFFFFFFFF) if a == b else '%d-%d' % (a & 0xFFFFFFFF, b & 0xFFFFFFFF)
+        for a, b in runs[:shown_max]
+    ]
     return ', '.join(shown) + (' ...' if len(runs) > shown_max else '')
 
 
@@ -239,14 +276,26 @@ class Tshark:
         self.command = [program, '-n', '-2']
         for preference in preferences:
             self.command += ['-o', preference]
-        self.env = dict(os.environ, HOME=home, XDG_CONFIG_HOME=home, WIRESHARK_CONFIG_DIR=home, LC_ALL='C.UTF-8')
+        self.env = dict(
+            os.environ, HOME=home, XDG_CONFIG_HOME=home, WIRESHARK_CONFIG_DIR=home, LC_ALL='C.UTF-8'
+        )
         self.complaints = os.path.join(home, 'stderr')
 
     def read(self, path, on_frame, on_expert_errors, ignored_ports=()):
-        """Calls `on_frame` for each frame, then `on_expert_errors` once with {summary text: count} of severity error."""
+        """Calls `on_frame` for each frame, then `on_expert_errors` with {text: count} of severity error."""
         judged = ' && '.join(['!icmp'] + ['udp.port != %s' % port for port in sorted(ignored_ports)])
-        options = ['-z', 'expert,error,' + judged, '-T', 'fields', '-E', 'separator=/t', '-E', 'occurrence=a',
-                   '-E', 'aggregator=|']
+        options = [
+            '-z',
+            'expert,error,' + judged,
+            '-T',
+            'fields',
+            '-E',
+            'separator=/t',
+            '-E',
+            'occurrence=a',
+            '-E',
+            'aggregator=|',
+        ]
         for field in FIELDS:
             options += ['-e', field]
         errors = collections.Counter()
@@ -257,15 +306,21 @@ class Tshark:
                 on_frame(dict(zip(FIELDS, values)))
             elif '\t' in line:
                 raise CannotRun('tshark wrote a frame of %s with %d fields: %r' % (path, len(values), line))
-            elif row:                   # frequency, group, protocol, summary
+            elif row:  # frequency, group, protocol, summary
                 errors[row.group(2)] += int(row.group(1))
         on_expert_errors(errors)
 
     def _lines(self, path, options):
         with open(self.complaints, 'w+', errors='replace') as complaints:
             try:
-                process = subprocess.Popen(self.command + ['-r', path] + options, env=self.env, stdout=subprocess.PIPE,
-                                           stderr=complaints, text=True, errors='replace')
+                process = subprocess.Popen(
+                    self.command + ['-r', path] + options,
+                    env=self.env,
+                    stdout=subprocess.PIPE,
+                    stderr=complaints,
+                    text=True,
+                    errors='replace',
+                )
             except OSError as e:
                 raise CannotRun('tshark is needed (package tshark): %s' % e)
             with process.stdout:
@@ -277,11 +332,13 @@ class Tshark:
 
 
 def preferences(options):
-    """tshark's settings for the addresses and ports of the options; without an option tshark's default stays."""
+    """tshark's settings for the addresses and ports of the options; the others keep tshark's defaults."""
     wanted = ['lbtrm.sequence_analysis:TRUE', 'lbmc.reassemble_fragments:TRUE']
-    for value, low_name, high_name in ((options.group, 'mc_address_low', 'mc_address_high'),
-                                       (options.port, 'dport_low', 'dport_high'),
-                                       (options.source_port, 'sport_low', 'sport_high')):
+    for value, low_name, high_name in (
+        (options.group, 'mc_address_low', 'mc_address_high'),
+        (options.port, 'dport_low', 'dport_high'),
+        (options.source_port, 'sport_low', 'sport_high'),
+    ):
         if value:
             low, _, high = value.partition('-')
             wanted += ['lbtrm.%s:%s' % (low_name, low), 'lbtrm.%s:%s' % (high_name, high or low)]
@@ -300,8 +357,16 @@ def check(tshark, path, options):
 
 def print_verdict(path, verdict, as_json):
     if as_json:
-        print(json.dumps({'capture': path, 'status': 'FAIL' if verdict.failures else 'OK', 'counts': verdict.counts,
-                          'failures': verdict.failures}))
+        print(
+            json.dumps(
+                {
+                    'capture': path,
+                    'status': 'FAIL' if verdict.failures else 'OK',
+                    'counts': verdict.counts,
+                    'failures': verdict.failures,
+                }
+            )
+        )
         return
     print(path)
     for name, count in sorted(verdict.counts.items()):

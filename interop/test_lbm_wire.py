@@ -1,4 +1,5 @@
 """python3 -m unittest discover -s interop        (needs tshark)"""
+
 import contextlib
 import io
 import json
@@ -42,7 +43,7 @@ def nak(*numbers):
 def capture(path, packets):
     """Writes a pcap of UDP payloads: (source, source port, destination, destination port, payload)."""
     with open(path, 'wb') as f:
-        f.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
+        f.write(struct.pack('<IHHiIII', 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
         for i, (src, sport, dst, dport, payload) in enumerate(packets):
             udp = struct.pack('>HHHH', sport, dport, 8 + len(payload), 0) + payload
             ip = struct.pack('>BBHHHBBH', 0x45, 0, 20 + len(udp), i, 0, 16, 17, 0)
@@ -95,12 +96,19 @@ class KnownCaptures(Captures):
 
     def test_every_bad_capture_fails_for_its_own_reason(self):
         reasons = {
-            'lbmc-zero-lengths': 'length is zero', 'lbmr-trailing-bytes': '3 bytes follow the last LBMR record',
-            'lbtrm-option-header': 'neither LBT-RM nor LBMR', 'nak-count': 'Malformed Packet',
-            'not-recognised': 'neither LBT-RM nor LBMR', 'tail-loss': 'never seen: 2',
-            'tir-wrong-transport-length': 'Wrong transport length', 'tqr-unterminated': 'Malformed Packet',
-            'trailing-bytes': '4 bytes wanted, 3 there', 'truncated-lbmc': 'LBMC message of 64 bytes',
-            'unknown-lbmc-header': 'Invalid LBMC header type 0x7e', 'unrecovered-loss': 'never seen: 3'}
+            'lbmc-zero-lengths': 'length is zero',
+            'lbmr-trailing-bytes': '3 bytes follow the last LBMR record',
+            'lbtrm-option-header': 'neither LBT-RM nor LBMR',
+            'nak-count': 'Malformed Packet',
+            'not-recognised': 'neither LBT-RM nor LBMR',
+            'tail-loss': 'never seen: 2',
+            'tir-wrong-transport-length': 'Wrong transport length',
+            'tqr-unterminated': 'Malformed Packet',
+            'trailing-bytes': '4 bytes wanted, 3 there',
+            'truncated-lbmc': 'LBMC message of 64 bytes',
+            'unknown-lbmc-header': 'Invalid LBMC header type 0x7e',
+            'unrecovered-loss': 'never seen: 3',
+        }
         self.assertEqual(sorted(reasons), sorted(n[:-5] for n in os.listdir(BAD)))
         for name, reason in reasons.items():
             with self.subTest(name):
@@ -116,15 +124,42 @@ class KnownCaptures(Captures):
     def test_a_session_with_loss_is_counted(self):
         _, verdicts = self.judge([os.path.join(GOOD, '06-lbtrm-session-with-loss.pcap')])
         counts = verdicts[0]['counts']
-        self.assertEqual({k: counts[k] for k in ('lbtrm.DATA', 'lbtrm.DATA-RX', 'lbtrm.NAK', 'lbtrm.NCF', 'lbtrm.SM',
-                                                 'lbmr.TQR', 'lbmr.TIR', 'lbmc.messages', 'lost numbers', 'sessions')},
-                         {'lbtrm.DATA': 24, 'lbtrm.DATA-RX': 4, 'lbtrm.NAK': 3, 'lbtrm.NCF': 1, 'lbtrm.SM': 5,
-                          'lbmr.TQR': 1, 'lbmr.TIR': 1, 'lbmc.messages': 28, 'lost numbers': 0, 'sessions': 1})
+        self.assertEqual(
+            {
+                k: counts[k]
+                for k in (
+                    'lbtrm.DATA',
+                    'lbtrm.DATA-RX',
+                    'lbtrm.NAK',
+                    'lbtrm.NCF',
+                    'lbtrm.SM',
+                    'lbmr.TQR',
+                    'lbmr.TIR',
+                    'lbmc.messages',
+                    'lost numbers',
+                    'sessions',
+                )
+            },
+            {
+                'lbtrm.DATA': 24,
+                'lbtrm.DATA-RX': 4,
+                'lbtrm.NAK': 3,
+                'lbtrm.NCF': 1,
+                'lbtrm.SM': 5,
+                'lbmr.TQR': 1,
+                'lbmr.TIR': 1,
+                'lbmc.messages': 28,
+                'lost numbers': 0,
+                'sessions': 1,
+            },
+        )
 
     def test_datagrams_in_ip_fragments_are_judged_whole(self):
         _, verdicts = self.judge([os.path.join(GOOD, '09-lbtrm-ip-fragmented.pcap')])
         counts = verdicts[0]['counts']
-        self.assertEqual((counts['ip fragments'], counts['lbtrm.DATA'], counts['lbmc.batched datagrams']), (5, 2, 1))
+        self.assertEqual(
+            (counts['ip fragments'], counts['lbtrm.DATA'], counts['lbmc.batched datagrams']), (5, 2, 1)
+        )
 
     def test_trailers_are_counted_and_can_be_refused(self):
         path = os.path.join(GOOD, '24-lbtrm-control-trailers.pcap')
@@ -143,10 +178,17 @@ class KnownCaptures(Captures):
 class OwnCaptures(Captures):
     def test_a_clean_session_passes(self):
         counts = self.passes([multicast(data(0)), multicast(data(1, lbmc() + lbmc(b''))), multicast(sm(1))])
-        self.assertEqual((counts['lbtrm.DATA'], counts['lbmc.messages'], counts['lbmc.batched datagrams']), (2, 3, 1))
+        self.assertEqual(
+            (counts['lbtrm.DATA'], counts['lbmc.messages'], counts['lbmc.batched datagrams']), (2, 3, 1)
+        )
 
     def test_loss_that_is_repaired_passes(self):
-        packets = [multicast(data(0)), multicast(data(2)), unicast_nak(1), multicast(data(1, retransmitted=True))]
+        packets = [
+            multicast(data(0)),
+            multicast(data(2)),
+            unicast_nak(1),
+            multicast(data(1, retransmitted=True)),
+        ]
         counts = self.passes(packets, '--answered', '--least', 'lbtrm.DATA-RX=1')
         self.assertEqual((counts['lost numbers'], counts['unanswered NAKs'], counts['sessions']), (0, 0, 1))
 
@@ -171,10 +213,19 @@ class OwnCaptures(Captures):
 
     def test_a_retransmission_ahead_of_the_originals_counts_as_seen(self):
         self.passes([multicast(data(0)), multicast(data(1, retransmitted=True)), multicast(data(2))])
-        self.fails('never seen: 1', [multicast(data(0)), multicast(data(2, retransmitted=True)), multicast(data(3))])
+        self.fails(
+            'never seen: 1', [multicast(data(0)), multicast(data(2, retransmitted=True)), multicast(data(3))]
+        )
 
     def test_sessions_are_told_apart(self):
-        counts = self.passes([multicast(data(0)), multicast(data(5, session=9)), multicast(data(1)), multicast(data(6, session=9))])
+        counts = self.passes(
+            [
+                multicast(data(0)),
+                multicast(data(5, session=9)),
+                multicast(data(1)),
+                multicast(data(6, session=9)),
+            ]
+        )
         self.assertEqual(counts['sessions'], 2)
 
     def test_a_huge_jump_is_reported_as_one(self):
@@ -222,7 +273,9 @@ class OwnCaptures(Captures):
                 whole = f.read()
             with open(path, 'wb') as f:
                 frame_bytes = len(whole) - 40
-                f.write(whole[:24] + struct.pack('<IIII', 1, 0, frame_bytes - 50, frame_bytes) + whole[40:-50])
+                f.write(
+                    whole[:24] + struct.pack('<IIII', 1, 0, frame_bytes - 50, frame_bytes) + whole[40:-50]
+                )
             status, verdicts = self.judge([path])
         self.assertEqual(status, 1)
         self.assertIn('the capture holds only a part', verdicts[0]['failures'][0])
@@ -232,7 +285,9 @@ class CannotRun(Captures):
     def test_a_missing_tshark_is_named(self):
         said = io.StringIO()
         with contextlib.redirect_stderr(said):
-            status = lbm_wire.main(['--tshark', '/nowhere/tshark', os.path.join(GOOD, '02-lbtrm-batching.pcap')])
+            status = lbm_wire.main(
+                ['--tshark', '/nowhere/tshark', os.path.join(GOOD, '02-lbtrm-batching.pcap')]
+            )
         self.assertEqual(status, 2)
         self.assertIn('tshark is needed', said.getvalue())
 
@@ -281,7 +336,7 @@ class Packets(unittest.TestCase):
             broken[13] = header_length
             with self.subTest(header_length), self.assertRaises(BadLength):
                 Lbtrm(data(0, bytes(broken)))
-        with self.assertRaises(BadLength):      # control message with bytes after its last header
+        with self.assertRaises(BadLength):  # control message with bytes after its last header
             Lbtrm(data(0, bytes([8, 0x20]) + struct.pack('>H', 17) + tsni[4:] + b'x'))
 
     def test_lbmr_records_must_fill_the_packet(self):

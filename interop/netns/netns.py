@@ -1,24 +1,29 @@
 #!/usr/bin/env python3
 """Hosts as network namespaces, joined by one switch, for tests on a real network stack. Needs root.
 
-  netns.py up NAME COUNT [MTU]             make COUNT hosts (MTU 1500) and print them as JSON
-  netns.py down NAME                       end their processes and remove everything; no error if nothing is there
-  netns.py show NAME                       print the hosts as JSON
-  netns.py exec NAME HOST COMMAND...       run a command on a host
-  netns.py drop NAME PERCENT [HOST...]     drop so many percent of the UDP packets that come in from the network, at random,
-                                           on these hosts (all). 0 ends it. Sets the counters to zero
-  netns.py counters NAME                   print {HOST: {"arrived": UDP packets, "dropped": of these}} as JSON, since the last `drop`
-  netns.py capture NAME HOST|switch FILE   capture into FILE until SIGINT or SIGTERM. Prints `capturing` when it has begun
-                                           and at the end the counts as JSON; exit status 1 if packets were missed
+  netns.py up NAME COUNT [MTU]            make COUNT hosts (MTU 1500) and print them as JSON
+  netns.py down NAME                      end their processes and remove all; no error if nothing is there
+  netns.py show NAME                      print the hosts as JSON
+  netns.py exec NAME HOST COMMAND...      run a command on a host
+  netns.py drop NAME PERCENT [HOST...]    drop so many percent of the UDP packets that come in from the
+                                          network, at random, on these hosts (all). 0 ends it. Zeroes the
+                                          counters
+  netns.py counters NAME                  print {HOST: {"arrived": UDP packets, "dropped": of these}} as
+                                          JSON, since the last `drop`
+  netns.py capture NAME HOST|switch FILE  capture into FILE until SIGINT or SIGTERM. Prints `capturing`
+                                          when it has begun and at the end the counts as JSON; exit
+                                          status 1 if packets were missed
 
-Host N is 10.77.0.N (N < 256, then 10.77.1.0 ...) with interface eth0, a route for all multicast, loopback up, IPv6 off. Each
-NAME is a network of its own: the same addresses may be in use under several names. Namespaces are called
-tickcast-NAME-1 ... and tickcast-NAME-switch; no interface is made outside them. Sends with segmentation offload are cut
-before they leave a host, so that captures, drop rules and counters see the datagrams of the wire.
+Host N is 10.77.0.N (N < 256, then 10.77.1.0 ...) with interface eth0, a route for all multicast, loopback up,
+IPv6 off. Each NAME is a network of its own: the same addresses may be in use under several names. Namespaces
+are called tickcast-NAME-1 ... and tickcast-NAME-switch; no interface is made outside them. Sends with
+segmentation offload are cut before they leave a host, so that captures, drop rules and counters see the
+datagrams of the wire.
 
 Programs: ip (iproute2), nft (nftables) for drop and counters, tcpdump for capture.
 Exit status: 0 done, 1 failed, 2 wrong usage; of `exec` that of the command.
 """
+
 import json
 import os
 import re
@@ -33,8 +38,8 @@ PREFIX = 'tickcast'
 SWITCH = 'switch'
 HOSTS_MAX = 1000
 PACKAGES = {'ip': 'iproute2', 'nft': 'nftables', 'tcpdump': 'tcpdump'}
-CATCH_UP_MAX_S = 10                     # for tcpdump to write what the kernel holds
-PROC_TIMES_OUT_S = 3                    # from SIGTERM to SIGKILL
+CATCH_UP_MAX_S = 10  # for tcpdump to write what the kernel holds
+PROC_TIMES_OUT_S = 3  # from SIGTERM to SIGKILL
 NAME = re.compile(r'[a-z][a-z0-9]{0,15}')
 TABLE = 'inet tickcast_loss'
 
@@ -48,7 +53,10 @@ class Lab:
 
     def __init__(self, name):
         if not NAME.fullmatch(name):
-            raise NetnsError('%r is no name for a network: lower-case letters and digits, a letter first, at most 16' % name)
+            raise NetnsError(
+                '%r is no name for a network: lower-case letters and digits, a letter first, at most 16'
+                % name
+            )
         self.name = name
 
     @classmethod
@@ -84,12 +92,18 @@ class Lab:
         """All namespaces of this network, hosts in order, then the switch."""
         mine = re.compile(r'%s-%s-(\d+|%s)' % (PREFIX, self.name, SWITCH))
         names = [line.split()[0] for line in _run('ip', 'netns', 'list').splitlines() if line.strip()]
-        order = lambda name: (name.endswith(SWITCH), int(re.sub(r'.*-', '', name)) if name[-1].isdigit() else 0)
+        order = lambda name: (
+            name.endswith(SWITCH),
+            int(re.sub(r'.*-', '', name)) if name[-1].isdigit() else 0,
+        )
         return sorted((name for name in names if mine.fullmatch(name)), key=order)
 
     def hosts(self):
         """{host number: address}"""
-        return {n: address(n) for n in (int(name.rsplit('-', 1)[1]) for name in self.namespaces() if not name.endswith(SWITCH))}
+        return {
+            n: address(n)
+            for n in (int(name.rsplit('-', 1)[1]) for name in self.namespaces() if not name.endswith(SWITCH))
+        }
 
     def command(self, host, *words):
         """The command line that runs `words` on a host, for subprocess."""
@@ -108,11 +122,16 @@ class Lab:
             raise NetnsError('%s percent; 0 or 0.001 to 100 are possible' % percent)
         rules = ['meta l4proto udp iifname "eth0" counter name "arrived"']
         if percent:
-            rules.append('meta l4proto udp iifname "eth0" numgen random mod 100000 <= %d counter name "dropped" drop'
-                         % (round(percent * 1000) - 1))
+            rules.append(
+                'meta l4proto udp iifname "eth0" numgen random mod 100000 <= %d counter name "dropped" drop'
+                % (round(percent * 1000) - 1)
+            )
         # "table; delete table" in one transaction replaces whatever was there.
-        text = 'table %s {}\ndelete table %s\ntable %s {\n counter arrived {}\n counter dropped {}\n chain input {\n' \
-               '  type filter hook input priority 0;\n  %s\n }\n}\n' % (TABLE, TABLE, TABLE, '\n  '.join(rules))
+        text = (
+            'table %s {}\ndelete table %s\n'
+            'table %s {\n counter arrived {}\n counter dropped {}\n chain input {\n'
+            '  type filter hook input priority 0;\n  %s\n }\n}\n' % (TABLE, TABLE, TABLE, '\n  '.join(rules))
+        )
         for host in self._wanted(hosts):
             _run(*self.command(host, 'nft', '-f', '-'), stdin=text)
 
@@ -123,8 +142,12 @@ class Lab:
             tables = _run(*self.command(host, 'nft', 'list', 'tables'))
             if 'table ' + TABLE not in tables.splitlines():
                 continue
-            listed = json.loads(_run(*self.command(host, 'nft', '-j', 'list', 'counters', 'table', *TABLE.split())))
-            found[host] = {c['counter']['name']: c['counter']['packets'] for c in listed['nftables'] if 'counter' in c}
+            listed = json.loads(
+                _run(*self.command(host, 'nft', '-j', 'list', 'counters', 'table', *TABLE.split()))
+            )
+            found[host] = {
+                c['counter']['name']: c['counter']['packets'] for c in listed['nftables'] if 'counter' in c
+            }
         return found
 
     def capture(self, host, path):
@@ -147,9 +170,25 @@ class Lab:
         switch = self._namespace(SWITCH)
         _run('ip', 'netns', 'add', switch)
         _settings(switch)
-        # Without snooping every port gets all multicast, as on a plain switch: no membership report can be missed.
-        _run('ip', '-n', switch, 'link', 'add', 'br0', 'mtu', str(mtu), 'type', 'bridge', 'stp_state', '0',
-             'forward_delay', '0', 'mcast_snooping', '0')
+        # Without snooping every port gets all multicast, as on a plain switch: no report can be missed.
+        _run(
+            'ip',
+            '-n',
+            switch,
+            'link',
+            'add',
+            'br0',
+            'mtu',
+            str(mtu),
+            'type',
+            'bridge',
+            'stp_state',
+            '0',
+            'forward_delay',
+            '0',
+            'mcast_snooping',
+            '0',
+        )
         for device in ('lo', 'br0'):
             _run('ip', '-n', switch, 'link', 'set', device, 'up')
 
@@ -157,9 +196,26 @@ class Lab:
         host, switch, port = self._namespace(number), self._namespace(SWITCH), 'host%d' % number
         _run('ip', 'netns', 'add', host)
         _settings(host)
-        # gso_max_segs 1: the kernel cuts a segmented send before the device, for one datagram is one packet on a wire.
-        _run('ip', '-n', switch, 'link', 'add', port, 'mtu', str(mtu), 'type', 'veth',
-             'peer', 'name', 'eth0', 'mtu', str(mtu), 'netns', host)
+        # gso_max_segs 1: the kernel cuts a segmented send before the device, as it would be on a wire.
+        _run(
+            'ip',
+            '-n',
+            switch,
+            'link',
+            'add',
+            port,
+            'mtu',
+            str(mtu),
+            'type',
+            'veth',
+            'peer',
+            'name',
+            'eth0',
+            'mtu',
+            str(mtu),
+            'netns',
+            host,
+        )
         _run('ip', '-n', host, 'link', 'set', 'eth0', 'gso_max_segs', '1')
         _run('ip', '-n', switch, 'link', 'set', port, 'master', 'br0', 'up')
         _run('ip', '-n', host, 'address', 'add', address(number) + '/16', 'dev', 'eth0')
@@ -176,9 +232,26 @@ class Capture:
         _need('tcpdump')
         self.path = path
         self.counts = None
-        # -Z root: it would otherwise change to a user that may not write the file. Own process group: Ctrl-C is ours to pass on.
-        self.process = lab.popen(host, 'tcpdump', '-i', device, '-n', '-s', '0', '-B', '32768', '-Z', 'root', '-w', path,
-                                 stderr=subprocess.PIPE, text=True, start_new_session=True)
+        # -Z root: it would otherwise change to a user that may not write the file. Own session: Ctrl-C is
+        # ours to pass on.
+        self.process = lab.popen(
+            host,
+            'tcpdump',
+            '-i',
+            device,
+            '-n',
+            '-s',
+            '0',
+            '-B',
+            '32768',
+            '-Z',
+            'root',
+            '-w',
+            path,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         said = ''
         for line in self.process.stderr:
             said += line
@@ -196,7 +269,7 @@ class Capture:
         if self.counts is None:
             until = time.monotonic() + CATCH_UP_MAX_S
             while self._ask(signal.SIGUSR1)['missed'] and time.monotonic() < until:
-                time.sleep(0.05)        # the kernel hands packets over in blocks, a block not full once a second
+                time.sleep(0.05)  # the kernel hands packets over in blocks, a block not full once a second
             self.counts = self._ask(signal.SIGINT)
             self.process.wait()
             self.process.stderr.close()
@@ -207,7 +280,9 @@ class Capture:
         self.process.send_signal(signal_number)
         counts = {}
         for line in self.process.stderr:
-            for count, what in re.findall(r'(\d+) packets? (captured|received by filter|dropped by kernel)', line):
+            for count, what in re.findall(
+                r'(\d+) packets? (captured|received by filter|dropped by kernel)', line
+            ):
                 counts[what] = int(count)
             if len(counts) == 3:
                 missed = max(counts['received by filter'] - counts['captured'], counts['dropped by kernel'])
@@ -221,9 +296,15 @@ def address(number):
 
 def _settings(namespace):
     """IPv6 off, so that nothing but the test's own packets is on the wire; enough group memberships."""
-    settings = {'net/ipv6/conf/all/disable_ipv6': 1, 'net/ipv6/conf/default/disable_ipv6': 1,
-                'net/ipv4/igmp_max_memberships': 1000}
-    script = '; '.join('[ ! -e /proc/sys/%s ] || echo %d > /proc/sys/%s' % (key, value, key) for key, value in settings.items())
+    settings = {
+        'net/ipv6/conf/all/disable_ipv6': 1,
+        'net/ipv6/conf/default/disable_ipv6': 1,
+        'net/ipv4/igmp_max_memberships': 1000,
+    }
+    script = '; '.join(
+        '[ ! -e /proc/sys/%s ] || echo %d > /proc/sys/%s' % (key, value, key)
+        for key, value in settings.items()
+    )
     _run('ip', 'netns', 'exec', namespace, 'sh', '-c', 'set -e; ' + script)
 
 
@@ -255,10 +336,19 @@ def _need(program):
 
 
 def _run(*words, stdin=None):
-    for program in {words[0], words[4] if words[:3] == ('ip', 'netns', 'exec') else words[0]} & PACKAGES.keys():
+    for program in {
+        words[0],
+        words[4] if words[:3] == ('ip', 'netns', 'exec') else words[0],
+    } & PACKAGES.keys():
         _need(program)
-    done = subprocess.run(words, input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        words,
+        input=stdin,
+        stdin=None if stdin is not None else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     if done.returncode != 0:
         raise NetnsError('%s: %s' % (' '.join(words), done.stderr.strip() or 'status %d' % done.returncode))
     return done.stdout

@@ -1,7 +1,7 @@
 """python3 -m unittest discover -s interop/netns        (needs root, ip, nft, tcpdump)"""
+
 import json
 import os
-import shutil
 import signal
 import struct
 import subprocess
@@ -16,17 +16,17 @@ import netns
 from netns import Lab, NetnsError, SWITCH, address
 
 GROUP, PORT = '239.77.1.1', 21000
-MISSING = [program for program in ('ip', 'nft', 'tcpdump') if shutil.which(program) is None]
 
 # Counts datagrams until its standard input ends, then takes what is still queued and prints [count, longest].
 RECEIVER = '''
-import select, socket, struct, sys
+import select, socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 s.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)  # SO_RCVBUFFORCE
 s.bind(("", int(sys.argv[3])))
 if sys.argv[2] != "-":
-    s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, struct.pack("4s4s", socket.inet_aton(sys.argv[2]), socket.inet_aton(sys.argv[1])))
+    member = socket.inet_aton(sys.argv[2]) + socket.inet_aton(sys.argv[1])
+    s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)
 print("ready", flush=True)
 count = longest = 0
 while True:
@@ -39,7 +39,8 @@ while True:
 print([count, longest])
 '''
 
-# Sends COUNT datagrams of BYTES to ADDRESS:PORT; with SEGMENT each send is that many bytes cut into segments of SEGMENT.
+# Sends COUNT datagrams of SIZE bytes to ADDRESS:PORT; with SEGMENT each send is cut into segments of so many
+# bytes.
 SENDER = '''
 import socket, struct, sys
 address, port, count, size, segment = sys.argv[1], *map(int, sys.argv[2:6])
@@ -54,8 +55,18 @@ for i in range(count):
 
 class Receiver:
     def __init__(self, lab, host, group='-'):
-        self.process = lab.popen(host, sys.executable, '-c', RECEIVER, address(host), group, str(PORT),
-                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = lab.popen(
+            host,
+            sys.executable,
+            '-c',
+            RECEIVER,
+            address(host),
+            group,
+            str(PORT),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         assert self.process.stdout.readline() == 'ready\n'
 
     def result(self):
@@ -82,7 +93,11 @@ def wait_until(condition, what):
 
 def received_by_sockets(lab, host):
     """Datagrams that UDP of this host has handed to sockets so far."""
-    rows = [line.split() for line in lab.run(host, 'cat', '/proc/net/snmp').splitlines() if line.startswith('Udp:')]
+    rows = [
+        line.split()
+        for line in lab.run(host, 'cat', '/proc/net/snmp').splitlines()
+        if line.startswith('Udp:')
+    ]
     return int(rows[1][rows[0].index('InDatagrams')])
 
 
@@ -92,15 +107,15 @@ def datagram_sizes(path):
         data = f.read()
     at, sizes = 24, []
     while at < len(data):
-        length, = struct.unpack_from('<I', data, at + 8)
-        frame = data[at + 16:at + 16 + length]
+        (length,) = struct.unpack_from('<I', data, at + 8)
+        frame = data[at + 16 : at + 16 + length]
         if frame[12:14] == b'\x08\0' and frame[23] == 17:
             sizes.append(struct.unpack_from('>H', frame, 14 + 4 * (frame[14] & 15) + 4)[0] - 8)
         at += 16 + length
     return sizes
 
 
-@unittest.skipIf(os.geteuid() != 0 or MISSING, 'needs root and the programs ip, nft, tcpdump')
+@unittest.skipIf(os.geteuid() != 0, 'network namespaces need root')
 class Networks(unittest.TestCase):
     name = 'selftest'
 
@@ -123,7 +138,9 @@ class Networks(unittest.TestCase):
         members = [self.receiver(lab, host, GROUP) for host in (2, 3)]
         other = self.receiver(lab, 4)
         send(lab, 1, GROUP, 20)
-        wait_until(lambda: all(lab.counters()[host]['arrived'] == 20 for host in (2, 3)), '20 datagrams on two hosts')
+        wait_until(
+            lambda: all(lab.counters()[host]['arrived'] == 20 for host in (2, 3)), '20 datagrams on two hosts'
+        )
         self.assertEqual([m.result() for m in members], [[20, 100]] * 2)
         self.assertEqual(other.result(), [0, 0])
 
@@ -158,7 +175,7 @@ class Networks(unittest.TestCase):
         wait_until(lambda: all(lab.counters()[host]['arrived'] == 2000 for host in (2, 3)), 'all datagrams')
         counters = lab.counters()
         self.assertEqual(counters[2]['dropped'], 0)
-        self.assertTrue(450 < counters[3]['dropped'] < 750, counters)       # seven standard deviations around 600
+        self.assertTrue(450 < counters[3]['dropped'] < 750, counters)  # seven standard deviations around 600
         self.assertEqual(receivers[2].result()[0], 2000)
         self.assertEqual(receivers[3].result()[0], 2000 - counters[3]['dropped'])
 
@@ -229,8 +246,14 @@ class Networks(unittest.TestCase):
     def test_down_ends_processes_and_leaves_nothing(self):
         lab = self.lab(2)
         sleeper = lab.popen(1, 'sleep', '600')
-        stubborn = lab.popen(2, sys.executable, '-c', 'import signal, time\nsignal.signal(15, signal.SIG_IGN)\n'
-                             'print("ready", flush=True)\ntime.sleep(600)', stdout=subprocess.PIPE)
+        stubborn = lab.popen(
+            2,
+            sys.executable,
+            '-c',
+            'import signal, time\nsignal.signal(15, signal.SIG_IGN)\n'
+            'print("ready", flush=True)\ntime.sleep(600)',
+            stdout=subprocess.PIPE,
+        )
         self.assertEqual(stubborn.stdout.readline(), b'ready\n')
         lab.down()
         self.assertEqual((sleeper.wait(), stubborn.wait()), (-signal.SIGTERM, -signal.SIGKILL))
@@ -253,6 +276,7 @@ class Networks(unittest.TestCase):
             if len(made) == 3:
                 raise NetnsError('made to fail')
             settings(namespace)
+
         netns._settings = fail_at_the_third
         self.addCleanup(setattr, netns, '_settings', settings)
         with self.assertRaisesRegex(NetnsError, 'made to fail'):
@@ -266,7 +290,9 @@ class Networks(unittest.TestCase):
         self.assertEqual(len(longer.hosts()), 1)
 
     def test_more_than_255_hosts_have_addresses(self):
-        self.assertEqual((address(255), address(256), address(1000)), ('10.77.0.255', '10.77.1.0', '10.77.3.232'))
+        self.assertEqual(
+            (address(255), address(256), address(1000)), ('10.77.0.255', '10.77.1.0', '10.77.3.232')
+        )
 
     def test_wrong_hosts_and_names_are_refused(self):
         lab = self.lab(2)
@@ -281,20 +307,32 @@ class Networks(unittest.TestCase):
             lab.capture(7, '/dev/null')
 
 
-@unittest.skipIf(os.geteuid() != 0 or MISSING, 'needs root and the programs ip, nft, tcpdump')
+@unittest.skipIf(os.geteuid() != 0, 'network namespaces need root')
 class CommandLine(unittest.TestCase):
     def call(self, *words):
-        done = subprocess.run([sys.executable, os.path.join(HERE, 'netns.py')] + list(words), stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            [sys.executable, os.path.join(HERE, 'netns.py')] + list(words),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         return done.returncode, done.stdout, done.stderr
 
     def test_a_network_from_up_to_down(self):
         self.addCleanup(self.call, 'down', 'selftestcli')
-        self.assertEqual(json.loads(self.call('up', 'selftestcli', '2', '1400')[1]), {'1': '10.77.0.1', '2': '10.77.0.2'})
-        self.assertEqual(json.loads(self.call('show', 'selftestcli')[1]), {'1': '10.77.0.1', '2': '10.77.0.2'})
+        self.assertEqual(
+            json.loads(self.call('up', 'selftestcli', '2', '1400')[1]), {'1': '10.77.0.1', '2': '10.77.0.2'}
+        )
+        self.assertEqual(
+            json.loads(self.call('show', 'selftestcli')[1]), {'1': '10.77.0.1', '2': '10.77.0.2'}
+        )
         self.assertEqual(self.call('drop', 'selftestcli', '2.5', '1')[0], 0)
-        self.assertEqual(json.loads(self.call('counters', 'selftestcli')[1]), {'1': {'arrived': 0, 'dropped': 0}})
-        status, out, _ = self.call('exec', 'selftestcli', '2', 'sh', '-c', 'cat /sys/class/net/eth0/mtu; exit 7')
+        self.assertEqual(
+            json.loads(self.call('counters', 'selftestcli')[1]), {'1': {'arrived': 0, 'dropped': 0}}
+        )
+        status, out, _ = self.call(
+            'exec', 'selftestcli', '2', 'sh', '-c', 'cat /sys/class/net/eth0/mtu; exit 7'
+        )
         self.assertEqual((status, out), (7, '1400\n'))
         self.assertEqual(self.call('down', 'selftestcli')[0], 0)
         self.assertEqual(self.call('show', 'selftestcli')[1], '{}\n')
@@ -306,8 +344,18 @@ class CommandLine(unittest.TestCase):
         for number in (signal.SIGINT, signal.SIGTERM):
             with tempfile.TemporaryDirectory() as d:
                 path = os.path.join(d, 'c.pcap')
-                capture = subprocess.Popen([sys.executable, os.path.join(HERE, 'netns.py'), 'capture', 'selftestcli', 'switch',
-                                            path], stdout=subprocess.PIPE, text=True)
+                capture = subprocess.Popen(
+                    [
+                        sys.executable,
+                        os.path.join(HERE, 'netns.py'),
+                        'capture',
+                        'selftestcli',
+                        'switch',
+                        path,
+                    ],
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
                 self.assertEqual(capture.stdout.readline(), 'capturing\n')
                 send(lab, 1, GROUP, 7)
                 capture.send_signal(number)
@@ -327,8 +375,12 @@ class CommandLine(unittest.TestCase):
 
     def test_a_missing_program_is_named_with_its_package(self):
         environment = dict(os.environ, PATH='/nowhere')
-        done = subprocess.run([sys.executable, os.path.join(HERE, 'netns.py'), 'show', 'selftestcli'], env=environment,
-                              stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            [sys.executable, os.path.join(HERE, 'netns.py'), 'show', 'selftestcli'],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         self.assertEqual(done.returncode, 1)
         self.assertIn('ip is missing (package iproute2)', done.stderr)
 

@@ -1,9 +1,10 @@
 """An order book by price from one snapshot and the diffs around it, after the venue's own rule.
 
-The rule (spot; futures in brackets): keep diffs until the snapshot is there, L = its `lastUpdateId`. Drop diffs with
-u <= L [u < L]. The first one applied must have U <= L+1 <= u [U <= L <= u], and from then on each U is the previous
-u + 1 [each pu is the previous u]. Quantities are absolute; zero removes the level.
+The rule (spot; futures in brackets): keep diffs until the snapshot is there, L = its `lastUpdateId`. Drop
+diffs with u <= L [u < L]. The first one applied must have U <= L+1 <= u [U <= L <= u], and from then on each
+U is the previous u + 1 [each pu is the previous u]. Quantities are absolute; zero removes the level.
 """
+
 import heapq
 
 from values import NotDecimal, decimal
@@ -17,6 +18,7 @@ class BookError(Exception):
 
 class Level:
     """One price of one side: the venue's texts and when the level was last set (epoch ns)."""
+
     __slots__ = ('price', 'size', 'set_ns')
 
     def __init__(self, price, size, set_ns):
@@ -27,10 +29,10 @@ class Side:
     """Levels by price text, with the best price at hand."""
 
     def __init__(self, sign):
-        self.sign = sign                # +1: lowest first (asks); -1: highest first (bids)
-        self.levels = {}                # price text -> Level
-        self.text_of = {}               # price as number -> its text
-        self.heap = []                  # sign * price; prices that are gone are dropped when they come to the top
+        self.sign = sign  # +1: lowest first (asks); -1: highest first (bids)
+        self.levels = {}  # price text -> Level
+        self.text_of = {}  # price as number -> its text
+        self.heap = []  # sign * price; prices that are gone are dropped when they come to the top
         self.decimals = None
 
     def set(self, price, size, set_ns):
@@ -56,7 +58,10 @@ class Side:
         if self.decimals is None:
             self.decimals = decimals
         if decimals != self.decimals:
-            raise BookError('price %s has %d decimals, others of this instrument have %d' % (price, decimals, self.decimals))
+            raise BookError(
+                'price %s has %d decimals, others of this instrument have %d'
+                % (price, decimals, self.decimals)
+            )
         return number
 
 
@@ -66,9 +71,9 @@ class Book:
     def __init__(self, futures, applied=None):
         self.futures = futures
         self.sides = {BID: Side(-1), ASK: Side(1)}
-        self.snapshot_id = None         # L
-        self.last_id = None             # u of the last applied diff
-        self.early = []                 # diffs before the snapshot
+        self.snapshot_id = None  # L
+        self.last_id = None  # u of the last applied diff
+        self.early = []  # diffs before the snapshot
         self.applied = applied or (lambda book: None)
 
     def on_snapshot(self, last_update_id, bids, asks, set_ns):
@@ -92,13 +97,18 @@ class Book:
         first, last, wanted = diff['U'], diff['u'], self.snapshot_id + (0 if self.futures else 1)
         if self.last_id is None:
             if last < wanted:
-                return False            # older than the snapshot
+                return False  # older than the snapshot
             if first > wanted:
-                raise BookError('updates between snapshot %d and the first diff (U %d) are missing' % (self.snapshot_id, first))
+                raise BookError(
+                    'updates between snapshot %d and the first diff (U %d) are missing'
+                    % (self.snapshot_id, first)
+                )
             return True
         follows = diff['pu'] == self.last_id if self.futures else first == self.last_id + 1
         if not follows:
-            raise BookError('gap in the diffs: u %d, then U %d, pu %s' % (self.last_id, first, diff.get('pu')))
+            raise BookError(
+                'gap in the diffs: u %d, then U %d, pu %s' % (self.last_id, first, diff.get('pu'))
+            )
         return True
 
     def _apply(self, bids, asks, set_ns):

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """compare.py [options] EXPECTED ACTUAL
 
-Compares the images that reckon.py computed (EXPECTED) with the final images a consumer saw (ACTUAL: the consumer's JSON
-lines, of which those with "ev": "final" count). Values must agree in type and form: mantissa and hint of a REAL exactly.
-Where only the value is equal, the difference says so. Every item of EXPECTED must have been watched, and no other.
+Compares the images that reckon.py computed (EXPECTED) with the final images a consumer saw (ACTUAL: the
+consumer's JSON lines, of which those with "ev": "final" count). Values must agree in type and form: mantissa
+and hint of a REAL exactly. Where only the value is equal, the difference says so. Every item of EXPECTED must
+have been watched, and no other.
 
   --ignore FID,FID    fields that are not compared (time stamps of the feed itself, for example)
   --watched-only      do not miss items that were not watched
@@ -12,6 +13,7 @@ Where only the value is equal, the difference says so. Every item of EXPECTED mu
 
 Exit status: 0 equal, 1 different, 2 wrong usage or unreadable input.
 """
+
 import argparse
 import json
 import sys
@@ -75,11 +77,19 @@ def _fields(prefix, expected, actual, ignore):
 def difference(expected, actual):
     """None if both values are equal, else what is different."""
     if expected is None or actual is None:
-        return 'not expected, got %s' % show(actual) if expected is None else 'missing, expected %s' % show(expected)
+        return (
+            'not expected, got %s' % show(actual)
+            if expected is None
+            else 'missing, expected %s' % show(expected)
+        )
     if _essence(expected) == _essence(actual):
         return None
     same = _number(expected) is not None and _number(expected) == _number(actual)
-    return 'expected %s, got %s%s' % (show(expected), show(actual), ': the value is equal, the form differs' if same else '')
+    return 'expected %s, got %s%s' % (
+        show(expected),
+        show(actual),
+        ': the value is equal, the form differs' if same else '',
+    )
 
 
 def _essence(value):
@@ -106,7 +116,9 @@ def show(value):
     if kind == 'REAL' and 'mantissa' in value:
         return '%s (mantissa %d, hint %d)' % (_decimal_text(value), value['mantissa'], value['hint'])
     if kind == 'TIME':
-        return 'TIME %s' % ':'.join('-' if value[p] is None else str(value[p]) for p in ('hour', 'minute', 'second', 'nanosecond'))
+        return 'TIME %s' % ':'.join(
+            '-' if value[p] is None else str(value[p]) for p in ('hour', 'minute', 'second', 'nanosecond')
+        )
     if kind == 'DATE':
         return 'DATE %s-%s-%s' % (value['year'], value['month'], value['day'])
     rest = {k: v for k, v in value.items() if k != 'type'}
@@ -166,8 +178,13 @@ def main(argv=None):
     parser.add_argument('--show', type=int, default=20)
     o = parser.parse_args(argv)
     try:
-        result = compare(read_expected(o.expected), read_finals(o.actual), {f for f in o.ignore.split(',') if f},
-                         o.watched_only, o.any_state)
+        result = compare(
+            read_expected(o.expected),
+            read_finals(o.actual),
+            {f for f in o.ignore.split(',') if f},
+            o.watched_only,
+            o.any_state,
+        )
     except (OSError, ValueError, KeyError, Unreadable) as e:
         print('compare: %s: %s' % (type(e).__name__, e), file=sys.stderr)
         return 2

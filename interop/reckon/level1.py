@@ -1,6 +1,18 @@
 """Best quote and last trade of one instrument as MarketPrice fields."""
-from values import (date, decimal, enum, in_one_scale, ms_of_day, real, real_or_blank, rmtes, time, time_of_seconds,
-                    uint)
+
+from values import (
+    date,
+    decimal,
+    enum,
+    in_one_scale,
+    ms_of_day,
+    real,
+    real_or_blank,
+    rmtes,
+    time,
+    time_of_seconds,
+    uint,
+)
 
 DSPLY_NAME, PROV_SYMB = 3, 3422
 BID, ASK, BIDSIZE, ASKSIZE = 22, 25, 30, 31
@@ -20,9 +32,9 @@ class Level1:
         self.quote_ns = None
         self.trade = None
         self.trade_count = 0
-        self.volume = 0                 # in units of 10**-volume_decimals
+        self.volume = 0  # in units of 10**-volume_decimals
         self.volume_decimals = 0
-        self.last_price = None          # (mantissa, decimals)
+        self.last_price = None  # (mantissa, decimals)
         self.tick = NO_TICK
 
     def on_quote(self, quote, event_ns):
@@ -57,16 +69,27 @@ class Level1:
     def _quote_fields(self):
         q, ns = self.quote, self.quote_ns
         return {
-            BID: real_or_blank(q['b']), BIDSIZE: real_or_blank(q['B']),
-            ASK: real_or_blank(q['a']), ASKSIZE: real_or_blank(q['A']),
-            QUOTIM: time_of_seconds(ns), QUOTIM_MS: uint(ms_of_day(ns)), QUOTIM_NS: time(ns), QUOTE_DATE: date(ns),
+            BID: real_or_blank(q['b']),
+            BIDSIZE: real_or_blank(q['B']),
+            ASK: real_or_blank(q['a']),
+            ASKSIZE: real_or_blank(q['A']),
+            QUOTIM: time_of_seconds(ns),
+            QUOTIM_MS: uint(ms_of_day(ns)),
+            QUOTIM_NS: time(ns),
+            QUOTE_DATE: date(ns),
         }
 
     def _trade_fields(self):
         t, ns = self.trade, self.trade['T'] * 1_000_000
         return {
-            TRDPRC_1: real_or_blank(t['p']), TRDVOL_1: real_or_blank(t['q']),
-            ACVOL_1: real(self.volume, self.volume_decimals), NUM_MOVES: real(self.trade_count, 0),
-            PRCTCK_1: enum(self.tick), TRADE_ID: rmtes(str(t['t'])),
-            SALTIM: time_of_seconds(ns), SALTIM_MS: uint(ms_of_day(ns)), SALTIM_NS: time(ns), TRADE_DATE: date(ns),
+            TRDPRC_1: real_or_blank(t['p']),
+            TRDVOL_1: real_or_blank(t['q']),
+            ACVOL_1: real(self.volume, self.volume_decimals),
+            NUM_MOVES: real(self.trade_count, 0),
+            PRCTCK_1: enum(self.tick),
+            TRADE_ID: rmtes(str(t['t'])),
+            SALTIM: time_of_seconds(ns),
+            SALTIM_MS: uint(ms_of_day(ns)),
+            SALTIM_NS: time(ns),
+            TRADE_DATE: date(ns),
         }

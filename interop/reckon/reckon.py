@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """reckon.py [--output FILE] RECORDING...
 
-Computes what the images of all items must be after the whole of each recording has been played, without any code of the
-feed that plays it. A recording holds one instrument: its best quotes (bookTicker), trades and depth as the venue's web
-sockets sent them. Files ending in .zst need the program `zstd` (or the Python package `zstandard`).
+Computes what the images of all items must be after the whole of each recording has been played, without any
+code of the feed that plays it. A recording holds one instrument: its best quotes (bookTicker), trades and
+depth as the venue's web sockets sent them. Files ending in .zst need the program `zstd` (or the Python
+package `zstandard`).
 
-Prints {ITEM: {"6": {FID: VALUE}, "8": {KEY: {FID: VALUE}}}} as JSON; values.py says how a VALUE looks. On stderr one line
-per item says how far the rebuilt book and the venue's best quotes agree.
+Prints {ITEM: {"6": {FID: VALUE}, "8": {KEY: {FID: VALUE}}}} as JSON; values.py says how a VALUE looks. On
+stderr one line per item says how far the rebuilt book and the venue's best quotes agree.
 
 Exit status: 0 done and consistent, 1 a recording is unusable or contradicts itself, 2 wrong usage.
 """
+
 import argparse
 import collections
 import json
@@ -56,13 +58,20 @@ class Instrument:
         return {MARKET_PRICE: self.level1.fields(), MARKET_BY_PRICE: self._levels()}
 
     def _levels(self):
-        return {level.price + letter: _level_fields(level, letter)
-                for letter in (BID, ASK) for level in self.book.sides[letter].levels.values()}
+        return {
+            level.price + letter: _level_fields(level, letter)
+            for letter in (BID, ASK)
+            for level in self.book.sides[letter].levels.values()
+        }
 
 
 def _level_fields(level, letter):
-    return {ORDER_PRC: real(*decimal(level.price)), ORDER_SIDE: enum(SIDE_ENUM[letter]),
-            ORDER_SIZE: real(*decimal(level.size)), LV_TIM_MS: uint(ms_of_day(level.set_ns))}
+    return {
+        ORDER_PRC: real(*decimal(level.price)),
+        ORDER_SIDE: enum(SIDE_ENUM[letter]),
+        ORDER_SIZE: real(*decimal(level.size)),
+        LV_TIM_MS: uint(ms_of_day(level.set_ns)),
+    }
 
 
 def item_name(symbol, futures):
@@ -117,7 +126,9 @@ def _on_frame(instrument, message, receive_ns):
     if instrument is None:
         instrument = Instrument(symbol, futures)
     elif (instrument.symbol, instrument.futures) != (symbol, futures):
-        raise BadRecording('a second instrument, %s, in the recording of %s' % (item_name(symbol, futures), instrument.item))
+        raise BadRecording(
+            'a second instrument, %s, in the recording of %s' % (item_name(symbol, futures), instrument.item)
+        )
     instrument.on_frame(kind, message['data'], receive_ns)
     return instrument
 
@@ -132,10 +143,17 @@ def reckon(paths, say=lambda text: None):
         images[instrument.item] = instrument.images()
         wrong = instrument.check.finish()
         problems += ['%s: %s' % (instrument.item, text) for text in wrong]
-        say('%s: %d trades, %d levels, book and best quotes compared at %d diffs: %s%s' % (
-            instrument.item, instrument.level1.trade_count, len(images[instrument.item][MARKET_BY_PRICE]),
-            instrument.check.compared_count, 'CONTRADICTION' if wrong else 'equal',
-            ''.join('; %d %s frames ignored' % (n, kind) for kind, n in instrument.ignored.items())))
+        say(
+            '%s: %d trades, %d levels, book and best quotes compared at %d diffs: %s%s'
+            % (
+                instrument.item,
+                instrument.level1.trade_count,
+                len(images[instrument.item][MARKET_BY_PRICE]),
+                instrument.check.compared_count,
+                'CONTRADICTION' if wrong else 'equal',
+                ''.join('; %d %s frames ignored' % (n, kind) for kind, n in instrument.ignored.items()),
+            )
+        )
     return images, problems
 
 

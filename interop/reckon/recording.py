@@ -2,6 +2,7 @@
 
 Compressed files need either the Python package `zstandard` or the command line tool `zstd`.
 """
+
 import io
 import json
 import shutil
@@ -40,16 +41,22 @@ def _raw_lines(path):
         return
     with open(path, 'rb') as f:
         try:
-            yield from io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(f, read_across_frames=True))
+            yield from io.BufferedReader(
+                zstandard.ZstdDecompressor().stream_reader(f, read_across_frames=True)
+            )
         except zstandard.ZstdError as e:
             raise BadRecording('%s: %s' % (path, e))
 
 
 def _through_the_tool(path):
     if shutil.which('zstd') is None:
-        raise BadRecording('%s is compressed: install the program `zstd` or the Python package `zstandard`' % path)
+        raise BadRecording(
+            '%s is compressed: install the program `zstd` or the Python package `zstandard`' % path
+        )
     with open(path, 'rb') as source:
-        tool = subprocess.Popen(['zstd', '-dcq'], stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        tool = subprocess.Popen(
+            ['zstd', '-dcq'], stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         try:
             yield from tool.stdout
             complaint = tool.stderr.read().decode(errors='replace').strip()

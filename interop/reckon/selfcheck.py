@@ -1,9 +1,11 @@
 """Holds the two views of one recording against each other: the rebuilt book and the venue's own best quotes.
 
-Both streams carry the venue's update ids. After a diff that ends with update u, the best levels of the book must equal
-the last best quote with an id not above u, prices and sizes. The quotes may lie later in the file than the diff, so the
-comparison runs when everything is read. A book that is crossed after any diff is an error in any case.
+Both streams carry the venue's update ids. After a diff that ends with update u, the best levels of the book
+must equal the last best quote with an id not above u, prices and sizes. The quotes may lie later in the file
+than the diff, so the comparison runs when everything is read. A book that is crossed after any diff is an
+error in any case.
 """
+
 import bisect
 
 from book import ASK, BID
@@ -15,7 +17,7 @@ SHOWN_MAX = 5
 class SelfCheck:
     def __init__(self):
         self.quote_ids, self.quotes = [], []
-        self.books = []                 # (update id, ((bid price, size), (ask price, size)))
+        self.books = []  # (update id, ((bid price, size), (ask price, size)))
         self.problems = []
         self.problem_count = 0
         self.compared_count = 0
@@ -31,7 +33,9 @@ class SelfCheck:
         """To be called after each message applied to the book."""
         bid, ask = book.sides[BID].best(), book.sides[ASK].best()
         if bid and ask and _crossed(bid.price, ask.price):
-            self._problem('the book is crossed after update %s: %s / %s' % (book.last_id, bid.price, ask.price))
+            self._problem(
+                'the book is crossed after update %s: %s / %s' % (book.last_id, bid.price, ask.price)
+            )
         if book.last_id is not None and bid and ask:
             self.books.append((book.last_id, ((bid.price, bid.size), (ask.price, ask.size))))
 
@@ -40,11 +44,13 @@ class SelfCheck:
         for update_id, best in self.books:
             i = bisect.bisect_right(self.quote_ids, update_id) - 1
             if i < 0:
-                continue                # no best quote yet
+                continue  # no best quote yet
             self.compared_count += 1
             if self.quotes[i] != best:
-                self._problem('after update %d the book says %s, best quote %d says %s'
-                              % (update_id, best, self.quote_ids[i], self.quotes[i]))
+                self._problem(
+                    'after update %d the book says %s, best quote %d says %s'
+                    % (update_id, best, self.quote_ids[i], self.quotes[i])
+                )
         more = self.problem_count - len(self.problems)
         return self.problems + (['and %d more' % more] if more else [])
 

@@ -1,4 +1,5 @@
 """python3 -m unittest discover -s interop/reckon"""
+
 import contextlib
 import copy
 import io
@@ -11,11 +12,17 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import compare
 
-PRICE = {'22': {'type': 'REAL', 'mantissa': 150, 'hint': 12}, '3': {'type': 'RMTES', 'text': 'X'},
-         '14': {'type': 'ENUM', 'value': 1}, '30': {'type': 'REAL', 'blank': True},
-         '1025': {'type': 'TIME', 'hour': 1, 'minute': 2, 'second': 3, 'nanosecond': 4}}
-BOOK = {'1.5B': {'3427': {'type': 'REAL', 'mantissa': 15, 'hint': 13}, '3428': {'type': 'ENUM', 'value': 1}},
-        '1.6A': {'3427': {'type': 'REAL', 'mantissa': 16, 'hint': 13}, '3428': {'type': 'ENUM', 'value': 2}}}
+PRICE = {
+    '22': {'type': 'REAL', 'mantissa': 150, 'hint': 12},
+    '3': {'type': 'RMTES', 'text': 'X'},
+    '14': {'type': 'ENUM', 'value': 1},
+    '30': {'type': 'REAL', 'blank': True},
+    '1025': {'type': 'TIME', 'hour': 1, 'minute': 2, 'second': 3, 'nanosecond': 4},
+}
+BOOK = {
+    '1.5B': {'3427': {'type': 'REAL', 'mantissa': 15, 'hint': 13}, '3428': {'type': 'ENUM', 'value': 1}},
+    '1.6A': {'3427': {'type': 'REAL', 'mantissa': 16, 'hint': 13}, '3428': {'type': 'ENUM', 'value': 2}},
+}
 EXPECTED = {'X': {'6': PRICE, '8': BOOK}}
 
 
@@ -26,13 +33,25 @@ def seen():
     price['14']['display'] = 'U'
     price['1025']['text'] = '01:02:03.000000004'
     state = {'stream': 'Open', 'data': 'Ok', 'code': 'None', 'text': ''}
-    return {('X', '6'): {'ev': 'final', 'item': 'X', 'domain': 6, 'state': dict(state), 'fields': price},
-            ('X', '8'): {'ev': 'final', 'item': 'X', 'domain': 8, 'state': dict(state), 'entries': copy.deepcopy(BOOK)}}
+    return {
+        ('X', '6'): {'ev': 'final', 'item': 'X', 'domain': 6, 'state': dict(state), 'fields': price},
+        ('X', '8'): {
+            'ev': 'final',
+            'item': 'X',
+            'domain': 8,
+            'state': dict(state),
+            'entries': copy.deepcopy(BOOK),
+        },
+    }
 
 
 class Images(unittest.TestCase):
     def differences(self, actual, **options):
-        return [(key, text) for key, found in compare.compare(EXPECTED, actual, **options).items() for text in found]
+        return [
+            (key, text)
+            for key, found in compare.compare(EXPECTED, actual, **options).items()
+            for text in found
+        ]
 
     def one(self, actual, **options):
         found = self.differences(actual, **options)
@@ -45,13 +64,19 @@ class Images(unittest.TestCase):
     def test_a_different_value_is_found(self):
         actual = seen()
         actual['X', '6']['fields']['22']['mantissa'] = 151
-        self.assertEqual(self.one(actual), 'field 22: expected 1.50 (mantissa 150, hint 12), got 1.51 (mantissa 151, hint 12)')
+        self.assertEqual(
+            self.one(actual),
+            'field 22: expected 1.50 (mantissa 150, hint 12), got 1.51 (mantissa 151, hint 12)',
+        )
 
     def test_an_equal_value_in_another_form_is_a_difference_that_says_so(self):
         actual = seen()
         actual['X', '6']['fields']['22'].update(mantissa=15, hint=13)
-        self.assertEqual(self.one(actual), 'field 22: expected 1.50 (mantissa 150, hint 12), got 1.5 (mantissa 15, hint 13)'
-                                           ': the value is equal, the form differs')
+        self.assertEqual(
+            self.one(actual),
+            'field 22: expected 1.50 (mantissa 150, hint 12), got 1.5 (mantissa 15, hint 13)'
+            ': the value is equal, the form differs',
+        )
 
     def test_fractions_and_whole_numbers_are_equal_in_value_only(self):
         actual = seen()
@@ -84,16 +109,24 @@ class Images(unittest.TestCase):
         actual = seen()
         del actual['X', '6']['fields']['14']
         actual['X', '6']['fields']['3902'] = {'type': 'UINT', 'value': 9}
-        self.assertEqual([t for _, t in self.differences(actual)],
-                         ['field 14: missing, expected ENUM 1', 'field 3902: not expected, got UINT 9'])
-        self.assertEqual([t for _, t in self.differences(actual, ignore={'3902'})], ['field 14: missing, expected ENUM 1'])
+        self.assertEqual(
+            [t for _, t in self.differences(actual)],
+            ['field 14: missing, expected ENUM 1', 'field 3902: not expected, got UINT 9'],
+        )
+        self.assertEqual(
+            [t for _, t in self.differences(actual, ignore={'3902'})], ['field 14: missing, expected ENUM 1']
+        )
 
     def test_missing_and_additional_levels_are_found(self):
         actual = seen()
         actual['X', '8']['entries']['1.7A'] = actual['X', '8']['entries'].pop('1.6A')
-        self.assertEqual([t for _, t in self.differences(actual)],
-                         ['1.6A: missing, expected 3427 = 1.6 (mantissa 16, hint 13), 3428 = ENUM 2',
-                          '1.7A: not expected, got 3427 = 1.6 (mantissa 16, hint 13), 3428 = ENUM 2'])
+        self.assertEqual(
+            [t for _, t in self.differences(actual)],
+            [
+                '1.6A: missing, expected 3427 = 1.6 (mantissa 16, hint 13), 3428 = ENUM 2',
+                '1.7A: not expected, got 3427 = 1.6 (mantissa 16, hint 13), 3428 = ENUM 2',
+            ],
+        )
 
     def test_a_field_of_a_level_is_compared(self):
         actual = seen()
@@ -111,7 +144,10 @@ class Images(unittest.TestCase):
     def test_unwatched_and_unexpected_items_are_found(self):
         actual = seen()
         actual['Y', '6'] = actual.pop(('X', '6'))
-        self.assertEqual(self.differences(actual), [(('X', '6'), 'was not watched'), (('Y', '6'), 'is not expected at all')])
+        self.assertEqual(
+            self.differences(actual),
+            [(('X', '6'), 'was not watched'), (('Y', '6'), 'is not expected at all')],
+        )
         del actual['Y', '6']
         self.assertEqual(self.differences(actual, watched_only=True), [])
 
@@ -129,7 +165,11 @@ class CommandLine(unittest.TestCase):
                 return compare.main(paths + list(options)), out.getvalue()
 
     def lines(self, actual):
-        return ['{"ev":"login"}\n'] + [json.dumps(line) + '\n' for line in actual.values()] + ['{"ev":"result"}\n']
+        return (
+            ['{"ev":"login"}\n']
+            + [json.dumps(line) + '\n' for line in actual.values()]
+            + ['{"ev":"result"}\n']
+        )
 
     def test_equal_images_exit_0(self):
         self.assertEqual(self.run_with(self.lines(seen())), (0, 'X domain 6: equal\nX domain 8: equal\n'))

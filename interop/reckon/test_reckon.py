@@ -1,4 +1,5 @@
 """python3 -m unittest discover -s interop/reckon"""
+
 import contextlib
 import io
 import json
@@ -14,7 +15,7 @@ import values
 from book import ASK, BID, Book, BookError
 from recording import BadRecording
 
-MIDNIGHT_MS = 1_723_075_200_000            # 2024-08-08 00:00:00 UTC
+MIDNIGHT_MS = 1_723_075_200_000  # 2024-08-08 00:00:00 UTC
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'data', 'binance')
 
 
@@ -27,16 +28,46 @@ def spot_quote(u=1, bid='10.00', bid_size='1.5', ask='10.02', ask_size='2.0'):
 
 
 def spot_trade(price, size='1.0', number=7, at_ms=MIDNIGHT_MS):
-    return frame('btcusdt@trade', e='trade', E=at_ms + 1, s='BTCUSDT', t=number, p=price, q=size, T=at_ms, m=True, M=True)
+    return frame(
+        'btcusdt@trade',
+        e='trade',
+        E=at_ms + 1,
+        s='BTCUSDT',
+        t=number,
+        p=price,
+        q=size,
+        T=at_ms,
+        m=True,
+        M=True,
+    )
 
 
 def spot_diff(first, last, bids=(), asks=(), at_ms=MIDNIGHT_MS):
-    return frame('btcusdt@depth@100ms', e='depthUpdate', E=at_ms, s='BTCUSDT', U=first, u=last, b=list(bids), a=list(asks))
+    return frame(
+        'btcusdt@depth@100ms',
+        e='depthUpdate',
+        E=at_ms,
+        s='BTCUSDT',
+        U=first,
+        u=last,
+        b=list(bids),
+        a=list(asks),
+    )
 
 
 def futures_diff(first, last, previous, bids=(), asks=(), at_ms=MIDNIGHT_MS):
-    return frame('btcusdt@depth@0ms', e='depthUpdate', E=at_ms, T=at_ms, s='BTCUSDT', U=first, u=last, pu=previous,
-                 b=list(bids), a=list(asks))
+    return frame(
+        'btcusdt@depth@0ms',
+        e='depthUpdate',
+        E=at_ms,
+        T=at_ms,
+        s='BTCUSDT',
+        U=first,
+        u=last,
+        pu=previous,
+        b=list(bids),
+        a=list(asks),
+    )
 
 
 def snapshot(last_id, bids=(), asks=(), **more):
@@ -83,10 +114,14 @@ class Names(unittest.TestCase):
 
 class Decimals(unittest.TestCase):
     def test_mantissa_and_hint_follow_the_text(self):
-        self.assertEqual(values.real(*values.decimal('61837.63000000')),
-                         {'type': 'REAL', 'mantissa': 6183763000000, 'hint': 6})
+        self.assertEqual(
+            values.real(*values.decimal('61837.63000000')),
+            {'type': 'REAL', 'mantissa': 6183763000000, 'hint': 6},
+        )
         self.assertEqual(values.real(*values.decimal('35')), {'type': 'REAL', 'mantissa': 35, 'hint': 14})
-        self.assertEqual(values.real(*values.decimal('-0.010')), {'type': 'REAL', 'mantissa': -10, 'hint': 11})
+        self.assertEqual(
+            values.real(*values.decimal('-0.010')), {'type': 'REAL', 'mantissa': -10, 'hint': 11}
+        )
 
     def test_zero_is_blank(self):
         for text in ('0', '0.00000000'):
@@ -107,16 +142,30 @@ class MarketPrice(OneRecording):
         self.assertEqual(f[25], {'type': 'REAL', 'mantissa': 1002, 'hint': 12})
         self.assertEqual(f[31], {'type': 'REAL', 'mantissa': 20, 'hint': 13})
         # 86,399,999.231 s is 999 whole days and 23:59:59.231384001 (the start is not midnight of one day)
-        self.assertEqual(f[14265], {'type': 'TIME', 'hour': 23, 'minute': 59, 'second': 59, 'nanosecond': 231_384_001})
+        self.assertEqual(
+            f[14265], {'type': 'TIME', 'hour': 23, 'minute': 59, 'second': 59, 'nanosecond': 231_384_001}
+        )
         self.assertEqual(f[1025], {'type': 'TIME', 'hour': 23, 'minute': 59, 'second': 59, 'nanosecond': 0})
         self.assertEqual(f[3855], {'type': 'UINT', 'value': 86_399_231})
         self.assertEqual(f[3386], {'type': 'DATE', 'year': 2027, 'month': 5, 'day': 4})
 
     def test_futures_quotes_take_the_event_time(self):
-        q = frame('btcusdt@bookTicker', e='bookTicker', u=1, s='BTCUSDT', b='1.0', B='2', a='1.1', A='3',
-                  T=MIDNIGHT_MS, E=MIDNIGHT_MS + 3_723_004)
+        q = frame(
+            'btcusdt@bookTicker',
+            e='bookTicker',
+            u=1,
+            s='BTCUSDT',
+            b='1.0',
+            B='2',
+            a='1.1',
+            A='3',
+            T=MIDNIGHT_MS,
+            E=MIDNIGHT_MS + 3_723_004,
+        )
         f = self.fields(q)
-        self.assertEqual(f[14265], {'type': 'TIME', 'hour': 1, 'minute': 2, 'second': 3, 'nanosecond': 4_000_000})
+        self.assertEqual(
+            f[14265], {'type': 'TIME', 'hour': 1, 'minute': 2, 'second': 3, 'nanosecond': 4_000_000}
+        )
         self.assertEqual(f[3855]['value'], 3_723_004)
         self.assertEqual(f[3386], {'type': 'DATE', 'year': 2024, 'month': 8, 'day': 8})
         self.assertEqual((f[3]['text'], f[3422]['text']), ('BTCUSDT.PERP', 'BTCUSDT'))
@@ -127,7 +176,9 @@ class MarketPrice(OneRecording):
         self.assertEqual(f[25]['mantissa'], 1002)
 
     def test_trades_give_price_size_sums_id_and_time(self):
-        f = self.fields(spot_trade('10.00', '0.25', 41), spot_trade('10.01', '1.75', 42, MIDNIGHT_MS + 61_005))
+        f = self.fields(
+            spot_trade('10.00', '0.25', 41), spot_trade('10.01', '1.75', 42, MIDNIGHT_MS + 61_005)
+        )
         self.assertEqual(f[6], {'type': 'REAL', 'mantissa': 1001, 'hint': 12})
         self.assertEqual(f[178], {'type': 'REAL', 'mantissa': 175, 'hint': 12})
         self.assertEqual(f[32], {'type': 'REAL', 'mantissa': 200, 'hint': 12})
@@ -135,7 +186,9 @@ class MarketPrice(OneRecording):
         self.assertEqual(f[3900], {'type': 'RMTES', 'text': '42'})
         self.assertEqual(f[3854], {'type': 'UINT', 'value': 61_005})
         self.assertEqual(f[379], {'type': 'TIME', 'hour': 0, 'minute': 1, 'second': 1, 'nanosecond': 0})
-        self.assertEqual(f[14266], {'type': 'TIME', 'hour': 0, 'minute': 1, 'second': 1, 'nanosecond': 5_000_000})
+        self.assertEqual(
+            f[14266], {'type': 'TIME', 'hour': 0, 'minute': 1, 'second': 1, 'nanosecond': 5_000_000}
+        )
         self.assertEqual(f[16], {'type': 'DATE', 'year': 2024, 'month': 8, 'day': 8})
 
     def test_volume_is_exact_when_sizes_have_different_decimals(self):
@@ -143,10 +196,19 @@ class MarketPrice(OneRecording):
         self.assertEqual(f[32], {'type': 'REAL', 'mantissa': 312, 'hint': 12})
 
     def test_the_tick_compares_with_the_previous_different_price(self):
-        for prices, tick in ((['5.0'], 0), (['5.0', '5.0'], 0), (['5.0', '5.1'], 1), (['5.0', '5.1', '5.1'], 1),
-                             (['5.0', '5.1', '5.1', '5.0'], 2), (['9.0', '10.0'], 1), (['5.0', '5.00'], 0)):
+        for prices, tick in (
+            (['5.0'], 0),
+            (['5.0', '5.0'], 0),
+            (['5.0', '5.1'], 1),
+            (['5.0', '5.1', '5.1'], 1),
+            (['5.0', '5.1', '5.1', '5.0'], 2),
+            (['9.0', '10.0'], 1),
+            (['5.0', '5.00'], 0),
+        ):
             with self.subTest(prices):
-                self.assertEqual(self.fields(*[spot_trade(p) for p in prices])[14], {'type': 'ENUM', 'value': tick})
+                self.assertEqual(
+                    self.fields(*[spot_trade(p) for p in prices])[14], {'type': 'ENUM', 'value': tick}
+                )
 
     def test_fields_of_what_never_came_are_absent(self):
         self.assertEqual(set(self.fields(spot_diff(1, 2), snapshot(1))), {3, 3422})
@@ -156,30 +218,53 @@ class MarketPrice(OneRecording):
 
 class MarketByPrice(OneRecording):
     def test_levels_carry_price_side_size_and_time(self):
-        levels = self.levels(spot_diff(8, 11, at_ms=MIDNIGHT_MS + 5, asks=[['10.2', '0.50']]), snapshot(10, [['10.0', '1.25']]),
-                             start_ns=(MIDNIGHT_MS + 1000) * 1_000_000 + 999_999)
-        self.assertEqual(levels, {
-            '10.0B': {3427: {'type': 'REAL', 'mantissa': 100, 'hint': 13}, 3428: {'type': 'ENUM', 'value': 1},
-                      3429: {'type': 'REAL', 'mantissa': 125, 'hint': 12}, 6527: {'type': 'UINT', 'value': 1001}},
-            '10.2A': {3427: {'type': 'REAL', 'mantissa': 102, 'hint': 13}, 3428: {'type': 'ENUM', 'value': 2},
-                      3429: {'type': 'REAL', 'mantissa': 50, 'hint': 12}, 6527: {'type': 'UINT', 'value': 5}}})
+        levels = self.levels(
+            spot_diff(8, 11, at_ms=MIDNIGHT_MS + 5, asks=[['10.2', '0.50']]),
+            snapshot(10, [['10.0', '1.25']]),
+            start_ns=(MIDNIGHT_MS + 1000) * 1_000_000 + 999_999,
+        )
+        self.assertEqual(
+            levels,
+            {
+                '10.0B': {
+                    3427: {'type': 'REAL', 'mantissa': 100, 'hint': 13},
+                    3428: {'type': 'ENUM', 'value': 1},
+                    3429: {'type': 'REAL', 'mantissa': 125, 'hint': 12},
+                    6527: {'type': 'UINT', 'value': 1001},
+                },
+                '10.2A': {
+                    3427: {'type': 'REAL', 'mantissa': 102, 'hint': 13},
+                    3428: {'type': 'ENUM', 'value': 2},
+                    3429: {'type': 'REAL', 'mantissa': 50, 'hint': 12},
+                    6527: {'type': 'UINT', 'value': 5},
+                },
+            },
+        )
 
     def test_a_futures_snapshot_stamps_its_levels_with_its_event_time(self):
         levels = self.levels(futures_diff(1, 5, 0), snapshot(5, [['1.0', '1']], E=MIDNIGHT_MS + 77))
         self.assertEqual(levels['1.0B'][6527]['value'], 77)
 
     def test_a_level_set_again_with_the_same_size_takes_the_new_time(self):
-        levels = self.levels(spot_diff(1, 1), snapshot(10, [['1.0', '1']]),
-                             spot_diff(11, 12, [['1.0', '1']], at_ms=MIDNIGHT_MS + 9000))
+        levels = self.levels(
+            spot_diff(1, 1),
+            snapshot(10, [['1.0', '1']]),
+            spot_diff(11, 12, [['1.0', '1']], at_ms=MIDNIGHT_MS + 9000),
+        )
         self.assertEqual(levels['1.0B'][6527]['value'], 9000)
 
     def test_zero_removes_a_level_and_may_name_an_unknown_one(self):
-        levels = self.levels(spot_diff(1, 1), snapshot(10, [['1.0', '1']], [['2.0', '3']]),
-                             spot_diff(11, 12, [['1.0', '0.000'], ['0.9', '0']]))
+        levels = self.levels(
+            spot_diff(1, 1),
+            snapshot(10, [['1.0', '1']], [['2.0', '3']]),
+            spot_diff(11, 12, [['1.0', '0.000'], ['0.9', '0']]),
+        )
         self.assertEqual(set(levels), {'2.0A'})
 
     def test_a_price_may_be_on_both_sides_at_different_times(self):
-        levels = self.levels(spot_diff(1, 1), snapshot(10, [['1.0', '1']]), spot_diff(11, 12, [['1.0', '0']], [['1.0', '4']]))
+        levels = self.levels(
+            spot_diff(1, 1), snapshot(10, [['1.0', '1']]), spot_diff(11, 12, [['1.0', '0']], [['1.0', '4']])
+        )
         self.assertEqual(set(levels), {'1.0A'})
 
     def test_a_snapshot_that_comes_first_waits_for_the_instrument(self):
@@ -194,7 +279,9 @@ class JoiningSnapshotAndDiffs(unittest.TestCase):
         book.on_snapshot(100, [['1.0', '1']], [], 0)
         for number, diff in enumerate(diffs, 2):
             first, last, previous = (list(diff) + [None])[:3]
-            book.on_diff({'U': first, 'u': last, 'pu': previous, 'E': 1, 'b': [['1.0', str(number)]], 'a': []})
+            book.on_diff(
+                {'U': first, 'u': last, 'pu': previous, 'E': 1, 'b': [['1.0', str(number)]], 'a': []}
+            )
         return book.sides[BID].levels['1.0'].size, book.last_id
 
     def test_spot_drops_what_the_snapshot_holds(self):
@@ -260,7 +347,11 @@ class JoiningSnapshotAndDiffs(unittest.TestCase):
 
 
 class SelfChecks(OneRecording):
-    BOOK = (spot_diff(1, 1), snapshot(10, [['10.0', '1.5']], [['10.2', '2']]), spot_diff(11, 12, [['9.0', '1']]))
+    BOOK = (
+        spot_diff(1, 1),
+        snapshot(10, [['10.0', '1.5']], [['10.2', '2']]),
+        spot_diff(11, 12, [['9.0', '1']]),
+    )
 
     def wrong(self, *messages):
         instrument = self.instrument(*messages)
@@ -280,8 +371,12 @@ class SelfChecks(OneRecording):
             self.assertEqual((len(found), compared), (1, 1))
 
     def test_a_crossed_book_is_found(self):
-        found, _ = self.wrong(spot_diff(1, 1), snapshot(10, [['9.9', '1']], [['10.0', '1']]),
-                              spot_diff(11, 12, [['10.0', '1']]), spot_diff(13, 13, [['10.0', '0']]))
+        found, _ = self.wrong(
+            spot_diff(1, 1),
+            snapshot(10, [['9.9', '1']], [['10.0', '1']]),
+            spot_diff(11, 12, [['10.0', '1']]),
+            spot_diff(13, 13, [['10.0', '0']]),
+        )
         self.assertEqual(len(found), 1)
         self.assertIn('crossed after update 12', found[0])
 
@@ -292,21 +387,37 @@ class Recordings(OneRecording):
             self.instrument(*messages)
 
     def test_a_second_instrument_is_refused(self):
-        self.refused('second instrument, ETHUSDT', spot_quote(), frame('e@bookTicker', u=1, s='ETHUSDT', b='1', B='1', a='2', A='1'))
+        self.refused(
+            'second instrument, ETHUSDT',
+            spot_quote(),
+            frame('e@bookTicker', u=1, s='ETHUSDT', b='1', B='1', a='2', A='1'),
+        )
         self.refused('second instrument, BTCUSDT.PERP', spot_quote(), futures_diff(1, 2, 0))
 
     def test_unreadable_lines_name_their_place(self):
         self.refused(':1: neither', {'hello': 1})
-        self.refused(":2: the frame lacks or misstates 'p'", spot_quote(), frame('b@trade', s='BTCUSDT', q='1', T=1, t=1))
+        self.refused(
+            ":2: the frame lacks or misstates 'p'",
+            spot_quote(),
+            frame('b@trade', s='BTCUSDT', q='1', T=1, t=1),
+        )
         self.refused(':1: .*not a decimal', spot_trade('abc'))
-        for text, reason in (('hello\n', 'receive time'), ('12 {"a":\n', 'no JSON'), ('12 []\n', 'no JSON object')):
-            with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as f, self.assertRaisesRegex(BadRecording, ':1: .*' + reason):
+        for text, reason in (
+            ('hello\n', 'receive time'),
+            ('12 {"a":\n', 'no JSON'),
+            ('12 []\n', 'no JSON object'),
+        ):
+            with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as f, self.assertRaisesRegex(
+                BadRecording, ':1: .*' + reason
+            ):
                 f.write(text)
                 f.flush()
                 reckon.read_recording(f.name)
 
     def test_other_streams_are_passed_over_and_counted(self):
-        i = self.instrument(frame('b@markPrice', s='BTCUSDT', p='1'), spot_quote(), frame('b@markPrice', s='BTCUSDT', p='1'))
+        i = self.instrument(
+            frame('b@markPrice', s='BTCUSDT', p='1'), spot_quote(), frame('b@markPrice', s='BTCUSDT', p='1')
+        )
         self.assertEqual(dict(i.ignored), {'markPrice': 1})
         self.assertEqual(i.images()['6'][22]['mantissa'], 1000)
 
@@ -334,9 +445,13 @@ class Recordings(OneRecording):
         self.assertEqual(set(images), {'BTCUSDT', 'ETHUSDT', 'BTCUSDT.PERP', 'BTCUSD.PERP'})
         self.assertEqual(images['BTCUSDT']['6']['77']['mantissa'], 9757)
         self.assertEqual(images['BTCUSDT']['6']['22'], {'type': 'REAL', 'mantissa': 6168599000000, 'hint': 6})
-        compared = {line.split(':')[0]: int(line.split('compared at ')[1].split()[0])
-                    for line in said.getvalue().splitlines()}
-        self.assertEqual(compared, {'BTCUSDT': 3449, 'ETHUSDT': 3432, 'BTCUSDT.PERP': 2287, 'BTCUSD.PERP': 9433})
+        compared = {
+            line.split(':')[0]: int(line.split('compared at ')[1].split()[0])
+            for line in said.getvalue().splitlines()
+        }
+        self.assertEqual(
+            compared, {'BTCUSDT': 3449, 'ETHUSDT': 3432, 'BTCUSDT.PERP': 2287, 'BTCUSD.PERP': 9433}
+        )
 
     def test_one_item_from_two_recordings_is_refused(self):
         path = os.path.join(DATA, 'binance-spot_ethusdt_20240808.jsonl.zst')

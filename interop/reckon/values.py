@@ -8,8 +8,10 @@
     {"type": "DATE", "year": 2024, "month": 8, "day": 8}
     {"type": "TIME", "hour": 23, "minute": 54, "second": 15, "nanosecond": 343000000}
 
-The Java consumer writes the same objects, with the additional keys `text` (REAL, TIME, DATE) and `display` (ENUM).
+The Java consumer writes the same objects, with the additional keys `text` (REAL, TIME, DATE) and `display`
+(ENUM).
 """
+
 import datetime
 import re
 
@@ -24,7 +26,7 @@ class NotDecimal(ValueError):
 
 
 def decimal(text):
-    """(mantissa, decimals) of a decimal text: '0.0150' is (150, 4). Trailing zeros count: they are what the venue wrote."""
+    """(mantissa, decimals) of a decimal text: '0.0150' is (150, 4). Trailing zeros count."""
     m = _DECIMAL.fullmatch(text)
     if not m:
         raise NotDecimal('%r is not a decimal number' % (text,))
@@ -43,7 +45,7 @@ def real(mantissa, decimals):
     """The REAL with exactly these decimals."""
     if not 0 <= decimals <= HINT_OF_WHOLE_NUMBERS:
         raise NotDecimal('%d decimals do not fit a REAL, which has at most 14' % decimals)
-    if not -2**63 <= mantissa < 2**63:
+    if not -(2**63) <= mantissa < 2**63:
         raise NotDecimal('mantissa %d does not fit 64 bits' % mantissa)
     return {'type': 'REAL', 'mantissa': mantissa, 'hint': HINT_OF_WHOLE_NUMBERS - decimals}
 
@@ -75,8 +77,13 @@ def time(epoch_ns):
     """Time of day (UTC) with all its nanoseconds."""
     of_day = epoch_ns % DAY_NS
     seconds, nanosecond = divmod(of_day, 1_000_000_000)
-    return {'type': 'TIME', 'hour': seconds // 3600, 'minute': seconds // 60 % 60, 'second': seconds % 60,
-            'nanosecond': nanosecond}
+    return {
+        'type': 'TIME',
+        'hour': seconds // 3600,
+        'minute': seconds // 60 % 60,
+        'second': seconds % 60,
+        'nanosecond': nanosecond,
+    }
 
 
 def time_of_seconds(epoch_ns):

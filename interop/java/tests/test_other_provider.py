@@ -1,8 +1,9 @@
 """python3 -m unittest discover -s interop/java/tests        (after `mvn package` in interop/java)
 
-The consumer against an interactive provider that is not ours: EMA tools kept in ../shared/interop/java beside the
-checkout. They are copied and built for the test; where they are not there, nothing is tested.
+The consumer against an interactive provider that is not ours: EMA tools kept in ../shared/interop/java beside
+the checkout. They are copied and built for the test; where they are not there, nothing is tested.
 """
+
 import os
 import shutil
 import subprocess
@@ -11,19 +12,21 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from tools import HERE, JAR, Consumer, Tool, free_port
+from tools import HERE, Consumer, Tool, free_port
 
 SOURCE = os.path.join(HERE, '..', '..', '..', '..', 'shared', 'interop', 'java')
 
 
 class OtherProvider(Tool):
     def __init__(self, jar, port, *options):
-        super().__init__(['java', '-Xmx1g', '-jar', jar, 'iprovider', '--port', str(port), '--interval-ms', '50']
-                         + list(options), cwd=os.path.dirname(os.path.dirname(jar)))
+        super().__init__(
+            ['java', '-Xmx1g', '-jar', jar, 'iprovider', '--port', str(port), '--interval-ms', '50']
+            + list(options),
+            cwd=os.path.dirname(os.path.dirname(jar)),
+        )
         self.wait_ev('ready')
 
 
-@unittest.skipUnless(os.path.exists(JAR), 'build it first: mvn package in interop/java')
 @unittest.skipUnless(os.path.isdir(SOURCE), 'there is no other provider beside this checkout')
 class WithOtherProvider(unittest.TestCase):
     @classmethod
@@ -72,8 +75,17 @@ class WithOtherProvider(unittest.TestCase):
         self.provider('--items', 'A', '--all-types')
         _, finals = self.ok(self.consumer('--items', 'A'))
         fields = finals['A', 6]['fields']
-        self.assertEqual(fields['-7'], {'type': 'TIME', 'hour': 23, 'minute': 59, 'second': 59, 'nanosecond': 999888777,
-                                        'text': '23:59:59.999888777'})
+        self.assertEqual(
+            fields['-7'],
+            {
+                'type': 'TIME',
+                'hour': 23,
+                'minute': 59,
+                'second': 59,
+                'nanosecond': 999888777,
+                'text': '23:59:59.999888777',
+            },
+        )
         self.assertEqual(fields['-5'], {'type': 'REAL', 'mantissa': 17, 'hint': 27, 'text': '0.53125'})
         self.assertEqual(fields['-12']['text'], 'h\u00e9llo \u20ac')
         self.assertEqual(fields['19'], {'type': 'REAL', 'blank': True})
@@ -82,7 +94,9 @@ class WithOtherProvider(unittest.TestCase):
         self.provider('--items', 'A')
         result, finals = self.ok(self.consumer('--item', '6:A', '--item', '8:A', '--check-map'))
         self.assertEqual(sorted(finals['A', 8]['entries']), ['ORD0', 'ORD1', 'ORD2'])
-        self.assertEqual(finals['A', 8]['entries']['ORD2']['3428'], {'type': 'ENUM', 'value': 2, 'display': 'ASK'})
+        self.assertEqual(
+            finals['A', 8]['entries']['ORD2']['3428'], {'type': 'ENUM', 'value': 2, 'display': 'ASK'}
+        )
         self.assertEqual(finals['A', 8]['summary']['15']['value'], 840)
         self.assertEqual(result['images'], 2)
 
@@ -100,8 +114,11 @@ class WithOtherProvider(unittest.TestCase):
 
     def test_unknown_items_and_streams_that_end(self):
         self.provider('--items', 'A', '--close-after-updates', '5')
-        result, finals = self.ok(self.consumer('--items', 'A,NOPE', '--expect-closed', '6:NOPE=NotFound',
-                                               '--expect-closed', '6:A=None'))
+        result, finals = self.ok(
+            self.consumer(
+                '--items', 'A,NOPE', '--expect-closed', '6:NOPE=NotFound', '--expect-closed', '6:A=None'
+            )
+        )
         self.assertEqual(finals['A', 6]['state']['text'], 'stream ended by provider')
         self.assertEqual(result['items'][0]['updates'], 5)
 
@@ -113,8 +130,10 @@ class WithOtherProvider(unittest.TestCase):
         consumer.wait_for(lambda e: e['ev'] == 'status' and e['state']['data'] == 'Suspect')
         self.provider('--items', 'A')
         result, _ = self.ok(consumer)
-        self.assertEqual([(s['stream'], s['data']) for s in result['items'][0]['states']],
-                         [('Open', 'Ok'), ('Open', 'Suspect'), ('Open', 'Ok')])
+        self.assertEqual(
+            [(s['stream'], s['data']) for s in result['items'][0]['states']],
+            [('Open', 'Ok'), ('Open', 'Suspect'), ('Open', 'Ok')],
+        )
         self.assertEqual(result['login']['state_changes'], 3)
 
     def test_dictionaries_are_downloaded(self):

@@ -1,8 +1,10 @@
 """python3 -m unittest discover -s interop/java/tests        (after `mvn package` in interop/java; needs zstd)
 
-The judges against one another: images reckoned from the recordings go through an EMA provider to the consumer, whose
-final images must compare equal. So what compare.py finds in a server under test is the server's doing.
+The judges against one another: images reckoned from the recordings go through an EMA provider to the
+consumer, whose final images must compare equal. So what compare.py finds in a server under test is the
+server's doing.
 """
+
 import contextlib
 import io
 import json
@@ -16,7 +18,7 @@ ROOT = os.path.join(HERE, '..', '..', '..')
 sys.path[:0] = [HERE, os.path.join(HERE, '..', '..', 'reckon')]
 import compare
 import reckon
-from tools import JAR, Consumer, Provider, free_port
+from tools import Consumer, Provider, free_port
 
 RECORDINGS = os.path.join(ROOT, 'data', 'binance')
 DICTIONARY = os.path.join(ROOT, 'data', 'dictionary')
@@ -44,7 +46,6 @@ def payload(domain, image):
     return fields(image) if domain == '6' else ' '.join('+%s %s' % (key, fields(image[key])) for key in image)
 
 
-@unittest.skipUnless(os.path.exists(JAR), 'build it first: mvn package in interop/java')
 class ReckonedImages(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -57,12 +58,20 @@ class ReckonedImages(unittest.TestCase):
     def compared(self, images):
         """compare.py's exit status and words for what the consumer saw of these images."""
         port = free_port()
-        provider = Provider(port, images=['%s %s %s' % (domain, item, payload(domain, image))
-                                          for item, both in images.items() for domain, image in both.items()],
-                            fields=os.path.join(DICTIONARY, 'tickcast-fields.dic'),
-                            enums=os.path.join(DICTIONARY, 'tickcast-enums.def'))
+        provider = Provider(
+            port,
+            images=[
+                '%s %s %s' % (domain, item, payload(domain, image))
+                for item, both in images.items()
+                for domain, image in both.items()
+            ],
+            fields=os.path.join(DICTIONARY, 'tickcast-fields.dic'),
+            enums=os.path.join(DICTIONARY, 'tickcast-enums.def'),
+        )
         self.addCleanup(provider.kill)
-        watched = [w for item, both in images.items() for domain in both for w in ('--item', domain + ':' + item)]
+        watched = [
+            w for item, both in images.items() for domain in both for w in ('--item', domain + ':' + item)
+        ]
         consumer = Consumer(port, '--check-map', *watched)
         self.addCleanup(consumer.kill)
         status, result, _ = consumer.result()

@@ -1,4 +1,5 @@
 """Runs the Java tools as processes for tests: reads their events, waits for them, never sleeps for luck."""
+
 import json
 import os
 import socket
@@ -14,12 +15,21 @@ class Tool:
     """A process that writes one JSON object a line; `events` are those read so far."""
 
     def __init__(self, words, cwd=None):
+        if not os.path.exists(JAR):
+            raise AssertionError('build the tools first: mvn package in interop/java')
         self.words = words
         self.events = []
         self.arrived = threading.Condition()
         self.closed = False
-        self.process = subprocess.Popen(words, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True, encoding='utf-8')
+        self.process = subprocess.Popen(
+            words,
+            cwd=cwd,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding='utf-8',
+        )
         self.log = []
         self.threads = [threading.Thread(target=self._read_events), threading.Thread(target=self._read_log)]
         for thread in self.threads:
@@ -47,12 +57,20 @@ class Tool:
                         return self.events[i], i + 1
                 position = len(self.events)
                 if self.closed or not self.arrived.wait(WATCHDOG_S):
-                    raise AssertionError('never came from %s; events: %s\nlog: %s' % (
-                        self.words, '\n'.join(map(json.dumps, self.events))[-4000:], ''.join(self.log)[-4000:]))
+                    raise AssertionError(
+                        'never came from %s; events: %s\nlog: %s'
+                        % (
+                            self.words,
+                            '\n'.join(map(json.dumps, self.events))[-4000:],
+                            ''.join(self.log)[-4000:],
+                        )
+                    )
 
     def wait_ev(self, ev, start=0, **parts):
         """Waits for an event of this name whose parts are so."""
-        return self.wait_for(lambda e: e['ev'] == ev and all(e.get(k) == v for k, v in parts.items()), start)[0]
+        return self.wait_for(lambda e: e['ev'] == ev and all(e.get(k) == v for k, v in parts.items()), start)[
+            0
+        ]
 
     def finish(self):
         """(exit status, events) when it has ended by itself."""
@@ -75,11 +93,34 @@ class Tool:
 class Provider(Tool):
     """The scripted provider. `command` returns when it has been carried out."""
 
-    def __init__(self, port, service='TEST', options=(), images=(), fields=os.path.join(HERE, 'all-types.dic'),
-                 enums=os.path.join(HERE, 'all-types.def')):
+    def __init__(
+        self,
+        port,
+        service='TEST',
+        options=(),
+        images=(),
+        fields=os.path.join(HERE, 'all-types.dic'),
+        enums=os.path.join(HERE, 'all-types.def'),
+    ):
         # The library's provider needs room for its buffers.
-        super().__init__(['java', '-Xmx1g', '-jar', JAR, 'provider', '--port', str(port), '--service', service,
-                          '--field-dictionary', fields, '--enum-dictionary', enums] + list(options))
+        super().__init__(
+            [
+                'java',
+                '-Xmx1g',
+                '-jar',
+                JAR,
+                'provider',
+                '--port',
+                str(port),
+                '--service',
+                service,
+                '--field-dictionary',
+                fields,
+                '--enum-dictionary',
+                enums,
+            ]
+            + list(options)
+        )
         # What it is to answer is known before anybody can ask.
         for image in images:
             self.command('image ' + image)
@@ -100,14 +141,20 @@ class Provider(Tool):
 
 class Consumer(Tool):
     def __init__(self, port, *options, service='TEST', java=()):
-        super().__init__(['java', '-Xmx128m'] + list(java) + ['-jar', JAR, 'consumer', '--host', 'localhost:%d' % port,
-                                                              '--service', service] + list(options))
+        super().__init__(
+            ['java', '-Xmx128m']
+            + list(java)
+            + ['-jar', JAR, 'consumer', '--host', 'localhost:%d' % port, '--service', service]
+            + list(options)
+        )
 
     def result(self):
         """(exit status, result event, {(item, domain): final event}) at its end."""
         status, events = self.finish()
         if not events or events[-1]['ev'] != 'result':
-            raise AssertionError('the last event is no result: %s\n%s' % (events[-1:], ''.join(self.log)[-4000:]))
+            raise AssertionError(
+                'the last event is no result: %s\n%s' % (events[-1:], ''.join(self.log)[-4000:])
+            )
         finals = {(e['item'], e['domain']): e for e in events if e['ev'] == 'final'}
         return status, events[-1], finals
 

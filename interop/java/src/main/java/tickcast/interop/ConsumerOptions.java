@@ -12,8 +12,9 @@ final class ConsumerOptions {
     private static final Map<String, Arguments.Kind> KNOWN = new LinkedHashMap<>();
 
     static {
-        for (String name : List.of("host", "service", "items", "domain", "item", "user", "position", "compression", "timeout",
-                "updates", "until-idle", "until", "run-for", "expect-status", "expect-closed")) {
+        for (String name : List.of("host", "service", "items", "domain", "item", "user", "position",
+                "compression", "timeout", "updates", "until-idle", "until", "run-for", "expect-status",
+                "expect-closed")) {
             KNOWN.put(name, Arguments.Kind.VALUE);
         }
         for (String name : List.of("snapshot", "check-seq", "check-map", "no-final", "show-updates")) {
@@ -66,11 +67,14 @@ final class ConsumerOptions {
         o.compression = compression(a.text("compression", "none"));
         o.snapshot = a.has("snapshot");
         o.readItems(a);
-        o.timeoutS = a.number("timeout", 30, 1, 1_000_000_000);
+        o.runForS = a.number("run-for", 0, 1, 1_000_000_000);
+        o.timeoutS = a.number("timeout", o.runForS + 30, 1, 1_000_000_000);
         o.updateCount = a.number("updates", 0, 0, Long.MAX_VALUE);
         o.untilIdleMs = a.number("until-idle", -1, 1, 1_000_000_000);
         o.untilFile = a.text("until", null);
-        o.runForS = a.number("run-for", 0, 1, 1_000_000_000);
+        if (o.untilFile != null && (o.runForS > 0 || o.untilIdleMs > 0)) {
+            throw new UsageError("--until is the end; --run-for and --until-idle do not go with it");
+        }
         o.checkSequence = a.has("check-seq");
         o.checkMap = a.has("check-map");
         o.printFinal = !a.has("no-final");
@@ -114,7 +118,8 @@ final class ConsumerOptions {
             List<String> patterns = split(expectation(text), ",");
             for (String pattern : patterns) {
                 if (pattern.split("/", -1).length > 3) {
-                    throw new UsageError("--expect-status " + pattern + " is not DATA, STREAM/DATA or STREAM/DATA/CODE");
+                    throw new UsageError("--expect-status " + pattern
+                            + " is not DATA, STREAM/DATA or STREAM/DATA/CODE");
                 }
             }
             for (String item : scope("--expect-status", text)) {

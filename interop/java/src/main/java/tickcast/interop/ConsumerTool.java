@@ -30,7 +30,9 @@ final class ConsumerTool {
     private final List<WatchedItem> items = new ArrayList<>();
 
     private long lastMessageNs;
-    private boolean allCame;
+    private int cameCount;
+    /** One that was closed though it should not be, null if there is none. */
+    private WatchedItem closedItem;
     private long nextLookNs;
     private boolean fileIsThere;
 
@@ -38,9 +40,9 @@ final class ConsumerTool {
         this.options = options;
         for (String item : options.items) {
             int colon = item.indexOf(':');
-            items.add(new WatchedItem(Integer.parseInt(item.substring(0, colon)), item.substring(colon + 1), fieldNames,
-                    options.expectedStates.getOrDefault(item, List.of()), options.showUpdates,
-                    () -> lastMessageNs = System.nanoTime()));
+            items.add(new WatchedItem(Integer.parseInt(item.substring(0, colon)), item.substring(colon + 1),
+                    fieldNames, options.expectedStates.getOrDefault(item, List.of()), options.showUpdates,
+                    this::onMessage));
         }
     }
 
@@ -76,8 +78,9 @@ final class ConsumerTool {
         consumer.registerClient(request(EmaRdm.MMT_LOGIN), login);
         consumer.registerClient(request(EmaRdm.MMT_DIRECTORY).filter(DirectoryWatch.FILTERS), directory);
         for (DictionaryWatch dictionary : dictionaries) {
-            consumer.registerClient(request(EmaRdm.MMT_DICTIONARY).name(dictionary.name).serviceName(options.service)
-                    .filter(EmaRdm.DICTIONARY_VERBOSE).interestAfterRefresh(false), dictionary);
+            consumer.registerClient(request(EmaRdm.MMT_DICTIONARY).name(dictionary.name)
+                    .serviceName(options.service).filter(EmaRdm.DICTIONARY_VERBOSE)
+                    .interestAfterRefresh(false), dictionary);
         }
         for (WatchedItem item : items) {
             consumer.registerClient(request(item.domain).name(item.name).serviceName(options.service)
@@ -89,7 +92,7 @@ final class ConsumerTool {
         return EmaFactory.createReqMsg().domainType(domain);
     }
 
-    /** Dispatches until the end; a fault ends it early. */
+    /** Dispatches until the end, or until no waiting helps any more. */
     private void watch(OmmConsumer consumer, long startNs, List<String> faults) {
         long deadlineNs = startNs + TimeUnit.SECONDS.toNanos(options.timeoutS);
         while (!atEnd(startNs)) {
@@ -97,9 +100,7 @@ final class ConsumerTool {
                 faults.add("timeout after " + options.timeoutS + " s");
                 return;
             }
-            String fault = earlyFault();
-            if (fault != null) {
-                faults.add(fault);
+            if (irreparable() != null) {
                 return;
             }
             consumer.dispatch(DISPATCH_US);
@@ -114,11 +115,25 @@ final class ConsumerTool {
         if (options.runForS > 0 && now - startNs < TimeUnit.SECONDS.toNanos(options.runForS)) {
             return false;
         }
-        if (!allCame) {
-            allCame = awaited().isEmpty();
-            return allCame && options.untilIdleMs < 0;
+        return allCame() && (options.untilIdleMs < 0
+                || now - lastMessageNs >= TimeUnit.MILLISECONDS.toNanos(options.untilIdleMs));
+    }
+
+    /** Whether everything that must come before the end has come; what has come once does not go away. */
+    private boolean allCame() {
+        while (cameCount < items.size() && awaited(items.get(cameCount)) == null) {
+            cameCount++;
         }
-        return options.untilIdleMs < 0 || now - lastMessageNs >= TimeUnit.MILLISECONDS.toNanos(options.untilIdleMs);
+        return cameCount == items.size() && login.wasAccepted() && directory.hasShown(options.service)
+                && dictionaries.stream().allMatch(DictionaryWatch::isComplete);
+    }
+
+    private void onMessage(WatchedItem item) {
+        lastMessageNs = System.nanoTime();
+        boolean mayBeClosed = options.snapshot && item.hasImage();
+        if (item.states.isClosed() && !mayBeClosed && !options.expectedClosed.containsKey(item.key())) {
+            closedItem = item;
+        }
     }
 
     private boolean fileIsThere(long now) {
@@ -130,19 +145,13 @@ final class ConsumerTool {
     }
 
     /** Something that no waiting repairs, null if there is nothing. */
-    private String earlyFault() {
+    private String irreparable() {
         for (DictionaryWatch dictionary : dictionaries) {
             if (dictionary.fault() != null) {
                 return dictionary.fault();
             }
         }
-        for (WatchedItem item : items) {
-            if (item.states.isClosed() && !options.expectedClosed.containsKey(item.key()) && item.states.awaited() == null
-                    && !(options.snapshot && item.hasImage())) {
-                return item.key() + " was closed: " + item.states.last();
-            }
-        }
-        return null;
+        return closedItem == null ? null : closedItem.key() + " was closed: " + closedItem.states.last();
     }
 
     /** What has to come still before the end may be. */
@@ -152,7 +161,8 @@ final class ConsumerTool {
             awaited.add("login was not accepted: " + login);
         }
         if (!directory.hasShown(options.service)) {
-            awaited.add("the directory of " + directory.serviceCount() + " services has no " + options.service);
+            awaited.add("the directory of " + directory.serviceCount() + " services has no "
+                    + options.service);
         }
         for (DictionaryWatch dictionary : dictionaries) {
             if (!dictionary.isComplete()) {
@@ -160,27 +170,39 @@ final class ConsumerTool {
             }
         }
         for (WatchedItem item : items) {
-            if (item.states.awaited() != null) {
-                awaited.add(item.key() + ": state " + item.states + ", still expected: " + item.states.awaited());
-            }
-            if (options.expectedClosed.containsKey(item.key())) {
-                if (!item.states.isClosed()) {
-                    awaited.add(item.key() + " is not closed: " + item.states);
-                }
-            } else if (!item.hasImage()) {
-                awaited.add(item.key() + " has no image, state " + item.states);
-            } else if (item.updateCount() < options.updateCount) {
-                awaited.add(item.key() + " had " + item.updateCount() + " of " + options.updateCount + " updates");
+            String text = awaited(item);
+            if (text != null) {
+                awaited.add(text);
             }
         }
         return awaited;
     }
 
+    /** What has to come still for one item, null if nothing. */
+    private String awaited(WatchedItem item) {
+        if (item.states.awaited() != null) {
+            return item.key() + ": state " + item.states + ", still expected: " + item.states.awaited();
+        }
+        if (options.expectedClosed.containsKey(item.key())) {
+            return item.states.isClosed() ? null : item.key() + " is not closed: " + item.states;
+        }
+        if (!item.hasImage()) {
+            return item.key() + " has no image, state " + item.states;
+        }
+        if (item.updateCount() < options.updateCount) {
+            return item.key() + " had " + item.updateCount() + " of " + options.updateCount + " updates";
+        }
+        return null;
+    }
+
     private void judge(List<String> faults) {
+        if (irreparable() != null) {
+            faults.add(irreparable());
+        }
         faults.addAll(awaited());
         for (WatchedItem item : items) {
-            String code = options.expectedClosed.get(item.key());
-            if (code != null && item.states.isClosed() && !code.equals("any") && !code.equalsIgnoreCase(item.states.code())) {
+            String code = options.expectedClosed.getOrDefault(item.key(), "any");
+            if (item.states.isClosed() && !code.equals("any") && !code.equalsIgnoreCase(item.states.code())) {
                 faults.add(item.key() + " was closed with " + item.states.code() + ", expected " + code);
             }
             if (item.image.faultCount() > 0) {
@@ -205,7 +227,8 @@ final class ConsumerTool {
         fieldNames.forEach((id, name) -> names.put(id.toString(), name));
         Map<String, Object> service = directory.service(options.service);
         Json.lastLine("result", "status", faults.isEmpty() ? "OK" : "FAIL",
-                "reasons", faults.subList(0, Math.min(faults.size(), REASONS_MAX)), "reason_count", faults.size(),
+                "reasons", faults.subList(0, Math.min(faults.size(), REASONS_MAX)),
+                "reason_count", faults.size(),
                 "seconds", TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs) / 1000.0,
                 "images", items.stream().filter(WatchedItem::hasImage).count(),
                 "refreshes", items.stream().mapToLong(WatchedItem::refreshCount).sum(),

@@ -12,7 +12,7 @@ import com.refinitiv.ema.rdm.EmaRdm;
 import java.util.Map;
 
 /**
- * One dictionary asked for by name beside the library's own download, decoded by the library, to say what came.
+ * One dictionary asked for by name beside the library's own download, decoded by it to say what came.
  *
  * <p>Fields or enumerations, told by the name: RWFFld or RWFEnum.
  */
@@ -88,8 +88,9 @@ final class DictionaryWatch extends Watch {
     private Map<String, Object> facts(OmmState state) {
         Map<String, Object> facts = Json.object("name", name, "parts", partCount, "state", state.toString());
         if (name.equals(FIELDS)) {
-            facts.putAll(Json.object("entries", dictionary.entries().size(), "version", dictionary.fieldVersion(),
-                    "dictionary_id", dictionary.dictionaryId(), "min_fid", dictionary.minFid(), "max_fid", dictionary.maxFid()));
+            facts.putAll(Json.object("entries", dictionary.entries().size(),
+                    "version", dictionary.fieldVersion(), "dictionary_id", dictionary.dictionaryId(),
+                    "min_fid", dictionary.minFid(), "max_fid", dictionary.maxFid()));
         } else {
             facts.putAll(Json.object("tables", dictionary.enumTables().size(),
                     "version", dictionary.enumDisplayTemplateVersion()));

@@ -19,8 +19,8 @@ import java.util.TreeMap;
 
 /** The source directory: each service with its filter entries, kept up to date. */
 final class DirectoryWatch extends Watch {
-    static final long FILTERS = EmaRdm.SERVICE_INFO_FILTER | EmaRdm.SERVICE_STATE_FILTER | EmaRdm.SERVICE_GROUP_FILTER
-            | EmaRdm.SERVICE_LOAD_FILTER | EmaRdm.SERVICE_LINK_FILTER;
+    static final long FILTERS = EmaRdm.SERVICE_INFO_FILTER | EmaRdm.SERVICE_STATE_FILTER
+            | EmaRdm.SERVICE_GROUP_FILTER | EmaRdm.SERVICE_LOAD_FILTER | EmaRdm.SERVICE_LINK_FILTER;
     private static final String[] FILTER_NAMES = {"info", "state", "group", "load", "data", "link"};
     private static final int PRINTED_MAX = 50;
     private static final int NAMES_MAX = 10_000;
@@ -81,7 +81,8 @@ final class DirectoryWatch extends Watch {
                 services.put(id, new LinkedHashMap<>());
             }
             if (entry.loadType() == DataTypes.FILTER_LIST) {
-                Map<String, Map<String, Object>> filters = services.computeIfAbsent(id, i -> new LinkedHashMap<>());
+                Map<String, Map<String, Object>> filters =
+                        services.computeIfAbsent(id, i -> new LinkedHashMap<>());
                 entry.filterList().forEach(filter -> mergeFilter(filters, filter));
                 noteName(filters);
             }
@@ -105,7 +106,8 @@ final class DirectoryWatch extends Watch {
             filters.remove(name);
         }
         if (filter.action() != FilterAction.CLEAR && filter.loadType() == DataTypes.ELEMENT_LIST) {
-            filters.computeIfAbsent(name, n -> new LinkedHashMap<>()).putAll(Elements.json(filter.elementList()));
+            filters.computeIfAbsent(name, n -> new LinkedHashMap<>())
+                    .putAll(Elements.json(filter.elementList()));
         }
     }
 
@@ -116,8 +118,8 @@ final class DirectoryWatch extends Watch {
                 printed.put(id.toString(), json(id, filters));
             }
         });
-        Json.line("directory", "message", what, "state", state, "service_count", services.size(), "services", printed,
-                "messages", messageCount);
+        Json.line("directory", "message", what, "state", state, "service_count", services.size(),
+                "services", printed, "messages", messageCount);
     }
 
     private static Map<String, Object> json(long id, Map<String, Map<String, Object>> filters) {

@@ -13,7 +13,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Element lists of the administrative domains as plain JSON: {"ServiceState": 1, "Capabilities": [5, 6], ...}. */
+/** Element lists of the administrative domains as plain JSON: {"ServiceState": 1, "Capabilities": [5, 6]}. */
 final class Elements {
     private Elements() {
     }

@@ -8,9 +8,10 @@ import com.refinitiv.ema.access.OmmArray;
 import com.refinitiv.ema.access.Series;
 
 /**
- * The library's configuration, made in the program so that no EmaConfig.xml of the working directory takes part.
+ * The library's configuration, made in the program so that no EmaConfig.xml takes part.
  *
- * <p>Shape: a map of groups; a group is an element list {default name, list: map {name: element list of settings}}.
+ * <p>Shape: a map of groups; a group is an element list {default name, list: map {name: settings}}, where
+ * settings are an element list.
  */
 final class EmaSettings {
     static final String CONSUMER = "Consumer";
@@ -53,8 +54,9 @@ final class EmaSettings {
         return s.groups;
     }
 
-    /** An interactive provider of one service; logins, the directory and dictionaries are answered by the library. */
-    static Map provider(String port, String service, int serviceId, String fieldFile, String enumFile, long dictionaryPartBytes) {
+    /** An interactive provider of one service; the directory and dictionaries are answered by the library. */
+    static Map provider(String port, String service, int serviceId, String fieldFile, String enumFile,
+            long dictionaryPartBytes) {
         EmaSettings s = new EmaSettings();
         ElementList provider = list();
         text(provider, "Server", SERVER);

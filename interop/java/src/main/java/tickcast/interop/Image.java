@@ -14,8 +14,8 @@ import java.util.TreeMap;
 /**
  * The last values of one item: a field list, or a map of field lists with a summary.
  *
- * <p>Merging is what any cache of RWF data does. An update changes only the fields it holds; a blank replaces a value.
- * Map entries: ADD replaces the entry, UPDATE merges into it, DELETE removes it.
+ * <p>Merging is what any cache of RWF data does. An update changes only the fields it holds; a blank replaces
+ * a value. Map entries: ADD replaces the entry, UPDATE merges into it, DELETE removes it.
  */
 final class Image {
     private final Map<Integer, String> fieldNames;
@@ -61,7 +61,7 @@ final class Image {
         }
     }
 
-    /** UPDATE or DELETE of an entry that is not there, ADD of one that is: the sender has lost count of the map. */
+    /** UPDATE or DELETE of an entry that is not there, ADD of one that is: the sender has lost track. */
     long mapFaultCount() {
         return addOfPresentCount + updateOfAbsentCount + deleteOfAbsentCount;
     }
@@ -86,7 +86,8 @@ final class Image {
     }
 
     Map<String, Object> counts() {
-        Map<String, Object> counts = Json.object("value_errors", valueErrorCount, "unknown_containers", unknownContainerCount);
+        Map<String, Object> counts =
+                Json.object("value_errors", valueErrorCount, "unknown_containers", unknownContainerCount);
         if (hasEntries) {
             counts.putAll(Json.object("entries", entries.size(), "adds", addCount, "updates", updateCount,
                     "deletes", deleteCount, "adds_of_present", addOfPresentCount,
@@ -142,7 +143,8 @@ final class Image {
     }
 
     private static String key(Key key) {
-        return key.dataType() == DataTypes.BUFFER ? Value.keyText(key.buffer().buffer()) : key.data().toString();
+        boolean isBuffer = key.dataType() == DataTypes.BUFFER;
+        return isBuffer ? Value.keyText(key.buffer().buffer()) : key.data().toString();
     }
 
     private static Map<String, Object> json(Map<Integer, Value> fields) {

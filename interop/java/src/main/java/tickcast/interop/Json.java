@@ -8,7 +8,7 @@ import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** JSON text of maps, collections, numbers, booleans, strings and null; one object per line on standard output. */
+/** JSON text of maps, collections, numbers, booleans, strings and null; one object a line on stdout. */
 final class Json {
     /** UTF-8 whatever the locale says. */
     private static final PrintStream OUT =

@@ -19,8 +19,9 @@ final class LoginWatch extends Watch {
         refreshCount++;
         states.add(m.state());
         accepted |= states.isGood();
-        Object attributes = m.attrib().dataType() == DataTypes.ELEMENT_LIST ? Elements.json(m.attrib().elementList()) : null;
-        Json.line("login", "state", states.last(), "user", m.hasName() ? m.name() : null, "attributes", attributes);
+        boolean hasAttributes = m.attrib().dataType() == DataTypes.ELEMENT_LIST;
+        Json.line("login", "state", states.last(), "user", m.hasName() ? m.name() : null,
+                "attributes", hasAttributes ? Elements.json(m.attrib().elementList()) : null);
     }
 
     @Override

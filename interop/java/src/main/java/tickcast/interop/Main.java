@@ -28,7 +28,8 @@ public final class Main {
             case "provider":
                 return new ProviderTool(new Arguments(rest, ProviderTool.OPTIONS)).run();
             default:
-                throw new UsageError("java -jar tickcast-interop.jar consumer|provider [options]; see README.md");
+                throw new UsageError(
+                        "java -jar tickcast-interop.jar consumer|provider [options]: README.md");
         }
     }
 }

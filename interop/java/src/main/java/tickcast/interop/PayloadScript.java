@@ -15,9 +15,9 @@ import java.util.List;
 /**
  * Payloads as words of a script.
  *
- * <p>Field: `FID=TYPE:VALUE`, an empty VALUE is blank; parts of a VALUE are separated by colons, text is URL-encoded.
- * Field list: fields. Map: `summary` and fields, then entries, each `+KEY` (add), `*KEY` (update) with its fields, or
- * `-KEY` (delete). KEY is the text of a buffer.
+ * <p>Field: `FID=TYPE:VALUE`, an empty VALUE is blank; parts of a VALUE are separated by colons, text is
+ * URL-encoded. Field list: fields. Map: `summary` and fields, then entries, each `+KEY` (add) or `*KEY`
+ * (update) with its fields, or `-KEY` (delete). KEY is the text of a buffer.
  */
 final class PayloadScript {
     private static final String SUMMARY = "summary";
@@ -26,9 +26,12 @@ final class PayloadScript {
     }
 
     static ComplexType parse(List<String> words) throws UsageError {
-        boolean isMap = !words.isEmpty() && (words.get(0).equals(SUMMARY) || "+*-".indexOf(words.get(0).charAt(0)) >= 0
-                && words.get(0).indexOf('=') < 0);
-        return isMap ? map(words) : fields(words);
+        return !words.isEmpty() && isMapHead(words.get(0)) ? map(words) : fields(words);
+    }
+
+    /** Negative field ids begin with a minus too, but have an equals sign. */
+    private static boolean isMapHead(String word) {
+        return word.equals(SUMMARY) || "+*-".indexOf(word.charAt(0)) >= 0 && word.indexOf('=') < 0;
     }
 
     private static ComplexType map(List<String> words) throws UsageError {
@@ -51,7 +54,8 @@ final class PayloadScript {
         return map;
     }
 
-    private static void entry(com.refinitiv.ema.access.Map map, String head, List<String> fields) throws UsageError {
+    private static void entry(com.refinitiv.ema.access.Map map, String head, List<String> fields)
+            throws UsageError {
         ByteBuffer key = bytes(head.substring(1));
         switch (head.charAt(0)) {
             case '+':
@@ -110,8 +114,9 @@ final class PayloadScript {
             case "TIME":
                 return time(entry, id, parts);
             case "DATETIME":
-                return entry.dateTime(id, number(parts, 0), number(parts, 1), number(parts, 2), number(parts, 3),
-                        number(parts, 4), number(parts, 5), number(parts, 6), number(parts, 7), number(parts, 8));
+                return entry.dateTime(id, number(parts, 0), number(parts, 1), number(parts, 2),
+                        number(parts, 3), number(parts, 4), number(parts, 5),
+                        number(parts, 6), number(parts, 7), number(parts, 8));
             case "ASCII":
                 return entry.ascii(id, text(value));
             case "UTF8":
@@ -131,8 +136,8 @@ final class PayloadScript {
         if (parts.length == 3) {
             return entry.time(id, number(parts, 0), number(parts, 1), number(parts, 2));
         }
-        return entry.time(id, number(parts, 0), number(parts, 1), number(parts, 2), number(parts, 3), number(parts, 4),
-                number(parts, 5));
+        return entry.time(id, number(parts, 0), number(parts, 1), number(parts, 2),
+                number(parts, 3), number(parts, 4), number(parts, 5));
     }
 
     private static FieldEntry blank(FieldEntry entry, int id, String type) throws UsageError {

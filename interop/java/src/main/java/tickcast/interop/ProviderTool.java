@@ -32,15 +32,20 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 
 /**
- * An interactive provider that does what its standard input says, one command a line: a peer for tests of consumers.
+ * An interactive provider that does what its standard input says, a command a line: a peer to test consumers.
  *
- * <p>It writes one JSON line for each command done and for each request that came. README.md has the commands.
+ * <p>It writes a JSON line for each command done and for each request that came. README.md has the commands.
  */
 final class ProviderTool implements OmmProviderClient {
-    static final Map<String, Arguments.Kind> OPTIONS = Map.of("port", Arguments.Kind.VALUE, "service", Arguments.Kind.VALUE,
-            "service-id", Arguments.Kind.VALUE, "field-dictionary", Arguments.Kind.VALUE,
-            "enum-dictionary", Arguments.Kind.VALUE, "dictionary-part-bytes", Arguments.Kind.VALUE);
+    static final Map<String, Arguments.Kind> OPTIONS = Map.of(
+            "port", Arguments.Kind.VALUE, "service", Arguments.Kind.VALUE, "service-id", Arguments.Kind.VALUE,
+            "field-dictionary", Arguments.Kind.VALUE, "enum-dictionary", Arguments.Kind.VALUE,
+            "dictionary-part-bytes", Arguments.Kind.VALUE);
     private static final long DISPATCH_US = 2_000;
+    /** In the order of their numbers, from 1 and from 0. */
+    private static final List<String> STREAM_STATES =
+            List.of("Open", "NonStreaming", "ClosedRecover", "Closed", "Redirected");
+    private static final List<String> DATA_STATES = List.of("NoChange", "Ok", "Suspect");
     private static final String LISTEN = "listen";
     private static final String END = "end";
 
@@ -110,7 +115,8 @@ final class ProviderTool implements OmmProviderClient {
     }
 
     private void readCommands() {
-        try (BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
+        InputStreamReader utf8 = new InputStreamReader(System.in, StandardCharsets.UTF_8);
+        try (BufferedReader input = new BufferedReader(utf8)) {
             for (String line = input.readLine(); line != null; line = input.readLine()) {
                 commands.add(line);
             }
@@ -137,9 +143,6 @@ final class ProviderTool implements OmmProviderClient {
                 case "image":
                     images.put(item, words);
                     break;
-                case "forget":
-                    images.remove(item);
-                    break;
                 case "refresh":
                     refresh(item, words, false, handles(item));
                     break;
@@ -159,10 +162,11 @@ final class ProviderTool implements OmmProviderClient {
         return true;
     }
 
-    private void refresh(String item, List<String> words, boolean solicited, List<Long> handles) throws UsageError {
+    private void refresh(String item, List<String> words, boolean solicited, List<Long> handles)
+            throws UsageError {
         List<String> payload = new ArrayList<>(words);
-        RefreshMsg m = EmaFactory.createRefreshMsg().domainType(domain(item)).name(name(item)).serviceName(service)
-                .state(StreamState.OPEN, DataState.OK, StatusCode.NONE, "")
+        RefreshMsg m = EmaFactory.createRefreshMsg().domainType(domain(item)).name(name(item))
+                .serviceName(service).state(StreamState.OPEN, DataState.OK, StatusCode.NONE, "")
                 .qos(OmmQos.Timeliness.REALTIME, OmmQos.Rate.TICK_BY_TICK)
                 .solicited(solicited);
         boolean complete = true;
@@ -193,8 +197,8 @@ final class ProviderTool implements OmmProviderClient {
     }
 
     private void update(String item, List<String> words) throws UsageError {
-        UpdateMsg m = EmaFactory.createUpdateMsg().domainType(domain(item)).name(name(item)).serviceName(service)
-                .updateTypeNum(EmaRdm.INSTRUMENT_UPDATE_QUOTE);
+        UpdateMsg m = EmaFactory.createUpdateMsg().domainType(domain(item)).name(name(item))
+                .serviceName(service).updateTypeNum(EmaRdm.INSTRUMENT_UPDATE_QUOTE);
         for (String flag = flag(words); flag != null; flag = flag(words)) {
             if (!flag.startsWith("@seq=")) {
                 throw new UsageError("flag " + flag + " is unknown");
@@ -209,13 +213,14 @@ final class ProviderTool implements OmmProviderClient {
 
     /** STREAM DATA CODE and text: `Open Suspect 11 gap`. */
     private void status(String item, List<String> words) throws UsageError {
-        int stream = List.of("Open", "NonStreaming", "ClosedRecover", "Closed", "Redirected").indexOf(words.get(0)) + 1;
-        int data = List.of("NoChange", "Ok", "Suspect").indexOf(words.get(1));
+        int stream = STREAM_STATES.indexOf(words.get(0)) + 1;
+        int data = DATA_STATES.indexOf(words.get(1));
         if (stream == 0 || data < 0) {
             throw new UsageError("state " + words.get(0) + " " + words.get(1) + " is unknown");
         }
-        StatusMsg m = EmaFactory.createStatusMsg().domainType(domain(item)).name(name(item)).serviceName(service)
-                .state(stream, data, Integer.parseInt(words.get(2)), String.join(" ", words.subList(3, words.size())));
+        String text = String.join(" ", words.subList(3, words.size()));
+        StatusMsg m = EmaFactory.createStatusMsg().domainType(domain(item)).name(name(item))
+                .serviceName(service).state(stream, data, Integer.parseInt(words.get(2)), text);
         for (long handle : handles(item)) {
             provider.submit(m, handle);
         }
@@ -258,8 +263,10 @@ final class ProviderTool implements OmmProviderClient {
         String item = m.domainType() + ":" + (m.hasName() ? m.name() : "");
         List<String> image = images.get(item);
         if (image == null) {
-            provider.submit(EmaFactory.createStatusMsg().domainType(m.domainType()).name(name(item)).serviceName(service)
-                    .state(StreamState.CLOSED, DataState.SUSPECT, StatusCode.NOT_FOUND, "no such item"), event.handle());
+            provider.submit(EmaFactory.createStatusMsg().domainType(m.domainType()).name(name(item))
+                    .serviceName(service)
+                    .state(StreamState.CLOSED, DataState.SUSPECT, StatusCode.NOT_FOUND, "no such item"),
+                    event.handle());
         } else {
             if (m.interestAfterRefresh()) {
                 streams.put(event.handle(), new Stream(item, event.clientHandle()));
@@ -278,9 +285,9 @@ final class ProviderTool implements OmmProviderClient {
         ElementList attributes = EmaFactory.createElementList();
         attributes.add(EmaFactory.createElementEntry().uintValue("SingleOpen", 1));
         attributes.add(EmaFactory.createElementEntry().uintValue("AllowSuspectData", 1));
-        provider.submit(EmaFactory.createRefreshMsg().domainType(EmaRdm.MMT_LOGIN).name(m.name()).nameType(EmaRdm.USER_NAME)
-                .state(StreamState.OPEN, DataState.OK, StatusCode.NONE, "welcome").solicited(true).complete(true)
-                .attrib(attributes), handle);
+        provider.submit(EmaFactory.createRefreshMsg().domainType(EmaRdm.MMT_LOGIN).name(m.name())
+                .nameType(EmaRdm.USER_NAME).state(StreamState.OPEN, DataState.OK, StatusCode.NONE, "welcome")
+                .solicited(true).complete(true).attrib(attributes), handle);
     }
 
     @Override

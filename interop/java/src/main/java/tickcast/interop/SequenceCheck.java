@@ -7,9 +7,9 @@ import java.util.Map;
 /**
  * Whether the sequence numbers of one item's updates go up by one.
  *
- * <p>A refresh says where its image stands, so the next update must carry its number plus one. Numbers are 32 bits and
- * wrap. A refresh with a number lower than that of the last update is counted, not judged: after a reconnect the other
- * server may count differently.
+ * <p>A refresh says where its image stands, so the next update must carry its number plus one. Numbers are 32
+ * bits and wrap. A refresh with a number lower than that of the last update is counted, not judged: after a
+ * reconnect the other server may count differently.
  */
 final class SequenceCheck {
     private static final long MODULUS = 1L << 32;
@@ -49,9 +49,9 @@ final class SequenceCheck {
     }
 
     Map<String, Object> counts() {
-        return Json.object("last", last, "gaps", gapCount, "missing", missingCount, "duplicates", duplicateCount,
-                "backwards", backwardsCount, "unnumbered", unnumberedCount, "refreshes_backwards", refreshBackwardsCount,
-                "examples", examples);
+        return Json.object("last", last, "gaps", gapCount, "missing", missingCount,
+                "duplicates", duplicateCount, "backwards", backwardsCount, "unnumbered", unnumberedCount,
+                "refreshes_backwards", refreshBackwardsCount, "examples", examples);
     }
 
     private void judge(long number) {

@@ -7,7 +7,7 @@ import java.util.Deque;
 import java.util.List;
 import java.util.Map;
 
-/** The states of one stream in the order they came. Equal ones in a row count as one; old ones fall out of a long list. */
+/** The states of one stream in order. Equal ones in a row count as one; old ones fall out of a long list. */
 final class StateLog {
     private static final int KEPT_MAX = 64;
 
@@ -20,7 +20,10 @@ final class StateLog {
     private final List<String> expected;
     private int metCount;
 
-    /** @param expected patterns that must be met one after the other, others may lie between: DATA, STREAM/DATA or STREAM/DATA/CODE */
+    /**
+     * @param expected patterns that must be met one after the other, with any states between: DATA,
+     *     STREAM/DATA or STREAM/DATA/CODE, where * is anything
+     */
     StateLog(List<String> expected) {
         this.expected = expected;
     }
@@ -28,14 +31,15 @@ final class StateLog {
     void add(OmmState state) {
         String streamNow = streamName(state.streamState());
         // "No change" leaves the data state as it was.
-        String dataNow = state.dataState() == OmmState.DataState.NO_CHANGE ? data : dataName(state.dataState());
+        boolean keepsData = state.dataState() == OmmState.DataState.NO_CHANGE;
+        String dataNow = keepsData ? data : dataName(state.dataState());
         if (!streamNow.equals(stream) || !dataNow.equals(data)) {
             changeCount++;
         }
         stream = streamNow;
         data = dataNow;
-        Map<String, Object> now = Json.object("stream", stream, "data", data, "code", state.statusCodeAsString(),
-                "text", state.statusText());
+        Map<String, Object> now = Json.object("stream", stream, "data", data,
+                "code", state.statusCodeAsString(), "text", state.statusText());
         if (now.equals(last)) {
             return;
         }
@@ -126,6 +130,13 @@ final class StateLog {
     }
 
     private static String dataName(int state) {
-        return state == OmmState.DataState.OK ? "Ok" : state == OmmState.DataState.SUSPECT ? "Suspect" : "(" + state + ")";
+        switch (state) {
+            case OmmState.DataState.OK:
+                return "Ok";
+            case OmmState.DataState.SUSPECT:
+                return "Suspect";
+            default:
+                return "(" + state + ")";
+        }
     }
 }

@@ -86,7 +86,8 @@ interface Value {
             }
             case DataTypes.TIME: {
                 OmmTime t = (OmmTime) data;
-                return time(t.hour(), t.minute(), t.second(), nanoseconds(t.millisecond(), t.microsecond(), t.nanosecond()));
+                return time(t.hour(), t.minute(), t.second(),
+                        nanoseconds(t.millisecond(), t.microsecond(), t.nanosecond()));
             }
             case DataTypes.DATETIME:
                 return dateTime((OmmDateTime) data);
@@ -140,7 +141,8 @@ interface Value {
         if (hint >= MAGNITUDE_INFINITY) {
             return () -> Json.object("type", "REAL", "hint", hint, "text", realText(0, hint));
         }
-        return () -> Json.object("type", "REAL", "mantissa", mantissa, "hint", hint, "text", realText(mantissa, hint));
+        return () -> Json.object("type", "REAL", "mantissa", mantissa, "hint", hint,
+                "text", realText(mantissa, hint));
     }
 
     /** The exact decimal text, with the decimals that the hint says. */
@@ -158,7 +160,8 @@ interface Value {
     }
 
     private static Value date(int year, int month, int day) {
-        return () -> Json.object("type", "DATE", "year", year, "month", month, "day", day, "text", dateText(year, month, day));
+        return () -> Json.object("type", "DATE", "year", year, "month", month, "day", day,
+                "text", dateText(year, month, day));
     }
 
     private static Value time(int hour, int minute, int second, int nanoseconds) {
@@ -179,7 +182,8 @@ interface Value {
         int second = data.second();
         int nanoseconds = nanoseconds(data.millisecond(), data.microsecond(), data.nanosecond());
         return () -> {
-            Map<String, Object> json = Json.object("type", "DATETIME", "year", year, "month", month, "day", day);
+            Map<String, Object> json =
+                    Json.object("type", "DATETIME", "year", year, "month", month, "day", day);
             putTime(json, hour, minute, second, nanoseconds);
             json.put("text", dateText(year, month, day) + " " + timeText(hour, minute, second, nanoseconds));
             return json;

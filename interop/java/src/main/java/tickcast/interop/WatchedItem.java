@@ -6,6 +6,7 @@ import com.refinitiv.ema.access.StatusMsg;
 import com.refinitiv.ema.access.UpdateMsg;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Consumer;
 
 /** One item of one domain: its image, states and sequence numbers as the library delivered them. */
 final class WatchedItem extends Watch {
@@ -15,7 +16,7 @@ final class WatchedItem extends Watch {
     final StateLog states;
     final SequenceCheck sequence = new SequenceCheck();
     private final boolean showUpdates;
-    private final Runnable onMessage;
+    private final Consumer<WatchedItem> onMessage;
 
     private long refreshCount;
     private long imageCount;
@@ -26,10 +27,10 @@ final class WatchedItem extends Watch {
 
     /**
      * @param showUpdates print a line for each update
-     * @param onMessage called for every message of this item
+     * @param onMessage called after every message of this item
      */
-    WatchedItem(int domain, String name, Map<Integer, String> fieldNames, List<String> expectedStates, boolean showUpdates,
-            Runnable onMessage) {
+    WatchedItem(int domain, String name, Map<Integer, String> fieldNames, List<String> expectedStates,
+            boolean showUpdates, Consumer<WatchedItem> onMessage) {
         this.domain = domain;
         this.name = name;
         this.image = new Image(fieldNames);
@@ -40,7 +41,6 @@ final class WatchedItem extends Watch {
 
     @Override
     public void onRefreshMsg(RefreshMsg m, OmmConsumerEvent event) {
-        onMessage.run();
         refreshCount++;
         // A refresh is a new image; of one in several parts, the parts after the first add to it.
         if (!imageIsOpenEnded || m.clearCache() || m.hasPartNum() && m.partNum() == 0) {
@@ -51,31 +51,32 @@ final class WatchedItem extends Watch {
         imageCount += m.complete() ? 1 : 0;
         sequence.onRefresh(m.hasSeqNum() ? m.seqNum() : -1);
         states.add(m.state());
-        Json.line("refresh", "item", name, "domain", domain, "service", m.hasServiceName() ? m.serviceName() : null,
-                "solicited", m.solicited(), "complete", m.complete(), "clear_cache", m.clearCache(),
+        Json.line("refresh", "item", name, "domain", domain,
+                "service", m.hasServiceName() ? m.serviceName() : null, "solicited", m.solicited(),
+                "complete", m.complete(), "clear_cache", m.clearCache(),
                 "part", m.hasPartNum() ? m.partNum() : null, "seq", m.hasSeqNum() ? m.seqNum() : null,
                 "qos", m.hasQos() ? m.qos().toString() : null, "group", Value.hexText(m.itemGroup()),
                 "permission_data", m.hasPermissionData() ? Value.hexText(m.permissionData()) : null,
                 "state", states.last(), "updates_before", updateCount);
+        onMessage.accept(this);
     }
 
     @Override
     public void onUpdateMsg(UpdateMsg m, OmmConsumerEvent event) {
-        onMessage.run();
         updateCount++;
         updatesWhileSuspectCount += states.isSuspect() ? 1 : 0;
         image.merge(m.payload().dataType(), m.payload().data());
         sequence.onUpdate(m.hasSeqNum() ? m.seqNum() : -1);
         if (showUpdates) {
-            Json.line("update", "item", name, "domain", domain, "number", updateCount, "type", m.updateTypeNum(),
-                    "seq", m.hasSeqNum() ? m.seqNum() : null,
+            Json.line("update", "item", name, "domain", domain, "number", updateCount,
+                    "type", m.updateTypeNum(), "seq", m.hasSeqNum() ? m.seqNum() : null,
                     "conflated", m.hasConflated() ? m.conflatedCount() : null);
         }
+        onMessage.accept(this);
     }
 
     @Override
     public void onStatusMsg(StatusMsg m, OmmConsumerEvent event) {
-        onMessage.run();
         statusCount++;
         if (m.clearCache()) {
             image.clear();
@@ -86,7 +87,9 @@ final class WatchedItem extends Watch {
         // After an interruption the rest of the parts does not come; the next refresh begins anew.
         imageIsOpenEnded &= states.isGood();
         Json.line("status", "item", name, "domain", domain, "has_state", m.hasState(), "state", states.last(),
-                "group", m.hasItemGroup() ? Value.hexText(m.itemGroup()) : null, "updates_before", updateCount);
+                "group", m.hasItemGroup() ? Value.hexText(m.itemGroup()) : null,
+                "updates_before", updateCount);
+        onMessage.accept(this);
     }
 
     boolean hasImage() {
@@ -119,8 +122,9 @@ final class WatchedItem extends Watch {
     /** What the result line says about the item. */
     Map<String, Object> summary() {
         return Json.object("item", name, "domain", domain, "refreshes", refreshCount, "images", imageCount,
-                "updates", updateCount, "statuses", statusCount, "updates_while_suspect", updatesWhileSuspectCount,
-                "states", states.kept(), "states_forgotten", states.forgottenCount(), "state_changes", states.changeCount(),
+                "updates", updateCount, "statuses", statusCount,
+                "updates_while_suspect", updatesWhileSuspectCount, "states", states.kept(),
+                "states_forgotten", states.forgottenCount(), "state_changes", states.changeCount(),
                 "sequence", sequence.counts(), "image", image.counts());
     }
 }
