@@ -169,7 +169,8 @@ impl Item {
             target: Target::Item(ItemKey::new(service_id, self.name.as_bytes())),
             streaming: wish.streaming,
             private_stream: wish.private_stream,
-            priority: Some(wish.priority),
+            // A private stream competes with no other; stock consumers send none.
+            priority: Some(wish.priority).filter(|_| !wish.private_stream),
             qos: if any { Some(best(offered)) } else { wish.qos },
             worst_qos: wish.worst_qos,
             key_in_updates: wish.key_in_updates,

@@ -152,6 +152,12 @@ impl Provider {
         self.driver.dispatch(timeout, on_event)
     }
 
+    /// Bytes that wait for the server.
+    #[must_use]
+    pub fn backlog_bytes(&mut self) -> usize {
+        self.driver.core.backlog_bytes()
+    }
+
     /// After [`PublishError::WouldBlock`]: works and waits, for at most `timeout`, until at most half of the backlog
     /// is used, or there is no connection. Returns whether that is so.
     ///

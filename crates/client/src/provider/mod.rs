@@ -5,6 +5,7 @@ mod driver;
 mod event;
 mod items;
 mod publish;
+mod session;
 mod spec;
 
 pub use self::core::ProviderCore;

@@ -5,8 +5,9 @@ use market::Encoding;
 use rssl::{ApiMisuse, Outbound, SendError};
 use rwf::{DataType, Key, RefreshMsg, State, StatusMsg, StreamState, UpdateMsg, Writer};
 
-use super::core::{ProviderCore, Session};
+use super::ProviderCore;
 use super::items::{Item, Standing, stream_id};
+use super::session::Session;
 use super::spec::{PublishError, Published, PublishedItem, RefreshSpec, UpdateSpec};
 use crate::table::Slot;
 
@@ -267,4 +268,15 @@ fn next_number(last: Option<u32>) -> Option<u32> {
 
 fn key(item: &Item) -> Key<'_> {
     Key::item(item.service_id, item.name.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_the_last_number_the_first_follows() {
+        let numbers = [None, Some(0), Some(7), Some(u32::MAX)].map(next_number);
+        assert_eq!(numbers, [None, Some(1), Some(8), Some(1)]);
+    }
 }

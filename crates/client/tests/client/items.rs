@@ -126,7 +126,8 @@ fn an_item_that_rests_when_the_connection_is_lost_is_asked_for_on_the_next() {
 
 #[test]
 fn without_single_open_each_loss_ends_the_item() {
-    let ends: [(fn(&mut Consumers), &str); 3] = [
+    type End = fn(&mut Consumers);
+    let ends: [(End, &str); 3] = [
         (
             |w| w.say(&status(3, state(StreamState::ClosedRecover, "x"))),
             "closed-recover/suspect, \"x\", final",

@@ -3,6 +3,9 @@
 mod consumers;
 mod dictionary;
 mod items;
+mod provider;
+mod recorded;
 mod services;
 mod session;
+mod session_file;
 mod world;

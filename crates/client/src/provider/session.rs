@@ -1,0 +1,293 @@
+//! The session of a provider above its connection: login, directory, what is due.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use counters::table::ProviderSession;
+use market::{Encoding, image::FieldRules};
+use rdm::directory::{Directory, DirectoryLimits, DirectoryRefresh, DirectoryUpdate, Filter, ServiceDelta};
+use rdm::login::{LOGIN_STREAM_ID, LoginMsg, LoginRefresh, LoginRequest, LoginStatus};
+use rdm::{RdmError, ToVec};
+use rssl::{Handler, Outbound, Stop};
+use rwf::{Domain, Msg, State, StreamState, peek};
+use units::Nanos;
+
+use super::items::{Items, Pumped};
+use super::{ProviderEvent, PublishedItem};
+use crate::login::LoginTexts;
+use crate::{DisconnectReason, HostPort, Identity, ProviderConfig};
+
+/// The stream of a provider's directory, as stock providers have it.
+const DIRECTORY_STREAM_ID: i32 = 0;
+
+/// All of a provider but its connection.
+pub(crate) struct Session {
+    login: LoginTexts,
+    login_timeout_ms: u32,
+    pub(super) keep_images: bool,
+    stage: Stage,
+    pub(super) directory: Directory,
+    /// Changes of the directory that the server still has to be told.
+    deltas: VecDeque<ServiceDelta>,
+    pub(super) items: Items,
+    pub(super) rules: FieldRules,
+    pub(super) message: Encoding,
+    /// [`ProviderEvent::Ready`] has been told, on this connection.
+    is_ready_told: bool,
+    /// The backlog was full: what is due goes when there is room.
+    is_held: bool,
+    /// There may be something to send, or to tell.
+    pub(super) is_pump_due: bool,
+    fault: Option<DisconnectReason>,
+    pub(super) counters: Arc<ProviderSession>,
+}
+
+/// How far the session has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// There is no connection, or its handshake is under way.
+    Down,
+    /// The login waits for its answer.
+    LoggingIn { deadline: Nanos },
+    /// The directory is published.
+    Ready,
+}
+
+/// The handler of one input.
+pub(crate) struct Input<'s, F> {
+    pub(crate) session: &'s mut Session,
+    pub(crate) now: Nanos,
+    pub(crate) host: &'s HostPort,
+    pub(crate) sink: &'s mut F,
+}
+
+impl<F: FnMut(ProviderEvent<'_>)> Handler for Input<'_, F> {
+    fn on_connected(&mut self, session: &rssl::Session<'_>, out: &mut Outbound) -> ControlFlow<Stop> {
+        (self.sink)(ProviderEvent::Connected { host: self.host, session });
+        self.session.on_connected(self.now, out)
+    }
+
+    fn on_message(&mut self, message: &[u8], out: &mut Outbound) -> ControlFlow<Stop> {
+        match self.session.on_message(message, out, self.sink) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(fault) => self.session.end(fault),
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn new(
+        config: &ProviderConfig,
+        identity: &Identity,
+        counters: Arc<ProviderSession>,
+    ) -> Result<Session, RdmError> {
+        let mut directory = Directory::new(DirectoryLimits::default());
+        for service in &config.services {
+            directory.insert(service.service())?;
+        }
+        Ok(Session {
+            login: LoginTexts {
+                user: identity.user_or(&config.user),
+                application_id: config.application_id.clone(),
+                application_name: config.application_name.clone(),
+                position: identity.position_or(&config.position),
+                password: identity.password.clone(),
+            },
+            login_timeout_ms: config.login_timeout_ms,
+            keep_images: config.keep_images,
+            stage: Stage::Down,
+            directory,
+            deltas: VecDeque::new(),
+            items: Items::new(config.items_max, config.part_bytes as usize, Arc::clone(&counters)),
+            rules: FieldRules::default(),
+            message: Encoding::default(),
+            is_ready_told: false,
+            is_held: false,
+            is_pump_due: false,
+            fault: None,
+            counters,
+        })
+    }
+
+    /// Whether messages can be sent.
+    pub(super) fn is_open(&self) -> bool {
+        self.stage == Stage::Ready
+    }
+
+    /// Why the session ended the connection, if it did.
+    pub(super) fn take_fault(&mut self) -> Option<DisconnectReason> {
+        self.fault.take()
+    }
+
+    /// Notes a change of the directory that the server is to be told, if it knows the directory.
+    pub(super) fn tell_directory(&mut self, delta: Option<ServiceDelta>) {
+        if self.is_open() {
+            self.deltas.extend(delta);
+            self.is_pump_due = true;
+        }
+    }
+
+    /// Room in the backlog again.
+    pub(super) fn on_drained(&mut self) {
+        self.is_pump_due |= std::mem::take(&mut self.is_held);
+    }
+
+    fn end(&mut self, fault: DisconnectReason) -> ControlFlow<Stop> {
+        if let DisconnectReason::Message(_) = fault {
+            self.counters.messages_refused.inc();
+        }
+        self.fault = Some(fault);
+        ControlFlow::Break(Stop::Application)
+    }
+
+    fn on_connected(&mut self, now: Nanos, out: &mut Outbound) -> ControlFlow<Stop> {
+        match self.login.request(LoginRequest::provider).to_vec() {
+            // The backlog is empty, and far larger than a login.
+            Ok(bytes) => drop(out.push(&bytes)),
+            Err(error) => return self.end(RdmError::from(error).into()),
+        }
+        self.stage =
+            Stage::LoggingIn { deadline: now.after(Duration::from_millis(self.login_timeout_ms.into())) };
+        ControlFlow::Continue(())
+    }
+
+    fn on_message(
+        &mut self,
+        bytes: &[u8],
+        out: &mut Outbound,
+        sink: &mut dyn FnMut(ProviderEvent<'_>),
+    ) -> Result<(), DisconnectReason> {
+        self.counters.messages_in.inc();
+        let head = peek(bytes)?;
+        if head.domain != Domain::LOGIN || head.stream_id != LOGIN_STREAM_ID {
+            // A server has nothing else to say to a provider that asks for nothing.
+            return Ok(());
+        }
+        let msg = Msg::parse(bytes)?;
+        match LoginMsg::parse(&msg)? {
+            LoginMsg::Refresh(refresh) if refresh.state.stream == StreamState::Open => {
+                self.on_accepted(&refresh, out, sink)
+            }
+            LoginMsg::Refresh(refresh) => self.on_login_state(refresh.state, sink),
+            LoginMsg::Status(LoginStatus { state, .. }) => {
+                state.map_or(Ok(()), |state| self.on_login_state(state, sink))
+            }
+            LoginMsg::RoundTrip(_) | LoginMsg::Generic(_) => Ok(()),
+            LoginMsg::Request(_) | LoginMsg::Close(_) => {
+                Err(RdmError::WrongClass { domain: Domain::LOGIN, class: msg.class() }.into())
+            }
+        }
+    }
+
+    fn on_accepted(
+        &mut self,
+        refresh: &LoginRefresh<'_>,
+        out: &mut Outbound,
+        sink: &mut dyn FnMut(ProviderEvent<'_>),
+    ) -> Result<(), DisconnectReason> {
+        if let Stage::LoggingIn { .. } = self.stage {
+            self.counters.logins.inc();
+            let services = self.directory.services();
+            let refresh = DirectoryRefresh::publish(DIRECTORY_STREAM_ID, Filter::ALL, services)?;
+            // The backlog has nothing in it but this; a directory that does not fit would never do.
+            drop(out.push(&refresh.to_vec().map_err(RdmError::from)?));
+            self.stage = Stage::Ready;
+            self.is_pump_due = true;
+        }
+        sink(ProviderEvent::LoggedIn(refresh));
+        Ok(())
+    }
+
+    fn on_login_state(
+        &mut self,
+        state: State<'_>,
+        sink: &mut dyn FnMut(ProviderEvent<'_>),
+    ) -> Result<(), DisconnectReason> {
+        let retry = match state.stream {
+            StreamState::Open => {
+                sink(ProviderEvent::LoginStatus(state));
+                return Ok(());
+            }
+            StreamState::ClosedRecover | StreamState::NonStreaming => true,
+            StreamState::Closed | StreamState::Redirected => false,
+        };
+        self.counters.logins_refused.inc();
+        sink(ProviderEvent::LoginRefused { state, retry });
+        let code = state.code;
+        Err(if retry {
+            DisconnectReason::LoginEnded { code }
+        } else {
+            DisconnectReason::LoginRefused { code }
+        })
+    }
+
+    pub(super) fn on_wakeup(&mut self, now: Nanos) -> Result<(), DisconnectReason> {
+        match self.stage {
+            Stage::LoggingIn { deadline } if deadline <= now => {
+                Err(DisconnectReason::LoginTimeout { limit_ms: self.login_timeout_ms })
+            }
+            Stage::Down | Stage::LoggingIn { .. } | Stage::Ready => Ok(()),
+        }
+    }
+
+    pub(super) fn next_wakeup(&self) -> Nanos {
+        match self.stage {
+            Stage::Ready if self.is_pump_due => Nanos::ZERO,
+            Stage::LoggingIn { deadline } => deadline,
+            Stage::Down | Stage::Ready => Nanos::NEVER,
+        }
+    }
+
+    /// Sends what is due: changes of the directory, then images.
+    pub(super) fn pump(&mut self, out: &mut Outbound, sink: &mut dyn FnMut(ProviderEvent<'_>)) {
+        if self.stage != Stage::Ready || !std::mem::take(&mut self.is_pump_due) {
+            return;
+        }
+        while let Some(delta) = self.deltas.front() {
+            let filter = Some(delta.aspects());
+            let services = vec![delta.clone()];
+            let update = DirectoryUpdate { stream_id: DIRECTORY_STREAM_ID, filter, services }.to_vec();
+            // What cannot be encoded was refused when it was put into the directory.
+            if update.is_ok_and(|update| out.push(&update).is_err()) {
+                self.is_held = true;
+                return;
+            }
+            self.deltas.pop_front();
+        }
+        loop {
+            match self.items.pump(out) {
+                Pumped::All => break,
+                Pumped::Held => {
+                    self.is_held = true;
+                    return;
+                }
+                Pumped::TooLong { slot, bytes } => {
+                    sink(ProviderEvent::ImageTooLong { item: PublishedItem(slot), bytes });
+                }
+            }
+        }
+        if !std::mem::replace(&mut self.is_ready_told, true) {
+            let (images_count, wants_images) = (self.items.republished_count, !self.keep_images);
+            sink(ProviderEvent::Ready { images_count, wants_images });
+        }
+    }
+
+    pub(super) fn on_disconnected(&mut self) {
+        self.stage = Stage::Down;
+        self.deltas.clear();
+        self.items.on_disconnected();
+        self.is_ready_told = false;
+        self.is_held = false;
+        self.is_pump_due = false;
+    }
+
+    pub(super) fn log_out(&self, out: &mut Outbound) {
+        if self.stage != Stage::Down {
+            let bytes = rdm::login::logout(LOGIN_STREAM_ID).to_vec();
+            // A server that does not take it sees the end of the connection.
+            let _ = out.push(&bytes.expect("no part of a close can be too long"));
+        }
+    }
+}
