@@ -86,6 +86,19 @@ impl Decimal {
     }
 }
 
+/// As the venue writes it, all decimals shown.
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.mantissa < 0 { "-" } else { "" };
+        let (digits, decimals) = (self.mantissa.unsigned_abs(), usize::from(self.decimals));
+        if decimals == 0 {
+            return write!(f, "{sign}{digits}");
+        }
+        let unit = 10u64.pow(u32::from(self.decimals));
+        write!(f, "{sign}{}.{:0decimals$}", digits / unit, digits % unit)
+    }
+}
+
 impl PartialEq for Decimal {
     fn eq(&self, other: &Decimal) -> bool {
         self.exact() == other.exact()
@@ -125,6 +138,9 @@ mod tests {
         let price = of("61837.63000000");
         assert_eq!((price.mantissa, price.decimals), (6_183_763_000_000, 8));
         assert_eq!((of("-0.5").mantissa, of("35").decimals, of(".5").mantissa), (-5, 0, 5));
+        for text in ["61837.63000000", "-0.05", "35", "0.00000000", "92233720368547.75807"] {
+            assert_eq!(of(text).to_string(), text);
+        }
     }
 
     #[test]

@@ -61,7 +61,8 @@ impl Recording {
     /// The next frame, `None` at the end.
     ///
     /// # Errors
-    /// The file cannot be read on, or the line is not a frame; the next call goes on behind it.
+    /// The line is not a frame, and the next call goes on behind it; or the file cannot be read on, and the next call is
+    /// at its end.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, RecordingError> {
         loop {
             self.text.clear();
@@ -70,7 +71,10 @@ impl Recording {
                 Ok(0) => return Ok(None),
                 Ok(_) if self.text.trim().is_empty() => {}
                 Ok(_) => return Frame::parse(self.text.trim_end()).map(Some).map_err(|e| self.failed(&e)),
-                Err(e) => return Err(self.failed(&e)),
+                Err(e) => {
+                    self.lines = Box::new(io::empty());
+                    return Err(self.failed(&e));
+                }
             }
         }
     }
@@ -106,10 +110,21 @@ impl Merged {
         Ok(Merged { sources: paths.iter().map(open).collect::<Result<_, _>>()? })
     }
 
+    /// The receive time of the earliest frame left.
+    #[must_use]
+    pub fn next_ns(&self) -> Option<u64> {
+        self.sources.iter().filter_map(|s| s.next.as_ref()).map(|frame| frame.received_ns).min()
+    }
+
+    /// The next frame of each file that has one, with the file's number.
+    pub fn upcoming(&self) -> impl Iterator<Item = (usize, &Frame)> {
+        self.sources.iter().enumerate().filter_map(|(i, s)| Some((i, s.next.as_ref()?)))
+    }
+
     /// The earliest frame left, with the number of the file it is from.
     ///
     /// # Errors
-    /// The line behind it is not a frame.
+    /// The line behind it is not a frame; the next call goes on behind that.
     pub fn next_frame(&mut self) -> Result<Option<(usize, Frame)>, RecordingError> {
         let earliest = self
             .sources
@@ -179,7 +194,20 @@ mod tests {
         std::fs::write(&path, "\n1 {}\n").expect("the temporary directory is writable");
         let mut recording = Recording::open(&path).expect("it exists");
         let error = recording.next_frame().expect_err("not a frame");
-        std::fs::remove_file(&path).expect("it was written above");
         assert!(error.to_string().contains(":2: not a frame"), "{error}");
+        assert_eq!(recording.next_frame().expect("behind it"), None);
+        let cut =
+            std::fs::read(sample("binance-spot_ethusdt_20240808.jsonl.zst")).expect("part of the project");
+        std::fs::write(&path, &cut[..100_000]).expect("the temporary directory is writable");
+        let mut recording = Recording::open(&path).expect("it exists");
+        let error = loop {
+            match recording.next_frame() {
+                Ok(frame) => assert!(frame.is_some(), "the file is cut"),
+                Err(error) => break error,
+            }
+        };
+        std::fs::remove_file(&path).expect("it was written above");
+        assert!(error.line > 1, "{error}");
+        assert_eq!(recording.next_frame().expect("nothing more can be read"), None);
     }
 }

@@ -4,12 +4,14 @@
 //! (`naks_rcved`, `rxs_sent`, `unrecovered_txw` ...).
 
 mod client;
+mod feed;
 mod lbtrm;
 mod market;
 mod messaging;
 mod rssl;
 
 pub use client::{ConsumerSession, ProviderSession};
+pub use feed::Feed;
 pub use lbtrm::{LbmDelivery, LbmrResolver, LbtrmReceiver, LbtrmSource};
 pub use market::{Distributor, PointToPoint};
 pub use messaging::MessagingContext;

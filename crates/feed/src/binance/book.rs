@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 
 use super::{Depth, Side, Snapshot};
@@ -11,6 +12,8 @@ pub struct Level {
     pub side: Side,
     pub price: Decimal,
     pub size: Decimal,
+    /// When it was last set, milliseconds since 1970.
+    pub time_ms: u64,
 }
 
 /// What becomes of one level.
@@ -50,7 +53,7 @@ const BUFFERED_MAX: usize = 10_000;
 /// first one applied must reach over it, and each further one must follow the one before.
 #[derive(Debug, Default)]
 pub struct Book {
-    levels: HashMap<(Side, Decimal), Decimal>,
+    levels: HashMap<(Side, Decimal), Level>,
     /// The last update number applied; `None` while a snapshot is awaited.
     last: Option<u64>,
     /// No diff has been applied to the snapshot yet.
@@ -67,7 +70,7 @@ impl Book {
 
     /// All levels, in no order.
     pub fn levels(&self) -> impl Iterator<Item = Level> + '_ {
-        self.levels.iter().map(|(&(side, price), &size)| Level { side, price, size })
+        self.levels.values().copied()
     }
 
     /// Starts again from a snapshot and the diffs kept for it.
@@ -75,7 +78,10 @@ impl Book {
     /// # Errors
     /// [`BookError`] if those do not fit it; the book then waits for another snapshot.
     pub fn on_snapshot(&mut self, snapshot: &Snapshot) -> Result<(), BookError> {
-        self.levels = snapshot.levels.iter().map(|&(side, price, size)| ((side, price), size)).collect();
+        self.levels.clear();
+        for &(side, price, size) in &snapshot.levels {
+            self.set(side, price, size, snapshot.time_ms);
+        }
         self.last = Some(snapshot.last);
         self.is_fresh = true;
         for depth in std::mem::take(&mut self.buffered) {
@@ -107,17 +113,22 @@ impl Book {
         }
         self.is_fresh = false;
         self.last = Some(depth.last);
-        Ok(depth.levels.iter().filter_map(|&(side, price, size)| self.set(side, price, size)).collect())
+        let set = |&(side, price, size): &_| self.set(side, price, size, depth.time_ms);
+        Ok(depth.levels.iter().filter_map(set).collect())
     }
 
-    fn set(&mut self, side: Side, price: Decimal, size: Decimal) -> Option<DepthChange> {
+    /// A level keeps the price as it was written when it came: it is what the level is known by.
+    fn set(&mut self, side: Side, price: Decimal, size: Decimal, time_ms: u64) -> Option<DepthChange> {
         if size.is_zero() {
-            return self.levels.remove(&(side, price)).map(|_| DepthChange::Delete(side, price));
+            return self.levels.remove(&(side, price)).map(|level| DepthChange::Delete(side, level.price));
         }
-        let level = Level { side, price, size };
-        Some(match self.levels.insert((side, price), size) {
-            None => DepthChange::Add(level),
-            Some(_) => DepthChange::Update(level),
+        Some(match self.levels.entry((side, price)) {
+            Entry::Vacant(vacant) => DepthChange::Add(*vacant.insert(Level { side, price, size, time_ms })),
+            Entry::Occupied(mut occupied) => {
+                let level = occupied.get_mut();
+                (level.size, level.time_ms) = (size, time_ms);
+                DepthChange::Update(*level)
+            }
         })
     }
 }
@@ -151,7 +162,7 @@ mod tests {
     }
 
     fn spot(first: u64, last: u64, levels: &[(Side, Decimal, Decimal)]) -> Depth {
-        Depth { first, last, previous: None, time_ms: 0, levels: levels.to_vec() }
+        Depth { first, last, previous: None, time_ms: 6, levels: levels.to_vec() }
     }
 
     fn future(first: u64, last: u64, previous: u64) -> Depth {
@@ -159,7 +170,7 @@ mod tests {
     }
 
     fn snapshot(last: u64) -> Snapshot {
-        Snapshot { last, time_ms: None, levels: vec![bid("10", "1"), bid("9", "2")] }
+        Snapshot { last, time_ms: 5, levels: vec![bid("10", "1"), bid("9", "2")] }
     }
 
     #[test]
@@ -171,12 +182,12 @@ mod tests {
         book.on_snapshot(&snapshot(7)).expect("6..9 reaches over 7");
         assert!(book.is_live());
         let levels: Vec<_> = book.levels().collect();
-        assert_eq!(levels, [Level { side: Side::Bid, price: of("10"), size: of("1") }]);
+        assert_eq!(levels, [Level { side: Side::Bid, price: of("10"), size: of("1"), time_ms: 5 }]);
         assert_eq!(
             book.on_depth(spot(10, 10, &[bid("8", "1"), bid("10", "3"), bid("10.0", "0"), bid("3", "0")])),
             Ok(vec![
-                DepthChange::Add(Level { side: Side::Bid, price: of("8"), size: of("1") }),
-                DepthChange::Update(Level { side: Side::Bid, price: of("10"), size: of("3") }),
+                DepthChange::Add(Level { side: Side::Bid, price: of("8"), size: of("1"), time_ms: 6 }),
+                DepthChange::Update(Level { side: Side::Bid, price: of("10"), size: of("3"), time_ms: 6 }),
                 DepthChange::Delete(Side::Bid, of("10")),
             ]),
             "a level that is not there is not deleted"

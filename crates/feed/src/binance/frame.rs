@@ -10,10 +10,36 @@ use crate::{Decimal, DecimalError};
 pub struct Frame {
     /// When the recorder received it, nanoseconds since 1970-01-01 UTC by the recorder's clock.
     pub received_ns: u64,
-    /// The instrument's name as Tickcast publishes it; a spot depth snapshot does not say.
-    pub instrument: Option<String>,
+    /// The instrument; most depth snapshots do not say.
+    pub symbol: Option<Symbol>,
     /// What happened.
     pub event: Event,
+}
+
+/// An instrument of the venue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Symbol {
+    /// As the venue writes it; the spot pair and a perpetual may share it.
+    pub text: String,
+    /// Whether it is one of the futures markets.
+    pub is_future: bool,
+}
+
+impl Symbol {
+    fn new(text: &str, is_future: bool) -> Option<Symbol> {
+        Some(Symbol { text: text.to_owned(), is_future })
+    }
+
+    /// The name it is published under: spot as the venue has it, futures with the contract behind a point
+    /// (`BTCUSDT.PERP`, `BTCUSD.PERP` from `BTCUSD_PERP`).
+    #[must_use]
+    pub fn item_name(&self) -> String {
+        match (self.is_future, self.text.split_once('_')) {
+            (false, _) => self.text.clone(),
+            (true, Some((pair, contract))) => format!("{pair}.{contract}"),
+            (true, None) => format!("{}.PERP", self.text),
+        }
+    }
 }
 
 /// What a frame says.
@@ -34,8 +60,8 @@ pub struct Quote {
     pub bid_size: Decimal,
     pub ask: Decimal,
     pub ask_size: Decimal,
-    /// The venue's event time, milliseconds since 1970; spot quotes have none.
-    pub time_ms: Option<u64>,
+    /// When, nanoseconds since 1970: the venue's event time, or for spot, which has none, the recorder's.
+    pub time_ns: u64,
 }
 
 /// One trade.
@@ -77,8 +103,8 @@ pub struct Depth {
 pub struct Snapshot {
     /// The last update number in it.
     pub last: u64,
-    /// The venue's event time, where it says one.
-    pub time_ms: Option<u64>,
+    /// When, milliseconds since 1970: the venue's event time, or for spot, which has none, the recorder's.
+    pub time_ms: u64,
     /// Side, price and size.
     pub levels: Vec<(Side, Decimal, Decimal)>,
 }
@@ -132,32 +158,22 @@ impl Frame {
     pub fn parse(line: &str) -> Result<Frame, FrameError> {
         let (time, json) = line.split_once(' ').ok_or(FrameError::NoTime)?;
         let received_ns = time.parse().map_err(|_| FrameError::NoTime)?;
-        let (instrument, event) = match serde_json::from_str(json)? {
-            Outer { stream: Some(stream), data: Some(data) } => streamed(stream, data.get())?,
-            Outer { .. } => serde_json::from_str::<RestSnapshot<'_>>(json)?.event()?,
+        let (symbol, event) = match serde_json::from_str(json)? {
+            Outer { stream: Some(stream), data: Some(data) } => streamed(received_ns, stream, data.get())?,
+            Outer { .. } => serde_json::from_str::<RestSnapshot<'_>>(json)?.event(received_ns)?,
         };
-        Ok(Frame { received_ns, instrument, event })
+        Ok(Frame { received_ns, symbol, event })
     }
 }
 
-fn streamed(stream: &str, data: &str) -> Result<(Option<String>, Event), FrameError> {
+fn streamed(received_ns: u64, stream: &str, data: &str) -> Result<(Option<Symbol>, Event), FrameError> {
     let kind = stream.split('@').nth(1).unwrap_or_default();
     match kind {
-        "bookTicker" => serde_json::from_str::<BookTicker<'_>>(data)?.event(),
+        "bookTicker" => serde_json::from_str::<BookTicker<'_>>(data)?.event(received_ns),
         "trade" => serde_json::from_str::<TradeFrame<'_>>(data)?.event(),
         "depth" => serde_json::from_str::<DepthUpdate<'_>>(data)?.event(),
         _ => Err(FrameError::Stream(stream.to_owned())),
     }
-}
-
-/// The public name: spot as the venue has it, futures with the contract behind a point (`BTCUSDT.PERP`,
-/// `BTCUSD.PERP` from `BTCUSD_PERP`).
-fn name(symbol: &str, is_future: bool) -> Option<String> {
-    Some(match (is_future, symbol.split_once('_')) {
-        (false, _) => symbol.to_owned(),
-        (true, Some((pair, contract))) => format!("{pair}.{contract}"),
-        (true, None) => format!("{symbol}.PERP"),
-    })
 }
 
 fn number(text: &str) -> Result<Decimal, FrameError> {
@@ -196,10 +212,11 @@ struct RestSnapshot<'a> {
 }
 
 impl RestSnapshot<'_> {
-    fn event(self) -> Result<(Option<String>, Event), FrameError> {
-        let instrument = self.symbol.and_then(|s| name(s, true));
+    fn event(self, received_ns: u64) -> Result<(Option<Symbol>, Event), FrameError> {
+        let symbol = self.symbol.and_then(|s| Symbol::new(s, true));
         let levels = levels(&self.bids, &self.asks)?;
-        Ok((instrument, Event::Snapshot(Snapshot { last: self.last, time_ms: self.event_ms, levels })))
+        let time_ms = self.event_ms.unwrap_or(received_ns / 1_000_000);
+        Ok((symbol, Event::Snapshot(Snapshot { last: self.last, time_ms, levels })))
     }
 }
 
@@ -218,15 +235,15 @@ struct BookTicker<'a> {
 }
 
 impl BookTicker<'_> {
-    fn event(self) -> Result<(Option<String>, Event), FrameError> {
+    fn event(self, received_ns: u64) -> Result<(Option<Symbol>, Event), FrameError> {
         let quote = Quote {
             bid: number(self.b)?,
             bid_size: number(self.bid_size)?,
             ask: number(self.a)?,
             ask_size: number(self.ask_size)?,
-            time_ms: self.event_ms,
+            time_ns: self.event_ms.map_or(received_ns, |ms| ms.saturating_mul(1_000_000)),
         };
-        Ok((name(self.s, self.event_ms.is_some()), Event::Quote(quote)))
+        Ok((Symbol::new(self.s, self.event_ms.is_some()), Event::Quote(quote)))
     }
 }
 
@@ -244,10 +261,10 @@ struct TradeFrame<'a> {
 }
 
 impl TradeFrame<'_> {
-    fn event(self) -> Result<(Option<String>, Event), FrameError> {
+    fn event(self) -> Result<(Option<Symbol>, Event), FrameError> {
         let trade =
             Trade { id: self.t, price: number(self.p)?, size: number(self.q)?, time_ms: self.trade_ms };
-        Ok((name(self.s, self.origin.is_some()), Event::Trade(trade)))
+        Ok((Symbol::new(self.s, self.origin.is_some()), Event::Trade(trade)))
     }
 }
 
@@ -266,12 +283,12 @@ struct DepthUpdate<'a> {
 }
 
 impl DepthUpdate<'_> {
-    fn event(self) -> Result<(Option<String>, Event), FrameError> {
+    fn event(self) -> Result<(Option<Symbol>, Event), FrameError> {
         let levels = levels(&self.b, &self.a)?;
-        let instrument = name(self.s, self.pu.is_some());
+        let symbol = Symbol::new(self.s, self.pu.is_some());
         let depth =
             Depth { first: self.first, last: self.u, previous: self.pu, time_ms: self.event_ms, levels };
-        Ok((instrument, Event::Depth(depth)))
+        Ok((symbol, Event::Depth(depth)))
     }
 }
 
@@ -287,12 +304,10 @@ mod tests {
     fn a_spot_quote_has_no_time_of_its_own() {
         let line = r#"1723161254087891268 {"stream":"btcusdt@bookTicker","data":{"u":1,"s":"BTCUSDT","b":"61837.63000000","B":"3.78826000","a":"61837.64000000","A":"1.54698000"}}"#;
         let frame = Frame::parse(line).expect("a recorded line");
-        assert_eq!(
-            (frame.received_ns, frame.instrument.as_deref()),
-            (1_723_161_254_087_891_268, Some("BTCUSDT"))
-        );
+        assert_eq!(frame.symbol, Symbol::new("BTCUSDT", false));
         let Event::Quote(quote) = frame.event else { panic!("{:?}", frame.event) };
-        assert_eq!((quote.bid, quote.ask_size, quote.time_ms), (of("61837.63"), of("1.54698"), None));
+        assert_eq!((quote.bid, quote.ask_size), (of("61837.63"), of("1.54698")));
+        assert_eq!(quote.time_ns, 1_723_161_254_087_891_268, "the recorder's");
         assert_eq!(quote.bid.decimals, 8, "as many decimals as the text has");
     }
 
@@ -301,7 +316,7 @@ mod tests {
         let usdm = r#"1 {"stream":"btcusdt@bookTicker","data":{"e":"bookTicker","u":2,"s":"BTCUSDT","b":"1","B":"2","a":"3","A":"4","T":5,"E":6}}"#;
         let coinm = r#"1 {"stream":"btcusd_perp@trade","data":{"e":"trade","E":1,"T":2,"s":"BTCUSD_PERP","t":9,"p":"61804.7","q":"35","X":"MARKET","m":true}}"#;
         let spot = r#"1 {"stream":"btcusdt@trade","data":{"e":"trade","E":1,"s":"BTCUSDT","t":9,"p":"1","q":"2","T":3,"m":true,"M":true}}"#;
-        let name = |line| Frame::parse(line).expect("a recorded line").instrument.expect("it names one");
+        let name = |line| Frame::parse(line).expect("a recorded line").symbol.expect("it says").item_name();
         assert_eq!([name(usdm), name(coinm), name(spot)], ["BTCUSDT.PERP", "BTCUSD.PERP", "BTCUSDT"]);
     }
 
@@ -313,10 +328,11 @@ mod tests {
         };
         assert_eq!((depth.first, depth.last, depth.previous, depth.time_ms), (10, 12, Some(9), 7));
         assert_eq!(depth.levels, [(Side::Bid, of("1.5"), of("0")), (Side::Ask, of("2.5"), of("3"))]);
-        let rest = r#"1 {"lastUpdateId":11,"bids":[["1.5","2"]],"asks":[]}"#;
+        let rest = r#"2000000 {"lastUpdateId":11,"bids":[["1.5","2"]],"asks":[]}"#;
         let frame = Frame::parse(rest).expect("a recorded line");
         let Event::Snapshot(snapshot) = frame.event else { panic!("snapshot") };
-        assert_eq!((frame.instrument, snapshot.last, snapshot.levels.len()), (None, 11, 1));
+        assert_eq!((frame.symbol, snapshot.last, snapshot.levels.len()), (None, 11, 1));
+        assert_eq!(snapshot.time_ms, 2, "the recorder's");
     }
 
     #[test]

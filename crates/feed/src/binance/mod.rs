@@ -4,4 +4,4 @@ mod book;
 mod frame;
 
 pub use book::{Book, BookError, DepthChange, Level};
-pub use frame::{Depth, Event, Frame, FrameError, Quote, Side, Snapshot, Trade};
+pub use frame::{Depth, Event, Frame, FrameError, Quote, Side, Snapshot, Symbol, Trade};
