@@ -9,7 +9,7 @@ use net::{Interest, Poller, Registrar, Token, clock};
 use units::Nanos;
 
 use crate::Endpoint;
-use crate::wire::Wire;
+use crate::wire::{READS_MAX, Wire};
 
 /// How long [`Driver::close`] tries to write what is pending.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -39,7 +39,8 @@ impl<E: Endpoint> Driver<E> {
     }
 
     /// Does what there is to do without waiting, and returns how many events there were.
-    pub(crate) fn work<F: FnMut(E::Event<'_>)>(&mut self, reads: bool, on_event: &mut F) -> usize {
+    /// It reads at most `reads` times.
+    pub(crate) fn work<F: FnMut(E::Event<'_>)>(&mut self, reads: usize, on_event: &mut F) -> usize {
         let mut count = 0;
         self.wire.turn(&mut self.core, reads, &mut |event: E::Event<'_>| {
             count += 1;
@@ -56,7 +57,7 @@ impl<E: Endpoint> Driver<E> {
     ) -> io::Result<usize> {
         let deadline = clock::monotonic().after(timeout);
         loop {
-            let count = self.work(true, on_event);
+            let count = self.work(READS_MAX, on_event);
             let now = clock::monotonic();
             if count > 0 || now >= deadline {
                 return Ok(count);

@@ -12,8 +12,8 @@ use units::Nanos;
 
 use crate::{ConnectFailure, Endpoint, HostPort, Socket};
 
-/// Reads in one turn, so that one busy server does not keep the application from its other work.
-const READS_MAX: usize = 16;
+/// Reads in one turn of an application, so that one busy server does not keep it from its other work.
+pub(crate) const READS_MAX: usize = 16;
 
 /// Moves bytes between a core and its TCP connection. Never blocks, but in [`Wire::drain`] and in the resolution of
 /// host names.
@@ -50,19 +50,17 @@ impl Wire {
         }
     }
 
-    /// Does what there is to do now: connects, reads (if `reads`), looks at the time, writes.
+    /// Does what there is to do now: connects, reads (at most `reads` times), looks at the time, writes.
     pub(crate) fn turn<E: Endpoint, F: FnMut(E::Event<'_>)>(
         &mut self,
         core: &mut E,
-        reads: bool,
+        reads: usize,
         sink: &mut F,
     ) {
         let now = clock::monotonic();
         self.follow(core, now, sink);
         self.establish(core, now, sink);
-        if reads {
-            self.read(core, now, sink);
-        }
+        self.read(core, now, reads, sink);
         if core.next_wakeup() <= now {
             core.on_wakeup(now, sink);
         }
@@ -227,8 +225,14 @@ impl Wire {
         }
     }
 
-    fn read<E: Endpoint, F: FnMut(E::Event<'_>)>(&mut self, core: &mut E, now: Nanos, sink: &mut F) {
-        for _ in 0..READS_MAX {
+    fn read<E: Endpoint, F: FnMut(E::Event<'_>)>(
+        &mut self,
+        core: &mut E,
+        now: Nanos,
+        reads: usize,
+        sink: &mut F,
+    ) {
+        for _ in 0..reads {
             let Some(Connecting { stream, stands: true, .. }) = &self.socket else { return };
             let ended = match tcp::read(stream, &mut self.read_buffer) {
                 Ok(Moved::Bytes(count)) => {

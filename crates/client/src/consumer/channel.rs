@@ -17,8 +17,8 @@ const WAKER: Token = Token(1);
 /// A consumer that works in a thread of its own and hands its events over; made by [`Consumer::into_channel`].
 ///
 /// The queue is bounded: when as many events wait as it was made for, the thread reads no more until half of them are
-/// taken, and the server sees a slow consumer. (What one read has brought is still queued, so that at most as many
-/// more can wait as one read buffer holds.) An application that takes nothing for longer than the ping timeout loses its
+/// taken, and the server sees a slow consumer. (What one read completes is still queued, so that more can wait, as many
+/// as a read buffer and a frame hold.) An application that takes nothing for longer than the ping timeout loses its
 /// connection.
 ///
 /// When this is dropped, the thread closes the connection and ends.
@@ -234,7 +234,9 @@ impl Worker {
             for call in self.to_do.try_iter() {
                 call(&mut self.consumer);
             }
-            let count = self.consumer.work_if(reads, &mut |event| batch.push(OwnedEvent::from(event)));
+            let count = self
+                .consumer
+                .work_reading(usize::from(reads), &mut |event| batch.push(OwnedEvent::from(event)));
             reads = self.shared.add(&mut batch);
             if count == 0 {
                 self.consumer.wait(reads)?;

@@ -12,7 +12,7 @@ use units::Nanos;
 
 use super::{ConsumerCore, ConsumerEvent, ItemHandle, ItemRequestSpec, SubscribeError};
 use crate::driver::Driver;
-use crate::wire::Wire;
+use crate::wire::{READS_MAX, Wire};
 use crate::{ConsumerConfig, Endpoint, Identity, StartError};
 
 /// A consumer of market data: subscribes items at an RSSL server and is told what comes.
@@ -116,7 +116,7 @@ impl Consumer {
 impl Consumer {
     /// Does what there is to do without waiting. Returns the number of events.
     pub fn work<F: FnMut(ConsumerEvent<'_>)>(&mut self, on_event: &mut F) -> usize {
-        self.driver.work(true, on_event)
+        self.driver.work(READS_MAX, on_event)
     }
 
     /// Registers the consumer's socket, which changes from connection to connection, with a poller. Always the same
@@ -155,7 +155,11 @@ impl Consumer {
         self.driver.registrar()
     }
 
-    pub(super) fn work_if<F: FnMut(ConsumerEvent<'_>)>(&mut self, reads: bool, on_event: &mut F) -> usize {
+    pub(super) fn work_reading<F: FnMut(ConsumerEvent<'_>)>(
+        &mut self,
+        reads: usize,
+        on_event: &mut F,
+    ) -> usize {
         self.driver.work(reads, on_event)
     }
 

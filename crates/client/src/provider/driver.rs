@@ -16,6 +16,7 @@ use super::{
     UpdateSpec,
 };
 use crate::driver::Driver;
+use crate::wire::READS_MAX;
 use crate::{Endpoint, Identity, ProviderConfig, StartError};
 
 /// Bytes read at once; a server has little to say to a provider.
@@ -170,7 +171,7 @@ impl Provider {
     ) -> io::Result<bool> {
         let deadline = clock::monotonic().after(timeout);
         loop {
-            self.driver.work(true, on_event);
+            self.driver.work(READS_MAX, on_event);
             let now = clock::monotonic();
             if self.driver.core.has_room() || now >= deadline {
                 return Ok(self.driver.core.has_room());
@@ -196,7 +197,7 @@ impl Provider {
 impl Provider {
     /// Does what there is to do without waiting. Returns the number of events.
     pub fn work<F: FnMut(ProviderEvent<'_>)>(&mut self, on_event: &mut F) -> usize {
-        self.driver.work(true, on_event)
+        self.driver.work(READS_MAX, on_event)
     }
 
     /// Registers the provider's socket, which changes from connection to connection, with a poller. Always the same

@@ -2,10 +2,12 @@
 
 mod consumers;
 mod dictionary;
+mod hostile;
 mod items;
 mod provider;
 mod recorded;
 mod services;
 mod session;
 mod session_file;
+mod sockets;
 mod world;

@@ -1,0 +1,430 @@
+//! Consumer and provider over real sockets on the loopback.
+//!
+//! Nothing here sleeps: servers run in threads that wait for their sockets, and every wait has a limit far beyond what
+//! is needed, so that a fault ends the test instead of hanging it.
+
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use counters::table::RsslConnections;
+use net::tcp::{self, Moved};
+use net::{Interest, Poller, Token, clock};
+use rdm::ToVec;
+use rssl::{Handler, Outbound, ServerConfig, ServerConnection, Session, Stop};
+use rwf::{Domain, Msg, Real, RefreshMsg, RequestMsg, Value, Writer};
+use tickcast_client::{
+    Consumer, ConsumerConfig, ConsumerEvent, HostPort, OwnedEvent, Provider, ProviderConfig, ProviderEvent,
+    ProviderServiceConfig, PublishError, Published, RefreshSpec, UpdateSpec,
+};
+
+use crate::world::{Manners, fields, update};
+
+/// Far beyond what anything here takes.
+const LIMIT: Duration = Duration::from_secs(30);
+const READS: usize = 1 << 16;
+
+/// A server in a thread of its own: answers by itself, sends updates on every item stream, counts what it receives.
+struct TestServer {
+    port: u16,
+    orders: Sender<Order>,
+    heard: Receiver<Vec<u8>>,
+    thread: Option<JoinHandle<()>>,
+    waker: net::Waker,
+}
+
+enum Order {
+    /// Say this.
+    Say(Vec<u8>),
+    /// End the connection.
+    Cut,
+    /// Read nothing, or read again.
+    Deaf(bool),
+    /// End the thread.
+    End,
+}
+
+impl TestServer {
+    fn start() -> TestServer {
+        let listener = tcp::listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let (orders, to_do) = mpsc::channel();
+        let (tell, heard) = mpsc::channel();
+        let (started, waker) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let poller = Poller::new().expect("descriptors");
+            let waker = net::Waker::new(poller.registrar(), Token(2)).expect("descriptors");
+            started.send(waker.clone()).expect("it is awaited");
+            serve(&listener, poller, &waker, &to_do, &tell);
+        });
+        let waker = waker.recv().expect("the thread has started");
+        TestServer { port, orders, heard, thread: Some(thread), waker }
+    }
+
+    fn order(&self, order: Order) {
+        self.orders.send(order).expect("the server runs");
+        self.waker.wake();
+    }
+
+    fn say(&self, message: &impl ToVec) {
+        self.order(Order::Say(message.to_vec().expect("legal")));
+    }
+
+    fn hosts(&self) -> Vec<HostPort> {
+        vec![HostPort::new("127.0.0.1", self.port)]
+    }
+
+    /// The next message that is about an item.
+    fn hear(&self) -> Vec<u8> {
+        loop {
+            let bytes = self.heard.recv_timeout(LIMIT).expect("a message comes in time");
+            if Msg::parse(&bytes).is_ok_and(|msg| rdm::item::has_items(msg.domain())) {
+                return bytes;
+            }
+        }
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        let _ = self.orders.send(Order::End);
+        self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Peer {
+    stream: TcpStream,
+    connection: ServerConnection,
+}
+
+struct Answering<'s> {
+    manners: Manners,
+    tell: &'s Sender<Vec<u8>>,
+}
+
+impl Handler for Answering<'_> {
+    fn on_connected(&mut self, _: &Session<'_>, _: &mut Outbound) -> ControlFlow<Stop> {
+        ControlFlow::Continue(())
+    }
+
+    fn on_message(&mut self, message: &[u8], out: &mut Outbound) -> ControlFlow<Stop> {
+        for answer in self.manners.answers(&Msg::parse(message).expect("our own messages are legal")) {
+            out.push(&answer).expect("room");
+        }
+        // A test that is over hears nothing more.
+        let _ = self.tell.send(message.to_vec());
+        ControlFlow::Continue(())
+    }
+}
+
+fn serve(
+    listener: &TcpListener,
+    mut poller: Poller,
+    waker: &net::Waker,
+    orders: &Receiver<Order>,
+    tell: &Sender<Vec<u8>>,
+) {
+    let params = Arc::new(ServerConfig::default().check().expect("good"));
+    let mut handler = Answering { manners: Manners::default(), tell };
+    let (mut peer, mut deaf, mut buffer): (Option<Peer>, bool, _) = (None, false, vec![0; READS]);
+    poller.registrar().add(listener, Token(0), Interest::Read).expect("a descriptor");
+    loop {
+        // A deaf server has nothing to wait for but orders.
+        let first = if deaf { orders.recv().ok() } else { None };
+        for order in first.into_iter().chain(orders.try_iter()) {
+            match order {
+                Order::End => return,
+                Order::Cut => peer = None,
+                Order::Deaf(is_deaf) => deaf = is_deaf,
+                Order::Say(bytes) => {
+                    let peer = peer.as_mut().expect("somebody is connected");
+                    peer.connection.outbound().push(&bytes).expect("room");
+                }
+            }
+        }
+        if let Some((stream, _)) = tcp::accept(listener).expect("descriptors") {
+            poller.registrar().add(&stream, Token(1), Interest::Read).expect("a descriptor");
+            let connection =
+                ServerConnection::new(clock::monotonic(), &params, &Arc::new(RsslConnections::default()), 1);
+            peer = Some(Peer { stream, connection });
+        }
+        if peer.as_mut().is_some_and(|peer| !peer.turn(deaf, &mut buffer, &mut handler)) {
+            peer = None;
+        }
+        if !deaf {
+            poller.wait(None).expect("a poller").for_each(drop);
+            waker.acknowledge();
+        }
+    }
+}
+
+impl Peer {
+    /// Reads and writes; returns whether the connection goes on.
+    fn turn(&mut self, deaf: bool, buffer: &mut [u8], handler: &mut Answering<'_>) -> bool {
+        while !deaf {
+            match tcp::read(&self.stream, buffer) {
+                Ok(Moved::Bytes(count)) => {
+                    if self.connection.on_bytes(clock::monotonic(), &buffer[..count], handler).is_err() {
+                        return false;
+                    }
+                }
+                Ok(Moved::WouldBlock) => break,
+                Ok(Moved::End) | Err(_) => return false,
+            }
+        }
+        loop {
+            let pending = self.connection.outbound().flush();
+            if pending.is_empty() {
+                return true;
+            }
+            match tcp::write(&self.stream, pending) {
+                Ok(Moved::Bytes(count)) => self.connection.outbound().consume(count),
+                Ok(Moved::WouldBlock) => std::thread::yield_now(),
+                Ok(Moved::End) | Err(_) => return false,
+            }
+        }
+    }
+}
+
+fn config(server: &TestServer) -> ConsumerConfig {
+    ConsumerConfig {
+        hosts: server.hosts(),
+        reconnect_delay_min_ms: 1,
+        reconnect_delay_max_ms: 10,
+        ..ConsumerConfig::default()
+    }
+}
+
+/// Dispatches until `done` says so of an event.
+fn until(consumer: &mut Consumer, mut done: impl FnMut(&ConsumerEvent<'_>) -> bool) {
+    let (end, mut is_done) = (clock::monotonic().after(LIMIT), false);
+    while !is_done {
+        consumer.dispatch(LIMIT, &mut |event| is_done |= done(&event)).expect("a poller");
+        assert!(clock::monotonic() < end, "the event does not come");
+    }
+}
+
+fn is_item(event: &ConsumerEvent<'_>, refresh: bool) -> bool {
+    matches!(event, ConsumerEvent::Item(event) if event.is_refresh() == refresh && event.is_ok())
+}
+
+#[test]
+fn a_consumer_is_told_of_images_updates_losses_and_new_images() {
+    let server = TestServer::start();
+    let mut consumer = Consumer::new(&config(&server)).expect("resources");
+    let handle = consumer.subscribe("S", "I").expect("new");
+    until(&mut consumer, |event| is_item(event, true));
+    let request = RequestMsg::parse(&server.hear()).map(|request| request.stream_id);
+    assert_eq!(request, Ok(5));
+    server.say(&update(5, &fields(7)));
+    let bid = consumer.field_id("BID").expect("downloaded");
+    until(&mut consumer, |event| {
+        let ConsumerEvent::Item(event) = event else { return false };
+        event.field(bid) == Ok(Some(Value::Real(Real::decimal(7, 2))))
+    });
+    server.order(Order::Cut);
+    until(&mut consumer, |event| matches!(event, ConsumerEvent::Disconnected { retry_in: Some(_), .. }));
+    until(&mut consumer, |event| is_item(event, true));
+    assert_eq!(consumer.item_name(handle), Some(("S", "I")));
+    assert_eq!(consumer.counters().disconnects.get(), 1);
+    assert!(consumer.unsubscribe(handle));
+    server.hear();
+    consumer.dispatch(Duration::ZERO, &mut |_| ()).expect("a poller");
+    assert!(matches!(Msg::parse(&server.hear()), Ok(Msg::Close(_))));
+    consumer.close();
+    let last = std::iter::from_fn(|| server.heard.recv_timeout(LIMIT).ok())
+        .find(|bytes| matches!(Msg::parse(bytes), Ok(Msg::Close(close)) if close.domain == Domain::LOGIN));
+    assert!(last.is_some(), "the logout arrives");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_tried_again_and_a_timeout_ends_the_wait() {
+    let taken = tcp::listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = taken.local_addr().expect("bound").port();
+    drop(taken);
+    // A label of 64 letters is no name, which the resolver sees without asking anybody.
+    let hosts = vec![HostPort::new("localhost", port), HostPort::new("x".repeat(64), 1)];
+    let mut consumer =
+        Consumer::new(&ConsumerConfig { hosts, ..ConsumerConfig::default() }).expect("resources");
+    let mut reasons = Vec::new();
+    while reasons.len() < 2 {
+        let count = consumer.dispatch(LIMIT, &mut |event| {
+            if let ConsumerEvent::Disconnected { reason, .. } = event {
+                reasons.push(reason.to_string());
+            }
+        });
+        assert!(count.is_ok_and(|count| count > 0));
+    }
+    assert!(reasons[0].contains("refused") && reasons[1].contains("host name unknown"), "{reasons:?}");
+    let count = consumer.dispatch(Duration::from_millis(1), &mut |_| ());
+    assert_eq!(count.expect("a poller"), 0);
+    assert!(consumer.next_wakeup() > clock::monotonic());
+}
+
+#[test]
+fn a_consumer_lives_in_somebody_elses_loop() {
+    let server = TestServer::start();
+    let mut consumer = Consumer::new(&config(&server)).expect("resources");
+    consumer.subscribe("S", "I").expect("new");
+    let mut poller = Poller::new().expect("descriptors");
+    let (mut refreshes, mut cut) = (0, false);
+    let end = clock::monotonic().after(LIMIT);
+    loop {
+        consumer.work(&mut |event| refreshes += usize::from(is_item(&event, true)));
+        if refreshes == 2 {
+            return;
+        }
+        if refreshes == 1 && !cut {
+            assert!(consumer.descriptor().is_some());
+            server.order(Order::Cut);
+            cut = true;
+        }
+        consumer.arm(poller.registrar(), Token(9)).expect("a descriptor");
+        let now = clock::monotonic();
+        assert!(now < end, "the events do not come");
+        let wait = consumer.next_wakeup().min(end).since(now);
+        for ready in poller.wait(Some(wait)).expect("a poller") {
+            assert_eq!(ready.token, Token(9));
+        }
+    }
+}
+
+#[test]
+fn a_channel_hands_events_over_and_does_what_it_is_asked_in_its_thread() {
+    let server = TestServer::start();
+    let channel = Consumer::new(&config(&server)).expect("resources").into_channel(100).expect("a thread");
+    let spec = tickcast_client::ItemRequestSpec { tag: 5, ..tickcast_client::ItemRequestSpec::new("S", "I") };
+    let handle = channel.subscribe(&spec).expect("it runs").expect("new");
+    let refresh =
+        (&channel).find_map(|event| if let OwnedEvent::Item(item) = event { Some(item) } else { None });
+    let refresh = refresh.expect("it comes");
+    assert_eq!((refresh.handle, refresh.tag, &*refresh.name), (handle, 5, "I"));
+    assert_eq!(refresh.field("BID"), Ok(Some(Value::Real(Real::decimal(1, 2)))));
+    assert_eq!(channel.call(|consumer| consumer.item_count()), Some(1));
+    assert!(channel.try_recv().is_none() && channel.is_empty());
+    assert!(channel.unsubscribe(handle) && !channel.unsubscribe(handle));
+    assert!(channel.recv_timeout(Duration::from_millis(1)).is_none());
+    channel.close().expect("it has worked");
+}
+
+#[test]
+fn a_channel_that_nobody_reads_stops_reading_and_loses_nothing() {
+    const UPDATES: usize = 20_000;
+    let server = TestServer::start();
+    let config = ConsumerConfig { read_buffer_bytes: 4_096, ..config(&server) };
+    let channel = Consumer::new(&config).expect("resources").into_channel(50).expect("a thread");
+    channel.subscribe(&tickcast_client::ItemRequestSpec::new("S", "I")).expect("it runs").expect("new");
+    server.hear();
+    for n in 0..UPDATES {
+        server.say(&update(5, &fields(n as i64)));
+    }
+    let (mut next, mut most) = (0, 0);
+    while next < UPDATES {
+        // What waits is bounded by the capacity and what one read completes; an update has more than 20 bytes.
+        most = most.max(channel.len());
+        let event = channel.recv_timeout(LIMIT).expect("everything comes");
+        let OwnedEvent::Item(item) = event else { continue };
+        if item.view(|view| view.is_update()) {
+            assert_eq!(item.field("BID"), Ok(Some(Value::Real(Real::decimal(next as i64, 2)))));
+            next += 1;
+        }
+    }
+    assert!((50..50 + (4_096 + 6_147) / 20).contains(&most), "{most}");
+    drop(channel);
+}
+
+fn provider(server: &TestServer, change: impl FnOnce(&mut ProviderConfig)) -> Provider {
+    let services =
+        vec![ProviderServiceConfig { name: "P".into(), id: 3, ..ProviderServiceConfig::default() }];
+    let mut config = ProviderConfig {
+        hosts: server.hosts(),
+        services,
+        reconnect_delay_min_ms: 1,
+        reconnect_delay_max_ms: 10,
+        ..ProviderConfig::default()
+    };
+    change(&mut config);
+    Provider::new(&config).expect("resources")
+}
+
+fn until_ready(provider: &mut Provider) -> u64 {
+    let (end, mut images) = (clock::monotonic().after(LIMIT), None);
+    while images.is_none() {
+        let on_event = &mut |event: ProviderEvent<'_>| {
+            if let ProviderEvent::Ready { images_count, .. } = event {
+                images = Some(images_count);
+            }
+        };
+        provider.dispatch(LIMIT, on_event).expect("a poller");
+        assert!(clock::monotonic() < end, "the event does not come");
+    }
+    images.expect("it is there")
+}
+
+fn price(n: i64) -> impl FnMut(&mut Writer<'_>) {
+    move |w| w.field_list(|f| f.put(22, Real::decimal(n, 0)))
+}
+
+#[test]
+fn a_provider_publishes_comes_back_and_publishes_its_images_again() {
+    let server = TestServer::start();
+    let mut provider = provider(&server, |_| ());
+    let item = provider.item(Domain::MARKET_PRICE, "P", "I").expect("new");
+    assert_eq!(provider.refresh(item, &RefreshSpec::default(), price(1)), Ok(Published::Kept));
+    assert_eq!(until_ready(&mut provider), 1);
+    assert_eq!(provider.update(item, &UpdateSpec::quote(), price(2)), Ok(Published::Sent));
+    assert!(provider.flush(), "the socket takes so little at once");
+    assert!(matches!(Msg::parse(&server.hear()), Ok(Msg::Refresh(_))));
+    assert!(matches!(Msg::parse(&server.hear()), Ok(Msg::Update(_))));
+    server.order(Order::Cut);
+    assert_eq!(until_ready(&mut provider), 1);
+    let again = server.hear();
+    let refresh = RefreshMsg::parse(&again).expect("the image");
+    let expected = rwf::encode_to_vec(price(2)).expect("legal");
+    assert_eq!((refresh.payload, refresh.complete), (&expected[..], true));
+    let _ = provider.close_item(item, "over").expect("room");
+    provider.close();
+    assert!(matches!(Msg::parse(&server.hear()), Ok(Msg::Status(_))));
+}
+
+#[test]
+fn a_provider_waits_for_room_at_a_server_that_reads_late() {
+    let server = TestServer::start();
+    let mut provider = provider(&server, |config| config.backlog_max_bytes = 65_536);
+    let item = provider.item(Domain::MARKET_PRICE, "P", "I").expect("new");
+    until_ready(&mut provider);
+    let _ = provider.refresh(item, &RefreshSpec::default(), price(0)).expect("room");
+    server.order(Order::Deaf(true));
+    // The socket buffers of both ends fill first.
+    let mut sent = 0;
+    loop {
+        match provider.update(item, &UpdateSpec::quote(), |w| w.field_list(|f| f.encoded(3, &[7; 10_000]))) {
+            Ok(published) => {
+                assert_eq!(published, Published::Sent);
+                sent += 1;
+                provider.flush();
+            }
+            Err(error) => {
+                assert!(matches!(error, PublishError::WouldBlock { .. }), "{error}");
+                break;
+            }
+        }
+    }
+    assert!(provider.backlog_bytes() > 32_768);
+    let has_room = provider.wait_for_room(Duration::from_millis(5), &mut |_| ()).expect("a poller");
+    assert!(!has_room, "nobody reads");
+    server.order(Order::Deaf(false));
+    assert!(provider.wait_for_room(LIMIT, &mut |_| ()).expect("a poller"));
+    assert_eq!(provider.update(item, &UpdateSpec::quote(), price(1)), Ok(Published::Sent));
+    provider.close();
+    let updates = std::iter::from_fn(|| server.heard.recv_timeout(LIMIT).ok())
+        .take_while(|bytes| !matches!(Msg::parse(bytes), Ok(Msg::Close(_))))
+        .filter(|bytes| matches!(Msg::parse(bytes), Ok(Msg::Update(_))));
+    assert_eq!(updates.count(), sent + 1, "nothing that was taken is lost");
+}
