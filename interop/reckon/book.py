@@ -41,7 +41,7 @@ class Side:
             if self.levels.pop(price, None):
                 del self.text_of[number]
             return
-        if price not in self.levels:
+        if price not in self.levels:  # else the heap has it
             heapq.heappush(self.heap, self.sign * number)
             self.text_of[number] = price
         self.levels[price] = Level(price, size, set_ns)

@@ -40,15 +40,14 @@ class Instrument:
         self.ignored = collections.Counter()
 
     def on_frame(self, kind, data, receive_ns):
+        """`kind` is bookTicker, trade or depth."""
         if kind == 'bookTicker':
             self.level1.on_quote(data, data['E'] * 1_000_000 if self.futures else receive_ns)
             self.check.on_quote(data['u'], data)
         elif kind == 'trade':
             self.level1.on_trade(data)
-        elif kind == 'depth':
-            self.book.on_diff(data)
         else:
-            self.ignored[kind] += 1
+            self.book.on_diff(data)
 
     def on_snapshot(self, snapshot, receive_ns):
         set_ns = snapshot['E'] * 1_000_000 if self.futures else receive_ns

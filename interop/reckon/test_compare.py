@@ -85,6 +85,40 @@ class Images(unittest.TestCase):
         actual['X', '6']['fields']['22'] = {'type': 'REAL', 'mantissa': 0, 'hint': 33, 'text': 'Infinity'}
         self.assertNotIn('the form differs', self.one(actual))
 
+    def test_equal_numbers_of_different_types_and_hints_are_seen_as_such(self):
+        def real(mantissa, hint):
+            return {'type': 'REAL', 'mantissa': mantissa, 'hint': hint}
+
+        five = {'type': 'UINT', 'value': 5}
+        for one, other, same in (
+            (five, {'type': 'INT', 'value': 5}, True),
+            (five, {'type': 'INT', 'value': 6}, False),
+            (five, {'type': 'UINT', 'blank': True}, False),
+            (real(5, 14), five, True),
+            (real(5, 14), real(5 * 10**14, 0), True),
+            (real(5, 21), real(5 * 10**7, 14), True),
+            (real(5, 14), real(5, 22), True),
+            (real(5, 14), real(5 * 256, 30), True),
+            (real(5, 14), real(5 * 512, 31), False),
+            (real(0, 33), real(0, 34), False),
+        ):
+            with self.subTest((one, other)):
+                text = compare.difference(one, other)
+                self.assertEqual(text.endswith('the form differs'), same, text)
+
+    def test_values_are_shown_as_decimals(self):
+        for mantissa, hint, text in (
+            (-5, 12, '-0.05'),
+            (1234, 13, '123.4'),
+            (5, 0, '0.00000000000005'),
+            (5, 14, '5'),
+            (5, 16, '500'),
+            (3, 23, '3/2'),
+            (0, 35, 'no number'),
+        ):
+            shown = compare.show({'type': 'REAL', 'mantissa': mantissa, 'hint': hint})
+            self.assertEqual(shown, '%s (mantissa %d, hint %d)' % (text, mantissa, hint))
+
     def test_zero_is_not_blank(self):
         actual = seen()
         actual['X', '6']['fields']['30'] = {'type': 'REAL', 'mantissa': 0, 'hint': 14, 'text': '0'}
@@ -182,6 +216,14 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(text.count('missing'), 1)
         self.assertIn('X domain 8: 2 differences\n', text)
         self.assertIn('and 1 more\n', text)
+
+    def test_a_list_of_exactly_the_limit_is_not_cut(self):
+        actual = seen()
+        actual['X', '8']['entries'] = {}
+        self.assertNotIn('more', self.run_with(self.lines(actual), '--show', '2')[1])
+
+    def test_an_unreadable_line_is_named(self):
+        self.assertIn('actual:2 is not', self.run_with(['{"ev":"login"}\n', 'no json\n'])[1])
 
     def test_nothing_compared_is_not_success(self):
         actual = {('Z', '6'): seen()['X', '6'] | {'item': 'Z'}}

@@ -195,6 +195,10 @@ class MarketPrice(OneRecording):
         f = self.fields(spot_trade('1.0', '0.1'), spot_trade('1.0', '0.02'), spot_trade('1.0', '3'))
         self.assertEqual(f[32], {'type': 'REAL', 'mantissa': 312, 'hint': 12})
 
+    def test_whole_sizes_add_up_to_whole_volumes(self):
+        f = self.fields(spot_trade('61804.8', '4'), spot_trade('61804.8', '1'))
+        self.assertEqual(f[32], {'type': 'REAL', 'mantissa': 5, 'hint': 14})
+
     def test_the_tick_compares_with_the_previous_different_price(self):
         for prices, tick in (
             (['5.0'], 0),
@@ -370,6 +374,20 @@ class SelfChecks(OneRecording):
             found, compared = self.wrong(*self.BOOK, spot_quote(**quote))
             self.assertEqual((len(found), compared), (1, 1))
 
+    def test_many_contradictions_are_cut_and_counted(self):
+        diffs = [spot_diff(n, n, [['9.0', '1']]) for n in range(13, 22)]
+        found, compared = self.wrong(*self.BOOK, *diffs, spot_quote(u=12, bid='10.1'))
+        self.assertEqual((len(found), compared, found[-1]), (6, 10, 'and 5 more'))
+
+    def test_best_quotes_must_come_in_order(self):
+        quotes = [spot_quote(u=u) for u in (100, 100, 101)]
+        self.assertEqual(self.wrong(*quotes), ([], 0))
+        self.assertEqual(self.wrong(*quotes, spot_quote(u=99))[0], ['best quote 99 comes after 101'])
+
+    def test_a_locked_book_is_crossed(self):
+        found, _ = self.wrong(spot_diff(1, 1), snapshot(10, [['10.0', '1']], [['10.0', '1']]))
+        self.assertEqual(len(found), 1)
+
     def test_a_crossed_book_is_found(self):
         found, _ = self.wrong(
             spot_diff(1, 1),
@@ -404,6 +422,8 @@ class Recordings(OneRecording):
         self.refused(':1: .*not a decimal', spot_trade('abc'))
         for text, reason in (
             ('hello\n', 'receive time'),
+            ('12345\n', 'receive time'),
+            ('1x {}\n', 'receive time'),
             ('12 {"a":\n', 'no JSON'),
             ('12 []\n', 'no JSON object'),
         ):
@@ -419,7 +439,32 @@ class Recordings(OneRecording):
             frame('b@markPrice', s='BTCUSDT', p='1'), spot_quote(), frame('b@markPrice', s='BTCUSDT', p='1')
         )
         self.assertEqual(dict(i.ignored), {'markPrice': 1})
+        self.assertEqual(i.level1.trade_count, 0)
         self.assertEqual(i.images()['6'][22]['mantissa'], 1000)
+
+    def test_the_exit_status_tells_usable_from_not(self):
+        def main(*messages):
+            with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as f:
+                f.writelines('1 %s\n' % json.dumps(message) for message in messages)
+                f.flush()
+                with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                    return reckon.main([f.name])
+
+        self.assertEqual(main(spot_quote()), 0)
+        self.assertEqual(main({'hello': 1}), 1)
+        self.assertEqual(main(spot_diff(1, 1), snapshot(10, [['2', '1']], [['1', '1']])), 1)
+        with contextlib.redirect_stderr(io.StringIO()):
+            self.assertEqual(reckon.main(['/nowhere/x.jsonl']), 1)
+
+    def test_images_go_to_the_output_file(self):
+        with tempfile.TemporaryDirectory() as d:
+            paths = [os.path.join(d, name) for name in ('in.jsonl', 'out')]
+            with open(paths[0], 'w') as f:
+                f.write('1 %s\n' % json.dumps(spot_quote()))
+            with contextlib.redirect_stderr(io.StringIO()):
+                self.assertEqual(reckon.main(['--output', paths[1], paths[0]]), 0)
+            with open(paths[1]) as f:
+                self.assertEqual(json.load(f)['BTCUSDT']['6']['22']['mantissa'], 1000)
 
     def test_without_zstd_the_text_says_what_to_install(self):
         path, os.environ['PATH'] = os.environ['PATH'], ''
