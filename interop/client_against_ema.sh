@@ -85,7 +85,10 @@ start "$work/2" iprovider --port $port --items A --dict-fragment 8192 --big-refr
 consume "$work/2.seen" 4 A
 expect "$work/2.seen" '^DIRECT_FEED A open/ok$' 3
 expect "$work/2.seen" '^    [A-Z]' 400
-expect "$work/2.seen" 'Unknown' 0
+if grep -q Unknown "$work/2.seen"; then
+    echo "  a field without a definition"
+    failures=$((failures + 1))
+fi
 wait $tool
 
 echo "a provider that goes away and comes back"
@@ -97,7 +100,6 @@ start "$work/3b" iprovider --port $port --items A --run-for 10
 wait $consumer
 expect "$work/3.seen" '^DIRECT_FEED A open/suspect, "connection to the server lost"$' 1
 expect "$work/3.seen" '; next attempt in Some' 1
-tail -n 20 "$work/3.seen" >"$work/3.end"
 expect "$work/3.seen" '^    DSPLY_NAME Rmtes' 2
 expect "$work/3b" '"ev":"request".*"name":"A"' 1
 kill $tool 2>/dev/null
@@ -116,10 +118,10 @@ consume "$work/5.seen" 4 A
 expect "$work/5.seen" '^DIRECT_FEED A closed/suspect' 1
 wait $tool
 
-echo "a service that goes down"
+echo "a state for all items of a service"
 start "$work/6" iprovider --port $port --items A --service-down-at-end --run-for 5
 consume "$work/6.seen" 8 A
-expect "$work/6.seen" '^DIRECT_FEED A open/suspect, "service is down"$' 1
+expect "$work/6.seen" '^DIRECT_FEED A open/suspect, no resources, "provider is stopping"$' 1
 wait $tool
 
 echo "a non-interactive provider: login, directory, images, updates"
