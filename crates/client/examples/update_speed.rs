@@ -1,7 +1,7 @@
-//! Prints what an update costs a consumer, from the bytes of the socket to the application: nanoseconds, the median, the
-//! least and the most of several runs.
+//! Prints what an update costs a consumer, from the bytes of the socket to the application: nanoseconds, the
+//! median, the least and the most of several runs.
 //!
-//! `cargo run --release -p tickcast-client --example update_speed`
+//! `cargo run --release -p tickcast-client --example update_speed [RUNS]`
 
 use std::hint::black_box;
 use std::ops::ControlFlow;
@@ -23,20 +23,20 @@ use tickcast_client::{
 use units::Nanos;
 
 const ITEMS: usize = 10_000;
-const RUNS: usize = 25;
 const UPDATES: usize = 100_000;
 const NOW: Nanos = Nanos(1);
 /// Bytes given to the consumer at once, as a socket would.
 const READ_BYTES: usize = 256 << 10;
 
 fn main() {
+    let runs = std::env::args().nth(1).map_or(25, |runs| runs.parse().expect("a number of runs"));
     println!("{ITEMS} items, updates of 74 bytes and 11 fields");
     println!("{:<64} {:>8} {:>8} {:>8}", "ns per update", "median", "least", "most");
     for (how, packed) in [("a frame each", false), ("packed", true)] {
         let mut kept = Link::new(true, packed);
         let mut link = Link::new(false, packed);
         let measure = |name: &str, link: &mut Link, look: &mut dyn FnMut(&ItemEvent<'_>)| {
-            print(&format!("{name}, {how}"), &link.run(look));
+            print(&format!("{name}, {how}"), &link.run(runs, look));
         };
         measure("header only", &mut link, &mut |event| {
             black_box((event.tag(), event.update_type(), event.state().data));
@@ -72,7 +72,7 @@ fn decode_all(event: &ItemEvent<'_>) {
 }
 
 fn print(name: &str, nanos: &[f64]) {
-    println!("{name:<64} {:>8.1} {:>8.1} {:>8.1}", nanos[RUNS / 2], nanos[0], nanos[RUNS - 1]);
+    println!("{name:<64} {:>8.1} {:>8.1} {:>8.1}", nanos[nanos.len() / 2], nanos[0], nanos[nanos.len() - 1]);
 }
 
 /// A consumer with its items open, and the bytes of many updates.
@@ -116,8 +116,8 @@ impl Link {
         Link { core, updates }
     }
 
-    fn run(&mut self, look: &mut dyn FnMut(&ItemEvent<'_>)) -> Vec<f64> {
-        let mut nanos: Vec<f64> = (0..RUNS)
+    fn run(&mut self, runs: usize, look: &mut dyn FnMut(&ItemEvent<'_>)) -> Vec<f64> {
+        let mut nanos: Vec<f64> = (0..runs)
             .map(|_| {
                 let (mut count, start) = (0, Instant::now());
                 for bytes in self.updates.chunks(READ_BYTES) {

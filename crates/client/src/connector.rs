@@ -1,4 +1,5 @@
-//! Which server is tried when, and with which version: what consumer and provider have in common below the login.
+//! Which server is tried when, and with which version: what consumer and provider have in common below the
+//! login.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,9 +66,9 @@ impl Offer<'_> {
 
 /// Goes through the servers and owns the connection to one of them.
 ///
-/// Servers are tried in turn. One that fails, or is lost, gives way to the next at once; when each has failed since the
-/// last success there is a delay, which doubles from round to round. A delay is drawn from its upper half, so that
-/// clients that lost one server do not come back as one.
+/// Servers are tried in turn. One that fails, or is lost, gives way to the next at once; when each has failed
+/// since the last success there is a delay, which doubles from round to round. A delay is drawn from its
+/// upper half, so that clients that lost one server do not come back as one.
 #[derive(Debug)]
 pub(crate) struct Connector {
     plan: ConnectPlan,

@@ -102,8 +102,8 @@ impl<E: Endpoint> Driver<E> {
         self.wire.descriptor()
     }
 
-    /// Writes what is pending; returns whether all of it is written. A connection that is dead stays until the next
-    /// [`Driver::work`], which tells of it.
+    /// Writes what is pending; returns whether all of it is written. A connection that is dead stays until
+    /// the next [`Driver::work`], which tells of it.
     pub(crate) fn flush(&mut self) -> bool {
         self.wire.flush(&mut self.core, clock::monotonic())
     }

@@ -5,7 +5,8 @@ use units::Nanos;
 
 use crate::{ConnectFailure, Socket};
 
-/// A client session without its socket: [`ConsumerCore`](crate::ConsumerCore), [`ProviderCore`](crate::ProviderCore).
+/// A client session without its socket: [`ConsumerCore`](crate::ConsumerCore),
+/// [`ProviderCore`](crate::ProviderCore).
 ///
 /// The driver (or the simulator) keeps to this order, again and again:
 ///
@@ -44,8 +45,8 @@ pub trait Endpoint: 'static {
     /// A time is reached. Read the socket first: what waits there counts as heard.
     fn on_wakeup(&mut self, now: Nanos, sink: &mut dyn FnMut(Self::Event<'_>));
 
-    /// When [`on_wakeup`](Endpoint::on_wakeup) or [`socket`](Endpoint::socket) is to be called again, whatever the
-    /// socket does; [`Nanos::NEVER`] if there is no such time.
+    /// When [`on_wakeup`](Endpoint::on_wakeup) or [`socket`](Endpoint::socket) is to be called again,
+    /// whatever the socket does; [`Nanos::NEVER`] if there is no such time.
     fn next_wakeup(&self) -> Nanos;
 
     /// Completes what was written and returns what waits for the socket.

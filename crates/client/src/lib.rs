@@ -1,4 +1,111 @@
-//! Consumer and provider API over RSSL.
+//! Consumer and non-interactive provider over RSSL: the way in and out of a market data system.
+//!
+//! A [`Consumer`] subscribes items at a server (a point-to-point server, an ADS, an interactive provider) and
+//! is told of their images, updates and states. A [`Provider`] connects to a distribution server and
+//! publishes items there. Both look after everything below by themselves: connecting, versions, login,
+//! directory, dictionary, reconnecting, asking or publishing again.
+//!
+//! Each is a *core* without socket, thread or clock ([`ConsumerCore`], [`ProviderCore`]; the simulator runs
+//! these) and a thin driver around it. The driver works in the application's own thread:
+//! [`Consumer::dispatch`] waits for events, [`Consumer::work`] and [`Consumer::arm`] fit into somebody else's
+//! loop, and [`Consumer::into_channel`] makes a thread with a queue.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tickcast_client::{Consumer, ConsumerConfig, ConsumerEvent, ItemRequestSpec};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let hosts = vec!["localhost:14002".parse()?];
+//! let mut consumer = Consumer::new(&ConsumerConfig { hosts, user: "ada".into(), ..Default::default() })?;
+//! consumer.subscribe("CRYPTO", "BTCUSDT")?;
+//! let book = ItemRequestSpec::new("CRYPTO", "BTCUSDT");
+//! consumer.subscribe_with(&ItemRequestSpec { domain: rwf::Domain::MARKET_BY_PRICE, ..book })?;
+//! consumer.dispatch(Duration::from_millis(10), &mut |event: ConsumerEvent<'_>| match event {
+//!     ConsumerEvent::Item(event) if event.is_ok() => {
+//!         for field in event.fields().into_iter().flatten().flatten() {
+//!             println!("{} {} {:?}", event.name(), field.name(), field.value);
+//!         }
+//!     }
+//!     ConsumerEvent::Item(event) => println!("{} is {}", event.name(), event.state()),
+//!     ConsumerEvent::Disconnected { reason, retry_in, .. } => println!("{reason}, again in {retry_in:?}"),
+//!     _ => {}
+//! })?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Promise
+//!
+//! Each sentence is proved by the test named behind it (those of `tests/client` with their module).
+//!
+//! **Against any server.**
+//! - What a consumer asks for is what stock consumers ask for, to the byte but for lengths written in another
+//!   form, and what recorded servers answered is delivered
+//!   (`recorded::we_ask_for_what_stock_consumers_ask_for_to_the_byte_and_deliver_what_they_were_sent`); a
+//!   provider publishes what a stock provider does (`recorded::we_publish_what_a_stock_provider_publishes`).
+//!   `interop/client_against_ema.sh` proves the same against the running libraries.
+//! - Whatever a server sends, nothing panics; a malformed message costs its connection, with a reason and a
+//!   count, and the next attempt follows
+//!   (`hostile::no_server_makes_a_consumer_panic_and_each_fault_ends_in_another_attempt`,
+//!   `session::messages_that_are_malformed_or_out_of_place_cost_the_connection_with_their_reason`). A payload
+//!   that cannot be merged costs the image alone
+//!   (`items::a_payload_that_cannot_be_merged_costs_the_image_alone`).
+//!
+//! **Connections.**
+//! - Servers are tried in turn, without a delay as long as there is one that has not failed, then with delays
+//!   that double up to a limit and differ from client to client
+//!   (`session::servers_are_tried_in_turn_and_then_again_after_delays_that_double`). Lower versions are
+//!   offered at once (`session::a_server_that_does_not_answer_is_offered_lower_versions_at_once`).
+//! - A login that is refused for good is not repeated, one that is refused for now is
+//!   (`session::a_login_that_is_refused_for_good_is_not_tried_again_until_the_application_wants_it`,
+//!   `session::a_login_that_is_refused_for_now_is_tried_again`). Every wait for an answer has a limit
+//!   (`session::answers_that_do_not_come_in_time_cost_the_connection`,
+//!   `items::a_request_without_an_answer_is_closed_and_sent_again`).
+//!
+//! **Items.**
+//! - An item may be subscribed at any time: it waits for connection, service and dictionary
+//!   (`services::an_item_of_an_unknown_service_is_told_so_once_and_waits_for_it`,
+//!   `dictionary::items_wait_for_a_dictionary_that_is_required`), and for the window of its service
+//!   (`services::no_more_requests_are_out_than_the_window_of_the_service_allows`).
+//! - With single open (the default) an item lives until the application or the server ends it. What is lost
+//!   in between - connection, service, the stream alone - makes it open and suspect, and it is asked for
+//!   again on a stream of its own
+//!   (`session::a_lost_connection_makes_items_suspect_and_they_come_back_with_new_streams`,
+//!   `services::a_service_that_goes_down_takes_its_items_with_it_until_it_is_up`,
+//!   `items::an_item_that_is_closed_for_now_is_shown_suspect_and_asked_for_again_after_a_while`). Without it
+//!   each loss ends the item (`items::without_single_open_each_loss_ends_the_item`).
+//! - What comes late on a stream that was closed is nobody's: a stream id is not given again
+//!   (`items::an_item_that_the_server_closes_has_ended`).
+//! - An update costs no allocation; fields of a message are found by their ids without passing over it twice
+//!   (`fields::tests::fields_are_found_in_any_order_and_absent_ones_are_not`). What an update costs prints
+//!   `cargo run --release -p tickcast-client --example update_speed`.
+//! - Images, where they are kept, have everything that came and say when they are stale
+//!   (`items::images_have_everything_that_came_and_are_suspect_when_the_item_is`).
+//!
+//! **Publishing.**
+//! - After a reconnect login, directory and all images go out before anything that is published later
+//!   (`provider::after_a_reconnect_login_directory_and_images_go_out_before_anything_later`); what is
+//!   published meanwhile is in the images
+//!   (`provider::what_is_published_without_a_connection_goes_out_with_the_image`).
+//! - The backlog is bounded. At the bound a message is refused whole, image and numbering as before, until
+//!   there is room (`provider::a_full_backlog_refuses_what_is_published_and_takes_it_when_there_is_room`,
+//!   `sockets::a_provider_waits_for_room_at_a_server_that_reads_late`); images that go out leave half of it
+//!   to live data (`provider::images_after_a_reconnect_leave_room_for_what_is_published_meanwhile`).
+//! - Large maps go out in parts, and a change meanwhile is not lost
+//!   (`provider::a_large_map_goes_out_in_parts_and_what_changes_meanwhile_is_in_a_later_image`).
+//!
+//! **Bounds.** Items, backlog, messages, dictionary and the queue of a channel have limits
+//! (`items::what_cannot_be_subscribed_is_refused_with_the_reason`,
+//! `items::a_hundred_thousand_items_wait_for_room_in_the_backlog_and_all_are_asked_for`,
+//! `sockets::a_channel_that_nobody_reads_stops_reading_and_loses_nothing`).
+//!
+//! **Repeatable.** A core does the same for the same inputs, times and seed
+//! (`session::the_same_session_twice_is_the_same_to_the_byte`).
+//!
+//! # Not built yet
+//!
+//! TLS, compression and WebSocket; warm standby; login by token; posts; reissues (a new view, pause and
+//! resume) of an open item; symbol lists whose items are opened by themselves.
 
 mod config;
 mod connector;

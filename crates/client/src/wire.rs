@@ -15,8 +15,8 @@ use crate::{ConnectFailure, Endpoint, HostPort, Socket};
 /// Reads in one turn of an application, so that one busy server does not keep it from its other work.
 pub(crate) const READS_MAX: usize = 16;
 
-/// Moves bytes between a core and its TCP connection. Never blocks, but in [`Wire::drain`] and in the resolution of
-/// host names.
+/// Moves bytes between a core and its TCP connection. Never blocks, but in [`Wire::drain`] and in the
+/// resolution of host names.
 #[derive(Debug)]
 pub(crate) struct Wire {
     socket: Option<Connecting>,

@@ -37,8 +37,8 @@ config::section! {
         reconnect_delay_max_ms: u32 = 5_000, range 1..=3_600_000;
         /// Ping timeout that is proposed; the server decides.
         ping_timeout_s: u8 = 30, range 1..=255;
-        /// Whether items are recovered here: after a loss they are suspect and asked for again. If not, a loss
-        /// ends them, and the application asks again.
+        /// Whether items are recovered here: after a loss they are suspect and asked for again. If not, a
+        /// loss ends them, and the application asks again.
         single_open: bool = true;
         /// Whether the server is told that it may measure the round trip over the login stream.
         round_trip_measurement: bool = false;
@@ -52,7 +52,8 @@ config::section! {
         message_max_bytes: u32 = 16_777_216, range 65_535..=1_073_741_824;
         /// Longest of the two parts of a dictionary that is accepted.
         dictionary_max_bytes: u32 = 16_777_216, range 65_535..=1_073_741_824;
-        /// Most bytes that wait for the server to take them; item requests beyond it wait in the queue of their items.
+        /// Most bytes that wait for the server to take them; item requests beyond it wait in the queue of
+        /// their items.
         backlog_max_bytes: u32 = 8_388_608, range 65_536..=1_073_741_824;
         /// Most bytes read from the socket at once.
         read_buffer_bytes: u32 = 262_144, range 4_096..=16_777_216;

@@ -9,7 +9,8 @@ use super::{HostPort, delays_in_order};
 config::section! {
     /// A non-interactive provider: where it connects, who it says it is, which services it publishes.
     pub struct ProviderConfig {
-        /// Distribution servers, tried in turn: the next one at once, and after the last a delay before the first again.
+        /// Distribution servers, tried in turn: the next one at once, and after the last a delay before the
+        /// first again.
         hosts: Vec<HostPort> = [HostPort::new("localhost", 14003)], length 1..=64;
         /// Name of the user that logs in; the name of the user that runs the process if it is empty.
         user: String = "", length 0..=255;
@@ -33,7 +34,8 @@ config::section! {
         reconnect_delay_max_ms: u32 = 5_000, range 1..=3_600_000;
         /// Ping timeout that is proposed; the server decides.
         ping_timeout_s: u8 = 30, range 1..=255;
-        /// Whether images are kept: they are published again after a reconnect. If not, the application does it.
+        /// Whether images are kept: they are published again after a reconnect. If not, the application does
+        /// it.
         keep_images: bool = true;
         /// About how many bytes a refresh message has; a larger image goes out in several, if it is a map.
         part_bytes: u32 = 61_440, range 512..=16_777_216;
@@ -59,7 +61,8 @@ config::section! {
         vendor: Option<String> = None;
         /// Whether it is the source itself, not an aggregation.
         is_source: bool = true;
-        /// Domains of its items, by number: 6 market price, 7 market by order, 8 market by price, 10 symbol list.
+        /// Domains of its items, by number: 6 market price, 7 market by order, 8 market by price, 10 symbol
+        /// list.
         domains: Vec<u8> = [6, 7, 8, 10], range 1..=255, length 1..=64;
         /// Dictionaries that a consumer needs.
         dictionaries_used: Vec<String> = ["RWFFld", "RWFEnum"], length 0..=16;

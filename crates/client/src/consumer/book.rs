@@ -17,7 +17,8 @@ use super::streams::StreamTable;
 use super::{ItemHandle, ItemRequestSpec, SubscribeError};
 use crate::table::{Slot, Table};
 
-/// The items. What comes in for them is in `answers`, what goes out in `requests`, what they lose in `losses`.
+/// The items. What comes in for them is in `answers`, what goes out in `requests`, what they lose in
+/// `losses`.
 #[derive(Debug)]
 pub(crate) struct Book {
     pub(super) options: BookOptions,

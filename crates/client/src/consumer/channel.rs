@@ -14,12 +14,13 @@ use super::{Consumer, ItemHandle, ItemRequestSpec, OwnedEvent, SubscribeError};
 /// The socket has token 0.
 const WAKER: Token = Token(1);
 
-/// A consumer that works in a thread of its own and hands its events over; made by [`Consumer::into_channel`].
+/// A consumer that works in a thread of its own and hands its events over; made by
+/// [`Consumer::into_channel`].
 ///
-/// The queue is bounded: when as many events wait as it was made for, the thread reads no more until half of them are
-/// taken, and the server sees a slow consumer. (What one read completes is still queued, so that more can wait, as many
-/// as a read buffer and a frame hold.) An application that takes nothing for longer than the ping timeout loses its
-/// connection.
+/// The queue is bounded: when as many events wait as it was made for, the thread reads no more until half of
+/// them are taken, and the server sees a slow consumer. (What one read completes is still queued, so that
+/// more can wait, as many as a read buffer and a frame hold.) An application that takes nothing for longer
+/// than the ping timeout loses its connection.
 ///
 /// When this is dropped, the thread closes the connection and ends.
 pub struct ConsumerChannel {
@@ -59,7 +60,8 @@ impl Consumer {
         let shared =
             Arc::new(Shared { queue: Mutex::new(queue), filled: Condvar::new(), capacity: capacity.max(1) });
         let (parts, of_thread) = (self.into_parts(), Arc::clone(&shared));
-        // A poller stays in the thread that has made it, so that the thread makes it, and says how it is woken.
+        // A poller stays in the thread that has made it, so that the thread makes it, and says how it is
+        // woken.
         let (started, waker) = mpsc::sync_channel(1);
         let thread = thread::Builder::new().name("tickcast-consumer".to_owned()).spawn(move || {
             let consumer = Consumer::from_parts(parts)?;
@@ -126,7 +128,8 @@ impl ConsumerChannel {
         self.call(move |consumer| consumer.unsubscribe(handle)).unwrap_or(false)
     }
 
-    /// Does something with the consumer in its thread, and waits for the result. `None` if the thread has ended.
+    /// Does something with the consumer in its thread, and waits for the result. `None` if the thread has
+    /// ended.
     pub fn call<R: Send + 'static>(
         &self,
         call: impl FnOnce(&mut Consumer) -> R + Send + 'static,
@@ -218,11 +221,10 @@ struct Worker {
 
 impl Worker {
     fn run(mut self) -> io::Result<()> {
+        // Also if a call panics.
+        let closing = Closing(Arc::clone(&self.shared));
         let result = self.work();
-        let mut queue = self.shared.lock();
-        queue.is_closed = true;
-        drop(queue);
-        self.shared.filled.notify_all();
+        drop(closing);
         self.consumer.close();
         result
     }
@@ -244,5 +246,15 @@ impl Worker {
             }
         }
         Ok(())
+    }
+}
+
+/// Says at its end that nothing more comes.
+struct Closing(Arc<Shared>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.lock().is_closed = true;
+        self.0.filled.notify_all();
     }
 }

@@ -61,7 +61,8 @@ impl ConsumerCore {
         self.session.book.is_pump_due = true;
     }
 
-    /// Asks for an item. It is requested as soon as its service and the dictionary are there, on each connection anew.
+    /// Asks for an item. It is requested as soon as its service and the dictionary are there, on each
+    /// connection anew.
     ///
     /// # Errors
     /// [`SubscribeError`]; nothing was done then.

@@ -17,8 +17,8 @@ use crate::DictionaryMode;
 
 /// The dictionary in use and the download of the next.
 ///
-/// On each connection it is downloaded anew, from the first service that has it; as long as that takes, one that was
-/// known before stays in use.
+/// On each connection it is downloaded anew, from the first service that has it; as long as that takes, one
+/// that was known before stays in use.
 pub(crate) struct DictionarySource {
     mode: DictionaryMode,
     timeout_ms: u32,

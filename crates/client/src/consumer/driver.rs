@@ -18,9 +18,10 @@ use crate::{ConsumerConfig, Endpoint, Identity, StartError};
 /// A consumer of market data: subscribes items at an RSSL server and is told what comes.
 ///
 /// It does its work in the calls of the application's own thread: [`Consumer::dispatch`] waits for events,
-/// [`Consumer::work`] does what there is to do and returns. Everything else, such as [`image`](ConsumerCore::image) and
-/// [`field_id`](ConsumerCore::field_id), is that of [`ConsumerCore`]. A consumer that is dropped without
-/// [`Consumer::close`] does not log out; the server sees the end of the connection.
+/// [`Consumer::work`] does what there is to do and returns. Everything else, such as
+/// [`image`](ConsumerCore::image) and [`field_id`](ConsumerCore::field_id), is that of [`ConsumerCore`]. A
+/// consumer that is dropped without [`Consumer::close`] does not log out; the server sees the end of the
+/// connection.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -70,8 +71,8 @@ impl Consumer {
         self.driver.core.subscribe(&ItemRequestSpec::new(service, name))
     }
 
-    /// Subscribes an item. The request goes out in the next call of [`Consumer::dispatch`], or when service and
-    /// dictionary are there; it is repeated after each loss, until [`Consumer::unsubscribe`].
+    /// Subscribes an item. The request goes out in the next call of [`Consumer::dispatch`], or when service
+    /// and dictionary are there; it is repeated after each loss, until [`Consumer::unsubscribe`].
     ///
     /// # Errors
     /// [`SubscribeError`]; nothing was done then.
@@ -84,10 +85,11 @@ impl Consumer {
         self.driver.core.unsubscribe(handle)
     }
 
-    /// Waits for events, for at most `timeout`, and gives all that there are to `on_event`. Returns their number.
+    /// Waits for events, for at most `timeout`, and gives all that there are to `on_event`. Returns their
+    /// number.
     ///
-    /// With a timeout of zero it looks and returns: a thread that calls it in a loop reacts soonest. Names of servers
-    /// are resolved in this call, which then waits for the resolver.
+    /// With a timeout of zero it looks and returns: a thread that calls it in a loop reacts soonest. Names of
+    /// servers are resolved in this call, which then waits for the resolver.
     ///
     /// # Errors
     /// The system refuses to wait for the socket. What happens to connections comes as events.
@@ -119,8 +121,8 @@ impl Consumer {
         self.driver.work(READS_MAX, on_event)
     }
 
-    /// Registers the consumer's socket, which changes from connection to connection, with a poller. Always the same
-    /// one: a socket leaves a poller only when it is closed.
+    /// Registers the consumer's socket, which changes from connection to connection, with a poller. Always
+    /// the same one: a socket leaves a poller only when it is closed.
     ///
     /// # Errors
     /// The poller refuses the socket.
@@ -128,7 +130,8 @@ impl Consumer {
         self.driver.arm(registrar, token)
     }
 
-    /// The descriptor to wait for and what for, in a loop that has another kind of poller; `None` without a socket.
+    /// The descriptor to wait for and what for, in a loop that has another kind of poller; `None` without a
+    /// socket.
     #[must_use]
     pub fn descriptor(&self) -> Option<(BorrowedFd<'_>, Interest)> {
         self.driver.descriptor()

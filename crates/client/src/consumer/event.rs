@@ -243,7 +243,8 @@ impl<'a> ItemEvent<'a> {
         if let ItemMsg::Refresh(msg) = self.msg { msg.qos } else { None }
     }
 
-    /// The state that the item is in now. Of an update it is that of the messages before, without their words.
+    /// The state that the item is in now. Of an update it is that of the messages before, without their
+    /// words.
     #[must_use]
     pub fn state(&self) -> State<'a> {
         self.state
@@ -276,7 +277,8 @@ impl<'a> ItemEvent<'a> {
 
 /// What is in it.
 impl<'a> ItemEvent<'a> {
-    /// The value of a field, by id or by name; `None` if the payload does not have it, or no dictionary knows the name.
+    /// The value of a field, by id or by name; `None` if the payload does not have it, or no dictionary knows
+    /// the name.
     ///
     /// The payload is passed over once for all fields that are looked up in it.
     ///

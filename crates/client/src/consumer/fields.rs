@@ -1,11 +1,12 @@
 //! Fields of a payload by id and by name.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 
 use rwf::dictionary::Field;
 use rwf::{DataType, DecodeError, Dictionary, FieldEntries, FieldEntry, FieldList, Place, Value};
 
-/// The id of a field, looked up once by [`Consumer::field_id`](crate::Consumer::field_id) or written down: 22 is `BID`.
+/// The id of a field, looked up once by [`ConsumerCore::field_id`](crate::ConsumerCore::field_id) or written
+/// down: 22 is `BID`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldId(pub i16);
 
@@ -117,17 +118,21 @@ pub(crate) fn field_list(container_type: DataType, payload: &[u8]) -> Result<Fie
 
 /// Where the fields of the message at hand stand, by id.
 ///
-/// A message is passed over once, as far as it is needed; what was passed is found by its id with one array access. One
-/// index serves all messages: the epoch tells whose entry a place is.
+/// A message is passed over once, as far as it is needed; what was passed is found by its id with two array
+/// accesses. One index serves all messages: the epoch tells whose entry a place is. Pages of 2 KiB are made
+/// when an id of theirs comes for the first time.
 pub(crate) struct FieldIndex {
-    /// By field id as `u16`: position of the content (32 bits), its length (16), epoch (16).
-    places: Box<[Cell<u64>]>,
+    pages: Box<[OnceCell<Box<Page>>; PAGES]>,
     epoch: Cell<u16>,
 }
 
+/// By the low byte of the field id: position of the content (32 bits), its length (16), epoch (16).
+type Page = [Cell<u64>; 256];
+const PAGES: usize = 256;
+
 impl Default for FieldIndex {
     fn default() -> Self {
-        FieldIndex { places: vec![Cell::new(0); 1 << 16].into(), epoch: Cell::new(0) }
+        FieldIndex { pages: Box::new([const { OnceCell::new() }; PAGES]), epoch: Cell::new(0) }
     }
 }
 
@@ -136,7 +141,11 @@ impl FieldIndex {
     fn begin(&self) -> u16 {
         let epoch = self.epoch.get().wrapping_add(1);
         if epoch == 0 {
-            self.places.iter().for_each(|place| place.set(0));
+            self.pages
+                .iter()
+                .filter_map(OnceCell::get)
+                .flat_map(|page| page.iter())
+                .for_each(|place| place.set(0));
         }
         self.epoch.set(epoch.max(1));
         epoch.max(1)
@@ -144,7 +153,8 @@ impl FieldIndex {
 
     #[inline]
     fn get<'a>(&self, epoch: u16, id: i16, payload: &'a [u8]) -> Option<&'a [u8]> {
-        let place = self.places[usize::from(id as u16)].get();
+        let [page, at] = id.to_be_bytes();
+        let place = self.pages[usize::from(page)].get()?[usize::from(at)].get();
         if place as u16 != epoch {
             return None;
         }
@@ -155,7 +165,9 @@ impl FieldIndex {
     /// Remembers a content; of a field that is there twice the first.
     #[inline]
     fn note(&self, epoch: u16, entry: &FieldEntry<'_>, payload: &[u8]) {
-        let place = &self.places[usize::from(entry.id as u16)];
+        let [page, at] = entry.id.to_be_bytes();
+        let page = self.pages[usize::from(page)].get_or_init(|| Box::new([const { Cell::new(0) }; 256]));
+        let place = &page[usize::from(at)];
         if place.get() as u16 == epoch {
             return;
         }

@@ -137,8 +137,8 @@ impl Item {
         }
     }
 
-    /// The state as the application is to see it: an item that is asked for again is open and suspect, a snapshot is
-    /// never streaming.
+    /// The state as the application is to see it: an item that is asked for again is open and suspect, a
+    /// snapshot is never streaming.
     pub(crate) fn shown_state<'s>(&self, state: State<'s>, fate: Fate) -> State<'s> {
         let (stream, data) = match (state.stream, fate) {
             (_, Fate::Rests) => (StreamState::Open, DataState::Suspect),

@@ -10,8 +10,8 @@ use super::item::{Item, Phase};
 use crate::table::Slot;
 
 impl Book {
-    /// The stream of an item is over for a reason that is not the item's. It is asked for again, or, without single
-    /// open, ended.
+    /// The stream of an item is over for a reason that is not the item's. It is asked for again, or, without
+    /// single open, ended.
     pub(super) fn lose(
         &mut self,
         now: Nanos,
@@ -54,8 +54,8 @@ impl Book {
         self.is_held = false;
     }
 
-    /// The directory has changed: items of services that are gone or down lose their streams, those of others may be
-    /// asked for.
+    /// The directory has changed: items of services that are gone or down lose their streams, those of others
+    /// may be asked for.
     pub(crate) fn follow(
         &mut self,
         now: Nanos,

@@ -105,7 +105,8 @@ impl<'m> MapEntryView<'m> {
         self.map.fields_of(self.data)
     }
 
-    /// The value of a field, by id or by name; `None` if the entry does not have it, or no dictionary knows the name.
+    /// The value of a field, by id or by name; `None` if the entry does not have it, or no dictionary knows
+    /// the name.
     ///
     /// # Errors
     /// [`DecodeError`] if the entry is no field list, or is malformed up to the field.

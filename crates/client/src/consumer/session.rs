@@ -301,7 +301,8 @@ impl Session {
         Ok(())
     }
 
-    /// Tells of a change in the directory, and what it means for items beyond that their service is there or not.
+    /// Tells of a change in the directory, and what it means for items beyond that their service is there or
+    /// not.
     fn on_change(&mut self, now: Nanos, change: &DirectoryChange, sink: &mut Sink<'_>) {
         let (change, id) = match change {
             DirectoryChange::Added { service_id } => (ServiceChange::Added, service_id),

@@ -30,7 +30,8 @@ impl ItemHandle {
 /// ```
 /// # use tickcast_client::ItemRequestSpec;
 /// # use rwf::Domain;
-/// let book = ItemRequestSpec { domain: Domain::MARKET_BY_PRICE, tag: 7, ..ItemRequestSpec::new("BINANCE", "BTCUSDT") };
+/// let plain = ItemRequestSpec::new("BINANCE", "BTCUSDT");
+/// let book = ItemRequestSpec { domain: Domain::MARKET_BY_PRICE, tag: 7, ..plain };
 /// let quote = ItemRequestSpec { streaming: false, ..ItemRequestSpec::new("BINANCE", "ETHUSDT") };
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +46,8 @@ pub struct ItemRequestSpec<'a> {
     pub streaming: bool,
     /// The stream is to be for this consumer alone.
     pub private_stream: bool,
-    /// The quality wanted, or the best of a range. By default what the service has, real time and tick by tick first.
+    /// The quality wanted, or the best of a range. By default what the service has, real time and tick by
+    /// tick first.
     pub qos: Option<Qos>,
     /// The worst of a range.
     pub worst_qos: Option<Qos>,
@@ -83,7 +85,8 @@ impl<'a> ItemRequestSpec<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SubscribeError {
-    /// It is subscribed already, under this handle. One consumer has one stream for an item, as servers require.
+    /// It is subscribed already, under this handle. One consumer has one stream for an item, as servers
+    /// require.
     AlreadyOpen(ItemHandle),
     /// A name is empty or too long.
     NameLength {

@@ -9,9 +9,9 @@ const NONE: u32 = u32::MAX;
 
 /// Stream ids to the places of their items.
 ///
-/// Ids are given in ascending order and not used again before all others were: what a server still sends on a stream
-/// that was closed must not be taken for another item's. A look-up is two array accesses; a page of 4 KiB goes when its
-/// last stream is closed.
+/// Ids are given in ascending order and not used again before all others were: what a server still sends on a
+/// stream that was closed must not be taken for another item's. A look-up is two array accesses; a page of 4
+/// KiB goes when its last stream is closed.
 #[derive(Debug)]
 pub(crate) struct StreamTable {
     pages: Vec<Option<Box<Page>>>,

@@ -35,8 +35,8 @@ impl ProviderCore {
     /// `identity` go into the connection handshake. Delays and keys follow from `seed`.
     ///
     /// # Errors
-    /// [`StartError::Config`] for what the connection handshake cannot hold, [`StartError::Service`] for services that
-    /// share a name.
+    /// [`StartError::Config`] for what the connection handshake cannot hold, [`StartError::Service`] for
+    /// services that share a name.
     pub fn new(config: &ProviderConfig, identity: &Identity, seed: u64) -> Result<ProviderCore, StartError> {
         let counters = Arc::new(ProviderSession::default());
         let offer = Offer {
@@ -59,7 +59,8 @@ impl ProviderCore {
         Ok(ProviderCore { connector: Connector::new(plan), session, counters })
     }
 
-    /// Takes a dictionary: images then know which fields ripple, and which are texts that can be changed in part.
+    /// Takes a dictionary: images then know which fields ripple, and which are texts that can be changed in
+    /// part.
     pub fn set_dictionary(&mut self, dictionary: &Dictionary) {
         self.session.rules = FieldRules::of(dictionary);
     }
@@ -74,8 +75,8 @@ impl ProviderCore {
         self.session.items.open(spec, service.id)
     }
 
-    /// Changes what the directory says about a service: whether it is up, what it offers. The server is told as soon
-    /// as it can be.
+    /// Changes what the directory says about a service: whether it is up, what it offers. The server is told
+    /// as soon as it can be.
     ///
     /// # Errors
     /// [`RdmError::UnknownService`], or what makes the service impossible, such as another's name.
@@ -112,7 +113,8 @@ impl ProviderCore {
         self.connector.is_stopped()
     }
 
-    /// Whether the directory is published, so that messages are sent at once (but for images that are still due).
+    /// Whether the directory is published, so that messages are sent at once (but for images that are still
+    /// due).
     #[must_use]
     pub fn is_logged_in(&self) -> bool {
         self.session.is_open()

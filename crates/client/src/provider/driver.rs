@@ -24,9 +24,9 @@ const READ_BUFFER_BYTES: usize = 16 << 10;
 
 /// A non-interactive provider: publishes items at a distribution server.
 ///
-/// What is published waits until [`Provider::flush`], or [`Provider::dispatch`], which also connects, reads and looks at
-/// the time, and is therefore to be called again and again. Messages that were published between two flushes share
-/// frames and system calls.
+/// What is published waits until [`Provider::flush`], or [`Provider::dispatch`], which also connects, reads
+/// and looks at the time, and is therefore to be called again and again. Messages that were published between
+/// two flushes share frames and system calls.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -36,9 +36,10 @@ const READ_BUFFER_BYTES: usize = 16 << 10;
 /// let services = vec![ProviderServiceConfig { name: "NI_PUB".into(), ..Default::default() }];
 /// let mut provider = Provider::new(&ProviderConfig { services, ..ProviderConfig::default() })?;
 /// let item = provider.item(Domain::MARKET_PRICE, "NI_PUB", "IBM.N")?;
-/// let _ = provider.refresh(item, &RefreshSpec::default(), |w| w.field_list(|f| f.put(22, Real::decimal(3990, 2))))?;
+/// let bid = |n| move |w: &mut rwf::Writer<'_>| w.field_list(|f| f.put(22, Real::decimal(n, 2)));
+/// let _ = provider.refresh(item, &RefreshSpec::default(), bid(3990))?;
 /// for price in 3991.. {
-///     let _ = provider.update(item, &UpdateSpec::quote(), |w| w.field_list(|f| f.put(22, Real::decimal(price, 2))))?;
+///     let _ = provider.update(item, &UpdateSpec::quote(), bid(price))?;
 ///     provider.dispatch(Duration::from_millis(100), &mut |_| ())?;
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -58,7 +59,8 @@ impl Provider {
         Ok(Provider { driver: Driver::new(core, READ_BUFFER_BYTES)? })
     }
 
-    /// The same with a dictionary: images then know which fields ripple, and which are texts that can be changed in part.
+    /// The same with a dictionary: images then know which fields ripple, and which are texts that can be
+    /// changed in part.
     #[must_use]
     pub fn with_dictionary(mut self, dictionary: &Dictionary) -> Provider {
         self.driver.core.set_dictionary(dictionary);
@@ -140,8 +142,8 @@ impl Provider {
         self.driver.flush()
     }
 
-    /// Waits for events, for at most `timeout`, and gives all that there are to `on_event`. Returns their number. What
-    /// was published is written.
+    /// Waits for events, for at most `timeout`, and gives all that there are to `on_event`. Returns their
+    /// number. What was published is written.
     ///
     /// # Errors
     /// The system refuses to wait for the socket. What happens to connections comes as events.
@@ -159,8 +161,8 @@ impl Provider {
         self.driver.core.backlog_bytes()
     }
 
-    /// After [`PublishError::WouldBlock`]: works and waits, for at most `timeout`, until at most half of the backlog
-    /// is used, or there is no connection. Returns whether that is so.
+    /// After [`PublishError::WouldBlock`]: works and waits, for at most `timeout`, until at most half of the
+    /// backlog is used, or there is no connection. Returns whether that is so.
     ///
     /// # Errors
     /// As [`Provider::dispatch`].
@@ -200,8 +202,8 @@ impl Provider {
         self.driver.work(READS_MAX, on_event)
     }
 
-    /// Registers the provider's socket, which changes from connection to connection, with a poller. Always the same
-    /// one: a socket leaves a poller only when it is closed.
+    /// Registers the provider's socket, which changes from connection to connection, with a poller. Always
+    /// the same one: a socket leaves a poller only when it is closed.
     ///
     /// # Errors
     /// The poller refuses the socket.
@@ -209,7 +211,8 @@ impl Provider {
         self.driver.arm(registrar, token)
     }
 
-    /// The descriptor to wait for and what for, in a loop that has another kind of poller; `None` without a socket.
+    /// The descriptor to wait for and what for, in a loop that has another kind of poller; `None` without a
+    /// socket.
     #[must_use]
     pub fn descriptor(&self) -> Option<(BorrowedFd<'_>, Interest)> {
         self.driver.descriptor()

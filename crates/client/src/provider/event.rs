@@ -45,8 +45,8 @@ pub enum ProviderEvent<'a> {
         /// No images are kept: the application has to publish a refresh of each item.
         wants_images: bool,
     },
-    /// An image has become longer than the backlog allows and cannot be published. What is published for the item is
-    /// dropped until its next refresh.
+    /// An image has become longer than the backlog allows and cannot be published. What is published for the
+    /// item is dropped until its next refresh.
     ImageTooLong {
         /// The item.
         item: PublishedItem,

@@ -265,8 +265,8 @@ impl Items {
     }
 }
 
-/// The stream of an item: negative, one for each place. A place is used again only after its item was closed on the
-/// same stream, and messages keep their order.
+/// The stream of an item: negative, one for each place. A place is used again only after its item was closed
+/// on the same stream, and messages keep their order.
 pub(crate) fn stream_id(slot: Slot) -> i32 {
     // Places are below the greatest number of items, 2^24.
     -1 - slot.index as i32

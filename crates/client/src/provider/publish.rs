@@ -12,11 +12,11 @@ use super::spec::{PublishError, Published, PublishedItem, RefreshSpec, UpdateSpe
 use crate::table::Slot;
 
 impl ProviderCore {
-    /// Publishes the whole image of an item, in place of what there was. `payload` writes it, and writes the same if
-    /// it is called again, which happens when the room was too small.
+    /// Publishes the whole image of an item, in place of what there was. `payload` writes it, and writes the
+    /// same if it is called again, which happens when the room was too small.
     ///
-    /// An image that is a map longer than [`part_bytes`](crate::ProviderConfig::part_bytes) goes out in parts, if
-    /// images are kept.
+    /// An image that is a map longer than [`part_bytes`](crate::ProviderConfig::part_bytes) goes out in
+    /// parts, if images are kept.
     ///
     /// # Errors
     /// [`PublishError`] says what stood against it.

@@ -141,7 +141,8 @@ impl UpdateSpec<'_> {
 pub enum Published {
     /// It waits for the socket, behind everything published before.
     Sent,
-    /// It is in the image, and goes out with it: there is no connection, or the image has not gone out on it yet.
+    /// It is in the image, and goes out with it: there is no connection, or the image has not gone out on it
+    /// yet.
     Kept,
     /// It is gone: the server does not know the item now, and no image is kept that it could go into.
     Dropped,
@@ -171,8 +172,8 @@ pub enum PublishError {
     },
     /// The message cannot be encoded.
     Encode(EncodeError),
-    /// The payload is not of the type that was said. It was sent if there is a connection, but the image does not have
-    /// all of it: publish a refresh.
+    /// The payload is not of the type that was said. It was sent if there is a connection, but the image does
+    /// not have all of it: publish a refresh.
     Payload(DecodeError),
 }
 

@@ -107,13 +107,9 @@ fn what_a_service_can_never_have_ends_at_once() {
         .subscribe(&ItemRequestSpec { qos: Some(delayed), ..ItemRequestSpec::new("S", "D") })
         .expect("new");
     world.settle();
-    assert_eq!(
-        world.words(),
-        [
-            "B status closed/suspect, invalid argument, \"domain not among the capabilities of the service\", final",
-            "D status closed/suspect, invalid argument, \"quality of service not offered\", final",
-        ]
-    );
+    let refused = |item, why| format!("{item} status closed/suspect, invalid argument, \"{why}\", final");
+    let domain = refused("B", "domain not among the capabilities of the service");
+    assert_eq!(world.words(), [domain, refused("D", "quality of service not offered")]);
     assert_eq!((world.server().requests(), world.core.item_count()), (vec![], 1));
     let wide = ItemRequestSpec { view: Some(vec![1; 40_000].into()), ..ItemRequestSpec::new("S", "V") };
     world.manners.features.view_requests = Some(true);

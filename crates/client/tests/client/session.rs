@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use rdm::login::{LoginRequest, LoginStatus, RoundTrip};
 use rssl::ConnectionVersion;
+use rssl::handshake::ConnectRequest;
 use rwf::{
     CloseMsg, DataState, DataType, Domain, GenericMsg, Msg, Real, RefreshMsg, RequestMsg, State, StateCode,
     StatusMsg, StreamState, Value,
 };
-use tickcast_client::{Endpoint, HostPort, ItemRequestSpec, OwnedEvent};
+use tickcast_client::{
+    ConsumerConfig, ConsumerCore, Endpoint, HostPort, Identity, ItemRequestSpec, OwnedEvent,
+};
 
 use crate::consumers::{consumer, plain};
 use crate::world::{Door, fields, status, update};
@@ -408,4 +411,23 @@ fn the_same_session_twice_is_the_same_to_the_byte() {
         (world.words(), world.connects.clone(), world.now, world.core.next_wakeup())
     };
     assert_eq!(run(), run());
+}
+
+#[test]
+fn the_connection_handshake_says_which_host_and_component_this_is() {
+    let mut world = plain(|config| (config.component, config.ping_timeout_s) = ("probe 7".into(), 12));
+    world.door = Door::Silent;
+    world.settle();
+    let now = world.now;
+    world.core.on_established(now);
+    let request = ConnectRequest::parse(world.core.pending()).expect("a connect request");
+    assert_eq!((request.host.to_string(), request.ip.to_string()), ("apphost".into(), "10.1.2.3".into()));
+    assert_eq!((request.component_version.to_string(), request.ping_timeout_s), ("probe 7".into(), 12));
+}
+
+#[test]
+fn a_host_name_that_the_handshake_cannot_hold_is_refused() {
+    let identity = Identity { host_name: "x".repeat(250), ..Identity::default() };
+    let core = ConsumerCore::new(&ConsumerConfig::default(), &identity, 1);
+    assert!(core.is_err_and(|error| error.to_string().contains("host_name is 250")));
 }

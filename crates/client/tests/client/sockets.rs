@@ -1,7 +1,7 @@
 //! Consumer and provider over real sockets on the loopback.
 //!
-//! Nothing here sleeps: servers run in threads that wait for their sockets, and every wait has a limit far beyond what
-//! is needed, so that a fault ends the test instead of hanging it.
+//! Nothing here sleeps: servers run in threads that wait for their sockets, and every wait has a limit far
+//! beyond what is needed, so that a fault ends the test instead of hanging it.
 
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::ops::ControlFlow;
@@ -27,7 +27,8 @@ use crate::world::{Manners, fields, update};
 const LIMIT: Duration = Duration::from_secs(30);
 const READS: usize = 1 << 16;
 
-/// A server in a thread of its own: answers by itself, sends updates on every item stream, counts what it receives.
+/// A server in a thread of its own: answers by itself, sends updates on every item stream, counts what it
+/// receives.
 struct TestServer {
     port: u16,
     orders: Sender<Order>,
@@ -165,18 +166,25 @@ fn serve(
 }
 
 impl Peer {
-    /// Reads and writes; returns whether the connection goes on.
-    fn turn(&mut self, deaf: bool, buffer: &mut [u8], handler: &mut Answering<'_>) -> bool {
-        while !deaf {
+    /// Reads all there is; returns whether the connection goes on.
+    fn read(&mut self, buffer: &mut [u8], handler: &mut Answering<'_>) -> bool {
+        loop {
             match tcp::read(&self.stream, buffer) {
                 Ok(Moved::Bytes(count)) => {
                     if self.connection.on_bytes(clock::monotonic(), &buffer[..count], handler).is_err() {
                         return false;
                     }
                 }
-                Ok(Moved::WouldBlock) => break,
+                Ok(Moved::WouldBlock) => return true,
                 Ok(Moved::End) | Err(_) => return false,
             }
+        }
+    }
+
+    /// Reads and writes; returns whether the connection goes on.
+    fn turn(&mut self, deaf: bool, buffer: &mut [u8], handler: &mut Answering<'_>) -> bool {
+        if !deaf && !self.read(buffer, handler) {
+            return false;
         }
         loop {
             let pending = self.connection.outbound().flush();
@@ -314,6 +322,19 @@ fn a_channel_hands_events_over_and_does_what_it_is_asked_in_its_thread() {
 }
 
 #[test]
+fn a_channel_whose_thread_has_died_says_so_and_blocks_nobody() {
+    let server = TestServer::start();
+    let channel = Consumer::new(&config(&server)).expect("resources").into_channel(10).expect("a thread");
+    let nothing: Option<()> = channel.call(|_| panic!("a fault of the application"));
+    assert_eq!(nothing, None);
+    assert!(
+        (&channel).all(|event| !matches!(event, OwnedEvent::Item(_))),
+        "what there was, and then the end"
+    );
+    assert!(channel.close().is_err());
+}
+
+#[test]
 fn a_channel_that_nobody_reads_stops_reading_and_loses_nothing() {
     const UPDATES: usize = 20_000;
     let server = TestServer::start();
@@ -326,7 +347,8 @@ fn a_channel_that_nobody_reads_stops_reading_and_loses_nothing() {
     }
     let (mut next, mut most) = (0, 0);
     while next < UPDATES {
-        // What waits is bounded by the capacity and what one read completes; an update has more than 20 bytes.
+        // What waits is bounded by the capacity and what one read completes; an update has more than 20
+        // bytes.
         most = most.max(channel.len());
         let event = channel.recv_timeout(LIMIT).expect("everything comes");
         let OwnedEvent::Item(item) = event else { continue };
