@@ -181,6 +181,7 @@ class OwnCaptures(Captures):
         self.assertEqual(
             (counts['lbtrm.DATA'], counts['lbmc.messages'], counts['lbmc.batched datagrams']), (2, 3, 1)
         )
+        self.assertEqual((counts['frames'], counts['lbtrm'], counts['lbtrm.SM']), (3, 3, 1))
 
     def test_loss_that_is_repaired_passes(self):
         packets = [
@@ -264,6 +265,14 @@ class OwnCaptures(Captures):
     def test_many_failures_of_one_kind_are_cut_and_counted(self):
         verdict = self.fails('4 more: lengths', [multicast(data(n, lbmc() + b'z')) for n in range(9)])
         self.assertEqual(len([f for f in verdict['failures'] if f.startswith('frame')]), 5)
+        verdict = self.fails('LBMC header', [multicast(data(n, lbmc() + b'z')) for n in range(5)])
+        self.assertEqual(len(verdict['failures']), 5)
+
+    def test_a_warning_outside_the_sequence_analysis_fails(self):
+        tir = b't\0' + struct.pack('>BBHI', 0x80, 6, 60, 1) + b'\0\4\0\x08' + b'\x55\4\x80\0' + bytes(6)
+        unknown_option = (SOURCE, 40003, '224.9.10.11', 12965, struct.pack('>BBH', 0, 0, 1) + tir)
+        verdict = self.fails('tshark says', [unknown_option])
+        self.assertEqual(verdict['counts']['lbmr.TIR'], 1)
 
     def test_a_packet_cut_by_the_capture_length_fails(self):
         with tempfile.TemporaryDirectory() as d:
@@ -299,6 +308,14 @@ class CannotRun(Captures):
         self.assertEqual(self.judge(['/nowhere/x.pcap']), (2, []))
 
 
+class Ranges(unittest.TestCase):
+    def test_runs_are_joined_and_long_lists_cut(self):
+        self.assertEqual(lbm_wire.ranges([7, 4, 8, 9]), '4, 7-9')
+        self.assertEqual(lbm_wire.ranges([(1 << 32) - 1, 1 << 32]), '4294967295-0')
+        self.assertEqual(lbm_wire.ranges(range(0, 20, 2)), ', '.join(map(str, range(0, 20, 2))))
+        self.assertTrue(lbm_wire.ranges(range(0, 22, 2)).endswith(', 18 ...'))
+
+
 class Packets(unittest.TestCase):
     """The walkers alone, at every length."""
 
@@ -320,6 +337,17 @@ class Packets(unittest.TestCase):
         self.cut_everywhere(Lbtrm, ncf)
         self.assertEqual(Lbtrm(ncf).numbers, (9,))
 
+    def test_bytes_after_the_counted_part_are_a_trailer(self):
+        ncf = header(4) + struct.pack('>IHBBII', 0, 2, 0, 0x20, 9, 10)
+        for packet in (sm(5), nak(1, 2), nak(), ncf):
+            for trailer in (b'', b'a', b'abcde'):
+                self.assertEqual(Lbtrm(packet + trailer).trailer_bytes, len(trailer))
+
+    def test_one_flag_marks_a_retransmission(self):
+        for flags, retransmitted in ((0xA0, True), (0x20, True), (0x80, False), (0x5F, False), (0, False)):
+            packet = header(0) + struct.pack('>IIBBH', 7, 0, flags, 3, 0) + lbmc()
+            self.assertEqual(Lbtrm(packet).name, 'DATA-RX' if retransmitted else 'DATA')
+
     def test_unknown_lbtrm_types_are_refused(self):
         for kind in (1, 5, 15):
             with self.assertRaises(BadLength):
@@ -339,7 +367,67 @@ class Packets(unittest.TestCase):
         with self.assertRaises(BadLength):  # control message with bytes after its last header
             Lbtrm(data(0, bytes([8, 0x20]) + struct.pack('>H', 17) + tsni[4:] + b'x'))
 
+    def test_the_shortest_lbmc_header_is_two_bytes(self):
+        for message in (
+            struct.pack('>BBHII', 0, 0x06, 14, 7, 0) + b'\xff\2',
+            struct.pack('>BBHII', 0, 0x06, 16, 7, 0) + b'\x06\2\0\2',
+            struct.pack('>BBH', 8, 0x20, 6) + b'\xff\2',
+        ):
+            self.assertEqual(len(Lbtrm(data(0, message)).messages), 1)
+        with self.assertRaisesRegex(BadLength, '3 bytes follow the last LBMC header'):
+            Lbtrm(data(0, struct.pack('>BBH', 8, 0x20, 9) + b'\xff\2abc'))
+
+    def test_each_lbmc_type_has_its_least_length(self):
+        for kind, least in ((0, 12), (1, 4), (2, 12), (8, 4), (10, 12)):
+            for length in range(4, 14):
+                packet = data(0, bytes([kind, 0]) + struct.pack('>H', length) + bytes(length - 4))
+                with self.subTest((kind, length)):
+                    if length >= least:
+                        self.assertEqual(Lbtrm(packet).messages, [(kind, length)])
+                    else:
+                        self.assertRaises(BadLength, Lbtrm, packet)
+
+    def test_lbmc_versions_other_than_0_are_refused(self):
+        for version in (1, 15):
+            with self.assertRaisesRegex(BadLength, 'LBMC version %d at byte 20' % version):
+                Lbtrm(data(0, bytes([version << 4]) + lbmc()[1:]))
+
+    def test_lbmr_strings_may_be_empty(self):
+        packet = struct.pack('>BBH', 0, 3, 0) + b'\0b\0\0'
+        self.assertEqual(lbmr_counts(packet)['TQR'], 3)
+        self.cut_everywhere(lbmr_counts, packet)
+        wildcards = struct.pack('>BBH', 1, 2, 0) + b'\1\0\2x\0'
+        self.assertEqual(lbmr_counts(wildcards)['WC-TQR'], 2)
+        self.cut_everywhere(lbmr_counts, wildcards)
+
+    def test_tir_options_must_fill_their_total(self):
+        def packet(total, options, transport=bytes(6)):
+            tir = b't\0' + struct.pack('>BBHI', 0x80, len(transport), 60, 1)
+            length_option = struct.pack('>BBH', 0, 4, total)
+            return struct.pack('>BBH', 0, 0, 1) + tir + length_option + options + transport
+
+        cost, shortest = b'\7\x08' + bytes(6), b'\x0e\2'
+        for options in (b'', cost, shortest, cost + shortest):
+            whole = packet(4 + len(options), options)
+            self.assertEqual(lbmr_counts(whole), {'TQR': 0, 'TIR': 1})
+            self.cut_everywhere(lbmr_counts, whole)
+        for total, options in (
+            (3, b''),
+            (11, cost),
+            (13, cost + b'\7'),
+            (6, b'\7\1'),
+            (6, b'\7\0'),
+            (6, b'\7\3'),
+            (200, cost),
+        ):
+            with self.subTest((total, options)), self.assertRaises(BadLength):
+                lbmr_counts(packet(total, options))
+        with self.assertRaises(BadLength):  # the length option is missing
+            lbmr_counts(packet(12, cost).replace(b'\0\4\0\x0c', b'\7\4\0\x0c'))
+
     def test_lbmr_records_must_fill_the_packet(self):
+        tcp = b't\0' + struct.pack('>BBHI', 0x01, 6, 60, 1) + bytes(6)
+        self.assertEqual(lbmr_counts(struct.pack('>BBH', 0, 0, 1) + tcp), {'TQR': 0, 'TIR': 1})
         tir = b'topic\0' + struct.pack('>BBHI', 0x10, 16, 60, 1) + bytes(16)
         packet = struct.pack('>BBH', 0, 1, 1) + b'query\0' + tir
         self.assertEqual(lbmr_counts(packet), {'TQR': 1, 'TIR': 1})
@@ -365,6 +453,15 @@ class Packets(unittest.TestCase):
         packet = struct.pack('>BBH', 4, 0, 0) + struct.pack('>HH', 4 + len(record), 1) + record
         self.assertEqual(lbmr_counts(packet), {'topic-management': 1})
         self.cut_everywhere(lbmr_counts, packet)
+        head = struct.pack('>BBH', 4, 0, 0)
+        for block in (
+            struct.pack('>HH', 3 + len(record), 1) + record,
+            struct.pack('>HH', 4 + len(record), 1) + record + b'x',
+            struct.pack('>HHHBB', 8, 1, 4, 1, 0),
+            struct.pack('>HHHBB', 8, 1, 5, 1, 0),
+        ):
+            with self.subTest(block), self.assertRaises(BadLength):
+                lbmr_counts(head + block)
 
 
 if __name__ == '__main__':
