@@ -50,8 +50,15 @@ pub struct Ready {
 /// A set of descriptors to wait for.
 pub struct Poller {
     registrar: Registrar,
-    events: Vec<Event>,
+    events: Events,
 }
+
+/// What the kernel has reported. The union of an event holds a pointer besides the number that is used here.
+struct Events(Vec<Event>);
+
+// SAFETY: every event is registered with `EventData::new_u64`, so the pointers are never made, read or followed; what
+// remains is numbers, which any thread may have.
+unsafe impl Send for Events {}
 
 /// The side of a [`Poller`] that descriptors are added to; parts of a thread's work hold one each.
 #[derive(Clone, Debug)]
@@ -90,7 +97,7 @@ impl Poller {
     /// The process is out of descriptors.
     pub fn new() -> io::Result<Poller> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        Ok(Poller { registrar: Registrar(Arc::new(epoll)), events: Vec::with_capacity(256) })
+        Ok(Poller { registrar: Registrar(Arc::new(epoll)), events: Events(Vec::with_capacity(256)) })
     }
 
     /// Where descriptors are added.
@@ -110,16 +117,16 @@ impl Poller {
             tv_sec: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: d.subsec_nanos().into(),
         });
-        self.events.clear();
+        self.events.0.clear();
         match epoll::wait(
             &*self.registrar.0,
-            rustix::buffer::spare_capacity(&mut self.events),
+            rustix::buffer::spare_capacity(&mut self.events.0),
             timespec.as_ref(),
         ) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e.into()),
         }
-        Ok(self.events.iter().map(|event| {
+        Ok(self.events.0.iter().map(|event| {
             let flags = event.flags;
             Ready {
                 token: Token(event.data.u64()),
@@ -163,6 +170,15 @@ impl Waker {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_poller_can_go_to_another_thread() {
+        let mut poller = Poller::new().unwrap();
+        let waker = Waker::new(poller.registrar(), Token(9)).unwrap();
+        let waiting = std::thread::spawn(move || poller.wait(None).unwrap().count());
+        waker.wake();
+        assert_eq!(waiting.join().unwrap(), 1);
+    }
 
     #[test]
     fn a_wake_up_is_seen_once() {

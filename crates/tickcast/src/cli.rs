@@ -2,7 +2,10 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::command::FeedArgs;
 use crate::config::ConfigArgs;
+use crate::demo::DemoArgs;
+use crate::watch::WatchArgs;
 
 /// Market data from where it is made to everyone who needs it: fast, predictably and without silent loss.
 #[derive(Debug, Parser)]
@@ -14,6 +17,12 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Shows the whole system in one process: a recorded market goes all the way to port 14002.
+    Demo(DemoArgs),
+    /// Watches items: quotes live in the terminal, or every event as a line of JSON.
+    Watch(WatchArgs),
+    /// Plays a recorded market into a source distributor (port 14003).
+    Feed(FeedArgs),
     /// Runs a source distributor: providers connect to it (port 14003), the backbone starts at it.
     SourceDistributor(ConfigArgs),
     /// Runs a point-to-point server: consumers connect to it (port 14002), it listens to the backbone.

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use config::{Loaded, Loader};
+use feed::FeedConfig;
 use messaging::MessagingConfig;
 use p2ps::P2psConfig;
 use source_distributor::SourceDistributorConfig;
@@ -14,6 +15,8 @@ use crate::host::LOG_VARIABLE;
 config::section! {
     /// Tickcast. Each daemon reads the sections that concern it; one file may serve several.
     pub struct RootConfig {
+        /// The feed.
+        feed: FeedConfig;
         /// The source distributor.
         source_distributor: SourceDistributorConfig;
         /// The point-to-point server.

@@ -8,12 +8,14 @@ pub(crate) enum Failure {
     Run(String),
     /// 2: the configuration or the command line is wrong.
     Config(String),
+    /// 1: standard output cannot be written.
+    Output(std::io::Error),
 }
 
 impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Failure::Run(_) => ExitCode::from(1),
+            Failure::Run(_) | Failure::Output(_) => ExitCode::from(1),
             Failure::Config(_) => ExitCode::from(2),
         }
     }
@@ -23,6 +25,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Run(text) | Failure::Config(text) => write!(f, "tickcast: {text}"),
+            Failure::Output(error) => write!(f, "tickcast: cannot write to standard output: {error}"),
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddrV4;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use counters::Registry;
 use net::{Registrar, Token, Waker};
@@ -29,7 +30,8 @@ pub(crate) const LOG_VARIABLE: &str = "TICKCAST_LOG";
 #[derive(Clone, Default)]
 pub(crate) struct Stop {
     flag: Arc<AtomicBool>,
-    wakers: Arc<std::sync::Mutex<Vec<Waker>>>,
+    wakers: Arc<Mutex<Vec<Waker>>>,
+    changed: Arc<Condvar>,
 }
 
 /// The token of the waker in every thread's poller; agents use spaces from 1 on.
@@ -41,18 +43,32 @@ impl Stop {
         &self.flag
     }
 
+    /// Whether all is to stop.
+    pub(crate) fn is_set(&self) -> bool {
+        self.flag.load(Ordering::Acquire)
+    }
+
+    /// Waits for so long; returns whether all is to stop.
+    pub(crate) fn wait(&self, limit: Duration) -> bool {
+        let wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.changed.wait_timeout_while(wakers, limit, |_| !self.is_set());
+        drop(waiting);
+        self.is_set()
+    }
+
     /// Registers a thread's poller to be woken.
     pub(crate) fn watch(&self, registrar: &Registrar) -> std::io::Result<()> {
         let waker = Waker::new(registrar, WAKER)?;
-        self.wakers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(waker);
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).push(waker);
         Ok(())
     }
 
     /// Stops all.
     pub(crate) fn stop(&self) {
         self.flag.store(true, Ordering::Release);
-        let wakers = self.wakers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
         wakers.iter().for_each(Waker::wake);
+        self.changed.notify_all();
     }
 
     /// Stops all on SIGINT or SIGTERM.

@@ -3,9 +3,12 @@
 mod cli;
 mod command;
 mod config;
+mod demo;
 mod dictionary;
 mod failure;
 mod host;
+mod role;
+mod watch;
 
 use std::process::ExitCode;
 

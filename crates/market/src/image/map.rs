@@ -107,6 +107,17 @@ impl MapImage {
         self.entries.is_empty()
     }
 
+    /// The type of the keys.
+    #[must_use]
+    pub fn key_type(&self) -> DataType {
+        self.key_type
+    }
+
+    /// Content of the key and fields of each entry, in the order of the keys' bytes.
+    pub fn entries(&self) -> impl Iterator<Item = (&[u8], &FieldImage)> {
+        self.entries.iter().map(|(key, entry)| (&**key, &entry.fields))
+    }
+
     /// The fields of the entry of a key.
     #[must_use]
     pub fn entry(&self, key: &[u8]) -> Option<&FieldImage> {

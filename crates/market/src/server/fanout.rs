@@ -89,6 +89,7 @@ impl PointToPoint {
     ) -> Result<(), DecodeError> {
         let item = &mut self.items[index];
         if item.cached.on_refresh(&RefreshMsg::parse(body)?, &self.rules)? {
+            self.count_suspect(index);
             self.send_refreshes(now, index, sink);
         }
         Ok(())
@@ -103,6 +104,8 @@ impl PointToPoint {
         let item = &mut self.items[index];
         let msg = StatusMsg::parse(body)?;
         item.cached.on_status(&msg);
+        self.count_suspect(index);
+        let item = &self.items[index];
         let watchers: Vec<Watcher> =
             item.watchers.iter().copied().chain(item.newcomers.iter().map(|n| n.watcher)).collect();
         self.counters.statuses_out.add(watchers.len() as u64);
@@ -150,6 +153,7 @@ impl PointToPoint {
         let item = &mut self.items[index];
         item.image_after = after;
         let held: Vec<_> = item.held.take_after(after).collect();
+        self.count_suspect(index);
         self.send_refreshes(now, index, sink);
         for (sequence, kind, body) in held {
             // Applying one may close the item or send it back to be asked for.

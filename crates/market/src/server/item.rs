@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 
+use rwf::DataState;
 use units::Nanos;
 
 use super::Watcher;
@@ -47,6 +48,8 @@ pub(super) struct Item {
     pub(super) newcomers: Vec<Newcomer>,
     /// When nobody watches it any more, it is given up then.
     pub(super) lingers_until: Option<Nanos>,
+    /// It counts as suspect at present.
+    pub(super) is_counted_suspect: bool,
 }
 
 /// A stream that waits for its first refresh.
@@ -73,7 +76,13 @@ impl Item {
             watchers: Vec::new(),
             newcomers: Vec::new(),
             lingers_until: None,
+            is_counted_suspect: false,
         }
+    }
+
+    /// Whether its image is missing or not to be trusted.
+    pub(super) fn is_suspect(&self) -> bool {
+        !self.cached.is_known() || self.cached.state().data == DataState::Suspect
     }
 
     /// Whether nobody watches it.

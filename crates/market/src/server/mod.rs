@@ -191,6 +191,7 @@ impl PointToPoint {
             service.items.insert(index);
         }
         self.counters.items.set(self.items.len() as u64);
+        self.count_suspect(index);
         index
     }
 
@@ -208,6 +209,9 @@ impl PointToPoint {
             }
         }
         self.counters.items.set(self.items.len() as u64);
+        if item.is_counted_suspect {
+            self.counters.items_suspect.set(self.counters.items_suspect.get().saturating_sub(1));
+        }
         item
     }
 }

@@ -105,9 +105,20 @@ impl PointToPoint {
         let was = item.cached.state();
         let is_news = was.data != DataState::Suspect || was.text != text;
         item.cached.suspect(code, text);
+        self.count_suspect(index);
         if is_news {
             let state = State::new(StreamState::Open, DataState::Suspect).because(code, text);
             self.tell_state(index, state, sink);
+        }
+    }
+
+    /// Counts an item whose image or state may have changed among the suspect ones, or takes it out.
+    pub(super) fn count_suspect(&mut self, index: usize) {
+        let Some(item) = self.items.get_mut(index) else { return };
+        let is_suspect = item.is_suspect();
+        if std::mem::replace(&mut item.is_counted_suspect, is_suspect) != is_suspect {
+            let (count, change) = (self.counters.items_suspect.get(), if is_suspect { 1 } else { -1 });
+            self.counters.items_suspect.set(count.saturating_add_signed(change));
         }
     }
 

@@ -381,6 +381,27 @@ fn a_link_that_is_never_established_is_opened_anew() {
 }
 
 #[test]
+fn the_directory_says_that_the_dictionary_is_here() {
+    let mut bench = Bench::watching();
+    bench.client(B, &DirectoryRequest::all(2).to_vec().expect("legal"));
+    let service = &bench.core.services[&1].definition;
+    assert!(service.serves_dictionary("RWFFld") && service.serves_dictionary("RWFEnum"));
+}
+
+#[test]
+fn suspect_items_are_counted_while_they_are() {
+    let mut bench = Bench::watching();
+    assert_eq!(bench.counters.items_suspect.get(), 0);
+    bench.directory(DIRECTORY, INSTANCE, &[definition(false)]);
+    assert_eq!(bench.counters.items_suspect.get(), 1);
+    bench.directory(DIRECTORY, INSTANCE, &[definition(true)]);
+    bench.stream(Kind::Refresh, 2, 1, &refresh(&[(22, 2)]));
+    assert_eq!(bench.counters.items_suspect.get(), 0);
+    bench.request(B, 9, "NOVELTY");
+    assert_eq!(bench.counters.items_suspect.get(), 1, "it has no image yet");
+}
+
+#[test]
 fn an_instance_that_falls_silent_is_not_trusted_even_with_its_link_up() {
     let mut bench = Bench::watching();
     bench.after(ServerConfig::default().silence_timeout);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rdm::dictionary::{ENUMS_NAME, FIELDS_NAME};
 use rdm::directory::{Directory, DirectoryRefresh, Service as Definition};
 use rwf::{DataState, DecodeError, Domain, RefreshMsg, State, StateCode, StreamState};
 use units::Nanos;
@@ -89,6 +90,17 @@ const RECHECK_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 pub(super) struct Active {
     pub(super) instance: u64,
     pub(super) source: SourceId,
+}
+
+/// A service as clients get it: the dictionary comes from this server, whatever the provider says.
+fn as_served(offer: &Definition) -> Definition {
+    let names = || [FIELDS_NAME, ENUMS_NAME].map(str::to_owned).to_vec();
+    let mut definition = offer.clone();
+    definition.info.dictionaries_provided = names();
+    if definition.info.dictionaries_used.is_empty() {
+        definition.info.dictionaries_used = names();
+    }
+    definition
 }
 
 impl Service {
@@ -305,7 +317,7 @@ impl PointToPoint {
         instance.session = session;
         instance.heard_at = now;
         let was_silent = std::mem::take(&mut instance.is_silent);
-        let offers: BTreeMap<u16, Definition> = directory.services().map(|s| (s.id, s.clone())).collect();
+        let offers: BTreeMap<u16, Definition> = directory.services().map(|s| (s.id, as_served(s))).collect();
         let changed: BTreeSet<u16> = instance
             .offers
             .iter()

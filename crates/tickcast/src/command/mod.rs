@@ -1,28 +1,22 @@
 //! The subcommands.
 
 mod configuration;
-mod p2ps;
-mod source_distributor;
+mod daemons;
+mod feed;
 
-use counters::Registry;
-use messaging::ContextCounters;
+pub(crate) use feed::FeedArgs;
 
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
+use crate::{demo, watch};
 
 pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
-        Command::SourceDistributor(config) => source_distributor::run(&config),
-        Command::P2ps(config) => p2ps::run(&config),
+        Command::Demo(args) => demo::run(&args),
+        Command::Watch(args) => watch::run(&args),
+        Command::Feed(args) => feed::run(&args),
+        Command::SourceDistributor(config) => daemons::source_distributor(&config),
+        Command::P2ps(config) => daemons::p2ps(&config),
         Command::Config { action } => configuration::run(&action),
     }
-}
-
-/// Lets the admin port show what a messaging context counts.
-fn register(registry: &Registry, counters: &ContextCounters) {
-    registry.register(&[], counters.source.clone());
-    registry.register(&[], counters.receiver.clone());
-    registry.register(&[], counters.delivery.clone());
-    registry.register(&[], counters.resolver.clone());
-    registry.register(&[], counters.context.clone());
 }

@@ -1,0 +1,52 @@
+use std::path::PathBuf;
+
+use counters::Registry;
+use feed::{Replay, Speed};
+
+use crate::config::ConfigArgs;
+use crate::dictionary;
+use crate::failure::Failure;
+use crate::host::{self, Stop};
+
+/// What to play, beside the configuration.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tickcast feed data/binance/*.zst                     with the recording's timing
+  tickcast feed --speed max --config examples/feed.toml
+
+The feed connects to a source distributor as a non-interactive RSSL provider (feed.provider.hosts), publishes blank images
+of all instruments, plays the recordings together, and keeps the final images published until it is stopped.")]
+pub(crate) struct FeedArgs {
+    /// Recordings, in place of feed.files.
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// 1 keeps the recording's timing, 10 is ten times as fast, max does not wait.
+    #[arg(long)]
+    speed: Option<Speed>,
+    /// Begins again at the end of the recording.
+    #[arg(long = "loop")]
+    repeat: bool,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+pub(crate) fn run(args: &FeedArgs) -> Result<(), Failure> {
+    host::start_log("info");
+    let mut config = args.config.load()?.value;
+    if !args.files.is_empty() {
+        config.feed.files = args.files.iter().map(|path| path.display().to_string()).collect();
+    }
+    config.feed.speed = args.speed.unwrap_or(config.feed.speed);
+    config.feed.repeat |= args.repeat;
+    let dictionary = dictionary::load(&config.dictionary)?;
+    let (registry, stop) = (Registry::default(), Stop::default());
+    stop.on_signals()?;
+    let replay = Replay::new(&config.feed, &dictionary).map_err(|e| Failure::Config(e.to_string()))?;
+    let (feed, session, connection) = replay.counters();
+    registry.register(&[], feed);
+    registry.register(&[], session);
+    registry.register(&[("part", "feed")], connection);
+    host::start_admin(&config.admin, &registry, || serde_json::json!({ "role": "feed" }))?;
+    replay.run(stop.flag()).map_err(|e| Failure::Run(e.to_string()))
+}

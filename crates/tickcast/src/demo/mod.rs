@@ -1,0 +1,239 @@
+//! `tickcast demo`: the whole system in one process.
+
+mod counts;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use backbone::inprocess::Hub;
+use client::HostPort;
+use counters::Registry;
+use daemon::Status;
+use feed::{Replay, Speed};
+use serde_json::json;
+
+use self::counts::Counts;
+use crate::config::RootConfig;
+use crate::dictionary;
+use crate::failure::Failure;
+use crate::host::{self, Stop};
+use crate::role::{self, Carrier, Surroundings};
+
+/// What the demo plays and where it serves it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+In a second terminal:
+  tickcast watch BTCUSDT ETHUSDT     quotes and trades, live
+  tickcast watch --book BTCUSDT      with the order book
+Any RSSL consumer (EMA, ETA) can connect to the same port and ask the service BINANCE.
+
+Each demo on a host needs ports of its own; with another --rssl-port its multicast keeps to itself too.")]
+pub(crate) struct DemoArgs {
+    /// Recordings to play; those under data/binance if none is given.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    data: Vec<PathBuf>,
+    /// 1 keeps the recording's timing, 10 is ten times as fast, max does not wait.
+    #[arg(long, default_value = "1")]
+    speed: Speed,
+    /// Begins again at the end of the recording; else its final images stay.
+    #[arg(long = "loop")]
+    repeat: bool,
+    /// Port for consumers.
+    #[arg(long, value_name = "PORT", default_value_t = 14002, value_parser = clap::value_parser!(u16).range(1..))]
+    rssl_port: u16,
+    /// Port for providers; the demo's own feed connects there too.
+    #[arg(long, value_name = "PORT", default_value_t = 14003, value_parser = clap::value_parser!(u16).range(1..))]
+    provider_port: u16,
+    /// HTTP port for operators: /health, /metrics, /status.
+    #[arg(long, value_name = "PORT", default_value_t = 14080, value_parser = clap::value_parser!(u16).range(1..))]
+    admin_port: u16,
+    /// What carries the backbone: reliable multicast on the loopback interface, or memory.
+    #[arg(long, value_enum, default_value = "multicast")]
+    backbone: Backbone,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Backbone {
+    Multicast,
+    InProcess,
+}
+
+pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
+    host::start_log("warn");
+    let config = configuration(args)?;
+    let (registry, stop) = (Registry::default(), Stop::default());
+    stop.on_signals()?;
+    let dictionary = dictionary::load(&config.dictionary)?;
+    let replay = Replay::new(&config.feed, &dictionary).map_err(|e| Failure::Config(e.to_string()))?;
+    let (feed, session, connection) = replay.counters();
+    registry.register(&[], feed);
+    registry.register(&[], session);
+    registry.register(&[("port", "feed")], connection);
+
+    let carrier = match args.backbone {
+        Backbone::Multicast => Carrier::Multicast,
+        Backbone::InProcess => Carrier::InProcess(Hub::new()),
+    };
+    let start = |name: &'static str, role: Role| {
+        let (config, dictionary, carrier) = (config.clone(), dictionary.clone(), carrier.clone());
+        let (registry, stop) = (registry.clone(), stop.clone());
+        start(name, move |ready| {
+            let (config, registry, stop) = (&config, &registry, &stop);
+            role(&Surroundings { config, dictionary, carrier, registry, stop }, ready)
+        })
+    };
+    let (distributor, distributor_status) = start("distributor", |role, ready| role::source_distributor(role, ready))?;
+    let (server, server_status) = start("p2ps", |role, ready| role::p2ps(role, ready))?;
+    host::start_admin(&config.admin, &registry, move || {
+        json!({ "source_distributor": distributor_status.read(), "p2ps": server_status.read() })
+    })?;
+    let replay = {
+        let stop = stop.clone();
+        let run = move || replay.run(stop.flag()).map_err(|e| Failure::Run(e.to_string()));
+        thread::Builder::new().name("feed".to_owned()).spawn(run)?
+    };
+
+    introduce(args, &config, &mut io::stdout().lock()).map_err(Failure::Output)?;
+    let mut threads = vec![distributor, server, replay];
+    let shown = show(&stop, &registry, &threads);
+    stop.stop();
+    let ended: Result<(), Failure> = threads.drain(..).try_for_each(join);
+    ended.and(shown)
+}
+
+type Ready<'r> = &'r mut dyn FnMut(Status) -> Result<(), Failure>;
+type Role = fn(&Surroundings<'_>, Ready<'_>) -> Result<(), Failure>;
+type Thread = JoinHandle<Result<(), Failure>>;
+
+/// Starts a role's thread and waits until its port is open, or it has failed.
+fn start(
+    name: &'static str,
+    role: impl FnOnce(Ready<'_>) -> Result<(), Failure> + Send + 'static,
+) -> Result<(Thread, Status), Failure> {
+    let (sender, receiver) = mpsc::channel();
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+        role(&mut |status| {
+            // Nobody waits any more: the demo has already failed.
+            let _ = sender.send(status);
+            Ok(())
+        })
+    })?;
+    match receiver.recv() {
+        Ok(status) => Ok((thread, status)),
+        Err(mpsc::RecvError) => {
+            join(thread)?;
+            Err(Failure::Run(format!("{name} has ended before it began")))
+        }
+    }
+}
+
+fn join(thread: Thread) -> Result<(), Failure> {
+    let name = thread.thread().name().unwrap_or("thread").to_owned();
+    thread.join().unwrap_or_else(|_| Err(Failure::Run(format!("{name} has panicked; see above"))))
+}
+
+fn configuration(args: &DemoArgs) -> Result<RootConfig, Failure> {
+    let mut config = RootConfig::default();
+    let files = if args.data.is_empty() { sample()? } else { args.data.clone() };
+    config.feed.files = files.iter().map(|path| path.display().to_string()).collect();
+    config.feed.speed = args.speed;
+    config.feed.repeat = args.repeat;
+    config.feed.provider.hosts = vec![HostPort::new("127.0.0.1", args.provider_port)];
+    config.source_distributor.provider_port = args.provider_port;
+    config.p2ps.rssl_port = args.rssl_port;
+    config.admin.port = Some(args.admin_port);
+    // A demo on other ports resolves its topics by itself; 12965 where the port is 14002.
+    let resolver_port = 10_000 + (2_965 + u32::from(args.rssl_port) + 65_536 - 14_002) % 50_000;
+    config.messaging.resolver_multicast_port = resolver_port as u16;
+    Ok(config)
+}
+
+/// The recordings that come with the project.
+fn sample() -> Result<Vec<PathBuf>, Failure> {
+    let executable = std::env::current_exe().ok();
+    let beside = executable.iter().flat_map(|path| path.ancestors().skip(1));
+    let folders = std::iter::once(Path::new(".")).chain(beside).map(|folder| folder.join("data/binance"));
+    for folder in folders {
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        files.retain(|path| path.extension().is_some_and(|e| e == "zst"));
+        if !files.is_empty() {
+            files.sort();
+            return Ok(files);
+        }
+    }
+    let text = "no recording found under data/binance: run it in the project's folder, or give --data FILE";
+    Err(Failure::Config(text.to_owned()))
+}
+
+fn introduce(args: &DemoArgs, config: &RootConfig, out: &mut impl Write) -> io::Result<()> {
+    let names: Vec<_> = config.feed.files.iter().map(|f| f.rsplit('/').next().unwrap_or(f)).collect();
+    let multicast = &config.messaging;
+    let backbone = match args.backbone {
+        Backbone::Multicast => format!(
+            "reliable multicast {}:{} on {}",
+            multicast.transport_lbtrm_multicast_address,
+            multicast.transport_lbtrm_destination_port,
+            multicast.interface
+        ),
+        Backbone::InProcess => "memory".to_owned(),
+    };
+    let repeat = if args.repeat { ", again and again" } else { ", then the final images stay" };
+    let speed = match args.speed {
+        Speed::Max => "as fast as it goes".to_owned(),
+        speed @ Speed::Times(_) if speed == Speed::RECORDED => "with its own timing".to_owned(),
+        speed => format!("at {speed} times its speed"),
+    };
+    let host = format!("localhost:{}", args.rssl_port);
+    let other_host = if args.rssl_port == 14002 { String::new() } else { format!("--host {host} ") };
+    writeln!(
+        out,
+        "Tickcast demo: a recorded market on its way to you
+
+  recording   {}
+              {speed}{repeat}
+  providers   RSSL on port {}; the feed comes in here
+  backbone    {backbone}
+  consumers   RSSL on port {}, service {}
+  operators   http://localhost:{}/status  /metrics  /health
+
+Watch it in a second terminal:
+  tickcast watch {other_host}BTCUSDT ETHUSDT
+  tickcast watch {other_host}--book BTCUSDT        with the order book
+  (from the project's folder: cargo run --release --bin tickcast -- watch ...)
+Or connect any RSSL consumer to {host}, service {}. Ctrl-C ends the demo.
+",
+        names.join("\n              "),
+        args.provider_port,
+        args.rssl_port,
+        config.feed.service,
+        args.admin_port,
+        config.feed.service,
+    )
+}
+
+/// Shows what is counted until all is to stop, or a thread has ended.
+fn show(stop: &Stop, registry: &Registry, threads: &[Thread]) -> Result<(), Failure> {
+    let is_terminal = io::stdout().is_terminal();
+    // A log need not have a line each second.
+    let interval = Duration::from_secs(if is_terminal { 1 } else { 10 });
+    let mut before = Counts::read(registry);
+    while !stop.wait(interval) {
+        if threads.iter().any(JoinHandle::is_finished) {
+            return Ok(());
+        }
+        let now = Counts::read(registry);
+        let line = now.line(&before, interval);
+        before = now;
+        let mut out = io::stdout().lock();
+        let written = if is_terminal { write!(out, "\r{line}\x1b[K") } else { writeln!(out, "{line}") };
+        written.and_then(|()| out.flush()).map_err(Failure::Output)?;
+    }
+    if is_terminal {
+        println!();
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! The daemons' threads: the same whether they have a process to themselves or share one.
+
+use std::sync::Arc;
+
+use backbone::inprocess::{Hub, InProcessInlet, InProcessOutlet};
+use backbone::multicast::{MulticastInlet, MulticastOutlet};
+use backbone::{Inlet, Outlet};
+use counters::Registry;
+use daemon::{Status, ThreadConfig, WaitConfig};
+use messaging::ContextCounters;
+use net::{Poller, Token, clock};
+use p2ps::PointToPointServer;
+use rwf::Dictionary;
+use source_distributor::SourceDistributor;
+
+use crate::config::RootConfig;
+use crate::failure::Failure;
+use crate::host::Stop;
+
+/// What carries the backbone.
+#[derive(Clone)]
+pub(crate) enum Carrier {
+    Multicast,
+    InProcess(Hub),
+}
+
+/// What a role needs beside its part of the configuration.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) config: &'a RootConfig,
+    pub(crate) dictionary: Arc<Dictionary>,
+    pub(crate) carrier: Carrier,
+    pub(crate) registry: &'a Registry,
+    pub(crate) stop: &'a Stop,
+}
+
+/// Upper half of the tokens of a role's listener; its carrier has the one behind it.
+const LISTENER: u32 = 1;
+const CARRIER: u32 = LISTENER + 1;
+const CARRIER_WAKER: Token = Token((CARRIER as u64) << 32);
+
+/// Runs a source distributor on the calling thread until it is stopped. `ready` is called when its port is open.
+pub(crate) fn source_distributor(
+    role: &Surroundings<'_>,
+    ready: impl FnOnce(Status) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let thread = &role.config.source_distributor.thread;
+    let poller = enter(thread, role.stop)?;
+    match &role.carrier {
+        Carrier::Multicast => {
+            let counters = context_counters(role.registry, "source_distributor");
+            let (registrar, config) = (poller.registrar(), &role.config.messaging);
+            let (seed, now) = (clock::seed(), clock::monotonic());
+            let outlet = MulticastOutlet::new(config, registrar, CARRIER, seed, now, counters)?;
+            distribute(role, poller, outlet, ready)
+        }
+        Carrier::InProcess(hub) => {
+            let outlet = InProcessOutlet::new(hub, poller.registrar(), CARRIER_WAKER, spins(thread))?;
+            distribute(role, poller, outlet, ready)
+        }
+    }
+}
+
+fn distribute(
+    role: &Surroundings<'_>,
+    mut poller: Poller,
+    outlet: impl Outlet,
+    ready: impl FnOnce(Status) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let (config, registrar) = (&role.config.source_distributor, poller.registrar());
+    let (dictionary, seed) = (Arc::clone(&role.dictionary), clock::seed());
+    let mut distributor =
+        SourceDistributor::new(config, dictionary, outlet, registrar, LISTENER, seed, role.registry)?;
+    ready(distributor.status())?;
+    net::agent::run(&mut poller, config.thread.strategy(), &mut [&mut distributor], role.stop.flag())?;
+    distributor.end(clock::monotonic());
+    Ok(())
+}
+
+/// Runs a point-to-point server on the calling thread until it is stopped. `ready` is called when its port is open.
+pub(crate) fn p2ps(
+    role: &Surroundings<'_>,
+    ready: impl FnOnce(Status) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let thread = &role.config.p2ps.thread;
+    let poller = enter(thread, role.stop)?;
+    match &role.carrier {
+        Carrier::Multicast => {
+            let counters = context_counters(role.registry, "p2ps");
+            let (registrar, config) = (poller.registrar(), &role.config.messaging);
+            let (seed, now) = (clock::seed(), clock::monotonic());
+            let inlet = MulticastInlet::new(config, registrar, CARRIER, seed, now, counters)?;
+            serve(role, poller, inlet, ready)
+        }
+        Carrier::InProcess(hub) => {
+            let inlet = InProcessInlet::new(hub, poller.registrar(), CARRIER_WAKER, spins(thread))?;
+            serve(role, poller, inlet, ready)
+        }
+    }
+}
+
+fn serve(
+    role: &Surroundings<'_>,
+    mut poller: Poller,
+    inlet: impl Inlet,
+    ready: impl FnOnce(Status) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let (config, registrar) = (&role.config.p2ps, poller.registrar());
+    let (dictionary, seed) = (Arc::clone(&role.dictionary), clock::seed());
+    let mut server =
+        PointToPointServer::new(config, dictionary, inlet, registrar, LISTENER, seed, role.registry)?;
+    ready(server.status())?;
+    net::agent::run(&mut poller, config.thread.strategy(), &mut [&mut server], role.stop.flag())?;
+    Ok(())
+}
+
+fn enter(thread: &ThreadConfig, stop: &Stop) -> Result<Poller, Failure> {
+    thread.enter()?;
+    let poller = Poller::new()?;
+    stop.watch(poller.registrar())?;
+    Ok(poller)
+}
+
+fn spins(thread: &ThreadConfig) -> bool {
+    thread.wait == WaitConfig::Spin
+}
+
+/// What a messaging context counts, shown under the role it belongs to.
+fn context_counters(registry: &Registry, role: &str) -> ContextCounters {
+    let counters = ContextCounters::default();
+    let labels = [("role", role)];
+    registry.register(&labels, counters.source.clone());
+    registry.register(&labels, counters.receiver.clone());
+    registry.register(&labels, counters.delivery.clone());
+    registry.register(&labels, counters.resolver.clone());
+    registry.register(&labels, counters.context.clone());
+    counters
+}

@@ -1,0 +1,116 @@
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
+
+use client::{ItemEvent, ItemHandle};
+use rdm::OwnedState;
+use rwf::{DataState, Domain, State, StreamState};
+
+/// What an item is called on the command line: NAME, or DOMAIN:NAME.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct WatchedName {
+    pub(crate) domain: Domain,
+    pub(crate) name: String,
+}
+
+impl WatchedName {
+    /// The book by price of the same name.
+    pub(crate) fn book(&self) -> WatchedName {
+        WatchedName { domain: Domain::MARKET_BY_PRICE, name: self.name.clone() }
+    }
+}
+
+impl FromStr for WatchedName {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<WatchedName, Infallible> {
+        // Names may have colons of their own: only a number in front is a domain.
+        let split = text.split_once(':').and_then(|(domain, name)| Some((domain.parse::<u8>().ok()?, name)));
+        Ok(match split {
+            Some((domain, name)) => WatchedName { domain: Domain(domain), name: name.to_owned() },
+            None => WatchedName { domain: Domain::MARKET_PRICE, name: text.to_owned() },
+        })
+    }
+}
+
+impl fmt::Display for WatchedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.domain == Domain::MARKET_PRICE {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}:{}", self.domain.0, self.name)
+        }
+    }
+}
+
+/// An item that is watched, and what has come so far.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) name: WatchedName,
+    pub(crate) handle: ItemHandle,
+    pub(crate) state: State<'static>,
+    /// The words of the last state that had some.
+    pub(crate) last_state: OwnedState,
+    pub(crate) refresh_count: u64,
+    pub(crate) update_count: u64,
+    pub(crate) status_count: u64,
+    /// A whole image has come.
+    pub(crate) has_image: bool,
+    /// It has ended without being a snapshot that is whole.
+    pub(crate) is_closed: bool,
+}
+
+impl Watched {
+    pub(crate) fn new(name: WatchedName, handle: ItemHandle) -> Watched {
+        let state = State::new(StreamState::Open, DataState::Suspect);
+        Watched {
+            name,
+            handle,
+            state,
+            last_state: OwnedState::from(state),
+            refresh_count: 0,
+            update_count: 0,
+            status_count: 0,
+            has_image: false,
+            is_closed: false,
+        }
+    }
+
+    pub(crate) fn on_event(&mut self, event: &ItemEvent<'_>) {
+        let state = event.state();
+        self.state = State { text: b"", ..state };
+        if event.is_update() {
+            self.update_count += 1;
+            return;
+        }
+        self.last_state = OwnedState::from(state);
+        if event.is_refresh() {
+            self.refresh_count += 1;
+            self.has_image |= event.is_complete();
+        } else {
+            self.status_count += 1;
+        }
+        self.is_closed |= event.is_final() && state.stream != StreamState::NonStreaming;
+    }
+
+    /// Whether it has its image, or will never have one.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.has_image || self.is_closed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_number_in_front_is_a_domain() {
+        for (text, domain, name) in
+            [("BTCUSDT", 6, "BTCUSDT"), ("8:BTCUSDT", 8, "BTCUSDT"), ("A:B", 6, "A:B"), ("256:X", 6, "256:X")]
+        {
+            let found: WatchedName = text.parse().expect("never fails");
+            assert_eq!((found.domain.0, found.name.as_str()), (domain, name));
+            assert_eq!(found.to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A line of text for each event: for pipes and logs.
+
+use std::io::{self, Write};
+
+use client::{Consumer, ConsumerEvent, ItemEvent, ItemMsg};
+use rwf::{DataType, Real, Value};
+use units::Nanos;
+
+use super::View;
+use super::item::Watched;
+
+pub(super) struct Lines {
+    fields: Vec<String>,
+}
+
+impl Lines {
+    pub(super) fn new(fields: &[String]) -> Lines {
+        Lines { fields: fields.to_vec() }
+    }
+
+    fn item(&self, event: &ItemEvent<'_>, out: &mut dyn Write) -> io::Result<()> {
+        match event.msg() {
+            ItemMsg::Refresh(_) => write!(out, " refresh, {}:", event.state())?,
+            ItemMsg::Update(_) => write!(out, " update:")?,
+            _ => return writeln!(out, " status, {}", event.state()),
+        }
+        match event.payload().0 {
+            DataType::MAP => match event.map() {
+                Ok(map) => write!(out, " {} entries", map.raw().count())?,
+                Err(error) => write!(out, " {error}")?,
+            },
+            _ => match event.fields() {
+                Ok(fields) => {
+                    for field in fields {
+                        match field {
+                            Ok(field) if self.fields.is_empty() || self.fields.iter().any(|f| f == field.name()) => {
+                                write!(out, " {}={}", field.name(), text(&field.value, field.enum_display()))?;
+                            }
+                            Ok(_) => {}
+                            Err(error) => write!(out, " {error}")?,
+                        }
+                    }
+                }
+                Err(error) => write!(out, " {error}")?,
+            },
+        }
+        writeln!(out)
+    }
+}
+
+impl View for Lines {
+    fn on_event(
+        &mut self,
+        event: &ConsumerEvent<'_>,
+        items: &[Watched],
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        if let ConsumerEvent::Item(event) = event {
+            write!(out, "{}", items[event.tag() as usize].name)?;
+            return self.item(event, out);
+        }
+        match session_line(event) {
+            Some(line) => writeln!(out, "{line}"),
+            None => Ok(()),
+        }
+    }
+
+    fn on_turn(&mut self, _: Nanos, _: &[Watched], _: &Consumer, _: &mut dyn Write) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn next_wakeup(&self) -> Nanos {
+        Nanos::NEVER
+    }
+
+    fn on_end(&mut self, _: &[Watched], _: &Consumer, _: &mut dyn Write) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What happened to the session, in words; `None` for events of items.
+pub(super) fn session_line(event: &ConsumerEvent<'_>) -> Option<String> {
+    Some(match event {
+        ConsumerEvent::Connected { host, .. } => format!("connected to {host}"),
+        ConsumerEvent::Disconnected { host, reason, retry_in: Some(delay) } => {
+            format!("{host}: {reason}; next attempt in {:.1} s", delay.as_secs_f64())
+        }
+        ConsumerEvent::Disconnected { host, reason, retry_in: None } => format!("{host}: {reason}"),
+        ConsumerEvent::LoggedIn(_) => "logged in".to_owned(),
+        ConsumerEvent::LoginStatus(state) => format!("login: {state}"),
+        ConsumerEvent::LoginRefused { state, .. } => format!("login refused: {state}"),
+        ConsumerEvent::Service(service) if service.is_usable() => format!("service {} is up", service.name),
+        ConsumerEvent::Service(service) => format!("service {} is down", service.name),
+        ConsumerEvent::DictionaryReady(dictionary) => format!("dictionary of {} fields", dictionary.fields().count()),
+        ConsumerEvent::DictionaryUnavailable(fault) => format!("no dictionary yet: {fault:?}"),
+        _ => return None,
+    })
+}
+
+/// A value for readers; nothing for a blank.
+pub(super) fn text(value: &Value<'_>, display: Option<&[u8]>) -> String {
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+    match value {
+        Value::Blank(_) => String::new(),
+        Value::Int(number) => number.to_string(),
+        Value::UInt(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Double(number) => number.to_string(),
+        Value::Real(real) => trimmed(*real),
+        Value::Date(date) => date.to_string(),
+        Value::Time(time) => time.to_string(),
+        Value::DateTime(time) => time.to_string(),
+        Value::Enum(number) => display.map_or_else(|| number.0.to_string(), lossy),
+        Value::Buffer(buffer) => lossy(buffer.0),
+        Value::Ascii(text) => lossy(text.0),
+        Value::Utf8(text) => lossy(text.0),
+        Value::Rmtes(text) => text.text().map_or_else(|_| lossy(text.0), |text| text.into_owned()),
+        other => format!("{other:?}"),
+    }
+}
+
+/// A number without zeros at its end, but for the first two decimals: venues write eight of them.
+fn trimmed(real: Real) -> String {
+    let mut text = real.to_string();
+    if let Some(point) = text.find('.') {
+        let digits = text.trim_end_matches('0').len();
+        text.truncate(digits.max(point + 3).min(text.len()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_at_the_end_are_left_out_but_for_two_decimals() {
+        let shown = |mantissa, decimals| text(&Value::Real(Real::decimal(mantissa, decimals)), None);
+        assert_eq!(shown(6_183_763_000_000, 8), "61837.63");
+        assert_eq!(shown(6_183_700_000_000, 8), "61837.00");
+        assert_eq!(shown(1_547, 8), "0.00001547");
+        assert_eq!((shown(15, 1), shown(100, 0)), ("1.5".to_owned(), "100".to_owned()));
+    }
+}

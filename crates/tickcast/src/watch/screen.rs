@@ -1,0 +1,322 @@
+//! The items as a table that is redrawn in place.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use client::{Consumer, ConsumerEvent};
+use market::image::{Image, MapImage};
+use rwf::{DataState, Dictionary, Domain, Value};
+use units::Nanos;
+
+use super::item::Watched;
+use super::{View, WatchArgs, plain};
+
+/// Redrawn so often at most: more than an eye can follow.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Rates are counted over this time.
+const RATE_INTERVAL: Duration = Duration::from_secs(1);
+/// Levels shown of each side of a book.
+const BOOK_LEVELS: usize = 8;
+/// Lines about the session kept below the table.
+const NOTES: usize = 3;
+
+const FIELDS: [(&str, &str); 8] = [
+    ("BIDSIZE", "bid size"),
+    ("BID", "bid"),
+    ("ASK", "ask"),
+    ("ASKSIZE", "ask size"),
+    ("TRDPRC_1", "last"),
+    ("ACVOL_1", "volume"),
+    ("NUM_MOVES", "trades"),
+    ("QUOTIM_MS", "quoted"),
+];
+
+pub(super) struct Screen {
+    title: String,
+    columns: Vec<Column>,
+    rows: Vec<Row>,
+    notes: VecDeque<String>,
+    drawn_lines: usize,
+    due: Nanos,
+    rates_due: Nanos,
+}
+
+struct Column {
+    field: String,
+    title: String,
+}
+
+/// What was drawn of an item last.
+#[derive(Clone, Default)]
+struct Row {
+    cells: Vec<Cell>,
+    updates_before: u64,
+    updates_per_second: u64,
+}
+
+#[derive(Clone, Default)]
+struct Cell {
+    text: String,
+    tone: Tone,
+    /// When it got its text.
+    since: Nanos,
+}
+
+/// How a changed cell is shown.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Tone {
+    #[default]
+    Plain,
+    Up,
+    Down,
+    Other,
+}
+
+/// A change is shown for so long.
+const TONE_LASTS: Duration = Duration::from_millis(700);
+
+impl Tone {
+    fn of(before: &str, now: &str) -> Tone {
+        match (before.parse::<f64>(), now.parse::<f64>()) {
+            (Ok(before), Ok(now)) if now > before => Tone::Up,
+            (Ok(before), Ok(now)) if now < before => Tone::Down,
+            _ if before.is_empty() => Tone::Plain,
+            _ => Tone::Other,
+        }
+    }
+
+    fn paint(self, text: &str) -> String {
+        match self {
+            Tone::Plain => text.to_owned(),
+            Tone::Up => format!("\x1b[32m{text}\x1b[0m"),
+            Tone::Down => format!("\x1b[31m{text}\x1b[0m"),
+            Tone::Other => format!("\x1b[1m{text}\x1b[0m"),
+        }
+    }
+}
+
+impl Screen {
+    pub(super) fn new(args: &WatchArgs) -> Screen {
+        let hosts: Vec<String> = args.host.iter().map(ToString::to_string).collect();
+        let usual = FIELDS.iter().map(|(field, title)| Column { field: (*field).to_owned(), title: (*title).to_owned() });
+        let asked = args.fields.iter().map(|field| Column { field: field.clone(), title: field.clone() });
+        Screen {
+            title: format!("{} at {}", args.service, hosts.join(", ")),
+            columns: if args.fields.is_empty() { usual.collect() } else { asked.collect() },
+            rows: Vec::new(),
+            notes: VecDeque::new(),
+            drawn_lines: 0,
+            due: Nanos(0),
+            rates_due: Nanos(0),
+        }
+    }
+
+    fn take(&mut self, now: Nanos, items: &[Watched], consumer: &Consumer) {
+        self.rows.resize_with(items.len(), Row::default);
+        let is_rate_due = now >= self.rates_due;
+        if is_rate_due {
+            self.rates_due = now.after(RATE_INTERVAL);
+        }
+        for (item, row) in items.iter().zip(&mut self.rows) {
+            if is_rate_due {
+                row.updates_per_second = item.update_count - row.updates_before;
+                row.updates_before = item.update_count;
+            }
+            row.cells.resize_with(self.columns.len(), Cell::default);
+            for (column, cell) in self.columns.iter().zip(&mut row.cells) {
+                let value = consumer.image_field(item.handle, column.field.as_str()).ok().flatten();
+                let text = value.map_or_else(String::new, |value| cell_text(&column.field, &value));
+                if text != cell.text {
+                    (cell.tone, cell.since) = (Tone::of(&cell.text, &text), now);
+                    cell.text = text;
+                } else if now >= cell.since.after(TONE_LASTS) {
+                    cell.tone = Tone::Plain;
+                }
+            }
+        }
+    }
+
+    fn lines(&self, items: &[Watched], consumer: &Consumer) -> Vec<String> {
+        let mut lines = vec![format!("\x1b[1m{}\x1b[0m   (Ctrl-C ends)", self.title), String::new()];
+        let prices = || items.iter().zip(&self.rows).filter(|(item, _)| !is_book(item));
+        if prices().next().is_some() {
+            lines.extend(self.table(prices().collect()));
+        }
+        for (item, row) in items.iter().zip(&self.rows).filter(|(item, _)| is_book(item)) {
+            lines.push(String::new());
+            let levels = match consumer.image(item.handle).map(market::CachedItem::image) {
+                Some(Image::Map(map)) => book(map, consumer.dictionary().map(|d| &**d)),
+                _ => Vec::new(),
+            };
+            lines.push(format!(
+                "\x1b[1m{}\x1b[0m  {}  {} updates, {}/s",
+                item.name,
+                state(item),
+                item.update_count,
+                row.updates_per_second
+            ));
+            lines.extend(levels);
+        }
+        lines.push(String::new());
+        lines.extend(self.notes.iter().cloned());
+        lines
+    }
+
+    fn table(&self, rows: Vec<(&Watched, &Row)>) -> Vec<String> {
+        let name_width = rows.iter().map(|(item, _)| item.name.to_string().len()).max().unwrap_or(0).max(4);
+        let widths: Vec<usize> = (0..self.columns.len())
+            .map(|i| {
+                let widest = rows.iter().map(|(_, row)| row.cells[i].text.chars().count()).max().unwrap_or(0);
+                widest.max(self.columns[i].title.len())
+            })
+            .collect();
+        let mut head = format!("{:<name_width$}", "item");
+        for (column, width) in self.columns.iter().zip(&widths) {
+            head += &format!("  {:>width$}", column.title);
+        }
+        head += &format!("  {:>9}  {:>7}  state", "updates", "per s");
+        let mut lines = vec![format!("\x1b[2m{head}\x1b[0m")];
+        for (item, row) in rows {
+            let mut line = format!("{:<name_width$}", item.name.to_string());
+            for (cell, width) in row.cells.iter().zip(&widths) {
+                line += &format!("  {}", cell.tone.paint(&format!("{:>width$}", cell.text)));
+            }
+            line += &format!("  {:>9}  {:>7}  {}", item.update_count, row.updates_per_second, state(item));
+            lines.push(line);
+        }
+        lines
+    }
+
+    fn draw(&mut self, lines: &[String], out: &mut dyn Write) -> io::Result<()> {
+        if self.drawn_lines > 0 {
+            write!(out, "\x1b[{}A", self.drawn_lines)?;
+        }
+        write!(out, "\r")?;
+        for line in lines {
+            writeln!(out, "{line}\x1b[K")?;
+        }
+        // What was longer before goes.
+        write!(out, "\x1b[J")?;
+        self.drawn_lines = lines.len();
+        Ok(())
+    }
+}
+
+impl View for Screen {
+    fn on_event(&mut self, event: &ConsumerEvent<'_>, items: &[Watched], _: &mut dyn Write) -> io::Result<()> {
+        let note = match event {
+            ConsumerEvent::Item(event) if event.is_update() || event.is_refresh() => None,
+            ConsumerEvent::Item(event) => {
+                Some(format!("{}: {}", items[event.tag() as usize].name, event.state()))
+            }
+            event => plain::session_line(event),
+        };
+        if let Some(note) = note {
+            self.notes.push_back(note);
+            if self.notes.len() > NOTES {
+                self.notes.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    fn on_turn(
+        &mut self,
+        now: Nanos,
+        items: &[Watched],
+        consumer: &Consumer,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        if now < self.due {
+            return Ok(());
+        }
+        self.due = now.after(INTERVAL);
+        self.take(now, items, consumer);
+        let lines = self.lines(items, consumer);
+        self.draw(&lines, out)
+    }
+
+    fn next_wakeup(&self) -> Nanos {
+        self.due
+    }
+
+    fn on_end(&mut self, items: &[Watched], consumer: &Consumer, out: &mut dyn Write) -> io::Result<()> {
+        let lines = self.lines(items, consumer);
+        self.draw(&lines, out)
+    }
+}
+
+fn is_book(item: &Watched) -> bool {
+    item.name.domain == Domain::MARKET_BY_PRICE
+}
+
+fn state(item: &Watched) -> String {
+    let state = item.last_state.borrow();
+    match (item.is_closed, state.data) {
+        (false, DataState::Ok) => "\x1b[32mok\x1b[0m".to_owned(),
+        (true, _) => format!("\x1b[31m{state}\x1b[0m"),
+        (false, _) => format!("\x1b[33m{state}\x1b[0m"),
+    }
+}
+
+fn cell_text(field: &str, value: &Value<'_>) -> String {
+    match value {
+        // Milliseconds since midnight, as a time.
+        Value::UInt(ms) if field.ends_with("TIM_MS") => {
+            let (second, ms) = (ms / 1000, ms % 1000);
+            format!("{:02}:{:02}:{:02}.{ms:03}", second / 3600, second / 60 % 60, second % 60)
+        }
+        value => plain::text(value, None),
+    }
+}
+
+/// The best levels of both sides, next to each other.
+fn book(map: &MapImage, dictionary: Option<&Dictionary>) -> Vec<String> {
+    let Some(dictionary) = dictionary else { return Vec::new() };
+    let id = |name: &str| dictionary.field_by_name(name).map(|field| field.id);
+    let (Some(price), Some(side), Some(size)) = (id("ORDER_PRC"), id("ORDER_SIDE"), id("ORDER_SIZE")) else {
+        return Vec::new();
+    };
+    let (mut bids, mut asks) = (Vec::new(), Vec::new());
+    for (_, fields) in map.entries() {
+        let value = |id| Value::decode(dictionary.data_type(id), fields.field(id)?).ok();
+        let (Some(Value::Real(at)), Some(size), Some(Value::Enum(side))) = (value(price), value(size), value(side))
+        else {
+            continue;
+        };
+        let level = (at.to_f64(), plain::text(&Value::Real(at), None), plain::text(&size, None));
+        if side.0 == 1 { bids.push(level) } else { asks.push(level) }
+    }
+    bids.sort_by(|a, b| b.0.total_cmp(&a.0));
+    asks.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let shown = bids.len().max(asks.len()).min(BOOK_LEVELS);
+    let text = |levels: &[(f64, String, String)], i: usize| {
+        levels.get(i).map_or((String::new(), String::new()), |(_, price, size)| (price.clone(), size.clone()))
+    };
+    let mut lines: Vec<String> = (0..shown)
+        .map(|i| {
+            let ((bid, bid_size), (ask, ask_size)) = (text(&bids, i), text(&asks, i));
+            format!("{bid_size:>14}  \x1b[32m{bid:>12}\x1b[0m  \x1b[31m{ask:<12}\x1b[0m  {ask_size:<14}")
+        })
+        .collect();
+    lines.push(format!("\x1b[2m{:>14}  {:>12}  {:<12}\x1b[0m", "", format!("{} bids", bids.len()), format!("{} asks", asks.len())));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_shows_whether_it_went_up_or_down() {
+        assert!(Tone::of("1.5", "1.6") == Tone::Up && Tone::of("10", "9.5") == Tone::Down);
+        assert!(Tone::of("", "1") == Tone::Plain && Tone::of("a", "b") == Tone::Other);
+    }
+
+    #[test]
+    fn milliseconds_of_a_day_are_shown_as_a_time() {
+        assert_eq!(cell_text("QUOTIM_MS", &Value::UInt(86_055_007)), "23:54:15.007");
+        assert_eq!(cell_text("NO_ORD", &Value::UInt(7)), "7");
+    }
+}
