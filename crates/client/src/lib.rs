@@ -10,7 +10,7 @@
 //! [`Consumer::dispatch`] waits for events, [`Consumer::work`] and [`Consumer::arm`] fit into somebody else's
 //! loop, and [`Consumer::into_channel`] makes a thread with a queue.
 //!
-//! ```
+//! ```no_run
 //! use std::time::Duration;
 //! use tickcast_client::{Consumer, ConsumerConfig, ConsumerEvent, ItemRequestSpec};
 //!

@@ -253,9 +253,10 @@ mod tests {
             .to_vec()
     }
 
-    /// Looks a field up in a message of its own.
+    /// Looks a field up in a message of its own, which is passed over before.
     fn found(index: &FieldIndex, payload: &[u8], id: i16) -> Option<Vec<u8>> {
         let scan = FieldScan::default();
+        scan.find(Some(index), DataType::FIELD_LIST, payload, 1).expect("legal");
         scan.find(Some(index), DataType::FIELD_LIST, payload, id).expect("legal").map(<[u8]>::to_vec)
     }
 
@@ -288,12 +289,13 @@ mod tests {
     #[test]
     fn two_messages_looked_at_in_turn_do_not_see_each_others_fields() {
         let index = FieldIndex::default();
-        let (first, second) = (list(&[22, 25]), list(&[30]));
+        let (first, second) = (list(&[22, 25]), list(&[30, 25, 6]));
         let (a, b) = (FieldScan::default(), FieldScan::default());
         for _ in 0..3 {
             assert!(a.find(Some(&index), DataType::FIELD_LIST, &first, 25).expect("legal").is_some());
-            assert!(b.find(Some(&index), DataType::FIELD_LIST, &second, 25).expect("legal").is_none());
-            assert!(b.find(Some(&index), DataType::FIELD_LIST, &second, 30).expect("legal").is_some());
+            assert!(b.find(Some(&index), DataType::FIELD_LIST, &second, 6).expect("legal").is_some());
+            assert!(a.find(Some(&index), DataType::FIELD_LIST, &first, 25).expect("legal").is_some());
+            assert!(b.find(Some(&index), DataType::FIELD_LIST, &second, 22).expect("legal").is_none());
             assert!(a.find(Some(&index), DataType::FIELD_LIST, &first, 30).expect("legal").is_none());
         }
     }

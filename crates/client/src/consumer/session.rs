@@ -350,7 +350,6 @@ impl Session {
                 Progress::None => return,
                 Progress::Ready => {
                     self.counters.dictionary_downloads.inc();
-                    self.book.is_pump_due = true;
                     if let Some(dictionary) = self.dictionary.current() {
                         sink(ConsumerEvent::DictionaryReady(dictionary));
                     }
@@ -360,8 +359,6 @@ impl Session {
                     self.counters.dictionary_failures.inc();
                     sink(ConsumerEvent::DictionaryUnavailable(fault));
                     progress = self.dictionary.look(now, &self.directory, &mut self.book.streams, out);
-                    // Items may do without it now.
-                    self.book.is_pump_due = true;
                 }
             }
         }

@@ -266,6 +266,7 @@ fn private_streams_of_one_item_are_as_many_as_one_likes() {
         world.core.find("S", Domain::MARKET_PRICE, "I").is_some(),
         "the shared one is still known by its name"
     );
+    assert!(world.core.subscribe(&spec).is_ok(), "and stands in nobody's way");
 }
 
 #[test]
@@ -406,4 +407,27 @@ fn closes_that_find_the_backlog_full_go_later() {
     }
     world.settle();
     assert_eq!(world.server().closes().len(), 20_000);
+}
+
+#[test]
+fn waits_of_a_lost_connection_mean_nothing_on_the_next() {
+    let (mut world, _) = asked(|config| config.item_timeout_ms = 15_000);
+    world.advance(10 * SECOND);
+    world.cut();
+    world.advance(SECOND);
+    assert_eq!(world.server().requests(), [(3, "I".into())], "on the same stream id as before");
+    world.words();
+    world.advance(10 * SECOND);
+    assert_eq!(world.words(), [""; 0], "the request is 10 seconds old, not 21");
+    let (mut world, _) = open(|config| config.item_retry_delay_ms = 10_000);
+    world.say(&status(3, state(StreamState::ClosedRecover, "")));
+    world.advance(SECOND);
+    world.cut();
+    world.advance(4 * SECOND);
+    assert_eq!(world.server().requests(), [(3, "I".into())]);
+    world.say(&status(3, state(StreamState::ClosedRecover, "")));
+    world.advance(9 * SECOND);
+    assert_eq!(world.server().requests(), [], "it has rested for 9 seconds, not 14");
+    world.advance(SECOND);
+    assert_eq!(world.server().requests(), [(4, "I".into())]);
 }

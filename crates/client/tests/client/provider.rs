@@ -303,8 +303,9 @@ fn without_images_the_application_publishes_them_again() {
     world.cut();
     assert_eq!(world.update(item, 5), Ok(Published::Dropped));
     world.advance(SECOND);
+    assert_eq!(world.update(item, 6), Ok(Published::Dropped));
     assert_eq!(world.heard(), ["directory 0 [7] whole true"]);
-    assert_eq!((world.counts().updates_dropped.get(), world.core.image(item).is_none()), (4, true));
+    assert_eq!((world.counts().updates_dropped.get(), world.core.image(item).is_none()), (5, true));
 }
 
 #[test]
@@ -523,6 +524,17 @@ fn changes_of_a_service_wait_for_room_and_are_not_lost() {
     world.core.change_service("S", |service| service.state.up = false).expect("known");
     tickcast_client::Endpoint::on_wakeup(&mut world.core, world.now, &mut |_| ());
     assert_eq!(world.heard().last().map(String::as_str), Some("directory 0 update Update"));
+    while world.update(item, 1).is_ok() {}
+    world.core.change_service("S", |service| service.state.up = true).expect("known");
+    tickcast_client::Endpoint::on_wakeup(&mut world.core, world.now, &mut |_| ());
+    world.cut();
+    world.advance(SECOND);
+    let directories = world.heard().into_iter().filter(|words| words.starts_with("directory"));
+    assert_eq!(
+        directories.collect::<Vec<_>>(),
+        ["directory 0 [7] whole true"],
+        "the new directory has it already"
+    );
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use rdm::OwnedState;
-use rdm::directory::{Change, Edit, GroupElements, Load, ServiceDelta, StateElements};
+use rdm::directory::{
+    Change, DirectoryRefresh, Edit, Filter, GroupElements, Load, ServiceDelta, StateElements,
+};
 use rwf::{DataState, Domain, MapAction, Qos, RefreshMsg, State, StateCode, StreamState};
 use tickcast_client::ItemRequestSpec;
 
@@ -152,6 +154,11 @@ fn no_more_items_are_open_than_the_service_allows() {
     assert!(world.core.unsubscribe(handles[0]));
     world.settle();
     assert_eq!(world.item_words(), ["C refresh open/ok"]);
+    world.item("D");
+    world.settle();
+    assert_eq!(world.item_words(), [""; 0]);
+    world.say(&status(4, State::new(StreamState::Closed, DataState::Suspect)));
+    assert_eq!(world.item_words(), ["B status closed/suspect, final", "D refresh open/ok"]);
 }
 
 #[test]
@@ -201,6 +208,39 @@ fn a_state_of_a_group_is_that_of_its_items_alone() {
     assert_eq!(world.item_words(), ["A status open/suspect, \"merged\""]);
     say(&mut world, [0, 2], None, "two");
     assert_eq!(world.item_words(), ["A status open/suspect, \"two\"", "B status open/suspect, \"two\""]);
+}
+
+#[test]
+fn a_service_that_has_another_number_after_a_reconnect_is_the_same_to_its_items() {
+    let mut world = open();
+    world.manners.sends_images = true;
+    world.manners.services = vec![service(9, "S")];
+    world.cut();
+    world.item("J");
+    world.words();
+    world.advance(SECOND);
+    assert_eq!(world.item_words(), ["I refresh open/ok", "J refresh open/ok"]);
+}
+
+#[test]
+fn services_that_a_new_directory_does_not_name_are_gone_though_it_clears_no_cache() {
+    let mut world = open();
+    world.manners.sends_directory = false;
+    world.cut();
+    world.words();
+    world.advance(SECOND);
+    world.say(&DirectoryRefresh {
+        stream_id: 2,
+        solicited: true,
+        complete: true,
+        clear_cache: false,
+        state: State::OPEN_OK,
+        filter: Some(Filter::ALL),
+        service_id: None,
+        services: vec![ServiceDelta::added(&service(5, "OTHER"))],
+    });
+    let words = world.words();
+    assert!(words.contains(&"service 1 S Removed".to_owned()), "{words:?}");
 }
 
 #[test]

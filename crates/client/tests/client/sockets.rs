@@ -450,3 +450,27 @@ fn a_provider_waits_for_room_at_a_server_that_reads_late() {
         .filter(|bytes| matches!(Msg::parse(bytes), Ok(Msg::Update(_))));
     assert_eq!(updates.count(), sent + 1, "nothing that was taken is lost");
 }
+
+#[test]
+fn a_connection_that_is_found_dead_while_writing_is_made_again() {
+    let server = TestServer::start();
+    let mut provider = provider(&server, |_| ());
+    let item = provider.item(Domain::MARKET_PRICE, "P", "I").expect("new");
+    let _ = provider.refresh(item, &RefreshSpec::default(), price(0)).expect("kept");
+    until_ready(&mut provider);
+    server.order(Order::Cut);
+    // The first writes may still be taken by the socket; the answer to them is that nobody is there.
+    let end = clock::monotonic().after(LIMIT);
+    let mut n = 0;
+    loop {
+        n += 1;
+        assert_eq!(provider.update(item, &UpdateSpec::quote(), price(n)), Ok(Published::Sent));
+        if !provider.flush() {
+            break;
+        }
+        assert!(clock::monotonic() < end, "the connection never dies");
+    }
+    assert_eq!(until_ready(&mut provider), 1);
+    assert_eq!(provider.update(item, &UpdateSpec::quote(), price(n + 1)), Ok(Published::Sent));
+    assert!(provider.flush());
+}
