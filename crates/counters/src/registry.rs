@@ -35,6 +35,7 @@ macro_rules! counters {
         #[allow(unreachable_pub)]
         pub struct $name { $(#[doc = $meaning] pub $field: $crate::Counter,)+ }
 
+        #[allow(unreachable_pub)]
         impl $name {
             /// This set's part of the table.
             pub const TABLE: &'static [$crate::Descriptor] = &[$($crate::Descriptor {

@@ -16,13 +16,10 @@ struct Script {
     is_full: bool,
 }
 
+type Payload<'p> = (DataType, &'p dyn Fn(&mut Writer<'_>));
+
 impl Script {
-    fn note(
-        &mut self,
-        what: &str,
-        item: PublishedItem,
-        payload: Option<(DataType, &dyn Fn(&mut Writer<'_>))>,
-    ) {
+    fn note(&mut self, what: &str, item: PublishedItem, payload: Option<Payload<'_>>) {
         let name = &self.items[item.to_u64() as usize];
         let content = match payload {
             None => String::new(),
