@@ -1,8 +1,10 @@
 //! The two clocks: one that only goes forward, one that says what time it is.
 
+use std::num::NonZeroU64;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::thread::{clock_nanosleep_absolute, set_current_timer_slack};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use units::Nanos;
 
 /// Now on `CLOCK_MONOTONIC`: the same on all processes of a host, about 20 ns a call.
@@ -11,6 +13,24 @@ use units::Nanos;
 pub fn monotonic() -> Nanos {
     let t = clock_gettime(ClockId::Monotonic);
     Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+}
+
+/// Sleeps until a point on that clock. The kernel adds its timer slack, 50 us unless [`fine_timers`] was called.
+pub fn sleep_until(until: Nanos) {
+    let request = Timespec {
+        tv_sec: i64::try_from(until.0 / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: (until.0 % 1_000_000_000) as i64,
+    };
+    // A signal may end it early, as it ends every wait.
+    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &request);
+}
+
+/// Lets the waits of the calling thread end without slack: the kernel bundles them within 50 us otherwise.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn fine_timers() -> std::io::Result<()> {
+    Ok(set_current_timer_slack(NonZeroU64::new(1))?)
 }
 
 /// Nanoseconds since 1970-01-01 UTC, by the host's clock.
@@ -33,6 +53,16 @@ static PLACE: u8 = 0;
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_sleep_ends_after_its_time() {
+        super::fine_timers().expect("it needs no rights");
+        let until = super::monotonic().after(std::time::Duration::from_millis(1));
+        while super::monotonic() < until {
+            super::sleep_until(until);
+        }
+        super::sleep_until(units::Nanos(1));
+    }
+
     #[test]
     fn the_monotonic_clock_never_goes_back() {
         let mut last = super::monotonic();

@@ -27,6 +27,11 @@ pub(crate) enum Command {
     SourceDistributor(ConfigArgs),
     /// Runs a point-to-point server: consumers connect to it (port 14002), it listens to the backbone.
     P2ps(ConfigArgs),
+    /// Measures the system beside the bare sockets below it.
+    Bench {
+        #[command(subcommand)]
+        command: bench::BenchCommand,
+    },
     /// Checks and explains configurations.
     Config {
         #[command(subcommand)]

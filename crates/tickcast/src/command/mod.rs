@@ -17,6 +17,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Feed(args) => feed::run(&args),
         Command::SourceDistributor(config) => daemons::source_distributor(&config),
         Command::P2ps(config) => daemons::p2ps(&config),
+        Command::Bench { command } => bench::run(&command).map_err(|e| Failure::Run(e.to_string())),
         Command::Config { action } => configuration::run(&action),
     }
 }

@@ -1,0 +1,55 @@
+use std::net::{Ipv4Addr, TcpListener};
+
+use crate::BenchError;
+use crate::process::Process;
+use crate::role::Cpu;
+
+/// A source distributor and a point-to-point server with ports of their own.
+pub(crate) struct Daemons {
+    pub(crate) provider_port: u16,
+    pub(crate) rssl_port: u16,
+    pub(crate) server: Process,
+    _distributor: Process,
+}
+
+impl Daemons {
+    pub(crate) fn start(cpus: [Cpu; 2], sets: &[String]) -> Result<Daemons, BenchError> {
+        let [provider_port, rssl_port] = [free_port()?, free_port()?];
+        let [group_port, resolver_port] = [free_port()?, free_port()?];
+        let messaging = [
+            format!("messaging.transport_lbtrm_destination_port={group_port}"),
+            format!("messaging.resolver_multicast_port={resolver_port}"),
+        ];
+        let daemon = |role: &str, own: Vec<String>| -> Result<Process, BenchError> {
+            let sets =
+                messaging.iter().cloned().chain(own).chain(unicast_ports()?).chain(sets.iter().cloned());
+            let sets = sets.flat_map(|set| ["--set".to_owned(), set]);
+            let args: Vec<String> = std::iter::once(role.to_owned()).chain(sets).collect();
+            Process::start(role, &args)
+        };
+        let cpu = |section: &str, cpu: Cpu| cpu.number().map(|cpu| format!("{section}.thread.cpu={cpu}"));
+        let mut distributor_sets = vec![format!("source_distributor.provider_port={provider_port}")];
+        distributor_sets.extend(cpu("source_distributor", cpus[0]));
+        let mut server_sets = vec![format!("p2ps.rssl_port={rssl_port}")];
+        server_sets.extend(cpu("p2ps", cpus[1]));
+        let distributor = daemon("source-distributor", distributor_sets)?;
+        let server = daemon("p2ps", server_sets)?;
+        Ok(Daemons { provider_port, rssl_port, server, _distributor: distributor })
+    }
+}
+
+/// The ports of a process where NAKs and direct connections reach it.
+fn unicast_ports() -> Result<Vec<String>, BenchError> {
+    let (naks, requests) = (free_port()?, free_port()?);
+    Ok(vec![
+        format!("messaging.transport_lbtrm_source_port_low={naks}"),
+        format!("messaging.transport_lbtrm_source_port_high={naks}"),
+        format!("messaging.request_tcp_port_low={requests}"),
+        format!("messaging.request_tcp_port_high={requests}"),
+    ])
+}
+
+/// A port that nobody uses now.
+pub(crate) fn free_port() -> Result<u16, BenchError> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}

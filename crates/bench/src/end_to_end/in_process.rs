@@ -1,0 +1,142 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use backbone::inprocess::{Hub, InProcessInlet, InProcessOutlet};
+use clap::Args;
+use counters::Registry;
+use daemon::{ThreadConfig, WaitConfig};
+use net::{Poller, Token, WaitStrategy, affinity, clock};
+use p2ps::{P2psConfig, PointToPointServer};
+use serde_json::json;
+use source_distributor::{SourceDistributor, SourceDistributorConfig};
+
+use super::consumer::Observer;
+use super::publisher::{Items, Publisher};
+use super::{Pacing, free_port};
+use crate::BenchError;
+use crate::chain::run_number;
+use crate::process::{self, answer};
+
+#[derive(Debug, Args)]
+pub(crate) struct InProcessArgs {
+    #[arg(long)]
+    own: u32,
+}
+
+/// The CPU of publisher and consumer, and the one of source distributor and point-to-point server.
+const CPUS: [usize; 2] = [0, 1];
+
+/// Tells the servers' thread whether it is to spin, which it does only while something is measured.
+#[derive(Default)]
+struct Mode {
+    spins: AtomicBool,
+    blocks: AtomicBool,
+}
+
+impl Mode {
+    fn spin(&self, waker: &net::Waker) {
+        self.blocks.store(false, Ordering::Release);
+        self.spins.store(true, Ordering::Release);
+        waker.wake();
+    }
+
+    fn block(&self) {
+        self.spins.store(false, Ordering::Release);
+        self.blocks.store(true, Ordering::Release);
+    }
+}
+
+pub(crate) fn in_process(args: &InProcessArgs) -> Result<(), BenchError> {
+    let mode = Arc::new(Mode::default());
+    mode.spins.store(true, Ordering::Release);
+    let [provider_port, rssl_port] = [free_port()?, free_port()?];
+    let (sender, ready) = mpsc::channel();
+    let servers = {
+        let mode = Arc::clone(&mode);
+        thread::spawn(move || servers(provider_port, rssl_port, &mode, &sender))
+    };
+    let Ok(waker) = ready.recv() else {
+        return servers.join().unwrap_or_else(|_| Err(BenchError::new("the servers have panicked")));
+    };
+    affinity::pin_to_cpu(CPUS[0])?;
+    let items = Items { common: 0, mounts: 1, own: args.own };
+    let mut publisher = Publisher::connect(provider_port, items)?;
+    let mut observer = Observer::connect(rssl_port, args.own)?;
+    mode.block();
+    answer(&json!({ "ready": true }));
+    let commands = process::commands();
+    loop {
+        match commands.recv_timeout(Duration::from_millis(100)) {
+            Ok(command) => {
+                mode.spin(&waker);
+                let sent = run(&command, &mut publisher, &mut observer)?;
+                mode.block();
+                let Some((run, latencies)) = observer.take_run() else { continue };
+                answer(&json!({ "run": run, "sent": sent, "latencies": latencies.summary() }));
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                publisher.publish(&[])?;
+                observer.work();
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+}
+
+/// Publishes and observes on the same thread, which never sleeps.
+fn run(
+    command: &serde_json::Value,
+    publisher: &mut Publisher,
+    observer: &mut Observer,
+) -> Result<u64, BenchError> {
+    let sent = Pacing::Spin.run_beside(command, |due| publisher.publish(due), || observer.work())?;
+    publisher.end_run(run_number(command))?;
+    let deadline = clock::monotonic().after(Duration::from_secs(10));
+    while !observer.has_ended() {
+        observer.work();
+        if clock::monotonic() > deadline {
+            return Err(BenchError::new("the end of the run has not come"));
+        }
+    }
+    Ok(sent)
+}
+
+fn servers(
+    provider_port: u16,
+    rssl_port: u16,
+    mode: &Mode,
+    ready: &mpsc::Sender<net::Waker>,
+) -> Result<(), BenchError> {
+    affinity::pin_to_cpu(CPUS[1])?;
+    let (hub, registry, dictionary) = (Hub::new(), Registry::default(), Arc::new(rwf::Dictionary::new()));
+    let thread = || ThreadConfig { wait: WaitConfig::Spin, cpu: None };
+    let mut poller = Poller::new()?;
+    let registrar = poller.registrar().clone();
+    let outlet = InProcessOutlet::new(&hub, &registrar, Token(2 << 32), true)?;
+    let config =
+        SourceDistributorConfig { provider_port, thread: thread(), ..SourceDistributorConfig::default() };
+    let mut distributor = SourceDistributor::new(
+        &config,
+        Arc::clone(&dictionary),
+        outlet,
+        &registrar,
+        1,
+        clock::seed(),
+        &registry,
+    )?;
+    let inlet = InProcessInlet::new(&hub, &registrar, Token(4 << 32), true)?;
+    let config = P2psConfig { rssl_port, thread: thread(), ..P2psConfig::default() };
+    let mut server =
+        PointToPointServer::new(&config, dictionary, inlet, &registrar, 3, clock::seed(), &registry)?;
+    // Nobody waits any more if the main thread has failed: then there is nothing to serve.
+    if ready.send(net::Waker::new(&registrar, Token(0))?).is_err() {
+        return Ok(());
+    }
+    loop {
+        net::agent::run(&mut poller, WaitStrategy::Spin, &mut [&mut distributor, &mut server], &mode.blocks)?;
+        net::agent::run(&mut poller, WaitStrategy::Block, &mut [&mut distributor, &mut server], &mode.spins)?;
+    }
+}

@@ -1,0 +1,266 @@
+//! Publisher, source distributor, point-to-point server, consumer: how long an update is under way at a fixed rate.
+
+mod consumer;
+mod daemons;
+mod in_process;
+mod pacing;
+mod publisher;
+
+pub(crate) use consumer::{ConsumerArgs, consumer};
+pub(crate) use daemons::{Daemons, free_port};
+pub(crate) use in_process::{InProcessArgs, in_process};
+pub(crate) use pacing::Pacing;
+pub(crate) use publisher::{Items, PublisherArgs, publisher};
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use measure::{Runs, Summary};
+use serde_json::{Value, json};
+
+use crate::process::Process;
+use crate::report::{self, Report};
+use crate::role::Cpu;
+use crate::{BenchError, RunOptions};
+
+#[derive(Debug, Args)]
+pub struct EndToEndArgs {
+    #[command(flatten)]
+    options: RunOptions,
+    /// Updates a second.
+    #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000])]
+    rates: Vec<u64>,
+    /// Items that are published and watched.
+    #[arg(long, default_value_t = 100_000)]
+    items: u32,
+    /// Which layouts are measured.
+    #[arg(long, value_delimiter = ',', default_values_t = [Layout::Separate, Layout::OneProcess])]
+    layouts: Vec<Layout>,
+    /// Whether the publisher waits in a loop, which takes one CPU and keeps its times, or sleeps.
+    #[arg(long, default_value_t = Pacing::Spin)]
+    pacing: Pacing,
+    /// CPUs of publisher, source distributor, point-to-point server and consumer, and of the parts of the bare chain.
+    #[arg(long, value_delimiter = ',', default_values_t = [0, 1, 0, 1])]
+    cpus: Vec<usize>,
+    /// Leaves the processes to the scheduler.
+    #[arg(long)]
+    unpinned: bool,
+    /// Further settings of both daemons, as for their --set.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Layout {
+    /// A process for each part; all of them block while they wait.
+    Separate,
+    /// Everything in one process: two spinning threads.
+    OneProcess,
+}
+
+impl std::fmt::Display for Layout {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Layout::Separate => "separate",
+            Layout::OneProcess => "one-process",
+        })
+    }
+}
+
+impl EndToEndArgs {
+    pub(crate) fn new(options: RunOptions) -> EndToEndArgs {
+        EndToEndArgs {
+            options,
+            rates: vec![1_000, 10_000, 100_000],
+            items: 100_000,
+            layouts: vec![Layout::Separate, Layout::OneProcess],
+            pacing: Pacing::Spin,
+            cpus: vec![0, 1, 0, 1],
+            unpinned: false,
+            set: Vec::new(),
+        }
+    }
+
+    fn cpu(&self, part: usize) -> Cpu {
+        Cpu::on(self.cpus.get(part).copied().filter(|_| !self.unpinned))
+    }
+}
+
+/// For processes to come up, and for 100,000 images to get through.
+pub(crate) const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// One way from a sender to a receiver that is being measured.
+trait Way {
+    /// One run; what the receiver saw, and how many updates were sent.
+    fn run(&mut self, command: &Value, limit: Duration) -> Result<(Summary, u64), BenchError>;
+}
+
+pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
+    let heads = ["way", "updates/s", "p50 us", "p90 us", "p99 us", "p99.9 us", "p50 beside the chain"];
+    let mut report = Report::new("end-to-end", args.options.json, &heads);
+    let mut ways: Vec<(String, Box<dyn Way>)> =
+        vec![("bare chain".to_owned(), Box::new(Chain::start(args)?))];
+    for layout in &args.layouts {
+        let way: Box<dyn Way> = match layout {
+            Layout::Separate => Box::new(Separate::start(args)?),
+            Layout::OneProcess => Box::new(OneProcess::start(args)?),
+        };
+        ways.push((layout.to_string(), way));
+    }
+    for rate in &args.rates {
+        let mut figures: Vec<Figures> = ways.iter().map(|_| Figures::default()).collect();
+        for run in 0..=args.options.runs {
+            // The first one warms caches, buffers and routes.
+            let seconds = if run == 0 { args.options.seconds.min(1.0) } else { args.options.seconds };
+            let command = json!({ "run": run + 1, "rate": rate, "seconds": seconds });
+            let limit = Duration::from_secs_f64(seconds + 20.0);
+            for ((name, way), figures) in ways.iter_mut().zip(&mut figures) {
+                let (seen, sent) = way.run(&command, limit)?;
+                if seen.count != sent {
+                    let text = format!("{name} at {rate}/s: {sent} sent, {} received", seen.count);
+                    return Err(BenchError::new(text));
+                }
+                if run > 0 {
+                    figures.add(&seen);
+                }
+            }
+        }
+        let chain = figures[0].p50.median();
+        for ((name, _), figures) in ways.iter().zip(&figures) {
+            figures.report(&mut report, name, *rate, chain);
+        }
+    }
+    report.print();
+    Ok(())
+}
+
+/// Percentiles of several runs.
+#[derive(Default)]
+struct Figures {
+    p50: Runs,
+    p90: Runs,
+    p99: Runs,
+    p999: Runs,
+}
+
+impl Figures {
+    fn add(&mut self, summary: &Summary) {
+        self.p50.add(summary.p50_ns as f64);
+        self.p90.add(summary.p90_ns as f64);
+        self.p99.add(summary.p99_ns as f64);
+        self.p999.add(summary.p999_ns as f64);
+    }
+
+    fn report(&self, report: &mut Report, name: &str, rate: u64, chain: f64) {
+        let ratio = self.p50.median() / chain;
+        let cells = [
+            name.to_owned(),
+            rate.to_string(),
+            report::spread(&self.p50, report::micros),
+            report::micros(self.p90.median()),
+            report::micros(self.p99.median()),
+            report::micros(self.p999.median()),
+            format!("{ratio:.2}"),
+        ];
+        let object = json!({
+            "way": name, "rate": rate, "p50_ns": report::spread_json(&self.p50), "p90_ns": report::spread_json(&self.p90),
+            "p99_ns": report::spread_json(&self.p99), "p999_ns": report::spread_json(&self.p999), "p50_to_chain": ratio,
+        });
+        report.row(cells, object);
+    }
+}
+
+fn latencies(answer: &Value) -> Result<Summary, BenchError> {
+    Ok(serde_json::from_value(answer["latencies"].clone())?)
+}
+
+/// Bare sockets.
+struct Chain {
+    source: Process,
+    _relays: [Process; 2],
+    sink: Process,
+}
+
+impl Chain {
+    fn start(args: &EndToEndArgs) -> Result<Chain, BenchError> {
+        let group_port = ["--group-port".to_owned(), free_port()?.to_string()];
+        let relay = |name, part| {
+            let mut relay = Process::role(name, &[&group_port[..], &args.cpu(part).args()].concat())?;
+            let port = relay.expect("port", START_LIMIT)?["port"].to_string();
+            Ok::<_, BenchError>((relay, port))
+        };
+        let (out, out_port) = relay("chain-relay-out", 1)?;
+        let (into, in_port) = relay("chain-relay-in", 2)?;
+        let sink = ["--from".to_owned(), in_port];
+        let mut sink = Process::role("chain-sink", &[&sink[..], &args.cpu(3).args()].concat())?;
+        sink.expect("ready", START_LIMIT)?;
+        let source = ["--to".to_owned(), out_port, "--pacing".to_owned(), args.pacing.to_string()];
+        let mut source = Process::role("chain-source", &[&source[..], &args.cpu(0).args()].concat())?;
+        source.expect("ready", START_LIMIT)?;
+        Ok(Chain { source, _relays: [out, into], sink })
+    }
+}
+
+impl Way for Chain {
+    fn run(&mut self, command: &Value, limit: Duration) -> Result<(Summary, u64), BenchError> {
+        self.source.tell(command)?;
+        let sent = self.source.expect("sent", limit)?["sent"].as_u64().unwrap_or(0);
+        Ok((latencies(&self.sink.expect("latencies", limit)?)?, sent))
+    }
+}
+
+/// A process for each part.
+struct Separate {
+    publisher: Process,
+    consumer: Process,
+    _daemons: Daemons,
+}
+
+impl Separate {
+    fn start(args: &EndToEndArgs) -> Result<Separate, BenchError> {
+        let daemons = Daemons::start([args.cpu(1), args.cpu(2)], &args.set)?;
+        let items = ["--common", "0", "--mounts", "1", "--own", &args.items.to_string()].map(str::to_owned);
+        let publisher = [
+            "--port".to_owned(),
+            daemons.provider_port.to_string(),
+            "--pacing".to_owned(),
+            args.pacing.to_string(),
+        ];
+        let mut publisher =
+            Process::role("publisher", &[&publisher[..], &items, &args.cpu(0).args()].concat())?;
+        publisher.expect("ready", START_LIMIT)?;
+        let consumer =
+            ["--port", &daemons.rssl_port.to_string(), "--own", &args.items.to_string()].map(str::to_owned);
+        let mut consumer = Process::role("consumer", &[&consumer[..], &args.cpu(3).args()].concat())?;
+        consumer.expect("ready", START_LIMIT)?;
+        Ok(Separate { publisher, consumer, _daemons: daemons })
+    }
+}
+
+impl Way for Separate {
+    fn run(&mut self, command: &Value, limit: Duration) -> Result<(Summary, u64), BenchError> {
+        self.publisher.tell(command)?;
+        let sent = self.publisher.expect("sent", limit)?["sent"].as_u64().unwrap_or(0);
+        Ok((latencies(&self.consumer.expect("latencies", limit)?)?, sent))
+    }
+}
+
+/// Everything in one process.
+struct OneProcess(Process);
+
+impl OneProcess {
+    fn start(args: &EndToEndArgs) -> Result<OneProcess, BenchError> {
+        let mut process = Process::role("in-process", &["--own".to_owned(), args.items.to_string()])?;
+        process.expect("ready", START_LIMIT)?;
+        // It would take both CPUs from the other ways: it only spins while it is told to.
+        Ok(OneProcess(process))
+    }
+}
+
+impl Way for OneProcess {
+    fn run(&mut self, command: &Value, limit: Duration) -> Result<(Summary, u64), BenchError> {
+        self.0.tell(command)?;
+        let answer = self.0.expect("latencies", limit)?;
+        Ok((latencies(&answer)?, answer["sent"].as_u64().unwrap_or(0)))
+    }
+}

@@ -1,0 +1,75 @@
+use clap::ValueEnum;
+use measure::Schedule;
+use net::clock;
+use serde_json::Value;
+use std::time::Duration;
+use units::Nanos;
+
+use crate::BenchError;
+
+/// How a publisher waits for the next time on its schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Pacing {
+    /// In a loop: it keeps its times, and a CPU.
+    Spin,
+    /// Asleep: it wakes some microseconds late, which counts.
+    Sleep,
+}
+
+impl std::fmt::Display for Pacing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if *self == Pacing::Spin { "spin" } else { "sleep" })
+    }
+}
+
+/// A publisher that has nothing to send is called this often all the same, to serve its connection.
+const IDLE: Duration = Duration::from_millis(5);
+/// Most updates that are handed over at once when the publisher is behind.
+const AT_ONCE: usize = 256;
+
+impl Pacing {
+    /// Calls `send` with the intended times of what is due, for as long and as often a second as the command says. Returns
+    /// how many there were. A publisher that falls behind gets the times it has missed.
+    pub(crate) fn run(
+        self,
+        command: &Value,
+        send: impl FnMut(&[Nanos]) -> Result<(), BenchError>,
+    ) -> Result<u64, BenchError> {
+        self.run_beside(command, send, || ())
+    }
+
+    /// The same, and calls `beside` whenever it has looked.
+    pub(crate) fn run_beside(
+        self,
+        command: &Value,
+        mut send: impl FnMut(&[Nanos]) -> Result<(), BenchError>,
+        mut beside: impl FnMut(),
+    ) -> Result<u64, BenchError> {
+        let rate = command["rate"].as_f64().filter(|rate| *rate > 0.0);
+        let seconds = command["seconds"].as_f64().filter(|seconds| *seconds > 0.0);
+        let (Some(rate), Some(seconds)) = (rate, seconds) else {
+            return Err(BenchError::new(format!("a run needs a rate and seconds: {command}")));
+        };
+        let start = clock::monotonic().after(Duration::from_millis(10));
+        let count = (rate * seconds) as u64;
+        let mut schedule = Schedule::new(start, rate);
+        clock::fine_timers()?;
+        let (mut due, mut served) = (Vec::with_capacity(AT_ONCE), start);
+        while schedule.sent() < count {
+            let now = clock::monotonic();
+            due.clear();
+            while due.len() < AT_ONCE && schedule.sent() < count {
+                let Some(intended) = schedule.take_due(now) else { break };
+                due.push(intended);
+            }
+            if !due.is_empty() || now >= served.after(IDLE) {
+                send(&due)?;
+                served = now;
+            } else if self == Pacing::Sleep {
+                clock::sleep_until(schedule.next().min(served.after(IDLE)));
+            }
+            beside();
+        }
+        Ok(schedule.sent())
+    }
+}

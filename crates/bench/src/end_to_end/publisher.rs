@@ -1,0 +1,191 @@
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use clap::Args;
+use client::{
+    HostPort, Provider, ProviderConfig, ProviderServiceConfig, PublishError, PublishedItem, RefreshSpec,
+    UpdateSpec,
+};
+use net::clock;
+use rwf::Domain;
+use serde_json::json;
+use units::Nanos;
+
+use super::Pacing;
+use crate::chain::run_number;
+use crate::process::{self, answer};
+use crate::role::Cpu;
+use crate::{BenchError, update};
+
+/// Name of the service that workloads publish.
+pub(crate) const SERVICE: &str = "BENCH";
+
+/// Which items there are: some that all mounts watch, and some for each mount alone.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Items {
+    #[arg(long, default_value_t = 0)]
+    pub(crate) common: u32,
+    #[arg(long, default_value_t = 1)]
+    pub(crate) mounts: u32,
+    #[arg(long)]
+    pub(crate) own: u32,
+}
+
+impl Items {
+    pub(crate) fn common_name(n: u32) -> String {
+        format!("C{n}")
+    }
+
+    pub(crate) fn own_name(mount: u32, n: u32) -> String {
+        format!("O{mount}.{n}")
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PublisherArgs {
+    #[arg(long)]
+    port: u16,
+    #[arg(long)]
+    pacing: Pacing,
+    #[command(flatten)]
+    items: Items,
+    #[command(flatten)]
+    cpu: Cpu,
+}
+
+/// A provider of such items, and which of them is next.
+pub(crate) struct Publisher {
+    pub(crate) provider: Provider,
+    common: Vec<PublishedItem>,
+    own: Vec<PublishedItem>,
+    count: u64,
+}
+
+impl Publisher {
+    /// Connects and publishes the image of each item.
+    pub(crate) fn connect(port: u16, items: Items) -> Result<Publisher, BenchError> {
+        let services = vec![ProviderServiceConfig {
+            name: SERVICE.to_owned(),
+            id: 1,
+            ..ProviderServiceConfig::default()
+        }];
+        let config = ProviderConfig {
+            hosts: vec![HostPort::new("127.0.0.1", port)],
+            services,
+            keep_images: false,
+            reconnect_delay_min_ms: 20,
+            reconnect_delay_max_ms: 20,
+            ..ProviderConfig::default()
+        };
+        let mut provider = Provider::new(&config)?;
+        let mut open = |name: String| provider.item(Domain::MARKET_PRICE, SERVICE, &name);
+        let common = (0..items.common).map(|n| open(Items::common_name(n))).collect::<Result<_, _>>()?;
+        let own = (0..items.mounts).flat_map(|m| (0..items.own).map(move |n| Items::own_name(m, n)));
+        let own = own.map(open).collect::<Result<_, _>>()?;
+        let mut publisher = Publisher { provider, common, own, count: 0 };
+        publisher.publish_images()?;
+        Ok(publisher)
+    }
+
+    fn publish_images(&mut self) -> Result<(), BenchError> {
+        let deadline = clock::monotonic().after(super::START_LIMIT);
+        while !self.provider.is_logged_in() {
+            self.provider.dispatch(Duration::from_millis(100), &mut |_| ())?;
+            if clock::monotonic() > deadline {
+                return Err(BenchError::new("the source distributor does not take the login"));
+            }
+        }
+        for item in self.common.iter().chain(&self.own) {
+            loop {
+                match self.provider.refresh(*item, &RefreshSpec::default(), update::write_image) {
+                    Err(PublishError::WouldBlock { .. }) => {
+                        self.provider.wait_for_room(Duration::from_secs(1), &mut |_| ())?;
+                    }
+                    Ok(_) => break,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        while !self.provider.flush() {
+            self.provider.dispatch(Duration::from_millis(10), &mut |_| ())?;
+        }
+        Ok(())
+    }
+
+    /// Publishes an update for each of these times, half of them to common items if there are some.
+    pub(crate) fn publish(&mut self, due: &[Nanos]) -> Result<(), BenchError> {
+        if due.is_empty() {
+            self.provider.work(&mut |_| ());
+            return Ok(());
+        }
+        for intended in due {
+            self.count += 1;
+            let n = self.count / 2;
+            let item = if self.common.is_empty() {
+                pick(&self.own, self.count)
+            } else if self.count.is_multiple_of(2) {
+                pick(&self.common, n)
+            } else {
+                pick(&self.own, n)
+            };
+            self.update(item, *intended, 0)?;
+        }
+        self.provider.flush();
+        Ok(())
+    }
+
+    /// Publishes the end of a run, in an item that every mount watches.
+    pub(crate) fn end_run(&mut self, run: u8) -> Result<(), BenchError> {
+        let item = *self.common.first().or(self.own.first()).ok_or_else(|| BenchError::new("no items"))?;
+        self.update(item, clock::monotonic(), run)?;
+        while !self.provider.flush() {
+            self.provider.dispatch(Duration::from_millis(10), &mut |_| ())?;
+        }
+        Ok(())
+    }
+
+    fn update(&mut self, item: PublishedItem, intended: Nanos, ends_run: u8) -> Result<(), BenchError> {
+        let count = self.count;
+        loop {
+            match self
+                .provider
+                .update(item, &UpdateSpec::quote(), |w| update::write(w, count, intended, ends_run))
+            {
+                // The source distributor does not keep up; the time that is waited counts as latency.
+                Err(PublishError::WouldBlock { .. }) => {
+                    self.provider.wait_for_room(Duration::from_secs(1), &mut |_| ())?;
+                }
+                Ok(client::Published::Sent) => return Ok(()),
+                Ok(other) => {
+                    return Err(BenchError::new(format!("an update was {other:?}: the connection is lost")));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// All in turn, but not one after the other.
+fn pick(items: &[PublishedItem], n: u64) -> PublishedItem {
+    items[(n.wrapping_mul(7919) % items.len() as u64) as usize]
+}
+
+pub(crate) fn publisher(args: &PublisherArgs) -> Result<(), BenchError> {
+    args.cpu.enter()?;
+    let mut publisher = Publisher::connect(args.port, args.items)?;
+    answer(&json!({ "ready": true }));
+    let commands = process::commands();
+    loop {
+        match commands.recv_timeout(Duration::from_millis(20)) {
+            Ok(command) => {
+                let sent = args.pacing.run(&command, |due| publisher.publish(due))?;
+                publisher.end_run(run_number(&command))?;
+                answer(&json!({ "sent": sent }));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                publisher.provider.work(&mut |_| ());
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+}

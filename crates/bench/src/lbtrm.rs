@@ -1,0 +1,109 @@
+//! Reliable multicast from one process to another: the highest rate at which nothing is lost for good.
+
+use std::time::Duration;
+
+use clap::Args;
+use measure::Runs;
+use serde_json::json;
+
+use crate::end_to_end::{START_LIMIT, free_port};
+use crate::process::Process;
+use crate::report::{self, Report};
+use crate::role::Cpu;
+use crate::{BenchError, RunOptions};
+
+#[derive(Debug, Args)]
+pub struct LbtrmArgs {
+    #[command(flatten)]
+    options: RunOptions,
+    /// Bytes of a message.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(16..=1400))]
+    size: u32,
+    /// Messages a second, raised until they do not all get through.
+    #[arg(long, value_delimiter = ',', default_values_t = RATES)]
+    rates: Vec<u64>,
+    /// Longest UDP payload of a datagram.
+    #[arg(long, default_value_t = 1472)]
+    datagram: u32,
+}
+
+const RATES: [u64; 8] =
+    [500_000, 1_000_000, 2_000_000, 4_000_000, 6_000_000, 8_000_000, 12_000_000, 16_000_000];
+
+impl LbtrmArgs {
+    pub(crate) fn new(options: RunOptions) -> LbtrmArgs {
+        LbtrmArgs { options, size: 64, rates: RATES.to_vec(), datagram: 1472 }
+    }
+}
+
+/// A run is sustained if its last message comes within this time after it was meant to be sent.
+const LATE: Duration = Duration::from_millis(100);
+
+pub(crate) fn run(args: &LbtrmArgs) -> Result<(), BenchError> {
+    let heads = ["way", "messages/s", "p50 us", "p99 us", "repaired", "lost", "sustained"];
+    let mut report = Report::new("lbtrm-1-1", args.options.json, &heads);
+    for way in ["raw", "lbtrm"] {
+        let ports = ["--group-port", &free_port()?.to_string(), "--resolver-port", &free_port()?.to_string()]
+            .map(str::to_owned);
+        let size =
+            ["--size", &args.size.to_string(), "--datagram", &args.datagram.to_string()].map(str::to_owned);
+        let start =
+            |name: &str, cpu| Process::role(name, &[&ports[..], &size, &Cpu::on(Some(cpu)).args()].concat());
+        let mut receiver = start(&format!("{way}-receiver"), 1)?;
+        receiver.expect("listening", START_LIMIT)?;
+        let mut sender = start(&format!("{way}-sender"), 0)?;
+        sender.expect("ready", START_LIMIT)?;
+        for rate in &args.rates {
+            if measure(args, way, *rate, &mut sender, &mut receiver, &mut report)? == 0 {
+                break;
+            }
+        }
+    }
+    report.print();
+    Ok(())
+}
+
+/// All runs at one rate. Returns how many were sustained.
+fn measure(
+    args: &LbtrmArgs,
+    way: &str,
+    rate: u64,
+    sender: &mut Process,
+    receiver: &mut Process,
+    report: &mut Report,
+) -> Result<u32, BenchError> {
+    let (mut got, mut p50, mut p99) = (Runs::default(), Runs::default(), Runs::default());
+    let (mut repaired, mut lost, mut sustained) = (0, 0, 0);
+    for run in 0..args.options.runs {
+        let seconds = args.options.seconds;
+        sender.tell(&json!({ "run": run + 1, "rate": rate, "seconds": seconds }))?;
+        let limit = Duration::from_secs_f64(seconds * 20.0 + 20.0);
+        let sent = sender.expect("sent", limit)?["sent"].as_u64().unwrap_or(0);
+        let seen = receiver.expect("run", limit)?;
+        let number = |key: &str| seen[key].as_u64().unwrap_or(0);
+        let missing = sent.saturating_sub(number("count"));
+        let late = Duration::from_nanos(number("last_ns"));
+        let took = seconds.max(seconds + late.as_secs_f64());
+        got.add(number("count") as f64 / took);
+        p50.add(number("p50_ns") as f64);
+        p99.add(number("p99_ns") as f64);
+        repaired += number("repaired");
+        lost += missing;
+        sustained += u32::from(missing == 0 && late < LATE);
+    }
+    let cells = [
+        way.to_owned(),
+        report::spread(&got, report::millions),
+        report::micros(p50.median()),
+        report::micros(p99.median()),
+        repaired.to_string(),
+        lost.to_string(),
+        format!("{sustained} of {}", args.options.runs),
+    ];
+    let object = json!({
+        "way": way, "size": args.size, "rate": rate, "received_per_s": report::spread_json(&got), "p50_ns": report::spread_json(&p50),
+        "p99_ns": report::spread_json(&p99), "repaired": repaired, "lost": lost, "sustained": sustained,
+    });
+    report.row(cells, object);
+    Ok(sustained)
+}

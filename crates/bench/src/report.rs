@@ -1,0 +1,60 @@
+//! What a workload prints.
+
+use measure::{Machine, Runs, Table};
+use serde_json::{Value, json};
+
+/// Rows of figures, each with its name, for people or for programs.
+pub(crate) struct Report {
+    title: &'static str,
+    json: bool,
+    heads: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Report {
+    pub(crate) fn new(title: &'static str, json: bool, heads: &[&'static str]) -> Report {
+        Report { title, json, heads: heads.to_vec(), rows: Vec::new() }
+    }
+
+    /// Adds a row; the object says the same for programs.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>, object: Value) {
+        if self.json {
+            let machine = Machine::this().to_string();
+            println!("{}", json!({ "workload": self.title, "machine": machine, "figures": object }));
+        }
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    pub(crate) fn print(self) {
+        if self.json {
+            return;
+        }
+        let mut table = Table::new(&self.heads);
+        self.rows.into_iter().for_each(|row| table.row(row));
+        println!("\n{}: {}\n\n{table}", self.title, Machine::this());
+    }
+}
+
+/// Median, and the range behind it.
+pub(crate) fn spread(runs: &Runs, show: impl Fn(f64) -> String) -> String {
+    let (low, high) = runs.range();
+    format!("{} ({} to {})", show(runs.median()), show(low), show(high))
+}
+
+/// The same for programs.
+pub(crate) fn spread_json(runs: &Runs) -> Value {
+    let (low, high) = runs.range();
+    json!({ "median": runs.median(), "low": low, "high": high })
+}
+
+pub(crate) fn micros(ns: f64) -> String {
+    format!("{:.1}", ns / 1000.0)
+}
+
+pub(crate) fn millions(count: f64) -> String {
+    format!("{:.2} M", count / 1e6)
+}
+
+pub(crate) fn one_decimal(value: f64) -> String {
+    format!("{value:.1}")
+}

@@ -1,0 +1,94 @@
+//! What one process of a workload does.
+
+use clap::{Args, Subcommand};
+
+use crate::end_to_end::Pacing;
+use crate::lbtrm_ends::EndArgs;
+use crate::{BenchError, chain, end_to_end, fan_out, lbtrm_ends};
+
+#[derive(Debug, Args)]
+pub struct RoleArgs {
+    #[command(subcommand)]
+    role: Role,
+}
+
+/// The CPU that a process is kept on; none if it is left to the system.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Cpu {
+    #[arg(long)]
+    cpu: Option<usize>,
+}
+
+impl Cpu {
+    pub(crate) fn on(cpu: Option<usize>) -> Cpu {
+        Cpu { cpu }
+    }
+
+    pub(crate) fn enter(self) -> Result<(), BenchError> {
+        Ok(self.cpu.map_or(Ok(()), net::affinity::pin_to_cpu)?)
+    }
+
+    pub(crate) fn number(self) -> Option<usize> {
+        self.cpu
+    }
+
+    /// As the arguments of a role.
+    pub(crate) fn args(self) -> Vec<String> {
+        self.cpu.map_or_else(Vec::new, |cpu| vec!["--cpu".to_owned(), cpu.to_string()])
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum Role {
+    ChainSource {
+        #[arg(long)]
+        to: u16,
+        #[arg(long)]
+        pacing: Pacing,
+        #[command(flatten)]
+        cpu: Cpu,
+    },
+    ChainRelayOut {
+        #[arg(long)]
+        group_port: u16,
+        #[command(flatten)]
+        cpu: Cpu,
+    },
+    ChainRelayIn {
+        #[arg(long)]
+        group_port: u16,
+        #[command(flatten)]
+        cpu: Cpu,
+    },
+    ChainSink {
+        #[arg(long)]
+        from: u16,
+        #[command(flatten)]
+        cpu: Cpu,
+    },
+    Publisher(end_to_end::PublisherArgs),
+    Consumer(end_to_end::ConsumerArgs),
+    InProcess(end_to_end::InProcessArgs),
+    Mounts(fan_out::MountsArgs),
+    LbtrmSender(EndArgs),
+    LbtrmReceiver(EndArgs),
+    RawSender(EndArgs),
+    RawReceiver(EndArgs),
+}
+
+pub(crate) fn run(args: &RoleArgs) -> Result<(), BenchError> {
+    match &args.role {
+        Role::ChainSource { to, pacing, cpu } => chain::source(*to, *pacing, *cpu),
+        Role::ChainRelayOut { group_port, cpu } => chain::relay_out(*group_port, *cpu),
+        Role::ChainRelayIn { group_port, cpu } => chain::relay_in(*group_port, *cpu),
+        Role::ChainSink { from, cpu } => chain::sink(*from, *cpu),
+        Role::Publisher(args) => end_to_end::publisher(args),
+        Role::Consumer(args) => end_to_end::consumer(args),
+        Role::InProcess(args) => end_to_end::in_process(args),
+        Role::Mounts(args) => fan_out::mounts(args),
+        Role::LbtrmSender(args) => lbtrm_ends::sender(args),
+        Role::LbtrmReceiver(args) => lbtrm_ends::receiver(args),
+        Role::RawSender(args) => lbtrm_ends::raw_sender(args),
+        Role::RawReceiver(args) => lbtrm_ends::raw_receiver(args),
+    }
+}
