@@ -386,6 +386,7 @@ fn the_directory_says_that_the_dictionary_is_here() {
     bench.client(B, &DirectoryRequest::all(2).to_vec().expect("legal"));
     let service = &bench.core.services[&1].definition;
     assert!(service.serves_dictionary("RWFFld") && service.serves_dictionary("RWFEnum"));
+    assert_eq!(service.info.capabilities, [Domain::DICTIONARY, Domain::MARKET_PRICE]);
 }
 
 #[test]

@@ -100,6 +100,10 @@ fn as_served(offer: &Definition) -> Definition {
     if definition.info.dictionaries_used.is_empty() {
         definition.info.dictionaries_used = names();
     }
+    // The vendor's libraries do not ask for a dictionary where the capabilities are without its domain.
+    if !definition.info.capabilities.contains(&Domain::DICTIONARY) {
+        definition.info.capabilities.insert(0, Domain::DICTIONARY);
+    }
     definition
 }
 
