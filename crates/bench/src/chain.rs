@@ -40,14 +40,15 @@ pub(crate) fn source(to: u16, pacing: Pacing, cpu: Cpu) -> Result<(), BenchError
             bytes.clear();
             Ok(())
         })?;
-        record(&mut bytes, clock::monotonic(), run_number(&command));
+        record(&mut bytes, sent.end, run_number(&command));
         stream.write_all(&bytes)?;
-        answer(&json!({ "sent": sent }));
+        answer(&json!({ "sent": sent.count }));
     }
     Ok(())
 }
 
-fn record(bytes: &mut Vec<u8>, intended: Nanos, ends_run: u8) {
+/// Adds a record.
+pub(crate) fn record(bytes: &mut Vec<u8>, intended: Nanos, ends_run: u8) {
     let end = bytes.len() + RECORD_BYTES;
     bytes.extend_from_slice(&intended.0.to_be_bytes());
     bytes.push(ends_run);

@@ -37,7 +37,7 @@ impl LbtrmArgs {
 }
 
 /// A run is sustained if its last message comes within this time after it was meant to be sent.
-const LATE: Duration = Duration::from_millis(100);
+const LATE: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(args: &LbtrmArgs) -> Result<(), BenchError> {
     let heads = ["way", "messages/s", "p50 us", "p99 us", "repaired", "lost", "sustained"];

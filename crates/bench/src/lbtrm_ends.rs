@@ -94,11 +94,11 @@ pub(crate) fn sender(args: &EndArgs) -> Result<(), BenchError> {
                     }
                     sender.serve(&mut poller, Duration::ZERO)
                 })?;
-                message[..8].copy_from_slice(&clock::monotonic().0.to_be_bytes());
+                message[..8].copy_from_slice(&sent.end.0.to_be_bytes());
                 message[8] = run_number(&command);
                 sender.send(&mut poller, &message)?;
                 message[8] = 0;
-                answer(&json!({ "sent": sent }));
+                answer(&json!({ "sent": sent.count }));
             }
             Err(std::sync::mpsc::TryRecvError::Empty) => {
                 sender.serve(&mut poller, Duration::from_millis(1))?
@@ -268,13 +268,13 @@ pub(crate) fn raw_sender(args: &EndArgs) -> Result<(), BenchError> {
         })?;
         // Nothing repairs the last message: it is sent again until one has arrived, most probably.
         message[8] = run_number(&command);
+        message[..8].copy_from_slice(&sent.end.0.to_be_bytes());
         for _ in 0..20 {
-            message[..8].copy_from_slice(&clock::monotonic().0.to_be_bytes());
             send_raw(&socket, args, &message, segment)?;
             clock::sleep_until(clock::monotonic().after(Duration::from_millis(5)));
         }
         message[8] = 0;
-        answer(&json!({ "sent": sent }));
+        answer(&json!({ "sent": sent.count }));
     }
     Ok(())
 }

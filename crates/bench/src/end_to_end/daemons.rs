@@ -9,7 +9,7 @@ pub(crate) struct Daemons {
     pub(crate) provider_port: u16,
     pub(crate) rssl_port: u16,
     pub(crate) server: Process,
-    _distributor: Process,
+    pub(crate) distributor: Process,
 }
 
 impl Daemons {
@@ -34,7 +34,7 @@ impl Daemons {
         server_sets.extend(cpu("p2ps", cpus[1]));
         let distributor = daemon("source-distributor", distributor_sets)?;
         let server = daemon("p2ps", server_sets)?;
-        Ok(Daemons { provider_port, rssl_port, server, _distributor: distributor })
+        Ok(Daemons { provider_port, rssl_port, server, distributor })
     }
 }
 

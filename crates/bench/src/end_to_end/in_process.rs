@@ -15,7 +15,7 @@ use source_distributor::{SourceDistributor, SourceDistributorConfig};
 
 use super::consumer::Observer;
 use super::publisher::{Items, Publisher};
-use super::{Pacing, free_port};
+use super::{Pacing, SentRun, free_port};
 use crate::BenchError;
 use crate::chain::run_number;
 use crate::process::{self, answer};
@@ -75,7 +75,7 @@ pub(crate) fn in_process(args: &InProcessArgs) -> Result<(), BenchError> {
                 let sent = run(&command, &mut publisher, &mut observer)?;
                 mode.block();
                 let Some((run, latencies)) = observer.take_run() else { continue };
-                answer(&json!({ "run": run, "sent": sent, "latencies": latencies.summary() }));
+                answer(&json!({ "run": run, "sent": sent.count, "latencies": latencies.summary() }));
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 publisher.publish(&[])?;
@@ -91,9 +91,9 @@ fn run(
     command: &serde_json::Value,
     publisher: &mut Publisher,
     observer: &mut Observer,
-) -> Result<u64, BenchError> {
+) -> Result<SentRun, BenchError> {
     let sent = Pacing::Spin.run_beside(command, |due| publisher.publish(due), || observer.work())?;
-    publisher.end_run(run_number(command))?;
+    publisher.end_run(run_number(command), sent.end)?;
     let deadline = clock::monotonic().after(Duration::from_secs(10));
     while !observer.has_ended() {
         observer.work();

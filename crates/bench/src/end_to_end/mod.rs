@@ -9,7 +9,7 @@ mod publisher;
 pub(crate) use consumer::{ConsumerArgs, consumer};
 pub(crate) use daemons::{Daemons, free_port};
 pub(crate) use in_process::{InProcessArgs, in_process};
-pub(crate) use pacing::Pacing;
+pub(crate) use pacing::{Pacing, SentRun};
 pub(crate) use publisher::{Items, PublisherArgs, publisher};
 
 use std::time::Duration;
@@ -37,14 +37,12 @@ pub struct EndToEndArgs {
     #[arg(long, value_delimiter = ',', default_values_t = [Layout::Separate, Layout::OneProcess])]
     layouts: Vec<Layout>,
     /// Whether the publisher waits in a loop, which takes one CPU and keeps its times, or sleeps.
-    #[arg(long, default_value_t = Pacing::Spin)]
+    #[arg(long, default_value_t = Pacing::Sleep)]
     pacing: Pacing,
-    /// CPUs of publisher, source distributor, point-to-point server and consumer, and of the parts of the bare chain.
-    #[arg(long, value_delimiter = ',', default_values_t = [0, 1, 0, 1])]
+    /// CPUs of publisher, source distributor, point-to-point server and consumer, and of the parts of the bare chain, as
+    /// in 0,1,0,1. They are left to the scheduler if there are none.
+    #[arg(long, value_delimiter = ',')]
     cpus: Vec<usize>,
-    /// Leaves the processes to the scheduler.
-    #[arg(long)]
-    unpinned: bool,
     /// Further settings of both daemons, as for their --set.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -74,15 +72,14 @@ impl EndToEndArgs {
             rates: vec![1_000, 10_000, 100_000],
             items: 100_000,
             layouts: vec![Layout::Separate, Layout::OneProcess],
-            pacing: Pacing::Spin,
-            cpus: vec![0, 1, 0, 1],
-            unpinned: false,
+            pacing: Pacing::Sleep,
+            cpus: Vec::new(),
             set: Vec::new(),
         }
     }
 
     fn cpu(&self, part: usize) -> Cpu {
-        Cpu::on(self.cpus.get(part).copied().filter(|_| !self.unpinned))
+        Cpu::on(self.cpus.get(part).copied())
     }
 }
 

@@ -7,6 +7,14 @@ use units::Nanos;
 
 use crate::BenchError;
 
+/// A run that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SentRun {
+    pub(crate) count: u64,
+    /// When the one after the last would have been due: what ends the run is meant to be sent then.
+    pub(crate) end: Nanos,
+}
+
 /// How a publisher waits for the next time on its schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Pacing {
@@ -34,7 +42,7 @@ impl Pacing {
         self,
         command: &Value,
         send: impl FnMut(&[Nanos]) -> Result<(), BenchError>,
-    ) -> Result<u64, BenchError> {
+    ) -> Result<SentRun, BenchError> {
         self.run_beside(command, send, || ())
     }
 
@@ -44,7 +52,7 @@ impl Pacing {
         command: &Value,
         mut send: impl FnMut(&[Nanos]) -> Result<(), BenchError>,
         mut beside: impl FnMut(),
-    ) -> Result<u64, BenchError> {
+    ) -> Result<SentRun, BenchError> {
         let rate = command["rate"].as_f64().filter(|rate| *rate > 0.0);
         let seconds = command["seconds"].as_f64().filter(|seconds| *seconds > 0.0);
         let (Some(rate), Some(seconds)) = (rate, seconds) else {
@@ -70,6 +78,6 @@ impl Pacing {
             }
             beside();
         }
-        Ok(schedule.sent())
+        Ok(SentRun { count: schedule.sent(), end: schedule.next() })
     }
 }

@@ -135,9 +135,9 @@ impl Publisher {
     }
 
     /// Publishes the end of a run, in an item that every mount watches.
-    pub(crate) fn end_run(&mut self, run: u8) -> Result<(), BenchError> {
+    pub(crate) fn end_run(&mut self, run: u8, intended: Nanos) -> Result<(), BenchError> {
         let item = *self.common.first().or(self.own.first()).ok_or_else(|| BenchError::new("no items"))?;
-        self.update(item, clock::monotonic(), run)?;
+        self.update(item, intended, run)?;
         while !self.provider.flush() {
             self.provider.dispatch(Duration::from_millis(10), &mut |_| ())?;
         }
@@ -179,8 +179,8 @@ pub(crate) fn publisher(args: &PublisherArgs) -> Result<(), BenchError> {
         match commands.recv_timeout(Duration::from_millis(20)) {
             Ok(command) => {
                 let sent = args.pacing.run(&command, |due| publisher.publish(due))?;
-                publisher.end_run(run_number(&command))?;
-                answer(&json!({ "sent": sent }));
+                publisher.end_run(run_number(&command), sent.end)?;
+                answer(&json!({ "sent": sent.count }));
             }
             Err(RecvTimeoutError::Timeout) => {
                 publisher.provider.work(&mut |_| ());

@@ -1,7 +1,4 @@
-//! One point-to-point server and many consumers: how many updates a second leave one thread.
-//!
-//! The workload is producer-50-50: each of M mounts watches 100 items that all watch and 100 of its own. Half of the
-//! updates go to common items, half to own ones, so that one update in leaves as (M + 1) / 2 updates on average.
+//! Many consumers in one process, on the state machines of the protocol: cheap enough to leave the CPU to what is measured.
 
 use std::net::{Ipv4Addr, TcpStream};
 use std::ops::ControlFlow;
@@ -10,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use counters::table::RsslConnections;
-use measure::{Latencies, Runs};
+use measure::Latencies;
 use net::tcp::Moved;
 use net::{Interest, Poller, Token, clock, tcp};
 use rdm::ToVec;
@@ -20,109 +17,14 @@ use rssl::{ClientConfig, ClientConnection, ClientParams, Handler, Outbound, Sess
 use rwf::{Domain, Msg};
 use serde_json::{Value, json};
 
-use crate::end_to_end::{Daemons, Items, START_LIMIT};
-use crate::process::{Process, answer};
-use crate::report::{self, Report};
+use super::seen;
+use crate::end_to_end::{Items, START_LIMIT};
+use crate::process::answer;
 use crate::role::Cpu;
-use crate::{BenchError, RunOptions, update};
+use crate::{BenchError, update};
 
-#[derive(Debug, Args)]
-pub struct FanOutArgs {
-    #[command(flatten)]
-    options: RunOptions,
-    /// Consumers.
-    #[arg(long, default_value_t = 100)]
-    mounts: u32,
-    /// Updates a second into the system, raised until they do not all get through.
-    #[arg(long, value_delimiter = ',', default_values_t = [50_000, 100_000, 150_000, 200_000, 250_000, 300_000, 400_000])]
-    rates: Vec<u64>,
-    /// Further settings of both daemons, as for their --set.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
-}
-
-impl FanOutArgs {
-    pub(crate) fn new(options: RunOptions) -> FanOutArgs {
-        let rates = vec![50_000, 100_000, 150_000, 200_000, 250_000, 300_000, 400_000];
-        FanOutArgs { options, mounts: 100, rates, set: Vec::new() }
-    }
-}
-
-/// Items of each kind that a mount watches.
-const EACH: u32 = 100;
 /// As the publisher numbers its service.
 const SERVICE_ID: u16 = 1;
-/// The server has one CPU, everything else the other.
-const SERVER_CPU: usize = 1;
-const OTHERS_CPU: usize = 0;
-/// A run is sustained if its last update comes within this time after it was meant to be sent.
-const LATE: Duration = Duration::from_millis(100);
-
-pub(crate) fn run(args: &FanOutArgs) -> Result<(), BenchError> {
-    let heads =
-        ["updates/s in", "updates/s out", "server CPU", "ns/update out", "p50 us", "p99 us", "sustained"];
-    let mut report = Report::new("producer-50-50", args.options.json, &heads);
-    let others = Cpu::on(Some(OTHERS_CPU));
-    let daemons = Daemons::start([others, Cpu::on(Some(SERVER_CPU))], &args.set)?;
-    let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
-    let (common, mounts) = (EACH.to_string(), args.mounts.to_string());
-    let items = words(&["--common", &common, "--mounts", &mounts, "--own", &common]);
-    let publisher = words(&["--port", &daemons.provider_port.to_string(), "--pacing", "sleep"]);
-    let mut publisher = Process::role("publisher", &[publisher, items.clone(), others.args()].concat())?;
-    publisher.expect("ready", START_LIMIT)?;
-    let sink = words(&["--port", &daemons.rssl_port.to_string()]);
-    let mut sink = Process::role("mounts", &[sink, items, others.args()].concat())?;
-    sink.expect("ready", START_LIMIT)?;
-
-    for rate in &args.rates {
-        let (mut out, mut load, mut cost) = (Runs::default(), Runs::default(), Runs::default());
-        let (mut p50, mut p99, mut sustained) = (Runs::default(), Runs::default(), 0);
-        for run in 0..args.options.runs {
-            let command = json!({ "run": run + 1, "rate": rate, "seconds": args.options.seconds });
-            let (start, cpu_before) = (clock::monotonic(), daemons.server.cpu_time()?);
-            publisher.tell(&command)?;
-            let limit = Duration::from_secs_f64(args.options.seconds * 4.0 + 20.0);
-            let sent = publisher.expect("sent", limit)?["sent"].as_f64().unwrap_or(0.0);
-            let seen = sink.expect("run", limit)?;
-            let seconds = clock::monotonic().since(start).as_secs_f64();
-            let busy = (daemons.server.cpu_time()? - cpu_before).as_secs_f64();
-            let count = seen["updates"].as_f64().unwrap_or(0.0);
-            let expected = sent * f64::from(args.mounts + 1) / 2.0;
-            if (count - expected).abs() > f64::from(args.mounts) {
-                return Err(BenchError::new(format!(
-                    "{expected} updates expected at {rate}/s, {count} received"
-                )));
-            }
-            let number = |key: &str| seen[key].as_f64().unwrap_or(0.0);
-            out.add(count / seconds.max(args.options.seconds));
-            load.add(busy / seconds);
-            cost.add(busy * 1e9 / count);
-            p50.add(number("p50_ns"));
-            p99.add(number("p99_ns"));
-            sustained += u32::from(number("last_ns") < LATE.as_nanos() as f64);
-        }
-        let cells = [
-            rate.to_string(),
-            report::spread(&out, report::millions),
-            format!("{:.0} %", load.median() * 100.0),
-            report::spread(&cost, report::one_decimal),
-            report::micros(p50.median()),
-            report::micros(p99.median()),
-            format!("{sustained} of {}", args.options.runs),
-        ];
-        let object = json!({
-            "rate": rate, "out_per_s": report::spread_json(&out), "server_load": report::spread_json(&load),
-            "ns_per_update": report::spread_json(&cost), "p50_ns": report::spread_json(&p50),
-            "p99_ns": report::spread_json(&p99), "sustained": sustained,
-        });
-        report.row(cells, object);
-        if sustained == 0 {
-            break;
-        }
-    }
-    report.print();
-    Ok(())
-}
 
 #[derive(Debug, Args)]
 pub(crate) struct MountsArgs {
@@ -337,6 +239,5 @@ fn summary(mounts: &mut [Mount], run: u32) -> Value {
         reader.latencies.clear();
         (reader.updates, reader.last_ns, reader.has_ended) = (0, 0, false);
     }
-    let seen = latencies.summary();
-    json!({ "run": run, "updates": updates, "p50_ns": seen.p50_ns, "p99_ns": seen.p99_ns, "last_ns": last_ns })
+    seen(run, updates, &latencies, last_ns)
 }

@@ -1,0 +1,166 @@
+//! The same bytes to as many connections without protocol, caches and watchlists.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+use clap::Args;
+use measure::Latencies;
+use net::tcp::Moved;
+use net::{Interest, Poller, Token, clock, tcp};
+use serde_json::json;
+use units::Nanos;
+
+use super::seen;
+use crate::BenchError;
+use crate::chain::{RECORD_BYTES, record, run_number};
+use crate::end_to_end::Pacing;
+use crate::process::{self, answer};
+use crate::role::Cpu;
+
+#[derive(Debug, Args)]
+pub(crate) struct BareServerArgs {
+    #[arg(long)]
+    mounts: u32,
+    #[command(flatten)]
+    cpu: Cpu,
+}
+
+/// Copies each record to the connections that would watch it, and writes what has gathered.
+pub(crate) fn bare_server(args: &BareServerArgs) -> Result<(), BenchError> {
+    args.cpu.enter()?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    answer(&json!({ "port": listener.local_addr()?.port() }));
+    let mut mounts = Vec::new();
+    for _ in 0..args.mounts {
+        let (stream, _) = listener.accept()?;
+        stream.set_nodelay(true)?;
+        mounts.push((stream, Vec::with_capacity(64 << 10)));
+    }
+    answer(&json!({ "ready": true }));
+    let (mut count, mut made) = (0usize, Vec::new());
+    for command in process::commands() {
+        let sent = Pacing::Sleep.run(&command, |due| {
+            for intended in due {
+                count += 1;
+                made.clear();
+                record(&mut made, *intended, 0);
+                if count.is_multiple_of(2) {
+                    mounts.iter_mut().for_each(|(_, bytes)| bytes.extend_from_slice(&made));
+                } else {
+                    let at = (count / 2).wrapping_mul(7919) % mounts.len();
+                    mounts[at].1.extend_from_slice(&made);
+                }
+            }
+            mounts.iter_mut().try_for_each(write)
+        })?;
+        made.clear();
+        record(&mut made, sent.end, run_number(&command));
+        mounts.iter_mut().for_each(|(_, bytes)| bytes.extend_from_slice(&made));
+        mounts.iter_mut().try_for_each(write)?;
+        answer(&json!({ "sent": sent.count }));
+    }
+    Ok(())
+}
+
+fn write((stream, bytes): &mut (TcpStream, Vec<u8>)) -> Result<(), BenchError> {
+    if !bytes.is_empty() {
+        stream.write_all(bytes)?;
+        bytes.clear();
+    }
+    Ok(())
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BareMountsArgs {
+    #[arg(long)]
+    port: u16,
+    #[arg(long)]
+    mounts: u32,
+    #[command(flatten)]
+    cpu: Cpu,
+}
+
+/// One connection: what is left of a record that has come in part.
+struct Mount {
+    stream: TcpStream,
+    rest: Vec<u8>,
+    has_ended: bool,
+}
+
+#[derive(Default)]
+struct Totals {
+    updates: u64,
+    latencies: Latencies,
+    last_ns: u64,
+}
+
+/// As the mounts of the protocol look at it.
+const SAMPLE: u64 = 64;
+const READ_BYTES: usize = 256 << 10;
+
+pub(crate) fn bare_mounts(args: &BareMountsArgs) -> Result<(), BenchError> {
+    args.cpu.enter()?;
+    let mut poller = Poller::new()?;
+    let mut mounts = Vec::new();
+    for number in 0..args.mounts {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, args.port))?;
+        stream.set_nonblocking(true)?;
+        poller.registrar().add(&stream, Token(number.into()), Interest::Read)?;
+        mounts.push(Mount { stream, rest: Vec::new(), has_ended: false });
+    }
+    answer(&json!({ "ready": true }));
+    let (mut bytes, mut totals, mut run) = (vec![0; READ_BYTES], Totals::default(), 0);
+    loop {
+        let ready: Vec<usize> = poller.wait(None)?.map(|ready| ready.token.0 as usize).collect();
+        for at in ready {
+            mounts[at].turn(&mut bytes, &mut totals)?;
+        }
+        if mounts.iter().all(|mount| mount.has_ended) {
+            run += 1;
+            answer(&seen(run, totals.updates, &totals.latencies, totals.last_ns));
+            totals = Totals::default();
+            mounts.iter_mut().for_each(|mount| mount.has_ended = false);
+        }
+    }
+}
+
+impl Mount {
+    fn turn(&mut self, bytes: &mut [u8], totals: &mut Totals) -> Result<(), BenchError> {
+        loop {
+            let kept = self.rest.len();
+            bytes[..kept].copy_from_slice(&self.rest);
+            let count = match tcp::read(&self.stream, &mut bytes[kept..])? {
+                Moved::Bytes(count) => count,
+                Moved::WouldBlock => return Ok(()),
+                Moved::End => return Err(BenchError::new("the bare server has ended a connection")),
+            };
+            let records = bytes[..kept + count].chunks_exact(RECORD_BYTES);
+            self.rest.clear();
+            self.rest.extend_from_slice(records.remainder());
+            records.for_each(|record| self.has_ended |= totals.take(record));
+            if kept + count < bytes.len() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Totals {
+    /// Returns whether a run ends with this record.
+    #[inline]
+    fn take(&mut self, record: &[u8]) -> bool {
+        let age_ns = || {
+            let intended = record.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+            clock::monotonic().since(Nanos(intended)).as_nanos() as u64
+        };
+        if record[8] != 0 {
+            self.last_ns = self.last_ns.max(age_ns());
+            return true;
+        }
+        self.updates += 1;
+        if self.updates.is_multiple_of(SAMPLE) {
+            self.latencies.record(age_ns());
+        }
+        false
+    }
+}
