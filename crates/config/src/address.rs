@@ -7,7 +7,8 @@ use std::str::FromStr;
 /// Makes a type with a textual form (`FromStr` and `Display`, one the inverse of the other) a type of keys.
 ///
 /// Shape: `text_type!(Type, "an article and a noun", "name for the reference page", example "text")`. The example
-/// must parse; it is shown in messages and stands in a required key until something sets it.
+/// must parse; it is shown in messages and stands in a required key until something sets it. With `or number` behind
+/// the example, a number may stand in the file where the text would be one: `speed = 10` is `speed = "10"`.
 ///
 /// ```
 /// # use tickcast_config as config;
@@ -25,10 +26,7 @@ use std::str::FromStr;
 /// ```
 #[macro_export]
 macro_rules! text_type {
-    ($ty:ty, $noun:literal, $type_name:literal, example $example:literal) => {
-        $crate::text_type!($ty, $noun, $type_name, example $example, |error| ::std::string::ToString::to_string(&error));
-    };
-    ($ty:ty, $noun:literal, $type_name:literal, example $example:literal, $explain:expr) => {
+    (@type $ty:ty, $noun:literal, $type_name:literal, $example:literal, $takes_numbers:literal, $explain:expr) => {
         impl $crate::KeyType for $ty {
             fn kind() -> $crate::Kind {
                 $crate::Kind::Text($crate::TextFormat {
@@ -36,6 +34,7 @@ macro_rules! text_type {
                     type_name: $type_name,
                     check: |text| text.parse::<$ty>().map(|_| ()).map_err($explain),
                     length: $crate::Length::ANY,
+                    takes_numbers: $takes_numbers,
                 })
             }
             fn vacant() -> Self {
@@ -53,6 +52,15 @@ macro_rules! text_type {
                 default
             }
         }
+    };
+    ($ty:ty, $noun:literal, $type_name:literal, example $example:literal) => {
+        $crate::text_type!(@type $ty, $noun, $type_name, $example, false, |error| ::std::string::ToString::to_string(&error));
+    };
+    ($ty:ty, $noun:literal, $type_name:literal, example $example:literal or number) => {
+        $crate::text_type!(@type $ty, $noun, $type_name, $example, true, |error| ::std::string::ToString::to_string(&error));
+    };
+    ($ty:ty, $noun:literal, $type_name:literal, example $example:literal, $explain:expr) => {
+        $crate::text_type!(@type $ty, $noun, $type_name, $example, false, $explain);
     };
 }
 

@@ -103,6 +103,14 @@ impl Admission<'_> {
                 value.map(Data::Float).or_else(|| self.out_of_range(slot, &data))
             }
             (Kind::Text(format), Data::Text(text)) => self.text(slot, format, text),
+            (Kind::Text(format), data @ (Data::Integer(Some(_)) | Data::Float(_)))
+                if format.takes_numbers =>
+            {
+                let text = number_text(&data);
+                let checked = (format.check)(&text);
+                checked
+                    .map_or_else(|reason| self.malformed(slot, &data, &reason), |()| Some(Data::Text(text)))
+            }
             (Kind::Choice(names), Data::Text(text)) => self.choice(slot, names, text),
             (Kind::List { item, length }, Data::List(items)) => self.list(slot, item, *length, items),
             (_, data) => self.refuse(FaultKind::WrongType, slot, &format!("is {}", data.describe())),
@@ -111,15 +119,18 @@ impl Admission<'_> {
 
     fn text(&mut self, slot: Slot<'_>, format: &TextFormat, text: String) -> Option<Data> {
         if let Err(reason) = (format.check)(&text) {
-            let gap = if reason.is_empty() { "" } else { "; " };
-            let found = format!("is {}{gap}{reason}", Data::Text(text).describe());
-            return self.refuse(FaultKind::Malformed, slot, &found);
+            return self.malformed(slot, &Data::Text(text), &reason);
         }
         if !format.length.allows(text.len()) {
             let found = format!("has {}", counted(text.len(), "bytes"));
             return self.refuse(FaultKind::OutOfRange, slot, &found);
         }
         Some(Data::Text(text))
+    }
+
+    fn malformed(&mut self, slot: Slot<'_>, data: &Data, reason: &str) -> Option<Data> {
+        let gap = if reason.is_empty() { "" } else { "; " };
+        self.refuse(FaultKind::Malformed, slot, &format!("is {}{gap}{reason}", data.describe()))
     }
 
     fn choice(&mut self, slot: Slot<'_>, choices: &[ChoiceName], text: String) -> Option<Data> {
@@ -200,6 +211,15 @@ fn as_float(data: &Data) -> Option<f64> {
         Data::Float(value) => Some(value),
         Data::Integer(value) => value.filter(|v| (-EXACT_MAX..=EXACT_MAX).contains(v)).map(|v| v as f64),
         _ => None,
+    }
+}
+
+/// A number as the types that take it read it: without exponent, without a point if it is whole.
+fn number_text(data: &Data) -> String {
+    match data {
+        Data::Integer(Some(value)) => value.to_string(),
+        Data::Float(value) => value.to_string(),
+        _ => unreachable!("only numbers are taken as text"),
     }
 }
 

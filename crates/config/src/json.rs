@@ -24,8 +24,8 @@ impl<T: Section> Loaded<T> {
     /// `default`, `file` (with `name` and `line`), `environment` (with `name`) or `flag`.
     #[must_use]
     pub fn json(&self) -> String {
-        let value = self.value.to_value();
         let schema = T::schema();
+        let value = shown(&schema, self.value.to_value());
         let mut out = String::from("{\n  \"values\": ");
         write_value(&mut out, &value, 1);
         out.push_str(",\n  \"origins\": {");
@@ -39,6 +39,27 @@ impl<T: Section> Loaded<T> {
         }
         out.push_str(if keys.is_empty() { "}\n}\n" } else { "\n  }\n}\n" });
         out
+    }
+}
+
+/// The keys of a section that its schema has; the others are withheld.
+fn shown(schema: &Schema, value: Value) -> Value {
+    match value {
+        Value::Section(mut keys) => {
+            let known = schema.keys.iter().filter_map(|key| {
+                let value = keys.remove(key.name)?;
+                let value = match &key.kind {
+                    Kind::Section { schema, .. } => shown(schema, value),
+                    Kind::Tables(schema) => {
+                        Value::List(value.items().iter().map(|item| shown(schema, item.clone())).collect())
+                    }
+                    _ => value,
+                };
+                Some((key.name.to_owned(), value))
+            });
+            Value::Section(known.collect())
+        }
+        other => other,
     }
 }
 

@@ -177,6 +177,7 @@ impl KeyType for String {
             type_name: "string",
             check: |_| Ok(()),
             length: Length::ANY,
+            takes_numbers: false,
         })
     }
     fn vacant() -> Self {

@@ -60,6 +60,8 @@ pub struct TextFormat {
     pub check: fn(&str) -> Result<(), String>,
     /// Allowed length in bytes.
     pub length: Length,
+    /// Whether a number in the file is taken as its text.
+    pub takes_numbers: bool,
 }
 
 /// Least and greatest length, both included.

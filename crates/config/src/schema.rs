@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use crate::key_type::{Measured, Ranged};
 use crate::kind::{Kind, Length};
 use crate::range::KeyRange;
+use crate::section::Section;
 use crate::value::Value;
 
 /// The keys of one section.
@@ -147,6 +148,24 @@ impl<T: crate::KeyType> KeyBuilder<T> {
     {
         if let Some(kind) = self.key.kind.number_mut() {
             range.narrow(kind);
+        }
+        self
+    }
+
+    /// Keys of the section that its owner decides itself: the file cannot set them, the pages do not show them.
+    ///
+    /// # Panics
+    /// If the section has no such key.
+    #[must_use]
+    pub fn without(mut self, names: impl IntoIterator<Item = &'static str>) -> Self
+    where
+        T: Section,
+    {
+        if let Kind::Section { schema, .. } = &mut self.key.kind {
+            for name in names {
+                let at = schema.keys.iter().position(|key| key.name == name);
+                schema.keys.remove(at.expect("a key that is withheld is one of the section's"));
+            }
         }
         self
     }

@@ -61,6 +61,8 @@ pub trait Section: KeyType + Default + Clone + Debug + PartialEq {
 /// - A key is `name: Type = default` and then words: `range a..=b` (or `a..`, `..=b`) for numbers, `length a..=b` for
 ///   strings (bytes) and lists (items). A key without a default says `required` first. Sections and lists of
 ///   sections have neither: each of their keys has its own.
+/// - A section that uses another one may decide some of its keys itself: `provider: ProviderConfig, without
+///   ["service"]`. The file cannot set these, and no page shows them.
 /// - A unit stands at the end of the name: `_ns`, `_us`, `_ms`, `_s`, `_bytes`, `_percent`, `_per_second`,
 ///   `_bits_per_second` and more; messages and the reference page spell it out.
 /// - `#[key = "..."]` gives the key another name in the file than the field has. A field `r#type` is the key `type`.

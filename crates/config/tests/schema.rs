@@ -194,3 +194,89 @@ fn the_audit_finds_defaults_that_could_not_be_loaded() {
     }
     assert_eq!(config::audit::<Contradiction>(), ["top level: the defaults: a and b must be equal"]);
 }
+
+mod rate {
+    //! A type with a textual form that a number may stand for.
+
+    use tickcast_config as config;
+
+    /// So many a second; none is "max".
+    #[derive(Clone, Debug, PartialEq)]
+    pub(super) struct Rate(pub(super) Option<f64>);
+
+    impl std::fmt::Display for Rate {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            match self.0 {
+                Some(rate) => rate.fmt(f),
+                None => f.write_str("max"),
+            }
+        }
+    }
+
+    impl std::str::FromStr for Rate {
+        type Err = &'static str;
+        fn from_str(text: &str) -> Result<Self, Self::Err> {
+            let rate = text.parse().ok().filter(|rate| *rate > 0.0);
+            if text == "max" { Ok(Rate(None)) } else { rate.map(Some).map(Rate).ok_or("max or more than 0") }
+        }
+    }
+
+    config::text_type!(Rate, "a rate", "rate", example "10" or number);
+
+    config::section! {
+        /// What one side of a connection may do.
+        pub(super) struct SideConfig {
+            /// Messages.
+            messages: Rate = Rate(None);
+            /// Whether it may write.
+            writes: bool = true;
+        }
+    }
+
+    config::section! {
+        /// Both sides of a connection.
+        pub(super) struct BothConfig {
+            /// The one that only reads.
+            reader: SideConfig, without ["writes"];
+            /// The other.
+            writer: SideConfig;
+        }
+    }
+}
+
+#[test]
+fn a_number_stands_for_its_text_where_a_type_says_so() {
+    let load =
+        |text: &str| Loader::new::<rate::SideConfig>().file("f.toml", format!("messages = {text}")).load();
+    for (text, rate) in [("5", 5.0), ("0.25", 0.25), ("1_000", 1000.0), ("0x10", 16.0), ("\"5\"", 5.0)] {
+        let loaded = load(text).unwrap_or_else(|faults| panic!("{faults}"));
+        assert_eq!(loaded.value.messages, rate::Rate(Some(rate)), "{text}");
+    }
+    let refused = |text: &str| load(text).expect_err(text).as_slice()[0].message().to_owned();
+    assert_eq!(refused("-1"), "`messages` must be a rate such as 10, is the integer -1; max or more than 0");
+    assert_eq!(refused("true"), "`messages` must be a rate such as 10, is true");
+    assert_eq!(
+        refused("99999999999999999999"),
+        "`messages` must be a rate such as 10, is an integer of more than 64 bits"
+    );
+    let flag = Loader::new::<rate::SideConfig>().set("messages=2.5").load().expect("flags are texts");
+    assert_eq!(flag.value.messages, rate::Rate(Some(2.5)));
+}
+
+#[test]
+fn a_key_that_is_withheld_cannot_be_set_and_is_shown_nowhere() {
+    assert_eq!(config::audit::<rate::BothConfig>(), Vec::<String>::new());
+    let load = |text: &str| Loader::new::<rate::BothConfig>().file("f.toml", text).load();
+    let refused = load("[reader]\nwrites = true\n").expect_err("withheld");
+    assert_eq!(
+        refused.as_slice()[0].message(),
+        "unknown key `writes` in [reader]; a key of this name belongs in [writer]"
+    );
+    let loaded = load("[writer]\nwrites = false\n").expect("legal");
+    assert!(loaded.value.reader.writes && !loaded.value.writer.writes);
+    for text in [config::reference::<rate::BothConfig>(), loaded.show()] {
+        let (reader, writer) = text.split_once("[writer]").expect("both sections");
+        assert!(!reader.contains("writes") && writer.contains("writes"), "{text}");
+    }
+    assert_eq!(loaded.json().matches("\"writes\"").count(), 1, "{}", loaded.json());
+}

@@ -2,14 +2,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use client::{ProviderConfig, ProviderServiceConfig};
-use config::Complaint;
 
 config::section! {
     /// The feed: plays a recorded market and publishes it at a source distributor.
     pub struct FeedConfig {
         /// Recordings to play together, in the order of their receive times; plain or compressed with zstd.
         files: Vec<String> = [], length 0..=256;
-        /// How fast: 1 keeps the recording's timing, 10 is ten times as fast, max does not wait at all.
+        /// How fast, a number from 0.001 to 1000000 or "max": 1 keeps the recording's timing, 10 is ten times as
+        /// fast, "max" does not wait at all.
         speed: Speed = Speed::RECORDED;
         /// Whether the recording begins again at its end. If not, its final images stay published.
         #[key = "loop"]
@@ -23,25 +23,15 @@ config::section! {
         /// Who the data comes from, as the directory says it.
         vendor: String = "Binance", length 0..=255;
         /// The connection to the source distributor.
-        provider: ProviderConfig;
+        provider: ProviderConfig, without DECIDED_BY_THE_FEED;
     }
-    check = FeedConfig::check;
 }
 
-impl FeedConfig {
-    fn check(&self) -> Result<(), Vec<Complaint>> {
-        let mut complaints = Vec::new();
-        if !self.provider.services.is_empty() {
-            let text = "the feed publishes one service, which feed.service names";
-            complaints.push(Complaint::new(["provider.service"], text));
-        }
-        if !self.provider.keep_images {
-            let text = "the feed relies on kept images when the source distributor comes back";
-            complaints.push(Complaint::new(["provider.keep_images"], text));
-        }
-        if complaints.is_empty() { Ok(()) } else { Err(complaints) }
-    }
+/// The feed publishes one service, which `feed.service` names, and relies on kept images when the source distributor
+/// comes back.
+const DECIDED_BY_THE_FEED: [&str; 2] = ["service", "keep_images"];
 
+impl FeedConfig {
     /// The provider with the feed's service.
     pub(crate) fn provider(&self) -> ProviderConfig {
         let service = ProviderServiceConfig {
@@ -51,7 +41,7 @@ impl FeedConfig {
             domains: vec![rwf::Domain::MARKET_PRICE.0, rwf::Domain::MARKET_BY_PRICE.0],
             ..ProviderServiceConfig::default()
         };
-        ProviderConfig { services: vec![service], ..self.provider.clone() }
+        ProviderConfig { services: vec![service], keep_images: true, ..self.provider.clone() }
     }
 }
 
@@ -107,7 +97,7 @@ impl fmt::Display for Speed {
     }
 }
 
-config::text_type!(Speed, "a speed", "speed", example "10");
+config::text_type!(Speed, "a speed", "speed", example "10" or number);
 
 #[cfg(test)]
 mod tests {
@@ -128,11 +118,59 @@ mod tests {
         }
     }
 
+    fn load(file: &str) -> Result<config::Loaded<FeedConfig>, config::Faults> {
+        config::Loader::new::<FeedConfig>().file("f.toml", file).load()
+    }
+
     #[test]
-    fn what_the_feed_decides_itself_is_refused_in_the_file() {
-        let file = "[provider]\nkeep_images = false\n[[provider.service]]\nname = \"X\"\n";
-        let faults = config::Loader::new::<FeedConfig>().file("f.toml", file).load().expect_err("two faults");
-        let text = faults.to_string();
-        assert!(text.contains("feed.service names") && text.contains("relies on kept images"), "{text}");
+    fn a_speed_is_a_number_or_a_text_in_the_file() {
+        for (text, speed) in [
+            ("10", Speed::Times(10.0)),
+            ("0.5", Speed::Times(0.5)),
+            ("1e2", Speed::Times(100.0)),
+            ("\"0.5\"", Speed::Times(0.5)),
+            ("\"max\"", Speed::Max),
+        ] {
+            let loaded = load(&format!("speed = {text}")).unwrap_or_else(|faults| panic!("{faults}"));
+            assert_eq!(loaded.value.speed, speed, "{text}");
+            let again = load(&loaded.show()).unwrap_or_else(|faults| panic!("{faults}"));
+            assert_eq!(again.value, loaded.value, "{text}");
+        }
+        assert_eq!(load("").expect("the defaults").value.speed, Speed::RECORDED);
+    }
+
+    #[test]
+    fn another_speed_is_refused_with_the_range_that_is_allowed() {
+        for (text, found) in [
+            ("0", "the integer 0"),
+            ("-1", "the integer -1"),
+            ("1000001", "the integer 1000001"),
+            ("1e7", "the number 10000000.0"),
+            ("inf", "the number inf"),
+            ("\"fast\"", "the string \"fast\""),
+        ] {
+            let message = load(&format!("speed = {text}")).expect_err(text).to_string();
+            let expected = format!("is {found}; either max or a factor from 0.001 to 1000000");
+            assert!(message.contains(&expected), "{text}: {message}");
+        }
+        let message = load("speed = true").expect_err("no speed").to_string();
+        assert!(message.contains("must be a speed such as 10, is true"), "{message}");
+    }
+
+    #[test]
+    fn what_the_feed_decides_itself_is_not_in_the_file_and_not_on_the_page() {
+        let faults = load("[provider]\nkeep_images = false\n[[provider.service]]\nname = \"X\"\n");
+        let text = faults.expect_err("two faults").to_string();
+        assert!(text.contains("unknown key `keep_images` in [provider]"), "{text}");
+        assert!(text.contains("`service` in [provider]"), "{text}");
+        let page = config::reference::<FeedConfig>();
+        assert!(page.contains("`reconnect_delay_max_ms`"), "{page}");
+        assert!(!page.contains("keep_images") && !page.contains("provider.service"), "{page}");
+        let defaults = load("").expect("the defaults");
+        for shown in [defaults.show(), defaults.json()] {
+            assert!(!shown.contains("keep_images") && shown.contains("backlog_max_bytes"), "{shown}");
+        }
+        let provider = defaults.value.provider();
+        assert!(provider.keep_images && provider.services.len() == 1);
     }
 }
