@@ -6,6 +6,8 @@ use std::process::ExitCode;
 pub(crate) enum Failure {
     /// 1: something went wrong while it ran.
     Run(String),
+    /// 1: the system refused something, a port for example.
+    Io(std::io::Error),
     /// 2: the configuration or the command line is wrong.
     Config(String),
     /// 1: standard output cannot be written.
@@ -15,7 +17,7 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Failure::Run(_) | Failure::Output(_) => ExitCode::from(1),
+            Failure::Run(_) | Failure::Io(_) | Failure::Output(_) => ExitCode::from(1),
             Failure::Config(_) => ExitCode::from(2),
         }
     }
@@ -25,6 +27,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Run(text) | Failure::Config(text) => write!(f, "tickcast: {text}"),
+            Failure::Io(error) => write!(f, "tickcast: {error}"),
             Failure::Output(error) => write!(f, "tickcast: cannot write to standard output: {error}"),
         }
     }
@@ -32,6 +35,6 @@ impl fmt::Display for Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(e: std::io::Error) -> Self {
-        Failure::Run(e.to_string())
+        Failure::Io(e)
     }
 }

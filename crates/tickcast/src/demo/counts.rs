@@ -26,13 +26,16 @@ impl Counts {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// What happened since `before`, a second on average, and what is there now.
-    pub(super) fn line(&self, before: &Counts, interval: Duration) -> String {
+    /// What happened since `before`, a second on average, and what is there now; `repeats` says whether the recording
+    /// begins again at its end.
+    pub(super) fn line(&self, before: &Counts, interval: Duration, repeats: bool) -> String {
         let rate = |name: &str| (self.get(name) - before.get(name)) as f64 / interval.as_secs_f64();
         let position = Duration::from_nanos(self.get("feed_position")).as_secs();
         let mut line = format!("{}:{:02}", position / 60, position % 60);
-        if self.get("feed_rounds_total") > 0 {
-            write!(line, ", round {}", self.get("feed_rounds_total") + 1).expect("a string takes all text");
+        match self.get("feed_rounds_total") {
+            0 => {}
+            _ if !repeats => line.push_str(", the recording has ended: final images"),
+            rounds => write!(line, ", round {}", rounds + 1).expect("a string takes all text"),
         }
         let lost = self.get("p2ps_messages_lost_total");
         write!(
@@ -61,14 +64,32 @@ mod tests {
 
     #[test]
     fn the_line_has_rates_of_what_was_counted_since() {
-        let (registry, feed, server) = (Registry::default(), Arc::new(Feed::default()), Arc::new(PointToPoint::default()));
+        let (registry, feed, server) =
+            (Registry::default(), Arc::new(Feed::default()), Arc::new(PointToPoint::default()));
         registry.register(&[], feed.clone());
         registry.register(&[], server.clone());
         let before = Counts::read(&registry);
         feed.position.set(75_000_000_000);
         server.updates_out.add(500);
         server.clients.set(3);
-        let line = Counts::read(&registry).line(&before, Duration::from_secs(10));
+        let line = Counts::read(&registry).line(&before, Duration::from_secs(10), false);
         assert!(line.starts_with("1:15  feed 0 updates/s") && line.contains("50/s to 3 clients"), "{line}");
+    }
+    #[test]
+    fn after_the_end_the_line_says_what_is_served_or_which_round_it_is() {
+        let (registry, feed) = (Registry::default(), Arc::new(Feed::default()));
+        registry.register(&[], feed.clone());
+        let counts = Counts::read(&registry);
+        assert!(!counts.line(&counts, Duration::from_secs(1), true).contains("round"), "the first");
+        feed.position.set(346_000_000_000);
+        feed.rounds.inc();
+        let counts = Counts::read(&registry);
+        let line = |repeats| counts.line(&counts, Duration::from_secs(1), repeats);
+        assert!(
+            line(false).starts_with("5:46, the recording has ended: final images  feed 0"),
+            "{}",
+            line(false)
+        );
+        assert!(line(true).starts_with("5:46, round 2  feed 0"), "{}", line(true));
     }
 }

@@ -63,6 +63,30 @@ enum Backbone {
 
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
     host::start_log("warn");
+    play(args).map_err(|failure| args.explain(failure))
+}
+
+impl DemoArgs {
+    /// A port that is taken: who may hold it, and the option that chooses another.
+    fn explain(&self, failure: Failure) -> Failure {
+        let Failure::Io(error) = &failure else { return failure };
+        let ports = [
+            ("--rssl-port", self.rssl_port),
+            ("--provider-port", self.provider_port),
+            ("--admin-port", self.admin_port),
+        ];
+        let text = error.to_string();
+        let taken = ports.iter().find(|(_, port)| text.contains(&format!(":{port}: ")));
+        match taken.filter(|_| error.kind() == io::ErrorKind::AddrInUse) {
+            Some((option, _)) => Failure::Run(format!(
+                "{text}\nAnother demo or a server may hold that port; {option} PORT chooses another for this one."
+            )),
+            None => failure,
+        }
+    }
+}
+
+fn play(args: &DemoArgs) -> Result<(), Failure> {
     let config = configuration(args)?;
     let (registry, stop) = (Registry::default(), Stop::default());
     stop.on_signals()?;
@@ -85,11 +109,14 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
             role(&Surroundings { config, dictionary, carrier, registry, stop }, ready)
         })
     };
-    let (distributor, distributor_status) = start("distributor", |role, ready| role::source_distributor(role, ready))?;
+    let (distributor, distributor_status) =
+        start("distributor", |role, ready| role::source_distributor(role, ready))?;
     let (server, server_status) = start("p2ps", |role, ready| role::p2ps(role, ready))?;
-    host::start_admin(&config.admin, &registry, move || {
-        json!({ "source_distributor": distributor_status.read(), "p2ps": server_status.read() })
-    })?;
+    host::start_admin(
+        &config.admin,
+        &registry,
+        move || json!({ "source_distributor": distributor_status.read(), "p2ps": server_status.read() }),
+    )?;
     let replay = {
         let stop = stop.clone();
         let run = move || replay.run(stop.flag()).map_err(|e| Failure::Run(e.to_string()));
@@ -98,7 +125,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
 
     introduce(args, &config, &mut io::stdout().lock()).map_err(Failure::Output)?;
     let mut threads = vec![distributor, server, replay];
-    let shown = show(&stop, &registry, &threads);
+    let shown = show(&stop, &registry, args.repeat, &threads);
     stop.stop();
     let ended: Result<(), Failure> = threads.drain(..).try_for_each(join);
     ended.and(shown)
@@ -216,7 +243,7 @@ Or connect any RSSL consumer to {host}, service {}. Ctrl-C ends the demo.
 }
 
 /// Shows what is counted until all is to stop, or a thread has ended.
-fn show(stop: &Stop, registry: &Registry, threads: &[Thread]) -> Result<(), Failure> {
+fn show(stop: &Stop, registry: &Registry, repeats: bool, threads: &[Thread]) -> Result<(), Failure> {
     let is_terminal = io::stdout().is_terminal();
     // A log need not have a line each second.
     let interval = Duration::from_secs(if is_terminal { 1 } else { 10 });
@@ -226,7 +253,7 @@ fn show(stop: &Stop, registry: &Registry, threads: &[Thread]) -> Result<(), Fail
             return Ok(());
         }
         let now = Counts::read(registry);
-        let line = now.line(&before, interval);
+        let line = now.line(&before, interval, repeats);
         before = now;
         let mut out = io::stdout().lock();
         let written = if is_terminal { write!(out, "\r{line}\x1b[K") } else { writeln!(out, "{line}") };
@@ -236,4 +263,55 @@ fn show(stop: &Stop, registry: &Registry, threads: &[Thread]) -> Result<(), Fail
         println!();
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        demo: DemoArgs,
+    }
+
+    fn demo(options: &[&str]) -> DemoArgs {
+        let words = ["demo"].iter().chain(options);
+        Line::try_parse_from(words).unwrap_or_else(|e| panic!("{e}")).demo
+    }
+
+    /// What the system says when a port is asked for twice.
+    fn taken() -> (u16, io::Error) {
+        let first = std::net::TcpListener::bind("127.0.0.1:0").expect("some port is free");
+        let port = first.local_addr().expect("it is bound").port();
+        let address = std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port);
+        (port, net::tcp::listen(address).expect_err("it is taken"))
+    }
+
+    #[test]
+    fn a_port_that_is_taken_comes_with_the_option_that_chooses_another() {
+        for option in ["--rssl-port", "--provider-port", "--admin-port"] {
+            let (port, error) = taken();
+            let text = demo(&[option, &port.to_string()]).explain(error.into()).to_string();
+            assert!(text.contains(&format!("cannot listen on 127.0.0.1:{port}: ")), "{text}");
+            assert!(text.contains("Another demo or a server may hold that port"), "{text}");
+            assert!(text.contains(&format!("; {option} PORT chooses")), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_failures_stay_as_they_are() {
+        let args = demo(&[]);
+        let (_, error) = taken();
+        let plain = Failure::from(io::Error::new(error.kind(), error.to_string())).to_string();
+        assert_eq!(args.explain(error.into()).to_string(), plain, "a port that no option chooses");
+        let denied =
+            io::Error::new(io::ErrorKind::PermissionDenied, "cannot listen on 0.0.0.0:14002: denied");
+        assert_eq!(
+            args.explain(denied.into()).to_string(),
+            "tickcast: cannot listen on 0.0.0.0:14002: denied"
+        );
+    }
 }
