@@ -20,7 +20,11 @@ use crate::failure::Failure;
 pub(crate) fn start_log(default: &str) {
     let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(default));
     let is_terminal = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_terminal).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(is_terminal)
+        .with_writer(std::io::stderr)
+        .init();
 }
 
 /// The variable that chooses what is logged; it is not a key of the configuration.

@@ -4,10 +4,10 @@ use counters::Registry;
 use daemon::Status;
 
 use crate::config::ConfigArgs;
+use crate::dictionary;
 use crate::failure::Failure;
 use crate::host::{self, Stop};
 use crate::role::{self, Carrier, Surroundings};
-use crate::dictionary;
 
 pub(super) fn source_distributor(args: &ConfigArgs) -> Result<(), Failure> {
     run(args, |role, ready| role::source_distributor(role, ready))
@@ -28,7 +28,12 @@ fn run(
     let dictionary = dictionary::load(&config.dictionary)?;
     let (registry, stop) = (Registry::default(), Stop::default());
     stop.on_signals()?;
-    let surroundings =
-        Surroundings { config: &config, dictionary, carrier: Carrier::Multicast, registry: &registry, stop: &stop };
+    let surroundings = Surroundings {
+        config: &config,
+        dictionary,
+        carrier: Carrier::Multicast,
+        registry: &registry,
+        stop: &stop,
+    };
     role(&surroundings, &mut |status| host::start_admin(&config.admin, &registry, move || status.read()))
 }

@@ -85,7 +85,8 @@ impl Lines {
         object.insert("action".to_owned(), format!("{:?}", entry.action).into());
         object.insert("key".to_owned(), key(&entry.key).into());
         if entry.action != MapAction::Delete {
-            let fields = entry.fields().map_or_else(|e| json!({ "error": e.to_string() }), |f| self.fields(f));
+            let fields =
+                entry.fields().map_or_else(|e| json!({ "error": e.to_string() }), |f| self.fields(f));
             object.insert("fields".to_owned(), fields);
         }
         Value::Object(object)
@@ -194,11 +195,7 @@ fn state(state: State<'_>) -> Value {
     })
 }
 
-fn display<'d>(
-    dictionary: Option<&'d Dictionary>,
-    id: i16,
-    value: &RwfValue<'_>,
-) -> Option<&'d [u8]> {
+fn display<'d>(dictionary: Option<&'d Dictionary>, id: i16, value: &RwfValue<'_>) -> Option<&'d [u8]> {
     match value {
         RwfValue::Enum(number) => dictionary?.enum_display(id, number.0),
         _ => None,

@@ -65,7 +65,12 @@ pub(crate) struct WatchArgs {
 /// How events are shown.
 trait View {
     /// Something happened.
-    fn on_event(&mut self, event: &ConsumerEvent<'_>, items: &[Watched], out: &mut dyn Write) -> io::Result<()>;
+    fn on_event(
+        &mut self,
+        event: &ConsumerEvent<'_>,
+        items: &[Watched],
+        out: &mut dyn Write,
+    ) -> io::Result<()>;
     /// All events of a turn have been shown.
     fn on_turn(
         &mut self,
@@ -121,7 +126,8 @@ fn subscribe(args: &WatchArgs, consumer: &mut Consumer) -> Result<Vec<Watched>, 
             tag: tag as u64,
             ..ItemRequestSpec::new(&args.service, &name.name)
         };
-        let handle = consumer.subscribe_with(&spec).map_err(|e| Failure::Config(format!("item {name}: {e}")))?;
+        let handle =
+            consumer.subscribe_with(&spec).map_err(|e| Failure::Config(format!("item {name}: {e}")))?;
         items.push(Watched::new(name, handle));
     }
     Ok(items)
@@ -185,5 +191,9 @@ fn verdict(args: &WatchArgs, items: &[Watched]) -> Result<(), Failure> {
         .filter(|item| item.is_closed || (wants_images && !item.has_image))
         .map(|item| format!("{}: {}", item.name, item.state))
         .collect();
-    if failed.is_empty() { Ok(()) } else { Err(Failure::Run(format!("without an image: {}", failed.join("; ")))) }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Run(format!("without an image: {}", failed.join("; "))))
+    }
 }

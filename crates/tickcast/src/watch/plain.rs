@@ -33,8 +33,16 @@ impl Lines {
                 Ok(fields) => {
                     for field in fields {
                         match field {
-                            Ok(field) if self.fields.is_empty() || self.fields.iter().any(|f| f == field.name()) => {
-                                write!(out, " {}={}", field.name(), text(&field.value, field.enum_display()))?;
+                            Ok(field)
+                                if self.fields.is_empty()
+                                    || self.fields.iter().any(|f| f == field.name()) =>
+                            {
+                                write!(
+                                    out,
+                                    " {}={}",
+                                    field.name(),
+                                    text(&field.value, field.enum_display())
+                                )?;
                             }
                             Ok(_) => {}
                             Err(error) => write!(out, " {error}")?,
@@ -91,7 +99,9 @@ pub(super) fn session_line(event: &ConsumerEvent<'_>) -> Option<String> {
         ConsumerEvent::LoginRefused { state, .. } => format!("login refused: {state}"),
         ConsumerEvent::Service(service) if service.is_usable() => format!("service {} is up", service.name),
         ConsumerEvent::Service(service) => format!("service {} is down", service.name),
-        ConsumerEvent::DictionaryReady(dictionary) => format!("dictionary of {} fields", dictionary.fields().count()),
+        ConsumerEvent::DictionaryReady(dictionary) => {
+            format!("dictionary of {} fields", dictionary.fields().count())
+        }
         ConsumerEvent::DictionaryUnavailable(fault) => format!("no dictionary yet: {fault:?}"),
         _ => return None,
     })

@@ -99,7 +99,9 @@ impl Tone {
 impl Screen {
     pub(super) fn new(args: &WatchArgs) -> Screen {
         let hosts: Vec<String> = args.host.iter().map(ToString::to_string).collect();
-        let usual = FIELDS.iter().map(|(field, title)| Column { field: (*field).to_owned(), title: (*title).to_owned() });
+        let usual = FIELDS
+            .iter()
+            .map(|(field, title)| Column { field: (*field).to_owned(), title: (*title).to_owned() });
         let asked = args.fields.iter().map(|field| Column { field: field.clone(), title: field.clone() });
         Screen {
             title: format!("{} at {}", args.service, hosts.join(", ")),
@@ -204,7 +206,12 @@ impl Screen {
 }
 
 impl View for Screen {
-    fn on_event(&mut self, event: &ConsumerEvent<'_>, items: &[Watched], _: &mut dyn Write) -> io::Result<()> {
+    fn on_event(
+        &mut self,
+        event: &ConsumerEvent<'_>,
+        items: &[Watched],
+        _: &mut dyn Write,
+    ) -> io::Result<()> {
         let note = match event {
             ConsumerEvent::Item(event) if event.is_update() || event.is_refresh() => None,
             ConsumerEvent::Item(event) => {
@@ -281,7 +288,8 @@ fn book(map: &MapImage, dictionary: Option<&Dictionary>) -> Vec<String> {
     let (mut bids, mut asks) = (Vec::new(), Vec::new());
     for (_, fields) in map.entries() {
         let value = |id| Value::decode(dictionary.data_type(id), fields.field(id)?).ok();
-        let (Some(Value::Real(at)), Some(size), Some(Value::Enum(side))) = (value(price), value(size), value(side))
+        let (Some(Value::Real(at)), Some(size), Some(Value::Enum(side))) =
+            (value(price), value(size), value(side))
         else {
             continue;
         };
@@ -300,7 +308,12 @@ fn book(map: &MapImage, dictionary: Option<&Dictionary>) -> Vec<String> {
             format!("{bid_size:>14}  \x1b[32m{bid:>12}\x1b[0m  \x1b[31m{ask:<12}\x1b[0m  {ask_size:<14}")
         })
         .collect();
-    lines.push(format!("\x1b[2m{:>14}  {:>12}  {:<12}\x1b[0m", "", format!("{} bids", bids.len()), format!("{} asks", asks.len())));
+    lines.push(format!(
+        "\x1b[2m{:>14}  {:>12}  {:<12}\x1b[0m",
+        "",
+        format!("{} bids", bids.len()),
+        format!("{} asks", asks.len())
+    ));
     lines
 }
 
