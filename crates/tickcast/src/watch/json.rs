@@ -1,10 +1,12 @@
 //! Events as lines of JSON, exact: a REAL is its mantissa and hint, never a floating point number.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 use client::{Consumer, ConsumerEvent, FieldView, ItemEvent, ItemMsg, MapEntryView};
+use market::CachedItem;
 use market::image::{FieldImage, Image};
-use rwf::{DataType, Dictionary, MapAction, Real, State, Value as RwfValue};
+use rwf::{DataType, Dictionary, MapAction, Real, State, StreamState, Value as RwfValue};
 use serde_json::{Map, Value, json};
 use units::Nanos;
 
@@ -14,11 +16,13 @@ use super::item::Watched;
 pub(super) struct Lines {
     /// Names of the fields that are shown; all if there are none.
     fields: Vec<String>,
+    /// Images of streams that have ended, by the item's tag: the consumer keeps them no longer.
+    ended: HashMap<u64, Map<String, Value>>,
 }
 
 impl Lines {
     pub(super) fn new(fields: &[String]) -> Lines {
-        Lines { fields: fields.to_vec() }
+        Lines { fields: fields.to_vec(), ended: HashMap::new() }
     }
 
     fn is_shown(&self, name: &str) -> bool {
@@ -118,7 +122,7 @@ impl Lines {
         Value::Object(object)
     }
 
-    fn last_image(&self, item: &Watched, consumer: &Consumer) -> Value {
+    fn final_line(&self, tag: u64, item: &Watched, consumer: &Consumer) -> Value {
         let mut object = Map::new();
         object.insert("ev".to_owned(), "final".into());
         object.insert("item".to_owned(), item.name.name.clone().into());
@@ -127,12 +131,21 @@ impl Lines {
         object.insert("refreshes".to_owned(), item.refresh_count.into());
         object.insert("updates".to_owned(), item.update_count.into());
         object.insert("statuses".to_owned(), item.status_count.into());
-        let dictionary = consumer.dictionary().map(|d| &**d);
-        match consumer.image(item.handle).map(market::CachedItem::image) {
-            Some(Image::Fields(fields)) => {
+        match consumer.image(item.handle) {
+            Some(image) => object.append(&mut self.image(image, consumer.dictionary().map(|d| &**d))),
+            None => object.extend(self.ended.get(&tag).cloned().unwrap_or_default()),
+        }
+        Value::Object(object)
+    }
+
+    /// `fields` or `entries` of an image.
+    fn image(&self, image: &CachedItem, dictionary: Option<&Dictionary>) -> Map<String, Value> {
+        let mut object = Map::new();
+        match image.image() {
+            Image::Fields(fields) => {
                 object.insert("fields".to_owned(), self.image_fields(fields, dictionary));
             }
-            Some(Image::Map(map)) => {
+            Image::Map(map) => {
                 let entry = |(content, fields): (&[u8], _)| match RwfValue::decode(map.key_type(), content) {
                     Ok(found) => (key(&found), self.image_fields(fields, dictionary)),
                     Err(error) => (error.to_string(), Value::Null),
@@ -141,7 +154,19 @@ impl Lines {
             }
             _ => {}
         }
-        Value::Object(object)
+        object
+    }
+
+    /// Keeps the image of a stream that ends with this message.
+    fn keep_if_ended(&mut self, event: &ItemEvent<'_>) {
+        let is_part = matches!(event.msg(), ItemMsg::Refresh(msg) if !msg.complete);
+        if event.state().stream == StreamState::Open || is_part {
+            return;
+        }
+        if let Some(image) = event.image() {
+            let image = self.image(image, event.dictionary().map(|d| &**d));
+            self.ended.insert(event.tag(), image);
+        }
     }
 }
 
@@ -167,7 +192,10 @@ impl View for Lines {
             ConsumerEvent::DictionaryUnavailable(fault) => {
                 json!({ "ev": "dictionary_unavailable", "reason": format!("{fault:?}") })
             }
-            ConsumerEvent::Item(event) => self.item(event),
+            ConsumerEvent::Item(event) => {
+                self.keep_if_ended(event);
+                self.item(event)
+            }
             _ => return Ok(()),
         };
         writeln!(out, "{line}")
@@ -182,7 +210,8 @@ impl View for Lines {
     }
 
     fn on_end(&mut self, items: &[Watched], consumer: &Consumer, out: &mut dyn Write) -> io::Result<()> {
-        items.iter().try_for_each(|item| writeln!(out, "{}", self.last_image(item, consumer)))
+        let mut tagged = (0..).zip(items);
+        tagged.try_for_each(|(tag, item)| writeln!(out, "{}", self.final_line(tag, item, consumer)))
     }
 }
 
