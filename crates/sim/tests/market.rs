@@ -1,4 +1,5 @@
-//! Source distributor and point-to-point server under faults. `SEED=n` repeats one run, `RUNS=n` makes more.
+//! Source distributor and point-to-point server under faults. `SEED=n` repeats one run, `RUNS=n` makes more,
+//! `FROM=n` begins so many seeds later.
 
 use std::time::Duration;
 
@@ -11,7 +12,10 @@ fn seeds(first: u64) -> impl Iterator<Item = u64> {
     let given = |name| std::env::var(name).ok().map(|v| v.parse::<u64>().expect("a number"));
     match given("SEED") {
         Some(seed) => seed..seed + 1,
-        None => first..first + given("RUNS").unwrap_or(40),
+        None => {
+            let first = first + given("FROM").unwrap_or(0);
+            first..first + given("RUNS").unwrap_or(40)
+        }
     }
 }
 

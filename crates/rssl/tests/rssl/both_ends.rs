@@ -173,7 +173,7 @@ fn a_stream_id_written_into_the_copy_arrives_in_every_kind_of_frame() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Any messages, any maximum size, any version, flushed anywhere, cut anywhere: what is pushed arrives.
     #[test]
