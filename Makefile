@@ -1,0 +1,27 @@
+# Every target is one command; `make` lists them.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench bench-full soak
+
+tickcast = cargo run --release --bin tickcast --
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## the whole system in one process on a recorded market; ARGS="--speed 10 --loop" for example
+	$(tickcast) demo $(ARGS)
+
+test: ## all checks and tests, as they decide on a change; installs what is missing
+	@tools/test.sh
+
+lint: ## format, clippy, documentation, dependency policy
+	@tools/lint.sh
+
+bench: ## figures of this machine, in minutes
+	$(tickcast) bench all --runs 3 --seconds 2
+
+bench-full: ## figures worth writing down
+	$(tickcast) bench all --runs 7 --seconds 10
+
+soak: ## random tests for long, from new seeds; RUNS=1000 CASES=20000
+	@tools/soak.sh

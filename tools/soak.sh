@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Random tests for long: each run begins at other seeds and says which. A failure names its seed; SEED=n repeats it.
+#   RUNS    runs of each simulated system (1000), ten times as many of the reliable transport
+#   CASES   cases of each property test (20000)
+#   FROM    first seed (the time)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target=${CARGO_TARGET_DIR:-$PWD/target}
+runs=${RUNS:-1000} cases=${CASES:-20000} from=${FROM:-$(date +%s)}
+. tools/steps.sh
+
+tests() {
+    cargo test --locked --profile ci "$@"
+}
+
+echo "RUNS=$runs CASES=$cases FROM=$from"
+step "rings (loom)" env RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" \
+    cargo test --locked --profile ci -p tickcast-net --lib ring
+export FROM=$from
+RUNS=$runs step "source distributor and P2PS under faults" tests -p tickcast-sim
+RUNS=$((runs * 10)) step "reliable transport under faults" tests -p tickcast-lbt --test sim --test fuzz
+PROPTEST_CASES=$cases step "properties" tests -p tickcast-rwf -p tickcast-rdm -p tickcast-rssl -p tickcast-config --tests
+steps_summary

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# All that decides whether a change is good. One profile, `ci`, serves lints, documentation, tests and the program that
+# the system tests run, so that crates of others are compiled once.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PATH=$PATH:/usr/sbin:/sbin
+target=${CARGO_TARGET_DIR:-$PWD/target}
+# The tests of the program itself build it.
+tickcast=$target/ci/tickcast
+. tools/steps.sh
+. tools/lint_steps.sh
+
+python_tests() {
+    python3 -m unittest discover -s "$1"
+}
+
+# The target directory is another because the flags are: the tests' own crates stay as they are.
+loom() {
+    RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$target/loom cargo test --locked --profile ci -p tickcast-net --lib ring
+}
+
+java_tools() {
+    (cd interop/java && mvn -B -q package)
+}
+
+system_tests() {
+    TICKCAST=$tickcast python_tests interop/system
+}
+
+step "what is missing" tools/install.sh
+lint_steps
+step "tests of the policy" python_tests tools
+step "tests" cargo test --locked --profile ci --workspace
+step "every interleaving of the rings (loom)" loom
+step "wire judge" python_tests interop
+step "reckoning of final images" python_tests interop/reckon
+step "networks" python_tests interop/netns
+step "Java tools" java_tools
+step "Java tools against other software" python_tests interop/java/tests
+step "system" system_tests
+steps_summary
+if [ "$(id -u)" -ne 0 ]; then
+    echo "not root: the tests in network namespaces were skipped"
+fi
