@@ -9,7 +9,11 @@ fn in_repository(path: &str) -> PathBuf {
 
 /// Runs the program with nothing of the caller's environment that could change its configuration.
 fn tickcast(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tickcast")).args(words).env_clear().output().expect("the program was built")
+    Command::new(env!("CARGO_BIN_EXE_tickcast"))
+        .args(words)
+        .env_clear()
+        .output()
+        .expect("the program was built")
 }
 
 #[test]
