@@ -1,0 +1,168 @@
+"""The daemons, started as a user starts them: the example configurations, changed by --set."""
+
+import os
+
+import expected
+from consumers import JavaConsumer, NativeConsumer
+from metrics import Admin
+from network import Loopback
+from ports import free_ports
+from process import ROOT, Process, wait_until
+
+
+def binary():
+    path = os.environ.get('TICKCAST')
+    if not path:
+        target = os.environ.get('CARGO_TARGET_DIR', os.path.join(ROOT, 'target'))
+        path = os.path.join(target, 'ci', 'tickcast')
+    if not os.access(path, os.X_OK):
+        raise AssertionError('no program %s: cargo build --profile ci -p tickcast, or TICKCAST=PATH' % path)
+    return path
+
+
+class Daemon(Process):
+    """A daemon with an admin port, which is open when the constructor returns."""
+
+    def __init__(self, name, words, directory, admin, wait=True):
+        self.admin = admin
+        super().__init__(name, words, directory)
+        if wait:
+            self.wait_ready()
+
+    def wait_ready(self):
+        wait_until(self.admin.is_there, '%s answers at its admin port' % self.name, [self])
+
+    def restart(self):
+        self.start()
+        self.wait_ready()
+
+    def metrics(self):
+        return self.admin.metrics()
+
+    def status(self):
+        return self.admin.status()
+
+    def wait_count(self, name, least, **labels):
+        """Waits until a counter is at least so high."""
+        wait_until(
+            lambda: self.metrics().sum(name, **labels) >= least,
+            lambda: '%s: %s %s of %s' % (self.name, name, self.metrics().sum(name, **labels), least),
+            [self],
+        )
+
+    def resident_bytes(self):
+        with open('/proc/%d/statm' % self.pid) as f:
+            return int(f.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
+
+    def descriptors(self):
+        return len(os.listdir('/proc/%d/fd' % self.pid))
+
+
+class System:
+    """Daemons and clients that belong together. `keep` is called with each process that is started."""
+
+    def __init__(self, directory, keep, place=None):
+        self.directory, self.keep = directory, keep
+        self.place = place or Loopback()
+        self.provider_port = free_ports()
+        self.distributor_host = None
+
+    def source_distributor(self, host=None, sets=(), name='distributor'):
+        self.distributor_host = host
+        own = {'source_distributor.provider_port': self.provider_port}
+        return self._daemon('source-distributor', name, host, own, sets)
+
+    def p2ps(self, host=None, sets=(), name='p2ps'):
+        port = free_ports()
+        daemon = self._daemon('p2ps', name, host, {'p2ps.rssl_port': port, 'p2ps.name': name}, sets)
+        daemon.port, daemon.server = port, '%s:%d' % (self.place.address(host), port)
+        return daemon
+
+    def feed(self, host=None, sets=(), name='feed', speed='20', repeat=False, delay_ms=0):
+        own = {
+            'feed.provider.hosts': '["%s:%d"]' % (self.place.address(self.distributor_host), self.provider_port),
+            'feed.speed': speed,
+            'feed.loop': str(repeat).lower(),
+            'feed.start_delay_ms': delay_ms,
+        }
+        return self._daemon('feed', name, host, own, sets)
+
+    def demo(self, *options, name='demo', port=None):
+        ports = [port or free_ports(), free_ports(), free_ports()]
+        words = [binary(), 'demo', '--rssl-port', ports[0], '--provider-port', ports[1], '--admin-port', ports[2]]
+        admin = Admin(ports[2], lambda port: self.place.connect(None, port))
+        demo = Daemon(name, [str(word) for word in words] + list(options), self.directory, admin, wait=False)
+        demo.server = 'localhost:%d' % ports[0]
+        self._keep(demo)
+        demo.wait_ready()
+        return demo
+
+    def java(self, p2ps, host=None, name='java', **options):
+        """`p2ps` is a daemon, or HOST:PORT of one that is yet to come."""
+        return self._keep(JavaConsumer(name, self.place, host, _server(p2ps), self.directory, **options))
+
+    def native(self, p2ps, host=None, name='native', **options):
+        consumer = NativeConsumer(name, self.place, host, _server(p2ps), self.directory, binary(), **options)
+        return self._keep(consumer)
+
+    def process(self, name, words, host=None):
+        return self._keep(Process(name, self.place.words(host, words), self.directory))
+
+    def _daemon(self, role, name, host, own, sets):
+        admin_port = free_ports()
+        values = {'admin.port': admin_port, **self.place.sets(host), **own, **dict(sets)}
+        if role == 'feed':
+            values = {k: v for k, v in values.items() if not k.startswith('messaging.')}
+        words = [binary(), role, '--config', os.path.join(ROOT, 'examples', role + '.toml')]
+        for key, value in values.items():
+            words += ['--set', '%s=%s' % (key, value)]
+        admin = Admin(admin_port, lambda port: self.place.connect(host, port))
+        daemon = Daemon(name, self.place.words(host, words), self.directory, admin, wait=False)
+        self._keep(daemon)
+        daemon.wait_ready()
+        return daemon
+
+    def _keep(self, process):
+        self.keep(process)
+        return process
+
+    def snapshot(self, p2ps, host=None, name='snapshot'):
+        """(exit status, final images, {(item, domain): sequence number}) of all items, as a client gets them now."""
+        consumer = self.native(p2ps, host, name, options=['--snapshot', '--timeout', '20'])
+        status = consumer.wait()
+        consumer.look()
+        return status, consumer.finals, consumer.positions()
+
+    def wait_right(self, p2ps, host=None, recordings=expected.SAMPLE):
+        """Waits until the images that a client gets now are those expected; the positions that they are at."""
+        wrong = ['nothing yet']
+
+        def is_right():
+            status, finals, positions = self.snapshot(p2ps, host)
+            wrong[:] = expected.differences(finals, recordings) or (['exit status %s' % status] if status else [])
+            return None if wrong else positions
+
+        return wait_until(is_right, lambda: 'right images at the server; the last: %s' % '\n'.join(wrong[:20]), [p2ps], 20)
+
+
+def _server(p2ps):
+    return p2ps if isinstance(p2ps, str) else p2ps.server
+
+
+def hold_until_ready(feed, distributor, clients):
+    """Stops a feed that waits its start delay until all clients have the blank images, so that none misses an update."""
+    distributor.wait_count('distributor_items', len(expected.ITEMS))
+    feed.hold()
+    for client in clients:
+        wait_until(client.has_images, '%s has the first images' % client.name, [client])
+    feed.go_on()
+
+
+def wait_at(clients, positions):
+    """Waits until each client has come as far as `positions`."""
+    for client in clients:
+        wait_until(
+            lambda: client.is_at(positions),
+            lambda: '%s at %s; it is at %s' % (client.name, positions, client.positions()),
+            [client],
+        )

@@ -1,0 +1,165 @@
+"""`tickcast demo`: what a person who tries it has before them, with applications on the unmodified EMA library."""
+
+import os
+import subprocess
+import unittest
+
+import expected
+from daemons import wait_at
+from ports import free_ports
+from process import ROOT, wait_until
+from system_test import SystemTest
+
+OTHER_JAVA = os.path.join(ROOT, '..', 'shared', 'interop', 'java')
+UPDATES = 119_000  # the sample has a little more
+
+
+class WholeReplay(SystemTest):
+    """Clients that are there from the start, while the recording is played; and one that comes afterwards."""
+
+    @classmethod
+    def scenario(cls):
+        system = cls.system()
+        port = free_ports()
+        cls.clients = [system.java('localhost:%d' % port), system.native('localhost:%d' % port)]
+        for client in cls.clients:
+            client.wait_says('refused')  # nobody listens yet
+        cls.demo = system.demo('--speed', '20', port=port)
+        cls.java, cls.native = cls.clients
+        for client in cls.clients:
+            wait_until(client.has_images, '%s has its images' % client.name, [client, cls.demo])
+        cls.demo.wait_count('feed_rounds_total', 1)
+        cls.late = system.java(cls.demo, name='late')
+        wait_at(cls.clients, system.wait_right(cls.demo))
+        wait_until(cls.late.has_images, 'the late one has its images', [cls.late])
+
+    def test_what_an_ema_consumer_saw_is_what_it_must_be(self):
+        self.assert_finished_well(self.java)
+        self.assertEqual(self.java.result['reason_count'], 0)
+
+    def test_what_the_native_client_saw_is_what_it_must_be(self):
+        self.assert_finished_well(self.native)
+
+    def test_an_ema_consumer_that_comes_afterwards_gets_the_final_images(self):
+        self.assert_finished_well(self.late)
+
+    def test_an_ema_consumer_logs_in_finds_the_service_and_downloads_the_dictionary(self):
+        login = self.java.seen('login')[0]
+        self.assertEqual((login['state']['stream'], login['state']['data']), ('Open', 'Ok'))
+        directory = self.java.seen('directory')[-1]
+        self.assertEqual([s['info']['Name'] for s in directory['services'].values()], ['BINANCE'])
+        dictionaries = {event['name']: event for event in self.java.seen('dictionary')}
+        self.assertEqual(set(dictionaries), {'RWFFld', 'RWFEnum'})
+        self.assertGreaterEqual(dictionaries['RWFFld']['entries'], 30)
+
+    def test_the_updates_were_those_of_a_market(self):
+        for client in self.clients:
+            with self.subTest(client=client.name):
+                self.assertGreater(sum(item.updates for item in client.items.values()), 0.8 * UPDATES)
+
+    def test_one_request_upstream_per_item_however_many_clients_ask(self):
+        self.assertEqual(self.demo.metrics()['p2ps_items'], len(expected.ITEMS))
+        self.assertLessEqual(self.demo.metrics()['p2ps_images_requested_total'], 2 * len(expected.ITEMS))
+
+    def test_nothing_was_lost_or_refused(self):
+        bad = r'.*(lost|refused|dropped|unrecovered|failed|malformed)_.*total'
+        self.assertEqual(self.demo.metrics().nonzero(bad), {})
+
+
+class AsFastAsItGoes(SystemTest):
+    """`--speed max`, through multicast and in memory, clients afterwards."""
+
+    @classmethod
+    def scenario(cls):
+        system = cls.system()
+        kinds = {'multicast': [], 'in-process': ['--backbone', 'in-process']}
+        cls.demos = {kind: system.demo('--speed', 'max', *o, name=kind) for kind, o in kinds.items()}
+        for demo in cls.demos.values():
+            demo.wait_count('feed_rounds_total', 1)
+        cls.clients = {kind: system.java(demo, name='java-' + kind) for kind, demo in cls.demos.items()}
+        for kind, client in cls.clients.items():
+            wait_until(client.has_images, '%s has its images' % client.name, [client, cls.demos[kind]])
+            wait_at([client], system.wait_right(cls.demos[kind]))
+
+    def test_the_images_afterwards_are_right(self):
+        self.assert_finished_well(self.clients['multicast'])
+
+    def test_the_images_afterwards_are_right_with_the_backbone_in_memory(self):
+        self.assert_finished_well(self.clients['in-process'])
+
+
+class InMemory(SystemTest):
+    """The replay with the backbone in memory, clients from the start."""
+
+    @classmethod
+    def scenario(cls):
+        system = cls.system()
+        cls.demo = system.demo('--speed', '50', '--backbone', 'in-process')
+        cls.clients = [system.java(cls.demo), system.native(cls.demo)]
+        for client in cls.clients:
+            wait_until(client.has_images, '%s has its images' % client.name, [client, cls.demo])
+        cls.demo.wait_count('feed_rounds_total', 1)
+        wait_at(cls.clients, system.wait_right(cls.demo))
+
+    def test_what_the_clients_saw_is_what_it_must_be(self):
+        for client in self.clients:
+            with self.subTest(client=client.name):
+                self.assert_finished_well(client)
+
+
+@unittest.skipUnless(os.path.isdir(OTHER_JAVA), 'the other EMA consumer is not at hand: ../shared/interop/java')
+class OtherConsumer(SystemTest):
+    """An EMA consumer that others wrote."""
+
+    @classmethod
+    def scenario(cls):
+        cls.demo = cls.system().demo('--speed', '10')
+        cls.jar = build_other(cls.directory)
+
+    def run_other(self, name, *options):
+        words = ['java', '-Xmx192m', '-jar', self.jar, 'consumer', '--host', self.demo.server, '--service', 'BINANCE']
+        process = self.system().process(name, words + list(options))
+        return process.wait(), process
+
+    def test_it_gets_images_and_updates(self):
+        status, _ = self.run_other('prices', '--items', ','.join(expected.NAMES), '--updates', '20', '--timeout', '40')
+        self.assertEqual(status, 0)
+
+    def test_it_gets_books_and_their_updates(self):
+        options = ['--domain', '8', '--items', ','.join(expected.NAMES), '--updates', '20', '--timeout', '40']
+        status, _ = self.run_other('books', *options)
+        self.assertEqual(status, 0)
+
+
+@unittest.skipUnless(expected.FULL, 'the full recordings are not at hand: ../shared/data/open/crypto')
+class FullRecordings(SystemTest):
+    @classmethod
+    def scenario(cls):
+        system = cls.system()
+        cls.demo = system.demo('--speed', 'max', '--data', *expected.FULL)
+        cls.demo.wait_count('feed_rounds_total', 1)
+        cls.java = system.java(cls.demo)
+        wait_until(cls.java.has_images, 'java has its images', [cls.java, cls.demo])
+        wait_at([cls.java], system.wait_right(cls.demo, recordings=expected.FULL))
+
+    def test_the_final_images_are_right(self):
+        status, finals = self.java.finish()
+        self.assertEqual(status, 0, self.java.result['reasons'])
+        self.assert_final_images(finals, expected.FULL)
+
+
+def build_other(directory):
+    """Its program, built in a directory of ours, because its own may not be written."""
+    target = os.path.join(directory, 'other')
+    subprocess.run(['cp', '-r', OTHER_JAVA, target], check=True)
+    subprocess.run(['chmod', '-R', 'u+w', target], check=True)
+    done = subprocess.run(['mvn', '-q', '-o', 'package'], cwd=target, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode:
+        done = subprocess.run(['mvn', '-q', 'package'], cwd=target, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode:
+        raise AssertionError('mvn package of the other consumer: %s' % done.stdout.decode()[-2000:])
+    return os.path.join(target, 'target', 'rssl-interop.jar')
+
+
+if __name__ == '__main__':
+    unittest.main()
