@@ -150,7 +150,8 @@ class Judge:
         if {f['udp.srcport'], f['udp.dstport']} & self.ignored_ports:
             v.counts['ignored'] += 1
             return
-        self._expert(f)
+        if 'tcp' not in layers:  # what tshark guesses there is about other protocols
+            self._expert(f)
         if 'lbtrm' in layers or 'lbmr' in layers:
             self._lbm(f, 'lbtrm' in layers)
         elif f['ip.proto'] != UDP:
@@ -283,7 +284,7 @@ class Tshark:
 
     def read(self, path, on_frame, on_expert_errors, ignored_ports=()):
         """Calls `on_frame` for each frame, then `on_expert_errors` with {text: count} of severity error."""
-        judged = ' && '.join(['!icmp'] + ['udp.port != %s' % port for port in sorted(ignored_ports)])
+        judged = ' && '.join(['!icmp', '!tcp'] + ['udp.port != %s' % port for port in sorted(ignored_ports)])
         options = [
             '-z',
             'expert,error,' + judged,

@@ -274,6 +274,18 @@ class OwnCaptures(Captures):
         verdict = self.fails('tshark says', [unknown_option])
         self.assertEqual(verdict['counts']['lbmr.TIR'], 1)
 
+    def test_tcp_is_counted_and_not_judged(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, 'c.pcap')
+            bogus_tcp_header = (SOURCE, 40003, RECEIVER, 14002, bytes(20))
+            capture(path, [bogus_tcp_header, multicast(data(0))])
+            with open(path, 'r+b') as f:
+                f.seek(24 + 16 + 14 + 9)
+                f.write(b'\6')
+            status, verdicts = self.judge([path])
+        self.assertEqual((status, verdicts[0]['failures']), (0, []))
+        self.assertEqual(verdicts[0]['counts']['not UDP'], 1)
+
     def test_a_packet_cut_by_the_capture_length_fails(self):
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, 'c.pcap')
