@@ -23,6 +23,8 @@ use crate::report::{self, Report};
 use crate::role::Cpu;
 use crate::{BenchError, RunOptions};
 
+const CPUS: [usize; 4] = [0, 1, 1, 0];
+
 #[derive(Debug, Args)]
 pub struct EndToEndArgs {
     #[command(flatten)]
@@ -39,10 +41,13 @@ pub struct EndToEndArgs {
     /// Whether the publisher waits in a loop, which takes one CPU and keeps its times, or sleeps.
     #[arg(long, default_value_t = Pacing::Sleep)]
     pacing: Pacing,
-    /// CPUs of publisher, source distributor, point-to-point server and consumer, and of the parts of the bare chain, as
-    /// in 0,1,0,1. They are left to the scheduler if there are none.
-    #[arg(long, value_delimiter = ',')]
+    /// CPUs of publisher, source distributor, point-to-point server and consumer, and of the parts of the bare chain: the
+    /// applications share one, the servers the other.
+    #[arg(long, value_delimiter = ',', default_values_t = CPUS)]
     cpus: Vec<usize>,
+    /// Leaves the processes to the scheduler.
+    #[arg(long, conflicts_with = "cpus")]
+    unpinned: bool,
     /// Further settings of both daemons, as for their --set.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -73,13 +78,14 @@ impl EndToEndArgs {
             items: 100_000,
             layouts: vec![Layout::Separate, Layout::OneProcess],
             pacing: Pacing::Sleep,
-            cpus: Vec::new(),
+            cpus: CPUS.to_vec(),
+            unpinned: false,
             set: Vec::new(),
         }
     }
 
     fn cpu(&self, part: usize) -> Cpu {
-        Cpu::on(self.cpus.get(part).copied())
+        Cpu::on(self.cpus.get(part).copied().filter(|_| !self.unpinned))
     }
 }
 
