@@ -15,6 +15,7 @@
 
 mod channel;
 mod consumer;
+mod out;
 mod provider;
 mod queue;
 mod world;

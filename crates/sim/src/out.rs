@@ -1,0 +1,79 @@
+//! What the cores put out, kept until the world carries it on.
+
+use market::backbone::{LinkDown, LinkUp, StreamMsg};
+use market::distributor::{DistributorSink, PeerId, ProviderId};
+use market::server::{ClientId, ServerSink, SourceId, Watcher};
+
+/// What a distributor wants sent.
+pub(crate) enum FromDistributor {
+    Open(u16),
+    Close(u16),
+    Stream(Option<u16>, Vec<u8>),
+    Peer(Vec<u8>),
+}
+
+#[derive(Default)]
+pub(crate) struct DistributorOut(pub(crate) Vec<FromDistributor>);
+
+impl DistributorSink for DistributorOut {
+    fn open_stream(&mut self, service: u16, _: &str) {
+        self.0.push(FromDistributor::Open(service));
+    }
+    fn close_stream(&mut self, service: u16) {
+        self.0.push(FromDistributor::Close(service));
+    }
+    fn publish(&mut self, service: u16, msg: &StreamMsg<'_>) {
+        self.0.push(FromDistributor::Stream(Some(service), [&msg.header()[..], msg.body].concat()));
+    }
+    fn publish_directory(&mut self, msg: &StreamMsg<'_>) {
+        self.0.push(FromDistributor::Stream(None, [&msg.header()[..], msg.body].concat()));
+    }
+    fn to_peer(&mut self, _: PeerId, msg: &LinkDown<'_>) {
+        let mut bytes = Vec::new();
+        msg.encode(&mut bytes);
+        self.0.push(FromDistributor::Peer(bytes));
+    }
+    fn to_provider(&mut self, _: ProviderId, _: &[u8]) {}
+}
+
+/// What a server wants sent or joined.
+pub(crate) enum FromServer {
+    Client(ClientId, Vec<u8>),
+    Subscribe(bool),
+    Connect(u64),
+    Disconnect(u64),
+    Link(u64, Vec<u8>),
+}
+
+#[derive(Default)]
+pub(crate) struct ServerOut(pub(crate) Vec<FromServer>);
+
+impl ServerSink for ServerOut {
+    fn send(&mut self, client: ClientId, msg: &[u8]) {
+        self.0.push(FromServer::Client(client, msg.to_vec()));
+    }
+    fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]) {
+        for watcher in watchers {
+            let mut bytes = msg.to_vec();
+            rwf::set_stream_id(&mut bytes, watcher.stream_id).expect("a whole message");
+            self.0.push(FromServer::Client(watcher.client, bytes));
+        }
+    }
+    fn subscribe(&mut self, _: &str) {
+        self.0.push(FromServer::Subscribe(true));
+    }
+    fn unsubscribe(&mut self, _: &str) {
+        self.0.push(FromServer::Subscribe(false));
+    }
+    fn connect(&mut self, instance: u64, _: SourceId) {
+        self.0.push(FromServer::Connect(instance));
+    }
+    fn disconnect_link(&mut self, instance: u64) {
+        self.0.push(FromServer::Disconnect(instance));
+    }
+    fn to_instance(&mut self, instance: u64, msg: &LinkUp<'_>) {
+        let mut bytes = Vec::new();
+        msg.encode(&mut bytes);
+        self.0.push(FromServer::Link(instance, bytes));
+    }
+}
