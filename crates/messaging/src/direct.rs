@@ -99,12 +99,6 @@ impl Context {
         }
     }
 
-    /// Bytes that wait for a connection's peer.
-    #[must_use]
-    pub fn direct_backlog_bytes(&self) -> usize {
-        self.direct.connections.iter().map(|(_, c)| c.out.len() - c.sent).sum()
-    }
-
     /// Closes a connection after what was sent before; no event follows.
     pub fn disconnect(&mut self, connection: ConnectionId) {
         let found = self.direct.connections.iter().find(|(_, c)| c.id == connection).map(|(i, _)| i);

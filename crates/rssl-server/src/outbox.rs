@@ -60,12 +60,6 @@ impl Outbox {
         self.deliver(to, staged, stream_id);
     }
 
-    /// Bytes of messages that wait for the next flush.
-    #[must_use]
-    pub fn staged_bytes(&self) -> usize {
-        self.log.len()
-    }
-
     /// Makes room for a connection.
     pub(crate) fn add(&mut self, connection: ConnectionId) {
         let at = connection.0 as usize;

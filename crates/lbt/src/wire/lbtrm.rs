@@ -16,10 +16,6 @@ use units::Sqn;
 pub const HEADER_LEN: usize = 8;
 /// Bytes before the first LBMC message of a DATA datagram.
 pub const DATA_HEADER_LEN: usize = 20;
-/// Bytes of a session message.
-pub const SESSION_MESSAGE_LEN: usize = 24;
-/// Bytes before the list of a NAK.
-pub const NAK_HEADER_LEN: usize = 12;
 /// Bytes before the list of an NCF.
 pub const NCF_HEADER_LEN: usize = 16;
 
