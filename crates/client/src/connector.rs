@@ -160,10 +160,6 @@ impl Connector {
         matches!(self.phase, Phase::Opening { .. })
     }
 
-    pub(crate) fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open(_))
-    }
-
     pub(crate) fn is_stopped(&self) -> bool {
         matches!(self.phase, Phase::Stopped(_))
     }

@@ -113,6 +113,7 @@ mod consumer;
 mod driver;
 mod endpoint;
 mod identity;
+mod lifecycle;
 mod login;
 mod provider;
 mod reason;

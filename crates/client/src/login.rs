@@ -1,6 +1,11 @@
 //! What consumer and provider log in with.
 
-use rdm::login::LoginRequest;
+use rdm::ToVec;
+use rdm::login::{LOGIN_STREAM_ID, LoginRequest};
+use rssl::Outbound;
+use rwf::{State, StreamState};
+
+use crate::DisconnectReason;
 
 /// The texts of a login, kept for each connection.
 #[derive(Clone)]
@@ -23,4 +28,25 @@ impl LoginTexts {
             ..of_user(self.user.as_bytes())
         }
     }
+}
+
+/// What a login that is not open means: whether to try again, and why the connection ends.
+pub(crate) fn ended(state: State<'_>) -> Option<(bool, DisconnectReason)> {
+    let code = state.code;
+    match state.stream {
+        StreamState::Open => None,
+        StreamState::ClosedRecover | StreamState::NonStreaming => {
+            Some((true, DisconnectReason::LoginEnded { code }))
+        }
+        StreamState::Closed | StreamState::Redirected => {
+            Some((false, DisconnectReason::LoginRefused { code }))
+        }
+    }
+}
+
+/// Ends a login.
+pub(crate) fn log_out(out: &mut Outbound) {
+    let bytes = rdm::login::logout(LOGIN_STREAM_ID).to_vec();
+    // A server that does not take it sees the end of the connection.
+    let _ = out.push(&bytes.expect("no part of a close can be too long"));
 }

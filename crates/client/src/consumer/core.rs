@@ -6,24 +6,24 @@ use std::time::Duration;
 use counters::table::{ConsumerSession, RsslConnections};
 use market::CachedItem;
 use rdm::directory::Directory;
-use rssl::{CloseReason, ConfigError, Disconnect, Stop};
+use rssl::ConfigError;
 use rwf::{DecodeError, Dictionary, Domain, State, Value};
 use units::Nanos;
 
 use super::event::{ConsumerEvent, image_field};
 use super::item::Shown;
-use super::session::{Input, Session};
+use super::session::Session;
 use super::{FieldId, FieldRef, ItemHandle, ItemRequestSpec, SubscribeError};
 use crate::connector::{ConnectPlan, Connector, Offer};
-use crate::{ConnectFailure, ConsumerConfig, DisconnectReason, Endpoint, Identity, Socket};
+use crate::lifecycle::{Lifecycle, SessionLayer as _, endpoint};
+use crate::{ConsumerConfig, Identity};
 
 /// A consumer as a state machine: bytes and the time in, bytes and events out.
 ///
 /// [`Consumer`](crate::Consumer) drives it with a socket; the simulator drives it with anything else. See
 /// [`Endpoint`] for the order of the calls.
 pub struct ConsumerCore {
-    connector: Connector,
-    session: Session,
+    life: Lifecycle<Session>,
     counters: Arc<ConsumerSession>,
 }
 
@@ -52,13 +52,13 @@ impl ConsumerCore {
             seed,
         };
         let session = Session::new(config, identity, Arc::clone(&counters));
-        Ok(ConsumerCore { connector: Connector::new(plan), session, counters })
+        Ok(ConsumerCore { life: Lifecycle { connector: Connector::new(plan), session }, counters })
     }
 
     /// Takes the application's own dictionary; none is downloaded then.
     pub fn set_dictionary(&mut self, dictionary: Arc<Dictionary>) {
-        self.session.dictionary.give(dictionary);
-        self.session.book.is_pump_due = true;
+        self.life.session.dictionary.give(dictionary);
+        self.life.session.book.is_pump_due = true;
     }
 
     /// Asks for an item. It is requested as soon as its service and the dictionary are there, on each
@@ -67,55 +67,46 @@ impl ConsumerCore {
     /// # Errors
     /// [`SubscribeError`]; nothing was done then.
     pub fn subscribe(&mut self, spec: &ItemRequestSpec<'_>) -> Result<ItemHandle, SubscribeError> {
-        self.session.book.subscribe(spec)
+        self.life.session.book.subscribe(spec)
     }
 
     /// Ends an item. Returns whether there was one; no event follows.
     pub fn unsubscribe(&mut self, handle: ItemHandle) -> bool {
-        self.session.book.unsubscribe(handle)
+        self.life.session.book.unsubscribe(handle)
     }
 
     /// Logs out and ends the connection; nothing more is tried. Write what is pending, then close the socket.
     pub fn stop(&mut self, now: Nanos, sink: &mut dyn FnMut(ConsumerEvent<'_>)) {
-        if self.connector.is_stopped() {
-            return;
-        }
-        if let Some(connection) = self.connector.connection() {
-            self.session.log_out(connection.outbound());
-        }
-        self.connector.stop();
-        let (host, reason) = (self.connector.host(), DisconnectReason::Stopped);
-        sink(ConsumerEvent::Disconnected { host, reason, retry_in: None });
-        self.session.on_disconnected(now, sink);
+        self.life.stop(now, sink);
     }
 
     /// Begins again after [`ConsumerCore::stop`] or a login that was refused for good.
     pub fn restart(&mut self, now: Nanos) {
-        self.connector.restart(now);
+        self.life.connector.restart(now);
     }
 
     /// Whether nothing more is tried.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.connector.is_stopped()
+        self.life.connector.is_stopped()
     }
 
     /// Whether the login is accepted at present.
     #[must_use]
     pub fn is_logged_in(&self) -> bool {
-        self.session.is_logged_in()
+        self.life.session.is_logged_in()
     }
 
     /// The services that are known; those of the last connection while there is none.
     #[must_use]
     pub fn directory(&self) -> &Directory {
-        &self.session.directory
+        &self.life.session.directory
     }
 
     /// The dictionary in use.
     #[must_use]
     pub fn dictionary(&self) -> Option<&Arc<Dictionary>> {
-        self.session.dictionary.current()
+        self.life.session.dictionary.current()
     }
 
     /// The id of a field, by its name in the dictionary.
@@ -127,32 +118,32 @@ impl ConsumerCore {
     /// The number of items subscribed.
     #[must_use]
     pub fn item_count(&self) -> usize {
-        self.session.book.item_count()
+        self.life.session.book.item_count()
     }
 
     /// The handle of an item that is subscribed and not private.
     #[must_use]
     pub fn find(&self, service: &str, domain: Domain, name: &str) -> Option<ItemHandle> {
-        self.session.book.find(service, domain, name)
+        self.life.session.book.find(service, domain, name)
     }
 
     /// Service and name of an item.
     #[must_use]
     pub fn item_name(&self, handle: ItemHandle) -> Option<(&str, &str)> {
-        let item = self.session.book.item(handle)?;
-        Some((self.session.book.service_name(item), &item.name))
+        let item = self.life.session.book.item(handle)?;
+        Some((self.life.session.book.service_name(item), &item.name))
     }
 
     /// The state of an item as the application was told it, without words; `None` if it was told nothing yet.
     #[must_use]
     pub fn item_state(&self, handle: ItemHandle) -> Option<State<'static>> {
-        self.session.book.item(handle)?.shown.map(Shown::as_state)
+        self.life.session.book.item(handle)?.shown.map(Shown::as_state)
     }
 
     /// The image of an item with all updates merged in, if images are kept and one has come.
     #[must_use]
     pub fn image(&self, handle: ItemHandle) -> Option<&CachedItem> {
-        self.session.book.item(handle)?.image.as_deref().filter(|image| image.is_known())
+        self.life.session.book.item(handle)?.image.as_deref().filter(|image| image.is_known())
     }
 
     /// The value of a field in the image of an item.
@@ -176,121 +167,8 @@ impl ConsumerCore {
     /// What is counted of the connections below.
     #[must_use]
     pub fn connection_counters(&self) -> &Arc<RsslConnections> {
-        self.connector.counters()
-    }
-
-    /// The connection, or the attempt at one, is over.
-    fn lose(&mut self, now: Nanos, reason: DisconnectReason, sink: &mut dyn FnMut(ConsumerEvent<'_>)) {
-        let reason = self.session.take_fault().unwrap_or(reason);
-        if let DisconnectReason::Connection(CloseReason::Unanswered { next: Some(version), .. }) = reason {
-            self.counters.version_fallbacks.inc();
-            return self.connector.fall_back(now, version);
-        }
-        let lost =
-            if self.is_logged_in() { &self.counters.disconnects } else { &self.counters.connect_failures };
-        lost.inc();
-        let host = self.connector.host().clone();
-        let retry_in = if let DisconnectReason::LoginRefused { .. } = reason {
-            self.connector.stop();
-            self.connector.drop_last();
-            None
-        } else {
-            Some(self.connector.failed(now))
-        };
-        sink(ConsumerEvent::Disconnected { host: &host, reason, retry_in });
-        self.session.on_disconnected(now, sink);
-    }
-
-    fn pump(&mut self, now: Nanos, sink: &mut dyn FnMut(ConsumerEvent<'_>)) {
-        if let Some(connection) = self.connector.connection() {
-            self.session.pump(now, connection.outbound(), sink);
-        }
+        self.life.connector.counters()
     }
 }
 
-impl Endpoint for ConsumerCore {
-    type Event<'a> = ConsumerEvent<'a>;
-
-    fn socket(&mut self, now: Nanos) -> Socket<'_> {
-        let socket = self.connector.socket(now);
-        if let Socket::Connect(_) = socket {
-            self.counters.connect_attempts.inc();
-        }
-        socket
-    }
-
-    fn on_established(&mut self, now: Nanos) {
-        self.connector.open(now);
-    }
-
-    fn on_connect_failed(
-        &mut self,
-        now: Nanos,
-        failure: ConnectFailure,
-        sink: &mut dyn FnMut(ConsumerEvent<'_>),
-    ) {
-        if self.connector.is_opening() {
-            self.lose(now, failure.into(), sink);
-        }
-    }
-
-    fn on_bytes<F: FnMut(ConsumerEvent<'_>)>(&mut self, now: Nanos, bytes: &[u8], sink: &mut F) {
-        let Some((host, connection)) = self.connector.open_parts() else { return };
-        let was_logged_in = self.session.is_logged_in();
-        let result =
-            connection.on_bytes(now, bytes, &mut Input { session: &mut self.session, now, host, sink });
-        if !was_logged_in && self.session.is_logged_in() {
-            self.connector.succeeded();
-        }
-        match result {
-            Ok(()) => self.pump(now, sink),
-            Err(reason) => self.lose(now, reason.into(), sink),
-        }
-    }
-
-    fn on_disconnected(&mut self, now: Nanos, cause: Disconnect, sink: &mut dyn FnMut(ConsumerEvent<'_>)) {
-        if self.connector.is_open()
-            && let Some(connection) = self.connector.connection()
-        {
-            let reason = connection.on_disconnected(cause);
-            self.lose(now, reason.into(), sink);
-        }
-    }
-
-    fn on_wakeup(&mut self, now: Nanos, sink: &mut dyn FnMut(ConsumerEvent<'_>)) {
-        if let Some(limit_ms) = self.connector.exceeded_ms(now) {
-            return self.lose(now, ConnectFailure::Timeout { limit_ms }.into(), sink);
-        }
-        if !self.connector.is_open() {
-            return;
-        }
-        let Some(connection) = self.connector.connection() else { return };
-        let kept = connection.on_wakeup(now).map_err(DisconnectReason::from);
-        let kept = kept.and_then(|()| self.session.on_wakeup(now, connection.outbound(), sink));
-        match kept {
-            Ok(()) => self.pump(now, sink),
-            Err(reason) => {
-                connection.stop(Stop::Application);
-                self.lose(now, reason, sink);
-            }
-        }
-    }
-
-    fn next_wakeup(&self) -> Nanos {
-        self.connector.next_wakeup().min(self.session.next_wakeup())
-    }
-
-    fn pending(&mut self) -> &[u8] {
-        self.connector.connection().map_or(&[], |connection| connection.outbound().flush())
-    }
-
-    fn consume(&mut self, _: Nanos, count_bytes: usize) {
-        if let Some(connection) = self.connector.connection() {
-            connection.outbound().consume(count_bytes);
-            self.session.book.on_drained();
-            if connection.outbound().depth_bytes() == 0 {
-                self.connector.drop_last();
-            }
-        }
-    }
-}
+endpoint!(ConsumerCore, ConsumerEvent);

@@ -8,7 +8,7 @@ use counters::table::ConsumerSession;
 use rdm::directory::{Directory, DirectoryChange, DirectoryMsg, DirectoryRequest};
 use rdm::login::{LOGIN_STREAM_ID, LoginMsg, LoginRefresh, LoginRequest, LoginStatus};
 use rdm::{RdmError, ToVec};
-use rssl::{Handler, Outbound, Stop};
+use rssl::{ClientConnection, CloseReason, Handler, Outbound, Stop};
 use rwf::{Domain, Msg, MsgClass, MsgHead, State, StreamState, peek};
 use units::Nanos;
 
@@ -17,7 +17,8 @@ use super::book::{Book, BookOptions, Lookup};
 use super::dictionary::{DictionarySource, Progress};
 use super::event::{ConsumerEvent, ServiceChange, ServiceEvent};
 use super::fields::FieldIndex;
-use crate::login::LoginTexts;
+use crate::lifecycle::{SessionLayer, Tallies};
+use crate::login::{self, LoginTexts};
 use crate::{ConsumerConfig, DisconnectReason, HostPort, Identity};
 
 /// What item events need to know, lent from a session whose book is in use.
@@ -65,11 +66,11 @@ pub(crate) struct Session {
 }
 
 /// The handler of one input.
-pub(crate) struct Input<'s, F> {
-    pub(crate) session: &'s mut Session,
-    pub(crate) now: Nanos,
-    pub(crate) host: &'s HostPort,
-    pub(crate) sink: &'s mut F,
+struct Input<'s, F> {
+    session: &'s mut Session,
+    now: Nanos,
+    host: &'s HostPort,
+    sink: &'s mut F,
 }
 
 impl<F: FnMut(ConsumerEvent<'_>)> Handler for Input<'_, F> {
@@ -121,16 +122,6 @@ impl Session {
             fault: None,
             counters,
         }
-    }
-
-    /// Whether the login was accepted.
-    pub(crate) fn is_logged_in(&self) -> bool {
-        matches!(self.stage, Stage::Browsing { .. } | Stage::Ready)
-    }
-
-    /// Why the session ended the connection, if it did.
-    pub(crate) fn take_fault(&mut self) -> Option<DisconnectReason> {
-        self.fault.take()
     }
 
     fn end(&mut self, fault: DisconnectReason) -> ControlFlow<Stop> {
@@ -246,22 +237,13 @@ impl Session {
     }
 
     fn on_login_state(&mut self, state: State<'_>, sink: &mut Sink<'_>) -> Result<(), DisconnectReason> {
-        let retry = match state.stream {
-            StreamState::Open => {
-                sink(ConsumerEvent::LoginStatus(state));
-                return Ok(());
-            }
-            StreamState::ClosedRecover | StreamState::NonStreaming => true,
-            StreamState::Closed | StreamState::Redirected => false,
+        let Some((retry, reason)) = login::ended(state) else {
+            sink(ConsumerEvent::LoginStatus(state));
+            return Ok(());
         };
         self.counters.logins_refused.inc();
         sink(ConsumerEvent::LoginRefused { state, retry });
-        let code = state.code;
-        Err(if retry {
-            DisconnectReason::LoginEnded { code }
-        } else {
-            DisconnectReason::LoginRefused { code }
-        })
+        Err(reason)
     }
 
     fn on_directory(
@@ -364,8 +346,51 @@ impl Session {
         }
     }
 
-    /// Looks at the time.
-    pub(crate) fn on_wakeup(
+    fn can_pump(&self) -> bool {
+        self.book.is_pump_due && self.stage == Stage::Ready && self.dictionary.lets_items_go()
+    }
+}
+
+impl SessionLayer for Session {
+    type Event<'a> = ConsumerEvent<'a>;
+
+    fn disconnected(
+        host: &HostPort,
+        reason: DisconnectReason,
+        retry_in: Option<Duration>,
+    ) -> ConsumerEvent<'_> {
+        ConsumerEvent::Disconnected { host, reason, retry_in }
+    }
+
+    fn tallies(&self) -> Tallies<'_> {
+        Tallies {
+            connect_attempts: &self.counters.connect_attempts,
+            version_fallbacks: &self.counters.version_fallbacks,
+            connect_failures: &self.counters.connect_failures,
+            disconnects: &self.counters.disconnects,
+        }
+    }
+
+    fn is_logged_in(&self) -> bool {
+        matches!(self.stage, Stage::Browsing { .. } | Stage::Ready)
+    }
+
+    fn take_fault(&mut self) -> Option<DisconnectReason> {
+        self.fault.take()
+    }
+
+    #[inline]
+    fn on_bytes<F: FnMut(ConsumerEvent<'_>)>(
+        &mut self,
+        now: Nanos,
+        (host, connection): (&HostPort, &mut ClientConnection),
+        bytes: &[u8],
+        sink: &mut F,
+    ) -> Result<(), CloseReason> {
+        connection.on_bytes(now, bytes, &mut Input { session: self, now, host, sink })
+    }
+
+    fn on_wakeup(
         &mut self,
         now: Nanos,
         out: &mut Outbound,
@@ -391,8 +416,7 @@ impl Session {
         }
     }
 
-    /// Sends what is due for items.
-    pub(crate) fn pump(&mut self, now: Nanos, out: &mut Outbound, sink: &mut Sink<'_>) {
+    fn pump(&mut self, now: Nanos, out: &mut Outbound, sink: &mut Sink<'_>) {
         if !self.can_pump() {
             return;
         }
@@ -403,12 +427,7 @@ impl Session {
         self.book.pump(now, &self.directory, self.supports_view, out, lookup, sink);
     }
 
-    fn can_pump(&self) -> bool {
-        self.book.is_pump_due && self.stage == Stage::Ready && self.dictionary.lets_items_go()
-    }
-
-    /// When [`Session::on_wakeup`] or [`Session::pump`] has something to do.
-    pub(crate) fn next_wakeup(&self) -> Nanos {
+    fn next_wakeup(&self) -> Nanos {
         match self.stage {
             Stage::Down => Nanos::NEVER,
             Stage::LoggingIn { deadline } | Stage::Browsing { deadline } => deadline,
@@ -417,8 +436,7 @@ impl Session {
         }
     }
 
-    /// The connection is lost.
-    pub(crate) fn on_disconnected(&mut self, now: Nanos, sink: &mut Sink<'_>) {
+    fn on_disconnected(&mut self, now: Nanos, sink: &mut Sink<'_>) {
         if self.stage == Stage::Down {
             return;
         }
@@ -428,12 +446,13 @@ impl Session {
         self.book.on_disconnected(now, lookup, sink);
     }
 
-    /// Ends the login, if there is one.
-    pub(crate) fn log_out(&self, out: &mut Outbound) {
+    fn on_drained(&mut self) {
+        self.book.on_drained();
+    }
+
+    fn log_out(&self, out: &mut Outbound) {
         if self.stage != Stage::Down {
-            let bytes = rdm::login::logout(LOGIN_STREAM_ID).to_vec();
-            // A server that does not take it sees the end of the connection.
-            let _ = out.push(&bytes.expect("no part of a close can be too long"));
+            login::log_out(out);
         }
     }
 }

@@ -26,8 +26,8 @@ impl ProviderCore {
         spec: &RefreshSpec<'_>,
         payload: impl FnMut(&mut Writer<'_>),
     ) -> Result<Published, PublishError> {
-        let out = self.connector.open_parts().map(|(_, connection)| connection.outbound());
-        self.session.refresh(item.0, spec, payload, out)
+        let out = self.life.connector.open_parts().map(|(_, connection)| connection.outbound());
+        self.life.session.refresh(item.0, spec, payload, out)
     }
 
     /// Publishes a change. `payload` as in [`ProviderCore::refresh`].
@@ -41,8 +41,8 @@ impl ProviderCore {
         spec: &UpdateSpec<'_>,
         payload: impl FnMut(&mut Writer<'_>),
     ) -> Result<Published, PublishError> {
-        let out = self.connector.open_parts().map(|(_, connection)| connection.outbound());
-        self.session.update(item.0, spec, payload, out)
+        let out = self.life.connector.open_parts().map(|(_, connection)| connection.outbound());
+        self.life.session.update(item.0, spec, payload, out)
     }
 
     /// Publishes a state. One that is not open ends the item, as [`ProviderCore::close`] does.
@@ -50,8 +50,8 @@ impl ProviderCore {
     /// # Errors
     /// [`PublishError`] says what stood against it.
     pub fn status(&mut self, item: PublishedItem, state: State<'_>) -> Result<Published, PublishError> {
-        let out = self.connector.open_parts().map(|(_, connection)| connection.outbound());
-        self.session.status(item.0, state, out)
+        let out = self.life.connector.open_parts().map(|(_, connection)| connection.outbound());
+        self.life.session.status(item.0, state, out)
     }
 
     /// Ends an item. Its handle is void from now on, unless the call fails.

@@ -10,13 +10,14 @@ use market::{Encoding, image::FieldRules};
 use rdm::directory::{Directory, DirectoryLimits, DirectoryRefresh, DirectoryUpdate, Filter, ServiceDelta};
 use rdm::login::{LOGIN_STREAM_ID, LoginMsg, LoginRefresh, LoginRequest, LoginStatus};
 use rdm::{RdmError, ToVec};
-use rssl::{Handler, Outbound, Stop};
+use rssl::{ClientConnection, CloseReason, Handler, Outbound, Stop};
 use rwf::{Domain, Msg, State, StreamState, peek};
 use units::Nanos;
 
 use super::items::{Items, Pumped};
 use super::{ProviderEvent, PublishedItem};
-use crate::login::LoginTexts;
+use crate::lifecycle::{SessionLayer, Tallies};
+use crate::login::{self, LoginTexts};
 use crate::{DisconnectReason, HostPort, Identity, ProviderConfig};
 
 /// The stream of a provider's directory, as stock providers have it.
@@ -56,11 +57,11 @@ enum Stage {
 }
 
 /// The handler of one input.
-pub(crate) struct Input<'s, F> {
-    pub(crate) session: &'s mut Session,
-    pub(crate) now: Nanos,
-    pub(crate) host: &'s HostPort,
-    pub(crate) sink: &'s mut F,
+struct Input<'s, F> {
+    session: &'s mut Session,
+    now: Nanos,
+    host: &'s HostPort,
+    sink: &'s mut F,
 }
 
 impl<F: FnMut(ProviderEvent<'_>)> Handler for Input<'_, F> {
@@ -116,22 +117,12 @@ impl Session {
         self.stage == Stage::Ready
     }
 
-    /// Why the session ended the connection, if it did.
-    pub(super) fn take_fault(&mut self) -> Option<DisconnectReason> {
-        self.fault.take()
-    }
-
     /// Notes a change of the directory that the server is to be told, if it knows the directory.
     pub(super) fn tell_directory(&mut self, delta: Option<ServiceDelta>) {
         if self.is_open() {
             self.deltas.extend(delta);
             self.is_pump_due = true;
         }
-    }
-
-    /// Room in the backlog again.
-    pub(super) fn on_drained(&mut self) {
-        self.is_pump_due |= std::mem::take(&mut self.is_held);
     }
 
     fn end(&mut self, fault: DisconnectReason) -> ControlFlow<Stop> {
@@ -205,25 +196,65 @@ impl Session {
         state: State<'_>,
         sink: &mut dyn FnMut(ProviderEvent<'_>),
     ) -> Result<(), DisconnectReason> {
-        let retry = match state.stream {
-            StreamState::Open => {
-                sink(ProviderEvent::LoginStatus(state));
-                return Ok(());
-            }
-            StreamState::ClosedRecover | StreamState::NonStreaming => true,
-            StreamState::Closed | StreamState::Redirected => false,
+        let Some((retry, reason)) = login::ended(state) else {
+            sink(ProviderEvent::LoginStatus(state));
+            return Ok(());
         };
         self.counters.logins_refused.inc();
         sink(ProviderEvent::LoginRefused { state, retry });
-        let code = state.code;
-        Err(if retry {
-            DisconnectReason::LoginEnded { code }
-        } else {
-            DisconnectReason::LoginRefused { code }
-        })
+        Err(reason)
+    }
+}
+
+impl SessionLayer for Session {
+    type Event<'a> = ProviderEvent<'a>;
+
+    fn disconnected(
+        host: &HostPort,
+        reason: DisconnectReason,
+        retry_in: Option<Duration>,
+    ) -> ProviderEvent<'_> {
+        ProviderEvent::Disconnected { host, reason, retry_in }
     }
 
-    pub(super) fn on_wakeup(&mut self, now: Nanos) -> Result<(), DisconnectReason> {
+    fn tallies(&self) -> Tallies<'_> {
+        Tallies {
+            connect_attempts: &self.counters.connect_attempts,
+            version_fallbacks: &self.counters.version_fallbacks,
+            connect_failures: &self.counters.connect_failures,
+            disconnects: &self.counters.disconnects,
+        }
+    }
+
+    fn is_logged_in(&self) -> bool {
+        self.is_open()
+    }
+
+    fn take_fault(&mut self) -> Option<DisconnectReason> {
+        self.fault.take()
+    }
+
+    #[inline]
+    fn on_bytes<F: FnMut(ProviderEvent<'_>)>(
+        &mut self,
+        now: Nanos,
+        (host, connection): (&HostPort, &mut ClientConnection),
+        bytes: &[u8],
+        sink: &mut F,
+    ) -> Result<(), CloseReason> {
+        connection.on_bytes(now, bytes, &mut Input { session: self, now, host, sink })
+    }
+
+    fn on_drained(&mut self) {
+        self.is_pump_due |= std::mem::take(&mut self.is_held);
+    }
+
+    fn on_wakeup(
+        &mut self,
+        now: Nanos,
+        _: &mut Outbound,
+        _: &mut dyn FnMut(ProviderEvent<'_>),
+    ) -> Result<(), DisconnectReason> {
         match self.stage {
             Stage::LoggingIn { deadline } if deadline <= now => {
                 Err(DisconnectReason::LoginTimeout { limit_ms: self.login_timeout_ms })
@@ -232,7 +263,7 @@ impl Session {
         }
     }
 
-    pub(super) fn next_wakeup(&self) -> Nanos {
+    fn next_wakeup(&self) -> Nanos {
         match self.stage {
             Stage::Ready if self.is_pump_due => Nanos::ZERO,
             Stage::LoggingIn { deadline } => deadline,
@@ -240,8 +271,8 @@ impl Session {
         }
     }
 
-    /// Sends what is due: changes of the directory, then images.
-    pub(super) fn pump(&mut self, out: &mut Outbound, sink: &mut dyn FnMut(ProviderEvent<'_>)) {
+    /// Changes of the directory, then images.
+    fn pump(&mut self, _: Nanos, out: &mut Outbound, sink: &mut dyn FnMut(ProviderEvent<'_>)) {
         if self.stage != Stage::Ready || !std::mem::take(&mut self.is_pump_due) {
             return;
         }
@@ -274,7 +305,7 @@ impl Session {
         }
     }
 
-    pub(super) fn on_disconnected(&mut self) {
+    fn on_disconnected(&mut self, _: Nanos, _: &mut dyn FnMut(ProviderEvent<'_>)) {
         self.stage = Stage::Down;
         self.deltas.clear();
         self.items.on_disconnected();
@@ -283,11 +314,9 @@ impl Session {
         self.is_pump_due = false;
     }
 
-    pub(super) fn log_out(&self, out: &mut Outbound) {
+    fn log_out(&self, out: &mut Outbound) {
         if self.stage != Stage::Down {
-            let bytes = rdm::login::logout(LOGIN_STREAM_ID).to_vec();
-            // A server that does not take it sees the end of the connection.
-            let _ = out.push(&bytes.expect("no part of a close can be too long"));
+            login::log_out(out);
         }
     }
 }

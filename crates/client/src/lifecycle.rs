@@ -1,0 +1,249 @@
+//! What consumer and provider do alike between socket and session: connecting, losing, waking, writing.
+
+use std::time::Duration;
+
+use counters::Counter;
+use rssl::{ClientConnection, CloseReason, Disconnect, Outbound, Stop};
+use units::Nanos;
+
+use crate::connector::Connector;
+use crate::{ConnectFailure, DisconnectReason, Endpoint, HostPort, Socket};
+
+/// All of a client but its connection.
+pub(crate) trait SessionLayer: 'static {
+    /// What the application is told.
+    type Event<'a>;
+
+    /// The event of a connection, or an attempt at one, that is over.
+    fn disconnected(host: &HostPort, reason: DisconnectReason, retry_in: Option<Duration>)
+    -> Self::Event<'_>;
+
+    fn tallies(&self) -> Tallies<'_>;
+
+    /// Whether the server has let the session in.
+    fn is_logged_in(&self) -> bool;
+
+    /// Why the session ended the connection, if it did.
+    fn take_fault(&mut self) -> Option<DisconnectReason>;
+
+    /// Gives input to the connection, and takes what comes of it.
+    fn on_bytes<F: FnMut(Self::Event<'_>)>(
+        &mut self,
+        now: Nanos,
+        from: (&HostPort, &mut ClientConnection),
+        bytes: &[u8],
+        sink: &mut F,
+    ) -> Result<(), CloseReason>;
+
+    /// Looks at the time.
+    fn on_wakeup(
+        &mut self,
+        now: Nanos,
+        out: &mut Outbound,
+        sink: &mut dyn FnMut(Self::Event<'_>),
+    ) -> Result<(), DisconnectReason>;
+
+    /// When [`SessionLayer::on_wakeup`] or [`SessionLayer::pump`] has something to do.
+    fn next_wakeup(&self) -> Nanos;
+
+    /// Sends what is due.
+    fn pump(&mut self, now: Nanos, out: &mut Outbound, sink: &mut dyn FnMut(Self::Event<'_>));
+
+    /// Room in the backlog again.
+    fn on_drained(&mut self);
+
+    /// The connection is lost.
+    fn on_disconnected(&mut self, now: Nanos, sink: &mut dyn FnMut(Self::Event<'_>));
+
+    /// Ends the login, if there is one.
+    fn log_out(&self, out: &mut Outbound);
+}
+
+/// What is counted of connecting.
+pub(crate) struct Tallies<'a> {
+    pub(crate) connect_attempts: &'a Counter,
+    pub(crate) version_fallbacks: &'a Counter,
+    pub(crate) connect_failures: &'a Counter,
+    pub(crate) disconnects: &'a Counter,
+}
+
+/// A session and the way to its servers.
+pub(crate) struct Lifecycle<S> {
+    pub(crate) connector: Connector,
+    pub(crate) session: S,
+}
+
+impl<S: SessionLayer> Lifecycle<S> {
+    /// Logs out and ends the connection; nothing more is tried.
+    pub(crate) fn stop(&mut self, now: Nanos, sink: &mut dyn FnMut(S::Event<'_>)) {
+        if self.connector.is_stopped() {
+            return;
+        }
+        if let Some(connection) = self.connector.connection() {
+            self.session.log_out(connection.outbound());
+        }
+        self.connector.stop();
+        sink(S::disconnected(self.connector.host(), DisconnectReason::Stopped, None));
+        self.session.on_disconnected(now, sink);
+    }
+
+    /// The connection, or the attempt at one, is over.
+    fn lose(&mut self, now: Nanos, reason: DisconnectReason, sink: &mut dyn FnMut(S::Event<'_>)) {
+        let reason = self.session.take_fault().unwrap_or(reason);
+        let (tallies, was_in) = (self.session.tallies(), self.session.is_logged_in());
+        if let DisconnectReason::Connection(CloseReason::Unanswered { next: Some(version), .. }) = reason {
+            tallies.version_fallbacks.inc();
+            return self.connector.fall_back(now, version);
+        }
+        if was_in { tallies.disconnects } else { tallies.connect_failures }.inc();
+        let host = self.connector.host().clone();
+        let retry_in = if let DisconnectReason::LoginRefused { .. } = reason {
+            self.connector.stop();
+            self.connector.drop_last();
+            None
+        } else {
+            Some(self.connector.failed(now))
+        };
+        sink(S::disconnected(&host, reason, retry_in));
+        self.session.on_disconnected(now, sink);
+    }
+
+    fn pump(&mut self, now: Nanos, sink: &mut dyn FnMut(S::Event<'_>)) {
+        if let Some((_, connection)) = self.connector.open_parts() {
+            self.session.pump(now, connection.outbound(), sink);
+        }
+    }
+}
+
+impl<S: SessionLayer> Endpoint for Lifecycle<S> {
+    type Event<'a> = S::Event<'a>;
+
+    fn socket(&mut self, now: Nanos) -> Socket<'_> {
+        let socket = self.connector.socket(now);
+        if let Socket::Connect(_) = socket {
+            self.session.tallies().connect_attempts.inc();
+        }
+        socket
+    }
+
+    fn on_established(&mut self, now: Nanos) {
+        self.connector.open(now);
+    }
+
+    fn on_connect_failed(&mut self, now: Nanos, failure: ConnectFailure, sink: &mut dyn FnMut(S::Event<'_>)) {
+        if self.connector.is_opening() {
+            self.lose(now, failure.into(), sink);
+        }
+    }
+
+    fn on_bytes<F: FnMut(S::Event<'_>)>(&mut self, now: Nanos, bytes: &[u8], sink: &mut F) {
+        let was_logged_in = self.session.is_logged_in();
+        let Some(from) = self.connector.open_parts() else { return };
+        let result = self.session.on_bytes(now, from, bytes, sink);
+        if !was_logged_in && self.session.is_logged_in() {
+            self.connector.succeeded();
+        }
+        match result {
+            Ok(()) => self.pump(now, sink),
+            Err(reason) => self.lose(now, reason.into(), sink),
+        }
+    }
+
+    fn on_disconnected(&mut self, now: Nanos, cause: Disconnect, sink: &mut dyn FnMut(S::Event<'_>)) {
+        if let Some((_, connection)) = self.connector.open_parts() {
+            let reason = connection.on_disconnected(cause);
+            self.lose(now, reason.into(), sink);
+        }
+    }
+
+    fn on_wakeup(&mut self, now: Nanos, sink: &mut dyn FnMut(S::Event<'_>)) {
+        if let Some(limit_ms) = self.connector.exceeded_ms(now) {
+            return self.lose(now, ConnectFailure::Timeout { limit_ms }.into(), sink);
+        }
+        let Some((_, connection)) = self.connector.open_parts() else { return };
+        let kept = connection.on_wakeup(now).map_err(DisconnectReason::from);
+        match kept.and_then(|()| self.session.on_wakeup(now, connection.outbound(), sink)) {
+            Ok(()) => self.pump(now, sink),
+            Err(reason) => {
+                connection.stop(Stop::Application);
+                self.lose(now, reason, sink);
+            }
+        }
+    }
+
+    fn next_wakeup(&self) -> Nanos {
+        self.connector.next_wakeup().min(self.session.next_wakeup())
+    }
+
+    fn pending(&mut self) -> &[u8] {
+        self.connector.connection().map_or(&[], |connection| connection.outbound().flush())
+    }
+
+    fn consume(&mut self, _: Nanos, count_bytes: usize) {
+        if let Some(connection) = self.connector.connection() {
+            connection.outbound().consume(count_bytes);
+            self.session.on_drained();
+            if connection.outbound().depth_bytes() == 0 {
+                self.connector.drop_last();
+            }
+        }
+    }
+}
+
+/// Makes a core the endpoint that its lifecycle is.
+macro_rules! endpoint {
+    ($core:ident, $event:ident) => {
+        impl $crate::Endpoint for $core {
+            type Event<'a> = $event<'a>;
+
+            fn socket(&mut self, now: Nanos) -> $crate::Socket<'_> {
+                self.life.socket(now)
+            }
+
+            fn on_established(&mut self, now: Nanos) {
+                self.life.on_established(now);
+            }
+
+            fn on_connect_failed(
+                &mut self,
+                now: Nanos,
+                failure: $crate::ConnectFailure,
+                sink: &mut dyn FnMut($event<'_>),
+            ) {
+                self.life.on_connect_failed(now, failure, sink);
+            }
+
+            #[inline]
+            fn on_bytes<F: FnMut($event<'_>)>(&mut self, now: Nanos, bytes: &[u8], sink: &mut F) {
+                self.life.on_bytes(now, bytes, sink);
+            }
+
+            fn on_disconnected(
+                &mut self,
+                now: Nanos,
+                cause: rssl::Disconnect,
+                sink: &mut dyn FnMut($event<'_>),
+            ) {
+                self.life.on_disconnected(now, cause, sink);
+            }
+
+            fn on_wakeup(&mut self, now: Nanos, sink: &mut dyn FnMut($event<'_>)) {
+                self.life.on_wakeup(now, sink);
+            }
+
+            fn next_wakeup(&self) -> Nanos {
+                self.life.next_wakeup()
+            }
+
+            fn pending(&mut self) -> &[u8] {
+                self.life.pending()
+            }
+
+            fn consume(&mut self, now: Nanos, count_bytes: usize) {
+                self.life.consume(now, count_bytes);
+            }
+        }
+    };
+}
+
+pub(crate) use endpoint;
