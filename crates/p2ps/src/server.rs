@@ -15,7 +15,7 @@ use rssl::{CloseReason, Session};
 use rssl_server::{ConnectionId, Listener, Outbox, Service};
 use rwf::Dictionary;
 use serde_json::{Value, json};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use units::Nanos;
 
 use crate::P2psConfig;
@@ -250,8 +250,15 @@ impl InletEvents for Upstream<'_> {
     }
 
     fn on_link_down(&mut self, now: Nanos, instance: u64) {
-        info!(instance = format!("{instance:016x}"), "link down");
-        self.core.on_link_down(now, instance, &mut Sink { outbox: self.outbox, commands: self.commands });
+        let mut sink = Sink { outbox: self.outbox, commands: self.commands };
+        if self.core.on_link_down(now, instance, &mut sink) {
+            info!(
+                instance = format!("{instance:016x}"),
+                "link down, trying again until it is back or another is found"
+            );
+        } else {
+            debug!(instance = format!("{instance:016x}"), "link not opened");
+        }
     }
 
     fn on_link_message(&mut self, now: Nanos, instance: u64, bytes: &[u8]) {

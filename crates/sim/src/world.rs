@@ -336,7 +336,7 @@ impl World {
                 });
             }
             Event::LinkBroken { server, instance } if server == self.server_epoch => {
-                self.with_server(|core, now, sink| core.on_link_down(now, instance, sink));
+                self.with_server(|core, now, sink| _ = core.on_link_down(now, instance, sink));
             }
             Event::ConsumerConnects { consumer, epoch } if epoch == self.consumers[consumer].epoch => {
                 self.consumer_connects(consumer);

@@ -335,8 +335,10 @@ fn a_gap_too_old_to_name_its_items_concerns_all_of_the_service() {
 #[test]
 fn a_lost_link_makes_items_suspect_and_the_next_instance_makes_them_good() {
     let mut bench = Bench::watching();
-    bench.core.on_link_down(bench.now, INSTANCE, &mut bench.log);
+    assert!(bench.core.on_link_down(bench.now, INSTANCE, &mut bench.log), "it stood");
     let log = bench.took();
+    assert!(!bench.core.on_link_down(bench.now, INSTANCE, &mut bench.log), "an attempt that failed");
+    assert_eq!(bench.took(), [""; 0]);
     assert_eq!(log, ["1/5: status open suspect: the source distributor is lost, looking for another"]);
     bench.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));
     assert_eq!(bench.took(), [""; 0], "what comes now may have a hole before it");

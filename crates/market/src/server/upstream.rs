@@ -375,11 +375,13 @@ impl PointToPoint {
         sink.to_instance(instance, &LinkUp::Hello { peer: self.peer, name: self.config.name.as_bytes() });
     }
 
-    /// A link broke, or could not be opened.
-    pub fn on_link_down(&mut self, now: Nanos, instance: u64, sink: &mut impl ServerSink) {
-        let Some(known) = self.instances.get_mut(&instance) else { return };
-        known.link = Link::Down { retry_at: now + self.config.link_retry };
+    /// A link broke, or could not be opened. Returns whether it had stood.
+    pub fn on_link_down(&mut self, now: Nanos, instance: u64, sink: &mut impl ServerSink) -> bool {
+        let Some(known) = self.instances.get_mut(&instance) else { return false };
+        let down = Link::Down { retry_at: now + self.config.link_retry };
+        let had_stood = matches!(std::mem::replace(&mut known.link, down), Link::Up);
         self.on_instance_changed(now, instance, sink);
+        had_stood
     }
 
     /// A message over a link.
