@@ -21,7 +21,7 @@ use crate::{ConsumerConfig, Identity};
 /// A consumer as a state machine: bytes and the time in, bytes and events out.
 ///
 /// [`Consumer`](crate::Consumer) drives it with a socket; the simulator drives it with anything else. See
-/// [`Endpoint`] for the order of the calls.
+/// [`Endpoint`](crate::Endpoint) for the order of the calls.
 pub struct ConsumerCore {
     life: Lifecycle<Session>,
     counters: Arc<ConsumerSession>,

@@ -23,7 +23,7 @@ const MESSAGE_MAX_BYTES: u32 = 1 << 20;
 /// A non-interactive provider as a state machine: bytes and the time in, bytes and events out.
 ///
 /// [`Provider`](crate::Provider) drives it with a socket; the simulator drives it with anything else. See
-/// [`Endpoint`] for the order of the calls.
+/// [`Endpoint`](crate::Endpoint) for the order of the calls.
 pub struct ProviderCore {
     pub(super) life: Lifecycle<Session>,
     counters: Arc<ProviderSession>,
