@@ -315,12 +315,14 @@ impl Distributor {
         }
     }
 
-    /// The id that a service has in the whole system: as configured, else the provider's own; `None` if another service
-    /// has it.
+    /// The id that a service has in the whole system: as configured, else the one it has, whoever published it before,
+    /// else the provider's own; `None` if another service has it.
     fn service_id(&self, definition: &Service) -> Option<u16> {
         let name = &definition.info.name;
-        let id = match self.config.service_ids.get(name) {
-            Some(&id) => id,
+        let is_of_name = |s: &&PublishedService| s.definition.info.name == *name;
+        let known = self.services.values().find(is_of_name).map(|s| s.definition.id);
+        let id = match self.config.service_ids.get(name).copied().or(known) {
+            Some(id) => id,
             None if self.config.service_ids.values().any(|&id| id == definition.id) => return None,
             None => definition.id,
         };

@@ -130,8 +130,13 @@ fn fields(all: &[(i16, i64)]) -> Vec<u8> {
 }
 
 fn refresh(stream_id: i32, name: &str, all: &[(i16, i64)]) -> Vec<u8> {
+    refresh_for(3, stream_id, name, all)
+}
+
+/// `service` is the provider's number of it.
+fn refresh_for(service: u16, stream_id: i32, name: &str, all: &[(i16, i64)]) -> Vec<u8> {
     let payload = fields(all);
-    let key = Some(Key::item(3, name.as_bytes()));
+    let key = Some(Key::item(service, name.as_bytes()));
     let msg = RefreshMsg {
         complete: true,
         key,
@@ -377,6 +382,21 @@ fn a_service_whose_id_is_taken_is_refused() {
     clash.id = 2;
     bench.announce(other, &[clash]);
     assert_eq!(bench.log.take(), ["open stream 2 OTHER", "directory: 1 BINANCE up, 2 OTHER up"]);
+}
+
+#[test]
+fn a_service_keeps_its_id_when_its_provider_comes_back_with_another_one() {
+    let mut bench = Bench::new(DistributorConfig::default());
+    bench.provider_logs_in(PROVIDER);
+    bench.announce(PROVIDER, &[service(210, true)]);
+    bench.core.on_provider_closed(T0, PROVIDER, &mut bench.log);
+    bench.provider_logs_in(PROVIDER);
+    bench.announce(PROVIDER, &[service(7, true)]);
+    bench.provider(T0, PROVIDER, &refresh_for(7, -5, "BTCUSDT", &[(22, 1)]));
+    let services: Vec<_> = bench.core.services().map(|(id, name, up, _)| (id, name, up)).collect();
+    assert_eq!(services, [(210, "BINANCE", true)]);
+    assert_eq!(bench.core.items().map(|(key, _)| key.service).collect::<Vec<_>>(), [210]);
+    assert_eq!(bench.counters.messages_refused.get(), 0);
 }
 
 #[test]
