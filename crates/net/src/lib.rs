@@ -6,6 +6,7 @@
 pub mod affinity;
 pub mod agent;
 pub mod clock;
+pub mod descriptors;
 mod poller;
 pub mod ring;
 pub mod tcp;

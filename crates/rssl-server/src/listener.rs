@@ -52,6 +52,8 @@ pub struct Listener {
     /// Nothing is read from any connection for now.
     is_paused: bool,
     check_at: Nanos,
+    /// When connections are accepted again, after the system had refused to.
+    accept_at: Nanos,
 }
 
 /// What a status page shows of a connection.
@@ -107,6 +109,7 @@ impl Listener {
             scratch: Vec::new(),
             is_paused: false,
             check_at: Nanos::ZERO,
+            accept_at: Nanos::NEVER,
         })
     }
 
@@ -153,9 +156,25 @@ impl Listener {
                         let _ = self.add(now, stream, peer);
                     }
                 }
-                Ok(None) | Err(_) => return,
+                Ok(None) => return,
+                Err(_) => return self.rest(now),
             }
         }
+    }
+
+    /// Out of descriptors, most likely: the connection stays in the queue and the listener ready, so that without a
+    /// rest the thread would do nothing but fail to accept it.
+    fn rest(&mut self, now: Nanos) {
+        let token = Token(self.token_base);
+        if self.registrar.change(&self.listener, token, Interest::Nothing).is_ok() {
+            self.accept_at = now + CHECK_INTERVAL;
+        }
+    }
+
+    fn end_rest(&mut self, now: Nanos) {
+        let token = Token(self.token_base);
+        let is_back = self.registrar.change(&self.listener, token, Interest::Read).is_ok();
+        self.accept_at = if is_back { Nanos::NEVER } else { now + CHECK_INTERVAL };
     }
 
     fn add(&mut self, now: Nanos, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
@@ -271,6 +290,9 @@ impl Listener {
 
     /// Pings, and time-outs of handshakes, logins and silent connections.
     pub fn on_wakeup(&mut self, now: Nanos, service: &mut impl Service) {
+        if now >= self.accept_at {
+            self.end_rest(now);
+        }
         if now < self.check_at {
             return;
         }
@@ -297,7 +319,8 @@ impl Listener {
     /// When [`Listener::on_wakeup`] is due next.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
-        if self.connections.is_empty() { Nanos::NEVER } else { self.check_at }
+        let check_at = if self.connections.is_empty() { Nanos::NEVER } else { self.check_at };
+        check_at.min(self.accept_at)
     }
 
     /// How many connections there are.
@@ -349,5 +372,54 @@ impl<S: Service> Handler for Bridge<'_, S> {
             self.outbox.note_unwanted(self.id);
         }
         ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use net::Poller;
+
+    use super::*;
+
+    struct Nobody;
+
+    impl Service for Nobody {
+        fn on_connected(&mut self, _: Nanos, _: ConnectionId, _: &Session<'_>, _: SocketAddr) {}
+        fn on_message(&mut self, _: Nanos, _: ConnectionId, _: &[u8], _: &mut Outbox) -> ControlFlow<()> {
+            ControlFlow::Continue(())
+        }
+        fn on_closed(&mut self, _: Nanos, _: ConnectionId, _: &CloseReason, _: &mut Outbox) {}
+        fn is_logged_in(&self, _: ConnectionId) -> bool {
+            false
+        }
+    }
+
+    /// Hands what is ready now to the listener; returns how much it was.
+    fn serve(poller: &mut Poller, listener: &mut Listener, now: Nanos) -> usize {
+        let ready: Vec<Ready> = poller.wait(Some(Duration::ZERO)).expect("sockets of this test").collect();
+        ready.iter().for_each(|ready| listener.on_ready(now, *ready, &mut Nobody));
+        ready.len()
+    }
+
+    #[test]
+    fn after_a_refusal_of_the_system_waiting_connections_rest_and_are_taken_later() {
+        let mut poller = Poller::new().expect("descriptors are left");
+        let registrar = poller.registrar().clone();
+        let counters = Arc::new(RsslConnections::default());
+        let mut listener = Listener::new(&RsslConfig::default(), 0, &registrar, 1, 7, 4096, counters)
+            .expect("some port is free");
+        let start = Nanos(1_000);
+        assert_eq!(listener.next_wakeup(), Nanos::NEVER, "nothing to do without connections");
+        listener.rest(start);
+        let port = listener.local_address().expect("it is bound").port();
+        let _waiting = TcpStream::connect(("127.0.0.1", port)).expect("the queue has room");
+        assert_eq!(serve(&mut poller, &mut listener, start), 0, "the thread may sleep");
+        assert_eq!(listener.next_wakeup(), start + CHECK_INTERVAL);
+        listener.on_wakeup(start + CHECK_INTERVAL / 2, &mut Nobody);
+        assert_eq!(serve(&mut poller, &mut listener, start), 0, "not yet");
+        listener.on_wakeup(start + CHECK_INTERVAL, &mut Nobody);
+        assert_eq!(serve(&mut poller, &mut listener, start + CHECK_INTERVAL), 1);
+        assert_eq!(listener.connection_count(), 1);
+        assert!(listener.next_wakeup() > start + CHECK_INTERVAL, "the rest is over");
     }
 }

@@ -115,6 +115,8 @@ fn serve(
 
 fn enter(thread: &ThreadConfig, stop: &Stop) -> Result<Poller, Failure> {
     thread.enter()?;
+    let descriptors_max = net::descriptors::raise_limit()?;
+    tracing::debug!(descriptors_max, "connections may be as many, less what the process needs besides");
     let poller = Poller::new()?;
     stop.watch(poller.registrar())?;
     Ok(poller)
