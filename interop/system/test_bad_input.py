@@ -1,0 +1,279 @@
+"""Bad input at ports 14002 and 14003 of running daemons: it costs its own connection and nothing else."""
+
+import random
+import resource
+import socket
+import struct
+import unittest
+
+import rssl_bytes as rssl
+from daemons import hold_until_ready, wait_at
+from process import wait_until
+from system_test import SystemTest
+
+BATCH = 200  # connections open at a time
+PATIENCE_S = 15  # every connection of ours must be over by then
+SLACK_BYTES = 4 << 20
+TIMEOUTS = {'handshake_timeout_ms': 3000, 'login_timeout_ms': 3000, 'ping_timeout_min_s': 1}
+HELLO = rssl.connect_request()  # of a version without key exchange: frames may follow at once
+LENGTHS = [struct.pack('>H', length) + more for length in (0, 1, 2, 65535) for more in (b'', b'\2', b'\2\0\0\0\0\0')]
+
+
+def frames(*messages):
+    return b''.join(map(rssl.frame, messages))
+
+
+CONSUMER = frames(rssl.login_request(0))
+PROVIDER = frames(rssl.login_request(1))
+CONSUMER_MESSAGES = [
+    rssl.login_request(0),
+    rssl.directory_request(),
+    rssl.dictionary_request(),
+    rssl.item_request(),
+    rssl.close(),
+    rssl.post(),
+    rssl.generic(),
+]
+PROVIDER_MESSAGES = [
+    rssl.login_request(1),
+    rssl.DIRECTORY_REFRESH,
+    rssl.ITEM_REFRESH,
+    rssl.ITEM_UPDATE,
+    rssl.ITEM_STATUS,
+]
+
+
+def garbage(seed, count):
+    """Random bytes; some behind a handshake, so that they are frames."""
+    source = random.Random(seed)
+    one = lambda: source.randbytes(source.choice((1, 3, 20, 500, 9000)))
+    return [(HELLO if source.random() < 0.5 else b'') + one() for _ in range(count)]
+
+
+def strangers():
+    """Other protocols."""
+    with_name = '160301007a010000760303' + '5a' * 32 + '00' + '0004130113020100' + '0049'
+    return [
+        bytes.fromhex(with_name) + bytes(73),
+        b'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n',
+        b'SSH-2.0-OpenSSH_9.6\r\n',
+        b'\0',
+    ]
+
+
+def cut_handshakes():
+    """Requests of all versions cut at every byte, and with a field too much."""
+    requests = [rssl.connect_request(version) for version in rssl.VERSIONS]
+    unknown = [rssl.connect_request(version) for version in (0, 0x12, 0x18, 0xFFFFFFFF)]
+    return [r[:n] for r in requests for n in range(len(r))] + [r + bytes(3) for r in requests] + unknown
+
+
+def bad_frames(login):
+    flags = [rssl.frame(rssl.close(), flags) for flags in (0, 1, 3, 0x0A, 0x10, 0x12, 0x80, 0xFF)]
+    return [HELLO + before + bad for before in (b'', login) for bad in LENGTHS + flags]
+
+
+def cut_messages(login, messages):
+    """Each message cut at every byte, in a frame that fits it; the login itself comes first where it is not the one cut."""
+    for message in messages:
+        before = HELLO if message is messages[0] else HELLO + login
+        yield from (before + rssl.frame(message[:n]) for n in range(len(message)))
+
+
+def flipped_messages(login, messages, seed):
+    source = random.Random(seed)
+    for message in messages:
+        before = HELLO if message is messages[0] else HELLO + login
+        for at in range(len(message)):
+            changed = bytearray(message)
+            changed[at] ^= source.randrange(1, 256)
+            yield before + rssl.frame(bytes(changed))
+
+
+def converse(target, conversations, close=True):
+    """Sends each on a connection of its own, with `close` ends our direction; what came back, when the other side ended."""
+    answers, conversations = [], list(conversations)
+    for start in range(0, len(conversations), BATCH):
+        batch = [target.connect() for _ in conversations[start : start + BATCH]]
+        for connection, content in zip(batch, conversations[start:]):
+            send(connection, content, close)
+        answers += [read_to_end(connection) for connection in batch]
+    return answers
+
+
+def send(connection, content, close):
+    try:
+        connection.sendall(content)
+        if close:
+            connection.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass  # it was quicker to close
+
+
+def read_to_end(connection):
+    answer = b''
+    with connection:
+        try:
+            while True:
+                part = connection.recv(1 << 16)
+                if not part:
+                    return answer
+                answer += part
+        except ConnectionError:
+            return answer
+        except socket.timeout:
+            raise AssertionError('a connection was not closed; it was sent %r' % answer[:200])
+
+
+class Target:
+    """A port under fire, and what its daemon counts."""
+
+    def __init__(self, daemon, port, label, login, messages):
+        self.daemon, self.port, self.label, self.login, self.messages = daemon, port, label, login, messages
+        self.opened = 0  # connections of ours
+
+    def connect(self):
+        self.opened += 1
+        return socket.create_connection(('127.0.0.1', self.port), PATIENCE_S)
+
+    def sum(self, name):
+        return self.daemon.metrics().sum(name, port=self.label)
+
+    def closed(self):
+        """{reason: connections closed for it}"""
+        return self.daemon.metrics().nonzero(r'rssl_closed_\w+_total', port=self.label)
+
+    def gone(self, others=0):
+        """Whether every connection of ours, and `others`, is over for a reason that was counted."""
+        return sum(self.closed().values()) == self.opened + others
+
+    def everything(self):
+        """All kinds of bad input that end at once."""
+        converse(self, garbage(1, 400))
+        converse(self, strangers())
+        converse(self, cut_handshakes())
+        converse(self, bad_frames(self.login))
+        converse(self, cut_messages(self.login, self.messages))
+        converse(self, flipped_messages(self.login, self.messages, 2))
+
+
+class BadInput(SystemTest):
+    """First while a market is played, with clients that watch all of it; then at rest, for the memory."""
+
+    @classmethod
+    def scenario(cls):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),) * 2)
+        cls.system_ = cls.system()
+        sets = lambda place: {'%s.%s' % (place, key): value for key, value in TIMEOUTS.items()}
+        cls.distributor = cls.system_.source_distributor(sets=sets('source_distributor.provider'))
+        cls.p2ps = cls.system_.p2ps(sets=sets('p2ps.rssl'))
+        cls.feed = cls.system_.feed(speed='15', delay_ms=3000)
+        cls.clients = [cls.system_.java(cls.p2ps), cls.system_.native(cls.p2ps)]
+        cls.daemons = [cls.distributor, cls.p2ps, cls.feed]
+        consumers = Target(cls.p2ps, cls.p2ps.port, 'consumer', CONSUMER, CONSUMER_MESSAGES)
+        providers = Target(cls.distributor, cls.system_.provider_port, 'provider', PROVIDER, PROVIDER_MESSAGES)
+        cls.good = {consumers: 2, providers: 1}  # connections that are to stay
+        hold_until_ready(cls.feed, cls.distributor, cls.clients)
+        cls.under_fire()
+        cls.feed.wait_count('feed_rounds_total', 1)
+        wait_at(cls.clients, cls.system_.wait_right(cls.p2ps))
+        cls.at_rest()
+
+    @classmethod
+    def under_fire(cls):
+        cls.cut_logins = {}
+        for target in cls.good:
+            target.everything()
+            cut = [HELLO + rssl.frame(target.messages[0][:n]) for n in range(len(target.messages[0]))]
+            cls.cut_logins[target.label] = [answer[len(ack(answer)) :] for answer in converse(target, cut)]
+        cls.silence()
+        cls.was_playing = cls.feed.metrics()['feed_rounds_total'] == 0
+
+    @classmethod
+    def silence(cls):
+        """What begins and does not go on: nothing at all, half handshakes, half frames. All wait at the same time."""
+        waiting = []
+        for target in cls.good:
+            silent = [b''] * 500 + cut_handshakes()[::3]
+            halves = [HELLO] + [HELLO + target.login + half for half in LENGTHS[-3:] + [b'\0']]
+            for content in silent + halves:
+                waiting.append(target.connect())
+                send(waiting[-1], content, close=False)
+        cls.idle = len(waiting)
+        for connection in waiting:
+            read_to_end(connection)
+
+    @classmethod
+    def at_rest(cls):
+        for target in cls.good:
+            converse(target, garbage(3, 100))
+        cls.wait_gone()
+        cls.before = cls.resources()
+        for target in cls.good:
+            target.everything()
+            for _ in range(5000):
+                target.connect().close()
+        cls.wait_gone()
+        cls.after = cls.resources()
+        cls.left = {target: target.sum('rssl_active') for target in cls.good}
+
+    @classmethod
+    def wait_gone(cls):
+        snapshots = [process for process in cls.processes if process.name == 'snapshot']
+        for target in cls.good:
+            others = len(snapshots) if target.daemon is cls.p2ps else 0
+            said = lambda: '%s: %d connections over: %s' % (target.label, target.opened + others, target.closed())
+            wait_until(lambda: target.gone(others), said, timeout_s=PATIENCE_S)
+
+    @classmethod
+    def resources(cls):
+        return {d.name: (d.resident_bytes(), d.descriptors()) for d in (cls.p2ps, cls.distributor)}
+
+    def test_it_happened_while_the_market_was_played(self):
+        self.assertTrue(self.was_playing)
+
+    def test_all_daemons_live(self):
+        self.assertEqual([daemon.is_running() for daemon in self.daemons], [True] * 3)
+        self.assertEqual([daemon.starts for daemon in self.daemons], [1] * 3)
+
+    def test_good_clients_are_undisturbed(self):
+        for client in self.clients:
+            with self.subTest(client=client.name):
+                suspect = [key for key, item in client.items.items() if 'Suspect' in item.states[1:]]
+                self.assertEqual((suspect, client.seen('disconnected')), ([], []))
+                self.assert_finished_well(client)
+
+    def test_none_but_the_good_connections_are_left(self):
+        self.assertEqual(self.left, self.good)
+        for target in self.good:
+            self.assertGreater(target.opened, 7000)
+
+    def test_the_reasons_are_those_of_the_input(self):
+        wanted = ['handshake_timeout', 'unknown_version', 'frame_length', 'http', 'silent', 'handshake_length']
+        for target in self.good:
+            with self.subTest(port=target.label):
+                closed = target.closed()
+                self.assertEqual([r for r in wanted if not closed.get('rssl_closed_%s_total' % r)], [], closed)
+
+    def test_messages_out_of_order_are_counted(self):
+        self.assertGreater(self.p2ps.metrics()['p2ps_client_messages_refused_total'], 200)
+        self.assertGreater(self.distributor.metrics()['distributor_messages_refused_total'], 200)
+
+    def test_no_part_of_a_login_is_taken_for_a_login(self):
+        for label, answers in self.cut_logins.items():
+            self.assertEqual([len(answer) for answer in answers], [0] * len(answers), label)
+
+    def test_memory_does_not_grow_and_descriptors_do_not_leak(self):
+        for name, (resident_bytes, descriptors) in self.before.items():
+            with self.subTest(daemon=name):
+                self.assertLess(self.after[name][0], resident_bytes + SLACK_BYTES)
+                self.assertEqual(self.after[name][1], descriptors)
+
+
+def ack(answer):
+    """The connect ack at the front of what a server sent."""
+    return answer[: struct.unpack('>H', answer[:2])[0]] if len(answer) > 2 else answer
+
+
+if __name__ == '__main__':
+    unittest.main()
