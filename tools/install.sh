@@ -43,6 +43,9 @@ if [ ${#missing[@]} -gt 0 ]; then
     fi
     "${as_root[@]}" apt-get update -q
     "${as_root[@]}" apt-get install -q -y --no-install-recommends "${packages[@]}"
+    for program in "${missing[@]}"; do
+        command -v "$program" >/dev/null || cannot "$program is not there after its package was installed"
+    done
 fi
 
 python3 -c 'import tomllib' 2>/dev/null ||
