@@ -21,6 +21,8 @@ config::section! {
         image_timeout_ms: u64 = 5_000, range 100..=600_000;
         /// Most bytes of updates held back for one item while its image is on its way.
         held_max_bytes: u64 = 262_144, range 4_096..=1_073_741_824;
+        /// Most bytes of a service's messages that wait behind a gap until it is known which items it concerns.
+        gap_held_max_bytes: u64 = 67_108_864, range 65_536..=17_179_869_184;
         /// A broken link to a source distributor is opened again after this time.
         link_retry_ms: u64 = 200, range 10..=60_000;
         /// A source distributor that is not heard for so long is taken for gone; several times its heartbeat_interval_ms.
@@ -43,6 +45,7 @@ impl P2psConfig {
             images_outstanding_max: self.images_outstanding_max as usize,
             image_timeout: ms(self.image_timeout_ms),
             held_bytes_max: self.held_max_bytes as usize,
+            gap_held_bytes_max: self.gap_held_max_bytes as usize,
             link_retry: ms(self.link_retry_ms),
             silence_timeout: ms(self.silence_timeout_ms),
             client_streams_max: self.client_streams_max as usize,

@@ -135,7 +135,9 @@ impl Watched {
                 let seq_num = update.seq_num.expect("the provider numbers its messages");
                 assert!(seq_num > image.seq_num, "{name}: update {seq_num} after {image:?}");
                 assert!(!self.awaits_refresh, "{name}: update {seq_num} after suspect, before a refresh");
-                self.skipped |= seq_num != image.seq_num + 1;
+                let follows = seq_num == image.seq_num + 1;
+                assert!(follows || !self.is_good, "{name}: update {seq_num} behind a hole after {image:?}");
+                self.skipped |= !follows;
                 image.seq_num = seq_num;
                 image.apply(update.payload);
             }

@@ -7,6 +7,7 @@
 //! What is checked while it runs (a violation panics with the seed):
 //!
 //! - a consumer sees a refresh first, then updates whose numbers only grow; none twice, none late;
+//! - no update comes behind a hole while the item is good: "suspect" is told first;
 //! - after "suspect" it sees a refresh before it trusts the item again;
 //! - a number that is skipped is made good by a refresh.
 //!

@@ -43,7 +43,8 @@ counters! {
         images_requested: Total, "messages", "Images asked for.";
         gaps: Total, "gaps", "Ranges of a stream that the carrier could not deliver.";
         messages_lost: Total, "messages", "Stream messages in those ranges.";
-        gap_resyncs: Total, "gaps", "Gaps answered with a resynchronisation of the whole service.";
+        messages_behind_gaps: Total, "messages", "Stream messages that waited until it was known which items a gap before them concerns.";
+        gap_resyncs: Total, "gaps", "Gaps after which all items of the service were asked for again.";
         held_overflows: Total, "items", "Items asked for again because too many updates were held back for them.";
         requests_refused: Total, "messages", "Item requests answered with a closed stream.";
         client_messages_refused: Total, "messages", "Messages from clients that were malformed or out of place.";

@@ -11,6 +11,7 @@
 
 mod clients;
 mod fanout;
+mod gaps;
 mod item;
 mod recovery;
 mod sink;
@@ -54,6 +55,8 @@ pub struct ServerConfig {
     pub image_timeout: Duration,
     /// The most bytes of updates held back for one item while its image is on its way.
     pub held_bytes_max: usize,
+    /// The most bytes of a service's messages that wait behind a gap until it is known which items it concerns.
+    pub gap_held_bytes_max: usize,
     /// A link that broke is opened again after this time.
     pub link_retry: Duration,
     /// An instance that has published nothing for so long is taken for gone, link or no link.
@@ -74,6 +77,7 @@ impl Default for ServerConfig {
             images_outstanding_max: 500,
             image_timeout: Duration::from_secs(5),
             held_bytes_max: 256 << 10,
+            gap_held_bytes_max: 64 << 20,
             link_retry: Duration::from_millis(200),
             silence_timeout: Duration::from_secs(2),
             client_streams_max: 500_000,
@@ -147,6 +151,7 @@ impl PointToPoint {
     pub fn on_wakeup(&mut self, now: Nanos, sink: &mut impl ServerSink) {
         self.check_instances(now, sink);
         self.recheck_services(now, sink);
+        self.check_gaps(now, sink);
         self.check_requests(now, sink);
         self.check_lingering(now, sink);
     }
@@ -157,7 +162,7 @@ impl PointToPoint {
         let instances = self.instances.values().map(|i| i.next_check(&self.config));
         let linger = self.lingering.front().map_or(Nanos::NEVER, |(at, ..)| *at);
         instances
-            .chain([linger, self.next_request_check(), self.next_recheck()])
+            .chain([linger, self.next_request_check(), self.next_gap_check(), self.next_recheck()])
             .min()
             .unwrap_or(Nanos::NEVER)
     }

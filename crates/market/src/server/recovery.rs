@@ -6,7 +6,7 @@ use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
 use super::item::Phase;
-use super::{PointToPoint, ServerSink, Source};
+use super::{PointToPoint, ServerSink};
 use crate::backbone::LinkUp;
 
 /// Items to ask for, and those asked for.
@@ -120,43 +120,6 @@ impl PointToPoint {
             let (count, change) = (self.counters.items_suspect.get(), if is_suspect { 1 } else { -1 });
             self.counters.items_suspect.set(count.saturating_add_signed(change));
         }
-    }
-
-    /// Messages `first..=last` of a stream will never come: the instance is asked which items they were about.
-    pub(super) fn on_gap(&mut self, service: u16, first: u64, last: u64, sink: &mut impl ServerSink) {
-        self.counters.gaps.inc();
-        self.counters.messages_lost.add(last - first + 1);
-        let Some(active) = self.services.get(&service).and_then(|s| s.active) else { return };
-        sink.to_instance(active.instance, &LinkUp::GapQuery { service, first, last });
-    }
-
-    /// The items concerned by a gap, by their ids, or all of the service if the instance cannot tell.
-    pub(super) fn on_gap_answer(
-        &mut self,
-        now: Nanos,
-        service: u16,
-        last: u64,
-        ids: Option<impl Iterator<Item = u32>>,
-        sink: &mut impl ServerSink,
-    ) {
-        let Some(entry) = self.services.get(&service) else { return };
-        let Some(source) = entry.active_source() else { return };
-        let concerned: Vec<usize> = match ids {
-            None => {
-                self.counters.gap_resyncs.inc();
-                entry.items.iter().copied().collect()
-            }
-            Some(ids) => {
-                let Some(Some(Source::Service { stream, .. })) = self.sources.get(source.0 as usize) else {
-                    return;
-                };
-                ids.filter_map(|id| stream.item(id)).collect()
-            }
-        };
-        for index in concerned {
-            self.resynchronise(index, last, "messages were lost on the backbone", sink);
-        }
-        self.send_requests(now, sink);
     }
 
     /// An item has missed something up to the number `lacks`: it is suspect until an image taken after that has come.

@@ -1,5 +1,7 @@
 //! The receiving side of one stream of the backbone.
 
+use super::gaps::Behind;
+
 /// What a message's number says about those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
@@ -26,13 +28,22 @@ pub(super) struct Incoming {
     pub(super) is_active: bool,
     /// The number that has to come next; 0 before anything is known.
     next: u64,
+    /// What waits behind gaps.
+    pub(super) behind: Behind,
     /// Place of the item of each id, plus one; 0 for ids of no item here.
     items: Vec<u32>,
 }
 
 impl Incoming {
     pub(super) fn new(service: u16) -> Incoming {
-        Incoming { service, instance: None, is_active: false, next: 0, items: Vec::new() }
+        Incoming {
+            service,
+            instance: None,
+            is_active: false,
+            next: 0,
+            behind: Behind::default(),
+            items: Vec::new(),
+        }
     }
 
     /// Takes the number of a message that has one of its own.
@@ -103,8 +114,10 @@ impl Incoming {
         }
     }
 
-    /// Forgets which item each id stands for.
-    pub(super) fn unbind_all(&mut self) {
+    /// The service comes from elsewhere: forgets which item each id stands for, and what waits.
+    pub(super) fn deactivate(&mut self) {
+        self.is_active = false;
+        self.behind.clear();
         self.items.clear();
     }
 }

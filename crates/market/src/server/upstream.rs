@@ -232,12 +232,35 @@ impl PointToPoint {
         if !stream.is_active {
             return Ok(());
         }
-        let (service, item) = (stream.service, stream.item(msg.item));
+        let mut waits = stream.behind.waits();
         match order {
             Order::Next => {}
             Order::Old => return Ok(()),
-            Order::Gap { first, last } => self.on_gap(service, first, last, sink),
+            Order::Gap { first, last } => {
+                self.on_gap(now, source, (first, last), sink);
+                waits = true;
+            }
         }
+        if waits {
+            if msg.kind != Kind::Heartbeat {
+                self.hold_behind_gap(now, source, (msg.sequence, bytes), sink);
+            }
+            return Ok(());
+        }
+        self.on_ordered(now, source, &msg, sink)
+    }
+
+    /// A message of the active stream whose turn has come.
+    #[inline]
+    pub(super) fn on_ordered(
+        &mut self,
+        now: Nanos,
+        source: SourceId,
+        msg: &StreamMsg<'_>,
+        sink: &mut impl ServerSink,
+    ) -> Result<(), UpstreamError> {
+        let Some(stream) = self.stream_mut(source) else { return Ok(()) };
+        let (service, item) = (stream.service, stream.item(msg.item));
         match (msg.kind, item) {
             (Kind::Update | Kind::Refresh | Kind::Status | Kind::Close, Some(index)) => {
                 self.on_item_message(now, index, msg.sequence, msg.kind, msg.body, sink);
@@ -283,6 +306,14 @@ impl PointToPoint {
         match service.and_then(Service::active_source).and_then(|s| self.sources.get_mut(s.0 as usize)) {
             Some(Some(Source::Service { stream, .. })) => stream.joins_image(sequence, was_bound),
             _ => false,
+        }
+    }
+
+    #[inline]
+    pub(super) fn stream_mut(&mut self, source: SourceId) -> Option<&mut Incoming> {
+        match self.sources.get_mut(source.0 as usize) {
+            Some(Some(Source::Service { stream, .. })) => Some(stream),
+            _ => None,
         }
     }
 
@@ -432,8 +463,7 @@ impl PointToPoint {
                 }
             }
             LinkDown::GapAnswer { service, last, known, ids, .. } if is_active(service) => {
-                self.on_gap_answer(now, service, last, known.then(|| LinkDown::gap_items(ids)), sink);
-                Ok(())
+                return self.on_gap_answer(now, service, last, known.then(|| LinkDown::gap_items(ids)), sink);
             }
             // Answers to questions that were asked before the service came from somewhere else.
             LinkDown::Image { .. } | LinkDown::ItemStatus { .. } | LinkDown::GapAnswer { .. } => Ok(()),
@@ -555,8 +585,7 @@ impl PointToPoint {
         let Some(service) = self.services.get_mut(&id) else { return };
         let Some(active) = service.active.take() else { return };
         if let Some(Some(Source::Service { stream, .. })) = self.sources.get_mut(active.source.0 as usize) {
-            stream.is_active = false;
-            stream.unbind_all();
+            stream.deactivate();
         }
         for index in service.items.iter().copied().collect::<Vec<_>>() {
             self.set_phase(index, Phase::Idle);

@@ -1,3 +1,5 @@
+mod gaps;
+
 use rdm::ToVec;
 use rdm::directory::{DirectoryRefresh, DirectoryRequest, Filter, Info, Service as Definition, ServiceState};
 use rdm::item::{ItemKey as Key, ItemRequest};
@@ -197,6 +199,14 @@ impl Bench {
         self.client(client, &msg.to_vec().expect("legal"));
     }
 
+    fn gap_answer(&mut self, first: u64, last: u64, ids: Option<&[u32]>) {
+        let bytes: Vec<u8> = ids.unwrap_or_default().iter().flat_map(|id| id.to_be_bytes()).collect();
+        self.link(
+            INSTANCE,
+            &LinkDown::GapAnswer { service: 1, first, last, known: ids.is_some(), ids: &bytes },
+        );
+    }
+
     fn link(&mut self, instance: u64, msg: &LinkDown<'_>) {
         let mut bytes = Vec::new();
         msg.encode(&mut bytes);
@@ -297,39 +307,6 @@ fn an_image_older_than_updates_that_were_dropped_is_asked_for_again() {
     bench.stream(Kind::Update, 11, 1, &update(&[(22, 11)]));
     bench.image(1, 10, "IBM", &[(22, 10)]);
     assert_eq!(bench.took(), ["1/5: refresh ok solicited 22=10", "1/5: update 22=11"]);
-}
-
-#[test]
-fn a_gap_makes_exactly_its_items_suspect_and_fetches_them_again() {
-    let mut bench = Bench::watching();
-    bench.request(A, 6, "MSFT");
-    bench.open(2, 2, "MSFT");
-    bench.image(2, 2, "MSFT", &[(22, 20)]);
-    bench.took();
-    bench.stream(Kind::Update, 5, 2, &update(&[(22, 50)]));
-    assert_eq!(bench.took(), ["77: gap 3-4", "1/6: update 22=50"]);
-    bench.link(
-        INSTANCE,
-        &LinkDown::GapAnswer { service: 1, first: 3, last: 4, known: true, ids: &[0, 0, 0, 1, 0, 0, 0, 9] },
-    );
-    let lost = "1/5: status open suspect: messages were lost on the backbone";
-    assert_eq!(bench.took(), [lost, "77: image IBM"]);
-    bench.stream(Kind::Update, 6, 1, &update(&[(22, 6)]));
-    bench.request(B, 7, "IBM");
-    assert_eq!(bench.took(), ["2/7: refresh suspect solicited 22=1"], "what is known, marked as what it is");
-    bench.image(1, 5, "IBM", &[(22, 5)]);
-    assert_eq!(bench.took(), ["1/5,2/7: refresh ok 22=5", "1/5,2/7: update 22=6"]);
-    assert_eq!((bench.counters.gaps.get(), bench.counters.messages_lost.get()), (1, 2));
-}
-
-#[test]
-fn a_gap_too_old_to_name_its_items_concerns_all_of_the_service() {
-    let mut bench = Bench::watching();
-    bench.stream(Kind::Heartbeat, 5, 0, &[]);
-    assert_eq!(bench.took(), ["77: gap 2-5"]);
-    bench.link(INSTANCE, &LinkDown::GapAnswer { service: 1, first: 2, last: 5, known: false, ids: &[] });
-    assert_eq!(bench.took()[1], "77: image IBM");
-    assert_eq!(bench.counters.gap_resyncs.get(), 1);
 }
 
 #[test]
