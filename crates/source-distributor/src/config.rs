@@ -30,6 +30,8 @@ config::section! {
         settle_time_ms: u64 = 5_000, range 0..=600_000;
         /// How many messages of a stream are remembered, to tell which items a lost range concerned; 4 bytes each.
         gap_memory_count: u32 = 1_048_576, range 16..=268_435_456;
+        /// Most services, those whose provider is gone included.
+        services_max: u32 = 1_000, range 1..=65_000;
         /// Most items in the cache.
         items_max: u64 = 5_000_000, range 1..=60_000_000;
         /// The thread.
@@ -48,6 +50,7 @@ impl SourceDistributorConfig {
             heartbeat_interval: Duration::from_millis(self.heartbeat_interval_ms),
             settle_time: Duration::from_millis(self.settle_time_ms),
             gap_memory: self.gap_memory_count as usize,
+            services_max: self.services_max as usize,
             items_max: self.items_max as usize,
             ..DistributorConfig::default()
         }

@@ -55,6 +55,8 @@ pub struct DistributorConfig {
     pub gap_memory: usize,
     /// About how many bytes a part of an image may have.
     pub image_part_bytes: usize,
+    /// The most services, those whose provider is gone included; more are refused and counted.
+    pub services_max: usize,
     /// The most items kept; a provider that publishes more is told so by its items' absence, and it is counted.
     pub items_max: usize,
 }
@@ -67,6 +69,7 @@ impl Default for DistributorConfig {
             settle_time: Duration::from_secs(5),
             gap_memory: 1 << 20,
             image_part_bytes: 60_000,
+            services_max: 1_000,
             items_max: 5_000_000,
         }
     }
@@ -221,8 +224,8 @@ impl Distributor {
         self.directory_sequence += 1;
         let services = self.services.values().map(|s| &s.definition);
         let refresh = DirectoryRefresh::publish(0, Filter::ALL, services);
-        let body = refresh.expect("ids are keys, names are checked when a service is taken").to_vec();
-        let body = &*body.expect("it was read from a message before");
+        let body = refresh.expect("ids are keys").to_vec();
+        let body = &*body.expect("each service was tried when it was taken");
         sink.publish_directory(&StreamMsg {
             kind: Kind::Directory,
             instance: self.instance,

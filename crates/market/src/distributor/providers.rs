@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use rdm::dictionary::{DictionaryMsg, DictionaryParts, PartSizes};
-use rdm::directory::{Directory, DirectoryMsg, Service};
+use rdm::directory::{Directory, DirectoryMsg, DirectoryRefresh, Filter, Service};
 use rdm::item::has_items;
 use rdm::login::{LoginMsg, LoginRefresh, LoginRequest, LoginStatus, Role};
 use rdm::{RdmError, Reply, ToVec};
@@ -286,7 +286,7 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) {
         let theirs = definition.id;
-        let Some(ours) = self.service_id(&definition) else {
+        let Some(ours) = self.service_id(&definition).filter(|_| can_be_told(&definition)) else {
             self.counters.messages_refused.inc();
             return;
         };
@@ -316,7 +316,7 @@ impl Distributor {
     }
 
     /// The id that a service has in the whole system: as configured, else the one it has, whoever published it before,
-    /// else the provider's own; `None` if another service has it.
+    /// else the provider's own; `None` if another service has it, or there are too many.
     fn service_id(&self, definition: &Service) -> Option<u16> {
         let name = &definition.info.name;
         let is_of_name = |s: &&PublishedService| s.definition.info.name == *name;
@@ -326,7 +326,10 @@ impl Distributor {
             None if self.config.service_ids.values().any(|&id| id == definition.id) => return None,
             None => definition.id,
         };
-        let is_free = self.services.get(&id).is_none_or(|s| s.definition.info.name == *name);
+        let is_free = match self.services.get(&id) {
+            Some(taken) => taken.definition.info.name == *name,
+            None => self.services.len() < self.config.services_max,
+        };
         is_free.then_some(id)
     }
 
@@ -360,6 +363,16 @@ impl Distributor {
         }
     }
 }
+
+/// Whether directories can hold a service: its parts came in several messages, and servers add to them.
+fn can_be_told(definition: &Service) -> bool {
+    let refresh = DirectoryRefresh::publish(0, Filter::ALL, [definition]);
+    let bytes = refresh.ok().and_then(|refresh| refresh.to_vec().ok());
+    bytes.is_some_and(|bytes| bytes.len() <= DEFINITION_MAX_BYTES)
+}
+
+/// Half of what one entry of a filter list can hold.
+const DEFINITION_MAX_BYTES: usize = 32 << 10;
 
 /// Items.
 impl Distributor {

@@ -410,3 +410,28 @@ fn a_withdrawn_service_closes_its_items() {
     assert!(log[0].starts_with("1 Close #2 item 1: closed-recover suspect"), "{log:?}");
     assert_eq!(log[1..], ["close stream 1", "directory: "]);
 }
+
+#[test]
+fn a_service_too_large_for_a_directory_is_refused_and_the_one_before_stays() {
+    let mut bench = Bench::running();
+    let mut grown = service(1, true);
+    grown.info.dictionaries_used = vec!["D".repeat(250); 200];
+    bench.log.take();
+    bench.announce(PROVIDER, &[grown]);
+    assert_eq!((bench.log.take(), bench.counters.messages_refused.get()), (vec![], 1));
+    assert_eq!(bench.core.services().count(), 1);
+}
+
+#[test]
+fn there_are_no_more_services_than_configured() {
+    let mut bench = Bench::new(DistributorConfig { services_max: 2, ..DistributorConfig::default() });
+    bench.provider_logs_in(PROVIDER);
+    let named = |id: u16| {
+        let mut one = service(id, true);
+        one.info.name = format!("S{id}");
+        one
+    };
+    bench.announce(PROVIDER, &[named(1), named(2), named(3)]);
+    assert_eq!(bench.core.services().map(|(id, ..)| id).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(bench.counters.messages_refused.get(), 1);
+}
