@@ -11,6 +11,7 @@ JAR = os.path.join(ROOT, 'interop', 'java', 'target', 'tickcast-interop.jar')
 # Small and quick to start: several run at once on a machine of two cores.
 JAVA = ['java', '-Xmx192m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-jar']
 SERVICE = 'BINANCE'
+CHECKS = ('--check-seq', '--check-map')
 
 
 class Item:
@@ -120,7 +121,7 @@ class Consumer(Process):
 class JavaConsumer(Consumer):
     """The consumer of interop/java. It watches until `finish`."""
 
-    def __init__(self, name, place, host, server, directory, items=ITEMS, options=(), checks=('--check-seq', '--check-map')):
+    def __init__(self, name, place, host, server, directory, items=ITEMS, options=(), checks=CHECKS):
         self.until = os.path.join(directory, name + '.until')
         words = JAVA + [JAR, 'consumer', '--host', server, '--service', SERVICE, '--until', self.until]
         words += ['--timeout', '300', '--show-updates', *checks, *options]

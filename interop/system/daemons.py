@@ -9,6 +9,9 @@ from network import Loopback
 from ports import free_ports
 from process import ROOT, Process, wait_until
 
+# From the end of the recording: a server that has not got it by then never will.
+RIGHT_WITHIN_S = 30
+
 
 def binary():
     path = os.environ.get('TICKCAST')
@@ -79,8 +82,9 @@ class System:
         return daemon
 
     def feed(self, host=None, sets=(), name='feed', speed='20', repeat=False, delay_ms=0):
+        distributor = '%s:%d' % (self.place.address(self.distributor_host), self.provider_port)
         own = {
-            'feed.provider.hosts': '["%s:%d"]' % (self.place.address(self.distributor_host), self.provider_port),
+            'feed.provider.hosts': '["%s"]' % distributor,
             'feed.speed': speed,
             'feed.loop': str(repeat).lower(),
             'feed.start_delay_ms': delay_ms,
@@ -89,9 +93,11 @@ class System:
 
     def demo(self, *options, name='demo', port=None):
         ports = [port or free_ports(), free_ports(), free_ports()]
-        words = [binary(), 'demo', '--rssl-port', ports[0], '--provider-port', ports[1], '--admin-port', ports[2]]
+        words = [binary(), 'demo', *options]
+        for option, number in zip(('--rssl-port', '--provider-port', '--admin-port'), ports):
+            words += [option, str(number)]
         admin = Admin(ports[2], lambda port: self.place.connect(None, port))
-        demo = Daemon(name, [str(word) for word in words] + list(options), self.directory, admin, wait=False)
+        demo = Daemon(name, words, self.directory, admin, wait=False)
         demo.server = 'localhost:%d' % ports[0]
         self._keep(demo)
         demo.wait_ready()
@@ -127,22 +133,25 @@ class System:
         return process
 
     def snapshot(self, p2ps, host=None, name='snapshot'):
-        """(exit status, final images, {(item, domain): sequence number}) of all items, as a client gets them now."""
+        """(exit status, final images, {(item, domain): sequence number}), as a client gets them now."""
         consumer = self.native(p2ps, host, name, options=['--snapshot', '--timeout', '20'])
         status = consumer.wait()
         consumer.look()
         return status, consumer.finals, consumer.positions()
 
     def wait_right(self, p2ps, host=None, recordings=expected.SAMPLE):
-        """Waits until the images that a client gets now are those expected; the positions that they are at."""
+        """Waits until a client that asks gets the images expected; the positions that they are at."""
         wrong = ['nothing yet']
 
         def is_right():
             status, finals, positions = self.snapshot(p2ps, host)
-            wrong[:] = expected.differences(finals, recordings) or (['exit status %s' % status] if status else [])
+            wrong[:] = expected.differences(finals, recordings)
+            if status:
+                wrong.append('exit status %s' % status)
             return None if wrong else positions
 
-        return wait_until(is_right, lambda: 'right images at the server; the last: %s' % '\n'.join(wrong[:20]), [p2ps], 20)
+        said = lambda: 'right images at the server; the last: %s' % '\n'.join(wrong[:20])
+        return wait_until(is_right, said, [p2ps], RIGHT_WITHIN_S)
 
 
 def _server(p2ps):
@@ -150,7 +159,7 @@ def _server(p2ps):
 
 
 def hold_until_ready(feed, distributor, clients):
-    """Stops a feed that waits its start delay until all clients have the blank images, so that none misses an update."""
+    """Stops a feed, which waits its start delay, until clients have images: none misses an update."""
     distributor.wait_count('distributor_items', len(expected.ITEMS))
     feed.hold()
     for client in clients:

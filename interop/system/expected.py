@@ -1,4 +1,4 @@
-"""The images that must be there at the end of a recording, reckoned from it without any code of the system."""
+"""The images that must be there at the end of a recording, reckoned from it without code of the system."""
 
 import functools
 import glob
@@ -31,7 +31,8 @@ def differences(finals, recordings=SAMPLE, watched_only=False):
     """What is wrong with these final images, {(item, domain): line}, in words; empty if nothing is."""
     finals = {(name, str(domain)): final for (name, domain), final in finals.items()}
     blank = {key: 'has no image' for key, final in finals.items() if not {'fields', 'entries'} & final.keys()}
-    result = compare.compare(images(recordings), {k: v for k, v in finals.items() if k not in blank}, (), True)
+    seen = {key: final for key, final in finals.items() if key not in blank}
+    result = compare.compare(images(recordings), seen, (), True)
     lines = ['%s %s: %s' % (*key, text) for key, texts in result.items() for text in texts[:5]]
     lines += ['%s %s: %s' % (*key, text) for key, text in blank.items()]
     if not watched_only:

@@ -1,4 +1,4 @@
-"""Where processes run: on this machine with everything on loopback, or on hosts of a network of namespaces."""
+"""Where processes run: on this machine over loopback, or on hosts of a network of namespaces."""
 
 import ctypes
 import os
@@ -76,7 +76,7 @@ def lab(host_count):
 
 
 def _socket_in(namespace):
-    """A TCP socket of a namespace, which it keeps whoever uses it. Namespaces belong to threads, so one goes there."""
+    """A TCP socket of a namespace, whoever uses it. Namespaces belong to threads, so one goes there."""
     made = []
 
     def make():

@@ -4,8 +4,8 @@ import os
 import random
 import socket
 
-# Below those that the kernel gives to outgoing connections: a client that tries a closed port again and again must not
-# get that very port as its own and connect to itself.
+# Below those that the kernel gives to outgoing connections: a client that tries a closed port again and again
+# must not get that very port as its own and connect to itself.
 LOW, HIGH = 20000, 32000
 
 _taken = set()

@@ -1,4 +1,4 @@
-"""Processes of a test: what they write goes to files, what they should do is waited for, each is ended by its handle."""
+"""Processes of a test: they write to files, what they should do is waited for, handles end them."""
 
 import atexit
 import os

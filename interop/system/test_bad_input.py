@@ -14,9 +14,11 @@ from system_test import SystemTest
 BATCH = 200  # connections open at a time
 PATIENCE_S = 15  # every connection of ours must be over by then
 SLACK_BYTES = 4 << 20
+DESCRIPTORS = 4096  # that we need ourselves
 TIMEOUTS = {'handshake_timeout_ms': 3000, 'login_timeout_ms': 3000, 'ping_timeout_min_s': 1}
 HELLO = rssl.connect_request()  # of a version without key exchange: frames may follow at once
-LENGTHS = [struct.pack('>H', length) + more for length in (0, 1, 2, 65535) for more in (b'', b'\2', b'\2\0\0\0\0\0')]
+MORE = (b'', b'\2', b'\2\0\0\0\0\0')
+LENGTHS = [struct.pack('>H', length) + more for length in (0, 1, 2, 65535) for more in MORE]
 
 
 def frames(*messages):
@@ -74,7 +76,7 @@ def bad_frames(login):
 
 
 def cut_messages(login, messages):
-    """Each message cut at every byte, in a frame that fits it; the login itself comes first where it is not the one cut."""
+    """Each message cut at every byte, in a frame that fits it, behind a login unless it is one."""
     for message in messages:
         before = HELLO if message is messages[0] else HELLO + login
         yield from (before + rssl.frame(message[:n]) for n in range(len(message)))
@@ -91,7 +93,10 @@ def flipped_messages(login, messages, seed):
 
 
 def converse(target, conversations, close=True):
-    """Sends each on a connection of its own, with `close` ends our direction; what came back, when the other side ended."""
+    """Sends each on a connection of its own and reads until the other side ends it; what came back.
+
+    With `close` our direction ends at once.
+    """
     answers, conversations = [], list(conversations)
     for start in range(0, len(conversations), BATCH):
         batch = [target.connect() for _ in conversations[start : start + BATCH]]
@@ -162,7 +167,8 @@ class BadInput(SystemTest):
 
     @classmethod
     def scenario(cls):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),) * 2)
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(DESCRIPTORS, most), most))
         cls.system_ = cls.system()
         sets = lambda place: {'%s.%s' % (place, key): value for key, value in TIMEOUTS.items()}
         cls.distributor = cls.system_.source_distributor(sets=sets('source_distributor.provider'))
@@ -171,7 +177,8 @@ class BadInput(SystemTest):
         cls.clients = [cls.system_.java(cls.p2ps), cls.system_.native(cls.p2ps)]
         cls.daemons = [cls.distributor, cls.p2ps, cls.feed]
         consumers = Target(cls.p2ps, cls.p2ps.port, 'consumer', CONSUMER, CONSUMER_MESSAGES)
-        providers = Target(cls.distributor, cls.system_.provider_port, 'provider', PROVIDER, PROVIDER_MESSAGES)
+        port = cls.system_.provider_port
+        providers = Target(cls.distributor, port, 'provider', PROVIDER, PROVIDER_MESSAGES)
         cls.good = {consumers: 2, providers: 1}  # connections that are to stay
         hold_until_ready(cls.feed, cls.distributor, cls.clients)
         cls.under_fire()
@@ -191,7 +198,7 @@ class BadInput(SystemTest):
 
     @classmethod
     def silence(cls):
-        """What begins and does not go on: nothing at all, half handshakes, half frames. All wait at the same time."""
+        """What begins and does not go on: nothing at all, half handshakes, half frames, all together."""
         waiting = []
         for target in cls.good:
             silent = [b''] * 500 + cut_handshakes()[::3]
@@ -214,6 +221,10 @@ class BadInput(SystemTest):
             for _ in range(5000):
                 target.connect().close()
         cls.wait_gone()
+        descriptors = lambda: {name: count for name, (_, count) in cls.resources().items()}
+        # A connection that was asked for counters may still be on its way out.
+        are_back = lambda: all(descriptors()[name] <= count for name, (_, count) in cls.before.items())
+        wait_until(are_back, lambda: 'descriptors closed: %s, %s' % (cls.before, descriptors()))
         cls.after = cls.resources()
         cls.left = {target: target.sum('rssl_active') for target in cls.good}
 
@@ -222,7 +233,7 @@ class BadInput(SystemTest):
         snapshots = [process for process in cls.processes if process.name == 'snapshot']
         for target in cls.good:
             others = len(snapshots) if target.daemon is cls.p2ps else 0
-            said = lambda: '%s: %d connections over: %s' % (target.label, target.opened + others, target.closed())
+            said = lambda: '%d connections over: %s' % (target.opened + others, target.closed())
             wait_until(lambda: target.gone(others), said, timeout_s=PATIENCE_S)
 
     @classmethod
@@ -249,11 +260,12 @@ class BadInput(SystemTest):
             self.assertGreater(target.opened, 7000)
 
     def test_the_reasons_are_those_of_the_input(self):
-        wanted = ['handshake_timeout', 'unknown_version', 'frame_length', 'http', 'silent', 'handshake_length']
+        wanted = 'handshake_timeout unknown_version frame_length frame_flags http silent'.split()
         for target in self.good:
             with self.subTest(port=target.label):
                 closed = target.closed()
-                self.assertEqual([r for r in wanted if not closed.get('rssl_closed_%s_total' % r)], [], closed)
+                missing = [reason for reason in wanted if 'rssl_closed_%s_total' % reason not in closed]
+                self.assertEqual(missing, [], closed)
 
     def test_messages_out_of_order_are_counted(self):
         self.assertGreater(self.p2ps.metrics()['p2ps_client_messages_refused_total'], 200)
@@ -263,11 +275,10 @@ class BadInput(SystemTest):
         for label, answers in self.cut_logins.items():
             self.assertEqual([len(answer) for answer in answers], [0] * len(answers), label)
 
-    def test_memory_does_not_grow_and_descriptors_do_not_leak(self):
-        for name, (resident_bytes, descriptors) in self.before.items():
+    def test_memory_does_not_grow(self):
+        for name, (resident_bytes, _) in self.before.items():
             with self.subTest(daemon=name):
                 self.assertLess(self.after[name][0], resident_bytes + SLACK_BYTES)
-                self.assertEqual(self.after[name][1], descriptors)
 
 
 def ack(answer):

@@ -1,4 +1,4 @@
-"""`kill -9` of each part under load, the same command line again, and everybody ends with right images by himself."""
+"""`kill -9` of each part under load, the same command line again; all end with right images by themselves."""
 
 import unittest
 
@@ -8,7 +8,7 @@ from system_test import SystemTest
 
 
 class Deaths(SystemTest):
-    """What the scenarios share. `episodes` has, for each, what data states each client saw from the death to the recovery."""
+    """What the scenarios share: `episodes` has the data states each client saw from death to recovery."""
 
     @classmethod
     def begin(cls, speed):
@@ -23,11 +23,13 @@ class Deaths(SystemTest):
     @classmethod
     def play(cls, more):
         """Waits until so many more updates have been played."""
-        cls.feed.wait_count('provider_updates_out_total', cls.feed.metrics()['provider_updates_out_total'] + more)
+        name = 'provider_updates_out_total'
+        cls.feed.wait_count(name, cls.feed.metrics()[name] + more)
 
     @classmethod
     def mark(cls):
-        return {client: {key: len(item.states) for key, item in client.look().items.items()} for client in cls.clients}
+        counts = lambda client: {key: len(item.states) for key, item in client.look().items.items()}
+        return {client: counts(client) for client in cls.clients}
 
     @classmethod
     def episode(cls, name, victims, restart):

@@ -39,7 +39,7 @@ class NoRetransmission(SystemTest):
                 self.assert_final_images(finals)
 
     def test_no_update_came_twice_and_each_hole_was_told(self):
-        """Updates that follow a hole may overtake the status that tells it, while the P2PS asks what was in it."""
+        # Updates behind a hole may overtake the status that tells it, while the P2PS asks what was in it.
         for client in self.clients:
             for key, item in client.items.items():
                 with self.subTest(client=client.name, item=key):
@@ -58,7 +58,7 @@ class NoRetransmission(SystemTest):
         for client in self.clients:
             with self.subTest(client=client.name):
                 states = [event['state'] for event in client.seen('status')]
-                codes = {state['code'].lower().replace(' ', '') for state in states if state['data'] == 'Suspect'}
+                codes = {s['code'].lower().replace(' ', '') for s in states if s['data'] == 'Suspect'}
                 self.assertEqual(codes, {'gapdetected'})
 
     def test_what_was_lost_is_counted(self):

@@ -1,6 +1,6 @@
 """Hosts in a network that loses packets: what is repaired, nobody notices.
 
-Each host drops 5 % of the UDP packets that it receives, NAKs and retransmissions included, from the first to the last.
+Each host drops 5 % of the UDP packets that it receives, from first to last, NAKs and repairs included.
 """
 
 import os
@@ -16,7 +16,10 @@ from system_test import SystemTest, needs_root
 LOSS_PERCENT = 5
 LEAST_DROPPED = 1000
 SOURCE, SERVERS, CLIENTS = 1, (2, 3), 4  # hosts
-UNREPAIRED = r'lbtrm_receiver_unrecovered_\w+_total|lbm_delivery_(msgs_lost|lost_events|fragments_\w+lost)_total'
+UNREPAIRED = (
+    r'lbtrm_receiver_unrecovered_\w+_total|lbm_delivery_(msgs_lost|lost_events|fragments_\w+lost)_total'
+)
+OWN_JUDGE = os.path.join(ROOT, 'interop', 'lbm_wire.py')
 OTHER_JUDGE = os.path.join(ROOT, '..', 'shared', 'interop', 'check-lbm-wire')
 
 
@@ -81,7 +84,7 @@ class FivePercent(SystemTest):
 
     def test_an_unmodified_wireshark_reads_all_that_crossed_the_switch(self):
         self.assertEqual(self.captured['missed'], 0)
-        self.judge(os.path.join(ROOT, 'interop', 'lbm_wire.py'), '--least', 'lbtrm.DATA-RX=%d' % LEAST_DROPPED)
+        self.judge(OWN_JUDGE, '--least', 'lbtrm.DATA-RX=%d' % LEAST_DROPPED)
 
     @unittest.skipUnless(os.path.exists(OTHER_JUDGE), 'the other judge of the wire is not at hand')
     def test_another_judge_of_the_wire_agrees(self):

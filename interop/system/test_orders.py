@@ -6,7 +6,7 @@ import unittest
 from consumers import JAR, JAVA
 from daemons import wait_at
 from system_test import SystemTest
-from test_demo import OTHER_JAVA, build_other
+from test_demo import NO_OTHER_JAVA, OTHER_JAVA, build_other
 
 ORDERS = {
     'p2ps-first': ('p2ps', 'source_distributor', 'feed'),
@@ -33,7 +33,10 @@ class Orders(SystemTest):
             options = {'speed': '40', 'delay_ms': 1000} if part == 'feed' else {}
             daemons[part] = getattr(system, part)(name='%s-%s' % (order, part), **options)
         p2ps = daemons['p2ps']
-        cls.clients[order] = [system.java(p2ps, name='java-' + order), system.native(p2ps, name='native-' + order)]
+        cls.clients[order] = [
+            system.java(p2ps, name='java-' + order),
+            system.native(p2ps, name='native-' + order),
+        ]
         return system, daemons
 
     def check(self, order):
@@ -51,7 +54,7 @@ class Orders(SystemTest):
         self.check('distributor-first')
 
 
-@unittest.skipUnless(os.path.isdir(OTHER_JAVA), 'the other EMA provider is not at hand: ../shared/interop/java')
+@unittest.skipUnless(os.path.isdir(OTHER_JAVA), NO_OTHER_JAVA)
 class EmaProvider(SystemTest):
     """A non-interactive provider on the EMA library, through our system, to a consumer on the EMA library."""
 
@@ -65,10 +68,12 @@ class EmaProvider(SystemTest):
         cls.p2ps = system.p2ps()
         words = ['java', '-Xmx1g', '-jar', jar, 'niprovider', '--host', 'localhost:%d' % system.provider_port]
         words += ['--service', 'ELSEWHERE', '--service-id', '12', '--items', ','.join(cls.ITEMS)]
-        cls.provider = system.process('provider', words + ['--updates', '200', '--interval-ms', '100', '--no-close'])
+        words += ['--updates', '200', '--interval-ms', '100', '--no-close']
+        cls.provider = system.process('provider', words)
         cls.distributor.wait_count('distributor_items', len(cls.ITEMS))
-        words = JAVA + [JAR, 'consumer', '--host', cls.p2ps.server, '--service', 'ELSEWHERE', '--updates', '10']
-        cls.consumer = system.process('consumer', words + ['--items', ','.join(cls.ITEMS), '--timeout', '30'])
+        words = JAVA + [JAR, 'consumer', '--host', cls.p2ps.server, '--service', 'ELSEWHERE']
+        words += ['--items', ','.join(cls.ITEMS), '--updates', '10', '--timeout', '30']
+        cls.consumer = system.process('consumer', words)
         cls.status = cls.consumer.wait()
         cls.provider.end()
 

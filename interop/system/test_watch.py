@@ -96,7 +96,8 @@ class Terminal:
         self.status = None
 
     def wait_shows(self, text):
-        wait_until(lambda: self.read() and text in self.text(), lambda: '%r on: %s' % (text, self.text()[-2000:]))
+        said = lambda: '%r on: %s' % (text, self.text()[-2000:])
+        wait_until(lambda: self.read() and text in self.text(), said)
 
     def text(self):
         """Without the sequences that move and colour."""
