@@ -11,7 +11,6 @@ JAR = os.path.join(ROOT, 'interop', 'java', 'target', 'tickcast-interop.jar')
 # Small and quick to start: several run at once on a machine of two cores.
 JAVA = ['java', '-Xmx192m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-jar']
 SERVICE = 'BINANCE'
-CHECKS = ('--check-seq', '--check-map')
 
 
 class Item:
@@ -25,8 +24,6 @@ class Item:
         self.refreshes = 0
         self.updates_while_suspect = 0
         self.faults = []
-        self.holes = 0
-        self.has_open_hole = False  # one that no Suspect has followed yet
 
     def on_refresh(self, seq, complete, data):
         self.position = seq
@@ -41,17 +38,12 @@ class Item:
             self.faults.append('update %s before an image' % seq)
         elif seq != self.position + 1:
             self.faults.append('update %s after %s' % (seq, self.position))
-            if seq > self.position:
-                self.holes += 1
-                self.has_open_hole = True
         self.position = seq
 
     def on_status(self, data):
         self._on_state(data)
 
     def _on_state(self, data):
-        if data == 'Suspect':
-            self.has_open_hole = False
         if data != 'NoChange' and self.states[-1:] != [data]:
             self.states.append(data)
 
@@ -121,10 +113,10 @@ class Consumer(Process):
 class JavaConsumer(Consumer):
     """The consumer of interop/java. It watches until `finish`."""
 
-    def __init__(self, name, place, host, server, directory, items=ITEMS, options=(), checks=CHECKS):
+    def __init__(self, name, place, host, server, directory, items=ITEMS, options=()):
         self.until = os.path.join(directory, name + '.until')
         words = JAVA + [JAR, 'consumer', '--host', server, '--service', SERVICE, '--until', self.until]
-        words += ['--timeout', '300', '--show-updates', *checks, *options]
+        words += ['--timeout', '300', '--check-seq', '--check-map', '--show-updates', *options]
         for item, domain in items:
             words += ['--item', '%d:%s' % (domain, item)]
         super().__init__(name, place.words(host, words), directory, items)

@@ -23,7 +23,7 @@ class NoRetransmission(SystemTest):
         cls.feed = system.feed(SOURCE, speed='25', delay_ms=4000)
         names = '6:BTCUSDT', '8:BTCUSDT'
         expect = [word for name in names for word in ('--expect-status', name + '=Ok,Suspect,Ok')]
-        cls.java = system.java(cls.p2ps, CLIENTS, options=expect, checks=())  # there are holes
+        cls.java = system.java(cls.p2ps, CLIENTS, options=expect)
         cls.native = system.native(cls.p2ps, CLIENTS)
         cls.clients = [cls.java, cls.native]
         hold_until_ready(cls.feed, cls.distributor, cls.clients)
@@ -31,20 +31,10 @@ class NoRetransmission(SystemTest):
         cls.feed.wait_count('feed_rounds_total', 1)
         wait_at(cls.clients, system.wait_right(cls.p2ps, CLIENTS))
 
-    def test_final_images_are_right(self):
+    def test_final_images_are_right_and_no_update_is_seen_behind_a_hole(self):
         for client in self.clients:
             with self.subTest(client=client.name):
-                status, finals = client.finish()
-                self.assertEqual(status, 0, client.tail())
-                self.assert_final_images(finals)
-
-    def test_no_update_came_twice_and_each_hole_was_told(self):
-        # Updates behind a hole may overtake the status that tells it, while the P2PS asks what was in it.
-        for client in self.clients:
-            for key, item in client.items.items():
-                with self.subTest(client=client.name, item=key):
-                    self.assertEqual(len(item.faults), item.holes, item.faults)
-                    self.assertFalse(item.has_open_hole)
+                self.assert_finished_well(client)
 
     def test_clients_saw_suspect_and_then_ok(self):
         for client in self.clients:
