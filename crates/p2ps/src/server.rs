@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use backbone::{Inlet, InletCommand, InletEvents};
 use counters::Registry;
-use counters::table::{PointToPoint as Counters, RsslConnections};
+use counters::table::PointToPoint as Counters;
 use daemon::{Describer, Status};
 use market::backbone::LinkUp;
 use market::server::{ClientId, PointToPoint, ServerSink, SourceId, Topic, UpstreamError, Watcher};
 use net::agent::Agent;
 use net::{Ready, Registrar};
 use rssl::{CloseReason, Session};
-use rssl_server::{ConnectionId, Listener, Outbox, Service};
+use rssl_server::{ConnectionId, Listener, ListenerCounters, Outbox, Service};
 use rwf::Dictionary;
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
@@ -50,9 +50,7 @@ impl<I: Inlet> PointToPointServer<I> {
         seed: u64,
         registry: &Registry,
     ) -> io::Result<PointToPointServer<I>> {
-        let connections = Arc::new(RsslConnections::default());
         let counters = Arc::new(Counters::default());
-        registry.register(&[("port", "consumer")], connections.clone());
         registry.register(&[], counters.clone());
         let listener = Listener::new(
             &config.rssl,
@@ -61,7 +59,7 @@ impl<I: Inlet> PointToPointServer<I> {
             token_space,
             seed,
             READ_BYTES,
-            connections,
+            ListenerCounters::registered(registry, "consumer"),
         )?;
         info!(name = config.name, rssl_port = %listener.local_address()?, "point-to-point server");
         let peer = units::Rng::new(seed).next_u64();

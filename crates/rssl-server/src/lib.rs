@@ -17,7 +17,7 @@ mod listener;
 mod outbox;
 
 pub use crate::config::RsslConfig;
-pub use listener::{ConnectionInfo, Listener, Service};
+pub use listener::{ConnectionInfo, Listener, ListenerCounters, Service};
 pub use outbox::{Outbox, Staged};
 
 /// A connection, by its place in the listener's table. Numbers are used again after a connection has closed.

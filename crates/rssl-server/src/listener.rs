@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use counters::table::RsslConnections;
+use counters::Registry;
+use counters::table::{RsslConnections, RsslListener};
 use net::tcp::{self, Moved};
 use net::{Interest, Ready, Registrar, Token};
 use rssl::handshake::ConnectRequest;
@@ -41,7 +42,7 @@ pub struct Listener {
     registrar: Registrar,
     token_base: u64,
     params: Arc<ServerParams>,
-    counters: Arc<RsslConnections>,
+    counters: ListenerCounters,
     connections_max: usize,
     login_timeout: Duration,
     connections: Slab<Connection>,
@@ -54,6 +55,26 @@ pub struct Listener {
     check_at: Nanos,
     /// When connections are accepted again, after the system had refused to.
     accept_at: Nanos,
+}
+
+/// What is counted of a port.
+#[derive(Clone, Debug, Default)]
+pub struct ListenerCounters {
+    /// Its connections.
+    pub connections: Arc<RsslConnections>,
+    /// What never became one, or never logged in.
+    pub listener: Arc<RsslListener>,
+}
+
+impl ListenerCounters {
+    /// Counters that are exported, with the port's name as a label.
+    #[must_use]
+    pub fn registered(registry: &Registry, port: &'static str) -> ListenerCounters {
+        let counters = ListenerCounters::default();
+        registry.register(&[("port", port)], counters.connections.clone());
+        registry.register(&[("port", port)], counters.listener.clone());
+        counters
+    }
 }
 
 /// What a status page shows of a connection.
@@ -85,7 +106,7 @@ impl Listener {
         token_space: u32,
         seed: u64,
         read_bytes: usize,
-        counters: Arc<RsslConnections>,
+        counters: ListenerCounters,
     ) -> io::Result<Listener> {
         let params = config
             .params()
@@ -151,9 +172,9 @@ impl Listener {
         loop {
             match tcp::accept(&self.listener) {
                 Ok(Some((stream, peer))) => {
-                    if self.connections.len() < self.connections_max + REFUSALS_MAX {
-                        // Out of descriptors: the connection is closed again.
-                        let _ = self.add(now, stream, peer);
+                    let has_room = self.connections.len() < self.connections_max + REFUSALS_MAX;
+                    if !has_room || self.add(now, stream, peer).is_err() {
+                        self.counters.listener.turned_away.inc();
                     }
                 }
                 Ok(None) => return,
@@ -165,6 +186,7 @@ impl Listener {
     /// Out of descriptors, most likely: the connection stays in the queue and the listener ready, so that without a
     /// rest the thread would do nothing but fail to accept it.
     fn rest(&mut self, now: Nanos) {
+        self.counters.listener.accept_failures.inc();
         let token = Token(self.token_base);
         if self.registrar.change(&self.listener, token, Interest::Nothing).is_ok() {
             self.accept_at = now + CHECK_INTERVAL;
@@ -181,7 +203,7 @@ impl Listener {
         let entry = self.connections.vacant_entry();
         let index = entry.key();
         self.registrar.add(&stream, Token(self.token_base + index as u64 + 1), Interest::Read)?;
-        let rssl = ServerConnection::new(now, &self.params, &self.counters, self.rng.next_u64());
+        let rssl = ServerConnection::new(now, &self.params, &self.counters.connections, self.rng.next_u64());
         entry.insert(Connection::new(stream, rssl, peer));
         self.outbox.add(ConnectionId(index as u32));
         Ok(())
@@ -306,6 +328,7 @@ impl Listener {
             if now >= connection.login_until {
                 connection.login_until = Nanos::NEVER;
                 if !service.is_logged_in(ConnectionId(index as u32)) {
+                    self.counters.listener.logins_overdue.inc();
                     result = Err(connection.stop(Stop::Application));
                 }
             }
@@ -377,6 +400,8 @@ impl<S: Service> Handler for Bridge<'_, S> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+
     use net::Poller;
 
     use super::*;
@@ -394,6 +419,18 @@ mod tests {
         }
     }
 
+    /// A client that connects and says nothing more.
+    struct Mute;
+
+    impl Handler for Mute {
+        fn on_connected(&mut self, _: &Session<'_>, _: &mut Outbound) -> ControlFlow<Stop> {
+            ControlFlow::Continue(())
+        }
+        fn on_message(&mut self, _: &[u8], _: &mut Outbound) -> ControlFlow<Stop> {
+            ControlFlow::Continue(())
+        }
+    }
+
     /// Hands what is ready now to the listener; returns how much it was.
     fn serve(poller: &mut Poller, listener: &mut Listener, now: Nanos) -> usize {
         let ready: Vec<Ready> = poller.wait(Some(Duration::ZERO)).expect("sockets of this test").collect();
@@ -405,8 +442,8 @@ mod tests {
     fn after_a_refusal_of_the_system_waiting_connections_rest_and_are_taken_later() {
         let mut poller = Poller::new().expect("descriptors are left");
         let registrar = poller.registrar().clone();
-        let counters = Arc::new(RsslConnections::default());
-        let mut listener = Listener::new(&RsslConfig::default(), 0, &registrar, 1, 7, 4096, counters)
+        let counters = ListenerCounters::default();
+        let mut listener = Listener::new(&RsslConfig::default(), 0, &registrar, 1, 7, 4096, counters.clone())
             .expect("some port is free");
         let start = Nanos(1_000);
         assert_eq!(listener.next_wakeup(), Nanos::NEVER, "nothing to do without connections");
@@ -421,5 +458,52 @@ mod tests {
         assert_eq!(serve(&mut poller, &mut listener, start + CHECK_INTERVAL), 1);
         assert_eq!(listener.connection_count(), 1);
         assert!(listener.next_wakeup() > start + CHECK_INTERVAL, "the rest is over");
+        assert_eq!(counters.listener.accept_failures.get(), 1);
+    }
+
+    #[test]
+    fn connections_far_beyond_the_limit_are_closed_unheard() {
+        let mut poller = Poller::new().expect("descriptors are left");
+        let (registrar, counters) = (poller.registrar().clone(), ListenerCounters::default());
+        let config = RsslConfig { connections_max: 1, ..RsslConfig::default() };
+        let mut listener =
+            Listener::new(&config, 0, &registrar, 1, 7, 4096, counters.clone()).expect("some port is free");
+        let address = listener.local_address().expect("it is bound");
+        let all: Vec<TcpStream> =
+            (0..REFUSALS_MAX + 3).map(|_| TcpStream::connect(address).expect("there is room")).collect();
+        serve(&mut poller, &mut listener, Nanos(1));
+        assert_eq!(listener.connection_count(), 1 + REFUSALS_MAX);
+        assert_eq!(counters.listener.turned_away.get(), (all.len() - 1 - REFUSALS_MAX) as u64);
+    }
+
+    #[test]
+    fn who_does_not_log_in_in_time_is_closed_and_counted() {
+        let mut poller = Poller::new().expect("descriptors are left");
+        let (registrar, counters) = (poller.registrar().clone(), ListenerCounters::default());
+        let config = RsslConfig::default();
+        let mut listener =
+            Listener::new(&config, 0, &registrar, 1, 7, 4096, counters.clone()).expect("some port is free");
+        let address = listener.local_address().expect("it is bound");
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        let params = Arc::new(rssl::ClientConfig::default().check().expect("the defaults are good"));
+        let version = params.config().version_max;
+        let start = Nanos(1_000);
+        let mut client = rssl::ClientConnection::new(start, &params, &Arc::default(), version, 3);
+        stream.set_nonblocking(true).expect("a socket");
+        while counters.connections.accepted.get() == 0 {
+            let written = stream.write(client.outbound().flush()).expect("the socket has room");
+            client.outbound().consume(written);
+            serve(&mut poller, &mut listener, start);
+            let mut answer = [0; 1024];
+            if let Ok(count) = stream.read(&mut answer) {
+                client.on_bytes(start, &answer[..count], &mut Mute).expect("the server lets it in");
+            }
+        }
+        let limit = Duration::from_millis(config.login_timeout_ms.into());
+        listener.on_wakeup(start + limit / 2, &mut Nobody);
+        assert_eq!((listener.connection_count(), counters.listener.logins_overdue.get()), (1, 0));
+        listener.on_wakeup(start + limit + CHECK_INTERVAL, &mut Nobody);
+        assert_eq!((listener.connection_count(), counters.listener.logins_overdue.get()), (0, 1));
+        assert_eq!(counters.connections.closed_application.get(), 1);
     }
 }

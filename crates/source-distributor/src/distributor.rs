@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use backbone::{Outlet, OutletEvent};
 use counters::Registry;
-use counters::table::{Distributor as Counters, RsslConnections};
+use counters::table::Distributor as Counters;
 use daemon::{Describer, Status};
 use market::backbone::{LinkDown, StreamMsg};
 use market::distributor::{Distributor, DistributorSink, PeerId, ProviderError, ProviderId};
 use net::agent::Agent;
 use net::{Ready, Registrar};
 use rssl::{CloseReason, Session};
-use rssl_server::{ConnectionId, Listener, Outbox, Service};
+use rssl_server::{ConnectionId, Listener, ListenerCounters, Outbox, Service};
 use rwf::Dictionary;
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -50,9 +50,7 @@ impl<O: Outlet> SourceDistributor<O> {
         seed: u64,
         registry: &Registry,
     ) -> io::Result<SourceDistributor<O>> {
-        let connections = Arc::new(RsslConnections::default());
         let counters = Arc::new(Counters::default());
-        registry.register(&[("port", "provider")], connections.clone());
         registry.register(&[], counters.clone());
         let listener = Listener::new(
             &config.provider,
@@ -61,7 +59,7 @@ impl<O: Outlet> SourceDistributor<O> {
             token_space,
             seed,
             READ_BYTES,
-            connections,
+            ListenerCounters::registered(registry, "provider"),
         )?;
         let instance = units::Rng::new(seed).next_u64();
         info!(instance = format!("{instance:016x}"), provider_port = %listener.local_address()?, "source distributor");

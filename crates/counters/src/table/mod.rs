@@ -15,4 +15,4 @@ pub use feed::Feed;
 pub use lbtrm::{LbmDelivery, LbmrResolver, LbtrmReceiver, LbtrmSource};
 pub use market::{Distributor, PointToPoint};
 pub use messaging::MessagingContext;
-pub use rssl::RsslConnections;
+pub use rssl::{RsslConnections, RsslListener};
