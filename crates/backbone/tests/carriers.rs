@@ -287,3 +287,24 @@ fn a_full_ring_blocks_its_outlet_and_loses_nothing() {
     }
     assert!(!d.outlet.is_blocked());
 }
+
+#[test]
+fn sides_of_one_process_that_have_nothing_to_say_let_each_other_sleep() {
+    let carrier = Hub::new();
+    let (mut d, mut s) = (Distributor::new(&carrier), Server::new(&carrier));
+    assert_eq!(next(&mut d, &mut s, true), "source 0 directory");
+    // What is under way arrives, and both find that there is no more.
+    for _ in 0..3 {
+        d.turn();
+        s.turn();
+    }
+    for _ in 0..3 {
+        d.outlet.flush(clock::monotonic());
+        assert_eq!(s.poller.wait(Some(Duration::ZERO)).expect("the poller works").count(), 0);
+        s.inlet.flush(clock::monotonic());
+        assert_eq!(d.poller.wait(Some(Duration::ZERO)).expect("the poller works").count(), 0);
+    }
+    d.outlet.publish_directory(clock::monotonic(), b"dir", b"ectory");
+    d.outlet.flush(clock::monotonic());
+    assert_eq!(s.poller.wait(Some(Duration::ZERO)).expect("the poller works").count(), 1, "but news wake it");
+}

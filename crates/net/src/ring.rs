@@ -103,12 +103,14 @@ impl Producer {
         Ok(())
     }
 
-    /// Shows everything appended so far to the reader.
-    pub fn publish(&mut self) {
-        if self.published != self.written {
+    /// Shows everything appended so far to the reader. Returns whether there was anything.
+    pub fn publish(&mut self) -> bool {
+        let is_news = self.published != self.written;
+        if is_news {
             self.shared.written.0.store(self.written, Release);
             self.published = self.written;
         }
+        is_news
     }
 
     /// Bytes between what was read and what was written, headers and padding included.

@@ -215,10 +215,7 @@ impl Inlet for InProcessInlet {
     }
 
     fn flush(&mut self, _: Nanos) {
-        for outlet in &mut self.outlets {
-            outlet.partner.to.publish();
-            outlet.partner.other.nudge();
-        }
+        self.outlets.iter_mut().for_each(|outlet| outlet.partner.publish());
     }
 }
 

@@ -47,6 +47,16 @@ struct Partner {
     other: Arc<Side>,
 }
 
+impl Partner {
+    /// Shows the other side what was sent. One that was sent nothing is left asleep, or two idle sides would wake each other
+    /// for ever.
+    fn publish(&mut self) {
+        if self.to.publish() {
+            self.other.nudge();
+        }
+    }
+}
+
 /// Room in each ring.
 const RING_BYTES: usize = 32 << 20;
 

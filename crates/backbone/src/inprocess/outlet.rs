@@ -117,8 +117,7 @@ impl Attached {
             }
             self.waiting.pop_front();
         }
-        self.partner.to.publish();
-        self.partner.other.nudge();
+        self.partner.publish();
     }
 }
 
