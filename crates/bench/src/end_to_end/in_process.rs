@@ -108,7 +108,7 @@ fn servers(
     provider_port: u16,
     rssl_port: u16,
     mode: &Mode,
-    ready: &mpsc::Sender<net::Waker>,
+    ready: &mpsc::Sender<Arc<net::Waker>>,
 ) -> Result<(), BenchError> {
     affinity::pin_to_cpu(CPUS[1])?;
     let (hub, registry, dictionary) = (Hub::new(), Registry::default(), Arc::new(rwf::Dictionary::new()));
@@ -132,11 +132,13 @@ fn servers(
     let mut server =
         PointToPointServer::new(&config, dictionary, inlet, &registrar, 3, clock::seed(), &registry)?;
     // Nobody waits any more if the main thread has failed: then there is nothing to serve.
-    if ready.send(net::Waker::new(&registrar, Token(0))?).is_err() {
+    let waker = Arc::new(net::Waker::new(&registrar, Token(0))?);
+    if ready.send(Arc::clone(&waker)).is_err() {
         return Ok(());
     }
     loop {
         net::agent::run(&mut poller, WaitStrategy::Spin, &mut [&mut distributor, &mut server], &mode.blocks)?;
         net::agent::run(&mut poller, WaitStrategy::Block, &mut [&mut distributor, &mut server], &mode.spins)?;
+        waker.acknowledge();
     }
 }
