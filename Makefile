@@ -21,7 +21,7 @@ bench: ## figures of this machine, in minutes
 	$(tickcast) bench all --runs 3 --seconds 2
 
 bench-full: ## figures worth writing down
-	$(tickcast) bench all --runs 7 --seconds 10
+	$(tickcast) bench all --runs 7 --seconds 4
 
 soak: ## random tests for long, from new seeds; RUNS=1000 CASES=20000
 	@tools/soak.sh
