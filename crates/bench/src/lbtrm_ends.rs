@@ -88,15 +88,16 @@ pub(crate) fn sender(args: &EndArgs) -> Result<(), BenchError> {
         match commands.try_recv() {
             Ok(command) => {
                 let sent = Pacing::Spin.run(&command, |due| {
+                    let mut now = clock::monotonic();
                     for intended in due {
                         message[..8].copy_from_slice(&intended.0.to_be_bytes());
-                        sender.send(&mut poller, &message)?;
+                        now = sender.send(&mut poller, now, &message)?;
                     }
                     sender.serve(&mut poller, Duration::ZERO)
                 })?;
                 message[..8].copy_from_slice(&sent.end.0.to_be_bytes());
                 message[8] = run_number(&command);
-                sender.send(&mut poller, &message)?;
+                sender.send(&mut poller, clock::monotonic(), &message)?;
                 message[8] = 0;
                 answer(&json!({ "sent": sent.count }));
             }
@@ -114,14 +115,16 @@ struct Sender {
 }
 
 impl Sender {
-    fn send(&mut self, poller: &mut Poller, message: &[u8]) -> Result<(), BenchError> {
-        let Some(topic) = self.topic else { return Ok(()) };
+    /// Returns the time, which is another if it had to wait.
+    fn send(&mut self, poller: &mut Poller, mut now: Nanos, message: &[u8]) -> Result<Nanos, BenchError> {
+        let Some(topic) = self.topic else { return Ok(now) };
         loop {
-            match self.context.send(clock::monotonic(), topic, &[message]) {
-                Ok(()) => return Ok(()),
+            match self.context.send(now, topic, &[message]) {
+                Ok(()) => return Ok(now),
                 Err(SendError::WouldBlock) => self.serve(poller, Duration::ZERO)?,
                 Err(error) => return Err(BenchError::new(error.to_string())),
             }
+            now = clock::monotonic();
         }
     }
 
