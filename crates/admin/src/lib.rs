@@ -6,7 +6,8 @@
 //! | `/metrics` | every counter in the Prometheus text format, with unit and meaning |
 //! | `/status` | the daemon's own description of itself, JSON |
 //!
-//! It runs on a thread of its own and reads what the working threads publish; nothing here is on the path of an update.
+//! It runs on a thread of its own and reads what the working threads publish; nothing here is on the path of
+//! an update.
 
 mod prometheus;
 

@@ -1,8 +1,9 @@
 //! One interface, several carriers: how source distributors and point-to-point servers reach each other.
 //!
-//! An [`Outlet`] is a source distributor's side, an [`Inlet`] a point-to-point server's. They move the messages of the backbone
-//! protocol and know nothing of what is in them. A carrier delivers the messages of a stream in order and without
-//! duplicates; what it cannot repair shows as a jump of the sequence in the messages themselves.
+//! An [`Outlet`] is a source distributor's side, an [`Inlet`] a point-to-point server's. They move the
+//! messages of the backbone protocol and know nothing of what is in them. A carrier delivers the messages of
+//! a stream in order and without duplicates; what it cannot repair shows as a jump of the sequence in the
+//! messages themselves.
 //!
 //! | carrier | streams | links |
 //! |---|---|---|
@@ -25,8 +26,8 @@ pub const DIRECTORY_TOPIC: &str = "tickcast.directory";
 /// What the topics of services begin with.
 pub const SERVICE_TOPIC_PREFIX: &str = "tickcast.service.";
 
-/// What comes to an [`Outlet`] from point-to-point servers. Requests are few, so that they are handed over as values;
-/// handling them leads to calls of the outlet itself.
+/// What comes to an [`Outlet`] from point-to-point servers. Requests are few, so that they are handed over as
+/// values; handling them leads to calls of the outlet itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutletEvent {
     /// A point-to-point server has connected.
@@ -46,8 +47,8 @@ pub trait Outlet {
     fn open_stream(&mut self, now: Nanos, service: u16, name: &str) -> io::Result<()>;
     /// Ends it.
     fn close_stream(&mut self, service: u16);
-    /// Sends a message of a service's stream. It is never refused: what the carrier does not take at once waits, and
-    /// [`Outlet::is_blocked`] says so.
+    /// Sends a message of a service's stream. It is never refused: what the carrier does not take at once
+    /// waits, and [`Outlet::is_blocked`] says so.
     fn publish(&mut self, now: Nanos, service: u16, header: &[u8], body: &[u8]);
     /// Sends a message of the directory.
     fn publish_directory(&mut self, now: Nanos, header: &[u8], body: &[u8]);
@@ -85,8 +86,8 @@ pub trait InletEvents {
     fn on_link_message(&mut self, now: Nanos, instance: u64, bytes: &[u8]);
 }
 
-/// What a point-to-point server wants of its [`Inlet`]. Events are handled while the carrier is at work, so that the
-/// decisions they lead to are carried out afterwards.
+/// What a point-to-point server wants of its [`Inlet`]. Events are handled while the carrier is at work, so
+/// that the decisions they lead to are carried out afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InletCommand {
     /// Join the topic of a service.

@@ -1,6 +1,7 @@
 //! The same hops on bare blocking sockets: what the way costs without any system on it.
 //!
-//! source -TCP-> relay -UDP multicast-> relay -TCP-> sink, a process each. A record has the bytes that an update takes in a frame.
+//! source -TCP-> relay -UDP multicast-> relay -TCP-> sink, a process each. A record has the bytes that an
+//! update takes in a frame.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};

@@ -7,8 +7,7 @@ use clap::Args;
 use counters::table::LbtrmReceiver;
 use measure::Latencies;
 use messaging::{
-    ConnectionId, Context, ContextCounters, Handler, MessagingConfig, ReceiverId, SendError, SourceId,
-    SourceInfo, TopicId,
+    Context, ContextCounters, Handler, MessagingConfig, ReceiverId, SendError, SourceId, SourceInfo, TopicId,
 };
 use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
 use net::{Poller, clock};
@@ -169,10 +168,6 @@ impl Handler for Deaf {
     fn on_message(&mut self, _: SourceId, _: &[u8]) {}
     fn on_loss(&mut self, _: SourceId, _: u32) {}
     fn on_source_ended(&mut self, _: SourceId) {}
-    fn on_accepted(&mut self, _: ConnectionId, _: std::net::SocketAddr) {}
-    fn on_connected(&mut self, _: ConnectionId) {}
-    fn on_direct(&mut self, _: ConnectionId, _: &[u8]) {}
-    fn on_closed(&mut self, _: ConnectionId, _: &str) {}
 }
 
 pub(crate) fn receiver(args: &EndArgs) -> Result<(), BenchError> {
@@ -247,10 +242,6 @@ impl Handler for Seen {
     }
     fn on_loss(&mut self, _: SourceId, _: u32) {}
     fn on_source_ended(&mut self, _: SourceId) {}
-    fn on_accepted(&mut self, _: ConnectionId, _: std::net::SocketAddr) {}
-    fn on_connected(&mut self, _: ConnectionId) {}
-    fn on_direct(&mut self, _: ConnectionId, _: &[u8]) {}
-    fn on_closed(&mut self, _: ConnectionId, _: &str) {}
 }
 
 /// The same messages in the same datagrams, without numbers and repair.

@@ -1,9 +1,9 @@
 //! Workloads: what the way through the system costs, beside the bare sockets below it.
 //!
-//! Each workload runs in processes of its own that are started from the present executable, in the layout that it names.
-//! Figures are medians over several runs, with the lowest and the highest beside them; latency counts from the time a
-//! message was meant to be sent. What is compared runs within one run of the command: in turns where both can wait for their
-//! turn without a CPU, one after the other where they spin.
+//! Each workload runs in processes of its own that are started from the present executable, in the layout
+//! that it names. Figures are medians over several runs, with the lowest and the highest beside them; latency
+//! counts from the time a message was meant to be sent. What is compared runs within one run of the command:
+//! in turns where both can wait for their turn without a CPU, one after the other where they spin.
 
 mod chain;
 mod end_to_end;
@@ -28,7 +28,8 @@ pub enum BenchCommand {
     Rwf(rwf_cost::RwfArgs),
     /// Reliable multicast: messages of 64 bytes from one process to another, the highest rate without loss.
     Lbtrm(lbtrm::LbtrmArgs),
-    /// Publisher, source distributor, point-to-point server, consumer: latency at fixed rates beside a chain of bare sockets.
+    /// Publisher, source distributor, point-to-point server, consumer: latency at fixed rates beside a chain
+    /// of bare sockets.
     EndToEnd(end_to_end::EndToEndArgs),
     /// One point-to-point server and 100 consumers (producer-50-50): updates a second out of one thread.
     FanOut(fan_out::FanOutArgs),

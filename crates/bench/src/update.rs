@@ -65,7 +65,8 @@ fn message_of_run(stream_id: i32, n: u64, ends_run: u8) -> Vec<u8> {
     .expect("a message of this size can be encoded")
 }
 
-/// Whether a message is an update. Shape of every message: header length `u16`, then the class in the low five bits.
+/// Whether a message is an update. Shape of every message: header length `u16`, then the class in the low
+/// five bits.
 #[inline]
 pub(crate) fn is_update(message: &[u8]) -> bool {
     message.get(2).is_some_and(|byte| byte & 0x1F == MsgClass::Update as u8)

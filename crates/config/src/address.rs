@@ -6,9 +6,10 @@ use std::str::FromStr;
 
 /// Makes a type with a textual form (`FromStr` and `Display`, one the inverse of the other) a type of keys.
 ///
-/// Shape: `text_type!(Type, "an article and a noun", "name for the reference page", example "text")`. The example
-/// must parse; it is shown in messages and stands in a required key until something sets it. With `or number` behind
-/// the example, a number may stand in the file where the text would be one: `speed = 10` is `speed = "10"`.
+/// Shape: `text_type!(Type, "an article and a noun", "name for the reference page", example "text")`. The
+/// example must parse; it is shown in messages and stands in a required key until something sets it. With `or
+/// number` behind the example, a number may stand in the file where the text would be one: `speed = 10` is
+/// `speed = "10"`.
 ///
 /// ```
 /// # use tickcast_config as config;

@@ -1,8 +1,8 @@
 //! What a text says, held against the schema: names, types, ranges.
 //!
-//! Each layer is admitted into the same tables, the lowest first, so that a later value takes the place of an earlier
-//! one key by key; a list is replaced whole. A wrong value is reported and not admitted, even where a higher layer
-//! would hide it.
+//! Each layer is admitted into the same tables, the lowest first, so that a later value takes the place of an
+//! earlier one key by key; a list is replaced whole. A wrong value is reported and not admitted, even where a
+//! higher layer would hide it.
 
 use crate::fault::FaultKind;
 use crate::kind::{ChoiceName, Kind, Length, TextFormat, counted};

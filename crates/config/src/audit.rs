@@ -14,9 +14,9 @@ use crate::value::Value;
 
 /// Mistakes in the declaration of `T`, one line each; none if it is sound.
 ///
-/// For a test of whoever puts a configuration together: keys without documentation or with names that are no bare
-/// lower-case TOML keys, keys with the same name or the same environment variable, empty ranges, defaults that their
-/// own range or check refuses or that a file cannot state.
+/// For a test of whoever puts a configuration together: keys without documentation or with names that are no
+/// bare lower-case TOML keys, keys with the same name or the same environment variable, empty ranges,
+/// defaults that their own range or check refuses or that a file cannot state.
 #[must_use]
 pub fn audit<T: Section>() -> Vec<String> {
     let schema = T::schema();

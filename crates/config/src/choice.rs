@@ -18,8 +18,8 @@
 /// assert_eq!(WaitStrategy::Block.to_string(), "block");
 /// ```
 ///
-/// The doc comments of the variants go to the reference page. A choice has no `Default` of its own: each key that
-/// has it as its type states one.
+/// The doc comments of the variants go to the reference page. A choice has no `Default` of its own: each key
+/// that has it as its type states one.
 #[macro_export]
 macro_rules! choice {
     (

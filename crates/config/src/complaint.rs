@@ -4,8 +4,8 @@ use crate::path;
 
 /// Values that do not fit together, found by the check of a section.
 ///
-/// Keys are named from the section that complains: `port`, `messaging.window_bytes`, `services.0.name`. The report
-/// marks the first of them that something has set, and states the values and origins of the others.
+/// Keys are named from the section that complains: `port`, `messaging.window_bytes`, `services.0.name`. The
+/// report marks the first of them that something has set, and states the values and origins of the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
     pub(crate) keys: Vec<String>,

@@ -1,7 +1,7 @@
 //! From TOML text to tables: the parser's events, put together.
 //!
-//! Works on to the end of the text whatever it meets, so that one load reports all that is wrong. What cannot be read
-//! is [`Data::Broken`], after which nothing further is said about that value.
+//! Works on to the end of the text whatever it meets, so that one load reports all that is wrong. What cannot
+//! be read is [`Data::Broken`], after which nothing further is said about that value.
 
 use std::borrow::Cow;
 use std::num::IntErrorKind;
@@ -124,7 +124,8 @@ impl Assembler<'_> {
         let path = path?;
         let is_array = open.kind() == EventKind::ArrayTableOpen;
         let opened = self.record(if is_array { root.push(&path, place) } else { root.open(&path, place) });
-        // Below a header that is there twice the keys are read as if it were once, to find what else is wrong.
+        // Below a header that is there twice the keys are read as if it were once, to find what else is
+        // wrong.
         (opened || root.parent_of_header(&path).is_ok()).then_some(path)
     }
 

@@ -20,8 +20,8 @@ impl<T: Section> Loaded<T> {
     /// }
     /// ```
     ///
-    /// A value that is not set is `null`. `origins` has an entry for every key that is not a table; `layer` is
-    /// `default`, `file` (with `name` and `line`), `environment` (with `name`) or `flag`.
+    /// A value that is not set is `null`. `origins` has an entry for every key that is not a table; `layer`
+    /// is `default`, `file` (with `name` and `line`), `environment` (with `name`) or `flag`.
     #[must_use]
     pub fn json(&self) -> String {
         let schema = T::schema();

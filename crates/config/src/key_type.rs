@@ -9,9 +9,9 @@ use crate::value::Value;
 /// A Rust type that a key can have.
 ///
 /// Implemented for `bool`, `u8` to `u64`, `usize`, `i8` to `i64`, `f64`, `String`, addresses, every
-/// [`choice!`](crate::choice!) and [`section!`](crate::section!), and `Option` and `Vec` of these. A type with a
-/// textual form joins by [`text_type!`](crate::text_type!). TOML's integers have 64 bits with a sign, so that a `u64`
-/// or `usize` goes up to `i64::MAX`.
+/// [`choice!`](crate::choice!) and [`section!`](crate::section!), and `Option` and `Vec` of these. A type
+/// with a textual form joins by [`text_type!`](crate::text_type!). TOML's integers have 64 bits with a sign,
+/// so that a `u64` or `usize` goes up to `i64::MAX`.
 #[diagnostic::on_unimplemented(message = "`{Self}` cannot be the type of a configuration key")]
 pub trait KeyType: Sized {
     /// The type as the schema knows it.
@@ -33,8 +33,8 @@ pub trait KeyType: Sized {
 
 /// How the default of a key is written for it in [`section!`](crate::section!).
 ///
-/// A string's default is a literal, a list's an array, an option's is `None`: the only one there is, since a file
-/// has no way to say that a value is not set.
+/// A string's default is a literal, a list's an array, an option's is `None`: the only one there is, since a
+/// file has no way to say that a value is not set.
 #[diagnostic::on_unimplemented(
     message = "`{D}` cannot be the default of a key of type `{Self}`",
     note = "strings have a literal, lists an array, options `None`"

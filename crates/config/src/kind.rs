@@ -175,7 +175,8 @@ impl Kind {
         }
     }
 
-    /// Whether it is a number, an optional number or a list of numbers, so that the unit in its key's name applies.
+    /// Whether it is a number, an optional number or a list of numbers, so that the unit in its key's name
+    /// applies.
     #[must_use]
     pub fn is_numeric(&self) -> bool {
         match self {

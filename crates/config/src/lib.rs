@@ -1,8 +1,9 @@
 //! The TOML schema: one description of each key feeds parsing, errors, defaults and the reference page.
 //!
-//! A room declares its keys with [`section!`] and [`choice!`]: name, type, default, range and meaning, each once. The
-//! program puts the sections together in a section of its own and loads it from four layers: the defaults, files, the
-//! environment, `--set` flags. This crate opens no file and reads no environment; the texts come in as arguments.
+//! A room declares its keys with [`section!`] and [`choice!`]: name, type, default, range and meaning, each
+//! once. The program puts the sections together in a section of its own and loads it from four layers: the
+//! defaults, files, the environment, `--set` flags. This crate opens no file and reads no environment; the
+//! texts come in as arguments.
 //!
 //! ```
 //! # use tickcast_config as config;
@@ -52,7 +53,8 @@
 //! - The reference page has every key with its type, default, range, unit and meaning (`pages.rs`:
 //!   `the_reference_page_is_made_from_the_same_table`).
 //!
-//! There is no type for secrets: [`Loaded::show`] shows every value. Let a key name the file that holds the secret.
+//! There is no type for secrets: [`Loaded::show`] shows every value. Let a key name the file that holds the
+//! secret.
 
 mod address;
 mod admit;

@@ -24,9 +24,9 @@ pub const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// Collects the layers of a configuration and loads it.
 ///
-/// Default, then files in the order in which they are given, then the environment, then flags: of two values for one
-/// key the later layer's counts. Sections are merged key by key; lists, also lists of tables, are replaced whole.
-/// Nothing is judged before [`Loader::load`], so that one run reports all that is wrong.
+/// Default, then files in the order in which they are given, then the environment, then flags: of two values
+/// for one key the later layer's counts. Sections are merged key by key; lists, also lists of tables, are
+/// replaced whole. Nothing is judged before [`Loader::load`], so that one run reports all that is wrong.
 #[derive(Debug)]
 #[must_use = "nothing is read before `load`"]
 pub struct Loader<T> {
@@ -74,12 +74,12 @@ impl<T: Section> Loader<T> {
     /// `p2ps.item_linger_ms` is `TICKCAST_P2PS_ITEM_LINGER_MS`, `service.0.name` (the first `[[service]]`) is
     /// `TICKCAST_SERVICE_0_NAME`. [`audit`](crate::audit()) finds keys that would share a variable.
     ///
-    /// The value is plain text for a string, an address or a choice (in quotes it is a TOML string), `a,b,c` or a
-    /// TOML list for a list, TOML for the rest; a list of tables is given whole as a TOML list. The empty text takes
-    /// an optional key back to "not set" and makes a list empty.
+    /// The value is plain text for a string, an address or a choice (in quotes it is a TOML string), `a,b,c`
+    /// or a TOML list for a list, TOML for the rest; a list of tables is given whole as a TOML list. The
+    /// empty text takes an optional key back to "not set" and makes a list empty.
     ///
-    /// Kubernetes gives every pod such variables for a service that is called `tickcast` (`TICKCAST_SERVICE_HOST`
-    /// and others): call it otherwise, or set `enableServiceLinks: false`.
+    /// Kubernetes gives every pod such variables for a service that is called `tickcast`
+    /// (`TICKCAST_SERVICE_HOST` and others): call it otherwise, or set `enableServiceLinks: false`.
     pub fn environment<K, V>(mut self, variables: impl IntoIterator<Item = (K, V)>) -> Self
     where
         K: Into<OsString>,
@@ -92,14 +92,15 @@ impl<T: Section> Loader<T> {
         self
     }
 
-    /// Names variables that begin like ours and mean something else, such as `TICKCAST_CONFIG` for the file's name.
+    /// Names variables that begin like ours and mean something else, such as `TICKCAST_CONFIG` for the file's
+    /// name.
     pub fn reserve_variables<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.reserved.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// Adds a flag, `p2ps.port=14002` or `service.0.name=A`. Of two for one key the later counts. Values are written
-    /// as in [variables](Loader::environment).
+    /// Adds a flag, `p2ps.port=14002` or `service.0.name=A`. Of two for one key the later counts. Values are
+    /// written as in [variables](Loader::environment).
     pub fn set(mut self, assignment: impl Into<String>) -> Self {
         self.flags.push(assignment.into());
         self

@@ -5,7 +5,8 @@ const NAME_CHARS_MAX: usize = 64;
 
 /// The candidate nearest to `name`, if one is near enough: at most a third of its characters differ.
 ///
-/// Case and the choice between `-` and `_` do not count as differences. Of equally near ones the first is taken.
+/// Case and the choice between `-` and `_` do not count as differences. Of equally near ones the first is
+/// taken.
 pub(crate) fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let name = folded(name);
     if name.len() > NAME_CHARS_MAX {

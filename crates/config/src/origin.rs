@@ -50,7 +50,8 @@ impl Origins {
         self.0.get(key).unwrap_or(&Origin::Default)
     }
 
-    /// All keys that something has set, by name. A table stands under its own name besides, `p2ps` or `service.0`.
+    /// All keys that something has set, by name. A table stands under its own name besides, `p2ps` or
+    /// `service.0`.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Origin)> {
         self.0.iter().map(|(key, origin)| (key.as_str(), origin))
     }

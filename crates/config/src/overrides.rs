@@ -1,7 +1,7 @@
 //! Single keys set from outside the file: environment variables and `--set` flags.
 //!
-//! How names and values are written is said at `Loader::environment`. The schema tells where a part of a variable's
-//! name ends, so that `_` can be both in a name and between names.
+//! How names and values are written is said at `Loader::environment`. The schema tells where a part of a
+//! variable's name ends, so that `_` can be both in a name and between names.
 
 use crate::admit::{Admission, name_hint, section_of};
 use crate::document::parse_value;
@@ -194,7 +194,8 @@ impl Text<'_> {
     }
 }
 
-/// The parts of the key that the variable `name` sets, and the name itself without the prefix; `None` if there is none.
+/// The parts of the key that the variable `name` sets, and the name itself without the prefix; `None` if
+/// there is none.
 pub(crate) fn key_of_variable(root: &Schema, name: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
     find(root, name.strip_prefix(ENVIRONMENT_PREFIX)?, &mut names).then_some(names)

@@ -9,8 +9,8 @@ use crate::schema::{Key, Schema, paragraphs};
 use crate::section::Section;
 use crate::value::Value;
 
-/// The reference page of the configuration `T` in Markdown: a heading and a table for each section, in the order of
-/// the declaration.
+/// The reference page of the configuration `T` in Markdown: a heading and a table for each section, in the
+/// order of the declaration.
 #[must_use]
 pub fn reference<T: Section>() -> String {
     let schema = T::schema();

@@ -152,7 +152,8 @@ impl<T: crate::KeyType> KeyBuilder<T> {
         self
     }
 
-    /// Keys of the section that its owner decides itself: the file cannot set them, the pages do not show them.
+    /// Keys of the section that its owner decides itself: the file cannot set them, the pages do not show
+    /// them.
     ///
     /// # Panics
     /// If the section has no such key.

@@ -56,18 +56,19 @@ pub trait Section: KeyType + Default + Clone + Debug + PartialEq {
 /// assert_eq!(P2psConfig::default().port, 14002);
 /// ```
 ///
-/// - Doc comments are the documentation of the struct, of the display and of the reference page. The first paragraph
-///   should say it in a sentence or two; the reference page has the rest as well.
-/// - A key is `name: Type = default` and then words: `range a..=b` (or `a..`, `..=b`) for numbers, `length a..=b` for
-///   strings (bytes) and lists (items). A key without a default says `required` first. Sections and lists of
-///   sections have neither: each of their keys has its own.
+/// - Doc comments are the documentation of the struct, of the display and of the reference page. The first
+///   paragraph should say it in a sentence or two; the reference page has the rest as well.
+/// - A key is `name: Type = default` and then words: `range a..=b` (or `a..`, `..=b`) for numbers, `length
+///   a..=b` for strings (bytes) and lists (items). A key without a default says `required` first. Sections
+///   and lists of sections have neither: each of their keys has its own.
 /// - A section that uses another one may decide some of its keys itself: `provider: ProviderConfig, without
 ///   ["service"]`. The file cannot set these, and no page shows them.
 /// - A unit stands at the end of the name: `_ns`, `_us`, `_ms`, `_s`, `_bytes`, `_percent`, `_per_second`,
 ///   `_bits_per_second` and more; messages and the reference page spell it out.
-/// - `#[key = "..."]` gives the key another name in the file than the field has. A field `r#type` is the key `type`.
-/// - `check` names a `fn(&Self) -> Result<(), Vec<Complaint>>` for relations between keys. It runs when all keys of
-///   the section, and of the sections in it, could be read.
+/// - `#[key = "..."]` gives the key another name in the file than the field has. A field `r#type` is the key
+///   `type`.
+/// - `check` names a `fn(&Self) -> Result<(), Vec<Complaint>>` for relations between keys. It runs when all
+///   keys of the section, and of the sections in it, could be read.
 ///
 /// A section has at least one key and cannot contain itself.
 ///

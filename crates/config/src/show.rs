@@ -18,8 +18,8 @@ const ALIGNED_CHARS_MAX: usize = 40;
 impl<T: Section> Loaded<T> {
     /// The effective configuration as TOML; loaded as a file it gives the same values.
     ///
-    /// Above each key a comment says what it means and what it may be, behind each value one says where it came from.
-    /// An optional key that is not set stands in a comment itself.
+    /// Above each key a comment says what it means and what it may be, behind each value one says where it
+    /// came from. An optional key that is not set stands in a comment itself.
     #[must_use]
     pub fn show(&self) -> String {
         let value = self.value.to_value();

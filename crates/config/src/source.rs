@@ -118,7 +118,8 @@ fn chars_until(text: &str, end: usize) -> usize {
     text.trim_end_matches('\r').char_indices().take_while(|&(i, _)| i < end).count()
 }
 
-/// At most [`EXCERPT_CHARS_MAX`] characters of `line` around character `at`, and how many were left out before them.
+/// At most [`EXCERPT_CHARS_MAX`] characters of `line` around character `at`, and how many were left out
+/// before them.
 fn excerpt(line: &str, at: usize) -> (String, usize) {
     let line = line.trim_end_matches('\r');
     let skipped = if line.chars().nth(EXCERPT_CHARS_MAX).is_none() {

@@ -1,4 +1,5 @@
-//! What a text says, before and after it is compared with the schema: tables of values that know their places.
+//! What a text says, before and after it is compared with the schema: tables of values that know their
+//! places.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map;
@@ -104,7 +105,8 @@ impl Table {
         Table { entries: BTreeMap::new(), origin }
     }
 
-    /// The table that a `[header]` speaks of: `path` leads to it through parents and the last of `[[tables]]`.
+    /// The table that a `[header]` speaks of: `path` leads to it through parents and the last of
+    /// `[[tables]]`.
     ///
     /// # Errors
     /// The first name on the way that is set to something else.

@@ -12,8 +12,8 @@ pub enum Kind {
 
 /// One number with a single writer and any number of readers.
 ///
-/// The writer is the thread that owns the state the number speaks of: two writers would lose counts, which the
-/// shape `&self` cannot prevent and the owner has to.
+/// The writer is the thread that owns the state the number speaks of: two writers would lose counts, which
+/// the shape `&self` cannot prevent and the owner has to.
 #[derive(Default)]
 #[repr(transparent)]
 pub struct Counter(AtomicU64);

@@ -25,8 +25,8 @@ pub trait CounterSet: Send + Sync {
 
 /// Declares a struct of counters together with its part of the table.
 ///
-/// Shape: `counters! { /// doc struct Name("prefix") { field: Kind, "unit", "meaning"; ... } }`. The exported name of
-/// a field is `prefix_field`, with `_total` appended for [`Kind::Total`].
+/// Shape: `counters! { /// doc struct Name("prefix") { field: Kind, "unit", "meaning"; ... } }`. The exported
+/// name of a field is `prefix_field`, with `_total` appended for [`Kind::Total`].
 #[macro_export]
 macro_rules! counters {
     ($(#[$doc:meta])* struct $name:ident($prefix:literal) { $($field:ident: $kind:ident, $unit:literal, $meaning:literal;)+ }) => {

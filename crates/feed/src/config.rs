@@ -8,8 +8,8 @@ config::section! {
     pub struct FeedConfig {
         /// Recordings to play together, in the order of their receive times; plain or compressed with zstd.
         files: Vec<String> = [], length 0..=256;
-        /// How fast, a number from 0.001 to 1000000 or "max": 1 keeps the recording's timing, 10 is ten times as
-        /// fast, "max" does not wait at all.
+        /// How fast, a number from 0.001 to 1000000 or "max": 1 keeps the recording's timing, 10 is ten times
+        /// as fast, "max" does not wait at all.
         speed: Speed = Speed::RECORDED;
         /// Whether the recording begins again at its end. If not, its final images stay published.
         #[key = "loop"]
@@ -27,8 +27,8 @@ config::section! {
     }
 }
 
-/// The feed publishes one service, which `feed.service` names, and relies on kept images when the source distributor
-/// comes back.
+/// The feed publishes one service, which `feed.service` names, and relies on kept images when the source
+/// distributor comes back.
 const DECIDED_BY_THE_FEED: [&str; 2] = ["service", "keep_images"];
 
 impl FeedConfig {

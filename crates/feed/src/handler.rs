@@ -83,7 +83,8 @@ impl Handler {
         self.instruments.iter().map(|i| i.name.as_str())
     }
 
-    /// Publishes first images of an instrument, if it is new: a blank price, and a book that waits for its snapshot.
+    /// Publishes first images of an instrument, if it is new: a blank price, and a book that waits for its
+    /// snapshot.
     ///
     /// # Errors
     /// [`HandlerError::Item`], [`HandlerError::Publish`].

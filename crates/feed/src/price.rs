@@ -21,7 +21,8 @@ pub(crate) struct Price {
     trade_day: Option<u64>,
 }
 
-/// Whether the last trade with another price than the one before was above or below it: enumeration of PRCTCK_1.
+/// Whether the last trade with another price than the one before was above or below it: enumeration of
+/// PRCTCK_1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tick {
     None = 0,

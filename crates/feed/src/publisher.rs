@@ -3,7 +3,8 @@ use rwf::{Domain, State, Writer};
 
 /// Where a feed handler publishes: a provider's connection, or what a test looks at.
 ///
-/// Payloads write the same each time they are called. An error says that the message is not published; nothing waits.
+/// Payloads write the same each time they are called. An error says that the message is not published;
+/// nothing waits.
 pub trait Publisher {
     /// The item of that name, a new one if there is none; its messages are numbered.
     ///

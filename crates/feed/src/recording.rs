@@ -61,8 +61,8 @@ impl Recording {
     /// The next frame, `None` at the end.
     ///
     /// # Errors
-    /// The line is not a frame, and the next call goes on behind it; or the file cannot be read on, and the next call is
-    /// at its end.
+    /// The line is not a frame, and the next call goes on behind it; or the file cannot be read on, and the
+    /// next call is at its end.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, RecordingError> {
         loop {
             self.text.clear();

@@ -86,7 +86,8 @@ impl Replay {
     /// Opens the recordings. The connection begins with [`Replay::run`].
     ///
     /// # Errors
-    /// [`ReplayError`] if there is no recording, one of them cannot be read, or the connection is configured wrongly.
+    /// [`ReplayError`] if there is no recording, one of them cannot be read, or the connection is configured
+    /// wrongly.
     pub fn new(config: &FeedConfig, dictionary: &Dictionary) -> Result<Replay, ReplayError> {
         if config.files.is_empty() {
             return Err(ReplayError::NoFiles);
@@ -116,12 +117,13 @@ impl Replay {
         (Arc::clone(&self.counters), session, Arc::clone(self.provider.connection_counters()))
     }
 
-    /// Plays until `stop` is set: waits for the first login, publishes blank images of all instruments, plays the
-    /// recording, and keeps its final images published. A lost connection is made again; the replay goes on meanwhile.
+    /// Plays until `stop` is set: waits for the first login, publishes blank images of all instruments, plays
+    /// the recording, and keeps its final images published. A lost connection is made again; the replay goes
+    /// on meanwhile.
     ///
     /// # Errors
-    /// [`ReplayError::Refused`], [`ReplayError::Io`]; [`ReplayError::Recording`] if a recording cannot be opened again
-    /// for its next round.
+    /// [`ReplayError::Refused`], [`ReplayError::Io`]; [`ReplayError::Recording`] if a recording cannot be
+    /// opened again for its next round.
     pub fn run(mut self, stop: &AtomicBool) -> Result<(), ReplayError> {
         while !self.provider.is_logged_in() && self.goes_on(stop)? {
             self.serve(LOOK_UP)?;

@@ -49,7 +49,8 @@ pub struct RefreshForm {
 impl CachedItem {
     /// Takes a refresh, or a part of one. Returns whether the image is whole now.
     ///
-    /// A part begins a new image when the one before was the last, or it is numbered 0 or asks to clear the cache.
+    /// A part begins a new image when the one before was the last, or it is numbered 0 or asks to clear the
+    /// cache.
     ///
     /// # Errors
     /// The payload is malformed; the item is then not whole until the next refresh.
@@ -171,7 +172,8 @@ impl CachedItem {
         }
     }
 
-    /// An image that updates have passed over without being merged is not to be trusted, whatever the provider said.
+    /// An image that updates have passed over without being merged is not to be trusted, whatever the
+    /// provider said.
     fn state_to_send(&self) -> State<'_> {
         let state = self.state.borrow();
         if self.image.is_current() {

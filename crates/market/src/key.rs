@@ -16,8 +16,8 @@ pub struct ItemKey<'a> {
 }
 
 impl ItemKey<'_> {
-    /// The key as bytes, to be looked up by: service, domain, name. Names longer than 255 bytes, which RWF does not
-    /// have, are cut.
+    /// The key as bytes, to be looked up by: service, domain, name. Names longer than 255 bytes, which RWF
+    /// does not have, are cut.
     pub fn with_bytes<R>(&self, use_bytes: impl FnOnce(&[u8]) -> R) -> R {
         let mut room = [0; 3 + 255];
         let name = &self.name[..self.name.len().min(255)];

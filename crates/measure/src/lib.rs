@@ -1,8 +1,9 @@
 //! Observers, histograms and reports.
 //!
-//! Latency counts from the moment a message was *meant* to be sent ([`Schedule`]), so a sender that falls behind shows in
-//! the figures instead of hiding in them. Values are kept in memory while a run lasts and written afterwards. A
-//! figure is a median over several runs ([`Runs`]) and stands beside the machine it was made on ([`Machine`]).
+//! Latency counts from the moment a message was *meant* to be sent ([`Schedule`]), so a sender that falls
+//! behind shows in the figures instead of hiding in them. Values are kept in memory while a run lasts and
+//! written afterwards. A figure is a median over several runs ([`Runs`]) and stands beside the machine it was
+//! made on ([`Machine`]).
 
 mod latency;
 mod machine;

@@ -8,7 +8,8 @@ impl Runs {
         self.0.push(value);
     }
 
-    /// The middle figure (the mean of the two middle ones when there is an even number); not a number without runs.
+    /// The middle figure (the mean of the two middle ones when there is an even number); not a number without
+    /// runs.
     #[must_use]
     pub fn median(&self) -> f64 {
         let mut sorted = self.0.clone();

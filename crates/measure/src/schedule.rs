@@ -2,8 +2,8 @@ use units::Nanos;
 
 /// When each message of a run at a fixed rate is meant to leave.
 ///
-/// The times depend on nothing that happens during the run, so a sender that was held up sends late messages with
-/// their intended times and the delay is measured (no coordinated omission).
+/// The times depend on nothing that happens during the run, so a sender that was held up sends late messages
+/// with their intended times and the delay is measured (no coordinated omission).
 #[derive(Clone, Debug)]
 pub struct Schedule {
     start: Nanos,

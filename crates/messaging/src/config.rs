@@ -4,7 +4,8 @@ use std::time::Duration;
 use lbt::config::{ConfigError, ReceiverConfig, ResolverConfig, SourceConfig};
 
 config::section! {
-    /// Reliable multicast: interface, groups, batching, loss recovery. Names are the field's, with the unit behind them.
+    /// Reliable multicast: interface, groups, batching, loss recovery. Names are the field's, with the unit
+    /// behind them.
     pub struct MessagingConfig {
         /// Address of the interface that multicast uses; 127.0.0.1 keeps it on this host.
         interface: Ipv4Addr = Ipv4Addr::LOCALHOST;
@@ -28,7 +29,8 @@ config::section! {
         request_tcp_port_high: u16 = 14395, range 1..=65535;
         /// Socket buffers of the multicast sockets. As root the kernel's ceiling is passed over.
         transport_lbtrm_receiver_socket_buffer_bytes: u64 = 8_388_608, range 65_536..=1_073_741_824;
-        /// Longest UDP payload of a datagram. 1472 is what an Ethernet frame carries whole; on loopback 8192 and more are faster.
+        /// Longest UDP payload of a datagram. 1472 is what an Ethernet frame carries whole; on loopback 8192
+        /// and more are faster.
         transport_lbtrm_datagram_max_size_bytes: u32 = 1472, range 500..=65507;
         /// New data and retransmissions together, UDP payload; 0 for no limit.
         transport_lbtrm_data_rate_limit_bits_per_second: u64 = 1_000_000_000;
@@ -38,7 +40,8 @@ config::section! {
         transport_lbtrm_rate_interval_us: u64 = 1_000, range 1..=1_000_000;
         /// Memory for datagrams that can still be retransmitted.
         transport_lbtrm_transmission_window_size_bytes: u64 = 33_554_432, range 65_536..=2_147_483_648;
-        /// How long after a retransmission NAKs for the same number are ignored; at most half the NAK back-off.
+        /// How long after a retransmission NAKs for the same number are ignored; at most half the NAK
+        /// back-off.
         transport_lbtrm_ignore_interval_us: u64 = 5_000, range 0..=10_000_000;
         /// Wait before the first NAK for a gap; it is also how much reordering costs no NAK.
         transport_lbtrm_nak_initial_backoff_interval_us: u64 = 1_000, range 1..=10_000_000;
@@ -48,7 +51,8 @@ config::section! {
         transport_lbtrm_nak_generation_interval_us: u64 = 1_000_000, range 1..=100_000_000;
         /// Whether NAKs are sent at all.
         transport_lbtrm_send_naks: bool = true;
-        /// About how many receivers a session has; the NAK back-off is weighted by it so that few of them ask for the same loss.
+        /// About how many receivers a session has; the NAK back-off is weighted by it so that few of them ask
+        /// for the same loss.
         transport_lbtrm_nak_group_size: u16 = 50, range 1..=4096;
         /// Silence before the first session message, which finds a lost tail.
         transport_lbtrm_sm_minimum_interval_us: u64 = 10_000, range 1..=10_000_000;
@@ -56,7 +60,8 @@ config::section! {
         transport_lbtrm_sm_maximum_interval_us: u64 = 1_000_000, range 1..=100_000_000;
         /// Silence after which a session is taken to be over.
         transport_lbtrm_activity_timeout_us: u64 = 10_000_000, range 1_000..=600_000_000;
-        /// A datagram goes out once it has this many bytes, though not full; 65507 leaves it to the sender to flush.
+        /// A datagram goes out once it has this many bytes, though not full; 65507 leaves it to the sender to
+        /// flush.
         implicit_batching_minimum_length_bytes: u32 = 65507, range 1..=65507;
         /// Longest wait of a message in an open datagram; 0 for no timer.
         implicit_batching_interval_us: u64 = 0, range 0..=10_000_000;
@@ -110,8 +115,8 @@ impl MessagingConfig {
     /// What topic resolution goes by.
     #[must_use]
     pub fn resolver(&self) -> ResolverConfig {
-        // A process that starts late, or was cut off, must not stay deaf: both sides go on for a day, and a query after that
-        // is answered at once and wakes the advertisements again.
+        // A process that starts late, or was cut off, must not stay deaf: both sides go on for a day, and a
+        // query after that is answered at once and wakes the advertisements again.
         ResolverConfig {
             resolver_advertisement_minimum_sustain_duration: A_DAY,
             resolver_query_minimum_sustain_duration: A_DAY,

@@ -108,8 +108,9 @@ pub struct Context {
 }
 
 impl Context {
-    /// A context without sources and receivers. Its descriptors are added to `registrar` under tokens whose upper 32 bits are
-    /// `token_space`; the thread hands those to [`Context::on_ready`]. `seed` must differ from process to process.
+    /// A context without sources and receivers. Its descriptors are added to `registrar` under tokens whose
+    /// upper 32 bits are `token_space`; the thread hands those to [`Context::on_ready`]. `seed` must differ
+    /// from process to process.
     ///
     /// # Errors
     /// A socket cannot be opened or an option is out of range; the error names it.
@@ -203,7 +204,8 @@ impl Context {
         self.batch = Some(batch);
     }
 
-    /// Does what is due: topic resolution, NAKs, session messages, retransmissions that waited for the rate limit.
+    /// Does what is due: topic resolution, NAKs, session messages, retransmissions that waited for the rate
+    /// limit.
     pub fn on_wakeup(&mut self, now: Nanos, handler: &mut impl Handler) {
         self.wake_sessions(now, handler);
         self.send_feedback(now);

@@ -47,8 +47,8 @@ impl Direct {
 }
 
 impl Context {
-    /// Takes direct connections from now on, at the first free port of the configured range; topics published afterwards
-    /// carry the address in their advertisements.
+    /// Takes direct connections from now on, at the first free port of the configured range; topics published
+    /// afterwards carry the address in their advertisements.
     ///
     /// # Errors
     /// No port of the range is free.
@@ -91,7 +91,8 @@ impl Context {
         Ok(id)
     }
 
-    /// Appends a message to a connection; it leaves with [`Context::flush`]. Nothing happens if the connection is gone.
+    /// Appends a message to a connection; it leaves with [`Context::flush`]. Nothing happens if the
+    /// connection is gone.
     pub fn send_direct(&mut self, connection: ConnectionId, payload: &[u8]) {
         if let Some((_, known)) = self.direct.connections.iter_mut().find(|(_, c)| c.id == connection) {
             // Messages longer than 4 GiB do not exist here.
@@ -158,7 +159,8 @@ impl Context {
             Moved::Bytes(count) => {
                 let id = connection.id;
                 let pushed = connection.decoder.push(&buffer[..count], |msg| {
-                    // Control messages, such as the announcement of a session, have nothing for the application.
+                    // Control messages, such as the announcement of a session, have nothing for the
+                    // application.
                     if !msg.payload.is_empty() {
                         handler.on_direct(id, msg.payload);
                     }

@@ -93,11 +93,12 @@ impl Context {
         Ok(())
     }
 
-    /// Appends a message, gathered from `parts`; it leaves when a datagram is full or with [`Context::flush`].
+    /// Appends a message, gathered from `parts`; it leaves when a datagram is full or with
+    /// [`Context::flush`].
     ///
     /// # Errors
-    /// [`SendError::WouldBlock`] when more than the configured buffer waits for the rate limit or the socket: nothing was
-    /// taken, to be tried again after [`Context::next_wakeup`]. Else why it can never be sent.
+    /// [`SendError::WouldBlock`] when more than the configured buffer waits for the rate limit or the socket:
+    /// nothing was taken, to be tried again after [`Context::next_wakeup`]. Else why it can never be sent.
     #[inline]
     pub fn send(&mut self, now: Nanos, topic: TopicId, parts: &[&[u8]]) -> Result<(), SendError> {
         let publisher = self.publisher.as_mut().ok_or(SendError::UnknownTopic)?;
@@ -156,7 +157,8 @@ impl Publisher {
                     self.blocked_until = now + BLOCKED_WAIT;
                     return;
                 }
-                // No route, say. The datagrams count as sent and lost; NAKs bring them back when there is one again.
+                // No route, say. The datagrams count as sent and lost; NAKs bring them back when there is one
+                // again.
                 Err(_) => {
                     counters.sends_failed.inc();
                     let count = run.count;

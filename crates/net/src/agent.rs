@@ -7,7 +7,8 @@ use units::Nanos;
 
 use crate::{Poller, Ready, WaitStrategy, Waiter, clock};
 
-/// A part of a thread's work: a daemon, or a piece of one. Several agents share a thread, a poller and a clock.
+/// A part of a thread's work: a daemon, or a piece of one. Several agents share a thread, a poller and a
+/// clock.
 pub trait Agent {
     /// Whether a descriptor that was registered under this upper half of a token is this agent's.
     fn owns(&self, token_space: u32) -> bool;
@@ -19,10 +20,12 @@ pub trait Agent {
     fn next_wakeup(&self) -> Nanos;
 }
 
-/// Drives agents until `stop` is set: waits for descriptors and timers, hands them on, gives each agent its turn.
+/// Drives agents until `stop` is set: waits for descriptors and timers, hands them on, gives each agent its
+/// turn.
 ///
-/// Everything that has arrived is taken before anything is sent: at low rates that is a message at a time, at high rates
-/// what goes out is full. To stop a thread that may be blocked, wake its poller after setting `stop`.
+/// Everything that has arrived is taken before anything is sent: at low rates that is a message at a time, at
+/// high rates what goes out is full. To stop a thread that may be blocked, wake its poller after setting
+/// `stop`.
 ///
 /// # Errors
 /// The poller failed.

@@ -15,7 +15,8 @@ pub fn monotonic() -> Nanos {
     Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
-/// Sleeps until a point on that clock. The kernel adds its timer slack, 50 us unless [`fine_timers`] was called.
+/// Sleeps until a point on that clock. The kernel adds its timer slack, 50 us unless [`fine_timers`] was
+/// called.
 pub fn sleep_until(until: Nanos) {
     let request = Timespec {
         tv_sec: i64::try_from(until.0 / 1_000_000_000).unwrap_or(i64::MAX),
@@ -39,8 +40,8 @@ pub fn wall_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
 }
 
-/// A number that differs at each start and on each host, to seed [`units::Rng`]: wall time, process id and the
-/// address-space layout mixed. It is not for secrets.
+/// A number that differs at each start and on each host, to seed [`units::Rng`]: wall time, process id and
+/// the address-space layout mixed. It is not for secrets.
 #[must_use]
 pub fn seed() -> u64 {
     let mut rng = units::Rng::new(

@@ -4,8 +4,8 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit to the highest that the system allows this process without rights, and returns it; `u64::MAX`
-/// where there is none. Systems commonly begin with 1,024, for programs that use `select`.
+/// Raises the limit to the highest that the system allows this process without rights, and returns it;
+/// `u64::MAX` where there is none. Systems commonly begin with 1,024, for programs that use `select`.
 ///
 /// # Errors
 /// The kernel refuses.

@@ -1,7 +1,7 @@
 //! System calls for data: UDP with segmentation offload, TCP, polling, clocks, waiting, rings.
 //!
-//! The only room in which bytes meet the kernel, and (with the bindings) the only one where `unsafe` is allowed.
-//! Everything is non-blocking; [`Poller`] is where a thread waits, and [`WaitStrategy`] says how.
+//! The only room in which bytes meet the kernel, and (with the bindings) the only one where `unsafe` is
+//! allowed. Everything is non-blocking; [`Poller`] is where a thread waits, and [`WaitStrategy`] says how.
 
 pub mod affinity;
 pub mod agent;

@@ -56,8 +56,8 @@ pub struct Poller {
 /// What the kernel has reported. The union of an event holds a pointer besides the number that is used here.
 struct Events(Vec<Event>);
 
-// SAFETY: every event is registered with `EventData::new_u64`, so the pointers are never made, read or followed; what
-// remains is numbers, which any thread may have.
+// SAFETY: every event is registered with `EventData::new_u64`, so the pointers are never made, read or
+// followed; what remains is numbers, which any thread may have.
 unsafe impl Send for Events {}
 
 /// The side of a [`Poller`] that descriptors are added to; parts of a thread's work hold one each.

@@ -1,10 +1,10 @@
 //! A bounded ring of byte messages from one thread to another.
 //!
-//! Layout: a power-of-two run of 8-byte words. A message takes one header word (its length in bytes) and its bytes
-//! rounded up to whole words, and never wraps: where it would, a padding header (all ones) sends the reader to the
-//! start. Positions count words since the start and are published with release and read with acquire, so the reader
-//! sees whole messages only. Either side keeps a copy of the other's position and looks at the shared one only when
-//! that is used up.
+//! Layout: a power-of-two run of 8-byte words. A message takes one header word (its length in bytes) and its
+//! bytes rounded up to whole words, and never wraps: where it would, a padding header (all ones) sends the
+//! reader to the start. Positions count words since the start and are published with release and read with
+//! acquire, so the reader sees whole messages only. Either side keeps a copy of the other's position and
+//! looks at the shared one only when that is used up.
 
 #[cfg(loom)]
 use loom::sync::{Arc, atomic::AtomicU64};
@@ -136,7 +136,8 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// Hands up to `max` messages to `handle`, oldest first, and gives their room back. Returns how many there were.
+    /// Hands up to `max` messages to `handle`, oldest first, and gives their room back. Returns how many
+    /// there were.
     pub fn drain(&mut self, max: usize, mut handle: impl FnMut(&[u8])) -> usize {
         let mut count = 0;
         while count < max {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// How a thread waits for work.
 ///
-/// On a machine with as many spinning threads as CPUs `Spin` gives the shortest reaction; `Block` leaves the CPU to
-/// others and costs a wake-up (16-26 us on a virtual machine, 2-5 us where idle CPUs poll).
+/// On a machine with as many spinning threads as CPUs `Spin` gives the shortest reaction; `Block` leaves the
+/// CPU to others and costs a wake-up (16-26 us on a virtual machine, 2-5 us where idle CPUs poll).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitStrategy {
     /// Never gives the CPU away.
@@ -35,8 +35,8 @@ impl Waiter {
         Waiter { strategy, idle_count: 0 }
     }
 
-    /// How long the next [`crate::Poller::wait`] may take, given whether the last turn did work and how long it is
-    /// until the next timer (`None`: there is none).
+    /// How long the next [`crate::Poller::wait`] may take, given whether the last turn did work and how long
+    /// it is until the next timer (`None`: there is none).
     pub fn timeout(&mut self, did_work: bool, until_timer: Option<Duration>) -> Option<Duration> {
         self.idle_count = if did_work { 0 } else { self.idle_count.saturating_add(1) };
         let looks_only = match self.strategy {

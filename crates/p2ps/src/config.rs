@@ -21,11 +21,13 @@ config::section! {
         image_timeout_ms: u64 = 5_000, range 100..=600_000;
         /// Most bytes of updates held back for one item while its image is on its way.
         held_max_bytes: u64 = 262_144, range 4_096..=1_073_741_824;
-        /// Most bytes of a service's messages that wait behind a gap until it is known which items it concerns.
+        /// Most bytes of a service's messages that wait behind a gap until it is known which items it
+        /// concerns.
         gap_held_max_bytes: u64 = 67_108_864, range 65_536..=17_179_869_184;
         /// A broken link to a source distributor is opened again after this time.
         link_retry_ms: u64 = 200, range 10..=60_000;
-        /// A source distributor that is not heard for so long is taken for gone; several times its heartbeat_interval_ms.
+        /// A source distributor that is not heard for so long is taken for gone; several times its
+        /// heartbeat_interval_ms.
         silence_timeout_ms: u64 = 2_000, range 100..=600_000;
         /// Most item streams one client may have open.
         client_streams_max: u32 = 500_000, range 1..=10_000_000;

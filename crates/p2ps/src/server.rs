@@ -36,8 +36,8 @@ const READ_BYTES: usize = 16 << 10;
 const CLIENTS_LISTED: usize = 1000;
 
 impl<I: Inlet> PointToPointServer<I> {
-    /// Opens the consumer port. The server's descriptors use two token spaces from `token_space` on: the listener's, and the next
-    /// one for the inlet, which must have been made with it.
+    /// Opens the consumer port. The server's descriptors use two token spaces from `token_space` on: the
+    /// listener's, and the next one for the inlet, which must have been made with it.
     ///
     /// # Errors
     /// The port is taken or a value is out of range; the error names it.

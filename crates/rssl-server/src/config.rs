@@ -12,7 +12,8 @@ config::section! {
         message_size_bytes: u16 = 6144, range 64..=65532;
         /// Longest message that is taken in fragments.
         message_max_bytes: u32 = 4_194_304, range 65_535..=1_073_741_824;
-        /// Most bytes that wait for one connection's socket; at the limit the connection is closed as too slow.
+        /// Most bytes that wait for one connection's socket; at the limit the connection is closed as too
+        /// slow.
         backlog_max_bytes: u64 = 67_108_864, range 65_536..=17_179_869_184;
         /// Least ping timeout granted.
         ping_timeout_min_s: u8 = 20, range 1..=255;

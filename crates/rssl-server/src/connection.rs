@@ -39,7 +39,8 @@ impl Connection {
         }
     }
 
-    /// Frames the messages noted for this connection and writes them. What the socket does not take stays in the backlog.
+    /// Frames the messages noted for this connection and writes them. What the socket does not take stays in
+    /// the backlog.
     pub(crate) fn write_entries(
         &mut self,
         log: &[u8],
@@ -120,7 +121,8 @@ impl Connection {
         self.rssl.on_disconnected(Disconnect::SocketError)
     }
 
-    /// Tells the poller what this connection waits for: input unless much waits for its socket, room if something does.
+    /// Tells the poller what this connection waits for: input unless much waits for its socket, room if
+    /// something does.
     pub(crate) fn update_interest(
         &mut self,
         registrar: &Registrar,

@@ -94,8 +94,9 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 const REFUSALS_MAX: usize = 128;
 
 impl Listener {
-    /// Listens on a port (0: any free one). Descriptors are added to `registrar` under tokens whose upper 32 bits are `token_space`.
-    /// At most `read_bytes` are taken from a connection at a time, which bounds what one turn can lead to.
+    /// Listens on a port (0: any free one). Descriptors are added to `registrar` under tokens whose upper 32
+    /// bits are `token_space`. At most `read_bytes` are taken from a connection at a time, which bounds what
+    /// one turn can lead to.
     ///
     /// # Errors
     /// The port is taken or a value is out of range; the error names it.
@@ -183,8 +184,8 @@ impl Listener {
         }
     }
 
-    /// Out of descriptors, most likely: the connection stays in the queue and the listener ready, so that without a
-    /// rest the thread would do nothing but fail to accept it.
+    /// Out of descriptors, most likely: the connection stays in the queue and the listener ready, so that
+    /// without a rest the thread would do nothing but fail to accept it.
     fn rest(&mut self, now: Nanos) {
         self.counters.listener.accept_failures.inc();
         let token = Token(self.token_base);

@@ -2,8 +2,9 @@
 //!
 //! `cargo run --release -p tickcast-rssl --example framing_speed`
 //!
-//! Each figure is the best and the median of many rounds on one thread, with everything in the caches: the cost of the
-//! framing itself. "copy" is the same bytes appended to the same vector without any framing, the floor of `push`.
+//! Each figure is the best and the median of many rounds on one thread, with everything in the caches: the
+//! cost of the framing itself. "copy" is the same bytes appended to the same vector without any framing, the
+//! floor of `push`.
 
 use std::hint::black_box;
 use std::ops::ControlFlow;

@@ -1,7 +1,7 @@
 use crate::{FrameError, Limits};
 
-/// Buffers up to this size stay with their slot when a message is complete, so that a stream of fragmented messages
-/// needs no allocation for each.
+/// Buffers up to this size stay with their slot when a message is complete, so that a stream of fragmented
+/// messages needs no allocation for each.
 pub(crate) const SLOT_KEEPS_BYTES: usize = 128 << 10;
 
 /// What a slot uses itself; the table doubles, hence twice.
@@ -12,8 +12,8 @@ const SLOT_STARTS_BYTES: usize = 16 << 10;
 
 /// Puts fragmented messages together: a table by fragment id.
 ///
-/// Memory: at most `fragmented_bytes_max` announced bytes plus [`SLOT_KEEPS_BYTES`] for each of `fragmented_open_max`
-/// slots. It is taken as the bytes arrive, not as they are announced.
+/// Memory: at most `fragmented_bytes_max` announced bytes plus [`SLOT_KEEPS_BYTES`] for each of
+/// `fragmented_open_max` slots. It is taken as the bytes arrive, not as they are announced.
 #[derive(Debug)]
 pub(crate) struct Assembly {
     slots: Vec<Slot>,
@@ -49,8 +49,8 @@ impl Assembly {
         Assembly { slots: Vec::new(), announced_bytes: 0, limits, used: false }
     }
 
-    /// Opens a message with its first fragment, which is shorter than the message. Tells whether an unfinished
-    /// message under the same id was given up for it.
+    /// Opens a message with its first fragment, which is shorter than the message. Tells whether an
+    /// unfinished message under the same id was given up for it.
     pub(crate) fn first(&mut self, id: u16, total_bytes: u32, data: &[u8]) -> Result<bool, FrameError> {
         let replaced = self.give_up(id);
         let announced = self.announced_bytes + u64::from(total_bytes);

@@ -3,8 +3,8 @@ use crate::frame::HEADER_BYTES;
 
 /// Cuts a byte stream into its frames, straight from the bytes the driver has read.
 ///
-/// Only the piece of a frame whose rest has not arrived is copied, so what is held is never more than one frame. The
-/// messages of the handshake start with a length as frames do and are cut the same way.
+/// Only the piece of a frame whose rest has not arrived is copied, so what is held is never more than one
+/// frame. The messages of the handshake start with a length as frames do and are cut the same way.
 #[derive(Debug, Default)]
 pub(crate) struct CarryOver {
     held: Vec<u8>,
@@ -18,8 +18,8 @@ pub(crate) struct CarryOver {
 impl CarryOver {
     /// The next whole frame; `None` when all of `input` is used up.
     ///
-    /// `length_of` tells the length of a frame from its first bytes, at least [`HEADER_BYTES`] and at most what may be
-    /// held. Bytes that belong to the frame are taken from `input`.
+    /// `length_of` tells the length of a frame from its first bytes, at least [`HEADER_BYTES`] and at most
+    /// what may be held. Bytes that belong to the frame are taken from `input`.
     #[inline]
     pub(crate) fn next<'f, 'i: 'f>(
         &'f mut self,

@@ -28,8 +28,8 @@ pub struct ClientConnection(Link<Offering>);
 
 impl ClientConnection {
     /// A connection that stands since `now` and offers `version`: at first
-    /// [`version_max`](crate::ClientConfig::version_max), then what [`CloseReason::Unanswered`] says. The key follows
-    /// from `seed`.
+    /// [`version_max`](crate::ClientConfig::version_max), then what [`CloseReason::Unanswered`] says. The key
+    /// follows from `seed`.
     #[must_use]
     pub fn new(
         now: Nanos,
@@ -46,8 +46,8 @@ impl ClientConnection {
         ClientConnection(Link::new(step, deadline, millis(config.handshake_timeout), outbound))
     }
 
-    /// Takes what the socket had to read, in pieces of any size, and tells the handler what it brings. The bytes can be
-    /// overwritten afterwards.
+    /// Takes what the socket had to read, in pieces of any size, and tells the handler what it brings. The
+    /// bytes can be overwritten afterwards.
     ///
     /// # Errors
     /// Why the connection is over; the same again on every further call.
@@ -60,7 +60,8 @@ impl ClientConnection {
         self.0.on_bytes(now, bytes, handler)
     }
 
-    /// Looks after pings and time-outs. Read the socket first when both are due: what waits there counts as heard.
+    /// Looks after pings and time-outs. Read the socket first when both are due: what waits there counts as
+    /// heard.
     ///
     /// # Errors
     /// Why the connection is over.
@@ -78,8 +79,8 @@ impl ClientConnection {
         self.0.stop(stop)
     }
 
-    /// When [`on_wakeup`](Self::on_wakeup) is due; [`Nanos::NEVER`] after the end. It changes in calls of `on_wakeup` and
-    /// with the end of the handshake, not with each message.
+    /// When [`on_wakeup`](Self::on_wakeup) is due; [`Nanos::NEVER`] after the end. It changes in calls of
+    /// `on_wakeup` and with the end of the handshake, not with each message.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
         self.0.next_wakeup()

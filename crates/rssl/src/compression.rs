@@ -2,14 +2,17 @@ use std::fmt;
 
 /// What the payloads of both directions are compressed with.
 ///
-/// Compression is agreed in the handshake and not built yet: a server answers [`CompressionType::None`] whatever is
-/// asked for, a client offers nothing. The two places where it belongs, between frames and socket bytes:
+/// Compression is agreed in the handshake and not built yet: a server answers [`CompressionType::None`]
+/// whatever is asked for, a client offers nothing. The two places where it belongs, between frames and socket
+/// bytes:
 ///
-/// - out: each frame is complete in the output buffer when [`Packer`](crate::Packer) closes it (`Packer::seal`); a
-///   compressor of the connection rewrites the frame's payload there and splits what outgrew the limit.
-/// - in: [`Frame::Compressed`](crate::frame::Frame::Compressed) is what the frame parser makes of a frame with the
-///   compressed flag; the active connection turns it into a [`PeerError::CompressedFrame`](crate::PeerError) where a
-///   decompressor of the connection would turn it into the frame that was meant.
+/// - out: each frame is complete in the output buffer when [`Packer`](crate::Packer) closes it
+///   (`Packer::seal`); a compressor of the connection rewrites the frame's payload there and splits what
+///   outgrew the limit.
+/// - in: [`Frame::Compressed`](crate::frame::Frame::Compressed) is what the frame parser makes of a frame
+///   with the compressed flag; the active connection turns it into a
+///   [`PeerError::CompressedFrame`](crate::PeerError) where a decompressor of the connection would turn it
+///   into the frame that was meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum CompressionType {
     /// Payloads are in clear.

@@ -25,17 +25,19 @@ const REQUEST_HEADER_MOST_BYTES: usize = 255;
 /// Ceilings on what one connection may hold in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest message that is accepted in fragments. 65,535 bytes to 4 GiB - 1. Default 16 MiB: the largest images
-    /// and dictionaries in use are well below.
+    /// Longest message that is accepted in fragments. 65,535 bytes to 4 GiB - 1. Default 16 MiB: the largest
+    /// images and dictionaries in use are well below.
     pub message_bytes_max: u32,
-    /// Most fragmented messages open at once, 1 to 256. Default 16; writers have three priorities, hence three.
+    /// Most fragmented messages open at once, 1 to 256. Default 16; writers have three priorities, hence
+    /// three.
     pub fragmented_open_max: u16,
-    /// Most bytes that the fragmented messages open at once may announce together; at least `message_bytes_max`.
-    /// Default 32 MiB. Announced bytes count at once, the memory is taken as they arrive.
+    /// Most bytes that the fragmented messages open at once may announce together; at least
+    /// `message_bytes_max`. Default 32 MiB. Announced bytes count at once, the memory is taken as they
+    /// arrive.
     pub fragmented_bytes_max: u64,
-    /// Most bytes waiting for the socket, 64 KiB or more. Default 8 MiB: a tenth of a second of a million updates.
-    /// No longer message can be sent. At the limit writes fail with [`SendError::SlowConsumer`](crate::SendError). The
-    /// allocation may be twice as large. At most 1 TiB.
+    /// Most bytes waiting for the socket, 64 KiB or more. Default 8 MiB: a tenth of a second of a million
+    /// updates. No longer message can be sent. At the limit writes fail with
+    /// [`SendError::SlowConsumer`](crate::SendError). The allocation may be twice as large. At most 1 TiB.
     pub backlog_bytes_max: usize,
 }
 
@@ -51,8 +53,9 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Most memory a connection with these limits can use (`memory_bytes` of a connection never exceeds it): one frame,
-    /// the fragmented messages with 128 KiB for each that may be open, twice the backlog, and 2 KiB for the rest.
+    /// Most memory a connection with these limits can use (`memory_bytes` of a connection never exceeds it):
+    /// one frame, the fragmented messages with 128 KiB for each that may be open, twice the backlog, and 2
+    /// KiB for the rest.
     #[must_use]
     pub fn memory_bytes_max(&self, message_size_bytes: u16) -> u64 {
         let frame = u64::from(message_size_bytes) + HEADER_BYTES as u64;
@@ -77,16 +80,16 @@ impl Limits {
 /// What a server answers to connect requests and how it treats its connections.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Maximum user message size announced to clients: decides the largest frame of both directions. 64 to 65,532
-    /// bytes, default 6144 as everywhere in the field.
+    /// Maximum user message size announced to clients: decides the largest frame of both directions. 64 to
+    /// 65,532 bytes, default 6144 as everywhere in the field.
     pub message_size_bytes: u16,
     /// Least ping timeout granted, seconds, 1 or more. Default 20.
     pub ping_timeout_min_s: u8,
     /// Greatest ping timeout granted, seconds; at least the least. Default 60.
     pub ping_timeout_max_s: u8,
-    /// From the TCP connection to the end of the handshake, 1 ms to 1 h. Default 15 s. The providers in the field allow
-    /// 60 s; but their clients give up after 5 s, so that a connection still silent after 15 s is of no use to
-    /// anyone, and a flood of half-open ones is gone four times sooner.
+    /// From the TCP connection to the end of the handshake, 1 ms to 1 h. Default 15 s. The providers in the
+    /// field allow 60 s; but their clients give up after 5 s, so that a connection still silent after 15 s is
+    /// of no use to anyone, and a flood of half-open ones is gone four times sooner.
     pub handshake_timeout: Duration,
     /// What this server calls itself, at most 200 bytes. Default `tickcast <version>`.
     pub component_version: String,

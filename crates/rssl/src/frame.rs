@@ -1,7 +1,8 @@
 //! Frames as they stand in a byte stream after the handshake.
 //!
-//! Shape: `u16` frame length including itself, `u8` flags, one extended flags byte if flag 0x01 is set, payload. All
-//! integers are big endian. A frame is parsed once into a [`Frame`], which borrows from the bytes it was read from.
+//! Shape: `u16` frame length including itself, `u8` flags, one extended flags byte if flag 0x01 is set,
+//! payload. All integers are big endian. A frame is parsed once into a [`Frame`], which borrows from the
+//! bytes it was read from.
 
 use crate::FrameError;
 
@@ -134,8 +135,8 @@ impl<'a> Frame<'a> {
     /// Parses one whole frame: `frame` is as long as its length field says (see [`length_of`]).
     ///
     /// # Errors
-    /// [`FrameError::Flags`], [`FrameError::Empty`] or [`FrameError::FragmentHeader`]. Bytes that are no frame header
-    /// at all give [`FrameError::Length`].
+    /// [`FrameError::Flags`], [`FrameError::Empty`] or [`FrameError::FragmentHeader`]. Bytes that are no
+    /// frame header at all give [`FrameError::Length`].
     #[inline]
     pub fn parse(frame: &'a [u8], ids: FragmentIds) -> Result<Frame<'a>, FrameError> {
         let Some((&[.., flags], payload)) = frame.split_first_chunk::<HEADER_BYTES>() else {
@@ -200,7 +201,8 @@ fn wire_len(bytes: &[u8]) -> u16 {
 
 /// The messages of a packed frame, in order. After an error it ends.
 ///
-/// Shape: `u16` length of the message without itself, message; repeated to the end of the frame or to a length of zero.
+/// Shape: `u16` length of the message without itself, message; repeated to the end of the frame or to a
+/// length of zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedMessages<'a> {
     rest: &'a [u8],

@@ -4,9 +4,9 @@ use units::Nanos;
 
 /// When to ping and when to give a silent peer up.
 ///
-/// A tick comes each third of the ping timeout. The silence of the peer is judged at the exact end of its timeout,
-/// with one exception: when this side's own wake-up came more than a tick late, then nobody read the socket in the
-/// meantime, and that time is not held against the peer.
+/// A tick comes each third of the ping timeout. The silence of the peer is judged at the exact end of its
+/// timeout, with one exception: when this side's own wake-up came more than a tick late, then nobody read the
+/// socket in the meantime, and that time is not held against the peer.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     timeout: Duration,
@@ -32,7 +32,8 @@ pub(crate) enum Beat {
 }
 
 impl Heartbeat {
-    /// `peer_pings` and `we_ping` are what the session flags of the ack say; a peer that does not ping may be silent.
+    /// `peer_pings` and `we_ping` are what the session flags of the ack say; a peer that does not ping may be
+    /// silent.
     pub(crate) fn new(now: Nanos, timeout: Duration, peer_pings: bool, we_ping: bool) -> Heartbeat {
         let first = now.after(timeout / 3);
         Heartbeat { timeout, heard_at: now, next_tick: first, wake_at: first, peer_pings, we_ping }

@@ -32,8 +32,8 @@ pub(crate) trait Handshake {
 
 /// What both kinds of connection are made of.
 ///
-/// Every end of a connection goes through [`Link::shut`], which counts it once and gives its memory back; what was
-/// written before stays pending.
+/// Every end of a connection goes through [`Link::shut`], which counts it once and gives its memory back;
+/// what was written before stays pending.
 #[derive(Debug)]
 pub(crate) struct Link<S: Handshake> {
     phase: Phase<S>,

@@ -13,12 +13,13 @@ const KEEP_BYTES: usize = 64 << 10;
 
 /// The way out of a connection: messages become frames, frames wait for the socket.
 ///
-/// After each input to a connection the driver calls [`Outbound::flush`], writes what it returns, and tells with
-/// [`Outbound::consume`] how much the socket took. What is left is the backlog; it is bounded, and at the bound writes
-/// fail with [`SendError::SlowConsumer`].
+/// After each input to a connection the driver calls [`Outbound::flush`], writes what it returns, and tells
+/// with [`Outbound::consume`] how much the socket took. What is left is the backlog; it is bounded, and at
+/// the bound writes fail with [`SendError::SlowConsumer`].
 ///
-/// A worker that serves many connections writes to a scratch vector instead: [`Outbound::batch`], then the socket, then
-/// [`Outbound::keep`] for what the socket did not take. Then a connection that keeps up holds no buffer at all.
+/// A worker that serves many connections writes to a scratch vector instead: [`Outbound::batch`], then the
+/// socket, then [`Outbound::keep`] for what the socket did not take. Then a connection that keeps up holds no
+/// buffer at all.
 #[derive(Debug)]
 pub struct Outbound {
     packer: Packer,
@@ -51,12 +52,12 @@ impl Outbound {
         }
     }
 
-    /// Appends a message to the backlog and returns its copy there, so that the caller can write a stream id into it.
-    /// Of a fragmented message it is the part in the first fragment, at least 57 bytes.
+    /// Appends a message to the backlog and returns its copy there, so that the caller can write a stream id
+    /// into it. Of a fragmented message it is the part in the first fragment, at least 57 bytes.
     ///
     /// # Errors
-    /// [`SendError::SlowConsumer`] if the backlog has no room for it, [`SendError::Misuse`] for an empty message, one
-    /// longer than the whole backlog, or outside of handshake and close. Nothing was appended.
+    /// [`SendError::SlowConsumer`] if the backlog has no room for it, [`SendError::Misuse`] for an empty
+    /// message, one longer than the whole backlog, or outside of handshake and close. Nothing was appended.
     #[inline]
     pub fn push(&mut self, message: &[u8]) -> Result<&mut [u8], SendError> {
         let framed_bytes = self.packer.framed_bytes_max(message.len());
@@ -70,10 +71,11 @@ impl Outbound {
         Ok(&mut self.buffer[copy])
     }
 
-    /// Starts writing messages to `scratch` instead of the backlog. The frames are complete when the batch is dropped.
+    /// Starts writing messages to `scratch` instead of the backlog. The frames are complete when the batch is
+    /// dropped.
     ///
-    /// `scratch` is appended to, not cleared. Then its frames belong to this connection, after everything that is
-    /// pending: write them to the socket if nothing is pending, and give them to [`Outbound::keep`].
+    /// `scratch` is appended to, not cleared. Then its frames belong to this connection, after everything
+    /// that is pending: write them to the socket if nothing is pending, and give them to [`Outbound::keep`].
     #[must_use]
     pub fn batch<'a>(&'a mut self, scratch: &'a mut Vec<u8>) -> Batch<'a> {
         self.packer.close(&mut self.buffer);
@@ -84,8 +86,9 @@ impl Outbound {
     /// `written_bytes`; the rest goes to the end of the backlog.
     ///
     /// # Errors
-    /// [`SendError::SlowConsumer`] if the rest does not fit: the stream then has a hole and the connection must be
-    /// closed. [`ApiMisuse::Overtaking`] if some were written although other bytes were pending: likewise.
+    /// [`SendError::SlowConsumer`] if the rest does not fit: the stream then has a hole and the connection
+    /// must be closed. [`ApiMisuse::Overtaking`] if some were written although other bytes were pending:
+    /// likewise.
     ///
     /// # Panics
     /// If `written_bytes` is more than there are.
@@ -117,7 +120,8 @@ impl Outbound {
         self.pending()
     }
 
-    /// The whole frames that wait for the socket. Messages pushed since the last [`Outbound::flush`] may not be in it.
+    /// The whole frames that wait for the socket. Messages pushed since the last [`Outbound::flush`] may not
+    /// be in it.
     #[must_use]
     pub fn pending(&self) -> &[u8] {
         let end = self.packer.open_frame().unwrap_or(self.buffer.len());
@@ -178,8 +182,8 @@ impl Outbound {
         self.publish_depth();
     }
 
-    /// Appends a ping if the peer would otherwise hear nothing from us: nothing but pings was written since the last
-    /// call, and nothing waits.
+    /// Appends a ping if the peer would otherwise hear nothing from us: nothing but pings was written since
+    /// the last call, and nothing waits.
     pub(crate) fn ping_if_quiet(&mut self) {
         let waiting = !self.flush().is_empty();
         if std::mem::take(&mut self.wrote) || waiting {
@@ -191,8 +195,8 @@ impl Outbound {
         self.publish_depth();
     }
 
-    /// Gives memory back: all but room for a ping if nothing waits and nothing else was in the buffer since the last
-    /// call, the greater part if the buffer has become far larger than needed.
+    /// Gives memory back: all but room for a ping if nothing waits and nothing else was in the buffer since
+    /// the last call, the greater part if the buffer has become far larger than needed.
     pub(crate) fn trim(&mut self) {
         if self.buffer.is_empty() && self.peak_bytes <= frame::PING.len() {
             self.buffer.shrink_to(self.peak_bytes);
@@ -228,8 +232,8 @@ impl Outbound {
         SendError::SlowConsumer { pending_bytes: self.waiting_bytes(), limit_bytes: self.limit_bytes }
     }
 
-    /// Makes room for `bytes` more, which the limit allows. Consumed bytes are moved out only when they are at least
-    /// half of all, so that each byte is moved once at most; then twice the limit is always enough.
+    /// Makes room for `bytes` more, which the limit allows. Consumed bytes are moved out only when they are
+    /// at least half of all, so that each byte is moved once at most; then twice the limit is always enough.
     #[cold]
     fn make_room(&mut self, bytes: usize) {
         if self.head > 0 && self.head >= self.buffer.len() / 2 {

@@ -13,13 +13,14 @@ const NEXT_FRAGMENT_HEADER_MOST_BYTES: usize = 6;
 
 /// Appends messages to a byte vector as the frames of one connection.
 ///
-/// Messages share a packed frame until the maximum user message size is reached. The frame is open until the next
-/// message does not fit or [`Packer::close`] is called; a message that stayed alone in its frame then becomes an
-/// ordinary one. A message above the maximum size is cut into fragments at once.
+/// Messages share a packed frame until the maximum user message size is reached. The frame is open until the
+/// next message does not fit or [`Packer::close`] is called; a message that stayed alone in its frame then
+/// becomes an ordinary one. A message above the maximum size is cut into fragments at once.
 ///
-/// Between the first [`push`](Packer::push) and the [`close`](Packer::close) after it, `out` must be the same vector
-/// and nobody else may change its length. One packer serves one connection, because fragment ids count up over the
-/// life of the connection; [`Outbound`](crate::Outbound) holds the packer of a connection and keeps these rules.
+/// Between the first [`push`](Packer::push) and the [`close`](Packer::close) after it, `out` must be the same
+/// vector and nobody else may change its length. One packer serves one connection, because fragment ids count
+/// up over the life of the connection; [`Outbound`](crate::Outbound) holds the packer of a connection and
+/// keeps these rules.
 ///
 /// ```
 /// # use tickcast_rssl::{ConnectionVersion, Packer};
@@ -66,7 +67,8 @@ pub struct Written {
 }
 
 impl Packer {
-    /// A packer for a connection on which `version` and `size_max` (maximum user message size, bytes) were agreed.
+    /// A packer for a connection on which `version` and `size_max` (maximum user message size, bytes) were
+    /// agreed.
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] if the size is below 64 or above 65,532.
@@ -92,8 +94,9 @@ impl Packer {
         self.size_max > 0
     }
 
-    /// Appends `message` and tells where its copy stands in `out`, so that the caller can write its stream id into
-    /// the copy. Of a fragmented message it is the part in the first fragment, which is at least 57 bytes long.
+    /// Appends `message` and tells where its copy stands in `out`, so that the caller can write its stream id
+    /// into the copy. Of a fragmented message it is the part in the first fragment, which is at least 57
+    /// bytes long.
     ///
     /// The place is valid until the next call.
     ///
@@ -239,8 +242,8 @@ impl Packer {
         copy
     }
 
-    /// Every finished frame passes here once, as the last bytes of `out`; its length is set. A compressor of the
-    /// connection belongs here: it rewrites `out[start..]` and splits what outgrows the frame limit.
+    /// Every finished frame passes here once, as the last bytes of `out`; its length is set. A compressor of
+    /// the connection belongs here: it rewrites `out[start..]` and splits what outgrows the frame limit.
     fn seal(&mut self, out: &mut [u8], start: usize) {
         let bytes = (out.len() - start) as u16;
         out[start..start + 2].copy_from_slice(&bytes.to_be_bytes());

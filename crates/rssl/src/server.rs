@@ -18,12 +18,13 @@ use crate::{
 
 /// The server's end of a connection, from the moment the TCP connection (or TLS session) stands.
 ///
-/// Inputs are [`on_bytes`](Self::on_bytes), [`on_wakeup`](Self::on_wakeup), [`on_disconnected`](Self::on_disconnected)
-/// and [`stop`](Self::stop). After each, the driver sends what [`Outbound::flush`] returns and sets its timer to
-/// [`next_wakeup`](Self::next_wakeup). After an `Err` it sends what it can, closes the socket and drops the connection.
+/// Inputs are [`on_bytes`](Self::on_bytes), [`on_wakeup`](Self::on_wakeup),
+/// [`on_disconnected`](Self::on_disconnected) and [`stop`](Self::stop). After each, the driver sends what
+/// [`Outbound::flush`] returns and sets its timer to [`next_wakeup`](Self::next_wakeup). After an `Err` it
+/// sends what it can, closes the socket and drops the connection.
 ///
-/// It answers with the version of the request, 14 to 10; unknown versions are closed without an answer, other protocols
-/// than RWF and what the handler refuses get a connect nak.
+/// It answers with the version of the request, 14 to 10; unknown versions are closed without an answer, other
+/// protocols than RWF and what the handler refuses get a connect nak.
 #[derive(Debug)]
 pub struct ServerConnection(Link<Accepting>);
 
@@ -43,8 +44,8 @@ impl ServerConnection {
         ServerConnection(Link::new(step, deadline, millis(config.handshake_timeout), outbound))
     }
 
-    /// Takes what the socket had to read, in pieces of any size, and tells the handler what it brings. The bytes can be
-    /// overwritten afterwards.
+    /// Takes what the socket had to read, in pieces of any size, and tells the handler what it brings. The
+    /// bytes can be overwritten afterwards.
     ///
     /// # Errors
     /// Why the connection is over; the same again on every further call.
@@ -57,7 +58,8 @@ impl ServerConnection {
         self.0.on_bytes(now, bytes, handler)
     }
 
-    /// Looks after pings and time-outs. Read the socket first when both are due: what waits there counts as heard.
+    /// Looks after pings and time-outs. Read the socket first when both are due: what waits there counts as
+    /// heard.
     ///
     /// # Errors
     /// Why the connection is over.
@@ -75,8 +77,8 @@ impl ServerConnection {
         self.0.stop(stop)
     }
 
-    /// When [`on_wakeup`](Self::on_wakeup) is due; [`Nanos::NEVER`] after the end. It changes in calls of `on_wakeup` and
-    /// with the end of the handshake, not with each message.
+    /// When [`on_wakeup`](Self::on_wakeup) is due; [`Nanos::NEVER`] after the end. It changes in calls of
+    /// `on_wakeup` and with the end of the handshake, not with each message.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
         self.0.next_wakeup()
@@ -102,8 +104,8 @@ impl ServerConnection {
 
     /// Memory this connection uses, heap and its own size.
     ///
-    /// Never above [`Limits::memory_bytes_max`](crate::Limits::memory_bytes_max). An idle connection is back below
-    /// 1 KiB after two thirds of its ping timeout.
+    /// Never above [`Limits::memory_bytes_max`](crate::Limits::memory_bytes_max). An idle connection is back
+    /// below 1 KiB after two thirds of its ping timeout.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.0.memory_bytes()

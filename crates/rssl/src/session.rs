@@ -17,8 +17,8 @@ pub struct Negotiated {
     pub compression: CompressionType,
     /// RWF version the peer speaks: major, minor.
     pub rwf_version: (u8, u8),
-    /// The number both sides computed from their keys; absent without key exchange. It is no secret worth the name
-    /// and protects nothing by itself.
+    /// The number both sides computed from their keys; absent without key exchange. It is no secret worth the
+    /// name and protects nothing by itself.
     pub shared_key: Option<u64>,
 }
 
@@ -46,8 +46,8 @@ pub enum Admission {
 
 /// What the driver gives to a connection's inputs to be told of what they brought.
 ///
-/// Every call that can answer the peer gets the way out. [`ControlFlow::Break`] ends the connection: what was pushed
-/// before is still pending and can be written, the rest of the input is dropped.
+/// Every call that can answer the peer gets the way out. [`ControlFlow::Break`] ends the connection: what was
+/// pushed before is still pending and can be written, the rest of the input is dropped.
 pub trait Handler {
     /// Server: a connect request that can be accepted has arrived.
     fn on_request(&mut self, request: &ConnectRequest<'_>) -> Admission {

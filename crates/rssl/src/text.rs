@@ -2,7 +2,8 @@ use std::fmt;
 
 /// Text that a peer sent: bytes of any content.
 ///
-/// Printing escapes everything but printable ASCII, so that a peer cannot write control characters into a log.
+/// Printing escapes everything but printable ASCII, so that a peer cannot write control characters into a
+/// log.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Text<'a>(&'a [u8]);
 

@@ -4,9 +4,9 @@ use crate::frame::FragmentIds;
 
 /// Version of the connection handshake, which also decides a few details of the frames.
 ///
-/// The request carries one number for it, the ack another ("RIPC version"); they go together. What a version added:
-/// 11 compression in both directions, 12 LZ4 and the protocol type, 13 component versions and two-byte fragment
-/// ids, 14 the key exchange.
+/// The request carries one number for it, the ack another ("RIPC version"); they go together. What a version
+/// added: 11 compression in both directions, 12 LZ4 and the protocol type, 13 component versions and two-byte
+/// fragment ids, 14 the key exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum ConnectionVersion {

@@ -1,8 +1,9 @@
 //! Deterministic simulator: the pure rooms under virtual time, loss, reordering and crashes.
 //!
-//! A [`World`] holds providers, source distributors, point-to-point servers and consumers, joined by channels that delay, lose and
-//! break. The cores of distributor and server are the ones the daemons drive; providers and consumers are models. A run
-//! is its seed and its [`Faults`]: the same two give the same run on every machine.
+//! A [`World`] holds providers, source distributors, point-to-point servers and consumers, joined by channels
+//! that delay, lose and break. The cores of distributor and server are the ones the daemons drive; providers
+//! and consumers are models. A run is its seed and its [`Faults`]: the same two give the same run on every
+//! machine.
 //!
 //! What is checked while it runs (a violation panics with the seed):
 //!
@@ -11,8 +12,8 @@
 //! - after "suspect" it sees a refresh before it trusts the item again;
 //! - a number that is skipped is made good by a refresh.
 //!
-//! And when the faults have stopped, after a while: every consumer that is connected has the provider's image of every item,
-//! with good state ([`World::converges`]).
+//! And when the faults have stopped, after a while: every consumer that is connected has the provider's image
+//! of every item, with good state ([`World::converges`]).
 
 mod channel;
 mod consumer;

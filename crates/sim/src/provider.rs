@@ -14,8 +14,8 @@ pub(crate) const COUNT: i16 = 22;
 /// A field that only some changes touch.
 pub(crate) const OTHER: i16 = 25;
 
-/// A non-interactive provider: publishes items and changes them. What it holds survives its connections and is the truth
-/// that consumers are compared with.
+/// A non-interactive provider: publishes items and changes them. What it holds survives its connections and
+/// is the truth that consumers are compared with.
 pub(crate) struct Provider {
     items: BTreeMap<String, Item>,
 }

@@ -52,8 +52,8 @@ impl Faults {
     };
 }
 
-/// Something that happens at a time. Connections and processes have an epoch: what was on its way in an earlier one is
-/// gone.
+/// Something that happens at a time. Connections and processes have an epoch: what was on its way in an
+/// earlier one is gone.
 enum Event {
     /// The provider changes an item.
     Change,
@@ -233,7 +233,8 @@ impl World {
         self.now = until;
     }
 
-    /// Stops all faults, and the provider's changes a while later; then every consumer must come to have the truth.
+    /// Stops all faults, and the provider's changes a while later; then every consumer must come to have the
+    /// truth.
     ///
     /// # Panics
     /// If one does not: the message has the seed and what is wrong.

@@ -26,9 +26,11 @@ config::section! {
         services: Vec<ServiceConfig>;
         /// The directory, and the end of each silent stream, are said again after this time.
         heartbeat_interval_ms: u64 = 250, range 10..=10_000;
-        /// For so long after a service came up, requests for items that are not published yet wait; later they are refused at once.
+        /// For so long after a service came up, requests for items that are not published yet wait; later
+        /// they are refused at once.
         settle_time_ms: u64 = 5_000, range 0..=600_000;
-        /// How many messages of a stream are remembered, to tell which items a lost range concerned; 4 bytes each.
+        /// How many messages of a stream are remembered, to tell which items a lost range concerned; 4 bytes
+        /// each.
         gap_memory_count: u32 = 1_048_576, range 16..=268_435_456;
         /// Most services, those whose provider is gone included.
         services_max: u32 = 1_000, range 1..=65_000;

@@ -36,8 +36,8 @@ pub struct SourceDistributor<O> {
 const READ_BYTES: usize = 256 << 10;
 
 impl<O: Outlet> SourceDistributor<O> {
-    /// Opens the provider port. The distributor's descriptors use two token spaces from `token_space` on: the listener's, and the next
-    /// one for the outlet, which must have been made with it.
+    /// Opens the provider port. The distributor's descriptors use two token spaces from `token_space` on: the
+    /// listener's, and the next one for the outlet, which must have been made with it.
     ///
     /// # Errors
     /// The port is taken or a value is out of range; the error names it.

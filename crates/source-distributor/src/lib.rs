@@ -1,8 +1,9 @@
 //! The source distributor: connections around the core of `market`.
 //!
-//! Non-interactive providers connect to its RSSL port; what they publish goes out on the backbone. One thread drives
-//! everything: a [`SourceDistributor`] is a [`net::agent::Agent`]. When the backbone takes no more (its rate limit), nothing
-//! is read from providers until it does: the pressure goes back to who makes the data.
+//! Non-interactive providers connect to its RSSL port; what they publish goes out on the backbone. One thread
+//! drives everything: a [`SourceDistributor`] is a [`net::agent::Agent`]. When the backbone takes no more
+//! (its rate limit), nothing is read from providers until it does: the pressure goes back to who makes the
+//! data.
 
 mod config;
 mod distributor;

@@ -79,7 +79,8 @@ pub(crate) fn load(file: Option<&Path>, sets: &[String]) -> Result<Loaded<RootCo
 /// Where a daemon's configuration comes from.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConfigArgs {
-    /// Configuration file (TOML). Without one the defaults count; `tickcast config reference` explains every key.
+    /// Configuration file (TOML). Without one the defaults count; `tickcast config reference` explains every
+    /// key.
     #[arg(long, short, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Sets one key, over file and environment: --set p2ps.rssl_port=14012. Repeatable.

@@ -1,4 +1,5 @@
-//! Tickcast: market data from where it is made to everyone who needs it, fast, predictably and without silent loss.
+//! Tickcast: market data from where it is made to everyone who needs it, fast, predictably and without silent
+//! loss.
 
 mod cli;
 mod command;

@@ -38,7 +38,8 @@ const LISTENER: u32 = 1;
 const CARRIER: u32 = LISTENER + 1;
 const CARRIER_WAKER: Token = Token((CARRIER as u64) << 32);
 
-/// Runs a source distributor on the calling thread until it is stopped. `ready` is called when its port is open.
+/// Runs a source distributor on the calling thread until it is stopped. `ready` is called when its port is
+/// open.
 pub(crate) fn source_distributor(
     role: &Surroundings<'_>,
     ready: impl FnOnce(Status) -> Result<(), Failure>,
@@ -76,7 +77,8 @@ fn distribute(
     Ok(())
 }
 
-/// Runs a point-to-point server on the calling thread until it is stopped. `ready` is called when its port is open.
+/// Runs a point-to-point server on the calling thread until it is stopped. `ready` is called when its port is
+/// open.
 pub(crate) fn p2ps(
     role: &Surroundings<'_>,
     ready: impl FnOnce(Status) -> Result<(), Failure>,

@@ -1,7 +1,7 @@
 //! Identifiers, nanoseconds, serial number arithmetic and seeded randomness, below every other room.
 //!
-//! Nothing here reads a clock or an environment: time and seeds come in as arguments, so that every room above
-//! can be run under virtual time and repeated from its seed.
+//! Nothing here reads a clock or an environment: time and seeds come in as arguments, so that every room
+//! above can be run under virtual time and repeated from its seed.
 
 mod nanos;
 mod rng;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 /// A point in time: nanoseconds since an arbitrary start that all users of one clock share.
 ///
-/// On the daemons the start is that of `CLOCK_MONOTONIC`, in the simulator it is zero. Spans are [`Duration`]s.
+/// On the daemons the start is that of `CLOCK_MONOTONIC`, in the simulator it is zero. Spans are
+/// [`Duration`]s.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Nanos(pub u64);
 

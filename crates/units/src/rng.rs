@@ -1,4 +1,5 @@
-/// A small seeded generator (xoshiro256++ by Blackman and Vigna, public domain), for back-off times, session ids and the simulator.
+/// A small seeded generator (xoshiro256++ by Blackman and Vigna, public domain), for back-off times, session
+/// ids and the simulator.
 ///
 /// It is not for secrets. The same seed gives the same numbers on every machine.
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@ use std::fmt;
 
 /// A 32-bit sequence number that wraps: LBT transport numbers and LBMC topic numbers.
 ///
-/// Two numbers are compared by their distance, as RFC 1982 does it: `a` precedes `b` when `b - a`, taken modulo
-/// 2^32, lies in 1..2^31. The order is total only within half the circle, so there is no `Ord`.
+/// Two numbers are compared by their distance, as RFC 1982 does it: `a` precedes `b` when `b - a`, taken
+/// modulo 2^32, lies in 1..2^31. The order is total only within half the circle, so there is no `Ord`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Sqn(pub u32);
 

@@ -1,8 +1,11 @@
-//! The backbone inside one process: a ring from each source distributor to each point-to-point server, and one back.
+//! The backbone inside one process: a ring from each source distributor to each point-to-point server, and
+//! one back.
 //!
-//! Nothing is lost: a server that does not keep up fills its ring, and the distributor is told that it is blocked.
+//! Nothing is lost: a server that does not keep up fills its ring, and the distributor is told that it is
+//! blocked.
 //!
-//! Shape of a message in a ring: tag `u8`, for stream messages and topics the topic's number `u32`, then the bytes.
+//! Shape of a message in a ring: tag `u8`, for stream messages and topics the topic's number `u32`, then the
+//! bytes.
 
 mod inlet;
 mod outlet;
@@ -48,8 +51,8 @@ struct Partner {
 }
 
 impl Partner {
-    /// Shows the other side what was sent. One that was sent nothing is left asleep, or two idle sides would wake each other
-    /// for ever.
+    /// Shows the other side what was sent. One that was sent nothing is left asleep, or two idle sides would
+    /// wake each other for ever.
     fn publish(&mut self) {
         if self.to.publish() {
             self.other.nudge();
@@ -127,8 +130,8 @@ impl Side {
 
     /// Says that this side has nothing to do; the caller looks into its rings once more afterwards.
     ///
-    /// The fences order "wants to be woken" before that look, and a partner's message before its look at the wish: one of
-    /// the two sees the other.
+    /// The fences order "wants to be woken" before that look, and a partner's message before its look at the
+    /// wish: one of the two sees the other.
     fn idle(&self) {
         if !self.spins {
             self.wants_wake.store(true, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddrV4;
 
 use market::server::{SourceId, Topic};
 use messaging::{
@@ -51,7 +51,8 @@ impl MulticastInlet {
     }
 
     fn subscribe(&mut self, now: Nanos, service: String, events: &mut impl InletEvents) {
-        // A source that is known already is reported while the topic is not yet in the table, and therefore here.
+        // A source that is known already is reported while the topic is not yet in the table, and therefore
+        // here.
         let mut found = Found::default();
         let topic = format!("{SERVICE_TOPIC_PREFIX}{service}");
         // A name that cannot be sent is not one that an instance could have published.
@@ -155,8 +156,6 @@ impl<E: InletEvents> Handler for Adapter<'_, E> {
         self.events.on_source_ended(self.now, SourceId(source.0));
     }
 
-    fn on_accepted(&mut self, _: ConnectionId, _: SocketAddr) {}
-
     fn on_connected(&mut self, connection: ConnectionId) {
         if let Some(instance) = self.instance_of(connection) {
             self.events.on_link_up(self.now, instance);
@@ -188,10 +187,6 @@ impl Handler for Found {
     fn on_message(&mut self, _: Heard, _: &[u8]) {}
     fn on_loss(&mut self, _: Heard, _: u32) {}
     fn on_source_ended(&mut self, _: Heard) {}
-    fn on_accepted(&mut self, _: ConnectionId, _: SocketAddr) {}
-    fn on_connected(&mut self, _: ConnectionId) {}
-    fn on_direct(&mut self, _: ConnectionId, _: &[u8]) {}
-    fn on_closed(&mut self, _: ConnectionId, _: &str) {}
 }
 
 /// Hears nothing: a context that was just made knows no source.

@@ -1,4 +1,5 @@
-//! The backbone over reliable multicast: each service a topic, links over TCP to the request port that advertisements carry.
+//! The backbone over reliable multicast: each service a topic, links over TCP to the request port that
+//! advertisements carry.
 
 mod inlet;
 mod outlet;

@@ -186,7 +186,6 @@ impl Handler for Inbox {
     fn on_accepted(&mut self, connection: ConnectionId, _: SocketAddr) {
         self.0.push(Event::Accepted(connection));
     }
-    fn on_connected(&mut self, _: ConnectionId) {}
     fn on_direct(&mut self, connection: ConnectionId, payload: &[u8]) {
         self.0.push(Event::Message(connection, payload.to_vec()));
     }

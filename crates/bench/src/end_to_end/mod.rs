@@ -1,4 +1,5 @@
-//! Publisher, source distributor, point-to-point server, consumer: how long an update is under way at a fixed rate.
+//! Publisher, source distributor, point-to-point server, consumer: how long an update is under way at a fixed
+//! rate.
 
 mod consumer;
 mod daemons;
@@ -41,8 +42,8 @@ pub struct EndToEndArgs {
     /// Whether the publisher waits in a loop, which takes one CPU and keeps its times, or sleeps.
     #[arg(long, default_value_t = Pacing::Sleep)]
     pacing: Pacing,
-    /// CPUs of publisher, source distributor, point-to-point server and consumer, and of the parts of the bare chain: the
-    /// applications share one, the servers the other.
+    /// CPUs of publisher, source distributor, point-to-point server and consumer, and of the parts of the
+    /// bare chain: the applications share one, the servers the other.
     #[arg(long, value_delimiter = ',', default_values_t = CPUS)]
     cpus: Vec<usize>,
     /// Leaves the processes to the scheduler.

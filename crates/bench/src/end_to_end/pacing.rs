@@ -36,8 +36,8 @@ const IDLE: Duration = Duration::from_millis(5);
 const AT_ONCE: usize = 256;
 
 impl Pacing {
-    /// Calls `send` with the intended times of what is due, for as long and as often a second as the command says. Returns
-    /// how many there were. A publisher that falls behind gets the times it has missed.
+    /// Calls `send` with the intended times of what is due, for as long and as often a second as the command
+    /// says. Returns how many there were. A publisher that falls behind gets the times it has missed.
     pub(crate) fn run(
         self,
         command: &Value,

@@ -1,8 +1,9 @@
 //! One point-to-point server and many consumers: how many updates a second leave one thread.
 //!
-//! The workload is producer-50-50: each of M mounts watches 100 items that all watch and 100 of its own. Half of the
-//! updates go to common items, half to own ones, so that one update in leaves as (M + 1) / 2 updates on average.
-//! Beside it, one thread that makes records itself, copies them to as many connections, and writes: no protocol, no caches.
+//! The workload is producer-50-50: each of M mounts watches 100 items that all watch and 100 of its own. Half
+//! of the updates go to common items, half to own ones, so that one update in leaves as (M + 1) / 2 updates
+//! on average. Beside it, one thread that makes records itself, copies them to as many connections, and
+//! writes: no protocol, no caches.
 
 mod bare;
 mod mounts;

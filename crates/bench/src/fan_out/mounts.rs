@@ -1,4 +1,5 @@
-//! Many consumers in one process, on the state machines of the protocol: cheap enough to leave the CPU to what is measured.
+//! Many consumers in one process, on the state machines of the protocol: cheap enough to leave the CPU to
+//! what is measured.
 
 use std::net::{Ipv4Addr, TcpStream};
 use std::ops::ControlFlow;

@@ -3,7 +3,8 @@ use crate::counters;
 counters! {
     /// All RSSL connections that one thread owns: those of a listener, or of a client.
     ///
-    /// "In" and "out" are seen from this side. Every connection ends with exactly one of the `closed_*` counts.
+    /// "In" and "out" are seen from this side. Every connection ends with exactly one of the `closed_*`
+    /// counts.
     struct RsslConnections("rssl") {
         accepted: Total, "connections", "Connections whose handshake was completed.";
         active: Gauge, "connections", "Connections that are past their handshake and not closed.";

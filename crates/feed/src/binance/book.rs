@@ -44,13 +44,14 @@ impl fmt::Display for BookError {
 
 impl std::error::Error for BookError {}
 
-/// Most diffs kept while a snapshot is awaited; older ones are dropped, as the snapshot covers them or comes too late.
+/// Most diffs kept while a snapshot is awaited; older ones are dropped, as the snapshot covers them or comes
+/// too late.
 const BUFFERED_MAX: usize = 10_000;
 
 /// The book of one instrument, built from a snapshot and the diffs around it.
 ///
-/// Diffs that came before the snapshot are kept and applied to it by the venue's rule: those that end before it are dropped, the
-/// first one applied must reach over it, and each further one must follow the one before.
+/// Diffs that came before the snapshot are kept and applied to it by the venue's rule: those that end before
+/// it are dropped, the first one applied must reach over it, and each further one must follow the one before.
 #[derive(Debug, Default)]
 pub struct Book {
     levels: HashMap<(Side, Decimal), Level>,
@@ -90,7 +91,8 @@ impl Book {
         Ok(())
     }
 
-    /// Applies a diff, or keeps it until the snapshot comes. Returns what it changed, nothing when it was kept or is old.
+    /// Applies a diff, or keeps it until the snapshot comes. Returns what it changed, nothing when it was
+    /// kept or is old.
     ///
     /// # Errors
     /// [`BookError`] if it does not follow the one before; the book then waits for a snapshot.
@@ -138,7 +140,8 @@ impl Depth {
         if self.previous.is_some() { self.last < snapshot } else { self.last <= snapshot }
     }
 
-    /// Whether this diff continues a book whose last number is `last`; the first one after a snapshot has to reach over it.
+    /// Whether this diff continues a book whose last number is `last`; the first one after a snapshot has to
+    /// reach over it.
     fn follows(&self, last: u64, is_first: bool) -> bool {
         match (self.previous, is_first) {
             (None, true) => self.first <= last + 1 && last < self.last,

@@ -6,9 +6,9 @@
 //! and hands the messages to [`delivery`](crate::delivery).
 //!
 //! The way of a NAK: missing numbers wait (`backoff`), come out of [`Receiver::poll_transmit`] together, and
-//! go to the source's unicast port. [`Source::on_datagram`] decides on each (`retransmit`): again to the whole
-//! group, or a confirmation why not, or nothing because that was said a moment ago. A number is over when it
-//! arrives, leaves the source's window, is refused, or is older than the generation interval.
+//! go to the source's unicast port. [`Source::on_datagram`] decides on each (`retransmit`): again to the
+//! whole group, or a confirmation why not, or nothing because that was said a moment ago. A number is over
+//! when it arrives, leaves the source's window, is refused, or is older than the generation interval.
 //!
 //! Silence: session messages name the last datagram after a short pause (`silence`), announcements the last
 //! message of each topic after a longer one (`topics`), and the end of the session both.

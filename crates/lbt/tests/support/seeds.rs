@@ -1,5 +1,5 @@
-//! Runs over many seeds; a failing one is named, and can be repeated alone: `SEED=n`. `RUNS=n` makes so many runs in
-//! place of the usual number, `FROM=n` begins so many seeds later.
+//! Runs over many seeds; a failing one is named, and can be repeated alone: `SEED=n`. `RUNS=n` makes so many
+//! runs in place of the usual number, `FROM=n` begins so many seeds later.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -26,7 +26,8 @@ pub enum LinkDown<'a> {
     Image { service: u16, item: u32, after: u64, domain: u8, name: &'a [u8], refresh: &'a [u8] },
     /// The state of an item for this peer alone.
     ItemStatus { service: u16, domain: u8, name: &'a [u8], status: &'a [u8] },
-    /// The items of a range; `ids` holds them as u32 each, or nothing when the range is too old (`known` false).
+    /// The items of a range; `ids` holds them as u32 each, or nothing when the range is too old (`known`
+    /// false).
     GapAnswer { service: u16, first: u64, last: u64, known: bool, ids: &'a [u8] },
 }
 

@@ -33,8 +33,8 @@ impl IdRing {
         self.ids.len() as u64
     }
 
-    /// The items in `first..=last`, each once, ascending; `None` if the range begins before what is remembered, or ends
-    /// before it begins. Numbers not sent yet are left out.
+    /// The items in `first..=last`, each once, ascending; `None` if the range begins before what is
+    /// remembered, or ends before it begins. Numbers not sent yet are left out.
     pub(super) fn items(&self, first: u64, last: u64) -> Option<Vec<u32>> {
         let last = last.min(self.last);
         if first == 0 || first > last || self.last - first >= self.len() {
@@ -52,8 +52,8 @@ impl IdRing {
     }
 }
 
-/// Gives out item ids, from 1. A released id is given out again only when its release is further back in the stream than
-/// a gap query can reach.
+/// Gives out item ids, from 1. A released id is given out again only when its release is further back in the
+/// stream than a gap query can reach.
 #[derive(Debug, Default)]
 pub(super) struct IdPool {
     used: u32,

@@ -2,11 +2,15 @@
 //!
 //! Promises, each with the test that proves it (`tests` beside this file and the simulator's):
 //!
-//! - An update goes out once, in the bytes the provider made, numbered without holes, and only if somebody wants the item.
-//! - An image sent to a peer says after which number it was taken, and the item's id is known to the peer before any later update.
-//! - A provider that goes away leaves its items suspect, not silent; when it comes back and refreshes them they are good again.
+//! - An update goes out once, in the bytes the provider made, numbered without holes, and only if somebody
+//!   wants the item.
+//! - An image sent to a peer says after which number it was taken, and the item's id is known to the peer
+//!   before any later update.
+//! - A provider that goes away leaves its items suspect, not silent; when it comes back and refreshes them
+//!   they are good again.
 //!
-//! One thread owns it. It reads no clock and opens no socket: time and messages come in, decisions go to a [`DistributorSink`].
+//! One thread owns it. It reads no clock and opens no socket: time and messages come in, decisions go to a
+//! [`DistributorSink`].
 
 mod ids;
 mod peers;
@@ -43,13 +47,13 @@ use crate::key::{ItemKey, OwnedKey};
 /// How a distributor behaves.
 #[derive(Clone, Debug)]
 pub struct DistributorConfig {
-    /// Ids of services by their names. A service that is not named here keeps the id that its provider gave it, if no other
-    /// service has it.
+    /// Ids of services by their names. A service that is not named here keeps the id that its provider gave
+    /// it, if no other service has it.
     pub service_ids: BTreeMap<String, u16>,
     /// The directory is repeated, and the end of each silent stream said again, after this time.
     pub heartbeat_interval: Duration,
-    /// For so long after a service came up, a request for an unknown item waits for the provider to publish it; later ones
-    /// are answered with "not found" at once.
+    /// For so long after a service came up, a request for an unknown item waits for the provider to publish
+    /// it; later ones are answered with "not found" at once.
     pub settle_time: Duration,
     /// How many sequence numbers of a stream gap queries can reach back; 4 bytes each.
     pub gap_memory: usize,
@@ -57,7 +61,8 @@ pub struct DistributorConfig {
     pub image_part_bytes: usize,
     /// The most services, those whose provider is gone included; more are refused and counted.
     pub services_max: usize,
-    /// The most items kept; a provider that publishes more is told so by its items' absence, and it is counted.
+    /// The most items kept; a provider that publishes more is told so by its items' absence, and it is
+    /// counted.
     pub items_max: usize,
 }
 

@@ -72,7 +72,8 @@ impl Distributor {
         self.providers.insert(provider, Provider::default());
     }
 
-    /// A connection is gone: the services it published are down and their items suspect, until somebody publishes them again.
+    /// A connection is gone: the services it published are down and their items suspect, until somebody
+    /// publishes them again.
     pub fn on_provider_closed(&mut self, now: Nanos, provider: ProviderId, sink: &mut impl DistributorSink) {
         if self.providers.remove(&provider).is_none() {
             return;
@@ -315,8 +316,8 @@ impl Distributor {
         }
     }
 
-    /// The id that a service has in the whole system: as configured, else the one it has, whoever published it before,
-    /// else the provider's own; `None` if another service has it, or there are too many.
+    /// The id that a service has in the whole system: as configured, else the one it has, whoever published
+    /// it before, else the provider's own; `None` if another service has it, or there are too many.
     fn service_id(&self, definition: &Service) -> Option<u16> {
         let name = &definition.info.name;
         let is_of_name = |s: &&PublishedService| s.definition.info.name == *name;

@@ -8,7 +8,8 @@ pub struct ProviderId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PeerId(pub u32);
 
-/// Where the distributor's decisions go. All calls are made from its inputs, in the order in which they are to take effect.
+/// Where the distributor's decisions go. All calls are made from its inputs, in the order in which they are
+/// to take effect.
 pub trait DistributorSink {
     /// A service is published from now on; its messages go out on the topic `tickcast.service.NAME`.
     fn open_stream(&mut self, service: u16, name: &str);

@@ -7,9 +7,9 @@ use super::FieldRules;
 
 /// The fields of an item: ids and contents, in the order in which the fields first came.
 ///
-/// Contents lie one behind the other in one run of bytes, each with the room it first took; a longer value moves to the end, and
-/// the run is closed up when more than half of it is waste. Merging an update neither allocates nor moves in the
-/// steady state. Set data is kept as ordinary fields.
+/// Contents lie one behind the other in one run of bytes, each with the room it first took; a longer value
+/// moves to the end, and the run is closed up when more than half of it is waste. Merging an update neither
+/// allocates nor moves in the steady state. Set data is kept as ordinary fields.
 #[derive(Clone, Debug, Default)]
 pub struct FieldImage {
     ids: Vec<i16>,

@@ -9,7 +9,8 @@ use super::{FieldImage, FieldRules};
 
 /// A map of field lists (or of nothing) by key: order books, symbol lists.
 ///
-/// Entries are kept in the order of their keys' bytes. Add replaces an entry, update merges into it, delete removes it.
+/// Entries are kept in the order of their keys' bytes. Add replaces an entry, update merges into it, delete
+/// removes it.
 #[derive(Clone, Debug)]
 pub struct MapImage {
     key_type: DataType,
@@ -124,8 +125,8 @@ impl MapImage {
         self.entries.get(key).map(|e| &e.fields)
     }
 
-    /// Writes a map from the entry `from` on (`None`: the beginning, with the summary) until about `part_bytes` are
-    /// written. Returns the key of the entry that did not fit, if there is one.
+    /// Writes a map from the entry `from` on (`None`: the beginning, with the summary) until about
+    /// `part_bytes` are written. Returns the key of the entry that did not fit, if there is one.
     pub(super) fn write(&self, from: Option<&[u8]>, part_bytes: usize, w: &mut Writer<'_>) -> Option<&[u8]> {
         let is_first = from.is_none();
         let head = MapHead {

@@ -1,8 +1,8 @@
 //! What is known of an item: its last image, with every update since merged in.
 //!
-//! Field lists merge field by field, maps of field lists entry by entry; the values stay the bytes they came as. Other
-//! payloads cannot be merged: the last image stays, and once an update has passed over it, it is said to be stale
-//! ([`Image::is_current`]).
+//! Field lists merge field by field, maps of field lists entry by entry; the values stay the bytes they came
+//! as. Other payloads cannot be merged: the last image stays, and once an update has passed over it, it is
+//! said to be stale ([`Image::is_current`]).
 
 mod fields;
 mod map;
@@ -39,7 +39,8 @@ impl Image {
     /// Takes one part of a refresh; the first one replaces what was there.
     ///
     /// # Errors
-    /// The payload is not what its type says; the image is then as it was, or empty if this was the first part.
+    /// The payload is not what its type says; the image is then as it was, or empty if this was the first
+    /// part.
     pub fn refresh(
         &mut self,
         container_type: DataType,
@@ -77,7 +78,8 @@ impl Image {
     /// Merges the payload of an update.
     ///
     /// # Errors
-    /// The payload is not what its type says, or another type than the image; what was merged before the fault stays.
+    /// The payload is not what its type says, or another type than the image; what was merged before the
+    /// fault stays.
     pub fn update(
         &mut self,
         container_type: DataType,
@@ -86,7 +88,8 @@ impl Image {
         rules: &FieldRules,
     ) -> Result<(), DecodeError> {
         match self {
-            // The first data an item has may come as an update, such as from a provider that publishes an empty image.
+            // The first data an item has may come as an update, such as from a provider that publishes an
+            // empty image.
             Image::Empty if container_type != DataType::NO_DATA => {
                 *self = Image::of_type(container_type, payload)?;
                 self.update(container_type, payload, ripple, rules)

@@ -2,7 +2,8 @@ use std::collections::HashMap;
 
 use rwf::{DataType, Dictionary};
 
-/// What merging has to know of fields: which are RMTES strings (they can be changed in part), and which ripple.
+/// What merging has to know of fields: which are RMTES strings (they can be changed in part), and which
+/// ripple.
 #[derive(Clone, Debug)]
 pub struct FieldRules {
     /// A bit a field id, taken as u16.

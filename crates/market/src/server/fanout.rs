@@ -34,7 +34,8 @@ impl PointToPoint {
                     self.counters.held_overflows.inc();
                 }
             }
-            // What comes before the request is sent is in the image that answers it; not in one that is on its way already.
+            // What comes before the request is sent is in the image that answers it; not in one that is on
+            // its way already.
             Phase::Queued => item.needs_after = sequence,
             Phase::Idle => {}
         }

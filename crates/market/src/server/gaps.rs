@@ -1,7 +1,8 @@
 //! Gaps in a stream: what comes behind one waits until it is known which items it concerns.
 //!
-//! So no client sees an update behind a hole before it has been told that the item is suspect. The wait is one round trip to
-//! the source distributor, after a loss that the carrier has tried to repair for far longer.
+//! So no client sees an update behind a hole before it has been told that the item is suspect. The wait is
+//! one round trip to the source distributor, after a loss that the carrier has tried to repair for far
+//! longer.
 
 use std::collections::VecDeque;
 
@@ -60,7 +61,8 @@ impl Behind {
 }
 
 impl PointToPoint {
-    /// Messages `first..=last` of the active stream will never come: the instance is asked which items they were about.
+    /// Messages `first..=last` of the active stream will never come: the instance is asked which items they
+    /// were about.
     #[cold]
     pub(super) fn on_gap(
         &mut self,
@@ -79,7 +81,8 @@ impl PointToPoint {
         sink.to_instance(active.instance, &LinkUp::GapQuery { service, first, last });
     }
 
-    /// Keeps a message that came behind a gap. If they are too many, every item of the service is asked for again instead.
+    /// Keeps a message that came behind a gap. If they are too many, every item of the service is asked for
+    /// again instead.
     #[cold]
     pub(super) fn hold_behind_gap(
         &mut self,

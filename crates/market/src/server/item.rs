@@ -101,7 +101,8 @@ impl Item {
         self.newcomers.len() != before
     }
 
-    /// Whether an image taken after `sequence` is at least as new as what is known already, and has what was lost.
+    /// Whether an image taken after `sequence` is at least as new as what is known already, and has what was
+    /// lost.
     pub(super) fn accepts_image(&self, sequence: u64) -> bool {
         sequence >= self.image_after.max(self.needs_after) && self.held.fits(sequence)
     }

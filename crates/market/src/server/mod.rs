@@ -3,11 +3,14 @@
 //! Promises, each with the test that proves it (`tests` beside this file and the simulator's):
 //!
 //! - However many clients watch an item, it is asked for once upstream.
-//! - Each watcher sees a refresh, then updates in order without duplicates; after "suspect" it sees a refresh before it sees "ok".
-//! - A gap that the carrier cannot close makes exactly the items concerned suspect, and their images are fetched again.
+//! - Each watcher sees a refresh, then updates in order without duplicates; after "suspect" it sees a refresh
+//!   before it sees "ok".
+//! - A gap that the carrier cannot close makes exactly the items concerned suspect, and their images are
+//!   fetched again.
 //! - Starting late, restarting, or outliving a source distributor ends with right images by itself.
 //!
-//! One thread owns it. It reads no clock and opens no socket: time and messages come in, decisions go to a [`ServerSink`].
+//! One thread owns it. It reads no clock and opens no socket: time and messages come in, decisions go to a
+//! [`ServerSink`].
 
 mod clients;
 mod fanout;
@@ -55,7 +58,8 @@ pub struct ServerConfig {
     pub image_timeout: Duration,
     /// The most bytes of updates held back for one item while its image is on its way.
     pub held_bytes_max: usize,
-    /// The most bytes of a service's messages that wait behind a gap until it is known which items it concerns.
+    /// The most bytes of a service's messages that wait behind a gap until it is known which items it
+    /// concerns.
     pub gap_held_bytes_max: usize,
     /// A link that broke is opened again after this time.
     pub link_retry: Duration,

@@ -122,7 +122,8 @@ impl PointToPoint {
         }
     }
 
-    /// An item has missed something up to the number `lacks`: it is suspect until an image taken after that has come.
+    /// An item has missed something up to the number `lacks`: it is suspect until an image taken after that
+    /// has come.
     pub(super) fn resynchronise(&mut self, index: usize, lacks: u64, text: &str, sink: &mut impl ServerSink) {
         let item = &mut self.items[index];
         match item.phase {

@@ -17,11 +17,13 @@ pub struct Watcher {
     pub stream_id: i32,
 }
 
-/// Where the server's decisions go. All calls are made from its inputs, in the order in which they are to take effect.
+/// Where the server's decisions go. All calls are made from its inputs, in the order in which they are to
+/// take effect.
 pub trait ServerSink {
     /// Sends an RWF message to one client, as it is.
     fn send(&mut self, client: ClientId, msg: &[u8]);
-    /// Sends one RWF message to several clients, each time with the stream id of the watcher. There may be none.
+    /// Sends one RWF message to several clients, each time with the stream id of the watcher. There may be
+    /// none.
     fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]);
     /// Joins the topic `tickcast.service.NAME`; each instance that publishes it becomes a source.
     fn subscribe(&mut self, service: &str);

@@ -76,9 +76,9 @@ impl Incoming {
 
     /// Whether an image taken after `sequence` and this stream leave no hole between them.
     ///
-    /// If the item's id was known before (`was_bound`), everything since was held back. Otherwise the messages received so
-    /// far were dropped as unwatched, and the image must be at least as new as they are. If the stream has not begun,
-    /// it has to begin behind the image.
+    /// If the item's id was known before (`was_bound`), everything since was held back. Otherwise the
+    /// messages received so far were dropped as unwatched, and the image must be at least as new as they are.
+    /// If the stream has not begun, it has to begin behind the image.
     pub(super) fn joins_image(&mut self, sequence: u64, was_bound: bool) -> bool {
         if self.next == 0 {
             self.next = sequence + 1;

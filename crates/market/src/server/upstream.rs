@@ -81,9 +81,9 @@ pub(super) struct Service {
     recheck_at: Nanos,
 }
 
-/// How long after a service came up again its items are looked at. Until then the provider's refreshes make most of them good; the
-/// others may have had theirs before the directory told that the service was down, since topics are not ordered
-/// against each other.
+/// How long after a service came up again its items are looked at. Until then the provider's refreshes make
+/// most of them good; the others may have had theirs before the directory told that the service was down,
+/// since topics are not ordered against each other.
 const RECHECK_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,8 @@ impl Service {
     }
 }
 
-/// What the front end is told when an instance's bytes are not what they should be: it is counted, logged, and skipped.
+/// What the front end is told when an instance's bytes are not what they should be: it is counted, logged,
+/// and skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UpstreamError {
@@ -538,7 +539,8 @@ impl PointToPoint {
 
 /// Services: where each comes from.
 impl PointToPoint {
-    /// Decides which instance a service comes from, and what follows for its items and for what clients see of it.
+    /// Decides which instance a service comes from, and what follows for its items and for what clients see
+    /// of it.
     fn choose_active(&mut self, now: Nanos, id: u16, sink: &mut impl ServerSink) {
         let Some(service) = self.services.get(&id) else { return };
         let before = service.active;

@@ -8,8 +8,8 @@ use super::WORD;
 #[cfg(not(loom))]
 pub(super) struct Storage(Box<[UnsafeCell<u64>]>);
 
-// SAFETY: the ring lets the producer touch only words outside read..written and the consumer only words inside, and hands them
-// over by release stores and acquire loads of the two positions.
+// SAFETY: the ring lets the producer touch only words outside read..written and the consumer only words
+// inside, and hands them over by release stores and acquire loads of the two positions.
 #[cfg(not(loom))]
 unsafe impl Sync for Storage {}
 
@@ -34,7 +34,8 @@ impl Storage {
         let words = &self.0[at..at + bytes.div_ceil(WORD)];
         let mut to = UnsafeCell::raw_get(words.as_ptr()).cast::<u8>();
         for part in parts {
-            // SAFETY: the caller owns these words; together the parts have at most the bytes of `words`, whose bounds were checked.
+            // SAFETY: the caller owns these words; together the parts have at most the bytes of `words`,
+            // whose bounds were checked.
             unsafe {
                 std::ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
                 to = to.add(part.len());
@@ -44,7 +45,8 @@ impl Storage {
 
     pub(super) fn with_bytes(&self, at: usize, bytes: usize, handle: &mut impl FnMut(&[u8])) {
         let words = &self.0[at..at + bytes.div_ceil(WORD)];
-        // SAFETY: the caller owns these words until it gives their room back after the call; `words` is at least `bytes` long.
+        // SAFETY: the caller owns these words until it gives their room back after the call; `words` is at
+        // least `bytes` long.
         handle(unsafe {
             std::slice::from_raw_parts(UnsafeCell::raw_get(words.as_ptr()).cast::<u8>(), bytes)
         });

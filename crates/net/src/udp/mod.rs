@@ -1,8 +1,8 @@
 //! UDP, with segmentation offload on both sides.
 //!
-//! The kernel's cost is per pass through its stack, not per byte: a run of equal-sized datagrams handed over in one
-//! call (`UDP_SEGMENT`) costs about as much as one datagram, and a receiver that takes coalesced runs (`UDP_GRO`)
-//! saves as much again. `sendmmsg`/`recvmmsg` alone save nearly nothing.
+//! The kernel's cost is per pass through its stack, not per byte: a run of equal-sized datagrams handed over
+//! in one call (`UDP_SEGMENT`) costs about as much as one datagram, and a receiver that takes coalesced runs
+//! (`UDP_GRO`) saves as much again. `sendmmsg`/`recvmmsg` alone save nearly nothing.
 
 mod receive;
 mod send;

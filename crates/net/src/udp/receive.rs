@@ -19,7 +19,8 @@ struct Slot {
     segment_bytes: usize,
 }
 
-/// Buffers for one receive call, reused from call to call: 64 KiB a slot, a slot a (coalesced) run of datagrams.
+/// Buffers for one receive call, reused from call to call: 64 KiB a slot, a slot a (coalesced) run of
+/// datagrams.
 pub struct ReceiveBatch {
     bytes: Box<[u8]>,
     control: Box<[Control]>,
@@ -30,7 +31,8 @@ pub struct ReceiveBatch {
     kernel_drops: u32,
 }
 
-// SAFETY: the raw pointers inside `vectors` and `headers` are written anew from the owned boxes before each use.
+// SAFETY: the raw pointers inside `vectors` and `headers` are written anew from the owned boxes before each
+// use.
 unsafe impl Send for ReceiveBatch {}
 
 impl ReceiveBatch {
@@ -124,8 +126,8 @@ impl UdpSocket {
     pub fn receive<'b>(&self, batch: &'b mut ReceiveBatch) -> io::Result<Received<'b>> {
         batch.slots.clear();
         batch.prepare();
-        // SAFETY: `prepare` has pointed every header at its own slot of the batch's buffers with their true lengths, and the
-        // batch is borrowed mutably until the result is dropped.
+        // SAFETY: `prepare` has pointed every header at its own slot of the batch's buffers with their true
+        // lengths, and the batch is borrowed mutably until the result is dropped.
         let filled = unsafe {
             libc::recvmmsg(
                 self.fd(),
@@ -151,15 +153,15 @@ impl UdpSocket {
 
 /// Level, type and value of each 32-bit control message.
 fn control_values(header: &libc::msghdr) -> impl Iterator<Item = (libc::c_int, libc::c_int, u32)> + use<'_> {
-    // SAFETY: the kernel has filled `msg_control` up to `msg_controllen` with well-formed control messages, in a buffer that
-    // the batch still owns.
+    // SAFETY: the kernel has filled `msg_control` up to `msg_controllen` with well-formed control messages,
+    // in a buffer that the batch still owns.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
     std::iter::from_fn(move || {
         if next.is_null() {
             return None;
         }
-        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR return null or a control message that lies whole inside the buffer; both kinds
-        // that this socket asked for carry 32 bits.
+        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR return null or a control message that lies whole inside the
+        // buffer; both kinds that this socket asked for carry 32 bits.
         unsafe {
             let this = &*next;
             let value = libc::CMSG_DATA(next).cast::<u32>().read_unaligned();

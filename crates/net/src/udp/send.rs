@@ -16,10 +16,11 @@ pub enum Sent {
 }
 
 impl UdpSocket {
-    /// Sends the first datagrams of a run: `bytes` cut every `segment_bytes`, the last piece possibly shorter.
+    /// Sends the first datagrams of a run: `bytes` cut every `segment_bytes`, the last piece possibly
+    /// shorter.
     ///
-    /// One call takes at most 64 datagrams and 65,507 bytes; the caller goes on with the rest. Where the
-    /// path refuses offload (fragmentation needed, old driver) the socket sends one datagram a call from then on.
+    /// One call takes at most 64 datagrams and 65,507 bytes; the caller goes on with the rest. Where the path
+    /// refuses offload (fragmentation needed, old driver) the socket sends one datagram a call from then on.
     ///
     /// # Errors
     /// The kernel refused the datagram itself: no route, too long, or an ICMP error of an earlier one.
@@ -70,8 +71,8 @@ fn segmented(fd: libc::c_int, to: SocketAddrV4, bytes: &[u8], segment_bytes: u16
     // SAFETY: pure arithmetic on a length.
     header.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) } as _;
     debug_assert!(header.msg_controllen as usize <= size_of::<SegmentControl>());
-    // SAFETY: `header` describes `control`, which is aligned and at least CMSG_SPACE(2) long (asserted above), so the first
-    // control header and its two data bytes lie inside it.
+    // SAFETY: `header` describes `control`, which is aligned and at least CMSG_SPACE(2) long (asserted
+    // above), so the first control header and its two data bytes lie inside it.
     unsafe {
         let first = libc::CMSG_FIRSTHDR(&raw const header);
         (*first).cmsg_level = libc::SOL_UDP;

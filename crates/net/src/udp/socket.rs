@@ -25,7 +25,8 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Receives what is sent to `group`, on one interface. Several sockets of a host may do so; each gets a copy.
+    /// Receives what is sent to `group`, on one interface. Several sockets of a host may do so; each gets a
+    /// copy.
     ///
     /// # Errors
     /// The address is not a multicast group, or the interface does not exist; the error names both.
@@ -133,7 +134,8 @@ fn set_option(
     option: libc::c_int,
     value: libc::c_int,
 ) -> io::Result<()> {
-    // SAFETY: the pointer and the length describe `value`, which outlives the call; the descriptor is open, as `socket` owns it.
+    // SAFETY: the pointer and the length describe `value`, which outlives the call; the descriptor is open,
+    // as `socket` owns it.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

@@ -1,4 +1,5 @@
-//! Who is at fault is the top level of the types: [`PeerError`] is the peer, [`ApiMisuse`] the caller on this side.
+//! Who is at fault is the top level of the types: [`PeerError`] is the peer, [`ApiMisuse`] the caller on this
+//! side.
 
 mod frame;
 mod handshake;
@@ -101,8 +102,8 @@ impl Error for ApiMisuse {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The peer reads too slowly: the backlog is at its limit. What follows is the caller's policy: drop, conflate,
-    /// or close with [`Stop::SlowConsumer`].
+    /// The peer reads too slowly: the backlog is at its limit. What follows is the caller's policy: drop,
+    /// conflate, or close with [`Stop::SlowConsumer`].
     SlowConsumer {
         /// Bytes waiting.
         pending_bytes: usize,
@@ -187,12 +188,13 @@ pub enum CloseReason {
     Peer(PeerError),
     /// The peer or the network ended the TCP connection.
     Disconnected(Disconnect),
-    /// Client: the server ended the TCP connection instead of answering the connect request. It may not know the
-    /// version offered.
+    /// Client: the server ended the TCP connection instead of answering the connect request. It may not know
+    /// the version offered.
     Unanswered {
         /// What was offered.
         offered: ConnectionVersion,
-        /// What to offer on a new TCP connection, at once; `None`: this attempt has failed, retry after a delay.
+        /// What to offer on a new TCP connection, at once; `None`: this attempt has failed, retry after a
+        /// delay.
         next: Option<ConnectionVersion>,
     },
     /// Server: the request was answered with a connect nak, which is pending.

@@ -15,7 +15,8 @@ const GENERATOR: u64 = 5;
 const FLAG_CLIENT_KEY: u8 = 0x08;
 const KEY_BYTES: u8 = 8;
 
-/// A server's side of the key exchange, as its ack carries it: `u64` modulus, `u64` generator, `u64` server key.
+/// A server's side of the key exchange, as its ack carries it: `u64` modulus, `u64` generator, `u64` server
+/// key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyOffer {
     /// P, the modulus.
@@ -55,8 +56,8 @@ pub(crate) struct KeySecret {
 }
 
 impl KeySecret {
-    /// Draws modulus and secret. The modulus is random in 2^62..2^63, as the libraries of the field draw it: it need
-    /// not be prime, because nothing is protected with the result.
+    /// Draws modulus and secret. The modulus is random in 2^62..2^63, as the libraries of the field draw it:
+    /// it need not be prime, because nothing is protected with the result.
     pub(crate) fn draw(seed: u64) -> (KeySecret, KeyOffer) {
         let mut rng = Rng::new(seed);
         let modulus = NonZeroU64::MIN | (rng.next_u64() >> 2 | 1 << 62);

@@ -1,7 +1,7 @@
 //! The three messages of the handshake and who sends them.
 //!
-//! Each starts with its own `u16` length; none may be taken for a TCP segment. Shapes, field by field, stand at
-//! [`ConnectRequest`], [`ConnectAck`] and [`ClientKey`].
+//! Each starts with its own `u16` length; none may be taken for a TCP segment. Shapes, field by field, stand
+//! at [`ConnectRequest`], [`ConnectAck`] and [`ClientKey`].
 
 mod fields;
 mod key;

@@ -36,17 +36,18 @@ pub enum Reply<'a> {
     Ack(ConnectAck<'a>),
     /// The connection is refused, with a text.
     ///
-    /// Shape: `u16` length; 0x01; extended flags 0x02; `u8` header length 8; 0; `u16` text length; text ending in zero.
+    /// Shape: `u16` length; 0x01; extended flags 0x02; `u8` header length 8; 0; `u16` text length; text
+    /// ending in zero.
     Nak(Text<'a>),
 }
 
 /// What a server grants.
 ///
-/// Shape: `u16` length of all; `u8` flags, 0x01 and 0x80 if compression is imposed; `u8` extended flags 0x01; `u8`
-/// header length 10; 0; `u32` RIPC version; `u16` maximum user message size; `u8` session flags; `u8` ping timeout, s;
-/// `u8` RWF major; `u8` RWF minor; `u16` compression type; `u8` compression level (version 11 and up); with key exchange:
-/// 0x08, `u8` type 1, `u8` length 24, `u64` P, `u64` G, `u64` server key; version 13 and up: `u8` length of the component
-/// container; `u8` length, component version.
+/// Shape: `u16` length of all; `u8` flags, 0x01 and 0x80 if compression is imposed; `u8` extended flags 0x01;
+/// `u8` header length 10; 0; `u32` RIPC version; `u16` maximum user message size; `u8` session flags; `u8`
+/// ping timeout, s; `u8` RWF major; `u8` RWF minor; `u16` compression type; `u8` compression level (version
+/// 11 and up); with key exchange: 0x08, `u8` type 1, `u8` length 24, `u64` P, `u64` G, `u64` server key;
+/// version 13 and up: `u8` length of the component container; `u8` length, component version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectAck<'a> {
     /// The version of the request.
@@ -224,7 +225,8 @@ fn parse_key_exchange(body: &mut Fields<'_>) -> Result<KeyExchange, HandshakeErr
     }))
 }
 
-/// The container length is not looked at: C and Java servers count differently. The text ends with the message.
+/// The container length is not looked at: C and Java servers count differently. The text ends with the
+/// message.
 fn component_version<'a>(body: &Fields<'a>) -> Text<'a> {
     let Some((&[_, length], text)) = body.rest().split_first_chunk::<2>() else { return Text::default() };
     Text::new(&text[..text.len().min(usize::from(length))])

@@ -15,10 +15,11 @@ const HEADER_SIZE_AT: usize = 8;
 
 /// What a client asks for, the first message of a connection.
 ///
-/// Shape: `u16` length of all; `u8` RIPC flags 0; `u32` connection version; `u8` request flags; `u8` header size (up
-/// to and including the IP address); `u8` size of the compression bitmap; bitmap; `u8` ping timeout, s; `u8` session
-/// flags; `u8` protocol type (version 12 and up); `u8` RWF major; `u8` RWF minor; `u8` length, host name; `u8` length, IP
-/// address as text; version 13 and up: `u8` length of the component container; `u8` length, component version.
+/// Shape: `u16` length of all; `u8` RIPC flags 0; `u32` connection version; `u8` request flags; `u8` header
+/// size (up to and including the IP address); `u8` size of the compression bitmap; bitmap; `u8` ping timeout,
+/// s; `u8` session flags; `u8` protocol type (version 12 and up); `u8` RWF major; `u8` RWF minor; `u8`
+/// length, host name; `u8` length, IP address as text; version 13 and up: `u8` length of the component
+/// container; `u8` length, component version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectRequest<'a> {
     /// Version of the handshake.
@@ -97,8 +98,8 @@ impl<'a> ConnectRequest<'a> {
     /// Appends the message to `out`.
     ///
     /// # Panics
-    /// If host name and IP address have more than 238 bytes together, or the component version more than 253. A
-    /// checked client configuration keeps that.
+    /// If host name and IP address have more than 238 bytes together, or the component version more than 253.
+    /// A checked client configuration keeps that.
     pub fn emit(&self, out: &mut Vec<u8>) {
         let start = out.len();
         let request_flags =
@@ -127,7 +128,8 @@ impl<'a> ConnectRequest<'a> {
     }
 }
 
-/// Checks that header and component container make up the whole message, and returns the container. CR LF may follow.
+/// Checks that header and component container make up the whole message, and returns the container. CR LF may
+/// follow.
 fn check_parts(
     message: &[u8],
     header_bytes: usize,

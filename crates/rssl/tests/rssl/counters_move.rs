@@ -1,4 +1,5 @@
-//! Every counter of the table has a scenario that moves it, and every way to end a connection its own counter.
+//! Every counter of the table has a scenario that moves it, and every way to end a connection its own
+//! counter.
 
 use std::sync::Arc;
 

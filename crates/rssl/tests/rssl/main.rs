@@ -1,4 +1,5 @@
-//! Tests of the room as a whole: recorded sessions, both ends against each other, hostile peers, timers, memory.
+//! Tests of the room as a whole: recorded sessions, both ends against each other, hostile peers, timers,
+//! memory.
 
 mod both_ends;
 mod counters_move;

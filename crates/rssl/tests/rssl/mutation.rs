@@ -1,7 +1,8 @@
-//! Hundreds of thousands of spoilt inputs and random sequences of operations, each run repeated from one seed.
+//! Hundreds of thousands of spoilt inputs and random sequences of operations, each run repeated from one
+//! seed.
 //!
-//! Nothing may panic, and the invariants hold whatever comes: messages are never empty and within the ceiling, memory is
-//! within its bound, what one side counts as written the socket has got, and over is over.
+//! Nothing may panic, and the invariants hold whatever comes: messages are never empty and within the
+//! ceiling, memory is within its bound, what one side counts as written the socket has got, and over is over.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -242,7 +242,8 @@ fn a_connection_that_only_pings_keeps_no_backlog_buffer() {
         let now = Nanos(tick * 10_000_000_000);
         server.on_bytes(now, b"\0\x03\x02", &mut recorder).expect("a ping");
         server.on_wakeup(now).expect("the peer pings");
-        // The socket is stuck at first: the data goes out an interval after it was written, then there are pings only.
+        // The socket is stuck at first: the data goes out an interval after it was written, then there are
+        // pings only.
         if tick > 1 {
             take(server.outbound());
         }

@@ -41,8 +41,8 @@ const CLEAR: [&str; 24] = [
     "wrongproto",
 ];
 
-/// Sessions whose server compresses: compression is not built yet, so that they are replayed up to the ack, and in the
-/// direction to the server up to the first compressed frame.
+/// Sessions whose server compresses: compression is not built yet, so that they are replayed up to the ack,
+/// and in the direction to the server up to the first compressed frame.
 const COMPRESSED: [(&str, CompressionType); 10] = [
     ("zlib", CompressionType::Zlib),
     ("lz4", CompressionType::Lz4),

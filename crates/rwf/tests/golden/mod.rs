@@ -55,7 +55,8 @@ pub(crate) fn committed() -> Vec<File> {
         .collect()
 }
 
-/// All files of a directory, named from the root of the workspace. Panics if it cannot be read or has no case.
+/// All files of a directory, named from the root of the workspace. Panics if it cannot be read or has no
+/// case.
 pub(crate) fn directory(path: &Path) -> Vec<File> {
     let path = &Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     let entries = std::fs::read_dir(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));

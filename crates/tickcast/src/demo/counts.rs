@@ -26,8 +26,8 @@ impl Counts {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// What happened since `before`, a second on average, and what is there now; `repeats` says whether the recording
-    /// begins again at its end.
+    /// What happened since `before`, a second on average, and what is there now; `repeats` says whether the
+    /// recording begins again at its end.
     pub(super) fn line(&self, before: &Counts, interval: Duration, repeats: bool) -> String {
         let rate = |name: &str| (self.get(name) - before.get(name)) as f64 / interval.as_secs_f64();
         let position = Duration::from_nanos(self.get("feed_position")).as_secs();

@@ -27,7 +27,8 @@ Examples:
 
 Exit status: 0 done; 1 an item was closed or its image did not come in time; 2 wrong usage.")]
 pub(crate) struct WatchArgs {
-    /// Items: NAME for a price, DOMAIN:NAME for another domain by its number (8:BTCUSDT is the book by price).
+    /// Items: NAME for a price, DOMAIN:NAME for another domain by its number (8:BTCUSDT is the book by
+    /// price).
     #[arg(required = true, value_name = "ITEM")]
     items: Vec<WatchedName>,
     /// Servers, tried in turn.
