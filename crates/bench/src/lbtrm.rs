@@ -76,6 +76,7 @@ fn measure(
     let (mut repaired, mut lost, mut sustained) = (0, 0, 0);
     for run in 0..args.options.runs {
         let seconds = args.options.seconds;
+        report.progress(&format!("{way}, {rate}/s, run {} of {}", run + 1, args.options.runs));
         sender.tell(&json!({ "run": run + 1, "rate": rate, "seconds": seconds }))?;
         let limit = Duration::from_secs_f64(seconds * 20.0 + 20.0);
         let sent = sender.expect("sent", limit)?["sent"].as_u64().unwrap_or(0);

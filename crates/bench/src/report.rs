@@ -1,5 +1,7 @@
 //! What a workload prints.
 
+use std::io::IsTerminal;
+
 use measure::{Machine, Runs, Table};
 use serde_json::{Value, json};
 
@@ -25,7 +27,17 @@ impl Report {
         self.rows.push(cells.into_iter().collect());
     }
 
+    /// Says on a terminal what is being measured; the next line takes its place.
+    pub(crate) fn progress(&self, what: &str) {
+        if std::io::stderr().is_terminal() {
+            eprint!("\r{}: {what}\x1b[K", self.title);
+        }
+    }
+
     pub(crate) fn print(self) {
+        if std::io::stderr().is_terminal() {
+            eprint!("\r\x1b[K");
+        }
         if self.json {
             return;
         }

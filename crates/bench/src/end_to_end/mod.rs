@@ -119,6 +119,7 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
             let command = json!({ "run": run + 1, "rate": rate, "seconds": seconds });
             let limit = Duration::from_secs_f64(seconds + 20.0);
             for ((name, way), figures) in ways.iter_mut().zip(&mut figures) {
+                report.progress(&format!("{name}, {rate}/s, run {run} of {}", args.options.runs));
                 let (seen, sent) = way.run(&command, limit)?;
                 if seen.count != sent {
                     let text = format!("{name} at {rate}/s: {sent} sent, {} received", seen.count);

@@ -73,6 +73,12 @@ pub(crate) fn run(args: &FanOutArgs) -> Result<(), BenchError> {
         let mut figures: [Figures; 2] = Default::default();
         for run in 0..args.options.runs {
             for (way, figures) in ways.iter_mut().zip(&mut figures) {
+                report.progress(&format!(
+                    "{}, {rate}/s in, run {} of {}",
+                    way.name,
+                    run + 1,
+                    args.options.runs
+                ));
                 figures.add(&way.run(args, run, *rate)?);
             }
         }
