@@ -1,11 +1,13 @@
 //! The processes of a workload: started from the present executable, spoken to in lines of JSON.
 
 use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use net::clock;
 use serde_json::Value;
 
 use crate::BenchError;
@@ -71,6 +73,27 @@ impl Process {
                 }
             }
         }
+    }
+
+    /// Waits until it listens on a port of this host.
+    pub(crate) fn listens(&mut self, port: u16, limit: Duration) -> Result<(), BenchError> {
+        let deadline = clock::monotonic().after(limit);
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                return Err(BenchError::new(format!(
+                    "{} did not start, as it says above: {status}",
+                    self.name
+                )));
+            }
+            if clock::monotonic() > deadline {
+                return Err(BenchError::new(format!(
+                    "{}: nothing on port {port} within {limit:?}",
+                    self.name
+                )));
+            }
+            clock::sleep_until(clock::monotonic().after(Duration::from_millis(10)));
+        }
+        Ok(())
     }
 
     /// Processor time of its first thread so far: in the program and in the kernel.

@@ -1,5 +1,6 @@
 use std::net::{Ipv4Addr, TcpListener};
 
+use super::START_LIMIT;
 use crate::BenchError;
 use crate::process::Process;
 use crate::role::Cpu;
@@ -32,8 +33,10 @@ impl Daemons {
         distributor_sets.extend(cpu("source_distributor", cpus[0]));
         let mut server_sets = vec![format!("p2ps.rssl_port={rssl_port}")];
         server_sets.extend(cpu("p2ps", cpus[1]));
-        let distributor = daemon("source-distributor", distributor_sets)?;
-        let server = daemon("p2ps", server_sets)?;
+        let mut distributor = daemon("source-distributor", distributor_sets)?;
+        let mut server = daemon("p2ps", server_sets)?;
+        distributor.listens(provider_port, START_LIMIT)?;
+        server.listens(rssl_port, START_LIMIT)?;
         Ok(Daemons { provider_port, rssl_port, server, distributor })
     }
 }

@@ -1,0 +1,58 @@
+"""The workloads run, count every update, and print figures that a program can read. How high they are is not judged."""
+
+import json
+import subprocess
+import unittest
+
+from daemons import binary
+
+SHORT = ['--runs', '1', '--seconds', '0.5', '--json']
+
+
+def bench(*words):
+    """The figures of a workload, one object a row."""
+    done = subprocess.run([binary(), 'bench', *words, *SHORT], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, timeout=120)
+    if done.returncode != 0:
+        raise AssertionError('bench %s: status %d\n%s' % (' '.join(words), done.returncode, done.stderr))
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+class Bench(unittest.TestCase):
+    def figures(self, workload, *words):
+        rows = bench(*words)
+        self.assertEqual({row['workload'] for row in rows}, {workload})
+        self.assertTrue(all('cores' in row['machine'] for row in rows), rows)
+        return [row['figures'] for row in rows]
+
+    def test_rwf(self):
+        figures = self.figures('rwf', 'rwf')
+        self.assertEqual(len(figures), 5)
+        self.assertTrue(all(row['ns']['median'] > 0 for row in figures), figures)
+
+    def test_end_to_end_beside_the_bare_chain(self):
+        figures = self.figures('end-to-end', 'end-to-end', '--rates', '500', '--items', '100')
+        self.assertEqual([row['way'] for row in figures], ['bare chain', 'separate', 'one-process'])
+        self.assertEqual(figures[0]['p50_to_chain'], 1.0)
+        for row in figures:
+            self.assertGreater(row['p50_ns']['median'], 0)
+            self.assertGreaterEqual(row['p999_ns']['median'], row['p50_ns']['median'])
+
+    def test_fan_out_beside_a_bare_server(self):
+        figures = self.figures('producer-50-50', 'fan-out', '--mounts', '5', '--rates', '1000')
+        self.assertEqual([row['way'] for row in figures], ['bare', 'tickcast'])
+        self.assertTrue(all(row['out_per_s']['median'] > 0 for row in figures), figures)
+
+    def test_multicast_beside_raw_datagrams(self):
+        figures = self.figures('lbtrm-1-1', 'lbtrm', '--rates', '10000')
+        self.assertEqual([(row['way'], row['lost']) for row in figures], [('raw', 0), ('lbtrm', 0)])
+
+    def test_a_process_that_cannot_start_is_named(self):
+        words = [binary(), 'bench', 'end-to-end', '--set', 'p2ps.rssl_prot=1', *SHORT]
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn('rssl_prot', done.stderr)
+
+
+if __name__ == '__main__':
+    unittest.main()
