@@ -17,6 +17,8 @@ pub(crate) struct Connection {
     pub(crate) login_until: Nanos,
     /// What the poller was told: read, write.
     interest: (bool, bool),
+    /// The socket has taken bytes since [`Connection::lives_unread`] was asked last.
+    has_taken: bool,
     /// The service has been told of the connection.
     pub(crate) is_announced: bool,
     /// The service wants it closed, after what it was sent before.
@@ -34,6 +36,7 @@ impl Connection {
             peer,
             login_until: Nanos::NEVER,
             interest: (true, false),
+            has_taken: false,
             is_announced: false,
             is_unwanted: false,
         }
@@ -109,12 +112,28 @@ impl Connection {
                 return Ok(());
             }
             match tcp::write(&self.stream, pending) {
-                Ok(Moved::Bytes(count)) => self.rssl.outbound().consume(count),
+                Ok(Moved::Bytes(count)) => {
+                    self.has_taken = true;
+                    self.rssl.outbound().consume(count);
+                }
                 Ok(Moved::WouldBlock) => return Ok(()),
                 Ok(Moved::End) => return Err(self.rssl.on_disconnected(Disconnect::EndOfStream)),
                 Err(_) => return Err(self.broken()),
             }
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn interest_is_read(&self) -> bool {
+        self.interest.0
+    }
+
+    /// Whether nothing is read from the peer, so that its pings are not seen, and it is known to live all the same: because it
+    /// is not its fault, or because it still takes what is sent.
+    pub(crate) fn lives_unread(&mut self, is_paused: bool) -> bool {
+        let (is_read, _) = self.interest;
+        let has_taken = std::mem::take(&mut self.has_taken);
+        !is_read && (is_paused || has_taken)
     }
 
     pub(crate) fn broken(&mut self) -> CloseReason {

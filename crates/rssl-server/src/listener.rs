@@ -323,6 +323,9 @@ impl Listener {
         for index in 0..self.connections.capacity() {
             let Some(connection) = self.connections.get_mut(index) else { continue };
             let mut result = Ok(());
+            if connection.lives_unread(self.is_paused) {
+                connection.rssl.on_sign_of_life(now);
+            }
             if now >= connection.rssl.next_wakeup() {
                 result = connection.rssl.on_wakeup(now).and_then(|()| connection.write_backlog());
             }
@@ -432,6 +435,31 @@ mod tests {
         }
     }
 
+    /// Connects, and completes the handshake.
+    fn connect(
+        poller: &mut Poller,
+        listener: &mut Listener,
+        counters: &ListenerCounters,
+        now: Nanos,
+    ) -> TcpStream {
+        let address = listener.local_address().expect("it is bound");
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        stream.set_nonblocking(true).expect("a socket");
+        let params = Arc::new(rssl::ClientConfig::default().check().expect("the defaults are good"));
+        let version = params.config().version_max;
+        let mut client = rssl::ClientConnection::new(now, &params, &Arc::default(), version, 3);
+        while counters.connections.accepted.get() == 0 {
+            let written = stream.write(client.outbound().flush()).expect("the socket has room");
+            client.outbound().consume(written);
+            serve(poller, listener, now);
+            let mut answer = [0; 1024];
+            if let Ok(count) = stream.read(&mut answer) {
+                client.on_bytes(now, &answer[..count], &mut Mute).expect("the server lets it in");
+            }
+        }
+        stream
+    }
+
     /// Hands what is ready now to the listener; returns how much it was.
     fn serve(poller: &mut Poller, listener: &mut Listener, now: Nanos) -> usize {
         let ready: Vec<Ready> = poller.wait(Some(Duration::ZERO)).expect("sockets of this test").collect();
@@ -484,27 +512,47 @@ mod tests {
         let config = RsslConfig::default();
         let mut listener =
             Listener::new(&config, 0, &registrar, 1, 7, 4096, counters.clone()).expect("some port is free");
-        let address = listener.local_address().expect("it is bound");
-        let mut stream = TcpStream::connect(address).expect("it listens");
-        let params = Arc::new(rssl::ClientConfig::default().check().expect("the defaults are good"));
-        let version = params.config().version_max;
         let start = Nanos(1_000);
-        let mut client = rssl::ClientConnection::new(start, &params, &Arc::default(), version, 3);
-        stream.set_nonblocking(true).expect("a socket");
-        while counters.connections.accepted.get() == 0 {
-            let written = stream.write(client.outbound().flush()).expect("the socket has room");
-            client.outbound().consume(written);
-            serve(&mut poller, &mut listener, start);
-            let mut answer = [0; 1024];
-            if let Ok(count) = stream.read(&mut answer) {
-                client.on_bytes(start, &answer[..count], &mut Mute).expect("the server lets it in");
-            }
-        }
+        let _stream = connect(&mut poller, &mut listener, &counters, start);
         let limit = Duration::from_millis(config.login_timeout_ms.into());
         listener.on_wakeup(start + limit / 2, &mut Nobody);
         assert_eq!((listener.connection_count(), counters.listener.logins_overdue.get()), (1, 0));
         listener.on_wakeup(start + limit + CHECK_INTERVAL, &mut Nobody);
         assert_eq!((listener.connection_count(), counters.listener.logins_overdue.get()), (0, 1));
         assert_eq!(counters.connections.closed_application.get(), 1);
+    }
+
+    #[test]
+    fn a_slow_peer_that_still_takes_what_is_sent_is_not_silent_though_its_pings_are_not_read() {
+        let mut poller = Poller::new().expect("descriptors are left");
+        let (registrar, counters) = (poller.registrar().clone(), ListenerCounters::default());
+        let config = RsslConfig { login_timeout_ms: 600_000, ..RsslConfig::default() };
+        let mut listener =
+            Listener::new(&config, 0, &registrar, 1, 7, 4096, counters.clone()).expect("some port is free");
+        let mut now = Nanos(1_000);
+        let mut stream = connect(&mut poller, &mut listener, &counters, now);
+        let id = ConnectionId(0);
+        while listener.connections[0].interest_is_read() {
+            listener.outbox().send(id, &[0; 60_000]);
+            listener.flush(now, &mut Nobody);
+        }
+        let mut taken = vec![0; 4 << 20];
+        for _ in 0..20 {
+            now += Duration::from_secs(10);
+            while stream.read(&mut taken).is_ok() {}
+            serve(&mut poller, &mut listener, now);
+            while listener.connections[0].interest_is_read() {
+                listener.outbox().send(id, &[0; 60_000]);
+                listener.flush(now, &mut Nobody);
+            }
+            listener.on_wakeup(now, &mut Nobody);
+            assert_eq!(listener.connection_count(), 1);
+        }
+        for _ in 0..10 {
+            now += Duration::from_secs(10);
+            listener.on_wakeup(now, &mut Nobody);
+        }
+        assert_eq!(listener.connection_count(), 0, "it takes nothing any more");
+        assert_eq!(counters.connections.closed_silent.get(), 1);
     }
 }

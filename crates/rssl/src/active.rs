@@ -82,6 +82,10 @@ impl Active {
         self.assembly.memory_bytes()
     }
 
+    pub(crate) fn on_sign_of_life(&mut self, now: Nanos) {
+        self.heartbeat.heard(now);
+    }
+
     /// Delivers every message that is complete with `input`.
     pub(crate) fn on_bytes<H: Handler + ?Sized>(
         &mut self,

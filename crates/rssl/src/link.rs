@@ -70,6 +70,12 @@ impl<S: Handshake> Link<S> {
         result.map_err(|reason| self.shut(reason))
     }
 
+    pub(crate) fn on_sign_of_life(&mut self, now: Nanos) {
+        if let Phase::Active(active) = &mut self.phase {
+            active.on_sign_of_life(now);
+        }
+    }
+
     pub(crate) fn on_wakeup(&mut self, now: Nanos) -> Result<(), CloseReason> {
         let result = match &mut self.phase {
             Phase::Handshake { deadline, limit_ms, .. } if now >= *deadline => {

@@ -58,6 +58,11 @@ impl ServerConnection {
         self.0.on_bytes(now, bytes, handler)
     }
 
+    /// The peer has shown that it lives though nothing is read from it for now: its pings may wait in the socket.
+    pub fn on_sign_of_life(&mut self, now: Nanos) {
+        self.0.on_sign_of_life(now);
+    }
+
     /// Looks after pings and time-outs. Read the socket first when both are due: what waits there counts as
     /// heard.
     ///

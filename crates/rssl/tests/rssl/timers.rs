@@ -158,3 +158,16 @@ fn the_wake_up_does_not_move_with_each_message() {
         assert_eq!(server.next_wakeup(), at(10));
     }
 }
+
+#[test]
+fn a_sign_of_life_from_elsewhere_counts_as_heard() {
+    let (mut server, _) = active_server(ServerConfig::default(), &counters());
+    for tick in [10, 20, 30, 40, 50] {
+        server.on_sign_of_life(at(tick));
+        server.on_wakeup(at(tick)).expect("it lives");
+    }
+    for tick in [60, 70] {
+        server.on_wakeup(at(tick)).expect("it lived at 50");
+    }
+    assert!(server.on_wakeup(at(80)).is_err());
+}
