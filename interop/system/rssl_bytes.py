@@ -6,6 +6,7 @@ VERSIONS = (0x13, 0x14, 0x15, 0x16, 0x17)  # connection versions of handshakes 1
 PING_TIMEOUT_S = 2
 REQUEST, UPDATE, CLOSE, GENERIC, POST = 1, 4, 5, 7, 8
 LOGIN, SOURCE, DICTIONARY, MARKET_PRICE = 1, 4, 5, 6
+PING = b'\0\3\2'
 NO_DATA, FIELD_LIST, ELEMENT_LIST, MSG = 0, 4, 5, 13  # containers, less 128
 ASCII, UINT = 17, 4
 
@@ -48,8 +49,8 @@ def dictionary_request(name=b'RWFFld'):
     return message(REQUEST, DICTIONARY, 3, 0x04, rest=_key(0x0B, b'\1' + _short(name) + struct.pack('>I', 7)))
 
 
-def item_request(name=b'BTCUSDT', stream=5):
-    return message(REQUEST, MARKET_PRICE, stream, 0x46, rest=b'\1\1\x22' + _key(0x03, b'\1' + _short(name)))
+def item_request(name=b'BTCUSDT', stream=5, domain=MARKET_PRICE):
+    return message(REQUEST, domain, stream, 0x46, rest=b'\1\1\x22' + _key(0x03, b'\1' + _short(name)))
 
 
 def close(domain=MARKET_PRICE, stream=5):
