@@ -38,7 +38,8 @@ PREFIX = 'tickcast'
 SWITCH = 'switch'
 HOSTS_MAX = 1000
 PACKAGES = {'ip': 'iproute2', 'nft': 'nftables', 'tcpdump': 'tcpdump'}
-CATCH_UP_MAX_S = 10  # for tcpdump to write what the kernel holds
+BUFFER_KIB = 128 << 10  # of the kernel, for a tcpdump that does not get to run
+CATCH_UP_MAX_S = 30  # for tcpdump to write what the kernel holds
 PROC_TIMES_OUT_S = 3  # from SIGTERM to SIGKILL
 NAME = re.compile(r'[a-z][a-z0-9]{0,15}')
 TABLE = 'inet tickcast_loss'
@@ -150,9 +151,10 @@ class Lab:
             }
         return found
 
-    def capture(self, host, path):
-        """A running Capture of everything on a host's eth0, or of everything that crosses the switch."""
-        return Capture(self, host, path)
+    def capture(self, host, path, *expression):
+        """A running Capture on a host's eth0, or of what crosses the switch: all, or what a filter of
+        tcpdump's lets through."""
+        return Capture(self, host, path, *expression)
 
     def _wanted(self, hosts):
         there = self.hosts()
@@ -227,31 +229,17 @@ class Lab:
 class Capture:
     """tcpdump on a host or on the switch, begun when the constructor returns."""
 
-    def __init__(self, lab, host, path):
+    def __init__(self, lab, host, path, *expression):
+        """`expression`: tcpdump's filter, nothing for all packets."""
         device = 'br0' if host == SWITCH else 'eth0'
         _need('tcpdump')
         self.path = path
         self.counts = None
         # -Z root: it would otherwise change to a user that may not write the file. Own session: Ctrl-C is
-        # ours to pass on.
-        self.process = lab.popen(
-            host,
-            'tcpdump',
-            '-i',
-            device,
-            '-n',
-            '-s',
-            '0',
-            '-B',
-            '32768',
-            '-Z',
-            'root',
-            '-w',
-            path,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        # ours to pass on. nice: what it is late for is lost.
+        words = ['nice', '-n', '-15', 'tcpdump', '-i', device, '-n', '-s', '0', '-B', str(BUFFER_KIB)]
+        words += ['-Z', 'root', '-w', path, *expression]
+        self.process = lab.popen(host, *words, stderr=subprocess.PIPE, text=True, start_new_session=True)
         said = ''
         for line in self.process.stderr:
             said += line
@@ -262,17 +250,25 @@ class Capture:
         raise NetnsError('tcpdump on %s: %s' % (host, said.strip()))
 
     def stop(self):
-        """Ends the capture when tcpdump has written all that came so far.
+        """Ends the capture when tcpdump has written all that had come when this was called.
 
-        {'captured': packets in the file, 'missed': packets that came and are not in it}
+        {'captured': packets in the file, 'missed': packets that had come and are not in it}
         """
         if self.counts is None:
             until = time.monotonic() + CATCH_UP_MAX_S
-            while self._ask(signal.SIGUSR1)['missed'] and time.monotonic() < until:
+            counts = self._ask(signal.SIGUSR1)
+            wanted = counts['received by filter']
+            while counts['captured'] + counts['dropped by kernel'] < wanted and time.monotonic() < until:
                 time.sleep(0.05)  # the kernel hands packets over in blocks, a block not full once a second
-            self.counts = self._ask(signal.SIGINT)
+                counts = self._ask(signal.SIGUSR1)
+            counts = self._ask(signal.SIGINT)
             self.process.wait()
             self.process.stderr.close()
+            captured = counts['captured']
+            self.counts = {
+                'captured': captured,
+                'missed': max(wanted - captured, counts['dropped by kernel']),
+            }
         return self.counts
 
     def _ask(self, signal_number):
@@ -285,8 +281,7 @@ class Capture:
             ):
                 counts[what] = int(count)
             if len(counts) == 3:
-                missed = max(counts['received by filter'] - counts['captured'], counts['dropped by kernel'])
-                return {'captured': counts['captured'], 'missed': missed}
+                return counts
         raise NetnsError('tcpdump ended by itself')
 
 

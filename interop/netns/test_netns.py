@@ -115,6 +115,15 @@ def datagram_sizes(path):
     return sizes
 
 
+ENDLESS_SENDER = """
+import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+while True:
+    s.sendto(bytes(100), (sys.argv[1], 5000))
+    time.sleep(0.001)
+"""
+
+
 @unittest.skipIf(os.geteuid() != 0, 'network namespaces need root')
 class Networks(unittest.TestCase):
     name = 'selftest'
@@ -220,6 +229,21 @@ class Networks(unittest.TestCase):
         self.assertEqual(counts['missed'], 0)
         self.assertGreaterEqual(counts['captured'], 50)
         self.assertEqual(capture.stop(), counts)
+
+    def test_a_capture_is_stopped_while_more_and_more_comes(self):
+        lab = self.lab(2)
+        lab.drop(0)
+        with tempfile.TemporaryDirectory() as d:
+            capture = lab.capture(SWITCH, os.path.join(d, 'c.pcap'), 'udp')
+            sender = lab.popen(1, sys.executable, '-c', ENDLESS_SENDER, address(2))
+            self.addCleanup(sender.wait)
+            self.addCleanup(sender.kill)
+            wait_until(lambda: lab.counters()[2]['arrived'] >= 500, '500 datagrams')
+            before = lab.counters()[2]['arrived']
+            counts = capture.stop()
+            self.assertEqual(counts['missed'], 0)
+            self.assertGreaterEqual(counts['captured'], before)
+            self.assertEqual(len(datagram_sizes(capture.path)), counts['captured'])
 
     def test_segmented_sends_are_single_datagrams_on_the_wire(self):
         lab = self.lab(2)

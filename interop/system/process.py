@@ -10,7 +10,8 @@ import time
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..'))
 WATCHDOG_S = 60  # whatever takes longer hangs
 POLL_S = 0.02
-TAIL_LINES = 40
+TAIL_LINES = 20
+TAIL_COLUMNS = 200
 TAIL_BYTES = 40_000
 
 _running = set()
@@ -95,7 +96,7 @@ class Process:
         status = self.child.poll()
         text.append('    (running)' if status is None else '    (exit status %s)' % status)
         for path in (self.out_path, self.log_path):
-            text += ['    ' + line[:400] for line in _last_lines(path)]
+            text += ['    ' + line[:TAIL_COLUMNS] for line in _last_lines(path)]
         return '\n'.join(self.tails + text)
 
     def _gone(self):

@@ -1,6 +1,7 @@
 """What the tests have in common: a scenario is played once for a class, its tests look at what came out.
 
-Everything that was started is ended, whatever fails, and the last lines of its logs stand behind the message.
+Everything that was started is ended, whatever fails, and the last lines of its logs stand before the
+message, so that the reason comes last.
 """
 
 import os
@@ -32,7 +33,7 @@ class SystemTest(unittest.TestCase):
         except unittest.SkipTest:
             raise
         except BaseException as e:
-            raise AssertionError('%s: %s\n%s' % (type(e).__name__, e, cls.logs())) from e
+            raise AssertionError('%s\n%s: %s' % (cls.logs(), type(e).__name__, e)) from e
 
     @classmethod
     def scenario(cls):
@@ -58,7 +59,7 @@ class SystemTest(unittest.TestCase):
         before = [len(found) for found in lists]
         super().run(result)
         for found, count in zip(lists, before):
-            found[count:] = [(test, '%s\n%s' % (text, self.logs())) for test, text in found[count:]]
+            found[count:] = [(test, '%s\n%s' % (self.logs(), text)) for test, text in found[count:]]
         return result
 
     def assert_final_images(self, finals, recordings=expected.SAMPLE):

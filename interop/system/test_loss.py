@@ -33,7 +33,7 @@ class FivePercent(SystemTest):
         cls.addClassCleanup(cls.lab.down)
         system = cls.system(Network(cls.lab))
         cls.capture_path = os.path.join(cls.directory, 'switch.pcap')
-        capture = cls.lab.capture(netns.SWITCH, cls.capture_path)
+        capture = cls.lab.capture(netns.SWITCH, cls.capture_path, 'udp')
         cls.addClassCleanup(capture.stop)
         cls.lab.drop(LOSS_PERCENT)
         cls.distributor = system.source_distributor(SOURCE)
