@@ -1,0 +1,1 @@
+//! RWF messages as the JSON of the WebSocket API, and back. No I/O.
