@@ -17,6 +17,8 @@ pub enum Kind {
     Heartbeat,
     /// All services of the instance.
     Directory,
+    /// The provider's generic message.
+    Generic,
     /// A kind of a later version: it counts in the sequence and is skipped.
     Unknown(u8),
 }
@@ -31,6 +33,7 @@ impl Kind {
             Kind::Close => 5,
             Kind::Heartbeat => 6,
             Kind::Directory => 7,
+            Kind::Generic => 8,
             Kind::Unknown(code) => code,
         }
     }
@@ -44,6 +47,7 @@ impl Kind {
             5 => Kind::Close,
             6 => Kind::Heartbeat,
             7 => Kind::Directory,
+            8 => Kind::Generic,
             other => Kind::Unknown(other),
         }
     }

@@ -109,6 +109,10 @@ impl Distributor {
                 self.on_image_request(now, peer, key(service, domain, name), sink);
             }
             LinkUp::GapQuery { service, first, last } => self.on_gap_query(peer, service, first, last, sink),
+            // No provider of this instance takes them.
+            LinkUp::ClientMessage { .. } | LinkUp::PrivateRequest { .. } | LinkUp::PrivateMessage { .. } => {
+                self.counters.link_messages_refused.inc();
+            }
         }
         Ok(())
     }

@@ -97,6 +97,12 @@ impl DistributorSink for Log {
                 let ids: Vec<_> = LinkDown::gap_items(ids).collect();
                 format!("peer {}: gap {first}-{last} {}{ids:?}", peer.0, if known { "" } else { "too old " })
             }
+            LinkDown::ClientAnswer { conversation, message } => {
+                format!("peer {}: answer for {conversation}: {}", peer.0, content(message))
+            }
+            LinkDown::PrivateMessage { conversation, message } => {
+                format!("peer {}: private {conversation}: {}", peer.0, content(message))
+            }
         });
     }
     fn to_provider(&mut self, provider: ProviderId, msg: &[u8]) {

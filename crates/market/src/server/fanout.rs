@@ -52,7 +52,7 @@ impl PointToPoint {
                 self.on_closed(index, body, sink);
                 Ok(())
             }
-            Kind::Open | Kind::Heartbeat | Kind::Directory | Kind::Unknown(_) => Ok(()),
+            Kind::Open | Kind::Heartbeat | Kind::Directory | Kind::Generic | Kind::Unknown(_) => Ok(()),
         };
         if result.is_err() {
             // The image has missed something that the provider meant.

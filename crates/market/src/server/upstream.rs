@@ -468,6 +468,8 @@ impl PointToPoint {
             }
             // Answers to questions that were asked before the service came from somewhere else.
             LinkDown::Image { .. } | LinkDown::ItemStatus { .. } | LinkDown::GapAnswer { .. } => Ok(()),
+            // Nothing is asked that these would answer.
+            LinkDown::ClientAnswer { .. } | LinkDown::PrivateMessage { .. } => Ok(()),
         }
         .map_err(UpstreamError::Payload)
     }

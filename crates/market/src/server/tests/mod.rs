@@ -83,6 +83,13 @@ impl ServerSink for Log {
             LinkUp::NoInterest { name, .. } => format!("{instance}: no interest {}", text(name)),
             LinkUp::ImageRequest { name, .. } => format!("{instance}: image {}", text(name)),
             LinkUp::GapQuery { first, last, .. } => format!("{instance}: gap {first}-{last}"),
+            LinkUp::ClientMessage { conversation, name, .. } => {
+                format!("{instance}: message of {conversation} for {}", text(name))
+            }
+            LinkUp::PrivateRequest { conversation, .. } => format!("{instance}: private {conversation}"),
+            LinkUp::PrivateMessage { conversation, .. } => {
+                format!("{instance}: private message of {conversation}")
+            }
         });
     }
 }
