@@ -51,7 +51,6 @@ impl P2psConfig {
             link_retry: ms(self.link_retry_ms),
             silence_timeout: ms(self.silence_timeout_ms),
             client_streams_max: self.client_streams_max as usize,
-            ..ServerConfig::default()
         }
     }
 }

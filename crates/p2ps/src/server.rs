@@ -8,7 +8,9 @@ use counters::Registry;
 use counters::table::PointToPoint as Counters;
 use daemon::{Describer, Status};
 use market::backbone::LinkUp;
-use market::server::{ClientId, PointToPoint, ServerSink, SourceId, Topic, UpstreamError, Watcher};
+use market::server::{
+    ClientId, ClientProfile, PointToPoint, ServerSink, SourceId, Topic, UpstreamError, Watcher,
+};
 use net::agent::Agent;
 use net::{Ready, Registrar};
 use rssl::{CloseReason, Session};
@@ -178,7 +180,7 @@ struct Clients<'a> {
 impl Service for Clients<'_> {
     fn on_connected(&mut self, _: Nanos, connection: ConnectionId, session: &Session<'_>, peer: SocketAddr) {
         info!(connection = connection.0, %peer, host = %session.host, version = %session.component_version, "client connected");
-        self.core.on_client_connected(ClientId(connection.0));
+        self.core.on_client_connected(ClientId(connection.0), ClientProfile::default());
     }
 
     fn on_message(

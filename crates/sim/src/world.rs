@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use counters::table::{Distributor as DistributorCounters, PointToPoint as ServerCounters};
 use market::distributor::{Distributor, DistributorConfig, PeerId, ProviderId};
-use market::server::{ClientId, PointToPoint, ServerConfig, SourceId, Topic};
+use market::server::{ClientId, ClientProfile, PointToPoint, ServerConfig, SourceId, Topic};
 use rwf::Dictionary;
 use units::{Nanos, Rng};
 
@@ -545,7 +545,9 @@ impl World {
         let connected = &mut self.consumers[consumer];
         connected.is_up = true;
         let greeting = connected.consumer.greeting();
-        self.with_server(|core, _, _| core.on_client_connected(ClientId(consumer as u32)));
+        self.with_server(|core, _, _| {
+            core.on_client_connected(ClientId(consumer as u32), ClientProfile::default())
+        });
         self.consumer_sends(consumer, greeting);
     }
 

@@ -14,12 +14,28 @@ use units::Nanos;
 
 use super::item::{Newcomer, Phase};
 use super::{ClientId, PointToPoint, ServerSink, Watcher};
-use crate::cached::RefreshForm;
 use crate::key::ItemKey;
 
+/// How a client's connection takes what is long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientProfile {
+    /// About how many bytes a part of a dictionary may have; `usize::MAX` for all in one message.
+    pub dictionary_part_bytes: usize,
+    /// About how many bytes a part of a refresh may have; `usize::MAX` for all in one message.
+    pub refresh_part_bytes: usize,
+}
+
+impl Default for ClientProfile {
+    /// Parts that fit one RSSL message.
+    fn default() -> Self {
+        ClientProfile { dictionary_part_bytes: 60_000, refresh_part_bytes: 60_000 }
+    }
+}
+
 /// One connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Client {
+    profile: ClientProfile,
     login: Option<Login>,
     /// Open directory streams.
     directories: Vec<DirectoryRequest>,
@@ -73,8 +89,9 @@ pub struct ClientInfo<'a> {
 /// Connections.
 impl PointToPoint {
     /// A client has completed its handshake.
-    pub fn on_client_connected(&mut self, client: ClientId) {
-        self.clients.insert(client, Client::default());
+    pub fn on_client_connected(&mut self, client: ClientId, profile: ClientProfile) {
+        let (login, directories, items) = (None, Vec::new(), HashMap::new());
+        self.clients.insert(client, Client { profile, login, directories, items });
     }
 
     /// A connection is gone.
@@ -294,10 +311,8 @@ impl PointToPoint {
         sink: &mut impl ServerSink,
     ) -> Result<(), RdmError> {
         let DictionaryMsg::Request(request) = DictionaryMsg::parse(msg)? else { return Ok(()) };
-        let sizes = PartSizes {
-            fields_bytes_max: self.config.dictionary_part_bytes,
-            enums_bytes_max: self.config.dictionary_part_bytes,
-        };
+        let part_bytes = self.profile(client).dictionary_part_bytes;
+        let sizes = PartSizes { fields_bytes_max: part_bytes, enums_bytes_max: part_bytes };
         for part in DictionaryParts::new(&request, &self.dictionary, sizes)?.flatten() {
             sink.send(client, &part);
         }
@@ -398,7 +413,7 @@ impl PointToPoint {
         match self.items.get(index).filter(|i| i.serial == serial) {
             Some(item) if item.key.as_key() == key => {
                 if item.watchers.contains(&watcher) && !request.no_refresh {
-                    self.send_image(index, &[watcher], sink);
+                    self.send_image(index, &[watcher], true, sink);
                 }
             }
             _ => {
@@ -427,7 +442,7 @@ impl PointToPoint {
         let item = &mut self.items[index];
         // An image that is being fetched again is shown as it was, marked suspect, and comes anew.
         if item.phase == Phase::Live || item.cached.is_known() {
-            self.send_image(index, &[watcher], sink);
+            self.send_image(index, &[watcher], true, sink);
             if is_snapshot {
                 self.forget_stream(watcher);
                 self.start_linger(now, index);
@@ -463,14 +478,9 @@ impl PointToPoint {
         sink.send(watcher.client, self.encoding.encode(|w| answer.encode(w)));
     }
 
-    /// Sends the present image to some watchers, as the answer to their requests.
-    fn send_image(&mut self, index: usize, watchers: &[Watcher], sink: &mut impl ServerSink) {
-        let item = &self.items[index];
-        let form = RefreshForm { solicited: true, part_bytes: self.config.refresh_part_bytes };
-        item.cached.encode_refresh(item.key.as_key(), form, &mut self.scratch, |bytes| {
-            self.counters.refreshes_out.add(watchers.len() as u64);
-            sink.fan_out(watchers, bytes);
-        });
+    /// What a client's connection takes.
+    pub(super) fn profile(&self, client: ClientId) -> ClientProfile {
+        self.clients.get(&client).map_or_else(ClientProfile::default, |c| c.profile)
     }
 
     fn on_item_close(

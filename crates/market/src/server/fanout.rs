@@ -1,5 +1,7 @@
 //! From streams and links to the watchers of an item.
 
+use std::collections::BTreeMap;
+
 use rwf::{DecodeError, Key, MsgClass, RefreshMsg, State, StatusMsg, StreamState, UpdateMsg, peek};
 use units::Nanos;
 
@@ -171,16 +173,10 @@ impl PointToPoint {
         let item = &mut self.items[index];
         let newcomers = std::mem::take(&mut item.newcomers);
         let waiting: Vec<Watcher> = newcomers.iter().map(|n| n.watcher).collect();
-        for (watchers, solicited) in [(&item.watchers, false), (&waiting, true)] {
-            if watchers.is_empty() {
-                continue;
-            }
-            let form = RefreshForm { solicited, part_bytes: self.config.refresh_part_bytes };
-            item.cached.encode_refresh(item.key.as_key(), form, &mut self.scratch, |bytes| {
-                self.counters.refreshes_out.add(watchers.len() as u64);
-                sink.fan_out(watchers, bytes);
-            });
-        }
+        let watchers = std::mem::take(&mut item.watchers);
+        self.send_image(index, &watchers, false, sink);
+        self.items[index].watchers = watchers;
+        self.send_image(index, &waiting, true, sink);
         for newcomer in newcomers {
             if newcomer.is_snapshot {
                 self.forget_stream(newcomer.watcher);
@@ -190,6 +186,29 @@ impl PointToPoint {
         }
         if self.items[index].is_unwatched() {
             self.start_linger(now, index);
+        }
+    }
+
+    /// Sends the present image to some watchers, in parts as each connection takes them.
+    pub(super) fn send_image(
+        &mut self,
+        index: usize,
+        watchers: &[Watcher],
+        solicited: bool,
+        sink: &mut impl ServerSink,
+    ) {
+        let mut by_part_bytes: BTreeMap<usize, Vec<Watcher>> = BTreeMap::new();
+        for &watcher in watchers {
+            let part_bytes = self.profile(watcher.client).refresh_part_bytes;
+            by_part_bytes.entry(part_bytes).or_default().push(watcher);
+        }
+        let item = &self.items[index];
+        for (part_bytes, watchers) in by_part_bytes {
+            let form = RefreshForm { solicited, part_bytes };
+            item.cached.encode_refresh(item.key.as_key(), form, &mut self.scratch, |bytes| {
+                self.counters.refreshes_out.add(watchers.len() as u64);
+                sink.fan_out(&watchers, bytes);
+            });
         }
     }
 

@@ -23,7 +23,7 @@ mod stream;
 mod tests;
 mod upstream;
 
-pub use clients::ClientError;
+pub use clients::{ClientError, ClientInfo, ClientProfile};
 pub use sink::{ClientId, ServerSink, SourceId, Watcher};
 pub use upstream::{Topic, UpstreamError};
 
@@ -67,10 +67,6 @@ pub struct ServerConfig {
     pub silence_timeout: Duration,
     /// The most item streams one client may have open.
     pub client_streams_max: usize,
-    /// About how many bytes a part of a refresh may have.
-    pub refresh_part_bytes: usize,
-    /// About how many bytes a part of a dictionary may have.
-    pub dictionary_part_bytes: usize,
 }
 
 impl Default for ServerConfig {
@@ -85,8 +81,6 @@ impl Default for ServerConfig {
             link_retry: Duration::from_millis(200),
             silence_timeout: Duration::from_secs(2),
             client_streams_max: 500_000,
-            refresh_part_bytes: 60_000,
-            dictionary_part_bytes: 60_000,
         }
     }
 }

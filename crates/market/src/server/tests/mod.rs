@@ -151,7 +151,7 @@ impl Bench {
             PointToPoint::new(1, ServerConfig::default(), Arc::new(Dictionary::new()), counters.clone());
         let mut bench = Bench { core, log: Log::default(), counters, now: T0 };
         for client in [A, B] {
-            bench.core.on_client_connected(client);
+            bench.core.on_client_connected(client, ClientProfile::default());
             bench.client(client, &LoginRequest::consumer(b"me").to_vec().expect("legal"));
         }
         bench.log.0.clear();
@@ -270,6 +270,43 @@ fn an_item_is_asked_for_once_however_many_watch_it() {
     bench.request(B, 10, "IBM");
     assert_eq!(bench.took(), ["1/5,2/9: update 22=2", "2/10: refresh ok solicited 22=2"]);
     assert_eq!((bench.counters.watchers.get(), bench.counters.items.get()), (3, 1));
+}
+
+#[test]
+fn each_connection_gets_an_image_in_parts_that_it_takes() {
+    let mut bench = Bench::running();
+    let whole = ClientProfile { refresh_part_bytes: usize::MAX, ..ClientProfile::default() };
+    let parts = ClientProfile { refresh_part_bytes: 4, ..ClientProfile::default() };
+    for (client, profile) in [(ClientId(3), whole), (ClientId(4), parts)] {
+        bench.core.on_client_connected(client, profile);
+        bench.client(client, &LoginRequest::consumer(b"me").to_vec().expect("legal"));
+        bench.request(client, 5, "IBM");
+    }
+    let head = rwf::MapHead::new(DataType::ASCII_STRING, DataType::NO_DATA);
+    let payload = rwf::encode_to_vec(|w| {
+        w.map(&head, |m| {
+            for name in [&b"A"[..], b"B"] {
+                m.entry(rwf::MapAction::Add, rwf::AsciiString(name), None, |_| ());
+            }
+        });
+    })
+    .expect("legal");
+    let msg = RefreshMsg {
+        complete: true,
+        payload: &payload,
+        ..RefreshMsg::new(Domain::MARKET_PRICE, 0, DataType::MAP)
+    };
+    bench.took();
+    let refresh = msg.to_vec().expect("legal");
+    bench.link(
+        INSTANCE,
+        &LinkDown::Image { service: 1, item: 1, after: 1, domain: 6, name: b"IBM", refresh: &refresh },
+    );
+    let mut log = bench.took();
+    log.sort_unstable();
+    let image = ": refresh ok solicited";
+    assert_eq!(log, [format!("3/5{image}"), format!("4/5{image}"), format!("4/5{image}")]);
+    assert_eq!(bench.counters.refreshes_out.get(), 3);
 }
 
 #[test]
@@ -587,7 +624,7 @@ fn an_update_that_cannot_be_applied_fetches_the_image_again() {
 fn clients_have_to_log_in_first_and_garbage_costs_the_connection() {
     let mut bench = Bench::running();
     let stranger = ClientId(9);
-    bench.core.on_client_connected(stranger);
+    bench.core.on_client_connected(stranger, ClientProfile::default());
     bench.request(stranger, 5, "IBM");
     assert_eq!(bench.took(), ["9/5: status closed suspect: log in first"]);
     let garbage = bench.core.on_client_message(T0, stranger, &[0xFF; 9], &mut bench.log);
