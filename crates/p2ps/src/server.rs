@@ -14,7 +14,7 @@ use market::server::{
 use net::agent::Agent;
 use net::{Ready, Registrar};
 use rssl::{CloseReason, Session};
-use rssl_server::{ConnectionId, Listener, ListenerCounters, Outbox, Service};
+use rssl_server::{ConnectionId, ListenerCounters, Outbox, Rssl, RsslListener, Service};
 use rwf::Dictionary;
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
@@ -26,7 +26,7 @@ use crate::P2psConfig;
 pub struct PointToPointServer<I> {
     core: PointToPoint,
     inlet: I,
-    listener: Listener,
+    listener: RsslListener,
     token_space: u32,
     commands: Vec<InletCommand>,
     describer: Describer,
@@ -54,7 +54,7 @@ impl<I: Inlet> PointToPointServer<I> {
     ) -> io::Result<PointToPointServer<I>> {
         let counters = Arc::new(Counters::default());
         registry.register(&[], counters.clone());
-        let listener = Listener::new(
+        let listener = rssl_server::listen(
             &config.rssl,
             config.rssl_port,
             registrar,
@@ -103,7 +103,7 @@ impl<I: Inlet> PointToPointServer<I> {
         let PointToPointServer { core, listener, describer, .. } = self;
         describer.describe(now, || {
             let backlogs: std::collections::HashMap<u32, (SocketAddr, usize)> =
-                listener.connections().map(|c| (c.connection.0, (c.peer, c.backlog_bytes))).collect();
+                listener.connections().map(|c| (c.connection.0, (c.peer, c.backlog.depth_bytes))).collect();
             let clients: Vec<Value> = core
                 .clients()
                 .take(CLIENTS_LISTED)
@@ -177,8 +177,15 @@ struct Clients<'a> {
     commands: &'a mut Vec<InletCommand>,
 }
 
-impl Service for Clients<'_> {
-    fn on_connected(&mut self, _: Nanos, connection: ConnectionId, session: &Session<'_>, peer: SocketAddr) {
+impl Service<Rssl> for Clients<'_> {
+    fn on_connected(
+        &mut self,
+        _: Nanos,
+        connection: ConnectionId,
+        session: &Session<'_>,
+        peer: SocketAddr,
+        _: &mut Outbox,
+    ) {
         info!(connection = connection.0, %peer, host = %session.host, version = %session.component_version, "client connected");
         self.core.on_client_connected(ClientId(connection.0), ClientProfile::default());
     }
@@ -275,7 +282,7 @@ struct Sink<'a> {
 
 impl ServerSink for Sink<'_> {
     fn send(&mut self, client: ClientId, msg: &[u8]) {
-        self.outbox.send(ConnectionId(client.0), msg);
+        rssl_server::send(self.outbox, ConnectionId(client.0), msg);
     }
 
     #[inline]

@@ -12,7 +12,7 @@ use market::distributor::{Distributor, DistributorSink, PeerId, ProviderError, P
 use net::agent::Agent;
 use net::{Ready, Registrar};
 use rssl::{CloseReason, Session};
-use rssl_server::{ConnectionId, Listener, ListenerCounters, Outbox, Service};
+use rssl_server::{ConnectionId, ListenerCounters, Outbox, Rssl, RsslListener, Service};
 use rwf::Dictionary;
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -24,7 +24,7 @@ use crate::SourceDistributorConfig;
 pub struct SourceDistributor<O> {
     core: Distributor,
     outlet: O,
-    listener: Listener,
+    listener: RsslListener,
     token_space: u32,
     events: Vec<OutletEvent>,
     /// A link message being encoded.
@@ -52,7 +52,7 @@ impl<O: Outlet> SourceDistributor<O> {
     ) -> io::Result<SourceDistributor<O>> {
         let counters = Arc::new(Counters::default());
         registry.register(&[], counters.clone());
-        let listener = Listener::new(
+        let listener = rssl_server::listen(
             &config.provider,
             config.provider_port,
             registrar,
@@ -197,8 +197,15 @@ struct Providers<'a, O> {
     link_bytes: &'a mut Vec<u8>,
 }
 
-impl<O: Outlet> Service for Providers<'_, O> {
-    fn on_connected(&mut self, _: Nanos, connection: ConnectionId, session: &Session<'_>, peer: SocketAddr) {
+impl<O: Outlet> Service<Rssl> for Providers<'_, O> {
+    fn on_connected(
+        &mut self,
+        _: Nanos,
+        connection: ConnectionId,
+        session: &Session<'_>,
+        peer: SocketAddr,
+        _: &mut Outbox,
+    ) {
         info!(connection = connection.0, %peer, host = %session.host, "provider connected");
         self.core.on_provider_connected(ProviderId(connection.0));
     }
@@ -270,6 +277,6 @@ impl<O: Outlet> DistributorSink for Sink<'_, O> {
     }
 
     fn to_provider(&mut self, provider: ProviderId, msg: &[u8]) {
-        self.outbox.send(ConnectionId(provider.0), msg);
+        rssl_server::send(self.outbox, ConnectionId(provider.0), msg);
     }
 }

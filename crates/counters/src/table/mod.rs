@@ -6,6 +6,7 @@
 mod client;
 mod feed;
 mod lbtrm;
+mod listener;
 mod market;
 mod messaging;
 mod rssl;
@@ -13,6 +14,7 @@ mod rssl;
 pub use client::{ConsumerSession, ProviderSession};
 pub use feed::Feed;
 pub use lbtrm::{LbmDelivery, LbmrResolver, LbtrmReceiver, LbtrmSource};
+pub use listener::Listener;
 pub use market::{Distributor, PointToPoint};
 pub use messaging::MessagingContext;
-pub use rssl::{RsslConnections, RsslListener};
+pub use rssl::RsslConnections;

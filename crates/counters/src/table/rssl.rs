@@ -77,12 +77,3 @@ counters! {
         closed_fragment_bytes: Total, "connections", "Closed: the fragmented messages open at once announce more bytes than allowed.";
     }
 }
-
-counters! {
-    /// A port that accepts RSSL connections: what happens to those that never become one, or never log in.
-    struct RsslListener("rssl_listener") {
-        turned_away: Total, "connections", "Closed unheard: too many connections beyond the limit were being refused already.";
-        accept_failures: Total, "calls", "Refusals of the system to give a connection, most likely for want of descriptors.";
-        logins_overdue: Total, "connections", "Closed: nobody had logged in in time. They count as closed_application, too.";
-    }
-}

@@ -9,10 +9,19 @@ pub struct Staged {
 
 /// A message that a connection is to get, with the stream id it carries there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    pub(crate) at: u32,
-    pub(crate) len: u32,
-    pub(crate) stream_id: i32,
+pub struct Entry {
+    at: u32,
+    len: u32,
+    /// The id that the message carries on this connection.
+    pub stream_id: i32,
+}
+
+impl Entry {
+    /// Where the message is in the log.
+    #[must_use]
+    pub fn place(&self) -> std::ops::Range<usize> {
+        self.at as usize..self.at as usize + self.len as usize
+    }
 }
 
 /// Messages on their way to connections, each once, and who gets which.
@@ -27,9 +36,6 @@ pub struct Outbox {
     unwanted: Vec<ConnectionId>,
 }
 
-/// The offset of the stream id in an RWF message.
-pub(crate) const STREAM_ID_AT: usize = 4;
-
 impl Outbox {
     /// Puts a message in, for any number of connections.
     ///
@@ -37,9 +43,19 @@ impl Outbox {
     /// Never in practice: one turn of a thread does not make 4 GiB of messages.
     #[inline]
     pub fn stage(&mut self, message: &[u8]) -> Staged {
-        let at = u32::try_from(self.log.len()).expect("less than 4 GiB between two flushes");
-        self.log.extend_from_slice(message);
-        Staged { at, len: message.len() as u32 }
+        self.stage_with(|log| log.extend_from_slice(message))
+    }
+
+    /// Lets `write` append a message, for any number of connections.
+    ///
+    /// # Panics
+    /// Never in practice: one turn of a thread does not make 4 GiB of messages.
+    #[inline]
+    pub fn stage_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Staged {
+        let start = self.log.len();
+        write(&mut self.log);
+        let end = u32::try_from(self.log.len()).expect("less than 4 GiB between two flushes");
+        Staged { at: start as u32, len: end - start as u32 }
     }
 
     /// Lets a connection have a staged message, under a stream id.
@@ -50,14 +66,6 @@ impl Outbox {
             self.dirty.push(to);
         }
         pending.push(Entry { at: message.at, len: message.len, stream_id });
-    }
-
-    /// Sends one message to one connection, with the stream id that it has.
-    pub fn send(&mut self, to: ConnectionId, message: &[u8]) {
-        let stream_id = message.get(STREAM_ID_AT..).and_then(<[u8]>::first_chunk);
-        let stream_id = i32::from_be_bytes(*stream_id.unwrap_or(&[0; 4]));
-        let staged = self.stage(message);
-        self.deliver(to, staged, stream_id);
     }
 
     /// Makes room for a connection.

@@ -1,0 +1,459 @@
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use counters::table::Listener as Counters;
+use net::tcp::{self, Moved};
+use net::{Interest, Ready, Registrar, Token};
+use slab::Slab;
+use units::Nanos;
+
+use crate::connection::Connection;
+use crate::protocol::{Backlog, Bridge, Disconnect, Endpoint, Protocol, ReasonOf, Service};
+use crate::{ConnectionId, Outbox};
+
+/// What a port allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Address to listen on.
+    pub interface: Ipv4Addr,
+    /// The port; 0 for any free one.
+    pub port: u16,
+    /// Most connections at a time; further ones are refused.
+    pub connections_max: usize,
+    /// From the end of the handshake to the login.
+    pub login_timeout: Duration,
+    /// Most bytes that are taken from a connection at a time, which bounds what one turn can lead to.
+    pub read_bytes: usize,
+}
+
+/// A port and its connections.
+pub struct Listener<P: Protocol> {
+    listener: TcpListener,
+    registrar: Registrar,
+    token_base: u64,
+    protocol: P,
+    counters: Arc<Counters>,
+    limits: Limits,
+    connections: Slab<Connection<P::Endpoint>>,
+    outbox: Outbox,
+    read_buffer: Vec<u8>,
+    scratch: Vec<u8>,
+    /// Nothing is read from any connection for now.
+    is_paused: bool,
+    check_at: Nanos,
+    /// When connections are accepted again, after the system had refused to.
+    accept_at: Nanos,
+}
+
+/// What a status page shows of a connection.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct ConnectionInfo {
+    pub connection: ConnectionId,
+    pub peer: SocketAddr,
+    pub backlog: Backlog,
+    pub memory_bytes: usize,
+}
+
+/// How often timers of connections are looked at: their shortest, a third of a ping timeout, is seconds.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// Connections beyond the limit that may be in the middle of being refused.
+const REFUSALS_MAX: usize = 128;
+
+impl<P: Protocol> Listener<P> {
+    /// Listens on a port. Descriptors are added to `registrar` under tokens whose upper 32 bits are
+    /// `token_space`.
+    ///
+    /// # Errors
+    /// The port is taken; the error names it.
+    pub fn new(
+        protocol: P,
+        limits: Limits,
+        registrar: &Registrar,
+        token_space: u32,
+        counters: Arc<Counters>,
+    ) -> io::Result<Listener<P>> {
+        let listener = tcp::listen(SocketAddrV4::new(limits.interface, limits.port))?;
+        let token_base = u64::from(token_space) << 32;
+        registrar.add(&listener, Token(token_base), Interest::Read)?;
+        Ok(Listener {
+            listener,
+            registrar: registrar.clone(),
+            token_base,
+            protocol,
+            counters,
+            limits,
+            connections: Slab::new(),
+            outbox: Outbox::default(),
+            read_buffer: vec![0; limits.read_bytes],
+            scratch: Vec::new(),
+            is_paused: false,
+            check_at: Nanos::ZERO,
+            accept_at: Nanos::NEVER,
+        })
+    }
+
+    /// The address listened on.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Where messages for connections are put; they leave with [`Listener::flush`].
+    pub fn outbox(&mut self) -> &mut Outbox {
+        &mut self.outbox
+    }
+
+    /// Stops or resumes reading from all connections: back-pressure towards those who send.
+    pub fn pause(&mut self, now: Nanos, is_paused: bool, service: &mut impl Service<P>) {
+        if self.is_paused == is_paused {
+            return;
+        }
+        self.is_paused = is_paused;
+        for index in 0..self.connections.capacity() {
+            if self.connections.contains(index) {
+                self.update_interest(now, index, service);
+            }
+        }
+    }
+
+    /// A descriptor of this listener is ready.
+    pub fn on_ready(&mut self, now: Nanos, ready: Ready, service: &mut impl Service<P>) {
+        match (ready.token.0 & u64::from(u32::MAX)) as usize {
+            0 => self.accept(now),
+            place => self.on_connection_ready(now, place - 1, ready, service),
+        }
+    }
+
+    fn accept(&mut self, now: Nanos) {
+        loop {
+            match tcp::accept(&self.listener) {
+                Ok(Some((stream, peer))) => {
+                    let has_room = self.connections.len() < self.limits.connections_max + REFUSALS_MAX;
+                    if !has_room || self.add(now, stream, peer).is_err() {
+                        self.counters.turned_away.inc();
+                    }
+                }
+                Ok(None) => return,
+                Err(_) => return self.rest(now),
+            }
+        }
+    }
+
+    /// Out of descriptors, most likely: the connection stays in the queue and the listener ready, so that
+    /// without a rest the thread would do nothing but fail to accept it.
+    fn rest(&mut self, now: Nanos) {
+        self.counters.accept_failures.inc();
+        let token = Token(self.token_base);
+        if self.registrar.change(&self.listener, token, Interest::Nothing).is_ok() {
+            self.accept_at = now + CHECK_INTERVAL;
+        }
+    }
+
+    fn end_rest(&mut self, now: Nanos) {
+        let token = Token(self.token_base);
+        let is_back = self.registrar.change(&self.listener, token, Interest::Read).is_ok();
+        self.accept_at = if is_back { Nanos::NEVER } else { now + CHECK_INTERVAL };
+    }
+
+    fn add(&mut self, now: Nanos, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
+        let entry = self.connections.vacant_entry();
+        let index = entry.key();
+        self.registrar.add(&stream, Token(self.token_base + index as u64 + 1), Interest::Read)?;
+        entry.insert(Connection::new(stream, self.protocol.accept(now), peer));
+        self.outbox.add(ConnectionId(index as u32));
+        Ok(())
+    }
+
+    fn on_connection_ready(&mut self, now: Nanos, index: usize, ready: Ready, service: &mut impl Service<P>) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if ready.writable
+            && let Err(reason) = connection.write_backlog()
+        {
+            self.close(now, index, &reason, service);
+            return;
+        }
+        if ready.readable
+            && let Err(reason) = self.read(now, index, service)
+        {
+            self.close(now, index, &reason, service);
+            return;
+        }
+        self.update_interest(now, index, service);
+    }
+
+    fn read(&mut self, now: Nanos, index: usize, service: &mut impl Service<P>) -> Result<(), ReasonOf<P>> {
+        let is_full = self.connections.len() > self.limits.connections_max;
+        let connection = &mut self.connections[index];
+        let bytes = match tcp::read(&connection.stream, &mut self.read_buffer) {
+            Ok(Moved::Bytes(count)) => &self.read_buffer[..count],
+            Ok(Moved::WouldBlock) => return Ok(()),
+            Ok(Moved::End) => return Err(connection.endpoint.on_disconnected(Disconnect::EndOfStream)),
+            Err(_) => return Err(connection.broken()),
+        };
+        let mut bridge = Bridge {
+            id: ConnectionId(index as u32),
+            peer: connection.peer,
+            now,
+            is_full,
+            is_announced: &mut connection.is_announced,
+            is_unwanted: &mut connection.is_unwanted,
+            outbox: &mut self.outbox,
+            service,
+        };
+        let was_announced = *bridge.is_announced;
+        let result = self.protocol.on_bytes(now, &mut connection.endpoint, bytes, &mut bridge);
+        if connection.is_announced && !was_announced {
+            connection.login_until = now + self.limits.login_timeout;
+        }
+        // The answer to a handshake, and the nak to one that is refused.
+        let written = connection.write_backlog();
+        result.and(written)
+    }
+
+    fn update_interest(&mut self, now: Nanos, index: usize, service: &mut impl Service<P>) {
+        let token = Token(self.token_base + index as u64 + 1);
+        let (paused, registrar) = (self.is_paused, &self.registrar);
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if connection.update_interest(registrar, token, paused).is_err() {
+            let reason = connection.broken();
+            self.close(now, index, &reason, service);
+        }
+    }
+
+    fn close(&mut self, now: Nanos, index: usize, reason: &ReasonOf<P>, service: &mut impl Service<P>) {
+        let Some(mut gone) = self.connections.try_remove(index) else { return };
+        // A nak or a last status; the connection is gone whether it gets through or not.
+        let _ = gone.write_backlog();
+        let id = ConnectionId(index as u32);
+        self.outbox.remove(id);
+        if gone.is_announced {
+            service.on_closed(now, id, reason, &mut self.outbox);
+        }
+    }
+
+    /// Frames and writes everything in the outbox.
+    pub fn flush(&mut self, now: Nanos, service: &mut impl Service<P>) {
+        let dirty = self.outbox.take_dirty();
+        for &id in &dirty {
+            let index = id.0 as usize;
+            let Some(connection) = self.connections.get_mut(index) else { continue };
+            let (log, entries) = self.outbox.parts(id);
+            let mut result = connection.write_entries(&mut self.protocol, log, entries, &mut self.scratch);
+            if result.is_ok() && connection.is_unwanted {
+                result = Err(connection.stop());
+            }
+            match result {
+                Ok(()) => self.update_interest(now, index, service),
+                Err(reason) => self.close(now, index, &reason, service),
+            }
+        }
+        self.outbox.give_back_dirty(dirty);
+        if self.outbox.is_idle() {
+            self.protocol.on_log_cleared();
+            self.outbox.clear();
+        }
+        self.close_unwanted(now, service);
+    }
+
+    /// Connections that the service wants closed and had nothing to tell.
+    fn close_unwanted(&mut self, now: Nanos, service: &mut impl Service<P>) {
+        while let Some(id) = self.outbox.take_unwanted() {
+            let Some(connection) = self.connections.get_mut(id.0 as usize) else { continue };
+            if connection.is_unwanted {
+                let reason = connection.stop();
+                self.close(now, id.0 as usize, &reason, service);
+            }
+        }
+    }
+
+    /// Pings, and time-outs of handshakes, logins and silent connections.
+    pub fn on_wakeup(&mut self, now: Nanos, service: &mut impl Service<P>) {
+        if now >= self.accept_at {
+            self.end_rest(now);
+        }
+        if now < self.check_at {
+            return;
+        }
+        self.check_at = now + CHECK_INTERVAL;
+        for index in 0..self.connections.capacity() {
+            let Some(connection) = self.connections.get_mut(index) else { continue };
+            let mut result = Ok(());
+            if connection.lives_unread(self.is_paused) {
+                connection.endpoint.on_sign_of_life(now);
+            }
+            if now >= connection.endpoint.next_wakeup() {
+                result = connection.endpoint.on_wakeup(now).and_then(|()| connection.write_backlog());
+            }
+            if now >= connection.login_until {
+                connection.login_until = Nanos::NEVER;
+                if !service.is_logged_in(ConnectionId(index as u32)) {
+                    self.counters.logins_overdue.inc();
+                    result = Err(connection.stop());
+                }
+            }
+            match result {
+                Ok(()) => self.update_interest(now, index, service),
+                Err(reason) => self.close(now, index, &reason, service),
+            }
+        }
+    }
+
+    /// When [`Listener::on_wakeup`] is due next.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Nanos {
+        let check_at = if self.connections.is_empty() { Nanos::NEVER } else { self.check_at };
+        check_at.min(self.accept_at)
+    }
+
+    /// How many connections there are.
+    #[must_use]
+    pub fn connection_count(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// All connections, for status pages.
+    pub fn connections(&mut self) -> impl Iterator<Item = ConnectionInfo> + '_ {
+        self.connections.iter_mut().map(|(index, c)| ConnectionInfo {
+            connection: ConnectionId(index as u32),
+            peer: c.peer,
+            backlog: c.endpoint.backlog(),
+            memory_bytes: c.endpoint.memory_bytes(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use net::Poller;
+
+    use super::*;
+    use crate::Entry;
+
+    /// A protocol whose connections do nothing.
+    struct Mute;
+
+    impl Protocol for Mute {
+        type Endpoint = Idle;
+        type Session<'a> = ();
+        type Message<'a> = ();
+
+        fn accept(&mut self, _: Nanos) -> Idle {
+            Idle
+        }
+
+        fn on_bytes<S: Service<Mute>>(
+            &mut self,
+            _: Nanos,
+            _: &mut Idle,
+            _: &[u8],
+            _: &mut Bridge<'_, S>,
+        ) -> Result<(), ()> {
+            Ok(())
+        }
+
+        fn frame(&mut self, _: &mut Idle, _: &[u8], _: &mut &[Entry], _: &mut Vec<u8>) -> Result<(), ()> {
+            Ok(())
+        }
+    }
+
+    struct Idle;
+
+    impl Endpoint for Idle {
+        type Reason = ();
+
+        fn pending(&mut self) -> &[u8] {
+            &[]
+        }
+        fn consume(&mut self, _: usize) {}
+        fn keep(&mut self, _: &[u8], _: usize) -> Result<(), ()> {
+            Ok(())
+        }
+        fn backlog(&mut self) -> Backlog {
+            Backlog { limit_bytes: 1 << 20, ..Backlog::default() }
+        }
+        fn memory_bytes(&self) -> usize {
+            0
+        }
+        fn on_sign_of_life(&mut self, _: Nanos) {}
+        fn on_wakeup(&mut self, _: Nanos) -> Result<(), ()> {
+            Ok(())
+        }
+        fn next_wakeup(&self) -> Nanos {
+            Nanos::NEVER
+        }
+        fn on_disconnected(&mut self, _: Disconnect) {}
+        fn stop(&mut self) {}
+    }
+
+    struct Nobody;
+
+    impl Service<Mute> for Nobody {
+        fn on_connected(&mut self, _: Nanos, _: ConnectionId, _: &(), _: SocketAddr, _: &mut Outbox) {}
+        fn on_message(&mut self, _: Nanos, _: ConnectionId, _: (), _: &mut Outbox) -> ControlFlow<()> {
+            ControlFlow::Continue(())
+        }
+        fn on_closed(&mut self, _: Nanos, _: ConnectionId, _: &(), _: &mut Outbox) {}
+        fn is_logged_in(&self, _: ConnectionId) -> bool {
+            false
+        }
+    }
+
+    fn listen(poller: &Poller, connections_max: usize) -> (Listener<Mute>, Arc<Counters>) {
+        let counters = Arc::<Counters>::default();
+        let limits = Limits {
+            interface: Ipv4Addr::LOCALHOST,
+            port: 0,
+            connections_max,
+            login_timeout: Duration::from_secs(15),
+            read_bytes: 4096,
+        };
+        let listener = Listener::new(Mute, limits, poller.registrar(), 1, Arc::clone(&counters));
+        (listener.expect("some port is free"), counters)
+    }
+
+    /// Hands what is ready now to the listener; returns how much it was.
+    fn serve(poller: &mut Poller, listener: &mut Listener<Mute>, now: Nanos) -> usize {
+        let ready: Vec<Ready> = poller.wait(Some(Duration::ZERO)).expect("sockets of this test").collect();
+        ready.iter().for_each(|ready| listener.on_ready(now, *ready, &mut Nobody));
+        ready.len()
+    }
+
+    #[test]
+    fn after_a_refusal_of_the_system_waiting_connections_rest_and_are_taken_later() {
+        let mut poller = Poller::new().expect("descriptors are left");
+        let (mut listener, counters) = listen(&poller, 100);
+        let start = Nanos(1_000);
+        assert_eq!(listener.next_wakeup(), Nanos::NEVER, "nothing to do without connections");
+        listener.rest(start);
+        let address = listener.local_address().expect("it is bound");
+        let _waiting = TcpStream::connect(address).expect("the queue has room");
+        assert_eq!(serve(&mut poller, &mut listener, start), 0, "the thread may sleep");
+        assert_eq!(listener.next_wakeup(), start + CHECK_INTERVAL);
+        listener.on_wakeup(start + CHECK_INTERVAL / 2, &mut Nobody);
+        assert_eq!(serve(&mut poller, &mut listener, start), 0, "not yet");
+        listener.on_wakeup(start + CHECK_INTERVAL, &mut Nobody);
+        assert_eq!(serve(&mut poller, &mut listener, start + CHECK_INTERVAL), 1);
+        assert_eq!(listener.connection_count(), 1);
+        assert!(listener.next_wakeup() > start + CHECK_INTERVAL, "the rest is over");
+        assert_eq!(counters.accept_failures.get(), 1);
+    }
+
+    #[test]
+    fn connections_far_beyond_the_limit_are_closed_unheard() {
+        let mut poller = Poller::new().expect("descriptors are left");
+        let (mut listener, counters) = listen(&poller, 1);
+        let address = listener.local_address().expect("it is bound");
+        let all: Vec<TcpStream> =
+            (0..REFUSALS_MAX + 3).map(|_| TcpStream::connect(address).expect("there is room")).collect();
+        serve(&mut poller, &mut listener, Nanos(1));
+        assert_eq!(listener.connection_count(), 1 + REFUSALS_MAX);
+        assert_eq!(counters.turned_away.get(), (all.len() - 1 - REFUSALS_MAX) as u64);
+    }
+}
