@@ -1,0 +1,58 @@
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+
+use super::pem::{authorities, certificates, key, provider, unusable};
+use super::{TlsError, TlsStream};
+use crate::Transport;
+
+/// Whom a client trusts and who it is. All files are PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientFiles {
+    /// Authorities of servers. There is no other trust: the system's authorities are not asked.
+    pub ca: PathBuf,
+    /// The client's certificate (with those between it and its authority) and its private key, for servers
+    /// that ask for one.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// A client's side of TLS.
+#[derive(Clone, Debug)]
+pub struct ClientTls {
+    config: Arc<ClientConfig>,
+}
+
+impl ClientTls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// [`TlsError`]: a file cannot be read or used; it is named.
+    pub fn load(files: &ClientFiles) -> Result<ClientTls, TlsError> {
+        let builder = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+            .map_err(|error| unusable(&files.ca, error))?
+            .with_root_certificates(authorities(&files.ca)?);
+        let config = match &files.identity {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key_file)) => builder
+                .with_client_auth_cert(certificates(certificate)?, key(key_file)?)
+                .map_err(|error| unusable(key_file, error))?,
+        };
+        Ok(ClientTls { config: Arc::new(config) })
+    }
+
+    /// Begins a session on a connected socket, non-blocking. The server's certificate must be for `host`: a
+    /// DNS name or an IP address.
+    ///
+    /// # Errors
+    /// [`TlsError::HostName`] if it is neither.
+    pub fn connect(&self, socket: TcpStream, host: &str) -> Result<Transport, TlsError> {
+        let unknown = || TlsError::HostName(host.to_owned());
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| unknown())?;
+        let tls = rustls::ClientConnection::new(Arc::clone(&self.config), name).map_err(|_| unknown())?;
+        Ok(Transport::Tls(Box::new(TlsStream::new(socket, tls.into()))))
+    }
+}

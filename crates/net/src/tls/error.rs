@@ -1,0 +1,50 @@
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a side of TLS cannot be set up.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file cannot be read.
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// A file is not PEM, or holds nothing of what it is read for.
+    Pem {
+        /// The file.
+        file: PathBuf,
+        /// What it is read for.
+        wanted: &'static str,
+        /// What is wrong.
+        cause: String,
+    },
+    /// Certificates or keys that do not do what they are for, or do not belong together.
+    Unusable {
+        /// The file that cannot be used.
+        file: PathBuf,
+        /// What is wrong.
+        cause: String,
+    },
+    /// A host that is neither a DNS name nor an IP address, so that no certificate can be for it.
+    HostName(String),
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read { file, cause } => write!(f, "cannot read {}: {cause}", file.display()),
+            Self::Pem { file, wanted, cause } => {
+                write!(f, "{} holds no {wanted}: {cause}", file.display())
+            }
+            Self::Unusable { file, cause } => write!(f, "cannot use {}: {cause}", file.display()),
+            Self::HostName(host) => write!(f, "{host:?} is no host name that a certificate can be for"),
+        }
+    }
+}
+
+impl Error for TlsError {}

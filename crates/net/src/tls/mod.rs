@@ -1,0 +1,21 @@
+//! TLS 1.2 and 1.3 over non-blocking TCP, server and client, through rustls with the provider `ring`.
+//!
+//! [`ServerTls`] and [`ClientTls`] are made from PEM files and turn a [`TcpStream`](std::net::TcpStream) into
+//! a [`Transport`](crate::Transport), which is read and written like a plain one. No session is slower to
+//! start than its round trips: handshakes go on inside of [`Transport::read`](crate::Transport::read).
+//!
+//! Cipher suites are those that rustls takes for safe: AES-GCM and ChaCha20-Poly1305, with ECDHE below TLS
+//! 1.3. Nothing is negotiated by ALPN: RSSL clients offer none.
+
+mod client;
+mod error;
+mod pem;
+mod server;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use client::{ClientFiles, ClientTls};
+pub use error::TlsError;
+pub use server::{ServerFiles, ServerTls};
+pub use stream::TlsStream;

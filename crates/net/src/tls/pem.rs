@@ -1,0 +1,48 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls_pki_types::pem::{self, PemObject};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::TlsError;
+
+pub(super) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// A chain of certificates, the end entity's own first.
+pub(super) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let all = CertificateDer::pem_file_iter(file).and_then(|found| found.collect::<Result<Vec<_>, _>>());
+    match all {
+        Ok(chain) if chain.is_empty() => Err(not_found(file, "certificate", pem::Error::NoItemsFound)),
+        Ok(chain) => Ok(chain),
+        Err(error) => Err(not_found(file, "certificate", error)),
+    }
+}
+
+/// A private key: PKCS#8, PKCS#1 or SEC1, not encrypted.
+pub(super) fn key(file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_file(file).map_err(|error| not_found(file, "private key", error))
+}
+
+/// The authorities of a file.
+pub(super) fn authorities(file: &Path) -> Result<Arc<RootCertStore>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(file)? {
+        roots.add(certificate).map_err(|error| unusable(file, error))?;
+    }
+    Ok(Arc::new(roots))
+}
+
+pub(super) fn unusable(file: &Path, error: impl std::fmt::Display) -> TlsError {
+    TlsError::Unusable { file: file.to_owned(), cause: error.to_string() }
+}
+
+fn not_found(file: &Path, wanted: &'static str, error: pem::Error) -> TlsError {
+    match error {
+        pem::Error::Io(cause) => TlsError::Read { file: file.to_owned(), cause },
+        other => TlsError::Pem { file: file.to_owned(), wanted, cause: other.to_string() },
+    }
+}

@@ -1,0 +1,121 @@
+use std::fs;
+use std::io;
+use std::net::TcpStream;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::server::WebPkiClientVerifier;
+
+use super::pem::{authorities, certificates, key, provider, unusable};
+use super::{TlsError, TlsStream};
+use crate::Transport;
+
+/// Where a server's certificates are. All files are PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerFiles {
+    /// The server's certificate, followed by those between it and its authority.
+    pub certificate: PathBuf,
+    /// The private key of the certificate, not encrypted.
+    pub key: PathBuf,
+    /// Authorities of clients. With it a client without a certificate of one of them is refused; without it
+    /// clients are asked for none.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// A server's side of TLS: what its files say, as of the last [`ServerTls::refresh`].
+#[derive(Debug)]
+pub struct ServerTls {
+    files: ServerFiles,
+    config: Arc<ServerConfig>,
+    /// Of the files when they were read last, whether they could be used or not.
+    stamps: Vec<Option<Stamp>>,
+}
+
+/// What changes when a file is written, replaced, or gets other permissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified_ns: i128,
+    changed_ns: i128,
+}
+
+impl ServerTls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// [`TlsError`]: a file cannot be read or used; it is named.
+    pub fn load(files: ServerFiles) -> Result<ServerTls, TlsError> {
+        let stamps = files.stamps();
+        let config = files.read()?;
+        Ok(ServerTls { files, config, stamps })
+    }
+
+    /// Reads the files again if one has changed, and says whether it did. Sessions that stand keep what they
+    /// have; new ones get what was read.
+    ///
+    /// # Errors
+    /// [`TlsError`]: what the files hold now cannot be used, and what was read before is kept. It is told
+    /// once: the next attempt is made when a file has changed again.
+    pub fn refresh(&mut self) -> Result<bool, TlsError> {
+        let stamps = self.files.stamps();
+        if stamps == self.stamps {
+            return Ok(false);
+        }
+        // From before the files are read: what changes meanwhile is seen the next time.
+        self.stamps = stamps;
+        self.config = self.files.read()?;
+        Ok(true)
+    }
+
+    /// Begins a session on an accepted socket, non-blocking.
+    ///
+    /// # Errors
+    /// None in practice: the configuration has been checked.
+    pub fn accept(&self, socket: TcpStream) -> io::Result<Transport> {
+        let tls = rustls::ServerConnection::new(Arc::clone(&self.config)).map_err(io::Error::other)?;
+        Ok(Transport::Tls(Box::new(TlsStream::new(socket, tls.into()))))
+    }
+}
+
+impl ServerFiles {
+    fn read(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        let chain = certificates(&self.certificate)?;
+        let key = key(&self.key)?;
+        let builder = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+            .map_err(|error| unusable(&self.certificate, error))?;
+        let builder = match &self.client_ca {
+            None => builder.with_no_client_auth(),
+            Some(file) => {
+                let verifier = WebPkiClientVerifier::builder_with_provider(authorities(file)?, provider());
+                builder.with_client_cert_verifier(verifier.build().map_err(|error| unusable(file, error))?)
+            }
+        };
+        let config = builder.with_single_cert(chain, key).map_err(|error| unusable(&self.key, error))?;
+        Ok(Arc::new(config))
+    }
+
+    fn stamps(&self) -> Vec<Option<Stamp>> {
+        let files = [Some(&self.certificate), Some(&self.key), self.client_ca.as_ref()];
+        files.into_iter().flatten().map(|file| Stamp::of(file)).collect()
+    }
+}
+
+impl Stamp {
+    /// `None` of a file that is not there.
+    fn of(file: &Path) -> Option<Stamp> {
+        let found = fs::metadata(file).ok()?;
+        let ns = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        Some(Stamp {
+            device: found.dev(),
+            inode: found.ino(),
+            bytes: found.len(),
+            modified_ns: ns(found.mtime(), found.mtime_nsec()),
+            changed_ns: ns(found.ctime(), found.ctime_nsec()),
+        })
+    }
+}

@@ -1,0 +1,318 @@
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::tcp::{self, Moved};
+use crate::{Interest, Poller, Token, Transport};
+
+fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/tls").join(name)
+}
+
+fn server_files() -> ServerFiles {
+    ServerFiles { certificate: testdata("server.pem"), key: testdata("server.key"), client_ca: None }
+}
+
+fn identity(name: &str) -> Option<(PathBuf, PathBuf)> {
+    Some((testdata(&format!("{name}.pem")), testdata(&format!("{name}.key"))))
+}
+
+fn client_of(ca: &str, identity: Option<(PathBuf, PathBuf)>) -> ClientTls {
+    ClientTls::load(&ClientFiles { ca: testdata(ca), identity }).expect("the files are good")
+}
+
+fn sockets() -> (TcpStream, TcpStream) {
+    let listener = tcp::listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("some port is free");
+    let client = tcp::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+    (client, accept(&listener))
+}
+
+fn accept(listener: &TcpListener) -> TcpStream {
+    let mut poller = Poller::new().expect("descriptors are left");
+    poller.registrar().add(listener, Token(0), Interest::Read).expect("a socket");
+    loop {
+        if let Some((stream, _)) = tcp::accept(listener).expect("it listens") {
+            return stream;
+        }
+        poller.wait(None).expect("a socket").for_each(drop);
+    }
+}
+
+/// A client and a server, both non-blocking, and what each has received.
+struct Pair {
+    client: Transport,
+    server: Transport,
+    at_client: Vec<u8>,
+    at_server: Vec<u8>,
+    read_bytes: usize,
+}
+
+impl Pair {
+    fn new(server: &ServerTls, client: &ClientTls) -> Pair {
+        let (near, far) = sockets();
+        Pair::of(client.connect(near, "localhost").expect("a name"), server.accept(far).expect("configured"))
+    }
+
+    fn of(client: Transport, server: Transport) -> Pair {
+        Pair { client, server, at_client: Vec::new(), at_server: Vec::new(), read_bytes: 64 << 10 }
+    }
+
+    /// Reads on both sides until `done`; an error is that of (client, server).
+    fn run(&mut self, done: impl Fn(&Pair) -> bool) -> Result<(), (Option<io::Error>, Option<io::Error>)> {
+        let give_up = Instant::now() + Duration::from_secs(60);
+        while !done(self) {
+            assert!(Instant::now() < give_up, "the sides do not get there");
+            let client = Self::turn(&mut self.client, &mut self.at_client, self.read_bytes);
+            let server = Self::turn(&mut self.server, &mut self.at_server, self.read_bytes);
+            if client.is_err() || server.is_err() {
+                return Err((client.err(), server.err()));
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    fn turn(side: &mut Transport, received: &mut Vec<u8>, read_bytes: usize) -> io::Result<()> {
+        side.flush()?;
+        let mut buffer = vec![0; read_bytes];
+        loop {
+            match side.read(&mut buffer)? {
+                Moved::Bytes(count) => received.extend_from_slice(&buffer[..count]),
+                Moved::WouldBlock | Moved::End => return Ok(()),
+            }
+            if !side.may_hold_input() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn shake_hands(&mut self) -> Result<(), (Option<io::Error>, Option<io::Error>)> {
+        self.run(|pair| !pair.client.is_handshaking() && !pair.server.is_handshaking())
+    }
+
+    fn certificate_at_client(&self) -> Vec<u8> {
+        let Transport::Tls(stream) = &self.client else { unreachable!("it is encrypted") };
+        stream.peer_certificate().expect("the handshake is complete").to_vec()
+    }
+}
+
+fn end_entity(name: &str) -> Vec<u8> {
+    pem::certificates(&testdata(name)).expect("a test certificate")[0].to_vec()
+}
+
+#[test]
+fn bytes_cross_in_both_directions_and_the_end_is_seen() {
+    let server = ServerTls::load(server_files()).expect("the files are good");
+    let mut pair = Pair::new(&server, &client_of("ca.pem", None));
+    assert!(matches!(pair.client.write(b"connect request"), Ok(Moved::Bytes(15))), "kept for later");
+    pair.run(|pair| pair.at_server == b"connect request").expect("both accept each other");
+    assert!(matches!(pair.server.write(b"ack"), Ok(Moved::Bytes(3))));
+    pair.run(|pair| pair.at_client == b"ack").expect("both accept each other");
+    assert_eq!((pair.client.tls_version(), pair.server.tls_version()), (Some("TLS 1.3"), Some("TLS 1.3")));
+    assert!(!pair.client.is_handshaking() && !pair.client.holds_output());
+    let Pair { client, mut server, .. } = pair;
+    drop(client);
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while server.read(&mut [0; 16]).expect("a clean end") != Moved::End {
+        assert!(Instant::now() < give_up, "the end is not seen");
+    }
+}
+
+#[test]
+fn a_client_that_knows_only_tls_1_2_is_served() {
+    let server = ServerTls::load(server_files()).expect("the files are good");
+    let config = rustls::ClientConfig::builder_with_provider(pem::provider())
+        .with_protocol_versions(&[&rustls::version::TLS12])
+        .expect("the provider has it")
+        .with_root_certificates(pem::authorities(&testdata("ca.pem")).expect("the file is good"))
+        .with_no_client_auth();
+    let name = "localhost".try_into().expect("a name");
+    let tls = rustls::ClientConnection::new(Arc::new(config), name).expect("configured");
+    let (near, far) = sockets();
+    let client = Transport::Tls(Box::new(TlsStream::new(near, tls.into())));
+    let mut pair = Pair::of(client, server.accept(far).expect("configured"));
+    pair.client.write(b"x").expect("it is kept");
+    pair.run(|pair| pair.at_server == b"x").expect("both accept each other");
+    assert_eq!(pair.server.tls_version(), Some("TLS 1.2"));
+}
+
+#[test]
+fn the_host_name_is_verified() {
+    let server = ServerTls::load(server_files()).expect("the files are good");
+    let client = client_of("ca.pem", None);
+    for (host, is_good) in [("feed.example", true), ("127.0.0.1", true), ("other.example", false)] {
+        let (near, far) = sockets();
+        let (near, far) =
+            (client.connect(near, host).expect("a name"), server.accept(far).expect("configured"));
+        let result = Pair::of(near, far).shake_hands();
+        assert_eq!(result.is_ok(), is_good, "{host}: {result:?}");
+        if let Err((Some(error), _)) = result {
+            assert_eq!(error.kind(), ErrorKind::InvalidData);
+            assert!(error.to_string().contains("other.example"), "{error}");
+        }
+    }
+    let (near, _far) = sockets();
+    let error = client.connect(near, "no name").expect_err("a blank is in no name");
+    assert!(matches!(&error, TlsError::HostName(host) if host == "no name"), "{error}");
+}
+
+#[test]
+fn a_server_of_an_unknown_authority_is_refused() {
+    let server = ServerTls::load(server_files()).expect("the files are good");
+    let mut pair = Pair::new(&server, &client_of("other-ca.pem", None));
+    let (client, server) = pair.shake_hands().expect_err("nobody vouches for it");
+    assert_eq!(client.or(server).map(|e| e.kind()), Some(ErrorKind::InvalidData));
+}
+
+#[test]
+fn with_an_authority_of_clients_only_its_clients_get_in() {
+    let files = ServerFiles { client_ca: Some(testdata("ca.pem")), ..server_files() };
+    let server = ServerTls::load(files).expect("the files are good");
+    for (who, is_good) in [(identity("client"), true), (identity("stranger"), false), (None, false)] {
+        let mut pair = Pair::new(&server, &client_of("ca.pem", who.clone()));
+        pair.client.write(b"login").expect("it is kept");
+        let result = pair.run(|pair| pair.at_server == b"login");
+        assert_eq!(result.is_ok(), is_good, "{who:?}: {result:?}");
+        assert_eq!(pair.at_server.is_empty(), !is_good, "{who:?}");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_tls_end_the_session_with_an_error() {
+    let server = ServerTls::load(server_files()).expect("the files are good");
+    let (near, far) = sockets();
+    let mut pair = Pair::of(Transport::Plain(near), server.accept(far).expect("configured"));
+    pair.client.write(b"\0\x4b\0\0\0\0\x17 a connect request in clear").expect("the socket has room");
+    let (_, error) = pair.run(|_| false).expect_err("that is no TLS");
+    assert_eq!(error.map(|e| e.kind()), Some(ErrorKind::InvalidData));
+}
+
+#[test]
+fn output_for_a_peer_that_does_not_read_is_bounded_and_complete_when_it_does() {
+    let server = ServerTls::load(server_files()).expect("the files are good");
+    let mut pair = Pair::new(&server, &client_of("ca.pem", None));
+    pair.shake_hands().expect("both accept each other");
+    let sent: Vec<u8> = (0..32 << 20).map(|at| (at % 251) as u8).collect();
+    let mut at = 0;
+    while let Moved::Bytes(count) = pair.server.write(&sent[at..]).expect("it stands") {
+        at += count;
+    }
+    assert!(at < sent.len(), "loopback does not hold that much");
+    assert!(pair.server.holds_output() && pair.server.waits_for_room(false));
+    assert!(matches!(pair.server.write(&sent[at..]), Ok(Moved::WouldBlock)));
+    pair.read_bytes = 1000;
+    while at < sent.len() {
+        if let Moved::Bytes(count) = pair.server.write(&sent[at..]).expect("it stands") {
+            at += count;
+        }
+        Pair::turn(&mut pair.client, &mut pair.at_client, 1000).expect("it stands");
+    }
+    pair.run(|pair| pair.at_client.len() == sent.len()).expect("it stands");
+    assert!(pair.at_client == sent, "what arrived is not what was sent");
+    assert!(!pair.server.waits_for_room(false) && pair.server.waits_for_room(true));
+}
+
+#[test]
+fn a_read_that_fills_its_buffer_says_that_there_may_be_more() {
+    let server = ServerTls::load(server_files()).expect("the files are good");
+    let mut pair = Pair::new(&server, &client_of("ca.pem", None));
+    pair.shake_hands().expect("both accept each other");
+    pair.client.write(&[7; 1000]).expect("it stands");
+    let mut buffer = [0; 300];
+    let mut next = |pair: &mut Pair| loop {
+        match pair.server.read(&mut buffer).expect("it stands") {
+            Moved::WouldBlock => {}
+            moved => return (moved, pair.server.may_hold_input()),
+        }
+    };
+    for _ in 0..3 {
+        assert_eq!(next(&mut pair), (Moved::Bytes(300), true));
+    }
+    assert_eq!(next(&mut pair), (Moved::Bytes(100), false));
+}
+
+#[test]
+fn before_the_handshake_a_client_with_something_to_write_does_not_wait_for_room() {
+    let (near, _far) = sockets();
+    let mut client = client_of("ca.pem", None).connect(near, "localhost").expect("a name");
+    assert!(client.waits_for_room(true), "its first flight is still inside");
+    while !client.flush().is_ok_and(|is_all| is_all) {}
+    assert!(!client.waits_for_room(true), "the server's answer comes first");
+}
+
+/// A directory of one test, removed with it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let at = std::env::temp_dir().join(format!("tickcast-tls-{name}-{}", std::process::id()));
+        fs::create_dir_all(&at).expect("a writable place");
+        Scratch(at)
+    }
+
+    fn put(&self, name: &str, from: &str) -> PathBuf {
+        // Written beside and renamed, as tools that renew certificates do.
+        let (target, beside) = (self.0.join(name), self.0.join("beside"));
+        fs::copy(testdata(from), &beside).expect("a writable place");
+        fs::rename(&beside, &target).expect("a writable place");
+        target
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // It lies in a temporary directory.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn changed_files_are_for_new_sessions_and_those_that_stand_stay() {
+    let scratch = Scratch::new("reload");
+    let files = ServerFiles {
+        certificate: scratch.put("cert.pem", "server.pem"),
+        key: scratch.put("key.pem", "server.key"),
+        client_ca: None,
+    };
+    let mut server = ServerTls::load(files).expect("the files are good");
+    let client = client_of("ca.pem", None);
+    let mut old = Pair::new(&server, &client);
+    old.shake_hands().expect("both accept each other");
+    assert!(matches!(server.refresh(), Ok(false)), "nothing has changed");
+
+    scratch.put("cert.pem", "renewed.pem");
+    let error = server.refresh().expect_err("the key is still the old one's");
+    assert!(error.to_string().contains("key.pem"), "{error}");
+    assert!(matches!(server.refresh(), Ok(false)), "told once");
+    let mut between = Pair::new(&server, &client);
+    between.shake_hands().expect("what was good before is kept");
+    assert_eq!(between.certificate_at_client(), end_entity("server.pem"));
+
+    scratch.put("key.pem", "renewed.key");
+    assert!(matches!(server.refresh(), Ok(true)));
+    let mut new = Pair::new(&server, &client);
+    new.shake_hands().expect("both accept each other");
+    assert_eq!(new.certificate_at_client(), end_entity("renewed.pem"));
+    old.server.write(b"still here").expect("it stands");
+    old.run(|pair| pair.at_client == b"still here").expect("it stands");
+}
+
+#[test]
+fn a_file_that_is_missing_or_no_pem_is_named() {
+    let missing = ServerFiles { certificate: testdata("nothing.pem"), ..server_files() };
+    let error = ServerTls::load(missing).expect_err("it is not there");
+    assert!(matches!(&error, TlsError::Read { file, .. } if file.ends_with("nothing.pem")), "{error}");
+    let swapped = ServerFiles { certificate: testdata("server.key"), ..server_files() };
+    let error = ServerTls::load(swapped).expect_err("a key is no certificate");
+    assert!(matches!(&error, TlsError::Pem { wanted: "certificate", .. }), "{error}");
+    let swapped = ServerFiles { key: testdata("server.pem"), ..server_files() };
+    let error = ServerTls::load(swapped).expect_err("a certificate is no key");
+    assert!(matches!(&error, TlsError::Pem { wanted: "private key", .. }), "{error}");
+    let foreign = ServerFiles { key: testdata("client.key"), ..server_files() };
+    let error = ServerTls::load(foreign).expect_err("another's key");
+    assert!(matches!(&error, TlsError::Unusable { .. }), "{error}");
+}
