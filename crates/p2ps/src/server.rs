@@ -1,5 +1,5 @@
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -187,7 +187,9 @@ impl Service<Rssl> for Clients<'_> {
         _: &mut Outbox,
     ) {
         info!(connection = connection.0, %peer, host = %session.host, version = %session.component_version, "client connected");
-        self.core.on_client_connected(ClientId(connection.0), ClientProfile::default());
+        let address = if let IpAddr::V4(address) = peer.ip() { address.to_bits() } else { 0 };
+        let profile = ClientProfile { address, ..ClientProfile::default() };
+        self.core.on_client_connected(ClientId(connection.0), profile);
     }
 
     fn on_message(
@@ -207,9 +209,10 @@ impl Service<Rssl> for Clients<'_> {
         }
     }
 
-    fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, _: &mut Outbox) {
+    fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox) {
         info!(connection = connection.0, %reason, "client gone");
-        self.core.on_client_closed(now, ClientId(connection.0));
+        let mut sink = Sink { outbox, commands: self.commands };
+        self.core.on_client_closed(now, ClientId(connection.0), &mut sink);
     }
 
     fn is_logged_in(&self, connection: ConnectionId) -> bool {

@@ -486,7 +486,7 @@ impl World {
         connected.epoch += 1;
         let epoch = connected.epoch;
         if std::mem::take(&mut connected.is_up) {
-            self.with_server(|core, now, _| core.on_client_closed(now, ClientId(consumer as u32)));
+            self.with_server(|core, now, sink| core.on_client_closed(now, ClientId(consumer as u32), sink));
         }
         self.later(Duration::from_secs(2), Event::ConsumerConnects { consumer, epoch });
     }

@@ -16,19 +16,21 @@ use super::item::{Newcomer, Phase};
 use super::{ClientId, PointToPoint, ServerSink, Watcher};
 use crate::key::ItemKey;
 
-/// How a client's connection takes what is long.
+/// What is to be known of a client's connection: how it takes what is long, and where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientProfile {
     /// About how many bytes a part of a dictionary may have; `usize::MAX` for all in one message.
     pub dictionary_part_bytes: usize,
     /// About how many bytes a part of a refresh may have; `usize::MAX` for all in one message.
     pub refresh_part_bytes: usize,
+    /// The client's IPv4 address as a number, 0 if it has none: who posts.
+    pub address: u32,
 }
 
 impl Default for ClientProfile {
     /// Parts that fit one RSSL message.
     fn default() -> Self {
-        ClientProfile { dictionary_part_bytes: 60_000, refresh_part_bytes: 60_000 }
+        ClientProfile { dictionary_part_bytes: 60_000, refresh_part_bytes: 60_000, address: 0 }
     }
 }
 
@@ -95,7 +97,7 @@ impl PointToPoint {
     }
 
     /// A connection is gone.
-    pub fn on_client_closed(&mut self, now: Nanos, client: ClientId) {
+    pub fn on_client_closed(&mut self, now: Nanos, client: ClientId, _: &mut impl ServerSink) {
         let Some(gone) = self.clients.remove(&client) else { return };
         for (stream_id, (index, serial)) in gone.items {
             self.unwatch(now, index, serial, Watcher { client, stream_id });
@@ -214,7 +216,7 @@ impl PointToPoint {
         match LoginMsg::parse(msg) {
             Ok(LoginMsg::Request(request)) => self.on_login_request(client, &request, sink),
             Ok(LoginMsg::Close(_)) => {
-                self.on_client_closed(now, client);
+                self.on_client_closed(now, client, sink);
                 Err(ClientError::LoggedOut)
             }
             Ok(LoginMsg::RoundTrip(_) | LoginMsg::Generic(_)) => Ok(()),

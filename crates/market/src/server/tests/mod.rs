@@ -516,7 +516,7 @@ fn the_last_watcher_s_item_lingers_and_is_then_given_up() {
     bench.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));
     bench.request(B, 7, "IBM");
     assert_eq!(bench.took(), ["2/7: refresh ok solicited 22=2"], "still subscribed upstream");
-    bench.core.on_client_closed(bench.now, B);
+    bench.core.on_client_closed(bench.now, B, &mut bench.log);
     bench.now += ServerConfig::default().item_linger;
     bench.directory(DIRECTORY, INSTANCE, &[definition(true)]);
     bench.after(Duration::ZERO);
