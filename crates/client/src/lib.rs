@@ -82,6 +82,18 @@
 //! - Images, where they are kept, have everything that came and say when they are stale
 //!   (`items::images_have_everything_that_came_and_are_suspect_when_the_item_is`).
 //!
+//! **Saying more.**
+//! - What an application wants of an open item can change - view, priority, pause - and lasts over connections
+//!   (`telling::another_view_is_asked_for_on_the_open_stream_and_lasts_over_connections`,
+//!   `telling::an_item_is_paused_without_an_image_and_resumed_with_one`); all items are paused with the login
+//!   (`telling::all_items_are_paused_by_the_login_on_each_connection_anew`). Items may go in batches
+//!   (`telling::items_of_a_batch_go_in_one_message_and_are_closed_in_one`).
+//! - A post that wants an ack is told as taken, refused, overdue or lost, once
+//!   (`telling::posts_name_their_item_and_are_told_as_taken_or_refused`,
+//!   `telling::each_post_is_answered_once_by_time_or_by_the_end_of_the_connection_if_not_by_an_ack`).
+//! - What a server's login does not announce is refused to the application
+//!   (`telling::what_the_server_does_not_announce_is_refused_to_the_application`).
+//!
 //! **Publishing.**
 //! - After a reconnect login, directory and all images go out before anything that is published later
 //!   (`provider::after_a_reconnect_login_directory_and_images_go_out_before_anything_later`); what is
@@ -94,7 +106,7 @@
 //! - Large maps go out in parts, and a change meanwhile is not lost
 //!   (`provider::a_large_map_goes_out_in_parts_and_what_changes_meanwhile_is_in_a_later_image`).
 //!
-//! **Bounds.** Items, backlog, messages, dictionary and the queue of a channel have limits
+//! **Bounds.** Items, posts, backlog, messages, dictionary and the queue of a channel have limits
 //! (`items::what_cannot_be_subscribed_is_refused_with_the_reason`,
 //! `items::a_hundred_thousand_items_wait_for_room_in_the_backlog_and_all_are_asked_for`,
 //! `sockets::a_channel_that_nobody_reads_stops_reading_and_loses_nothing`).
@@ -104,8 +116,8 @@
 //!
 //! # Not built yet
 //!
-//! TLS, compression and WebSocket; warm standby; login by token; posts; reissues (a new view, pause and
-//! resume) of an open item; symbol lists whose items are opened by themselves.
+//! TLS, compression and WebSocket; warm standby; posts in parts; symbol lists whose items are opened by
+//! themselves.
 
 mod config;
 mod connector;
@@ -115,6 +127,7 @@ mod endpoint;
 mod identity;
 mod lifecycle;
 mod login;
+mod outgoing;
 mod provider;
 mod reason;
 mod table;
@@ -125,9 +138,10 @@ pub use self::config::{
 };
 pub use connector::Socket;
 pub use consumer::{
-    Consumer, ConsumerChannel, ConsumerCore, ConsumerEvent, DictionaryFault, EntryFields, FieldId, FieldRef,
-    FieldView, Fields, ItemEvent, ItemHandle, ItemMsg, ItemRequestSpec, MapEntryView, MapEntryViews, MapView,
-    OwnedEvent, OwnedItemEvent, ServiceChange, ServiceEvent, SubscribeError,
+    Capability, Consumer, ConsumerChannel, ConsumerCore, ConsumerEvent, DictionaryFault, EntryFields,
+    FieldId, FieldRef, FieldView, Fields, GenericSpec, ItemEvent, ItemHandle, ItemMsg, ItemRequestSpec,
+    ItemView, MapEntryView, MapEntryViews, MapView, OwnedEvent, OwnedItemEvent, OwnedOutcome, PostEvent,
+    PostId, PostOutcome, PostSpec, ServiceChange, ServiceEvent, SubscribeError, TellError,
 };
 pub use driver::StartError;
 pub use endpoint::Endpoint;

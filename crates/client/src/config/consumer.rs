@@ -29,6 +29,10 @@ config::section! {
         dictionary_timeout_ms: u32 = 45_000, range 1..=3_600_000;
         /// Wait for the answer to an item request; after it the item is asked for again.
         item_timeout_ms: u32 = 15_000, range 1..=3_600_000;
+        /// Wait for the ack of a post.
+        post_timeout_ms: u32 = 15_000, range 1..=3_600_000;
+        /// Most posts that wait for acks at a time; further ones are refused.
+        posts_max: u32 = 10_000, range 1..=16_777_216;
         /// Wait before an item is asked for again that the server has closed for now.
         item_retry_delay_ms: u32 = 1_000, range 0..=3_600_000;
         /// Wait before the first attempt to reconnect; each further wait is twice as long.

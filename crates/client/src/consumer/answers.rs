@@ -86,7 +86,6 @@ impl Book {
             }
             MsgClass::Ack => {
                 let msg = AckMsg::parse(bytes)?;
-                self.counters.acks_in.inc();
                 self.emit(slot, ItemMsg::Ack(&msg), Some(bytes), None, lookup, sink);
             }
             class @ (MsgClass::Request | MsgClass::Close | MsgClass::Post | MsgClass::Update) => {
@@ -227,6 +226,7 @@ impl Book {
             line.open_count += 1;
             self.is_pump_due |= !line.queue.is_empty();
             self.counters.items_open.add(1);
+            self.on_answered(slot);
         }
     }
 

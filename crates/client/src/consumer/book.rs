@@ -10,6 +10,7 @@ use market::image::FieldRules;
 use rwf::{Dictionary, Domain};
 use units::Nanos;
 
+use super::batches::{Batch, Ending};
 use super::fields::FieldIndex;
 use super::item::{Item, Phase};
 use super::spec::NAME_BYTES_MAX;
@@ -32,7 +33,12 @@ pub(crate) struct Book {
     /// Resting items in the order in which they go back to their queues.
     pub(super) rests_due: VecDeque<(Nanos, Slot)>,
     /// Streams that still have to be closed on the server.
-    pub(super) closes: VecDeque<(Domain, i32)>,
+    pub(super) closes: VecDeque<Ending>,
+    /// Items to be asked for again on their open streams, and some that need not (any more).
+    pub(super) changes: VecDeque<Slot>,
+    /// Batch requests that the server has not answered as such.
+    pub(super) batches: VecDeque<Batch>,
+    pub(super) last_batch: u32,
     /// The backlog to the server was full: what is due goes when there is room.
     pub(super) is_held: bool,
     /// There may be something to send.
@@ -87,6 +93,9 @@ impl Book {
             answers_due: VecDeque::new(),
             rests_due: VecDeque::new(),
             closes: VecDeque::new(),
+            changes: VecDeque::new(),
+            batches: VecDeque::new(),
+            last_batch: 0,
             is_held: false,
             is_pump_due: false,
             counters,
@@ -95,6 +104,14 @@ impl Book {
 
     /// Adds an item to the queue of its service.
     pub(crate) fn subscribe(&mut self, spec: &ItemRequestSpec<'_>) -> Result<ItemHandle, SubscribeError> {
+        self.add(spec, 0)
+    }
+
+    pub(super) fn add(
+        &mut self,
+        spec: &ItemRequestSpec<'_>,
+        batch: u32,
+    ) -> Result<ItemHandle, SubscribeError> {
         for name in [spec.service, spec.name] {
             if !(1..=NAME_BYTES_MAX).contains(&name.len()) {
                 return Err(SubscribeError::NameLength { bytes: name.len(), max: NAME_BYTES_MAX });
@@ -112,7 +129,7 @@ impl Book {
         if self.items.len() >= self.options.items_max as usize {
             return Err(SubscribeError::TooManyItems { max: self.options.items_max });
         }
-        let slot = self.items.insert(Item::new(spec, name, line, self.options.keep_images));
+        let slot = self.items.insert(Item::new(spec, name, line, self.options.keep_images, batch));
         if !spec.private_stream {
             self.keys.insert(key, slot);
         }
@@ -126,9 +143,13 @@ impl Book {
 
     /// Takes an item out, and closes its stream. Returns whether there was such an item.
     pub(crate) fn unsubscribe(&mut self, handle: ItemHandle) -> bool {
+        self.end(handle, 0)
+    }
+
+    pub(super) fn end(&mut self, handle: ItemHandle, batch: u32) -> bool {
         let Some(item) = self.items.get(handle.0) else { return false };
         if let Some(stream_id) = item.phase.stream_id() {
-            self.closes.push_back((item.domain, stream_id));
+            self.closes.push_back(Ending { domain: item.domain, stream_id, batch });
             self.is_pump_due = true;
         }
         self.remove(handle.0);
@@ -145,6 +166,11 @@ impl Book {
 
     pub(crate) fn service_name(&self, item: &Item) -> &Arc<str> {
         &self.lines[item.service as usize].name
+    }
+
+    /// The number of an item's service, when it is in the directory.
+    pub(crate) fn service_id(&self, item: &Item) -> Option<u16> {
+        self.lines[item.service as usize].service_id
     }
 
     /// The handle of an item that is not private.

@@ -23,7 +23,7 @@ use crate::{ConsumerConfig, Identity};
 /// [`Consumer`](crate::Consumer) drives it with a socket; the simulator drives it with anything else. See
 /// [`Endpoint`](crate::Endpoint) for the order of the calls.
 pub struct ConsumerCore {
-    life: Lifecycle<Session>,
+    pub(super) life: Lifecycle<Session>,
     counters: Arc<ConsumerSession>,
 }
 

@@ -7,10 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use net::{Interest, Registrar, Token, clock};
-use rwf::Dictionary;
+use rwf::{Dictionary, Domain, EncodeError, Priority, Writer};
 use units::Nanos;
 
-use super::{ConsumerCore, ConsumerEvent, ItemHandle, ItemRequestSpec, SubscribeError};
+use super::{
+    ConsumerCore, ConsumerEvent, GenericSpec, ItemHandle, ItemRequestSpec, ItemView, PostId, PostSpec,
+    SubscribeError, TellError,
+};
 use crate::driver::Driver;
 use crate::wire::{READS_MAX, Wire};
 use crate::{ConsumerConfig, Endpoint, Identity, StartError};
@@ -110,6 +113,127 @@ impl Consumer {
     /// Begins again after a login that was refused for good.
     pub fn restart(&mut self) {
         self.driver.core.restart(clock::monotonic());
+    }
+}
+
+/// What [`ConsumerCore`] does, at the time that it is.
+impl Consumer {
+    /// Subscribes several items at once; see [`ConsumerCore::subscribe_all`].
+    pub fn subscribe_all(
+        &mut self,
+        spec: &ItemRequestSpec<'_>,
+        names: &[&str],
+    ) -> Vec<Result<ItemHandle, SubscribeError>> {
+        self.driver.core.subscribe_all(spec, names)
+    }
+
+    /// Ends several items at once; see [`ConsumerCore::unsubscribe_all`].
+    pub fn unsubscribe_all(&mut self, handles: &[ItemHandle]) -> usize {
+        self.driver.core.unsubscribe_all(handles)
+    }
+
+    /// Wants another part of an item; see [`ConsumerCore::set_view`].
+    ///
+    /// # Errors
+    /// As [`ConsumerCore::set_view`].
+    pub fn set_view(&mut self, handle: ItemHandle, view: Option<ItemView>) -> Result<(), TellError> {
+        self.driver.core.set_view(handle, view)
+    }
+
+    /// Gives an item another priority; see [`ConsumerCore::set_priority`].
+    ///
+    /// # Errors
+    /// As [`ConsumerCore::set_priority`].
+    pub fn set_priority(&mut self, handle: ItemHandle, priority: Priority) -> Result<(), TellError> {
+        self.driver.core.set_priority(handle, priority)
+    }
+
+    /// Lets the server stop the updates of an item; see [`ConsumerCore::pause`].
+    ///
+    /// # Errors
+    /// As [`ConsumerCore::pause`].
+    pub fn pause(&mut self, handle: ItemHandle) -> Result<(), TellError> {
+        self.driver.core.pause(handle)
+    }
+
+    /// Wants the updates of an item again; see [`ConsumerCore::resume`].
+    ///
+    /// # Errors
+    /// As [`ConsumerCore::resume`].
+    pub fn resume(&mut self, handle: ItemHandle) -> Result<(), TellError> {
+        self.driver.core.resume(handle)
+    }
+
+    /// Lets the server stop the updates of all items; see [`ConsumerCore::pause_all`].
+    ///
+    /// # Errors
+    /// As [`ConsumerCore::pause_all`].
+    pub fn pause_all(&mut self) -> Result<(), TellError> {
+        self.driver.core.pause_all()
+    }
+
+    /// Wants the updates of all items again; see [`ConsumerCore::resume_all`].
+    ///
+    /// # Errors
+    /// As [`ConsumerCore::resume_all`].
+    pub fn resume_all(&mut self) -> Result<(), TellError> {
+        self.driver.core.resume_all()
+    }
+
+    /// Wants the image of an item once more; see [`ConsumerCore::request_image`].
+    ///
+    /// # Errors
+    /// As [`ConsumerCore::request_image`].
+    pub fn request_image(&mut self, handle: ItemHandle) -> Result<(), TellError> {
+        self.driver.core.request_image(handle)
+    }
+
+    /// Posts on the stream of an item; see [`ConsumerCore::post`]. It is written in the next call of
+    /// [`Consumer::dispatch`].
+    ///
+    /// # Errors
+    /// As [`ConsumerCore::post`].
+    pub fn post(
+        &mut self,
+        handle: ItemHandle,
+        spec: &PostSpec<'_>,
+        payload: impl FnMut(&mut Writer<'_>),
+    ) -> Result<PostId, TellError> {
+        self.driver.core.post(clock::monotonic(), handle, spec, payload)
+    }
+
+    /// Posts to an item by service, domain and name; see [`ConsumerCore::post_off_stream`].
+    ///
+    /// # Errors
+    /// As [`ConsumerCore::post_off_stream`].
+    pub fn post_off_stream(
+        &mut self,
+        item: (&str, Domain, &str),
+        spec: &PostSpec<'_>,
+        payload: impl FnMut(&mut Writer<'_>),
+    ) -> Result<PostId, TellError> {
+        self.driver.core.post_off_stream(clock::monotonic(), item, spec, payload)
+    }
+
+    /// Sends a generic message on the stream of an item; see [`ConsumerCore::send_generic`].
+    ///
+    /// # Errors
+    /// As [`ConsumerCore::send_generic`].
+    pub fn send_generic(
+        &mut self,
+        handle: ItemHandle,
+        spec: &GenericSpec<'_>,
+        payload: impl FnMut(&mut Writer<'_>),
+    ) -> Result<(), TellError> {
+        self.driver.core.send_generic(handle, spec, payload)
+    }
+
+    /// Logs in with a token; see [`ConsumerCore::set_login_token`].
+    ///
+    /// # Errors
+    /// As [`ConsumerCore::set_login_token`].
+    pub fn set_login_token(&mut self, token: &str) -> Result<(), EncodeError> {
+        self.driver.core.set_login_token(token)
     }
 }
 

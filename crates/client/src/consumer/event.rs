@@ -8,13 +8,14 @@ use rdm::RdmError;
 use rdm::directory::Service;
 use rdm::login::LoginRefresh;
 use rwf::{
-    AckMsg, DataState, DataType, DecodeError, Dictionary, Domain, GenericMsg, Qos, RefreshMsg, State,
-    StateCode, StatusMsg, UpdateMsg, UpdateType, Value,
+    AckMsg, Conflation, DataState, DataType, DecodeError, Dictionary, Domain, GenericMsg, Qos, RefreshMsg,
+    State, StateCode, StatusMsg, UpdateMsg, UpdateType, Value,
 };
 
 use super::ItemHandle;
 use super::fields::{FieldId, FieldIndex, FieldRef, FieldScan, Fields, field_list};
 use super::map::MapView;
+use super::posts::PostEvent;
 use crate::{DisconnectReason, HostPort};
 
 /// Something that happened. It borrows from the message at hand and is valid during the call that brings it.
@@ -53,6 +54,8 @@ pub enum ConsumerEvent<'a> {
     DictionaryReady(&'a Arc<Dictionary>),
     /// The dictionary cannot be downloaded now. It is tried again.
     DictionaryUnavailable(DictionaryFault),
+    /// What became of a post that wanted an ack.
+    Posted(PostEvent<'a>),
     /// Something about an item.
     Item(ItemEvent<'a>),
 }
@@ -132,7 +135,7 @@ pub enum ItemMsg<'a> {
     Status(&'a StatusMsg<'a>),
     /// What the two ends agree on.
     Generic(&'a GenericMsg<'a>),
-    /// The answer to a post.
+    /// An ack that answers no post of this consumer (any more).
     Ack(&'a AckMsg<'a>),
 }
 
@@ -241,6 +244,24 @@ impl<'a> ItemEvent<'a> {
     #[must_use]
     pub fn qos(&self) -> Option<Qos> {
         if let ItemMsg::Refresh(msg) = self.msg { msg.qos } else { None }
+    }
+
+    /// How many updates it stands for, and over which time, where that was asked for and is so.
+    #[must_use]
+    pub fn conflation(&self) -> Option<Conflation> {
+        if let ItemMsg::Update(msg) = self.msg { msg.conflation } else { None }
+    }
+
+    /// Who may see the item, as the permission system writes it, where the message says so.
+    #[must_use]
+    pub fn permission_data(&self) -> Option<&'a [u8]> {
+        match self.msg {
+            ItemMsg::Refresh(msg) => msg.permission_data,
+            ItemMsg::Update(msg) => msg.permission_data,
+            ItemMsg::Status(msg) => msg.permission_data,
+            ItemMsg::Generic(msg) => msg.permission_data,
+            ItemMsg::Ack(_) => None,
+        }
     }
 
     /// The state that the item is in now. Of an update it is that of the messages before, without their

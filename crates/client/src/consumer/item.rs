@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use market::CachedItem;
 use rdm::directory::QosRange;
-use rdm::item::{ItemKey, ItemRequest, Target, View};
+use rdm::item::{ItemKey, ItemRequest, Target};
+use rdm::login::Features;
 use rwf::{DataState, Domain, Priority, Qos, State, StateCode, StreamState};
 
-use super::ItemRequestSpec;
+use super::{ItemRequestSpec, ItemView};
 
 /// One item.
 #[derive(Debug)]
@@ -24,6 +25,19 @@ pub(crate) struct Item {
     pub(crate) group: Box<[u8]>,
     pub(crate) image: Option<Box<CachedItem>>,
     pub(crate) wish: Box<Wish>,
+    /// What of the wish the server does not know yet.
+    pub(crate) change: Change,
+}
+
+/// What an open stream is asked for again for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Change {
+    /// It is not: the server knows all of the wish.
+    None,
+    /// The wish has changed; no image is wanted.
+    Quiet,
+    /// An image is wanted, perhaps of another part of the item.
+    Image,
 }
 
 /// How the item stands with the server.
@@ -60,9 +74,13 @@ pub(crate) struct Wish {
     pub(crate) private_stream: bool,
     qos: Option<Qos>,
     worst_qos: Option<Qos>,
-    priority: Priority,
-    view: Option<Arc<[i16]>>,
+    pub(crate) priority: Priority,
+    pub(crate) view: Option<ItemView>,
     key_in_updates: bool,
+    conflation_info: bool,
+    pub(crate) is_paused: bool,
+    /// Items of one number go in one request where the server takes several; 0: it goes alone.
+    pub(crate) batch: u32,
 }
 
 /// What becomes of an item with a state that the server has sent.
@@ -74,6 +92,16 @@ pub(crate) enum Fate {
     Rests,
     /// It is over.
     Ends,
+}
+
+impl Wish {
+    /// Whether one request can ask for both, with the names of both.
+    pub(crate) fn is_one_request_with(&self, other: &Wish) -> bool {
+        self.batch == other.batch
+            && self.is_paused == other.is_paused
+            && self.priority == other.priority
+            && self.view == other.view
+    }
 }
 
 impl Phase {
@@ -103,7 +131,13 @@ impl Shown {
 }
 
 impl Item {
-    pub(crate) fn new(spec: &ItemRequestSpec<'_>, name: Arc<str>, service: u32, keep_image: bool) -> Item {
+    pub(crate) fn new(
+        spec: &ItemRequestSpec<'_>,
+        name: Arc<str>,
+        service: u32,
+        keep_image: bool,
+        batch: u32,
+    ) -> Item {
         let wish = Wish {
             streaming: spec.streaming,
             private_stream: spec.private_stream,
@@ -112,6 +146,9 @@ impl Item {
             priority: spec.priority,
             view: spec.view.clone(),
             key_in_updates: spec.key_in_updates,
+            conflation_info: spec.conflation_info,
+            is_paused: false,
+            batch,
         };
         Item {
             name,
@@ -123,6 +160,7 @@ impl Item {
             group: Box::default(),
             image: keep_image.then(Box::default),
             wish: Box::new(wish),
+            change: Change::None,
         }
     }
 
@@ -160,10 +198,10 @@ impl Item {
         stream_id: i32,
         service_id: u16,
         offered: &[Qos],
-        supports_view: bool,
+        features: &Features,
     ) -> ItemRequest<'i> {
         let wish = &self.wish;
-        let view = wish.view.as_ref().filter(|_| supports_view).map(|ids| View::Fields(Arc::clone(ids)));
+        let view = wish.view.as_ref().filter(|_| features.view_requests == Some(true));
         let any = wish.qos.is_none() && wish.worst_qos.is_none();
         ItemRequest {
             target: Target::Item(ItemKey::new(service_id, self.name.as_bytes())),
@@ -174,7 +212,9 @@ impl Item {
             qos: if any { Some(best(offered)) } else { wish.qos },
             worst_qos: wish.worst_qos,
             key_in_updates: wish.key_in_updates,
-            view,
+            conflation_info_in_updates: wish.conflation_info,
+            pause: wish.is_paused && features.optimized_pause_resume == Some(true),
+            view: view.map(ItemView::on_the_wire),
             ..ItemRequest::streaming(self.domain, stream_id, ItemKey::default())
         }
     }
@@ -189,6 +229,7 @@ fn best(offered: &[Qos]) -> Qos {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdm::item::View;
     use rwf::{Rate, Timeliness};
 
     const STREAMS: [StreamState; 5] = [
@@ -201,7 +242,7 @@ mod tests {
 
     fn item(streaming: bool) -> Item {
         let spec = ItemRequestSpec { streaming, ..ItemRequestSpec::new("S", "I") };
-        Item::new(&spec, "I".into(), 0, false)
+        Item::new(&spec, "I".into(), 0, false, 0)
     }
 
     #[test]
@@ -239,7 +280,7 @@ mod tests {
     #[test]
     fn a_request_without_a_quality_asks_for_the_best_there_is() {
         let delayed = Qos { timeliness: Timeliness::Delayed(15), rate: Rate::TickByTick, dynamic: false };
-        let asked = |offered: &[Qos]| item(true).request(5, 1, offered, true).qos;
+        let asked = |offered: &[Qos]| item(true).request(5, 1, offered, &Features::default()).qos;
         assert_eq!(asked(&[delayed, Qos::REAL_TIME]), Some(Qos::REAL_TIME));
         assert_eq!(asked(&[delayed]), Some(delayed));
         assert_eq!(asked(&[]), Some(Qos::REAL_TIME));
@@ -248,8 +289,20 @@ mod tests {
     #[test]
     fn a_view_goes_to_servers_that_know_views_alone() {
         let spec = ItemRequestSpec { view: Some([22, 25].into()), ..ItemRequestSpec::new("S", "I") };
-        let item = Item::new(&spec, "I".into(), 0, false);
-        assert_eq!(item.request(5, 1, &[], true).view, Some(View::Fields([22, 25].into())));
-        assert_eq!(item.request(5, 1, &[], false).view, None);
+        let item = Item::new(&spec, "I".into(), 0, false, 0);
+        let views = Features { view_requests: Some(true), ..Features::default() };
+        assert_eq!(item.request(5, 1, &[], &views).view, Some(View::Fields([22, 25].into())));
+        assert_eq!(item.request(5, 1, &[], &Features::default()).view, None);
+    }
+    #[test]
+    fn a_view_of_names_and_a_pause_go_as_the_server_knows_them() {
+        let spec = ItemRequestSpec { view: Some(["A", "B"].into()), ..ItemRequestSpec::new("S", "I") };
+        let mut item = Item::new(&spec, "I".into(), 0, false, 0);
+        item.wish.is_paused = true;
+        let all =
+            Features { view_requests: Some(true), optimized_pause_resume: Some(true), ..Features::default() };
+        let request = item.request(5, 1, &[], &all);
+        assert_eq!((request.view, request.pause), (Some(View::Elements([&b"A"[..], b"B"].into())), true));
+        assert!(!item.request(5, 1, &[], &Features::default()).pause);
     }
 }

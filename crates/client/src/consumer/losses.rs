@@ -5,6 +5,7 @@ use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
 use super::answers::Sink;
+use super::batches::Ending;
 use super::book::{Book, Lookup};
 use super::item::{Item, Phase};
 use crate::table::Slot;
@@ -35,6 +36,8 @@ impl Book {
     /// The connection is lost: nothing is open any more.
     pub(crate) fn on_disconnected(&mut self, now: Nanos, lookup: Lookup<'_>, sink: &mut Sink<'_>) {
         self.closes.clear();
+        self.changes.clear();
+        self.batches.clear();
         self.answers_due.clear();
         self.rests_due.clear();
         for line in &mut self.lines {
@@ -107,7 +110,7 @@ impl Book {
                 self.items.get(slot).and_then(|i| Some((i, i.phase.stream_id()?)))
                 && sends_closes
             {
-                self.closes.push_back((item.domain, stream_id));
+                self.closes.push_back(Ending { domain: item.domain, stream_id, batch: 0 });
             }
             self.lose(now, slot, state, lookup, sink);
         }

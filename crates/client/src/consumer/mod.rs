@@ -1,7 +1,10 @@
 //! The consumer: events, items, the core and its driver.
 
 mod answers;
+mod batches;
 mod book;
+mod calls;
+mod changes;
 mod channel;
 mod core;
 mod dictionary;
@@ -12,7 +15,9 @@ mod item;
 mod losses;
 mod map;
 mod owned;
+mod posts;
 mod requests;
+mod sending;
 mod session;
 mod spec;
 mod streams;
@@ -23,6 +28,8 @@ pub use driver::Consumer;
 pub use event::{ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, ServiceChange, ServiceEvent};
 pub use fields::{FieldId, FieldRef, FieldView, Fields};
 pub use map::{EntryFields, MapEntryView, MapEntryViews, MapView};
-pub use owned::{OwnedEvent, OwnedItemEvent};
+pub use owned::{OwnedEvent, OwnedItemEvent, OwnedOutcome};
+pub use posts::{PostEvent, PostId, PostOutcome};
+pub use sending::{Capability, GenericSpec, PostSpec, TellError};
 pub(crate) use spec::NAME_BYTES_MAX;
-pub use spec::{ItemHandle, ItemRequestSpec, SubscribeError};
+pub use spec::{ItemHandle, ItemRequestSpec, ItemView, SubscribeError};

@@ -7,12 +7,13 @@ use rdm::OwnedState;
 use rdm::directory::Service;
 use rdm::login::Features;
 use rwf::{
-    AckMsg, DecodeError, Dictionary, Domain, GenericMsg, Msg, RefreshMsg, StatusMsg, UpdateMsg, Value,
-    encode_to_vec,
+    AckMsg, DecodeError, Dictionary, Domain, GenericMsg, Msg, NakCode, RefreshMsg, StatusMsg, UpdateMsg,
+    Value, encode_to_vec,
 };
 
 use super::event::{ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, ServiceChange};
 use super::fields::{FieldRef, FieldScan};
+use super::posts::{PostEvent, PostId, PostOutcome};
 use super::{FieldId, ItemHandle};
 use crate::{DisconnectReason, HostPort};
 
@@ -67,8 +68,50 @@ pub enum OwnedEvent {
     DictionaryReady(Arc<Dictionary>),
     /// See [`ConsumerEvent::DictionaryUnavailable`].
     DictionaryUnavailable(DictionaryFault),
+    /// See [`ConsumerEvent::Posted`].
+    Posted {
+        /// Which.
+        id: PostId,
+        /// The number that the application gave it.
+        tag: u64,
+        /// The item on whose stream it went.
+        item: Option<ItemHandle>,
+        /// What became of it.
+        outcome: OwnedOutcome,
+    },
     /// See [`ConsumerEvent::Item`].
     Item(OwnedItemEvent),
+}
+
+/// A [`PostOutcome`] that owns its words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnedOutcome {
+    /// See [`PostOutcome::Taken`].
+    Taken,
+    /// See [`PostOutcome::Refused`].
+    Refused {
+        /// Why.
+        code: NakCode,
+        /// The same in words; what is no UTF-8 is replaced.
+        text: String,
+    },
+    /// See [`PostOutcome::TimedOut`].
+    TimedOut,
+    /// See [`PostOutcome::Lost`].
+    Lost,
+}
+
+impl From<PostOutcome<'_>> for OwnedOutcome {
+    fn from(outcome: PostOutcome<'_>) -> Self {
+        match outcome {
+            PostOutcome::Taken => OwnedOutcome::Taken,
+            PostOutcome::Refused { code, text } => {
+                OwnedOutcome::Refused { code, text: String::from_utf8_lossy(text).into_owned() }
+            }
+            PostOutcome::TimedOut => OwnedOutcome::TimedOut,
+            PostOutcome::Lost => OwnedOutcome::Lost,
+        }
+    }
 }
 
 /// An [`ItemEvent`] that owns its message. It has no image.
@@ -119,6 +162,9 @@ impl From<ConsumerEvent<'_>> for OwnedEvent {
             },
             ConsumerEvent::DictionaryReady(dictionary) => OwnedEvent::DictionaryReady(Arc::clone(dictionary)),
             ConsumerEvent::DictionaryUnavailable(fault) => OwnedEvent::DictionaryUnavailable(fault),
+            ConsumerEvent::Posted(PostEvent { id, tag, item, outcome }) => {
+                OwnedEvent::Posted { id, tag, item, outcome: outcome.into() }
+            }
             ConsumerEvent::Item(event) => OwnedEvent::Item(event.to_owned()),
         }
     }

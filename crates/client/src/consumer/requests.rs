@@ -2,33 +2,39 @@
 
 use rdm::ToVec;
 use rdm::directory::{Directory, Service};
-use rdm::item::ItemClose;
+use rdm::login::Features;
 use rssl::{Outbound, SendError};
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
 use super::answers::Sink;
+use super::batches::Ending;
 use super::book::{Book, Lookup};
-use super::item::Phase;
+use super::item::{Change, Phase};
 use crate::table::Slot;
 
 /// The backlog is full: what is left goes later.
-struct Full;
+pub(super) struct Full;
 
 /// Why an item is not asked for now.
-enum Obstacle {
+pub(super) enum Obstacle {
     Full,
     /// Whatever happens, it cannot be had: the words for the application.
     Never(State<'static>),
 }
 
+impl Obstacle {
+    /// A view of more fields than a message can hold.
+    pub(super) const NEVER: Obstacle = Obstacle::Never(NOT_ENCODABLE);
+}
+
 impl Book {
-    /// Sends what is due: closes first, then requests to every service that takes some.
+    /// Sends what is due: closes first, then what has changed, then requests to every service that takes some.
     pub(crate) fn pump(
         &mut self,
         now: Nanos,
         directory: &Directory,
-        supports_view: bool,
+        features: &Features,
         out: &mut Outbound,
         lookup: Lookup<'_>,
         sink: &mut Sink<'_>,
@@ -36,21 +42,23 @@ impl Book {
         if !std::mem::take(&mut self.is_pump_due) {
             return;
         }
-        let mut sent = self.send_closes(out);
+        let mut sent = self.send_closes(features, out);
+        if sent.is_ok() {
+            sent = self.send_changes(directory, features, out);
+        }
         for line in 0..self.lines.len() {
             if sent.is_ok() {
-                sent = self.send_requests(now, line, directory, supports_view, out, lookup, sink);
+                sent = self.send_requests(now, line, directory, features, out, lookup, sink);
             }
         }
         self.is_held = sent.is_err();
         self.counters.requests_held.add(u64::from(self.is_held));
     }
 
-    fn send_closes(&mut self, out: &mut Outbound) -> Result<(), Full> {
-        while let Some((domain, stream_id)) = self.closes.front().copied() {
-            let close = ItemClose::stream(domain, stream_id).to_vec();
-            push(out, &close.expect("no part of a close can be too long"))?;
-            self.closes.pop_front();
+    fn send_closes(&mut self, features: &Features, out: &mut Outbound) -> Result<(), Full> {
+        while !self.closes.is_empty() {
+            let count = self.send_close(features, out)?;
+            self.closes.drain(..count);
         }
         Ok(())
     }
@@ -62,7 +70,7 @@ impl Book {
         now: Nanos,
         line: usize,
         directory: &Directory,
-        supports_view: bool,
+        features: &Features,
         out: &mut Outbound,
         lookup: Lookup<'_>,
         sink: &mut Sink<'_>,
@@ -76,7 +84,17 @@ impl Book {
             {
                 return Ok(());
             }
-            match self.send_request(now, slot, service, supports_view, out) {
+            let room = load.room(known.requested_count, known.open_count);
+            match self.send_batch(now, line, (service, room), features, out) {
+                Ok(0) => {}
+                Ok(count) => {
+                    self.lines[line].queue.drain(..count);
+                    continue;
+                }
+                Err(Obstacle::Full) => return Err(Full),
+                Err(Obstacle::Never(_)) => {}
+            }
+            match self.send_request(now, slot, service, features, out) {
                 Ok(()) => {}
                 Err(Obstacle::Full) => return Err(Full),
                 Err(Obstacle::Never(state)) => self.on_made_status(now, slot, state, lookup, sink),
@@ -107,7 +125,7 @@ impl Book {
         now: Nanos,
         slot: Slot,
         service: &Service,
-        supports_view: bool,
+        features: &Features,
         out: &mut Outbound,
     ) -> Result<(), Obstacle> {
         let Some(item) = self.items.get_mut(slot) else { return Ok(()) };
@@ -115,21 +133,27 @@ impl Book {
             return Err(Obstacle::Never(refusal.state()));
         }
         let stream_id = self.streams.open(slot.index);
-        let request = item.request(stream_id, service.id, &service.info.qos, supports_view).to_vec();
+        let request = item.request(stream_id, service.id, &service.info.qos, features).to_vec();
         let result = match request {
             Ok(request) => push(out, &request).map_err(|Full| Obstacle::Full),
-            // A view of more fields than a message can hold.
-            Err(_) => Err(Obstacle::Never(NOT_ENCODABLE)),
+            Err(_) => Err(Obstacle::NEVER),
         };
         if result.is_err() {
             self.streams.close(stream_id);
             return result;
         }
-        item.phase = Phase::Requested { stream_id };
-        self.lines[item.service as usize].requested_count += 1;
-        self.answers_due.push_back((now.after(self.options.answer_timeout), stream_id));
-        self.counters.requests_sent.inc();
+        self.note_request(slot, stream_id, now.after(self.options.answer_timeout));
         Ok(())
+    }
+
+    /// An item has been asked for on a stream, with all that is wanted of it.
+    pub(super) fn note_request(&mut self, slot: Slot, stream_id: i32, answer_due: Nanos) {
+        let Some(item) = self.items.get_mut(slot) else { return };
+        item.phase = Phase::Requested { stream_id };
+        item.change = Change::None;
+        self.lines[item.service as usize].requested_count += 1;
+        self.answers_due.push_back((answer_due, stream_id));
+        self.counters.requests_sent.inc();
     }
 
     /// Room in the backlog again.
@@ -139,6 +163,7 @@ impl Book {
 
     /// Looks after answers that are due and items that have rested.
     pub(crate) fn on_wakeup(&mut self, now: Nanos, lookup: Lookup<'_>, sink: &mut Sink<'_>) {
+        self.forget_batches(now);
         while let Some((_, slot)) = self.rests_due.pop_front_if(|(due, _)| *due <= now) {
             if self.items.get(slot).is_some_and(|item| item.phase == Phase::Resting) {
                 self.enqueue(slot);
@@ -149,7 +174,7 @@ impl Book {
             if let Some((slot, item)) = asked
                 && item.phase == (Phase::Requested { stream_id })
             {
-                self.closes.push_back((item.domain, stream_id));
+                self.closes.push_back(Ending { domain: item.domain, stream_id, batch: 0 });
                 self.counters.requests_timed_out.inc();
                 self.lose(now, slot, UNANSWERED, lookup, sink);
             }
@@ -169,7 +194,7 @@ const UNANSWERED: State<'static> = State::new(StreamState::ClosedRecover, DataSt
 const NOT_ENCODABLE: State<'static> =
     State::new(StreamState::Closed, DataState::Suspect).because(StateCode::USAGE_ERROR, "request too long");
 
-fn push(out: &mut Outbound, bytes: &[u8]) -> Result<(), Full> {
+pub(super) fn push(out: &mut Outbound, bytes: &[u8]) -> Result<(), Full> {
     match out.push(bytes) {
         Ok(_) => Ok(()),
         Err(SendError::SlowConsumer { .. }) => Err(Full),

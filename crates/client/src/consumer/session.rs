@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use counters::table::ConsumerSession;
+use market::Encoding;
 use rdm::directory::{Directory, DirectoryChange, DirectoryMsg, DirectoryRequest};
-use rdm::login::{LOGIN_STREAM_ID, LoginMsg, LoginRefresh, LoginRequest, LoginStatus};
+use rdm::login::{Features, LOGIN_STREAM_ID, LoginMsg, LoginRefresh, LoginRequest, LoginStatus};
 use rdm::{RdmError, ToVec};
 use rssl::{ClientConnection, CloseReason, Handler, Outbound, Stop};
-use rwf::{Domain, Msg, MsgClass, MsgHead, State, StreamState, peek};
+use rwf::{AckMsg, Domain, Msg, MsgClass, MsgHead, State, StatusMsg, StreamState, peek};
 use units::Nanos;
 
 use super::answers::Sink;
@@ -17,6 +18,7 @@ use super::book::{Book, BookOptions, Lookup};
 use super::dictionary::{DictionarySource, Progress};
 use super::event::{ConsumerEvent, ServiceChange, ServiceEvent};
 use super::fields::FieldIndex;
+use super::posts::Posts;
 use crate::lifecycle::{SessionLayer, Tallies};
 use crate::login::{self, LoginTexts};
 use crate::{ConsumerConfig, DisconnectReason, HostPort, Identity};
@@ -50,7 +52,7 @@ enum Stage {
 
 /// All of a consumer but its connection.
 pub(crate) struct Session {
-    login: LoginTexts,
+    pub(super) login: LoginTexts,
     login_timeout_ms: u32,
     directory_timeout_ms: u32,
     round_trips: bool,
@@ -59,10 +61,17 @@ pub(crate) struct Session {
     pub(super) book: Book,
     pub(super) dictionary: DictionarySource,
     index: FieldIndex,
-    supports_view: bool,
+    /// What the server can do, as its login says.
+    pub(super) features: Features,
+    pub(super) posts: Posts,
+    pub(super) message: Encoding,
+    /// All items are to be paused.
+    pub(super) is_paused: bool,
+    /// The server is to be told of a change of the login.
+    pub(super) is_login_due: bool,
     /// Why the session ended the connection.
     fault: Option<DisconnectReason>,
-    counters: Arc<ConsumerSession>,
+    pub(super) counters: Arc<ConsumerSession>,
 }
 
 /// The handler of one input.
@@ -109,6 +118,7 @@ impl Session {
                 application_name: config.application_name.clone(),
                 position: identity.position_or(&config.position),
                 password: identity.password.clone(),
+                token: None,
             },
             login_timeout_ms: config.login_timeout_ms,
             directory_timeout_ms: config.directory_timeout_ms,
@@ -118,7 +128,11 @@ impl Session {
             book: Book::new(options, Arc::clone(&counters)),
             dictionary: DictionarySource::new(config.dictionary, config.dictionary_timeout_ms, bytes_max),
             index: FieldIndex::default(),
-            supports_view: false,
+            features: Features::default(),
+            posts: Posts::new(config.posts_max, Duration::from_millis(config.post_timeout_ms.into())),
+            message: Encoding::default(),
+            is_paused: false,
+            is_login_due: false,
             fault: None,
             counters,
         }
@@ -133,10 +147,7 @@ impl Session {
     }
 
     fn on_connected(&mut self, now: Nanos, out: &mut Outbound) -> ControlFlow<Stop> {
-        let request = self.login.request(LoginRequest::consumer);
-        let offered = self.round_trips.then_some(ROUND_TRIP_OFFER);
-        let request = LoginRequest { round_trip_latency: offered, ..request };
-        match request.to_vec() {
+        match self.login_request().to_vec() {
             // The backlog is empty, and far larger than a login.
             Ok(bytes) => drop(out.push(&bytes)),
             Err(error) => return self.end(RdmError::from(error).into()),
@@ -144,6 +155,16 @@ impl Session {
         self.stage =
             Stage::LoggingIn { deadline: now.after(Duration::from_millis(self.login_timeout_ms.into())) };
         ControlFlow::Continue(())
+    }
+
+    pub(super) fn login_request(&self) -> LoginRequest<'_> {
+        let round_trip_latency = self.round_trips.then_some(ROUND_TRIP_OFFER);
+        LoginRequest { round_trip_latency, ..self.login.request(LoginRequest::consumer) }
+    }
+
+    /// Whether what the server can do is known.
+    pub(super) fn knows_features(&self) -> bool {
+        matches!(self.stage, Stage::Browsing { .. } | Stage::Ready)
     }
 
     #[inline]
@@ -155,11 +176,22 @@ impl Session {
         sink: &mut F,
     ) -> Result<(), DisconnectReason> {
         let head = peek(bytes)?;
+        if head.class == MsgClass::Ack && self.on_ack(bytes, sink)? {
+            return Ok(());
+        }
         if let Some(place) = self.book.streams.get(head.stream_id) {
             let lookup = lookup!(self);
             return Ok(self.book.on_message(now, place, &head, bytes, lookup, sink)?);
         }
         self.on_other(now, &head, bytes, out, sink)
+    }
+
+    /// An ack; returns whether it answers a post. Those of posts off-stream stand on the login stream with the
+    /// domain of their item.
+    #[cold]
+    fn on_ack(&mut self, bytes: &[u8], sink: &mut Sink<'_>) -> Result<bool, DisconnectReason> {
+        self.counters.acks_in.inc();
+        Ok(self.posts.on_ack(&AckMsg::parse(bytes)?, &self.counters, sink))
     }
 
     /// A message on a stream that is no item's.
@@ -173,14 +205,15 @@ impl Session {
         sink: &mut Sink<'_>,
     ) -> Result<(), DisconnectReason> {
         match head.stream_id {
-            // Acks of posts stand on the login stream with the domain of their item.
-            LOGIN_STREAM_ID if head.class == MsgClass::Ack => self.counters.acks_in.inc(),
+            // It answers a post that was given up.
+            LOGIN_STREAM_ID if head.class == MsgClass::Ack => {}
             LOGIN_STREAM_ID => return self.on_login(now, bytes, out, sink),
             DIRECTORY_STREAM_ID if self.is_logged_in() => return self.on_directory(now, bytes, out, sink),
             id if self.dictionary.owns(id) => {
                 let progress = self.dictionary.on_message(now, &Msg::parse(bytes)?, out)?;
                 self.on_dictionary(now, progress, out, sink);
             }
+            _ if head.class == MsgClass::Status && self.book.on_batch_status(&StatusMsg::parse(bytes)?) => {}
             _ => self.counters.messages_unwanted.inc(),
         }
         Ok(())
@@ -222,10 +255,12 @@ impl Session {
         out: &mut Outbound,
         sink: &mut Sink<'_>,
     ) -> Result<(), DisconnectReason> {
-        self.supports_view = refresh.features.view_requests == Some(true);
+        self.features = refresh.features;
         sink(ConsumerEvent::LoggedIn(refresh));
         if let Stage::LoggingIn { .. } = self.stage {
             self.counters.logins.inc();
+            // The login that was accepted says all but this.
+            self.is_login_due = self.is_paused && self.features.optimized_pause_resume == Some(true);
             let request = DirectoryRequest::all(DIRECTORY_STREAM_ID).to_vec();
             // The backlog has nothing in it but this.
             let _ = out.push(&request.expect("no part of the request can be too long"));
@@ -410,6 +445,7 @@ impl SessionLayer for Session {
                 self.on_dictionary(now, progress, out, sink);
                 let lookup = lookup!(self);
                 self.book.on_wakeup(now, lookup, sink);
+                self.posts.on_wakeup(now, &self.counters, sink);
                 Ok(())
             }
             Stage::Down | Stage::LoggingIn { .. } | Stage::Browsing { .. } => Ok(()),
@@ -424,7 +460,8 @@ impl SessionLayer for Session {
         if self.book.has_untold() {
             self.book.follow(now, &self.directory, lookup, sink);
         }
-        self.book.pump(now, &self.directory, self.supports_view, out, lookup, sink);
+        self.book.pump(now, &self.directory, &self.features, out, lookup, sink);
+        self.send_login(out);
     }
 
     fn next_wakeup(&self) -> Nanos {
@@ -432,7 +469,9 @@ impl SessionLayer for Session {
             Stage::Down => Nanos::NEVER,
             Stage::LoggingIn { deadline } | Stage::Browsing { deadline } => deadline,
             Stage::Ready if self.can_pump() => Nanos::ZERO,
-            Stage::Ready => self.dictionary.next_wakeup().min(self.book.next_wakeup()),
+            Stage::Ready => {
+                self.dictionary.next_wakeup().min(self.book.next_wakeup()).min(self.posts.next_wakeup())
+            }
         }
     }
 
@@ -442,6 +481,8 @@ impl SessionLayer for Session {
         }
         self.stage = Stage::Down;
         self.dictionary.on_disconnected();
+        self.posts.on_disconnected(&self.counters, sink);
+        self.is_login_due = false;
         let lookup = lookup!(self);
         self.book.on_disconnected(now, lookup, sink);
     }

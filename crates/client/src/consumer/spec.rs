@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use rdm::item::View;
 use rwf::{Domain, Priority, Qos};
 
 use crate::table::Slot;
@@ -53,10 +54,12 @@ pub struct ItemRequestSpec<'a> {
     pub worst_qos: Option<Qos>,
     /// How important the item is; 1 of class 1 by default.
     pub priority: Priority,
-    /// The fields that are wanted; all by default, or if the server does not know views.
-    pub view: Option<Arc<[i16]>>,
+    /// The part of the item that is wanted; all of it by default, or if the server does not know views.
+    pub view: Option<ItemView>,
     /// Whether each update is to have its key.
     pub key_in_updates: bool,
+    /// Whether an update that stands for several is to say for how many, and over which time.
+    pub conflation_info: bool,
     /// A number for the application's own use; events of the item carry it.
     pub tag: u64,
 }
@@ -76,8 +79,51 @@ impl<'a> ItemRequestSpec<'a> {
             priority: Priority { class: 1, count: 1 },
             view: None,
             key_in_updates: false,
+            conflation_info: false,
             tag: 0,
         }
+    }
+}
+
+/// The part of an item that is wanted.
+///
+/// ```
+/// # use tickcast_client::ItemView;
+/// let quote = ItemView::from([22, 25]);
+/// let summary = ItemView::from(["TRDPRC_1", "NETCHNG_1"]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ItemView {
+    /// The fields of these ids.
+    Fields(Arc<[i16]>),
+    /// The elements of these names: what the payload is made of, if that is an element list.
+    Names(Arc<[Arc<str>]>),
+}
+
+impl ItemView {
+    pub(crate) fn on_the_wire(&self) -> View<'_> {
+        match self {
+            ItemView::Fields(ids) => View::Fields(Arc::clone(ids)),
+            ItemView::Names(names) => View::Elements(names.iter().map(|name| name.as_bytes()).collect()),
+        }
+    }
+}
+
+impl From<Arc<[i16]>> for ItemView {
+    fn from(ids: Arc<[i16]>) -> Self {
+        ItemView::Fields(ids)
+    }
+}
+
+impl<const N: usize> From<[i16; N]> for ItemView {
+    fn from(ids: [i16; N]) -> Self {
+        ItemView::Fields(ids.into())
+    }
+}
+
+impl<const N: usize> From<[&str; N]> for ItemView {
+    fn from(names: [&str; N]) -> Self {
+        ItemView::Names(names.map(Arc::from).into())
     }
 }
 

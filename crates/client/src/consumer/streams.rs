@@ -67,6 +67,21 @@ impl StreamTable {
         id
     }
 
+    /// Opens streams with the ids that follow `stream_id`, one for each place, as long as these are to be had;
+    /// returns how many.
+    pub(crate) fn open_following(&mut self, stream_id: i32, places: impl Iterator<Item = u32>) -> i32 {
+        let mut count = 0;
+        for place in places {
+            let is_next = self.next_id == stream_id + count + 1 && self.get(self.next_id).is_none();
+            if !is_next || self.next_id == i32::MAX {
+                break;
+            }
+            self.open(place);
+            count += 1;
+        }
+        count
+    }
+
     /// Closes the stream of an item.
     pub(crate) fn close(&mut self, stream_id: i32) {
         let Some(slot) = self.pages.get_mut(stream_id as u32 as usize / PAGE_IDS) else { return };
@@ -120,6 +135,13 @@ mod tests {
     fn after_the_last_id_the_first_free_one_follows() {
         let mut streams = StreamTable::default();
         assert_eq!((streams.open(1), streams.reserve()), (3, 4));
+        streams.next_id = i32::MAX - 3;
+        let batch = streams.reserve();
+        assert_eq!(
+            streams.open_following(batch, [7, 8, 9].into_iter()),
+            2,
+            "the last id is left to a single item"
+        );
         streams.next_id = i32::MAX;
         assert_eq!((streams.open(2), streams.open(3)), (i32::MAX, 4));
         assert_eq!((streams.get(i32::MAX), streams.get(3), streams.get(4)), (Some(2), Some(1), Some(3)));

@@ -2,13 +2,14 @@
 
 use counters::table::ProviderSession;
 use market::Encoding;
-use rssl::{ApiMisuse, Outbound, SendError};
+use rssl::Outbound;
 use rwf::{DataType, Key, RefreshMsg, State, StatusMsg, StreamState, UpdateMsg, Writer};
 
 use super::ProviderCore;
 use super::items::{Item, Standing, stream_id};
 use super::session::Session;
 use super::spec::{PublishError, Published, PublishedItem, RefreshSpec, UpdateSpec};
+use crate::outgoing::push;
 use crate::table::Slot;
 
 impl ProviderCore {
@@ -95,7 +96,9 @@ impl Session {
         let out = out.filter(|_| is_open && !in_parts);
         let is_sent = out.is_some();
         if let Some(out) = out {
-            push(out, bytes).inspect_err(|error| count_refusal(error, &self.counters))?;
+            push(out, bytes)
+                .map_err(PublishError::from)
+                .inspect_err(|error| count_refusal(error, &self.counters))?;
             self.counters.refreshes_out.inc();
         }
         item.seq_num = seq_num;
@@ -156,7 +159,9 @@ impl Session {
         let published = match (item.standing, out) {
             (Standing::New, _) => return Err(PublishError::NoImage),
             (Standing::Known, Some(out)) => {
-                push(out, bytes).inspect_err(|error| count_refusal(error, &self.counters))?;
+                push(out, bytes)
+                    .map_err(PublishError::from)
+                    .inspect_err(|error| count_refusal(error, &self.counters))?;
                 self.counters.updates_out.inc();
                 Published::Sent
             }
@@ -226,31 +231,9 @@ fn send_status(
     counters: &ProviderSession,
 ) -> Result<Published, PublishError> {
     let bytes = message.try_encode(|w| msg.encode(w))?;
-    push(out, bytes).inspect_err(|error| count_refusal(error, counters))?;
+    push(out, bytes).map_err(PublishError::from).inspect_err(|error| count_refusal(error, counters))?;
     counters.statuses_out.inc();
     Ok(Published::Sent)
-}
-
-#[inline]
-fn push(out: &mut Outbound, bytes: &[u8]) -> Result<(), PublishError> {
-    match out.push(bytes) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(refusal(error, out)),
-    }
-}
-
-#[cold]
-fn refusal(error: SendError, out: &Outbound) -> PublishError {
-    match error {
-        SendError::Misuse(ApiMisuse::MessageTooLong { bytes, limit_bytes }) => {
-            PublishError::TooLong { bytes, limit_bytes }
-        }
-        SendError::SlowConsumer { pending_bytes, limit_bytes } => {
-            PublishError::WouldBlock { pending_bytes, limit_bytes }
-        }
-        // The connection has just ended; its images go out on the next.
-        _ => PublishError::WouldBlock { pending_bytes: out.depth_bytes(), limit_bytes: out.limit_bytes() },
-    }
 }
 
 #[cold]

@@ -95,6 +95,7 @@ impl Session {
                 application_name: config.application_name.clone(),
                 position: identity.position_or(&config.position),
                 password: identity.password.clone(),
+                token: None,
             },
             login_timeout_ms: config.login_timeout_ms,
             keep_images: config.keep_images,

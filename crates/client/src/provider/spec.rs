@@ -4,6 +4,7 @@ use std::fmt;
 
 use rwf::{Conflation, DataType, DecodeError, Domain, EncodeError, Qos, State, UpdateType};
 
+use crate::outgoing::Refusal;
 use crate::table::Slot;
 
 /// An item that is published: names it until it is closed, and nothing afterwards.
@@ -199,6 +200,17 @@ impl std::error::Error for PublishError {}
 impl From<EncodeError> for PublishError {
     fn from(error: EncodeError) -> Self {
         PublishError::Encode(error)
+    }
+}
+
+impl From<Refusal> for PublishError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::WouldBlock { pending_bytes, limit_bytes } => {
+                PublishError::WouldBlock { pending_bytes, limit_bytes }
+            }
+            Refusal::TooLong { bytes, limit_bytes } => PublishError::TooLong { bytes, limit_bytes },
+        }
     }
 }
 

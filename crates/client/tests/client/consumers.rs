@@ -84,6 +84,9 @@ fn word(event: &OwnedEvent) -> String {
         },
         OwnedEvent::DictionaryReady(dictionary) => format!("dictionary of {}", dictionary.field_count()),
         OwnedEvent::DictionaryUnavailable(fault) => format!("no dictionary: {fault:?}"),
+        OwnedEvent::Posted { id, tag, item, outcome } => {
+            format!("post {} of {tag}{}: {outcome:?}", id.0, if item.is_some() { " on stream" } else { "" })
+        }
         OwnedEvent::Item(event) => item_word(event),
         _ => "an event that the tests do not know".to_owned(),
     }

@@ -10,4 +10,5 @@ mod services;
 mod session;
 mod session_file;
 mod sockets;
+mod telling;
 mod world;

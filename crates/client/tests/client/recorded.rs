@@ -99,7 +99,7 @@ fn consumer_like(
             domain: request.domain,
             streaming: request.streaming,
             private_stream: request.private_stream,
-            view,
+            view: view.map(Into::into),
             ..ItemRequestSpec::new("DIRECT_FEED", str::from_utf8(key.name).expect("text"))
         };
         core.subscribe(&spec).expect("each once")

@@ -113,7 +113,7 @@ fn what_a_service_can_never_have_ends_at_once() {
     let domain = refused("B", "domain not among the capabilities of the service");
     assert_eq!(world.words(), [domain, refused("D", "quality of service not offered")]);
     assert_eq!((world.server().requests(), world.core.item_count()), (vec![], 1));
-    let wide = ItemRequestSpec { view: Some(vec![1; 40_000].into()), ..ItemRequestSpec::new("S", "V") };
+    let wide = ItemRequestSpec { view: Some([1; 40_000].into()), ..ItemRequestSpec::new("S", "V") };
     world.manners.features.view_requests = Some(true);
     world.cut();
     world.advance(SECOND);

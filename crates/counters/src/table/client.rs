@@ -24,6 +24,14 @@ counters! {
         statuses_in: Total, "messages", "Item statuses received.";
         generics_in: Total, "messages", "Generic messages received on item streams.";
         acks_in: Total, "messages", "Acks received.";
+        reissues_out: Total, "messages", "Requests sent for items that are open: another view or priority, pause, resume.";
+        batches_out: Total, "messages", "Requests and closes sent that are for several items.";
+        logins_reissued: Total, "messages", "Logins sent again on a connection: another token, pause, resume.";
+        generics_out: Total, "messages", "Generic messages sent on item streams.";
+        posts_out: Total, "messages", "Posts sent.";
+        posts_taken: Total, "messages", "Posts that the server has acknowledged.";
+        posts_refused: Total, "messages", "Posts that the server has refused.";
+        posts_unanswered: Total, "messages", "Posts without an ack in time, or before the connection was lost.";
         messages_unwanted: Total, "messages", "Messages received on streams that are not open (any more).";
         messages_refused: Total, "messages", "Messages that were malformed or out of place: each costs its connection.";
         images_spoilt: Total, "images", "Images given up because a payload could not be merged.";

@@ -211,6 +211,13 @@ impl Load {
         self.open_window.is_none_or(|window| outstanding < window)
     }
 
+    /// How many more requests may be sent while `outstanding` ones wait for their answers and `open` items are.
+    #[must_use]
+    pub fn room(&self, outstanding: u64, open: u64) -> u64 {
+        let left = |most: Option<u64>, used: u64| most.map_or(u64::MAX, |most| most.saturating_sub(used));
+        left(self.open_window, outstanding).min(left(self.open_limit, outstanding.saturating_add(open)))
+    }
+
     /// Whether one more item may be opened while `open` ones are.
     #[must_use]
     pub fn has_room(&self, open: u64) -> bool {
