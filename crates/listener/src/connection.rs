@@ -1,16 +1,16 @@
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
-use net::tcp::{self, Moved};
-use net::{Interest, Registrar, Token};
+use net::tcp::Moved;
+use net::{Interest, Registrar, Token, Transport};
 use units::Nanos;
 
 use crate::Entry;
 use crate::protocol::{Disconnect, Endpoint, Protocol};
 
-/// One connection: its socket and the protocol's end of it.
+/// One connection: its socket, encrypted or not, and the protocol's end of it.
 pub(crate) struct Connection<E> {
-    pub(crate) stream: TcpStream,
+    pub(crate) transport: Transport,
     pub(crate) endpoint: E,
     pub(crate) peer: SocketAddr,
     /// When it has to have logged in.
@@ -29,9 +29,9 @@ pub(crate) struct Connection<E> {
 pub const WRITE_BYTES: usize = 64 << 10;
 
 impl<E: Endpoint> Connection<E> {
-    pub(crate) fn new(stream: TcpStream, endpoint: E, peer: SocketAddr) -> Connection<E> {
+    pub(crate) fn new(transport: Transport, endpoint: E, peer: SocketAddr) -> Connection<E> {
         Connection {
-            stream,
+            transport,
             endpoint,
             peer,
             login_until: Nanos::NEVER,
@@ -68,7 +68,7 @@ impl<E: Endpoint> Connection<E> {
         self.write_backlog()?;
         let mut written = 0;
         if self.endpoint.pending().is_empty() {
-            written = match tcp::write(&self.stream, frames) {
+            written = match self.transport.write(frames) {
                 Ok(Moved::Bytes(count)) => count,
                 Ok(Moved::WouldBlock) => 0,
                 Ok(Moved::End) => return Err(self.endpoint.on_disconnected(Disconnect::EndOfStream)),
@@ -83,9 +83,9 @@ impl<E: Endpoint> Connection<E> {
         loop {
             let pending = self.endpoint.pending();
             if pending.is_empty() {
-                return Ok(());
+                return self.transport.flush().map(|_| ()).map_err(|_| self.broken());
             }
-            match tcp::write(&self.stream, pending) {
+            match self.transport.write(pending) {
                 Ok(Moved::Bytes(count)) => {
                     self.has_taken = true;
                     self.endpoint.consume(count);
@@ -97,8 +97,8 @@ impl<E: Endpoint> Connection<E> {
         }
     }
 
-    /// Whether nothing is read from the peer, so that its pings are not seen, and it is known to live all the same: because it
-    /// is not its fault, or because it still takes what is sent.
+    /// Whether nothing is read from the peer, so that its pings are not seen, and it is known to live all the
+    /// same: because it is not its fault, or because it still takes what is sent.
     pub(crate) fn lives_unread(&mut self, is_paused: bool) -> bool {
         let (is_read, _) = self.interest;
         let has_taken = std::mem::take(&mut self.has_taken);
@@ -119,7 +119,7 @@ impl<E: Endpoint> Connection<E> {
     ) -> io::Result<()> {
         let backlog = self.endpoint.backlog();
         let keeps_up = backlog.depth_bytes < backlog.limit_bytes / READ_PAUSE_PART;
-        let wants = (keeps_up && !is_paused, backlog.depth_bytes > 0);
+        let wants = (keeps_up && !is_paused, self.transport.waits_for_room(backlog.depth_bytes > 0));
         if wants != self.interest {
             self.interest = wants;
             let interest = match wants {
@@ -128,7 +128,7 @@ impl<E: Endpoint> Connection<E> {
                 (false, true) => Interest::Write,
                 (false, false) => Interest::Nothing,
             };
-            registrar.change(&self.stream, token, interest)?;
+            registrar.change(&self.transport, token, interest)?;
         }
         Ok(())
     }

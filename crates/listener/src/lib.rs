@@ -13,15 +13,20 @@
 //! A connection that does not keep up has a bounded backlog: while it is large nothing is read from it, so
 //! that answers pace requests; at its limit the connection is closed and counted.
 
+mod addresses;
+mod config;
 mod connection;
+mod doors;
 mod listener;
 mod outbox;
 mod protocol;
 
+pub use crate::config::TlsConfig;
 pub use crate::listener::{ConnectionInfo, Limits, Listener};
 pub use connection::WRITE_BYTES;
+pub use doors::{Ports, TlsPort};
 pub use outbox::{Entry, Outbox, Staged};
-pub use protocol::{Backlog, Bridge, Disconnect, Endpoint, Protocol, ReasonOf, Service};
+pub use protocol::{Backlog, Bridge, Disconnect, Endpoint, PortEvent, Protocol, ReasonOf, Service};
 
 /// A connection, by its place in the listener's table. Numbers are used again after a connection has closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

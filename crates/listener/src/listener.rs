@@ -1,27 +1,27 @@
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use counters::table::Listener as Counters;
-use net::tcp::{self, Moved};
-use net::{Interest, Ready, Registrar, Token};
+use net::tcp::Moved;
+use net::{Interest, Ready, Registrar, Token, Transport};
 use slab::Slab;
 use units::Nanos;
 
+use crate::addresses::Addresses;
 use crate::connection::Connection;
-use crate::protocol::{Backlog, Bridge, Disconnect, Endpoint, Protocol, ReasonOf, Service};
+use crate::doors::{DOORS_MAX, Doors, Ports};
+use crate::protocol::{Backlog, Bridge, Disconnect, Endpoint, PortEvent, Protocol, ReasonOf, Service};
 use crate::{ConnectionId, Outbox};
 
 /// What a port allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Address to listen on.
-    pub interface: Ipv4Addr,
-    /// The port; 0 for any free one.
-    pub port: u16,
     /// Most connections at a time; further ones are refused.
     pub connections_max: usize,
+    /// Most connections of one address at a time; further ones are closed unheard.
+    pub connections_per_address_max: usize,
     /// From the end of the handshake to the login.
     pub login_timeout: Duration,
     /// Most bytes that are taken from a connection at a time, which bounds what one turn can lead to.
@@ -30,21 +30,21 @@ pub struct Limits {
 
 /// A port and its connections.
 pub struct Listener<P: Protocol> {
-    listener: TcpListener,
+    doors: Doors,
     registrar: Registrar,
+    /// Of the connection in the first place of the table.
     token_base: u64,
     protocol: P,
     counters: Arc<Counters>,
     limits: Limits,
     connections: Slab<Connection<P::Endpoint>>,
+    addresses: Addresses,
     outbox: Outbox,
     read_buffer: Vec<u8>,
     scratch: Vec<u8>,
     /// Nothing is read from any connection for now.
     is_paused: bool,
     check_at: Nanos,
-    /// When connections are accepted again, after the system had refused to.
-    accept_at: Nanos,
 }
 
 /// What a status page shows of a connection.
@@ -55,52 +55,60 @@ pub struct ConnectionInfo {
     pub peer: SocketAddr,
     pub backlog: Backlog,
     pub memory_bytes: usize,
+    /// `TLS 1.2` or `TLS 1.3` if the connection is encrypted.
+    pub tls_version: Option<&'static str>,
 }
 
 /// How often timers of connections are looked at: their shortest, a third of a ping timeout, is seconds.
-const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Connections beyond the limit that may be in the middle of being refused.
 const REFUSALS_MAX: usize = 128;
 
 impl<P: Protocol> Listener<P> {
-    /// Listens on a port. Descriptors are added to `registrar` under tokens whose upper 32 bits are
-    /// `token_space`.
+    /// Listens. Descriptors are added to `registrar` under tokens whose upper 32 bits are `token_space`.
     ///
     /// # Errors
-    /// The port is taken; the error names it.
+    /// A port is taken, or a certificate cannot be used; the error names it.
     pub fn new(
         protocol: P,
+        ports: Ports,
         limits: Limits,
         registrar: &Registrar,
         token_space: u32,
         counters: Arc<Counters>,
     ) -> io::Result<Listener<P>> {
-        let listener = tcp::listen(SocketAddrV4::new(limits.interface, limits.port))?;
         let token_base = u64::from(token_space) << 32;
-        registrar.add(&listener, Token(token_base), Interest::Read)?;
         Ok(Listener {
-            listener,
+            doors: Doors::open(ports, registrar, token_base)?,
             registrar: registrar.clone(),
-            token_base,
+            token_base: token_base + DOORS_MAX,
             protocol,
             counters,
             limits,
             connections: Slab::new(),
+            addresses: Addresses::new(limits.connections_per_address_max),
             outbox: Outbox::default(),
             read_buffer: vec![0; limits.read_bytes],
             scratch: Vec::new(),
             is_paused: false,
             check_at: Nanos::ZERO,
-            accept_at: Nanos::NEVER,
         })
     }
 
-    /// The address listened on.
+    /// The address listened on; of an encrypted port beside a plain one see [`Listener::tls_address`].
     ///
     /// # Errors
     /// None in practice.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+        self.doors.local_address()
+    }
+
+    /// The address on which encrypted connections are taken, if they are.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn tls_address(&self) -> io::Result<Option<SocketAddr>> {
+        self.doors.tls_address()
     }
 
     /// Where messages for connections are put; they leave with [`Listener::flush`].
@@ -123,48 +131,45 @@ impl<P: Protocol> Listener<P> {
 
     /// A descriptor of this listener is ready.
     pub fn on_ready(&mut self, now: Nanos, ready: Ready, service: &mut impl Service<P>) {
-        match (ready.token.0 & u64::from(u32::MAX)) as usize {
-            0 => self.accept(now),
-            place => self.on_connection_ready(now, place - 1, ready, service),
+        match ready.token.0 & u64::from(u32::MAX) {
+            door @ 0..DOORS_MAX => self.accept(now, door as usize),
+            place => self.on_connection_ready(now, (place - DOORS_MAX) as usize, ready, service),
         }
     }
 
-    fn accept(&mut self, now: Nanos) {
+    fn accept(&mut self, now: Nanos, door: usize) {
         loop {
-            match tcp::accept(&self.listener) {
-                Ok(Some((stream, peer))) => {
-                    let has_room = self.connections.len() < self.limits.connections_max + REFUSALS_MAX;
-                    if !has_room || self.add(now, stream, peer).is_err() {
-                        self.counters.turned_away.inc();
-                    }
-                }
+            match self.doors.accept(door) {
+                Ok(Some((transport, peer))) => self.admit(now, transport, peer),
                 Ok(None) => return,
                 Err(_) => return self.rest(now),
             }
         }
     }
 
-    /// Out of descriptors, most likely: the connection stays in the queue and the listener ready, so that
-    /// without a rest the thread would do nothing but fail to accept it.
     fn rest(&mut self, now: Nanos) {
         self.counters.accept_failures.inc();
-        let token = Token(self.token_base);
-        if self.registrar.change(&self.listener, token, Interest::Nothing).is_ok() {
-            self.accept_at = now + CHECK_INTERVAL;
+        self.doors.rest(now);
+    }
+
+    fn admit(&mut self, now: Nanos, transport: Transport, peer: SocketAddr) {
+        if self.connections.len() >= self.limits.connections_max + REFUSALS_MAX {
+            return self.counters.turned_away.inc();
+        }
+        if !self.addresses.admit(peer.ip()) {
+            return self.counters.address_full.inc();
+        }
+        if self.add(now, transport, peer).is_err() {
+            self.addresses.release(peer.ip());
+            self.counters.turned_away.inc();
         }
     }
 
-    fn end_rest(&mut self, now: Nanos) {
-        let token = Token(self.token_base);
-        let is_back = self.registrar.change(&self.listener, token, Interest::Read).is_ok();
-        self.accept_at = if is_back { Nanos::NEVER } else { now + CHECK_INTERVAL };
-    }
-
-    fn add(&mut self, now: Nanos, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
+    fn add(&mut self, now: Nanos, transport: Transport, peer: SocketAddr) -> io::Result<()> {
         let entry = self.connections.vacant_entry();
         let index = entry.key();
-        self.registrar.add(&stream, Token(self.token_base + index as u64 + 1), Interest::Read)?;
-        entry.insert(Connection::new(stream, self.protocol.accept(now), peer));
+        self.registrar.add(&transport, Token(self.token_base + index as u64), Interest::Read)?;
+        entry.insert(Connection::new(transport, self.protocol.accept(now), peer));
         self.outbox.add(ConnectionId(index as u32));
         Ok(())
     }
@@ -186,14 +191,39 @@ impl<P: Protocol> Listener<P> {
         self.update_interest(now, index, service);
     }
 
+    /// Reads from the socket once, and what an encrypted connection holds beyond that.
     fn read(&mut self, now: Nanos, index: usize, service: &mut impl Service<P>) -> Result<(), ReasonOf<P>> {
+        loop {
+            self.read_once(now, index, service)?;
+            if !self.connections[index].transport.may_hold_input() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn read_once(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        service: &mut impl Service<P>,
+    ) -> Result<(), ReasonOf<P>> {
         let is_full = self.connections.len() > self.limits.connections_max;
         let connection = &mut self.connections[index];
-        let bytes = match tcp::read(&connection.stream, &mut self.read_buffer) {
+        let was_handshaking = connection.transport.is_handshaking();
+        let moved = connection.transport.read(&mut self.read_buffer);
+        if was_handshaking && !connection.transport.is_handshaking() {
+            self.counters.tls_handshakes.inc();
+        }
+        let bytes = match moved {
             Ok(Moved::Bytes(count)) => &self.read_buffer[..count],
             Ok(Moved::WouldBlock) => return Ok(()),
             Ok(Moved::End) => return Err(connection.endpoint.on_disconnected(Disconnect::EndOfStream)),
-            Err(_) => return Err(connection.broken()),
+            Err(error) => {
+                if was_handshaking {
+                    service.on_port_event(PortEvent::TlsRefused { peer: connection.peer, error: &error });
+                }
+                return Err(connection.broken());
+            }
         };
         let mut bridge = Bridge {
             id: ConnectionId(index as u32),
@@ -216,7 +246,7 @@ impl<P: Protocol> Listener<P> {
     }
 
     fn update_interest(&mut self, now: Nanos, index: usize, service: &mut impl Service<P>) {
-        let token = Token(self.token_base + index as u64 + 1);
+        let token = Token(self.token_base + index as u64);
         let (paused, registrar) = (self.is_paused, &self.registrar);
         let Some(connection) = self.connections.get_mut(index) else { return };
         if connection.update_interest(registrar, token, paused).is_err() {
@@ -230,6 +260,8 @@ impl<P: Protocol> Listener<P> {
         // A nak or a last status; the connection is gone whether it gets through or not.
         let _ = gone.write_backlog();
         let id = ConnectionId(index as u32);
+        self.addresses.release(gone.peer.ip());
+        self.counters.tls_unfinished.add(u64::from(gone.transport.is_handshaking()));
         self.outbox.remove(id);
         if gone.is_announced {
             service.on_closed(now, id, reason, &mut self.outbox);
@@ -273,9 +305,7 @@ impl<P: Protocol> Listener<P> {
 
     /// Pings, and time-outs of handshakes, logins and silent connections.
     pub fn on_wakeup(&mut self, now: Nanos, service: &mut impl Service<P>) {
-        if now >= self.accept_at {
-            self.end_rest(now);
-        }
+        self.look_after_doors(now, service);
         if now < self.check_at {
             return;
         }
@@ -303,11 +333,26 @@ impl<P: Protocol> Listener<P> {
         }
     }
 
+    fn look_after_doors(&mut self, now: Nanos, service: &mut impl Service<P>) {
+        let event = match self.doors.on_wakeup(now) {
+            Ok(false) => return,
+            Ok(true) => {
+                self.counters.tls_reloads.inc();
+                PortEvent::CertificateReloaded
+            }
+            Err(ref error) => {
+                self.counters.tls_reload_failures.inc();
+                return service.on_port_event(PortEvent::CertificateUnusable { error });
+            }
+        };
+        service.on_port_event(event);
+    }
+
     /// When [`Listener::on_wakeup`] is due next.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
         let check_at = if self.connections.is_empty() { Nanos::NEVER } else { self.check_at };
-        check_at.min(self.accept_at)
+        check_at.min(self.doors.next_wakeup())
     }
 
     /// How many connections there are.
@@ -323,12 +368,14 @@ impl<P: Protocol> Listener<P> {
             peer: c.peer,
             backlog: c.endpoint.backlog(),
             memory_bytes: c.endpoint.memory_bytes(),
+            tls_version: c.transport.tls_version(),
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, TcpStream};
     use std::ops::ControlFlow;
 
     use net::Poller;
@@ -407,14 +454,14 @@ mod tests {
 
     fn listen(poller: &Poller, connections_max: usize) -> (Listener<Mute>, Arc<Counters>) {
         let counters = Arc::<Counters>::default();
+        let ports = Ports { interface: Ipv4Addr::LOCALHOST, port: 0, tls: None };
         let limits = Limits {
-            interface: Ipv4Addr::LOCALHOST,
-            port: 0,
             connections_max,
+            connections_per_address_max: 1000,
             login_timeout: Duration::from_secs(15),
             read_bytes: 4096,
         };
-        let listener = Listener::new(Mute, limits, poller.registrar(), 1, Arc::clone(&counters));
+        let listener = Listener::new(Mute, ports, limits, poller.registrar(), 1, Arc::clone(&counters));
         (listener.expect("some port is free"), counters)
     }
 

@@ -1,6 +1,9 @@
+use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
+use net::tls::TlsError;
 use units::Nanos;
 
 use crate::{ConnectionId, Entry, Outbox};
@@ -126,6 +129,42 @@ pub trait Service<P: Protocol> {
     fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &ReasonOf<P>, outbox: &mut Outbox);
     /// Whether the user of a connection has logged in; otherwise it is closed after a while.
     fn is_logged_in(&self, connection: ConnectionId) -> bool;
+    /// Something for the log of the daemon.
+    fn on_port_event(&mut self, event: PortEvent<'_>) {
+        let _ = event;
+    }
+}
+
+/// What happens to a port itself.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum PortEvent<'a> {
+    /// A certificate or key has changed; new connections get the new one.
+    CertificateReloaded,
+    /// A certificate or key has changed and cannot be used; the old one stays.
+    CertificateUnusable {
+        /// Which file, and why.
+        error: &'a TlsError,
+    },
+    /// A TLS handshake has failed.
+    TlsRefused {
+        /// Whose.
+        peer: SocketAddr,
+        /// Why.
+        error: &'a io::Error,
+    },
+}
+
+impl fmt::Display for PortEvent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CertificateReloaded => write!(f, "certificate and key were read again"),
+            Self::CertificateUnusable { error } => {
+                write!(f, "the certificate in use is kept, the new one is no good: {error}")
+            }
+            Self::TlsRefused { peer, error } => write!(f, "TLS handshake with {peer} failed: {error}"),
+        }
+    }
 }
 
 /// Hands what one connection brings to the service.

@@ -14,7 +14,7 @@ use market::server::{
 use net::agent::Agent;
 use net::{Ready, Registrar};
 use rssl::{CloseReason, Session};
-use rssl_server::{ConnectionId, ListenerCounters, Outbox, Rssl, RsslListener, Service};
+use rssl_server::{ConnectionId, ListenerCounters, Outbox, PortEvent, Rssl, RsslListener, Service};
 use rwf::Dictionary;
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
@@ -64,6 +64,9 @@ impl<I: Inlet> PointToPointServer<I> {
             ListenerCounters::registered(registry, "consumer"),
         )?;
         info!(name = config.name, rssl_port = %listener.local_address()?, "point-to-point server");
+        if let Some(address) = listener.tls_address()? {
+            info!(%address, "encrypted RSSL connections");
+        }
         let peer = units::Rng::new(seed).next_u64();
         Ok(PointToPointServer {
             core: PointToPoint::new(peer, config.core(), dictionary, counters),
@@ -217,6 +220,10 @@ impl Service<Rssl> for Clients<'_> {
 
     fn is_logged_in(&self, connection: ConnectionId) -> bool {
         self.core.is_logged_in(ClientId(connection.0))
+    }
+
+    fn on_port_event(&mut self, event: PortEvent<'_>) {
+        info!(port = "consumer", "{event}");
     }
 }
 

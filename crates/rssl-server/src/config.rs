@@ -1,17 +1,23 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use listener::TlsConfig;
+
 config::section! {
     /// A port on which RSSL connections are taken.
     pub struct RsslConfig {
         /// Address to listen on; 0.0.0.0 for all of the host.
         interface: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+        /// An encrypted port beside the plain one or instead of it.
+        tls: Option<TlsConfig> = None;
         /// Most connections at a time; further ones are refused.
         connections_max: u32 = 10_000, range 1..=1_000_000;
+        /// Most connections of one address at a time; further ones are closed unheard.
+        connections_per_address_max: u32 = 1_000, range 1..=1_000_000;
         /// Longest message that goes unfragmented, announced to the other side.
         message_size_bytes: u16 = 6144, range 64..=65532;
         /// Longest message that is taken in fragments.
-        message_max_bytes: u32 = 4_194_304, range 65_535..=1_073_741_824;
+        message_max_bytes: u32 = 16_777_216, range 65_535..=1_073_741_824;
         /// Most bytes that wait for one connection's socket; at the limit the connection is closed as too
         /// slow.
         backlog_max_bytes: u64 = 67_108_864, range 65_536..=17_179_869_184;

@@ -4,5 +4,5 @@ mod config;
 mod protocol;
 
 pub use crate::config::RsslConfig;
-pub use listener::{ConnectionId, ConnectionInfo, Outbox, Service, Staged};
+pub use listener::{ConnectionId, ConnectionInfo, Outbox, PortEvent, Service, Staged, TlsConfig};
 pub use protocol::{ListenerCounters, Rssl, RsslListener, listen, send};

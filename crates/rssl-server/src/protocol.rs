@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use counters::Registry;
 use counters::table::{Listener as PortCounters, RsslConnections};
-use listener::{Backlog, Bridge, ConnectionId, Endpoint, Entry, Limits, Listener, Outbox, Protocol, Service};
+use listener::{
+    Backlog, Bridge, ConnectionId, Endpoint, Entry, Limits, Listener, Outbox, Ports, Protocol, Service,
+    TlsConfig,
+};
 use net::Registrar;
 use rssl::handshake::ConnectRequest;
 use rssl::{Admission, CloseReason, Handler, Outbound, ServerConnection, ServerParams, Session, Stop};
@@ -48,7 +51,7 @@ impl ListenerCounters {
 /// one turn can lead to.
 ///
 /// # Errors
-/// The port is taken or a value is out of range; the error names it.
+/// A port is taken, a certificate cannot be used, or a value is out of range; the error names it.
 pub fn listen(
     config: &RsslConfig,
     port: u16,
@@ -61,14 +64,15 @@ pub fn listen(
     let params =
         config.params().check().map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e.to_string()))?;
     let protocol = Rssl { params: Arc::new(params), counters: counters.connections, rng: Rng::new(seed) };
+    let tls = config.tls.as_ref().map(TlsConfig::to_port);
+    let ports = Ports { interface: config.interface, port, tls };
     let limits = Limits {
-        interface: config.interface,
-        port,
         connections_max: config.connections_max as usize,
+        connections_per_address_max: config.connections_per_address_max as usize,
         login_timeout: Duration::from_millis(config.login_timeout_ms.into()),
         read_bytes,
     };
-    Listener::new(protocol, limits, registrar, token_space, counters.listener)
+    Listener::new(protocol, ports, limits, registrar, token_space, counters.listener)
 }
 
 /// The offset of the stream id in an RWF message.

@@ -12,7 +12,7 @@ use market::distributor::{Distributor, DistributorSink, PeerId, ProviderError, P
 use net::agent::Agent;
 use net::{Ready, Registrar};
 use rssl::{CloseReason, Session};
-use rssl_server::{ConnectionId, ListenerCounters, Outbox, Rssl, RsslListener, Service};
+use rssl_server::{ConnectionId, ListenerCounters, Outbox, PortEvent, Rssl, RsslListener, Service};
 use rwf::Dictionary;
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -63,6 +63,9 @@ impl<O: Outlet> SourceDistributor<O> {
         )?;
         let instance = units::Rng::new(seed).next_u64();
         info!(instance = format!("{instance:016x}"), provider_port = %listener.local_address()?, "source distributor");
+        if let Some(address) = listener.tls_address()? {
+            info!(%address, "encrypted provider connections");
+        }
         Ok(SourceDistributor {
             core: Distributor::new(instance, config.core(), dictionary, counters),
             outlet,
@@ -237,6 +240,10 @@ impl<O: Outlet> Service<Rssl> for Providers<'_, O> {
 
     fn is_logged_in(&self, connection: ConnectionId) -> bool {
         self.core.is_logged_in(ProviderId(connection.0))
+    }
+
+    fn on_port_event(&mut self, event: PortEvent<'_>) {
+        info!(port = "provider", "{event}");
     }
 }
 
