@@ -102,8 +102,8 @@ fn check_length(length: usize, bytes_max: usize) -> Result<(), DecodeError> {
 /// The text that a cached value (see [`apply`]) shows.
 ///
 /// UTF-8 behind `ESC % 0`. Elsewhere each byte below 0x80 stands for itself and each from 0xA0 on for the
-/// Latin-1 character of that number; NUL shows as nothing, and character set designations are left out
-/// without changing what follows them.
+/// Latin-1 character of that number, but that 0xDE and 0xFE are the arrows up and down of price ticks; NUL
+/// shows as nothing, and character set designations are left out without changing what follows them.
 #[must_use]
 pub fn text(cached: &[u8]) -> Cow<'_, str> {
     if cached.iter().all(|b| (0x20..0x7F).contains(b)) {
@@ -118,24 +118,46 @@ pub fn text(cached: &[u8]) -> Cow<'_, str> {
     Cow::Owned(decoded(cached))
 }
 
-fn decoded(mut rest: &[u8]) -> String {
-    let mut shown = String::with_capacity(rest.len());
+fn decoded(cached: &[u8]) -> String {
+    let mut shown = String::with_capacity(cached.len());
+    each_character(cached, |character| shown.push(character));
+    shown
+}
+
+/// Gives the characters of [`text`] one by one, without a string for them.
+pub fn each_character(cached: &[u8], mut show: impl FnMut(char)) {
+    let mut rest = cached;
     while let Some((&byte, tail)) = rest.split_first() {
         if let Some(utf8) = rest.strip_prefix(UTF8) {
-            let utf8: Vec<u8> = utf8.iter().copied().filter(|b| *b != 0).collect();
-            shown.push_str(&String::from_utf8_lossy(&utf8));
-            break;
+            return utf8.split(|byte| *byte == 0).for_each(|part| each_utf8(part, &mut show));
         }
         rest = match byte {
             ESC => skip_designation(tail),
             0 => tail,
             _ => {
-                shown.push(char::from(byte));
+                show(glyph(byte));
                 tail
             }
         };
     }
-    shown
+}
+
+fn each_utf8(bytes: &[u8], show: &mut impl FnMut(char)) {
+    for chunk in bytes.utf8_chunks() {
+        chunk.valid().chars().for_each(&mut *show);
+        if !chunk.invalid().is_empty() {
+            show(char::REPLACEMENT_CHARACTER);
+        }
+    }
+}
+
+/// The character of a byte of the default sets: Latin-1, but for the vendor's arrows.
+fn glyph(byte: u8) -> char {
+    match byte {
+        0xDE => '\u{21E7}',
+        0xFE => '\u{21E9}',
+        _ => char::from(byte),
+    }
 }
 
 /// ISO 2022: intermediate bytes 0x20..=0x2F, then one final byte.
@@ -261,5 +283,11 @@ mod tests {
         assert_eq!(text(b"h\xe9"), "h\u{e9}");
         assert_eq!(text(b"a\x1b$(Gb\x1b~c"), "abc");
         assert_eq!(text(b"a\x1b"), "a");
+    }
+
+    #[test]
+    fn tick_arrows_and_holes_in_utf_8_show_as_what_they_are() {
+        assert_eq!(text(b"\xde \xfe"), "\u{21e7} \u{21e9}");
+        assert_eq!(text(b"\x1b%0a\0\xc3\xa9\xff"), "a\u{e9}\u{fffd}");
     }
 }
