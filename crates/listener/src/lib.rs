@@ -1,14 +1,14 @@
 //! A port and its connections, whatever protocol they speak: sockets, limits, and the outbox of a fan-out.
 //!
-//! One thread owns a [`Listener`]; what its connections speak is a [`Protocol`]. Input is read into one buffer
-//! shared by all connections; output is made in two steps, so that one update for thousands of connections
-//! costs little more than its bytes in each of them:
+//! One thread owns a [`Listener`]; what its connections speak is a [`Protocol`]. Input is read into one
+//! buffer shared by all connections; output is made in two steps, so that one update for thousands of
+//! connections costs little more than its bytes in each of them:
 //!
 //! 1. While input is handled, a message is put into the [`Outbox`] once, and each connection that gets it
 //!    notes where it is and which stream id it is to carry there: twelve bytes.
-//! 2. [`Listener::flush`] then serves connection after connection: the protocol copies the messages noted into
-//!    frames in one scratch buffer that stays in the cache, the listener writes them with one system call
-//!    per 64 KiB, and only what the socket did not take is kept.
+//! 2. [`Listener::flush`] then serves connection after connection: the protocol copies the messages noted
+//!    into frames in one scratch buffer that stays in the cache, the listener writes them with one system
+//!    call per 64 KiB, and only what the socket did not take is kept.
 //!
 //! A connection that does not keep up has a bounded backlog: while it is large nothing is read from it, so
 //! that answers pace requests; at its limit the connection is closed and counted.

@@ -1,12 +1,11 @@
 use std::ops::ControlFlow;
 
 use counters::table::RsslConnections;
-use units::Nanos;
+use units::{Beat, Heartbeat, Nanos};
 
 use crate::assembly::{Assembly, Progress};
 use crate::carry::CarryOver;
 use crate::frame::{self, Frame, HEADER_BYTES};
-use crate::heartbeat::{Beat, Heartbeat};
 use crate::packer::Packer;
 use crate::session::{Handler, Negotiated, Session};
 use crate::{CloseReason, ConnectionVersion, FrameError, Limits, Outbound, PeerError};

@@ -95,7 +95,6 @@ mod config;
 mod error;
 pub mod frame;
 pub mod handshake;
-mod heartbeat;
 mod link;
 mod outbound;
 mod packer;

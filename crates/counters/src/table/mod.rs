@@ -10,6 +10,7 @@ mod listener;
 mod market;
 mod messaging;
 mod rssl;
+mod websocket;
 
 pub use client::{ConsumerSession, ProviderSession};
 pub use feed::Feed;
@@ -18,3 +19,4 @@ pub use listener::Listener;
 pub use market::{Distributor, PointToPoint};
 pub use messaging::MessagingContext;
 pub use rssl::RsslConnections;
+pub use websocket::WebSocketConnections;

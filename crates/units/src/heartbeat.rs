@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use units::Nanos;
+use crate::Nanos;
 
 /// When to ping and when to give a silent peer up.
 ///
@@ -8,7 +8,7 @@ use units::Nanos;
 /// timeout, with one exception: when this side's own wake-up came more than a tick late, then nobody read the
 /// socket in the meantime, and that time is not held against the peer.
 #[derive(Debug)]
-pub(crate) struct Heartbeat {
+pub struct Heartbeat {
     timeout: Duration,
     heard_at: Nanos,
     next_tick: Nanos,
@@ -19,7 +19,7 @@ pub(crate) struct Heartbeat {
 
 /// What is due at a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Beat {
+pub enum Beat {
     /// Nothing: called early, or only to look after the peer.
     Nothing,
     /// A third of the ping timeout has passed.
@@ -32,26 +32,27 @@ pub(crate) enum Beat {
 }
 
 impl Heartbeat {
-    /// `peer_pings` and `we_ping` are what the session flags of the ack say; a peer that does not ping may be
-    /// silent.
-    pub(crate) fn new(now: Nanos, timeout: Duration, peer_pings: bool, we_ping: bool) -> Heartbeat {
+    /// `peer_pings` and `we_ping` are what both sides agreed on; a peer that does not ping may be silent.
+    #[must_use]
+    pub fn new(now: Nanos, timeout: Duration, peer_pings: bool, we_ping: bool) -> Heartbeat {
         let first = now.after(timeout / 3);
         Heartbeat { timeout, heard_at: now, next_tick: first, wake_at: first, peer_pings, we_ping }
     }
 
     /// Something arrived.
     #[inline]
-    pub(crate) fn heard(&mut self, now: Nanos) {
+    pub fn heard(&mut self, now: Nanos) {
         self.heard_at = now;
     }
 
     /// When [`Heartbeat::on_wakeup`] has something to do. Moves in `on_wakeup` only, not with each arrival.
-    pub(crate) fn wake_at(&self) -> Nanos {
+    #[must_use]
+    pub fn wake_at(&self) -> Nanos {
         self.wake_at
     }
 
     /// What is due, and whether this side had stalled.
-    pub(crate) fn on_wakeup(&mut self, now: Nanos) -> (Beat, bool) {
+    pub fn on_wakeup(&mut self, now: Nanos) -> (Beat, bool) {
         if now < self.wake_at {
             return (Beat::Nothing, false);
         }
