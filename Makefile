@@ -1,7 +1,7 @@
 # Every target is one command; `make` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-full soak
+.PHONY: help demo test lint bench bench-full soak fuzz
 
 tickcast = cargo run --release --bin tickcast --
 
@@ -25,3 +25,6 @@ bench-full: ## figures worth writing down
 
 soak: ## random tests for long, from new seeds; RUNS=1000 CASES=20000
 	@tools/soak.sh
+
+fuzz: ## fuzz targets for long, with libFuzzer where it is; TARGETS="rwf_map" RUNS=10000000
+	@tools/fuzz.sh

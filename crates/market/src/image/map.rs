@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use rwf::{
-    DataType, DecodeError, Encoded, FieldList, FieldSetDefs, Map, MapAction, MapEntry, MapHead, Writer,
+    DataType, DecodeError, Encoded, FieldList, FieldSetDefs, Map, MapAction, MapEntry, MapHead, Place, Writer,
 };
 
 use super::{FieldImage, FieldRules};
@@ -27,6 +27,8 @@ struct Entry {
     permission_data: Option<Box<[u8]>>,
 }
 
+/// The longest key that a map message can hold.
+const KEY_BYTES_MAX: u32 = 0x7FFF;
 /// A map message has a 16-bit count of entries.
 const ENTRIES_MAX: usize = u16::MAX as usize;
 
@@ -69,6 +71,10 @@ impl MapImage {
         defs: Option<&FieldSetDefs<'_>>,
         rules: &FieldRules,
     ) -> Result<(), DecodeError> {
+        if entry.key.is_empty() {
+            // It can be read, but not be written for a client.
+            return Err(DecodeError::BadLength { place: Place::MapKey, length: 0, max: KEY_BYTES_MAX });
+        }
         if entry.action == MapAction::Delete {
             self.entries.remove(entry.key);
             return Ok(());
@@ -299,6 +305,17 @@ mod tests {
         }));
         apply(&mut image, &map(&head, |m| m.delete(AsciiString(b"IBM"))));
         assert_eq!((image.len(), image.entry(b"MSFT").is_some()), (1, true));
+    }
+
+    #[test]
+    fn a_key_without_content_is_refused_since_no_client_could_be_told() {
+        let mut image = image_of(&map(&HEAD, |m| put(m, MapAction::Add, b"A", &[(22, 1)])));
+        let mut bytes = map(&HEAD, |m| put(m, MapAction::Add, b"B", &[(22, 2)]));
+        let key_at = bytes.windows(2).position(|pair| pair == b"\x01B").expect("the key is there");
+        bytes.splice(key_at..key_at + 2, [0]);
+        let refused = image.apply(&Map::parse(&bytes).expect("legal head"), &FieldRules::default());
+        let blank = DecodeError::BadLength { place: Place::MapKey, length: 0, max: 0x7FFF };
+        assert_eq!((refused, image.len()), (Err(blank), 1));
     }
 
     #[test]

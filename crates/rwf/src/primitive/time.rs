@@ -137,12 +137,24 @@ impl Time {
     /// Bytes of the shortest form that holds the parts that are not zero.
     #[inline]
     fn width(&self) -> usize {
-        match self {
+        let width = match self {
             Time { nanosecond: 1.., .. } => 8,
             Time { microsecond: 1.., .. } => 7,
             Time { millisecond: 1.., .. } => 5,
             Time { second: 1.., .. } => 3,
             _ => 2,
+        };
+        if self.hour == 255 && self.minute == 255 { width.max(self.width_not_blank()) } else { width }
+    }
+
+    /// Bytes of the shortest form that is not taken for a blank: it has a part that is not blank.
+    #[cold]
+    fn width_not_blank(&self) -> usize {
+        match (self.second, self.millisecond, self.microsecond) {
+            (255, 65535, 2047) => 8,
+            (255, 65535, _) => 7,
+            (255, _, _) => 5,
+            _ => 3,
         }
     }
 
@@ -445,6 +457,22 @@ mod tests {
         assert_eq!(DateTime::decode(&content), Ok(Some(value)));
         assert_eq!(DateTime::decode(&content[..6]), Ok(Some(value)));
         assert_eq!(value.to_string(), "2024-02-29");
+    }
+
+    #[test]
+    fn a_time_whose_first_parts_alone_are_blank_is_written_long_enough_not_to_be_taken_for_a_blank() {
+        let blank = Time::BLANK;
+        for (time, length) in [
+            (Time { minute: 59, ..Time::new(255, 0, 0) }, 2),
+            (Time::new(255, 255, 0), 3),
+            (Time::new(255, 255, 255), 5),
+            (Time { microsecond: 0, nanosecond: 0, ..blank }, 7),
+            (Time { microsecond: 2046, nanosecond: 0, ..blank }, 7),
+            (Time { nanosecond: 0, ..blank }, 8),
+        ] {
+            let content = encode_to_vec(|w| time.put_content(w)).expect("at most 8 bytes");
+            assert_eq!((content.len(), Time::decode(&content)), (length, Ok(Some(time))));
+        }
     }
 
     #[test]
