@@ -172,9 +172,9 @@ impl CachedItem {
         }
     }
 
-    /// An image that updates have passed over without being merged is not to be trusted, whatever the
+    /// The state to tell: an image that updates have passed over without being merged is not to be trusted, whatever the
     /// provider said.
-    fn state_to_send(&self) -> State<'_> {
+    pub(crate) fn state_to_send(&self) -> State<'_> {
         let state = self.state.borrow();
         if self.image.is_current() {
             return state;

@@ -7,6 +7,7 @@ mod encoding;
 pub mod image;
 mod key;
 pub mod server;
+mod view;
 
 pub use cached::{CachedItem, RefreshForm, Scratch};
 pub use encoding::Encoding;

@@ -37,6 +37,7 @@ counters! {
         updates_held: Total, "messages", "Updates held back until the image they belong to has come.";
         updates_stale: Total, "messages", "Updates dropped because the image already holds them.";
         updates_out: Total, "messages", "Updates handed to clients' connections.";
+        updates_outside_views: Total, "messages", "Updates that a stream was not sent because its view shows nothing of them.";
         refreshes_out: Total, "messages", "Refresh messages handed to clients' connections, parts counted singly.";
         statuses_out: Total, "messages", "Item status messages handed to clients' connections.";
         images_in: Total, "messages", "Images received, parts counted singly.";
@@ -47,6 +48,8 @@ counters! {
         gap_resyncs: Total, "gaps", "Gaps after which all items of the service were asked for again.";
         held_overflows: Total, "items", "Items asked for again because too many updates were held back for them.";
         requests_refused: Total, "messages", "Item requests answered with a closed stream.";
+        batches_in: Total, "messages", "Requests and reissues for several items at once.";
+        round_trips: Total, "measurements", "Round trips to clients measured.";
         client_messages_refused: Total, "messages", "Messages from clients that were malformed or out of place.";
         messages_refused: Total, "messages", "Messages from source distributors that were malformed or out of place.";
         instances: Gauge, "instances", "Source distributor instances with a working link.";

@@ -76,8 +76,10 @@ impl FieldImage {
         let ripple = ripple && rules.ripples();
         let mut hint = 0;
         if let Some(defs) = defs {
+            let mut room = SetValueRoom::default();
             for entry in list.set_entries(defs) {
-                self.merge_set_value(&entry?, ripple, rules, &mut hint)?;
+                let entry = entry?;
+                self.merge_one(entry.id, set_value(&entry, &mut room)?, ripple, rules, &mut hint)?;
             }
         }
         for entry in list.entries() {
@@ -85,26 +87,6 @@ impl FieldImage {
             self.merge_one(entry.id, entry.content, ripple, rules, &mut hint)?;
         }
         Ok(())
-    }
-
-    /// A value of set data becomes the content that a standard entry would have.
-    fn merge_set_value(
-        &mut self,
-        entry: &FieldEntry<'_>,
-        ripple: bool,
-        rules: &FieldRules,
-        hint: &mut usize,
-    ) -> Result<(), DecodeError> {
-        let mut room = [0; FIXED_CONTENT_MAX];
-        let content = match FixedForm::of(entry.set_type) {
-            Some(_) => {
-                let mut w = Writer::new(&mut room);
-                Value::decode(entry.set_type, entry.content)?.put_content(&mut w);
-                w.finish().expect("no fixed form is longer as content")
-            }
-            None => entry.content,
-        };
-        self.merge_one(entry.id, content, ripple, rules, hint)
     }
 
     /// `hint` is where the field probably is: updates of an item tend to keep the order of its fields.
@@ -236,6 +218,25 @@ impl FieldImage {
     pub fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.ids.capacity() * 2 + self.slots.capacity() * size_of::<Slot>()
     }
+}
+
+/// Room for a value of set data as content.
+pub(crate) type SetValueRoom = [u8; FIXED_CONTENT_MAX];
+
+/// The content that a standard entry has, or would have if the value stands in set data.
+///
+/// # Errors
+/// The value is not what the set definition says.
+pub(crate) fn set_value<'a>(
+    entry: &FieldEntry<'a>,
+    room: &'a mut SetValueRoom,
+) -> Result<&'a [u8], DecodeError> {
+    if FixedForm::of(entry.set_type).is_none() {
+        return Ok(entry.content);
+    }
+    let mut w = Writer::new(room);
+    Value::decode(entry.set_type, entry.content)?.put_content(&mut w);
+    Ok(w.finish().expect("no fixed form is longer as content"))
 }
 
 #[cfg(test)]

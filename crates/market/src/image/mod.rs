@@ -9,6 +9,7 @@ mod map;
 mod rules;
 
 pub use fields::FieldImage;
+pub(crate) use fields::{SetValueRoom, set_value};
 pub use map::MapImage;
 pub use rules::FieldRules;
 

@@ -1,10 +1,12 @@
 //! From streams and links to the watchers of an item.
 
-use std::collections::BTreeMap;
-
-use rwf::{DecodeError, Key, MsgClass, RefreshMsg, State, StatusMsg, StreamState, UpdateMsg, peek};
+use rwf::{
+    DataState, DecodeError, Key, MsgClass, RefreshMsg, State, StateCode, StatusMsg, StreamState, UpdateMsg,
+    peek,
+};
 use units::Nanos;
 
+use super::audience::{Audience, Form, Group, Newcomer, Unusable};
 use super::item::Phase;
 use super::{PointToPoint, ServerSink, Watcher};
 use crate::backbone::Kind;
@@ -48,8 +50,8 @@ impl PointToPoint {
     fn apply(&mut self, now: Nanos, index: usize, kind: Kind, body: &[u8], sink: &mut impl ServerSink) {
         let result = match kind {
             Kind::Update => self.apply_update(index, body, sink),
-            Kind::Refresh => self.apply_refresh(now, index, body, sink),
-            Kind::Status => self.apply_status(index, body, sink),
+            Kind::Refresh => self.apply_refresh(now, index, body, sink).map_err(Unusable::from),
+            Kind::Status => self.apply_status(now, index, body, sink).map_err(Unusable::from),
             Kind::Close => {
                 self.on_closed(index, body, sink);
                 Ok(())
@@ -61,24 +63,40 @@ impl PointToPoint {
             self.counters.messages_refused.inc();
             if let Some(item) = self.items.get(index) {
                 let lacks = item.image_after;
-                self.resynchronise(index, lacks, "a message could not be applied to the image", sink);
+                let text = "a message could not be applied to the image";
+                self.resynchronise(now, index, (lacks, text), sink);
             }
             self.send_requests(now, sink);
         }
     }
 
+    /// Most streams take the provider's bytes; the others get them once for each form that is wanted.
     #[inline]
     fn apply_update(
         &mut self,
         index: usize,
         body: &[u8],
         sink: &mut impl ServerSink,
-    ) -> Result<(), DecodeError> {
-        let item = &mut self.items[index];
-        self.counters.updates_in.inc();
-        item.cached.on_update(&UpdateMsg::parse(body)?, &self.rules)?;
-        self.counters.updates_out.add(item.watchers.len() as u64);
-        sink.fan_out(&item.watchers, body);
+    ) -> Result<(), Unusable> {
+        let PointToPoint { items, counters, rules, form_room, .. } = self;
+        let item = &mut items[index];
+        counters.updates_in.inc();
+        let msg = UpdateMsg::parse(body)?;
+        item.cached.on_update(&msg, rules)?;
+        for Group { form, watchers } in item.audience.active() {
+            if form.has(&msg) {
+                counters.updates_out.add(watchers.len() as u64);
+                sink.fan_out(watchers, body);
+                continue;
+            }
+            match form.update(&msg, item.key.as_key(), form_room)? {
+                Some(bytes) => {
+                    counters.updates_out.add(watchers.len() as u64);
+                    sink.fan_out(watchers, bytes);
+                }
+                None => counters.updates_outside_views.add(watchers.len() as u64),
+            }
+        }
         Ok(())
     }
 
@@ -100,6 +118,7 @@ impl PointToPoint {
 
     fn apply_status(
         &mut self,
+        now: Nanos,
         index: usize,
         body: &[u8],
         sink: &mut impl ServerSink,
@@ -108,9 +127,11 @@ impl PointToPoint {
         let msg = StatusMsg::parse(body)?;
         item.cached.on_status(&msg);
         self.count_suspect(index);
-        let item = &self.items[index];
-        let watchers: Vec<Watcher> =
-            item.watchers.iter().copied().chain(item.newcomers.iter().map(|n| n.watcher)).collect();
+        if let Some(state) = msg.state.filter(|state| state.data == DataState::Suspect) {
+            let closing = self.items[index].audience.take_closing(false);
+            self.close_streams(now, index, closing, (state.code, &state.text_lossy()), sink);
+        }
+        let watchers = self.items[index].audience.everyone();
         self.counters.statuses_out.add(watchers.len() as u64);
         sink.fan_out(&watchers, body);
         Ok(())
@@ -171,52 +192,83 @@ impl PointToPoint {
     /// Sends the present image: as an answer to those who wait for their first, unasked to the others.
     pub(super) fn send_refreshes(&mut self, now: Nanos, index: usize, sink: &mut impl ServerSink) {
         let item = &mut self.items[index];
-        let newcomers = std::mem::take(&mut item.newcomers);
-        let waiting: Vec<Watcher> = newcomers.iter().map(|n| n.watcher).collect();
-        let watchers = std::mem::take(&mut item.watchers);
-        self.send_image(index, &watchers, false, sink);
-        self.items[index].watchers = watchers;
-        self.send_image(index, &waiting, true, sink);
-        for newcomer in newcomers {
-            if newcomer.is_snapshot {
-                self.forget_stream(newcomer.watcher);
+        if item.cached.state_to_send().data == DataState::Suspect {
+            let closing = item.audience.take_closing(false);
+            let text = "the data cannot be trusted at present";
+            self.close_streams(now, index, closing, (StateCode::NONE, text), sink);
+        }
+        let item = &mut self.items[index];
+        let newcomers = item.audience.take_newcomers();
+        let audience = std::mem::take(&mut item.audience);
+        for Group { form, watchers } in audience.active() {
+            self.send_image(index, form, watchers, false, sink);
+        }
+        self.items[index].audience = audience;
+        let mut waiting = Audience::default();
+        newcomers.iter().for_each(|newcomer| waiting.add(newcomer.watcher, &newcomer.form, false));
+        for Group { form, watchers } in waiting.active() {
+            self.send_image(index, form, watchers, true, sink);
+        }
+        for Newcomer { watcher, form, is_snapshot, is_paused } in newcomers {
+            if is_snapshot {
+                self.forget_stream(watcher);
             } else {
-                self.items[index].watchers.push(newcomer.watcher);
+                self.items[index].audience.add(watcher, &form, is_paused);
             }
         }
-        if self.items[index].is_unwatched() {
-            self.start_linger(now, index);
-        }
+        self.start_linger(now, index);
     }
 
-    /// Sends the present image to some watchers, in parts as each connection takes them.
+    /// Sends the present image to streams that want it in one form.
     pub(super) fn send_image(
         &mut self,
         index: usize,
+        form: &Form,
         watchers: &[Watcher],
         solicited: bool,
         sink: &mut impl ServerSink,
     ) {
-        let mut by_part_bytes: BTreeMap<usize, Vec<Watcher>> = BTreeMap::new();
-        for &watcher in watchers {
-            let part_bytes = self.profile(watcher.client).refresh_part_bytes;
-            by_part_bytes.entry(part_bytes).or_default().push(watcher);
+        let PointToPoint { items, counters, scratch, form_room, .. } = self;
+        let item = &items[index];
+        let refresh_form = RefreshForm { solicited, part_bytes: form.part_bytes };
+        item.cached.encode_refresh(item.key.as_key(), refresh_form, scratch, |bytes| {
+            match form.refresh(bytes, form_room) {
+                Ok(bytes) => {
+                    counters.refreshes_out.add(watchers.len() as u64);
+                    sink.fan_out(watchers, bytes);
+                }
+                Err(Unusable) => counters.messages_refused.inc(),
+            }
+        });
+    }
+
+    /// Ends streams that want no data that cannot be trusted; their clients may ask again.
+    pub(super) fn close_streams(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        watchers: Vec<Watcher>,
+        (code, text): (StateCode, &str),
+        sink: &mut impl ServerSink,
+    ) {
+        if watchers.is_empty() {
+            return;
         }
-        let item = &self.items[index];
-        for (part_bytes, watchers) in by_part_bytes {
-            let form = RefreshForm { solicited, part_bytes };
-            item.cached.encode_refresh(item.key.as_key(), form, &mut self.scratch, |bytes| {
-                self.counters.refreshes_out.add(watchers.len() as u64);
-                sink.fan_out(&watchers, bytes);
-            });
+        let key = self.items[index].key.clone();
+        let state = State::new(StreamState::ClosedRecover, DataState::Suspect).because(code, text);
+        let status = self.closing_status(key.as_key(), state);
+        self.counters.statuses_out.add(watchers.len() as u64);
+        sink.fan_out(&watchers, &status);
+        for watcher in watchers {
+            self.forget_stream(watcher);
         }
+        self.start_linger(now, index);
     }
 
     /// Tells everybody on an item about a state.
     pub(super) fn tell_state(&mut self, index: usize, state: State<'_>, sink: &mut impl ServerSink) {
         let item = &self.items[index];
-        let watchers: Vec<Watcher> =
-            item.watchers.iter().copied().chain(item.newcomers.iter().map(|n| n.watcher)).collect();
+        let watchers = item.audience.everyone();
         let key = item.key.as_key();
         let msg = StatusMsg { state: Some(state), ..StatusMsg::new(key.domain, 0, rwf::DataType::NO_DATA) };
         self.counters.statuses_out.add(watchers.len() as u64);
@@ -226,15 +278,14 @@ impl PointToPoint {
     /// The item is closed upstream: its streams end with that status.
     pub(super) fn on_closed(&mut self, index: usize, status: &[u8], sink: &mut impl ServerSink) {
         let item = self.remove(index);
-        let watchers: Vec<Watcher> =
-            item.watchers.iter().copied().chain(item.newcomers.iter().map(|n| n.watcher)).collect();
+        let watchers = item.audience.everyone();
         self.counters.statuses_out.add(watchers.len() as u64);
         let is_closing = StatusMsg::parse(status)
             .is_ok_and(|s| s.state.is_some_and(|state| state.stream != StreamState::Open));
         if is_closing {
             sink.fan_out(&watchers, status);
         } else {
-            let state = State::new(StreamState::ClosedRecover, rwf::DataState::Suspect);
+            let state = State::new(StreamState::ClosedRecover, DataState::Suspect);
             let bytes = self.closing_status(item.key.as_key(), state);
             sink.fan_out(&watchers, &bytes);
         }
@@ -273,7 +324,7 @@ impl PointToPoint {
                 if self.items[index].phase == Phase::Requested {
                     self.set_phase(index, Phase::Awaited);
                 }
-                self.apply_status(index, status, sink)?;
+                self.apply_status(now, index, status, sink)?;
             }
         }
         self.send_requests(now, sink);

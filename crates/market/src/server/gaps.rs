@@ -125,7 +125,7 @@ impl PointToPoint {
         match ids.map(|ids| ids.filter_map(|id| stream.item(id)).collect::<Vec<usize>>()) {
             Some(concerned) => {
                 for index in concerned {
-                    self.resynchronise(index, last, LOST, sink);
+                    self.resynchronise(now, index, (last, LOST), sink);
                 }
                 self.send_requests(now, sink);
             }
@@ -153,7 +153,7 @@ impl PointToPoint {
         self.counters.gap_resyncs.inc();
         let items = self.services.get(&service).map(|s| s.items.iter().copied().collect::<Vec<usize>>());
         for index in items.unwrap_or_default() {
-            self.resynchronise(index, lacks, LOST, sink);
+            self.resynchronise(now, index, (lacks, LOST), sink);
         }
         self.send_requests(now, sink);
     }

@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use rwf::DataState;
 use units::Nanos;
 
-use super::Watcher;
+use super::audience::Audience;
 use crate::backbone::Kind;
 use crate::cached::CachedItem;
 use crate::key::OwnedKey;
@@ -42,22 +42,12 @@ pub(super) struct Item {
     pub(super) incoming: Option<u64>,
     /// Messages that wait for the image.
     pub(super) held: Held,
-    /// Streams that have had a refresh.
-    pub(super) watchers: Vec<Watcher>,
-    /// Streams that wait for their first refresh.
-    pub(super) newcomers: Vec<Newcomer>,
+    /// Who watches it.
+    pub(super) audience: Audience,
     /// When nobody watches it any more, it is given up then.
     pub(super) lingers_until: Option<Nanos>,
     /// It counts as suspect at present.
     pub(super) is_counted_suspect: bool,
-}
-
-/// A stream that waits for its first refresh.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Newcomer {
-    pub(super) watcher: Watcher,
-    /// One refresh is all it wants.
-    pub(super) is_snapshot: bool,
 }
 
 impl Item {
@@ -73,8 +63,7 @@ impl Item {
             needs_after: 0,
             incoming: None,
             held: Held::default(),
-            watchers: Vec::new(),
-            newcomers: Vec::new(),
+            audience: Audience::default(),
             lingers_until: None,
             is_counted_suspect: false,
         }
@@ -83,22 +72,6 @@ impl Item {
     /// Whether its image is missing or not to be trusted.
     pub(super) fn is_suspect(&self) -> bool {
         !self.cached.is_known() || self.cached.state().data == DataState::Suspect
-    }
-
-    /// Whether nobody watches it.
-    pub(super) fn is_unwatched(&self) -> bool {
-        self.watchers.is_empty() && self.newcomers.is_empty()
-    }
-
-    /// Takes a stream out; returns whether it was there.
-    pub(super) fn forget(&mut self, watcher: Watcher) -> bool {
-        if let Some(at) = self.watchers.iter().position(|w| *w == watcher) {
-            self.watchers.swap_remove(at);
-            return true;
-        }
-        let before = self.newcomers.len();
-        self.newcomers.retain(|n| n.watcher != watcher);
-        self.newcomers.len() != before
     }
 
     /// Whether an image taken after `sequence` is at least as new as what is known already, and has what was

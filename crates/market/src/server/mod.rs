@@ -12,11 +12,15 @@
 //! One thread owns it. It reads no clock and opens no socket: time and messages come in, decisions go to a
 //! [`ServerSink`].
 
+mod audience;
 mod clients;
+mod directory;
 mod fanout;
 mod gaps;
 mod item;
+mod login;
 mod recovery;
+mod requests;
 mod sink;
 mod stream;
 #[cfg(test)]
@@ -36,6 +40,7 @@ use rwf::Dictionary;
 use slab::Slab;
 use units::Nanos;
 
+use self::audience::FormRoom;
 use self::clients::Client;
 use self::item::Item;
 use self::stream::Incoming;
@@ -44,6 +49,7 @@ use crate::cached::Scratch;
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
 use crate::key::ItemKey;
+use crate::view::Views;
 
 /// How a server behaves.
 #[derive(Clone, Debug)]
@@ -67,6 +73,8 @@ pub struct ServerConfig {
     pub silence_timeout: Duration,
     /// The most item streams one client may have open.
     pub client_streams_max: usize,
+    /// The round trip to clients that offer it is measured at this interval; zero for never.
+    pub round_trip_interval: Duration,
 }
 
 impl Default for ServerConfig {
@@ -81,6 +89,7 @@ impl Default for ServerConfig {
             link_retry: Duration::from_millis(200),
             silence_timeout: Duration::from_secs(2),
             client_streams_max: 500_000,
+            round_trip_interval: Duration::from_secs(10),
         }
     }
 }
@@ -104,6 +113,10 @@ pub struct PointToPoint {
     recovery: recovery::Requests,
     lingering: VecDeque<(Nanos, usize, u64)>,
     clients: BTreeMap<ClientId, Client>,
+    views: Views,
+    /// When each client's next measurement begins, in order.
+    round_trips: VecDeque<(Nanos, ClientId)>,
+    form_room: FormRoom,
     scratch: Scratch,
     encoding: Encoding,
     counters: Arc<Counters>,
@@ -139,6 +152,9 @@ impl PointToPoint {
             next_serial: 0,
             lingering: VecDeque::new(),
             clients: BTreeMap::new(),
+            views: Views::default(),
+            round_trips: VecDeque::new(),
+            form_room: FormRoom::default(),
             scratch: Scratch::default(),
             encoding: Encoding::default(),
             counters,
@@ -152,6 +168,7 @@ impl PointToPoint {
         self.check_gaps(now, sink);
         self.check_requests(now, sink);
         self.check_lingering(now, sink);
+        self.measure_round_trips(now, sink);
     }
 
     /// When [`PointToPoint::on_wakeup`] is due next.
@@ -159,10 +176,8 @@ impl PointToPoint {
     pub fn next_wakeup(&self) -> Nanos {
         let instances = self.instances.values().map(|i| i.next_check(&self.config));
         let linger = self.lingering.front().map_or(Nanos::NEVER, |(at, ..)| *at);
-        instances
-            .chain([linger, self.next_request_check(), self.next_gap_check(), self.next_recheck()])
-            .min()
-            .unwrap_or(Nanos::NEVER)
+        let others = [self.next_request_check(), self.next_gap_check(), self.next_recheck()];
+        instances.chain([linger, self.next_round_trip()]).chain(others).min().unwrap_or(Nanos::NEVER)
     }
 
     /// The services that clients see: id, name, whether up, the instance it comes from.

@@ -100,16 +100,31 @@ impl PointToPoint {
     }
 
     /// Marks an item suspect towards its watchers, who are told unless they know already.
-    pub(super) fn suspect(&mut self, index: usize, code: StateCode, text: &str, sink: &mut impl ServerSink) {
+    pub(super) fn suspect(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        (code, text): (StateCode, &str),
+        sink: &mut impl ServerSink,
+    ) {
         let item = &mut self.items[index];
         let was = item.cached.state();
         let is_news = was.data != DataState::Suspect || was.text != text;
         item.cached.suspect(code, text);
         self.count_suspect(index);
+        let is_lost = self.is_lost(index);
+        let closing = self.items[index].audience.take_closing(is_lost);
+        self.close_streams(now, index, closing, (code, text), sink);
         if is_news {
             let state = State::new(StreamState::Open, DataState::Suspect).because(code, text);
             self.tell_state(index, state, sink);
         }
+    }
+
+    /// Whether nothing is behind an item at present: its service is down, or nobody publishes it.
+    pub(super) fn is_lost(&self, index: usize) -> bool {
+        let service = self.services.get(&self.items[index].key.service);
+        service.is_none_or(|service| service.active.is_none() || !service.definition.state.up)
     }
 
     /// Counts an item whose image or state may have changed among the suspect ones, or takes it out.
@@ -124,7 +139,13 @@ impl PointToPoint {
 
     /// An item has missed something up to the number `lacks`: it is suspect until an image taken after that
     /// has come.
-    pub(super) fn resynchronise(&mut self, index: usize, lacks: u64, text: &str, sink: &mut impl ServerSink) {
+    pub(super) fn resynchronise(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        (lacks, text): (u64, &str),
+        sink: &mut impl ServerSink,
+    ) {
         let item = &mut self.items[index];
         match item.phase {
             Phase::Idle | Phase::Queued | Phase::Awaited => {}
@@ -132,7 +153,7 @@ impl PointToPoint {
             Phase::Requested => item.needs_after = item.needs_after.max(lacks),
             Phase::Live => {
                 item.needs_after = item.needs_after.max(lacks);
-                self.suspect(index, StateCode::GAP_DETECTED, text, sink);
+                self.suspect(now, index, (StateCode::GAP_DETECTED, text), sink);
                 self.request(index);
             }
         }

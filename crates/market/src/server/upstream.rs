@@ -548,7 +548,7 @@ impl PointToPoint {
         let before = service.active;
         let after = self.best_source(id, before);
         if before != after {
-            self.deactivate(id, sink);
+            self.deactivate(now, id, sink);
         }
         self.update_definition(now, id, after, sink);
         if let Some(active) = after
@@ -585,7 +585,7 @@ impl PointToPoint {
         self.send_requests(now, sink);
     }
 
-    fn deactivate(&mut self, id: u16, sink: &mut impl ServerSink) {
+    fn deactivate(&mut self, now: Nanos, id: u16, sink: &mut impl ServerSink) {
         let Some(service) = self.services.get_mut(&id) else { return };
         let Some(active) = service.active.take() else { return };
         if let Some(Some(Source::Service { stream, .. })) = self.sources.get_mut(active.source.0 as usize) {
@@ -594,7 +594,8 @@ impl PointToPoint {
         for index in service.items.iter().copied().collect::<Vec<_>>() {
             self.set_phase(index, Phase::Idle);
             self.items[index].detach();
-            self.suspect(index, StateCode::NONE, "the source distributor is lost, looking for another", sink);
+            let reason = (StateCode::NONE, "the source distributor is lost, looking for another");
+            self.suspect(now, index, reason, sink);
         }
     }
 
@@ -615,7 +616,8 @@ impl PointToPoint {
         }
         if was_up && !is_up && active.is_some() {
             for index in service.items.iter().copied().collect::<Vec<_>>() {
-                self.suspect(index, StateCode::NONE, "the service is down: its provider has gone", sink);
+                let reason = (StateCode::NONE, "the service is down: its provider has gone");
+                self.suspect(now, index, reason, sink);
             }
         }
         if self.services[&id].definition != definition {

@@ -1,4 +1,7 @@
+mod batches;
 mod gaps;
+mod logins;
+mod streams;
 
 use rdm::ToVec;
 use rdm::directory::{DirectoryRefresh, DirectoryRequest, Filter, Info, Service as Definition, ServiceState};
@@ -199,6 +202,14 @@ impl Bench {
             client,
             &ItemRequest::streaming(Domain::MARKET_PRICE, stream_id, key).to_vec().expect("legal"),
         );
+    }
+
+    fn ask(&mut self, client: ClientId, request: &ItemRequest<'_>) {
+        self.client(client, &request.to_vec().expect("legal"));
+    }
+
+    fn log_in(&mut self, client: ClientId, request: &LoginRequest<'_>) {
+        self.client(client, &request.to_vec().expect("legal"));
     }
 
     fn close(&mut self, client: ClientId, stream_id: i32) {

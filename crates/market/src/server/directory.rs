@@ -1,0 +1,91 @@
+//! The source directory and the dictionary, as clients ask for them.
+
+use rdm::dictionary::{DictionaryMsg, DictionaryParts, PartSizes};
+use rdm::directory::{DirectoryMsg, DirectoryRefresh, DirectoryUpdate, Service, ServiceDelta};
+use rdm::{RdmError, ToVec};
+use rwf::Msg;
+
+use super::{ClientId, PointToPoint, ServerSink};
+
+/// Requests.
+impl PointToPoint {
+    pub(super) fn on_directory_msg(
+        &mut self,
+        client: ClientId,
+        msg: &Msg<'_>,
+        sink: &mut impl ServerSink,
+    ) -> Result<(), RdmError> {
+        let request = match DirectoryMsg::parse(msg)? {
+            DirectoryMsg::Request(request) => request,
+            DirectoryMsg::Close(close) => {
+                if let Some(known) = self.clients.get_mut(&client) {
+                    known.directories.retain(|d| d.stream_id != close.stream_id);
+                }
+                return Ok(());
+            }
+            // What consumers say about themselves.
+            DirectoryMsg::Generic(_) => return Ok(()),
+            DirectoryMsg::Refresh(_) | DirectoryMsg::Update(_) | DirectoryMsg::Status(_) => {
+                self.counters.client_messages_refused.inc();
+                return Ok(());
+            }
+        };
+        if let Some(known) = self.clients.get_mut(&client) {
+            known.directories.retain(|d| d.stream_id != request.stream_id);
+            if request.streaming {
+                known.directories.push(request);
+            }
+        }
+        if !request.no_refresh {
+            let services = self.services.values().map(|s| &s.definition);
+            if let Ok(answer) = DirectoryRefresh::answer(&request, services)?.to_vec() {
+                sink.send(client, &answer);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_dictionary_msg(
+        &mut self,
+        client: ClientId,
+        msg: &Msg<'_>,
+        sink: &mut impl ServerSink,
+    ) -> Result<(), RdmError> {
+        let DictionaryMsg::Request(request) = DictionaryMsg::parse(msg)? else { return Ok(()) };
+        let part_bytes = self.profile(client).dictionary_part_bytes;
+        let sizes = PartSizes { fields_bytes_max: part_bytes, enums_bytes_max: part_bytes };
+        for part in DictionaryParts::new(&request, &self.dictionary, sizes)?.flatten() {
+            sink.send(client, &part);
+        }
+        Ok(())
+    }
+}
+
+/// Changes.
+impl PointToPoint {
+    pub(super) fn publish_service_added(&mut self, id: u16, sink: &mut impl ServerSink) {
+        let delta = ServiceDelta::added(&self.services[&id].definition);
+        self.publish_directory_change(delta, sink);
+    }
+
+    pub(super) fn publish_service_changed(&mut self, id: u16, before: &Service, sink: &mut impl ServerSink) {
+        if let Some(delta) = ServiceDelta::between(before, &self.services[&id].definition) {
+            self.publish_directory_change(delta, sink);
+        }
+    }
+
+    pub(super) fn publish_service_removed(&mut self, id: u16, sink: &mut impl ServerSink) {
+        self.publish_directory_change(ServiceDelta::removed(id), sink);
+    }
+
+    fn publish_directory_change(&mut self, delta: ServiceDelta, sink: &mut impl ServerSink) {
+        let deltas = [delta];
+        for (&client, known) in &self.clients {
+            for request in &known.directories {
+                if let Some(Ok(update)) = DirectoryUpdate::answer(request, &deltas).map(|u| u.to_vec()) {
+                    sink.send(client, &update);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Logins: who a client is, what it wants for all its streams, and the measurement of the round trip.
+
+use rdm::login::{
+    BatchSupport, Features, LoginMsg, LoginRefresh, LoginRequest, LoginStatus, Role, RoundTrip,
+};
+use rdm::{Reply, ToVec};
+use rwf::{Msg, StateCode};
+use units::Nanos;
+
+use super::audience::OnSuspect;
+use super::{ClientError, ClientId, PointToPoint, ServerSink, Watcher};
+
+/// What a client has said about itself.
+#[derive(Debug)]
+pub(super) struct Login {
+    pub(super) stream_id: i32,
+    pub(super) user: String,
+    pub(super) position: String,
+    pub(super) application: String,
+    /// What becomes of the streams it opens from now on when their data is suspect.
+    pub(super) on_suspect: OnSuspect,
+    /// All its streams are paused.
+    pub(super) is_paused: bool,
+    /// It lets the round trip be measured.
+    round_trip: Option<Measurement>,
+}
+
+/// The measurement of a client's round trip.
+#[derive(Clone, Copy, Debug)]
+struct Measurement {
+    /// When the next one begins.
+    next_at: Nanos,
+    /// When the one under way began.
+    sent_at: Option<Nanos>,
+    last_us: Option<u64>,
+}
+
+impl Login {
+    fn of(request: &LoginRequest<'_>) -> Login {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Login {
+            stream_id: request.stream_id,
+            user: text(request.name),
+            position: text(request.position.unwrap_or_default()),
+            application: text(request.application_name.unwrap_or_default()),
+            on_suspect: match (request.allow_suspect_data, request.single_open) {
+                (false, _) => OnSuspect::Close,
+                (true, false) => OnSuspect::CloseIfLost,
+                (true, true) => OnSuspect::Tell,
+            },
+            is_paused: request.pause,
+            round_trip: None,
+        }
+    }
+
+    pub(super) fn round_trip_us(&self) -> Option<u64> {
+        self.round_trip?.last_us
+    }
+}
+
+impl PointToPoint {
+    pub(super) fn on_login(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        msg: &Msg<'_>,
+        sink: &mut impl ServerSink,
+    ) -> Result<(), ClientError> {
+        match LoginMsg::parse(msg) {
+            Ok(LoginMsg::Request(request)) => self.on_login_request(now, client, &request, sink),
+            Ok(LoginMsg::Close(_)) => {
+                self.on_client_closed(now, client, sink);
+                Err(ClientError::LoggedOut)
+            }
+            Ok(LoginMsg::RoundTrip(answer)) => {
+                self.on_round_trip(now, client, &answer);
+                Ok(())
+            }
+            Ok(LoginMsg::Generic(_)) => Ok(()),
+            Ok(LoginMsg::Refresh(_) | LoginMsg::Status(_)) => {
+                self.counters.client_messages_refused.inc();
+                Ok(())
+            }
+            Err(error) => {
+                self.counters.client_messages_refused.inc();
+                if let Ok(answer) = Reply::to(msg).refuse(&error) {
+                    sink.send(client, &answer);
+                }
+                Err(ClientError::LoginRefused)
+            }
+        }
+    }
+
+    fn on_login_request(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        request: &LoginRequest<'_>,
+        sink: &mut impl ServerSink,
+    ) -> Result<(), ClientError> {
+        let Some(known) = self.clients.get_mut(&client) else { return Ok(()) };
+        let refusal = match &known.login {
+            _ if request.role == Role::Provider => {
+                Some("this port is for consumers, providers connect to a source distributor")
+            }
+            Some(login) if login.stream_id != request.stream_id => {
+                Some("this connection is logged in on another stream")
+            }
+            _ => None,
+        };
+        if let Some(text) = refusal {
+            if let Ok(answer) = LoginStatus::reject(request, StateCode::USAGE_ERROR, text).to_vec() {
+                sink.send(client, &answer);
+            }
+            return Err(ClientError::LoginRefused);
+        }
+        // A position of more than 64 KiB, say, cannot be repeated.
+        let Ok(answer) = self.accepted(request).to_vec() else { return Err(ClientError::LoginRefused) };
+        self.take_login(now, client, request);
+        if !request.no_refresh {
+            sink.send(client, &answer);
+        }
+        self.pause_streams(client, sink);
+        Ok(())
+    }
+
+    /// What this server can do. Permission data is passed on; there is no permission profile.
+    fn accepted<'r>(&self, request: &LoginRequest<'r>) -> LoginRefresh<'r> {
+        let measures = !self.config.round_trip_interval.is_zero();
+        LoginRefresh {
+            application_name: Some(b"tickcast"),
+            provide_permission_expressions: Some(true),
+            provide_permission_profile: Some(false),
+            features: Features {
+                omm_post: Some(false),
+                batch_requests: Some(BatchSupport::ALL),
+                view_requests: Some(true),
+                optimized_pause_resume: Some(true),
+                ..Features::default()
+            },
+            round_trip_latency: request.round_trip_latency.filter(|_| measures),
+            ..LoginRefresh::accept(request)
+        }
+    }
+
+    /// Takes over what a first login says, or what a later one changes.
+    fn take_login(&mut self, now: Nanos, client: ClientId, request: &LoginRequest<'_>) {
+        let Some(known) = self.clients.get_mut(&client) else { return };
+        let mut login = Login::of(request);
+        let interval = self.config.round_trip_interval;
+        if request.round_trip_latency.is_some() && !interval.is_zero() {
+            let before = known.login.as_ref().and_then(|before| before.round_trip);
+            login.round_trip = Some(before.unwrap_or_else(|| {
+                self.round_trips.push_back((now + interval, client));
+                Measurement { next_at: now + interval, sent_at: None, last_us: None }
+            }));
+        }
+        known.login = Some(login);
+        self.count_clients();
+    }
+
+    /// Pauses all streams of a client or lets them go on, as its login says now.
+    fn pause_streams(&mut self, client: ClientId, sink: &mut impl ServerSink) {
+        let Some(known) = self.clients.get(&client) else { return };
+        let is_paused = known.login.as_ref().is_some_and(|login| login.is_paused);
+        let unpaused = known.streams.iter().filter(|(_, stream)| !stream.is_paused);
+        let unpaused: Vec<i32> = unpaused.map(|(stream_id, _)| *stream_id).collect();
+        for stream_id in unpaused {
+            self.set_pause(Watcher { client, stream_id }, is_paused, sink);
+        }
+    }
+}
+
+/// The round trip.
+impl PointToPoint {
+    /// Begins the measurements that are due.
+    pub(super) fn measure_round_trips(&mut self, now: Nanos, sink: &mut impl ServerSink) {
+        while let Some(&(at, client)) = self.round_trips.front()
+            && now >= at
+        {
+            self.round_trips.pop_front();
+            let Some(login) = self.clients.get_mut(&client).and_then(|c| c.login.as_mut()) else { continue };
+            // What a login on an earlier connection of that number has left is passed over.
+            let Some(measurement) = login.round_trip.as_mut().filter(|m| m.next_at == at) else { continue };
+            measurement.sent_at = Some(now);
+            measurement.next_at = now + self.config.round_trip_interval;
+            self.round_trips.push_back((measurement.next_at, client));
+            let question = RoundTrip {
+                stream_id: login.stream_id,
+                ticks: now.0,
+                last_latency_us: measurement.last_us,
+                tcp_retransmission_count: None,
+            };
+            if let Ok(question) = question.to_vec() {
+                sink.send(client, &question);
+            }
+        }
+    }
+
+    pub(super) fn next_round_trip(&self) -> Nanos {
+        self.round_trips.front().map_or(Nanos::NEVER, |(at, _)| *at)
+    }
+
+    fn on_round_trip(&mut self, now: Nanos, client: ClientId, answer: &RoundTrip) {
+        let login = self.clients.get_mut(&client).and_then(|c| c.login.as_mut());
+        let measurement = login.and_then(|login| login.round_trip.as_mut());
+        match measurement.map(|m| (m.sent_at.take_if(|sent_at| sent_at.0 == answer.ticks), m)) {
+            Some((Some(sent_at), measurement)) => {
+                measurement.last_us = Some(now.since(sent_at).as_micros() as u64);
+                self.counters.round_trips.inc();
+            }
+            _ => self.counters.client_messages_refused.inc(),
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! Requests for items, one or a batch of them: opened, changed, paused, closed.
+
+use rdm::directory::ServiceState;
+use rdm::item::{ItemClose, ItemKey as RequestKey, ItemRequest, Target};
+use rdm::{RdmError, Reply};
+use rwf::{AckMsg, CloseMsg, DataState, DataType, Domain, Key, RequestMsg, State, StateCode, StreamState};
+use units::Nanos;
+
+use super::audience::{Form, Newcomer};
+use super::clients::Stream;
+use super::item::Phase;
+use super::{ClientId, PointToPoint, ServerSink, Watcher};
+use crate::key::ItemKey;
+use crate::view::View;
+
+/// Requests.
+impl PointToPoint {
+    pub(super) fn on_item_request(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        msg: &RequestMsg<'_>,
+        sink: &mut impl ServerSink,
+    ) -> Result<(), RdmError> {
+        let request = ItemRequest::parse(msg)?;
+        let form = self.form(client, &request);
+        match &request.target {
+            Target::Item(key) => self.on_single(now, client, &request, key, &form, sink),
+            Target::Items { names, .. } => self.on_batch(now, client, &request, names.len(), &form, sink),
+            Target::Streams(ids) => self.on_batch_reissue(now, client, &request, ids, &form, sink),
+        }
+        Ok(())
+    }
+
+    /// The form that a request wants its item in.
+    fn form(&mut self, client: ClientId, request: &ItemRequest<'_>) -> Form {
+        let view = request.view.as_ref().map(|wanted| View::of(wanted, &self.dictionary));
+        let login = self.clients.get(&client).and_then(|c| c.login.as_ref());
+        Form {
+            view: view.map(|view| self.views.share(view)),
+            key_in_updates: request.key_in_updates,
+            conflation_info: request.conflation_info_in_updates,
+            part_bytes: self.profile(client).refresh_part_bytes,
+            on_suspect: login.map(|login| login.on_suspect).unwrap_or_default(),
+        }
+    }
+
+    /// A request for one item: a new stream, or a change of an open one.
+    fn on_single(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        request: &ItemRequest<'_>,
+        key: &RequestKey<'_>,
+        form: &Form,
+        sink: &mut impl ServerSink,
+    ) {
+        let watcher = Watcher { client, stream_id: request.stream_id };
+        match self.admit(client, request, key, 0) {
+            Ok(()) if self.has_stream(client, request.stream_id) => {
+                self.reissue(watcher, form, (request.pause, request.no_refresh), sink);
+            }
+            Ok(()) => {
+                let key = ItemKey { service: key.service_id, domain: request.domain, name: key.name };
+                let is_paused = request.pause;
+                let (is_snapshot, form) = (!request.streaming, form.clone());
+                self.watch(now, key, Newcomer { watcher, form, is_snapshot, is_paused }, sink);
+            }
+            Err(state) => self.refuse_item(now, watcher, request, Key::from(*key), state, sink),
+        }
+    }
+
+    /// A request is answered with a closed stream; one that was open under its id is closed with it.
+    fn refuse_item(
+        &mut self,
+        now: Nanos,
+        watcher: Watcher,
+        request: &ItemRequest<'_>,
+        key: Key<'_>,
+        state: State<'_>,
+        sink: &mut impl ServerSink,
+    ) {
+        self.counters.requests_refused.inc();
+        let key = Some(key).filter(|key| key.name.is_none_or(|name| !name.is_empty()));
+        let private_stream = request.private_stream;
+        let reply = Reply { domain: request.domain, stream_id: request.stream_id, key, private_stream };
+        let answer = reply.status(state);
+        sink.send(watcher.client, self.encoding.encode(|w| answer.encode(w)));
+        self.leave(now, watcher);
+    }
+
+    /// Whether a request can be served, `opened` others being about to be.
+    fn admit(
+        &self,
+        client: ClientId,
+        request: &ItemRequest<'_>,
+        key: &RequestKey<'_>,
+        opened: usize,
+    ) -> Result<(), State<'static>> {
+        let closed =
+            |code, text| Err(State::new(StreamState::Closed, DataState::Suspect).because(code, text));
+        if key.name.is_empty() {
+            return closed(StateCode::INVALID_ARGUMENT, "an item needs a name");
+        }
+        if request.private_stream {
+            return closed(StateCode::USAGE_ERROR, "private streams are not supported");
+        }
+        let Some(service) = self.services.get(&key.service_id) else {
+            return closed(StateCode::SOURCE_UNKNOWN, "there is no service of this id");
+        };
+        // A service that is down comes back; its items wait for it.
+        let mut open = service.definition.clone();
+        open.state = ServiceState { up: true, accepting_requests: None, status: None };
+        if let Some(refusal) = open.refuses(request.domain, request.qos_range()) {
+            return Err(refusal.state());
+        }
+        let Some(known) = self.clients.get(&client) else { return Ok(()) };
+        if let Some(stream) = known.streams.get(&request.stream_id) {
+            let item = self.items.get(stream.index).filter(|item| item.serial == stream.serial);
+            let wanted = ItemKey { service: key.service_id, domain: request.domain, name: key.name };
+            return match item {
+                Some(item) if item.key.as_key() == wanted => Ok(()),
+                _ => closed(StateCode::ALREADY_OPEN, "the stream is open for another item"),
+            };
+        }
+        if known.streams.len() + opened >= self.config.client_streams_max {
+            return closed(StateCode::TOO_MANY_ITEMS, "too many open streams on this connection");
+        }
+        Ok(())
+    }
+}
+
+/// Batches.
+impl PointToPoint {
+    /// The batch's own stream ends at once; its items live on the stream ids that follow.
+    fn on_batch(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        request: &ItemRequest<'_>,
+        count: usize,
+        form: &Form,
+        sink: &mut impl ServerSink,
+    ) {
+        let (mut admitted, mut singles) = (0, Vec::with_capacity(count));
+        for single in request.singles() {
+            let Target::Item(key) = single.target else { continue };
+            admitted += usize::from(self.admit(client, &single, &key, admitted).is_ok());
+            singles.push((single, key));
+        }
+        let text = format!("Processed {count} total items from Batch Request.  {admitted} Ok.");
+        self.end_batch(now, client, request, &text, sink);
+        for (single, key) in singles {
+            self.on_single(now, client, &single, &key, form, sink);
+        }
+    }
+
+    /// The same change of several open streams.
+    fn on_batch_reissue(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        request: &ItemRequest<'_>,
+        stream_ids: &[i32],
+        form: &Form,
+        sink: &mut impl ServerSink,
+    ) {
+        let open: Vec<i32> = stream_ids.iter().copied().filter(|&id| self.has_stream(client, id)).collect();
+        for &stream_id in &open {
+            let watcher = Watcher { client, stream_id };
+            self.reissue(watcher, form, (request.pause, request.no_refresh), sink);
+        }
+        // Some applications send it on the first of the streams.
+        if !self.has_stream(client, request.stream_id) {
+            let (count, good) = (stream_ids.len(), open.len());
+            let text = format!("Processed {count} total stream ids from Batch Reissue Request.  {good} Ok.");
+            self.end_batch(now, client, request, &text, sink);
+        }
+    }
+
+    fn end_batch(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        request: &ItemRequest<'_>,
+        text: &str,
+        sink: &mut impl ServerSink,
+    ) {
+        self.counters.batches_in.inc();
+        let state = State::new(StreamState::Closed, DataState::Ok).because(StateCode::NONE, text);
+        let (domain, stream_id) = (request.domain, request.stream_id);
+        let answer = Reply { domain, stream_id, key: None, private_stream: false }.status(state);
+        sink.send(client, self.encoding.encode(|w| answer.encode(w)));
+        self.leave(now, Watcher { client, stream_id });
+    }
+}
+
+/// Streams.
+impl PointToPoint {
+    /// Changes how an open stream wants its item.
+    ///
+    /// The answer is a refresh. If none is wanted, there is one all the same where the client would go on
+    /// with something that is not so: after a pause, and when it sees other fields than before.
+    fn reissue(
+        &mut self,
+        watcher: Watcher,
+        form: &Form,
+        (pause, no_refresh): (bool, bool),
+        sink: &mut impl ServerSink,
+    ) {
+        let Some(client) = self.clients.get_mut(&watcher.client) else { return };
+        let all_paused = client.login.as_ref().is_some_and(|login| login.is_paused);
+        let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { return };
+        let before = std::mem::replace(&mut stream.form, form.clone());
+        let was_paused = std::mem::replace(&mut stream.is_paused, pause) || all_paused;
+        let (index, is_paused) = (stream.index, pause || all_paused);
+        let audience = &mut self.items[index].audience;
+        if let Some(newcomer) = audience.newcomer(watcher) {
+            newcomer.form = form.clone();
+            newcomer.is_paused = is_paused;
+            return;
+        }
+        if before != *form || was_paused != is_paused {
+            audience.remove(watcher);
+            audience.add(watcher, form, is_paused);
+        }
+        let lacks = (was_paused && !is_paused) || before.view != form.view;
+        if !no_refresh || lacks {
+            self.send_image(index, form, &[watcher], !no_refresh, sink);
+        }
+    }
+
+    /// Pauses a stream or lets it go on, as the client's login says of all of them.
+    pub(super) fn set_pause(&mut self, watcher: Watcher, is_paused: bool, sink: &mut impl ServerSink) {
+        let client = self.clients.get(&watcher.client);
+        let Some(stream) = client.and_then(|c| c.streams.get(&watcher.stream_id)) else { return };
+        let (index, form) = (stream.index, stream.form.clone());
+        if self.items[index].audience.set_paused(watcher, &form, is_paused) && !is_paused {
+            self.send_image(index, &form, &[watcher], false, sink);
+        }
+    }
+
+    /// Opens a stream.
+    fn watch(&mut self, now: Nanos, key: ItemKey<'_>, mut newcomer: Newcomer, sink: &mut impl ServerSink) {
+        let index = self.find_or_make(key);
+        let item = &mut self.items[index];
+        item.lingers_until = None;
+        let (watcher, serial) = (newcomer.watcher, item.serial);
+        if let Some(client) = self.clients.get_mut(&watcher.client) {
+            let (form, is_paused) = (newcomer.form.clone(), newcomer.is_paused);
+            client.streams.insert(watcher.stream_id, Stream { index, serial, form, is_paused });
+            newcomer.is_paused |= client.login.as_ref().is_some_and(|login| login.is_paused);
+        }
+        self.counters.watchers.set(self.counters.watchers.get() + 1);
+        let item = &mut self.items[index];
+        if item.phase != Phase::Live && !item.cached.is_known() {
+            let is_idle = item.phase == Phase::Idle;
+            item.audience.await_image(newcomer);
+            if is_idle {
+                self.request_new(now, index, watcher, sink);
+            }
+            return;
+        }
+        // An image that is being fetched again is shown as it was, marked suspect, and comes anew.
+        let is_suspect = item.cached.state_to_send().data == DataState::Suspect;
+        if is_suspect && newcomer.form.on_suspect.closes(self.is_lost(index)) {
+            let text = "the data cannot be trusted at present";
+            self.close_streams(now, index, vec![watcher], (StateCode::NONE, text), sink);
+            return;
+        }
+        self.send_image(index, &newcomer.form, &[watcher], true, sink);
+        if newcomer.is_snapshot {
+            self.forget_stream(watcher);
+            self.start_linger(now, index);
+        } else {
+            self.items[index].audience.add(watcher, &newcomer.form, newcomer.is_paused);
+        }
+    }
+
+    /// Asks for an item that has no image; if there is nobody to ask, the watcher is told.
+    fn request_new(&mut self, now: Nanos, index: usize, watcher: Watcher, sink: &mut impl ServerSink) {
+        let service = self.services.get(&self.items[index].key.service);
+        if service.is_some_and(|s| s.active.is_some()) {
+            self.request(index);
+            self.send_requests(now, sink);
+            return;
+        }
+        let text = "the service is down, waiting for it";
+        let closing = self.items[index].audience.take_closing(true);
+        if !closing.is_empty() {
+            self.close_streams(now, index, closing, (StateCode::NONE, text), sink);
+            return;
+        }
+        let key = self.items[index].key.clone();
+        let reply = Reply {
+            domain: key.domain,
+            stream_id: watcher.stream_id,
+            key: Some(Key::item(key.service, &key.name)),
+            private_stream: false,
+        };
+        let answer = reply.suspect(StateCode::NONE, text);
+        self.counters.statuses_out.inc();
+        sink.send(watcher.client, self.encoding.encode(|w| answer.encode(w)));
+    }
+
+    pub(super) fn on_item_close(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        msg: &CloseMsg<'_>,
+        sink: &mut impl ServerSink,
+    ) -> Result<(), RdmError> {
+        let close = ItemClose::parse(msg)?;
+        for stream_id in close.streams() {
+            self.leave(now, Watcher { client, stream_id });
+        }
+        if close.ack {
+            self.acknowledge_close(client, close.domain, close.stream_id, sink);
+        }
+        Ok(())
+    }
+
+    fn acknowledge_close(
+        &mut self,
+        client: ClientId,
+        domain: Domain,
+        stream_id: i32,
+        sink: &mut impl ServerSink,
+    ) {
+        let ack = AckMsg { ack_id: stream_id as u32, ..AckMsg::new(domain, stream_id, DataType::NO_DATA) };
+        sink.send(client, self.encoding.encode(|w| ack.encode(w)));
+    }
+
+    /// A client is done with a stream, if it is open.
+    fn leave(&mut self, now: Nanos, watcher: Watcher) {
+        let open = self.clients.get_mut(&watcher.client).and_then(|c| c.streams.remove(&watcher.stream_id));
+        if let Some(stream) = open {
+            self.unwatch(now, &stream, watcher);
+        }
+    }
+
+    /// A client has left an item; after the last one it lingers.
+    pub(super) fn unwatch(&mut self, now: Nanos, stream: &Stream, watcher: Watcher) {
+        let Some(item) = self.items.get_mut(stream.index).filter(|i| i.serial == stream.serial) else {
+            return;
+        };
+        if item.audience.remove(watcher) {
+            self.counters.watchers.set(self.counters.watchers.get().saturating_sub(1));
+            self.start_linger(now, stream.index);
+        }
+    }
+
+    /// Takes a stream off its client's list: the item is done with it.
+    pub(super) fn forget_stream(&mut self, watcher: Watcher) {
+        let known = self.clients.get_mut(&watcher.client);
+        if known.and_then(|c| c.streams.remove(&watcher.stream_id)).is_some() {
+            self.counters.watchers.set(self.counters.watchers.get().saturating_sub(1));
+        }
+    }
+
+    /// If nobody watches an item any more, it is given up after a while.
+    pub(super) fn start_linger(&mut self, now: Nanos, index: usize) {
+        let item = &mut self.items[index];
+        if item.audience.is_empty() && item.lingers_until.is_none() {
+            let until = now + self.config.item_linger;
+            item.lingers_until = Some(until);
+            self.lingering.push_back((until, index, item.serial));
+        }
+    }
+}
