@@ -31,6 +31,8 @@ config::section! {
         silence_timeout_ms: u64 = 2_000, range 100..=600_000;
         /// Most item streams one client may have open.
         client_streams_max: u32 = 500_000, range 1..=10_000_000;
+        /// The round trip to consumers that offer it at login is measured at this interval; 0 for never.
+        round_trip_interval_ms: u64 = 10_000, range 0..=3_600_000;
         /// The thread.
         thread: ThreadConfig;
     }
@@ -51,6 +53,7 @@ impl P2psConfig {
             link_retry: ms(self.link_retry_ms),
             silence_timeout: ms(self.silence_timeout_ms),
             client_streams_max: self.client_streams_max as usize,
+            round_trip_interval: ms(self.round_trip_interval_ms),
         }
     }
 }

@@ -113,7 +113,8 @@ impl<I: Inlet> PointToPointServer<I> {
                 .map(|c| {
                     let (peer, backlog) = backlogs.get(&c.client.0).copied().unzip();
                     json!({
-                        "user": c.user, "position": c.position, "streams": c.streams,
+                        "user": c.user, "position": c.position, "application": c.application, "streams": c.streams,
+                        "paused": c.is_paused, "round_trip_us": c.round_trip_us,
                         "peer": peer.map(|p| p.to_string()), "backlog_bytes": backlog,
                     })
                 })

@@ -3,8 +3,9 @@
 //! Promises, each with the test that proves it (`tests` beside this file and the simulator's):
 //!
 //! - However many clients watch an item, it is asked for once upstream.
-//! - Each watcher sees a refresh, then updates in order without duplicates; after "suspect" it sees a refresh
+//! - Each watcher sees, in the view that it wants, a refresh, then updates in order without duplicates; after "suspect" it sees a refresh
 //!   before it sees "ok".
+//! - A stream that was paused, or sees other fields than before, gets a refresh before it goes on.
 //! - A gap that the carrier cannot close makes exactly the items concerned suspect, and their images are
 //!   fetched again.
 //! - Starting late, restarting, or outliving a source distributor ends with right images by itself.
