@@ -1,0 +1,167 @@
+//! The targets, by room.
+
+mod backbone;
+mod container;
+mod dictionary;
+mod domain;
+mod image;
+mod lbt;
+mod message;
+mod rssl_frames;
+mod rssl_handshake;
+mod rssl_session;
+mod value;
+
+use std::sync::LazyLock;
+
+use rwf::DataType;
+use rwf::dictionary::{Dictionary, Field, FieldType};
+
+use crate::Target;
+
+/// A [`Target`] whose seeds are in the file of its name.
+macro_rules! target {
+    ($name:literal, $longest_bytes:expr, $execute:expr, $about:literal) => {
+        Target {
+            name: $name,
+            about: $about,
+            longest_bytes: $longest_bytes,
+            seeds: include_str!(concat!("../../seeds/", $name, ".txt")),
+            execute: $execute,
+        }
+    };
+}
+
+/// All targets.
+pub static TARGETS: &[Target] = &[
+    target!(
+        "rssl_handshake",
+        600,
+        rssl_handshake::execute,
+        "a connection's first bytes, at either end: whole or in pieces they come to the same"
+    ),
+    target!(
+        "rssl_frames",
+        8192,
+        rssl_frames::execute,
+        "frames to a server past its handshake: whole or in pieces the same messages and the same end, \
+         memory within its bound"
+    ),
+    target!(
+        "rssl_session",
+        1024,
+        rssl_session::execute,
+        "operations on two good ends in any order: what arrives is what was sent, nobody is blamed"
+    ),
+    target!(
+        "rwf_message",
+        2048,
+        message::execute,
+        "a message: what parses encodes to one that parses the same, and walks and prints to its end"
+    ),
+    target!(
+        "rwf_field_list",
+        2048,
+        |input| container::execute(DataType::FIELD_LIST, input),
+        "a field list: read entry by entry and written again it reads the same"
+    ),
+    target!(
+        "rwf_element_list",
+        2048,
+        |input| container::execute(DataType::ELEMENT_LIST, input),
+        "an element list: likewise"
+    ),
+    target!(
+        "rwf_filter_list",
+        2048,
+        |input| container::execute(DataType::FILTER_LIST, input),
+        "a filter list: likewise"
+    ),
+    target!("rwf_map", 2048, |input| container::execute(DataType::MAP, input), "a map: likewise"),
+    target!("rwf_series", 2048, |input| container::execute(DataType::SERIES, input), "a series: likewise"),
+    target!("rwf_vector", 2048, |input| container::execute(DataType::VECTOR, input), "a vector: likewise"),
+    target!(
+        "rwf_value",
+        512,
+        value::execute,
+        "a value of any type: what decodes encodes to one that decodes the same"
+    ),
+    target!(
+        "rdm_message",
+        4096,
+        domain::execute,
+        "messages to both ends of login, directory, dictionary and items: what is wrong can be answered, \
+         a directory message takes effect whole or not at all"
+    ),
+    target!(
+        "dictionary_file",
+        4096,
+        dictionary::file,
+        "field and enumeration files: what loads can be served, downloaded and is the same again"
+    ),
+    target!(
+        "dictionary_download",
+        8192,
+        dictionary::download,
+        "parts of a dictionary over the wire: what is taken can be served again"
+    ),
+    target!(
+        "image",
+        4096,
+        image::execute,
+        "refreshes and updates of an item: the image written and read again is the same image"
+    ),
+    target!(
+        "backbone",
+        1024,
+        backbone::execute,
+        "messages between source distributor and P2PS: what parses encodes to one that parses the same"
+    ),
+    target!(
+        "lbt_packets",
+        2048,
+        lbt::execute,
+        "datagrams of the reliable transport and of topic resolution: every view of them ends"
+    ),
+];
+
+/// The target of a name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
+/// A dictionary with fields of every type, containers among them.
+static DICTIONARY: LazyLock<Dictionary> = LazyLock::new(|| {
+    let mut dictionary = Dictionary::new();
+    let fields = include_bytes!("../../../rwf/tests/vectors/fields.dic");
+    dictionary.load_fields(fields).expect("part of the project");
+    for (id, data_type) in [
+        (-15, DataType::QOS),
+        (-16, DataType::STATE),
+        (-17, DataType::FIELD_LIST),
+        (-18, DataType::ELEMENT_LIST),
+        (-19, DataType::MAP),
+        (-20, DataType::OPAQUE),
+        (-21, DataType::SERIES),
+        (-22, DataType::VECTOR),
+        (-23, DataType::FILTER_LIST),
+    ] {
+        dictionary.add_field(field(id, data_type)).expect("an id that is free");
+    }
+    dictionary
+});
+
+fn field(id: i16, data_type: DataType) -> Field {
+    Field {
+        id,
+        name: format!("F{id}").into(),
+        dde_acronym: Box::default(),
+        ripples_to: None,
+        field_type: FieldType::NONE,
+        length: 0,
+        enum_length: 0,
+        data_type,
+        rwf_length: 0,
+    }
+}

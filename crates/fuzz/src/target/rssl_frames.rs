@@ -1,0 +1,77 @@
+use std::ops::ControlFlow;
+use std::sync::{Arc, LazyLock};
+
+use counters::table::RsslConnections;
+use rssl::handshake::{ClientKey, ConnectRequest};
+use rssl::{
+    CloseReason, ConnectionVersion, Handler, Limits, Outbound, ServerConfig, ServerConnection, ServerParams,
+    Session, Stop,
+};
+use units::Nanos;
+
+use super::rssl_handshake::version;
+use crate::Outcome;
+
+const MESSAGE_SIZE_BYTES: u16 = 600;
+const LIMITS: Limits = Limits {
+    message_bytes_max: 65_535,
+    fragmented_open_max: 4,
+    fragmented_bytes_max: 131_070,
+    backlog_bytes_max: 64 << 10,
+};
+
+static SERVER: LazyLock<Arc<ServerParams>> = LazyLock::new(|| {
+    let config =
+        ServerConfig { limits: LIMITS, message_size_bytes: MESSAGE_SIZE_BYTES, ..ServerConfig::default() };
+    Arc::new(config.check().expect("within its bounds"))
+});
+static COUNTERS: LazyLock<Arc<RsslConnections>> = LazyLock::new(Arc::default);
+
+/// Input: version, bytes a piece less one, frames.
+pub(super) fn execute(input: &[u8]) -> Outcome {
+    let &[head, piece, ref frames @ ..] = input else { return Outcome::refused("short") };
+    let version = version(head);
+    let whole = fed(version, frames, usize::MAX);
+    assert_eq!(whole, fed(version, frames, usize::from(piece) + 1), "whole, and in pieces");
+    let (messages, reason) = whole;
+    let longest = messages.iter().map(Vec::len).max().unwrap_or(0);
+    let shape = (messages.len().min(4), longest.checked_ilog2());
+    match reason {
+        Some(reason) => Outcome::refused((reason, shape)),
+        None => Outcome::accepted(shape),
+    }
+}
+
+fn fed(version: ConnectionVersion, frames: &[u8], piece_bytes: usize) -> (Vec<Vec<u8>>, Option<CloseReason>) {
+    let mut server = ServerConnection::new(Nanos::ZERO, &SERVER, &COUNTERS, 7);
+    let mut collector = Collector(Vec::new());
+    let mut handshake = Vec::new();
+    ConnectRequest::new(version, 30).emit(&mut handshake);
+    if version == ConnectionVersion::V14 {
+        ClientKey { key: Some(3) }.emit(&mut handshake);
+    }
+    server.on_bytes(Nanos::ZERO, &handshake, &mut collector).expect("a good handshake");
+    assert!(server.negotiated().is_some());
+    let reason = frames.chunks(piece_bytes).find_map(|piece| {
+        let end = server.on_bytes(Nanos::ZERO, piece, &mut collector).err();
+        let bound = LIMITS.memory_bytes_max(MESSAGE_SIZE_BYTES);
+        assert!(server.memory_bytes() as u64 <= bound, "{} of {bound} bytes", server.memory_bytes());
+        end
+    });
+    (collector.0, reason)
+}
+
+/// Keeps the messages that arrive.
+struct Collector(Vec<Vec<u8>>);
+
+impl Handler for Collector {
+    fn on_connected(&mut self, _: &Session<'_>, _: &mut Outbound) -> ControlFlow<Stop> {
+        ControlFlow::Continue(())
+    }
+
+    fn on_message(&mut self, message: &[u8], _: &mut Outbound) -> ControlFlow<Stop> {
+        assert!(!message.is_empty() && message.len() <= LIMITS.message_bytes_max as usize);
+        self.0.push(message.to_vec());
+        ControlFlow::Continue(())
+    }
+}
