@@ -116,6 +116,33 @@ impl CachedItem {
         self.state = State { data, ..state }.into();
     }
 
+    /// Between the first and the last part of a refresh.
+    #[must_use]
+    pub fn is_between_parts(&self) -> bool {
+        !self.is_complete
+    }
+
+    /// The next refresh begins a new image, whatever it says of itself. Parts that were not followed by the
+    /// last one are dropped.
+    pub fn begin_again(&mut self) {
+        if !self.is_complete {
+            self.image = Image::Empty;
+            self.is_complete = true;
+            self.is_known = false;
+        }
+    }
+
+    /// The group that the item is in.
+    #[must_use]
+    pub fn group_id(&self) -> &[u8] {
+        &self.group_id
+    }
+
+    /// Moves the item to another group.
+    pub fn join_group(&mut self, group_id: &[u8]) {
+        self.group_id = group_id.into();
+    }
+
     /// Whether a whole image has come.
     #[must_use]
     pub fn is_known(&self) -> bool {

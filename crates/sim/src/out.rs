@@ -1,7 +1,7 @@
 //! What the cores put out, kept until the world carries it on.
 
 use market::backbone::{LinkDown, LinkUp, StreamMsg};
-use market::distributor::{DistributorSink, PeerId, ProviderId};
+use market::distributor::{DistributorSink, PeerId, ProviderError, ProviderId};
 use market::server::{ClientId, ServerSink, SourceId, Watcher};
 
 /// What a distributor wants sent.
@@ -34,6 +34,7 @@ impl DistributorSink for DistributorOut {
         self.0.push(FromDistributor::Peer(bytes));
     }
     fn to_provider(&mut self, _: ProviderId, _: &[u8]) {}
+    fn close_provider(&mut self, _: ProviderId, _: &ProviderError) {}
 }
 
 /// What a server wants sent or joined.

@@ -475,7 +475,7 @@ impl World {
     fn break_link(&mut self) {
         self.link_epoch += 1;
         if let Some(instance) = self.linked.take() {
-            self.with_distributor(|core, _, _| core.on_peer_closed(PEER));
+            self.with_distributor(|core, now, sink| core.on_peer_closed(now, PEER, sink));
             let server = self.server_epoch;
             self.later(Duration::from_millis(100), Event::LinkBroken { server, instance });
         }
@@ -618,7 +618,7 @@ impl World {
                 FromServer::Disconnect(instance) if instance == self.distributor.instance() => {
                     self.link_epoch += 1;
                     if self.linked.take().is_some() {
-                        self.with_distributor(|core, _, _| core.on_peer_closed(PEER));
+                        self.with_distributor(|core, now, sink| core.on_peer_closed(now, PEER, sink));
                     }
                 }
                 FromServer::Disconnect(_) => {}

@@ -121,13 +121,13 @@ impl<O: Outlet> SourceDistributor<O> {
             OutletEvent::Message(peer, bytes) => {
                 if let Err(error) = core.on_peer_message(now, peer, &bytes, &mut sink) {
                     warn!(peer = peer.0, %error, "link cut");
-                    core.on_peer_closed(peer);
+                    core.on_peer_closed(now, peer, &mut sink);
                     outlet.close_peer(peer);
                 }
             }
             OutletEvent::Closed(peer) => {
                 info!(peer = peer.0, "point-to-point server gone");
-                core.on_peer_closed(peer);
+                core.on_peer_closed(now, peer, &mut sink);
             }
         }
     }
@@ -281,6 +281,10 @@ impl<O: Outlet> DistributorSink for Sink<'_, O> {
         self.link_bytes.clear();
         msg.encode(self.link_bytes);
         self.outlet.to_peer(peer, self.link_bytes);
+    }
+
+    fn close_provider(&mut self, provider: ProviderId, why: &ProviderError) {
+        warn!(connection = provider.0, error = %why, "provider's connection is closed");
     }
 
     fn to_provider(&mut self, provider: ProviderId, msg: &[u8]) {

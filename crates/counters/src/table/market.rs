@@ -15,11 +15,19 @@ counters! {
         messages_refused: Total, "messages", "Messages from providers that were malformed or out of place.";
         stream_messages_out: Total, "messages", "Messages sent on the streams of all services, heartbeats left out.";
         interests: Total, "messages", "Requests from peers for an item.";
+        interests_refused: Total, "messages", "Those refused because no more items are kept.";
         images_out: Total, "messages", "Image messages sent to single peers, parts counted singly.";
         items_not_found: Total, "messages", "Requests from peers for an item that its provider does not publish.";
         gap_queries: Total, "messages", "Questions from peers about lost ranges.";
         gap_queries_too_old: Total, "messages", "Those that reached further back than what is remembered.";
         link_messages_refused: Total, "messages", "Messages from peers that were malformed or out of place.";
+        streams_open: Gauge, "streams", "Streams open or asked for at dialled providers.";
+        items_queued: Gauge, "items", "Items that wait for a dialled provider with room for a request.";
+        requests_out: Total, "messages", "Requests for items sent to dialled providers.";
+        requests_unanswered: Total, "messages", "Those that were not answered in time.";
+        items_lost: Total, "items", "Items whose dialled provider was lost, to be asked for again.";
+        logins_unanswered: Total, "connections", "Dialled providers that did not answer login and directory request in time.";
+        messages_unasked: Total, "messages", "Messages of dialled providers on streams that are closed, dropped.";
     }
 }
 

@@ -8,18 +8,27 @@
 //!   before any later update.
 //! - A provider that goes away leaves its items suspect, not silent; when it comes back and refreshes them
 //!   they are good again.
+//! - An item of a service that is asked for is asked for once, however many peers want it, at one of the
+//!   providers of the service, and at another one when that is lost. When nobody wants it any more it is
+//!   closed after a while, and nothing of it stays.
 //!
 //! One thread owns it. It reads no clock and opens no socket: time and messages come in, decisions go to a
 //! [`DistributorSink`].
 
+mod dialled;
 mod ids;
+mod items;
 mod peers;
 mod providers;
+mod requests;
+mod services;
 mod sink;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod timers;
 
+pub use dialled::{DialSpec, DialStage, DialledStatus};
 pub use peers::LinkError;
 pub use providers::ProviderError;
 pub use sink::{DistributorSink, PeerId, ProviderId};
@@ -30,14 +39,16 @@ use std::time::Duration;
 
 use counters::table::Distributor as Counters;
 use rdm::ToVec;
-use rdm::directory::{DirectoryRefresh, Filter, Service};
-use rwf::{DataType, Dictionary, Key, State, StatusMsg};
+use rdm::directory::{DirectoryRefresh, Filter};
+use rwf::{DataState, DataType, Dictionary, Key, State, StatusMsg, StreamState};
 use slab::Slab;
 use units::Nanos;
 
+use self::items::Item;
 use self::peers::Peer;
 use self::providers::Provider;
-use self::stream::Stream;
+use self::services::PublishedService;
+use self::timers::Timers;
 use crate::backbone::{Kind, StreamMsg};
 use crate::cached::{CachedItem, Scratch};
 use crate::encoding::Encoding;
@@ -64,6 +75,28 @@ pub struct DistributorConfig {
     /// The most items kept; a provider that publishes more is told so by its items' absence, and it is
     /// counted.
     pub items_max: usize,
+    /// Which of several providers of a service is asked for an item.
+    pub balance: Balance,
+    /// An item that was asked for and that no peer wants any more is closed after this time.
+    pub item_linger: Duration,
+    /// Longest wait for the answer to a request of an item, and for each further part of it.
+    pub request_timeout: Duration,
+    /// The most requests that wait for an answer, for each service of each dialled provider.
+    pub requests_outstanding_max: usize,
+    /// An item that its provider has closed for now is asked for again after this time.
+    pub item_retry: Duration,
+    /// Longest wait until a dialled provider has answered login and directory request.
+    pub login_timeout: Duration,
+}
+
+/// Which of several providers of a service is asked for an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Balance {
+    /// The one that says it is least busy; among equals the one with the fewest items of this instance.
+    #[default]
+    Load,
+    /// Each in its turn.
+    RoundRobin,
 }
 
 impl Default for DistributorConfig {
@@ -76,6 +109,12 @@ impl Default for DistributorConfig {
             image_part_bytes: 60_000,
             services_max: 1_000,
             items_max: 5_000_000,
+            balance: Balance::default(),
+            item_linger: Duration::from_secs(5),
+            request_timeout: Duration::from_secs(15),
+            requests_outstanding_max: 1_000,
+            item_retry: Duration::from_secs(5),
+            login_timeout: Duration::from_secs(45),
         }
     }
 }
@@ -94,6 +133,9 @@ pub struct Distributor {
     unknown: BTreeMap<Box<[u8]>, Unknown>,
     peers: BTreeMap<PeerId, Peer>,
     providers: BTreeMap<ProviderId, Provider>,
+    timers: Timers<Timer>,
+    /// Tickets given out to items that wait for their turn.
+    tickets: u64,
     directory_sequence: u64,
     directory_at: Nanos,
     is_directory_due: bool,
@@ -102,37 +144,17 @@ pub struct Distributor {
     counters: Arc<Counters>,
 }
 
-/// A service and its stream.
-struct PublishedService {
-    definition: Service,
-    provider: Option<ProviderId>,
-    stream: Stream,
-    /// Requests for unknown items are answered from then on; never while the service is down.
-    settled_at: Nanos,
-}
-
-impl PublishedService {
-    fn is_settled(&self, now: Nanos) -> bool {
-        now >= self.settled_at
-    }
-}
-
-struct Item {
-    key: OwnedKey,
-    cached: CachedItem,
-    /// Its id in the service's stream, once a peer has wanted it.
-    id: Option<u32>,
-    /// Peers that get its updates.
-    peers: Vec<PeerId>,
-    /// Peers that wait for its first whole image.
-    waiting: Vec<PeerId>,
-}
-
-impl Item {
-    fn forget(&mut self, peer: PeerId) {
-        self.peers.retain(|p| *p != peer);
-        self.waiting.retain(|p| *p != peer);
-    }
+/// What is due at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timer {
+    /// Login and directory of a dialled provider have to be answered.
+    Login(ProviderId),
+    /// The image of an item has to be there.
+    Request(usize),
+    /// An item is asked for again.
+    Retry(usize),
+    /// An item that nobody wants is closed.
+    Linger(usize),
 }
 
 struct Unknown {
@@ -167,6 +189,8 @@ impl Distributor {
             unknown: BTreeMap::new(),
             peers: BTreeMap::new(),
             providers: BTreeMap::new(),
+            timers: Timers::default(),
+            tickets: 0,
             directory_sequence: 0,
             directory_at: Nanos::ZERO,
             is_directory_due: true,
@@ -193,7 +217,19 @@ impl Distributor {
             service.stream.heartbeat(now, before, sink);
         }
         self.answer_unknown(now, sink);
+        while let Some(timer) = self.timers.pop(now) {
+            self.on_timer(now, timer, sink);
+        }
         self.publish_directory_if_due(now, sink);
+    }
+
+    fn on_timer(&mut self, now: Nanos, timer: Timer, sink: &mut impl DistributorSink) {
+        match timer {
+            Timer::Login(provider) => self.login_overdue(now, provider, sink),
+            Timer::Request(index) => self.unanswered(now, index, sink),
+            Timer::Retry(index) => self.rested(now, index, sink),
+            Timer::Linger(index) => self.lingered(now, index, sink),
+        }
     }
 
     /// When [`Distributor::on_wakeup`] is due next.
@@ -201,7 +237,7 @@ impl Distributor {
     pub fn next_wakeup(&self) -> Nanos {
         let settled = self.unknown.values().filter_map(|u| self.services.get(&u.key.service));
         let settled_at = settled.map(|s| s.settled_at).min().unwrap_or(Nanos::NEVER);
-        settled_at.min(self.directory_at + self.config.heartbeat_interval)
+        settled_at.min(self.directory_at + self.config.heartbeat_interval).min(self.timers.next())
     }
 
     /// Tells peers that items they wait for do not exist, once their service has settled.
@@ -264,10 +300,21 @@ impl Distributor {
     }
 }
 
+/// The stream is open, its data is not to be trusted.
+const SUSPECT: State<'static> = State::new(StreamState::Open, DataState::Suspect);
+
 /// A status message about an item, with stream id 0.
 fn status_bytes(key: ItemKey<'_>, state: State<'_>) -> Vec<u8> {
+    status_of(key, Some(state))
+}
+
+fn status_without_state(key: ItemKey<'_>) -> Vec<u8> {
+    status_of(key, None)
+}
+
+fn status_of(key: ItemKey<'_>, state: Option<State<'_>>) -> Vec<u8> {
     let msg = StatusMsg {
-        state: Some(state),
+        state,
         key: Some(Key::item(key.service, key.name)),
         ..StatusMsg::new(key.domain, 0, DataType::NO_DATA)
     };

@@ -1,11 +1,11 @@
 //! What point-to-point servers want of this instance.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use rwf::{DataState, Domain, State, StateCode, StreamState};
 use units::Nanos;
 
-use super::{Distributor, DistributorSink, PeerId, status_bytes};
+use super::{Distributor, DistributorSink, PeerId, SUSPECT, status_bytes, status_without_state};
 use crate::backbone::{BackboneError, Kind, LinkDown, LinkUp};
 use crate::cached::RefreshForm;
 use crate::key::ItemKey;
@@ -17,7 +17,7 @@ pub(super) struct Peer {
     is_greeted: bool,
     name: String,
     /// The items it wants, by their places in the table.
-    pub(super) items: HashSet<usize>,
+    pub(super) items: BTreeSet<usize>,
 }
 
 /// Why a link is to be cut.
@@ -48,10 +48,11 @@ impl Distributor {
     }
 
     /// A link is gone, and with it everything that was wanted over it.
-    pub fn on_peer_closed(&mut self, peer: PeerId) {
+    pub fn on_peer_closed(&mut self, now: Nanos, peer: PeerId, sink: &mut impl DistributorSink) {
         let Some(gone) = self.peers.remove(&peer) else { return };
         for index in gone.items {
             self.items[index].forget(peer);
+            self.check_wanted(now, index, sink);
         }
         for waiting in self.unknown.values_mut() {
             waiting.peers.retain(|p| *p != peer);
@@ -103,7 +104,7 @@ impl Distributor {
                 self.on_interest(now, peer, key(service, domain, name), sink);
             }
             LinkUp::NoInterest { service, domain, name } => {
-                self.on_no_interest(peer, key(service, domain, name));
+                self.on_no_interest(now, peer, key(service, domain, name), sink);
             }
             LinkUp::ImageRequest { service, domain, name } => {
                 self.on_image_request(now, peer, key(service, domain, name), sink);
@@ -128,6 +129,9 @@ impl Distributor {
                 let text = "the service is not published here";
                 tell(peer, key, CLOSED.because(StateCode::SOURCE_UNKNOWN, text), sink);
             }
+            Some(service) if service.requested().is_some() => {
+                self.on_new_interest(now, peer, key, sink);
+            }
             Some(service) if service.is_settled(now) => {
                 self.counters.items_not_found.inc();
                 tell(peer, key, NOT_FOUND, sink);
@@ -150,13 +154,18 @@ impl Distributor {
     /// Gives a peer interest in an item: the id first, for everybody, then the image, for this peer.
     pub(super) fn grant(&mut self, now: Nanos, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
         let Some(known) = self.peers.get_mut(&peer) else { return };
-        let item = &mut self.items[index];
         known.items.insert(index);
+        self.keep(index);
+        let item = &mut self.items[index];
         if !item.cached.is_known() {
             if !item.waiting.contains(&peer) {
                 item.waiting.push(peer);
             }
-            tell(peer, item.key.as_key(), WAITING, sink);
+            if item.upstream.is_asked_for() {
+                self.tell_awaited(index, peer, sink);
+            } else {
+                tell(peer, item.key.as_key(), WAITING, sink);
+            }
             return;
         }
         if !item.peers.contains(&peer) {
@@ -190,12 +199,19 @@ impl Distributor {
         });
     }
 
-    fn on_no_interest(&mut self, peer: PeerId, key: ItemKey<'_>) {
+    fn on_no_interest(
+        &mut self,
+        now: Nanos,
+        peer: PeerId,
+        key: ItemKey<'_>,
+        sink: &mut impl DistributorSink,
+    ) {
         if let Some(index) = self.find(key) {
             self.items[index].forget(peer);
             if let Some(known) = self.peers.get_mut(&peer) {
                 known.items.remove(&index);
             }
+            self.check_wanted(now, index, sink);
         }
         key.with_bytes(|bytes| {
             if let Some(waiting) = self.unknown.get_mut(bytes) {
@@ -247,17 +263,27 @@ impl Distributor {
     }
 }
 
-const CLOSED: State<'static> = State::new(StreamState::Closed, DataState::Suspect);
+pub(super) const CLOSED: State<'static> = State::new(StreamState::Closed, DataState::Suspect);
+pub(super) const CLOSED_RECOVER: State<'static> = State::new(StreamState::ClosedRecover, DataState::Suspect);
 /// The provider has had time to publish the item and has not.
 pub(super) const NOT_FOUND: State<'static> =
     CLOSED.because(StateCode::NOT_FOUND, "the provider does not publish this item");
 /// The image comes when the provider has published it.
-const WAITING: State<'static> = State::new(StreamState::Open, DataState::Suspect)
-    .because(StateCode::NONE, "waiting for the provider to publish the item");
+const WAITING: State<'static> =
+    SUSPECT.because(StateCode::NONE, "waiting for the provider to publish the item");
 
 /// Tells one peer the state of an item.
 pub(super) fn tell(peer: PeerId, key: ItemKey<'_>, state: State<'_>, sink: &mut impl DistributorSink) {
-    let status = status_bytes(key, state);
+    tell_bytes(peer, key, &status_bytes(key, state), sink);
+}
+
+/// Tells one peer that the image of an item is on its way, and takes its time: a status without a state.
+pub(super) fn tell_asked(peer: PeerId, key: ItemKey<'_>, sink: &mut impl DistributorSink) {
+    tell_bytes(peer, key, &status_without_state(key), sink);
+}
+
+/// Tells one peer what a status message says about an item.
+pub(super) fn tell_bytes(peer: PeerId, key: ItemKey<'_>, status: &[u8], sink: &mut impl DistributorSink) {
     let (service, domain, name) = (key.service, key.domain.0, key.name);
-    sink.to_peer(peer, &LinkDown::ItemStatus { service, domain, name, status: &status });
+    sink.to_peer(peer, &LinkDown::ItemStatus { service, domain, name, status });
 }

@@ -1,35 +1,47 @@
-//! What providers publish.
+//! Connections of providers, and what those say that publish of their own accord.
 
 use std::collections::HashMap;
 
 use rdm::dictionary::{DictionaryMsg, DictionaryParts, PartSizes};
-use rdm::directory::{Directory, DirectoryMsg, DirectoryRefresh, Filter, Service};
+use rdm::directory::Directory;
 use rdm::item::has_items;
 use rdm::login::{LoginMsg, LoginRefresh, LoginRequest, LoginStatus, Role};
 use rdm::{RdmError, Reply, ToVec};
-use rwf::{
-    DataState, DecodeError, Domain, Key, Msg, MsgClass, RefreshMsg, State, StateCode, StatusMsg, StreamState,
-    UpdateMsg, peek,
-};
+use rwf::{DecodeError, Domain, Msg, MsgClass, StateCode, peek};
 use units::Nanos;
 
-use super::stream::Stream;
-use super::{Distributor, DistributorSink, Item, ProviderId, PublishedService, status_bytes};
-use crate::backbone::Kind;
-use crate::cached::{CachedItem, RefreshForm};
-use crate::key::{ItemKey, OwnedKey};
+use super::dialled::Dialled;
+use super::{Distributor, DistributorSink, ProviderId};
 
 /// One provider connection.
 #[derive(Debug, Default)]
 pub(super) struct Provider {
     /// The user it has logged in as.
-    user: Option<String>,
+    pub(super) user: Option<String>,
     /// What it says about its services, under its own ids.
-    directory: Directory,
+    pub(super) directory: Directory,
     /// Our ids of its services.
-    service_ids: HashMap<u16, u16>,
-    /// The items of its streams, by their places in the table.
-    streams: HashMap<i32, usize>,
+    pub(super) service_ids: HashMap<u16, u16>,
+    /// What its streams are for.
+    pub(super) streams: HashMap<i32, Target>,
+    /// What else is known of it if this instance has dialled it.
+    pub(super) dialled: Option<Dialled>,
+}
+
+/// What a stream at a provider is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// An item, by its place in the table.
+    Item(usize),
+}
+
+impl Provider {
+    /// The items that it supplies, in no order.
+    pub(super) fn item_places(&self) -> impl Iterator<Item = usize> + '_ {
+        self.streams.values().map(|target| match target {
+            Target::Item(index) => *index,
+        })
+    }
 }
 
 /// Why a provider's connection is to be closed.
@@ -44,6 +56,14 @@ pub enum ProviderError {
     LoginRefused,
     /// It has logged out.
     LoggedOut,
+    /// What a dialled provider says about the login is not what it has to be.
+    Login(RdmError),
+    /// A dialled provider refuses the login, or has ended it: code and text of its state.
+    LoginEnded(StateCode, String),
+    /// A dialled provider has ended the stream of its directory.
+    DirectoryEnded,
+    /// A dialled provider has not answered login or directory request in time.
+    Silent,
 }
 
 impl std::fmt::Display for ProviderError {
@@ -53,6 +73,10 @@ impl std::fmt::Display for ProviderError {
             ProviderError::Directory(e) => write!(f, "source directory: {e}"),
             ProviderError::LoginRefused => f.write_str("the login was refused"),
             ProviderError::LoggedOut => f.write_str("logged out"),
+            ProviderError::Login(e) => write!(f, "login: {e}"),
+            ProviderError::LoginEnded(code, text) => write!(f, "the login is closed ({code}): {text}"),
+            ProviderError::DirectoryEnded => f.write_str("the source directory is closed"),
+            ProviderError::Silent => f.write_str("login or source directory was not answered in time"),
         }
     }
 }
@@ -75,11 +99,10 @@ impl Distributor {
     /// A connection is gone: the services it published are down and their items suspect, until somebody
     /// publishes them again.
     pub fn on_provider_closed(&mut self, now: Nanos, provider: ProviderId, sink: &mut impl DistributorSink) {
-        if self.providers.remove(&provider).is_none() {
-            return;
-        }
+        let Some(known) = self.providers.remove(&provider) else { return };
+        self.dialled_lost(now, known, sink);
         let published: Vec<u16> =
-            self.services.iter().filter(|(_, s)| s.provider == Some(provider)).map(|(id, _)| *id).collect();
+            self.services.iter().filter(|(_, s)| s.is_published_by(provider)).map(|(id, _)| *id).collect();
         for id in published {
             self.service_lost(id);
         }
@@ -87,18 +110,7 @@ impl Distributor {
         self.publish_directory_if_due(now, sink);
     }
 
-    fn service_lost(&mut self, id: u16) {
-        let Some(service) = self.services.get_mut(&id) else { return };
-        service.provider = None;
-        service.definition.state.up = false;
-        service.settled_at = Nanos::NEVER;
-        for (_, item) in self.items.iter_mut().filter(|(_, i)| i.key.service == id) {
-            item.cached.suspect(StateCode::NONE, "the provider has gone");
-        }
-        self.is_directory_due = true;
-    }
-
-    fn count_providers(&self) {
+    pub(super) fn count_providers(&self) {
         let logged_in = self.providers.values().filter(|p| p.user.is_some()).count();
         self.counters.providers.set(logged_in as u64);
     }
@@ -127,7 +139,10 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) -> Result<(), ProviderError> {
         let result = self.provider_message(now, provider, bytes, sink);
-        if matches!(result, Err(ProviderError::Malformed(_) | ProviderError::Directory(_))) {
+        if matches!(
+            result,
+            Err(ProviderError::Malformed(_) | ProviderError::Directory(_) | ProviderError::Login(_))
+        ) {
             self.counters.messages_refused.inc();
         }
         result
@@ -147,6 +162,9 @@ impl Distributor {
         }
         let msg = Msg::parse(bytes)?;
         let Some(known) = self.providers.get(&provider) else { return Ok(()) };
+        if known.dialled.is_some() {
+            return self.dialled_message(now, provider, &msg, sink);
+        }
         if head.domain != Domain::LOGIN && known.user.is_none() {
             self.counters.messages_refused.inc();
             let answer = Reply::to(&msg).closed(StateCode::USAGE_ERROR, "log in first");
@@ -158,7 +176,7 @@ impl Distributor {
             (_, Domain::SOURCE) => return self.on_directory(now, provider, &msg, sink),
             (_, Domain::DICTIONARY) => self.on_dictionary(provider, &msg, sink),
             (Msg::Refresh(refresh), _) => return self.on_refresh(now, provider, refresh, sink),
-            (Msg::Status(status), _) => self.on_status(now, provider, status, sink),
+            (Msg::Status(status), _) => self.on_published_status(now, provider, status, sink),
             (Msg::Request(_), _) => {
                 self.counters.messages_refused.inc();
                 let text = "this port is for providers, consumers connect to a point-to-point server";
@@ -241,312 +259,5 @@ impl Distributor {
                 }
             }
         }
-    }
-}
-
-/// Services.
-impl Distributor {
-    fn on_directory(
-        &mut self,
-        now: Nanos,
-        provider: ProviderId,
-        msg: &Msg<'_>,
-        sink: &mut impl DistributorSink,
-    ) -> Result<(), ProviderError> {
-        let Some(known) = self.providers.get_mut(&provider) else { return Ok(()) };
-        match DirectoryMsg::parse(msg).map_err(ProviderError::Directory)? {
-            DirectoryMsg::Refresh(refresh) => {
-                known.directory.apply_refresh(&refresh).map_err(ProviderError::Directory)?;
-            }
-            DirectoryMsg::Update(update) => {
-                known.directory.apply_update(&update).map_err(ProviderError::Directory)?;
-            }
-            DirectoryMsg::Request(_)
-            | DirectoryMsg::Status(_)
-            | DirectoryMsg::Close(_)
-            | DirectoryMsg::Generic(_) => {
-                self.counters.messages_refused.inc();
-                return Ok(());
-            }
-        }
-        let services: Vec<Service> = known.directory.services().cloned().collect();
-        self.withdraw_missing(provider, &services, now, sink);
-        for service in services {
-            self.take_service(now, provider, service, sink);
-        }
-        self.publish_directory_if_due(now, sink);
-        Ok(())
-    }
-
-    /// A service as its provider describes it; whoever described it last publishes it.
-    fn take_service(
-        &mut self,
-        now: Nanos,
-        provider: ProviderId,
-        mut definition: Service,
-        sink: &mut impl DistributorSink,
-    ) {
-        let theirs = definition.id;
-        let Some(ours) = self.service_id(&definition).filter(|_| can_be_told(&definition)) else {
-            self.counters.messages_refused.inc();
-            return;
-        };
-        definition.id = ours;
-        if let Some(known) = self.providers.get_mut(&provider) {
-            known.service_ids.insert(theirs, ours);
-        }
-        let settled_at = if definition.state.up { now + self.config.settle_time } else { Nanos::NEVER };
-        match self.services.get_mut(&ours) {
-            Some(service) => {
-                let came_up = definition.state.up && !service.definition.state.up;
-                if came_up || service.provider != Some(provider) || !definition.state.up {
-                    service.settled_at = settled_at;
-                }
-                self.is_directory_due |= service.definition != definition;
-                service.provider = Some(provider);
-                service.definition = definition;
-            }
-            None => {
-                sink.open_stream(ours, &definition.info.name);
-                let stream = Stream::new(ours, self.instance, self.config.gap_memory);
-                let service = PublishedService { definition, provider: Some(provider), stream, settled_at };
-                self.services.insert(ours, service);
-                self.is_directory_due = true;
-            }
-        }
-    }
-
-    /// The id that a service has in the whole system: as configured, else the one it has, whoever published
-    /// it before, else the provider's own; `None` if another service has it, or there are too many.
-    fn service_id(&self, definition: &Service) -> Option<u16> {
-        let name = &definition.info.name;
-        let is_of_name = |s: &&PublishedService| s.definition.info.name == *name;
-        let known = self.services.values().find(is_of_name).map(|s| s.definition.id);
-        let id = match self.config.service_ids.get(name).copied().or(known) {
-            Some(id) => id,
-            None if self.config.service_ids.values().any(|&id| id == definition.id) => return None,
-            None => definition.id,
-        };
-        let is_free = match self.services.get(&id) {
-            Some(taken) => taken.definition.info.name == *name,
-            None => self.services.len() < self.config.services_max,
-        };
-        is_free.then_some(id)
-    }
-
-    /// A service that its provider no longer lists is closed with all its items.
-    fn withdraw_missing(
-        &mut self,
-        provider: ProviderId,
-        listed: &[Service],
-        now: Nanos,
-        sink: &mut impl DistributorSink,
-    ) {
-        let is_listed = |s: &PublishedService| listed.iter().any(|l| l.info.name == s.definition.info.name);
-        let gone: Vec<u16> = self
-            .services
-            .iter()
-            .filter(|(_, s)| s.provider == Some(provider) && !is_listed(s))
-            .map(|(id, _)| *id)
-            .collect();
-        for id in gone {
-            let items: Vec<usize> =
-                self.items.iter().filter(|(_, i)| i.key.service == id).map(|(index, _)| index).collect();
-            let state = State::new(StreamState::ClosedRecover, DataState::Suspect)
-                .because(StateCode::SOURCE_UNKNOWN, "the provider has withdrawn the service");
-            for index in items {
-                let status = status_bytes(self.items[index].key.as_key(), state);
-                self.close_item(now, index, &status, sink);
-            }
-            self.services.remove(&id);
-            sink.close_stream(id);
-            self.is_directory_due = true;
-        }
-    }
-}
-
-/// Whether directories can hold a service: its parts came in several messages, and servers add to them.
-fn can_be_told(definition: &Service) -> bool {
-    let refresh = DirectoryRefresh::publish(0, Filter::ALL, [definition]);
-    let bytes = refresh.ok().and_then(|refresh| refresh.to_vec().ok());
-    bytes.is_some_and(|bytes| bytes.len() <= DEFINITION_MAX_BYTES)
-}
-
-/// Half of what one entry of a filter list can hold.
-const DEFINITION_MAX_BYTES: usize = 32 << 10;
-
-/// Items.
-impl Distributor {
-    #[inline]
-    fn on_update(
-        &mut self,
-        now: Nanos,
-        provider: ProviderId,
-        bytes: &[u8],
-        sink: &mut impl DistributorSink,
-    ) -> Result<(), ProviderError> {
-        self.counters.updates_in.inc();
-        let msg = UpdateMsg::parse(bytes)?;
-        let Some(index) = self.item_of(provider, msg.stream_id, msg.domain, msg.key) else {
-            self.counters.updates_without_image.inc();
-            return Ok(());
-        };
-        let item = &mut self.items[index];
-        item.cached.on_update(&msg, &self.rules)?;
-        if item.peers.is_empty() {
-            self.counters.updates_unwanted.inc();
-            return Ok(());
-        }
-        let (Some(service), Some(id)) = (self.services.get_mut(&item.key.service), item.id) else {
-            return Ok(());
-        };
-        // Consumers find the item by their stream; a key would hold the provider's service id.
-        let body = match msg.key {
-            None => bytes,
-            Some(_) => self.encoding.encode(|w| UpdateMsg { key: None, ..msg }.encode(w)),
-        };
-        service.stream.send(now, Kind::Update, id, body, sink);
-        self.counters.stream_messages_out.inc();
-        Ok(())
-    }
-
-    /// The item of a provider's stream, or of the key in the message.
-    #[inline]
-    fn item_of(
-        &self,
-        provider: ProviderId,
-        stream_id: i32,
-        domain: Domain,
-        key: Option<Key<'_>>,
-    ) -> Option<usize> {
-        let known = self.providers.get(&provider)?;
-        if let Some(&index) = known.streams.get(&stream_id) {
-            return Some(index);
-        }
-        self.find(self.key_of(provider, domain, key?)?)
-    }
-
-    /// A provider's key with our service id; `None` if it is incomplete or the service is not its to publish.
-    fn key_of<'k>(&self, provider: ProviderId, domain: Domain, key: Key<'k>) -> Option<ItemKey<'k>> {
-        let service = *self.providers.get(&provider)?.service_ids.get(&key.service_id?)?;
-        let is_publisher = self.services.get(&service)?.provider == Some(provider);
-        is_publisher.then_some(ItemKey { service, domain, name: key.name? })
-    }
-
-    fn on_refresh(
-        &mut self,
-        now: Nanos,
-        provider: ProviderId,
-        msg: &RefreshMsg<'_>,
-        sink: &mut impl DistributorSink,
-    ) -> Result<(), ProviderError> {
-        self.counters.refreshes_in.inc();
-        let index = match self.item_of(provider, msg.stream_id, msg.domain, msg.key) {
-            Some(index) => index,
-            None => {
-                let key = msg.key.and_then(|key| self.key_of(provider, msg.domain, key));
-                let Some(key) = key.filter(|_| self.items.len() < self.config.items_max) else {
-                    self.counters.messages_refused.inc();
-                    return Ok(());
-                };
-                self.make_item(key)
-            }
-        };
-        if let Some(known) = self.providers.get_mut(&provider) {
-            known.streams.insert(msg.stream_id, index);
-        }
-        if msg.state.stream != StreamState::Open {
-            let status = status_bytes(self.items[index].key.as_key(), msg.state);
-            self.close_item(now, index, &status, sink);
-            return Ok(());
-        }
-        if self.items[index].cached.on_refresh(msg, &self.rules)? {
-            self.publish_image(now, index, sink);
-        }
-        Ok(())
-    }
-
-    fn make_item(&mut self, key: ItemKey<'_>) -> usize {
-        let cached = CachedItem::default();
-        let item = Item { key: key.to_owned(), cached, id: None, peers: Vec::new(), waiting: Vec::new() };
-        let index = self.items.insert(item);
-        let unknown = key.with_bytes(|bytes| {
-            self.by_key.insert(bytes.into(), index);
-            self.unknown.remove(bytes)
-        });
-        self.items[index].waiting = unknown.map(|u| u.peers).unwrap_or_default();
-        self.counters.items.set(self.items.len() as u64);
-        index
-    }
-
-    /// A new whole image: for everybody who has interest, and the first one for those who wait for it.
-    fn publish_image(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
-        let item = &mut self.items[index];
-        let waiting = std::mem::take(&mut item.waiting);
-        if let (false, Some(service), Some(id)) =
-            (item.peers.is_empty(), self.services.get_mut(&item.key.service), item.id)
-        {
-            let form = RefreshForm { solicited: false, part_bytes: self.part_bytes };
-            item.cached.encode_refresh(item.key.as_key(), form, &mut self.scratch, |bytes| {
-                service.stream.send(now, Kind::Refresh, id, bytes, sink);
-                self.counters.stream_messages_out.inc();
-            });
-        }
-        for peer in waiting {
-            self.grant(now, index, peer, sink);
-        }
-    }
-
-    fn on_status(
-        &mut self,
-        now: Nanos,
-        provider: ProviderId,
-        msg: &StatusMsg<'_>,
-        sink: &mut impl DistributorSink,
-    ) {
-        self.counters.statuses_in.inc();
-        let Some(index) = self.item_of(provider, msg.stream_id, msg.domain, msg.key) else { return };
-        let key = self.items[index].key.clone();
-        let with_our_key = StatusMsg { key: Some(Key::item(key.service, &key.name)), ..*msg };
-        let bytes = self.encoding.encode(|w| with_our_key.encode(w)).to_vec();
-        if msg.state.is_some_and(|s| s.stream != StreamState::Open) {
-            self.close_item(now, index, &bytes, sink);
-            return;
-        }
-        let item = &mut self.items[index];
-        item.cached.on_status(msg);
-        if let (false, Some(service), Some(id)) =
-            (item.peers.is_empty(), self.services.get_mut(&item.key.service), item.id)
-        {
-            service.stream.send(now, Kind::Status, id, &bytes, sink);
-            self.counters.stream_messages_out.inc();
-        }
-    }
-
-    /// The item is gone: everybody is told, and its id rests.
-    fn close_item(&mut self, now: Nanos, index: usize, status: &[u8], sink: &mut impl DistributorSink) {
-        let item = self.items.remove(index);
-        item.key.as_key().with_bytes(|bytes| self.by_key.remove(bytes));
-        for provider in self.providers.values_mut() {
-            provider.streams.retain(|_, i| *i != index);
-        }
-        for peer in item.peers.iter().chain(&item.waiting) {
-            if let Some(peer) = self.peers.get_mut(peer) {
-                peer.items.remove(&index);
-            }
-        }
-        let OwnedKey { service, domain, name } = item.key;
-        for &peer in &item.waiting {
-            let (domain, name) = (domain.0, &*name);
-            sink.to_peer(peer, &crate::backbone::LinkDown::ItemStatus { service, domain, name, status });
-        }
-        if let (Some(service), Some(id)) = (self.services.get_mut(&service), item.id) {
-            if !item.peers.is_empty() {
-                service.stream.send(now, Kind::Close, id, status, sink);
-                self.counters.stream_messages_out.inc();
-            }
-            service.stream.release(id);
-        }
-        self.counters.items.set(self.items.len() as u64);
     }
 }

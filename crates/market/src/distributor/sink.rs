@@ -1,3 +1,4 @@
+use super::ProviderError;
 use crate::backbone::{LinkDown, StreamMsg};
 
 /// A provider connection, as the front end numbers them.
@@ -23,4 +24,6 @@ pub trait DistributorSink {
     fn to_peer(&mut self, peer: PeerId, msg: &LinkDown<'_>);
     /// Sends an RWF message to a provider.
     fn to_provider(&mut self, provider: ProviderId, msg: &[u8]);
+    /// A provider's connection is to be closed. The distributor has forgotten it already.
+    fn close_provider(&mut self, provider: ProviderId, why: &ProviderError);
 }

@@ -54,7 +54,8 @@ impl Image {
         }
         match self {
             Image::Empty => Ok(()),
-            Image::Fields(fields) => fields.replace(&FieldList::parse(payload)?, rules),
+            Image::Fields(fields) if is_first => fields.replace(&FieldList::parse(payload)?, rules),
+            Image::Fields(fields) => fields.merge(&FieldList::parse(payload)?, false, rules),
             Image::Map(map) => map.apply(&Map::parse(payload)?, rules),
             Image::Opaque { parts, .. } => {
                 parts.push(payload.into());

@@ -320,11 +320,14 @@ impl PointToPoint {
         }
         match StatusMsg::parse(status)?.state {
             Some(state) if state.stream != StreamState::Open => self.on_closed(index, status, sink),
-            _ => {
+            state => {
                 if self.items[index].phase == Phase::Requested {
                     self.set_phase(index, Phase::Awaited);
                 }
-                self.apply_status(now, index, status, sink)?;
+                // Without a state it says that the image takes its time, which is nothing to watchers.
+                if state.is_some() {
+                    self.apply_status(now, index, status, sink)?;
+                }
             }
         }
         self.send_requests(now, sink);

@@ -1,4 +1,6 @@
-use rdm::directory::{DirectoryRefresh, Filter, Info, ServiceState};
+mod dialled;
+
+use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};
 use rdm::login::LoginRequest;
 use rwf::{Domain, Real, RefreshMsg, UpdateMsg};
 
@@ -31,7 +33,8 @@ fn content(bytes: &[u8]) -> String {
     let state = match msg {
         rwf::Msg::Refresh(m) => format!("{} ", m.state.data),
         rwf::Msg::Status(m) => {
-            m.state.map(|s| format!("{} {} {}", s.stream, s.data, s.text_lossy())).unwrap_or_default()
+            let text = |s: State<'_>| format!("{} {} {}", s.stream, s.data, s.text_lossy());
+            m.state.map_or("asked for".to_owned(), text)
         }
         _ => String::new(),
     };
@@ -107,7 +110,18 @@ impl DistributorSink for Log {
     }
     fn to_provider(&mut self, provider: ProviderId, msg: &[u8]) {
         let msg = rwf::Msg::parse(msg).expect("an RWF message");
-        self.0.push(format!("provider {}: {:?} {}", provider.0, msg.class(), msg.domain()));
+        let what = match (&msg, msg.domain()) {
+            (rwf::Msg::Request(m), Domain::MARKET_PRICE) => {
+                let service = m.key.service_id.expect("items have a service");
+                format!("request {} on {} in {service}", name(m.key.name.expect("a name")), m.stream_id)
+            }
+            (rwf::Msg::Close(m), Domain::MARKET_PRICE) => format!("close {}", m.stream_id),
+            _ => format!("{:?} {}", msg.class(), msg.domain()),
+        };
+        self.0.push(format!("provider {}: {what}", provider.0));
+    }
+    fn close_provider(&mut self, provider: ProviderId, why: &ProviderError) {
+        self.0.push(format!("close provider {}: {why}", provider.0));
     }
 }
 
@@ -245,6 +259,7 @@ fn an_update_keeps_the_provider_s_bytes_but_for_the_key() {
         fn publish_directory(&mut self, _: &StreamMsg<'_>) {}
         fn to_peer(&mut self, _: PeerId, _: &LinkDown<'_>) {}
         fn to_provider(&mut self, _: ProviderId, _: &[u8]) {}
+        fn close_provider(&mut self, _: ProviderId, _: &ProviderError) {}
     }
     let mut bodies = Bodies(Vec::new());
     for bytes in [&plain, &keyed] {
@@ -338,7 +353,7 @@ fn peers_that_leave_are_forgotten() {
     bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 1)]));
     bench.interest(T0, "A");
     bench.interest(T0, "unknown");
-    bench.core.on_peer_closed(PEER);
+    bench.core.on_peer_closed(T0, PEER, &mut bench.log);
     bench.log.take();
     bench.provider(T0, PROVIDER, &update(-5, None, &[(22, 2)]));
     bench.core.on_wakeup(LATER, &mut bench.log);

@@ -1,0 +1,394 @@
+//! Items: images, updates and states of providers of either kind, on their way to peers.
+
+use rwf::{
+    DataState, DataType, DecodeError, Domain, Key, RefreshMsg, State, StateCode, StatusMsg, StreamState,
+    UpdateMsg,
+};
+use units::Nanos;
+
+use super::providers::Target;
+use super::requests::Upstream;
+use super::{Distributor, DistributorSink, PeerId, ProviderError, ProviderId, SUSPECT, peers, status_bytes};
+use crate::backbone::{Kind, LinkDown};
+use crate::cached::{CachedItem, RefreshForm};
+use crate::key::{ItemKey, OwnedKey};
+
+/// An item that a provider publishes, or that is asked for because a peer wants it.
+pub(super) struct Item {
+    pub(super) key: OwnedKey,
+    pub(super) cached: CachedItem,
+    /// Its id in the service's stream, once a peer has wanted it.
+    pub(super) id: Option<u32>,
+    /// Peers that get its updates.
+    pub(super) peers: Vec<PeerId>,
+    /// Peers that wait for its first whole image.
+    pub(super) waiting: Vec<PeerId>,
+    /// Where it comes from.
+    pub(super) upstream: Upstream,
+}
+
+impl Item {
+    pub(super) fn forget(&mut self, peer: PeerId) {
+        self.peers.retain(|p| *p != peer);
+        self.waiting.retain(|p| *p != peer);
+    }
+
+    /// Whether nobody wants it.
+    pub(super) fn is_unwanted(&self) -> bool {
+        self.peers.is_empty() && self.waiting.is_empty()
+    }
+}
+
+/// What providers say of items.
+impl Distributor {
+    #[inline]
+    pub(super) fn on_update(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        bytes: &[u8],
+        sink: &mut impl DistributorSink,
+    ) -> Result<(), ProviderError> {
+        self.counters.updates_in.inc();
+        let msg = UpdateMsg::parse(bytes)?;
+        let Some(index) = self.item_of(provider, msg.stream_id, msg.domain, msg.key) else {
+            self.counters.updates_without_image.inc();
+            return Ok(());
+        };
+        let item = &mut self.items[index];
+        if item.upstream.is_pending() {
+            return self.on_early_update(now, index, &msg, sink);
+        }
+        if let Err(error) = item.cached.on_update(&msg, &self.rules) {
+            return self.spoilt(now, index, error, sink);
+        }
+        if item.peers.is_empty() {
+            self.counters.updates_unwanted.inc();
+            return Ok(());
+        }
+        let (Some(service), Some(id)) = (self.services.get_mut(&item.key.service), item.id) else {
+            return Ok(());
+        };
+        // Consumers find the item by their stream; a key would hold the provider's service id.
+        let body = match msg.key {
+            None => bytes,
+            Some(_) => self.encoding.encode(|w| UpdateMsg { key: None, ..msg }.encode(w)),
+        };
+        service.stream.send(now, Kind::Update, id, body, sink);
+        self.counters.stream_messages_out.inc();
+        Ok(())
+    }
+
+    /// An update before the whole image: it belongs to the parts that are there, and nobody else sees it.
+    fn on_early_update(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        msg: &UpdateMsg<'_>,
+        sink: &mut impl DistributorSink,
+    ) -> Result<(), ProviderError> {
+        let item = &mut self.items[index];
+        if !item.cached.is_between_parts() {
+            self.counters.updates_without_image.inc();
+            return Ok(());
+        }
+        match item.cached.on_update(msg, &self.rules) {
+            Ok(()) => Ok(()),
+            Err(error) => self.spoilt(now, index, error, sink),
+        }
+    }
+
+    /// An item's payload is not what it says. A provider that publishes is cut off; a dialled one is asked
+    /// for the item again, so that one bad item does not cost all the others.
+    fn spoilt(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        error: DecodeError,
+        sink: &mut impl DistributorSink,
+    ) -> Result<(), ProviderError> {
+        if !self.items[index].upstream.is_asked_for() {
+            return Err(error.into());
+        }
+        self.counters.messages_refused.inc();
+        let text = "a message of the provider could not be read";
+        let avoid = self.items[index].upstream.provider();
+        self.ask_later(now, index, avoid, SUSPECT.because(StateCode::ERROR, text), sink);
+        Ok(())
+    }
+
+    /// The item of a provider's stream, or of the key in the message.
+    #[inline]
+    fn item_of(
+        &self,
+        provider: ProviderId,
+        stream_id: i32,
+        domain: Domain,
+        key: Option<Key<'_>>,
+    ) -> Option<usize> {
+        let known = self.providers.get(&provider)?;
+        match known.streams.get(&stream_id) {
+            Some(Target::Item(index)) => Some(*index),
+            None => self.find(self.key_of(provider, domain, key?)?),
+        }
+    }
+
+    /// The item of a dialled provider's stream.
+    pub(super) fn item_on(&self, provider: ProviderId, stream_id: i32) -> Option<usize> {
+        match self.providers.get(&provider)?.streams.get(&stream_id)? {
+            Target::Item(index) => Some(*index),
+        }
+    }
+
+    /// A provider's key with our service id; `None` if it is incomplete or the service is not its to publish.
+    fn key_of<'k>(&self, provider: ProviderId, domain: Domain, key: Key<'k>) -> Option<ItemKey<'k>> {
+        let service = *self.providers.get(&provider)?.service_ids.get(&key.service_id?)?;
+        let is_publisher = self.services.get(&service)?.is_published_by(provider);
+        is_publisher.then_some(ItemKey { service, domain, name: key.name? })
+    }
+
+    /// An image, or a part of one, of a provider that publishes.
+    pub(super) fn on_refresh(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        msg: &RefreshMsg<'_>,
+        sink: &mut impl DistributorSink,
+    ) -> Result<(), ProviderError> {
+        self.counters.refreshes_in.inc();
+        let index = match self.item_of(provider, msg.stream_id, msg.domain, msg.key) {
+            Some(index) => index,
+            None => {
+                let key = msg.key.and_then(|key| self.key_of(provider, msg.domain, key));
+                let Some(key) = key.filter(|_| self.items.len() < self.config.items_max) else {
+                    self.counters.messages_refused.inc();
+                    return Ok(());
+                };
+                self.make_item(key)
+            }
+        };
+        self.publish_on(provider, msg.stream_id, index);
+        if msg.state.stream != StreamState::Open {
+            let status = status_bytes(self.items[index].key.as_key(), msg.state);
+            self.close_item(now, index, &status, sink);
+            return Ok(());
+        }
+        if self.items[index].cached.on_refresh(msg, &self.rules)? {
+            self.publish_image(now, index, sink);
+        }
+        Ok(())
+    }
+
+    /// A provider publishes an item on this stream from now on.
+    fn publish_on(&mut self, provider: ProviderId, stream_id: i32, index: usize) {
+        let published = Upstream::Published { provider, stream_id };
+        let before = std::mem::replace(&mut self.items[index].upstream, published);
+        if let Upstream::Published { provider, stream_id } = before
+            && before != published
+            && let Some(known) = self.providers.get_mut(&provider)
+        {
+            known.streams.remove(&stream_id);
+        }
+        if let Some(known) = self.providers.get_mut(&provider) {
+            known.streams.insert(stream_id, Target::Item(index));
+        }
+    }
+
+    /// A state of an item of a provider that publishes.
+    pub(super) fn on_published_status(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        msg: &StatusMsg<'_>,
+        sink: &mut impl DistributorSink,
+    ) {
+        self.counters.statuses_in.inc();
+        if let Some(index) = self.item_of(provider, msg.stream_id, msg.domain, msg.key) {
+            self.on_item_status(now, index, msg, sink);
+        }
+    }
+
+    /// An image, or a part of one, of a dialled provider.
+    pub(super) fn on_answer(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        msg: &RefreshMsg<'_>,
+        sink: &mut impl DistributorSink,
+    ) {
+        let Some(index) = self.item_on(provider, msg.stream_id) else {
+            self.counters.messages_unasked.inc();
+            return;
+        };
+        self.counters.refreshes_in.inc();
+        if msg.state.stream != StreamState::Open {
+            let end = StatusMsg {
+                private_stream: msg.private_stream,
+                state: Some(msg.state),
+                key: msg.key,
+                ..StatusMsg::new(msg.domain, 0, DataType::NO_DATA)
+            };
+            self.ended(now, index, msg.state, &end, sink);
+            return;
+        }
+        match self.items[index].cached.on_refresh(msg, &self.rules) {
+            Ok(is_whole) => {
+                self.answered(now, index, is_whole, sink);
+                if is_whole {
+                    self.publish_image(now, index, sink);
+                }
+            }
+            Err(error) => {
+                let handled = self.spoilt(now, index, error, sink);
+                debug_assert!(handled.is_ok(), "the item was asked for");
+            }
+        }
+    }
+
+    /// A new state of an item, said of it alone or of many.
+    pub(super) fn on_item_status(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        msg: &StatusMsg<'_>,
+        sink: &mut impl DistributorSink,
+    ) {
+        if let Some(state) = msg.state.filter(|s| s.stream != StreamState::Open) {
+            self.ended(now, index, state, msg, sink);
+            return;
+        }
+        let item = &mut self.items[index];
+        item.cached.on_status(msg);
+        let status = StatusMsg { key: Some(Key::item(item.key.service, &item.key.name)), ..*msg };
+        let bytes = self.encoding.encode(|w| status.encode(w)).to_vec();
+        if self.items[index].upstream.is_pending() {
+            self.tell_waiting(index, &bytes, sink);
+        } else {
+            self.publish(now, index, Kind::Status, &bytes, sink);
+        }
+    }
+
+    /// A provider says that a stream is over.
+    fn ended(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        state: State<'_>,
+        msg: &StatusMsg<'_>,
+        sink: &mut impl DistributorSink,
+    ) {
+        let item = &self.items[index];
+        if state.stream == StreamState::ClosedRecover && item.upstream.is_asked_for() {
+            let again = State { stream: StreamState::Open, data: DataState::Suspect, ..state };
+            let avoid = item.upstream.provider();
+            self.forget_stream(index);
+            self.ask_later(now, index, avoid, again, sink);
+            return;
+        }
+        let name = match msg.key.and_then(|key| key.name) {
+            Some(elsewhere) if state.stream == StreamState::Redirected => elsewhere,
+            _ => &item.key.name,
+        };
+        let end = StatusMsg { key: Some(Key::item(item.key.service, name)), ..*msg };
+        let bytes = self.encoding.encode(|w| end.encode(w)).to_vec();
+        self.forget_stream(index);
+        self.close_item(now, index, &bytes, sink);
+    }
+}
+
+/// What peers are told of items.
+impl Distributor {
+    pub(super) fn make_item(&mut self, key: ItemKey<'_>) -> usize {
+        let item = Item {
+            key: key.to_owned(),
+            cached: CachedItem::default(),
+            id: None,
+            peers: Vec::new(),
+            waiting: Vec::new(),
+            upstream: Upstream::None,
+        };
+        let index = self.items.insert(item);
+        let unknown = key.with_bytes(|bytes| {
+            self.by_key.insert(bytes.into(), index);
+            self.unknown.remove(bytes)
+        });
+        self.items[index].waiting = unknown.map(|u| u.peers).unwrap_or_default();
+        self.counters.items.set(self.items.len() as u64);
+        index
+    }
+
+    /// A new whole image: for everybody who has interest, and the first one for those who wait for it.
+    pub(super) fn publish_image(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
+        let item = &mut self.items[index];
+        let waiting = std::mem::take(&mut item.waiting);
+        if let (false, Some(service), Some(id)) =
+            (item.peers.is_empty(), self.services.get_mut(&item.key.service), item.id)
+        {
+            let form = RefreshForm { solicited: false, part_bytes: self.part_bytes };
+            item.cached.encode_refresh(item.key.as_key(), form, &mut self.scratch, |bytes| {
+                service.stream.send(now, Kind::Refresh, id, bytes, sink);
+                self.counters.stream_messages_out.inc();
+            });
+        }
+        for peer in waiting {
+            self.grant(now, index, peer, sink);
+        }
+    }
+
+    /// Sends a message about an item to everybody who has interest.
+    pub(super) fn publish(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        kind: Kind,
+        body: &[u8],
+        sink: &mut impl DistributorSink,
+    ) {
+        let item = &self.items[index];
+        if let (false, Some(service), Some(id)) =
+            (item.peers.is_empty(), self.services.get_mut(&item.key.service), item.id)
+        {
+            service.stream.send(now, kind, id, body, sink);
+            self.counters.stream_messages_out.inc();
+        }
+    }
+
+    /// Sends the state of an item to those who wait for its first image.
+    pub(super) fn tell_waiting(&mut self, index: usize, status: &[u8], sink: &mut impl DistributorSink) {
+        let item = &self.items[index];
+        for &peer in &item.waiting {
+            peers::tell_bytes(peer, item.key.as_key(), status, sink);
+        }
+    }
+
+    /// The item is gone: everybody is told, and its id rests.
+    pub(super) fn close_item(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        status: &[u8],
+        sink: &mut impl DistributorSink,
+    ) {
+        self.detach(index, sink);
+        let item = self.items.remove(index);
+        item.key.as_key().with_bytes(|bytes| self.by_key.remove(bytes));
+        for peer in item.peers.iter().chain(&item.waiting) {
+            if let Some(peer) = self.peers.get_mut(peer) {
+                peer.items.remove(&index);
+            }
+        }
+        let OwnedKey { service, domain, name } = item.key;
+        for &peer in &item.waiting {
+            let (domain, name) = (domain.0, &*name);
+            sink.to_peer(peer, &LinkDown::ItemStatus { service, domain, name, status });
+        }
+        if let (Some(service), Some(id)) = (self.services.get_mut(&service), item.id) {
+            if !item.peers.is_empty() {
+                service.stream.send(now, Kind::Close, id, status, sink);
+                self.counters.stream_messages_out.inc();
+            }
+            service.stream.release(id);
+        }
+        self.counters.items.set(self.items.len() as u64);
+    }
+}

@@ -1,0 +1,436 @@
+//! Items that are asked for one by one at dialled providers: each once, as long as somebody wants it.
+
+use counters::Counter;
+use rdm::ToVec;
+use rwf::{CloseMsg, DataType, Domain, Key, Priority, RequestMsg, State, StateCode};
+use units::Nanos;
+
+use super::dialled::Offer;
+use super::providers::Target;
+use super::timers::Due;
+use super::{Balance, Distributor, DistributorSink, PeerId, ProviderId, SUSPECT, Timer, peers, status_bytes};
+use crate::backbone::Kind;
+use crate::key::ItemKey;
+
+/// Where an item comes from at present.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Upstream {
+    /// Nobody supplies it.
+    #[default]
+    None,
+    /// A provider publishes it of its own accord.
+    Published { provider: ProviderId, stream_id: i32 },
+    /// It is to be asked for when its turn comes, rather not at `avoid`.
+    Queued { ticket: u64, avoid: Option<ProviderId> },
+    /// It is to be asked for again after a while.
+    Resting { due: Due, avoid: Option<ProviderId> },
+    /// It is asked for; the whole image is not there.
+    Pending { provider: ProviderId, stream_id: i32, due: Due },
+    /// It is open there.
+    Open { provider: ProviderId, stream_id: i32 },
+    /// The same, and nobody wants it: it is closed when the time has come.
+    Lingering { provider: ProviderId, stream_id: i32, due: Due },
+}
+
+impl Upstream {
+    /// Whether it belongs to a service whose items are asked for.
+    pub(super) fn is_asked_for(&self) -> bool {
+        !matches!(self, Upstream::None | Upstream::Published { .. })
+    }
+
+    /// Whether the whole image is on its way.
+    #[inline]
+    pub(super) fn is_pending(&self) -> bool {
+        matches!(self, Upstream::Pending { .. })
+    }
+
+    /// The provider that supplies it or is asked for it.
+    pub(super) fn provider(&self) -> Option<ProviderId> {
+        match *self {
+            Upstream::None | Upstream::Queued { .. } | Upstream::Resting { .. } => None,
+            Upstream::Published { provider, .. }
+            | Upstream::Pending { provider, .. }
+            | Upstream::Open { provider, .. }
+            | Upstream::Lingering { provider, .. } => Some(provider),
+        }
+    }
+}
+
+/// What peers want.
+impl Distributor {
+    /// A peer wants an item of a requested service that is not in the table.
+    pub(super) fn on_new_interest(
+        &mut self,
+        now: Nanos,
+        peer: PeerId,
+        key: ItemKey<'_>,
+        sink: &mut impl DistributorSink,
+    ) {
+        if self.items.len() >= self.config.items_max {
+            self.counters.interests_refused.inc();
+            peers::tell(peer, key, TABLE_FULL, sink);
+            return;
+        }
+        if !self.may_be_offered(key) {
+            self.counters.items_not_found.inc();
+            peers::tell(peer, key, NO_SUCH_DOMAIN, sink);
+            return;
+        }
+        let index = self.make_item(key);
+        self.enqueue(index, None);
+        self.pump(now, key.service, sink);
+        self.grant(now, index, peer, sink);
+    }
+
+    /// Whether a provider offers the domain, or none is there to say.
+    fn may_be_offered(&self, key: ItemKey<'_>) -> bool {
+        let Some(requested) = self.services.get(&key.service).and_then(|s| s.requested()) else {
+            return false;
+        };
+        let mut offers = requested.sources.iter().filter_map(|p| self.offer(*p, key.service)).peekable();
+        offers.peek().is_none() || offers.any(|o| o.definition.info.capabilities.contains(&key.domain))
+    }
+
+    /// What a peer is told that wants an item whose image is not there: nothing but that it takes its time,
+    /// as long as a provider can be asked; else why not.
+    pub(super) fn tell_awaited(&self, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
+        let item = &self.items[index];
+        let key = item.key.as_key();
+        let is_available = self.services.get(&key.service).and_then(|s| s.requested()).is_some_and(|r| {
+            r.sources.iter().filter_map(|p| self.offer(*p, key.service)).any(Offer::is_available)
+        });
+        match item.upstream {
+            Upstream::Queued { .. } if !is_available => peers::tell(peer, key, NO_PROVIDER, sink),
+            Upstream::Resting { .. } => peers::tell(peer, key, item.cached.state().borrow(), sink),
+            _ => peers::tell_asked(peer, key, sink),
+        }
+    }
+
+    /// Somebody wants an item: it is not to be closed for want of interest.
+    pub(super) fn keep(&mut self, index: usize) {
+        let item = &mut self.items[index];
+        if let Upstream::Lingering { provider, stream_id, due } = item.upstream {
+            self.timers.cancel(due);
+            item.upstream = Upstream::Open { provider, stream_id };
+        }
+    }
+
+    /// A peer has lost interest in an item. One that nobody wants is kept for a while if it is there, and
+    /// forgotten at once if it is not even asked for.
+    pub(super) fn check_wanted(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
+        let item = &mut self.items[index];
+        if !item.is_unwanted() {
+            return;
+        }
+        match item.upstream {
+            Upstream::Open { provider, stream_id } => {
+                let due = self.timers.set(now + self.config.item_linger, Timer::Linger(index));
+                item.upstream = Upstream::Lingering { provider, stream_id, due };
+            }
+            Upstream::Queued { .. } | Upstream::Resting { .. } => self.close_item(now, index, &[], sink),
+            _ => {}
+        }
+    }
+
+    /// Nobody has come back to an item.
+    pub(super) fn lingered(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
+        let service = self.items[index].key.service;
+        self.close_item(now, index, &[], sink);
+        self.pump(now, service, sink);
+    }
+}
+
+const TABLE_FULL: State<'static> =
+    peers::CLOSED_RECOVER.because(StateCode::NO_RESOURCES, "the source distributor keeps no more items");
+const NO_SUCH_DOMAIN: State<'static> =
+    peers::CLOSED.because(StateCode::NOT_FOUND, "no provider of the service has this domain");
+const NO_PROVIDER: State<'static> = SUSPECT.because(StateCode::NONE, "waiting for a provider of the service");
+const UNANSWERED: State<'static> =
+    SUSPECT.because(StateCode::TIMEOUT, "the provider does not answer, the item is asked for again");
+
+/// Asking.
+impl Distributor {
+    /// Puts an item that nobody supplies into the queue of its service.
+    pub(super) fn enqueue(&mut self, index: usize, avoid: Option<ProviderId>) {
+        let item = &mut self.items[index];
+        let Some(requested) = self.services.get_mut(&item.key.service).and_then(|s| s.requested_mut()) else {
+            return;
+        };
+        self.tickets += 1;
+        requested.queue.insert(self.tickets, index);
+        item.upstream = Upstream::Queued { ticket: self.tickets, avoid };
+        shift(&self.counters.items_queued, 1);
+    }
+
+    /// Asks for the items of a service in their turn, as long as there is a provider with room for one.
+    pub(super) fn pump(&mut self, now: Nanos, id: u16, sink: &mut impl DistributorSink) {
+        let mut from = 0;
+        loop {
+            let Some(requested) = self.services.get(&id).and_then(|s| s.requested()) else { return };
+            let Some((&ticket, &index)) = requested.queue.range(from..).next() else { return };
+            let window = self.config.requests_outstanding_max;
+            let has_room = |p: &ProviderId| self.offer(*p, id).is_some_and(|o| o.has_room(window));
+            if !requested.sources.iter().any(has_room) {
+                return;
+            }
+            from = ticket + 1;
+            if let Some(provider) = self.choose(id, index) {
+                self.ask(now, index, provider, sink);
+            }
+        }
+    }
+
+    /// The provider that an item is asked for at; `None` if none has room for one of its domain.
+    fn choose(&mut self, id: u16, index: usize) -> Option<ProviderId> {
+        let (domain, window) = (self.items[index].key.domain, self.config.requests_outstanding_max);
+        let avoid = match self.items[index].upstream {
+            Upstream::Queued { avoid, .. } => avoid,
+            _ => None,
+        };
+        self.choose_for(id, domain, window, avoid)
+    }
+
+    /// The provider that takes the next stream of a domain.
+    pub(super) fn choose_for(
+        &mut self,
+        id: u16,
+        domain: Domain,
+        window: usize,
+        avoid: Option<ProviderId>,
+    ) -> Option<ProviderId> {
+        let requested = self.services.get(&id)?.requested()?;
+        let offers = requested.sources.iter().filter_map(|p| Some((*p, self.offer(*p, id)?)));
+        let mut able: Vec<(ProviderId, &Offer)> = offers.filter(|(_, o)| o.takes(domain, window)).collect();
+        if able.len() > 1 {
+            able.retain(|(p, _)| Some(*p) != avoid);
+        }
+        let turn = requested.turn;
+        let chosen = match self.config.balance {
+            Balance::Load => able.iter().min_by_key(|(_, o)| load_of(o)),
+            Balance::RoundRobin => able.get(turn % able.len().max(1)),
+        }?;
+        let provider = chosen.0;
+        self.services.get_mut(&id)?.requested_mut()?.turn = turn.wrapping_add(1);
+        Some(provider)
+    }
+
+    fn ask(&mut self, now: Nanos, index: usize, provider: ProviderId, sink: &mut impl DistributorSink) {
+        self.unqueue(index);
+        let item = &self.items[index];
+        let (domain, service) = (item.key.domain, item.key.service);
+        let Some((stream_id, theirs)) = self.take_stream(provider, service, Target::Item(index)) else {
+            return;
+        };
+        let request = RequestMsg {
+            streaming: true,
+            priority: Some(Priority { class: 1, count: 1 }),
+            qos: self.offer(provider, service).and_then(|o| o.definition.info.qos.first().copied()),
+            key: Key::item(theirs, &self.items[index].key.name),
+            ..RequestMsg::new(domain, stream_id, DataType::NO_DATA)
+        };
+        sink.to_provider(provider, self.encoding.encode(|w| request.encode(w)));
+        let due = self.timers.set(now + self.config.request_timeout, Timer::Request(index));
+        let item = &mut self.items[index];
+        item.upstream = Upstream::Pending { provider, stream_id, due };
+        item.cached.begin_again();
+        self.counters.requests_out.inc();
+    }
+
+    /// A stream at a provider that waits for its answer: its id, and the service's id there.
+    pub(super) fn take_stream(
+        &mut self,
+        provider: ProviderId,
+        service: u16,
+        target: Target,
+    ) -> Option<(i32, u16)> {
+        let known = self.providers.get_mut(&provider)?;
+        let dialled = known.dialled.as_mut()?;
+        let stream_id = dialled.take_stream_id(&known.streams);
+        let offer = dialled.offers.get_mut(&service)?;
+        offer.pending_count += 1;
+        known.streams.insert(stream_id, target);
+        shift(&self.counters.streams_open, 1);
+        Some((stream_id, offer.theirs))
+    }
+}
+
+/// What comes of it.
+impl Distributor {
+    /// A part of the image has come, perhaps the last.
+    pub(super) fn answered(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        is_whole: bool,
+        sink: &mut impl DistributorSink,
+    ) {
+        let item = &mut self.items[index];
+        let Upstream::Pending { provider, stream_id, due } = item.upstream else { return };
+        self.timers.cancel(due);
+        if !is_whole {
+            let due = self.timers.set(now + self.config.request_timeout, Timer::Request(index));
+            item.upstream = Upstream::Pending { provider, stream_id, due };
+            return;
+        }
+        item.upstream = Upstream::Open { provider, stream_id };
+        let service = item.key.service;
+        if let Some(offer) = self.offer_mut(provider, service) {
+            offer.pending_count -= 1;
+            offer.open_count += 1;
+        }
+        self.check_wanted(now, index, sink);
+        self.pump(now, service, sink);
+    }
+
+    /// The answer did not come in time: the item is asked for again, elsewhere if there is another provider.
+    pub(super) fn unanswered(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
+        self.counters.requests_unanswered.inc();
+        let avoid = self.items[index].upstream.provider();
+        self.detach(index, sink);
+        self.suspect(now, index, UNANSWERED, sink);
+        self.ask_again(now, index, avoid, sink);
+    }
+
+    /// The stream of an item is lost, the item is not: it is asked for again, where it can be.
+    pub(super) fn item_lost(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        state: State<'_>,
+        sink: &mut impl DistributorSink,
+    ) {
+        self.counters.items_lost.inc();
+        self.detach(index, sink);
+        self.suspect(now, index, state, sink);
+        self.ask_again(now, index, None, sink);
+    }
+
+    /// The item cannot be had where it was asked for: it is asked for again after a while, elsewhere if there
+    /// is another provider.
+    pub(super) fn ask_later(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        avoid: Option<ProviderId>,
+        state: State<'_>,
+        sink: &mut impl DistributorSink,
+    ) {
+        let service = self.items[index].key.service;
+        self.detach(index, sink);
+        self.suspect(now, index, state, sink);
+        let due = self.timers.set(now + self.config.item_retry, Timer::Retry(index));
+        self.items[index].upstream = Upstream::Resting { due, avoid };
+        self.check_wanted(now, index, sink);
+        self.pump(now, service, sink);
+    }
+
+    /// An item that was left alone for a while is asked for.
+    pub(super) fn rested(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
+        let Upstream::Resting { avoid, .. } = self.items[index].upstream else { return };
+        self.ask_again(now, index, avoid, sink);
+    }
+
+    fn ask_again(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        avoid: Option<ProviderId>,
+        sink: &mut impl DistributorSink,
+    ) {
+        let service = self.items[index].key.service;
+        self.enqueue(index, avoid);
+        self.check_wanted(now, index, sink);
+        self.pump(now, service, sink);
+    }
+
+    /// An item is not to be trusted until its next image: those who know it are told, and those who wait.
+    fn suspect(&mut self, now: Nanos, index: usize, state: State<'_>, sink: &mut impl DistributorSink) {
+        let item = &mut self.items[index];
+        item.cached.suspect(state.code, &state.text_lossy());
+        let status = status_bytes(item.key.as_key(), state);
+        let service = item.key.service;
+        self.tell_waiting(index, &status, sink);
+        // That a service is down is said of all its items at once.
+        if self.services.get(&service).is_some_and(|s| s.definition.state.up) {
+            self.publish(now, index, Kind::Status, &status, sink);
+        }
+    }
+
+    /// Ends whatever there is between an item and its provider, which is told if it still thinks of the
+    /// stream as open.
+    pub(super) fn detach(&mut self, index: usize, sink: &mut impl DistributorSink) {
+        let domain = self.items[index].key.domain;
+        if let Some((provider, stream_id)) = self.forget_stream(index) {
+            let close = CloseMsg::new(domain, stream_id, DataType::NO_DATA).to_vec();
+            sink.to_provider(provider, &close.expect("no part of a close can be too long"));
+        }
+    }
+
+    /// The same without telling the provider: it has ended the stream itself. Returns the provider's stream,
+    /// if the provider is there and was asked for the item.
+    pub(super) fn forget_stream(&mut self, index: usize) -> Option<(ProviderId, i32)> {
+        let item = &mut self.items[index];
+        let service = item.key.service;
+        match std::mem::take(&mut item.upstream) {
+            Upstream::None => None,
+            Upstream::Published { provider, stream_id } => {
+                self.providers.get_mut(&provider)?.streams.remove(&stream_id);
+                None
+            }
+            queued @ Upstream::Queued { .. } => {
+                item.upstream = queued;
+                self.unqueue(index);
+                None
+            }
+            Upstream::Resting { due, .. } => {
+                self.timers.cancel(due);
+                None
+            }
+            Upstream::Pending { provider, stream_id, due } => {
+                self.timers.cancel(due);
+                self.end_stream(provider, stream_id, service, true)
+            }
+            Upstream::Lingering { provider, stream_id, due } => {
+                self.timers.cancel(due);
+                self.end_stream(provider, stream_id, service, false)
+            }
+            Upstream::Open { provider, stream_id } => self.end_stream(provider, stream_id, service, false),
+        }
+    }
+
+    /// Takes a stream out of what is known of its provider.
+    pub(super) fn end_stream(
+        &mut self,
+        provider: ProviderId,
+        stream_id: i32,
+        service: u16,
+        was_pending: bool,
+    ) -> Option<(ProviderId, i32)> {
+        shift(&self.counters.streams_open, -1);
+        let known = self.providers.get_mut(&provider)?;
+        known.streams.remove(&stream_id);
+        if let Some(offer) = self.offer_mut(provider, service) {
+            let count = if was_pending { &mut offer.pending_count } else { &mut offer.open_count };
+            *count -= 1;
+        }
+        Some((provider, stream_id))
+    }
+
+    fn unqueue(&mut self, index: usize) {
+        let item = &mut self.items[index];
+        let Upstream::Queued { ticket, .. } = std::mem::take(&mut item.upstream) else { return };
+        if let Some(requested) = self.services.get_mut(&item.key.service).and_then(|s| s.requested_mut()) {
+            requested.queue.remove(&ticket);
+        }
+        shift(&self.counters.items_queued, -1);
+    }
+}
+
+fn shift(gauge: &Counter, change: i64) {
+    gauge.set(gauge.get().saturating_add_signed(change));
+}
+
+/// Less is better: how busy the provider says it is, then how many items it has of us.
+fn load_of(offer: &Offer) -> (u64, usize) {
+    (offer.definition.load.load_factor.unwrap_or(0), offer.open_count + offer.pending_count)
+}

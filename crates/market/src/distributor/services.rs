@@ -1,0 +1,344 @@
+//! Which services there are, who supplies them, and what peers are told about them.
+
+use std::collections::BTreeMap;
+
+use rdm::directory::{Directory, DirectoryChange, DirectoryMsg, DirectoryRefresh, Filter, Load, Service};
+use rdm::{OwnedState, ToVec};
+use rwf::{DataState, DataType, Domain, Msg, State, StateCode, StatusMsg, StreamState};
+use units::Nanos;
+
+use super::stream::Stream;
+use super::{Distributor, DistributorSink, ProviderError, ProviderId, status_bytes};
+
+/// A service and its stream.
+pub(super) struct PublishedService {
+    pub(super) definition: Service,
+    pub(super) supply: Supply,
+    pub(super) stream: Stream,
+    /// Requests for unknown items of a published service are answered from then on; never while it is down.
+    pub(super) settled_at: Nanos,
+}
+
+/// Where the items of a service come from.
+pub(super) enum Supply {
+    /// A non-interactive provider publishes them; `None` as long as it is away.
+    Published(Option<ProviderId>),
+    /// They are asked for one by one.
+    Requested(Requested),
+}
+
+/// A service whose items are asked for at dialled providers.
+#[derive(Default)]
+pub(super) struct Requested {
+    /// The providers that offer it now, in the order in which they came.
+    pub(super) sources: Vec<ProviderId>,
+    /// Items whose turn has not come, by ticket, by their places in the table.
+    pub(super) queue: BTreeMap<u64, usize>,
+    /// Counts requests, to take turns by.
+    pub(super) turn: usize,
+}
+
+impl PublishedService {
+    pub(super) fn is_settled(&self, now: Nanos) -> bool {
+        now >= self.settled_at
+    }
+
+    pub(super) fn is_published_by(&self, provider: ProviderId) -> bool {
+        matches!(self.supply, Supply::Published(Some(by)) if by == provider)
+    }
+
+    pub(super) fn requested(&self) -> Option<&Requested> {
+        match &self.supply {
+            Supply::Requested(requested) => Some(requested),
+            Supply::Published(_) => None,
+        }
+    }
+
+    pub(super) fn requested_mut(&mut self) -> Option<&mut Requested> {
+        match &mut self.supply {
+            Supply::Requested(requested) => Some(requested),
+            Supply::Published(_) => None,
+        }
+    }
+}
+
+/// The directory of a provider.
+impl Distributor {
+    pub(super) fn on_directory(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        msg: &Msg<'_>,
+        sink: &mut impl DistributorSink,
+    ) -> Result<(), ProviderError> {
+        let Some(known) = self.providers.get_mut(&provider) else { return Ok(()) };
+        let changes = match apply(&mut known.directory, msg)? {
+            Applied::Changes(changes) => changes,
+            Applied::Nothing => {
+                self.counters.messages_refused.inc();
+                return Ok(());
+            }
+        };
+        if known.dialled.is_some() {
+            self.take_offers(now, provider, sink);
+        } else {
+            let services: Vec<Service> = known.directory.services().cloned().collect();
+            self.withdraw_missing(provider, &services, now, sink);
+            for service in services {
+                self.take_service(now, provider, service, sink);
+            }
+        }
+        for change in &changes {
+            self.on_items_of_many(now, provider, change, sink);
+        }
+        self.publish_directory_if_due(now, sink);
+        Ok(())
+    }
+
+    /// A service as a non-interactive provider describes it; whoever described it last publishes it.
+    fn take_service(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        definition: Service,
+        sink: &mut impl DistributorSink,
+    ) {
+        let theirs = definition.id;
+        let Some(definition) = self.as_ours(definition) else {
+            self.counters.messages_refused.inc();
+            return;
+        };
+        let ours = definition.id;
+        let settled_at = if definition.state.up { now + self.config.settle_time } else { Nanos::NEVER };
+        match self.services.get_mut(&ours) {
+            Some(PublishedService { supply: Supply::Requested(_), .. }) => {
+                self.counters.messages_refused.inc();
+                return;
+            }
+            Some(service) => {
+                let came_up = definition.state.up && !service.definition.state.up;
+                if came_up || !service.is_published_by(provider) || !definition.state.up {
+                    service.settled_at = settled_at;
+                }
+                self.is_directory_due |= service.definition != definition;
+                service.supply = Supply::Published(Some(provider));
+                service.definition = definition;
+            }
+            None => {
+                self.add_service(definition, Supply::Published(Some(provider)), sink);
+                self.services.get_mut(&ours).expect("it was just put there").settled_at = settled_at;
+            }
+        }
+        if let Some(known) = self.providers.get_mut(&provider) {
+            known.service_ids.insert(theirs, ours);
+        }
+    }
+
+    pub(super) fn add_service(
+        &mut self,
+        definition: Service,
+        supply: Supply,
+        sink: &mut impl DistributorSink,
+    ) {
+        let id = definition.id;
+        sink.open_stream(id, &definition.info.name);
+        let stream = Stream::new(id, self.instance, self.config.gap_memory);
+        let service = PublishedService { definition, supply, stream, settled_at: Nanos::NEVER };
+        self.services.insert(id, service);
+        self.is_directory_due = true;
+    }
+
+    /// A provider's service under our id; `None` if it cannot be one of ours. States of groups and of all
+    /// items are told item by item, and how much a provider bears is between it and us.
+    pub(super) fn as_ours(&self, mut definition: Service) -> Option<Service> {
+        definition.groups.clear();
+        definition.state.status = None;
+        definition.id = self.service_id(&definition).filter(|_| can_be_told(&definition))?;
+        Some(definition)
+    }
+
+    /// The id that a service has in the whole system: as configured, else the one it has, whoever published
+    /// it before, else the provider's own; `None` if another service has it, or there are too many.
+    fn service_id(&self, definition: &Service) -> Option<u16> {
+        let name = &definition.info.name;
+        let is_of_name = |s: &&PublishedService| s.definition.info.name == *name;
+        let known = self.services.values().find(is_of_name).map(|s| s.definition.id);
+        let id = match self.config.service_ids.get(name).copied().or(known) {
+            Some(id) => id,
+            None if self.config.service_ids.values().any(|&id| id == definition.id) => return None,
+            None => definition.id,
+        };
+        let is_free = match self.services.get(&id) {
+            Some(taken) => taken.definition.info.name == *name,
+            None => self.services.len() < self.config.services_max,
+        };
+        is_free.then_some(id)
+    }
+
+    /// A service that its provider no longer lists is closed with all its items.
+    fn withdraw_missing(
+        &mut self,
+        provider: ProviderId,
+        listed: &[Service],
+        now: Nanos,
+        sink: &mut impl DistributorSink,
+    ) {
+        let is_listed = |s: &PublishedService| listed.iter().any(|l| l.info.name == s.definition.info.name);
+        let gone: Vec<u16> = self
+            .services
+            .iter()
+            .filter(|(_, s)| s.is_published_by(provider) && !is_listed(s))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in gone {
+            self.withdraw(now, id, sink);
+        }
+    }
+
+    pub(super) fn withdraw(&mut self, now: Nanos, id: u16, sink: &mut impl DistributorSink) {
+        let items: Vec<usize> =
+            self.items.iter().filter(|(_, i)| i.key.service == id).map(|(index, _)| index).collect();
+        let state = State::new(StreamState::ClosedRecover, DataState::Suspect)
+            .because(StateCode::SOURCE_UNKNOWN, "the provider has withdrawn the service");
+        for index in items {
+            let status = status_bytes(self.items[index].key.as_key(), state);
+            self.close_item(now, index, &status, sink);
+        }
+        self.services.remove(&id);
+        sink.close_stream(id);
+        self.is_directory_due = true;
+    }
+
+    /// The publisher of a service has gone.
+    pub(super) fn service_lost(&mut self, id: u16) {
+        let Some(service) = self.services.get_mut(&id) else { return };
+        service.supply = Supply::Published(None);
+        service.definition.state.up = false;
+        service.settled_at = Nanos::NEVER;
+        for (_, item) in self.items.iter_mut().filter(|(_, i)| i.key.service == id) {
+            item.cached.suspect(StateCode::NONE, "the provider has gone");
+        }
+        self.is_directory_due = true;
+    }
+
+    /// Describes a requested service anew, as its sources together offer it.
+    pub(super) fn redefine(&mut self, id: u16) {
+        let Some(service) = self.services.get(&id) else { return };
+        let Some(requested) = service.requested() else { return };
+        let offers = requested.sources.iter().filter_map(|p| self.offer(*p, id)).map(|o| &o.definition);
+        let definition = together(&service.definition, offers);
+        if definition != service.definition {
+            self.is_directory_due = true;
+            self.services.get_mut(&id).expect("it was just there").definition = definition;
+        }
+    }
+}
+
+/// What several providers offer as one service: it is up if one is, takes requests if one does, has the
+/// domains of all; without any it is `before`, and down.
+fn together<'o>(before: &Service, offers: impl Iterator<Item = &'o Service> + Clone) -> Service {
+    let Some(first) = offers.clone().find(|s| s.state.up).or_else(|| offers.clone().next()) else {
+        let mut down = before.clone();
+        down.state.up = false;
+        return down;
+    };
+    let mut all = first.clone();
+    all.load = Load::default();
+    for domain in offers.clone().flat_map(|s| &s.info.capabilities) {
+        if !all.info.capabilities.contains(domain) {
+            all.info.capabilities.push(*domain);
+        }
+    }
+    if offers.clone().any(|s| s.state.up && s.state.accepting_requests == Some(true)) {
+        all.state.accepting_requests = Some(true);
+    }
+    all
+}
+
+/// States of many items at once.
+impl Distributor {
+    /// A state of a group of items, or of all of a service, is told as the state of each.
+    fn on_items_of_many(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        change: &DirectoryChange,
+        sink: &mut impl DistributorSink,
+    ) {
+        match change {
+            DirectoryChange::State { service_id, status: Some(status) } => {
+                self.on_state_of_many(now, (provider, *service_id), None, status, sink);
+            }
+            DirectoryChange::Group { service_id, group } => {
+                if let Some(status) = &group.status {
+                    let which = Some(&*group.group_id);
+                    self.on_state_of_many(now, (provider, *service_id), which, status, sink);
+                }
+                if let Some(merged_to) = &group.merged_to {
+                    for index in self.items_of((provider, *service_id), Some(&group.group_id)) {
+                        self.items[index].cached.join_group(merged_to);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_state_of_many(
+        &mut self,
+        now: Nanos,
+        of: (ProviderId, u16),
+        group: Option<&[u8]>,
+        status: &OwnedState,
+        sink: &mut impl DistributorSink,
+    ) {
+        for index in self.items_of(of, group) {
+            let domain: Domain = self.items[index].key.domain;
+            let state = Some(status.borrow());
+            let msg = StatusMsg { state, ..StatusMsg::new(domain, 0, DataType::NO_DATA) };
+            self.on_item_status(now, index, &msg, sink);
+        }
+    }
+
+    /// The items that a provider supplies under its own service id, those of a group if one is named.
+    fn items_of(&self, (provider, theirs): (ProviderId, u16), group: Option<&[u8]>) -> Vec<usize> {
+        let Some(known) = self.providers.get(&provider) else { return Vec::new() };
+        let Some(&ours) = known.service_ids.get(&theirs) else { return Vec::new() };
+        let is_meant = |index: &usize| {
+            let item = &self.items[*index];
+            item.key.service == ours && group.is_none_or(|group| item.cached.group_id() == group)
+        };
+        let mut items: Vec<usize> = known.item_places().filter(is_meant).collect();
+        items.sort_unstable();
+        items
+    }
+}
+
+/// What became of a message about services.
+enum Applied {
+    Changes(Vec<DirectoryChange>),
+    /// It says nothing about services.
+    Nothing,
+}
+
+fn apply(directory: &mut Directory, msg: &Msg<'_>) -> Result<Applied, ProviderError> {
+    let changes = match DirectoryMsg::parse(msg).map_err(ProviderError::Directory)? {
+        DirectoryMsg::Refresh(refresh) => directory.apply_refresh(&refresh),
+        DirectoryMsg::Update(update) => directory.apply_update(&update),
+        DirectoryMsg::Request(_)
+        | DirectoryMsg::Status(_)
+        | DirectoryMsg::Close(_)
+        | DirectoryMsg::Generic(_) => return Ok(Applied::Nothing),
+    };
+    changes.map(Applied::Changes).map_err(ProviderError::Directory)
+}
+
+/// Whether directories can hold a service: its parts came in several messages, and servers add to them.
+fn can_be_told(definition: &Service) -> bool {
+    let refresh = DirectoryRefresh::publish(0, Filter::ALL, [definition]);
+    let bytes = refresh.ok().and_then(|refresh| refresh.to_vec().ok());
+    bytes.is_some_and(|bytes| bytes.len() <= DEFINITION_MAX_BYTES)
+}
+
+/// Half of what one entry of a filter list can hold.
+const DEFINITION_MAX_BYTES: usize = 32 << 10;
