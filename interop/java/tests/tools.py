@@ -8,6 +8,8 @@ import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 JAR = os.path.join(HERE, '..', 'target', 'tickcast-interop.jar')
+DICTIONARY = os.path.join(HERE, '..', '..', '..', 'data', 'dictionary')
+SUFFIX = {'field': 'dic', 'enum': 'def'}
 WATCHDOG_S = 60
 
 
@@ -107,6 +109,8 @@ class Provider(Tool):
             [
                 'java',
                 '-Xmx1g',
+                '-XX:+UseSerialGC',
+                '-XX:TieredStopAtLevel=1',
                 '-jar',
                 JAR,
                 'provider',
@@ -139,12 +143,53 @@ class Provider(Tool):
             raise AssertionError('%s: %s' % (text, event))
 
 
+class Commanded(Tool):
+    """A provider of made-up data. `command` returns when it has been carried out."""
+
+    def __init__(self, tool, options):
+        words = ['java', '-Xmx1g', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-jar', JAR, tool]
+        for name in ('field', 'enum'):
+            words += ['--%s-dictionary' % name, os.path.join(DICTIONARY, 'tickcast-%ss.%s' % (name, SUFFIX[name]))]
+        super().__init__(words + list(options))
+
+    def command(self, text):
+        start = len(self.events)
+        self.process.stdin.write(text + '\n')
+        self.process.stdin.flush()
+        event, _ = self.wait_for(lambda e: e['ev'] in ('done', 'error'), start)
+        if event['ev'] == 'error':
+            raise AssertionError('%s: %s' % (text, event))
+
+
+class InteractiveProvider(Commanded):
+    """`iprovider`; ready when the constructor returns."""
+
+    def __init__(self, port, *options):
+        super().__init__('iprovider', ['--port', str(port), *options])
+        self.wait_ev('ready')
+
+
+class NonInteractiveProvider(Commanded):
+    def __init__(self, port, *options):
+        super().__init__('niprovider', ['--host', 'localhost:%d' % port, *options])
+
+
+class Sink(Tool):
+    """`nisink`; ready when the constructor returns."""
+
+    def __init__(self, port, *options):
+        super().__init__(['java', '-Xmx256m', '-XX:TieredStopAtLevel=1', '-jar', JAR, 'nisink']
+                         + ['--port', str(port), *options])
+        self.wait_ev('ready')
+
+
 class Consumer(Tool):
     def __init__(self, port, *options, service='TEST', java=()):
         super().__init__(
-            ['java', '-Xmx128m']
+            ['java', '-Xmx128m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1']
             + list(java)
-            + ['-jar', JAR, 'consumer', '--host', 'localhost:%d' % port, '--service', service]
+            + ['-jar', JAR, 'consumer', '--host', 'localhost:%d' % port]
+            + (['--service', service] if service else [])
             + list(options)
         )
 

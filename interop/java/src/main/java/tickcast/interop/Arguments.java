@@ -49,6 +49,15 @@ final class Arguments {
         return text == null ? otherwise : number("--" + name, text, min, max);
     }
 
+    /** A value out of a few. */
+    String choice(String name, String otherwise, List<String> choices) throws UsageError {
+        String text = text(name, otherwise);
+        if (text != null && !choices.contains(text)) {
+            throw new UsageError("--" + name + " " + text + " is not one of " + String.join(", ", choices));
+        }
+        return text;
+    }
+
     static long number(String what, String text, long min, long max) throws UsageError {
         try {
             long value = Long.parseLong(text);

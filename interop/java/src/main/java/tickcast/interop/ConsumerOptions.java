@@ -1,5 +1,6 @@
 package tickcast.interop;
 
+import com.refinitiv.ema.access.ReqMsg;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -12,28 +13,49 @@ final class ConsumerOptions {
     private static final Map<String, Arguments.Kind> KNOWN = new LinkedHashMap<>();
 
     static {
-        for (String name : List.of("host", "service", "items", "domain", "item", "user", "position",
-                "compression", "timeout", "updates", "until-idle", "until", "run-for", "expect-status",
+        KNOWN.putAll(Transport.clientOptions());
+        KNOWN.putAll(StepOptions.KNOWN);
+        for (String name : List.of("service", "service-id", "items", "domain", "item", "user", "password",
+                "position", "single-open", "allow-suspect-data", "msg-key-in-updates", "view", "priority",
+                "timeout", "updates", "updates-after", "until-idle", "until", "run-for", "expect-status",
                 "expect-closed")) {
             KNOWN.put(name, Arguments.Kind.VALUE);
         }
-        for (String name : List.of("snapshot", "check-seq", "check-map", "no-final", "show-updates")) {
+        for (String name : List.of("snapshot", "batch", "private", "rtt", "check-seq", "check-map",
+                "no-final", "show-updates", "expect-login-reject")) {
             KNOWN.put(name, Arguments.Kind.FLAG);
         }
     }
 
-    String host;
-    String port;
+    Transport transport;
+    /** The service by name, null where it is asked for by number. */
     String service;
+    /** -1: by name. */
+    int serviceId;
     String user;
+    /** null: none. */
+    String password;
     String position;
-    String compression;
+    /** Attributes of the login request that are not the library's own choice. */
+    final Map<String, Long> loginAttributes = new LinkedHashMap<>();
+    boolean keyInUpdates;
+    boolean roundTrips;
+    boolean expectLoginReject;
     boolean snapshot;
+    boolean batch;
+    boolean isPrivate;
+    /** null: all fields. */
+    View view;
+    /** Class and count, null: the library's. */
+    int[] priority;
+    StepOptions steps;
     /** DOMAIN:NAME in the order of the command line. */
     final Set<String> items = new LinkedHashSet<>();
 
     long timeoutS;
     long updateCount;
+    /** Of each item, once all steps are done. */
+    long updateCountAfter;
     /** Milliseconds without a message of an item, -1: not asked for. */
     long untilIdleMs;
     /** Path of a file that ends the run by being there, null: none. */
@@ -55,21 +77,13 @@ final class ConsumerOptions {
     static ConsumerOptions parse(String[] words) throws UsageError {
         Arguments a = new Arguments(words, KNOWN);
         ConsumerOptions o = new ConsumerOptions();
-        String[] address = Arguments.hostAndPort("--host", a.text("host", "localhost:14002"));
-        o.host = address[0];
-        o.port = address[1];
-        o.service = a.text("service", null);
-        if (o.service == null) {
-            throw new UsageError("--service is missing");
-        }
-        o.user = a.text("user", "tickcast");
-        o.position = a.text("position", "127.0.0.1/net");
-        o.compression = compression(a.text("compression", "none"));
-        o.snapshot = a.has("snapshot");
+        o.transport = Transport.client(a, "localhost:14002");
+        o.readRequest(a);
         o.readItems(a);
         o.runForS = a.number("run-for", 0, 1, 1_000_000_000);
         o.timeoutS = a.number("timeout", o.runForS + 30, 1, 1_000_000_000);
         o.updateCount = a.number("updates", 0, 0, Long.MAX_VALUE);
+        o.updateCountAfter = a.number("updates-after", 0, 0, Long.MAX_VALUE);
         o.untilIdleMs = a.number("until-idle", -1, 1, 1_000_000_000);
         o.untilFile = a.text("until", null);
         if (o.untilFile != null && (o.runForS > 0 || o.untilIdleMs > 0)) {
@@ -79,8 +93,40 @@ final class ConsumerOptions {
         o.checkMap = a.has("check-map");
         o.printFinal = !a.has("no-final");
         o.showUpdates = a.has("show-updates");
+        o.expectLoginReject = a.has("expect-login-reject");
+        o.steps = StepOptions.parse(a);
         o.readExpectations(a);
         return o;
+    }
+
+    /** Login, and how items are asked for. */
+    private void readRequest(Arguments a) throws UsageError {
+        service = a.text("service", null);
+        serviceId = (int) a.number("service-id", -1, 0, 65535);
+        if (service == null == serviceId < 0) {
+            throw new UsageError("one of --service and --service-id is needed");
+        }
+        user = a.text("user", "tickcast");
+        password = a.text("password", null);
+        position = a.text("position", "127.0.0.1/net");
+        if (a.has("single-open")) {
+            loginAttributes.put("SingleOpen", a.number("single-open", 1, 0, 1));
+        }
+        if (a.has("allow-suspect-data")) {
+            loginAttributes.put("AllowSuspectData", a.number("allow-suspect-data", 1, 0, 1));
+        }
+        keyInUpdates = a.number("msg-key-in-updates", 1, 0, 1) == 1;
+        roundTrips = a.has("rtt");
+        snapshot = a.has("snapshot");
+        batch = a.has("batch");
+        isPrivate = a.has("private");
+        view = a.has("view") ? View.parse(a.text("view", null)) : null;
+        priority = StepOptions.priority(a, "priority");
+    }
+
+    /** A request with the service, by name or number. */
+    ReqMsg service(ReqMsg request) {
+        return service == null ? request.serviceId(serviceId) : request.serviceName(service);
     }
 
     private void readItems(Arguments a) throws UsageError {
@@ -156,18 +202,5 @@ final class ConsumerOptions {
             }
         }
         return parts;
-    }
-
-    private static String compression(String name) throws UsageError {
-        switch (name) {
-            case "none":
-                return "None";
-            case "zlib":
-                return "ZLib";
-            case "lz4":
-                return "LZ4";
-            default:
-                throw new UsageError("--compression " + name + " is not none, zlib or lz4");
-        }
     }
 }

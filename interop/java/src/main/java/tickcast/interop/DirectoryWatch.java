@@ -47,19 +47,21 @@ final class DirectoryWatch extends Watch {
         print("status", m.hasState() ? m.state().toString() : null);
     }
 
-    /** The service of this name as it is now, null if the directory has none. */
-    Map<String, Object> service(String name) {
+    /** The service that the consumer asks for as it is now, null if the directory has none. */
+    Map<String, Object> service(ConsumerOptions options) {
         for (Map.Entry<Long, Map<String, Map<String, Object>>> service : services.entrySet()) {
-            if (name.equals(name(service.getValue()))) {
+            boolean isIt = options.service == null ? service.getKey() == options.serviceId
+                    : options.service.equals(name(service.getValue()));
+            if (isIt) {
                 return json(service.getKey(), service.getValue());
             }
         }
         return null;
     }
 
-    /** Whether the directory had a service of this name at any time. */
-    boolean hasShown(String name) {
-        return shown.contains(name);
+    /** Whether the directory had the service that the consumer asks for at any time. */
+    boolean hasShown(ConsumerOptions options) {
+        return shown.contains(options.service == null ? key(options.serviceId) : options.service);
     }
 
     int serviceCount() {
@@ -84,15 +86,20 @@ final class DirectoryWatch extends Watch {
                 Map<String, Map<String, Object>> filters =
                         services.computeIfAbsent(id, i -> new LinkedHashMap<>());
                 entry.filterList().forEach(filter -> mergeFilter(filters, filter));
-                noteName(filters);
+                note(id, filters);
             }
         }
     }
 
-    private void noteName(Map<String, Map<String, Object>> filters) {
+    private void note(long id, Map<String, Map<String, Object>> filters) {
         if (shown.size() < NAMES_MAX) {
             shown.add(name(filters));
+            shown.add(key(id));
         }
+    }
+
+    private static String key(long id) {
+        return "#" + id;
     }
 
     private static String name(Map<String, Map<String, Object>> filters) {

@@ -1,5 +1,6 @@
 package tickcast.interop;
 
+import com.refinitiv.ema.access.AckMsg;
 import com.refinitiv.ema.access.DataType.DataTypes;
 import com.refinitiv.ema.access.OmmConsumerEvent;
 import com.refinitiv.ema.access.RefreshMsg;
@@ -10,9 +11,15 @@ import java.util.Map;
 /** The login stream: what the server granted, and how often the login went up and down. */
 final class LoginWatch extends Watch {
     private final StateLog states = new StateLog(List.of());
+    private final PostLog posts;
     private long refreshCount;
     private long statusCount;
     private boolean accepted;
+
+    /** @param posts takes the answers to posts that belong to no item's stream */
+    LoginWatch(PostLog posts) {
+        this.posts = posts;
+    }
 
     @Override
     public void onRefreshMsg(RefreshMsg m, OmmConsumerEvent event) {
@@ -31,6 +38,11 @@ final class LoginWatch extends Watch {
             states.add(m.state());
         }
         Json.line("login_status", "has_state", m.hasState(), "state", states.last());
+    }
+
+    @Override
+    public void onAckMsg(AckMsg m, OmmConsumerEvent event) {
+        posts.onAck(m, "login");
     }
 
     /** Whether the server let us in, be it no longer. */

@@ -26,10 +26,17 @@ public final class Main {
             case "consumer":
                 return new ConsumerTool(ConsumerOptions.parse(rest)).run();
             case "provider":
-                return new ProviderTool(new Arguments(rest, ProviderTool.OPTIONS)).run();
+                return new ProviderTool(new Arguments(rest, ProviderTool.options())).run();
+            case "iprovider":
+                return new IProviderTool(new IProviderOptions(rest)).run();
+            case "niprovider":
+                return new NiProviderTool(new Arguments(rest, NiProviderTool.options())).run();
+            case "nisink":
+                return new NiSinkTool(new Arguments(rest, NiSinkTool.options())).run();
             default:
                 throw new UsageError(
-                        "java -jar tickcast-interop.jar consumer|provider [options]: README.md");
+                        "java -jar tickcast-interop.jar consumer|provider|iprovider|niprovider|nisink"
+                                + " [options]: README.md");
         }
     }
 }

@@ -5,7 +5,7 @@ import com.refinitiv.ema.access.EmaFactory;
 import com.refinitiv.ema.access.GenericMsg;
 import com.refinitiv.ema.access.Msg;
 import com.refinitiv.ema.access.OmmException;
-import com.refinitiv.ema.access.OmmIProviderConfig.OperationModel;
+import com.refinitiv.ema.access.OmmIProviderConfig;
 import com.refinitiv.ema.access.OmmProvider;
 import com.refinitiv.ema.access.OmmProviderClient;
 import com.refinitiv.ema.access.OmmProviderEvent;
@@ -19,17 +19,11 @@ import com.refinitiv.ema.access.ReqMsg;
 import com.refinitiv.ema.access.StatusMsg;
 import com.refinitiv.ema.access.UpdateMsg;
 import com.refinitiv.ema.rdm.EmaRdm;
-import java.io.BufferedReader;
-import java.io.IOException;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.LinkedBlockingQueue;
 
 /**
  * An interactive provider that does what its standard input says, a command a line: a peer to test consumers.
@@ -37,21 +31,12 @@ import java.util.concurrent.LinkedBlockingQueue;
  * <p>It writes a JSON line for each command done and for each request that came. README.md has the commands.
  */
 final class ProviderTool implements OmmProviderClient {
-    static final Map<String, Arguments.Kind> OPTIONS = Map.of(
-            "port", Arguments.Kind.VALUE, "service", Arguments.Kind.VALUE, "service-id", Arguments.Kind.VALUE,
-            "field-dictionary", Arguments.Kind.VALUE, "enum-dictionary", Arguments.Kind.VALUE,
-            "dictionary-part-bytes", Arguments.Kind.VALUE);
     private static final long DISPATCH_US = 2_000;
-    /** In the order of their numbers, from 1 and from 0. */
-    private static final List<String> STREAM_STATES =
-            List.of("Open", "NonStreaming", "ClosedRecover", "Closed", "Redirected");
-    private static final List<String> DATA_STATES = List.of("NoChange", "Ok", "Suspect");
     private static final String LISTEN = "listen";
-    private static final String END = "end";
 
-    private final BlockingQueue<String> commands = new LinkedBlockingQueue<>();
-    private final com.refinitiv.ema.access.Map settings;
-    private final String port;
+    private final Commands commands = new Commands(true);
+    private final OmmIProviderConfig settings;
+    private final Transport transport;
     private final String service;
     /** DOMAIN:NAME to the words that make its image. Items without an image are closed, not found. */
     private final Map<String, List<String>> images = new LinkedHashMap<>();
@@ -70,23 +55,20 @@ final class ProviderTool implements OmmProviderClient {
     }
 
     ProviderTool(Arguments a) throws UsageError {
-        port = Long.toString(a.number("port", 14002, 1, 65535));
-        service = a.text("service", "TEST");
-        int serviceId = (int) a.number("service-id", 10, 2, 65535);
-        String fieldFile = a.text("field-dictionary", null);
-        String enumFile = a.text("enum-dictionary", null);
-        if (fieldFile == null || enumFile == null) {
-            throw new UsageError("--field-dictionary and --enum-dictionary are needed");
-        }
-        settings = EmaSettings.provider(port, service, serviceId, fieldFile, enumFile,
-                a.number("dictionary-part-bytes", 65_536, 512, 65_536));
+        transport = Transport.server(a, 14002);
+        ServiceOptions options = new ServiceOptions(a, "5,6,7,8");
+        service = options.name;
+        settings = EmaSettings.interactiveConfig(transport, options);
+    }
+
+    static Map<String, Arguments.Kind> options() {
+        Map<String, Arguments.Kind> options = Transport.serverOptions();
+        options.putAll(ServiceOptions.options());
+        return options;
     }
 
     int run() {
         try {
-            Thread reader = new Thread(this::readCommands, "commands");
-            reader.setDaemon(true);
-            reader.start();
             boolean running = true;
             while (running) {
                 String command = provider == null ? commands.take() : dispatchAndPoll();
@@ -109,28 +91,15 @@ final class ProviderTool implements OmmProviderClient {
     }
 
     private void listen() {
-        provider = EmaFactory.createOmmProvider(EmaFactory.createOmmIProviderConfig().config(settings)
-                .providerName(EmaSettings.PROVIDER).operationModel(OperationModel.USER_DISPATCH), this);
-        Json.line("ready", "port", port, "service", service);
-    }
-
-    private void readCommands() {
-        InputStreamReader utf8 = new InputStreamReader(System.in, StandardCharsets.UTF_8);
-        try (BufferedReader input = new BufferedReader(utf8)) {
-            for (String line = input.readLine(); line != null; line = input.readLine()) {
-                commands.add(line);
-            }
-        } catch (IOException e) {
-            System.err.println("commands: " + e);
-        }
-        commands.add(END);
+        provider = EmaFactory.createOmmProvider(settings, this);
+        Json.line("ready", "port", transport.port, "service", service);
     }
 
     /** Whether to go on. */
     private boolean execute(String line) {
         List<String> words = new ArrayList<>(Arrays.asList(line.trim().split(" +")));
         String verb = words.remove(0);
-        if (verb.equals(END)) {
+        if (verb.equals(Commands.END)) {
             return false;
         }
         if (verb.equals(LISTEN)) {
@@ -211,20 +180,14 @@ final class ProviderTool implements OmmProviderClient {
         }
     }
 
-    /** STREAM DATA CODE and text: `Open Suspect 11 gap`. */
     private void status(String item, List<String> words) throws UsageError {
-        int stream = STREAM_STATES.indexOf(words.get(0)) + 1;
-        int data = DATA_STATES.indexOf(words.get(1));
-        if (stream == 0 || data < 0) {
-            throw new UsageError("state " + words.get(0) + " " + words.get(1) + " is unknown");
-        }
-        String text = String.join(" ", words.subList(3, words.size()));
+        Commands.State state = new Commands.State(words);
         StatusMsg m = EmaFactory.createStatusMsg().domainType(domain(item)).name(name(item))
-                .serviceName(service).state(stream, data, Integer.parseInt(words.get(2)), text);
+                .serviceName(service).state(state.stream, state.data, state.code, state.text);
         for (long handle : handles(item)) {
             provider.submit(m, handle);
         }
-        if (stream >= StreamState.CLOSED_RECOVER) {
+        if (state.stream >= StreamState.CLOSED_RECOVER) {
             streams.values().removeIf(open -> open.item.equals(item));
         }
     }

@@ -276,7 +276,7 @@ interface Value {
         return hex.toString();
     }
 
-    private static String name(int dataType) {
+    static String name(int dataType) {
         return DataType.asString(dataType).toUpperCase(Locale.ROOT);
     }
 }
