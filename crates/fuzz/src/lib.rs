@@ -15,12 +15,12 @@ mod mutate;
 mod outcome;
 mod run;
 mod seed;
-mod target;
+mod targets;
 
 pub use outcome::Outcome;
 pub use run::{Finding, Run};
 pub use seed::Seed;
-pub use target::{TARGETS, find};
+pub use targets::{TARGETS, find};
 
 /// Something that takes bytes from outside, and what it promises.
 #[derive(Debug)]

@@ -47,8 +47,6 @@ fn run(name: &str, runs: &str, seed: &str) -> Result<(), String> {
         "all" => TARGETS.iter().collect(),
         name => vec![target(name)?],
     };
-    // A panic is reported with its input, once.
-    std::panic::set_hook(Box::new(|_| ()));
     targets.into_iter().try_for_each(|target| run_target(target, runs, seed).map_err(|found| told(&found)))
 }
 

@@ -118,7 +118,7 @@ impl<U: Upgrade> Link<U> {
             return Err(UpgradeError::NotHttp.into());
         }
         let Some(end) = head[from..].windows(HEAD_END.len()).position(|w| w == HEAD_END) else {
-            if head.len() >= limit_bytes {
+            if head.len() >= limit_bytes + HEAD_END.len() {
                 let error = UpgradeError::HeadLength { limit_bytes };
                 step.refuse(error, &mut self.outbound);
                 return Err(error.into());

@@ -5,12 +5,14 @@ mod container;
 mod dictionary;
 mod domain;
 mod image;
+mod json;
 mod lbt;
 mod message;
 mod rssl_frames;
 mod rssl_handshake;
 mod rssl_session;
 mod value;
+mod websocket;
 
 use std::sync::LazyLock;
 
@@ -104,6 +106,25 @@ pub static TARGETS: &[Target] = &[
         8192,
         dictionary::download,
         "parts of a dictionary over the wire: what is taken can be served again"
+    ),
+    target!(
+        "rwf_to_json",
+        2048,
+        json::write,
+        "a message: what becomes of it is one JSON object, or nothing, never more text than is allowed"
+    ),
+    target!(
+        "websocket_upgrade",
+        2048,
+        websocket::upgrade,
+        "what a client sends first: whole or in pieces it comes to the same, memory within its bound"
+    ),
+    target!("websocket_answer", 2048, websocket::answer, "what a server answers to our upgrade: likewise"),
+    target!(
+        "websocket_frames",
+        4096,
+        websocket::frames,
+        "frames of a client, compressed or not: whole or in pieces the same messages and the same end"
     ),
     target!(
         "image",
