@@ -68,8 +68,8 @@ impl Outbox {
         pending.push(Entry { at: message.at, len: message.len, stream_id });
     }
 
-    /// Makes room for a connection.
-    pub(crate) fn add(&mut self, connection: ConnectionId) {
+    /// Makes room for a connection; the listener does so for each that it accepts.
+    pub fn add(&mut self, connection: ConnectionId) {
         let at = connection.0 as usize;
         if self.pending.len() <= at {
             self.pending.resize_with(at + 1, Vec::new);
@@ -108,8 +108,11 @@ impl Outbox {
         self.dirty.is_empty()
     }
 
-    /// The messages and what one connection gets of them.
-    pub(crate) fn parts(&mut self, connection: ConnectionId) -> (&[u8], &mut Vec<Entry>) {
+    /// The log of messages and what one connection gets of them.
+    ///
+    /// # Panics
+    /// If the connection was never added.
+    pub fn parts(&mut self, connection: ConnectionId) -> (&[u8], &mut Vec<Entry>) {
         (&self.log, &mut self.pending[connection.0 as usize])
     }
 

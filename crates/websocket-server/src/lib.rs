@@ -1,0 +1,20 @@
+//! Listeners for the JSON protocol over WebSocket: the connections of room `websocket` behind a port of room
+//! `listener`.
+//!
+//! A message is put into the outbox once, without its stream id ([`stage`]). When the outbox is flushed, each
+//! connection that gets it has the id put before it, and several messages share a frame, which is an array:
+//! as many as are there, up to about 60 KB. Nothing of a frame is made per client but ids and brackets.
+//!
+//! For clients that have agreed on compression a message is compressed once, too: a frame is put together
+//! from what was compressed by itself, and from ids and brackets that stand uncompressed between
+//! ([`websocket::deflate`]).
+
+mod config;
+mod message;
+mod pack;
+mod protocol;
+
+pub use crate::config::WebSocketConfig;
+pub use listener::{ConnectionId, ConnectionInfo, Outbox, PortEvent, Service, Staged, TlsConfig};
+pub use message::{Kind, stage};
+pub use protocol::{ListenerCounters, WebSocket, WebSocketListener, listen};

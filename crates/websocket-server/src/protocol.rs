@@ -1,0 +1,197 @@
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use counters::Registry;
+use counters::table::{Listener as PortCounters, WebSocketConnections};
+use listener::{Backlog, Bridge, Endpoint, Entry, Limits, Listener, Ports, Protocol, Service, TlsConfig};
+use net::Registrar;
+use units::Nanos;
+use websocket::upgrade::Request;
+use websocket::{Admission, CloseReason, Handler, Message, Outbound, ServerConnection, Session, Stop};
+
+use crate::WebSocketConfig;
+use crate::pack::{self, Compressed};
+
+/// A port on which the JSON protocol is spoken.
+pub type WebSocketListener = Listener<WebSocket>;
+
+/// JSON over WebSocket as the protocol of a port.
+pub struct WebSocket {
+    params: Arc<websocket::ServerConfig>,
+    counters: Arc<WebSocketConnections>,
+    compressed: Compressed,
+}
+
+/// What is counted of a port.
+#[derive(Clone, Debug, Default)]
+pub struct ListenerCounters {
+    /// Its connections.
+    pub connections: Arc<WebSocketConnections>,
+    /// What never became one, or never logged in.
+    pub listener: Arc<PortCounters>,
+}
+
+impl ListenerCounters {
+    /// Counters that are exported, with the port's name as a label.
+    #[must_use]
+    pub fn registered(registry: &Registry, port: &'static str) -> ListenerCounters {
+        let counters = ListenerCounters::default();
+        registry.register(&[("port", port)], counters.connections.clone());
+        registry.register(&[("port", port)], counters.listener.clone());
+        counters
+    }
+}
+
+/// Listens for WebSocket on a port (0: any free one). Descriptors are added to `registrar` under tokens whose
+/// upper 32 bits are `token_space`. At most `read_bytes` are taken from a connection at a time, which bounds
+/// what one turn can lead to.
+///
+/// # Errors
+/// A port is taken, or a certificate cannot be used; the error names it.
+pub fn listen(
+    config: &WebSocketConfig,
+    port: u16,
+    registrar: &Registrar,
+    token_space: u32,
+    read_bytes: usize,
+    counters: ListenerCounters,
+) -> io::Result<WebSocketListener> {
+    let min_bytes = config.compression_min_bytes as usize;
+    let protocol = WebSocket {
+        params: Arc::new(config.params()),
+        counters: counters.connections,
+        compressed: Compressed::new(config.compression_level.into(), min_bytes),
+    };
+    let tls = config.tls.as_ref().map(TlsConfig::to_port);
+    let ports = Ports { interface: config.interface, port, tls };
+    let limits = Limits {
+        connections_max: config.connections_max as usize,
+        connections_per_address_max: config.connections_per_address_max as usize,
+        login_timeout: Duration::from_millis(config.login_timeout_ms.into()),
+        read_bytes,
+    };
+    Listener::new(protocol, ports, limits, registrar, token_space, counters.listener)
+}
+
+impl Protocol for WebSocket {
+    type Endpoint = WebSocketEndpoint;
+    type Session<'a> = Session<'a>;
+    type Message<'a> = Message<'a>;
+
+    fn accept(&mut self, now: Nanos) -> WebSocketEndpoint {
+        WebSocketEndpoint(ServerConnection::new(now, &self.params, &self.counters))
+    }
+
+    fn on_bytes<S: Service<WebSocket>>(
+        &mut self,
+        now: Nanos,
+        endpoint: &mut WebSocketEndpoint,
+        bytes: &[u8],
+        bridge: &mut Bridge<'_, S>,
+    ) -> Result<(), CloseReason> {
+        endpoint.0.on_bytes(now, bytes, &mut ToService(bridge))
+    }
+
+    #[inline]
+    fn frame(
+        &mut self,
+        endpoint: &mut WebSocketEndpoint,
+        log: &[u8],
+        rest: &mut &[Entry],
+        frames: &mut Vec<u8>,
+    ) -> Result<(), CloseReason> {
+        let is_compressing = endpoint.0.outbound().is_compressing();
+        let (mut frame_count, mut message_count) = (0, 0);
+        while !rest.is_empty() && frames.len() < listener::WRITE_BYTES {
+            message_count += if is_compressing {
+                self.compressed.frame(log, rest, frames)
+            } else {
+                pack::plain(log, rest, frames)
+            };
+            frame_count += 1;
+        }
+        endpoint.0.outbound().count_framed(frame_count, message_count);
+        Ok(())
+    }
+
+    fn on_log_cleared(&mut self) {
+        self.compressed.clear();
+    }
+}
+
+/// The WebSocket end of a connection.
+pub struct WebSocketEndpoint(ServerConnection);
+
+impl Endpoint for WebSocketEndpoint {
+    type Reason = CloseReason;
+
+    fn pending(&mut self) -> &[u8] {
+        self.0.outbound().pending()
+    }
+
+    fn consume(&mut self, count_bytes: usize) {
+        self.0.outbound().consume(count_bytes);
+    }
+
+    fn keep(&mut self, frames: &[u8], written_bytes: usize) -> Result<(), CloseReason> {
+        self.0.outbound().keep(frames, written_bytes).map_err(|stop| self.0.stop(stop))
+    }
+
+    fn backlog(&mut self) -> Backlog {
+        let out = self.0.outbound();
+        Backlog {
+            depth_bytes: out.depth_bytes(),
+            high_water_bytes: out.high_water_bytes(),
+            limit_bytes: out.limit_bytes(),
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.0.memory_bytes()
+    }
+
+    fn on_sign_of_life(&mut self, now: Nanos) {
+        self.0.on_sign_of_life(now);
+    }
+
+    fn on_wakeup(&mut self, now: Nanos) -> Result<(), CloseReason> {
+        self.0.on_wakeup(now)
+    }
+
+    fn next_wakeup(&self) -> Nanos {
+        self.0.next_wakeup()
+    }
+
+    fn on_disconnected(&mut self, cause: listener::Disconnect) -> CloseReason {
+        self.0.on_disconnected(match cause {
+            listener::Disconnect::EndOfStream => websocket::Disconnect::EndOfStream,
+            listener::Disconnect::SocketError => websocket::Disconnect::SocketError,
+        })
+    }
+
+    fn stop(&mut self) -> CloseReason {
+        self.0.stop(Stop::Application)
+    }
+}
+
+/// Hands what a connection brings to the service.
+struct ToService<'a, 'b, S>(&'a mut Bridge<'b, S>);
+
+impl<S: Service<WebSocket>> Handler for ToService<'_, '_, S> {
+    fn on_request(&mut self, _: &Request<'_>) -> Admission {
+        if self.0.is_full() { Admission::Full } else { Admission::Accept }
+    }
+
+    fn on_connected(&mut self, session: &Session<'_>, _: &mut Outbound) -> ControlFlow<Stop> {
+        self.0.on_connected::<WebSocket>(session);
+        ControlFlow::Continue(())
+    }
+
+    #[inline]
+    fn on_message(&mut self, message: Message<'_>, _: &mut Outbound) -> ControlFlow<Stop> {
+        self.0.on_message::<WebSocket>(message);
+        ControlFlow::Continue(())
+    }
+}
