@@ -1,9 +1,10 @@
-//! Consumer and non-interactive provider over RSSL: the way in and out of a market data system.
+//! Consumer, non-interactive and interactive provider over RSSL: the way in and out of a market data system.
 //!
 //! A [`Consumer`] subscribes items at a server (a point-to-point server, an ADS, an interactive provider) and
 //! is told of their images, updates and states. A [`Provider`] connects to a distribution server and
-//! publishes items there. Both look after everything below by themselves: connecting, versions, login,
-//! directory, dictionary, reconnecting, asking or publishing again.
+//! publishes items there. An [`InteractiveProvider`] is itself the server that consumers ask. All look after
+//! everything below by themselves: connecting, versions, login, directory, dictionary, reconnecting, asking
+//! or publishing again.
 //!
 //! Each is a *core* without socket, thread or clock ([`ConsumerCore`], [`ProviderCore`]; the simulator runs
 //! these) and a thin driver around it. The driver works in the application's own thread:
@@ -83,8 +84,8 @@
 //!   (`items::images_have_everything_that_came_and_are_suspect_when_the_item_is`).
 //!
 //! **Saying more.**
-//! - What an application wants of an open item can change - view, priority, pause - and lasts over connections
-//!   (`telling::another_view_is_asked_for_on_the_open_stream_and_lasts_over_connections`,
+//! - What an application wants of an open item can change - view, priority, pause - and lasts over
+//!   connections (`telling::another_view_is_asked_for_on_the_open_stream_and_lasts_over_connections`,
 //!   `telling::an_item_is_paused_without_an_image_and_resumed_with_one`); all items are paused with the login
 //!   (`telling::all_items_are_paused_by_the_login_on_each_connection_anew`). Items may go in batches
 //!   (`telling::items_of_a_batch_go_in_one_message_and_are_closed_in_one`).
@@ -106,6 +107,14 @@
 //! - Large maps go out in parts, and a change meanwhile is not lost
 //!   (`provider::a_large_map_goes_out_in_parts_and_what_changes_meanwhile_is_in_a_later_image`).
 //!
+//! **Being asked.**
+//! - The first who asks for an item leads to an event, the others are served from its image
+//!   (`interactive::tests::the_first_who_asks_leads_to_an_event_and_the_others_are_served_from_the_image`);
+//!   who pauses, resumes, asks once, in a batch, or on a private stream is answered without the application
+//!   (`interactive::tests`). An update is encoded once for all who want it.
+//! - Posts and generic messages go to the application, and its answers back
+//!   (`interactive::a_batch_a_post_and_a_generic_message_go_all_the_way_and_back`).
+//!
 //! **Bounds.** Items, posts, backlog, messages, dictionary and the queue of a channel have limits
 //! (`items::what_cannot_be_subscribed_is_refused_with_the_reason`,
 //! `items::a_hundred_thousand_items_wait_for_room_in_the_backlog_and_all_are_asked_for`,
@@ -125,6 +134,7 @@ mod consumer;
 mod driver;
 mod endpoint;
 mod identity;
+mod interactive;
 mod lifecycle;
 mod login;
 mod outgoing;
@@ -134,7 +144,8 @@ mod table;
 mod wire;
 
 pub use self::config::{
-    ConsumerConfig, DictionaryMode, HostPort, HostPortError, ProviderConfig, ProviderServiceConfig,
+    ConsumerConfig, DictionaryMode, HostPort, HostPortError, InteractiveConfig, ProviderConfig,
+    ProviderServiceConfig,
 };
 pub use connector::Socket;
 pub use consumer::{
@@ -146,6 +157,7 @@ pub use consumer::{
 pub use driver::StartError;
 pub use endpoint::Endpoint;
 pub use identity::Identity;
+pub use interactive::{ClientId, ClientLogin, InteractiveEvent, InteractiveProvider, OwnedMsg, PostTicket};
 pub use provider::{
     ItemError, Provider, ProviderCore, ProviderEvent, PublishError, PublishSpec, Published, PublishedItem,
     RefreshSpec, UpdateSpec,

@@ -2,10 +2,12 @@
 
 mod consumer;
 mod host;
+mod interactive;
 mod provider;
 
 pub use consumer::{ConsumerConfig, DictionaryMode};
 pub use host::{HostPort, HostPortError};
+pub use interactive::InteractiveConfig;
 pub use provider::{ProviderConfig, ProviderServiceConfig};
 
 use config::Complaint;

@@ -76,21 +76,25 @@ config::section! {
 impl ProviderConfig {
     fn check(&self) -> Result<(), Vec<Complaint>> {
         delays_in_order(self.reconnect_delay_min_ms, self.reconnect_delay_max_ms)?;
-        let (mut names, mut ids, mut complaints) = (HashSet::new(), HashSet::new(), Vec::new());
-        for (at, service) in self.services.iter().enumerate() {
-            if !names.insert(&service.name) {
-                complaints.push(Complaint::new(
-                    [format!("service.{at}.name")],
-                    "each service has a name of its own",
-                ));
-            }
-            if !ids.insert(service.id) {
-                complaints
-                    .push(Complaint::new([format!("service.{at}.id")], "each service has an id of its own"));
-            }
-        }
+        let complaints = complaints_about(&self.services);
         if complaints.is_empty() { Ok(()) } else { Err(complaints) }
     }
+}
+
+/// What is wrong with services beside each other.
+pub(super) fn complaints_about(services: &[ProviderServiceConfig]) -> Vec<Complaint> {
+    let (mut names, mut ids, mut complaints) = (HashSet::new(), HashSet::new(), Vec::new());
+    for (at, service) in services.iter().enumerate() {
+        if !names.insert(&service.name) {
+            let keys = [format!("service.{at}.name")];
+            complaints.push(Complaint::new(keys, "each service has a name of its own"));
+        }
+        if !ids.insert(service.id) {
+            let keys = [format!("service.{at}.id")];
+            complaints.push(Complaint::new(keys, "each service has an id of its own"));
+        }
+    }
+    complaints
 }
 
 impl ProviderServiceConfig {

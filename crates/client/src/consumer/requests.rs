@@ -29,7 +29,8 @@ impl Obstacle {
 }
 
 impl Book {
-    /// Sends what is due: closes first, then what has changed, then requests to every service that takes some.
+    /// Sends what is due: closes first, then what has changed, then requests to every service that takes
+    /// some.
     pub(crate) fn pump(
         &mut self,
         now: Nanos,

@@ -186,8 +186,8 @@ impl Session {
         self.on_other(now, &head, bytes, out, sink)
     }
 
-    /// An ack; returns whether it answers a post. Those of posts off-stream stand on the login stream with the
-    /// domain of their item.
+    /// An ack; returns whether it answers a post. Those of posts off-stream stand on the login stream with
+    /// the domain of their item.
     #[cold]
     fn on_ack(&mut self, bytes: &[u8], sink: &mut Sink<'_>) -> Result<bool, DisconnectReason> {
         self.counters.acks_in.inc();

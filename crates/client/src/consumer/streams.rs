@@ -67,8 +67,8 @@ impl StreamTable {
         id
     }
 
-    /// Opens streams with the ids that follow `stream_id`, one for each place, as long as these are to be had;
-    /// returns how many.
+    /// Opens streams with the ids that follow `stream_id`, one for each place, as long as these are to be
+    /// had; returns how many.
     pub(crate) fn open_following(&mut self, stream_id: i32, places: impl Iterator<Item = u32>) -> i32 {
         let mut count = 0;
         for place in places {

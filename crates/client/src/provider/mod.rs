@@ -11,4 +11,5 @@ mod spec;
 pub use self::core::ProviderCore;
 pub use driver::Provider;
 pub use event::ProviderEvent;
+pub(crate) use publish::next_number;
 pub use spec::{ItemError, PublishError, PublishSpec, Published, PublishedItem, RefreshSpec, UpdateSpec};

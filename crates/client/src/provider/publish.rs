@@ -245,7 +245,7 @@ fn count_refusal(error: &PublishError, counters: &ProviderSession) {
 
 /// The number of the next message, where they are numbered: from 1, and after the last from 1 again.
 #[inline]
-fn next_number(last: Option<u32>) -> Option<u32> {
+pub(crate) fn next_number(last: Option<u32>) -> Option<u32> {
     last.map(|last| last.checked_add(1).unwrap_or(1))
 }
 

@@ -3,6 +3,7 @@
 mod consumers;
 mod dictionary;
 mod hostile;
+mod interactive;
 mod items;
 mod provider;
 mod recorded;

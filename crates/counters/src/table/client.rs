@@ -61,3 +61,28 @@ counters! {
         messages_refused: Total, "messages", "Messages that were malformed or out of place: each costs its connection.";
     }
 }
+
+counters! {
+    /// One interactive provider: its clients and its items.
+    struct InteractiveSession("interactive_provider") {
+        clients: Gauge, "clients", "Connections of clients, logged in or not.";
+        logins: Total, "logins", "Logins accepted.";
+        logins_refused: Total, "logins", "Logins refused.";
+        items: Gauge, "items", "Items published or asked for.";
+        streams: Gauge, "streams", "Item streams of clients.";
+        messages_in: Total, "messages", "Messages received from clients.";
+        messages_refused: Total, "messages", "Messages that were malformed or out of place.";
+        requests_in: Total, "messages", "Item requests received, those of a batch counted singly.";
+        requests_refused: Total, "messages", "Requests that were answered with the end of their stream.";
+        closes_in: Total, "messages", "Item closes received, those of a batch counted singly.";
+        posts_in: Total, "messages", "Posts received.";
+        posts_refused: Total, "messages", "Posts refused, by the application or before it.";
+        acks_out: Total, "messages", "Acks sent.";
+        generics_in: Total, "messages", "Generic messages received on item streams.";
+        generics_out: Total, "messages", "Generic messages published.";
+        refreshes_out: Total, "messages", "Refreshes made, parts counted singly; each may go to many.";
+        updates_out: Total, "messages", "Updates published; each may go to many.";
+        statuses_out: Total, "messages", "Item statuses published; each may go to many.";
+        images_spoilt: Total, "images", "Images given up because a payload could not be merged.";
+    }
+}

@@ -1,0 +1,160 @@
+//! What clients ask for: items, their ends, posts, generic messages.
+
+use rdm::item::{ItemClose, ItemRequest, Target};
+use rdm::post::{self, Post};
+use rdm::{RdmError, Reply};
+use rwf::{CloseMsg, DataType, GenericMsg, Msg, NakCode, PostMsg, RequestMsg, StateCode};
+
+use super::core::{Core, Outlet, Watcher};
+use super::streams::Stream;
+use super::{InteractiveEvent, OwnedMsg, PostTicket};
+use crate::{ItemError, PublishSpec, PublishedItem};
+
+impl Core {
+    pub(super) fn on_item_request(
+        &mut self,
+        place: u32,
+        msg: &RequestMsg<'_>,
+        out: &mut impl Outlet,
+    ) -> Result<(), RdmError> {
+        // A reissue of one stream needs no key.
+        let open = self.clients.get(&place).and_then(|client| client.streams.get(&msg.stream_id));
+        if open.is_some() && !msg.batch {
+            self.counters.requests_in.inc();
+            self.reissue(Watcher { place, stream_id: msg.stream_id }, msg.pause, msg.no_refresh, out);
+            return Ok(());
+        }
+        let request = ItemRequest::parse(msg)?;
+        let reply = Reply::to(&Msg::Request(*msg));
+        if msg.batch {
+            let taken = reply.batch_taken();
+            if let Ok(bytes) = self.message.try_encode(|w| taken.encode(w)) {
+                out.send(place, bytes);
+            }
+        }
+        if let Target::Streams(ids) = &request.target {
+            for stream_id in ids {
+                self.counters.requests_in.inc();
+                self.reissue(
+                    Watcher { place, stream_id: *stream_id },
+                    request.pause,
+                    request.no_refresh,
+                    out,
+                );
+            }
+        }
+        for single in request.singles() {
+            self.counters.requests_in.inc();
+            self.on_single(place, &single, reply, out);
+        }
+        Ok(())
+    }
+
+    fn on_single(&mut self, place: u32, request: &ItemRequest<'_>, reply: Reply<'_>, out: &mut impl Outlet) {
+        let Target::Item(key) = request.target else { return };
+        let reply = reply.on(request.stream_id, key);
+        let Some(client) = self.clients.get(&place) else { return };
+        if client.streams.contains_key(&request.stream_id) {
+            return self.refuse(
+                place,
+                &reply.closed(StateCode::USAGE_ERROR, "the stream is open already"),
+                out,
+            );
+        }
+        if let Some(refusal) = self.directory.refuses(key.service_id, request.domain, request.qos_range()) {
+            return self.refuse(place, &reply.status(refusal.state()), out);
+        }
+        if client.streams.len() >= self.config.client_streams_max as usize {
+            let text = "the client has as many streams as it may";
+            return self.refuse(place, &reply.closed(StateCode::TOO_MANY_ITEMS, text), out);
+        }
+        let Ok(name) = std::str::from_utf8(key.name) else {
+            return self.refuse(place, &reply.closed(StateCode::NOT_FOUND, "the name is no UTF-8"), out);
+        };
+        let private = request.private_stream.then_some(client.id);
+        // The service is known: it was looked at above.
+        let spec =
+            PublishSpec { seq_nums: self.config.seq_nums, ..PublishSpec::new(request.domain, "", name) };
+        match self.items.open(&spec, key.service_id, private) {
+            Ok(PublishedItem(slot)) => {
+                let (streaming, is_paused) = (request.streaming, request.pause);
+                self.add_stream(place, request.stream_id, Stream { slot, streaming, is_paused }, out);
+            }
+            Err(ItemError::TooManyItems { .. }) => {
+                let text = "the provider has as many items as it may";
+                self.refuse(place, &reply.closed_recover(StateCode::NO_RESOURCES, text), out);
+            }
+            Err(_) => self.refuse(place, &reply.closed(StateCode::NOT_FOUND, "no such item"), out),
+        }
+    }
+
+    /// An open stream is asked for again: paused, resumed, or for its image.
+    fn reissue(&mut self, watcher: Watcher, pause: bool, no_refresh: bool, out: &mut impl Outlet) {
+        self.set_stream_paused(watcher, pause);
+        if !no_refresh {
+            self.want_image(watcher, out);
+        } else if let Some(stream) =
+            self.clients.get(&watcher.place).and_then(|client| client.streams.get(&watcher.stream_id))
+        {
+            // One that is resumed without a wish for an image has missed updates all the same.
+            self.answer(stream.slot, out);
+        }
+    }
+
+    pub(super) fn on_item_close(&mut self, place: u32, msg: &CloseMsg<'_>) -> Result<(), RdmError> {
+        for stream_id in ItemClose::parse(msg)?.streams() {
+            self.counters.closes_in.inc();
+            self.end_stream(Watcher { place, stream_id });
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_post(&mut self, place: u32, msg: &PostMsg<'_>, bytes: &[u8], out: &mut impl Outlet) {
+        self.counters.posts_in.inc();
+        let Some(client) = self.clients.get(&place) else { return };
+        let (id, stream) = (client.id, client.streams.get(&msg.stream_id).copied());
+        let login_stream_id = rdm::login::LOGIN_STREAM_ID;
+        let checked = Post::parse(msg).and_then(|post| post.target(login_stream_id));
+        let refusal = match checked {
+            _ if !self.config.takes_posts => Some((NakCode::DENIED_BY_SOURCE, "posts are not taken")),
+            Err(error) => Some((error.nak_code(), "the post is malformed")),
+            Ok(_) if stream.is_none() && msg.stream_id != login_stream_id => {
+                Some((NakCode::NOT_OPEN, "the stream is not open"))
+            }
+            Ok(_) => None,
+        };
+        if let Some((code, text)) = refusal {
+            self.counters.posts_refused.inc();
+            if let Some(nak) = post::nak(msg, code, text) {
+                self.send_ack(place, &nak, out);
+            }
+            return;
+        }
+        let repeated = PostMsg {
+            ack: msg.ack,
+            post_id: msg.post_id,
+            seq_num: msg.seq_num,
+            ..PostMsg::new(msg.domain, msg.stream_id, DataType::NO_DATA)
+        };
+        self.events.push_back(InteractiveEvent::Post {
+            client: id,
+            item: stream.map(|stream| PublishedItem(stream.slot)),
+            message: OwnedMsg(bytes.into()),
+            ticket: msg.ack.then_some(PostTicket { client: id, post: repeated }),
+        });
+    }
+
+    pub(super) fn on_generic(&mut self, place: u32, msg: &GenericMsg<'_>, bytes: &[u8]) {
+        let Some(client) = self.clients.get(&place) else { return };
+        let Some(stream) = client.streams.get(&msg.stream_id) else {
+            self.counters.messages_refused.inc();
+            return;
+        };
+        self.counters.generics_in.inc();
+        self.events.push_back(InteractiveEvent::Generic {
+            client: client.id,
+            item: PublishedItem(stream.slot),
+            message: OwnedMsg(bytes.into()),
+        });
+    }
+}

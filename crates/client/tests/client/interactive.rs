@@ -1,0 +1,183 @@
+//! An interactive provider and consumers on both sides of a real socket, in one thread.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rwf::{Domain, NakCode, Real, StateCode, Value, Writer};
+use tickcast_client::{
+    Consumer, ConsumerConfig, GenericSpec, HostPort, InteractiveConfig, InteractiveEvent,
+    InteractiveProvider, ItemHandle, ItemRequestSpec, OwnedEvent, OwnedOutcome, PostSpec,
+    ProviderServiceConfig, RefreshSpec, UpdateSpec,
+};
+
+/// Turns of both ends, each of which waits a little: far more than anything here takes.
+const TURNS: usize = 2_000;
+const TURN: Duration = Duration::from_millis(5);
+
+struct Pair {
+    provider: InteractiveProvider,
+    consumer: Consumer,
+    told: Vec<OwnedEvent>,
+    events: Vec<InteractiveEvent>,
+}
+
+fn quote(bid: i64) -> impl FnMut(&mut Writer<'_>) {
+    move |w| w.field_list(|f| f.put(22, Real::decimal(bid, 2)))
+}
+
+impl Pair {
+    fn new(change: impl FnOnce(&mut InteractiveConfig)) -> Pair {
+        let service = ProviderServiceConfig { name: "S".into(), id: 1, ..ProviderServiceConfig::default() };
+        let mut config =
+            InteractiveConfig { port: 0, services: vec![service], ..InteractiveConfig::default() };
+        change(&mut config);
+        let provider = InteractiveProvider::new(&config).expect("a port");
+        let provider = provider.with_dictionary(Arc::new(crate::world::dictionary()));
+        let port = provider.local_address().expect("bound").port();
+        let hosts = vec![HostPort::new("127.0.0.1", port)];
+        let config = ConsumerConfig { hosts, user: "ada".into(), ..ConsumerConfig::default() };
+        let consumer = Consumer::new(&config).expect("descriptors");
+        Pair { provider, consumer, told: Vec::new(), events: Vec::new() }
+    }
+
+    /// Lets both ends work until `is_over`; `answer` answers the events of the provider.
+    fn run(
+        &mut self,
+        answer: &mut impl FnMut(&mut InteractiveProvider, &InteractiveEvent),
+        is_over: impl Fn(&Pair) -> bool,
+    ) {
+        for _ in 0..TURNS {
+            if is_over(self) {
+                return;
+            }
+            let (events, told) = (&mut self.events, &mut self.told);
+            let sink = &mut |provider: &mut InteractiveProvider, event: InteractiveEvent| {
+                answer(provider, &event);
+                events.push(event);
+            };
+            self.provider.dispatch(Duration::ZERO, sink).expect("it can wait");
+            self.consumer.dispatch(TURN, &mut |event| told.push(event.into())).expect("it can wait");
+        }
+        panic!("it does not come to pass: {:?} {:?}", self.told, self.events);
+    }
+
+    /// The values of field 22 that came for an item, in order.
+    fn bids(&self, of: ItemHandle) -> Vec<i64> {
+        let bid = |event: &OwnedEvent| match event {
+            OwnedEvent::Item(item) if item.handle == of => match item.field("BID") {
+                Ok(Some(Value::Real(Real::Finite { mantissa, .. }))) => Some(mantissa),
+                _ => None,
+            },
+            _ => None,
+        };
+        self.told.iter().filter_map(bid).collect()
+    }
+}
+
+/// Publishes an image of each item that is asked for.
+fn publish(provider: &mut InteractiveProvider, event: &InteractiveEvent) {
+    if let InteractiveEvent::Requested { item, .. } = event {
+        assert_eq!(provider.refresh(*item, &RefreshSpec::default(), quote(3990)), Ok(1));
+    }
+}
+
+#[test]
+fn a_consumer_finds_service_dictionary_image_and_updates_at_an_interactive_provider() {
+    let mut pair = Pair::new(|_| ());
+    let handle = pair.consumer.subscribe("S", "IBM.N").expect("new");
+    pair.run(&mut publish, |pair| pair.bids(handle) == [3990]);
+    let item = pair.provider.item(Domain::MARKET_PRICE, "S", "IBM.N").expect("it is asked for");
+    for bid in 3991..3994 {
+        assert_eq!(pair.provider.update(item, &UpdateSpec::quote(), quote(bid)), Ok(1));
+    }
+    pair.provider.flush();
+    pair.run(&mut publish, |pair| pair.bids(handle) == [3990, 3991, 3992, 3993]);
+    assert!(pair.consumer.unsubscribe(handle));
+    let unwanted =
+        |event: &InteractiveEvent| matches!(event, InteractiveEvent::Unwanted { item: of } if *of == item);
+    pair.run(&mut publish, |pair| pair.events.iter().any(unwanted));
+    assert!(pair.provider.forget(item));
+    let counts = pair.provider.counters();
+    assert_eq!((counts.clients.get(), counts.requests_in.get(), counts.updates_out.get()), (1, 1, 3));
+    assert_eq!(pair.provider.connection_counters().accepted.get(), 1);
+}
+
+#[test]
+fn a_batch_a_post_and_a_generic_message_go_all_the_way_and_back() {
+    let mut pair = Pair::new(|_| ());
+    let batch = ItemRequestSpec::new("S", "");
+    let handles: Vec<ItemHandle> =
+        pair.consumer.subscribe_all(&batch, &["A", "B"]).into_iter().map(|h| h.expect("new")).collect();
+    pair.run(&mut publish, |pair| handles.iter().all(|handle| pair.bids(*handle) == [3990]));
+    assert_eq!(pair.consumer.counters().batches_out.get(), 1);
+    pair.consumer
+        .send_generic(handles[0], &GenericSpec::default(), |w| w.element_list(|_| ()))
+        .expect("open");
+    for (tag, bid) in [(1, 5), (2, 6)] {
+        let spec = PostSpec { tag, ..PostSpec::default() };
+        pair.consumer.post(handles[0], &spec, quote(bid)).expect("open");
+    }
+    let mut posts = 0;
+    let mut answer = |provider: &mut InteractiveProvider, event: &InteractiveEvent| match event {
+        InteractiveEvent::Post { ticket: Some(ticket), item: Some(item), message, .. } => {
+            posts += 1;
+            if posts == 1 {
+                let payload = message.post().map(|post| post.payload.to_vec()).unwrap_or_default();
+                let sent = provider.update(*item, &UpdateSpec::default(), |w| w.bytes(&payload));
+                assert_eq!((sent, provider.ack(*ticket)), (Ok(1), true));
+            } else {
+                assert!(provider.nak(*ticket, NakCode::DENIED_BY_SOURCE, "enough"));
+            }
+        }
+        InteractiveEvent::Generic { item, .. } => {
+            assert_eq!(
+                provider.send_generic(*item, &GenericSpec::default(), |w| w.element_list(|_| ())),
+                Ok(1)
+            );
+        }
+        _ => {}
+    };
+    let outcome = |told: &[OwnedEvent], wanted: u64| {
+        told.iter().find_map(|event| match event {
+            OwnedEvent::Posted { tag, outcome, .. } if *tag == wanted => Some(outcome.clone()),
+            _ => None,
+        })
+    };
+    pair.run(&mut answer, |pair| outcome(&pair.told, 2).is_some());
+    assert_eq!(outcome(&pair.told, 1), Some(OwnedOutcome::Taken));
+    let refused = OwnedOutcome::Refused { code: NakCode::DENIED_BY_SOURCE, text: "enough".into() };
+    assert_eq!(outcome(&pair.told, 2), Some(refused));
+    assert_eq!(pair.bids(handles[0]), [3990, 5], "what was posted came back as an update");
+    assert_eq!(pair.consumer.counters().generics_in.get(), 1);
+}
+
+#[test]
+fn logins_and_items_are_refused_as_the_application_says() {
+    let mut pair = Pair::new(|config| config.asks_for_logins = true);
+    let handle = pair.consumer.subscribe("S", "NOPE").expect("new");
+    let mut answer = |provider: &mut InteractiveProvider, event: &InteractiveEvent| match event {
+        InteractiveEvent::Login { client, login } => {
+            assert_eq!(login.user, "ada");
+            assert!(provider.accept_login(*client));
+        }
+        InteractiveEvent::Requested { item, .. } => {
+            assert_eq!(provider.close_item(*item, StateCode::NOT_FOUND, "item not found"), Ok(1));
+        }
+        _ => {}
+    };
+    let ended = |told: &[OwnedEvent]| {
+        told.iter().any(|event| {
+            matches!(event, OwnedEvent::Item(item)
+                if item.handle == handle && item.is_final && item.state.borrow().code == StateCode::NOT_FOUND)
+        })
+    };
+    pair.run(&mut answer, |pair| ended(&pair.told));
+    let mut pair = Pair::new(|config| config.asks_for_logins = true);
+    let mut refuse = |provider: &mut InteractiveProvider, event: &InteractiveEvent| {
+        if let InteractiveEvent::Login { client, .. } = event {
+            assert!(provider.reject_login(*client, StateCode::NOT_ENTITLED, "who?"));
+        }
+    };
+    pair.run(&mut refuse, |pair| pair.consumer.is_stopped());
+    assert_eq!(pair.provider.counters().logins_refused.get(), 1);
+}
