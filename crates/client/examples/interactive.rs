@@ -5,7 +5,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rwf::{DataType, Dictionary, Real, StateCode, Writer};
+use rwf::{DataType, Dictionary, NakCode, Real, StateCode, Writer};
 use tickcast_client::{
     InteractiveConfig, InteractiveEvent, InteractiveProvider, ProviderServiceConfig, RefreshSpec, UpdateSpec,
 };
@@ -37,9 +37,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                     let _ = provider.close_item(item, StateCode::NOT_FOUND, "item not found");
                 }
                 InteractiveEvent::Requested { item, .. } => {
-                    if provider.refresh(item, &RefreshSpec::default(), quote(price)).is_ok() {
-                        wanted.push(item);
-                    }
+                    let _ = provider.refresh(item, &RefreshSpec::default(), quote(price));
+                    wanted.push(item);
                 }
                 InteractiveEvent::Unwanted { item } => {
                     provider.forget(item);
@@ -51,6 +50,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                         let _ = provider.update(item, &UpdateSpec::default(), |w| w.bytes(post.payload));
                     }
                     ticket.map(|ticket| provider.ack(ticket));
+                }
+                InteractiveEvent::Post { item: None, ticket: Some(ticket), .. } => {
+                    provider.nak(ticket, NakCode::NOT_OPEN, "open the item first");
                 }
                 _ => {}
             }

@@ -138,14 +138,15 @@ impl Core {
         })?;
         let Some(client) = self.clients.get(&place) else { return Ok(()) };
         if msg.domain() != Domain::LOGIN && !client.is_let_in {
-            return Ok(self.refuse(
-                place,
-                &Reply::to(&msg).closed_recover(StateCode::USAGE_ERROR, "log in first"),
-                out,
-            ));
+            let answer = Reply::to(&msg).closed_recover(StateCode::USAGE_ERROR, "log in first");
+            self.refuse(place, &answer, out);
+            return Ok(());
         }
         let result = match (&msg, msg.domain()) {
-            (Msg::Post(post), _) => return Ok(self.on_post(place, post, bytes, out)),
+            (Msg::Post(post), _) => {
+                self.on_post(place, post, bytes, out);
+                Ok(())
+            }
             (_, Domain::LOGIN) => return self.on_login(place, &msg, bytes, out),
             (_, Domain::SOURCE) => self.on_directory(place, &msg, out),
             (_, Domain::DICTIONARY) => self.on_dictionary(place, &msg, out),
