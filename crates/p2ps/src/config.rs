@@ -33,6 +33,10 @@ config::section! {
         client_streams_max: u32 = 500_000, range 1..=10_000_000;
         /// The round trip to consumers that offer it at login is measured at this interval; 0 for never.
         round_trip_interval_ms: u64 = 10_000, range 0..=3_600_000;
+        /// A post that is not acknowledged by then is refused; below the 15 s that stock consumers wait.
+        post_timeout_ms: u64 = 10_000, range 100..=600_000;
+        /// Most posts of all clients that may wait for their acknowledgement; more are refused.
+        posts_outstanding_max: u32 = 100_000, range 1..=10_000_000;
         /// The thread.
         thread: ThreadConfig;
     }
@@ -54,6 +58,8 @@ impl P2psConfig {
             silence_timeout: ms(self.silence_timeout_ms),
             client_streams_max: self.client_streams_max as usize,
             round_trip_interval: ms(self.round_trip_interval_ms),
+            post_timeout: ms(self.post_timeout_ms),
+            posts_outstanding_max: self.posts_outstanding_max as usize,
         }
     }
 }

@@ -58,6 +58,13 @@ counters! {
         requests_refused: Total, "messages", "Item requests answered with a closed stream.";
         batches_in: Total, "messages", "Requests and reissues for several items at once.";
         round_trips: Total, "measurements", "Round trips to clients measured.";
+        posts_in: Total, "messages", "Posts of clients, parts counted singly.";
+        posts_refused: Total, "messages", "Posts that this server has refused: not to be passed on, not answered in time, or their instance lost.";
+        posts_outstanding: Gauge, "messages", "Posts that wait for their acknowledgement.";
+        acks_out: Total, "messages", "Answers to posts handed to clients' connections, refusals by others among them.";
+        generics_in: Total, "messages", "Generic messages of clients passed on.";
+        generics_out: Total, "messages", "Generic messages handed to clients' connections.";
+        answers_late: Total, "messages", "Answers from source distributors to posts or streams that are gone.";
         client_messages_refused: Total, "messages", "Messages from clients that were malformed or out of place.";
         messages_refused: Total, "messages", "Messages from source distributors that were malformed or out of place.";
         instances: Gauge, "instances", "Source distributor instances with a working link.";

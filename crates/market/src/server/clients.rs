@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use rdm::Reply;
 use rdm::directory::DirectoryRequest;
 use rdm::item::has_items;
-use rdm::{Reply, post};
-use rwf::{DecodeError, Domain, Msg, NakCode, PostMsg, StateCode};
+use rwf::{DecodeError, Domain, Msg, StateCode};
 use units::Nanos;
 
 use super::audience::Form;
@@ -39,6 +39,8 @@ pub(super) struct Client {
     pub(super) directories: Vec<DirectoryRequest>,
     /// Open item streams.
     pub(super) streams: HashMap<i32, Stream>,
+    /// Open private streams, with their conversations.
+    pub(super) private: HashMap<i32, u64>,
 }
 
 /// An open item stream.
@@ -52,6 +54,15 @@ pub(super) struct Stream {
     pub(super) form: Form,
     /// The client has paused this stream.
     pub(super) is_paused: bool,
+    /// The number under which instances answer what went up on it.
+    pub(super) conversation: Option<u64>,
+}
+
+impl Client {
+    /// Open item streams, private ones among them.
+    pub(super) fn stream_count(&self) -> usize {
+        self.streams.len() + self.private.len()
+    }
 }
 
 /// Why a client's connection is to be closed.
@@ -101,13 +112,21 @@ pub struct ClientInfo<'a> {
 impl PointToPoint {
     /// A client has completed its handshake.
     pub fn on_client_connected(&mut self, client: ClientId, profile: ClientProfile) {
-        let (login, directories, streams) = (None, Vec::new(), HashMap::new());
-        self.clients.insert(client, Client { profile, login, directories, streams });
+        let (login, directories) = (None, Vec::new());
+        let (streams, private) = (HashMap::new(), HashMap::new());
+        self.clients.insert(client, Client { profile, login, directories, streams, private });
     }
 
     /// A connection is gone.
-    pub fn on_client_closed(&mut self, now: Nanos, client: ClientId, _: &mut impl ServerSink) {
+    pub fn on_client_closed(&mut self, now: Nanos, client: ClientId, sink: &mut impl ServerSink) {
         let Some(gone) = self.clients.remove(&client) else { return };
+        let conversations = gone.streams.values().map(|stream| stream.conversation);
+        for number in conversations.chain([gone.login.and_then(|login| login.conversation)]).flatten() {
+            self.conversations.end(number);
+        }
+        for number in gone.private.into_values() {
+            self.close_private(number, sink);
+        }
         for (stream_id, stream) in gone.streams {
             self.unwatch(now, &stream, Watcher { client, stream_id });
         }
@@ -123,7 +142,8 @@ impl PointToPoint {
     /// Whether a client has an item stream of that id open.
     #[must_use]
     pub fn has_stream(&self, client: ClientId, stream_id: i32) -> bool {
-        self.clients.get(&client).is_some_and(|c| c.streams.contains_key(&stream_id))
+        let client = self.clients.get(&client);
+        client.is_some_and(|c| c.streams.contains_key(&stream_id) || c.private.contains_key(&stream_id))
     }
 
     /// The connections, for status pages.
@@ -133,7 +153,7 @@ impl PointToPoint {
             user: c.login.as_ref().map_or("", |l| &l.user),
             position: c.login.as_ref().map_or("", |l| &l.position),
             application: c.login.as_ref().map_or("", |l| &l.application),
-            streams: c.streams.len(),
+            streams: c.stream_count(),
             is_paused: c.login.as_ref().is_some_and(|l| l.is_paused),
             round_trip_us: c.login.as_ref().and_then(Login::round_trip_us),
         })
@@ -177,7 +197,12 @@ impl PointToPoint {
         }
         let result = match (&msg, msg.domain()) {
             (Msg::Post(post), _) => {
-                self.on_post(client, post, sink);
+                self.on_post(now, client, post, sink);
+                Ok(())
+            }
+            // The domain of what is said on an item's stream is anything.
+            (Msg::Generic(generic), _) if self.has_stream(client, generic.stream_id) => {
+                self.on_generic(client, generic, bytes, sink);
                 Ok(())
             }
             (_, Domain::LOGIN) => return self.on_login(now, client, &msg, sink),
@@ -218,14 +243,6 @@ impl PointToPoint {
 
     pub(super) fn count_clients(&self) {
         self.counters.clients.set(self.clients.values().filter(|c| c.login.is_some()).count() as u64);
-        self.counters.watchers.set(self.clients.values().map(|c| c.streams.len()).sum::<usize>() as u64);
-    }
-
-    /// Posts are not supported; who wants an acknowledgement is told so.
-    fn on_post(&mut self, client: ClientId, msg: &PostMsg<'_>, sink: &mut impl ServerSink) {
-        self.counters.client_messages_refused.inc();
-        if let Some(nak) = post::nak(msg, NakCode::DENIED_BY_SOURCE, "posting is not supported") {
-            sink.send(client, self.encoding.encode(|w| nak.encode(w)));
-        }
+        self.counters.watchers.set(self.clients.values().map(Client::stream_count).sum::<usize>() as u64);
     }
 }

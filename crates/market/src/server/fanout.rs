@@ -56,7 +56,8 @@ impl PointToPoint {
                 self.on_closed(index, body, sink);
                 Ok(())
             }
-            Kind::Open | Kind::Heartbeat | Kind::Directory | Kind::Generic | Kind::Unknown(_) => Ok(()),
+            Kind::Generic => self.apply_generic(index, body, sink).map_err(Unusable::from),
+            Kind::Open | Kind::Heartbeat | Kind::Directory | Kind::Unknown(_) => Ok(()),
         };
         if result.is_err() {
             // The image has missed something that the provider meant.

@@ -23,6 +23,8 @@ pub(super) struct Login {
     pub(super) is_paused: bool,
     /// It lets the round trip be measured.
     round_trip: Option<Measurement>,
+    /// The number under which instances answer what went up on the login stream.
+    pub(super) conversation: Option<u64>,
 }
 
 /// The measurement of a client's round trip.
@@ -50,6 +52,7 @@ impl Login {
             },
             is_paused: request.pause,
             round_trip: None,
+            conversation: None,
         }
     }
 
@@ -132,7 +135,7 @@ impl PointToPoint {
             provide_permission_expressions: Some(true),
             provide_permission_profile: Some(false),
             features: Features {
-                omm_post: Some(false),
+                omm_post: Some(true),
                 batch_requests: Some(BatchSupport::ALL),
                 view_requests: Some(true),
                 optimized_pause_resume: Some(true),
@@ -147,6 +150,7 @@ impl PointToPoint {
     fn take_login(&mut self, now: Nanos, client: ClientId, request: &LoginRequest<'_>) {
         let Some(known) = self.clients.get_mut(&client) else { return };
         let mut login = Login::of(request);
+        login.conversation = known.login.as_ref().and_then(|before| before.conversation);
         let interval = self.config.round_trip_interval;
         if request.round_trip_latency.is_some() && !interval.is_zero() {
             let before = known.login.as_ref().and_then(|before| before.round_trip);

@@ -6,6 +6,7 @@
 //! - Each watcher sees, in the view that it wants, a refresh, then updates in order without duplicates; after "suspect" it sees a refresh
 //!   before it sees "ok".
 //! - A stream that was paused, or sees other fields than before, gets a refresh before it goes on.
+//! - A post that wants an acknowledgement gets one, if only a refusal for want of an answer.
 //! - A gap that the carrier cannot close makes exactly the items concerned suspect, and their images are
 //!   fetched again.
 //! - Starting late, restarting, or outliving a source distributor ends with right images by itself.
@@ -15,11 +16,13 @@
 
 mod audience;
 mod clients;
+mod conversations;
 mod directory;
 mod fanout;
 mod gaps;
 mod item;
 mod login;
+mod posts;
 mod recovery;
 mod requests;
 mod sink;
@@ -43,6 +46,7 @@ use units::Nanos;
 
 use self::audience::FormRoom;
 use self::clients::Client;
+use self::conversations::Conversations;
 use self::item::Item;
 use self::stream::Incoming;
 use self::upstream::{Instance, Service};
@@ -76,6 +80,10 @@ pub struct ServerConfig {
     pub client_streams_max: usize,
     /// The round trip to clients that offer it is measured at this interval; zero for never.
     pub round_trip_interval: Duration,
+    /// A post that is not acknowledged by then is refused.
+    pub post_timeout: Duration,
+    /// The most posts of all clients that may wait for their acknowledgement.
+    pub posts_outstanding_max: usize,
 }
 
 impl Default for ServerConfig {
@@ -91,6 +99,8 @@ impl Default for ServerConfig {
             silence_timeout: Duration::from_secs(2),
             client_streams_max: 500_000,
             round_trip_interval: Duration::from_secs(10),
+            post_timeout: Duration::from_secs(10),
+            posts_outstanding_max: 100_000,
         }
     }
 }
@@ -115,6 +125,7 @@ pub struct PointToPoint {
     lingering: VecDeque<(Nanos, usize, u64)>,
     clients: BTreeMap<ClientId, Client>,
     views: Views,
+    conversations: Conversations,
     /// When each client's next measurement begins, in order.
     round_trips: VecDeque<(Nanos, ClientId)>,
     form_room: FormRoom,
@@ -154,6 +165,7 @@ impl PointToPoint {
             lingering: VecDeque::new(),
             clients: BTreeMap::new(),
             views: Views::default(),
+            conversations: Conversations::default(),
             round_trips: VecDeque::new(),
             form_room: FormRoom::default(),
             scratch: Scratch::default(),
@@ -170,6 +182,7 @@ impl PointToPoint {
         self.check_requests(now, sink);
         self.check_lingering(now, sink);
         self.measure_round_trips(now, sink);
+        self.check_posts(now, sink);
     }
 
     /// When [`PointToPoint::on_wakeup`] is due next.
@@ -178,7 +191,11 @@ impl PointToPoint {
         let instances = self.instances.values().map(|i| i.next_check(&self.config));
         let linger = self.lingering.front().map_or(Nanos::NEVER, |(at, ..)| *at);
         let others = [self.next_request_check(), self.next_gap_check(), self.next_recheck()];
-        instances.chain([linger, self.next_round_trip()]).chain(others).min().unwrap_or(Nanos::NEVER)
+        instances
+            .chain([linger, self.next_round_trip(), self.conversations.posts.next_deadline()])
+            .chain(others)
+            .min()
+            .unwrap_or(Nanos::NEVER)
     }
 
     /// The services that clients see: id, name, whether up, the instance it comes from.

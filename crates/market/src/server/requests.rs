@@ -2,12 +2,12 @@
 
 use rdm::directory::ServiceState;
 use rdm::item::{ItemClose, ItemKey as RequestKey, ItemRequest, Target};
-use rdm::{RdmError, Reply};
+use rdm::{RdmError, Reply, ToVec};
 use rwf::{AckMsg, CloseMsg, DataState, DataType, Domain, Key, RequestMsg, State, StateCode, StreamState};
 use units::Nanos;
 
 use super::audience::{Form, Newcomer};
-use super::clients::Stream;
+use super::clients::{Client, Stream};
 use super::item::Phase;
 use super::{ClientId, PointToPoint, ServerSink, Watcher};
 use crate::key::ItemKey;
@@ -25,6 +25,10 @@ impl PointToPoint {
         let request = ItemRequest::parse(msg)?;
         let form = self.form(client, &request);
         match &request.target {
+            Target::Item(key) if request.private_stream => {
+                let bytes = self.encoding.encode(|w| msg.encode(w)).to_vec();
+                self.on_private(now, client, (&request, &bytes), key, sink);
+            }
             Target::Item(key) => self.on_single(now, client, &request, key, &form, sink),
             Target::Items { names, .. } => self.on_batch(now, client, &request, names.len(), &form, sink),
             Target::Streams(ids) => self.on_batch_reissue(now, client, &request, ids, &form, sink),
@@ -70,6 +74,28 @@ impl PointToPoint {
         }
     }
 
+    /// A request for a stream of the client's own: a new one, or a change of an open one. The provider gets
+    /// the request as it is.
+    fn on_private(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        (request, bytes): (&ItemRequest<'_>, &[u8]),
+        key: &RequestKey<'_>,
+        sink: &mut impl ServerSink,
+    ) {
+        let watcher = Watcher { client, stream_id: request.stream_id };
+        let result = self.admit(client, request, key, 0).and_then(|()| {
+            let private = (key.service_id, request.domain, request.streaming);
+            self.on_private_request(watcher, private, bytes, sink).map_err(|text| {
+                State::new(StreamState::ClosedRecover, DataState::Suspect).because(StateCode::NONE, text)
+            })
+        });
+        if let Err(state) = result {
+            self.refuse_item(now, watcher, request, Key::from(*key), state, sink);
+        }
+    }
+
     /// A request is answered with a closed stream; one that was open under its id is closed with it.
     fn refuse_item(
         &mut self,
@@ -86,7 +112,7 @@ impl PointToPoint {
         let reply = Reply { domain: request.domain, stream_id: request.stream_id, key, private_stream };
         let answer = reply.status(state);
         sink.send(watcher.client, self.encoding.encode(|w| answer.encode(w)));
-        self.leave(now, watcher);
+        self.leave(now, watcher, sink);
     }
 
     /// Whether a request can be served, `opened` others being about to be.
@@ -102,9 +128,6 @@ impl PointToPoint {
         if key.name.is_empty() {
             return closed(StateCode::INVALID_ARGUMENT, "an item needs a name");
         }
-        if request.private_stream {
-            return closed(StateCode::USAGE_ERROR, "private streams are not supported");
-        }
         let Some(service) = self.services.get(&key.service_id) else {
             return closed(StateCode::SOURCE_UNKNOWN, "there is no service of this id");
         };
@@ -115,19 +138,33 @@ impl PointToPoint {
             return Err(refusal.state());
         }
         let Some(known) = self.clients.get(&client) else { return Ok(()) };
-        if let Some(stream) = known.streams.get(&request.stream_id) {
-            let item = self.items.get(stream.index).filter(|item| item.serial == stream.serial);
-            let wanted = ItemKey { service: key.service_id, domain: request.domain, name: key.name };
-            return match item {
-                Some(item) if item.key.as_key() == wanted => Ok(()),
-                _ => closed(StateCode::ALREADY_OPEN, "the stream is open for another item"),
-            };
+        let wanted = ItemKey { service: key.service_id, domain: request.domain, name: key.name };
+        match self.open_as(known, request.stream_id) {
+            None if known.stream_count() + opened < self.config.client_streams_max => Ok(()),
+            None => closed(StateCode::TOO_MANY_ITEMS, "too many open streams on this connection"),
+            Some(OpenAs::Private) if request.private_stream => Ok(()),
+            Some(OpenAs::Item(open)) if open == wanted && !request.private_stream => Ok(()),
+            Some(_) => closed(StateCode::ALREADY_OPEN, "the stream is open for another item"),
         }
-        if known.streams.len() + opened >= self.config.client_streams_max {
-            return closed(StateCode::TOO_MANY_ITEMS, "too many open streams on this connection");
-        }
-        Ok(())
     }
+
+    /// What a client's stream is open for.
+    fn open_as<'s>(&'s self, client: &Client, stream_id: i32) -> Option<OpenAs<'s>> {
+        if client.private.contains_key(&stream_id) {
+            return Some(OpenAs::Private);
+        }
+        let stream = client.streams.get(&stream_id)?;
+        let item = self.items.get(stream.index).filter(|item| item.serial == stream.serial)?;
+        Some(OpenAs::Item(item.key.as_key()))
+    }
+}
+
+/// What a stream is open for.
+enum OpenAs<'a> {
+    /// An item that others may watch too.
+    Item(ItemKey<'a>),
+    /// Something of the client's own.
+    Private,
 }
 
 /// Batches.
@@ -151,7 +188,11 @@ impl PointToPoint {
         let text = format!("Processed {count} total items from Batch Request.  {admitted} Ok.");
         self.end_batch(now, client, request, &text, sink);
         for (single, key) in singles {
-            self.on_single(now, client, &single, &key, form, sink);
+            if !single.private_stream {
+                self.on_single(now, client, &single, &key, form, sink);
+            } else if let Ok(bytes) = single.to_vec() {
+                self.on_private(now, client, (&single, &bytes), &key, sink);
+            }
         }
     }
 
@@ -191,7 +232,7 @@ impl PointToPoint {
         let (domain, stream_id) = (request.domain, request.stream_id);
         let answer = Reply { domain, stream_id, key: None, private_stream: false }.status(state);
         sink.send(client, self.encoding.encode(|w| answer.encode(w)));
-        self.leave(now, Watcher { client, stream_id });
+        self.leave(now, Watcher { client, stream_id }, sink);
     }
 }
 
@@ -210,6 +251,7 @@ impl PointToPoint {
     ) {
         let Some(client) = self.clients.get_mut(&watcher.client) else { return };
         let all_paused = client.login.as_ref().is_some_and(|login| login.is_paused);
+        // A private stream is its provider's matter, and its requests are passed on one by one.
         let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { return };
         let before = std::mem::replace(&mut stream.form, form.clone());
         let was_paused = std::mem::replace(&mut stream.is_paused, pause) || all_paused;
@@ -248,7 +290,8 @@ impl PointToPoint {
         let (watcher, serial) = (newcomer.watcher, item.serial);
         if let Some(client) = self.clients.get_mut(&watcher.client) {
             let (form, is_paused) = (newcomer.form.clone(), newcomer.is_paused);
-            client.streams.insert(watcher.stream_id, Stream { index, serial, form, is_paused });
+            let stream = Stream { index, serial, form, is_paused, conversation: None };
+            client.streams.insert(watcher.stream_id, stream);
             newcomer.is_paused |= client.login.as_ref().is_some_and(|login| login.is_paused);
         }
         self.counters.watchers.set(self.counters.watchers.get() + 1);
@@ -312,7 +355,7 @@ impl PointToPoint {
     ) -> Result<(), RdmError> {
         let close = ItemClose::parse(msg)?;
         for stream_id in close.streams() {
-            self.leave(now, Watcher { client, stream_id });
+            self.leave(now, Watcher { client, stream_id }, sink);
         }
         if close.ack {
             self.acknowledge_close(client, close.domain, close.stream_id, sink);
@@ -332,9 +375,13 @@ impl PointToPoint {
     }
 
     /// A client is done with a stream, if it is open.
-    fn leave(&mut self, now: Nanos, watcher: Watcher) {
-        let open = self.clients.get_mut(&watcher.client).and_then(|c| c.streams.remove(&watcher.stream_id));
-        if let Some(stream) = open {
+    fn leave(&mut self, now: Nanos, watcher: Watcher, sink: &mut impl ServerSink) {
+        let Some(client) = self.clients.get_mut(&watcher.client) else { return };
+        if let Some(number) = client.private.remove(&watcher.stream_id) {
+            self.close_private(number, sink);
+            self.count_clients();
+        } else if let Some(stream) = client.streams.remove(&watcher.stream_id) {
+            stream.conversation.map(|number| self.conversations.end(number));
             self.unwatch(now, &stream, watcher);
         }
     }
@@ -353,7 +400,8 @@ impl PointToPoint {
     /// Takes a stream off its client's list: the item is done with it.
     pub(super) fn forget_stream(&mut self, watcher: Watcher) {
         let known = self.clients.get_mut(&watcher.client);
-        if known.and_then(|c| c.streams.remove(&watcher.stream_id)).is_some() {
+        if let Some(stream) = known.and_then(|c| c.streams.remove(&watcher.stream_id)) {
+            stream.conversation.map(|number| self.conversations.end(number));
             self.counters.watchers.set(self.counters.watchers.get().saturating_sub(1));
         }
     }

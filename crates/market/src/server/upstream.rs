@@ -263,7 +263,7 @@ impl PointToPoint {
         let Some(stream) = self.stream_mut(source) else { return Ok(()) };
         let (service, item) = (stream.service, stream.item(msg.item));
         match (msg.kind, item) {
-            (Kind::Update | Kind::Refresh | Kind::Status | Kind::Close, Some(index)) => {
+            (Kind::Update | Kind::Refresh | Kind::Status | Kind::Close | Kind::Generic, Some(index)) => {
                 self.on_item_message(now, index, msg.sequence, msg.kind, msg.body, sink);
             }
             (Kind::Update, None) => self.counters.updates_unwatched.inc(),
@@ -412,6 +412,7 @@ impl PointToPoint {
         let Some(known) = self.instances.get_mut(&instance) else { return false };
         let down = Link::Down { retry_at: now + self.config.link_retry };
         let had_stood = matches!(std::mem::replace(&mut known.link, down), Link::Up);
+        self.lose_conversations(instance, sink);
         self.on_instance_changed(now, instance, sink);
         had_stood
     }
@@ -469,7 +470,12 @@ impl PointToPoint {
             // Answers to questions that were asked before the service came from somewhere else.
             LinkDown::Image { .. } | LinkDown::ItemStatus { .. } | LinkDown::GapAnswer { .. } => Ok(()),
             // Nothing is asked that these would answer.
-            LinkDown::ClientAnswer { .. } | LinkDown::PrivateMessage { .. } => Ok(()),
+            LinkDown::ClientAnswer { conversation, message } => {
+                self.on_client_answer(conversation, message, sink)
+            }
+            LinkDown::PrivateMessage { conversation, message } => {
+                self.on_private_message(conversation, message, sink)
+            }
         }
         .map_err(UpstreamError::Payload)
     }
@@ -522,6 +528,7 @@ impl PointToPoint {
         self.sessions.retain(|_, instance| *instance != id);
         if !matches!(gone.link, Link::Down { .. }) {
             sink.disconnect_link(id);
+            self.lose_conversations(id, sink);
         }
         self.choose_active_of_all(now, gone.offers.keys().copied().collect(), sink);
     }

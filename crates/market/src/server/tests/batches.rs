@@ -82,6 +82,6 @@ fn a_batch_close_ends_its_streams_and_is_acknowledged_if_wanted() {
     let target = CloseTarget::Streams(vec![5, 6, 7]);
     let close = ItemClose { ack: true, target, ..ItemClose::stream(Domain::MARKET_PRICE, 5) };
     bench.client(A, &close.to_vec().expect("legal"));
-    assert_eq!(bench.took(), ["1/5: ack"]);
+    assert_eq!(bench.took(), ["1/5: ack 5"]);
     assert_eq!(bench.counters.watchers.get(), 0);
 }

@@ -1,4 +1,5 @@
 mod batches;
+mod conversations;
 mod gaps;
 mod logins;
 mod streams;
@@ -30,15 +31,26 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+fn class(message: &[u8]) -> String {
+    format!("{:?}", rwf::peek(message).expect("an RWF message").class).to_lowercase()
+}
+
 fn describe(bytes: &[u8]) -> String {
     let msg = Msg::parse(bytes).expect("an RWF message");
     let mut words = vec![format!("{:?}", msg.class()).to_lowercase()];
     match msg {
         Msg::Refresh(m) => {
             words.push(format!("{}{}", m.state.data, if m.solicited { " solicited" } else { "" }));
+            let service = m.key.and_then(|key| key.service_id).filter(|_| m.private_stream);
+            words.extend(service.map(|id| format!("private of {id}")));
         }
         Msg::Status(m) => {
-            words.extend(m.state.map(|s| format!("{} {}: {}", s.stream, s.data, s.text_lossy())))
+            words.extend(m.state.map(|s| format!("{} {}: {}", s.stream, s.data, s.text_lossy())));
+            words.extend(m.private_stream.then(|| "private".to_owned()));
+        }
+        Msg::Ack(m) => {
+            words.push(m.ack_id.to_string());
+            words.extend(m.nak_code.map(|code| format!("refused: {code}")));
         }
         _ => {}
     }
@@ -86,12 +98,14 @@ impl ServerSink for Log {
             LinkUp::NoInterest { name, .. } => format!("{instance}: no interest {}", text(name)),
             LinkUp::ImageRequest { name, .. } => format!("{instance}: image {}", text(name)),
             LinkUp::GapQuery { first, last, .. } => format!("{instance}: gap {first}-{last}"),
-            LinkUp::ClientMessage { conversation, name, .. } => {
-                format!("{instance}: message of {conversation} for {}", text(name))
+            LinkUp::ClientMessage { conversation, name, message, .. } => {
+                format!("{instance}: client message {conversation} {} {}", text(name), class(message))
             }
-            LinkUp::PrivateRequest { conversation, .. } => format!("{instance}: private {conversation}"),
-            LinkUp::PrivateMessage { conversation, .. } => {
-                format!("{instance}: private message of {conversation}")
+            LinkUp::PrivateRequest { conversation, .. } => {
+                format!("{instance}: private request {conversation}")
+            }
+            LinkUp::PrivateMessage { conversation, message } => {
+                format!("{instance}: private message {conversation} {}", class(message))
             }
         });
     }
