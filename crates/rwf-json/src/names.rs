@@ -163,8 +163,8 @@ mod tests {
                 })*
             };
         }
-        check!(class domain login_name_type name_type update_type stream_state data_state state_code nak_code);
-        check!(timeliness rate view_type map_action vector_action filter_action data_type payload);
+        check!(class domain login_name_type name_type update_type stream_state data_state state_code);
+        check!(nak_code timeliness rate view_type map_action vector_action filter_action data_type payload);
     }
 
     #[test]

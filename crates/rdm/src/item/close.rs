@@ -38,13 +38,15 @@ impl ItemClose {
         ItemClose { domain, stream_id, ack: false, target: CloseTarget::Stream }
     }
 
-    /// Reads a close.
+    /// Reads a close. One with a list of streams ends these even if the flag of a batch is not set: the vendor's
+    /// JSON converter does not set it.
     ///
     /// # Errors
     /// [`RdmError::NotAnItemDomain`]; what is wrong with the list of a batch.
     pub fn parse(msg: &CloseMsg<'_>) -> Result<ItemClose, RdmError> {
         require_items(msg.domain)?;
-        let target = if msg.batch { CloseTarget::Streams(batch(msg)?) } else { CloseTarget::Stream };
+        let listed = if msg.batch { Some(batch(msg)?) } else { batch(msg).ok() };
+        let target = listed.map_or(CloseTarget::Stream, CloseTarget::Streams);
         Ok(ItemClose { domain: msg.domain, stream_id: msg.stream_id, ack: msg.ack, target })
     }
 
@@ -109,6 +111,15 @@ mod tests {
         }
         assert_eq!(one.streams().collect::<Vec<_>>(), [5]);
         assert_eq!(many.streams().collect::<Vec<_>>(), [5, -6, i32::MAX]);
+    }
+
+    #[test]
+    fn a_list_of_streams_counts_without_the_flag_too() {
+        let target = CloseTarget::Streams(vec![5, 6]);
+        let close = ItemClose { target, ..ItemClose::stream(Domain::MARKET_PRICE, 5) };
+        let bytes = close.to_vec().expect("legal");
+        let unflagged = CloseMsg { batch: false, ..CloseMsg::parse(&bytes).expect("whole") };
+        assert_eq!(ItemClose::parse(&unflagged), Ok(close));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use rwf::{DataType, DecodeError, ElementSetDefs, FieldSetDefs, FilterList, Map, Msg, Series, Value, Vector};
 
 use super::text::member;
-use super::{DEPTH_MAX, Writer, Written};
+use super::{Writer, Written};
+use crate::limits::DEPTH_MAX;
 use crate::{Services, json, names};
 
 /// The definitions for the lists in a container.

@@ -4,7 +4,7 @@ mod clock;
 mod container;
 mod field;
 mod header;
-mod key;
+pub(crate) mod key;
 mod real;
 pub(crate) mod text;
 mod value;
@@ -15,9 +15,6 @@ use rwf::{DecodeError, Key, Msg};
 
 use crate::{Converter, Services};
 use text::{Text, member};
-
-/// How deep containers and messages may stand inside each other, in both directions.
-pub(crate) const DEPTH_MAX: u32 = 32;
 
 /// Why a message did not become JSON.
 #[non_exhaustive]
@@ -44,6 +41,16 @@ pub enum KeyPart<'k> {
 }
 
 pub(crate) type Written = Result<(), ToJsonError>;
+
+/// Appends the object of a ping, to be answered by a pong.
+pub fn write_ping(out: &mut Vec<u8>) {
+    out.extend_from_slice(br#"{"Type":"Ping"}"#);
+}
+
+/// Appends the object of a pong.
+pub fn write_pong(out: &mut Vec<u8>) {
+    out.extend_from_slice(br#"{"Type":"Pong"}"#);
+}
 
 /// Begins the object of a message: `{"ID":5,`. What [`Converter::write_body`] writes goes behind it.
 pub fn write_head(stream_id: i32, out: &mut Vec<u8>) {
@@ -107,8 +114,8 @@ impl<S: Services> Writer<'_, '_, S> {
         self.body(msg, KeyPart::Own, depth)
     }
 
-    /// Fails once the text is longer than it may be. Called for each entry of a container, so that a few bytes
-    /// that stand for many entries do not become more text than asked for.
+    /// Fails once the text is longer than it may be. Called for each entry of a container, so that a few
+    /// bytes that stand for many entries do not become more text than asked for.
     fn check_length(&self) -> Written {
         let max_bytes = self.converter.options.json_bytes_max;
         if self.text.len() > max_bytes { Err(ToJsonError::TooLong { max_bytes }) } else { Ok(()) }

@@ -6,8 +6,8 @@ use super::text::{DIGITS_MAX, INFINITY, NAN, NEGATIVE_INFINITY, Text, digits};
 const ZEROS: &[u8; 16] = b"0000000000000000";
 
 impl Text<'_> {
-    /// The exact value in plain decimal: as many decimals as the hint says, for fractions as many as the value
-    /// needs; zero is `0` whatever the hint.
+    /// The exact value in plain decimal: as many decimals as the hint says, for fractions as many as the
+    /// value needs; zero is `0` whatever the hint.
     #[inline]
     pub(crate) fn real(&mut self, real: Real) {
         match real {

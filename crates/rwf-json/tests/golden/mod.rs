@@ -1,5 +1,6 @@
 //! Golden vectors: where they are, what they hold, and how their JSON and RWF is compared.
 
+pub(crate) mod content;
 pub(crate) mod value;
 
 use std::path::{Path, PathBuf};
@@ -77,7 +78,7 @@ pub(crate) fn committed(direction: &str) -> Vectors {
     Vectors { dictionary: shared_dictionary(), cases }
 }
 
-/// All vectors of a direction in the directories that `TICKCAST_VECTORS` names, from the root of the workspace.
+/// All vectors of a direction in the directories that `TICKCAST_VECTORS` names, from the workspace's root.
 pub(crate) fn further(direction: &str) -> Vec<Vectors> {
     let Some(directories) = std::env::var_os("TICKCAST_VECTORS") else { return Vec::new() };
     let directories: Vec<PathBuf> =

@@ -1,5 +1,5 @@
-//! JSON as the vectors are to be compared: numbers as exact decimals, members without their order, members of the
-//! same name side by side.
+//! JSON as the vectors are to be compared: numbers as exact decimals, members without their order, members
+//! of the same name side by side.
 
 use std::fmt;
 
