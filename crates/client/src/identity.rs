@@ -34,12 +34,14 @@ impl Identity {
     }
 
     /// `configured`, or the name of the user if that is empty.
-    pub(crate) fn user_or(&self, configured: &str) -> String {
+    #[must_use]
+    pub fn user_or(&self, configured: &str) -> String {
         if configured.is_empty() { self.user.clone() } else { configured.to_owned() }
     }
 
     /// `configured`, or address and host name if that is empty.
-    pub(crate) fn position_or(&self, configured: &str) -> String {
+    #[must_use]
+    pub fn position_or(&self, configured: &str) -> String {
         if configured.is_empty() {
             format!("{}/{}", self.ip_address, self.host_name)
         } else {

@@ -136,6 +136,7 @@ mod endpoint;
 mod identity;
 mod interactive;
 mod lifecycle;
+mod line;
 mod login;
 mod outgoing;
 mod provider;
@@ -158,6 +159,7 @@ pub use driver::StartError;
 pub use endpoint::Endpoint;
 pub use identity::Identity;
 pub use interactive::{ClientId, ClientLogin, InteractiveEvent, InteractiveProvider, OwnedMsg, PostTicket};
+pub use line::{Line, LineConfig, LineEvent};
 pub use provider::{
     ItemError, Provider, ProviderCore, ProviderEvent, PublishError, PublishSpec, Published, PublishedItem,
     RefreshSpec, UpdateSpec,

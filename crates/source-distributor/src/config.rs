@@ -1,8 +1,10 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
+use client::{HostPort, Identity, LineConfig};
+use config::Complaint;
 use daemon::ThreadConfig;
-use market::distributor::DistributorConfig;
+use market::distributor::{Balance, DialSpec, DistributorConfig};
 use rssl_server::RsslConfig;
 
 config::section! {
@@ -15,6 +17,74 @@ config::section! {
     }
 }
 
+config::choice! {
+    /// Which of several interactive providers of a service is asked for an item.
+    pub enum BalanceConfig {
+        /// The one that says it is least busy; among equals the one with the fewest items.
+        Load = "load",
+        /// Each in its turn.
+        RoundRobin = "round-robin",
+    }
+}
+
+config::section! {
+    /// An interactive provider: it is dialled, and asked for items one by one.
+    pub struct InteractiveConfig {
+        /// What logs and status pages call it.
+        name: String, required, length 1..=255;
+        /// Where it listens: hosts of one provider, tried in turn. A name is resolved where the data flows:
+        /// give addresses, or names that resolve without a network.
+        hosts: Vec<HostPort>, required, length 1..=64;
+        /// The services that are taken from it; all that it has if there are none.
+        services: Vec<String> = [], length 0..=1_000;
+        /// Name of the user that logs in; the name of the user that runs the process if it is empty.
+        user: String = "", length 0..=255;
+        /// File whose first line is the password to log in with; none is sent if it is not set.
+        password_file: Option<String> = None;
+        /// Id of the application in the permission system.
+        application_id: String = "256", length 1..=255;
+        /// Name of the application.
+        application_name: String = "tickcast", length 0..=255;
+        /// Where the user sits, as address/host or address/net; address and name of this host if it is empty.
+        position: String = "", length 0..=255;
+        /// The connection.
+        connection: LineConfig;
+    }
+}
+
+impl InteractiveConfig {
+    /// What the core is told about it.
+    pub(crate) fn spec(&self, identity: &Identity) -> DialSpec {
+        DialSpec {
+            name: self.name.clone(),
+            user: identity.user_or(&self.user),
+            password: identity.password.clone(),
+            application_id: self.application_id.clone(),
+            application_name: self.application_name.clone(),
+            position: identity.position_or(&self.position),
+            services: self.services.clone(),
+        }
+    }
+}
+
+config::section! {
+    /// Items of interactive providers: how they are asked for, and shared among several of one service.
+    pub struct RequestsConfig {
+        /// Which of several providers of a service is asked for an item.
+        balance: BalanceConfig = BalanceConfig::Load;
+        /// An item that nobody wants any more is closed after this time.
+        linger_ms: u64 = 5_000, range 0..=3_600_000;
+        /// Longest wait for an image, and for each further part of it; then it is asked for again.
+        timeout_ms: u64 = 15_000, range 100..=3_600_000;
+        /// Most requests that wait for an answer, for each service of each provider.
+        outstanding_max: u32 = 1_000, range 1..=1_000_000;
+        /// An item that its provider has closed for now is asked for again after this time.
+        retry_ms: u64 = 5_000, range 1..=3_600_000;
+        /// Longest wait until a provider has answered login and directory request.
+        login_timeout_ms: u64 = 45_000, range 100..=3_600_000;
+    }
+}
+
 config::section! {
     /// The source distributor: providers connect here, the backbone starts here.
     pub struct SourceDistributorConfig {
@@ -22,6 +92,10 @@ config::section! {
         provider_port: u16 = 14003;
         /// How provider connections are treated.
         provider: RsslConfig;
+        /// Interactive providers, which are dialled.
+        interactive: Vec<InteractiveConfig>;
+        /// Items of interactive providers.
+        requests: RequestsConfig;
         /// Ids of services. A service that is not listed keeps the id its provider gives it, if that is free.
         services: Vec<ServiceConfig>;
         /// The directory, and the end of each silent stream, are said again after this time.
@@ -39,14 +113,27 @@ config::section! {
         /// The thread.
         thread: ThreadConfig;
     }
+    check = SourceDistributorConfig::check;
 }
 
 impl SourceDistributorConfig {
+    fn check(&self) -> Result<(), Vec<Complaint>> {
+        let mut names = HashSet::new();
+        let twins = self.interactive.iter().enumerate().filter(|(_, one)| !names.insert(&one.name));
+        let complaints: Vec<Complaint> = twins
+            .map(|(at, _)| {
+                Complaint::new([format!("interactive.{at}.name")], "each provider has a name of its own")
+            })
+            .collect();
+        if complaints.is_empty() { Ok(()) } else { Err(complaints) }
+    }
+
     /// What the core goes by.
     #[must_use]
     pub fn core(&self) -> DistributorConfig {
         let service_ids: BTreeMap<String, u16> =
             self.services.iter().map(|s| (s.name.clone(), s.id)).collect();
+        let requests = &self.requests;
         DistributorConfig {
             service_ids,
             heartbeat_interval: Duration::from_millis(self.heartbeat_interval_ms),
@@ -54,7 +141,44 @@ impl SourceDistributorConfig {
             gap_memory: self.gap_memory_count as usize,
             services_max: self.services_max as usize,
             items_max: self.items_max as usize,
+            balance: match requests.balance {
+                BalanceConfig::Load => Balance::Load,
+                BalanceConfig::RoundRobin => Balance::RoundRobin,
+            },
+            item_linger: Duration::from_millis(requests.linger_ms),
+            request_timeout: Duration::from_millis(requests.timeout_ms),
+            requests_outstanding_max: requests.outstanding_max as usize,
+            item_retry: Duration::from_millis(requests.retry_ms),
+            login_timeout: Duration::from_millis(requests.login_timeout_ms),
             ..DistributorConfig::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(file: &str) -> Result<SourceDistributorConfig, config::Faults> {
+        config::Loader::new::<SourceDistributorConfig>().file("d.toml", file).load().map(|l| l.value)
+    }
+
+    #[test]
+    fn the_declaration_is_sound_and_its_defaults_are_the_core_s() {
+        assert_eq!(config::audit::<SourceDistributorConfig>(), Vec::<String>::new());
+        let ours = load("").expect("legal").core();
+        assert_eq!(format!("{ours:?}"), format!("{:?}", DistributorConfig::default()));
+    }
+
+    #[test]
+    fn interactive_providers_have_hosts_and_names_of_their_own() {
+        let two = "[[interactive]]\nname = \"a\"\nhosts = [\"h:1\", \"i:2\"]\nservices = [\"S\"]\n\
+                   [[interactive]]\nname = \"b\"\nhosts = [\"h:1\"]\nconnection.ping_timeout_s = 9\n";
+        let config = load(two).expect("legal");
+        let spec = config.interactive[0].spec(&Identity::default());
+        assert_eq!((spec.name.as_str(), spec.services.as_slice()), ("a", &["S".to_owned()][..]));
+        assert_eq!(config.interactive[1].connection.ping_timeout_s, 9);
+        assert_eq!(load(&two.replace("\"b\"", "\"a\"")).expect_err("twins").as_slice().len(), 1);
+        assert!(load("[[interactive]]\nname = \"a\"\n").is_err());
     }
 }

@@ -19,12 +19,16 @@ use tracing::{info, warn};
 use units::Nanos;
 
 use crate::SourceDistributorConfig;
+use crate::dials::{Dials, Mail};
 
 /// A source distributor on one thread, over any carrier.
 pub struct SourceDistributor<O> {
     core: Distributor,
     outlet: O,
     listener: RsslListener,
+    dials: Dials,
+    /// What the core wants of dialled providers.
+    mail: Mail,
     token_space: u32,
     events: Vec<OutletEvent>,
     /// A link message being encoded.
@@ -36,8 +40,9 @@ pub struct SourceDistributor<O> {
 const READ_BYTES: usize = 256 << 10;
 
 impl<O: Outlet> SourceDistributor<O> {
-    /// Opens the provider port. The distributor's descriptors use two token spaces from `token_space` on: the
-    /// listener's, and the next one for the outlet, which must have been made with it.
+    /// Opens the provider port. The distributor's descriptors use three token spaces from `token_space` on:
+    /// the listener's, the next one for the outlet, which must have been made with it, and that of the
+    /// dialled providers.
     ///
     /// # Errors
     /// The port is taken or a value is out of range; the error names it.
@@ -61,6 +66,7 @@ impl<O: Outlet> SourceDistributor<O> {
             READ_BYTES,
             ListenerCounters::registered(registry, "provider"),
         )?;
+        let dials = Dials::new(&config.interactive, registrar, token_space + 2, !seed, registry)?;
         let instance = units::Rng::new(seed).next_u64();
         info!(instance = format!("{instance:016x}"), provider_port = %listener.local_address()?, "source distributor");
         if let Some(address) = listener.tls_address()? {
@@ -70,6 +76,8 @@ impl<O: Outlet> SourceDistributor<O> {
             core: Distributor::new(instance, config.core(), dictionary, counters),
             outlet,
             listener,
+            dials,
+            mail: Mail::default(),
             token_space,
             events: Vec::new(),
             link_bytes: Vec::new(),
@@ -99,6 +107,7 @@ impl<O: Outlet> SourceDistributor<O> {
 
     /// Says to all that this instance ends.
     pub fn end(&mut self, now: Nanos) {
+        self.dials.end();
         self.outlet.end(now);
     }
 
@@ -111,8 +120,8 @@ impl<O: Outlet> SourceDistributor<O> {
     }
 
     fn take_event(&mut self, now: Nanos, event: OutletEvent) {
-        let SourceDistributor { core, outlet, listener, link_bytes, .. } = self;
-        let mut sink = Sink { now, outlet, outbox: listener.outbox(), link_bytes };
+        let SourceDistributor { core, outlet, listener, mail, link_bytes, .. } = self;
+        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, link_bytes };
         match event {
             OutletEvent::Connected(peer) => {
                 info!(peer = peer.0, "point-to-point server connected");
@@ -132,8 +141,36 @@ impl<O: Outlet> SourceDistributor<O> {
         }
     }
 
+    /// Lets the dialled providers work whose time has come, until nothing is left to be done.
+    fn work_dials(&mut self, now: Nanos) {
+        self.deliver(now);
+        for place in 0..self.dials.len() {
+            if self.dials.is_due(now, place) {
+                self.work_dial(now, place);
+            }
+        }
+        self.deliver(now);
+    }
+
+    fn work_dial(&mut self, now: Nanos, place: usize) {
+        let SourceDistributor { core, outlet, listener, dials, mail, link_bytes, .. } = self;
+        let reads = !outlet.is_blocked();
+        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, link_bytes };
+        dials.work(now, place, reads, core, &mut sink);
+    }
+
+    /// Puts what the core wants of dialled providers into their backlogs; what comes of that in turn, too.
+    fn deliver(&mut self, now: Nanos) {
+        let SourceDistributor { core, outlet, listener, dials, mail, link_bytes, .. } = self;
+        while !mail.is_empty() {
+            let waiting = std::mem::take(mail);
+            let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, link_bytes };
+            dials.deliver(now, waiting, core, &mut sink);
+        }
+    }
+
     fn describe(&mut self, now: Nanos) {
-        let core = &self.core;
+        let (core, dials) = (&self.core, &self.dials);
         self.describer.describe(now, || {
             let service = |(id, name, up, sequence): (u16, &str, bool, u64)| {
                 json!({"id": id, "name": name, "up": up, "sequence": sequence})
@@ -143,6 +180,7 @@ impl<O: Outlet> SourceDistributor<O> {
                 "instance": format!("{:016x}", core.instance()),
                 "services": core.services().map(service).collect::<Vec<Value>>(),
                 "providers": core.provider_users().collect::<Vec<_>>(),
+                "interactive_providers": dials.describe(core),
                 "peers": core.peer_names().collect::<Vec<_>>(),
                 "items": core.item_count(),
             })
@@ -152,14 +190,16 @@ impl<O: Outlet> SourceDistributor<O> {
 
 impl<O: Outlet> Agent for SourceDistributor<O> {
     fn owns(&self, token_space: u32) -> bool {
-        token_space == self.token_space || token_space == self.token_space + 1
+        token_space == self.token_space || token_space == self.token_space + 1 || self.dials.owns(token_space)
     }
 
     #[inline]
     fn on_ready(&mut self, now: Nanos, ready: Ready) {
         if (ready.token.0 >> 32) as u32 == self.token_space {
-            let SourceDistributor { core, outlet, listener, link_bytes, .. } = self;
-            listener.on_ready(now, ready, &mut Providers { core, outlet, link_bytes });
+            let SourceDistributor { core, outlet, listener, mail, link_bytes, .. } = self;
+            listener.on_ready(now, ready, &mut Providers { core, outlet, mail, link_bytes });
+        } else if self.dials.owns((ready.token.0 >> 32) as u32) {
+            self.work_dial(now, ready.token.0 as u32 as usize);
         } else {
             self.outlet.on_ready(now, ready, &mut self.events);
             self.take_events(now);
@@ -171,16 +211,20 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
             self.outlet.on_wakeup(now, &mut self.events);
             self.take_events(now);
         }
-        let SourceDistributor { core, outlet, listener, link_bytes, .. } = self;
+        let SourceDistributor { core, outlet, listener, mail, link_bytes, .. } = self;
         if now >= core.next_wakeup() {
-            core.on_wakeup(now, &mut Sink { now, outlet, outbox: listener.outbox(), link_bytes });
+            core.on_wakeup(now, &mut Sink { now, outlet, outbox: listener.outbox(), mail, link_bytes });
         }
+        self.work_dials(now);
+        let SourceDistributor { core, outlet, listener, mail, link_bytes, .. } = self;
         outlet.flush(now);
-        let mut providers = Providers { core, outlet, link_bytes };
+        let mut providers = Providers { core, outlet, mail, link_bytes };
         listener.on_wakeup(now, &mut providers);
         listener.flush(now, &mut providers);
         let is_blocked = providers.outlet.is_blocked();
         listener.pause(now, is_blocked, &mut providers);
+        self.deliver(now);
+        self.dials.flush(now, !is_blocked);
         self.describe(now);
     }
 
@@ -189,6 +233,7 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
             .next_wakeup()
             .min(self.outlet.next_wakeup())
             .min(self.listener.next_wakeup())
+            .min(self.dials.next_wakeup())
             .min(self.describer.next_wakeup())
     }
 }
@@ -197,6 +242,7 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
 struct Providers<'a, O> {
     core: &'a mut Distributor,
     outlet: &'a mut O,
+    mail: &'a mut Mail,
     link_bytes: &'a mut Vec<u8>,
 }
 
@@ -221,7 +267,8 @@ impl<O: Outlet> Service<Rssl> for Providers<'_, O> {
         message: &[u8],
         outbox: &mut Outbox,
     ) -> ControlFlow<()> {
-        let mut sink = Sink { now, outlet: self.outlet, outbox, link_bytes: self.link_bytes };
+        let mut sink =
+            Sink { now, outlet: self.outlet, outbox, mail: self.mail, link_bytes: self.link_bytes };
         match self.core.on_provider_message(now, ProviderId(connection.0), message, &mut sink) {
             Ok(()) => ControlFlow::Continue(()),
             Err(ProviderError::LoggedOut) => ControlFlow::Break(()),
@@ -234,7 +281,8 @@ impl<O: Outlet> Service<Rssl> for Providers<'_, O> {
 
     fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox) {
         info!(connection = connection.0, %reason, "provider gone");
-        let mut sink = Sink { now, outlet: self.outlet, outbox, link_bytes: self.link_bytes };
+        let mut sink =
+            Sink { now, outlet: self.outlet, outbox, mail: self.mail, link_bytes: self.link_bytes };
         self.core.on_provider_closed(now, ProviderId(connection.0), &mut sink);
     }
 
@@ -252,6 +300,7 @@ struct Sink<'a, O> {
     now: Nanos,
     outlet: &'a mut O,
     outbox: &'a mut Outbox,
+    mail: &'a mut Mail,
     link_bytes: &'a mut Vec<u8>,
 }
 
@@ -285,9 +334,16 @@ impl<O: Outlet> DistributorSink for Sink<'_, O> {
 
     fn close_provider(&mut self, provider: ProviderId, why: &ProviderError) {
         warn!(connection = provider.0, error = %why, "provider's connection is closed");
+        if Mail::is_for(provider) {
+            self.mail.hang_up(provider);
+        }
     }
 
     fn to_provider(&mut self, provider: ProviderId, msg: &[u8]) {
+        if Mail::is_for(provider) {
+            self.mail.send(provider, msg);
+            return;
+        }
         rssl_server::send(self.outbox, ConnectionId(provider.0), msg);
     }
 }

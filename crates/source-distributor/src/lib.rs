@@ -1,12 +1,16 @@
 //! The source distributor: connections around the core of `market`.
 //!
-//! Non-interactive providers connect to its RSSL port; what they publish goes out on the backbone. One thread
-//! drives everything: a [`SourceDistributor`] is a [`net::agent::Agent`]. When the backbone takes no more
+//! Non-interactive providers connect to its RSSL port; what they publish goes out on the backbone.
+//! Interactive providers are dialled, and asked for what point-to-point servers want. One thread drives
+//! everything: a [`SourceDistributor`] is a [`net::agent::Agent`]. When the backbone takes no more
 //! (its rate limit), nothing is read from providers until it does: the pressure goes back to who makes the
 //! data.
 
 mod config;
+mod dials;
 mod distributor;
 
-pub use crate::config::{ServiceConfig, SourceDistributorConfig};
+pub use crate::config::{
+    BalanceConfig, InteractiveConfig, RequestsConfig, ServiceConfig, SourceDistributorConfig,
+};
 pub use distributor::SourceDistributor;

@@ -12,7 +12,7 @@ pub use provider::{ProviderConfig, ProviderServiceConfig};
 
 use config::Complaint;
 
-fn delays_in_order(min_ms: u32, max_ms: u32) -> Result<(), Vec<Complaint>> {
+pub(crate) fn delays_in_order(min_ms: u32, max_ms: u32) -> Result<(), Vec<Complaint>> {
     if min_ms <= max_ms {
         return Ok(());
     }

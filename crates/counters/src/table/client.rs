@@ -86,3 +86,15 @@ counters! {
         images_spoilt: Total, "images", "Images given up because a payload could not be merged.";
     }
 }
+
+counters! {
+    /// One connection that is kept up for an owner with a session of its own, such as to a dialled provider.
+    struct Line("line") {
+        connect_attempts: Total, "attempts", "TCP connections begun.";
+        connect_failures: Total, "attempts", "Attempts that ended before the server let the owner in.";
+        version_fallbacks: Total, "attempts", "Attempts repeated with a lower connection version.";
+        disconnects: Total, "connections", "Connections lost after the server had let the owner in.";
+        messages_in: Total, "messages", "Messages received.";
+        overflows: Total, "connections", "Connections closed because the server did not take what it was sent.";
+    }
+}

@@ -1,0 +1,161 @@
+//! A connection to one of several servers without a session of its own: whole messages in and out.
+
+mod config;
+mod session;
+
+pub use config::LineConfig;
+pub use session::LineEvent;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use counters::table::{Line as Counters, RsslConnections};
+use net::{Registrar, Token, clock};
+use rssl::SendError;
+use units::Nanos;
+
+use self::session::LineSession;
+use crate::connector::{ConnectPlan, Connector, Offer};
+use crate::lifecycle::{Lifecycle, endpoint};
+use crate::wire::{READS_MAX, Wire};
+use crate::{Endpoint, HostPort, Identity, StartError};
+
+/// A connection that is kept up: to the first of its servers that takes it, with delays between rounds.
+///
+/// What goes over it is the business of the owner, logins included, who says when a server has let it in
+/// ([`Line::accept`]) and when it has had enough of one ([`Line::hang_up`]). The owner drives it: it
+/// registers it with a poller ([`Line::arm`]) and calls [`Line::work`] when the socket is ready or
+/// [`Line::next_wakeup`] is reached, then [`Line::flush`].
+pub struct Line {
+    core: LineCore,
+    wire: Wire,
+}
+
+/// The line without its socket.
+struct LineCore {
+    life: Lifecycle<LineSession>,
+}
+
+endpoint!(LineCore, LineEvent);
+
+impl Line {
+    /// A line to one of `hosts`, which are tried in turn. It connects when it is driven for the first time.
+    /// Delays and keys follow from `seed`.
+    ///
+    /// # Errors
+    /// [`StartError::Config`] for what the connection handshake cannot hold.
+    ///
+    /// # Panics
+    /// Without a host.
+    pub fn new(
+        config: &LineConfig,
+        hosts: &[HostPort],
+        identity: &Identity,
+        seed: u64,
+        counters: Arc<Counters>,
+    ) -> Result<Line, StartError> {
+        assert!(!hosts.is_empty(), "a line goes to somebody");
+        let offer = Offer {
+            connect_timeout_ms: config.connect_timeout_ms,
+            ping_timeout_s: config.ping_timeout_s,
+            component: &config.component,
+            identity,
+            message_max_bytes: config.message_max_bytes,
+            backlog_max_bytes: config.backlog_max_bytes,
+        };
+        let plan = ConnectPlan {
+            hosts: hosts.to_vec(),
+            connect_timeout_ms: config.connect_timeout_ms,
+            delay_min: Duration::from_millis(config.reconnect_delay_min_ms.into()),
+            delay_max: Duration::from_millis(config.reconnect_delay_max_ms.into()),
+            params: offer.params()?,
+            seed,
+        };
+        let life = Lifecycle { connector: Connector::new(plan), session: LineSession::new(counters) };
+        Ok(Line { core: LineCore { life }, wire: Wire::new(config.read_buffer_bytes as usize) })
+    }
+
+    /// Connects, reads, looks at the time, writes: what there is to do now, without waiting.
+    pub fn work(&mut self, on_event: &mut impl FnMut(LineEvent<'_>)) {
+        self.wire.turn(&mut self.core, READS_MAX, on_event);
+    }
+
+    /// The same but for reading: for an owner that can take nothing now.
+    pub fn work_without_reading(&mut self, on_event: &mut impl FnMut(LineEvent<'_>)) {
+        self.wire.turn(&mut self.core, 0, on_event);
+    }
+
+    /// Puts a message into the backlog. Without a connection it is dropped: the owner has been told that
+    /// there is none.
+    ///
+    /// # Errors
+    /// The backlog is full: the server does not take what it is sent. Nothing of the message is sent.
+    pub fn send(&mut self, message: &[u8]) -> Result<(), SendError> {
+        match self.core.life.connector.open_parts() {
+            Some((_, connection)) => connection.outbound().push(message).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes what is in the backlog, as far as the socket takes it.
+    pub fn flush(&mut self, now: Nanos) {
+        self.wire.flush(&mut self.core, now);
+    }
+
+    /// The server has let the owner in: what failed before is forgiven, and a loss begins with it again.
+    pub fn accept(&mut self) {
+        if self.core.life.session.accept() {
+            self.core.life.connector.succeeded();
+        }
+    }
+
+    /// The owner wants another connection than this one: it ends with the next [`Line::work`], which tells
+    /// so.
+    pub fn hang_up(&mut self) {
+        self.core.life.session.hang_up();
+    }
+
+    /// Registers the socket with a poller for what is to be waited for now; to be called before each wait.
+    ///
+    /// # Errors
+    /// The poller does not take it.
+    pub fn arm(&mut self, registrar: &Registrar, token: Token) -> io::Result<()> {
+        self.wire.arm(registrar, token)
+    }
+
+    /// Takes the socket out of the poller: for an owner that can take nothing now.
+    pub fn disarm(&mut self, registrar: &Registrar) {
+        self.wire.disarm(registrar);
+    }
+
+    /// When [`Line::work`] is due, whatever the socket does.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Nanos {
+        self.core.next_wakeup()
+    }
+
+    /// The server that is connected, or tried next.
+    #[must_use]
+    pub fn host(&self) -> &HostPort {
+        self.core.life.connector.host()
+    }
+
+    /// Whether the connection stands.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.core.life.session.is_connected()
+    }
+
+    /// What is counted of its connections.
+    #[must_use]
+    pub fn connections(&self) -> &Arc<RsslConnections> {
+        self.core.life.connector.counters()
+    }
+
+    /// Ends the connection for good; what the socket takes at once is still written.
+    pub fn stop(&mut self) {
+        self.core.life.stop(clock::monotonic(), &mut |_| ());
+        self.wire.flush(&mut self.core, clock::monotonic());
+    }
+}

@@ -1,0 +1,239 @@
+//! Connections to the providers that are dialled.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use client::{DisconnectReason, HostPort, Line, LineEvent, StartError};
+use counters::Registry;
+use counters::table::Line as Counters;
+use market::distributor::{DialSpec, DialStage, Distributor, DistributorSink, ProviderId};
+use net::{Registrar, Token};
+use serde_json::{Value, json};
+use tracing::{info, warn};
+use units::Nanos;
+
+use crate::InteractiveConfig;
+
+/// All dialled providers, and what waits to be sent to them.
+pub(crate) struct Dials {
+    dials: Vec<Dial>,
+    registrar: Registrar,
+    token_space: u32,
+}
+
+struct Dial {
+    line: Line,
+    spec: Arc<DialSpec>,
+    counters: Arc<Counters>,
+    /// Why there is no connection, as long as there is none.
+    down: Option<String>,
+}
+
+/// What the core wants of dialled providers, kept until their connections are free to take it.
+#[derive(Default)]
+pub(crate) struct Mail {
+    bytes: Vec<u8>,
+    messages: Vec<(ProviderId, Range<usize>)>,
+    hang_ups: Vec<ProviderId>,
+}
+
+/// Numbers from here on are dialled providers; those of the provider port's connections are below.
+const FIRST: u32 = 1 << 31;
+
+impl Mail {
+    /// Whether a provider is one that is dialled.
+    pub(crate) fn is_for(provider: ProviderId) -> bool {
+        provider.0 >= FIRST
+    }
+
+    pub(crate) fn send(&mut self, provider: ProviderId, message: &[u8]) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(message);
+        self.messages.push((provider, from..self.bytes.len()));
+    }
+
+    pub(crate) fn hang_up(&mut self, provider: ProviderId) {
+        self.hang_ups.push(provider);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.hang_ups.is_empty()
+    }
+}
+
+impl Dials {
+    /// Connections that are begun with the first turn; their descriptors are registered under `token_space`.
+    pub(crate) fn new(
+        config: &[InteractiveConfig],
+        registrar: &Registrar,
+        token_space: u32,
+        seed: u64,
+        registry: &Registry,
+    ) -> io::Result<Dials> {
+        let mut rng = units::Rng::new(seed);
+        let dials =
+            config.iter().map(|one| Dial::new(one, rng.next_u64(), registry)).collect::<io::Result<_>>()?;
+        Ok(Dials { dials, registrar: registrar.clone(), token_space })
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.dials.len()
+    }
+
+    pub(crate) fn owns(&self, token_space: u32) -> bool {
+        token_space == self.token_space
+    }
+
+    /// Whether the connection at a place has something to do, whatever its socket does.
+    pub(crate) fn is_due(&self, now: Nanos, place: usize) -> bool {
+        self.dials[place].line.next_wakeup() <= now
+    }
+
+    pub(crate) fn next_wakeup(&self) -> Nanos {
+        self.dials.iter().map(|d| d.line.next_wakeup()).min().unwrap_or(Nanos::NEVER)
+    }
+
+    /// Lets one connection work: what it brings goes to the core. `sink_of` makes the core's sink around the
+    /// mail for dialled providers.
+    pub(crate) fn work<S: DistributorSink>(
+        &mut self,
+        now: Nanos,
+        place: usize,
+        reads: bool,
+        core: &mut Distributor,
+        sink: &mut S,
+    ) {
+        let Some(dial) = self.dials.get_mut(place) else { return };
+        let provider = ProviderId(FIRST + place as u32);
+        let (spec, down) = (&dial.spec, &mut dial.down);
+        let mut on_event = |event: LineEvent<'_>| match event {
+            LineEvent::Connected { host, .. } => {
+                info!(provider = %spec.name, %host, "connected to provider");
+                *down = None;
+                core.on_dialled(now, provider, Arc::clone(spec), sink);
+            }
+            LineEvent::Message(bytes) => {
+                if let Err(error) = core.on_provider_message(now, provider, bytes, sink) {
+                    core.on_provider_closed(now, provider, sink);
+                    sink.close_provider(provider, &error);
+                }
+            }
+            LineEvent::Disconnected { host, reason, retry_in } => {
+                lost(spec, host, reason, retry_in.map(|d| d.as_millis() as u64), down);
+                core.on_provider_closed(now, provider, sink);
+            }
+        };
+        if reads {
+            dial.line.work(&mut on_event);
+        } else {
+            dial.line.work_without_reading(&mut on_event);
+        }
+        if core.is_logged_in(provider) {
+            dial.line.accept();
+        }
+    }
+
+    /// Puts what waits into the backlogs. A provider whose backlog is full does not read: its connection is
+    /// given up.
+    pub(crate) fn deliver<S: DistributorSink>(
+        &mut self,
+        now: Nanos,
+        mail: Mail,
+        core: &mut Distributor,
+        sink: &mut S,
+    ) {
+        for (provider, range) in mail.messages {
+            let Some(dial) = self.dials.get_mut((provider.0 - FIRST) as usize) else { continue };
+            if let Err(error) = dial.line.send(&mail.bytes[range]) {
+                warn!(provider = %dial.spec.name, %error, "provider does not take what it is sent");
+                dial.counters.overflows.inc();
+                dial.line.hang_up();
+                core.on_provider_closed(now, provider, sink);
+            }
+        }
+        for provider in mail.hang_ups {
+            if let Some(dial) = self.dials.get_mut((provider.0 - FIRST) as usize) {
+                dial.line.hang_up();
+            }
+        }
+    }
+
+    /// Writes what is in the backlogs, and waits for more to read unless nothing can be taken now.
+    pub(crate) fn flush(&mut self, now: Nanos, reads: bool) {
+        for (dial, place) in self.dials.iter_mut().zip(0u64..) {
+            dial.line.flush(now);
+            if !reads {
+                dial.line.disarm(&self.registrar);
+                continue;
+            }
+            let token = Token(u64::from(self.token_space) << 32 | place);
+            if let Err(error) = dial.line.arm(&self.registrar, token) {
+                warn!(provider = %dial.spec.name, %error, "connection cannot be waited for");
+                dial.line.hang_up();
+            }
+        }
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.dials.iter_mut().for_each(|dial| dial.line.stop());
+    }
+
+    /// All of them, for the status page.
+    pub(crate) fn describe(&self, core: &Distributor) -> Vec<Value> {
+        let describe = |(dial, number): (&Dial, u32)| {
+            let known = core.dialled_providers().find(|(id, _)| id.0 == number).map(|(_, status)| status);
+            let state = match (known.map(|k| k.stage), dial.line.is_connected()) {
+                (Some(DialStage::Ready), _) => "ready",
+                (Some(DialStage::AwaitingDirectory), _) => "waiting for the directory",
+                (Some(DialStage::LoggingIn), _) => "logging in",
+                (None, true) => "connected",
+                (None, false) => "connecting",
+            };
+            json!({
+                "name": dial.spec.name,
+                "host": dial.line.host().to_string(),
+                "state": state,
+                "error": dial.down,
+                "services": known.map_or(0, |k| k.services),
+                "items_open": known.map_or(0, |k| k.items_open),
+                "items_pending": known.map_or(0, |k| k.items_pending),
+            })
+        };
+        self.dials.iter().zip(FIRST..).map(describe).collect()
+    }
+}
+
+impl Dial {
+    fn new(config: &InteractiveConfig, seed: u64, registry: &Registry) -> io::Result<Dial> {
+        let identity = client::Identity::of_process(config.password_file.as_deref())?;
+        let counters = Arc::new(Counters::default());
+        let labels = [("provider", &*config.name)];
+        registry.register(&labels, counters.clone());
+        let line = Line::new(&config.connection, &config.hosts, &identity, seed, Arc::clone(&counters));
+        let line = line.map_err(|error| match error {
+            StartError::Io(error) => error,
+            other => {
+                io::Error::new(io::ErrorKind::InvalidInput, format!("provider {}: {other}", config.name))
+            }
+        })?;
+        registry.register(&labels, line.connections().clone());
+        Ok(Dial { line, spec: Arc::new(config.spec(&identity)), counters, down: None })
+    }
+}
+
+fn lost(
+    spec: &DialSpec,
+    host: &HostPort,
+    reason: DisconnectReason,
+    retry_ms: Option<u64>,
+    down: &mut Option<String>,
+) {
+    let reason = reason.to_string();
+    // A provider that stays away is told once, and again when the reason is another.
+    if down.as_ref() != Some(&reason) {
+        warn!(provider = %spec.name, %host, %reason, retry_ms, "no connection to provider");
+    }
+    *down = Some(reason);
+}
