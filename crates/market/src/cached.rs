@@ -1,7 +1,7 @@
 //! An item as a cache holds it: image, state, and what else its refresh said.
 
 use rdm::OwnedState;
-use rwf::{DataState, DecodeError, Key, Qos, RefreshMsg, State, StateCode, StatusMsg, UpdateMsg};
+use rwf::{DataState, DataType, DecodeError, Key, Qos, RefreshMsg, State, StateCode, StatusMsg, UpdateMsg};
 
 use crate::encoding::Encoding;
 use crate::image::{FieldRules, Image, PartStart};
@@ -20,6 +20,8 @@ pub struct CachedItem {
     is_complete: bool,
     /// A whole image has come.
     is_known: bool,
+    /// An update of another container than the image has come since.
+    has_strayed: bool,
 }
 
 impl Default for CachedItem {
@@ -33,6 +35,7 @@ impl Default for CachedItem {
             permission_data: None,
             is_complete: true,
             is_known: false,
+            has_strayed: false,
         }
     }
 }
@@ -65,6 +68,7 @@ impl CachedItem {
         if is_first || msg.permission_data.is_some() {
             self.permission_data = msg.permission_data.map(Into::into);
         }
+        self.has_strayed &= !is_first;
         self.is_complete = msg.complete;
         self.is_known |= msg.complete;
         Ok(msg.complete)
@@ -85,7 +89,10 @@ impl CachedItem {
         if msg.do_not_cache {
             return Ok(());
         }
-        self.image.update(msg.container_type, msg.payload, !msg.do_not_ripple, rules)
+        self.image.update(msg.container_type, msg.payload, !msg.do_not_ripple, rules)?;
+        let has_data = msg.container_type != DataType::NO_DATA;
+        self.has_strayed |= has_data && msg.container_type != self.image.container_type();
+        Ok(())
     }
 
     /// Takes over what a status says.
@@ -203,7 +210,7 @@ impl CachedItem {
     /// provider said.
     pub(crate) fn state_to_send(&self) -> State<'_> {
         let state = self.state.borrow();
-        if self.image.is_current() {
+        if self.image.is_current() && !self.has_strayed {
             return state;
         }
         State::new(state.stream, DataState::Suspect)
@@ -220,7 +227,7 @@ pub struct Scratch {
 
 #[cfg(test)]
 mod tests {
-    use rwf::{DataType, Domain, FieldList, Msg, Real, StreamState, encode_to_vec};
+    use rwf::{Domain, FieldList, Msg, Real, StreamState, encode_to_vec};
 
     use super::*;
 
@@ -313,6 +320,40 @@ mod tests {
         let all = sent(&item);
         let Ok(Msg::Refresh(msg)) = Msg::parse(&all[0]) else { panic!("{all:?}") };
         assert_eq!((msg.state.data, msg.payload), (DataState::Suspect, &b"<a/>"[..]));
+    }
+
+    #[test]
+    fn an_image_is_suspect_after_an_update_of_another_container_until_the_next_refresh() {
+        let rules = FieldRules::default();
+        let mut item = CachedItem::default();
+        let image = fields(&[(22, 1)]);
+        item.on_refresh(&refresh(&image), &rules).expect("legal");
+        let nothing = UpdateMsg { container_type: DataType::NO_DATA, ..update(&[]) };
+        item.on_update(&nothing, &rules).expect("legal");
+        assert_eq!(item.state_to_send().data, DataState::Ok, "it says nothing about the data");
+        let other = UpdateMsg { container_type: DataType::XML, ..update(b"<a/>") };
+        item.on_update(&other, &rules).expect("legal");
+        assert_eq!(item.state_to_send().data, DataState::Suspect);
+        item.on_refresh(&refresh(&image), &rules).expect("legal");
+        assert_eq!(item.state_to_send().data, DataState::Ok);
+    }
+
+    #[test]
+    fn an_element_list_is_merged_by_name() {
+        let rules = FieldRules::default();
+        let elements = |all: &[(&str, u64)]| {
+            encode_to_vec(|w| w.element_list(|e| all.iter().for_each(|(name, v)| e.put(name, *v))))
+                .expect("legal")
+        };
+        let mut item = CachedItem::default();
+        let (image, change) = (elements(&[("A", 1), ("B", 2)]), elements(&[("B", 3), ("C", 4)]));
+        let container_type = DataType::ELEMENT_LIST;
+        item.on_refresh(&RefreshMsg { container_type, ..refresh(&image) }, &rules).expect("legal");
+        item.on_update(&UpdateMsg { container_type, ..update(&change) }, &rules).expect("legal");
+        let all = sent(&item);
+        let Ok(Msg::Refresh(msg)) = Msg::parse(&all[0]) else { panic!("{all:?}") };
+        assert_eq!(msg.payload, elements(&[("A", 1), ("B", 3), ("C", 4)]));
+        assert_eq!((msg.state.data, msg.container_type), (DataState::Ok, container_type));
     }
 
     #[test]

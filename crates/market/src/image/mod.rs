@@ -1,19 +1,21 @@
 //! What is known of an item: its last image, with every update since merged in.
 //!
-//! Field lists merge field by field, maps of field lists entry by entry; the values stay the bytes they came
-//! as. Other payloads cannot be merged: the last image stays, and once an update has passed over it, it is
+//! Field lists merge field by field, element lists element by element, maps of field lists entry by entry;
+//! the values stay the bytes they came as. Other payloads cannot be merged: the last image stays, and once an update has passed over it, it is
 //! said to be stale ([`Image::is_current`]).
 
+mod elements;
 mod fields;
 mod map;
 mod rules;
 
+pub use elements::ElementImage;
 pub use fields::FieldImage;
 pub(crate) use fields::{SetValueRoom, set_value};
 pub use map::MapImage;
 pub use rules::FieldRules;
 
-use rwf::{DataType, DecodeError, FieldList, Map, Writer};
+use rwf::{DataType, DecodeError, ElementList, FieldList, Map, Writer};
 
 /// The payload of an item, in the form that updates are merged into.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +25,8 @@ pub enum Image {
     Empty,
     /// A field list.
     Fields(FieldImage),
+    /// An element list.
+    Elements(ElementImage),
     /// A map of field lists, or of nothing.
     Map(Box<MapImage>),
     /// Anything else: the parts of the last refresh, as they came.
@@ -56,6 +60,7 @@ impl Image {
             Image::Empty => Ok(()),
             Image::Fields(fields) if is_first => fields.replace(&FieldList::parse(payload)?, rules),
             Image::Fields(fields) => fields.merge(&FieldList::parse(payload)?, false, rules),
+            Image::Elements(elements) => elements.replace(&ElementList::parse(payload)?),
             Image::Map(map) => map.apply(&Map::parse(payload)?, rules),
             Image::Opaque { parts, .. } => {
                 parts.push(payload.into());
@@ -69,6 +74,7 @@ impl Image {
         Ok(match container_type {
             DataType::NO_DATA => Image::Empty,
             DataType::FIELD_LIST => Image::Fields(FieldImage::default()),
+            DataType::ELEMENT_LIST => Image::Elements(ElementImage::default()),
             DataType::MAP => match MapImage::for_map(&Map::parse(payload)?) {
                 Some(map) => Image::Map(Box::new(map)),
                 None => opaque,
@@ -80,8 +86,8 @@ impl Image {
     /// Merges the payload of an update.
     ///
     /// # Errors
-    /// The payload is not what its type says, or another type than the image; what was merged before the
-    /// fault stays.
+    /// The payload is not what its type says; what was merged before the fault stays. A payload of another
+    /// type than the image is none: it changes nothing.
     pub fn update(
         &mut self,
         container_type: DataType,
@@ -99,12 +105,15 @@ impl Image {
             Image::Fields(fields) if container_type == DataType::FIELD_LIST => {
                 fields.merge(&FieldList::parse(payload)?, ripple, rules)
             }
+            Image::Elements(elements) if container_type == DataType::ELEMENT_LIST => {
+                elements.merge(&ElementList::parse(payload)?)
+            }
             Image::Map(map) if container_type == DataType::MAP => map.apply(&Map::parse(payload)?, rules),
             Image::Opaque { is_current, .. } => {
                 *is_current = false;
                 Ok(())
             }
-            Image::Empty | Image::Fields(_) | Image::Map(_) => Ok(()),
+            Image::Empty | Image::Fields(_) | Image::Elements(_) | Image::Map(_) => Ok(()),
         }
     }
 
@@ -120,6 +129,7 @@ impl Image {
         match self {
             Image::Empty => DataType::NO_DATA,
             Image::Fields(_) => DataType::FIELD_LIST,
+            Image::Elements(_) => DataType::ELEMENT_LIST,
             Image::Map(_) => DataType::MAP,
             Image::Opaque { container_type, .. } => *container_type,
         }
@@ -133,6 +143,10 @@ impl Image {
             (Image::Empty, _) => None,
             (Image::Fields(fields), _) => {
                 fields.write(w);
+                None
+            }
+            (Image::Elements(elements), _) => {
+                elements.write(w);
                 None
             }
             (Image::Map(map), at) => {
@@ -155,6 +169,7 @@ impl Image {
         match self {
             Image::Empty => 0,
             Image::Fields(fields) => fields.memory_bytes(),
+            Image::Elements(elements) => elements.memory_bytes(),
             Image::Map(map) => map.memory_bytes(),
             Image::Opaque { parts, .. } => parts.iter().map(|p| p.len()).sum(),
         }
