@@ -92,7 +92,7 @@ impl<'r> Refusal<'r> {
     /// `{"ID":0,"Type":"Error","Text":"...","Debug":{"Offset":11,"Message":"..."}}`.
     ///
     /// `Message` is the received text, from which some clients take the id of a post; of a longer one than
-    /// [`ECHO_BYTES_MAX`] the beginning.
+    /// 64 KiB the beginning.
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut text = Text::new(out);
         text.open_object();
