@@ -2,15 +2,31 @@ use std::collections::BTreeMap;
 
 use rdm::ToVec;
 use rdm::directory::{DirectoryMsg, DirectoryRequest};
-use rdm::item::{ItemKey, ItemRequest};
+use rdm::item::{ItemKey, ItemRequest, View};
 use rdm::login::LoginRequest;
 use rwf::{DataState, Decode, Domain, FieldList, Msg, Real, StreamState};
 
 use crate::provider::{COUNT, Item, OTHER, SERVICE};
 
+/// What a consumer does with its items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Habit {
+    /// It watches them.
+    Watches,
+    /// It watches one of their fields.
+    Views(i16),
+    /// It pauses now this, now that stream for a while.
+    Pauses,
+}
+
 /// A consumer that watches items and checks that what it sees is legal.
 pub(crate) struct Consumer {
     wanted: Vec<String>,
+    habit: Habit,
+    /// How many messages of items it has had.
+    message_count: u32,
+    /// The stream that is paused now.
+    paused: Option<i32>,
     service: Option<u16>,
     /// By stream id, from 5 on.
     watched: BTreeMap<i32, Watched>,
@@ -20,6 +36,7 @@ pub(crate) struct Consumer {
 #[derive(Debug)]
 struct Watched {
     name: String,
+    habit: Habit,
     image: Option<Item>,
     is_good: bool,
     /// It was told that the item is suspect and has had no refresh since.
@@ -30,15 +47,19 @@ struct Watched {
 
 /// The first stream of an item.
 const FIRST_STREAM: i32 = 5;
+/// After so many messages a stream is paused, or goes on.
+const PAUSE_EVERY: u32 = 25;
 
 impl Consumer {
-    pub(crate) fn new(wanted: Vec<String>) -> Consumer {
-        Consumer { wanted, service: None, watched: BTreeMap::new() }
+    pub(crate) fn new(wanted: Vec<String>, habit: Habit) -> Consumer {
+        let (message_count, paused) = (0, None);
+        Consumer { wanted, habit, message_count, paused, service: None, watched: BTreeMap::new() }
     }
 
     /// What it sends when it has connected.
     pub(crate) fn greeting(&mut self) -> Vec<Vec<u8>> {
         self.service = None;
+        self.paused = None;
         self.watched.clear();
         vec![
             LoginRequest::consumer(b"sim").to_vec().expect("short"),
@@ -54,10 +75,47 @@ impl Consumer {
             Domain::MARKET_PRICE => {
                 let watched = self.watched.get_mut(&msg.stream_id()).expect("only streams that were opened");
                 watched.on_message(&msg);
-                Vec::new()
+                self.message_count += 1;
+                let is_time = self.habit == Habit::Pauses && self.message_count.is_multiple_of(PAUSE_EVERY);
+                if is_time { self.pause_or_go_on() } else { Vec::new() }
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Lets the paused stream go on, or pauses one.
+    fn pause_or_go_on(&mut self) -> Vec<Vec<u8>> {
+        if self.paused.is_some() {
+            return self.go_on();
+        }
+        let stream_id = FIRST_STREAM + (self.message_count / PAUSE_EVERY % self.wanted.len() as u32) as i32;
+        self.paused = Some(stream_id);
+        let pause = ItemRequest { pause: true, no_refresh: true, ..self.request(stream_id) };
+        vec![pause.to_vec().expect("short")]
+    }
+
+    /// Pauses nothing any more; what lets the paused stream go on.
+    pub(crate) fn settle(&mut self) -> Vec<Vec<u8>> {
+        let last = self.go_on();
+        if self.habit == Habit::Pauses {
+            self.habit = Habit::Watches;
+        }
+        last
+    }
+
+    /// What lets the paused stream go on, if there is one: with a refresh, whether it is wanted or not.
+    fn go_on(&mut self) -> Vec<Vec<u8>> {
+        let Some(stream_id) = self.paused.take() else { return Vec::new() };
+        let no_refresh = self.message_count.is_multiple_of(2 * PAUSE_EVERY);
+        vec![ItemRequest { no_refresh, ..self.request(stream_id) }.to_vec().expect("short")]
+    }
+
+    /// The request for the item of a stream.
+    fn request(&self, stream_id: i32) -> ItemRequest<'_> {
+        let name = &self.wanted[(stream_id - FIRST_STREAM) as usize];
+        let key = ItemKey::new(self.service.expect("it was found"), name.as_bytes());
+        let view = if let Habit::Views(id) = self.habit { Some(View::Fields([id].into())) } else { None };
+        ItemRequest { view, ..ItemRequest::streaming(Domain::MARKET_PRICE, stream_id, key) }
     }
 
     /// Asks for its items when the service appears.
@@ -77,18 +135,10 @@ impl Consumer {
         }
         let mut requests = Vec::new();
         for (stream_id, name) in (FIRST_STREAM..).zip(&self.wanted) {
-            let key = ItemKey {
-                service_id: service,
-                name: name.as_bytes(),
-                name_type: None,
-                filter: None,
-                identifier: None,
-                attributes: None,
-            };
-            requests
-                .push(ItemRequest::streaming(Domain::MARKET_PRICE, stream_id, key).to_vec().expect("short"));
+            requests.push(self.request(stream_id).to_vec().expect("short"));
             let watched = Watched {
                 name: name.clone(),
+                habit: self.habit,
                 image: None,
                 is_good: false,
                 awaits_refresh: false,
@@ -106,13 +156,24 @@ impl Consumer {
         }
         self.watched
             .values()
-            .filter(|w| w.image != truth.get(&w.name).copied() || !w.is_good || w.awaits_refresh || w.skipped)
+            .filter(|w| !w.agrees(truth.get(&w.name).copied()) || !w.is_good || w.awaits_refresh || w.skipped)
             .map(|w| format!("{w:?} instead of {:?}", truth.get(&w.name)))
             .collect()
     }
 }
 
 impl Watched {
+    /// Whether what it knows is the truth, as far as it has asked for it.
+    fn agrees(&self, truth: Option<Item>) -> bool {
+        let (Some(image), Some(truth)) = (self.image, truth) else { return false };
+        match self.habit {
+            Habit::Watches | Habit::Pauses => image == truth,
+            Habit::Views(COUNT) => (image.seq_num, image.count) == (truth.seq_num, truth.count),
+            // Changes of the other field alone are not sent, with their numbers.
+            Habit::Views(_) => image.other == truth.other,
+        }
+    }
+
     fn on_message(&mut self, msg: &Msg<'_>) {
         match msg {
             Msg::Refresh(refresh) => {
@@ -135,11 +196,16 @@ impl Watched {
                 let seq_num = update.seq_num.expect("the provider numbers its messages");
                 assert!(seq_num > image.seq_num, "{name}: update {seq_num} after {image:?}");
                 assert!(!self.awaits_refresh, "{name}: update {seq_num} after suspect, before a refresh");
-                let follows = seq_num == image.seq_num + 1;
+                let follows = seq_num == image.seq_num + 1 || self.habit == Habit::Views(OTHER);
                 assert!(follows || !self.is_good, "{name}: update {seq_num} behind a hole after {image:?}");
                 self.skipped |= !follows;
                 image.seq_num = seq_num;
                 image.apply(update.payload);
+                if let Habit::Views(id) = self.habit {
+                    let list = FieldList::parse(update.payload).expect("a field list");
+                    assert!(list.entries().all(|field| field.expect("whole fields").id == id), "{name}");
+                    assert!(list.standard_count() > 0, "{name}: an update that shows nothing");
+                }
             }
             Msg::Status(status) => {
                 let state = status.state.expect("a server's status has a state");

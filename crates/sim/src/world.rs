@@ -9,9 +9,9 @@ use rwf::Dictionary;
 use units::{Nanos, Rng};
 
 use crate::channel::Pipe;
-use crate::consumer::Consumer;
+use crate::consumer::{Consumer, Habit};
 use crate::out::{DistributorOut, FromDistributor, FromServer, ServerOut};
-use crate::provider::{Provider, SERVICE};
+use crate::provider::{COUNT, OTHER, Provider, SERVICE};
 use crate::queue::Queue;
 
 /// What goes wrong while a world runs. Probabilities are for each message, or for each second.
@@ -172,8 +172,9 @@ impl World {
         let mut rng = Rng::new(seed);
         let provider = Provider::new(item_count);
         let names: Vec<String> = provider.items().keys().cloned().collect();
-        let consumer = |_| Connected {
-            consumer: Consumer::new(names.clone()),
+        let habits = [Habit::Watches, Habit::Views(COUNT), Habit::Views(OTHER), Habit::Pauses];
+        let consumer = |i: usize| Connected {
+            consumer: Consumer::new(names.clone(), habits[i % habits.len()]),
             epoch: 0,
             is_up: false,
             to_server: Pipe::default(),
@@ -261,6 +262,10 @@ impl World {
 
     fn stop_changes(&mut self) {
         self.faults.connection_delay = Duration::from_millis(1);
+        for consumer in 0..self.consumers.len() {
+            let messages = self.consumers[consumer].consumer.settle();
+            self.consumer_sends(consumer, messages);
+        }
         self.provider_is_done();
     }
 
