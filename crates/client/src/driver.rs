@@ -5,11 +5,12 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use net::tls::TlsError;
 use net::{Interest, Poller, Registrar, Token, clock};
 use units::Nanos;
 
-use crate::Endpoint;
 use crate::wire::{READS_MAX, Wire};
+use crate::{ClientTlsConfig, Endpoint};
 
 /// How long [`Driver::close`] tries to write what is pending.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -24,8 +25,13 @@ pub(crate) struct Driver<E> {
 }
 
 impl<E: Endpoint> Driver<E> {
-    pub(crate) fn new(core: E, read_buffer_bytes: usize) -> io::Result<Driver<E>> {
-        Driver::of_parts((core, Wire::new(read_buffer_bytes)))
+    pub(crate) fn new(
+        core: E,
+        read_buffer_bytes: usize,
+        tls: Option<&ClientTlsConfig>,
+    ) -> Result<Driver<E>, StartError> {
+        let tls = tls.map(ClientTlsConfig::load).transpose()?;
+        Ok(Driver::of_parts((core, Wire::new(read_buffer_bytes, tls)))?)
     }
 
     /// What can go to another thread: all but the poller.
@@ -78,10 +84,16 @@ impl<E: Endpoint> Driver<E> {
         } else {
             self.wire.disarm(self.poller.registrar());
         }
-        let until = self.core.next_wakeup().min(deadline);
+        let until = self.next_wakeup().min(deadline);
         let timeout = (until != Nanos::NEVER).then(|| until.since(now));
         self.poller.wait(timeout)?.for_each(drop);
         Ok(())
+    }
+
+    /// When [`Driver::work`] is to be called whatever the socket does.
+    pub(crate) fn next_wakeup(&self) -> Nanos {
+        // Bytes that are read and not delivered yet are nothing that a poller tells of.
+        if self.wire.may_hold_input() { Nanos::ZERO } else { self.core.next_wakeup() }
     }
 
     /// Registers the socket with somebody else's poller.
@@ -122,6 +134,8 @@ pub enum StartError {
     Config(rssl::ConfigError),
     /// A service of the configuration is not one.
     Service(rdm::RdmError),
+    /// A certificate, key or authority cannot be read or used.
+    Tls(TlsError),
     /// The system refuses: the password file cannot be read, or there are no descriptors left.
     Io(io::Error),
 }
@@ -131,6 +145,7 @@ impl fmt::Display for StartError {
         match self {
             StartError::Config(error) => error.fmt(f),
             StartError::Service(error) => error.fmt(f),
+            StartError::Tls(error) => error.fmt(f),
             StartError::Io(error) => error.fmt(f),
         }
     }
@@ -141,6 +156,12 @@ impl std::error::Error for StartError {}
 impl From<io::Error> for StartError {
     fn from(error: io::Error) -> Self {
         StartError::Io(error)
+    }
+}
+
+impl From<TlsError> for StartError {
+    fn from(error: TlsError) -> Self {
+        StartError::Tls(error)
     }
 }
 

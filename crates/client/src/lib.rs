@@ -57,6 +57,10 @@
 //!   that double up to a limit and differ from client to client
 //!   (`session::servers_are_tried_in_turn_and_then_again_after_delays_that_double`). Lower versions are
 //!   offered at once (`session::a_server_that_does_not_answer_is_offered_lower_versions_at_once`).
+//! - They are encrypted where that is configured
+//!   (`interactive::an_encrypted_session_is_like_any_other`); a certificate that is not acceptable is told
+//!   apart from other failures
+//!   (`interactive::certificates_that_are_not_trusted_are_told_apart_from_other_failures`).
 //! - A login that is refused for good is not repeated, one that is refused for now is
 //!   (`session::a_login_that_is_refused_for_good_is_not_tried_again_until_the_application_wants_it`,
 //!   `session::a_login_that_is_refused_for_now_is_tried_again`). Every wait for an answer has a limit
@@ -125,7 +129,7 @@
 //!
 //! # Not built yet
 //!
-//! TLS, compression and WebSocket; warm standby; posts in parts; symbol lists whose items are opened by
+//! Compression and WebSocket; warm standby; posts in parts; symbol lists whose items are opened by
 //! themselves.
 
 mod config;
@@ -145,8 +149,8 @@ mod table;
 mod wire;
 
 pub use self::config::{
-    ConsumerConfig, DictionaryMode, HostPort, HostPortError, InteractiveConfig, ProviderConfig,
-    ProviderServiceConfig,
+    ClientTlsConfig, ConsumerConfig, DictionaryMode, HostPort, HostPortError, InteractiveConfig,
+    ProviderConfig, ProviderServiceConfig,
 };
 pub use connector::Socket;
 pub use consumer::{

@@ -11,7 +11,7 @@ use rwf::StateCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DisconnectReason {
-    /// The TCP connection could not be made.
+    /// The TCP connection, or the TLS session on it, could not be made.
     Connect(ConnectFailure),
     /// The connection ended, below the messages.
     Connection(CloseReason),
@@ -46,7 +46,7 @@ pub enum DisconnectReason {
     Stopped,
 }
 
-/// Why a TCP connection could not be made.
+/// Why a TCP connection, or a TLS session on it, could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectFailure {
@@ -54,6 +54,10 @@ pub enum ConnectFailure {
     UnknownHost,
     /// It was refused, or failed otherwise.
     Io(io::ErrorKind),
+    /// The TLS session could not be made: one end's certificate is missing, or not acceptable to the other.
+    Certificate,
+    /// The TLS session could not be made for another reason: the server does not speak TLS, say.
+    Tls,
     /// It was neither made nor refused in time.
     Timeout {
         /// Time allowed.
@@ -84,6 +88,8 @@ impl fmt::Display for ConnectFailure {
         match self {
             Self::UnknownHost => f.write_str("host name unknown"),
             Self::Io(kind) => write!(f, "cannot connect: {kind}"),
+            Self::Certificate => f.write_str("TLS: a certificate is missing or not acceptable"),
+            Self::Tls => f.write_str("TLS: handshake failed"),
             Self::Timeout { limit_ms } => write!(f, "not connected within {limit_ms} ms"),
         }
     }

@@ -1,12 +1,13 @@
 //! The thin driver: one socket for one core.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use net::tcp::{self, Moved};
-use net::{Interest, Poller, Registrar, Token, clock};
+use net::tls::{ClientTls, is_about_certificates};
+use net::{Interest, Poller, Registrar, Token, Transport, clock};
 use rssl::Disconnect;
 use units::Nanos;
 
@@ -20,6 +21,7 @@ pub(crate) const READS_MAX: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Wire {
     socket: Option<Connecting>,
+    tls: Option<ClientTls>,
     read_buffer: Vec<u8>,
     /// Differs from socket to socket.
     generation: u64,
@@ -33,15 +35,29 @@ pub(crate) struct Wire {
 /// A socket, and the addresses that are left to try as long as it does not stand.
 #[derive(Debug)]
 struct Connecting {
-    stream: TcpStream,
-    stands: bool,
+    stream: Transport,
+    stage: Stage,
+    /// Whose certificate is wanted.
+    host: String,
     addresses: std::vec::IntoIter<SocketAddr>,
 }
 
+/// How far a connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The TCP connection is being made.
+    Tcp,
+    /// The TCP connection stands, the TLS session is being made.
+    Tls,
+    /// The core knows of it.
+    Stands,
+}
+
 impl Wire {
-    pub(crate) fn new(read_buffer_bytes: usize) -> Wire {
+    pub(crate) fn new(read_buffer_bytes: usize, tls: Option<ClientTls>) -> Wire {
         Wire {
             socket: None,
+            tls,
             read_buffer: vec![0; read_buffer_bytes],
             generation: 0,
             armed: None,
@@ -70,7 +86,7 @@ impl Wire {
 
     /// Writes what is pending, as far as the socket takes it; returns whether that is all.
     pub(crate) fn flush<E: Endpoint>(&mut self, core: &mut E, now: Nanos) -> bool {
-        let Some(Connecting { stream, stands: true, .. }) = &self.socket else {
+        let Some(Connecting { stream, stage: Stage::Stands, .. }) = &mut self.socket else {
             self.has_pending = false;
             return core.pending().is_empty();
         };
@@ -78,9 +94,11 @@ impl Wire {
             let pending = core.pending();
             self.has_pending = !pending.is_empty();
             if pending.is_empty() {
-                return true;
+                let flushed = stream.flush();
+                self.is_broken |= flushed.is_err();
+                return flushed.unwrap_or(false);
             }
-            match tcp::write(stream, pending) {
+            match stream.write(pending) {
                 Ok(Moved::Bytes(count)) => core.consume(now, count),
                 Ok(Moved::WouldBlock) => return false,
                 Ok(Moved::End) | Err(_) => {
@@ -107,7 +125,7 @@ impl Wire {
             loop {
                 let now = clock::monotonic();
                 self.flush(core, now);
-                if !self.has_pending
+                if !(self.has_pending || self.holds_output())
                     || self.is_broken
                     || now >= deadline
                     || self.arm(poller.registrar(), Token(0)).is_err()
@@ -117,9 +135,9 @@ impl Wire {
                 if poller.wait(Some(deadline.since(now))).is_err() {
                     break;
                 }
-                if let Some(socket) = &self.socket {
+                if let Some(socket) = &mut self.socket {
                     // Nobody listens any more; but what the server sends must not keep the socket readable.
-                    let _ = tcp::read(&socket.stream, &mut self.read_buffer);
+                    let _ = socket.stream.read(&mut self.read_buffer);
                 }
             }
         }
@@ -165,9 +183,18 @@ impl Wire {
         self.wanted().map(|(stream, interest)| (stream.as_fd(), interest))
     }
 
-    fn wanted(&self) -> Option<(&TcpStream, Interest)> {
+    /// Whether bytes were read that are not delivered yet.
+    pub(crate) fn may_hold_input(&self) -> bool {
+        self.socket.as_ref().is_some_and(|socket| socket.stream.may_hold_input())
+    }
+
+    fn holds_output(&self) -> bool {
+        self.socket.as_ref().is_some_and(|socket| socket.stream.holds_output())
+    }
+
+    fn wanted(&self) -> Option<(&Transport, Interest)> {
         let socket = self.socket.as_ref()?;
-        let writes = !socket.stands || self.has_pending;
+        let writes = socket.stage == Stage::Tcp || socket.stream.waits_for_room(self.has_pending);
         Some((&socket.stream, if writes { Interest::ReadWrite } else { Interest::Read }))
     }
 
@@ -181,9 +208,9 @@ impl Wire {
             Socket::Present => {}
             Socket::Absent => self.drop_socket(),
             Socket::Connect(host) => {
-                let addresses = addresses_of(host);
+                let (addresses, host) = (addresses_of(host), host.host().to_owned());
                 self.drop_socket();
-                match addresses.and_then(|addresses| self.connect(addresses)) {
+                match addresses.and_then(|addresses| self.connect(addresses, host)) {
                     Ok(()) => {}
                     Err(failure) => core.on_connect_failed(now, failure, sink),
                 }
@@ -192,13 +219,18 @@ impl Wire {
     }
 
     /// Begins a connection to the first address that allows it.
-    fn connect(&mut self, mut addresses: std::vec::IntoIter<SocketAddr>) -> Result<(), ConnectFailure> {
+    fn connect(
+        &mut self,
+        mut addresses: std::vec::IntoIter<SocketAddr>,
+        host: String,
+    ) -> Result<(), ConnectFailure> {
         let mut failure = ConnectFailure::UnknownHost;
         while let Some(address) = addresses.next() {
             match tcp::connect(address) {
                 Ok(stream) => {
                     self.generation += 1;
-                    self.socket = Some(Connecting { stream, stands: false, addresses });
+                    let (stream, stage) = (Transport::Plain(stream), Stage::Tcp);
+                    self.socket = Some(Connecting { stream, stage, host, addresses });
                     return Ok(());
                 }
                 Err(error) => failure = ConnectFailure::Io(error.kind()),
@@ -208,21 +240,71 @@ impl Wire {
     }
 
     fn establish<E: Endpoint>(&mut self, core: &mut E, now: Nanos, sink: &mut dyn FnMut(E::Event<'_>)) {
-        let Some(socket) = self.socket.as_mut().filter(|socket| !socket.stands) else { return };
-        match tcp::connected(&socket.stream) {
-            Ok(true) => {
-                socket.stands = true;
-                core.on_established(now);
-            }
-            Ok(false) => {}
-            Err(error) => {
-                let others = std::mem::take(&mut socket.addresses);
-                self.drop_socket();
-                if self.connect(others).is_err() {
-                    core.on_connect_failed(now, ConnectFailure::Io(error.kind()), sink);
+        let Some(socket) = self.socket.as_mut() else { return };
+        if socket.stage == Stage::Tcp {
+            match tcp::connected(socket.stream.socket()) {
+                Ok(true) => socket.stage = Stage::Tls,
+                Ok(false) => return,
+                Err(error) => {
+                    let others = std::mem::take(&mut socket.addresses);
+                    let host = std::mem::take(&mut socket.host);
+                    self.drop_socket();
+                    if self.connect(others, host).is_err() {
+                        core.on_connect_failed(now, ConnectFailure::Io(error.kind()), sink);
+                    }
+                    return;
                 }
             }
+            if self.tls.is_some()
+                && let Err(failure) = self.encrypt()
+            {
+                self.drop_socket();
+                return core.on_connect_failed(now, failure, sink);
+            }
         }
+        match self.shake_hands() {
+            Ok(true) => core.on_established(now),
+            Ok(false) => {}
+            Err(failure) => {
+                self.drop_socket();
+                core.on_connect_failed(now, failure, sink);
+            }
+        }
+    }
+
+    /// Begins a TLS session on a TCP connection that stands, if connections are to be encrypted.
+    fn encrypt(&mut self) -> Result<(), ConnectFailure> {
+        let (Some(tls), Some(connecting)) = (&self.tls, self.socket.take()) else {
+            return Ok(());
+        };
+        let Connecting { stream, stage, host, addresses } = connecting;
+        let Transport::Plain(socket) = stream else { return Ok(()) };
+        let stream = tls.connect(socket, &host).map_err(|_| ConnectFailure::Certificate)?;
+        self.socket = Some(Connecting { stream, stage, host, addresses });
+        Ok(())
+    }
+
+    /// Goes on with a TLS handshake; returns whether the connection has just come to stand.
+    fn shake_hands(&mut self) -> Result<bool, ConnectFailure> {
+        let Some(Connecting { stream, stage: stage @ Stage::Tls, .. }) = &mut self.socket else {
+            return Ok(false);
+        };
+        if stream.is_handshaking() {
+            // A server has nothing to say before it is asked: input is the handshake's.
+            let ended = |error: io::Error| match error.kind() {
+                _ if is_about_certificates(&error) => ConnectFailure::Certificate,
+                _ => ConnectFailure::Tls,
+            };
+            stream.flush().map_err(ended)?;
+            if stream.read(&mut self.read_buffer[..1]).map_err(ended)? != Moved::WouldBlock {
+                return Err(ConnectFailure::Tls);
+            }
+        }
+        if stream.is_handshaking() {
+            return Ok(false);
+        }
+        *stage = Stage::Stands;
+        Ok(true)
     }
 
     fn read<E: Endpoint, F: FnMut(E::Event<'_>)>(
@@ -233,8 +315,8 @@ impl Wire {
         sink: &mut F,
     ) {
         for _ in 0..reads {
-            let Some(Connecting { stream, stands: true, .. }) = &self.socket else { return };
-            let ended = match tcp::read(stream, &mut self.read_buffer) {
+            let Some(Connecting { stream, stage: Stage::Stands, .. }) = &mut self.socket else { return };
+            let ended = match stream.read(&mut self.read_buffer) {
                 Ok(Moved::Bytes(count)) => {
                     core.on_bytes(now, &self.read_buffer[..count], sink);
                     if count < self.read_buffer.len() {

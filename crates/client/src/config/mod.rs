@@ -4,11 +4,13 @@ mod consumer;
 mod host;
 mod interactive;
 mod provider;
+mod tls;
 
 pub use consumer::{ConsumerConfig, DictionaryMode};
 pub use host::{HostPort, HostPortError};
 pub use interactive::InteractiveConfig;
 pub use provider::{ProviderConfig, ProviderServiceConfig};
+pub use tls::ClientTlsConfig;
 
 use config::Complaint;
 

@@ -4,7 +4,7 @@ use config::Complaint;
 use rdm::directory::{Info, Service, ServiceState};
 use rwf::Domain;
 
-use super::{HostPort, delays_in_order};
+use super::{ClientTlsConfig, HostPort, delays_in_order};
 
 config::section! {
     /// A non-interactive provider: where it connects, who it says it is, which services it publishes.
@@ -12,6 +12,8 @@ config::section! {
         /// Distribution servers, tried in turn: the next one at once, and after the last a delay before the
         /// first again.
         hosts: Vec<HostPort> = [HostPort::new("localhost", 14003)], length 1..=64;
+        /// Connections are encrypted; they are not if it is not set.
+        tls: Option<ClientTlsConfig> = None;
         /// Name of the user that logs in; the name of the user that runs the process if it is empty.
         user: String = "", length 0..=255;
         /// File whose first line is the password to log in with; none is sent if it is not set.

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::driver::Driver;
 use crate::wire::{READS_MAX, Wire};
-use crate::{ConsumerConfig, Endpoint, Identity, StartError};
+use crate::{ConsumerConfig, Identity, StartError};
 
 /// A consumer of market data: subscribes items at an RSSL server and is told what comes.
 ///
@@ -56,7 +56,7 @@ impl Consumer {
     pub fn new(config: &ConsumerConfig) -> Result<Consumer, StartError> {
         let identity = Identity::of_process(config.password_file.as_deref())?;
         let core = ConsumerCore::new(config, &identity, clock::seed())?;
-        Ok(Consumer { driver: Driver::new(core, config.read_buffer_bytes as usize)? })
+        Ok(Consumer { driver: Driver::new(core, config.read_buffer_bytes as usize, config.tls.as_ref())? })
     }
 
     /// The same with the application's own dictionary; none is downloaded then.
@@ -264,7 +264,7 @@ impl Consumer {
     /// When [`Consumer::work`] is to be called whatever the socket does, on [`net::clock::monotonic`].
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
-        self.driver.core.next_wakeup()
+        self.driver.next_wakeup()
     }
 }
 

@@ -110,6 +110,14 @@ impl InteractiveProvider {
         self
     }
 
+    /// The address that it takes encrypted connections on, if it does.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn tls_address(&self) -> io::Result<Option<SocketAddr>> {
+        self.listener.tls_address()
+    }
+
     /// The address that it listens on.
     ///
     /// # Errors

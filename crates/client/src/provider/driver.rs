@@ -17,7 +17,7 @@ use super::{
 };
 use crate::driver::Driver;
 use crate::wire::READS_MAX;
-use crate::{Endpoint, Identity, ProviderConfig, StartError};
+use crate::{Identity, ProviderConfig, StartError};
 
 /// Bytes read at once; a server has little to say to a provider.
 const READ_BUFFER_BYTES: usize = 16 << 10;
@@ -56,7 +56,7 @@ impl Provider {
     pub fn new(config: &ProviderConfig) -> Result<Provider, StartError> {
         let identity = Identity::of_process(config.password_file.as_deref())?;
         let core = ProviderCore::new(config, &identity, clock::seed())?;
-        Ok(Provider { driver: Driver::new(core, READ_BUFFER_BYTES)? })
+        Ok(Provider { driver: Driver::new(core, READ_BUFFER_BYTES, config.tls.as_ref())? })
     }
 
     /// The same with a dictionary: images then know which fields ripple, and which are texts that can be
@@ -221,7 +221,7 @@ impl Provider {
     /// When [`Provider::work`] is to be called whatever the socket does, on [`net::clock::monotonic`].
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
-        self.driver.core.next_wakeup()
+        self.driver.next_wakeup()
     }
 }
 

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rssl_server::TlsConfig;
 use rwf::{Domain, NakCode, Real, StateCode, Value, Writer};
 use tickcast_client::{
-    Consumer, ConsumerConfig, GenericSpec, HostPort, InteractiveConfig, InteractiveEvent,
-    InteractiveProvider, ItemHandle, ItemRequestSpec, OwnedEvent, OwnedOutcome, PostSpec,
-    ProviderServiceConfig, RefreshSpec, UpdateSpec,
+    ClientTlsConfig, ConnectFailure, Consumer, ConsumerConfig, DisconnectReason, GenericSpec, HostPort,
+    InteractiveConfig, InteractiveEvent, InteractiveProvider, ItemHandle, ItemRequestSpec, OwnedEvent,
+    OwnedOutcome, PostSpec, ProviderServiceConfig, RefreshSpec, StartError, UpdateSpec,
 };
 
 /// Turns of both ends, each of which waits a little: far more than anything here takes.
@@ -27,15 +28,24 @@ fn quote(bid: i64) -> impl FnMut(&mut Writer<'_>) {
 
 impl Pair {
     fn new(change: impl FnOnce(&mut InteractiveConfig)) -> Pair {
+        Pair::of(change, |_| ())
+    }
+
+    fn of(
+        change: impl FnOnce(&mut InteractiveConfig),
+        change_consumer: impl FnOnce(&mut ConsumerConfig),
+    ) -> Pair {
         let service = ProviderServiceConfig { name: "S".into(), id: 1, ..ProviderServiceConfig::default() };
         let mut config =
             InteractiveConfig { port: 0, services: vec![service], ..InteractiveConfig::default() };
         change(&mut config);
         let provider = InteractiveProvider::new(&config).expect("a port");
         let provider = provider.with_dictionary(Arc::new(crate::world::dictionary()));
-        let port = provider.local_address().expect("bound").port();
+        let encrypted = provider.tls_address().expect("bound");
+        let port = encrypted.unwrap_or(provider.local_address().expect("bound")).port();
         let hosts = vec![HostPort::new("127.0.0.1", port)];
-        let config = ConsumerConfig { hosts, user: "ada".into(), ..ConsumerConfig::default() };
+        let mut config = ConsumerConfig { hosts, user: "ada".into(), ..ConsumerConfig::default() };
+        change_consumer(&mut config);
         let consumer = Consumer::new(&config).expect("descriptors");
         Pair { provider, consumer, told: Vec::new(), events: Vec::new() }
     }
@@ -180,4 +190,62 @@ fn logins_and_items_are_refused_as_the_application_says() {
     };
     pair.run(&mut refuse, |pair| pair.consumer.is_stopped());
     assert_eq!(pair.provider.counters().logins_refused.get(), 1);
+}
+
+/// A file of the certificates that room `net` tests with: they are for `localhost` and 127.0.0.1.
+fn pem(name: &str) -> String {
+    format!("{}/../net/testdata/tls/{name}.pem", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn key(name: &str) -> String {
+    pem(name).replace(".pem", ".key")
+}
+
+fn encrypted(consumer: ClientTlsConfig, client_ca: Option<&str>) -> Pair {
+    let tls = TlsConfig {
+        port: 0,
+        certificate_file: pem("server"),
+        key_file: key("server"),
+        client_ca_file: client_ca.map(pem),
+    };
+    Pair::of(|config| config.rssl.tls = Some(tls), |config| config.tls = Some(consumer))
+}
+
+fn trusting(ca: &str) -> ClientTlsConfig {
+    ClientTlsConfig { ca_file: pem(ca), certificate_file: None, key_file: None }
+}
+
+#[test]
+fn an_encrypted_session_is_like_any_other() {
+    let identity = ClientTlsConfig {
+        certificate_file: Some(pem("client")),
+        key_file: Some(key("client")),
+        ..trusting("ca")
+    };
+    for (consumer, client_ca) in [(trusting("ca"), None), (identity, Some("ca"))] {
+        let mut pair = encrypted(consumer, client_ca);
+        let handle = pair.consumer.subscribe("S", "IBM.N").expect("new");
+        pair.run(&mut publish, |pair| pair.bids(handle) == [3990]);
+        let item = pair.provider.item(Domain::MARKET_PRICE, "S", "IBM.N").expect("it is asked for");
+        for bid in 0..2_000 {
+            assert_eq!(pair.provider.update(item, &UpdateSpec::quote(), quote(bid)), Ok(1));
+        }
+        pair.run(&mut publish, |pair| pair.bids(handle).len() == 2_001);
+        assert!(pair.bids(handle)[1..].iter().copied().eq(0..2_000), "all and in order");
+    }
+}
+
+#[test]
+fn certificates_that_are_not_trusted_are_told_apart_from_other_failures() {
+    let lost = |told: &[OwnedEvent], wanted: ConnectFailure| {
+        told.iter().any(|event| {
+            matches!(event, OwnedEvent::Disconnected { reason, .. } if *reason == DisconnectReason::Connect(wanted))
+        })
+    };
+    let mut pair = encrypted(trusting("other-ca"), None);
+    pair.run(&mut publish, |pair| lost(&pair.told, ConnectFailure::Certificate));
+    let mut pair = Pair::of(|_| (), |config| config.tls = Some(trusting("ca")));
+    pair.run(&mut publish, |pair| lost(&pair.told, ConnectFailure::Tls));
+    let missing = ConsumerConfig { tls: Some(trusting("nonexistent")), ..ConsumerConfig::default() };
+    assert!(matches!(Consumer::new(&missing), Err(StartError::Tls(_))));
 }

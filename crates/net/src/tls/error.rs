@@ -48,3 +48,28 @@ impl fmt::Display for TlsError {
 }
 
 impl Error for TlsError {}
+
+/// Whether an error of [`Transport::read`](crate::Transport::read) is about the certificate of one of the two
+/// ends: it is missing, or not acceptable to the other.
+#[must_use]
+pub fn is_about_certificates(error: &io::Error) -> bool {
+    use rustls::AlertDescription as Alert;
+    use rustls::Error as Tls;
+    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Tls>());
+    matches!(
+        cause,
+        Some(
+            Tls::InvalidCertificate(_)
+                | Tls::NoCertificatesPresented
+                | Tls::AlertReceived(
+                    Alert::BadCertificate
+                        | Alert::UnsupportedCertificate
+                        | Alert::CertificateRevoked
+                        | Alert::CertificateExpired
+                        | Alert::CertificateUnknown
+                        | Alert::UnknownCA
+                        | Alert::CertificateRequired
+                )
+        )
+    )
+}

@@ -16,6 +16,6 @@ mod stream;
 mod tests;
 
 pub use client::{ClientFiles, ClientTls};
-pub use error::TlsError;
+pub use error::{TlsError, is_about_certificates};
 pub use server::{ServerFiles, ServerTls};
 pub use stream::TlsStream;
