@@ -84,7 +84,8 @@ impl<E: Endpoint> Driver<E> {
         } else {
             self.wire.disarm(self.poller.registrar());
         }
-        let until = self.next_wakeup().min(deadline);
+        let due = if reads { self.next_wakeup() } else { self.core.next_wakeup() };
+        let until = due.min(deadline);
         let timeout = (until != Nanos::NEVER).then(|| until.since(now));
         self.poller.wait(timeout)?.for_each(drop);
         Ok(())
@@ -92,8 +93,7 @@ impl<E: Endpoint> Driver<E> {
 
     /// When [`Driver::work`] is to be called whatever the socket does.
     pub(crate) fn next_wakeup(&self) -> Nanos {
-        // Bytes that are read and not delivered yet are nothing that a poller tells of.
-        if self.wire.may_hold_input() { Nanos::ZERO } else { self.core.next_wakeup() }
+        self.wire.next_wakeup(&self.core)
     }
 
     /// Registers the socket with somebody else's poller.

@@ -44,7 +44,7 @@
 //!   form, and what recorded servers answered is delivered
 //!   (`recorded::we_ask_for_what_stock_consumers_ask_for_to_the_byte_and_deliver_what_they_were_sent`); a
 //!   provider publishes what a stock provider does (`recorded::we_publish_what_a_stock_provider_publishes`).
-//!   `interop/client_against_ema.sh` proves the same against the running libraries.
+//!   `interop/system/test_client.py` proves the same against the running libraries.
 //! - Whatever a server sends, nothing panics; a malformed message costs its connection, with a reason and a
 //!   count, and the next attempt follows
 //!   (`hostile::no_server_makes_a_consumer_panic_and_each_fault_ends_in_another_attempt`,

@@ -183,9 +183,11 @@ impl Wire {
         self.wanted().map(|(stream, interest)| (stream.as_fd(), interest))
     }
 
-    /// Whether bytes were read that are not delivered yet.
-    pub(crate) fn may_hold_input(&self) -> bool {
-        self.socket.as_ref().is_some_and(|socket| socket.stream.may_hold_input())
+    /// When [`Wire::turn`] is to be called whatever the socket does.
+    pub(crate) fn next_wakeup<E: Endpoint>(&self, core: &E) -> Nanos {
+        // Bytes that were read and are not delivered yet are nothing that a poller tells of.
+        let holds_input = self.socket.as_ref().is_some_and(|socket| socket.stream.may_hold_input());
+        if holds_input { Nanos::ZERO } else { core.next_wakeup() }
     }
 
     fn holds_output(&self) -> bool {

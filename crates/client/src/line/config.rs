@@ -1,10 +1,13 @@
 use config::Complaint;
 
+use crate::ClientTlsConfig;
 use crate::config::delays_in_order;
 
 config::section! {
     /// A connection that is kept up.
     pub struct LineConfig {
+        /// Connections are encrypted; they are not if it is not set.
+        tls: Option<ClientTlsConfig> = None;
         /// What this end calls itself in the connection handshake.
         component: String = "tickcast", length 0..=200;
         /// From the begin of the TCP connection to its end, and from there to the end of the RSSL handshake.

@@ -19,7 +19,7 @@ use self::session::LineSession;
 use crate::connector::{ConnectPlan, Connector, Offer};
 use crate::lifecycle::{Lifecycle, endpoint};
 use crate::wire::{READS_MAX, Wire};
-use crate::{Endpoint, HostPort, Identity, StartError};
+use crate::{ClientTlsConfig, Endpoint, HostPort, Identity, StartError};
 
 /// A connection that is kept up: to the first of its servers that takes it, with delays between rounds.
 ///
@@ -30,6 +30,8 @@ use crate::{Endpoint, HostPort, Identity, StartError};
 pub struct Line {
     core: LineCore,
     wire: Wire,
+    /// The owner can take input.
+    is_read: bool,
 }
 
 /// The line without its socket.
@@ -44,7 +46,8 @@ impl Line {
     /// Delays and keys follow from `seed`.
     ///
     /// # Errors
-    /// [`StartError::Config`] for what the connection handshake cannot hold.
+    /// [`StartError::Config`] for what the connection handshake cannot hold, [`StartError::Tls`] for files
+    /// that cannot be used.
     ///
     /// # Panics
     /// Without a host.
@@ -73,7 +76,12 @@ impl Line {
             seed,
         };
         let life = Lifecycle { connector: Connector::new(plan), session: LineSession::new(counters) };
-        Ok(Line { core: LineCore { life }, wire: Wire::new(config.read_buffer_bytes as usize) })
+        let tls = config.tls.as_ref().map(ClientTlsConfig::load).transpose()?;
+        Ok(Line {
+            core: LineCore { life },
+            wire: Wire::new(config.read_buffer_bytes as usize, tls),
+            is_read: true,
+        })
     }
 
     /// Connects, reads, looks at the time, writes: what there is to do now, without waiting.
@@ -121,18 +129,20 @@ impl Line {
     /// # Errors
     /// The poller does not take it.
     pub fn arm(&mut self, registrar: &Registrar, token: Token) -> io::Result<()> {
+        self.is_read = true;
         self.wire.arm(registrar, token)
     }
 
     /// Takes the socket out of the poller: for an owner that can take nothing now.
     pub fn disarm(&mut self, registrar: &Registrar) {
+        self.is_read = false;
         self.wire.disarm(registrar);
     }
 
     /// When [`Line::work`] is due, whatever the socket does.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
-        self.core.next_wakeup()
+        if self.is_read { self.wire.next_wakeup(&self.core) } else { self.core.next_wakeup() }
     }
 
     /// The server that is connected, or tried next.

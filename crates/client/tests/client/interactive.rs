@@ -239,7 +239,8 @@ fn an_encrypted_session_is_like_any_other() {
 fn certificates_that_are_not_trusted_are_told_apart_from_other_failures() {
     let lost = |told: &[OwnedEvent], wanted: ConnectFailure| {
         told.iter().any(|event| {
-            matches!(event, OwnedEvent::Disconnected { reason, .. } if *reason == DisconnectReason::Connect(wanted))
+            let wanted = DisconnectReason::Connect(wanted);
+            matches!(event, OwnedEvent::Disconnected { reason, .. } if *reason == wanted)
         })
     };
     let mut pair = encrypted(trusting("other-ca"), None);

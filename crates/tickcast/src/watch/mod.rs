@@ -8,7 +8,7 @@ mod screen;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::Duration;
 
-use client::{Consumer, ConsumerConfig, ConsumerEvent, HostPort, ItemRequestSpec};
+use client::{ClientTlsConfig, Consumer, ConsumerConfig, ConsumerEvent, HostPort, ItemRequestSpec};
 use net::clock;
 use units::Nanos;
 
@@ -40,6 +40,9 @@ pub(crate) struct WatchArgs {
     /// The user to log in as; the user of this process if it is not given.
     #[arg(long, value_name = "NAME", default_value = "")]
     user: String,
+    /// Encrypted connections, to servers whose certificate is of an authority in this PEM file.
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<String>,
     /// Watches the book by price (domain 8) of each item as well.
     #[arg(long)]
     book: bool,
@@ -92,6 +95,7 @@ pub(crate) fn run(args: &WatchArgs) -> Result<(), Failure> {
     let config = ConsumerConfig {
         hosts: args.host.clone(),
         user: args.user.clone(),
+        tls: args.tls_ca.clone().map(|ca_file| ClientTlsConfig { ca_file, ..ClientTlsConfig::default() }),
         application_name: "tickcast watch".to_owned(),
         keep_images: true,
         ..ConsumerConfig::default()
