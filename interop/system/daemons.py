@@ -76,8 +76,10 @@ class System:
         return self._daemon('source-distributor', name, host, own, sets)
 
     def p2ps(self, host=None, sets=(), name='p2ps'):
-        port = free_ports()
-        daemon = self._daemon('p2ps', name, host, {'p2ps.rssl_port': port, 'p2ps.name': name}, sets)
+        port, websocket_port = free_ports(), free_ports()
+        own = {'p2ps.rssl_port': port, 'p2ps.websocket_port': websocket_port, 'p2ps.name': name}
+        daemon = self._daemon('p2ps', name, host, own, sets)
+        daemon.websocket_port = websocket_port
         daemon.port, daemon.server = port, '%s:%d' % (self.place.address(host), port)
         return daemon
 
@@ -92,9 +94,9 @@ class System:
         return self._daemon('feed', name, host, own, sets)
 
     def demo(self, *options, name='demo', port=None):
-        ports = [port or free_ports(), free_ports(), free_ports()]
+        ports = [port or free_ports(), free_ports(), free_ports(), free_ports()]
         words = [binary(), 'demo', *options]
-        for option, number in zip(('--rssl-port', '--provider-port', '--admin-port'), ports):
+        for option, number in zip(('--rssl-port', '--provider-port', '--admin-port', '--websocket-port'), ports):
             words += [option, str(number)]
         admin = Admin(ports[2], lambda port: self.place.connect(None, port))
         demo = Daemon(name, words, self.directory, admin, wait=False)

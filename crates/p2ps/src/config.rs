@@ -3,6 +3,7 @@ use std::time::Duration;
 use daemon::ThreadConfig;
 use market::server::ServerConfig;
 use rssl_server::RsslConfig;
+use websocket_server::WebSocketConfig;
 
 config::section! {
     /// The point-to-point server: consumers connect here.
@@ -11,6 +12,13 @@ config::section! {
         rssl_port: u16 = 14002;
         /// How consumer connections are treated.
         rssl: RsslConfig;
+        /// Port on which consumers connect by WebSocket; 0 for none.
+        websocket_port: u16 = 15000;
+        /// How these connections are treated.
+        websocket: WebSocketConfig;
+        /// The service that a WebSocket request means if it names none. Without this it is the only service
+        /// that there is.
+        default_service: Option<String> = None, length 1..=255;
         /// The name that source distributors know this server by.
         name: String = "p2ps", length 1..=255;
         /// How long an item stays subscribed upstream after its last watcher has left.

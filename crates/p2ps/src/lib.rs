@@ -1,10 +1,17 @@
-//! The point-to-point server: RSSL consumers and the backbone around the core of `market`.
+//! The point-to-point server: RSSL and WebSocket consumers and the backbone around the core of `market`.
+//!
+//! The core speaks RWF. What it sends to RSSL clients goes into their outbox as it is; what it sends to
+//! WebSocket clients is made into JSON, once however many get it, and goes into theirs.
 //!
 //! One thread drives everything: a [`PointToPointServer`] is a [`net::agent::Agent`]. A turn takes what has
 //! arrived from the backbone and from clients, then sends what that led to; no timer holds an update back.
 
 mod config;
+mod rssl_clients;
 mod server;
+mod sink;
+mod upstream;
+mod websocket;
 
 pub use crate::config::P2psConfig;
 pub use server::PointToPointServer;

@@ -1,32 +1,36 @@
+use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::ops::ControlFlow;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use backbone::{Inlet, InletCommand, InletEvents};
+use backbone::{Inlet, InletCommand};
 use counters::Registry;
 use counters::table::PointToPoint as Counters;
 use daemon::{Describer, Status};
-use market::backbone::LinkUp;
-use market::server::{
-    ClientId, ClientProfile, PointToPoint, ServerSink, SourceId, Topic, UpstreamError, Watcher,
-};
+use market::server::{ClientId, ClientInfo, PointToPoint};
 use net::agent::Agent;
 use net::{Ready, Registrar};
-use rssl::{CloseReason, Session};
-use rssl_server::{ConnectionId, ListenerCounters, Outbox, PortEvent, Rssl, RsslListener, Service};
+use rssl_server::{ConnectionInfo, RsslListener};
 use rwf::Dictionary;
 use serde_json::{Value, json};
-use tracing::{debug, info, warn};
+use tracing::info;
 use units::Nanos;
+use websocket_server::WebSocketListener;
 
 use crate::P2psConfig;
+use crate::rssl_clients::RsslClients;
+use crate::sink::Sink;
+use crate::upstream::Upstream;
+use crate::websocket::{self, Input, Json, WebSocketClients};
 
 /// A point-to-point server on one thread, over any carrier.
 pub struct PointToPointServer<I> {
     core: PointToPoint,
     inlet: I,
-    listener: RsslListener,
+    rssl: RsslListener,
+    websocket: Option<WebSocketListener>,
+    json: Json,
+    input: Input,
     token_space: u32,
     commands: Vec<InletCommand>,
     describer: Describer,
@@ -38,11 +42,12 @@ const READ_BYTES: usize = 16 << 10;
 const CLIENTS_LISTED: usize = 1000;
 
 impl<I: Inlet> PointToPointServer<I> {
-    /// Opens the consumer port. The server's descriptors use two token spaces from `token_space` on: the
-    /// listener's, and the next one for the inlet, which must have been made with it.
+    /// Opens the consumer ports. The server's descriptors use three token spaces from `token_space` on: that
+    /// of the RSSL port, that of the inlet, which must have been made with it, and that of the WebSocket
+    /// port.
     ///
     /// # Errors
-    /// The port is taken or a value is out of range; the error names it.
+    /// A port is taken or a value is out of range; the error names it.
     pub fn new(
         config: &P2psConfig,
         dictionary: Arc<Dictionary>,
@@ -54,36 +59,40 @@ impl<I: Inlet> PointToPointServer<I> {
     ) -> io::Result<PointToPointServer<I>> {
         let counters = Arc::new(Counters::default());
         registry.register(&[], counters.clone());
-        let listener = rssl_server::listen(
+        let rssl = rssl_server::listen(
             &config.rssl,
             config.rssl_port,
             registrar,
             token_space,
             seed,
             READ_BYTES,
-            ListenerCounters::registered(registry, "consumer"),
+            rssl_server::ListenerCounters::registered(registry, "consumer"),
         )?;
-        info!(name = config.name, rssl_port = %listener.local_address()?, "point-to-point server");
-        if let Some(address) = listener.tls_address()? {
+        info!(name = config.name, rssl_port = %rssl.local_address()?, "point-to-point server");
+        if let Some(address) = rssl.tls_address()? {
             info!(%address, "encrypted RSSL connections");
         }
+        let websocket = open_websocket(config, registrar, token_space + WEBSOCKET_SPACE, registry)?;
         let peer = units::Rng::new(seed).next_u64();
         Ok(PointToPointServer {
+            json: Json::new(config, Arc::clone(&dictionary), registry),
             core: PointToPoint::new(peer, config.core(), dictionary, counters),
             inlet,
-            listener,
+            rssl,
+            websocket,
+            input: Input::default(),
             token_space,
             commands: Vec::new(),
             describer: Describer::default(),
         })
     }
 
-    /// The address of the consumer port.
+    /// The address of the RSSL port.
     ///
     /// # Errors
     /// None in practice.
     pub fn rssl_address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_address()
+        self.rssl.local_address()
     }
 
     /// Where the server describes itself.
@@ -92,33 +101,49 @@ impl<I: Inlet> PointToPointServer<I> {
         self.describer.status()
     }
 
+    /// What the core is given when something comes from the backbone, and the inlet.
+    fn upstream(&mut self) -> (Upstream<'_>, &mut I) {
+        let PointToPointServer { core, inlet, rssl, websocket, json, commands, .. } = self;
+        let websocket = websocket.as_mut().map(WebSocketListener::outbox);
+        let sink = Sink { rssl: rssl.outbox(), websocket, json, commands };
+        (Upstream { core, sink }, inlet)
+    }
+
+    fn with_rssl(&mut self, act: impl FnOnce(&mut RsslListener, &mut RsslClients<'_>)) {
+        let PointToPointServer { core, rssl, websocket, json, commands, .. } = self;
+        let websocket = websocket.as_mut().map(WebSocketListener::outbox);
+        act(rssl, &mut RsslClients { core, websocket, json, commands });
+    }
+
+    fn with_websocket(&mut self, act: impl FnOnce(&mut WebSocketListener, &mut WebSocketClients<'_>)) {
+        let PointToPointServer { core, rssl, websocket, json, input, commands, .. } = self;
+        if let Some(websocket) = websocket {
+            act(websocket, &mut WebSocketClients { core, rssl: rssl.outbox(), json, input, commands });
+        }
+    }
+
     /// Carries out what the core wants of the backbone.
     fn execute(&mut self, now: Nanos) {
         while !self.commands.is_empty() {
             for command in std::mem::take(&mut self.commands) {
-                let PointToPointServer { core, inlet, listener, commands, .. } = self;
-                inlet.execute(now, command, &mut Upstream { core, outbox: listener.outbox(), commands });
+                let (mut upstream, inlet) = self.upstream();
+                inlet.execute(now, command, &mut upstream);
             }
         }
     }
 
     fn describe(&mut self, now: Nanos) {
-        let PointToPointServer { core, listener, describer, .. } = self;
+        let PointToPointServer { core, rssl, websocket, describer, .. } = self;
         describer.describe(now, || {
-            let backlogs: std::collections::HashMap<u32, (SocketAddr, usize)> =
-                listener.connections().map(|c| (c.connection.0, (c.peer, c.backlog.depth_bytes))).collect();
-            let clients: Vec<Value> = core
-                .clients()
-                .take(CLIENTS_LISTED)
-                .map(|c| {
-                    let (peer, backlog) = backlogs.get(&c.client.0).copied().unzip();
-                    json!({
-                        "user": c.user, "position": c.position, "application": c.application, "streams": c.streams,
-                        "paused": c.is_paused, "round_trip_us": c.round_trip_us,
-                        "peer": peer.map(|p| p.to_string()), "backlog_bytes": backlog,
-                    })
-                })
-                .collect();
+            let websocket_count = websocket.as_ref().map_or(0, WebSocketListener::connection_count);
+            let mut connections: HashMap<ClientId, (&str, ConnectionInfo)> = HashMap::new();
+            connections.extend(rssl.connections().map(|c| (ClientId(c.connection.0), ("rssl", c))));
+            for listener in websocket.iter_mut() {
+                let client = |c: ConnectionInfo| (websocket::client_of(c.connection), ("websocket", c));
+                connections.extend(listener.connections().map(client));
+            }
+            let clients = core.clients().take(CLIENTS_LISTED);
+            let clients = clients.map(|c| describe_client(&c, connections.get(&c.client)));
             let service = |(id, name, up, instance): (u16, &str, bool, Option<u64>)| {
                 json!({"id": id, "name": name, "up": up, "instance": instance.map(|i| format!("{i:016x}"))})
             };
@@ -126,206 +151,98 @@ impl<I: Inlet> PointToPointServer<I> {
                 "role": "p2ps",
                 "services": core.services().map(service).collect::<Vec<Value>>(),
                 "items": core.item_count(),
-                "connections": listener.connection_count(),
-                "clients": clients,
+                "connections": rssl.connection_count() + websocket_count,
+                "websocket_connections": websocket_count,
+                "clients": clients.collect::<Vec<Value>>(),
             })
         });
     }
 }
 
+/// The token space of the WebSocket port, counted from the server's first.
+const WEBSOCKET_SPACE: u32 = 2;
+
+fn open_websocket(
+    config: &P2psConfig,
+    registrar: &Registrar,
+    token_space: u32,
+    registry: &Registry,
+) -> io::Result<Option<WebSocketListener>> {
+    if config.websocket_port == 0 {
+        return Ok(None);
+    }
+    let counters = websocket_server::ListenerCounters::registered(registry, "websocket");
+    let port = config.websocket_port;
+    let listener =
+        websocket_server::listen(&config.websocket, port, registrar, token_space, READ_BYTES, counters)?;
+    info!(websocket_port = %listener.local_address()?, "WebSocket connections");
+    if let Some(address) = listener.tls_address()? {
+        info!(%address, "encrypted WebSocket connections");
+    }
+    Ok(Some(listener))
+}
+
+fn describe_client(client: &ClientInfo<'_>, connection: Option<&(&str, ConnectionInfo)>) -> Value {
+    let (protocol, connection) = connection.map(|(protocol, connection)| (protocol, connection)).unzip();
+    json!({
+        "user": client.user, "position": client.position, "application": client.application,
+        "streams": client.streams, "paused": client.is_paused, "round_trip_us": client.round_trip_us,
+        "protocol": protocol,
+        "peer": connection.map(|c| c.peer.to_string()),
+        "backlog_bytes": connection.map(|c| c.backlog.depth_bytes),
+        "backlog_high_water_bytes": connection.map(|c| c.backlog.high_water_bytes),
+    })
+}
+
 impl<I: Inlet> Agent for PointToPointServer<I> {
     fn owns(&self, token_space: u32) -> bool {
-        token_space == self.token_space || token_space == self.token_space + 1
+        (self.token_space..=self.token_space + WEBSOCKET_SPACE).contains(&token_space)
     }
 
     #[inline]
     fn on_ready(&mut self, now: Nanos, ready: Ready) {
-        let PointToPointServer { core, inlet, listener, commands, .. } = self;
-        if (ready.token.0 >> 32) as u32 == self.token_space {
-            listener.on_ready(now, ready, &mut Clients { core, commands });
-        } else {
-            inlet.on_ready(now, ready, &mut Upstream { core, outbox: listener.outbox(), commands });
+        match (ready.token.0 >> 32) as u32 - self.token_space {
+            0 => self.with_rssl(|rssl, clients| rssl.on_ready(now, ready, clients)),
+            WEBSOCKET_SPACE => {
+                self.with_websocket(|websocket, clients| websocket.on_ready(now, ready, clients));
+            }
+            _ => {
+                let (mut upstream, inlet) = self.upstream();
+                inlet.on_ready(now, ready, &mut upstream);
+            }
         }
     }
 
     fn turn(&mut self, now: Nanos) {
-        let PointToPointServer { core, inlet, listener, commands, .. } = self;
+        let (mut upstream, inlet) = self.upstream();
         if now >= inlet.next_wakeup() {
-            inlet.on_wakeup(now, &mut Upstream { core, outbox: listener.outbox(), commands });
+            inlet.on_wakeup(now, &mut upstream);
         }
-        if now >= core.next_wakeup() {
-            core.on_wakeup(now, &mut Sink { outbox: listener.outbox(), commands });
+        if now >= upstream.core.next_wakeup() {
+            upstream.core.on_wakeup(now, &mut upstream.sink);
         }
         self.execute(now);
-        let PointToPointServer { core, listener, commands, .. } = self;
-        let mut clients = Clients { core, commands };
-        listener.flush(now, &mut clients);
-        listener.on_wakeup(now, &mut clients);
+        self.with_rssl(|rssl, clients| {
+            rssl.flush(now, clients);
+            rssl.on_wakeup(now, clients);
+        });
+        self.with_websocket(|websocket, clients| {
+            clients.json.update_services(clients.core);
+            websocket.flush(now, clients);
+            websocket.on_wakeup(now, clients);
+        });
         self.execute(now);
         self.inlet.flush(now);
         self.describe(now);
     }
 
     fn next_wakeup(&self) -> Nanos {
+        let websocket = self.websocket.as_ref().map_or(Nanos::NEVER, WebSocketListener::next_wakeup);
         self.core
             .next_wakeup()
             .min(self.inlet.next_wakeup())
-            .min(self.listener.next_wakeup())
+            .min(self.rssl.next_wakeup())
+            .min(websocket)
             .min(self.describer.next_wakeup())
-    }
-}
-
-/// The core as the listener's service.
-struct Clients<'a> {
-    core: &'a mut PointToPoint,
-    commands: &'a mut Vec<InletCommand>,
-}
-
-impl Service<Rssl> for Clients<'_> {
-    fn on_connected(
-        &mut self,
-        _: Nanos,
-        connection: ConnectionId,
-        session: &Session<'_>,
-        peer: SocketAddr,
-        _: &mut Outbox,
-    ) {
-        info!(connection = connection.0, %peer, host = %session.host, version = %session.component_version, "client connected");
-        let address = if let IpAddr::V4(address) = peer.ip() { address.to_bits() } else { 0 };
-        let profile = ClientProfile { address, ..ClientProfile::default() };
-        self.core.on_client_connected(ClientId(connection.0), profile);
-    }
-
-    fn on_message(
-        &mut self,
-        now: Nanos,
-        connection: ConnectionId,
-        message: &[u8],
-        outbox: &mut Outbox,
-    ) -> ControlFlow<()> {
-        let mut sink = Sink { outbox, commands: self.commands };
-        match self.core.on_client_message(now, ClientId(connection.0), message, &mut sink) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(reason) => {
-                info!(connection = connection.0, %reason, "client's connection is closed");
-                ControlFlow::Break(())
-            }
-        }
-    }
-
-    fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox) {
-        info!(connection = connection.0, %reason, "client gone");
-        let mut sink = Sink { outbox, commands: self.commands };
-        self.core.on_client_closed(now, ClientId(connection.0), &mut sink);
-    }
-
-    fn is_logged_in(&self, connection: ConnectionId) -> bool {
-        self.core.is_logged_in(ClientId(connection.0))
-    }
-
-    fn on_port_event(&mut self, event: PortEvent<'_>) {
-        info!(port = "consumer", "{event}");
-    }
-}
-
-/// The core as the receiver of what comes from the backbone.
-struct Upstream<'a> {
-    core: &'a mut PointToPoint,
-    outbox: &'a mut Outbox,
-    commands: &'a mut Vec<InletCommand>,
-}
-
-impl Upstream<'_> {
-    fn check(result: Result<(), UpstreamError>) {
-        if let Err(error) = result {
-            warn!(%error, "a message from a source distributor was refused");
-        }
-    }
-}
-
-impl InletEvents for Upstream<'_> {
-    fn on_source(&mut self, now: Nanos, source: SourceId, topic: Topic<'_>, session: u64) {
-        info!(source = source.0, ?topic, session, "source found");
-        let mut sink = Sink { outbox: self.outbox, commands: self.commands };
-        self.core.on_source(now, source, topic, session, &mut sink);
-    }
-
-    fn on_source_ended(&mut self, now: Nanos, source: SourceId) {
-        info!(source = source.0, "source ended");
-        let mut sink = Sink { outbox: self.outbox, commands: self.commands };
-        self.core.on_source_ended(now, source, &mut sink);
-    }
-
-    #[inline]
-    fn on_stream_message(&mut self, now: Nanos, source: SourceId, bytes: &[u8]) {
-        let mut sink = Sink { outbox: self.outbox, commands: self.commands };
-        Self::check(self.core.on_stream_message(now, source, bytes, &mut sink));
-    }
-
-    fn on_link_up(&mut self, _: Nanos, instance: u64) {
-        info!(instance = format!("{instance:016x}"), "link up");
-        self.core.on_link_up(instance, &mut Sink { outbox: self.outbox, commands: self.commands });
-    }
-
-    fn on_link_down(&mut self, now: Nanos, instance: u64) {
-        let mut sink = Sink { outbox: self.outbox, commands: self.commands };
-        if self.core.on_link_down(now, instance, &mut sink) {
-            info!(
-                instance = format!("{instance:016x}"),
-                "link down, trying again until it is back or another is found"
-            );
-        } else {
-            debug!(instance = format!("{instance:016x}"), "link not opened");
-        }
-    }
-
-    fn on_link_message(&mut self, now: Nanos, instance: u64, bytes: &[u8]) {
-        let mut sink = Sink { outbox: self.outbox, commands: self.commands };
-        Self::check(self.core.on_link_message(now, instance, bytes, &mut sink));
-    }
-}
-
-/// Carries out what the core decides: for clients at once, for the backbone after what is being handled.
-struct Sink<'a> {
-    outbox: &'a mut Outbox,
-    commands: &'a mut Vec<InletCommand>,
-}
-
-impl ServerSink for Sink<'_> {
-    fn send(&mut self, client: ClientId, msg: &[u8]) {
-        rssl_server::send(self.outbox, ConnectionId(client.0), msg);
-    }
-
-    #[inline]
-    fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]) {
-        if watchers.is_empty() {
-            return;
-        }
-        let staged = self.outbox.stage(msg);
-        for watcher in watchers {
-            self.outbox.deliver(ConnectionId(watcher.client.0), staged, watcher.stream_id);
-        }
-    }
-
-    fn subscribe(&mut self, service: &str) {
-        self.commands.push(InletCommand::Subscribe(service.to_owned()));
-    }
-
-    fn unsubscribe(&mut self, service: &str) {
-        self.commands.push(InletCommand::Unsubscribe(service.to_owned()));
-    }
-
-    fn connect(&mut self, instance: u64, directory: SourceId) {
-        self.commands.push(InletCommand::Connect { instance, directory });
-    }
-
-    fn disconnect_link(&mut self, instance: u64) {
-        self.commands.push(InletCommand::Disconnect(instance));
-    }
-
-    fn to_instance(&mut self, instance: u64, msg: &LinkUp<'_>) {
-        let mut bytes = Vec::new();
-        msg.encode(&mut bytes);
-        self.commands.push(InletCommand::Send { instance, bytes });
     }
 }

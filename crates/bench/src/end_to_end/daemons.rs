@@ -31,7 +31,7 @@ impl Daemons {
         let cpu = |section: &str, cpu: Cpu| cpu.number().map(|cpu| format!("{section}.thread.cpu={cpu}"));
         let mut distributor_sets = vec![format!("source_distributor.provider_port={provider_port}")];
         distributor_sets.extend(cpu("source_distributor", cpus[0]));
-        let mut server_sets = vec![format!("p2ps.rssl_port={rssl_port}")];
+        let mut server_sets = vec![format!("p2ps.rssl_port={rssl_port}"), "p2ps.websocket_port=0".to_owned()];
         server_sets.extend(cpu("p2ps", cpus[1]));
         let mut distributor = daemon("source-distributor", distributor_sets)?;
         let mut server = daemon("p2ps", server_sets)?;

@@ -128,7 +128,7 @@ fn servers(
         &registry,
     )?;
     let inlet = InProcessInlet::new(&hub, &registrar, Token(4 << 32), true)?;
-    let config = P2psConfig { rssl_port, thread: thread(), ..P2psConfig::default() };
+    let config = P2psConfig { rssl_port, websocket_port: 0, thread: thread(), ..P2psConfig::default() };
     let mut server =
         PointToPointServer::new(&config, dictionary, inlet, &registrar, 3, clock::seed(), &registry)?;
     // Nobody waits any more if the main thread has failed: then there is nothing to serve.

@@ -19,4 +19,4 @@ pub use listener::Listener;
 pub use market::{Distributor, PointToPoint};
 pub use messaging::MessagingContext;
 pub use rssl::RsslConnections;
-pub use websocket::WebSocketConnections;
+pub use websocket::{JsonClients, WebSocketConnections};

@@ -46,3 +46,16 @@ counters! {
         closed_message_length: Total, "connections", "Closed: a message longer than allowed.";
     }
 }
+
+counters! {
+    /// What becomes of messages between the core of a point-to-point server and its WebSocket clients.
+    struct JsonClients("json") {
+        messages_written: Total, "messages", "Messages made into JSON, each once for all clients that get it.";
+        messages_unwritable: Total, "messages", "Messages that WebSocket clients did not get because they cannot be made into JSON.";
+        messages_read: Total, "messages", "JSON messages of clients made into RWF.";
+        messages_refused: Total, "messages", "JSON messages of clients answered with an error.";
+        unknown_services: Total, "messages", "Requests of clients that name a service that there is not.";
+        pings_in: Total, "messages", "JSON pings of clients answered.";
+        errors_in: Total, "messages", "Errors with which clients answered a message.";
+    }
+}

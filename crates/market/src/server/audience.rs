@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use rwf::{DecodeError, EncodeError, Key, UpdateMsg};
+use rwf::{DecodeError, EncodeError, Key, StreamState, UpdateMsg};
 
 use super::Watcher;
 use crate::encoding::Encoding;
@@ -23,6 +23,8 @@ pub(super) struct Form {
     pub(super) conflation_info: bool,
     /// About how many bytes a part of a refresh may have.
     pub(super) part_bytes: usize,
+    /// The image is all that is wanted, and its state says so.
+    pub(super) is_snapshot: bool,
     /// What becomes of the stream when its data is no longer good.
     pub(super) on_suspect: OnSuspect,
 }
@@ -107,11 +109,17 @@ impl Form {
 
     /// A refresh in this form.
     pub(super) fn refresh<'r>(&self, bytes: &'r [u8], room: &'r mut FormRoom) -> Result<&'r [u8], Unusable> {
-        let Some(view) = &self.view else { return Ok(bytes) };
-        let msg = rwf::RefreshMsg::parse(bytes)?;
-        let (payload, _) = restrict(view, msg.container_type, msg.payload, &mut room.payload)?;
-        let refresh = rwf::RefreshMsg { payload, ..msg };
-        Ok(room.message.try_encode(|w| refresh.encode(w))?)
+        if self.view.is_none() && !self.is_snapshot {
+            return Ok(bytes);
+        }
+        let mut msg = rwf::RefreshMsg::parse(bytes)?;
+        if let Some(view) = &self.view {
+            (msg.payload, _) = restrict(view, msg.container_type, msg.payload, &mut room.payload)?;
+        }
+        if self.is_snapshot && msg.state.stream == StreamState::Open {
+            msg.state.stream = StreamState::NonStreaming;
+        }
+        Ok(room.message.try_encode(|w| msg.encode(w))?)
     }
 }
 
@@ -256,7 +264,14 @@ mod tests {
     }
 
     fn form(on_suspect: OnSuspect) -> Form {
-        Form { view: None, key_in_updates: false, conflation_info: false, part_bytes: 100, on_suspect }
+        Form {
+            view: None,
+            key_in_updates: false,
+            conflation_info: false,
+            part_bytes: 100,
+            is_snapshot: false,
+            on_suspect,
+        }
     }
 
     #[test]

@@ -45,6 +45,7 @@ impl PointToPoint {
             key_in_updates: request.key_in_updates,
             conflation_info: request.conflation_info_in_updates,
             part_bytes: self.profile(client).refresh_part_bytes,
+            is_snapshot: !request.streaming,
             on_suspect: login.map(|login| login.on_suspect).unwrap_or_default(),
         }
     }

@@ -44,6 +44,9 @@ pub(crate) struct DemoArgs {
     /// Port for consumers.
     #[arg(long, value_name = "PORT", default_value_t = 14002, value_parser = clap::value_parser!(u16).range(1..))]
     rssl_port: u16,
+    /// Port for consumers that speak JSON over WebSocket.
+    #[arg(long, value_name = "PORT", default_value_t = 15000, value_parser = clap::value_parser!(u16).range(1..))]
+    websocket_port: u16,
     /// Port for providers; the demo's own feed connects there too.
     #[arg(long, value_name = "PORT", default_value_t = 14003, value_parser = clap::value_parser!(u16).range(1..))]
     provider_port: u16,
@@ -72,6 +75,7 @@ impl DemoArgs {
         let Failure::Io(error) = &failure else { return failure };
         let ports = [
             ("--rssl-port", self.rssl_port),
+            ("--websocket-port", self.websocket_port),
             ("--provider-port", self.provider_port),
             ("--admin-port", self.admin_port),
         ];
@@ -171,6 +175,7 @@ fn configuration(args: &DemoArgs) -> Result<RootConfig, Failure> {
     config.feed.provider.hosts = vec![HostPort::new("127.0.0.1", args.provider_port)];
     config.source_distributor.provider_port = args.provider_port;
     config.p2ps.rssl_port = args.rssl_port;
+    config.p2ps.websocket_port = args.websocket_port;
     config.admin.port = Some(args.admin_port);
     // A demo on other ports resolves its topics by itself; 12965 where the port is 14002.
     let resolver_port = 10_000 + (2_965 + u32::from(args.rssl_port) + 65_536 - 14_002) % 50_000;
@@ -225,6 +230,7 @@ fn introduce(args: &DemoArgs, config: &RootConfig, out: &mut impl Write) -> io::
   providers   RSSL on port {}; the feed comes in here
   backbone    {backbone}
   consumers   RSSL on port {}, service {}
+              WebSocket on ws://localhost:{}/WebSocket
   operators   http://localhost:{}/status  /metrics  /health
 
 Watch it in a second terminal:
@@ -237,6 +243,7 @@ Or connect any RSSL consumer to {host}, service {}. Ctrl-C ends the demo.
         args.provider_port,
         args.rssl_port,
         config.feed.service,
+        args.websocket_port,
         args.admin_port,
         config.feed.service,
     )

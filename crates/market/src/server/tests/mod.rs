@@ -41,6 +41,7 @@ fn describe(bytes: &[u8]) -> String {
     match msg {
         Msg::Refresh(m) => {
             words.push(format!("{}{}", m.state.data, if m.solicited { " solicited" } else { "" }));
+            words.extend((m.state.stream != StreamState::Open).then(|| m.state.stream.to_string()));
             let service = m.key.and_then(|key| key.service_id).filter(|_| m.private_stream);
             words.extend(service.map(|id| format!("private of {id}")));
         }
@@ -566,7 +567,8 @@ fn a_snapshot_gets_one_image_and_leaves_no_stream() {
     bench.took();
     bench.image(1, 1, "IBM", &[(22, 1)]);
     bench.client(A, &request.to_vec().expect("legal"));
-    assert_eq!(bench.took(), ["1/5: refresh ok solicited 22=1", "1/5: refresh ok solicited 22=1"]);
+    let answer = "1/5: refresh ok solicited non-streaming 22=1";
+    assert_eq!(bench.took(), [answer, answer]);
     assert_eq!(bench.counters.watchers.get(), 0);
 }
 

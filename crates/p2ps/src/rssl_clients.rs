@@ -1,0 +1,88 @@
+use std::net::{IpAddr, SocketAddr};
+use std::ops::ControlFlow;
+
+use backbone::InletCommand;
+use market::server::{ClientId, ClientProfile, PointToPoint};
+use rssl::{CloseReason, Session};
+use rssl_server::{ConnectionId, Outbox, PortEvent, Rssl, Service};
+use tracing::info;
+use units::Nanos;
+
+use crate::sink::Sink;
+use crate::websocket::Json;
+
+/// The core as the service of the RSSL port.
+pub(crate) struct RsslClients<'a> {
+    pub(crate) core: &'a mut PointToPoint,
+    pub(crate) websocket: Option<&'a mut Outbox>,
+    pub(crate) json: &'a Json,
+    pub(crate) commands: &'a mut Vec<InletCommand>,
+}
+
+impl RsslClients<'_> {
+    fn with_core<T>(
+        &mut self,
+        outbox: &mut Outbox,
+        act: impl FnOnce(&mut PointToPoint, &mut Sink<'_>) -> T,
+    ) -> T {
+        let mut sink = Sink {
+            rssl: outbox,
+            websocket: self.websocket.as_deref_mut(),
+            json: self.json,
+            commands: self.commands,
+        };
+        act(self.core, &mut sink)
+    }
+}
+
+/// The client's address as a number, 0 if it is none of IPv4.
+pub(crate) fn address(peer: SocketAddr) -> u32 {
+    if let IpAddr::V4(address) = peer.ip() { address.to_bits() } else { 0 }
+}
+
+impl Service<Rssl> for RsslClients<'_> {
+    fn on_connected(
+        &mut self,
+        _: Nanos,
+        connection: ConnectionId,
+        session: &Session<'_>,
+        peer: SocketAddr,
+        _: &mut Outbox,
+    ) {
+        let (host, version) = (session.host, session.component_version);
+        info!(connection = connection.0, %peer, %host, %version, "client connected");
+        let profile = ClientProfile { address: address(peer), ..ClientProfile::default() };
+        self.core.on_client_connected(ClientId(connection.0), profile);
+    }
+
+    fn on_message(
+        &mut self,
+        now: Nanos,
+        connection: ConnectionId,
+        message: &[u8],
+        outbox: &mut Outbox,
+    ) -> ControlFlow<()> {
+        let client = ClientId(connection.0);
+        match self.with_core(outbox, |core, sink| core.on_client_message(now, client, message, sink)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(reason) => {
+                info!(connection = connection.0, %reason, "client's connection is closed");
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox) {
+        info!(connection = connection.0, %reason, "client gone");
+        let client = ClientId(connection.0);
+        self.with_core(outbox, |core, sink| core.on_client_closed(now, client, sink));
+    }
+
+    fn is_logged_in(&self, connection: ConnectionId) -> bool {
+        self.core.is_logged_in(ClientId(connection.0))
+    }
+
+    fn on_port_event(&mut self, event: PortEvent<'_>) {
+        info!(port = "consumer", "{event}");
+    }
+}

@@ -1,0 +1,67 @@
+use backbone::InletCommand;
+use market::backbone::LinkUp;
+use market::server::{ClientId, ServerSink, SourceId, Watcher};
+use rssl_server::{ConnectionId, Outbox, Staged};
+
+use crate::websocket::{self, Json};
+
+/// Carries out what the core decides: for clients at once, for the backbone after what is being handled.
+pub(crate) struct Sink<'a> {
+    pub(crate) rssl: &'a mut Outbox,
+    /// None if there is no WebSocket port, and so no such client.
+    pub(crate) websocket: Option<&'a mut Outbox>,
+    pub(crate) json: &'a Json,
+    pub(crate) commands: &'a mut Vec<InletCommand>,
+}
+
+impl ServerSink for Sink<'_> {
+    fn send(&mut self, client: ClientId, msg: &[u8]) {
+        match (websocket::connection_of(client), &mut self.websocket) {
+            (Some(connection), Some(outbox)) => self.json.send(outbox, connection, msg),
+            (Some(_), None) => {}
+            (None, _) => rssl_server::send(self.rssl, ConnectionId(client.0), msg),
+        }
+    }
+
+    #[inline]
+    fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]) {
+        let mut as_it_is: Option<Staged> = None;
+        let mut as_json: Option<Option<Staged>> = None;
+        for watcher in watchers {
+            match (websocket::connection_of(watcher.client), &mut self.websocket) {
+                (None, _) => {
+                    let staged = *as_it_is.get_or_insert_with(|| self.rssl.stage(msg));
+                    self.rssl.deliver(ConnectionId(watcher.client.0), staged, watcher.stream_id);
+                }
+                (Some(connection), Some(outbox)) => {
+                    if let Some(staged) = *as_json.get_or_insert_with(|| self.json.stage(outbox, msg)) {
+                        outbox.deliver(connection, staged, watcher.stream_id);
+                    }
+                }
+                (Some(_), None) => {}
+            }
+        }
+    }
+
+    fn subscribe(&mut self, service: &str) {
+        self.commands.push(InletCommand::Subscribe(service.to_owned()));
+    }
+
+    fn unsubscribe(&mut self, service: &str) {
+        self.commands.push(InletCommand::Unsubscribe(service.to_owned()));
+    }
+
+    fn connect(&mut self, instance: u64, directory: SourceId) {
+        self.commands.push(InletCommand::Connect { instance, directory });
+    }
+
+    fn disconnect_link(&mut self, instance: u64) {
+        self.commands.push(InletCommand::Disconnect(instance));
+    }
+
+    fn to_instance(&mut self, instance: u64, msg: &LinkUp<'_>) {
+        let mut bytes = Vec::new();
+        msg.encode(&mut bytes);
+        self.commands.push(InletCommand::Send { instance, bytes });
+    }
+}

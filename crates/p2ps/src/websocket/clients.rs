@@ -1,0 +1,244 @@
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+
+use backbone::InletCommand;
+use market::server::{ClientError, ClientProfile, PointToPoint, ServerSink};
+use rdm::item::{CloseTarget, ItemClose};
+use rdm::login::{LoginRequest, NameType};
+use rdm::{Reply, ToVec};
+use rssl_server::{ConnectionId, Outbox};
+use rwf::{CloseMsg, DataState, Domain, Msg, State, StateCode, StatusMsg, StreamState};
+use rwf_json::{Incoming, Refusal, RefusalKind};
+use tracing::{debug, info};
+use units::Nanos;
+use websocket::upgrade::Headers;
+use websocket::{CloseReason, Message, Session};
+use websocket_server::{Kind, PortEvent, Service, WebSocket, stage};
+
+use super::{Input, Json, client_of};
+use crate::rssl_clients::address;
+use crate::sink::Sink;
+
+/// The core as the service of the WebSocket port.
+pub(crate) struct WebSocketClients<'a> {
+    pub(crate) core: &'a mut PointToPoint,
+    pub(crate) rssl: &'a mut Outbox,
+    pub(crate) json: &'a mut Json,
+    pub(crate) input: &'a mut Input,
+    pub(crate) commands: &'a mut Vec<InletCommand>,
+}
+
+/// More than any dictionary or image in use has, so that each is one message.
+const PART_BYTES: usize = 16 << 20;
+/// The answer to a ping of the client.
+const PONG: &[u8] = br#"{"Type":"Pong"}"#;
+/// The stream on which a client is logged in that brought its token with the upgrade.
+const COOKIE_LOGIN_STREAM_ID: i32 = -1;
+
+impl Service<WebSocket> for WebSocketClients<'_> {
+    fn on_connected(
+        &mut self,
+        now: Nanos,
+        connection: ConnectionId,
+        session: &Session<'_>,
+        peer: SocketAddr,
+        outbox: &mut Outbox,
+    ) {
+        let agent = session.headers.all("User-Agent").next().unwrap_or("");
+        let protocol = session.protocol;
+        info!(connection = connection.0, %peer, agent, protocol, "WebSocket client connected");
+        let profile = ClientProfile {
+            // Some clients take the first part of a dictionary or image for all of it.
+            dictionary_part_bytes: PART_BYTES,
+            refresh_part_bytes: PART_BYTES,
+            address: address(peer),
+        };
+        self.core.on_client_connected(client_of(connection), profile);
+        if let Some(login) = cookie_login(session.headers) {
+            let mut scene = self.scene(connection, outbox);
+            // A login that is refused is answered; the client may try again with a message.
+            let _ = scene.core.on_client_message(now, client_of(connection), &login, &mut scene.sink);
+        }
+    }
+
+    fn on_message(
+        &mut self,
+        now: Nanos,
+        connection: ConnectionId,
+        message: Message<'_>,
+        outbox: &mut Outbox,
+    ) -> ControlFlow<()> {
+        let Message::Text(text) = message else {
+            info!(connection = connection.0, "binary frame where JSON is spoken, connection is closed");
+            return ControlFlow::Break(());
+        };
+        self.json.update_services(self.core);
+        let mut reader = std::mem::take(&mut self.input.reader);
+        let mut scene = self.scene(connection, outbox);
+        let mut end = None;
+        let converter = scene.sink.json.converter();
+        let result = reader.read_frame(&converter, text.as_bytes(), |incoming| {
+            if end.is_none() {
+                end = scene.on_incoming(now, incoming).err();
+            }
+        });
+        if let (Err(refusal), None) = (result, &end) {
+            scene.refuse(&refusal);
+        }
+        self.input.reader = reader;
+        match end {
+            None => ControlFlow::Continue(()),
+            Some(reason) => {
+                info!(connection = connection.0, %reason, "client's connection is closed");
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox) {
+        info!(connection = connection.0, %reason, "WebSocket client gone");
+        self.input.directories.retain(|(owner, _)| *owner != connection);
+        let mut scene = self.scene(connection, outbox);
+        scene.core.on_client_closed(now, client_of(connection), &mut scene.sink);
+    }
+
+    fn is_logged_in(&self, connection: ConnectionId) -> bool {
+        self.core.is_logged_in(client_of(connection))
+    }
+
+    fn on_port_event(&mut self, event: PortEvent<'_>) {
+        info!(port = "websocket", "{event}");
+    }
+}
+
+impl WebSocketClients<'_> {
+    fn scene<'s>(&'s mut self, connection: ConnectionId, outbox: &'s mut Outbox) -> Scene<'s> {
+        let sink =
+            Sink { rssl: self.rssl, websocket: Some(outbox), json: self.json, commands: self.commands };
+        Scene { connection, core: self.core, directories: &mut self.input.directories, sink }
+    }
+}
+
+/// A message that came with the token that the client got from elsewhere is its login.
+fn cookie_login(headers: Headers<'_>) -> Option<Vec<u8>> {
+    let token = headers.cookie("AuthToken")?.as_bytes();
+    let position = headers.cookie("AuthPosition").or_else(|| headers.cookie("position"));
+    let application = headers.cookie("applicationId").map(str::as_bytes);
+    let everybody = LoginRequest::consumer(&[0]);
+    let login = LoginRequest {
+        stream_id: COOKIE_LOGIN_STREAM_ID,
+        name_type: NameType::AUTHENTICATION_TOKEN,
+        authentication_token: Some(token),
+        position: position.map(str::as_bytes),
+        application_id: application.unwrap_or(everybody.application_id),
+        ..everybody
+    };
+    login.to_vec().ok()
+}
+
+/// One client, and what it has to do with.
+struct Scene<'s> {
+    connection: ConnectionId,
+    core: &'s mut PointToPoint,
+    directories: &'s mut Vec<(ConnectionId, i32)>,
+    sink: Sink<'s>,
+}
+
+impl Scene<'_> {
+    fn on_incoming(&mut self, now: Nanos, incoming: Incoming<'_>) -> Result<(), ClientError> {
+        let counters = &self.sink.json.counters;
+        match incoming {
+            Incoming::Ping => {
+                counters.pings_in.inc();
+                self.answer(|json| json.extend_from_slice(PONG));
+                Ok(())
+            }
+            Incoming::Pong => Ok(()),
+            Incoming::Error(error) => {
+                counters.errors_in.inc();
+                let (stream_id, text) = (error.stream_id, String::from_utf8_lossy(error.text));
+                debug!(connection = self.connection.0, stream_id, %text, "a message was of no use to the client");
+                Ok(())
+            }
+            Incoming::Message { rwf, .. } => {
+                counters.messages_read.inc();
+                self.on_rwf(now, rwf)
+            }
+        }
+    }
+
+    fn on_rwf(&mut self, now: Nanos, rwf: &[u8]) -> Result<(), ClientError> {
+        let client = client_of(self.connection);
+        match Msg::parse(rwf) {
+            Ok(Msg::Request(request)) if request.domain == Domain::SOURCE => {
+                let stream = (self.connection, request.stream_id);
+                if !self.directories.contains(&stream) && self.directory_count() < DIRECTORIES_MAX {
+                    self.directories.push(stream);
+                }
+                self.core.on_client_message(now, client, rwf, &mut self.sink)
+            }
+            Ok(Msg::Close(close)) => self.on_close(now, &close, rwf),
+            _ => self.core.on_client_message(now, client, rwf, &mut self.sink),
+        }
+    }
+
+    fn directory_count(&self) -> usize {
+        self.directories.iter().filter(|(owner, _)| *owner == self.connection).count()
+    }
+
+    /// A close names no domain but that of a login, and one of several streams is answered.
+    fn on_close(&mut self, now: Nanos, close: &CloseMsg<'_>, rwf: &[u8]) -> Result<(), ClientError> {
+        let client = client_of(self.connection);
+        let stream = (self.connection, close.stream_id);
+        if close.domain != Domain::LOGIN
+            && let Some(place) = self.directories.iter().position(|open| *open == stream)
+        {
+            self.directories.swap_remove(place);
+            let close = Msg::Close(CloseMsg { domain: Domain::SOURCE, ..*close });
+            let rwf = close.to_vec().map_err(|_| ClientError::LoggedOut)?;
+            return self.core.on_client_message(now, client, &rwf, &mut self.sink);
+        }
+        self.core.on_client_message(now, client, rwf, &mut self.sink)?;
+        if let Ok(ItemClose { target: CloseTarget::Streams(ids), .. }) = ItemClose::parse(close) {
+            let count = ids.len();
+            let text = format!("Processed {count} total stream ids from Batch Close Request. {count} Ok.");
+            let state = State::new(StreamState::Closed, DataState::Ok);
+            let state = state.because(StateCode::NONE, &text);
+            self.send(&Reply::to(&Msg::Close(*close)).status(state));
+        }
+        Ok(())
+    }
+
+    /// What cannot be used is answered by an error; a request that names an unknown service by a status, for
+    /// which clients wait.
+    fn refuse(&mut self, refusal: &Refusal<'_>) {
+        let counters = &self.sink.json.counters;
+        if refusal.kind() == RefusalKind::UnknownService && refusal.stream_id != 0 {
+            counters.unknown_services.inc();
+            let text = refusal.to_string();
+            let (domain, stream_id) = (refusal.domain, refusal.stream_id);
+            let reply = Reply { domain, stream_id, key: None, private_stream: false };
+            self.send(&reply.closed(StateCode::SOURCE_UNKNOWN, &text));
+        } else {
+            counters.messages_refused.inc();
+            self.answer(|json| refusal.write(json));
+        }
+    }
+
+    fn send(&mut self, status: &StatusMsg<'_>) {
+        if let Ok(bytes) = status.to_vec() {
+            self.sink.send(client_of(self.connection), &bytes);
+        }
+    }
+
+    /// Sends an object that has all it needs.
+    fn answer(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if let Some(outbox) = &mut self.sink.websocket {
+            let staged = stage(outbox, Kind::Whole, write);
+            outbox.deliver(self.connection, staged, 0);
+        }
+    }
+}
+
+/// Most directory streams of one client whose closes are recognised without their domain.
+const DIRECTORIES_MAX: usize = 64;
