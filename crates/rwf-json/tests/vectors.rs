@@ -4,6 +4,7 @@
 //! looked for in all their subdirectories. A `dictionary` in the directory itself is used for all of them,
 //! else the one that is committed.
 
+#[allow(dead_code, reason = "not every test needs all of it")]
 mod golden;
 
 use std::collections::BTreeSet;

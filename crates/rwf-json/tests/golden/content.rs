@@ -9,7 +9,8 @@ use rwf::{
 ///
 /// The same content has several forms in RWF. They are made alike: a real of another hint but the same value,
 /// a type that an entry of a filter list repeats, the width of array items, a name type of 1 that is not
-/// written, RMTES text with and without the escape that says it is UTF-8.
+/// written, RMTES text with and without the escape that says it is UTF-8, whether a request without updates
+/// wants the key in them.
 pub(crate) fn of(message: &[u8], dictionary: &Dictionary) -> Result<Vec<String>, rwf::DecodeError> {
     let mut lines = Vec::new();
     walk(message, Some(dictionary), |depth, event| {
@@ -63,7 +64,10 @@ fn header(msg: &Msg<'_>) -> String {
     });
     let payload = &[][..];
     let bare = match *msg {
-        Msg::Request(m) => Msg::Request(RequestMsg { key: key.unwrap_or_default(), payload, ..m }),
+        Msg::Request(m) => {
+            let key_in_updates = m.key_in_updates || !m.streaming;
+            Msg::Request(RequestMsg { key: key.unwrap_or_default(), key_in_updates, payload, ..m })
+        }
         Msg::Refresh(m) => Msg::Refresh(RefreshMsg { key, payload, ..m }),
         Msg::Status(m) => Msg::Status(StatusMsg { key, payload, ..m }),
         Msg::Update(m) => Msg::Update(UpdateMsg { key, payload, ..m }),

@@ -1,5 +1,6 @@
 //! Golden vectors: where they are, what they hold, and how their JSON and RWF is compared.
 
+pub(crate) mod any;
 pub(crate) mod content;
 pub(crate) mod value;
 
@@ -84,41 +85,49 @@ pub(crate) fn further(direction: &str) -> Vec<Vectors> {
     let directories: Vec<PathBuf> =
         std::env::split_paths(&directories).filter(|d| !d.as_os_str().is_empty()).collect();
     assert!(!directories.is_empty(), "TICKCAST_VECTORS names no directory");
-    directories.iter().map(|directory| of_directory(directory, direction)).collect()
+    let mut found = Vec::new();
+    for directory in directories {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(directory);
+        let before = found.len();
+        walk(&directory, None, &mut found);
+        let cases: usize = found[before..].iter().map(|vectors: &Vectors| vectors.cases.len()).sum();
+        assert!(cases > 0, "{}: no vector in it", directory.display());
+    }
+    for vectors in &mut found {
+        vectors.cases.retain(|case| case.json["direction"] == direction);
+    }
+    found
 }
 
-fn of_directory(directory: &Path, direction: &str) -> Vectors {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(directory);
-    let mut cases = Vec::new();
-    walk(&directory, &mut cases);
-    assert!(!cases.is_empty(), "{}: no vector in it", directory.display());
-    cases.retain(|case| case.json["direction"] == direction);
-    let own = directory.join("dictionary");
-    let dictionary = if own.is_dir() { dictionary(&own) } else { shared_dictionary() };
-    Vectors { dictionary, cases }
-}
-
-fn walk(directory: &Path, cases: &mut Vec<Case>) {
+/// Finds the vectors below a directory. A `dictionary` is used for all beside and below it.
+fn walk(directory: &Path, dictionary: Option<&Path>, found: &mut Vec<Vectors>) {
     let entries = std::fs::read_dir(directory).unwrap_or_else(|why| panic!("{}: {why}", directory.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("it can be listed").path()).collect();
     paths.sort();
+    let own = directory.join("dictionary");
+    let dictionary = if own.is_dir() { Some(own.as_path()) } else { dictionary };
+    let mut cases = Vec::new();
     for path in paths {
         if path.is_dir() {
-            walk(&path, cases);
+            walk(&path, dictionary, found);
         } else if path.extension().is_some_and(|extension| extension == "json") {
-            load(&path, cases);
+            load(&path, &mut cases);
         }
+    }
+    if !cases.is_empty() {
+        let dictionary = dictionary.map_or_else(shared_dictionary, self::dictionary);
+        found.push(Vectors { dictionary, cases });
     }
 }
 
-/// A file holds one vector, or an array of them.
+/// A file holds one vector, or an array of them. What has no direction is none.
 fn load(path: &Path, cases: &mut Vec<Case>) {
     let text = std::fs::read_to_string(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
     let json: Json = serde_json::from_str(&text).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
     let vectors = if json.is_array() { json.as_array().cloned().unwrap_or_default() } else { vec![json] };
     for json in vectors {
+        let Some(direction) = json["direction"].as_str() else { continue };
         let name = json["name"].as_str().unwrap_or_else(|| panic!("{}: no name", path.display()));
-        let direction = json["direction"].as_str().unwrap_or("no direction");
         cases.push(Case { id: format!("{direction}: {name}"), json });
     }
 }
@@ -137,6 +146,26 @@ fn dictionary(directory: &Path) -> Dictionary {
     dictionary.load_fields(&read("RDMFieldDictionary")).expect("a field dictionary");
     dictionary.load_enums(&read("enumtype.def")).expect("enumerations");
     dictionary
+}
+
+/// A text of a recorded session.
+pub(crate) struct Frame {
+    pub(crate) session: String,
+    pub(crate) from_client: bool,
+    pub(crate) text: String,
+}
+
+/// The texts of the recorded sessions.
+pub(crate) fn sessions() -> Vec<Frame> {
+    let text = include_str!("../vectors/websocket.json");
+    let frames: Vec<Json> = serde_json::from_str(text).expect("committed");
+    let text = |json: &Json| json.as_str().expect("committed").to_owned();
+    let frame = |json: &Json| Frame {
+        session: text(&json["session"]),
+        from_client: json["from"] == "client",
+        text: text(&json["text"]),
+    };
+    frames.iter().map(frame).collect()
 }
 
 pub(crate) fn hex(text: &str) -> Vec<u8> {

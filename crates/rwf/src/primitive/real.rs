@@ -335,10 +335,20 @@ impl DecimalText {
         let at = |rest: &[u8]| DecimalTextError::NotDecimal { offset: clip(text.len() - rest.len()) };
         let (negative, mut rest) = sign(text);
         let (mut mantissa, mut decimals, mut digits, mut point) = (0i64, 0i32, 0u32, false);
+        // Zeros that another digit has not followed yet: those at the end may be more than a mantissa holds.
+        let mut zeros = 0i32;
         while let Some((&byte, tail)) = rest.split_first() {
             match byte {
                 b'0'..=b'9' => {
-                    mantissa = push_digit(mantissa, byte - b'0', negative)?;
+                    if byte == b'0' {
+                        zeros += i32::from(mantissa != 0);
+                    } else {
+                        while zeros > 0 {
+                            mantissa = push_digit(mantissa, 0, negative)?;
+                            zeros -= 1;
+                        }
+                        mantissa = push_digit(mantissa, byte - b'0', negative)?;
+                    }
                     digits += 1;
                     decimals += i32::from(point);
                 }
@@ -357,7 +367,10 @@ impl DecimalText {
                 parse_exponent(exponent).map_err(|rest| rest.map_or(DecimalTextError::TooLarge, at))?
             }
         };
-        Ok(DecimalText { mantissa, exponent: exponent - decimals })
+        while let (1.., Ok(longer)) = (zeros, push_digit(mantissa, 0, negative)) {
+            (mantissa, zeros) = (longer, zeros - 1);
+        }
+        Ok(DecimalText { mantissa, exponent: exponent - decimals + zeros })
     }
 
     /// Brings the scale into the range of the hints without changing the value.
@@ -453,6 +466,8 @@ mod tests {
         assert_eq!(text("1.1000000000000000"), Ok((110_000_000_000_000, 0)));
         assert_eq!(text("-9223372036854775808"), Ok((i64::MIN, 14)));
         assert_eq!(text("0e900"), Ok((0, 14)));
+        assert_eq!(text("92233720368547758070"), Ok((i64::MAX, 15)));
+        assert_eq!(text("-100000000000000000000.00"), Ok((-1_000_000_000_000_000_000, 16)));
     }
 
     #[test]
