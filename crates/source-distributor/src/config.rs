@@ -4,8 +4,20 @@ use std::time::Duration;
 use client::{HostPort, Identity, LineConfig};
 use config::Complaint;
 use daemon::ThreadConfig;
-use market::distributor::{Balance, DialSpec, DistributorConfig};
+use market::distributor::{Balance, DialSpec, DistributorConfig, PostRoute};
 use rssl_server::RsslConfig;
+
+config::choice! {
+    /// What becomes of posts of clients.
+    pub enum PostsConfig {
+        /// They go to the interactive provider; where there is none that takes posts they are refused.
+        Provider = "provider",
+        /// They change the cached item, and go out as updates of it.
+        Cache = "cache",
+        /// They are refused.
+        Refuse = "refuse",
+    }
+}
 
 config::section! {
     /// A service and its id in the whole system.
@@ -14,6 +26,8 @@ config::section! {
         name: String, required, length 1..=255;
         /// Number by which message keys name it.
         id: u16, required;
+        /// What becomes of posts to it.
+        posts: PostsConfig = PostsConfig::Provider;
     }
 }
 
@@ -52,6 +66,16 @@ config::section! {
     }
 }
 
+impl PostsConfig {
+    fn route(self) -> PostRoute {
+        match self {
+            PostsConfig::Provider => PostRoute::Provider,
+            PostsConfig::Cache => PostRoute::Cache,
+            PostsConfig::Refuse => PostRoute::Refuse,
+        }
+    }
+}
+
 impl InteractiveConfig {
     /// What the core is told about it.
     pub(crate) fn spec(&self, identity: &Identity) -> DialSpec {
@@ -82,6 +106,12 @@ config::section! {
         retry_ms: u64 = 5_000, range 1..=3_600_000;
         /// Longest wait until a provider has answered login and directory request.
         login_timeout_ms: u64 = 45_000, range 100..=3_600_000;
+        /// Longest wait for the acknowledgement of a post; then it is refused.
+        post_timeout_ms: u64 = 15_000, range 100..=3_600_000;
+        /// Most posts that wait for the acknowledgement of a provider; more are refused.
+        posts_outstanding_max: u32 = 100_000, range 1..=16_777_216;
+        /// Most private streams; more are refused.
+        private_streams_max: u32 = 100_000, range 0..=16_777_216;
     }
 }
 
@@ -150,6 +180,10 @@ impl SourceDistributorConfig {
             requests_outstanding_max: requests.outstanding_max as usize,
             item_retry: Duration::from_millis(requests.retry_ms),
             login_timeout: Duration::from_millis(requests.login_timeout_ms),
+            posts: self.services.iter().map(|s| (s.name.clone(), s.posts.route())).collect(),
+            posts_outstanding_max: requests.posts_outstanding_max as usize,
+            post_timeout: Duration::from_millis(requests.post_timeout_ms),
+            private_streams_max: requests.private_streams_max as usize,
             ..DistributorConfig::default()
         }
     }
@@ -168,6 +202,14 @@ mod tests {
         assert_eq!(config::audit::<SourceDistributorConfig>(), Vec::<String>::new());
         let ours = load("").expect("legal").core();
         assert_eq!(format!("{ours:?}"), format!("{:?}", DistributorConfig::default()));
+    }
+
+    #[test]
+    fn each_service_says_what_becomes_of_its_posts() {
+        let file =
+            "[[services]]\nname = \"A\"\nid = 1\nposts = \"cache\"\n[[services]]\nname = \"B\"\nid = 2\n";
+        let posts = load(file).expect("legal").core().posts;
+        assert_eq!((posts["A"], posts["B"]), (PostRoute::Cache, PostRoute::Provider));
     }
 
     #[test]

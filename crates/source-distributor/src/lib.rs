@@ -11,6 +11,6 @@ mod dials;
 mod distributor;
 
 pub use crate::config::{
-    BalanceConfig, InteractiveConfig, RequestsConfig, ServiceConfig, SourceDistributorConfig,
+    BalanceConfig, InteractiveConfig, PostsConfig, RequestsConfig, ServiceConfig, SourceDistributorConfig,
 };
 pub use distributor::SourceDistributor;

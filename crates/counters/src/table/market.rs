@@ -27,7 +27,18 @@ counters! {
         requests_unanswered: Total, "messages", "Those that were not answered in time.";
         items_lost: Total, "items", "Items whose dialled provider was lost, to be asked for again.";
         logins_unanswered: Total, "connections", "Dialled providers that did not answer login and directory request in time.";
-        messages_unasked: Total, "messages", "Messages of dialled providers on streams that are closed, dropped.";
+        messages_unasked: Total, "messages", "Messages on streams that are closed, and acknowledgements nobody waits for, dropped.";
+        posts_in: Total, "messages", "Posts of clients, parts counted singly.";
+        posts_out: Total, "messages", "Those passed to a provider.";
+        posts_cached: Total, "messages", "Those that changed a cached item.";
+        posts_refused: Total, "messages", "Those refused, by this side of the provider.";
+        acks_in: Total, "messages", "Acknowledgements of providers passed on.";
+        posts_outstanding: Gauge, "messages", "Posts that wait for the acknowledgement of a provider, or for their last part.";
+        generics_in: Total, "messages", "Generic messages of clients passed to a provider.";
+        generics_out: Total, "messages", "Generic messages of providers for all who watch an item.";
+        private_streams: Gauge, "streams", "Private streams open at providers.";
+        private_streams_refused: Total, "messages", "Requests of private streams refused without asking a provider.";
+        private_messages_out: Total, "messages", "Messages of providers on private streams passed on.";
     }
 }
 

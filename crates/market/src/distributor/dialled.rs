@@ -14,6 +14,7 @@ use super::providers::{Provider, Target};
 use super::services::{Requested, Supply};
 use super::timers::Due;
 use super::{Distributor, DistributorSink, ProviderError, ProviderId, Timer};
+use crate::backbone::Kind;
 
 /// Who this instance says it is at a provider, and what it wants there.
 #[derive(Clone, Debug, Default)]
@@ -129,6 +130,8 @@ impl Offer {
 /// The first stream of an item; login, directory and dictionaries have those before.
 const FIRST_STREAM_ID: i32 = 5;
 const DIRECTORY_STREAM_ID: i32 = 2;
+/// The stream on which posts and their acknowledgements go that belong to no open item.
+pub(super) use rdm::login::LOGIN_STREAM_ID;
 
 impl Dialled {
     /// An id for a stream, which none of `used` has. Ids are given again only after all others.
@@ -193,6 +196,7 @@ impl Distributor {
         for id in services {
             self.pump(now, id, sink);
         }
+        self.count_providers();
     }
 
     /// Login and directory were not answered in time.
@@ -251,6 +255,7 @@ impl Distributor {
         now: Nanos,
         provider: ProviderId,
         msg: &Msg<'_>,
+        bytes: &[u8],
         sink: &mut impl DistributorSink,
     ) -> Result<(), ProviderError> {
         let is_logged_in = self.is_logged_in(provider);
@@ -264,17 +269,38 @@ impl Distributor {
             }
             (_, Domain::SOURCE) => return self.on_offered(now, provider, msg, sink),
             (_, Domain::DICTIONARY) => self.counters.messages_refused.inc(),
-            (Msg::Refresh(refresh), _) => self.on_answer(now, provider, refresh, sink),
-            (Msg::Status(status), _) => match self.item_on(provider, status.stream_id) {
-                Some(index) => {
-                    self.counters.statuses_in.inc();
-                    self.on_item_status(now, index, status, sink);
-                }
-                None => self.counters.messages_unasked.inc(),
-            },
-            _ => self.counters.messages_refused.inc(),
+            _ => self.on_item_message(now, provider, msg, bytes, sink),
         }
         Ok(())
+    }
+
+    /// A message on the stream of an item, or of one client alone, but for updates of items.
+    fn on_item_message(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        msg: &Msg<'_>,
+        bytes: &[u8],
+        sink: &mut impl DistributorSink,
+    ) {
+        let target = self.providers.get(&provider).and_then(|p| p.streams.get(&msg.stream_id())).copied();
+        match (msg, target) {
+            (_, Some(Target::Private(place))) => self.on_private_answer(now, place, msg, bytes, sink),
+            (Msg::Ack(ack), _) => self.on_ack(provider, ack, sink),
+            (Msg::Refresh(refresh), Some(Target::Item(index))) => self.on_answer(now, index, refresh, sink),
+            (Msg::Status(status), Some(Target::Item(index))) => {
+                self.counters.statuses_in.inc();
+                self.on_item_status(now, index, status, sink);
+            }
+            (Msg::Generic(_), Some(Target::Item(index))) => {
+                self.counters.generics_out.inc();
+                self.publish(now, index, Kind::Generic, bytes, sink);
+            }
+            (Msg::Refresh(_) | Msg::Status(_) | Msg::Generic(_), None) => {
+                self.counters.messages_unasked.inc();
+            }
+            _ => self.counters.messages_refused.inc(),
+        }
     }
 
     fn on_login_answer(
@@ -455,6 +481,7 @@ impl Distributor {
     fn service_of(&self, target: Target) -> Option<u16> {
         match target {
             Target::Item(index) => self.items.get(index).map(|i| i.key.service),
+            Target::Private(place) => self.privates.get(place).map(|p| p.service),
         }
     }
 
@@ -462,6 +489,7 @@ impl Distributor {
     fn stream_lost(&mut self, now: Nanos, target: Target, state: State<'_>, sink: &mut impl DistributorSink) {
         match target {
             Target::Item(index) => self.item_lost(now, index, state, sink),
+            Target::Private(place) => self.private_lost(place, state, sink),
         }
     }
 }

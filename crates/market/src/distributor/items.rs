@@ -1,7 +1,7 @@
 //! Items: images, updates and states of providers of either kind, on their way to peers.
 
 use rwf::{
-    DataState, DataType, DecodeError, Domain, Key, RefreshMsg, State, StateCode, StatusMsg, StreamState,
+    DataState, DataType, DecodeError, Domain, Key, Msg, RefreshMsg, State, StateCode, StatusMsg, StreamState,
     UpdateMsg,
 };
 use units::Nanos;
@@ -51,9 +51,16 @@ impl Distributor {
     ) -> Result<(), ProviderError> {
         self.counters.updates_in.inc();
         let msg = UpdateMsg::parse(bytes)?;
-        let Some(index) = self.item_of(provider, msg.stream_id, msg.domain, msg.key) else {
-            self.counters.updates_without_image.inc();
-            return Ok(());
+        let index = match self.target_of(provider, msg.stream_id, msg.domain, msg.key) {
+            Some(Target::Item(index)) => index,
+            Some(Target::Private(place)) => {
+                self.on_private_answer(now, place, &Msg::Update(msg), bytes, sink);
+                return Ok(());
+            }
+            None => {
+                self.counters.updates_without_image.inc();
+                return Ok(());
+            }
         };
         let item = &mut self.items[index];
         if item.upstream.is_pending() {
@@ -117,8 +124,23 @@ impl Distributor {
         Ok(())
     }
 
-    /// The item of a provider's stream, or of the key in the message.
+    /// What a provider's stream is for, or the key in the message.
     #[inline]
+    fn target_of(
+        &self,
+        provider: ProviderId,
+        stream_id: i32,
+        domain: Domain,
+        key: Option<Key<'_>>,
+    ) -> Option<Target> {
+        let known = self.providers.get(&provider)?;
+        match known.streams.get(&stream_id) {
+            Some(target) => Some(*target),
+            None => self.find(self.key_of(provider, domain, key?)?).map(Target::Item),
+        }
+    }
+
+    /// The item that a provider publishes on a stream, or under the key in the message.
     fn item_of(
         &self,
         provider: ProviderId,
@@ -126,17 +148,9 @@ impl Distributor {
         domain: Domain,
         key: Option<Key<'_>>,
     ) -> Option<usize> {
-        let known = self.providers.get(&provider)?;
-        match known.streams.get(&stream_id) {
-            Some(Target::Item(index)) => Some(*index),
-            None => self.find(self.key_of(provider, domain, key?)?),
-        }
-    }
-
-    /// The item of a dialled provider's stream.
-    pub(super) fn item_on(&self, provider: ProviderId, stream_id: i32) -> Option<usize> {
-        match self.providers.get(&provider)?.streams.get(&stream_id)? {
-            Target::Item(index) => Some(*index),
+        match self.target_of(provider, stream_id, domain, key)? {
+            Target::Item(index) => Some(index),
+            Target::Private(_) => None,
         }
     }
 
@@ -212,14 +226,10 @@ impl Distributor {
     pub(super) fn on_answer(
         &mut self,
         now: Nanos,
-        provider: ProviderId,
+        index: usize,
         msg: &RefreshMsg<'_>,
         sink: &mut impl DistributorSink,
     ) {
-        let Some(index) = self.item_on(provider, msg.stream_id) else {
-            self.counters.messages_unasked.inc();
-            return;
-        };
         self.counters.refreshes_in.inc();
         if msg.state.stream != StreamState::Open {
             let end = StatusMsg {

@@ -11,6 +11,7 @@
 //! - An item of a service that is asked for is asked for once, however many peers want it, at one of the
 //!   providers of the service, and at another one when that is lost. When nobody wants it any more it is
 //!   closed after a while, and nothing of it stays.
+//! - A post that wants an acknowledgement has one answer: the provider's, or a refusal.
 //!
 //! One thread owns it. It reads no clock and opens no socket: time and messages come in, decisions go to a
 //! [`DistributorSink`].
@@ -18,7 +19,9 @@
 mod dialled;
 mod ids;
 mod items;
+mod messages;
 mod peers;
+mod private;
 mod providers;
 mod requests;
 mod services;
@@ -45,7 +48,9 @@ use slab::Slab;
 use units::Nanos;
 
 use self::items::Item;
+use self::messages::Posts;
 use self::peers::Peer;
+use self::private::PrivateStream;
 use self::providers::Provider;
 use self::services::PublishedService;
 use self::timers::Timers;
@@ -87,6 +92,14 @@ pub struct DistributorConfig {
     pub item_retry: Duration,
     /// Longest wait until a dialled provider has answered login and directory request.
     pub login_timeout: Duration,
+    /// What becomes of posts, by the name of the service; those not named have the default.
+    pub posts: BTreeMap<String, PostRoute>,
+    /// The most posts that wait for the acknowledgement of a provider; more are refused.
+    pub posts_outstanding_max: usize,
+    /// A post that was not acknowledged in this time is refused.
+    pub post_timeout: Duration,
+    /// The most private streams; more are refused.
+    pub private_streams_max: usize,
 }
 
 /// Which of several providers of a service is asked for an item.
@@ -97,6 +110,18 @@ pub enum Balance {
     Load,
     /// Each in its turn.
     RoundRobin,
+}
+
+/// What becomes of posts to a service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PostRoute {
+    /// They go to the provider; where there is none that takes posts they are refused.
+    #[default]
+    Provider,
+    /// They change the cached item, and go out as updates of it.
+    Cache,
+    /// They are refused.
+    Refuse,
 }
 
 impl Default for DistributorConfig {
@@ -115,6 +140,10 @@ impl Default for DistributorConfig {
             requests_outstanding_max: 1_000,
             item_retry: Duration::from_secs(5),
             login_timeout: Duration::from_secs(45),
+            posts: BTreeMap::new(),
+            posts_outstanding_max: 100_000,
+            post_timeout: Duration::from_secs(15),
+            private_streams_max: 100_000,
         }
     }
 }
@@ -133,6 +162,8 @@ pub struct Distributor {
     unknown: BTreeMap<Box<[u8]>, Unknown>,
     peers: BTreeMap<PeerId, Peer>,
     providers: BTreeMap<ProviderId, Provider>,
+    posts: Posts,
+    privates: Slab<PrivateStream>,
     timers: Timers<Timer>,
     /// Tickets given out to items that wait for their turn.
     tickets: u64,
@@ -155,6 +186,10 @@ enum Timer {
     Retry(usize),
     /// An item that nobody wants is closed.
     Linger(usize),
+    /// A post has to be acknowledged.
+    Post(u32),
+    /// A private stream has to be answered.
+    Private(usize),
 }
 
 struct Unknown {
@@ -189,6 +224,8 @@ impl Distributor {
             unknown: BTreeMap::new(),
             peers: BTreeMap::new(),
             providers: BTreeMap::new(),
+            posts: Posts::default(),
+            privates: Slab::new(),
             timers: Timers::default(),
             tickets: 0,
             directory_sequence: 0,
@@ -229,6 +266,8 @@ impl Distributor {
             Timer::Request(index) => self.unanswered(now, index, sink),
             Timer::Retry(index) => self.rested(now, index, sink),
             Timer::Linger(index) => self.lingered(now, index, sink),
+            Timer::Post(id) => self.post_overdue(id, sink),
+            Timer::Private(place) => self.private_overdue(place, sink),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What point-to-point servers want of this instance.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rwf::{DataState, Domain, State, StateCode, StreamState};
 use units::Nanos;
@@ -18,6 +18,8 @@ pub(super) struct Peer {
     name: String,
     /// The items it wants, by their places in the table.
     pub(super) items: BTreeSet<usize>,
+    /// Its private streams, by conversation, by their places in the table.
+    pub(super) privates: BTreeMap<u64, usize>,
 }
 
 /// Why a link is to be cut.
@@ -50,6 +52,8 @@ impl Distributor {
     /// A link is gone, and with it everything that was wanted over it.
     pub fn on_peer_closed(&mut self, now: Nanos, peer: PeerId, sink: &mut impl DistributorSink) {
         let Some(gone) = self.peers.remove(&peer) else { return };
+        self.close_privates(gone.privates.into_values().collect(), sink);
+        self.forget_posts(peer);
         for index in gone.items {
             self.items[index].forget(peer);
             self.check_wanted(now, index, sink);
@@ -110,9 +114,15 @@ impl Distributor {
                 self.on_image_request(now, peer, key(service, domain, name), sink);
             }
             LinkUp::GapQuery { service, first, last } => self.on_gap_query(peer, service, first, last, sink),
-            // No provider of this instance takes them.
-            LinkUp::ClientMessage { .. } | LinkUp::PrivateRequest { .. } | LinkUp::PrivateMessage { .. } => {
-                self.counters.link_messages_refused.inc();
+            LinkUp::ClientMessage { service, conversation, domain, name, message } => {
+                let key = key(service, domain, name);
+                self.on_client_message(now, (peer, conversation), key, message, sink);
+            }
+            LinkUp::PrivateRequest { service, conversation, request } => {
+                self.on_private_request(now, (peer, conversation), service, request, sink);
+            }
+            LinkUp::PrivateMessage { conversation, message } => {
+                self.on_private_message((peer, conversation), message, sink);
             }
         }
         Ok(())

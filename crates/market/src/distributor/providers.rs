@@ -33,13 +33,16 @@ pub(super) struct Provider {
 pub(super) enum Target {
     /// An item, by its place in the table.
     Item(usize),
+    /// A private stream, by its place in the table.
+    Private(usize),
 }
 
 impl Provider {
     /// The items that it supplies, in no order.
     pub(super) fn item_places(&self) -> impl Iterator<Item = usize> + '_ {
-        self.streams.values().map(|target| match target {
-            Target::Item(index) => *index,
+        self.streams.values().filter_map(|target| match target {
+            Target::Item(index) => Some(*index),
+            Target::Private(_) => None,
         })
     }
 }
@@ -100,6 +103,7 @@ impl Distributor {
     /// publishes them again.
     pub fn on_provider_closed(&mut self, now: Nanos, provider: ProviderId, sink: &mut impl DistributorSink) {
         let Some(known) = self.providers.remove(&provider) else { return };
+        self.posts_lost(provider, sink);
         self.dialled_lost(now, known, sink);
         let published: Vec<u16> =
             self.services.iter().filter(|(_, s)| s.is_published_by(provider)).map(|(id, _)| *id).collect();
@@ -163,7 +167,7 @@ impl Distributor {
         let msg = Msg::parse(bytes)?;
         let Some(known) = self.providers.get(&provider) else { return Ok(()) };
         if known.dialled.is_some() {
-            return self.dialled_message(now, provider, &msg, sink);
+            return self.dialled_message(now, provider, &msg, bytes, sink);
         }
         if head.domain != Domain::LOGIN && known.user.is_none() {
             self.counters.messages_refused.inc();

@@ -44,6 +44,16 @@ impl Upstream {
         matches!(self, Upstream::Pending { .. })
     }
 
+    /// Provider and stream where it is open.
+    pub(super) fn open_at(&self) -> Option<(ProviderId, i32)> {
+        match *self {
+            Upstream::Open { provider, stream_id } | Upstream::Lingering { provider, stream_id, .. } => {
+                Some((provider, stream_id))
+            }
+            _ => None,
+        }
+    }
+
     /// The provider that supplies it or is asked for it.
     pub(super) fn provider(&self) -> Option<ProviderId> {
         match *self {

@@ -8,7 +8,7 @@ use rwf::{DataState, DataType, Domain, Msg, State, StateCode, StatusMsg, StreamS
 use units::Nanos;
 
 use super::stream::Stream;
-use super::{Distributor, DistributorSink, ProviderError, ProviderId, status_bytes};
+use super::{Distributor, DistributorSink, PostRoute, ProviderError, ProviderId, status_bytes};
 
 /// A service and its stream.
 pub(super) struct PublishedService {
@@ -17,6 +17,8 @@ pub(super) struct PublishedService {
     pub(super) stream: Stream,
     /// Requests for unknown items of a published service are answered from then on; never while it is down.
     pub(super) settled_at: Nanos,
+    /// What becomes of posts to it.
+    pub(super) posts: PostRoute,
 }
 
 /// Where the items of a service come from.
@@ -142,8 +144,9 @@ impl Distributor {
     ) {
         let id = definition.id;
         sink.open_stream(id, &definition.info.name);
+        let posts = self.config.posts.get(&definition.info.name).copied().unwrap_or_default();
         let stream = Stream::new(id, self.instance, self.config.gap_memory);
-        let service = PublishedService { definition, supply, stream, settled_at: Nanos::NEVER };
+        let service = PublishedService { definition, supply, stream, settled_at: Nanos::NEVER, posts };
         self.services.insert(id, service);
         self.is_directory_due = true;
     }

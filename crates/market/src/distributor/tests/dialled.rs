@@ -6,9 +6,9 @@ use rwf::{DataState, MapAction, StateCode, StreamState};
 
 use super::*;
 
-const A: ProviderId = ProviderId(100);
-const B: ProviderId = ProviderId(101);
-const OTHER_PEER: PeerId = PeerId(8);
+pub(super) const A: ProviderId = ProviderId(100);
+pub(super) const B: ProviderId = ProviderId(101);
+pub(super) const OTHER_PEER: PeerId = PeerId(8);
 
 /// What a dialled provider says.
 pub(super) struct Script;
@@ -25,7 +25,7 @@ impl Script {
         refresh.to_vec().expect("legal")
     }
 
-    fn status(stream_id: i32, state: State<'_>) -> Vec<u8> {
+    pub(super) fn status(stream_id: i32, state: State<'_>) -> Vec<u8> {
         let msg = StatusMsg {
             state: Some(state),
             ..StatusMsg::new(Domain::MARKET_PRICE, stream_id, DataType::NO_DATA)
@@ -45,7 +45,7 @@ impl Script {
     }
 }
 
-fn config() -> DistributorConfig {
+pub(super) fn config() -> DistributorConfig {
     DistributorConfig {
         service_ids: BTreeMap::from([("BINANCE".to_owned(), 1)]),
         requests_outstanding_max: 2,
@@ -76,7 +76,7 @@ impl Bench {
         self.provider(T0, provider, &Script::login());
     }
 
-    fn peer_says(&mut self, now: Nanos, peer: PeerId, msg: &LinkUp<'_>) {
+    pub(super) fn peer_says(&mut self, now: Nanos, peer: PeerId, msg: &LinkUp<'_>) {
         let mut bytes = Vec::new();
         msg.encode(&mut bytes);
         self.core.on_peer_message(now, peer, &bytes, &mut self.log).expect("accepted");
@@ -91,12 +91,12 @@ impl Bench {
         self.provider(T0, provider, &refresh(stream_id, "whatever", all));
     }
 
-    fn wake(&mut self, now: Nanos) {
+    pub(super) fn wake(&mut self, now: Nanos) {
         self.core.on_wakeup(now, &mut self.log);
     }
 
     /// What is left to be sent or told, heartbeats and directories left out.
-    fn said(&mut self) -> Vec<String> {
+    pub(super) fn said(&mut self) -> Vec<String> {
         let mut said = self.log.take();
         said.retain(|line| !line.contains("Heartbeat") && !line.starts_with("directory"));
         said
@@ -107,7 +107,7 @@ impl Bench {
     }
 
     /// Streams at providers, and items in queues.
-    fn outstanding(&self) -> (u64, u64) {
+    pub(super) fn outstanding(&self) -> (u64, u64) {
         (self.counters.streams_open.get(), self.counters.items_queued.get())
     }
 }

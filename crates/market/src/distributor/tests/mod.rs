@@ -1,4 +1,6 @@
 mod dialled;
+mod messages;
+mod private;
 
 use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};
 use rdm::login::LoginRequest;
@@ -36,6 +38,12 @@ fn content(bytes: &[u8]) -> String {
             let text = |s: State<'_>| format!("{} {} {}", s.stream, s.data, s.text_lossy());
             m.state.map_or("asked for".to_owned(), text)
         }
+        rwf::Msg::Ack(m) => match m.nak_code {
+            None => format!("ack {}", m.ack_id),
+            Some(code) => format!("nak {} {code}", m.ack_id),
+        },
+        rwf::Msg::Generic(_) => "generic ".to_owned(),
+        rwf::Msg::Update(m) if m.post_user_info.is_some() => "posted ".to_owned(),
         _ => String::new(),
     };
     let fields = match msg.container_type() {
@@ -116,6 +124,11 @@ impl DistributorSink for Log {
                 format!("request {} on {} in {service}", name(m.key.name.expect("a name")), m.stream_id)
             }
             (rwf::Msg::Close(m), Domain::MARKET_PRICE) => format!("close {}", m.stream_id),
+            (rwf::Msg::Post(m), _) => {
+                let service = m.key.and_then(|key| key.service_id);
+                format!("post {:?} on {} in {service:?}", m.post_id, m.stream_id)
+            }
+            (rwf::Msg::Generic(m), Domain::MARKET_PRICE) => format!("generic on {}", m.stream_id),
             _ => format!("{:?} {}", msg.class(), msg.domain()),
         };
         self.0.push(format!("provider {}: {what}", provider.0));
