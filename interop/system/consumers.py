@@ -113,9 +113,11 @@ class Consumer(Process):
 class JavaConsumer(Consumer):
     """The consumer of interop/java. It watches until `finish`."""
 
-    def __init__(self, name, place, host, server, directory, items=ITEMS, options=()):
+    def __init__(
+        self, name, place, host, server, directory, items=ITEMS, options=(), service=SERVICE
+    ):
         self.until = os.path.join(directory, name + '.until')
-        words = JAVA + [JAR, 'consumer', '--host', server, '--service', SERVICE, '--until', self.until]
+        words = JAVA + [JAR, 'consumer', '--host', server, '--service', service, '--until', self.until]
         words += ['--timeout', '300', '--check-seq', '--check-map', '--show-updates', *options]
         for item, domain in items:
             words += ['--item', '%d:%s' % (domain, item)]

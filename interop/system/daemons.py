@@ -70,10 +70,11 @@ class System:
         self.provider_port = free_ports()
         self.distributor_host = None
 
-    def source_distributor(self, host=None, sets=(), name='distributor'):
+    def source_distributor(self, host=None, sets=(), name='distributor', example=None):
+        """`example` is the name of its configuration, where that is not its own."""
         self.distributor_host = host
         own = {'source_distributor.provider_port': self.provider_port}
-        return self._daemon('source-distributor', name, host, own, sets)
+        return self._daemon('source-distributor', name, host, own, sets, example)
 
     def p2ps(self, host=None, sets=(), name='p2ps'):
         port, websocket_port = free_ports(), free_ports()
@@ -116,12 +117,12 @@ class System:
     def process(self, name, words, host=None):
         return self._keep(Process(name, self.place.words(host, words), self.directory))
 
-    def _daemon(self, role, name, host, own, sets):
+    def _daemon(self, role, name, host, own, sets, example=None):
         admin_port = free_ports()
         values = {'admin.port': admin_port, **self.place.sets(host), **own, **dict(sets)}
         if role == 'feed':
             values = {k: v for k, v in values.items() if not k.startswith('messaging.')}
-        words = [binary(), role, '--config', os.path.join(ROOT, 'examples', role + '.toml')]
+        words = [binary(), role, '--config', os.path.join(ROOT, 'examples', (example or role) + '.toml')]
         for key, value in values.items():
             words += ['--set', '%s=%s' % (key, value)]
         admin = Admin(admin_port, lambda port: self.place.connect(host, port))

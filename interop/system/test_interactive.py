@@ -1,0 +1,219 @@
+"""Interactive providers, dialled by the source distributor, to consumers; both ends on the EMA library."""
+
+import json
+
+from consumers import JAR, JAVA
+from ports import free_ports
+from process import wait_until
+from system_test import SystemTest
+
+SERVICE = 'IP'
+NAMES = ('A', 'B', 'C', 'D')
+ITEMS = tuple((name, 6) for name in NAMES)
+# What the library's provider needs.
+JAVA_PROVIDER = ['-Xmx1g' if word.startswith('-Xmx') else word for word in JAVA]
+# Short, so that the end of interest is seen at the provider soon.
+LINGER = {'p2ps': {'p2ps.item_linger_ms': 300}, 'distributor': {'source_distributor.requests.linger_ms': 300}}
+
+
+class Interactive(SystemTest):
+    """What the scenarios share: providers of one service, a distributor that dials them, a P2PS."""
+
+    @classmethod
+    def begin(cls, *options):
+        cls.system_ = cls.system()
+        cls.ports = [free_ports(), free_ports()]
+        cls.providers = [cls.provider(name, port, *options) for name, port in zip(('one', 'two'), cls.ports)]
+        cls.distributor = cls.dial(cls.ports)
+        cls.p2ps = cls.system_.p2ps(sets=LINGER['p2ps'])
+        cls.wait_ready(2)
+
+    @classmethod
+    def provider(cls, name, port, *options):
+        words = JAVA_PROVIDER + [JAR, 'iprovider', '--port', str(port), '--service', SERVICE]
+        words += ['--field-dictionary', 'data/dictionary/tickcast-fields.dic']
+        words += ['--enum-dictionary', 'data/dictionary/tickcast-enums.def']
+        return cls.system_.process(name, words + ['--items', ','.join(NAMES), *options])
+
+    @classmethod
+    def dial(cls, ports, sets=()):
+        hosts = {
+            'source_distributor.interactive.%d.hosts' % at: '["127.0.0.1:%d"]' % port
+            for at, port in enumerate(ports)
+        }
+        sets = {**hosts, **LINGER['distributor'], **dict(sets)}
+        return cls.system_.source_distributor(sets=sets, example='interactive')
+
+    @classmethod
+    def wait_ready(cls, count):
+        wait_until(
+            lambda: cls.states().count('ready') == count,
+            lambda: '%d providers are ready: %s' % (count, cls.states()),
+            [cls.distributor, *cls.providers],
+        )
+
+    @classmethod
+    def states(cls):
+        status = cls.distributor.status() or {}  # null until it has first described itself
+        return [one['state'] for one in status.get('interactive_providers', ())]
+
+    @classmethod
+    def said(cls, ev, **parts):
+        """What the providers have told, of all of them."""
+        lines = [line for one in cls.providers for line in one.out().splitlines() if line.endswith('}')]
+        events = [json.loads(line) for line in lines]
+        return [e for e in events if e['ev'] == ev and all(e.get(k) == v for k, v in parts.items())]
+
+    @classmethod
+    def consume(cls, name, *options, items=NAMES):
+        """(exit status, result, final images) of a consumer that ends by itself."""
+        words = JAVA + [JAR, 'consumer', '--host', cls.p2ps.server, '--service', SERVICE]
+        words += ['--items', ','.join(items), '--timeout', '60', *options]
+        consumer = cls.system_.process(name, words)
+        status = consumer.wait()
+        events = [json.loads(line) for line in consumer.out().splitlines()]
+        return status, events[-1], [e for e in events if e['ev'] == 'final']
+
+    @classmethod
+    def watch(cls, name):
+        return cls.system_.java(cls.p2ps, name=name, service=SERVICE, items=ITEMS)
+
+    def assert_ok(self, outcome):
+        status, result, _ = outcome
+        self.assertEqual((status, result['reasons']), (0, []))
+
+
+class Chain(Interactive):
+    """Provider -> source distributor -> P2PS -> consumer, and back."""
+
+    @classmethod
+    def scenario(cls):
+        cls.begin()
+        first, second = cls.watch('first'), cls.watch('second')
+        for client in (first, second):
+            wait_until(client.has_images, '%s has images' % client.name, [client, cls.distributor])
+        cls.updates = cls.consume('updates', '--check-seq', '--updates', '10')
+        cls.asked = cls.said('request')
+        cls.missing = cls.consume('missing', '--expect-closed', 'NotFound', items=['NOPE'])
+        cls.posts = cls.consume('posts', '--check-seq', '--post', '3', '--post-off-stream', '2', '--updates-after', '2')
+        cls.generics = cls.consume('generics', '--generic', '3', items=['A'])
+        cls.private = cls.consume('private', '--private', '--updates', '3', '--post', '2', items=['A', 'B'])
+        cls.private_streams = cls.distributor.metrics()['distributor_private_streams']
+        cls.watchers = [(client.finish()[0], client.faults(), client.result) for client in (first, second)]
+        cls.metrics = cls.distributor.metrics()
+        closes = lambda: len(cls.said('close')) >= len(NAMES)
+        wait_until(closes, 'the providers are told that nobody wants the items', [*cls.providers])
+        wait_until(
+            lambda: cls.distributor.status()['items'] == 0,
+            lambda: 'nothing stays: %s' % cls.distributor.status(),
+            [cls.distributor],
+        )
+
+    def test_images_are_right_and_updates_in_order(self):
+        self.assert_ok(self.updates)
+        for status, faults, result in self.watchers:
+            self.assertEqual((status, faults), (0, {}), result and result['reasons'])
+
+    def test_each_item_is_asked_for_once_and_the_load_is_shared(self):
+        self.assertEqual(sorted(e['item'] for e in self.asked), list(NAMES))
+        told = [[e['ev'] for e in map(json.loads, one.out().splitlines())] for one in self.providers]
+        self.assertTrue(all(events.count('request') >= 2 for events in told), told)
+
+    def test_an_unknown_item_is_not_found(self):
+        self.assert_ok(self.missing)
+
+    def test_posts_go_all_the_way_and_are_acknowledged(self):
+        self.assert_ok(self.posts)
+        sent = 5 * len(NAMES)
+        self.assertEqual(self.posts[1]['posts']['acks'], sent)
+        posts = self.said('post')
+        self.assertEqual(len([e for e in posts if not e['on_stream']]), 2 * len(NAMES))
+        self.assertEqual(self.metrics['distributor_acks_in_total'], sent)
+        self.assertEqual(self.metrics['distributor_posts_outstanding'], 0)
+
+    def test_generic_messages_come_back(self):
+        self.assert_ok(self.generics)
+
+    def test_private_streams_have_streams_of_their_own(self):
+        self.assert_ok(self.private)
+        self.assertEqual(sorted(e['item'] for e in self.said('request', private=True)), ['A', 'B'])
+        self.assertEqual(self.private_streams, 0)
+
+
+class Failover(Interactive):
+    """`kill -9` of providers: their items are suspect, and good again from the other, or when they are back."""
+
+    @classmethod
+    def scenario(cls):
+        cls.begin()
+        cls.client = cls.watch('client')
+        wait_until(cls.client.is_good, 'the client has all', [cls.client])
+        cls.moved = cls.episode(lambda: cls.providers[0].kill(), lambda: None)
+        cls.after_one = cls.distributor.metrics()
+        cls.gone = cls.episode(lambda: cls.providers[1].kill(), lambda: [p.start() for p in cls.providers])
+        cls.end = cls.client.finish()[0]
+
+    @classmethod
+    def episode(cls, harm, mend):
+        """The data states of each item from the harm until all is good again, with updates."""
+        client = cls.client
+        marks = {key: len(item.states) for key, item in client.look().items.items()}
+        since = lambda: {key: item.states[marks[key] :] for key, item in client.look().items.items()}
+        harm()
+        wait_until(
+            lambda: any('Suspect' in states for states in since().values()),
+            lambda: 'something is suspect: %s' % since(),
+            [client, cls.distributor],
+        )
+        mend()
+        wait_until(client.is_good, lambda: 'all is good again: %s' % since(), [client, cls.distributor])
+        updates = {key: item.updates for key, item in client.items.items()}
+        flows = lambda: all(item.updates > updates[key] for key, item in client.look().items.items())
+        wait_until(flows, 'updates of all items come again', [client, cls.distributor])
+        return since()
+
+    def test_the_items_of_a_lost_provider_move_to_the_other_one(self):
+        changed = sorted(tuple(states) for states in self.moved.values())
+        self.assertEqual(changed, [(), (), ('Suspect', 'Ok'), ('Suspect', 'Ok')], self.moved)
+        self.assertEqual(self.after_one['distributor_items_lost_total'], 2)
+
+    def test_without_any_provider_all_is_suspect_until_they_are_back(self):
+        for key, states in self.gone.items():
+            self.assertEqual((states[0], states[-1]), ('Suspect', 'Ok'), (key, states))
+
+    def test_every_update_came_in_order(self):
+        reasons = (self.client.result or {}).get('reasons')
+        self.assertEqual((self.end, self.client.faults()), (0, {}), reasons)
+
+
+class Refusals(Interactive):
+    """Posts that the provider, or the configuration, refuses."""
+
+    @classmethod
+    def scenario(cls):
+        cls.begin('--posts', 'DENIED_BY_SOURCE', '--rate', '0')
+        cls.denied = cls.consume('denied', '--post', '2', '--expect-nack', 'DENIED_BY_SOURCE')
+        cls.distributor.kill()
+        cls.distributor = cls.dial(cls.ports, {'source_distributor.services.0.posts': 'cache'})
+        cls.wait_ready(2)
+        bid = ('--post-fields', '22=REAL:777:14')
+        holder = cls.watch('holder')
+        wait_until(holder.has_images, 'somebody wants the items all the time', [holder])
+        cls.cached = cls.consume('cached', '--post', '2', '--post-off-stream', '1', *bid)
+        cls.later = cls.consume('later', '--snapshot')
+        cls.metrics = cls.distributor.metrics()
+
+    def test_a_refusal_of_the_provider_comes_back(self):
+        self.assert_ok(self.denied)
+        self.assertEqual(self.denied[1]['posts']['nacks'], 2 * len(NAMES))
+
+    def test_posts_to_the_cache_are_acknowledged_without_the_provider(self):
+        self.assert_ok(self.cached)
+        self.assertEqual(self.metrics['distributor_posts_cached_total'], 3 * len(NAMES))
+        self.assertEqual(self.metrics['distributor_posts_out_total'], 0)
+        self.assertEqual(len(self.said('post')), 2 * len(NAMES), 'the refused ones')
+
+    def test_posts_to_the_cache_stay_in_the_images(self):
+        self.assert_ok(self.later)
+        bids = [image['fields']['22'] for image in self.later[2]]
+        self.assertEqual([(bid['mantissa'], bid['hint']) for bid in bids], [(777, 14)] * len(NAMES))
