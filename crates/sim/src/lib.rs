@@ -12,8 +12,11 @@
 //! - after "suspect" it sees a refresh before it trusts the item again;
 //! - a number that is skipped is made good by a refresh.
 //!
+//! - a dialled provider is never asked for an item that it has open.
+//!
 //! And when the faults have stopped, after a while: every consumer that is connected has the provider's image
-//! of every item, with good state ([`World::converges`]).
+//! of every item, with good state ([`World::converges`]); and when all have left, nothing is open at dialled
+//! providers ([`World::everybody_leaves`]).
 
 mod channel;
 mod consumer;

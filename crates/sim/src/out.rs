@@ -10,6 +10,7 @@ pub(crate) enum FromDistributor {
     Close(u16),
     Stream(Option<u16>, Vec<u8>),
     Peer(Vec<u8>),
+    Provider(ProviderId, Vec<u8>),
 }
 
 #[derive(Default)]
@@ -33,8 +34,12 @@ impl DistributorSink for DistributorOut {
         msg.encode(&mut bytes);
         self.0.push(FromDistributor::Peer(bytes));
     }
-    fn to_provider(&mut self, _: ProviderId, _: &[u8]) {}
-    fn close_provider(&mut self, _: ProviderId, _: &ProviderError) {}
+    fn to_provider(&mut self, provider: ProviderId, msg: &[u8]) {
+        self.0.push(FromDistributor::Provider(provider, msg.to_vec()));
+    }
+    fn close_provider(&mut self, provider: ProviderId, why: &ProviderError) {
+        panic!("provider {} is cut off, though it is a legal one: {why}", provider.0);
+    }
 }
 
 /// What a server wants sent or joined.

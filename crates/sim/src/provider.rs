@@ -40,23 +40,14 @@ impl Provider {
 
     /// What it sends when it has connected: login, directory, all images.
     pub(crate) fn greeting(&mut self) -> Vec<Vec<u8>> {
-        let service = Service {
-            id: PROVIDER_SERVICE,
-            info: Info {
-                name: SERVICE.to_owned(),
-                capabilities: vec![Domain::MARKET_PRICE],
-                ..Info::default()
-            },
-            state: ServiceState { up: true, ..ServiceState::default() },
-            ..Service::default()
-        };
+        let service = service();
         let directory =
             DirectoryRefresh::publish(-1, Filter::INFO_AND_STATE, [&service]).expect("one service").to_vec();
         let mut all =
             vec![LoginRequest::provider(b"sim").to_vec().expect("short"), directory.expect("short")];
         for (place, (name, item)) in self.items.iter_mut().enumerate() {
             item.seq_num += 1;
-            all.push(refresh(stream_of(place), name, item));
+            all.push(image(stream_of(place), name, item));
         }
         all
     }
@@ -91,7 +82,18 @@ fn stream_of(place: usize) -> i32 {
     -5 - place as i32
 }
 
-fn refresh(stream_id: i32, name: &str, item: &Item) -> Vec<u8> {
+/// The service as providers describe it.
+pub(crate) fn service() -> Service {
+    Service {
+        id: PROVIDER_SERVICE,
+        info: Info { name: SERVICE.to_owned(), capabilities: vec![Domain::MARKET_PRICE], ..Info::default() },
+        state: ServiceState { up: true, ..ServiceState::default() },
+        ..Service::default()
+    }
+}
+
+/// The image of an item.
+pub(crate) fn image(stream_id: i32, name: &str, item: &Item) -> Vec<u8> {
     let payload = rwf::encode_to_vec(|w| {
         w.field_list(|f| {
             f.put(COUNT, Real::decimal(item.count, 0));

@@ -1,3 +1,5 @@
+mod supply;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +10,7 @@ use market::server::{ClientId, ClientProfile, PointToPoint, ServerConfig, Source
 use rwf::Dictionary;
 use units::{Nanos, Rng};
 
+use self::supply::Dialled;
 use crate::channel::Pipe;
 use crate::consumer::{Consumer, Habit};
 use crate::out::{DistributorOut, FromDistributor, FromServer, ServerOut};
@@ -63,6 +66,21 @@ enum Event {
         epoch: u32,
     },
     ToDistributor {
+        epoch: u32,
+        bytes: Vec<u8>,
+    },
+    /// A provider is dialled with success.
+    Dial {
+        provider: usize,
+        epoch: u32,
+    },
+    ToDialled {
+        provider: usize,
+        epoch: u32,
+        bytes: Vec<u8>,
+    },
+    FromDialled {
+        provider: usize,
         epoch: u32,
         bytes: Vec<u8>,
     },
@@ -128,6 +146,8 @@ pub struct World {
     provider_epoch: u32,
     provider_is_up: bool,
     provider_pipe: Pipe,
+    /// Providers that the distributor dials; if there are some, the other one stays away.
+    dialled: Vec<Dialled>,
     distributor: Distributor,
     /// Topics of the present run of the distributor: the directory, and services.
     topics: BTreeSet<Option<u16>>,
@@ -166,9 +186,21 @@ const PEER: PeerId = PeerId(1);
 const END_NOTICED: Duration = Duration::from_millis(300);
 
 impl World {
-    /// A world in which everything is about to start.
+    /// A world in which everything is about to start; a provider publishes the items.
     #[must_use]
     pub fn new(seed: u64, item_count: usize, consumer_count: usize, faults: Faults) -> World {
+        World::dialling(seed, item_count, consumer_count, 0, faults)
+    }
+
+    /// A world in which the distributor dials so many providers of one service, and asks them for items.
+    #[must_use]
+    pub fn dialling(
+        seed: u64,
+        item_count: usize,
+        consumer_count: usize,
+        provider_count: usize,
+        faults: Faults,
+    ) -> World {
         let mut rng = Rng::new(seed);
         let provider = Provider::new(item_count);
         let names: Vec<String> = provider.items().keys().cloned().collect();
@@ -191,6 +223,7 @@ impl World {
             provider_epoch: 0,
             provider_is_up: false,
             provider_pipe: Pipe::default(),
+            dialled: (0..provider_count).map(|_| Dialled::default()).collect(),
             distributor: new_distributor(rng.next_u64(), &distributor_counters),
             topics: BTreeSet::from([None]),
             distributor_counters,
@@ -215,7 +248,12 @@ impl World {
         }
         let (provider_epoch, instance, server) =
             (world.provider_epoch, world.distributor.instance(), world.server_epoch);
-        world.later(Duration::from_millis(500), Event::ProviderConnects { epoch: provider_epoch });
+        if provider_count == 0 {
+            world.later(Duration::from_millis(500), Event::ProviderConnects { epoch: provider_epoch });
+        }
+        for provider in 0..provider_count {
+            world.later(Duration::from_millis(500), Event::Dial { provider, epoch: 0 });
+        }
         world.later(Duration::from_millis(200), Event::Found { server, instance, topic: None });
         for consumer in 0..consumer_count {
             world.later(Duration::from_secs(3), Event::ConsumerConnects { consumer, epoch: 0 });
@@ -325,6 +363,13 @@ impl World {
                     core.on_provider_message(now, PROVIDER, &bytes, sink).expect("a legal provider");
                 });
             }
+            Event::Dial { provider, epoch } if epoch == self.dialled[provider].epoch => self.dial(provider),
+            Event::ToDialled { provider, epoch, bytes } if epoch == self.dialled[provider].epoch => {
+                self.dialled_hears(provider, &bytes);
+            }
+            Event::FromDialled { provider, epoch, bytes } if epoch == self.dialled[provider].epoch => {
+                self.distributor_hears(provider, &bytes);
+            }
             Event::Stream { instance, topic, bytes } => self.stream_arrives(instance, topic, &bytes),
             Event::Found { server, instance, topic } if server == self.server_epoch => {
                 self.found(instance, topic);
@@ -370,44 +415,6 @@ impl World {
             self.with_server(|core, now, sink| core.on_wakeup(now, sink));
         }
         self.later(Duration::from_millis(2), Event::Timer);
-    }
-}
-
-/// The provider.
-impl World {
-    fn change(&mut self) {
-        if self.happened.contains_key("changes stopped") {
-            return;
-        }
-        let place = self.rng.below(self.provider.items().len() as u64) as usize;
-        let touches_other = self.rng.chance(0.3);
-        let bytes = self.provider.change(place, touches_other);
-        if self.provider_is_up {
-            self.provider_sends(vec![bytes]);
-        }
-        self.later(Duration::from_millis(4), Event::Change);
-    }
-
-    fn provider_connects(&mut self) {
-        self.provider_is_up = true;
-        self.with_distributor(|core, _, _| core.on_provider_connected(PROVIDER));
-        let greeting = self.provider.greeting();
-        self.provider_sends(greeting);
-    }
-
-    fn provider_sends(&mut self, messages: Vec<Vec<u8>>) {
-        for bytes in messages {
-            let at = self.provider_pipe.arrival(self.now, self.faults.connection_delay, &mut self.rng);
-            self.queue.put(at, Event::ToDistributor { epoch: self.provider_epoch, bytes });
-        }
-    }
-
-    fn provider_breaks(&mut self) {
-        self.provider_epoch += 1;
-        if std::mem::take(&mut self.provider_is_up) {
-            self.with_distributor(|core, now, sink| core.on_provider_closed(now, PROVIDER, sink));
-        }
-        self.later(Duration::from_secs(2), Event::ProviderConnects { epoch: self.provider_epoch });
     }
 }
 
@@ -457,8 +464,7 @@ impl World {
         self.break_link();
         self.distributor = new_distributor(self.rng.next_u64(), &self.distributor_counters);
         self.topics = BTreeSet::from([None]);
-        self.provider_is_up = false;
-        self.provider_breaks();
+        self.providers_lose_the_distributor();
         let instance = self.distributor.instance();
         self.later(Duration::from_secs(1), Event::Found { server, instance, topic: None });
     }
@@ -583,6 +589,7 @@ impl World {
                 }
                 FromDistributor::Close(service) => drop(self.topics.remove(&Some(service))),
                 FromDistributor::Stream(topic, bytes) => self.stream_sent(topic, bytes),
+                FromDistributor::Provider(provider, bytes) => self.provider_is_told(provider, bytes),
                 FromDistributor::Peer(bytes) => {
                     let at = self.down_pipe.arrival(self.now, self.faults.connection_delay, &mut self.rng);
                     self.queue.put(at, Event::LinkToServer { epoch: self.link_epoch, instance, bytes });
@@ -640,7 +647,8 @@ impl World {
 
 fn new_distributor(instance: u64, counters: &Arc<DistributorCounters>) -> Distributor {
     // A short memory, so that gaps reach beyond it in some runs, and ids are used again.
-    let config = DistributorConfig { gap_memory: 256, ..DistributorConfig::default() };
+    let config =
+        DistributorConfig { gap_memory: 256, requests_outstanding_max: 7, ..DistributorConfig::default() };
     Distributor::new(instance, config, Arc::new(Dictionary::new()), counters.clone())
 }
 

@@ -165,6 +165,10 @@ pub struct Distributor {
     posts: Posts,
     privates: Slab<PrivateStream>,
     timers: Timers<Timer>,
+    /// Streams open or asked for at dialled providers.
+    streams_count: usize,
+    /// Items that wait for their turn.
+    queued_count: usize,
     /// Tickets given out to items that wait for their turn.
     tickets: u64,
     directory_sequence: u64,
@@ -227,6 +231,8 @@ impl Distributor {
             posts: Posts::default(),
             privates: Slab::new(),
             timers: Timers::default(),
+            streams_count: 0,
+            queued_count: 0,
             tickets: 0,
             directory_sequence: 0,
             directory_at: Nanos::ZERO,

@@ -1,6 +1,5 @@
 //! Items that are asked for one by one at dialled providers: each once, as long as somebody wants it.
 
-use counters::Counter;
 use rdm::ToVec;
 use rwf::{CloseMsg, DataType, Domain, Key, Priority, RequestMsg, State, StateCode};
 use units::Nanos;
@@ -169,7 +168,7 @@ impl Distributor {
         self.tickets += 1;
         requested.queue.insert(self.tickets, index);
         item.upstream = Upstream::Queued { ticket: self.tickets, avoid };
-        shift(&self.counters.items_queued, 1);
+        self.count_queued(1);
     }
 
     /// Asks for the items of a service in their turn, as long as there is a provider with room for one.
@@ -259,8 +258,9 @@ impl Distributor {
         let offer = dialled.offers.get_mut(&service)?;
         offer.pending_count += 1;
         known.streams.insert(stream_id, target);
-        shift(&self.counters.streams_open, 1);
-        Some((stream_id, offer.theirs))
+        let theirs = offer.theirs;
+        self.count_streams(1);
+        Some((stream_id, theirs))
     }
 }
 
@@ -416,7 +416,7 @@ impl Distributor {
         service: u16,
         was_pending: bool,
     ) -> Option<(ProviderId, i32)> {
-        shift(&self.counters.streams_open, -1);
+        self.count_streams(-1);
         let known = self.providers.get_mut(&provider)?;
         known.streams.remove(&stream_id);
         if let Some(offer) = self.offer_mut(provider, service) {
@@ -426,18 +426,24 @@ impl Distributor {
         Some((provider, stream_id))
     }
 
+    fn count_streams(&mut self, change: isize) {
+        self.streams_count = self.streams_count.saturating_add_signed(change);
+        self.counters.streams_open.set(self.streams_count as u64);
+    }
+
+    fn count_queued(&mut self, change: isize) {
+        self.queued_count = self.queued_count.saturating_add_signed(change);
+        self.counters.items_queued.set(self.queued_count as u64);
+    }
+
     fn unqueue(&mut self, index: usize) {
         let item = &mut self.items[index];
         let Upstream::Queued { ticket, .. } = std::mem::take(&mut item.upstream) else { return };
         if let Some(requested) = self.services.get_mut(&item.key.service).and_then(|s| s.requested_mut()) {
             requested.queue.remove(&ticket);
         }
-        shift(&self.counters.items_queued, -1);
+        self.count_queued(-1);
     }
-}
-
-fn shift(gauge: &Counter, change: i64) {
-    gauge.set(gauge.get().saturating_add_signed(change));
 }
 
 /// Less is better: how busy the provider says it is, then how many items it has of us.

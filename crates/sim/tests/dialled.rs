@@ -1,0 +1,66 @@
+//! Providers that are dialled, under faults. `SEED=n` repeats one run, `RUNS=n` makes more.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tickcast_sim::{Faults, World};
+
+const ITEMS: usize = 30;
+const CONSUMERS: usize = 3;
+const PROVIDERS: usize = 2;
+
+/// Runs a world for each seed; returns how often each fault happened, and how many items were lost.
+fn survive(first: u64, faults: Faults) -> (BTreeMap<&'static str, u32>, u64) {
+    let given = |name| std::env::var(name).ok().map(|v| v.parse::<u64>().expect("a number"));
+    let first = given("SEED").unwrap_or(first);
+    let runs = if given("SEED").is_some() { 1 } else { given("RUNS").unwrap_or(20) };
+    let (mut happened, mut items_lost) = (BTreeMap::new(), 0);
+    for seed in first..first + runs {
+        let mut world = World::dialling(seed, ITEMS, CONSUMERS, PROVIDERS, faults);
+        world.run(Duration::from_secs(60));
+        world.converges();
+        let mut open = world.open_upstream();
+        open.dedup();
+        assert_eq!((open.len(), world.open_upstream().len()), (ITEMS, ITEMS), "seed {seed}: each once");
+        items_lost += world.distributor_counters().items_lost.get();
+        for (what, count) in &world.happened {
+            *happened.entry(*what).or_default() += count;
+        }
+        world.everybody_leaves();
+    }
+    (happened, items_lost)
+}
+
+#[test]
+fn without_faults_each_item_is_asked_for_once_and_nothing_stays_when_everybody_leaves() {
+    let mut world = World::dialling(1, ITEMS, CONSUMERS, PROVIDERS, Faults::NONE);
+    world.run(Duration::from_secs(60));
+    world.converges();
+    let counters = world.distributor_counters();
+    assert_eq!((counters.requests_out.get(), counters.items_lost.get()), (ITEMS as u64, 0));
+    assert!(world.server_counters().updates_out.get() > 1000);
+    world.everybody_leaves();
+    assert_eq!(world.distributor_counters().requests_out.get(), ITEMS as u64);
+}
+
+#[test]
+fn items_of_a_lost_provider_are_asked_for_at_another_one_and_no_update_is_missed_unsaid() {
+    let (happened, items_lost) = survive(6000, Faults { provider_breaks: 0.2, ..Faults::NONE });
+    assert!(happened["provider breaks"] > 100 && items_lost > 1000, "{happened:?} {items_lost}");
+}
+
+#[test]
+fn every_process_may_die_at_any_time_with_dialled_providers_too() {
+    let faults = Faults {
+        loss: 0.005,
+        provider_breaks: 0.2,
+        distributor_dies: 0.05,
+        server_dies: 0.05,
+        link_breaks: 0.07,
+        consumer_breaks: 0.2,
+        partition: 0.03,
+        ..Faults::NONE
+    };
+    let (happened, items_lost) = survive(7000, faults);
+    assert!(happened["provider breaks"] > 100 && items_lost > 500, "{happened:?} {items_lost}");
+}
