@@ -1,6 +1,6 @@
 use rwf::{
-    DecodeError, FieldEntry, FieldList, FieldListHead, FieldListInfo, FieldSetDefs, FixedForm, Primitive,
-    Value, Writer, rmtes,
+    DecodeError, FieldEntry, FieldList, FieldListHead, FieldListInfo, FieldSetDefs, FixedForm, Place,
+    Primitive, Value, Writer, rmtes,
 };
 
 use super::FieldRules;
@@ -32,6 +32,9 @@ const ROOM_STEP: usize = 8;
 const WASTE_MIN: usize = 256;
 /// The longest content that a fixed form of set data can have as a standard entry: a DateTime of 12 bytes.
 const FIXED_CONTENT_MAX: usize = 12;
+/// A field takes so many bytes besides its content, a list besides its fields.
+const ENTRY_HEAD_MAX: usize = 5;
+const LIST_HEAD_MAX: usize = 16;
 /// The most times one value ripples on; dictionaries have chains of five.
 const RIPPLE_MAX: usize = 16;
 
@@ -211,6 +214,23 @@ impl FieldImage {
                 f.encoded(id, content);
             }
         });
+    }
+
+    /// Whether the fields fit a place of `bytes_max` bytes as a field list.
+    ///
+    /// # Errors
+    /// [`DecodeError::BadLength`] with the place if they do not.
+    pub(super) fn fits(&self, bytes_max: usize, place: Place) -> Result<(), DecodeError> {
+        // Rooms are as long as contents, or longer.
+        if self.bytes.len() + self.ids.len() * ENTRY_HEAD_MAX + LIST_HEAD_MAX <= bytes_max {
+            return Ok(());
+        }
+        let entries: usize = self.entries().map(|(_, content)| content.len() + ENTRY_HEAD_MAX).sum();
+        let length = entries + LIST_HEAD_MAX;
+        if length <= bytes_max {
+            return Ok(());
+        }
+        Err(DecodeError::BadLength { place, length: length as u32, max: bytes_max as u32 })
     }
 
     /// Bytes held, about.

@@ -29,6 +29,9 @@ struct Entry {
 
 /// The longest key that a map message can hold.
 const KEY_BYTES_MAX: u32 = 0x7FFF;
+/// The longest field list that an entry can hold, and the summary.
+const ENTRY_BYTES_MAX: usize = 0xFFFF;
+const SUMMARY_BYTES_MAX: usize = 0x7FFF;
 /// A map message has a 16-bit count of entries.
 const ENTRIES_MAX: usize = u16::MAX as usize;
 
@@ -50,14 +53,22 @@ impl MapImage {
     /// Applies summary and entries of a part of a refresh, or of an update.
     ///
     /// # Errors
-    /// The map is malformed; what stood before the fault is applied.
+    /// The map is malformed, of other keys or containers than this one, or makes an entry larger than one can
+    /// be; what stood before the fault is applied.
     pub fn apply(&mut self, map: &Map<'_>, rules: &FieldRules) -> Result<(), DecodeError> {
+        if map.key_type != self.key_type {
+            return Err(DecodeError::BadType { place: Place::MapKey, data_type: map.key_type });
+        }
+        if map.container_type != self.container_type && map.container_type != DataType::NO_DATA {
+            return Err(DecodeError::BadType { place: Place::Map, data_type: map.container_type });
+        }
         let defs = if self.holds_fields() { map.field_set_defs()? } else { None };
         if let Some(summary) = map.summary
             && self.holds_fields()
         {
             self.has_summary = true;
             self.summary.merge_with(&FieldList::parse(summary)?, defs.as_ref(), false, rules)?;
+            self.summary.fits(SUMMARY_BYTES_MAX, Place::Summary)?;
         }
         for entry in map.entries() {
             self.apply_entry(&entry?, defs.as_ref(), rules)?;
@@ -92,7 +103,8 @@ impl MapImage {
         }
         match entry.data {
             Some(data) if holds_fields => {
-                kept.fields.merge_with(&FieldList::parse(data)?, defs, false, rules)
+                kept.fields.merge_with(&FieldList::parse(data)?, defs, false, rules)?;
+                kept.fields.fits(ENTRY_BYTES_MAX, Place::MapEntry)
             }
             _ => Ok(()),
         }
@@ -316,6 +328,50 @@ mod tests {
         let refused = image.apply(&Map::parse(&bytes).expect("legal head"), &FieldRules::default());
         let blank = DecodeError::BadLength { place: Place::MapKey, length: 0, max: 0x7FFF };
         assert_eq!((refused, image.len()), (Err(blank), 1));
+    }
+
+    #[test]
+    fn what_could_not_be_written_again_is_refused() {
+        let mut image = image_of(&map(&HEAD, |m| put(m, MapAction::Add, b"k", &[(1, 1)])));
+        let long = [b'x'; 20_000];
+        let results: Vec<_> = (1..=4)
+            .map(|id| {
+                let bytes = map(&HEAD, |m| {
+                    let entry = |w: &mut Writer<'_>| w.field_list(|f| f.put(id, AsciiString(&long)));
+                    m.entry(MapAction::Update, Buffer(b"k"), None, entry);
+                });
+                image.apply(&Map::parse(&bytes).expect("legal"), &FieldRules::default()).is_ok()
+            })
+            .collect();
+        assert_eq!(results, [true, true, true, false]);
+        let bytes = map(&HEAD, |m| {
+            m.summary(|w| w.field_list(|f| f.put(1, AsciiString(&long))));
+        });
+        image.apply(&Map::parse(&bytes).expect("legal"), &FieldRules::default()).expect("short enough");
+        let bytes = map(&HEAD, |m| {
+            m.summary(|w| w.field_list(|f| f.put(2, AsciiString(&long))));
+        });
+        let refused = image.apply(&Map::parse(&bytes).expect("legal"), &FieldRules::default());
+        assert!(matches!(refused, Err(DecodeError::BadLength { place: Place::Summary, .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn other_keys_and_other_containers_are_refused_and_deletes_need_none() {
+        let mut image = image_of(&map(&HEAD, |m| put(m, MapAction::Add, b"k", &[(1, 1)])));
+        let rules = FieldRules::default();
+        let by_name = MapHead::new(DataType::ASCII_STRING, DataType::FIELD_LIST);
+        let of_elements = MapHead::new(DataType::BUFFER, DataType::ELEMENT_LIST);
+        for (head, place) in [(by_name, Place::MapKey), (of_elements, Place::Map)] {
+            let bytes = map(&head, |_| ());
+            let refused = image.apply(&Map::parse(&bytes).expect("legal"), &rules);
+            assert!(
+                matches!(refused, Err(DecodeError::BadType { place: p, .. }) if p == place),
+                "{refused:?}"
+            );
+        }
+        let without = MapHead::new(DataType::BUFFER, DataType::NO_DATA);
+        apply(&mut image, &map(&without, |m| m.delete(Buffer(b"k"))));
+        assert!(image.is_empty());
     }
 
     #[test]
