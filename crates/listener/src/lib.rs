@@ -20,13 +20,15 @@ mod doors;
 mod listener;
 mod outbox;
 mod protocol;
+mod status;
 
 pub use crate::config::TlsConfig;
-pub use crate::listener::{ConnectionInfo, Limits, Listener};
+pub use crate::listener::{Limits, Listener};
 pub use connection::WRITE_BYTES;
 pub use doors::{Ports, TlsPort};
 pub use outbox::{Entry, Outbox, Staged};
 pub use protocol::{Backlog, Bridge, Disconnect, Endpoint, PortEvent, Protocol, ReasonOf, Service};
+pub use status::{ConnectionInfo, Flow, Traffic};
 
 /// A connection, by its place in the listener's table. Numbers are used again after a connection has closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -12,8 +12,8 @@ use units::Nanos;
 use crate::addresses::Addresses;
 use crate::connection::Connection;
 use crate::doors::{DOORS_MAX, Doors, Ports};
-use crate::protocol::{Backlog, Bridge, Disconnect, Endpoint, PortEvent, Protocol, ReasonOf, Service};
-use crate::{ConnectionId, Outbox};
+use crate::protocol::{Bridge, Disconnect, Endpoint, PortEvent, Protocol, ReasonOf, Service};
+use crate::{ConnectionId, ConnectionInfo, Outbox};
 
 /// What a port allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,18 +45,6 @@ pub struct Listener<P: Protocol> {
     /// Nothing is read from any connection for now.
     is_paused: bool,
     check_at: Nanos,
-}
-
-/// What a status page shows of a connection.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub struct ConnectionInfo {
-    pub connection: ConnectionId,
-    pub peer: SocketAddr,
-    pub backlog: Backlog,
-    pub memory_bytes: usize,
-    /// `TLS 1.2` or `TLS 1.3` if the connection is encrypted.
-    pub tls_version: Option<&'static str>,
 }
 
 /// How often timers of connections are looked at: their shortest, a third of a ping timeout, is seconds.
@@ -368,6 +356,7 @@ impl<P: Protocol> Listener<P> {
             peer: c.peer,
             backlog: c.endpoint.backlog(),
             memory_bytes: c.endpoint.memory_bytes(),
+            traffic: c.endpoint.traffic(),
             tls_version: c.transport.tls_version(),
         })
     }
@@ -381,7 +370,7 @@ mod tests {
     use net::Poller;
 
     use super::*;
-    use crate::Entry;
+    use crate::{Backlog, Entry};
 
     /// A protocol whose connections do nothing.
     struct Mute;

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use net::tls::TlsError;
 use units::Nanos;
 
-use crate::{ConnectionId, Entry, Outbox};
+use crate::{ConnectionId, Entry, Outbox, Traffic};
 
 /// What the connections of a port speak: it makes their ends and frames what they are sent.
 pub trait Protocol: Sized {
@@ -69,6 +69,10 @@ pub trait Endpoint {
     fn keep(&mut self, frames: &[u8], written_bytes: usize) -> Result<(), Self::Reason>;
     /// How much waits for the socket.
     fn backlog(&mut self) -> Backlog;
+    /// What has gone through the connection, if the protocol keeps count.
+    fn traffic(&mut self) -> Option<Traffic> {
+        None
+    }
     /// Memory the connection uses.
     fn memory_bytes(&self) -> usize;
     /// The peer lives, though nothing is read from it for now.

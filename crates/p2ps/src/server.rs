@@ -190,7 +190,7 @@ fn describe_client(client: &ClientInfo<'_>, connection: Option<&(&str, Connectio
         "protocol": protocol,
         "peer": connection.map(|c| c.peer.to_string()),
         "backlog_bytes": connection.map(|c| c.backlog.depth_bytes),
-        "backlog_high_water_bytes": connection.map(|c| c.backlog.high_water_bytes),
+        "connection": connection.map(ConnectionInfo::to_json),
     })
 }
 

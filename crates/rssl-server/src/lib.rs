@@ -3,6 +3,6 @@
 mod config;
 mod protocol;
 
-pub use crate::config::RsslConfig;
+pub use crate::config::{Compression, RsslConfig};
 pub use listener::{ConnectionId, ConnectionInfo, Outbox, PortEvent, Service, Staged, TlsConfig};
 pub use protocol::{ListenerCounters, Rssl, RsslListener, listen, send};

@@ -6,12 +6,14 @@ use std::time::Duration;
 use counters::Registry;
 use counters::table::{Listener as PortCounters, RsslConnections};
 use listener::{
-    Backlog, Bridge, ConnectionId, Endpoint, Entry, Limits, Listener, Outbox, Ports, Protocol, Service,
-    TlsConfig,
+    Backlog, Bridge, ConnectionId, Endpoint, Entry, Flow, Limits, Listener, Outbox, Ports, Protocol, Service,
+    TlsConfig, Traffic,
 };
 use net::Registrar;
 use rssl::handshake::ConnectRequest;
-use rssl::{Admission, CloseReason, Handler, Outbound, ServerConnection, ServerParams, Session, Stop};
+use rssl::{
+    Admission, CloseReason, CompressionType, Handler, Outbound, ServerConnection, ServerParams, Session, Stop,
+};
 use units::{Nanos, Rng};
 
 use crate::RsslConfig;
@@ -161,6 +163,20 @@ impl Endpoint for RsslEndpoint {
         }
     }
 
+    fn traffic(&mut self) -> Option<Traffic> {
+        let (received, sent) = (self.0.flow_in(), self.0.outbound().flow());
+        let compression = self.0.negotiated().map(|negotiated| negotiated.compression);
+        Some(Traffic {
+            received: to_flow(received),
+            sent: to_flow(sent),
+            compression: match compression {
+                None | Some(CompressionType::None) => None,
+                Some(CompressionType::Zlib) => Some("zlib"),
+                Some(CompressionType::Lz4) => Some("lz4"),
+            },
+        })
+    }
+
     fn memory_bytes(&self) -> usize {
         self.0.memory_bytes()
     }
@@ -186,6 +202,18 @@ impl Endpoint for RsslEndpoint {
 
     fn stop(&mut self) -> CloseReason {
         self.0.stop(Stop::Application)
+    }
+}
+
+fn to_flow(of: rssl::Flow) -> Flow {
+    Flow {
+        bytes: of.bytes,
+        clear_bytes: of.clear_bytes(),
+        frames: of.frames,
+        messages: of.messages,
+        packed_messages: of.packed_messages,
+        compressed_bytes: of.compressed_bytes,
+        expanded_bytes: of.expanded_bytes,
     }
 }
 

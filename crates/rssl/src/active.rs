@@ -3,20 +3,23 @@ use std::ops::ControlFlow;
 use counters::table::RsslConnections;
 use units::{Beat, Heartbeat, Nanos};
 
-use crate::assembly::{Assembly, Progress};
 use crate::carry::CarryOver;
-use crate::frame::{self, Frame, HEADER_BYTES};
+use crate::compression::{Compression, Decompressor};
+use crate::frame::{self, Frame, HEADER_BYTES, Shape};
+use crate::incoming::{Incoming, Seen, Sink};
 use crate::packer::Packer;
-use crate::session::{Handler, Negotiated, Session};
-use crate::{CloseReason, ConnectionVersion, FrameError, Limits, Outbound, PeerError};
+use crate::session::{Flow, Handler, Negotiated, Session};
+use crate::{
+    CloseReason, CompressionType, ConnectionVersion, FrameError, Limits, Outbound, PeerError, Thresholds,
+};
 
 /// A connection past its handshake: frames in, pings, time-outs.
 #[derive(Debug)]
 pub(crate) struct Active {
     negotiated: Negotiated,
     frame_limit_bytes: u16,
-    message_limit_bytes: u32,
-    assembly: Assembly,
+    incoming: Incoming,
+    decompressor: Option<Box<Decompressor>>,
     heartbeat: Heartbeat,
 }
 
@@ -27,18 +30,14 @@ pub(crate) struct Pings {
     pub(crate) from_us: bool,
 }
 
-/// What one input brought: counted here and published once at its end.
-#[derive(Default)]
-struct Seen {
-    frames: u64,
-    pings: u64,
-    messages: u64,
-    packed_frames: u64,
-    packed_messages: u64,
-    fragments: u64,
-    fragmented_messages: u64,
-    fragments_unknown: u64,
-    fragmented_replaced: u64,
+/// What a handshake has led to, for the frames that follow it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) pings: Pings,
+    pub(crate) limits: Limits,
+    /// Of zlib, 0 to 9.
+    pub(crate) level: u8,
+    pub(crate) thresholds: Thresholds,
 }
 
 impl Active {
@@ -46,15 +45,15 @@ impl Active {
     pub(crate) fn establish<H: Handler + ?Sized>(
         now: Nanos,
         session: &Session<'_>,
-        pings: Pings,
-        limits: Limits,
+        terms: Terms,
         outbound: &mut Outbound,
         handler: &mut H,
     ) -> Result<Active, CloseReason> {
         let negotiated = session.negotiated;
-        let size = negotiated.message_size_bytes;
-        outbound
-            .activate(Packer::new(negotiated.version, size).expect("the size was checked in the handshake"));
+        let (kind, size) = (negotiated.compression, negotiated.message_size_bytes);
+        let how = Compression { kind, level: terms.level, thresholds: terms.thresholds };
+        let packer = Packer::compressing(negotiated.version, size, how);
+        outbound.activate(packer.expect("the size was checked in the handshake"));
         count_handshake(&negotiated, outbound.counters());
         if let ControlFlow::Break(stop) = handler.on_connected(session, outbound) {
             return Err(stop.into());
@@ -62,9 +61,14 @@ impl Active {
         Ok(Active {
             negotiated,
             frame_limit_bytes: size + HEADER_BYTES as u16,
-            message_limit_bytes: limits.message_bytes_max,
-            assembly: Assembly::new(limits),
-            heartbeat: Heartbeat::new(now, negotiated.ping_timeout, pings.from_peer, pings.from_us),
+            incoming: Incoming::new(terms.limits),
+            decompressor: Decompressor::new(kind, usize::from(size) + HEADER_BYTES),
+            heartbeat: Heartbeat::new(
+                now,
+                negotiated.ping_timeout,
+                terms.pings.from_peer,
+                terms.pings.from_us,
+            ),
         })
     }
 
@@ -78,14 +82,15 @@ impl Active {
 
     /// Heap memory in use.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.assembly.memory_bytes()
+        let decompressor = self.decompressor.as_ref().map_or(0, |d| d.memory_bytes());
+        self.incoming.memory_bytes() + decompressor
     }
 
     pub(crate) fn on_sign_of_life(&mut self, now: Nanos) {
         self.heartbeat.heard(now);
     }
 
-    /// Delivers every message that is complete with `input`.
+    /// Delivers every message that is complete with `input`; tells what it was, but for its bytes.
     pub(crate) fn on_bytes<H: Handler + ?Sized>(
         &mut self,
         now: Nanos,
@@ -93,7 +98,7 @@ impl Active {
         carry: &mut CarryOver,
         outbound: &mut Outbound,
         handler: &mut H,
-    ) -> Result<(), CloseReason> {
+    ) -> (Flow, Result<(), CloseReason>) {
         if !input.is_empty() {
             self.heartbeat.heard(now);
         }
@@ -101,7 +106,7 @@ impl Active {
         let mut sink = Sink { outbound, handler, seen: &mut seen };
         let result = self.read_frames(input, carry, &mut sink);
         seen.publish(outbound.counters());
-        result
+        (seen.flow, result)
     }
 
     /// Pings, gives unused memory back, judges the peer's silence.
@@ -121,7 +126,10 @@ impl Active {
             }
             Beat::Tick { ping } => {
                 carry.trim();
-                self.assembly.trim();
+                self.incoming.trim();
+                if let Some(decompressor) = &mut self.decompressor {
+                    decompressor.trim();
+                }
                 outbound.trim();
                 if ping {
                     outbound.ping_if_quiet();
@@ -140,113 +148,40 @@ impl Active {
         let limit = self.frame_limit_bytes;
         let ids = self.negotiated.version.fragment_ids();
         while let Some(bytes) = carry.next(&mut input, |start| Ok(frame::length_of(start, limit)?))? {
-            sink.seen.frames += 1;
+            sink.seen.flow.frames += 1;
             match Frame::parse(bytes, ids)? {
-                Frame::Message(message) => sink.deliver(message)?,
-                Frame::Packed(messages) => {
-                    sink.seen.packed_frames += 1;
-                    for message in messages {
-                        sink.deliver(message?)?;
-                        sink.seen.packed_messages += 1;
-                    }
-                }
-                Frame::Ping => sink.seen.pings += 1,
-                Frame::First { total_bytes, id, data } => self.on_first(total_bytes, id, data, sink)?,
-                Frame::Next { id, data } => self.on_next(id, data, sink)?,
-                Frame::Compressed { flags } => {
-                    return Err(FrameError::Compressed { flags, agreed: self.negotiated.compression }.into());
-                }
+                Frame::Compressed { flags, shape, data } => self.on_compressed(flags, shape, data, sink)?,
+                frame => self.incoming.on_frame(frame, sink)?,
             }
         }
         Ok(())
     }
 
-    fn on_first<H: Handler + ?Sized>(
+    fn on_compressed<H: Handler + ?Sized>(
         &mut self,
-        total_bytes: u32,
-        id: u16,
+        flags: u8,
+        shape: Shape,
         data: &[u8],
         sink: &mut Sink<'_, H>,
     ) -> Result<(), CloseReason> {
-        sink.seen.fragments += 1;
-        if total_bytes == 0 || total_bytes > self.message_limit_bytes {
-            return Err(
-                FrameError::FragmentTotal { total_bytes, limit_bytes: self.message_limit_bytes }.into()
-            );
-        }
-        // Data of one frame: its length always fits.
-        let bytes = data.len() as u32;
-        if bytes > total_bytes {
-            return Err(FrameError::FragmentOverrun { id, bytes, total_bytes }.into());
-        }
-        if bytes == total_bytes {
-            sink.seen.fragmented_replaced += u64::from(self.assembly.give_up(id));
-            sink.seen.fragmented_messages += 1;
-            return sink.deliver(data);
-        }
-        sink.seen.fragmented_replaced += u64::from(self.assembly.first(id, total_bytes, data)?);
-        Ok(())
-    }
-
-    fn on_next<H: Handler + ?Sized>(
-        &mut self,
-        id: u16,
-        data: &[u8],
-        sink: &mut Sink<'_, H>,
-    ) -> Result<(), CloseReason> {
-        sink.seen.fragments += 1;
-        match self.assembly.next(id, data)? {
-            Progress::Open => Ok(()),
-            Progress::Unknown => {
-                sink.seen.fragments_unknown += 1;
-                Ok(())
-            }
-            Progress::Complete(complete) => {
-                sink.seen.fragmented_messages += 1;
-                let delivered = sink.deliver(self.assembly.message(complete));
-                self.assembly.release(complete);
-                delivered
-            }
-        }
-    }
-}
-
-/// Where messages go.
-struct Sink<'a, H: ?Sized> {
-    outbound: &'a mut Outbound,
-    handler: &'a mut H,
-    seen: &'a mut Seen,
-}
-
-impl<H: Handler + ?Sized> Sink<'_, H> {
-    #[inline]
-    fn deliver(&mut self, message: &[u8]) -> Result<(), CloseReason> {
-        self.seen.messages += 1;
-        match self.handler.on_message(message, self.outbound) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(stop) => Err(stop.into()),
-        }
-    }
-}
-
-impl Seen {
-    fn publish(&self, counters: &RsslConnections) {
-        counters.frames_in.add(self.frames);
-        counters.pings_in.add(self.pings);
-        counters.messages_in.add(self.messages);
-        counters.packed_frames_in.add(self.packed_frames);
-        counters.packed_messages_in.add(self.packed_messages);
-        if self.fragments > 0 {
-            counters.fragments_in.add(self.fragments);
-            counters.fragmented_messages_in.add(self.fragmented_messages);
-            counters.fragments_unknown_in.add(self.fragments_unknown);
-            counters.fragmented_replaced_in.add(self.fragmented_replaced);
-        }
+        let Some(decompressor) = &mut self.decompressor else {
+            return Err(FrameError::Compressed { flags, agreed: CompressionType::None }.into());
+        };
+        let Some(expanded) = decompressor.expand(flags, shape, data)? else { return Ok(()) };
+        sink.seen.compressed_frames += 1;
+        sink.seen.flow.compressed_bytes += expanded.compressed_bytes as u64;
+        sink.seen.flow.expanded_bytes += expanded.expanded_bytes as u64;
+        self.incoming.on_frame(expanded.frame, sink)
     }
 }
 
 fn count_handshake(negotiated: &Negotiated, counters: &RsslConnections) {
     counters.accepted.inc();
+    match negotiated.compression {
+        CompressionType::None => {}
+        CompressionType::Zlib => counters.compression_zlib.inc(),
+        CompressionType::Lz4 => counters.compression_lz4.inc(),
+    }
     counters.key_exchanges.add(u64::from(negotiated.shared_key.is_some()));
     match negotiated.version {
         ConnectionVersion::V10 => counters.handshakes_v10.inc(),

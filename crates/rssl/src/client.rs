@@ -4,16 +4,17 @@ use std::time::Duration;
 use counters::table::RsslConnections;
 use units::Nanos;
 
-use crate::active::{Active, Pings};
+use crate::active::{Active, Pings, Terms};
+use crate::compression::ZLIB_LEVEL_MAX;
 use crate::config::millis;
 use crate::handshake::{
     ClientKey, ConnectAck, ConnectRequest, KeyExchange, Reply, reply_length, session_flag,
 };
 use crate::link::{Handshake, Link};
-use crate::session::{Handler, Negotiated, Session};
+use crate::session::{Flow, Handler, Negotiated, Session};
 use crate::{
-    ClientParams, CloseReason, CompressionType, ConnectionVersion, Disconnect, HandshakeError, Outbound,
-    PeerError, Stop, Text,
+    ClientParams, CloseReason, CompressionType, ConnectionVersion, Disconnect, Outbound, PeerError, Stop,
+    Text,
 };
 
 /// The client's end of a connection, from the moment the TCP connection (or TLS session) stands.
@@ -92,6 +93,12 @@ impl ClientConnection {
         self.0.outbound()
     }
 
+    /// What has come in; what has gone out is [`Outbound::flow`].
+    #[must_use]
+    pub fn flow_in(&self) -> Flow {
+        self.0.flow_in()
+    }
+
     /// What was agreed, from the end of the handshake to the end of the connection.
     #[must_use]
     pub fn negotiated(&self) -> Option<&Negotiated> {
@@ -114,7 +121,9 @@ impl ClientConnection {
 
 fn connect_request(params: &ClientParams, version: ConnectionVersion) -> Vec<u8> {
     let config = params.config();
+    let asked = Some(config.compression).filter(|kind| kind.is_known_to(version));
     let request = ConnectRequest {
+        compression: asked.map_or(0, CompressionType::request_bit),
         host: Text::new(config.host_name.as_bytes()),
         ip: Text::new(config.ip_address.as_bytes()),
         component_version: Text::new(config.component_version.as_bytes()),
@@ -176,9 +185,6 @@ impl Offering {
         outbound: &mut Outbound,
         handler: &mut H,
     ) -> Result<Active, CloseReason> {
-        if ack.compression != CompressionType::None {
-            return Err(HandshakeError::AckCompression { number: ack.compression.wire() }.into());
-        }
         let negotiated = Negotiated {
             version: ack.version,
             ping_timeout: Duration::from_secs(u64::from(ack.ping_timeout_s)),
@@ -197,7 +203,10 @@ impl Offering {
             from_peer: ack.session_flags & session_flag::SERVER_PINGS != 0,
             from_us: ack.session_flags & session_flag::CLIENT_PINGS != 0,
         };
-        Active::establish(now, &session, pings, self.params.config().limits, outbound, handler)
+        let config = self.params.config();
+        let level = ack.compression_level.min(ZLIB_LEVEL_MAX);
+        let terms = Terms { pings, limits: config.limits, level, thresholds: config.thresholds };
+        Active::establish(now, &session, terms, outbound, handler)
     }
 
     /// Answers the key exchange and tells the shared key.

@@ -3,8 +3,9 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::assembly::{SLOT_BYTES, SLOT_KEEPS_BYTES};
+use crate::compression::{COMPRESSION_STATE_BYTES, ZLIB_LEVEL_MAX};
 use crate::frame::HEADER_BYTES;
-use crate::{CompressionType, ConnectionVersion};
+use crate::{CompressionType, ConnectionVersion, Thresholds};
 
 /// Smallest maximum user message size: a first fragment must hold the fixed part of an RWF message.
 pub const MESSAGE_SIZE_LEAST_BYTES: u16 = 64;
@@ -18,7 +19,7 @@ pub const COMPONENT_VERSION_MOST_BYTES: usize = 200;
 /// What a connection uses itself, with the least allocations of its buffers.
 const FIXED_BYTES: u64 = 2048;
 
-/// Header size of a connect request without host name and IP address, and what its one byte can say.
+/// Header size of a connect request without compression bitmap, host name and IP address, and what its one byte can say.
 const REQUEST_FIXED_BYTES: usize = 17;
 const REQUEST_HEADER_MOST_BYTES: usize = 255;
 
@@ -64,6 +65,14 @@ impl Limits {
         self.fragmented_bytes_max.saturating_add(frame + open + backlog + FIXED_BYTES)
     }
 
+    /// What a connection with compression can use beyond that: the state of zlib in both directions and
+    /// buffers for payloads. While a fragmented message is compressed, its length comes on top.
+    #[must_use]
+    pub fn compression_bytes_max(message_size_bytes: u16) -> u64 {
+        let frame = u64::from(message_size_bytes) + HEADER_BYTES as u64;
+        COMPRESSION_STATE_BYTES + 6 * frame
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         in_range("message_bytes_max", self.message_bytes_max, 0xffff, u32::MAX)?;
         in_range("fragmented_open_max", self.fragmented_open_max, 1, 256)?;
@@ -74,6 +83,13 @@ impl Limits {
             u64::MAX,
         )?;
         in_range("backlog_bytes_max", self.backlog_bytes_max as u64, 64 << 10, 1 << 40)
+    }
+}
+
+impl Thresholds {
+    fn check(&self) -> Result<(), ConfigError> {
+        in_range("zlib_bytes", self.zlib_bytes, 1, u16::MAX)?;
+        in_range("lz4_bytes", self.lz4_bytes, 1, u16::MAX)
     }
 }
 
@@ -93,8 +109,15 @@ pub struct ServerConfig {
     pub handshake_timeout: Duration,
     /// What this server calls itself, at most 200 bytes. Default `tickcast <version>`.
     pub component_version: String,
-    /// Compression types granted to clients that ask. Must be empty: compression is not built yet.
+    /// Compression types granted to clients that ask, the first first if a client names several. Default zlib
+    /// and LZ4.
     pub compression: Vec<CompressionType>,
+    /// Compression of connections that are not granted what they ask for, or ask for none. Default none.
+    pub compression_forced: Option<CompressionType>,
+    /// Level of zlib in both directions: 0 (no compression) to 9 (slowest). Default 6.
+    pub zlib_level: u8,
+    /// Shortest payloads that are compressed.
+    pub thresholds: Thresholds,
     /// Ceilings of each connection.
     pub limits: Limits,
 }
@@ -107,7 +130,10 @@ impl Default for ServerConfig {
             ping_timeout_max_s: 60,
             handshake_timeout: Duration::from_secs(15),
             component_version: component_version(),
-            compression: Vec::new(),
+            compression: vec![CompressionType::Zlib, CompressionType::Lz4],
+            compression_forced: None,
+            zlib_level: 6,
+            thresholds: Thresholds::default(),
             limits: Limits::default(),
         }
     }
@@ -129,9 +155,8 @@ impl ServerConfig {
         in_range("ping_timeout_max_s", self.ping_timeout_max_s, self.ping_timeout_min_s, u8::MAX)?;
         in_range("handshake_timeout", millis(self.handshake_timeout), 1, 3_600_000)?;
         in_range("component_version", self.component_version.len(), 0, COMPONENT_VERSION_MOST_BYTES)?;
-        if let Some(&wanted) = self.compression.iter().find(|&&t| t != CompressionType::None) {
-            return Err(ConfigError::Compression { wanted });
-        }
+        in_range("zlib_level", self.zlib_level, 0, ZLIB_LEVEL_MAX)?;
+        self.thresholds.check()?;
         self.limits.check()?;
         Ok(ServerParams { config: self })
     }
@@ -162,12 +187,16 @@ pub struct ClientConfig {
     pub ping_timeout_s: u8,
     /// From the TCP connection to the connect ack, 1 ms to 1 h. Default 5 s, as the clients in the field.
     pub handshake_timeout: Duration,
-    /// Name of this host. With `ip_address` at most 238 bytes.
+    /// Name of this host. With `ip_address` at most 238 bytes, with compression 237.
     pub host_name: String,
     /// Address of this host as text; may be empty.
     pub ip_address: String,
     /// What this client calls itself, at most 200 bytes. Default `tickcast <version>`.
     pub component_version: String,
+    /// Compression asked for; the server decides. Default none.
+    pub compression: CompressionType,
+    /// Shortest payloads that are compressed.
+    pub thresholds: Thresholds,
     /// Ceilings of the connection.
     pub limits: Limits,
 }
@@ -182,6 +211,8 @@ impl Default for ClientConfig {
             host_name: String::new(),
             ip_address: String::new(),
             component_version: component_version(),
+            compression: CompressionType::None,
+            thresholds: Thresholds::default(),
             limits: Limits::default(),
         }
     }
@@ -197,9 +228,11 @@ impl ClientConfig {
         in_range("ping_timeout_s", self.ping_timeout_s, 1, u8::MAX)?;
         in_range("handshake_timeout", millis(self.handshake_timeout), 1, 3_600_000)?;
         in_range("component_version", self.component_version.len(), 0, COMPONENT_VERSION_MOST_BYTES)?;
-        let names_most = REQUEST_HEADER_MOST_BYTES - REQUEST_FIXED_BYTES;
+        let bitmap_bytes = usize::from(self.compression != CompressionType::None);
+        let names_most = REQUEST_HEADER_MOST_BYTES - REQUEST_FIXED_BYTES - bitmap_bytes;
         in_range("host_name", self.host_name.len(), 0, names_most)?;
         in_range("ip_address", self.ip_address.len(), 0, names_most - self.host_name.len())?;
+        self.thresholds.check()?;
         self.limits.check()?;
         Ok(ClientParams { config: self })
     }
@@ -240,11 +273,6 @@ pub enum ConfigError {
         /// Greatest allowed.
         most: u64,
     },
-    /// A compression this build does not have.
-    Compression {
-        /// What was asked for.
-        wanted: CompressionType,
-    },
 }
 
 impl fmt::Display for ConfigError {
@@ -253,7 +281,6 @@ impl fmt::Display for ConfigError {
             Self::OutOfRange { name, value, least, most } => {
                 write!(f, "{name} is {value}, {least} to {most} allowed")
             }
-            Self::Compression { wanted } => write!(f, "compression {wanted} is not available"),
         }
     }
 }
@@ -291,7 +318,6 @@ mod tests {
     fn name_of(error: ConfigError) -> &'static str {
         match error {
             ConfigError::OutOfRange { name, .. } => name,
-            ConfigError::Compression { .. } => "compression",
         }
     }
 
@@ -305,14 +331,16 @@ mod tests {
     #[test]
     fn each_server_value_out_of_range_is_named() {
         type Spoil = fn(&mut ServerConfig);
-        let cases: [(&str, Spoil); 12] = [
+        let cases: [(&str, Spoil); 14] = [
             ("message_size_bytes", |c| c.message_size_bytes = 63),
             ("message_size_bytes", |c| c.message_size_bytes = 65_533),
             ("ping_timeout_min_s", |c| c.ping_timeout_min_s = 0),
             ("ping_timeout_max_s", |c| c.ping_timeout_max_s = 19),
             ("handshake_timeout", |c| c.handshake_timeout = Duration::ZERO),
             ("component_version", |c| c.component_version = "x".repeat(201)),
-            ("compression", |c| c.compression = vec![CompressionType::None, CompressionType::Zlib]),
+            ("zlib_level", |c| c.zlib_level = 10),
+            ("zlib_bytes", |c| c.thresholds.zlib_bytes = 0),
+            ("lz4_bytes", |c| c.thresholds.lz4_bytes = 0),
             ("message_bytes_max", |c| c.limits.message_bytes_max = 65_534),
             ("fragmented_open_max", |c| c.limits.fragmented_open_max = 0),
             ("fragmented_open_max", |c| c.limits.fragmented_open_max = 257),

@@ -43,7 +43,9 @@ pub mod extended_flag {
 const PLAIN: u8 = flag::DATA;
 const PACKED: u8 = flag::DATA | flag::PACKED;
 const FRAGMENT: u8 = flag::DATA | flag::EXTENDED;
-const COMPRESSED_FLAGS: u8 = flag::EXTENDED | flag::COMPRESSED | flag::CONTINUED | flag::PACKED;
+const COMPRESSED: u8 = flag::COMPRESSED;
+const COMPRESSED_PACKED: u8 = flag::COMPRESSED | flag::PACKED;
+const COMPRESSED_FRAGMENT: u8 = flag::COMPRESSED | flag::EXTENDED;
 
 /// Width of fragment ids, which depends on the connection version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,11 +126,49 @@ pub enum Frame<'a> {
         /// Further bytes of the message.
         data: &'a [u8],
     },
-    /// Any frame with a compressed payload; not taken apart.
+    /// A compressed payload, or one of the two parts of one.
     Compressed {
         /// Its flags.
         flags: u8,
+        /// What the payload is when it is decompressed. Of a second part it says nothing.
+        shape: Shape,
+        /// Compressed bytes, never empty.
+        data: &'a [u8],
     },
+}
+
+/// What a payload is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One message.
+    Message,
+    /// Several messages.
+    Packed,
+    /// The first bytes of a message.
+    First {
+        /// Length of the whole message.
+        total_bytes: u32,
+        /// Under which further fragments come.
+        id: u16,
+    },
+    /// Further bytes of a message.
+    Next {
+        /// As in the first fragment.
+        id: u16,
+    },
+}
+
+impl Shape {
+    /// The frame that a payload of this shape makes.
+    #[must_use]
+    pub fn frame(self, payload: &[u8]) -> Frame<'_> {
+        match self {
+            Shape::Message => Frame::Message(payload),
+            Shape::Packed => Frame::Packed(PackedMessages { rest: payload }),
+            Shape::First { total_bytes, id } => Frame::First { total_bytes, id, data: payload },
+            Shape::Next { id } => Frame::Next { id, data: payload },
+        }
+    }
 }
 
 impl<'a> Frame<'a> {
@@ -146,41 +186,59 @@ impl<'a> Frame<'a> {
             (PLAIN, false) => Ok(Frame::Message(payload)),
             (PACKED, false) => Ok(Frame::Packed(PackedMessages { rest: payload })),
             (PLAIN, true) => Ok(Frame::Ping),
-            (FRAGMENT, false) => Self::parse_fragment(frame, payload, ids),
-            (flags, _) => Self::parse_unusual(flags, payload),
-        }
-    }
-
-    fn parse_fragment(frame: &'a [u8], payload: &'a [u8], ids: FragmentIds) -> Result<Frame<'a>, FrameError> {
-        let short =
-            |least: usize| FrameError::FragmentHeader { bytes: wire_len(frame), least_bytes: least as u16 };
-        match payload[0] {
-            extended_flag::FIRST_FRAGMENT => {
-                let header = ids.first_header_bytes();
-                let (id, data) = split_id(frame, header, ids).ok_or(short(header))?;
-                let total =
-                    payload[1..].first_chunk().expect("the header with its id is there, total is before it");
-                Ok(Frame::First { total_bytes: u32::from_be_bytes(*total), id, data })
+            (FRAGMENT, false) => {
+                let (shape, data) = split_fragment(frame, flags, ids)?;
+                Ok(shape.frame(data))
             }
-            extended_flag::NEXT_FRAGMENT => {
-                let header = ids.next_header_bytes();
-                let (id, data) = split_id(frame, header, ids).ok_or(short(header))?;
-                Ok(Frame::Next { id, data })
-            }
-            extended => Err(FrameError::Flags { flags: FRAGMENT, extended }),
+            (flags, _) => Self::parse_unusual(frame, flags, payload, ids),
         }
     }
 
     #[cold]
-    fn parse_unusual(flags: u8, payload: &'a [u8]) -> Result<Frame<'a>, FrameError> {
-        if flags & flag::COMPRESSED != 0 && flags & !COMPRESSED_FLAGS == 0 {
-            return Ok(Frame::Compressed { flags });
-        }
-        if payload.is_empty() && matches!(flags, PACKED | FRAGMENT) {
+    fn parse_unusual(
+        frame: &'a [u8],
+        flags: u8,
+        payload: &'a [u8],
+        ids: FragmentIds,
+    ) -> Result<Frame<'a>, FrameError> {
+        if payload.is_empty() && (flags & flag::COMPRESSED != 0 || matches!(flags, PACKED | FRAGMENT)) {
             return Err(FrameError::Empty { flags });
         }
-        let extended = if flags & flag::EXTENDED != 0 { payload.first().copied().unwrap_or(0) } else { 0 };
-        Err(FrameError::Flags { flags, extended })
+        let (shape, data) = match flags & !flag::CONTINUED {
+            COMPRESSED => (Shape::Message, payload),
+            COMPRESSED_PACKED => (Shape::Packed, payload),
+            COMPRESSED_FRAGMENT => split_fragment(frame, flags, ids)?,
+            _ => {
+                let is_extended = flags & flag::EXTENDED != 0;
+                let extended = if is_extended { payload.first().copied().unwrap_or(0) } else { 0 };
+                return Err(FrameError::Flags { flags, extended });
+            }
+        };
+        if data.is_empty() {
+            return Err(FrameError::Empty { flags });
+        }
+        Ok(Frame::Compressed { flags, shape, data })
+    }
+}
+
+/// Splits a fragment, which has an extended flags byte, into its header and what follows it.
+fn split_fragment(frame: &[u8], flags: u8, ids: FragmentIds) -> Result<(Shape, &[u8]), FrameError> {
+    let short =
+        |least: usize| FrameError::FragmentHeader { bytes: wire_len(frame), least_bytes: least as u16 };
+    match frame[HEADER_BYTES] {
+        extended_flag::FIRST_FRAGMENT => {
+            let header = ids.first_header_bytes();
+            let (id, data) = split_id(frame, header, ids).ok_or(short(header))?;
+            let total = frame[HEADER_BYTES + 1..].first_chunk();
+            let total = total.expect("the header with its id is there, total is before it");
+            Ok((Shape::First { total_bytes: u32::from_be_bytes(*total), id }, data))
+        }
+        extended_flag::NEXT_FRAGMENT => {
+            let header = ids.next_header_bytes();
+            let (id, data) = split_id(frame, header, ids).ok_or(short(header))?;
+            Ok((Shape::Next { id }, data))
+        }
+        extended => Err(FrameError::Flags { flags, extended }),
     }
 }
 
@@ -266,8 +324,18 @@ mod tests {
             Ok(Frame::First { total_bytes: 0x102, id: 9, data: &[5, 6] })
         });
         assert_eq!(parse(&[0, 7, 3, 4, 1, 9, 5]), Ok(Frame::Next { id: 0x109, data: &[5] }));
-        for flags in [0x04, 0x14, 0x05, 0x0c, 0x1c, 0x0d] {
-            assert_eq!(parse(&[0, 6, flags, 8, 0, 0]), Ok(Frame::Compressed { flags }));
+        for (flags, shape) in [(0x04, Shape::Message), (0x14, Shape::Packed)] {
+            for flags in [flags, flags | flag::CONTINUED] {
+                let compressed = Frame::Compressed { flags, shape, data: &[8, 0, 0] };
+                assert_eq!(parse(&[0, 6, flags, 8, 0, 0]), Ok(compressed));
+            }
+        }
+        for flags in [0x05, 0x0d] {
+            let shape = Shape::First { total_bytes: 0x102, id: 9 };
+            let compressed = Frame::Compressed { flags, shape, data: &[5, 6] };
+            assert_eq!(parse(&[0, 12, flags, 8, 0, 0, 1, 2, 0, 9, 5, 6]), Ok(compressed));
+            let compressed = Frame::Compressed { flags, shape: Shape::Next { id: 9 }, data: &[5] };
+            assert_eq!(parse(&[0, 7, flags, 4, 0, 9, 5]), Ok(compressed));
         }
     }
 
@@ -282,7 +350,7 @@ mod tests {
 
     #[test]
     fn every_other_combination_of_flags_is_refused() {
-        let allowed = |flags: u8| matches!(flags, 0x02 | 0x12) || (flags & 0x04 != 0 && flags & 0xe2 == 0);
+        let allowed = |flags: u8| matches!(flags, 0x02 | 0x12 | 0x04 | 0x14 | 0x0c | 0x1c);
         for flags in 0..=255u8 {
             let frame = [0, 12, flags, 1, 0, 0, 0, 1, 0, 1, 2, 2];
             let result = parse(&frame);
@@ -299,6 +367,10 @@ mod tests {
         assert_eq!(parse(&[0, 3, 0x12]), Err(FrameError::Empty { flags: 0x12 }));
         assert_eq!(parse(&[0, 3, 0x03]), Err(FrameError::Empty { flags: 0x03 }));
         assert_eq!(parse(&[0, 3, 0x00]), Err(FrameError::Flags { flags: 0, extended: 0 }));
+        for flags in [0x04, 0x0c, 0x14, 0x1c, 0x05, 0x0d] {
+            assert_eq!(parse(&[0, 3, flags]), Err(FrameError::Empty { flags }));
+        }
+        assert_eq!(parse(&[0, 6, 0x05, 4, 0, 9]), Err(FrameError::Empty { flags: 5 }), "nothing compressed");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! RSSL connections as state machines: handshake, framing, packing, fragmentation, pings. Sans-IO.
+//! RSSL connections as state machines: handshake, framing, packing, fragmentation, compression, pings.
+//! Sans-IO.
 //!
 //! A [`ServerConnection`] or [`ClientConnection`] takes the bytes that a socket had to read, the time, and
 //! the end of the TCP connection; it gives messages to a [`Handler`], bytes for the socket through its
@@ -35,7 +36,9 @@
 //!   `timers::a_server_that_slept_does_not_blame_its_clients`).
 //! - A steady stream runs in the buffers it has (`output::a_steady_stream_needs_no_memory_of_its_own`).
 //!
-//! Compression is agreed in the handshake and not built yet: [`CompressionType`] tells where it belongs.
+//! - Compressed payloads are read in any cut, and what would be more than was agreed is refused before it is
+//!   made (`compression::a_payload_that_holds_more_than_agreed_is_refused`,
+//!   `compression::what_is_pushed_arrives_compressed`).
 //!
 //! # Driving a connection
 //!
@@ -95,6 +98,7 @@ mod config;
 mod error;
 pub mod frame;
 pub mod handshake;
+mod incoming;
 mod link;
 mod outbound;
 mod packer;
@@ -104,7 +108,7 @@ mod text;
 mod version;
 
 pub use client::ClientConnection;
-pub use compression::CompressionType;
+pub use compression::{CompressionType, Thresholds};
 pub use config::{
     COMPONENT_VERSION_MOST_BYTES, ClientConfig, ClientParams, ConfigError, Limits,
     MESSAGE_SIZE_DEFAULT_BYTES, MESSAGE_SIZE_LEAST_BYTES, MESSAGE_SIZE_MOST_BYTES, ServerConfig,
@@ -116,6 +120,6 @@ pub use error::{
 pub use outbound::{Batch, Outbound};
 pub use packer::{Packer, Written};
 pub use server::ServerConnection;
-pub use session::{Admission, Handler, Negotiated, Session};
+pub use session::{Admission, Flow, Handler, Negotiated, Session};
 pub use text::Text;
 pub use version::ConnectionVersion;

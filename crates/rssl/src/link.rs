@@ -4,7 +4,7 @@ use units::Nanos;
 
 use crate::active::Active;
 use crate::carry::CarryOver;
-use crate::session::{Handler, Negotiated};
+use crate::session::{Flow, Handler, Negotiated};
 use crate::{
     ApiMisuse, CloseReason, Disconnect, FrameError, HandshakeError, Outbound, PeerError, Refusal, Stop,
 };
@@ -39,6 +39,8 @@ pub(crate) struct Link<S: Handshake> {
     phase: Phase<S>,
     carry: CarryOver,
     outbound: Outbound,
+    /// What has come in.
+    flow: Flow,
 }
 
 #[derive(Debug)]
@@ -50,7 +52,12 @@ enum Phase<S> {
 
 impl<S: Handshake> Link<S> {
     pub(crate) fn new(step: S, deadline: Nanos, limit_ms: u32, outbound: Outbound) -> Link<S> {
-        Link { phase: Phase::Handshake { step, deadline, limit_ms }, carry: CarryOver::default(), outbound }
+        Link {
+            phase: Phase::Handshake { step, deadline, limit_ms },
+            carry: CarryOver::default(),
+            outbound,
+            flow: Flow::default(),
+        }
     }
 
     pub(crate) fn on_bytes<H: Handler + ?Sized>(
@@ -63,6 +70,7 @@ impl<S: Handshake> Link<S> {
             return Err(reason);
         }
         let result = self.read(now, bytes, handler);
+        self.flow.bytes += bytes.len() as u64;
         let carried = self.carry.take_carried_bytes();
         let counters = self.outbound.counters();
         counters.bytes_in.add(bytes.len() as u64);
@@ -113,6 +121,10 @@ impl<S: Handshake> Link<S> {
         &mut self.outbound
     }
 
+    pub(crate) fn flow_in(&self) -> Flow {
+        self.flow
+    }
+
     pub(crate) fn negotiated(&self) -> Option<&Negotiated> {
         match &self.phase {
             Phase::Active(active) => Some(active.negotiated()),
@@ -145,7 +157,10 @@ impl<S: Handshake> Link<S> {
         loop {
             match &mut self.phase {
                 Phase::Active(active) => {
-                    return active.on_bytes(now, bytes, &mut self.carry, &mut self.outbound, handler);
+                    let (flow, result) =
+                        active.on_bytes(now, bytes, &mut self.carry, &mut self.outbound, handler);
+                    self.flow += flow;
+                    return result;
                 }
                 Phase::Closed(reason) => return Err(*reason),
                 Phase::Handshake { step, .. } => {
@@ -236,6 +251,9 @@ fn frame_counter<'a>(error: &FrameError, counters: &'a RsslConnections) -> &'a C
         FrameError::Length { .. } => &counters.closed_frame_length,
         FrameError::Flags { .. } => &counters.closed_frame_flags,
         FrameError::Compressed { .. } => &counters.closed_compressed_frame,
+        FrameError::Corrupt { .. } => &counters.closed_corrupt_payload,
+        FrameError::Oversized { .. } => &counters.closed_oversized_payload,
+        FrameError::Continuation { .. } => &counters.closed_continuation,
         FrameError::Empty { .. } => &counters.closed_empty_frame,
         FrameError::PackedLength { .. } => &counters.closed_packed_length,
         FrameError::FragmentHeader { .. } => &counters.closed_fragment_header,

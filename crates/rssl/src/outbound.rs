@@ -3,7 +3,7 @@ use std::sync::Arc;
 use counters::table::RsslConnections;
 
 use crate::packer::Packer;
-use crate::{ApiMisuse, SendError, frame};
+use crate::{ApiMisuse, Flow, SendError, frame};
 
 /// Least allocation of a backlog.
 const START_BYTES: usize = 512;
@@ -34,6 +34,7 @@ pub struct Outbound {
     peak_bytes: usize,
     /// Something other than a ping was written since a ping was last due.
     wrote: bool,
+    flow: Flow,
     counters: Arc<RsslConnections>,
 }
 
@@ -48,6 +49,7 @@ impl Outbound {
             gauged_bytes: 0,
             peak_bytes: 0,
             wrote: false,
+            flow: Flow::default(),
             counters,
         }
     }
@@ -99,7 +101,7 @@ impl Outbound {
         if written_bytes > 0 && pending_bytes > 0 {
             return Err(ApiMisuse::Overtaking { pending_bytes }.into());
         }
-        self.counters.bytes_out.add(written_bytes as u64);
+        self.count_taken(written_bytes);
         self.publish_written();
         if rest.len() > self.limit_bytes.saturating_sub(pending_bytes) {
             return Err(self.slow_consumer());
@@ -134,7 +136,7 @@ impl Outbound {
     /// If that is more than is pending.
     pub fn consume(&mut self, count_bytes: usize) {
         assert!(count_bytes <= self.pending().len(), "a socket cannot accept more than was pending");
-        self.counters.bytes_out.add(count_bytes as u64);
+        self.count_taken(count_bytes);
         self.head += count_bytes;
         if self.head == self.buffer.len() {
             self.buffer.clear();
@@ -159,6 +161,12 @@ impl Outbound {
     #[must_use]
     pub fn limit_bytes(&self) -> usize {
         self.limit_bytes
+    }
+
+    /// What has gone out.
+    #[must_use]
+    pub fn flow(&self) -> Flow {
+        self.flow
     }
 
     pub(crate) fn counters(&self) -> &RsslConnections {
@@ -190,6 +198,7 @@ impl Outbound {
             return;
         }
         self.buffer.extend_from_slice(&frame::PING);
+        self.flow.frames += 1;
         self.counters.frames_out.inc();
         self.counters.pings_out.inc();
         self.publish_depth();
@@ -198,6 +207,7 @@ impl Outbound {
     /// Gives memory back: all but room for a ping if nothing waits and nothing else was in the buffer since
     /// the last call, the greater part if the buffer has become far larger than needed.
     pub(crate) fn trim(&mut self) {
+        self.packer.trim();
         if self.buffer.is_empty() && self.peak_bytes <= frame::PING.len() {
             self.buffer.shrink_to(self.peak_bytes);
         } else if self.buffer.capacity() > KEEP_BYTES.max(4 * self.peak_bytes) {
@@ -208,7 +218,7 @@ impl Outbound {
 
     /// Heap memory in use.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.buffer.capacity()
+        self.buffer.capacity() + self.packer.memory_bytes()
     }
 
     fn waiting_bytes(&self) -> usize {
@@ -249,6 +259,11 @@ impl Outbound {
         }
     }
 
+    fn count_taken(&mut self, bytes: usize) {
+        self.flow.bytes += bytes as u64;
+        self.counters.bytes_out.add(bytes as u64);
+    }
+
     fn publish_written(&mut self) {
         let written = self.packer.take_written();
         self.wrote |= written.frames > 0;
@@ -258,6 +273,18 @@ impl Outbound {
         self.counters.packed_messages_out.add(written.packed_messages);
         self.counters.fragments_out.add(written.fragments);
         self.counters.fragmented_messages_out.add(written.fragmented_messages);
+        if written.compressed_frames > 0 {
+            self.counters.compressed_frames_out.add(written.compressed_frames);
+            self.counters.compressed_bytes_out.add(written.compressed_bytes);
+            self.counters.expanded_bytes_out.add(written.expanded_bytes);
+            self.counters.split_payloads_out.add(written.split_payloads);
+        }
+        self.flow.frames += written.frames;
+        self.flow.messages += written.messages;
+        self.flow.packed_frames += written.packed_frames;
+        self.flow.packed_messages += written.packed_messages;
+        self.flow.compressed_bytes += written.compressed_bytes;
+        self.flow.expanded_bytes += written.expanded_bytes;
     }
 
     fn publish_depth(&mut self) {

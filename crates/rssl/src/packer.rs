@@ -1,5 +1,6 @@
 use std::ops::Range;
 
+use crate::compression::{Compression, Compressor};
 use crate::config::{MESSAGE_SIZE_LEAST_BYTES, MESSAGE_SIZE_MOST_BYTES, in_range};
 use crate::frame::{FragmentIds, HEADER_BYTES, extended_flag, flag};
 use crate::{ApiMisuse, ConfigError, ConnectionVersion};
@@ -16,6 +17,9 @@ const NEXT_FRAGMENT_HEADER_MOST_BYTES: usize = 6;
 /// Messages share a packed frame until the maximum user message size is reached. The frame is open until the
 /// next message does not fit or [`Packer::close`] is called; a message that stayed alone in its frame then
 /// becomes an ordinary one. A message above the maximum size is cut into fragments at once.
+///
+/// With compression every frame stays open until the next push or close, which compresses it: until then its
+/// messages are there in clear, and their copies can be written to.
 ///
 /// Between the first [`push`](Packer::push) and the [`close`](Packer::close) after it, `out` must be the same
 /// vector and nobody else may change its length. One packer serves one connection, because fragment ids count
@@ -46,6 +50,9 @@ pub struct Packer {
     size_max: usize,
     ids: FragmentIds,
     last_id: u16,
+    /// What stands from `start` on is finished and waits to be compressed.
+    waits: bool,
+    compressor: Option<Box<Compressor>>,
     written: Written,
 }
 
@@ -64,6 +71,14 @@ pub struct Written {
     pub fragments: u64,
     /// Messages that were cut into fragments.
     pub fragmented_messages: u64,
+    /// Payloads that were compressed.
+    pub compressed_frames: u64,
+    /// Bytes of these.
+    pub compressed_bytes: u64,
+    /// Bytes of these before compression.
+    pub expanded_bytes: u64,
+    /// Compressed payloads that went in two frames.
+    pub split_payloads: u64,
 }
 
 impl Packer {
@@ -77,6 +92,17 @@ impl Packer {
         Ok(Packer { size_max: usize::from(size_max), ids: version.fragment_ids(), ..Packer::inactive() })
     }
 
+    /// The same for a connection on which compression was agreed.
+    pub(crate) fn compressing(
+        version: ConnectionVersion,
+        size_max: u16,
+        how: Compression,
+    ) -> Result<Packer, ConfigError> {
+        let packer = Packer::new(version, size_max)?;
+        let compressor = Compressor::new(how, packer.size_max + HEADER_BYTES, packer.ids);
+        Ok(Packer { compressor, ..packer })
+    }
+
     /// A packer that refuses every message.
     pub(crate) fn inactive() -> Packer {
         Packer {
@@ -86,6 +112,8 @@ impl Packer {
             size_max: 0,
             ids: FragmentIds::TwoBytes,
             last_id: 0,
+            waits: false,
+            compressor: None,
             written: Written::default(),
         }
     }
@@ -122,12 +150,15 @@ impl Packer {
         if self.in_frame > 0 {
             self.close_frame(out);
         }
+        if self.waits {
+            self.compress(out);
+        }
     }
 
     /// Where the open frame starts in the vector given to [`Packer::push`]; `None` if no frame is open.
     #[must_use]
     pub fn open_frame(&self) -> Option<usize> {
-        (self.in_frame > 0).then_some(self.start)
+        (self.in_frame > 0 || self.waits).then_some(self.start)
     }
 
     /// Most bytes that a message of `message_bytes` adds to the vector, all headers included.
@@ -135,12 +166,28 @@ impl Packer {
     #[must_use]
     pub fn framed_bytes_max(&self, message_bytes: usize) -> usize {
         if message_bytes <= self.size_max {
-            return message_bytes + HEADER_BYTES + PREFIX_BYTES;
+            let framed_bytes = message_bytes + HEADER_BYTES + PREFIX_BYTES;
+            return if self.compressor.is_none() { framed_bytes } else { grown_bytes_max(framed_bytes, 1) };
         }
         let least_data =
             (self.size_max + HEADER_BYTES).saturating_sub(FIRST_FRAGMENT_HEADER_MOST_BYTES).max(1);
-        let headers = (message_bytes / least_data).saturating_mul(NEXT_FRAGMENT_HEADER_MOST_BYTES);
-        message_bytes.saturating_add(headers).saturating_add(FIRST_FRAGMENT_HEADER_MOST_BYTES)
+        let further = message_bytes / least_data;
+        let headers = further.saturating_mul(NEXT_FRAGMENT_HEADER_MOST_BYTES);
+        let framed_bytes =
+            message_bytes.saturating_add(headers).saturating_add(FIRST_FRAGMENT_HEADER_MOST_BYTES);
+        if self.compressor.is_none() { framed_bytes } else { grown_bytes_max(framed_bytes, further + 1) }
+    }
+
+    /// Gives memory of the compressor back if it was not used since the last call.
+    pub(crate) fn trim(&mut self) {
+        if let Some(compressor) = &mut self.compressor {
+            compressor.trim();
+        }
+    }
+
+    /// Memory of the compressor, if there is one.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.compressor.as_ref().map_or(0, |compressor| compressor.memory_bytes())
     }
 
     /// What was written since this was last asked.
@@ -196,6 +243,7 @@ impl Packer {
         let start = out.len();
         out.extend_from_slice(&[0, 0, flag::DATA]);
         let copy = append(out, message);
+        self.start = start;
         self.written.messages += 1;
         self.seal(out, start);
         copy
@@ -206,7 +254,7 @@ impl Packer {
             return Err(ApiMisuse::MessageTooLong { bytes: message.len(), limit_bytes: u32::MAX as usize });
         };
         out.reserve(self.framed_bytes_max(message.len()));
-        let id = self.next_id();
+        let (start, id) = (out.len(), self.next_id());
         let frame_max = self.size_max + HEADER_BYTES;
         let (data, mut rest) = message.split_at(frame_max - self.ids.first_header_bytes());
         let total = total_bytes.to_be_bytes();
@@ -216,6 +264,7 @@ impl Packer {
             self.push_fragment(out, extended_flag::NEXT_FRAGMENT, &[], id, data);
             rest = later;
         }
+        self.start = start;
         self.written.messages += 1;
         self.written.fragmented_messages += 1;
         Ok(first)
@@ -242,12 +291,19 @@ impl Packer {
         copy
     }
 
-    /// Every finished frame passes here once, as the last bytes of `out`; its length is set. A compressor of
-    /// the connection belongs here: it rewrites `out[start..]` and splits what outgrows the frame limit.
+    /// Every finished frame passes here once, as the last bytes of `out`; its length is set.
     fn seal(&mut self, out: &mut [u8], start: usize) {
         let bytes = (out.len() - start) as u16;
         out[start..start + 2].copy_from_slice(&bytes.to_be_bytes());
         self.written.frames += 1;
+        self.waits = self.compressor.is_some();
+    }
+
+    fn compress(&mut self, out: &mut Vec<u8>) {
+        self.waits = false;
+        if let Some(compressor) = &mut self.compressor {
+            compressor.compress(out, self.start, &mut self.written);
+        }
     }
 
     /// Ids count up and skip 0.
@@ -255,6 +311,11 @@ impl Packer {
         self.last_id = if self.last_id >= self.ids.last() { 1 } else { self.last_id + 1 };
         self.last_id
     }
+}
+
+/// Most bytes that frames of so many bytes can be after compression.
+fn grown_bytes_max(bytes: usize, frames: usize) -> usize {
+    bytes.saturating_add(Compressor::growth_bytes_max(bytes, frames))
 }
 
 #[inline]

@@ -4,14 +4,14 @@ use std::time::Duration;
 use counters::table::RsslConnections;
 use units::Nanos;
 
-use crate::active::{Active, Pings};
+use crate::active::{Active, Pings, Terms};
 use crate::config::millis;
 use crate::handshake::{
     ClientKey, ConnectAck, ConnectRequest, KeyExchange, KeySecret, PROTOCOL_RWF, RWF_VERSION, emit_nak,
     key_length, request_length, session_flag,
 };
 use crate::link::{Handshake, Link};
-use crate::session::{Admission, Handler, Negotiated, Session};
+use crate::session::{Admission, Flow, Handler, Negotiated, Session};
 use crate::{
     CloseReason, CompressionType, Disconnect, Outbound, PeerError, Refusal, ServerParams, Stop, Text,
 };
@@ -95,6 +95,12 @@ impl ServerConnection {
         self.0.outbound()
     }
 
+    /// What has come in; what has gone out is [`Outbound::flow`].
+    #[must_use]
+    pub fn flow_in(&self) -> Flow {
+        self.0.flow_in()
+    }
+
     /// What was agreed, from the end of the handshake to the end of the connection.
     #[must_use]
     pub fn negotiated(&self) -> Option<&Negotiated> {
@@ -130,6 +136,14 @@ struct Accepting {
 struct WaitingForKey {
     request: Box<[u8]>,
     secret: KeySecret,
+}
+
+/// How a connection is going to be compressed.
+#[derive(Clone, Copy, Debug)]
+struct Granted {
+    kind: CompressionType,
+    /// The client has not asked for it.
+    is_forced: bool,
 }
 
 impl Handshake for Accepting {
@@ -198,16 +212,17 @@ impl Accepting {
         } else {
             (None, KeyExchange::Absent)
         };
-        outbound.counters().compression_declined.add(u64::from(request.compression != 0));
+        let compression = self.compression(request);
+        count_compression(request, compression, outbound.counters());
         let ack = ConnectAck {
             version: request.version,
             message_size_bytes: config.message_size_bytes,
             session_flags: session_flag::CLIENT_PINGS | session_flag::SERVER_PINGS,
             ping_timeout_s: self.ping_timeout_s(request),
             rwf_version: RWF_VERSION,
-            compression: CompressionType::None,
-            forced: false,
-            compression_level: 0,
+            compression: compression.kind,
+            forced: compression.is_forced,
+            compression_level: if compression.kind == CompressionType::Zlib { config.zlib_level } else { 0 },
             key_exchange,
             component_version: Text::new(config.component_version.as_bytes()),
         };
@@ -230,7 +245,7 @@ impl Accepting {
             version: request.version,
             ping_timeout: Duration::from_secs(u64::from(self.ping_timeout_s(request))),
             message_size_bytes: config.message_size_bytes,
-            compression: CompressionType::None,
+            compression: self.compression(request).kind,
             rwf_version: request.rwf_version,
             shared_key,
         };
@@ -240,8 +255,27 @@ impl Accepting {
             host: request.host,
             ip: request.ip,
         };
-        let pings = Pings { from_peer: true, from_us: true };
-        Active::establish(now, &session, pings, config.limits, outbound, handler)
+        let terms = Terms {
+            pings: Pings { from_peer: true, from_us: true },
+            limits: config.limits,
+            level: config.zlib_level,
+            thresholds: config.thresholds,
+        };
+        Active::establish(now, &session, terms, outbound, handler)
+    }
+
+    /// What the client asks for if that is allowed; else what is imposed on all.
+    fn compression(&self, request: &ConnectRequest<'_>) -> Granted {
+        let config = self.params.config();
+        let known = |kind: &CompressionType| kind.is_known_to(request.version);
+        let asked = |kind: &CompressionType| request.compression & kind.request_bit() != 0;
+        if let Some(&kind) = config.compression.iter().find(|&kind| known(kind) && asked(kind)) {
+            return Granted { kind, is_forced: false };
+        }
+        match config.compression_forced {
+            Some(kind) if known(&kind) => Granted { kind, is_forced: true },
+            _ => Granted { kind: CompressionType::None, is_forced: false },
+        }
     }
 
     /// The client's proposal, within the bounds of the configuration.
@@ -249,6 +283,12 @@ impl Accepting {
         let config = self.params.config();
         request.ping_timeout_s.clamp(config.ping_timeout_min_s, config.ping_timeout_max_s)
     }
+}
+
+fn count_compression(request: &ConnectRequest<'_>, granted: Granted, counters: &RsslConnections) {
+    let is_declined = request.compression != 0 && granted.kind == CompressionType::None;
+    counters.compression_declined.add(u64::from(is_declined));
+    counters.compression_forced.add(u64::from(granted.is_forced));
 }
 
 fn refuse(refusal: Refusal, outbound: &mut Outbound) -> CloseReason {

@@ -38,6 +38,8 @@ pub struct SourceDistributor<O> {
 
 /// What is read from a provider at a time.
 const READ_BYTES: usize = 256 << 10;
+/// How many connections a status page lists.
+const CONNECTIONS_LISTED: usize = 1000;
 
 impl<O: Outlet> SourceDistributor<O> {
     /// Opens the provider port. The distributor's descriptors use three token spaces from `token_space` on:
@@ -170,8 +172,9 @@ impl<O: Outlet> SourceDistributor<O> {
     }
 
     fn describe(&mut self, now: Nanos) {
-        let (core, dials) = (&self.core, &self.dials);
-        self.describer.describe(now, || {
+        let SourceDistributor { core, dials, listener, describer, .. } = self;
+        let core = &*core;
+        describer.describe(now, || {
             let service = |(id, name, up, sequence): (u16, &str, bool, u64)| {
                 json!({"id": id, "name": name, "up": up, "sequence": sequence})
             };
@@ -183,6 +186,11 @@ impl<O: Outlet> SourceDistributor<O> {
                 "interactive_providers": dials.describe(core),
                 "peers": core.peer_names().collect::<Vec<_>>(),
                 "items": core.item_count(),
+                "connections": listener
+                    .connections()
+                    .take(CONNECTIONS_LISTED)
+                    .map(|info| info.to_json())
+                    .collect::<Vec<Value>>(),
             })
         });
     }

@@ -14,6 +14,9 @@ counters! {
         handshakes_v13: Total, "connections", "Handshakes completed with connection version 13.";
         handshakes_v14: Total, "connections", "Handshakes completed with connection version 14.";
         key_exchanges: Total, "connections", "Handshakes in which both sides sent a key.";
+        compression_zlib: Total, "connections", "Handshakes that agreed on zlib.";
+        compression_lz4: Total, "connections", "Handshakes that agreed on LZ4.";
+        compression_forced: Total, "connections", "Connect requests without compression that were answered with one.";
         compression_declined: Total, "connections", "Connect requests that asked for compression and got none.";
         naks_sent: Total, "connections", "Connect requests answered with a connect nak.";
         naks_rcved: Total, "connections", "Connect naks received.";
@@ -30,6 +33,10 @@ counters! {
         fragments_unknown_in: Total, "frames", "Fragments dropped because no message is open under their id.";
         fragmented_replaced_in: Total, "messages", "Unfinished fragmented messages given up because their id was used again.";
 
+        compressed_frames_in: Total, "frames", "Payloads received compressed.";
+        compressed_bytes_in: Total, "bytes", "Bytes of these as they came.";
+        expanded_bytes_in: Total, "bytes", "Bytes of these when decompressed.";
+
         bytes_out: Total, "bytes", "Bytes accepted by the socket, handshakes included.";
         frames_out: Total, "frames", "Frames written, pings included.";
         messages_out: Total, "messages", "Messages written.";
@@ -38,6 +45,10 @@ counters! {
         packed_messages_out: Total, "messages", "Messages written into packed frames.";
         fragments_out: Total, "frames", "Fragments written.";
         fragmented_messages_out: Total, "messages", "Messages written as fragments.";
+        compressed_frames_out: Total, "frames", "Payloads written compressed.";
+        compressed_bytes_out: Total, "bytes", "Bytes of these as they were written.";
+        expanded_bytes_out: Total, "bytes", "Bytes of these before compression.";
+        split_payloads_out: Total, "frames", "Compressed payloads that had outgrown their frame and went in two.";
         backlog_bytes: Gauge, "bytes", "Bytes written and not yet accepted by a socket, all connections together.";
         backlog_high_water_bytes: Gauge, "bytes", "Most bytes that one connection had waiting for its socket.";
         backlog_refusals: Total, "messages", "Writes refused because a connection's backlog was at its limit.";
@@ -63,11 +74,14 @@ counters! {
         closed_ack_version: Total, "connections", "Closed: the version in a connect ack is not the one offered.";
         closed_ack_message_size: Total, "connections", "Closed: the maximum user message size in a connect ack is not usable.";
         closed_ack_ping_timeout: Total, "connections", "Closed: the ping timeout in a connect ack is not usable.";
-        closed_ack_compression: Total, "connections", "Closed: a connect ack demands a compression that was not offered.";
+        closed_ack_compression: Total, "connections", "Closed: a connect ack names an unknown compression.";
         closed_key_exchange: Total, "connections", "Closed: the key exchange cannot be carried through with the numbers sent.";
         closed_frame_length: Total, "connections", "Closed: a frame is shorter than its header or longer than the limit.";
         closed_frame_flags: Total, "connections", "Closed: a frame has a combination of flags that is not allowed.";
         closed_compressed_frame: Total, "connections", "Closed: a frame is compressed though no compression was agreed.";
+        closed_corrupt_payload: Total, "connections", "Closed: a compressed payload cannot be decompressed.";
+        closed_oversized_payload: Total, "connections", "Closed: a compressed payload holds more than a payload may.";
+        closed_continuation: Total, "connections", "Closed: the second part of a compressed payload did not follow the first.";
         closed_empty_frame: Total, "connections", "Closed: a frame other than a ping holds nothing.";
         closed_packed_length: Total, "connections", "Closed: a message in a packed frame runs past the end of the frame.";
         closed_fragment_header: Total, "connections", "Closed: a fragment is shorter than its header.";

@@ -3,8 +3,8 @@ use std::sync::{Arc, LazyLock};
 
 use counters::table::RsslConnections;
 use rssl::{
-    ClientConfig, ClientConnection, ClientParams, CloseReason, ConnectionVersion, Handler, Limits, Outbound,
-    ServerConfig, ServerConnection, ServerParams, Session, Stop,
+    ClientConfig, ClientConnection, ClientParams, CloseReason, CompressionType, ConnectionVersion, Handler,
+    Limits, Outbound, ServerConfig, ServerConnection, ServerParams, Session, Stop,
 };
 use units::Nanos;
 
@@ -27,17 +27,19 @@ static SERVER: LazyLock<Arc<ServerParams>> = LazyLock::new(|| {
         ServerConfig { limits: LIMITS, message_size_bytes: MESSAGE_SIZE_BYTES, ..ServerConfig::default() };
     Arc::new(config.check().expect("within its bounds"))
 });
-static CLIENT: LazyLock<Arc<ClientParams>> = LazyLock::new(|| {
-    let config =
-        ClientConfig { limits: LIMITS, version_min: ConnectionVersion::V10, ..ClientConfig::default() };
-    Arc::new(config.check().expect("within its bounds"))
+static CLIENTS: LazyLock<[Arc<ClientParams>; 3]> = LazyLock::new(|| {
+    [CompressionType::None, CompressionType::Zlib, CompressionType::Lz4].map(|compression| {
+        let version_min = ConnectionVersion::V10;
+        let config = ClientConfig { limits: LIMITS, version_min, compression, ..ClientConfig::default() };
+        Arc::new(config.check().expect("within its bounds"))
+    })
 });
 static COUNTERS: LazyLock<Arc<RsslConnections>> = LazyLock::new(Arc::default);
 
-/// Input: version, then operations of three bytes each: what, and a number.
+/// Input: version and the compression asked for, then operations of three bytes each: what, and a number.
 pub(super) fn execute(input: &[u8]) -> Outcome {
     let mut input = Input::new(input);
-    let mut ends = Ends::new(version(input.u8()));
+    let mut ends = Ends::new(input.u8());
     let mut over = None;
     while !input.is_empty() && over.is_none() {
         let (what, number) = (input.u8(), input.u16());
@@ -105,11 +107,12 @@ struct Ends {
 }
 
 impl Ends {
-    fn new(version: ConnectionVersion) -> Ends {
+    fn new(head: u8) -> Ends {
+        let kind = usize::from(head) / ConnectionVersion::ALL.len() % CLIENTS.len();
         Ends {
             now: Nanos::ZERO,
             server: ServerConnection::new(Nanos::ZERO, &SERVER, &COUNTERS, 11),
-            client: ClientConnection::new(Nanos::ZERO, &CLIENT, &COUNTERS, version, 22),
+            client: ClientConnection::new(Nanos::ZERO, &CLIENTS[kind], &COUNTERS, version(head), 22),
             at_server: Side::default(),
             at_client: Side::default(),
             to_server: Vec::new(),
@@ -165,7 +168,8 @@ impl Ends {
     fn check(&self) {
         assert!(self.at_client.sent.starts_with(&self.at_server.received), "in order to the server");
         assert!(self.at_server.sent.starts_with(&self.at_client.received), "in order to the client");
-        let bound = LIMITS.memory_bytes_max(MESSAGE_SIZE_BYTES.max(6144));
+        let size_bytes = MESSAGE_SIZE_BYTES.max(6144);
+        let bound = LIMITS.memory_bytes_max(size_bytes) + Limits::compression_bytes_max(size_bytes);
         for memory_bytes in [self.server.memory_bytes(), self.client.memory_bytes()] {
             assert!(memory_bytes as u64 <= bound, "{memory_bytes} of {bound} bytes");
         }

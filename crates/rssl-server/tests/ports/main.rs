@@ -9,7 +9,7 @@ use std::time::Duration;
 use net::Transport;
 use net::tls::{ClientFiles, ClientTls};
 use rig::{Peer, Rig};
-use tickcast_rssl_server::{RsslConfig, TlsConfig};
+use tickcast_rssl_server::{Compression, RsslConfig, TlsConfig};
 
 fn certificate(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../net/testdata/tls").join(name)
@@ -146,4 +146,52 @@ fn one_address_has_no_more_connections_than_it_may_until_one_is_gone() {
     let mut peer = Peer::new(Transport::Plain(rig.connect(address)));
     rig.run(&mut peer, |peer| peer.is_connected);
     assert_eq!(rig.counters.listener.address_full.get(), 1);
+}
+
+fn asking(rig: &Rig, compression: rssl::CompressionType) -> Peer {
+    let socket = rig.connect(rig.listener.local_address().expect("it is bound"));
+    Peer::of(Transport::Plain(socket), rssl::ClientConfig { compression, ..rssl::ClientConfig::default() })
+}
+
+#[test]
+fn a_connection_with_compression_says_what_it_saves() {
+    for (kind, name) in [(rssl::CompressionType::Zlib, "zlib"), (rssl::CompressionType::Lz4, "lz4")] {
+        let mut rig = Rig::new(&RsslConfig::default());
+        let mut peer = asking(&rig, kind);
+        rig.run(&mut peer, |peer| peer.is_connected);
+        let message = [&b"\0\x08\x05\x06\0\0\0\x07"[..], &b"BID 1.25 ASK 1.26 ".repeat(20)].concat();
+        for _ in 0..20 {
+            peer.send(&message);
+        }
+        rig.run(&mut peer, |peer| peer.received.len() == 20);
+        assert!(peer.received.iter().all(|received| *received == message));
+        let info = rig.listener.connections().next().expect("it is open").to_json();
+        assert_eq!(info["compression"], name);
+        for way in ["received", "sent"] {
+            let flow = &info[way];
+            assert_eq!(flow["messages"], 20, "{flow}");
+            assert_eq!(flow["packed_ratio"], 1.0, "{flow}");
+            assert!(flow["compression_ratio"].as_f64() > Some(5.0), "{flow}");
+            assert!(flow["clear_bytes"].as_u64() > Some(20 * message.len() as u64), "{flow}");
+            assert!(flow["bytes"].as_u64() < Some(2000), "{flow}");
+        }
+        let sent = info["sent"]["bytes"].as_u64();
+        assert_eq!(sent, Some(rig.counters.connections.bytes_out.get()));
+        assert!(info["backlog_high_water_bytes"].as_u64() <= info["backlog_limit_bytes"].as_u64());
+    }
+}
+
+#[test]
+fn compression_is_what_the_port_is_configured_for() {
+    let none = RsslConfig { compression: Vec::new(), ..RsslConfig::default() };
+    let forced = RsslConfig { compression_forced: Some(Compression::Zlib), ..RsslConfig::default() };
+    let cases =
+        [(none, rssl::CompressionType::Lz4, None), (forced, rssl::CompressionType::None, Some("zlib"))];
+    for (config, asked, agreed) in cases {
+        let mut rig = Rig::new(&config);
+        let mut peer = asking(&rig, asked);
+        rig.run(&mut peer, |peer| peer.is_connected);
+        let traffic = rig.listener.connections().next().expect("it is open").traffic;
+        assert_eq!(traffic.expect("it is counted").compression, agreed);
+    }
 }

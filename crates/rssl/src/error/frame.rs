@@ -28,7 +28,26 @@ pub enum FrameError {
         /// What was agreed.
         agreed: CompressionType,
     },
-    /// A frame that is not a ping and has no payload.
+    /// A compressed payload that cannot be decompressed.
+    Corrupt {
+        /// Length of the compressed payload.
+        bytes: u32,
+        /// What it was to be decompressed with.
+        agreed: CompressionType,
+    },
+    /// A compressed payload that is longer than a payload may be when it is decompressed.
+    Oversized {
+        /// Length of the compressed payload.
+        bytes: u32,
+        /// Most bytes that may come out.
+        limit_bytes: u32,
+    },
+    /// A compressed frame where the second part of a compressed payload has to be.
+    Continuation {
+        /// Flags of the frame.
+        flags: u8,
+    },
+    /// A frame that is not a ping and has no payload, or one that is empty when it is decompressed.
     Empty {
         /// Flags of the frame.
         flags: u8,
@@ -86,6 +105,15 @@ impl fmt::Display for FrameError {
             Self::Flags { flags, extended } => write!(f, "frame with flags {flags:#04x} {extended:#04x}"),
             Self::Compressed { flags, agreed } => {
                 write!(f, "compressed frame with flags {flags:#04x}, agreed compression is {agreed}")
+            }
+            Self::Corrupt { bytes, agreed } => {
+                write!(f, "compressed payload of {bytes} bytes is no {agreed}")
+            }
+            Self::Oversized { bytes, limit_bytes } => {
+                write!(f, "compressed payload of {bytes} bytes holds more than {limit_bytes}")
+            }
+            Self::Continuation { flags } => {
+                write!(f, "frame with flags {flags:#04x} in place of a second part")
             }
             Self::Empty { flags } => write!(f, "empty frame with flags {flags:#04x}"),
             Self::PackedLength { bytes, left_bytes } => {

@@ -68,9 +68,9 @@ pub enum HandshakeError {
     },
     /// A connect ack with a ping timeout of zero seconds.
     AckPingTimeout,
-    /// A connect ack that demands a compression this side has not offered.
+    /// A connect ack that names a compression nobody has defined.
     AckCompression {
-        /// The type in the ack; 0 with the forcing flag is read as 1.
+        /// The type in the ack.
         number: u16,
     },
     /// Key data of another length than the exchange has.
@@ -109,7 +109,7 @@ impl fmt::Display for HandshakeError {
             }
             Self::AckPingTimeout => write!(f, "connect ack with a ping timeout of zero"),
             Self::AckCompression { number } => {
-                write!(f, "compression type {number} demanded, none was offered")
+                write!(f, "compression type {number}, 0 to 2 allowed")
             }
             Self::KeyLength { bytes, required_bytes } => {
                 write!(f, "key data of {bytes} bytes, {required_bytes} required")

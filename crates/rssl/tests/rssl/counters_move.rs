@@ -7,8 +7,8 @@ use counters::CounterSet;
 use counters::table::RsslConnections;
 use tickcast_rssl::handshake::ConnectRequest;
 use tickcast_rssl::{
-    Admission, ApiMisuse, ClientConnection, CloseReason, ConnectionVersion, Disconnect, Limits, ServerConfig,
-    ServerConnection, Stop,
+    Admission, ApiMisuse, ClientConnection, CloseReason, CompressionType, ConnectionVersion, Disconnect,
+    Limits, ServerConfig, ServerConnection, Stop,
 };
 use units::Nanos;
 
@@ -123,6 +123,26 @@ fn kept(counters: &Arc<RsslConnections>) {
     std::mem::forget(server);
 }
 
+/// An active server that compresses.
+fn compressing(counters: &Arc<RsslConnections>, kind: CompressionType) -> ServerConnection {
+    let config = ServerConfig { compression_forced: Some(kind), ..ServerConfig::default() };
+    active_server(config, counters).0
+}
+
+/// A server that has agreed on zlib and reads `bytes`.
+fn compressed_frames(counters: &Arc<RsslConnections>, bytes: &[u8]) {
+    let mut server = compressing(counters, CompressionType::Zlib);
+    let _ = server.on_bytes(Nanos::ZERO, bytes, &mut Recorder::default());
+}
+
+fn compressed_sent(counters: &Arc<RsslConnections>, message: &[u8]) {
+    let mut server = compressing(counters, CompressionType::Zlib);
+    server.outbound().push(message).expect("within the backlog");
+    take(server.outbound());
+}
+
+/// A frame whose zlib stream begins with a stored block of one byte.
+const STORED: [u8; 11] = [0, 11, 4, 0x78, 1, 0, 1, 0, 0xfe, 0xff, 7];
 const FIRST_1_OF_2: [u8; 11] = [0, 11, 3, 8, 0, 0, 0, 2, 0, 1, 7];
 const NEXT: [u8; 7] = [0, 7, 3, 4, 0, 1, 8];
 const PACKED: [u8; 9] = [0, 9, 0x12, 0, 1, 1, 0, 1, 2];
@@ -136,8 +156,11 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("rssl_handshakes_v13_total", |c| shaken(c, ConnectionVersion::V13)),
     ("rssl_handshakes_v14_total", |c| shaken(c, ConnectionVersion::V14)),
     ("rssl_key_exchanges_total", |c| shaken(c, ConnectionVersion::V14)),
+    ("rssl_compression_zlib_total", |c| drop(compressing(c, CompressionType::Zlib))),
+    ("rssl_compression_lz4_total", |c| drop(compressing(c, CompressionType::Lz4))),
+    ("rssl_compression_forced_total", |c| drop(compressing(c, CompressionType::Zlib))),
     ("rssl_compression_declined_total", |c| {
-        request_of(c, &ConnectRequest { compression: 1, ..ConnectRequest::new(ConnectionVersion::V14, 30) });
+        request_of(c, &ConnectRequest { compression: 4, ..ConnectRequest::new(ConnectionVersion::V14, 30) });
     }),
     ("rssl_naks_sent_total", refused),
     ("rssl_naks_rcved_total", naked),
@@ -152,6 +175,9 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("rssl_fragmented_messages_in_total", |c| frames(c, &[&FIRST_1_OF_2[..], &NEXT].concat())),
     ("rssl_fragments_unknown_in_total", |c| frames(c, &NEXT)),
     ("rssl_fragmented_replaced_in_total", |c| frames(c, &[FIRST_1_OF_2; 2].concat())),
+    ("rssl_compressed_frames_in_total", |c| compressed_frames(c, &STORED)),
+    ("rssl_compressed_bytes_in_total", |c| compressed_frames(c, &STORED)),
+    ("rssl_expanded_bytes_in_total", |c| compressed_frames(c, &STORED)),
     ("rssl_bytes_out_total", |c| sent(c, &[10])),
     ("rssl_frames_out_total", |c| sent(c, &[10])),
     ("rssl_messages_out_total", |c| sent(c, &[10])),
@@ -160,6 +186,10 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("rssl_packed_messages_out_total", |c| sent(c, &[10, 20])),
     ("rssl_fragments_out_total", |c| sent(c, &[7000])),
     ("rssl_fragmented_messages_out_total", |c| sent(c, &[7000])),
+    ("rssl_compressed_frames_out_total", |c| compressed_sent(c, &[7; 100])),
+    ("rssl_compressed_bytes_out_total", |c| compressed_sent(c, &[7; 100])),
+    ("rssl_expanded_bytes_out_total", |c| compressed_sent(c, &[7; 100])),
+    ("rssl_split_payloads_out_total", |c| compressed_sent(c, &message(6144, 0))),
     ("rssl_backlog_bytes", kept),
     ("rssl_backlog_high_water_bytes", |c| sent(c, &[10])),
     ("rssl_backlog_refusals_total", overfull),
@@ -197,11 +227,20 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("rssl_closed_ack_version_total", |c| spoilt_ack(c, 9, 8)),
     ("rssl_closed_ack_message_size_total", |c| spoilt_ack(c, 10, 0)),
     ("rssl_closed_ack_ping_timeout_total", |c| spoilt_ack(c, 13, 0)),
-    ("rssl_closed_ack_compression_total", |c| spoilt_ack(c, 17, 1)),
+    ("rssl_closed_ack_compression_total", |c| spoilt_ack(c, 17, 3)),
     ("rssl_closed_key_exchange_total", |c| spoilt_ack(c, 21, 23)),
     ("rssl_closed_frame_length_total", |c| frames(c, &[0, 2, 2])),
     ("rssl_closed_frame_flags_total", |c| frames(c, &[0, 4, 0, 1])),
     ("rssl_closed_compressed_frame_total", |c| frames(c, &[0, 4, 4, 1])),
+    ("rssl_closed_corrupt_payload_total", |c| compressed_frames(c, &[0, 5, 4, 0xff, 0xff])),
+    ("rssl_closed_oversized_payload_total", |c| {
+        // LZ4 with a match of 6 KiB.
+        let mut frame = vec![0, 36, 4, 0x1f, 0, 1, 0];
+        frame.resize(35, 255);
+        frame.push(0);
+        let _ = compressing(c, CompressionType::Lz4).on_bytes(Nanos::ZERO, &frame, &mut Recorder::default());
+    }),
+    ("rssl_closed_continuation_total", |c| compressed_frames(c, &[0, 4, 12, 0x78, 0, 4, 12, 0x78])),
     ("rssl_closed_empty_frame_total", |c| frames(c, &[0, 3, 0x12])),
     ("rssl_closed_packed_length_total", |c| frames(c, &[0, 6, 0x12, 0, 9, 1])),
     ("rssl_closed_fragment_header_total", |c| frames(c, &[0, 5, 3, 8, 0])),

@@ -59,10 +59,12 @@ fn the_ping_timeout_is_the_proposal_within_the_servers_bounds() {
 }
 
 #[test]
-fn compression_is_declined_whatever_is_asked_for() {
-    for compression in [1, 2, 3, 0xff] {
+fn compression_that_is_not_allowed_or_not_known_is_declined() {
+    let none = || ServerConfig { compression: Vec::new(), ..ServerConfig::default() };
+    let any = ServerConfig::default;
+    for (config, compression) in [(none(), 1), (none(), 2), (none(), 0xff), (any(), 4), (any(), 0xfc)] {
         let counters = counters();
-        let mut server = server(&counters);
+        let mut server = server_with(config, &counters);
         let mut bytes = Vec::new();
         ConnectRequest { compression, ..ConnectRequest::new(ConnectionVersion::V12, 30) }.emit(&mut bytes);
         server.on_bytes(Nanos::ZERO, &bytes, &mut Recorder::default()).expect("a good request");
@@ -280,8 +282,8 @@ fn an_ack_that_cannot_be_used_ends_the_client() {
         (9, 8, HandshakeError::AckVersion { number: 8, offered: ConnectionVersion::V14 }),
         (10, 0, HandshakeError::AckMessageSize { bytes: 0, least_bytes: 64, most_bytes: 65_532 }),
         (13, 0, HandshakeError::AckPingTimeout),
-        (17, 1, HandshakeError::AckCompression { number: 1 }),
-        (2, 0x81, HandshakeError::AckCompression { number: 1 }),
+        (17, 3, HandshakeError::AckCompression { number: 3 }),
+        (16, 1, HandshakeError::AckCompression { number: 256 }),
     ];
     for (at, value, error) in cases {
         let mut ack = good.clone();

@@ -82,7 +82,7 @@ fn every_illegal_frame_has_its_error() {
 #[test]
 fn a_compressed_frame_without_negotiation_is_a_protocol_error() {
     for flags in [0x04, 0x14, 0x05, 0x0c, 0x1c, 0x0d] {
-        let error = frames_end(&[0, 8, flags, 8, 0, 0, 0, 0]);
+        let error = frames_end(&[0, 13, flags, 8, 0, 0, 0, 9, 0, 1, 0, 0, 0]);
         let agreed = tickcast_rssl::CompressionType::None;
         assert_eq!(error, FrameError::Compressed { flags, agreed });
     }

@@ -2,12 +2,14 @@
 //! memory.
 
 mod both_ends;
+mod compression;
 mod counters_move;
 mod handshake;
 mod hostile;
 mod mutation;
 mod output;
 mod recorded;
+mod recorded_compressed;
 mod session_file;
 mod support;
 mod timers;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tickcast_rssl::handshake::{ConnectRequest, Reply};
 use tickcast_rssl::{
-    Admission, ClientConfig, CloseReason, CompressionType, ConnectionVersion, Disconnect, FrameError,
-    HandshakeError, Packer, PeerError, Refusal, ServerConfig,
+    Admission, ClientConfig, CloseReason, ConnectionVersion, Disconnect, Packer, Refusal, ServerConfig,
 };
 use units::{Nanos, Rng};
 
+use crate::recorded_compressed::COMPRESSED;
 use crate::session_file::{Connection, Content, Direction, directory, load};
 use crate::support::*;
 
@@ -41,30 +41,16 @@ const CLEAR: [&str; 24] = [
     "wrongproto",
 ];
 
-/// Sessions whose server compresses: compression is not built yet, so that they are replayed up to the ack,
-/// and in the direction to the server up to the first compressed frame.
-const COMPRESSED: [(&str, CompressionType); 10] = [
-    ("zlib", CompressionType::Zlib),
-    ("lz4", CompressionType::Lz4),
-    ("big_zlib", CompressionType::Zlib),
-    ("big_lz4", CompressionType::Lz4),
-    ("pack1", CompressionType::Zlib),
-    ("pack2", CompressionType::Lz4),
-    ("frag1", CompressionType::Zlib),
-    ("frag2", CompressionType::Lz4),
-    ("forced1", CompressionType::Zlib),
-    ("ni_lz4", CompressionType::Lz4),
-];
-
 /// How the bytes are cut for a replay.
 #[derive(Clone, Copy, Debug)]
-enum Cut {
+pub(crate) enum Cut {
     AsRecorded,
     ByteByByte,
     Random(u64),
 }
 
-const CUTS: [Cut; 5] = [Cut::AsRecorded, Cut::ByteByByte, Cut::Random(1), Cut::Random(2), Cut::Random(3)];
+pub(crate) const CUTS: [Cut; 5] =
+    [Cut::AsRecorded, Cut::ByteByByte, Cut::Random(1), Cut::Random(2), Cut::Random(3)];
 
 impl Cut {
     fn of(self, bytes: &[u8]) -> Vec<Vec<u8>> {
@@ -80,7 +66,7 @@ impl Cut {
 }
 
 /// One end, so that both are replayed by the same code.
-trait End {
+pub(crate) trait End {
     fn read(&mut self, now: Nanos, bytes: &[u8], recorder: &mut Recorder) -> Result<(), CloseReason>;
     fn wake(&mut self, now: Nanos) -> Result<(), CloseReason>;
     fn wake_at(&self) -> Nanos;
@@ -110,7 +96,7 @@ end!(tickcast_rssl::ServerConnection);
 end!(tickcast_rssl::ClientConnection);
 
 /// Replays one direction at the recorded times, with the timers running.
-fn replay(
+pub(crate) fn replay(
     end: &mut impl End,
     connection: &Connection,
     direction: Direction,
@@ -134,12 +120,12 @@ fn replay(
     Ok(())
 }
 
-fn permissive_server() -> ServerConfig {
+pub(crate) fn permissive_server() -> ServerConfig {
     // The session "ping" has a timeout of 3 s.
     ServerConfig { ping_timeout_min_s: 1, ..ServerConfig::default() }
 }
 
-fn version(connection: &Connection) -> ConnectionVersion {
+pub(crate) fn version(connection: &Connection) -> ConnectionVersion {
     ConnectionVersion::from_request(connection.version_number()).expect("a recorded version")
 }
 
@@ -162,7 +148,7 @@ fn every_recorded_session_is_replayed() {
             entry.expect("readable").file_name().to_str()?.strip_suffix(".json").map(str::to_owned)
         })
         .collect();
-    let compressed = COMPRESSED.iter().map(|(name, _)| *name);
+    let compressed = COMPRESSED.iter().map(|session| session.name);
     let listed: BTreeSet<String> =
         CLEAR.into_iter().chain(compressed).chain(["version_fallback"]).map(str::to_owned).collect();
     assert_eq!(files, listed);
@@ -180,7 +166,6 @@ fn a_server_reads_what_recorded_clients_sent() {
             let mut recorder = Recorder { admission, ..Recorder::default() };
             let result = replay(&mut server, connection, Direction::ToServer, cut, &mut recorder);
             let content = connection.content(Direction::ToServer);
-            assert!(!content.compressed, "{what}");
             match name {
                 "nak" => assert_eq!(result, Err(CloseReason::Refused(Refusal::Application))),
                 "wrongproto" => assert_eq!(result, Err(CloseReason::Refused(Refusal::ProtocolType(9)))),
@@ -223,74 +208,6 @@ fn a_client_reads_what_recorded_servers_sent() {
             }
             assert_eq!(recorder.messages, content.messages(), "{what}");
             check_counts(&counters, &content, &what);
-        }
-    }
-}
-
-#[test]
-fn a_server_that_does_not_compress_reads_up_to_the_first_compressed_frame() {
-    let mut compressed_clients = 0;
-    for (name, kind) in COMPRESSED {
-        for (connection, cut) in load(name).iter().flat_map(|c| CUTS.map(|cut| (c, cut))) {
-            let what = format!("{name} {cut:?}");
-            let request =
-                connection.handshake_message("connect_request").expect("every session starts with one");
-            let asked = ConnectRequest::parse(&request).expect("a recorded request").compression;
-            assert_eq!(asked, if name == "forced1" { 0 } else { kind.request_bit() }, "{what}");
-            let counters = counters();
-            let mut server = server_with(permissive_server(), &counters);
-            let mut recorder = Recorder::default();
-            let result = replay(&mut server, connection, Direction::ToServer, cut, &mut recorder);
-            let content = connection.content(Direction::ToServer);
-            if content.compressed {
-                compressed_clients += 1;
-                let Err(CloseReason::Peer(PeerError::Frame(FrameError::Compressed { agreed, .. }))) = result
-                else {
-                    panic!("{what}: {result:?}")
-                };
-                assert_eq!(agreed, CompressionType::None);
-                assert_eq!(counters.closed_compressed_frame.get(), 1, "{what}");
-            } else {
-                assert_eq!(result, Ok(()), "{what}");
-            }
-            assert_eq!(recorder.messages, content.messages(), "{what}");
-            let ack = take(server.outbound());
-            let Ok(Reply::Ack(ack)) = Reply::parse(&ack, ConnectionVersion::V14) else {
-                panic!("{what}: no ack")
-            };
-            assert_eq!(ack.compression, CompressionType::None, "{what}");
-            assert_eq!(counters.compression_declined.get(), u64::from(asked != 0), "{what}");
-        }
-    }
-    assert_eq!(compressed_clients, CUTS.len() * 5, "the clients of zlib, big_zlib, frag1, frag2, ni_lz4");
-}
-
-#[test]
-fn a_client_refuses_compression_it_has_not_offered() {
-    for (name, kind) in COMPRESSED {
-        for (connection, cut) in load(name).iter().flat_map(|c| CUTS.map(|cut| (c, cut))) {
-            let what = format!("{name} {cut:?}");
-            let message = connection.handshake_message("connect_ack").expect("a recorded ack");
-            let Ok(Reply::Ack(ack)) = Reply::parse(&message, version(connection)) else {
-                panic!("{what}: no ack")
-            };
-            assert_eq!((ack.compression, ack.forced), (kind, name == "forced1"), "{what}");
-            assert_eq!(
-                (ack.message_size_bytes, ack.session_flags, ack.rwf_version),
-                (6144, 3, (14, 1)),
-                "{what}"
-            );
-            let mut written = Vec::new();
-            ack.emit(&mut written);
-            assert_eq!(written, message, "{what}");
-            let counters = counters();
-            let mut client = client(version(connection), &counters);
-            let mut recorder = Recorder::default();
-            let end = replay(&mut client, connection, Direction::ToClient, cut, &mut recorder);
-            let error = HandshakeError::AckCompression { number: kind.wire() };
-            assert_eq!(end, Err(CloseReason::Peer(error.into())), "{what}");
-            assert_eq!(counters.closed_ack_compression.get(), 1, "{what}");
-            assert!(recorder.sessions.is_empty(), "{what}");
         }
     }
 }

@@ -33,9 +33,8 @@ pub(crate) struct Connection {
 #[derive(Default, Debug)]
 pub(crate) struct Content {
     pub(crate) handshake_bytes: usize,
-    /// Frames after the handshake, up to the first compressed one.
+    /// Frames after the handshake.
     pub(crate) frames: Vec<Meaning>,
-    pub(crate) compressed: bool,
 }
 
 /// One frame.
@@ -43,8 +42,12 @@ pub(crate) struct Content {
 pub(crate) struct Meaning {
     pub(crate) bytes: Vec<u8>,
     pub(crate) kind: String,
-    /// Messages that are complete with this frame.
+    /// Messages that are complete with this frame; of a compressed one only those that the list gives.
     pub(crate) messages: Vec<Vec<u8>>,
+    /// Lengths of all messages that are complete with this frame.
+    pub(crate) lengths: Vec<usize>,
+    /// Length of the payload in clear, if it is compressed and whole with this frame.
+    pub(crate) expanded_bytes: Option<u64>,
 }
 
 impl Content {
@@ -105,15 +108,26 @@ impl Connection {
                 content.handshake_bytes = at + length;
                 continue;
             }
-            if frame.get("compressed").is_some() || kind == "compressed_part1" {
-                content.compressed = true;
-                break;
-            }
-            let messages = messages_of(frame, &kind, &bytes, &mut fragmented);
-            content.frames.push(Meaning { bytes, kind, messages });
+            let listed = frame.get("messages").and_then(Value::as_array).cloned().unwrap_or_default();
+            let lengths = listed.iter().map(|m| number(m, "length") as usize).collect();
+            let is_compressed = frame.get("compressed").is_some();
+            let messages = match is_compressed
+                || kind == "compressed_part1"
+                || follows_a_compressed_one(&fragmented, frame)
+            {
+                true => listed.iter().filter_map(|m| m.get("hex").map(unhex)).collect(),
+                false => messages_of(frame, &kind, &bytes, &mut fragmented),
+            };
+            let expanded_bytes = is_compressed.then(|| number(frame, "uncompressed_length"));
+            content.frames.push(Meaning { bytes, kind, messages, lengths, expanded_bytes });
         }
         content
     }
+}
+
+/// Whether a fragment in clear belongs to a message whose first fragment was compressed.
+fn follows_a_compressed_one(open: &HashMap<u64, Vec<u8>>, frame: &Value) -> bool {
+    frame["kind"] == "fragment_next" && !open.contains_key(&number(frame, "fragment_id"))
 }
 
 /// Takes a frame apart by what the list says of it and checks the lengths and bytes given there.
