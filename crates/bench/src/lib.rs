@@ -33,6 +33,10 @@ pub enum BenchCommand {
     EndToEnd(end_to_end::EndToEndArgs),
     /// One point-to-point server and 100 consumers (producer-50-50): updates a second out of one thread.
     FanOut(fan_out::FanOutArgs),
+    /// One point-to-point server and 100 WebSocket clients of one watchlist: JSON updates a second out of one
+    /// thread.
+    #[command(name = "websocket-fan-out")]
+    WebSocketFanOut(fan_out::WebSocketFanOutArgs),
     /// All of them, one after the other.
     All(RunOptions),
     /// One process of a workload.
@@ -64,11 +68,13 @@ pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
         BenchCommand::Lbtrm(args) => lbtrm::run(args),
         BenchCommand::EndToEnd(args) => end_to_end::run(args),
         BenchCommand::FanOut(args) => fan_out::run(args),
+        BenchCommand::WebSocketFanOut(args) => fan_out::run_websocket(args),
         BenchCommand::All(options) => {
             rwf_cost::run(&rwf_cost::RwfArgs::new(*options))?;
             lbtrm::run(&lbtrm::LbtrmArgs::new(*options))?;
             end_to_end::run(&end_to_end::EndToEndArgs::new(*options))?;
-            fan_out::run(&fan_out::FanOutArgs::new(*options))
+            fan_out::run(&fan_out::FanOutArgs::new(*options))?;
+            fan_out::run_websocket(&fan_out::WebSocketFanOutArgs::new(*options))
         }
         BenchCommand::Role(args) => role::run(args),
     }

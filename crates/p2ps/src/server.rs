@@ -21,7 +21,7 @@ use crate::P2psConfig;
 use crate::rssl_clients::RsslClients;
 use crate::sink::Sink;
 use crate::upstream::Upstream;
-use crate::websocket::{self, Input, Json, WebSocketClients};
+use crate::websocket::{self, Input, Json, Opened, WebSocketClients};
 
 /// A point-to-point server on one thread, over any carrier.
 pub struct PointToPointServer<I> {
@@ -31,6 +31,7 @@ pub struct PointToPointServer<I> {
     websocket: Option<WebSocketListener>,
     json: Json,
     input: Input,
+    opened: Opened,
     token_space: u32,
     commands: Vec<InletCommand>,
     describer: Describer,
@@ -81,6 +82,7 @@ impl<I: Inlet> PointToPointServer<I> {
             rssl,
             websocket,
             input: Input::default(),
+            opened: Opened::default(),
             token_space,
             commands: Vec::new(),
             describer: Describer::default(),
@@ -103,22 +105,23 @@ impl<I: Inlet> PointToPointServer<I> {
 
     /// What the core is given when something comes from the backbone, and the inlet.
     fn upstream(&mut self) -> (Upstream<'_>, &mut I) {
-        let PointToPointServer { core, inlet, rssl, websocket, json, commands, .. } = self;
+        let PointToPointServer { core, inlet, rssl, websocket, json, opened, commands, .. } = self;
         let websocket = websocket.as_mut().map(WebSocketListener::outbox);
-        let sink = Sink { rssl: rssl.outbox(), websocket, json, commands };
+        let sink = Sink { rssl: rssl.outbox(), websocket, json, opened, commands };
         (Upstream { core, sink }, inlet)
     }
 
     fn with_rssl(&mut self, act: impl FnOnce(&mut RsslListener, &mut RsslClients<'_>)) {
-        let PointToPointServer { core, rssl, websocket, json, commands, .. } = self;
+        let PointToPointServer { core, rssl, websocket, json, opened, commands, .. } = self;
         let websocket = websocket.as_mut().map(WebSocketListener::outbox);
-        act(rssl, &mut RsslClients { core, websocket, json, commands });
+        act(rssl, &mut RsslClients { core, websocket, json, opened, commands });
     }
 
     fn with_websocket(&mut self, act: impl FnOnce(&mut WebSocketListener, &mut WebSocketClients<'_>)) {
-        let PointToPointServer { core, rssl, websocket, json, input, commands, .. } = self;
+        let PointToPointServer { core, rssl, websocket, json, input, opened, commands, .. } = self;
         if let Some(websocket) = websocket {
-            act(websocket, &mut WebSocketClients { core, rssl: rssl.outbox(), json, input, commands });
+            let rssl = rssl.outbox();
+            act(websocket, &mut WebSocketClients { core, rssl, json, input, opened, commands });
         }
     }
 

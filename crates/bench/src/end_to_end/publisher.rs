@@ -112,7 +112,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Publishes an update for each of these times, half of them to common items if there are some.
+    /// Publishes an update for each of these times, half of them to common items if there are both kinds.
     pub(crate) fn publish(&mut self, due: &[Nanos]) -> Result<(), BenchError> {
         if due.is_empty() {
             self.provider.work(&mut |_| ());
@@ -123,6 +123,8 @@ impl Publisher {
             let n = self.count / 2;
             let item = if self.common.is_empty() {
                 pick(&self.own, self.count)
+            } else if self.own.is_empty() {
+                pick(&self.common, self.count)
             } else if self.count.is_multiple_of(2) {
                 pick(&self.common, n)
             } else {

@@ -7,9 +7,14 @@
 
 mod bare;
 mod mounts;
+mod peers;
+mod websocket;
+mod websocket_clients;
 
 pub(crate) use bare::{BareMountsArgs, BareServerArgs, bare_mounts, bare_server};
 pub(crate) use mounts::{MountsArgs, mounts};
+pub(crate) use websocket::{WebSocketFanOutArgs, run as run_websocket};
+pub(crate) use websocket_clients::{WebSocketClientsArgs, websocket_clients};
 
 use std::time::Duration;
 
@@ -79,7 +84,7 @@ pub(crate) fn run(args: &FanOutArgs) -> Result<(), BenchError> {
                     run + 1,
                     args.options.runs
                 ));
-                figures.add(&way.run(args, run, *rate)?);
+                figures.add(&way.run(&args.options, run, *rate)?);
             }
         }
         let bare_ns = figures[0].ns_per_update.median();
@@ -97,6 +102,8 @@ pub(crate) fn run(args: &FanOutArgs) -> Result<(), BenchError> {
 /// Those that take part in one way of fanning out.
 struct Way {
     name: &'static str,
+    /// Updates out for one in.
+    copies: f64,
     // Those that would complain of a lost peer end first.
     sink: Process,
     /// Sends at the rate that it is told; none if the server itself does.
@@ -130,6 +137,7 @@ impl Way {
         sink.expect("ready", START_LIMIT)?;
         Ok(Way {
             name: "tickcast",
+            copies: f64::from(args.mounts + 1) / 2.0,
             publisher: Some(publisher),
             server,
             sink,
@@ -146,11 +154,12 @@ impl Way {
         let mut sink = Process::role("bare-mounts", &sink)?;
         sink.expect("ready", START_LIMIT)?;
         server.expect("ready", START_LIMIT)?;
-        Ok(Way { name: "bare", publisher: None, server, sink, _distributor: None })
+        let copies = f64::from(args.mounts + 1) / 2.0;
+        Ok(Way { name: "bare", copies, publisher: None, server, sink, _distributor: None })
     }
 
-    fn run(&mut self, args: &FanOutArgs, run: u32, rate: u64) -> Result<Outcome, BenchError> {
-        let configured = args.options.seconds;
+    fn run(&mut self, options: &RunOptions, run: u32, rate: u64) -> Result<Outcome, BenchError> {
+        let configured = options.seconds;
         let limit = Duration::from_secs_f64(configured * 4.0 + 20.0);
         let (start, busy_before) = (clock::monotonic(), self.server.cpu_time()?);
         let source = self.publisher.as_mut().unwrap_or(&mut self.server);
@@ -160,9 +169,9 @@ impl Way {
         let seconds = clock::monotonic().since(start).as_secs_f64();
         let busy = (self.server.cpu_time()? - busy_before).as_secs_f64();
         let number = |key: &str| seen[key].as_f64().unwrap_or(0.0);
-        let (count, expected) = (number("updates"), sent * f64::from(args.mounts + 1) / 2.0);
+        let (count, expected) = (number("updates"), sent * self.copies);
         // Of an odd number of updates, one more goes to own items.
-        if (count - expected).abs() > f64::from(args.mounts) {
+        if (count - expected).abs() > self.copies * 2.0 {
             let text = format!("{}: {expected} updates expected at {rate}/s, {count} received", self.name);
             return Err(BenchError::new(text));
         }

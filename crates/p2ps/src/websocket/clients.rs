@@ -15,7 +15,7 @@ use websocket::upgrade::Headers;
 use websocket::{CloseReason, Message, Session};
 use websocket_server::{Kind, PortEvent, Service, WebSocket, stage};
 
-use super::{Input, Json, client_of};
+use super::{Input, Json, Opened, client_of};
 use crate::rssl_clients::address;
 use crate::sink::Sink;
 
@@ -25,6 +25,7 @@ pub(crate) struct WebSocketClients<'a> {
     pub(crate) rssl: &'a mut Outbox,
     pub(crate) json: &'a mut Json,
     pub(crate) input: &'a mut Input,
+    pub(crate) opened: &'a mut Opened,
     pub(crate) commands: &'a mut Vec<InletCommand>,
 }
 
@@ -98,6 +99,7 @@ impl Service<WebSocket> for WebSocketClients<'_> {
     fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox) {
         info!(connection = connection.0, %reason, "WebSocket client gone");
         self.input.directories.retain(|(owner, _)| *owner != connection);
+        self.opened.forget_all(connection);
         let mut scene = self.scene(connection, outbox);
         scene.core.on_client_closed(now, client_of(connection), &mut scene.sink);
     }
@@ -113,8 +115,13 @@ impl Service<WebSocket> for WebSocketClients<'_> {
 
 impl WebSocketClients<'_> {
     fn scene<'s>(&'s mut self, connection: ConnectionId, outbox: &'s mut Outbox) -> Scene<'s> {
-        let sink =
-            Sink { rssl: self.rssl, websocket: Some(outbox), json: self.json, commands: self.commands };
+        let sink = Sink {
+            rssl: self.rssl,
+            websocket: Some(outbox),
+            json: self.json,
+            opened: self.opened,
+            commands: self.commands,
+        };
         Scene { connection, core: self.core, directories: &mut self.input.directories, sink }
     }
 }
@@ -199,12 +206,15 @@ impl Scene<'_> {
             return self.core.on_client_message(now, client, &rwf, &mut self.sink);
         }
         self.core.on_client_message(now, client, rwf, &mut self.sink)?;
-        if let Ok(ItemClose { target: CloseTarget::Streams(ids), .. }) = ItemClose::parse(close) {
+        let Ok(close) = ItemClose::parse(close) else { return Ok(()) };
+        close.streams().for_each(|id| self.sink.opened.forget(self.connection, id));
+        if let CloseTarget::Streams(ids) = &close.target {
             let count = ids.len();
             let text = format!("Processed {count} total stream ids from Batch Close Request. {count} Ok.");
             let state = State::new(StreamState::Closed, DataState::Ok);
             let state = state.because(StateCode::NONE, &text);
-            self.send(&Reply::to(&Msg::Close(*close)).status(state));
+            let (domain, stream_id) = (close.domain, close.stream_id);
+            self.send(&Reply { domain, stream_id, key: None, private_stream: false }.status(state));
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 mod clients;
 mod names;
+mod opened;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::P2psConfig;
 use names::Names;
 
 pub(crate) use clients::WebSocketClients;
+pub(crate) use opened::{Means, Opened};
 
 /// Ids of clients on the WebSocket port have this bit, others do not.
 const WEBSOCKET: u32 = 1 << 31;
