@@ -107,6 +107,12 @@ class EncryptedProvider(Provider):
     TRANSPORT, TRUST = SERVER_TLS, (CA,)
 
 
+class WebSocketProvider(Provider):
+    """The same in JSON over WebSocket."""
+
+    TRANSPORT, TRUST = ('--websocket', 'tr_json2'), ('websocket',)
+
+
 class ProviderThatComesBack(Tool):
     """An EMA interactive provider dies; our consumer finds the next one."""
 

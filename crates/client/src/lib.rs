@@ -1,4 +1,5 @@
-//! Consumer, non-interactive and interactive provider over RSSL: the way in and out of a market data system.
+//! Consumer over RSSL or WebSocket, non-interactive and interactive provider over RSSL: the way in and out of
+//! a market data system.
 //!
 //! A [`Consumer`] subscribes items at a server (a point-to-point server, an ADS, an interactive provider) and
 //! is told of their images, updates and states. A [`Provider`] connects to a distribution server and
@@ -66,6 +67,11 @@
 //!   `session::a_login_that_is_refused_for_now_is_tried_again`). Every wait for an answer has a limit
 //!   (`session::answers_that_do_not_come_in_time_cost_the_connection`,
 //!   `items::a_request_without_an_answer_is_closed_and_sent_again`).
+//! - Over WebSocket a consumer is the same in all of this
+//!   (`web::login_directory_dictionary_and_items_come_over_websocket_as_over_rssl`,
+//!   `web::a_post_goes_out_as_json_and_its_ack_comes_back`,
+//!   `web::a_lost_connection_makes_items_suspect_and_they_come_back`); what is no message costs the
+//!   connection (`web::what_is_no_message_costs_the_connection_and_is_counted`).
 //!
 //! **Items.**
 //! - An item may be subscribed at any time: it waits for connection, service and dictionary
@@ -129,7 +135,7 @@
 //!
 //! # Not built yet
 //!
-//! Compression and WebSocket; warm standby; posts in parts; symbol lists whose items are opened by
+//! Compression; WebSocket for providers; warm standby; posts in parts; symbol lists whose items are opened by
 //! themselves.
 
 mod config;
@@ -146,11 +152,12 @@ mod outgoing;
 mod provider;
 mod reason;
 mod table;
+mod web;
 mod wire;
 
 pub use self::config::{
     ClientTlsConfig, ConsumerConfig, DictionaryMode, HostPort, HostPortError, InteractiveConfig,
-    ProviderConfig, ProviderServiceConfig,
+    ProviderConfig, ProviderServiceConfig, WebSocketConfig,
 };
 pub use connector::Socket;
 pub use consumer::{

@@ -88,7 +88,7 @@ impl<S: SessionLayer> Lifecycle<S> {
     }
 
     /// The connection, or the attempt at one, is over.
-    fn lose(&mut self, now: Nanos, reason: DisconnectReason, sink: &mut dyn FnMut(S::Event<'_>)) {
+    pub(crate) fn lose(&mut self, now: Nanos, reason: DisconnectReason, sink: &mut dyn FnMut(S::Event<'_>)) {
         let reason = self.session.take_fault().unwrap_or(reason);
         let (tallies, was_in) = (self.session.tallies(), self.session.is_logged_in());
         if let DisconnectReason::Connection(CloseReason::Unanswered { next: Some(version), .. }) = reason {

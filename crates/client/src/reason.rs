@@ -42,6 +42,8 @@ pub enum DisconnectReason {
     },
     /// The server sent a message that is malformed or out of place.
     Message(RdmError),
+    /// The server sent JSON that is no message.
+    Json,
     /// The application's wish.
     Stopped,
 }
@@ -58,6 +60,8 @@ pub enum ConnectFailure {
     Certificate,
     /// The TLS session could not be made for another reason: the server does not speak TLS, say.
     Tls,
+    /// The WebSocket upgrade was refused, or not answered as it must be.
+    Upgrade,
     /// It was neither made nor refused in time.
     Timeout {
         /// Time allowed.
@@ -76,6 +80,7 @@ impl fmt::Display for DisconnectReason {
             Self::DirectoryTimeout { limit_ms } => write!(f, "no source directory within {limit_ms} ms"),
             Self::DirectoryEnded { code } => write!(f, "source directory ended by the server ({code})"),
             Self::Message(error) => write!(f, "message refused: {error}"),
+            Self::Json => f.write_str("JSON that is no message"),
             Self::Stopped => f.write_str("stopped by the application"),
         }
     }
@@ -90,6 +95,7 @@ impl fmt::Display for ConnectFailure {
             Self::Io(kind) => write!(f, "cannot connect: {kind}"),
             Self::Certificate => f.write_str("TLS: a certificate is missing or not acceptable"),
             Self::Tls => f.write_str("TLS: handshake failed"),
+            Self::Upgrade => f.write_str("WebSocket: upgrade refused or not understood"),
             Self::Timeout { limit_ms } => write!(f, "not connected within {limit_ms} ms"),
         }
     }

@@ -1,6 +1,6 @@
 use config::Complaint;
 
-use super::{ClientTlsConfig, HostPort, delays_in_order};
+use super::{ClientTlsConfig, HostPort, WebSocketConfig, delays_in_order};
 
 config::section! {
     /// A consumer: where it connects, who it says it is, how long it waits, what it keeps.
@@ -9,6 +9,8 @@ config::section! {
         hosts: Vec<HostPort> = [HostPort::new("localhost", 14002)], length 1..=64;
         /// Connections are encrypted; they are not if it is not set.
         tls: Option<ClientTlsConfig> = None;
+        /// JSON over WebSocket is spoken; RSSL is if it is not set.
+        websocket: Option<WebSocketConfig> = None;
         /// Name of the user that logs in; the name of the user that runs the process if it is empty.
         user: String = "", length 0..=255;
         /// File whose first line is the password to log in with; none is sent if it is not set.

@@ -5,12 +5,14 @@ mod host;
 mod interactive;
 mod provider;
 mod tls;
+mod web;
 
 pub use consumer::{ConsumerConfig, DictionaryMode};
 pub use host::{HostPort, HostPortError};
 pub use interactive::InteractiveConfig;
 pub use provider::{ProviderConfig, ProviderServiceConfig};
 pub use tls::ClientTlsConfig;
+pub use web::WebSocketConfig;
 
 use config::Complaint;
 

@@ -3,20 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use counters::table::{ConsumerSession, RsslConnections};
+use counters::table::{ConsumerSession, RsslConnections, WebSocketConnections};
 use market::CachedItem;
 use rdm::directory::Directory;
-use rssl::ConfigError;
+use rssl::{ConfigError, Disconnect};
 use rwf::{DecodeError, Dictionary, Domain, State, Value};
 use units::Nanos;
 
+use super::answers::Sink;
 use super::event::{ConsumerEvent, image_field};
 use super::item::Shown;
 use super::session::Session;
 use super::{FieldId, FieldRef, ItemHandle, ItemRequestSpec, SubscribeError};
 use crate::connector::{ConnectPlan, Connector, Offer};
-use crate::lifecycle::{Lifecycle, SessionLayer as _, endpoint};
-use crate::{ConsumerConfig, Identity};
+use crate::lifecycle::{Lifecycle, SessionLayer as _};
+use crate::web::WebBridge;
+use crate::{ConnectFailure, ConsumerConfig, Endpoint, Identity, Socket};
 
 /// A consumer as a state machine: bytes and the time in, bytes and events out.
 ///
@@ -25,6 +27,8 @@ use crate::{ConsumerConfig, Identity};
 pub struct ConsumerCore {
     pub(super) life: Lifecycle<Session>,
     counters: Arc<ConsumerSession>,
+    /// What stands between the life and the socket, if that speaks WebSocket.
+    web: Option<WebBridge>,
 }
 
 impl ConsumerCore {
@@ -52,7 +56,10 @@ impl ConsumerCore {
             seed,
         };
         let session = Session::new(config, identity, Arc::clone(&counters));
-        Ok(ConsumerCore { life: Lifecycle { connector: Connector::new(plan), session }, counters })
+        let life = Lifecycle { connector: Connector::new(plan), session };
+        let bridge = |web| WebBridge::new(config, web, Arc::clone(&counters), seed ^ WEB_SEED);
+        let web = config.websocket.as_ref().map(bridge).transpose()?;
+        Ok(ConsumerCore { life, counters, web })
     }
 
     /// Takes the application's own dictionary; none is downloaded then.
@@ -164,11 +171,80 @@ impl ConsumerCore {
         &self.counters
     }
 
-    /// What is counted of the connections below.
+    /// What is counted of WebSocket connections, if these are spoken.
+    #[must_use]
+    pub fn websocket_counters(&self) -> Option<&Arc<WebSocketConnections>> {
+        self.web.as_ref().map(WebBridge::counters)
+    }
+
+    /// What is counted of the connections below. With WebSocket these are the ones within this process.
     #[must_use]
     pub fn connection_counters(&self) -> &Arc<RsslConnections> {
         self.life.connector.counters()
     }
 }
 
-endpoint!(ConsumerCore, ConsumerEvent);
+/// So that the bridge draws other numbers than the life above it.
+const WEB_SEED: u64 = 0x5745_4253_4f43_4b45;
+
+impl Endpoint for ConsumerCore {
+    type Event<'a> = ConsumerEvent<'a>;
+
+    fn socket(&mut self, now: Nanos) -> Socket<'_> {
+        match &mut self.web {
+            None => self.life.socket(now),
+            Some(web) => web.socket(&mut self.life, now),
+        }
+    }
+
+    fn on_established(&mut self, now: Nanos) {
+        match &mut self.web {
+            None => self.life.on_established(now),
+            Some(web) => web.on_established(&self.life, now),
+        }
+    }
+
+    fn on_connect_failed(&mut self, now: Nanos, failure: ConnectFailure, sink: &mut Sink<'_>) {
+        self.life.on_connect_failed(now, failure, sink);
+    }
+
+    #[inline]
+    fn on_bytes<F: FnMut(ConsumerEvent<'_>)>(&mut self, now: Nanos, bytes: &[u8], sink: &mut F) {
+        match &mut self.web {
+            None => self.life.on_bytes(now, bytes, sink),
+            Some(web) => web.on_bytes(&mut self.life, now, bytes, sink),
+        }
+    }
+
+    fn on_disconnected(&mut self, now: Nanos, cause: Disconnect, sink: &mut Sink<'_>) {
+        match &mut self.web {
+            None => self.life.on_disconnected(now, cause, sink),
+            Some(web) => web.on_disconnected(&mut self.life, now, cause, sink),
+        }
+    }
+
+    fn on_wakeup(&mut self, now: Nanos, sink: &mut Sink<'_>) {
+        match &mut self.web {
+            None => self.life.on_wakeup(now, sink),
+            Some(web) => web.on_wakeup(&mut self.life, now, sink),
+        }
+    }
+
+    fn next_wakeup(&self) -> Nanos {
+        self.web.as_ref().map_or_else(|| self.life.next_wakeup(), |web| web.next_wakeup(&self.life))
+    }
+
+    fn pending(&mut self) -> &[u8] {
+        match &mut self.web {
+            None => self.life.pending(),
+            Some(web) => web.pending(&mut self.life),
+        }
+    }
+
+    fn consume(&mut self, now: Nanos, count_bytes: usize) {
+        match &mut self.web {
+            None => self.life.consume(now, count_bytes),
+            Some(web) => web.consume(&mut self.life, count_bytes),
+        }
+    }
+}

@@ -22,7 +22,9 @@ mod session;
 mod spec;
 mod streams;
 
+pub(crate) use self::answers::Sink;
 pub use self::core::ConsumerCore;
+pub(crate) use self::session::Session;
 pub use channel::ConsumerChannel;
 pub use driver::Consumer;
 pub use event::{ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, ServiceChange, ServiceEvent};

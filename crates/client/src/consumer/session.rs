@@ -57,9 +57,9 @@ pub(crate) struct Session {
     directory_timeout_ms: u32,
     round_trips: bool,
     stage: Stage,
-    pub(super) directory: Directory,
+    pub(crate) directory: Directory,
     pub(super) book: Book,
-    pub(super) dictionary: DictionarySource,
+    pub(crate) dictionary: DictionarySource,
     index: FieldIndex,
     /// What the server can do, as its login says.
     pub(super) features: Features,

@@ -12,4 +12,5 @@ mod session;
 mod session_file;
 mod sockets;
 mod telling;
+mod web;
 mod world;

@@ -36,6 +36,7 @@ counters! {
         messages_refused: Total, "messages", "Messages that were malformed or out of place: each costs its connection.";
         images_spoilt: Total, "images", "Images given up because a payload could not be merged.";
         round_trips: Total, "messages", "Measurements of the round trip sent back.";
+        json_faults: Total, "messages", "Over WebSocket: messages that could not be made JSON or RWF, or that the server has refused as such.";
     }
 }
 

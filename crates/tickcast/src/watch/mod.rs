@@ -8,7 +8,9 @@ mod screen;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::Duration;
 
-use client::{ClientTlsConfig, Consumer, ConsumerConfig, ConsumerEvent, HostPort, ItemRequestSpec};
+use client::{
+    ClientTlsConfig, Consumer, ConsumerConfig, ConsumerEvent, HostPort, ItemRequestSpec, WebSocketConfig,
+};
 use net::clock;
 use units::Nanos;
 
@@ -40,6 +42,9 @@ pub(crate) struct WatchArgs {
     /// The user to log in as; the user of this process if it is not given.
     #[arg(long, value_name = "NAME", default_value = "")]
     user: String,
+    /// Speaks JSON over WebSocket in place of RSSL; give the server's WebSocket port.
+    #[arg(long)]
+    websocket: bool,
     /// Encrypted connections, to servers whose certificate is of an authority in this PEM file.
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<String>,
@@ -95,6 +100,7 @@ pub(crate) fn run(args: &WatchArgs) -> Result<(), Failure> {
     let config = ConsumerConfig {
         hosts: args.host.clone(),
         user: args.user.clone(),
+        websocket: args.websocket.then(WebSocketConfig::default),
         tls: args.tls_ca.clone().map(|ca_file| ClientTlsConfig { ca_file, ..ClientTlsConfig::default() }),
         application_name: "tickcast watch".to_owned(),
         keep_images: true,
