@@ -28,8 +28,15 @@ pub(crate) struct ConnectPlan {
     pub(crate) connect_timeout_ms: u32,
     pub(crate) delay_min: Duration,
     pub(crate) delay_max: Duration,
+    /// How often it is looked whether the first host is back; `None`: never.
+    pub(crate) prefer_interval: Option<Duration>,
     pub(crate) params: Arc<ClientParams>,
     pub(crate) seed: u64,
+}
+
+/// A number of seconds, of which none is never.
+pub(crate) fn seconds(count: u32) -> Option<Duration> {
+    (count > 0).then(|| Duration::from_secs(count.into()))
 }
 
 /// What of a connection is configured.
@@ -80,6 +87,8 @@ pub(crate) struct Connector {
     /// Servers that have failed since the last success.
     failed_count: usize,
     delay: Duration,
+    /// When it is looked for the first host, as long as the connection is to another.
+    probe_at: Nanos,
 }
 
 #[derive(Debug)]
@@ -107,6 +116,7 @@ impl Connector {
             version,
             failed_count: 0,
             delay,
+            probe_at: Nanos::NEVER,
         }
     }
 
@@ -137,7 +147,35 @@ impl Connector {
             let params = &self.plan.params;
             let connection = ClientConnection::new(now, params, &self.counters, self.version, seed);
             self.phase = Phase::Open(Box::new(connection));
+            self.plan_probe(now);
         }
+    }
+
+    fn plan_probe(&mut self, now: Nanos) {
+        let interval = self.plan.prefer_interval.filter(|_| self.host != 0);
+        self.probe_at = interval.map_or(Nanos::NEVER, |interval| now.after(interval));
+    }
+
+    /// The first host, if it is time to look for it.
+    pub(crate) fn probe(&mut self, now: Nanos) -> Option<&HostPort> {
+        if !matches!(self.phase, Phase::Open(_)) || self.probe_at > now {
+            return None;
+        }
+        self.plan_probe(now);
+        self.plan.hosts.first()
+    }
+
+    /// The first host is back: the connection is given up for it. Returns the host that it was to; `None` if
+    /// there was none but to the first.
+    pub(crate) fn prefer_first(&mut self, now: Nanos) -> Option<HostPort> {
+        if !matches!(self.phase, Phase::Open(_)) || self.host == 0 {
+            return None;
+        }
+        let left = self.host().clone();
+        self.host = 0;
+        self.version = self.plan.params.config().version_max;
+        self.phase = Phase::Waiting { until: now };
+        Some(left)
     }
 
     pub(crate) fn connection(&mut self) -> Option<&mut ClientConnection> {
@@ -233,7 +271,7 @@ impl Connector {
         match &self.phase {
             Phase::Waiting { until } => *until,
             Phase::Opening { deadline } => *deadline,
-            Phase::Open(connection) => connection.next_wakeup(),
+            Phase::Open(connection) => connection.next_wakeup().min(self.probe_at),
             Phase::Stopped(_) => Nanos::NEVER,
         }
     }

@@ -3,7 +3,7 @@
 use rssl::Disconnect;
 use units::Nanos;
 
-use crate::{ConnectFailure, Socket};
+use crate::{ConnectFailure, HostPort, Socket};
 
 /// A client session without its socket: [`ConsumerCore`](crate::ConsumerCore),
 /// [`ProviderCore`](crate::ProviderCore).
@@ -14,7 +14,8 @@ use crate::{ConnectFailure, Socket};
 /// 2. say what became of it and what it had to read: [`on_established`](Endpoint::on_established),
 ///    [`on_connect_failed`](Endpoint::on_connect_failed), [`on_bytes`](Endpoint::on_bytes),
 ///    [`on_disconnected`](Endpoint::on_disconnected);
-/// 3. [`on_wakeup`](Endpoint::on_wakeup) when [`next_wakeup`](Endpoint::next_wakeup) is reached;
+/// 3. [`on_wakeup`](Endpoint::on_wakeup) and [`probe`](Endpoint::probe) when
+///    [`next_wakeup`](Endpoint::next_wakeup) is reached;
 /// 4. write [`pending`](Endpoint::pending), and [`consume`](Endpoint::consume) what the socket took.
 ///
 /// Inputs for a socket that the core does not know of (any more) are ignored.
@@ -44,6 +45,13 @@ pub trait Endpoint: 'static {
 
     /// A time is reached. Read the socket first: what waits there counts as heard.
     fn on_wakeup(&mut self, now: Nanos, sink: &mut dyn FnMut(Self::Event<'_>));
+
+    /// The preferred server if it is time to look whether it takes TCP connections again, while the session is
+    /// at another. Said once for each look.
+    fn probe(&mut self, now: Nanos) -> Option<&HostPort>;
+
+    /// The preferred server takes connections: the session moves to it.
+    fn on_reachable(&mut self, now: Nanos, sink: &mut dyn FnMut(Self::Event<'_>));
 
     /// When [`on_wakeup`](Endpoint::on_wakeup) or [`socket`](Endpoint::socket) is to be called again,
     /// whatever the socket does; [`Nanos::NEVER`] if there is no such time.

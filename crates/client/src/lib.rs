@@ -58,6 +58,9 @@
 //!   that double up to a limit and differ from client to client
 //!   (`session::servers_are_tried_in_turn_and_then_again_after_delays_that_double`). Lower versions are
 //!   offered at once (`session::a_server_that_does_not_answer_is_offered_lower_versions_at_once`).
+//! - A session moves to the first of its servers when that is back, if it is told to look
+//!   (`session::a_session_moves_to_the_preferred_server_when_that_is_back`,
+//!   `sockets::a_consumer_finds_out_that_the_preferred_server_is_back`).
 //! - They are encrypted where that is configured
 //!   (`interactive::an_encrypted_session_is_like_any_other`); a certificate that is not acceptable is told
 //!   apart from other failures

@@ -171,6 +171,17 @@ impl<S: SessionLayer> Endpoint for Lifecycle<S> {
         }
     }
 
+    fn probe(&mut self, now: Nanos) -> Option<&HostPort> {
+        self.connector.probe(now)
+    }
+
+    fn on_reachable(&mut self, now: Nanos, sink: &mut dyn FnMut(S::Event<'_>)) {
+        if let Some(left) = self.connector.prefer_first(now) {
+            sink(S::disconnected(&left, DisconnectReason::Preferred, Some(Duration::ZERO)));
+            self.session.on_disconnected(now, sink);
+        }
+    }
+
     fn next_wakeup(&self) -> Nanos {
         self.connector.next_wakeup().min(self.session.next_wakeup())
     }
@@ -229,6 +240,14 @@ macro_rules! endpoint {
 
             fn on_wakeup(&mut self, now: Nanos, sink: &mut dyn FnMut($event<'_>)) {
                 self.life.on_wakeup(now, sink);
+            }
+
+            fn probe(&mut self, now: Nanos) -> Option<&$crate::HostPort> {
+                self.life.probe(now)
+            }
+
+            fn on_reachable(&mut self, now: Nanos, sink: &mut dyn FnMut($event<'_>)) {
+                self.life.on_reachable(now, sink);
             }
 
             fn next_wakeup(&self) -> Nanos {

@@ -44,6 +44,8 @@ pub enum DisconnectReason {
     Message(RdmError),
     /// The server sent JSON that is no message.
     Json,
+    /// The preferred server, the first one, takes connections again: the session moves to it.
+    Preferred,
     /// The application's wish.
     Stopped,
 }
@@ -81,6 +83,7 @@ impl fmt::Display for DisconnectReason {
             Self::DirectoryEnded { code } => write!(f, "source directory ended by the server ({code})"),
             Self::Message(error) => write!(f, "message refused: {error}"),
             Self::Json => f.write_str("JSON that is no message"),
+            Self::Preferred => f.write_str("the preferred server is back"),
             Self::Stopped => f.write_str("stopped by the application"),
         }
     }

@@ -1,7 +1,7 @@
 //! The thin driver: one socket for one core.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ pub(crate) const READS_MAX: usize = 16;
 pub(crate) struct Wire {
     socket: Option<Connecting>,
     tls: Option<ClientTls>,
+    /// The look at another server that is under way.
+    probe: Option<Probe>,
     read_buffer: Vec<u8>,
     /// Differs from socket to socket.
     generation: u64,
@@ -42,6 +44,14 @@ struct Connecting {
     addresses: std::vec::IntoIter<SocketAddr>,
 }
 
+/// A TCP connection that is made to see whether somebody is there.
+#[derive(Debug)]
+struct Probe {
+    stream: TcpStream,
+    look_at: Nanos,
+    until: Nanos,
+}
+
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -58,6 +68,7 @@ impl Wire {
         Wire {
             socket: None,
             tls,
+            probe: None,
             read_buffer: vec![0; read_buffer_bytes],
             generation: 0,
             armed: None,
@@ -81,6 +92,7 @@ impl Wire {
             core.on_wakeup(now, sink);
         }
         self.follow(core, now, sink);
+        self.look(core, now, sink);
         self.write(core, now, sink);
     }
 
@@ -187,7 +199,8 @@ impl Wire {
     pub(crate) fn next_wakeup<E: Endpoint>(&self, core: &E) -> Nanos {
         // Bytes that were read and are not delivered yet are nothing that a poller tells of.
         let holds_input = self.socket.as_ref().is_some_and(|socket| socket.stream.may_hold_input());
-        if holds_input { Nanos::ZERO } else { core.next_wakeup() }
+        let look_at = self.probe.as_ref().map_or(Nanos::NEVER, |probe| probe.look_at);
+        if holds_input { Nanos::ZERO } else { core.next_wakeup().min(look_at) }
     }
 
     fn holds_output(&self) -> bool {
@@ -198,6 +211,27 @@ impl Wire {
         let socket = self.socket.as_ref()?;
         let writes = socket.stage == Stage::Tcp || socket.stream.waits_for_room(self.has_pending);
         Some((&socket.stream, if writes { Interest::ReadWrite } else { Interest::Read }))
+    }
+
+    /// Looks whether the preferred server takes connections, if the core wants to know.
+    fn look<E: Endpoint>(&mut self, core: &mut E, now: Nanos, sink: &mut dyn FnMut(E::Event<'_>)) {
+        if let Some(host) = core.probe(now) {
+            let address = addresses_of(host).ok().and_then(|mut addresses| addresses.next());
+            let stream = address.and_then(|address| tcp::connect(address).ok());
+            let (look_at, until) = (now.after(LOOK_INTERVAL), now.after(LOOK_LIMIT));
+            self.probe = stream.map(|stream| Probe { stream, look_at, until });
+        }
+        let Some(probe) = self.probe.as_mut().filter(|probe| probe.look_at <= now) else { return };
+        probe.look_at = now.after(LOOK_INTERVAL);
+        match tcp::connected(&probe.stream) {
+            Ok(true) => {
+                self.probe = None;
+                core.on_reachable(now, sink);
+                self.follow(core, now, sink);
+            }
+            Ok(false) if now < probe.until => {}
+            Ok(false) | Err(_) => self.probe = None,
+        }
     }
 
     fn drop_socket(&mut self) {
@@ -335,6 +369,10 @@ impl Wire {
         }
     }
 }
+
+/// How often a TCP connection that is made to see whether somebody is there is looked at, and for how long.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+const LOOK_LIMIT: Duration = Duration::from_secs(2);
 
 fn addresses_of(host: &HostPort) -> Result<std::vec::IntoIter<SocketAddr>, ConnectFailure> {
     (host.host(), host.port()).to_socket_addrs().map_err(|_| ConnectFailure::UnknownHost)

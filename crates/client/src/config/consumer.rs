@@ -43,6 +43,9 @@ config::section! {
         reconnect_delay_min_ms: u32 = 1_000, range 1..=3_600_000;
         /// Longest wait between attempts to reconnect.
         reconnect_delay_max_ms: u32 = 5_000, range 1..=3_600_000;
+        /// How often it is looked whether the first server takes connections again, while the session is at
+        /// another one; the session then moves to it. 0: never.
+        preferred_host_check_s: u32 = 0, range 0..=86_400;
         /// Ping timeout that is proposed; the server decides.
         ping_timeout_s: u8 = 30, range 1..=255;
         /// Whether items are recovered here: after a loss they are suspect and asked for again. If not, a

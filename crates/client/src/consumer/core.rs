@@ -15,10 +15,10 @@ use super::event::{ConsumerEvent, image_field};
 use super::item::Shown;
 use super::session::Session;
 use super::{FieldId, FieldRef, ItemHandle, ItemRequestSpec, SubscribeError};
-use crate::connector::{ConnectPlan, Connector, Offer};
+use crate::connector::{ConnectPlan, Connector, Offer, seconds};
 use crate::lifecycle::{Lifecycle, SessionLayer as _};
 use crate::web::WebBridge;
-use crate::{ConnectFailure, ConsumerConfig, Endpoint, Identity, Socket};
+use crate::{ConnectFailure, ConsumerConfig, Endpoint, HostPort, Identity, Socket};
 
 /// A consumer as a state machine: bytes and the time in, bytes and events out.
 ///
@@ -52,6 +52,7 @@ impl ConsumerCore {
             connect_timeout_ms: config.connect_timeout_ms,
             delay_min: Duration::from_millis(config.reconnect_delay_min_ms.into()),
             delay_max: Duration::from_millis(config.reconnect_delay_max_ms.into()),
+            prefer_interval: seconds(config.preferred_host_check_s),
             params: offer.params()?,
             seed,
         };
@@ -228,6 +229,14 @@ impl Endpoint for ConsumerCore {
             None => self.life.on_wakeup(now, sink),
             Some(web) => web.on_wakeup(&mut self.life, now, sink),
         }
+    }
+
+    fn probe(&mut self, now: Nanos) -> Option<&HostPort> {
+        self.life.probe(now)
+    }
+
+    fn on_reachable(&mut self, now: Nanos, sink: &mut Sink<'_>) {
+        self.life.on_reachable(now, sink);
     }
 
     fn next_wakeup(&self) -> Nanos {

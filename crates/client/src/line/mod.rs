@@ -72,6 +72,7 @@ impl Line {
             connect_timeout_ms: config.connect_timeout_ms,
             delay_min: Duration::from_millis(config.reconnect_delay_min_ms.into()),
             delay_max: Duration::from_millis(config.reconnect_delay_max_ms.into()),
+            prefer_interval: None,
             params: offer.params()?,
             seed,
         };

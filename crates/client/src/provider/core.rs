@@ -13,7 +13,7 @@ use units::Nanos;
 
 use super::session::Session;
 use super::{ItemError, ProviderEvent, PublishSpec, PublishedItem};
-use crate::connector::{ConnectPlan, Connector, Offer};
+use crate::connector::{ConnectPlan, Connector, Offer, seconds};
 use crate::lifecycle::{Lifecycle, endpoint};
 use crate::{Identity, ProviderConfig, StartError};
 
@@ -51,6 +51,7 @@ impl ProviderCore {
             connect_timeout_ms: config.connect_timeout_ms,
             delay_min: Duration::from_millis(config.reconnect_delay_min_ms.into()),
             delay_max: Duration::from_millis(config.reconnect_delay_max_ms.into()),
+            prefer_interval: seconds(config.preferred_host_check_s),
             params: offer.params()?,
             seed,
         };

@@ -431,3 +431,35 @@ fn a_host_name_that_the_handshake_cannot_hold_is_refused() {
     let core = ConsumerCore::new(&ConsumerConfig::default(), &identity, 1);
     assert!(core.is_err_and(|error| error.to_string().contains("host_name is 250")));
 }
+
+#[test]
+fn a_session_moves_to_the_preferred_server_when_that_is_back() {
+    let mut world = plain(|config| {
+        config.hosts = vec![HostPort::new("a", 1), HostPort::new("b", 2)];
+        config.preferred_host_check_s = 60;
+    });
+    world.item("I");
+    world.door = Door::Shut;
+    world.settle();
+    world.door = Door::Open;
+    world.advance(SECOND);
+    // The round of both that failed, then the first, or the second: on we go until it is the second.
+    while world.connects.last().is_some_and(|host| host == "a:1") {
+        world.cut();
+        world.advance(SECOND);
+    }
+    assert_eq!((world.connects.last().map(String::as_str), world.probes.len()), (Some("b:2"), 0));
+    world.words();
+    world.advance(61 * SECOND);
+    assert_eq!(world.probes, ["a:1"]);
+    assert_eq!(world.words(), [""; 0], "nothing happens as long as it does not answer");
+    let (now, told) = (world.now, &mut world.told);
+    world.core.on_reachable(now, &mut |event| told.push(event.into()));
+    world.settle();
+    assert_eq!(world.connects.last().map(String::as_str), Some("a:1"));
+    let words = world.words();
+    assert_eq!(words[0], "disconnected b:2: the preferred server is back; again in 0ns");
+    assert_eq!(words.last().map(String::as_str), Some("I refresh open/ok"));
+    world.advance(300 * SECOND);
+    assert_eq!(world.probes.len(), 1, "it is where it wants to be");
+}

@@ -17,8 +17,8 @@ use rdm::ToVec;
 use rssl::{Handler, Outbound, ServerConfig, ServerConnection, Session, Stop};
 use rwf::{Domain, Msg, Real, RefreshMsg, RequestMsg, Value, Writer};
 use tickcast_client::{
-    Consumer, ConsumerConfig, ConsumerEvent, HostPort, OwnedEvent, Provider, ProviderConfig, ProviderEvent,
-    ProviderServiceConfig, PublishError, Published, RefreshSpec, UpdateSpec,
+    Consumer, ConsumerConfig, ConsumerEvent, DisconnectReason, HostPort, OwnedEvent, Provider,
+    ProviderConfig, ProviderEvent, ProviderServiceConfig, PublishError, Published, RefreshSpec, UpdateSpec,
 };
 
 use crate::world::{Manners, fields, update};
@@ -473,4 +473,34 @@ fn a_connection_that_is_found_dead_while_writing_is_made_again() {
     assert_eq!(until_ready(&mut provider), 1);
     assert_eq!(provider.update(item, &UpdateSpec::quote(), price(n + 1)), Ok(Published::Sent));
     assert!(provider.flush());
+}
+
+#[test]
+fn a_consumer_finds_out_that_the_preferred_server_is_back() {
+    // A port that is closed now, and that nobody else gets as long as the listener below is not there.
+    let reserved = tcp::listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = reserved.local_addr().expect("bound").port();
+    drop(reserved);
+    let other = TestServer::start();
+    let hosts = vec![HostPort::new("127.0.0.1", port), other.hosts().remove(0)];
+    let config = ConsumerConfig { hosts, preferred_host_check_s: 1, ..ConsumerConfig::default() };
+    let mut consumer = Consumer::new(&config).expect("descriptors");
+    let mut moved = false;
+    let mut preferred = None;
+    for _ in 0..2_000 {
+        if moved {
+            return;
+        }
+        consumer
+            .dispatch(Duration::from_millis(50), &mut |event| {
+                if let ConsumerEvent::Disconnected { reason, .. } = event {
+                    moved |= reason == DisconnectReason::Preferred;
+                }
+            })
+            .expect("it can wait");
+        if preferred.is_none() && consumer.is_logged_in() {
+            preferred = Some(tcp::listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).expect("it was free"));
+        }
+    }
+    panic!("it stays where it is");
 }

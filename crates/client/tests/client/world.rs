@@ -41,6 +41,8 @@ pub(crate) struct World<C, T> {
     pub(crate) door: Door,
     /// The hosts of all attempts to connect.
     pub(crate) connects: Vec<String>,
+    /// The hosts that were looked for beside the connection.
+    pub(crate) probes: Vec<String>,
     pub(crate) server: Option<Server>,
     pub(crate) manners: Manners,
     /// What servers that are gone had received and not dealt with.
@@ -110,6 +112,7 @@ where
             told: Vec::new(),
             door: Door::Open,
             connects: Vec::new(),
+            probes: Vec::new(),
             server: None,
             manners: Manners::default(),
             lost: 0,
@@ -239,6 +242,7 @@ where
     }
 
     fn wake(&mut self) -> bool {
+        self.probes.extend(self.core.probe(self.now).map(ToString::to_string));
         if self.core.next_wakeup() > self.now {
             return false;
         }
