@@ -46,8 +46,8 @@ pub trait Endpoint: 'static {
     /// A time is reached. Read the socket first: what waits there counts as heard.
     fn on_wakeup(&mut self, now: Nanos, sink: &mut dyn FnMut(Self::Event<'_>));
 
-    /// The preferred server if it is time to look whether it takes TCP connections again, while the session is
-    /// at another. Said once for each look.
+    /// The preferred server if it is time to look whether it takes TCP connections again, while the session
+    /// is at another. Said once for each look.
     fn probe(&mut self, now: Nanos) -> Option<&HostPort>;
 
     /// The preferred server takes connections: the session moves to it.

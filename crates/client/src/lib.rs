@@ -120,6 +120,9 @@
 //! - Large maps go out in parts, and a change meanwhile is not lost
 //!   (`provider::a_large_map_goes_out_in_parts_and_what_changes_meanwhile_is_in_a_later_image`).
 //!
+//! - Consumers' posts and generic messages that the server hands on come as events, and posts are answered
+//!   (`provider::posts_of_consumers_come_with_a_ticket_for_their_answer`).
+//!
 //! **Being asked.**
 //! - The first who asks for an item leads to an event, the others are served from its image
 //!   (`interactive::tests::the_first_who_asks_leads_to_an_event_and_the_others_are_served_from_the_image`);
@@ -176,6 +179,6 @@ pub use interactive::{ClientId, ClientLogin, InteractiveEvent, InteractiveProvid
 pub use line::{Line, LineConfig, LineEvent};
 pub use provider::{
     ItemError, Provider, ProviderCore, ProviderEvent, PublishError, PublishSpec, Published, PublishedItem,
-    RefreshSpec, UpdateSpec,
+    PublishedTicket, RefreshSpec, UpdateSpec,
 };
 pub use reason::{ConnectFailure, DisconnectReason};

@@ -1,8 +1,8 @@
 //! JSON over WebSocket below a core that speaks RSSL.
 //!
 //! The core talks to the server's end of an RSSL connection that lives in this process. What arrives there
-//! is written as JSON and sent over WebSocket; what comes over WebSocket is made RWF and sent to the core. So all
-//! above is the same over both protocols, at the cost of this edge.
+//! is written as JSON and sent over WebSocket; what comes over WebSocket is made RWF and sent to the core.
+//! So all above is the same over both protocols, at the cost of this edge.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

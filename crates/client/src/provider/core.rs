@@ -8,11 +8,11 @@ use market::CachedItem;
 use market::image::FieldRules;
 use rdm::RdmError;
 use rdm::directory::{Directory, Service};
-use rwf::Dictionary;
+use rwf::{Dictionary, NakCode};
 use units::Nanos;
 
 use super::session::Session;
-use super::{ItemError, ProviderEvent, PublishSpec, PublishedItem};
+use super::{ItemError, ProviderEvent, PublishSpec, PublishedItem, PublishedTicket};
 use crate::connector::{ConnectPlan, Connector, Offer, seconds};
 use crate::lifecycle::{Lifecycle, endpoint};
 use crate::{Identity, ProviderConfig, StartError};
@@ -73,6 +73,19 @@ impl ProviderCore {
         let service =
             self.life.session.directory.service_by_name(spec.service).ok_or(ItemError::UnknownService)?;
         self.life.session.items.open(spec, service.id)
+    }
+
+    /// Answers that a post was taken; returns whether the answer goes out: not on another connection than the
+    /// post came on, nor if the backlog is full.
+    pub fn ack(&mut self, ticket: PublishedTicket) -> bool {
+        let out = self.life.connector.open_parts().map(|(_, connection)| connection.outbound());
+        self.life.session.answer_post(ticket, None, out)
+    }
+
+    /// Answers that a post was refused; returns as [`ProviderCore::ack`] does.
+    pub fn nak(&mut self, ticket: PublishedTicket, code: NakCode, text: &str) -> bool {
+        let out = self.life.connector.open_parts().map(|(_, connection)| connection.outbound());
+        self.life.session.answer_post(ticket, Some((code, text)), out)
     }
 
     /// Changes what the directory says about a service: whether it is up, what it offers. The server is told

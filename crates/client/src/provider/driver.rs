@@ -8,12 +8,12 @@ use std::time::Duration;
 use net::{Interest, Registrar, Token, clock};
 use rdm::RdmError;
 use rdm::directory::Service;
-use rwf::{Dictionary, Domain, State, Writer};
+use rwf::{Dictionary, Domain, NakCode, State, Writer};
 use units::Nanos;
 
 use super::{
-    ItemError, ProviderCore, ProviderEvent, PublishError, PublishSpec, Published, PublishedItem, RefreshSpec,
-    UpdateSpec,
+    ItemError, ProviderCore, ProviderEvent, PublishError, PublishSpec, Published, PublishedItem,
+    PublishedTicket, RefreshSpec, UpdateSpec,
 };
 use crate::driver::Driver;
 use crate::wire::READS_MAX;
@@ -124,6 +124,16 @@ impl Provider {
     /// As [`ProviderCore::close`].
     pub fn close_item(&mut self, item: PublishedItem, text: &str) -> Result<Published, PublishError> {
         self.driver.core.close(item, text)
+    }
+
+    /// Answers that a post was taken; see [`ProviderCore::ack`].
+    pub fn ack(&mut self, ticket: PublishedTicket) -> bool {
+        self.driver.core.ack(ticket)
+    }
+
+    /// Answers that a post was refused; see [`ProviderCore::nak`].
+    pub fn nak(&mut self, ticket: PublishedTicket, code: NakCode, text: &str) -> bool {
+        self.driver.core.nak(ticket, code, text)
     }
 
     /// Changes what the directory says about a service; see [`ProviderCore::change_service`].

@@ -3,10 +3,20 @@
 use std::time::Duration;
 
 use rdm::login::LoginRefresh;
-use rwf::State;
+use rwf::{GenericMsg, PostMsg, State};
 
 use super::PublishedItem;
 use crate::{DisconnectReason, HostPort};
+
+/// A post that wants an ack: [`Provider::ack`](crate::Provider::ack) and
+/// [`Provider::nak`](crate::Provider::nak) answer it, on the connection that it came on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublishedTicket {
+    /// Counts logins.
+    pub(crate) login: u64,
+    /// What of the post the ack repeats.
+    pub(crate) post: PostMsg<'static>,
+}
 
 /// Something that happened. It borrows from the message at hand and is valid during the call that brings it.
 #[non_exhaustive]
@@ -37,6 +47,22 @@ pub enum ProviderEvent<'a> {
         state: State<'a>,
         /// Whether it will be tried again. If not, [`Provider::restart`](crate::Provider::restart) does it.
         retry: bool,
+    },
+    /// A consumer behind the server contributes data.
+    Post {
+        /// The item on whose stream it came; `None`: the post names its item itself.
+        item: Option<PublishedItem>,
+        /// The post.
+        post: &'a PostMsg<'a>,
+        /// What answers it, if it wants an answer.
+        ticket: Option<PublishedTicket>,
+    },
+    /// The server says something on the stream of an item.
+    Generic {
+        /// The item.
+        item: PublishedItem,
+        /// What it says.
+        msg: &'a GenericMsg<'a>,
     },
     /// All images that are kept are on their way: what is published from now on is sent at once.
     Ready {

@@ -139,6 +139,12 @@ impl Items {
         self.counters.items.set(self.table.len() as u64);
     }
 
+    /// The item on a stream.
+    pub(crate) fn on_stream(&mut self, stream: i32) -> Option<PublishedItem> {
+        let place = u32::try_from(-1 - i64::from(stream)).ok()?;
+        self.table.at_mut(place).map(|(slot, _)| PublishedItem(slot))
+    }
+
     /// The image of an item is to go out from the cache.
     pub(crate) fn make_due(&mut self, slot: Slot) {
         let Some(item) = self.table.get_mut(slot) else { return };

@@ -10,6 +10,6 @@ mod spec;
 
 pub use self::core::ProviderCore;
 pub use driver::Provider;
-pub use event::ProviderEvent;
+pub use event::{ProviderEvent, PublishedTicket};
 pub(crate) use publish::next_number;
 pub use spec::{ItemError, PublishError, PublishSpec, Published, PublishedItem, RefreshSpec, UpdateSpec};

@@ -9,13 +9,14 @@ use counters::table::ProviderSession;
 use market::{Encoding, image::FieldRules};
 use rdm::directory::{Directory, DirectoryLimits, DirectoryRefresh, DirectoryUpdate, Filter, ServiceDelta};
 use rdm::login::{LOGIN_STREAM_ID, LoginMsg, LoginRefresh, LoginRequest, LoginStatus};
+use rdm::post::{self, Post, PostTarget};
 use rdm::{RdmError, ToVec};
 use rssl::{ClientConnection, CloseReason, Handler, Outbound, Stop};
-use rwf::{Domain, Msg, State, StreamState, peek};
+use rwf::{DataType, Domain, GenericMsg, Msg, MsgClass, NakCode, PostMsg, State, StreamState, peek};
 use units::Nanos;
 
 use super::items::{Items, Pumped};
-use super::{ProviderEvent, PublishedItem};
+use super::{ProviderEvent, PublishedItem, PublishedTicket};
 use crate::lifecycle::{SessionLayer, Tallies};
 use crate::login::{self, LoginTexts};
 use crate::{DisconnectReason, HostPort, Identity, ProviderConfig};
@@ -41,6 +42,8 @@ pub(crate) struct Session {
     is_held: bool,
     /// There may be something to send, or to tell.
     pub(super) is_pump_due: bool,
+    /// Logins so far.
+    pub(super) login_count: u64,
     fault: Option<DisconnectReason>,
     pub(super) counters: Arc<ProviderSession>,
 }
@@ -108,6 +111,7 @@ impl Session {
             is_ready_told: false,
             is_held: false,
             is_pump_due: false,
+            login_count: 0,
             fault: None,
             counters,
         })
@@ -153,11 +157,15 @@ impl Session {
     ) -> Result<(), DisconnectReason> {
         self.counters.messages_in.inc();
         let head = peek(bytes)?;
-        if head.domain != Domain::LOGIN || head.stream_id != LOGIN_STREAM_ID {
+        let msg = match head.class {
+            MsgClass::Post if self.is_open() => return self.on_post(bytes, out, sink),
+            MsgClass::Generic if self.is_open() && head.domain != Domain::LOGIN => {
+                return self.on_generic(bytes, sink);
+            }
+            _ if head.domain == Domain::LOGIN && head.stream_id == LOGIN_STREAM_ID => Msg::parse(bytes)?,
             // A server has nothing else to say to a provider that asks for nothing.
-            return Ok(());
-        }
-        let msg = Msg::parse(bytes)?;
+            _ => return Ok(()),
+        };
         match LoginMsg::parse(&msg)? {
             LoginMsg::Refresh(refresh) if refresh.state.stream == StreamState::Open => {
                 self.on_accepted(&refresh, out, sink)
@@ -181,6 +189,7 @@ impl Session {
     ) -> Result<(), DisconnectReason> {
         if let Stage::LoggingIn { .. } = self.stage {
             self.counters.logins.inc();
+            self.login_count += 1;
             let services = self.directory.services();
             let refresh = DirectoryRefresh::publish(DIRECTORY_STREAM_ID, Filter::ALL, services)?;
             // The backlog has nothing in it but this; a directory that does not fit would never do.
@@ -190,6 +199,73 @@ impl Session {
         }
         sink(ProviderEvent::LoggedIn(refresh));
         Ok(())
+    }
+
+    /// Data of a consumer behind the server. It may name an item that is not this provider's; what is
+    /// malformed is refused here.
+    fn on_post(
+        &mut self,
+        bytes: &[u8],
+        out: &mut Outbound,
+        sink: &mut dyn FnMut(ProviderEvent<'_>),
+    ) -> Result<(), DisconnectReason> {
+        let msg = PostMsg::parse(bytes)?;
+        self.counters.posts_in.inc();
+        let item = self.items.on_stream(msg.stream_id);
+        let refusal = match Post::parse(&msg).and_then(|post| post.target(LOGIN_STREAM_ID)) {
+            Err(error) => Some((error.nak_code(), "the post is malformed")),
+            Ok(PostTarget::OnStream { .. }) if item.is_none() => Some((NakCode::NOT_OPEN, "no such stream")),
+            Ok(_) => None,
+        };
+        if let Some((code, text)) = refusal {
+            self.counters.posts_refused.inc();
+            if let Some(nak) = post::nak(&msg, code, text).and_then(|nak| nak.to_vec().ok()) {
+                // One that finds the backlog full is missed as any lost answer is.
+                let _ = out.push(&nak);
+            }
+            return Ok(());
+        }
+        let repeated = PostMsg {
+            ack: msg.ack,
+            post_id: msg.post_id,
+            seq_num: msg.seq_num,
+            ..PostMsg::new(msg.domain, msg.stream_id, DataType::NO_DATA)
+        };
+        let ticket = msg.ack.then_some(PublishedTicket { login: self.login_count, post: repeated });
+        sink(ProviderEvent::Post { item, post: &msg, ticket });
+        Ok(())
+    }
+
+    fn on_generic(
+        &mut self,
+        bytes: &[u8],
+        sink: &mut dyn FnMut(ProviderEvent<'_>),
+    ) -> Result<(), DisconnectReason> {
+        let msg = GenericMsg::parse(bytes)?;
+        if let Some(item) = self.items.on_stream(msg.stream_id) {
+            self.counters.generics_in.inc();
+            sink(ProviderEvent::Generic { item, msg: &msg });
+        }
+        Ok(())
+    }
+
+    /// Answers a post; returns whether the answer goes out.
+    pub(super) fn answer_post(
+        &mut self,
+        ticket: PublishedTicket,
+        refusal: Option<(NakCode, &str)>,
+        out: Option<&mut Outbound>,
+    ) -> bool {
+        let Some(out) = out.filter(|_| self.is_open() && self.login_count == ticket.login) else {
+            return false;
+        };
+        let answer = match refusal {
+            None => post::ack(&ticket.post),
+            Some((code, text)) => post::nak(&ticket.post, code, text),
+        };
+        self.counters.posts_refused.add(u64::from(refusal.is_some()));
+        let bytes = answer.and_then(|answer| answer.to_vec().ok());
+        bytes.is_some_and(|bytes| out.push(&bytes).is_ok())
     }
 
     fn on_login_state(

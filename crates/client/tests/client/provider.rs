@@ -9,12 +9,13 @@ use rdm::directory::DirectoryMsg;
 use rdm::login::{LoginRequest, LoginStatus, Role};
 use rdm::publish::{Publication, Published as PublishedMsg};
 use rwf::{
-    AsciiString, Buffer, DataState, DataType, Domain, EncodeError, FieldList, MapAction, MapHead, Msg, Place,
-    Real, RefreshMsg, RequestMsg, State, StateCode, StatusMsg, StreamState, UpdateType, Value, Writer,
+    AsciiString, Buffer, DataState, DataType, Domain, EncodeError, FieldList, GenericMsg, MapAction, MapHead,
+    Msg, NakCode, Place, PostMsg, Real, RefreshMsg, RequestMsg, State, StateCode, StatusMsg, StreamState,
+    UpdateType, Value, Writer,
 };
 use tickcast_client::{
     ItemError, ProviderConfig, ProviderCore, ProviderEvent, ProviderServiceConfig, PublishError, PublishSpec,
-    Published, PublishedItem, RefreshSpec, UpdateSpec,
+    Published, PublishedItem, PublishedTicket, RefreshSpec, UpdateSpec,
 };
 
 use crate::world::{FromEvent, World, identity};
@@ -623,4 +624,59 @@ fn messages_are_numbered_from_one() {
         let _ = world.refresh(item, n).expect("room");
     }
     assert_eq!(world.heard()[1..], ["-1 I image #1 22=1", "-1 I image #2 22=2", "-1 I image #3 22=3"]);
+}
+
+/// What came of posts and generic messages: the item they are for, and what answers them.
+struct Contributed(Option<(Option<PublishedItem>, Option<PublishedTicket>)>);
+
+impl FromEvent<ProviderEvent<'_>> for Contributed {
+    fn from_event(event: ProviderEvent<'_>) -> Self {
+        Contributed(match event {
+            ProviderEvent::Post { item, ticket, .. } => Some((item, ticket)),
+            ProviderEvent::Generic { item, .. } => Some((Some(item), None)),
+            _ => None,
+        })
+    }
+}
+
+#[test]
+fn posts_of_consumers_come_with_a_ticket_for_their_answer() {
+    let services =
+        vec![ProviderServiceConfig { name: "S".into(), id: 7, ..ProviderServiceConfig::default() }];
+    let config = ProviderConfig { services, ..ProviderConfig::default() };
+    let core = ProviderCore::new(&config, &identity(), 1).expect("a good configuration");
+    let mut world: World<ProviderCore, Contributed> = World::new(core);
+    let item = world.core.item(&PublishSpec::new(Domain::MARKET_PRICE, "S", "I")).expect("new");
+    world.settle();
+    let _ = world.core.refresh(item, &RefreshSpec::default(), bid(1)).expect("room");
+    world.settle();
+    world.server().inbox.clear();
+    let key = rdm::item::ItemKey::new(7, b"I");
+    let post = rdm::post::post(Domain::MARKET_PRICE, -1, key, DataType::FIELD_LIST, &[0]);
+    let wants = |post_id, stream_id| PostMsg { ack: true, post_id: Some(post_id), stream_id, ..post };
+    world.say(&wants(1, -1));
+    world.say(&wants(2, 1));
+    world.say(&wants(3, -9));
+    world.say(&GenericMsg::new(Domain::MARKET_PRICE, -1, DataType::NO_DATA));
+    world.say(&GenericMsg::new(Domain::MARKET_PRICE, -9, DataType::NO_DATA));
+    let told: Vec<_> = world.take_told().into_iter().filter_map(|told| told.0).collect();
+    let [(on, Some(first)), (None, Some(second)), (Some(generic), None)] = told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!((on, generic), (Some(item), item));
+    assert!(world.core.ack(first) && world.core.nak(second, NakCode::ACCESS_DENIED, "no"));
+    world.settle();
+    let acks: Vec<_> = std::mem::take(&mut world.server().inbox)
+        .iter()
+        .map(|bytes| match Msg::parse(bytes) {
+            Ok(Msg::Ack(ack)) => (ack.stream_id, ack.ack_id, ack.nak_code),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(acks, [(-9, 3, Some(NakCode::NOT_OPEN)), (-1, 1, None), (1, 2, Some(NakCode::ACCESS_DENIED))]);
+    let counts = Arc::clone(world.core.counters());
+    assert_eq!((counts.posts_in.get(), counts.posts_refused.get(), counts.generics_in.get()), (3, 2, 1));
+    world.cut();
+    world.advance(SECOND);
+    assert!(world.core.is_logged_in() && !world.core.ack(first), "it came on another connection");
 }

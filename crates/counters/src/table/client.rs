@@ -59,6 +59,9 @@ counters! {
         updates_dropped: Total, "messages", "Messages dropped because there was no connection and no image is kept.";
         would_block: Total, "messages", "Messages refused because the backlog was full.";
         messages_in: Total, "messages", "Messages received from the server.";
+        posts_in: Total, "messages", "Posts received.";
+        posts_refused: Total, "messages", "Posts refused, by the application or before it.";
+        generics_in: Total, "messages", "Generic messages received on item streams.";
         messages_refused: Total, "messages", "Messages that were malformed or out of place: each costs its connection.";
     }
 }
