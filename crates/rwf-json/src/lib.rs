@@ -67,6 +67,15 @@
 //!
 //! - Every message pair of the vendor's converter is converted alike, both ways, but where it is at fault:
 //!   all of `tests/vectors.rs`, which lists the exceptions with their reasons.
+//! - What JSON can say keeps its content there and back: `round_trip::any_message_keeps_its_content`,
+//!   `round_trip::messages_with_all_parts_become_the_same_text_again`.
+//! - What recorded clients and servers sent goes through both directions: the two tests of `round_trip` whose
+//!   names begin with `what_recorded`.
+//! - No bytes and no text make it panic, what it writes is JSON, and what it reads becomes RWF that can be
+//!   decoded to its end: all of `robustness`.
+//! - A few bytes do not become endless text: `robustness::a_few_bytes_do_not_become_endless_text`.
+//!
+//! The mapping, member by member, is in `docs/protocol/json.md`.
 
 mod json;
 mod limits;
