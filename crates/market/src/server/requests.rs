@@ -242,7 +242,8 @@ impl PointToPoint {
     /// Changes how an open stream wants its item.
     ///
     /// The answer is a refresh. If none is wanted, there is one all the same where the client would go on
-    /// with something that is not so: after a pause, and when it sees other fields than before.
+    /// with something that is not so: after a pause, and when it sees other fields than before, which while
+    /// it pauses is no matter yet.
     fn reissue(
         &mut self,
         watcher: Watcher,
@@ -267,7 +268,7 @@ impl PointToPoint {
             audience.remove(watcher);
             audience.add(watcher, form, is_paused);
         }
-        let lacks = (was_paused && !is_paused) || before.view != form.view;
+        let lacks = !is_paused && (was_paused || before.view != form.view);
         if !no_refresh || lacks {
             self.send_image(index, form, &[watcher], !no_refresh, sink);
         }

@@ -111,6 +111,17 @@ fn a_stream_that_goes_on_without_wanting_a_refresh_gets_what_it_has_missed_all_t
 }
 
 #[test]
+fn a_view_that_ends_with_a_pause_is_shown_when_the_stream_goes_on() {
+    let mut bench = Bench::watching();
+    bench.ask(A, &viewing(5, &[25]));
+    bench.took();
+    bench.ask(A, &ItemRequest { pause: true, no_refresh: true, ..ibm(5) });
+    assert_eq!(bench.took(), [""; 0], "a paused stream gets no image that nobody asked for");
+    bench.ask(A, &ibm(5));
+    assert_eq!(bench.took(), ["1/5: refresh ok solicited 22=1"]);
+}
+
+#[test]
 fn an_item_may_be_asked_for_as_paused() {
     let mut bench = Bench::watching();
     bench.ask(B, &ItemRequest { pause: true, ..ibm(6) });
