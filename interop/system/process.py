@@ -20,6 +20,8 @@ _running = set()
 class Process:
     """A program. Output goes to files, so that no reader of ours holds it up."""
 
+    stdin = subprocess.DEVNULL
+
     def __init__(self, name, words, directory, env=None):
         self.name, self.words, self.directory, self.env = name, words, directory, env
         self.starts = 0
@@ -36,7 +38,7 @@ class Process:
                 self.words,
                 cwd=ROOT,
                 env=dict(os.environ, **(self.env or {})),
-                stdin=subprocess.DEVNULL,
+                stdin=self.stdin,
                 stdout=out,
                 stderr=log,
             )

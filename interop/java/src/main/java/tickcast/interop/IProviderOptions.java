@@ -18,7 +18,7 @@ final class IProviderOptions {
                 "run-for")) {
             KNOWN.put(name, Arguments.Kind.VALUE);
         }
-        for (String name : List.of("publish-posts", "rtt", "no-seq")) {
+        for (String name : List.of("publish-posts", "no-echo", "rtt", "no-seq")) {
             KNOWN.put(name, Arguments.Kind.FLAG);
         }
     }
@@ -41,10 +41,9 @@ final class IProviderOptions {
     final String loginReject;
     /** Features of the login that are not announced: batch, view, post, pause. */
     final Set<String> without;
-    /** -1: posts are accepted. */
-    final int postNackCode;
-    final boolean answersPosts;
+    final PostAnswer postAnswer;
     final boolean publishesPosts;
+    final boolean echoesGenerics;
     final boolean measuresRoundTrips;
     final boolean hasSequence;
     /** null: none. */
@@ -69,10 +68,9 @@ final class IProviderOptions {
         stillEntryCount = (int) a.number("still-entries", 0, 0, 90_000);
         loginReject = a.text("login-reject", null);
         without = Set.of(a.text("without", "").split(","));
-        String posts = a.text("posts", "ack");
-        answersPosts = !posts.equals("silent");
-        postNackCode = posts.equals("ack") || !answersPosts ? -1 : StepOptions.nackCode("--posts", posts);
+        postAnswer = new PostAnswer(a.text("posts", "ack"));
         publishesPosts = a.has("publish-posts");
+        echoesGenerics = !a.has("no-echo");
         measuresRoundTrips = a.has("rtt");
         hasSequence = !a.has("no-seq");
         permissionData = a.has("permission-data") ? bytes(a.text("permission-data", "")) : null;

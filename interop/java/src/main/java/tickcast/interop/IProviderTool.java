@@ -1,5 +1,6 @@
 package tickcast.interop;
 
+import com.refinitiv.ema.access.AckMsg;
 import com.refinitiv.ema.access.DataType.DataTypes;
 import com.refinitiv.ema.access.ElementList;
 import com.refinitiv.ema.access.EmaFactory;
@@ -45,6 +46,7 @@ final class IProviderTool implements OmmProviderClient {
     private final Map<String, Long> counts = new TreeMap<>();
     private final Pace pace;
     private OmmProvider provider;
+    private PostAnswer postAnswer;
 
     /** A stream that a client holds open. */
     private static final class Stream {
@@ -71,6 +73,7 @@ final class IProviderTool implements OmmProviderClient {
         logins = new LoginAnswers(options);
         payloads = new Payloads(options.service.fieldFile, options.stillEntryCount);
         pace = new Pace(options.rate);
+        postAnswer = options.postAnswer;
     }
 
     /** The exit status. */
@@ -227,6 +230,10 @@ final class IProviderTool implements OmmProviderClient {
             pace.set(Arguments.number("rate", words.get(0), 0, 1_000_000));
             return;
         }
+        if (verb.equals("posts")) {
+            postAnswer = new PostAnswer(words.get(0));
+            return;
+        }
         ServedItem item = items.get(words.get(0) + ":" + words.get(1));
         if (item == null) {
             throw new UsageError("nobody asked for " + words.get(1) + " of domain " + words.get(0));
@@ -357,14 +364,15 @@ final class IProviderTool implements OmmProviderClient {
         if (options.publishesPosts && name != null) {
             publish(m, items.get(m.domainType() + ":" + name));
         }
-        if (m.solicitAck() && options.answersPosts) {
-            provider.submit(Posts.answer(m, options.postNackCode), event.handle());
+        AckMsg answer = postAnswer.to(m);
+        if (answer != null) {
+            provider.submit(answer, event.handle());
         }
     }
 
     /** What was posted is an update for all who watch the item. */
     private void publish(PostMsg m, ServedItem item) {
-        FieldList fields = Posts.fields(m);
+        FieldList fields = PostAnswer.fields(m);
         if (item == null || fields == null) {
             return;
         }
@@ -384,7 +392,7 @@ final class IProviderTool implements OmmProviderClient {
         Json.line("generic", "item", stream == null ? null : stream.item.name, "domain", m.domainType(),
                 "name", m.hasName() ? m.name() : null, "seq", m.hasSeqNum() ? m.seqNum() : null,
                 "payload", hasElements ? Elements.json(m.payload().elementList()) : null);
-        if (m.domainType() == EmaRdm.MMT_LOGIN) {
+        if (m.domainType() == EmaRdm.MMT_LOGIN || !options.echoesGenerics) {
             return;
         }
         ElementList payload = EmaFactory.createElementList();

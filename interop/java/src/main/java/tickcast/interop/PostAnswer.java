@@ -7,13 +7,22 @@ import com.refinitiv.ema.access.FieldList;
 import com.refinitiv.ema.access.Payload;
 import com.refinitiv.ema.access.PostMsg;
 
-/** Posts as a provider sees them: what is in them, and the answer. */
-final class Posts {
-    private Posts() {
+/** How a provider answers posts: `ack`, `silent`, or the code of a refusal. */
+final class PostAnswer {
+    private final boolean isSilent;
+    /** -1: posts are accepted. */
+    private final int nackCode;
+
+    PostAnswer(String word) throws UsageError {
+        isSilent = word.equals("silent");
+        nackCode = isSilent || word.equals("ack") ? -1 : StepOptions.nackCode("posts", word);
     }
 
-    /** @param nackCode why the post is refused, -1: it is accepted */
-    static AckMsg answer(PostMsg m, int nackCode) {
+    /** null: there is none. */
+    AckMsg to(PostMsg m) {
+        if (isSilent || !m.solicitAck()) {
+            return null;
+        }
         AckMsg ack = EmaFactory.createAckMsg().domainType(m.domainType());
         if (m.hasPostId()) {
             ack.ackId(m.postId());

@@ -1,0 +1,109 @@
+"""Recorded sessions of real clients, their side played again against running daemons: the answers must be alike.
+
+What is compared, and what is not: sessions.py. Recordings that never reach a login have no digest; those with
+one that are left out are in LEFT_OUT.
+"""
+
+import json
+import os
+import unittest
+
+import java_tools
+from ports import free_ports
+from process import ROOT
+from replay import Different, RsslReplay
+from sessions import digests, is_update, text
+from system_test import SystemTest
+
+SESSIONS = os.path.join(ROOT, 'interop', 'testdata', 'sessions')
+VECTORS = os.path.join(ROOT, '..', 'shared', 'vectors')
+ITEMS = 'TEST.1,TEST.2,BIG.1,BOOK.1,SYM.LIST,TRI.N,IBM.N,T.N,A.N,B.N'
+
+# Sessions that are not played, and why.
+LEFT_OUT = {
+    'login_reject': 'its server refuses a user; this one has no list of users',
+}
+# Sessions that need what is yet to come.
+NOT_YET = {
+    **dict.fromkeys(('zlib', 'big_zlib', 'lz4', 'big_lz4', 'ni_lz4'), 'compression'),
+    **dict.fromkeys(('post_generic', 'nack', 'private'), 'messages to interactive providers'),
+}
+# The provider of these sessions did something at a certain point: stream, what has come on it, the command.
+PROMPTS = {
+    'provider_close': (5, 'status 6 TEST.1 Closed Suspect 0 stream ended by provider'),
+}
+PROVIDER_SIDE = ('ni', 'ni_lz4')
+
+
+def load(kind):
+    with open(os.path.join(SESSIONS, kind + '.json')) as f:
+        return json.load(f)
+
+
+class Daemons(SystemTest):
+    """A provider of the recordings' items, a source distributor, a P2PS."""
+
+    SERVICE, SERVICE_ID = 'DIRECT_FEED', 1
+
+    @classmethod
+    def scenario(cls):
+        system = cls.system()
+        port = free_ports()
+        options = ['--service', cls.SERVICE, '--rate', '20', '--items', ITEMS]
+        cls.provider = java_tools.interactive(cls.directory, port, *options)
+        cls.keep(cls.provider)
+        sets = java_tools.dialled('replayed', port) | java_tools.numbered(cls.SERVICE, cls.SERVICE_ID)
+        cls.distributor = system.source_distributor(sets=sets)
+        cls.p2ps = system.p2ps()
+        cls.provider_port = system.provider_port
+        cls.provider.wait_told('login')
+        cls.p2ps.wait_count('p2ps_services', 1)
+
+    def prompt(self, name):
+        """Tells the provider what it did in the recording, when updates have come on the stream."""
+        if name not in PROMPTS:
+            return None
+        stream, command = PROMPTS[name]
+        told = []
+
+        def tell(answers):
+            if not told and any(map(is_update, answers.streams.get(stream, ()))):
+                told.append(self.provider.command(command))
+
+        return tell
+
+
+class Rssl(Daemons):
+    def play(self, name, session):
+        port = self.provider_port if name in PROVIDER_SIDE else self.p2ps.port
+        compression = session['compression']
+        try:
+            RsslReplay(port, session['steps'], self.prompt(name), compression=compression).run()
+        except Different as e:
+            self.fail(e)
+
+
+class Recordings(unittest.TestCase):
+    """The committed digests against the recordings themselves."""
+
+    @unittest.skipUnless(os.path.isdir(VECTORS), 'the recordings are not at hand: ../shared/vectors')
+    def test_the_digests_are_those_of_the_recordings(self):
+        for kind, found in zip(('rssl', 'websocket'), digests(VECTORS)):
+            with open(os.path.join(SESSIONS, kind + '.json')) as f:
+                self.assertEqual(f.read(), text(found), kind)
+
+
+def add_tests(case, kind):
+    """A test for each session, `test_` and its name."""
+    for name, session in load(kind).items():
+        test = lambda self, name=name, session=session: self.play(name, session)
+        for reasons, text in ((LEFT_OUT, '%s'), (NOT_YET, 'yet to come: %s')):
+            if name in reasons:
+                test = unittest.skip(text % reasons[name])(test)
+        setattr(case, 'test_' + name, test)
+
+
+add_tests(Rssl, 'rssl')
+
+if __name__ == '__main__':
+    unittest.main()
