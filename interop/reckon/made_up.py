@@ -4,6 +4,8 @@ The rule is in ../java/README.md, "Made-up data"; this shares no code with the p
 consumer shows them in its `final` lines.
 """
 
+import decimal
+
 SLOTS = 8
 HUNDREDTHS, WHOLE = 12, 14
 KEY_HEADS = {7: 'ORD', 8: 'PRC', 9: 'MM', 10: 'SYM'}
@@ -79,6 +81,15 @@ def image(domain, name, updates, seed=0, still=0):
         return {'fields': fields(name, updates, seed)}
     found = {'entries': entries(domain, name, updates, seed, still)}
     return found if domain == 10 else dict(found, summary={'15': _currency()})
+
+
+def by_value(image):
+    """The same with reals as decimals: on the way through JSON 136.50 becomes 136.5."""
+    if not isinstance(image, dict):
+        return image
+    if image.get('type') == 'REAL' and 'mantissa' in image:
+        return decimal.Decimal(image['text'])
+    return {key: by_value(value) for key, value in image.items()}
 
 
 def _currency():

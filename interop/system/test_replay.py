@@ -26,6 +26,7 @@ LEFT_OUT = {
 # Sessions that need what is yet to come.
 NOT_YET = {
     **dict.fromkeys(('zlib', 'big_zlib', 'lz4', 'big_lz4', 'ni_lz4'), 'compression'),
+    'snapshot_private': 'the state of a stream that is only asked for an image',
     **dict.fromkeys(('post_generic', 'nack', 'private'), 'messages to interactive providers'),
 }
 # The provider of these sessions did something at a certain point: stream, what has come on it, the command.
