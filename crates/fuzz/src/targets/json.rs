@@ -1,5 +1,7 @@
-use rwf::{Msg, WALK_DEPTH_MAX};
-use rwf_json::{Converter, NoServices, Options};
+use std::cell::RefCell;
+
+use rwf::{Msg, WALK_DEPTH_MAX, walk};
+use rwf_json::{Converter, Incoming, NoServices, Options, Reader};
 use serde_json::Value as Json;
 
 use super::DICTIONARY;
@@ -32,6 +34,52 @@ pub(super) fn write(input: &[u8]) -> Outcome {
     assert!(text.len() <= 2 * JSON_BYTES_MAX, "{} bytes of text", text.len());
     assert!(depth(&object) <= 6 * WALK_DEPTH_MAX as usize, "an object of depth {}", depth(&object));
     Outcome::accepted((object["Type"].as_str().map(str::to_owned), text.len().ilog2(), depth(&object)))
+}
+
+thread_local! {
+    /// A reader is made for many frames.
+    static READER: RefCell<Reader> = RefCell::new(Reader::new());
+}
+
+/// Input: the text of a frame.
+pub(super) fn read(input: &[u8]) -> Outcome {
+    let options =
+        Options { default_service_id: Some(257), json_bytes_max: JSON_BYTES_MAX, ..Options::default() };
+    let converter = Converter::new(&DICTIONARY, &NoServices, options);
+    READER.with_borrow_mut(|reader| {
+        let (mut messages, mut classes) = (0, 0u16);
+        let refused = reader.read_frame(&converter, input, |incoming| {
+            messages += 1;
+            if let Incoming::Message { rwf, .. } = incoming {
+                classes |= assert_converts_again(&converter, rwf);
+            }
+        });
+        match refused {
+            Ok(count) => {
+                assert_eq!(count, messages);
+                Outcome::accepted((classes, messages.min(3)))
+            }
+            Err(refusal) => {
+                let mut answer = Vec::new();
+                refusal.write(&mut answer);
+                let answer: Json = serde_json::from_slice(&answer).expect("the answer is JSON");
+                assert_eq!(answer["Type"], "Error");
+                assert_eq!(refusal.messages_before, messages, "what came before has taken effect");
+                Outcome::refused((refusal.kind(), classes))
+            }
+        }
+    })
+}
+
+/// What JSON became is legal RWF to its end, and can be told in JSON again. Returns a bit for its class.
+fn assert_converts_again(converter: &Converter<'_, NoServices>, rwf: &[u8]) -> u16 {
+    let msg = Msg::parse(rwf).expect("what is made is legal");
+    walk(rwf, Some(&DICTIONARY), |_, _| ()).expect("to its end");
+    let mut text = Vec::new();
+    if converter.write(&msg, &mut text).is_ok() {
+        object(&text);
+    }
+    1 << msg.class() as u16
 }
 
 /// The text as an object: a message never becomes anything else.

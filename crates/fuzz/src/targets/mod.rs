@@ -8,6 +8,7 @@ mod image;
 mod json;
 mod lbt;
 mod message;
+mod p2ps;
 mod rssl_frames;
 mod rssl_handshake;
 mod rssl_session;
@@ -112,6 +113,18 @@ pub static TARGETS: &[Target] = &[
         2048,
         json::write,
         "a message: what becomes of it is one JSON object, or nothing, never more text than is allowed"
+    ),
+    target!(
+        "json_to_rwf",
+        2048,
+        json::read,
+        "the text of a WebSocket frame: what becomes of it is legal and JSON again, what does not is answered"
+    ),
+    target!(
+        "p2ps_client",
+        4096,
+        p2ps::execute,
+        "messages of a client to the point-to-point server: each answer is legal, no other client notices"
     ),
     target!(
         "websocket_upgrade",

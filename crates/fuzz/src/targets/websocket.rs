@@ -20,7 +20,8 @@ const REQUEST: &str = "GET /WebSocket HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\
                        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
                        Sec-WebSocket-Protocol: tr_json2\r\n";
 const DEFLATE: &str = "Sec-WebSocket-Extensions: permessage-deflate\r\n";
-const DEFLATE_ANEW: &str = "Sec-WebSocket-Extensions: permessage-deflate; client_no_context_takeover; server_no_context_takeover\r\n";
+const DEFLATE_ANEW: &str = "Sec-WebSocket-Extensions: permessage-deflate; \
+                            client_no_context_takeover; server_no_context_takeover\r\n";
 
 static SERVER: LazyLock<Arc<ServerConfig>> =
     LazyLock::new(|| Arc::new(ServerConfig { limits: LIMITS, ..ServerConfig::default() }));

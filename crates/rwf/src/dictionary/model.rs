@@ -26,6 +26,7 @@ pub struct Dictionary {
 
 const IDS: usize = 1 << 16;
 const NONE: u16 = u16::MAX;
+const ID_BLOCK: usize = 64;
 
 /// What a dictionary says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,7 +217,11 @@ impl Dictionary {
 
     /// All field definitions, by ascending id.
     pub fn fields(&self) -> impl Iterator<Item = &Field> + '_ {
-        (i16::MIN..=i16::MAX).filter_map(|id| self.field(id))
+        // Ids are few among all there could be: whole blocks without any are passed over at once.
+        let (positive, negative) = self.positions.split_at(IDS / 2);
+        let blocks = negative.chunks(ID_BLOCK).chain(positive.chunks(ID_BLOCK));
+        let used = blocks.filter(|block| block.iter().any(|position| *position != NONE));
+        used.flatten().filter_map(|position| self.fields.get(usize::from(*position)))
     }
 
     /// The number of field definitions.

@@ -1,0 +1,83 @@
+use std::sync::{Arc, LazyLock};
+
+use counters::table::PointToPoint as Counters;
+use market::backbone::LinkUp;
+use market::server::{ClientId, ClientProfile, PointToPoint, ServerConfig, ServerSink, SourceId, Watcher};
+use rdm::ToVec;
+use rdm::login::LoginRequest;
+use rwf::dictionary::Dictionary;
+use rwf::{Msg, MsgClass, peek};
+use units::Nanos;
+
+use crate::Outcome;
+use crate::input::Input;
+
+const CLIENT: ClientId = ClientId(7);
+/// Another client, which must not notice.
+const BYSTANDER: ClientId = ClientId(8);
+/// The most messages that one message may be answered with: a dictionary in its parts, or one for each item
+/// of a batch.
+const ANSWERS_MAX: usize = 4096;
+
+static DICTIONARY: LazyLock<Arc<Dictionary>> = LazyLock::new(|| Arc::new(super::DICTIONARY.clone()));
+static COUNTERS: LazyLock<Arc<Counters>> = LazyLock::new(Arc::default);
+
+/// Input: whether the client logs in first (odd), then its messages behind `u16` lengths, between which time
+/// passes.
+pub(super) fn execute(input: &[u8]) -> Outcome {
+    let mut input = Input::new(input);
+    let mut core = PointToPoint::new(1, ServerConfig::default(), DICTIONARY.clone(), COUNTERS.clone());
+    let mut answers = Answers::default();
+    let login = LoginRequest::consumer(b"someone").to_vec().expect("legal");
+    for client in [CLIENT, BYSTANDER] {
+        core.on_client_connected(client, ClientProfile::default());
+    }
+    core.on_client_message(Nanos::ZERO, BYSTANDER, &login, &mut answers).expect("a good login");
+    if input.u8() % 2 == 1 {
+        core.on_client_message(Nanos::ZERO, CLIENT, &login, &mut answers).expect("a good login");
+    }
+    answers = Answers::default();
+    let (mut now, mut end) = (Nanos::ZERO, None);
+    while !input.is_empty() && end.is_none() {
+        answers.count = 0;
+        end = core.on_client_message(now, CLIENT, input.chunk(), &mut answers).err();
+        assert!(answers.count <= ANSWERS_MAX, "{} answers", answers.count);
+        now = Nanos(now.0 + 1_000_000_000);
+        core.on_wakeup(now, &mut answers);
+    }
+    assert!(core.is_logged_in(BYSTANDER), "the other client stays");
+    core.on_client_closed(now, CLIENT, &mut answers);
+    assert_eq!(core.clients().count(), 1);
+    match end {
+        Some(error) => Outcome::refused((error, answers.classes)),
+        None => Outcome::accepted(answers.classes),
+    }
+}
+
+/// What goes to the client.
+#[derive(Default)]
+struct Answers {
+    count: usize,
+    /// A bit for each class of message.
+    classes: u16,
+}
+
+impl ServerSink for Answers {
+    fn send(&mut self, client: ClientId, msg: &[u8]) {
+        let is_round_trip = peek(msg).is_ok_and(|head| head.class == MsgClass::Generic);
+        assert!(client == CLIENT || client == BYSTANDER && is_round_trip || self.count == 0, "{client:?}");
+        let parsed = Msg::parse(msg).expect("what is sent is legal");
+        self.classes |= 1 << parsed.class() as u16;
+        self.count += 1;
+    }
+
+    fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]) {
+        watchers.iter().for_each(|watcher| self.send(watcher.client, msg));
+    }
+
+    fn subscribe(&mut self, _: &str) {}
+    fn unsubscribe(&mut self, _: &str) {}
+    fn connect(&mut self, _: u64, _: SourceId) {}
+    fn disconnect_link(&mut self, _: u64) {}
+    fn to_instance(&mut self, _: u64, _: &LinkUp<'_>) {}
+}
