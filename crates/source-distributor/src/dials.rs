@@ -95,8 +95,8 @@ impl Dials {
         self.dials.iter().map(|d| d.line.next_wakeup()).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// Lets one connection work: what it brings goes to the core. `sink_of` makes the core's sink around the
-    /// mail for dialled providers.
+    /// Lets one connection work: what it brings goes to the core, and what the core decides into `sink`,
+    /// which keeps what is for dialled providers. Without `reads` nothing is read.
     pub(crate) fn work<S: DistributorSink>(
         &mut self,
         now: Nanos,

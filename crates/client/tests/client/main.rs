@@ -5,6 +5,7 @@ mod dictionary;
 mod hostile;
 mod interactive;
 mod items;
+mod lines;
 mod provider;
 mod recorded;
 mod services;

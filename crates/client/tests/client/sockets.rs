@@ -24,12 +24,12 @@ use tickcast_client::{
 use crate::world::{Manners, fields, update};
 
 /// Far beyond what anything here takes.
-const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 const READS: usize = 1 << 16;
 
 /// A server in a thread of its own: answers by itself, sends updates on every item stream, counts what it
 /// receives.
-struct TestServer {
+pub(crate) struct TestServer {
     port: u16,
     orders: Sender<Order>,
     heard: Receiver<Vec<u8>>,
@@ -49,7 +49,7 @@ enum Order {
 }
 
 impl TestServer {
-    fn start() -> TestServer {
+    pub(crate) fn start() -> TestServer {
         let listener = tcp::listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("bound").port();
         let (orders, to_do) = mpsc::channel();
@@ -74,7 +74,7 @@ impl TestServer {
         self.order(Order::Say(message.to_vec().expect("legal")));
     }
 
-    fn hosts(&self) -> Vec<HostPort> {
+    pub(crate) fn hosts(&self) -> Vec<HostPort> {
         vec![HostPort::new("127.0.0.1", self.port)]
     }
 

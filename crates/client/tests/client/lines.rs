@@ -1,0 +1,67 @@
+//! Lines over real sockets on the loopback.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::time::Duration;
+
+use net::{Poller, Token, clock, tcp};
+use rdm::ToVec;
+use rwf::{Domain, Msg};
+use tickcast_client::{DisconnectReason, HostPort, Identity, Line, LineConfig, LineEvent};
+
+use crate::sockets::{LIMIT, TestServer};
+
+/// Drives a line until `done` has found what it looks for.
+fn drive(line: &mut Line, poller: &mut Poller, mut done: impl FnMut(LineEvent<'_>) -> bool) {
+    let end = clock::monotonic().after(LIMIT);
+    let mut is_done = false;
+    loop {
+        line.work(&mut |event: LineEvent<'_>| is_done |= done(event));
+        line.flush(clock::monotonic());
+        if is_done {
+            return;
+        }
+        line.arm(poller.registrar(), Token(0)).expect("a poller");
+        let now = clock::monotonic();
+        assert!(now < end, "what is waited for never comes");
+        let until = line.next_wakeup().min(end);
+        poller.wait(Some(until.since(now))).expect("a poller").for_each(drop);
+    }
+}
+
+#[test]
+fn a_line_goes_to_the_next_server_and_begins_again_when_its_owner_has_had_enough() {
+    let server = TestServer::start();
+    let closed = tcp::listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let nobody = HostPort::new("127.0.0.1", closed.local_addr().expect("bound").port());
+    drop(closed);
+    let hosts = [nobody.clone(), server.hosts().remove(0)];
+    let config = LineConfig { reconnect_delay_min_ms: 1, ..LineConfig::default() };
+    let counters = Arc::new(counters::table::Line::default());
+    let mut line = Line::new(&config, &hosts, &Identity::default(), 1, Arc::clone(&counters)).expect("good");
+    let mut poller = Poller::new().expect("descriptors");
+    let is_connected = |event: LineEvent<'_>| matches!(event, LineEvent::Connected { .. });
+    drive(&mut line, &mut poller, is_connected);
+    assert_eq!((line.host(), line.is_connected()), (&hosts[1], true));
+    assert_eq!((counters.connect_attempts.get(), counters.connect_failures.get()), (2, 1));
+    line.send(&rdm::login::LoginRequest::consumer(b"me").to_vec().expect("short")).expect("room");
+    let is_login = |event: LineEvent<'_>| match event {
+        LineEvent::Message(bytes) => Msg::parse(bytes).is_ok_and(|msg| msg.domain() == Domain::LOGIN),
+        _ => false,
+    };
+    drive(&mut line, &mut poller, is_login);
+    line.accept();
+    line.hang_up();
+    drive(&mut line, &mut poller, |event| match event {
+        LineEvent::Disconnected { reason, retry_in, .. } => {
+            assert_eq!((reason, retry_in), (DisconnectReason::Stopped, Some(Duration::ZERO)));
+            true
+        }
+        _ => false,
+    });
+    assert_eq!((counters.disconnects.get(), counters.connect_failures.get()), (1, 1));
+    drive(&mut line, &mut poller, is_connected);
+    assert_eq!((counters.connect_attempts.get(), counters.messages_in.get()), (4, 1));
+    line.stop();
+    assert!(!line.is_connected());
+}
