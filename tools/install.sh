@@ -13,7 +13,7 @@ cannot() {
 # Program that is looked for, and the packages it comes with.
 needs=(
     "cc gcc libc6-dev"
-    "python3 python3"
+    "python3 python3 python3-venv"
     "zstd zstd"
     "ip iproute2"
     "nft nftables"
@@ -50,6 +50,9 @@ fi
 
 python3 -c 'import tomllib' 2>/dev/null ||
     cannot "Python 3.11 or later is needed, this is $(python3 --version 2>&1)"
+
+python3 -c 'import ensurepip, venv' 2>/dev/null ||
+    cannot "python3 -m venv does not work (Debian: apt-get install python3-venv)"
 
 # Rust: the tool chain, new enough, with its formatter and linter.
 command -v cargo >/dev/null && command -v rustc >/dev/null ||

@@ -43,6 +43,12 @@ class Bench(unittest.TestCase):
         self.assertEqual([row['way'] for row in figures], ['bare', 'tickcast'])
         self.assertTrue(all(row['out_per_s']['median'] > 0 for row in figures), figures)
 
+    def test_fan_out_over_websocket_plain_and_compressed(self):
+        for option in ([], ['--compression']):
+            words = ['websocket-fan-out', '--clients', '5', '--rates', '200', *option]
+            figures = self.figures('websocket-fan-out', *words)
+            self.assertTrue(all(row['out_per_s']['median'] > 0 and row['per_thread'] > 0 for row in figures), figures)
+
     def test_multicast_beside_raw_datagrams(self):
         figures = self.figures('lbtrm-1-1', 'lbtrm', '--rates', '10000')
         self.assertEqual([(row['way'], row['lost']) for row in figures], [('raw', 0), ('lbtrm', 0)])

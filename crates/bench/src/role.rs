@@ -70,6 +70,7 @@ enum Role {
     Consumer(end_to_end::ConsumerArgs),
     InProcess(end_to_end::InProcessArgs),
     Mounts(fan_out::MountsArgs),
+    #[command(name = "websocket-clients")]
     WebSocketClients(fan_out::WebSocketClientsArgs),
     BareServer(fan_out::BareServerArgs),
     BareMounts(fan_out::BareMountsArgs),
