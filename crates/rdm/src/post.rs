@@ -123,6 +123,17 @@ pub fn post<'a>(
     }
 }
 
+/// What of a post its ack repeats, to be kept until it is answered.
+#[must_use]
+pub fn answerable(post: &PostMsg<'_>) -> PostMsg<'static> {
+    PostMsg {
+        ack: post.ack,
+        post_id: post.post_id,
+        seq_num: post.seq_num,
+        ..PostMsg::new(post.domain, post.stream_id, DataType::NO_DATA)
+    }
+}
+
 /// The ack that a post was taken; `None` if none is wanted, or none could be told from others.
 #[must_use]
 pub fn ack<'a>(post: &PostMsg<'_>) -> Option<AckMsg<'a>> {
@@ -180,6 +191,7 @@ mod tests {
     #[test]
     fn an_ack_repeats_what_the_post_can_be_told_by() {
         let wants = PostMsg { ack: true, post_id: Some(7), seq_num: Some(9), ..bare(5) };
+        assert_eq!(ack(&answerable(&wants)), ack(&wants));
         let ack = ack(&wants).expect("wanted");
         assert_eq!((ack.domain, ack.stream_id, ack.ack_id, ack.seq_num), (wants.domain, 5, 7, Some(9)));
         assert_eq!(Acknowledged::of(&ack), Acknowledged::Taken);

@@ -78,6 +78,19 @@ impl Default for GenericSpec<'_> {
     }
 }
 
+impl<'a> GenericSpec<'a> {
+    /// The message on the stream of an item, but for its payload.
+    pub(crate) fn message(&self, item_domain: Domain, stream_id: i32) -> GenericMsg<'a> {
+        GenericMsg {
+            complete: self.complete,
+            seq_num: self.seq_num,
+            secondary_seq_num: self.secondary_seq_num,
+            key: self.name.map(|name| Key { name: Some(name), ..Key::default() }),
+            ..GenericMsg::new(self.domain.unwrap_or(item_domain), stream_id, self.container_type)
+        }
+    }
+}
+
 /// What a server announces in its login whether it can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -210,13 +223,7 @@ impl Session {
         let item = self.book.item(handle).ok_or(TellError::UnknownItem)?;
         let stream_id = item.phase.stream_id().ok_or(TellError::NotOpen)?;
         let out = out.ok_or(TellError::NotLoggedIn)?;
-        let msg = GenericMsg {
-            complete: spec.complete,
-            seq_num: spec.seq_num,
-            secondary_seq_num: spec.secondary_seq_num,
-            key: spec.name.map(|name| Key { name: Some(name), ..Key::default() }),
-            ..GenericMsg::new(spec.domain.unwrap_or(item.domain), stream_id, spec.container_type)
-        };
+        let msg = spec.message(item.domain, stream_id);
         let bytes = self.message.try_encode(|w| {
             msg.encode_header(w);
             payload(w);

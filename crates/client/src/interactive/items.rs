@@ -9,7 +9,6 @@ use rwf::Domain;
 
 use super::ClientId;
 use super::core::Watcher;
-use crate::consumer::NAME_BYTES_MAX;
 use crate::table::{Slot, Table};
 use crate::{ItemError, PublishSpec, PublishedItem};
 
@@ -82,12 +81,7 @@ impl Items {
         service_id: u16,
         private: Option<ClientId>,
     ) -> Result<PublishedItem, ItemError> {
-        if !(1..=NAME_BYTES_MAX).contains(&spec.name.len()) {
-            return Err(ItemError::NameLength { bytes: spec.name.len(), max: NAME_BYTES_MAX });
-        }
-        if !rdm::item::has_items(spec.domain) {
-            return Err(ItemError::NotAnItemDomain(spec.domain));
-        }
+        spec.check()?;
         let name: Arc<str> = spec.name.into();
         let key = (service_id, spec.domain, Arc::clone(&name));
         if let Some(slot) = self.keys.get(&key).filter(|_| private.is_none()) {

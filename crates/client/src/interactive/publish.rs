@@ -3,8 +3,7 @@
 use market::CachedItem;
 use rdm::post;
 use rwf::{
-    AckMsg, DataType, GenericMsg, Key, NakCode, RefreshMsg, State, StateCode, StatusMsg, StreamState,
-    UpdateMsg, Writer,
+    AckMsg, DataType, Key, NakCode, RefreshMsg, State, StateCode, StatusMsg, StreamState, UpdateMsg, Writer,
 };
 
 use super::PostTicket;
@@ -32,16 +31,7 @@ impl Core {
     ) -> Result<usize, PublishError> {
         let item = self.items.table.get_mut(slot).ok_or(PublishError::UnknownItem)?;
         let seq_num = next_number(item.seq_num);
-        let msg = RefreshMsg {
-            complete: true,
-            clear_cache: true,
-            seq_num,
-            state: spec.state,
-            group_id: spec.group_id.unwrap_or(RefreshMsg::default().group_id),
-            permission_data: spec.permission_data,
-            qos: Some(spec.qos),
-            ..RefreshMsg::new(item.domain, 0, spec.container_type)
-        };
+        let msg = spec.message(item.domain, 0, seq_num, None);
         let bytes = self.message.try_encode(|w| {
             msg.encode_header(w);
             payload(w);
@@ -75,17 +65,7 @@ impl Core {
             return Err(PublishError::NoImage);
         }
         let seq_num = next_number(item.seq_num);
-        let msg = UpdateMsg {
-            update_type: spec.update_type,
-            do_not_cache: spec.do_not_cache,
-            do_not_conflate: spec.do_not_conflate,
-            do_not_ripple: spec.do_not_ripple,
-            seq_num,
-            conflation: spec.conflation,
-            permission_data: spec.permission_data,
-            key: item.key_in_updates.then(|| key(item)),
-            ..UpdateMsg::new(item.domain, 0, spec.container_type)
-        };
+        let msg = spec.message(item.domain, 0, seq_num, item.key_in_updates.then(|| key(item)));
         let bytes = self.message.try_encode(|w| {
             msg.encode_header(w);
             payload(w);
@@ -181,13 +161,7 @@ impl Core {
         out: &mut impl Outlet,
     ) -> Result<usize, PublishError> {
         let item = self.items.table.get(slot).ok_or(PublishError::UnknownItem)?;
-        let msg = GenericMsg {
-            complete: spec.complete,
-            seq_num: spec.seq_num,
-            secondary_seq_num: spec.secondary_seq_num,
-            key: spec.name.map(|name| Key { name: Some(name), ..Key::default() }),
-            ..GenericMsg::new(spec.domain.unwrap_or(item.domain), 0, spec.container_type)
-        };
+        let msg = spec.message(item.domain, 0);
         let bytes = self.message.try_encode(|w| {
             msg.encode_header(w);
             payload(w);

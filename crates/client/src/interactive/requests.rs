@@ -3,7 +3,7 @@
 use rdm::item::{ItemClose, ItemRequest, Target};
 use rdm::post::{self, Post};
 use rdm::{RdmError, Reply};
-use rwf::{CloseMsg, DataType, GenericMsg, Msg, NakCode, PostMsg, RequestMsg, StateCode};
+use rwf::{CloseMsg, GenericMsg, Msg, NakCode, PostMsg, RequestMsg, StateCode};
 
 use super::core::{Core, Outlet, Watcher};
 use super::streams::Stream;
@@ -130,17 +130,11 @@ impl Core {
             }
             return;
         }
-        let repeated = PostMsg {
-            ack: msg.ack,
-            post_id: msg.post_id,
-            seq_num: msg.seq_num,
-            ..PostMsg::new(msg.domain, msg.stream_id, DataType::NO_DATA)
-        };
         self.events.push_back(InteractiveEvent::Post {
             client: id,
             item: stream.map(|stream| PublishedItem(stream.slot)),
             message: OwnedMsg(bytes.into()),
-            ticket: msg.ack.then_some(PostTicket { client: id, post: repeated }),
+            ticket: msg.ack.then_some(PostTicket { client: id, post: post::answerable(msg) }),
         });
     }
 

@@ -9,7 +9,6 @@ use rssl::{ApiMisuse, Outbound, SendError};
 use rwf::{Domain, set_stream_id};
 
 use super::{ItemError, PublishSpec, PublishedItem};
-use crate::consumer::NAME_BYTES_MAX;
 use crate::table::{Slot, Table};
 
 /// One item.
@@ -103,12 +102,7 @@ impl Items {
         spec: &PublishSpec<'_>,
         service_id: u16,
     ) -> Result<PublishedItem, ItemError> {
-        if !(1..=NAME_BYTES_MAX).contains(&spec.name.len()) {
-            return Err(ItemError::NameLength { bytes: spec.name.len(), max: NAME_BYTES_MAX });
-        }
-        if !rdm::item::has_items(spec.domain) {
-            return Err(ItemError::NotAnItemDomain(spec.domain));
-        }
+        spec.check()?;
         let name: Arc<str> = spec.name.into();
         let key = (service_id, spec.domain, Arc::clone(&name));
         if let Some(slot) = self.keys.get(&key) {

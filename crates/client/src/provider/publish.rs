@@ -77,17 +77,7 @@ impl Session {
         let part_bytes = self.items.part_bytes();
         let item = self.items.table.get_mut(slot).ok_or(PublishError::UnknownItem)?;
         let seq_num = next_number(item.seq_num);
-        let msg = RefreshMsg {
-            complete: true,
-            clear_cache: true,
-            seq_num,
-            state: spec.state,
-            group_id: spec.group_id.unwrap_or(RefreshMsg::default().group_id),
-            permission_data: spec.permission_data,
-            qos: Some(spec.qos),
-            key: Some(key(item)),
-            ..RefreshMsg::new(item.domain, stream_id(slot), spec.container_type)
-        };
+        let msg = spec.message(item.domain, stream_id(slot), seq_num, Some(key(item)));
         let bytes = self.message.try_encode(|w| {
             msg.encode_header(w);
             payload(w);
@@ -141,17 +131,8 @@ impl Session {
     ) -> Result<Published, PublishError> {
         let item = self.items.table.get_mut(slot).ok_or(PublishError::UnknownItem)?;
         let seq_num = next_number(item.seq_num);
-        let msg = UpdateMsg {
-            update_type: spec.update_type,
-            do_not_cache: spec.do_not_cache,
-            do_not_conflate: spec.do_not_conflate,
-            do_not_ripple: spec.do_not_ripple,
-            seq_num,
-            conflation: spec.conflation,
-            permission_data: spec.permission_data,
-            key: item.key_in_updates.then(|| key(item)),
-            ..UpdateMsg::new(item.domain, stream_id(slot), spec.container_type)
-        };
+        let key = item.key_in_updates.then(|| key(item));
+        let msg = spec.message(item.domain, stream_id(slot), seq_num, key);
         let bytes = self.message.try_encode(|w| {
             msg.encode_header(w);
             payload(w);

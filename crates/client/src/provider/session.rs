@@ -12,7 +12,7 @@ use rdm::login::{LOGIN_STREAM_ID, LoginMsg, LoginRefresh, LoginRequest, LoginSta
 use rdm::post::{self, Post, PostTarget};
 use rdm::{RdmError, ToVec};
 use rssl::{ClientConnection, CloseReason, Handler, Outbound, Stop};
-use rwf::{DataType, Domain, GenericMsg, Msg, MsgClass, NakCode, PostMsg, State, StreamState, peek};
+use rwf::{Domain, GenericMsg, Msg, MsgClass, NakCode, PostMsg, State, StreamState, peek};
 use units::Nanos;
 
 use super::items::{Items, Pumped};
@@ -225,13 +225,8 @@ impl Session {
             }
             return Ok(());
         }
-        let repeated = PostMsg {
-            ack: msg.ack,
-            post_id: msg.post_id,
-            seq_num: msg.seq_num,
-            ..PostMsg::new(msg.domain, msg.stream_id, DataType::NO_DATA)
-        };
-        let ticket = msg.ack.then_some(PublishedTicket { login: self.login_count, post: repeated });
+        let ticket =
+            msg.ack.then_some(PublishedTicket { login: self.login_count, post: post::answerable(&msg) });
         sink(ProviderEvent::Post { item, post: &msg, ticket });
         Ok(())
     }

@@ -2,8 +2,12 @@
 
 use std::fmt;
 
-use rwf::{Conflation, DataType, DecodeError, Domain, EncodeError, Qos, State, UpdateType};
+use rwf::{
+    Conflation, DataType, DecodeError, Domain, EncodeError, Key, Qos, RefreshMsg, State, UpdateMsg,
+    UpdateType,
+};
 
+use crate::consumer::NAME_BYTES_MAX;
 use crate::outgoing::Refusal;
 use crate::table::Slot;
 
@@ -46,6 +50,14 @@ impl<'a> PublishSpec<'a> {
     pub const fn new(domain: Domain, service: &'a str, name: &'a str) -> PublishSpec<'a> {
         PublishSpec { domain, service, name, seq_nums: false, key_in_updates: false }
     }
+
+    /// Whether there can be such an item.
+    pub(crate) fn check(&self) -> Result<(), ItemError> {
+        if !(1..=NAME_BYTES_MAX).contains(&self.name.len()) {
+            return Err(ItemError::NameLength { bytes: self.name.len(), max: NAME_BYTES_MAX });
+        }
+        if rdm::item::has_items(self.domain) { Ok(()) } else { Err(ItemError::NotAnItemDomain(self.domain)) }
+    }
 }
 
 /// What a refresh says beside its payload.
@@ -71,6 +83,29 @@ impl Default for RefreshSpec<'_> {
             qos: Qos::REAL_TIME,
             group_id: None,
             permission_data: None,
+        }
+    }
+}
+
+impl<'a> RefreshSpec<'a> {
+    /// The message, but for its payload.
+    pub(crate) fn message(
+        &self,
+        domain: Domain,
+        stream_id: i32,
+        seq_num: Option<u32>,
+        key: Option<Key<'a>>,
+    ) -> RefreshMsg<'a> {
+        RefreshMsg {
+            complete: true,
+            clear_cache: true,
+            seq_num,
+            state: self.state,
+            group_id: self.group_id.unwrap_or(RefreshMsg::default().group_id),
+            permission_data: self.permission_data,
+            qos: Some(self.qos),
+            key,
+            ..RefreshMsg::new(domain, stream_id, self.container_type)
         }
     }
 }
@@ -112,6 +147,30 @@ impl Default for UpdateSpec<'_> {
             do_not_cache: false,
             do_not_conflate: false,
             do_not_ripple: false,
+        }
+    }
+}
+
+impl<'a> UpdateSpec<'a> {
+    /// The message, but for its payload.
+    #[inline]
+    pub(crate) fn message(
+        &self,
+        domain: Domain,
+        stream_id: i32,
+        seq_num: Option<u32>,
+        key: Option<Key<'a>>,
+    ) -> UpdateMsg<'a> {
+        UpdateMsg {
+            update_type: self.update_type,
+            do_not_cache: self.do_not_cache,
+            do_not_conflate: self.do_not_conflate,
+            do_not_ripple: self.do_not_ripple,
+            seq_num,
+            conflation: self.conflation,
+            permission_data: self.permission_data,
+            key,
+            ..UpdateMsg::new(domain, stream_id, self.container_type)
         }
     }
 }
