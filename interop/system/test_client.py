@@ -107,6 +107,18 @@ class EncryptedProvider(Provider):
     TRANSPORT, TRUST = SERVER_TLS, (CA,)
 
 
+class ZlibProvider(Provider):
+    """The same, compressed."""
+
+    TRANSPORT, TRUST = ('--compression', 'zlib'), ('zlib',)
+
+
+class Lz4Provider(Provider):
+    """The same, compressed otherwise."""
+
+    TRANSPORT, TRUST = ('--compression', 'lz4'), ('lz4',)
+
+
 class WebSocketProvider(Provider):
     """The same in JSON over WebSocket."""
 

@@ -1,14 +1,14 @@
 //! Asks a provider for all that a consumer can ask for, and says what came of it: `tour HOST:PORT SERVICE
-//! [CA-FILE | websocket]`. The provider must know the items A to D and no item NOPE, take posts, send generic
-//! messages back and know views, batches and pauses. Exit status 0 if everything came, 1 if not.
+//! [CA-FILE | websocket | zlib | lz4]`. The provider must know the items A to D and no item NOPE, take posts,
+//! send generic messages back and know views, batches and pauses. Exit status 0 if everything came, 1 if not.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
 
 use rwf::{Domain, Priority, StateCode};
 use tickcast_client::{
-    ClientTlsConfig, Consumer, ConsumerConfig, GenericSpec, ItemEvent, ItemHandle, ItemMsg, ItemRequestSpec,
-    ItemView, OwnedEvent, OwnedItemEvent, OwnedOutcome, PostSpec, WebSocketConfig,
+    ClientTlsConfig, Compression, Consumer, ConsumerConfig, GenericSpec, ItemEvent, ItemHandle, ItemMsg,
+    ItemRequestSpec, ItemView, OwnedEvent, OwnedItemEvent, OwnedOutcome, PostSpec, WebSocketConfig,
 };
 
 const STEP_LIMIT: Duration = Duration::from_secs(20);
@@ -26,12 +26,14 @@ type Outcome = Result<(), Box<dyn Error>>;
 fn main() -> Outcome {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [host, service, rest @ ..] = &arguments[..] else {
-        return Err("usage: tour HOST:PORT SERVICE [CA-FILE | websocket]".into());
+        return Err("usage: tour HOST:PORT SERVICE [CA-FILE | websocket | zlib | lz4]".into());
     };
     let mut config = ConsumerConfig { hosts: vec![host.parse()?], ..ConsumerConfig::default() };
     match rest.first().map(String::as_str) {
         None => {}
         Some("websocket") => config.websocket = Some(WebSocketConfig::default()),
+        Some("zlib") => config.compression = Some(Compression::Zlib),
+        Some("lz4") => config.compression = Some(Compression::Lz4),
         Some(ca) => {
             config.tls = Some(ClientTlsConfig { ca_file: ca.to_owned(), ..ClientTlsConfig::default() });
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use counters::table::RsslConnections;
 use rssl::{ClientConfig, ClientConnection, ClientParams, ConfigError, ConnectionVersion, Limits, Stop};
+use rssl_server::Compression;
 use units::{Nanos, Rng};
 
 use crate::HostPort;
@@ -44,6 +45,7 @@ pub(crate) struct Offer<'a> {
     pub(crate) connect_timeout_ms: u32,
     pub(crate) ping_timeout_s: u8,
     pub(crate) component: &'a str,
+    pub(crate) compression: Option<Compression>,
     pub(crate) identity: &'a crate::Identity,
     pub(crate) message_max_bytes: u32,
     pub(crate) backlog_max_bytes: u32,
@@ -64,6 +66,7 @@ impl Offer<'_> {
             host_name: self.identity.host_name.clone(),
             ip_address: self.identity.ip_address.clone(),
             component_version: self.component.to_owned(),
+            compression: self.compression.map(Compression::to_type).unwrap_or_default(),
             limits,
             ..ClientConfig::default()
         };

@@ -61,6 +61,8 @@
 //! - A session moves to the first of its servers when that is back, if it is told to look
 //!   (`session::a_session_moves_to_the_preferred_server_when_that_is_back`,
 //!   `sockets::a_consumer_finds_out_that_the_preferred_server_is_back`).
+//! - They are compressed where both ends want it
+//!   (`interactive::compressed_connections_carry_the_same_and_fewer_bytes`).
 //! - They are encrypted where that is configured
 //!   (`interactive::an_encrypted_session_is_like_any_other`); a certificate that is not acceptable is told
 //!   apart from other failures
@@ -141,7 +143,7 @@
 //!
 //! # Not built yet
 //!
-//! Compression; WebSocket for providers; warm standby; posts in parts; symbol lists whose items are opened by
+//! WebSocket for providers; warm standby; posts in parts; symbol lists whose items are opened by
 //! themselves.
 
 mod config;
@@ -182,3 +184,4 @@ pub use provider::{
     PublishedTicket, RefreshSpec, UpdateSpec,
 };
 pub use reason::{ConnectFailure, DisconnectReason};
+pub use rssl_server::Compression;

@@ -100,7 +100,10 @@ impl WebBridge {
             ..defaults
         };
         let component_version = "WebSocket".to_owned();
-        let near = rssl::ServerConfig { component_version, limits, ..rssl::ServerConfig::default() };
+        // Nothing that stays in the process is worth compressing.
+        let compression = Vec::new();
+        let near =
+            rssl::ServerConfig { component_version, compression, limits, ..rssl::ServerConfig::default() };
         let web_limits = websocket::Limits {
             message_bytes_max: config.message_max_bytes as usize,
             backlog_bytes_max: config.backlog_max_bytes as usize,

@@ -54,7 +54,9 @@ config::section! {
 }
 
 impl Compression {
-    fn to_type(self) -> rssl::CompressionType {
+    /// As the connections know it.
+    #[must_use]
+    pub fn to_type(self) -> rssl::CompressionType {
         match self {
             Compression::Zlib => rssl::CompressionType::Zlib,
             Compression::Lz4 => rssl::CompressionType::Lz4,

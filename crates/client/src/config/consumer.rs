@@ -1,5 +1,7 @@
 use config::Complaint;
 
+use rssl_server::Compression;
+
 use super::{ClientTlsConfig, HostPort, WebSocketConfig, delays_in_order};
 
 config::section! {
@@ -11,6 +13,8 @@ config::section! {
         tls: Option<ClientTlsConfig> = None;
         /// JSON over WebSocket is spoken; RSSL is if it is not set.
         websocket: Option<WebSocketConfig> = None;
+        /// Compression that is asked for; the server decides. None is if it is not set.
+        compression: Option<Compression> = None;
         /// Name of the user that logs in; the name of the user that runs the process if it is empty.
         user: String = "", length 0..=255;
         /// File whose first line is the password to log in with; none is sent if it is not set.

@@ -4,6 +4,8 @@ use config::Complaint;
 use rdm::directory::{Info, Service, ServiceState};
 use rwf::Domain;
 
+use rssl_server::Compression;
+
 use super::{ClientTlsConfig, HostPort, delays_in_order};
 
 config::section! {
@@ -14,6 +16,8 @@ config::section! {
         hosts: Vec<HostPort> = [HostPort::new("localhost", 14003)], length 1..=64;
         /// Connections are encrypted; they are not if it is not set.
         tls: Option<ClientTlsConfig> = None;
+        /// Compression that is asked for; the server decides. None is if it is not set.
+        compression: Option<Compression> = None;
         /// Name of the user that logs in; the name of the user that runs the process if it is empty.
         user: String = "", length 0..=255;
         /// File whose first line is the password to log in with; none is sent if it is not set.

@@ -1,4 +1,5 @@
 use config::Complaint;
+use rssl_server::Compression;
 
 use crate::ClientTlsConfig;
 use crate::config::delays_in_order;
@@ -8,6 +9,8 @@ config::section! {
     pub struct LineConfig {
         /// Connections are encrypted; they are not if it is not set.
         tls: Option<ClientTlsConfig> = None;
+        /// Compression that is asked for; the server decides. None is if it is not set.
+        compression: Option<Compression> = None;
         /// What this end calls itself in the connection handshake.
         component: String = "tickcast", length 0..=200;
         /// From the begin of the TCP connection to its end, and from there to the end of the RSSL handshake.

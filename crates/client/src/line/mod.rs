@@ -63,6 +63,7 @@ impl Line {
             connect_timeout_ms: config.connect_timeout_ms,
             ping_timeout_s: config.ping_timeout_s,
             component: &config.component,
+            compression: config.compression,
             identity,
             message_max_bytes: config.message_max_bytes,
             backlog_max_bytes: config.backlog_max_bytes,

@@ -42,6 +42,7 @@ impl ProviderCore {
             connect_timeout_ms: config.connect_timeout_ms,
             ping_timeout_s: config.ping_timeout_s,
             component: &config.component,
+            compression: config.compression,
             identity,
             message_max_bytes: MESSAGE_MAX_BYTES,
             backlog_max_bytes: config.backlog_max_bytes,

@@ -6,9 +6,9 @@ use std::time::Duration;
 use rssl_server::TlsConfig;
 use rwf::{Domain, NakCode, Real, StateCode, Value, Writer};
 use tickcast_client::{
-    ClientTlsConfig, ConnectFailure, Consumer, ConsumerConfig, DisconnectReason, GenericSpec, HostPort,
-    InteractiveConfig, InteractiveEvent, InteractiveProvider, ItemHandle, ItemRequestSpec, OwnedEvent,
-    OwnedOutcome, PostSpec, ProviderServiceConfig, RefreshSpec, StartError, UpdateSpec,
+    ClientTlsConfig, Compression, ConnectFailure, Consumer, ConsumerConfig, DisconnectReason, GenericSpec,
+    HostPort, InteractiveConfig, InteractiveEvent, InteractiveProvider, ItemHandle, ItemRequestSpec,
+    OwnedEvent, OwnedOutcome, PostSpec, ProviderServiceConfig, RefreshSpec, StartError, UpdateSpec,
 };
 
 /// Turns of both ends, each of which waits a little: far more than anything here takes.
@@ -249,4 +249,27 @@ fn certificates_that_are_not_trusted_are_told_apart_from_other_failures() {
     pair.run(&mut publish, |pair| lost(&pair.told, ConnectFailure::Tls));
     let missing = ConsumerConfig { tls: Some(trusting("nonexistent")), ..ConsumerConfig::default() };
     assert!(matches!(Consumer::new(&missing), Err(StartError::Tls(_))));
+}
+
+#[test]
+fn compressed_connections_carry_the_same_and_fewer_bytes() {
+    for compression in [Compression::Zlib, Compression::Lz4] {
+        let mut pair = Pair::of(|_| (), |config| config.compression = Some(compression));
+        let handle = pair.consumer.subscribe("S", "IBM.N").expect("new");
+        pair.run(&mut publish, |pair| pair.bids(handle) == [3990]);
+        let item = pair.provider.item(Domain::MARKET_PRICE, "S", "IBM.N").expect("it is asked for");
+        for bid in 0..2_000 {
+            assert_eq!(pair.provider.update(item, &UpdateSpec::quote(), quote(bid)), Ok(1));
+        }
+        pair.run(&mut publish, |pair| pair.bids(handle).len() == 2_001);
+        assert!(pair.bids(handle)[1..].iter().copied().eq(0..2_000), "all and in order");
+        let counts = pair.consumer.connection_counters();
+        let agreed = match compression {
+            Compression::Zlib => counts.compression_zlib.get(),
+            Compression::Lz4 => counts.compression_lz4.get(),
+        };
+        assert_eq!(agreed, 1);
+        assert!(counts.compressed_frames_in.get() > 0);
+        assert!(counts.compressed_bytes_in.get() * 2 < counts.expanded_bytes_in.get());
+    }
 }

@@ -9,7 +9,8 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::Duration;
 
 use client::{
-    ClientTlsConfig, Consumer, ConsumerConfig, ConsumerEvent, HostPort, ItemRequestSpec, WebSocketConfig,
+    ClientTlsConfig, Compression, Consumer, ConsumerConfig, ConsumerEvent, HostPort, ItemRequestSpec,
+    WebSocketConfig,
 };
 use net::clock;
 use units::Nanos;
@@ -45,6 +46,9 @@ pub(crate) struct WatchArgs {
     /// Speaks JSON over WebSocket in place of RSSL; give the server's WebSocket port.
     #[arg(long)]
     websocket: bool,
+    /// Asks for compressed connections.
+    #[arg(long, value_parser = ["zlib", "lz4"])]
+    compression: Option<String>,
     /// Encrypted connections, to servers whose certificate is of an authority in this PEM file.
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<String>,
@@ -100,6 +104,10 @@ pub(crate) fn run(args: &WatchArgs) -> Result<(), Failure> {
     let config = ConsumerConfig {
         hosts: args.host.clone(),
         user: args.user.clone(),
+        compression: args.compression.as_deref().map(|name| match name {
+            "lz4" => Compression::Lz4,
+            _ => Compression::Zlib,
+        }),
         websocket: args.websocket.then(WebSocketConfig::default),
         tls: args.tls_ca.clone().map(|ca_file| ClientTlsConfig { ca_file, ..ClientTlsConfig::default() }),
         application_name: "tickcast watch".to_owned(),
