@@ -175,7 +175,8 @@ impl<'o> Text<'o> {
     /// Part of a string: `bytes`, escaped.
     #[inline]
     pub(crate) fn characters(&mut self, bytes: &[u8]) {
-        if bytes.iter().all(|byte| is_plain(*byte)) {
+        // Every byte is looked at: without a way out in between it costs a load each, and no branch.
+        if bytes.iter().fold(true, |plain, byte| plain & PLAIN[usize::from(*byte)]) {
             self.raw(bytes);
         } else {
             self.escaped(bytes);
@@ -265,13 +266,18 @@ pub(crate) const NEGATIVE_INFINITY: &str = "-Inf";
 pub(crate) const NAN: &str = "NaN";
 
 /// Whether a byte is a character that stands for itself.
-#[inline]
-fn is_plain(byte: u8) -> bool {
-    byte < 0x80 && !needs_escape(byte)
-}
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0u8;
+    while byte < 0x80 {
+        plain[byte as usize] = !needs_escape(byte);
+        byte += 1;
+    }
+    plain
+};
 
 #[inline]
-fn needs_escape(byte: u8) -> bool {
+const fn needs_escape(byte: u8) -> bool {
     matches!(byte, 0..=0x1F | b'"' | b'\\' | 0x7F)
 }
 
