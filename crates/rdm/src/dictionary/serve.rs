@@ -1,5 +1,7 @@
 use rwf::dictionary::DictionaryKind;
-use rwf::{DataType, Dictionary, Domain, EncodeError, RefreshMsg, State, StateCode, Writer};
+use rwf::{
+    DataState, DataType, Dictionary, Domain, EncodeError, RefreshMsg, State, StateCode, StreamState, Writer,
+};
 
 use super::DictionaryRequest;
 use crate::RdmError;
@@ -24,8 +26,9 @@ impl Default for PartSizes {
 
 /// The answer to a dictionary request, part by part, each a whole message.
 ///
-/// Shape: refresh, solicited; the first clears the cache, the last is complete; key as in the request;
-/// payload series. Source: RWF 14.1, dictionary domain.
+/// Shape: refresh, solicited; the stream is open if the request wants one, else without a stream; the first
+/// clears the cache, the last is complete; key as in the request; payload series. Source: RWF 14.1, dictionary
+/// domain.
 #[derive(Clone)]
 pub struct DictionaryParts<'a> {
     request: DictionaryRequest<'a>,
@@ -66,11 +69,12 @@ impl<'a> DictionaryParts<'a> {
     fn part(&mut self) -> Result<Vec<u8>, EncodeError> {
         let text = self.text();
         let (payload, next) = self.payload()?;
+        let stream = if self.request.streaming { StreamState::Open } else { StreamState::NonStreaming };
         let msg = RefreshMsg {
             solicited: true,
             complete: matches!(next, Next::Nothing),
             clear_cache: self.is_first,
-            state: State::OPEN_OK.because(StateCode::NONE, &text),
+            state: State::new(stream, DataState::Ok).because(StateCode::NONE, &text),
             key: Some(self.request.key()),
             ..RefreshMsg::new(Domain::DICTIONARY, self.request.stream_id, DataType::SERIES)
         };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rwf::dictionary::{Field, FieldType};
-use rwf::{DataType, Dictionary, Domain, EncodeError, Msg, RefreshMsg, encode_to_vec};
+use rwf::{DataType, Dictionary, Domain, EncodeError, Msg, RefreshMsg, StreamState, encode_to_vec};
 use tickcast_rdm::dictionary::{
     DictionaryDownload, DictionaryKind, DictionaryMsg, DictionaryParts, DictionaryRequest, PartSizes,
     Verbosity,
@@ -63,6 +63,18 @@ fn assert_same_dictionary(one: &Dictionary, other: &Dictionary) {
     assert_eq!(one.info(), other.info());
     assert!(one.fields().eq(other.fields()));
     assert_eq!(one.enum_tables(), other.enum_tables());
+}
+
+#[test]
+fn a_dictionary_asked_for_once_has_no_stream() {
+    let dictionary = take_all(&mut download(), &recorded("dict_fragmented"));
+    for (streaming, stream) in [(true, StreamState::Open), (false, StreamState::NonStreaming)] {
+        let request = DictionaryRequest { streaming, ..request(DictionaryKind::Fields) };
+        let parts = DictionaryParts::new(&request, &dictionary, PartSizes::default()).expect("known");
+        for part in parts {
+            assert_eq!(refresh(&part.expect("legal")).state.stream, stream);
+        }
+    }
 }
 
 #[test]
