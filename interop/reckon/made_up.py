@@ -1,7 +1,7 @@
 """What the items of the Java providers `iprovider` and `niprovider` hold after so many updates.
 
-The rule is in ../java/README.md, "Made-up data"; this shares no code with the providers. Images are as the Java
-consumer shows them in its `final` lines.
+The rule is in ../java/README.md, "Made-up data"; this shares no code with the providers. Images are as the
+Java consumer shows them in its `final` lines.
 """
 
 import decimal

@@ -59,7 +59,8 @@ class JavaTool(Process):
         self.child.stdin.write(text.encode() + b'\n')
         self.child.stdin.flush()
         answers = []
-        is_answered = lambda: answers.extend(e for e in self.look() if e['ev'] in ('done', 'error')) or answers
+        new = lambda: [e for e in self.look() if e['ev'] in ('done', 'error')]
+        is_answered = lambda: answers.extend(new()) or answers
         wait_until(is_answered, '%s answers %r' % (self.name, text), [self])
         if answers[0]['ev'] == 'error':
             raise AssertionError('%s: %s' % (text, answers[0]['text']))

@@ -71,7 +71,7 @@ class Replay:
                 raise Different('wanted: %s\ncame: %s' % self._both())
 
     def _judge(self):
-        """Updates may be more than in the recording, of all else nothing more and nothing else may have come."""
+        """Updates may be more than in the recording; of all else nothing more and nothing else may come."""
         come = {stream: without_updates(came) for stream, came in self.answers.streams.items()}
         wanted = {stream: without_updates(wanted) for stream, wanted in self.wanted.streams.items()}
         if come != wanted or list(come) != list(wanted):

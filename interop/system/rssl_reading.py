@@ -1,6 +1,6 @@
 """RSSL as it is read: the frames of one direction, and what its messages say in their headers.
 
-All three compressions are undone; integers are big endian. Written from the description of the protocol for tests
+Both compressions are undone; integers are big endian. Written from the description of the protocol for tests
 that must not trust the system's own code.
 """
 

@@ -2,8 +2,8 @@
 
     python3 sessions.py VECTORS DIRECTORY      digests of the recordings of VECTORS/rssl and VECTORS/websocket
 
-Of what came only classes, domains, streams, containers and states count. Images in parts count once, updates in a
-row too, pings not at all. Where the recordings are from: ../testdata/sessions/README.md.
+Of what came only classes, domains, streams, containers and states count. Images in parts count once, updates
+in a row too, pings not at all. Where the recordings are from: ../testdata/sessions/README.md.
 """
 
 import glob
@@ -140,7 +140,8 @@ def _add(steps, kind, content):
 
 
 def digests(vectors):
-    """({session: digest} of RSSL, the same of WebSocket): `steps`, of RSSL `description` and `compression` too."""
+    """({session: digest} of RSSL, the same of WebSocket). A digest has `steps`, of RSSL `description` and
+    `compression` too."""
     rssl, websocket = {}, {}
     for path in sorted(glob.glob(os.path.join(vectors, 'rssl', '*.json'))):
         with open(path) as f:

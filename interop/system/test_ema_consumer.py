@@ -1,9 +1,10 @@
-"""EMA consumers with every option they have, through P2PS and source distributor to an EMA interactive provider.
+"""EMA consumers with every option, through P2PS and source distributor to EMA's interactive provider.
 
 What items hold follows from their names and the number of their updates (../reckon/made_up.py), so that every
 final image is judged.
 """
 
+import json
 import os
 import sys
 import unittest
@@ -18,34 +19,25 @@ sys.path.insert(0, os.path.join(ROOT, 'interop', 'reckon'))
 import made_up
 
 SERVICE, SERVICE_ID = 'MADEUP', 77
+TRUST = ('--tls', '--tls-ca', os.path.join(TLS, 'ca.pem'))
 FIELD_LISTS, MAPS = (6, 134), (7, 8, 9, 10)
 
 
 def encrypted(section, port):
     """Settings of an encrypted port."""
     files = {'certificate_file': 'server.pem', 'key_file': 'server.key'}
-    return {section + '.port': port, **{'%s.%s' % (section, k): os.path.join(TLS, v) for k, v in files.items()}}
+    paths = {'%s.%s' % (section, key): os.path.join(TLS, name) for key, name in files.items()}
+    return {section + '.port': port, **paths}
 
 
-class Chain(SystemTest):
-    """An interactive provider, a source distributor that dials it, a P2PS; all tests of a class share them."""
+def wait_compressed(daemon, kind):
+    """Waits until the daemon shows a connection with this compression."""
+    is_shown = lambda: '"compression": "%s"' % kind in json.dumps(daemon.status())
+    wait_until(is_shown, '%s shows a connection with %s' % (daemon.name, kind), [daemon])
 
-    PROVIDER = ()
-    P2PS = {}
-    DISTRIBUTOR = {}
 
-    @classmethod
-    def scenario(cls):
-        system = cls.system()
-        port = free_ports()
-        cls.provider = java_tools.interactive(cls.directory, port, '--service', SERVICE, *cls.PROVIDER)
-        cls.keep(cls.provider)
-        sets = java_tools.dialled('ema', port) | java_tools.numbered(SERVICE, SERVICE_ID) | cls.DISTRIBUTOR
-        cls.distributor = system.source_distributor(sets=sets)
-        cls.p2ps = system.p2ps(sets=cls.P2PS)
-        cls.port = cls.p2ps.port
-        cls.provider.wait_told('login')
-        cls.p2ps.wait_count('p2ps_services', 1)
+class Judged(SystemTest):
+    """EMA consumers of made-up items at `port`, and what they must have seen."""
 
     def consumer(self, *options, name='consumer', service=('--service', SERVICE), port=None):
         consumer = java_tools.consumer(self.directory, port or self.port, *service, *options, name=name)
@@ -74,6 +66,27 @@ class Chain(SystemTest):
 
     def last(self, result):
         return result['items'][0]['sequence']['last']
+
+
+class Chain(Judged):
+    """An interactive provider, a source distributor that dials it, a P2PS, shared by all tests of a class."""
+
+    PROVIDER = ()
+    P2PS = {}
+    DISTRIBUTOR = {}
+
+    @classmethod
+    def scenario(cls):
+        system = cls.system()
+        port = free_ports()
+        cls.provider = java_tools.interactive(cls.directory, port, '--service', SERVICE, *cls.PROVIDER)
+        cls.keep(cls.provider)
+        sets = java_tools.dialled('ema', port) | java_tools.numbered(SERVICE, SERVICE_ID) | cls.DISTRIBUTOR
+        cls.distributor = system.source_distributor(sets=sets)
+        cls.p2ps = system.p2ps(sets=cls.P2PS)
+        cls.port = cls.p2ps.port
+        cls.provider.wait_told('login')
+        cls.p2ps.wait_count('p2ps_services', 1)
 
 
 class Requests(Chain):
@@ -204,10 +217,13 @@ class Upstream(Chain):
 
     def test_generic_messages_both_ways(self):
         result, _ = self.ok('--items', 'GEN', '--generic', '5')
-        self.assertEqual([e['payload']['N'] for e in self.provider.told('generic', item='GEN')], [1, 2, 3, 4, 5])
+        self.assertEqual(result['items'][0]['generics'], 5)
+        questions = self.provider.told('generic', item='GEN')
+        self.assertEqual([question['payload']['N'] for question in questions], [1, 2, 3, 4, 5])
 
     def test_a_generic_message_of_the_provider_reaches_all_who_watch(self):
-        consumers = [self.consumer('--items', 'TOALL', '--run-for', '3', name=name) for name in ('one', 'two')]
+        words = ('--items', 'TOALL', '--run-for', '3')
+        consumers = [self.consumer(*words, name=name) for name in ('one', 'two')]
         for consumer in consumers:
             consumer.wait_told('refresh')
         self.provider.command('generic 6 TOALL')
@@ -257,9 +273,8 @@ class Statuses(Chain):
     def test_the_service_goes_down_and_comes_up(self):
         consumer = self.watch('D', '--run-for', '4')
         self.provider.command('service down')
-        is_down = lambda: any(
-            s['state']['ServiceState'] == 0 for e in consumer.told('directory') for s in e['services'].values()
-        )
+        states = lambda: [e['services'][str(SERVICE_ID)]['state'] for e in consumer.told('directory')]
+        is_down = lambda: any(state['ServiceState'] == 0 for state in states())
         wait_until(is_down, 'the service is down', [consumer])
         self.provider.command('service up')
         self.good(consumer)
@@ -276,8 +291,6 @@ class Transports(Chain):
     """Compressed and encrypted connections, and both at once."""
 
     PROVIDER = ('--rate', '20')
-    CLIENT = ('--tls', '--tls-ca', os.path.join(TLS, 'ca.pem'))
-
     @classmethod
     def scenario(cls):
         cls.tls_port = free_ports()
@@ -291,15 +304,19 @@ class Transports(Chain):
     def test_compression(self):
         for kind in ('zlib', 'lz4'):
             with self.subTest(kind):
+                idle = self.consumer('--items', 'IDLE', '--compression', kind, '--run-for', '3', name=kind)
+                idle.wait_told('refresh')
+                wait_compressed(self.p2ps, kind)
                 self.check('--compression', kind)
+                self.good(idle)
 
     def test_encryption(self):
         for version in ('1.2', '1.3'):
             with self.subTest(version):
-                self.check(*self.CLIENT, '--tls-version', version, port=self.tls_port)
+                self.check(*TRUST, '--tls-version', version, port=self.tls_port)
 
     def test_encryption_of_what_is_compressed(self):
-        self.check(*self.CLIENT, '--compression', 'lz4', port=self.tls_port)
+        self.check(*TRUST, '--compression', 'lz4', port=self.tls_port)
 
     def test_a_client_that_does_not_trust_the_server_stays_away(self):
         other = ('--tls', '--tls-ca', os.path.join(TLS, 'other-ca.pem'))
@@ -321,27 +338,28 @@ class WebSocket(Chain):
 
     comparable = staticmethod(made_up.by_value)
 
-    def json(self, *options, port=None):
+    def speaking_json(self, *options, port=None):
         return self.ok(*options, *self.CLIENT, port=port or self.p2ps.websocket_port)
 
     def test_every_domain_of_maps_and_field_lists(self):
         words = [w for domain in (6, 7, 8, 9) for w in ('--item', '%d:EVERY' % domain)]
-        result, finals = self.json(*words, '--updates', '20', '--check-seq', '--check-map')
+        result, finals = self.speaking_json(*words, '--updates', '20', '--check-seq', '--check-map')
         self.assert_images(result, finals)
 
     def test_snapshots_batches_and_views(self):
-        self.assert_images(*self.json('--items', 'S', '--snapshot'))
-        self.assert_images(*self.json('--items', 'B1,B2', '--batch', '--updates', '2', '--check-seq'))
-        result, finals = self.json('--items', 'V', '--view', '25,32', '--updates', '4')
+        self.assert_images(*self.speaking_json('--items', 'S', '--snapshot'))
+        batch = ('--items', 'B1,B2', '--batch', '--updates', '2', '--check-seq')
+        self.assert_images(*self.speaking_json(*batch))
+        result, finals = self.speaking_json('--items', 'V', '--view', '25,32', '--updates', '4')
         expected = made_up.fields('V', self.last(result), view=(25, 32))
         self.assertEqual(self.comparable(finals['V', 6]['fields']), self.comparable(expected))
 
     def test_reissues(self):
-        self.assert_images(*self.json('--items', 'R', '--reissue', '--updates-after', '3'))
+        self.assert_images(*self.speaking_json('--items', 'R', '--reissue', '--updates-after', '3'))
 
     def test_encryption(self):
-        words = ('--items', 'T', '--updates', '5', '--check-seq', '--tls', '--tls-ca', os.path.join(TLS, 'ca.pem'))
-        self.assert_images(*self.json(*words, port=self.tls_port))
+        words = ('--items', 'T', '--updates', '5', '--check-seq', *TRUST)
+        self.assert_images(*self.speaking_json(*words, port=self.tls_port))
 
 
 class LargeImages(Chain):

@@ -1,4 +1,4 @@
-"""Recorded sessions of real clients, their side played again against running daemons: the answers must be alike.
+"""Recorded sessions of real clients, played again against running daemons: the answers must be alike.
 
 What is compared, and what is not: sessions.py. Recordings that never reach a login have no digest; those with
 one that are left out are in LEFT_OUT.
@@ -65,7 +65,8 @@ def adapted(name, steps):
     """The steps with what may differ put in place."""
     different = DIFFERENT.get(name, ())
     ours = lambda summary: next((ours for theirs, ours in different if theirs == summary), summary)
-    return [[kind, [ours(each) for each in content] if kind == 'wait' else content] for kind, content in steps]
+    of_wait = lambda content: [ours(summary) for summary in content]
+    return [[kind, of_wait(content) if kind == 'wait' else content] for kind, content in steps]
 
 
 class Daemons(SystemTest):
@@ -109,9 +110,9 @@ class Rssl(Daemons):
 
     def play(self, name, session):
         port = self.provider_port if name in PROVIDER_SIDE else self.p2ps.port
-        compression = session['compression']
+        steps, compression = adapted(name, session['steps']), session['compression']
         try:
-            RsslReplay(port, adapted(name, session['steps']), self.prompt(name), compression=compression).run()
+            RsslReplay(port, steps, self.prompt(name), compression=compression).run()
         except Different as e:
             self.fail(e)
 

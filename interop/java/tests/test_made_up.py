@@ -120,7 +120,8 @@ class Requests(WithInteractiveProvider):
         self.assertEqual(self.told('reissue', 'PRIO')[0]['priority'], '5:9')
 
     def test_a_batch_opens_all_its_items(self):
-        result, finals = self.ok('--items', 'B1,B2', '--item', '7:B1', '--batch', '--updates', '2', '--check-seq')
+        words = ('--items', 'B1,B2', '--item', '7:B1', '--batch')
+        result, finals = self.ok(*words, '--updates', '2', '--check-seq')
         self.assert_images(result, finals)
 
     def test_a_pause_is_silence_and_the_resume_an_image(self):
@@ -183,7 +184,8 @@ class Upstream(WithInteractiveProvider):
         self.assertGreater(answer['payload']['Ticks'], 0)
 
     def test_a_refusal_that_is_not_expected_fails_and_the_other_way_round(self):
-        result = self.fails('post 1 was accepted', '--items', 'N1', '--post', '1', '--expect-nack', 'NOT_OPEN')
+        words = ('--items', 'N1', '--post', '1', '--expect-nack', 'NOT_OPEN')
+        result = self.fails('post 1 was accepted', *words)
         self.assertEqual(result['posts']['acks'], 1)
 
 
@@ -316,7 +318,10 @@ class Behaviour(unittest.TestCase):
 
 
 class Transports(unittest.TestCase):
-    SERVER = ('--tls-certificate', os.path.join(TLS, 'server.pem'), '--tls-key', os.path.join(TLS, 'server.key'))
+    SERVER = (
+        *('--tls-certificate', os.path.join(TLS, 'server.pem')),
+        *('--tls-key', os.path.join(TLS, 'server.key')),
+    )
     CLIENT = ('--tls', '--tls-ca', os.path.join(TLS, 'ca.pem'))
 
     def check(self, server, *clients):
@@ -369,8 +374,8 @@ class NonInteractive(unittest.TestCase):
     def check(self, server, client):
         """The events of a sink to which a provider of two items has published ten updates of each."""
         port = free_port()
-        wanted = ('--end-after-clients', '1', '--expect-refreshes', '2', '--expect-updates', '20', '--check-seq')
-        sink = Sink(port, *wanted, *server)
+        wanted = ('--expect-refreshes', '2', '--expect-updates', '20', '--check-seq')
+        sink = Sink(port, '--end-after-clients', '1', *wanted, *server)
         self.addCleanup(sink.kill)
         provider = NonInteractiveProvider(
             port, *self.ITEMS, '--updates', '10', '--rate', '100', '--end-after-updates', *client

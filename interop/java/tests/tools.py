@@ -149,7 +149,8 @@ class Commanded(Tool):
     def __init__(self, tool, options):
         words = ['java', '-Xmx1g', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-jar', JAR, tool]
         for name in ('field', 'enum'):
-            words += ['--%s-dictionary' % name, os.path.join(DICTIONARY, 'tickcast-%ss.%s' % (name, SUFFIX[name]))]
+            path = os.path.join(DICTIONARY, 'tickcast-%ss.%s' % (name, SUFFIX[name]))
+            words += ['--%s-dictionary' % name, path]
         super().__init__(words + list(options))
 
     def command(self, text):
