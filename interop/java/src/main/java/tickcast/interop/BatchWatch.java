@@ -9,6 +9,7 @@ import com.refinitiv.ema.access.StatusMsg;
 import com.refinitiv.ema.access.UpdateMsg;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.function.Consumer;
 
 /** The streams of one batch request: hands each message to its item. */
 final class BatchWatch extends Watch {
@@ -33,18 +34,12 @@ final class BatchWatch extends Watch {
 
     @Override
     public void onRefreshMsg(RefreshMsg m, OmmConsumerEvent event) {
-        WatchedItem item = item(m, event);
-        if (item != null) {
-            item.onRefreshMsg(m, event);
-        }
+        hand(m, event, item -> item.onRefreshMsg(m, event));
     }
 
     @Override
     public void onUpdateMsg(UpdateMsg m, OmmConsumerEvent event) {
-        WatchedItem item = item(m, event);
-        if (item != null) {
-            item.onUpdateMsg(m, event);
-        }
+        hand(m, event, item -> item.onUpdateMsg(m, event));
     }
 
     @Override
@@ -54,30 +49,21 @@ final class BatchWatch extends Watch {
                     "of_batch", event.handle() == batchHandle);
             return;
         }
-        WatchedItem item = item(m, event);
-        if (item != null) {
-            item.onStatusMsg(m, event);
-        }
+        hand(m, event, item -> item.onStatusMsg(m, event));
     }
 
     @Override
     public void onGenericMsg(GenericMsg m, OmmConsumerEvent event) {
-        WatchedItem item = item(m, event);
-        if (item != null) {
-            item.onGenericMsg(m, event);
-        }
+        hand(m, event, item -> item.onGenericMsg(m, event));
     }
 
     @Override
     public void onAckMsg(AckMsg m, OmmConsumerEvent event) {
-        WatchedItem item = item(m, event);
-        if (item != null) {
-            item.onAckMsg(m, event);
-        }
+        hand(m, event, item -> item.onAckMsg(m, event));
     }
 
     /** Streams are told by their handles; the first message of one has the name. */
-    private WatchedItem item(Msg m, OmmConsumerEvent event) {
+    private void hand(Msg m, OmmConsumerEvent event, Consumer<WatchedItem> take) {
         WatchedItem item = byHandle.get(event.handle());
         if (item == null && m.hasName()) {
             item = byName.get(m.name());
@@ -87,7 +73,8 @@ final class BatchWatch extends Watch {
         }
         if (item == null) {
             fault = "a message of the batch for no item of it: " + (m.hasName() ? m.name() : "no name");
+        } else {
+            take.accept(item);
         }
-        return item;
     }
 }
