@@ -4,6 +4,7 @@
 .PHONY: help demo test lint bench bench-full soak fuzz
 
 tickcast = cargo run --release --bin tickcast --
+java = interop/java/target/tickcast-interop.jar
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +23,7 @@ bench: ## figures of this machine, in minutes
 
 bench-full: ## figures worth writing down
 	$(tickcast) bench all --runs 7 --seconds 4
+	@[ ! -f $(java) ] || $(tickcast) bench rwf --runs 9 --eta $(java)
 
 soak: ## random tests for long, from new seeds; RUNS=1000 CASES=20000
 	@tools/soak.sh

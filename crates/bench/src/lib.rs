@@ -6,6 +6,7 @@
 //! in turns where both can wait for their turn without a CPU, one after the other where they spin.
 
 mod chain;
+mod codec;
 mod end_to_end;
 mod error;
 mod fan_out;
@@ -14,7 +15,6 @@ mod lbtrm_ends;
 mod process;
 mod report;
 mod role;
-mod rwf_cost;
 mod update;
 
 pub use error::BenchError;
@@ -24,8 +24,8 @@ use clap::{Args, Subcommand};
 /// A workload.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// What decoding and encoding an update of 74 bytes costs.
-    Rwf(rwf_cost::RwfArgs),
+    /// What decoding and encoding costs: an update of 74 bytes, and every container, beside ETA's codec.
+    Rwf(codec::RwfArgs),
     /// Reliable multicast: messages of 64 bytes from one process to another, the highest rate without loss.
     Lbtrm(lbtrm::LbtrmArgs),
     /// Publisher, source distributor, point-to-point server, consumer: latency at fixed rates beside a chain
@@ -64,13 +64,13 @@ pub struct RunOptions {
 /// A process of it could not be started, has failed, or has not answered.
 pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
     match command {
-        BenchCommand::Rwf(args) => rwf_cost::run(args),
+        BenchCommand::Rwf(args) => codec::run(args),
         BenchCommand::Lbtrm(args) => lbtrm::run(args),
         BenchCommand::EndToEnd(args) => end_to_end::run(args),
         BenchCommand::FanOut(args) => fan_out::run(args),
         BenchCommand::WebSocketFanOut(args) => fan_out::run_websocket(args),
         BenchCommand::All(options) => {
-            rwf_cost::run(&rwf_cost::RwfArgs::new(*options))?;
+            codec::run(&codec::RwfArgs::new(*options))?;
             lbtrm::run(&lbtrm::LbtrmArgs::new(*options))?;
             end_to_end::run(&end_to_end::EndToEndArgs::new(*options))?;
             fan_out::run(&fan_out::FanOutArgs::new(*options))?;

@@ -1,5 +1,7 @@
 //! The processes of a workload: started from the present executable, spoken to in lines of JSON.
 
+use std::ffi::OsStr;
+use std::fmt::Display;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -23,7 +25,16 @@ pub(crate) struct Process {
 impl Process {
     /// Starts `tickcast ARGS`.
     pub(crate) fn start(name: &str, args: &[String]) -> Result<Process, BenchError> {
-        let mut child = Command::new(std::env::current_exe()?)
+        Process::program(name, std::env::current_exe()?, args)
+    }
+
+    /// Starts another program.
+    pub(crate) fn program(
+        name: &str,
+        program: impl AsRef<OsStr>,
+        args: &[String],
+    ) -> Result<Process, BenchError> {
+        let mut child = Command::new(program)
             .args(args)
             .env("TICKCAST_LOG", "warn")
             .stdin(Stdio::piped())
@@ -53,7 +64,7 @@ impl Process {
     }
 
     /// Tells it to do something.
-    pub(crate) fn tell(&mut self, value: &Value) -> Result<(), BenchError> {
+    pub(crate) fn tell(&mut self, value: &impl Display) -> Result<(), BenchError> {
         writeln!(self.input, "{value}")?;
         Ok(self.input.flush()?)
     }

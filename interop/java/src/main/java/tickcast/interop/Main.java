@@ -33,9 +33,11 @@ public final class Main {
                 return new NiProviderTool(new Arguments(rest, NiProviderTool.options())).run();
             case "nisink":
                 return new NiSinkTool(new Arguments(rest, NiSinkTool.options())).run();
+            case "eta-codec":
+                return new EtaCodecTool().run();
             default:
                 throw new UsageError(
-                        "java -jar tickcast-interop.jar consumer|provider|iprovider|niprovider|nisink"
+                        "java -jar tickcast-interop.jar consumer|provider|iprovider|niprovider|nisink|eta-codec"
                                 + " [options]: README.md");
         }
     }

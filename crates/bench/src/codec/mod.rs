@@ -1,6 +1,11 @@
-//! What decoding and encoding one update costs, without anything around it.
+//! What decoding and encoding costs, without anything around it; every container beside ETA's codec.
+
+mod cases;
+mod eta;
+mod work;
 
 use std::hint::black_box;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
@@ -17,11 +22,14 @@ use crate::{BenchError, RunOptions, update};
 pub struct RwfArgs {
     #[command(flatten)]
     options: RunOptions,
+    /// The jar of `interop/java`: ETA's codec for Java takes turns with ours on the same messages.
+    #[arg(long, value_name = "JAR")]
+    eta: Option<PathBuf>,
 }
 
 impl RwfArgs {
     pub(crate) fn new(options: RunOptions) -> RwfArgs {
-        RwfArgs { options }
+        RwfArgs { options, eta: None }
     }
 }
 
@@ -65,7 +73,70 @@ pub(crate) fn run(args: &RwfArgs) -> Result<(), BenchError> {
         black_box(set_stream_id(copy, i as i32).is_ok());
     });
     report.print();
+    containers(args, &dictionary)
+}
+
+/// Times that the messages of a case are worked on in one round.
+const CASE_ROUNDS: u32 = 2000;
+
+/// Decoding to the last value, and decoding and encoding again, of every container; in turns with ETA.
+fn containers(args: &RwfArgs, dictionary: &Dictionary) -> Result<(), BenchError> {
+    let heads = ["update with", "bytes", "decode, ns", "decode and encode, ns"];
+    let eta_heads = ["ETA Java: decode, ns", "decode and encode, ns"];
+    let all: Vec<_> = heads.into_iter().chain(eta_heads.into_iter().filter(|_| args.eta.is_some())).collect();
+    let mut report = Report::new("codec", args.options.json, &all);
+    let cases = cases::all()?;
+    let start = |jar: &PathBuf| eta::Eta::start(jar, &cases, dictionary, CASE_ROUNDS);
+    let mut eta = args.eta.as_ref().map(start).transpose()?;
+    for case in &cases {
+        let (mut ours, mut theirs) = ([Runs::default(), Runs::default()], [Runs::default(), Runs::default()]);
+        for _ in 0..args.options.runs {
+            let [decode, copy] = case_cost(case, dictionary);
+            ours[0].add(decode);
+            ours[1].add(copy);
+            if let Some(eta) = &mut eta {
+                let cost = eta.round(case, dictionary, CASE_ROUNDS)?;
+                theirs[0].add(cost.decode_ns);
+                theirs[1].add(cost.copy_ns);
+            }
+        }
+        let bytes = case.messages.first().map_or(0, Vec::len);
+        let figures = ours.iter().chain(theirs.iter().filter(|_| eta.is_some()));
+        let spreads = figures.map(|runs| report::spread(runs, report::one_decimal));
+        let cells = [case.name.to_owned(), bytes.to_string()].into_iter().chain(spreads);
+        let [decode, copy] = [&ours[0], &ours[1]].map(report::spread_json);
+        let mut object = json!({ "name": case.name, "bytes": bytes, "decode_ns": decode, "copy_ns": copy });
+        if eta.is_some() {
+            let [decode, copy] = [&theirs[0], &theirs[1]].map(report::spread_json);
+            object["eta"] = json!({ "decode_ns": decode, "copy_ns": copy });
+        }
+        report.row(cells, object);
+    }
+    report.print();
     Ok(())
+}
+
+/// Nanoseconds that our codec takes for a message: decoding it, and decoding and encoding it again.
+fn case_cost(case: &cases::Case, dictionary: &Dictionary) -> [f64; 2] {
+    let mut room = [0; 4096];
+    let each = f64::from(CASE_ROUNDS) * case.messages.len() as f64;
+    let decode = timed(|| {
+        for message in &case.messages {
+            black_box(work::decode(black_box(message), dictionary).is_ok());
+        }
+    });
+    let copy = timed(|| {
+        for message in &case.messages {
+            black_box(work::copy(black_box(message), dictionary, &mut room).is_ok());
+        }
+    });
+    [decode / each, copy / each]
+}
+
+fn timed(mut work: impl FnMut()) -> f64 {
+    let start = Instant::now();
+    (0..CASE_ROUNDS).for_each(|_| work());
+    start.elapsed().as_nanos() as f64
 }
 
 /// Nanoseconds that one call takes.
@@ -98,9 +169,9 @@ fn decode(bytes: &[u8], dictionary: &Dictionary) -> u64 {
     sum
 }
 
-fn dictionary() -> Result<Dictionary, BenchError> {
+pub(super) fn dictionary() -> Result<Dictionary, BenchError> {
     let mut dictionary = Dictionary::new();
-    let fields = include_bytes!("../../../data/dictionary/tickcast-fields.dic");
+    let fields = include_bytes!("../../../../data/dictionary/tickcast-fields.dic");
     dictionary.load_fields(fields).map_err(|e| BenchError::new(e.to_string()))?;
     Ok(dictionary)
 }
