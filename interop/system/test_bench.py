@@ -22,13 +22,22 @@ class Bench(unittest.TestCase):
     def figures(self, workload, *words):
         rows = bench(*words)
         self.assertEqual({row['workload'] for row in rows}, {workload})
+        return self.of(workload, rows)
+
+    def of(self, workload, rows):
         self.assertTrue(all('cores' in row['machine'] for row in rows), rows)
-        return [row['figures'] for row in rows]
+        return [row['figures'] for row in rows if row['workload'] == workload]
 
     def test_rwf(self):
-        figures = self.figures('rwf', 'rwf')
-        self.assertEqual(len(figures), 5)
-        self.assertTrue(all(row['ns']['median'] > 0 for row in figures), figures)
+        rows = bench('rwf')
+        own, containers = self.of('rwf', rows), self.of('codec', rows)
+        self.assertEqual((len(own), len(own) + len(containers)), (5, len(rows)))
+        self.assertTrue(all(row['ns']['median'] > 0 for row in own), own)
+        names = {'update-74-bytes', 'element-list', 'filter-list', 'map', 'series', 'vector'}
+        self.assertEqual({row['name'] for row in containers}, names)
+        self.assertTrue(
+            all(0 < row['decode_ns']['median'] < row['copy_ns']['median'] for row in containers), containers
+        )
 
     def test_end_to_end_beside_the_bare_chain(self):
         figures = self.figures('end-to-end', 'end-to-end', '--rates', '500', '--items', '100')

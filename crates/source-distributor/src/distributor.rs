@@ -42,9 +42,11 @@ const READ_BYTES: usize = 256 << 10;
 const CONNECTIONS_LISTED: usize = 1000;
 
 impl<O: Outlet> SourceDistributor<O> {
-    /// Opens the provider port. The distributor's descriptors use three token spaces from `token_space` on:
-    /// the listener's, the next one for the outlet, which must have been made with it, and that of the
-    /// dialled providers.
+    /// How many token spaces its descriptors use.
+    pub const TOKEN_SPACES: u32 = 3;
+
+    /// Opens the provider port. The distributor's token spaces from `token_space` on are the listener's, the
+    /// next one for the outlet, which must have been made with it, and that of the dialled providers.
     ///
     /// # Errors
     /// The port is taken or a value is out of range; the error names it.

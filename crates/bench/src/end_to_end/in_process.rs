@@ -29,6 +29,14 @@ pub(crate) struct InProcessArgs {
 /// The CPU of publisher and consumer, and the one of source distributor and point-to-point server.
 const CPUS: [usize; 2] = [0, 1];
 
+/// The first token spaces of the servers, which share a poller. The next one of each is its carrier's.
+const DISTRIBUTOR: u32 = 1;
+const SERVER: u32 = DISTRIBUTOR + SourceDistributor::<InProcessOutlet>::TOKEN_SPACES;
+
+fn carrier_of(token_space: u32) -> Token {
+    Token(u64::from(token_space + 1) << 32)
+}
+
 /// Tells the servers' thread whether it is to spin, which it does only while something is measured.
 #[derive(Default)]
 struct Mode {
@@ -115,7 +123,7 @@ fn servers(
     let thread = || ThreadConfig { wait: WaitConfig::Spin, cpu: None };
     let mut poller = Poller::new()?;
     let registrar = poller.registrar().clone();
-    let outlet = InProcessOutlet::new(&hub, &registrar, Token(2 << 32), true)?;
+    let outlet = InProcessOutlet::new(&hub, &registrar, carrier_of(DISTRIBUTOR), true)?;
     let config =
         SourceDistributorConfig { provider_port, thread: thread(), ..SourceDistributorConfig::default() };
     let mut distributor = SourceDistributor::new(
@@ -123,14 +131,14 @@ fn servers(
         Arc::clone(&dictionary),
         outlet,
         &registrar,
-        1,
+        DISTRIBUTOR,
         clock::seed(),
         &registry,
     )?;
-    let inlet = InProcessInlet::new(&hub, &registrar, Token(4 << 32), true)?;
+    let inlet = InProcessInlet::new(&hub, &registrar, carrier_of(SERVER), true)?;
     let config = P2psConfig { rssl_port, websocket_port: 0, thread: thread(), ..P2psConfig::default() };
     let mut server =
-        PointToPointServer::new(&config, dictionary, inlet, &registrar, 3, clock::seed(), &registry)?;
+        PointToPointServer::new(&config, dictionary, inlet, &registrar, SERVER, clock::seed(), &registry)?;
     // Nobody waits any more if the main thread has failed: then there is nothing to serve.
     let waker = Arc::new(net::Waker::new(&registrar, Token(0))?);
     if ready.send(Arc::clone(&waker)).is_err() {
