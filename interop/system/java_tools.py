@@ -57,7 +57,6 @@ class JavaTool(Process):
         """Tells a provider what to do, and waits until it is done."""
         self.look()
         self.child.stdin.write(text.encode() + b'\n')
-        self.child.stdin.flush()
         answers = []
         new = lambda: [e for e in self.look() if e['ev'] in ('done', 'error')]
         is_answered = lambda: answers.extend(new()) or answers

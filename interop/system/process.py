@@ -39,6 +39,7 @@ class Process:
                 cwd=ROOT,
                 env=dict(os.environ, **(self.env or {})),
                 stdin=self.stdin,
+                bufsize=0,
                 stdout=out,
                 stderr=log,
             )
@@ -106,6 +107,8 @@ class Process:
         if self in _running:
             _running.discard(self)
             self.tails = [self.tail()]
+        if self.child.stdin:
+            self.child.stdin.close()
         return status
 
 
