@@ -77,7 +77,7 @@ impl Service<WebSocket> for WebSocketClients<'_> {
         let mut reader = std::mem::take(&mut self.input.reader);
         let mut scene = self.scene(connection, outbox);
         let mut end = None;
-        let converter = scene.sink.json.converter();
+        let converter = scene.sink.json.input_converter();
         let result = reader.read_frame(&converter, text.as_bytes(), |incoming| {
             if end.is_none() {
                 end = scene.on_incoming(now, incoming).err();

@@ -101,7 +101,8 @@ impl Json {
     #[inline]
     fn write(&self, msg: &[u8], json: &mut Vec<u8>) -> Option<DataType> {
         let msg = Msg::parse(msg).ok()?;
-        self.converter().write_body(&msg, KeyPart::Own, json).ok()?;
+        let converter = Converter::new(&self.dictionary, &self.names, Options::default());
+        converter.write_body(&msg, KeyPart::Own, json).ok()?;
         Some(msg.container_type())
     }
 
@@ -114,7 +115,8 @@ impl Json {
             .expect("a vector takes what it is given");
     }
 
-    fn converter(&self) -> Converter<'_, Names> {
+    /// What the messages of clients are read by: they may name no service.
+    fn input_converter(&self) -> Converter<'_, Names> {
         let default_service_id = self.names.default_id(self.default_service.as_deref());
         let options = Options { default_service_id, ..Options::default() };
         Converter::new(&self.dictionary, &self.names, options)

@@ -2,7 +2,7 @@ use std::collections::{HashMap, HashSet};
 
 use market::server::ClientId;
 use rssl_server::ConnectionId;
-use rwf::{Msg, StreamState};
+use rwf::{Msg, MsgClass, StreamState};
 
 use super::connection_of;
 
@@ -29,6 +29,9 @@ pub(crate) enum Means {
 impl Means {
     /// What an item's message means. Updates need not be looked into.
     pub(crate) fn of(msg: &[u8]) -> Means {
+        if rwf::peek(msg).is_ok_and(|head| head.class == MsgClass::Update) {
+            return Means::Other;
+        }
         match Msg::parse(msg) {
             Ok(Msg::Refresh(refresh)) if refresh.state.stream == StreamState::Open => Means::Image,
             Ok(Msg::Refresh(_)) => Means::End,
