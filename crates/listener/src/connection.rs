@@ -5,8 +5,8 @@ use net::tcp::Moved;
 use net::{Interest, Registrar, Token, Transport};
 use units::Nanos;
 
-use crate::Entry;
 use crate::protocol::{Disconnect, Endpoint, Protocol};
+use crate::{ConnectionId, ConnectionInfo, Entry};
 
 /// One connection: its socket, encrypted or not, and the protocol's end of it.
 pub(crate) struct Connection<E> {
@@ -39,6 +39,18 @@ impl<E: Endpoint> Connection<E> {
             has_taken: false,
             is_announced: false,
             is_unwanted: false,
+        }
+    }
+
+    /// What a status page shows of it; `id` is its place in the listener's table.
+    pub(crate) fn info(&mut self, id: ConnectionId) -> ConnectionInfo {
+        ConnectionInfo {
+            connection: id,
+            peer: self.peer,
+            backlog: self.endpoint.backlog(),
+            memory_bytes: self.endpoint.memory_bytes(),
+            traffic: self.endpoint.traffic(),
+            tls_version: self.transport.tls_version(),
         }
     }
 

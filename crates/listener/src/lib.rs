@@ -23,7 +23,7 @@ mod protocol;
 mod status;
 
 pub use crate::config::TlsConfig;
-pub use crate::listener::{Limits, Listener};
+pub use crate::listener::{Limits, Listener, ListenerCounters};
 pub use connection::WRITE_BYTES;
 pub use doors::{Ports, TlsPort};
 pub use outbox::{Entry, Outbox, Staged};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use counters::table::Listener as Counters;
+use counters::{CounterSet, Registry};
 use net::tcp::Moved;
 use net::{Interest, Ready, Registrar, Token, Transport};
 use slab::Slab;
@@ -14,6 +15,33 @@ use crate::connection::Connection;
 use crate::doors::{DOORS_MAX, Doors, Ports};
 use crate::protocol::{Bridge, Disconnect, Endpoint, PortEvent, Protocol, ReasonOf, Service};
 use crate::{ConnectionId, ConnectionInfo, Outbox};
+
+/// What is counted of a port; `C` is what its protocol counts.
+#[derive(Debug, Default)]
+pub struct ListenerCounters<C> {
+    /// Its connections.
+    pub connections: Arc<C>,
+    /// What never became one, or never logged in.
+    pub listener: Arc<Counters>,
+}
+
+/// The same counters once more, whatever they are.
+impl<C> Clone for ListenerCounters<C> {
+    fn clone(&self) -> Self {
+        ListenerCounters { connections: Arc::clone(&self.connections), listener: Arc::clone(&self.listener) }
+    }
+}
+
+impl<C: CounterSet + Default + 'static> ListenerCounters<C> {
+    /// Counters that are exported, with the port's name as a label.
+    #[must_use]
+    pub fn registered(registry: &Registry, port: &'static str) -> ListenerCounters<C> {
+        let counters = ListenerCounters::<C>::default();
+        registry.register(&[("port", port)], counters.connections.clone());
+        registry.register(&[("port", port)], counters.listener.clone());
+        counters
+    }
+}
 
 /// What a port allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -351,14 +379,12 @@ impl<P: Protocol> Listener<P> {
 
     /// All connections, for status pages.
     pub fn connections(&mut self) -> impl Iterator<Item = ConnectionInfo> + '_ {
-        self.connections.iter_mut().map(|(index, c)| ConnectionInfo {
-            connection: ConnectionId(index as u32),
-            peer: c.peer,
-            backlog: c.endpoint.backlog(),
-            memory_bytes: c.endpoint.memory_bytes(),
-            traffic: c.endpoint.traffic(),
-            tls_version: c.transport.tls_version(),
-        })
+        self.connections.iter_mut().map(|(index, c)| c.info(ConnectionId(index as u32)))
+    }
+
+    /// One connection, for status pages; `None` if there is none of this number.
+    pub fn connection(&mut self, id: ConnectionId) -> Option<ConnectionInfo> {
+        self.connections.get_mut(id.0 as usize).map(|c| c.info(id))
     }
 }
 

@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,10 +6,10 @@ use backbone::{Inlet, InletCommand};
 use counters::Registry;
 use counters::table::PointToPoint as Counters;
 use daemon::{Describer, Status};
-use market::server::{ClientId, ClientInfo, PointToPoint};
+use market::server::{ClientInfo, PointToPoint};
 use net::agent::Agent;
 use net::{Ready, Registrar};
-use rssl_server::{ConnectionInfo, RsslListener};
+use rssl_server::{ConnectionId, ConnectionInfo, RsslListener};
 use rwf::Dictionary;
 use serde_json::{Value, json};
 use tracing::info;
@@ -138,15 +137,19 @@ impl<I: Inlet> PointToPointServer<I> {
     fn describe(&mut self, now: Nanos) {
         let PointToPointServer { core, rssl, websocket, describer, .. } = self;
         describer.describe(now, || {
+            let rssl_count = rssl.connection_count();
             let websocket_count = websocket.as_ref().map_or(0, WebSocketListener::connection_count);
-            let mut connections: HashMap<ClientId, (&str, ConnectionInfo)> = HashMap::new();
-            connections.extend(rssl.connections().map(|c| (ClientId(c.connection.0), ("rssl", c))));
-            for listener in websocket.iter_mut() {
-                let client = |c: ConnectionInfo| (websocket::client_of(c.connection), ("websocket", c));
-                connections.extend(listener.connections().map(client));
-            }
             let clients = core.clients().take(CLIENTS_LISTED);
-            let clients = clients.map(|c| describe_client(&c, connections.get(&c.client)));
+            let clients = clients.map(|client| match websocket::connection_of(client.client) {
+                None => {
+                    let connection = rssl.connection(ConnectionId(client.client.0));
+                    describe_client(&client, "rssl", connection.as_ref())
+                }
+                Some(id) => {
+                    let connection = websocket.as_mut().and_then(|listener| listener.connection(id));
+                    describe_client(&client, "websocket", connection.as_ref())
+                }
+            });
             let service = |(id, name, up, instance): (u16, &str, bool, Option<u64>)| {
                 json!({"id": id, "name": name, "up": up, "instance": instance.map(|i| format!("{i:016x}"))})
             };
@@ -154,7 +157,7 @@ impl<I: Inlet> PointToPointServer<I> {
                 "role": "p2ps",
                 "services": core.services().map(service).collect::<Vec<Value>>(),
                 "items": core.item_count(),
-                "connections": rssl.connection_count() + websocket_count,
+                "connections": rssl_count + websocket_count,
                 "websocket_connections": websocket_count,
                 "clients": clients.collect::<Vec<Value>>(),
             })
@@ -185,12 +188,11 @@ fn open_websocket(
     Ok(Some(listener))
 }
 
-fn describe_client(client: &ClientInfo<'_>, connection: Option<&(&str, ConnectionInfo)>) -> Value {
-    let (protocol, connection) = connection.map(|(protocol, connection)| (protocol, connection)).unzip();
+fn describe_client(client: &ClientInfo<'_>, protocol: &str, connection: Option<&ConnectionInfo>) -> Value {
     json!({
         "user": client.user, "position": client.position, "application": client.application,
         "streams": client.streams, "paused": client.is_paused, "round_trip_us": client.round_trip_us,
-        "protocol": protocol,
+        "protocol": connection.map(|_| protocol),
         "peer": connection.map(|c| c.peer.to_string()),
         "backlog_bytes": connection.map(|c| c.backlog.depth_bytes),
         "connection": connection.map(ConnectionInfo::to_json),

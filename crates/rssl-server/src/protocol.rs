@@ -3,8 +3,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use counters::Registry;
-use counters::table::{Listener as PortCounters, RsslConnections};
+use counters::table::RsslConnections;
 use listener::{
     Backlog, Bridge, ConnectionId, Endpoint, Entry, Flow, Limits, Listener, Outbox, Ports, Protocol, Service,
     TlsConfig, Traffic,
@@ -29,24 +28,7 @@ pub struct Rssl {
 }
 
 /// What is counted of a port.
-#[derive(Clone, Debug, Default)]
-pub struct ListenerCounters {
-    /// Its connections.
-    pub connections: Arc<RsslConnections>,
-    /// What never became one, or never logged in.
-    pub listener: Arc<PortCounters>,
-}
-
-impl ListenerCounters {
-    /// Counters that are exported, with the port's name as a label.
-    #[must_use]
-    pub fn registered(registry: &Registry, port: &'static str) -> ListenerCounters {
-        let counters = ListenerCounters::default();
-        registry.register(&[("port", port)], counters.connections.clone());
-        registry.register(&[("port", port)], counters.listener.clone());
-        counters
-    }
-}
+pub type ListenerCounters = listener::ListenerCounters<RsslConnections>;
 
 /// Listens for RSSL on a port (0: any free one). Descriptors are added to `registrar` under tokens whose upper
 /// 32 bits are `token_space`. At most `read_bytes` are taken from a connection at a time, which bounds what
