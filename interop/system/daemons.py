@@ -135,6 +135,15 @@ class System:
         self.keep(process)
         return process
 
+    def wait_serving(self, p2ps, service='BINANCE'):
+        """Waits until a server offers a service as up."""
+        services = lambda: p2ps.status()['services']
+        wait_until(
+            lambda: any(known['name'] == service and known['up'] for known in services()),
+            lambda: '%s offers %s: %s' % (p2ps.name, service, services()),
+            [p2ps],
+        )
+
     def snapshot(self, p2ps, host=None, name='snapshot'):
         """(exit status, final images, {(item, domain): sequence number}), as a client gets them now."""
         consumer = self.native(p2ps, host, name, options=['--snapshot', '--timeout', '20'])

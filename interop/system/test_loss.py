@@ -39,6 +39,10 @@ class FivePercent(SystemTest):
         cls.distributor = system.source_distributor(SOURCE)
         cls.servers = [system.p2ps(host, name='p2ps-%d' % host) for host in SERVERS]
         cls.feed = system.feed(SOURCE, speed='20', delay_ms=4000)
+        # The first directory may be lost too. Clients that come before a server has it are told, rightly,
+        # that the service is not there.
+        for server in cls.servers:
+            system.wait_serving(server)
         first, second = cls.servers
         cls.clients = [
             system.java(first, CLIENTS, name='java-1'),
