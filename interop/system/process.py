@@ -136,7 +136,8 @@ def wait_until(condition, what, alive=(), timeout_s=WATCHDOG_S):
             return value
         for process in alive:
             if not process.is_running():
-                raise AssertionError('%s ended while we waited for: %s' % (process.name, _said(what)))
+                words = process.name, _said(what), process.tail()
+                raise AssertionError('%s ended while we waited for: %s\n%s' % words)
         if time.monotonic() > until:
             raise AssertionError('never came: ' + _said(what))
         time.sleep(POLL_S)

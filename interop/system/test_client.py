@@ -203,7 +203,7 @@ class Interactive(Tool):
         port = free_ports()
         cls.provider = cls.start('provider', example('interactive', str(port), 'TEST'))
         cls.provider.wait_says('listening')
-        host = ('--host', 'localhost:%d' % port, '--service', 'TEST', '--timeout', '30')
+        host = ('--host', 'localhost:%d' % port, '--service', 'TEST', '--timeout', '50')
         runs = {
             'updates': ('--items', 'A,B', '--updates', '5'),
             'not found': ('--items', 'NOPE', '--expect-closed', 'NotFound'),

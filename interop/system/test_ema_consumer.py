@@ -44,8 +44,21 @@ class Judged(SystemTest):
         self.keep(consumer)
         return consumer
 
+    def lasting(self, *options, **more):
+        """A consumer that stays until `good` is asked for."""
+        self.lasting_count += 1
+        until = os.path.join(self.directory, 'lasting-%s-%d' % (self.id(), self.lasting_count))
+        consumer = self.consumer(*options, '--until', until, **more)
+        consumer.until = until
+        return consumer
+
+    lasting_count = 0
+
     def good(self, consumer):
         """(result, finals) of a consumer that is content."""
+        until = getattr(consumer, 'until', None)
+        if until:
+            open(until, 'w').close()
         status, result, finals = consumer.result()
         self.assertEqual((status, result['reasons']), (0, []))
         return result, finals
@@ -222,8 +235,7 @@ class Upstream(Chain):
         self.assertEqual([question['payload']['N'] for question in questions], [1, 2, 3, 4, 5])
 
     def test_a_generic_message_of_the_provider_reaches_all_who_watch(self):
-        words = ('--items', 'TOALL', '--run-for', '3')
-        consumers = [self.consumer(*words, name=name) for name in ('one', 'two')]
+        consumers = [self.lasting('--items', 'TOALL', name=name) for name in ('one', 'two')]
         for consumer in consumers:
             consumer.wait_told('refresh')
         self.provider.command('generic 6 TOALL')
@@ -242,8 +254,9 @@ class Upstream(Chain):
 class Statuses(Chain):
     PROVIDER = ('--rate', '0', '--items', 'A,B,C,D,E,F,G', '--permission-data', '0a0b', '--conflated', '3')
 
-    def watch(self, item, *options):
-        consumer = self.consumer('--items', item, *options, name='watch-' + item)
+    def watch(self, item, *options, until_good=False):
+        start = self.lasting if until_good else self.consumer
+        consumer = start('--items', item, *options, name='watch-' + item)
         consumer.wait_told('refresh')
         return consumer
 
@@ -251,7 +264,7 @@ class Statuses(Chain):
         self.ok('--items', 'NOPE', '--expect-closed', 'NotFound')
 
     def test_an_unsolicited_refresh(self):
-        consumer = self.watch('A', '--run-for', '3')
+        consumer = self.watch('A', until_good=True)
         self.provider.command('refresh 6 A')
         consumer.wait_told('refresh', solicited=False)
         self.good(consumer)
@@ -271,7 +284,7 @@ class Statuses(Chain):
         self.good(consumer)
 
     def test_the_service_goes_down_and_comes_up(self):
-        consumer = self.watch('D', '--run-for', '4')
+        consumer = self.watch('D', until_good=True)
         self.provider.command('service down')
         states = lambda: [e['services'][str(SERVICE_ID)]['state'] for e in consumer.told('directory')]
         is_down = lambda: any(state['ServiceState'] == 0 for state in states())
@@ -304,7 +317,7 @@ class Transports(Chain):
     def test_compression(self):
         for kind in ('zlib', 'lz4'):
             with self.subTest(kind):
-                idle = self.consumer('--items', 'IDLE', '--compression', kind, '--run-for', '3', name=kind)
+                idle = self.lasting('--items', 'IDLE', '--compression', kind, name=kind)
                 idle.wait_told('refresh')
                 wait_compressed(self.p2ps, kind)
                 self.check('--compression', kind)

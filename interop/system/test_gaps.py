@@ -21,6 +21,8 @@ class NoRetransmission(SystemTest):
         cls.distributor = system.source_distributor(SOURCE, sets=NO_RETRANSMISSION)
         cls.p2ps = system.p2ps(SERVER)
         cls.feed = system.feed(SOURCE, speed='25', delay_ms=4000)
+        # Who comes before the server knows the service is told so, and the statuses are judged.
+        system.wait_serving(cls.p2ps)
         names = '6:BTCUSDT', '8:BTCUSDT'
         expect = [word for name in names for word in ('--expect-status', name + '=Ok,Suspect,Ok')]
         cls.java = system.java(cls.p2ps, CLIENTS, options=expect)
