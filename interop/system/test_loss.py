@@ -14,7 +14,7 @@ from process import ROOT
 from system_test import SystemTest, needs_root
 
 LOSS_PERCENT = 5
-LEAST_DROPPED = 1000
+LEAST_DROPPED = 400  # datagrams are the fewer, the busier the machine is
 SOURCE, SERVERS, CLIENTS = 1, (2, 3), 4  # hosts
 UNREPAIRED = (
     r'lbtrm_receiver_unrecovered_\w+_total|lbm_delivery_(msgs_lost|lost_events|fragments_\w+lost)_total'
