@@ -137,7 +137,8 @@ class System:
 
     def wait_serving(self, p2ps, service='BINANCE'):
         """Waits until a server offers a service as up."""
-        services = lambda: p2ps.status()['services']
+        # null until it has first described itself
+        services = lambda: (p2ps.status() or {}).get('services', ())
         wait_until(
             lambda: any(known['name'] == service and known['up'] for known in services()),
             lambda: '%s offers %s: %s' % (p2ps.name, service, services()),

@@ -99,7 +99,7 @@ class Chain(Judged):
         cls.p2ps = system.p2ps(sets=cls.P2PS)
         cls.port = cls.p2ps.port
         cls.provider.wait_told('login')
-        cls.p2ps.wait_count('p2ps_services', 1)
+        system.wait_serving(cls.p2ps, SERVICE)
 
 
 class Requests(Chain):

@@ -86,7 +86,7 @@ class Daemons(SystemTest):
         cls.p2ps = system.p2ps()
         cls.provider_port = system.provider_port
         cls.provider.wait_told('login')
-        cls.p2ps.wait_count('p2ps_services', 1)
+        system.wait_serving(cls.p2ps, cls.SERVICE)
 
     def prompt(self, name):
         """Tells the provider what it did in the recording, when updates have come on the stream."""
