@@ -46,14 +46,15 @@ fn day_of_month(text: &[u8]) -> Option<u8> {
     digits(text, 2..=2, 31).filter(|day| *day > 0).map(|day| day as u8)
 }
 
-/// `15:37:31.123456789`, `15:37`, `15`, `15:37:31:123:456:789`, each with a `Z` behind it or not.
+/// `15:37:31.123456789`, `15:37`, `15`, `15:37:31:123:456:789`, each with a `Z` behind it or not. As in RWF,
+/// an hour with a minute has no seconds rather than unknown ones.
 pub(super) fn time(text: &[u8]) -> Option<Time> {
     let text = text.strip_suffix(b"Z").unwrap_or(text);
     let mut parts = text.split(|byte| *byte == b':');
     let hour = digits(parts.next()?, 1..=2, 23)? as u8;
     let Some(minute) = parts.next() else { return Some(Time { hour, ..Time::BLANK }) };
     let minute = digits(minute, 2..=2, 59)? as u8;
-    let Some(second) = parts.next() else { return Some(Time { hour, minute, ..Time::BLANK }) };
+    let Some(second) = parts.next() else { return Some(Time::new(hour, minute, 0)) };
     let whole = second.iter().position(|byte| *byte == b'.').unwrap_or(second.len());
     let time = Time::new(hour, minute, digits(&second[..whole], 2..=2, 60)? as u8);
     match second.get(whole + 1..) {
@@ -153,7 +154,7 @@ mod tests {
         assert_eq!(time(b"14:40:32:000:000:000"), Some(seconds));
         assert_eq!(time(b"14:40:32:7"), Some(Time { millisecond: 7, ..seconds }));
         assert_eq!(time(b"14:40:32.12"), Some(Time { millisecond: 120, ..seconds }));
-        assert_eq!(time(b"14:40"), Some(Time { hour: 14, minute: 40, ..Time::BLANK }));
+        assert_eq!(time(b"14:40"), Some(Time::new(14, 40, 0)));
         assert_eq!(time(b"14"), Some(Time { hour: 14, ..Time::BLANK }));
         let wrong: [&[u8]; 11] = [
             b"",
@@ -198,10 +199,11 @@ mod tests {
                 2 => Time::new(hour, minute, second),
                 _ => Time { hour, minute, second, millisecond, microsecond, nanosecond },
             };
-            let value = DateTime { date: Date { day, month, year }, time };
+            let date = Date { day, month, year };
             let mut out = Vec::new();
-            Text::new(&mut out).date_time(&value);
-            prop_assert_eq!(date_time(&out[1..out.len() - 1]), Some(value));
+            Text::new(&mut out).date_time(&DateTime { date, time });
+            let time = if said == 1 { Time::new(hour, minute, 0) } else { time };
+            prop_assert_eq!(date_time(&out[1..out.len() - 1]), Some(DateTime { date, time }));
         }
     }
 }

@@ -13,15 +13,16 @@ use crate::write::text::{INFINITY, NAN, NEGATIVE_INFINITY};
 /// Makes the text behind it UTF-8.
 const RMTES_UTF8: &[u8] = b"\x1b%0";
 
-/// A value of a type that is neither an array nor a container. `null` is the blank. Bytes that are not in the
-/// text as they are go into `bytes`.
+/// A value of a type that is neither an array nor a container. `null` is the blank, and so is the empty text of
+/// a date or time. Bytes that are not in the text as they are go into `bytes`.
 pub(super) fn value<'v, 't: 'v>(
     data_type: DataType,
     node: Node<'t>,
     key: &'t [u8],
     bytes: &'v mut Vec<u8>,
 ) -> Result<Value<'v>, Fault<'t>> {
-    if node.kind() == Kind::Null {
+    let is_clock = matches!(data_type, DataType::DATE | DataType::TIME | DataType::DATETIME);
+    if node.kind() == Kind::Null || is_clock && node.string() == Some(b"") {
         return Ok(Value::Blank(data_type));
     }
     let unexpected = || Fault::unexpected_value(node, key);
