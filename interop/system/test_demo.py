@@ -5,6 +5,7 @@ import subprocess
 import unittest
 
 import expected
+import java_tools
 from daemons import wait_at
 from ports import free_ports
 from process import ROOT, wait_until
@@ -108,6 +109,33 @@ class InMemory(SystemTest):
         for client in self.clients:
             with self.subTest(client=client.name):
                 self.assert_finished_well(client)
+
+
+class Contributions(SystemTest):
+    """An EMA application posts into the demo's items."""
+
+    @classmethod
+    def scenario(cls):
+        system = cls.system()
+        cls.demo = system.demo('--speed', 'max', '--backbone', 'in-process')
+        cls.demo.wait_count('feed_rounds_total', 1)
+        port = int(cls.demo.server.split(':')[1])
+        words = ('--service', 'BINANCE', '--items', 'BTCUSDT')
+        posting = java_tools.consumer(
+            cls.directory, port, *words, '--post', '1', '--post-fields', '22=REAL:777:14', name='posting'
+        )
+        cls.keep(posting)
+        cls.posted = posting.result()
+        later = java_tools.consumer(cls.directory, port, *words, '--snapshot', name='later')
+        cls.keep(later)
+        cls.later = later.result()
+
+    def test_they_are_acknowledged_and_seen_by_others(self):
+        status, result, _ = self.posted
+        self.assertEqual((status, result['posts']['acks'], result['posts']['nacks']), (0, 1, 0), result)
+        status, _, finals = self.later
+        bid = finals['BTCUSDT', 6]['fields']['22']
+        self.assertEqual((status, bid['mantissa'], bid['hint']), (0, 777, 14))
 
 
 @unittest.skipUnless(os.path.isdir(OTHER_JAVA), NO_OTHER_JAVA)

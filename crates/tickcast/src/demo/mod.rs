@@ -14,6 +14,7 @@ use counters::Registry;
 use daemon::Status;
 use feed::{Replay, Speed};
 use serde_json::json;
+use source_distributor::{PostsConfig, ServiceConfig};
 
 use self::counts::Counts;
 use crate::config::RootConfig;
@@ -174,6 +175,9 @@ fn configuration(args: &DemoArgs) -> Result<RootConfig, Failure> {
     config.feed.repeat = args.repeat;
     config.feed.provider.hosts = vec![HostPort::new("127.0.0.1", args.provider_port)];
     config.source_distributor.provider_port = args.provider_port;
+    // What applications contribute is seen too; the recorded market cannot take it.
+    let (name, id) = (config.feed.service.clone(), config.feed.service_id);
+    config.source_distributor.services = vec![ServiceConfig { name, id, posts: PostsConfig::Cache }];
     config.p2ps.rssl_port = args.rssl_port;
     config.p2ps.websocket_port = args.websocket_port;
     config.admin.port = Some(args.admin_port);
