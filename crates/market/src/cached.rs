@@ -1,7 +1,7 @@
 //! An item as a cache holds it: image, state, and what else its refresh said.
 
 use rdm::OwnedState;
-use rwf::{DataState, DataType, DecodeError, Key, Qos, RefreshMsg, State, StateCode, StatusMsg, UpdateMsg};
+use rwf::{DataState, DataType, DecodeError, Qos, RefreshMsg, State, StateCode, StatusMsg, UpdateMsg};
 
 use crate::encoding::Encoding;
 use crate::image::{FieldRules, Image, PartStart};
@@ -192,7 +192,7 @@ impl CachedItem {
                 group_id: &self.group_id,
                 permission_data: self.permission_data.as_deref(),
                 qos: self.qos,
-                key: Some(Key::item(key.service, key.name)),
+                key: Some(key.to_key()),
                 part_num: (!is_single).then_some(part_num),
                 payload: scratch.payload.bytes(),
                 ..RefreshMsg::new(key.domain, 0, self.image.container_type())
@@ -227,11 +227,9 @@ pub struct Scratch {
 
 #[cfg(test)]
 mod tests {
-    use rwf::{Domain, FieldList, Msg, Real, StreamState, encode_to_vec};
+    use rwf::{Domain, FieldList, Key, Msg, Real, StreamState, encode_to_vec};
 
     use super::*;
-
-    const KEY: ItemKey<'_> = ItemKey { service: 7, domain: Domain::MARKET_PRICE, name: b"IBM" };
 
     fn fields(all: &[(i16, i64)]) -> Vec<u8> {
         encode_to_vec(|w| w.field_list(|f| all.iter().for_each(|&(id, v)| f.put(id, Real::decimal(v, 0)))))
@@ -253,7 +251,12 @@ mod tests {
     fn sent(item: &CachedItem) -> Vec<Vec<u8>> {
         let mut all = Vec::new();
         let form = RefreshForm { solicited: true, part_bytes: 1000 };
-        item.encode_refresh(KEY, form, &mut Scratch::default(), |bytes| all.push(bytes.to_vec()));
+        item.encode_refresh(
+            ItemKey::named(7, Domain::MARKET_PRICE, b"IBM"),
+            form,
+            &mut Scratch::default(),
+            |bytes| all.push(bytes.to_vec()),
+        );
         all
     }
 

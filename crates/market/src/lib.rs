@@ -11,4 +11,4 @@ mod view;
 
 pub use cached::{CachedItem, RefreshForm, Scratch};
 pub use encoding::Encoding;
-pub use key::{ItemKey, OwnedKey};
+pub use key::{ItemKey, KEY_ATTRIBUTES_BYTES_MAX, OwnedKey};

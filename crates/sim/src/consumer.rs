@@ -2,11 +2,11 @@ use std::collections::BTreeMap;
 
 use rdm::ToVec;
 use rdm::directory::{DirectoryMsg, DirectoryRequest};
-use rdm::item::{ItemKey, ItemRequest, View};
+use rdm::item::{ItemRequest, View};
 use rdm::login::LoginRequest;
 use rwf::{DataState, Decode, Domain, FieldList, Msg, Real, StreamState};
 
-use crate::provider::{COUNT, Item, OTHER, SERVICE};
+use crate::provider::{COUNT, Item, OTHER, SERVICE, key_of, label_of};
 
 /// What a consumer does with its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl Consumer {
     /// The request for the item of a stream.
     fn request(&self, stream_id: i32) -> ItemRequest<'_> {
         let name = &self.wanted[(stream_id - FIRST_STREAM) as usize];
-        let key = ItemKey::new(self.service.expect("it was found"), name.as_bytes());
+        let key = key_of(self.service.expect("it was found"), name);
         let view = if let Habit::Views(id) = self.habit { Some(View::Fields([id].into())) } else { None };
         ItemRequest { view, ..ItemRequest::streaming(Domain::MARKET_PRICE, stream_id, key) }
     }
@@ -178,6 +178,7 @@ impl Watched {
         match msg {
             Msg::Refresh(refresh) => {
                 assert!(refresh.complete, "{}: images of two fields come whole", self.name);
+                assert_eq!(label_of(&refresh.key.expect("a refresh says what it is of")), self.name);
                 let seq_num = refresh.seq_num.expect("the provider numbers its messages");
                 if let Some(before) = self.image {
                     assert!(seq_num >= before.seq_num, "{}: the image went back: {before:?}", self.name);

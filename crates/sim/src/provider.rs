@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use rdm::ToVec;
 use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};
+use rdm::item::{ItemKey, RIC};
 use rdm::login::LoginRequest;
 use rwf::{DataType, Domain, Key, Real, RefreshMsg, UpdateMsg};
 
@@ -13,6 +14,20 @@ pub(crate) const SERVICE: &str = "SIM";
 pub(crate) const COUNT: i16 = 22;
 /// A field that only some changes touch.
 pub(crate) const OTHER: i16 = 25;
+
+/// The key of an item by its label, which is its name; behind a # stands the name type, where it is not that of
+/// a RIC. Every second item shares the name of the one before it.
+pub(crate) fn key_of(service: u16, label: &str) -> ItemKey<'_> {
+    let (name, name_type) = label.split_once('#').unwrap_or((label, "1"));
+    let name_type = name_type.parse().ok().filter(|name_type| *name_type != RIC);
+    ItemKey { name_type, ..ItemKey::new(service, name.as_bytes()) }
+}
+
+/// The label of the item of a key.
+pub(crate) fn label_of(key: &Key<'_>) -> String {
+    let name = String::from_utf8_lossy(key.name.expect("an item")).into_owned();
+    key.name_type.map_or(name.clone(), |name_type| format!("{name}#{name_type}"))
+}
 
 /// A non-interactive provider: publishes items and changes them. What it holds survives its connections and
 /// is the truth that consumers are compared with.
@@ -31,7 +46,8 @@ pub(crate) struct Item {
 impl Provider {
     pub(crate) fn new(item_count: usize) -> Provider {
         let item = Item { seq_num: 1, count: 0, other: 0 };
-        Provider { items: (0..item_count).map(|i| (format!("ITEM{i}"), item)).collect() }
+        let label = |i| if i % 2 == 0 { format!("ITEM{}", i / 2) } else { format!("ITEM{}#2", i / 2) };
+        Provider { items: (0..item_count).map(|i| (label(i), item)).collect() }
     }
 
     pub(crate) fn items(&self) -> &BTreeMap<String, Item> {
@@ -93,7 +109,7 @@ pub(crate) fn service() -> Service {
 }
 
 /// The image of an item.
-pub(crate) fn image(stream_id: i32, name: &str, item: &Item) -> Vec<u8> {
+pub(crate) fn image(stream_id: i32, label: &str, item: &Item) -> Vec<u8> {
     let payload = rwf::encode_to_vec(|w| {
         w.field_list(|f| {
             f.put(COUNT, Real::decimal(item.count, 0));
@@ -104,7 +120,7 @@ pub(crate) fn image(stream_id: i32, name: &str, item: &Item) -> Vec<u8> {
     let msg = RefreshMsg {
         complete: true,
         seq_num: Some(item.seq_num),
-        key: Some(Key::item(PROVIDER_SERVICE, name.as_bytes())),
+        key: Some(key_of(PROVIDER_SERVICE, label).into()),
         payload: &payload,
         ..RefreshMsg::new(Domain::MARKET_PRICE, stream_id, DataType::FIELD_LIST)
     };

@@ -66,7 +66,7 @@ impl Core {
         if to.is_empty() {
             return;
         }
-        let key = ItemKey { service: item.service_id, domain: item.domain, name: item.name.as_bytes() };
+        let key = ItemKey::named(item.service_id, item.domain, item.name.as_bytes());
         let form = RefreshForm { solicited, part_bytes: self.config.part_bytes as usize };
         let (message, counters, is_private) = (&mut self.message, &self.counters, item.private.is_some());
         item.image.encode_refresh(key, form, &mut self.scratch, |part| {

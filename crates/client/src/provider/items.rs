@@ -208,7 +208,7 @@ impl Items {
     fn begin(&mut self, slot: Slot) {
         let Some(item) = self.table.get(slot).filter(|item| item.standing == Standing::Due) else { return };
         let Some(image) = &item.image else { return };
-        let key = ItemKey { service: item.service_id, domain: item.domain, name: item.name.as_bytes() };
+        let key = ItemKey::named(item.service_id, item.domain, item.name.as_bytes());
         let form = RefreshForm { solicited: false, part_bytes: self.part_bytes };
         let parts = &mut self.parts;
         parts.bytes.clear();

@@ -36,7 +36,7 @@ fn stream(message: &[u8]) -> Outcome {
     if let Ok(msg) = parsed {
         let again = [&msg.header()[..], msg.body].concat();
         assert_eq!(StreamMsg::parse(&again), Ok(msg));
-        assert!(msg.opened().is_ok_and(|(_, name)| name.len() < msg.body.len()) || msg.opened().is_err());
+        assert!(msg.opened(1).is_ok_and(|key| key.name.len() < msg.body.len()) || msg.opened(1).is_err());
     }
-    Outcome::of(&parsed, |msg| (msg.kind, msg.opened().is_ok()))
+    Outcome::of(&parsed, |msg| (msg.kind, msg.opened(1).is_ok()))
 }

@@ -192,7 +192,7 @@ fn files() -> Vec<Case> {
 
 fn backbone(bytes: &[u8]) -> String {
     let error = match bytes {
-        [b'S', message @ ..] => StreamMsg::parse(message).and_then(|msg| msg.opened()).err(),
+        [b'S', message @ ..] => StreamMsg::parse(message).and_then(|msg| msg.opened(1)).err(),
         [b'U', message @ ..] => LinkUp::parse(message).err(),
         [_, message @ ..] => LinkDown::parse(message).err(),
         [] => None,

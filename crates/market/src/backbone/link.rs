@@ -1,4 +1,7 @@
-use super::{BackboneError, Cursor, VERSION};
+use rwf::Domain;
+
+use super::{BackboneError, Cursor, VERSION, put_key_in_full};
+use crate::key::ItemKey;
 
 /// A message from a point-to-point server to an instance. Shape: section 3 of `docs/protocol/backbone.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,16 +10,16 @@ pub enum LinkUp<'a> {
     /// The first message of a link.
     Hello { peer: u64, name: &'a [u8] },
     /// Publish the item and send its image.
-    Interest { service: u16, domain: u8, name: &'a [u8] },
+    Interest { key: ItemKey<'a> },
     /// The item is no longer wanted.
-    NoInterest { service: u16, domain: u8, name: &'a [u8] },
+    NoInterest { key: ItemKey<'a> },
     /// Send the image again.
-    ImageRequest { service: u16, domain: u8, name: &'a [u8] },
+    ImageRequest { key: ItemKey<'a> },
     /// Which items were in these sequences, both ends included?
     GapQuery { service: u16, first: u64, last: u64 },
     /// A post or generic message of a client of the server; without a name it is off stream, and the key is in
     /// the message. `conversation` names the client's stream in the answers.
-    ClientMessage { service: u16, conversation: u64, domain: u8, name: &'a [u8], message: &'a [u8] },
+    ClientMessage { conversation: u64, key: ItemKey<'a>, message: &'a [u8] },
     /// A request for a private stream of a client's own.
     PrivateRequest { service: u16, conversation: u64, request: &'a [u8] },
     /// A post, generic message, close or reissue on a private stream.
@@ -27,12 +30,12 @@ pub enum LinkUp<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum LinkDown<'a> {
-    /// The answer to Hello.
-    HelloAck { instance: u64 },
+    /// The answer to Hello, with what this instance knows to do.
+    HelloAck { instance: u64, features: Features },
     /// An image as it was after sequence `after`.
-    Image { service: u16, item: u32, after: u64, domain: u8, name: &'a [u8], refresh: &'a [u8] },
+    Image { item: u32, after: u64, key: ItemKey<'a>, refresh: &'a [u8] },
     /// The state of an item for this peer alone.
-    ItemStatus { service: u16, domain: u8, name: &'a [u8], status: &'a [u8] },
+    ItemStatus { key: ItemKey<'a>, status: &'a [u8] },
     /// The items of a range; `ids` holds them as u32 each, or nothing when the range is too old (`known`
     /// false).
     GapAnswer { service: u16, first: u64, last: u64, known: bool, ids: &'a [u8] },
@@ -41,6 +44,27 @@ pub enum LinkDown<'a> {
     /// A message of a private stream.
     PrivateMessage { conversation: u64, message: &'a [u8] },
 }
+
+/// What an instance knows to do besides what the first version of the protocol has, as bits. Those of later
+/// versions are kept as they come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features(pub u32);
+
+impl Features {
+    /// What this build knows.
+    pub const OURS: Features = Features(Self::KEYS_IN_FULL);
+    const KEYS_IN_FULL: u32 = 1;
+
+    /// Whether items are told apart by more than their names.
+    #[must_use]
+    pub fn has_keys_in_full(self) -> bool {
+        self.0 & Self::KEYS_IN_FULL != 0
+    }
+}
+
+/// A message whose kind has this bit names its item by a key in full, where the kind without it has the name
+/// alone.
+const IN_FULL: u8 = 0x40;
 
 impl<'a> LinkUp<'a> {
     /// Reads a message.
@@ -51,15 +75,13 @@ impl<'a> LinkUp<'a> {
         let (kind, service, mut at) = head(bytes)?;
         Ok(match kind {
             1 => LinkUp::Hello { peer: at.u64()?, name: at.rest() },
-            2 => LinkUp::Interest { service, domain: at.u8()?, name: at.rest() },
-            3 => LinkUp::NoInterest { service, domain: at.u8()?, name: at.rest() },
-            4 => LinkUp::ImageRequest { service, domain: at.u8()?, name: at.rest() },
+            2 | 66 => LinkUp::Interest { key: last_key(kind, service, at)? },
+            3 | 67 => LinkUp::NoInterest { key: last_key(kind, service, at)? },
+            4 | 68 => LinkUp::ImageRequest { key: last_key(kind, service, at)? },
             5 => LinkUp::GapQuery { service, first: at.u64()?, last: at.u64()? },
-            6 => LinkUp::ClientMessage {
-                service,
+            6 | 70 => LinkUp::ClientMessage {
                 conversation: at.u64()?,
-                domain: at.u8()?,
-                name: at.name()?,
+                key: key(kind, service, &mut at)?,
                 message: at.rest(),
             },
             7 => LinkUp::PrivateRequest { service, conversation: at.u64()?, request: at.rest() },
@@ -68,17 +90,12 @@ impl<'a> LinkUp<'a> {
         })
     }
 
-    /// Appends the message's bytes. Names longer than 255 bytes do not exist in RWF.
+    /// Appends the message's bytes.
     pub fn encode(&self, into: &mut Vec<u8>) {
-        let mut keyed = |kind, service, domain, name: &[u8]| {
-            put_head(into, kind, service);
-            into.push(domain);
-            into.extend_from_slice(name);
-        };
         match *self {
-            LinkUp::Interest { service, domain, name } => keyed(2, service, domain, name),
-            LinkUp::NoInterest { service, domain, name } => keyed(3, service, domain, name),
-            LinkUp::ImageRequest { service, domain, name } => keyed(4, service, domain, name),
+            LinkUp::Interest { key } => put_last_key(into, 2, &key),
+            LinkUp::NoInterest { key } => put_last_key(into, 3, &key),
+            LinkUp::ImageRequest { key } => put_last_key(into, 4, &key),
             LinkUp::Hello { peer, name } => {
                 put_head(into, 1, 0);
                 into.extend_from_slice(&peer.to_be_bytes());
@@ -89,10 +106,10 @@ impl<'a> LinkUp<'a> {
                 into.extend_from_slice(&first.to_be_bytes());
                 into.extend_from_slice(&last.to_be_bytes());
             }
-            LinkUp::ClientMessage { service, conversation, domain, name, message } => {
-                put_head(into, 6, service);
+            LinkUp::ClientMessage { conversation, key, message } => {
+                put_keyed_head(into, 6, &key);
                 into.extend_from_slice(&conversation.to_be_bytes());
-                put_key(into, domain, name);
+                put_key(into, &key);
                 into.extend_from_slice(message);
             }
             LinkUp::PrivateRequest { service, conversation, request } => {
@@ -113,16 +130,14 @@ impl<'a> LinkDown<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<LinkDown<'a>, BackboneError> {
         let (kind, service, mut at) = head(bytes)?;
         Ok(match kind {
-            16 => LinkDown::HelloAck { instance: at.u64()? },
-            17 => LinkDown::Image {
-                service,
+            16 => LinkDown::HelloAck { instance: at.u64()?, features: features(at) },
+            17 | 81 => LinkDown::Image {
                 item: at.u32()?,
                 after: at.u64()?,
-                domain: at.u8()?,
-                name: at.name()?,
+                key: key(kind, service, &mut at)?,
                 refresh: at.rest(),
             },
-            18 => LinkDown::ItemStatus { service, domain: at.u8()?, name: at.name()?, status: at.rest() },
+            18 | 82 => LinkDown::ItemStatus { key: key(kind, service, &mut at)?, status: at.rest() },
             19 => LinkDown::GapAnswer {
                 service,
                 first: at.u64()?,
@@ -136,23 +151,24 @@ impl<'a> LinkDown<'a> {
         })
     }
 
-    /// Appends the message's bytes. Names longer than 255 bytes do not exist in RWF.
+    /// Appends the message's bytes.
     pub fn encode(&self, into: &mut Vec<u8>) {
         match *self {
-            LinkDown::HelloAck { instance } => {
+            LinkDown::HelloAck { instance, features } => {
                 put_head(into, 16, 0);
                 into.extend_from_slice(&instance.to_be_bytes());
+                into.extend_from_slice(&features.0.to_be_bytes());
             }
-            LinkDown::Image { service, item, after, domain, name, refresh } => {
-                put_head(into, 17, service);
+            LinkDown::Image { item, after, key, refresh } => {
+                put_keyed_head(into, 17, &key);
                 into.extend_from_slice(&item.to_be_bytes());
                 into.extend_from_slice(&after.to_be_bytes());
-                put_key(into, domain, name);
+                put_key(into, &key);
                 into.extend_from_slice(refresh);
             }
-            LinkDown::ItemStatus { service, domain, name, status } => {
-                put_head(into, 18, service);
-                put_key(into, domain, name);
+            LinkDown::ItemStatus { key, status } => {
+                put_keyed_head(into, 18, &key);
+                put_key(into, &key);
                 into.extend_from_slice(status);
             }
             LinkDown::GapAnswer { service, first, last, known, ids } => {
@@ -190,9 +206,50 @@ fn put_head(into: &mut Vec<u8>, kind: u8, service: u16) {
     into.extend_from_slice(&service.to_be_bytes());
 }
 
-fn put_key(into: &mut Vec<u8>, domain: u8, name: &[u8]) {
-    into.extend_from_slice(&[domain, name.len() as u8]);
-    into.extend_from_slice(name);
+/// A HelloAck of the first version ends before them.
+fn features(mut at: Cursor<'_>) -> Features {
+    Features(at.u32().unwrap_or_default())
+}
+
+/// A key that more follows.
+fn key<'a>(kind: u8, service: u16, at: &mut Cursor<'a>) -> Result<ItemKey<'a>, BackboneError> {
+    if kind & IN_FULL != 0 {
+        return at.key_in_full(service);
+    }
+    let domain = Domain(at.u8()?);
+    Ok(ItemKey::named(service, domain, at.name()?))
+}
+
+/// A key that is the last part of its message: then the name needs no length. No name is longer than a key's.
+fn last_key(kind: u8, service: u16, mut at: Cursor<'_>) -> Result<ItemKey<'_>, BackboneError> {
+    if kind & IN_FULL != 0 {
+        return at.key_in_full(service);
+    }
+    let domain = Domain(at.u8()?);
+    Ok(ItemKey::named(service, domain, at.rest()))
+}
+
+fn put_keyed_head(into: &mut Vec<u8>, kind: u8, key: &ItemKey<'_>) {
+    put_head(into, if key.is_plain() { kind } else { kind | IN_FULL }, key.service);
+}
+
+fn put_key(into: &mut Vec<u8>, key: &ItemKey<'_>) {
+    if key.is_plain() {
+        into.extend_from_slice(&[key.domain.0, key.name.len() as u8]);
+        into.extend_from_slice(key.name);
+    } else {
+        put_key_in_full(into, key);
+    }
+}
+
+fn put_last_key(into: &mut Vec<u8>, kind: u8, key: &ItemKey<'_>) {
+    put_keyed_head(into, kind, key);
+    if key.is_plain() {
+        into.push(key.domain.0);
+        into.extend_from_slice(key.name);
+    } else {
+        put_key_in_full(into, key);
+    }
 }
 
 fn put_conversation(into: &mut Vec<u8>, (kind, service): (u8, u16), conversation: u64, message: &[u8]) {
@@ -203,54 +260,85 @@ fn put_conversation(into: &mut Vec<u8>, (kind, service): (u8, u16), conversation
 
 #[cfg(test)]
 mod tests {
+    use rwf::{Attributes, DataType, DecodeError, Key, Place};
+
     use super::*;
 
-    const UP: [LinkUp<'_>; 9] = [
-        LinkUp::Hello { peer: 7, name: b"p2ps-1" },
-        LinkUp::Interest { service: 1, domain: 6, name: b"BTCUSDT" },
-        LinkUp::NoInterest { service: 2, domain: 8, name: b"" },
-        LinkUp::ImageRequest { service: 3, domain: 6, name: b"X" },
-        LinkUp::GapQuery { service: 4, first: 5, last: u64::MAX },
-        LinkUp::ClientMessage { service: 5, conversation: 6, domain: 6, name: b"IBM", message: b"post" },
-        LinkUp::ClientMessage { service: 5, conversation: 7, domain: 6, name: b"", message: b"off stream" },
-        LinkUp::PrivateRequest { service: 5, conversation: u64::MAX, request: b"request" },
-        LinkUp::PrivateMessage { conversation: 8, message: b"close" },
-    ];
-    const DOWN: [LinkDown<'_>; 6] = [
-        LinkDown::HelloAck { instance: 8 },
-        LinkDown::Image { service: 1, item: 2, after: 3, domain: 6, name: b"A", refresh: b"bytes" },
-        LinkDown::ItemStatus { service: 1, domain: 6, name: b"A", status: b"bytes" },
-        LinkDown::GapAnswer { service: 1, first: 2, last: 3, known: true, ids: b"\0\0\0\x01\0\0\0\x02" },
-        LinkDown::ClientAnswer { conversation: 9, message: b"ack" },
-        LinkDown::PrivateMessage { conversation: 10, message: b"refresh" },
-    ];
+    fn named(service: u16, domain: u8, name: &[u8]) -> ItemKey<'_> {
+        ItemKey::named(service, Domain(domain), name)
+    }
+
+    /// A key with every part.
+    fn in_full() -> ItemKey<'static> {
+        let attributes = Some(Attributes { container_type: DataType::OPAQUE, data: b"attributes" });
+        let more = Key { name_type: Some(2), filter: Some(3), identifier: Some(-4), ..Key::item(9, b"IBM") };
+        ItemKey::of(5, Domain::MARKET_PRICE, &Key { attributes, ..more }).expect("short attributes")
+    }
+
+    fn up() -> Vec<LinkUp<'static>> {
+        let message = |key, message| LinkUp::ClientMessage { conversation: 6, key, message };
+        vec![
+            LinkUp::Hello { peer: 7, name: b"p2ps-1" },
+            LinkUp::Interest { key: named(1, 6, b"BTCUSDT") },
+            LinkUp::Interest { key: in_full() },
+            LinkUp::NoInterest { key: named(2, 8, b"") },
+            LinkUp::NoInterest { key: in_full() },
+            LinkUp::ImageRequest { key: named(3, 6, b"X") },
+            LinkUp::ImageRequest { key: in_full() },
+            LinkUp::GapQuery { service: 4, first: 5, last: u64::MAX },
+            message(named(5, 6, b"IBM"), b"post"),
+            message(named(5, 6, b""), b"off stream"),
+            message(in_full(), b"post"),
+            LinkUp::PrivateRequest { service: 5, conversation: u64::MAX, request: b"request" },
+            LinkUp::PrivateMessage { conversation: 8, message: b"close" },
+        ]
+    }
+
+    fn down() -> Vec<LinkDown<'static>> {
+        vec![
+            LinkDown::HelloAck { instance: 8, features: Features::OURS },
+            LinkDown::Image { item: 2, after: 3, key: named(1, 6, b"A"), refresh: b"bytes" },
+            LinkDown::Image { item: 2, after: 3, key: in_full(), refresh: b"bytes" },
+            LinkDown::ItemStatus { key: named(1, 6, b"A"), status: b"bytes" },
+            LinkDown::ItemStatus { key: in_full(), status: b"bytes" },
+            LinkDown::GapAnswer { service: 1, first: 2, last: 3, known: true, ids: b"\0\0\0\x01\0\0\0\x02" },
+            LinkDown::ClientAnswer { conversation: 9, message: b"ack" },
+            LinkDown::PrivateMessage { conversation: 10, message: b"refresh" },
+        ]
+    }
+
+    fn up_bytes(msg: &LinkUp<'_>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        msg.encode(&mut bytes);
+        bytes
+    }
+
+    fn down_bytes(msg: &LinkDown<'_>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        msg.encode(&mut bytes);
+        bytes
+    }
 
     #[test]
     fn every_message_comes_back() {
-        for msg in UP {
-            let mut bytes = Vec::new();
-            msg.encode(&mut bytes);
-            assert_eq!(LinkUp::parse(&bytes), Ok(msg));
+        for msg in up() {
+            assert_eq!(LinkUp::parse(&up_bytes(&msg)), Ok(msg));
         }
-        for msg in DOWN {
-            let mut bytes = Vec::new();
-            msg.encode(&mut bytes);
-            assert_eq!(LinkDown::parse(&bytes), Ok(msg));
+        for msg in down() {
+            assert_eq!(LinkDown::parse(&down_bytes(&msg)), Ok(msg));
         }
     }
 
     #[test]
     fn a_cut_message_is_refused_or_shorter_at_its_open_end() {
-        for msg in UP {
-            let mut bytes = Vec::new();
-            msg.encode(&mut bytes);
+        for msg in up() {
+            let bytes = up_bytes(&msg);
             for cut in 0..bytes.len() {
                 assert_ne!(LinkUp::parse(&bytes[..cut]), Ok(msg));
             }
         }
-        for msg in DOWN {
-            let mut bytes = Vec::new();
-            msg.encode(&mut bytes);
+        for msg in down() {
+            let bytes = down_bytes(&msg);
             for cut in 0..bytes.len() {
                 assert_ne!(LinkDown::parse(&bytes[..cut]), Ok(msg));
             }
@@ -258,24 +346,44 @@ mod tests {
     }
 
     #[test]
-    fn a_client_s_message_has_its_name_in_front() {
-        let mut bytes = Vec::new();
-        UP[5].encode(&mut bytes);
-        assert_eq!(bytes, *b"\x01\x06\0\x05\0\0\0\0\0\0\0\x06\x06\x03IBMpost");
+    fn a_plain_key_costs_what_its_name_does() {
+        let key = named(5, 6, b"IBM");
+        assert_eq!(up_bytes(&LinkUp::Interest { key }), *b"\x01\x02\0\x05\x06IBM");
+        let message = up_bytes(&LinkUp::ClientMessage { conversation: 6, key, message: b"post" });
+        assert_eq!(message, *b"\x01\x06\0\x05\0\0\0\0\0\0\0\x06\x06\x03IBMpost");
         assert_eq!(
-            LinkUp::parse(&bytes[..15]),
+            LinkUp::parse(&message[..15]),
             Err(BackboneError::Truncated { need: 17, have: 15 }),
             "the name is not all there"
         );
     }
 
     #[test]
+    fn a_key_in_full_has_the_kind_that_says_so_and_no_service_of_its_own() {
+        let bytes = up_bytes(&LinkUp::Interest { key: in_full() });
+        let key = b"\x3e\x03IBM\x02\0\0\0\x03\xff\xff\xff\xfc\x02\x0aattributes";
+        assert_eq!(bytes, [&b"\x01\x42\0\x05\x06\0\x1a"[..], key].concat());
+        let key = [&[0x20, 2, 0x90, 0x01][..], &[0; 4097]].concat();
+        let long = [&b"\x01\x42\0\x05\x06"[..], &(key.len() as u16).to_be_bytes(), &key].concat();
+        let too_long = DecodeError::BadLength { place: Place::KeyAttributes, length: 4097, max: 4096 };
+        assert_eq!(LinkUp::parse(&long), Err(BackboneError::Key(too_long)));
+    }
+
+    #[test]
+    fn an_instance_of_the_first_version_has_no_features() {
+        let bytes = down_bytes(&LinkDown::HelloAck { instance: 8, features: Features::OURS });
+        let first = LinkDown::parse(&bytes[..12]).expect("the instance is there");
+        assert_eq!(first, LinkDown::HelloAck { instance: 8, features: Features::default() });
+        assert!(!Features::default().has_keys_in_full() && Features::OURS.has_keys_in_full());
+    }
+
+    #[test]
     fn each_direction_refuses_the_other_one_s_messages() {
-        let mut bytes = Vec::new();
-        UP[0].encode(&mut bytes);
+        let mut bytes = up_bytes(&up()[0]);
         assert_eq!(LinkDown::parse(&bytes), Err(BackboneError::Kind(1)));
         bytes[0] = 9;
         assert_eq!(LinkUp::parse(&bytes), Err(BackboneError::Version(9)));
+        assert_eq!(LinkUp::parse(b"\x01\x41\0\x05\x06"), Err(BackboneError::Kind(0x41)), "Hello has no key");
     }
 
     #[test]

@@ -3,10 +3,14 @@
 mod link;
 mod stream;
 
-pub use link::{LinkDown, LinkUp};
+pub use link::{Features, LinkDown, LinkUp};
 pub use stream::{Kind, StreamMsg};
 
 use std::fmt;
+
+use rwf::{DecodeError, Domain, Key};
+
+use crate::key::ItemKey;
 
 /// The version written; other versions are refused.
 pub const VERSION: u8 = 1;
@@ -28,6 +32,8 @@ pub enum BackboneError {
     HeaderLength(u8),
     /// A link message of an unknown kind.
     Kind(u8),
+    /// A key in full that cannot be read, or is too long to be kept.
+    Key(DecodeError),
 }
 
 impl fmt::Display for BackboneError {
@@ -39,6 +45,7 @@ impl fmt::Display for BackboneError {
             BackboneError::Version(v) => write!(f, "backbone protocol version {v}, only {VERSION} is spoken"),
             BackboneError::HeaderLength(words) => write!(f, "backbone header length of {words} words"),
             BackboneError::Kind(kind) => write!(f, "backbone link message of unknown kind {kind}"),
+            BackboneError::Key(fault) => write!(f, "backbone message with an item's key: {fault}"),
         }
     }
 }
@@ -92,7 +99,25 @@ impl<'a> Cursor<'a> {
         self.take(len.into())
     }
 
+    /// A key with every part that it has.
+    fn key_in_full(&mut self, service: u16) -> Result<ItemKey<'a>, BackboneError> {
+        let domain = Domain(self.u8()?);
+        let len = self.u16()?;
+        let key = Key::parse(self.take(len.into())?).map_err(BackboneError::Key)?;
+        ItemKey::of(service, domain, &key).map_err(BackboneError::Key)
+    }
+
     fn rest(self) -> &'a [u8] {
         &self.bytes[self.at..]
     }
+}
+
+/// Appends a key with every part that it has: domain, length `u16`, message key of RWF without its service.
+fn put_key_in_full(into: &mut Vec<u8>, key: &ItemKey<'_>) {
+    let parts = Key { service_id: None, ..key.to_key() };
+    let bytes = rwf::encode_to_vec(|w| parts.encode(w));
+    let bytes = bytes.expect("an item's key has a name and attributes of limited lengths");
+    into.push(key.domain.0);
+    into.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
+    into.extend_from_slice(&bytes);
 }

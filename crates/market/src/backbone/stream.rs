@@ -1,10 +1,15 @@
-use super::{BackboneError, Cursor, VERSION};
+use rwf::Domain;
+
+use super::{BackboneError, Cursor, VERSION, put_key_in_full};
+use crate::key::ItemKey;
 
 /// What a stream message does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// From here on the id stands for the item named in the body.
     Open,
+    /// The same, with the key in full: the item is told apart by more than its name.
+    OpenInFull,
     /// The provider's update.
     Update,
     /// A new image for everybody.
@@ -27,6 +32,7 @@ impl Kind {
     fn code(self) -> u8 {
         match self {
             Kind::Open => 1,
+            Kind::OpenInFull => 65,
             Kind::Update => 2,
             Kind::Refresh => 3,
             Kind::Status => 4,
@@ -41,6 +47,7 @@ impl Kind {
     fn of(code: u8) -> Kind {
         match code {
             1 => Kind::Open,
+            65 => Kind::OpenInFull,
             2 => Kind::Update,
             3 => Kind::Refresh,
             4 => Kind::Status,
@@ -111,13 +118,31 @@ impl<'a> StreamMsg<'a> {
         head
     }
 
-    /// Domain and name in the body of an Open.
+    /// The item that an Open names in its body, in the service of the stream.
     ///
     /// # Errors
-    /// [`BackboneError::Truncated`] if the body is shorter than it says.
-    pub fn opened(&self) -> Result<(u8, &'a [u8]), BackboneError> {
+    /// [`BackboneError::Truncated`] if the body is shorter than it says, [`BackboneError::Key`] for a key in
+    /// full that is none.
+    pub fn opened(&self, service: u16) -> Result<ItemKey<'a>, BackboneError> {
         let mut body = Cursor::new(self.body);
-        Ok((body.u8()?, body.name()?))
+        if self.kind == Kind::OpenInFull {
+            return body.key_in_full(service);
+        }
+        let domain = Domain(body.u8()?);
+        Ok(ItemKey::named(service, domain, body.name()?))
+    }
+
+    /// Kind and body of the message that lets an id stand for an item.
+    #[must_use]
+    pub fn open(key: &ItemKey<'_>) -> (Kind, Vec<u8>) {
+        let mut body = Vec::with_capacity(2 + key.name.len());
+        if !key.is_plain() {
+            put_key_in_full(&mut body, key);
+            return (Kind::OpenInFull, body);
+        }
+        body.extend_from_slice(&[key.domain.0, key.name.len() as u8]);
+        body.extend_from_slice(key.name);
+        (Kind::Open, body)
     }
 }
 
@@ -153,14 +178,29 @@ mod tests {
         bytes.extend_from_slice(b"\x7f\x05hello\0");
         bytes.extend_from_slice(msg.body);
         assert_eq!(StreamMsg::parse(&bytes), Ok(msg));
-        assert_eq!(msg.opened(), Ok((6, &b"IBM"[..])));
+        assert_eq!(msg.opened(1), Ok(ItemKey::named(1, Domain::MARKET_PRICE, b"IBM")));
+    }
+
+    #[test]
+    fn an_open_has_the_key_in_full_where_there_is_more_than_a_name() {
+        let plain = ItemKey::named(1, Domain::MARKET_PRICE, b"IBM");
+        let more = rwf::Key { name_type: Some(2), ..plain.to_key() };
+        let in_full = ItemKey::of(1, Domain::MARKET_PRICE, &more).expect("no attributes");
+        for (key, kind, bytes) in [
+            (plain, Kind::Open, &b"\x06\x03IBM"[..]),
+            (in_full, Kind::OpenInFull, b"\x06\0\x06\x06\x03IBM\x02"),
+        ] {
+            let (opens, body) = StreamMsg::open(&key);
+            assert_eq!((opens, &*body), (kind, bytes));
+            assert_eq!(StreamMsg { body: &body, ..message(opens) }.opened(1), Ok(key));
+        }
     }
 
     #[test]
     fn what_is_not_a_message_is_refused() {
         let mut bytes = [&message(Kind::Open).header()[..], b"\x06\x09IBM"].concat();
         let parsed = StreamMsg::parse(&bytes).expect("the header is right");
-        assert_eq!(parsed.opened(), Err(BackboneError::Truncated { need: 11, have: 5 }));
+        assert_eq!(parsed.opened(1), Err(BackboneError::Truncated { need: 11, have: 5 }));
         assert_eq!(StreamMsg::parse(&bytes[..23]), Err(BackboneError::Truncated { need: 24, have: 23 }));
         bytes[3] = 5;
         assert_eq!(StreamMsg::parse(&bytes), Err(BackboneError::HeaderLength(5)));

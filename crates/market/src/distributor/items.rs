@@ -9,7 +9,7 @@ use units::Nanos;
 use super::providers::Target;
 use super::requests::Upstream;
 use super::{Distributor, DistributorSink, PeerId, ProviderError, ProviderId, SUSPECT, peers, status_bytes};
-use crate::backbone::{Kind, LinkDown};
+use crate::backbone::Kind;
 use crate::cached::{CachedItem, RefreshForm};
 use crate::key::{ItemKey, OwnedKey};
 
@@ -154,11 +154,13 @@ impl Distributor {
         }
     }
 
-    /// A provider's key with our service id; `None` if it is incomplete or the service is not its to publish.
+    /// A provider's key with our service id; `None` if it is incomplete or too long to be kept, or the service is
+    /// not its to publish.
     fn key_of<'k>(&self, provider: ProviderId, domain: Domain, key: Key<'k>) -> Option<ItemKey<'k>> {
         let service = *self.providers.get(&provider)?.service_ids.get(&key.service_id?)?;
         let is_publisher = self.services.get(&service)?.is_published_by(provider);
-        is_publisher.then_some(ItemKey { service, domain, name: key.name? })
+        key.name.filter(|_| is_publisher)?;
+        ItemKey::of(service, domain, &key).ok()
     }
 
     /// An image, or a part of one, of a provider that publishes.
@@ -269,7 +271,7 @@ impl Distributor {
         }
         let item = &mut self.items[index];
         item.cached.on_status(msg);
-        let status = StatusMsg { key: Some(Key::item(item.key.service, &item.key.name)), ..*msg };
+        let status = StatusMsg { key: Some(item.key.as_key().to_key()), ..*msg };
         let bytes = self.encoding.encode(|w| status.encode(w)).to_vec();
         if self.items[index].upstream.is_pending() {
             self.tell_waiting(index, &bytes, sink);
@@ -295,11 +297,13 @@ impl Distributor {
             self.ask_later(now, index, avoid, again, sink);
             return;
         }
-        let name = match msg.key.and_then(|key| key.name) {
-            Some(elsewhere) if state.stream == StreamState::Redirected => elsewhere,
-            _ => &item.key.name,
+        let key = match msg.key.filter(|key| key.name.is_some()) {
+            Some(elsewhere) if state.stream == StreamState::Redirected => {
+                Key { service_id: Some(item.key.service), ..elsewhere }
+            }
+            _ => item.key.as_key().to_key(),
         };
-        let end = StatusMsg { key: Some(Key::item(item.key.service, name)), ..*msg };
+        let end = StatusMsg { key: Some(key), ..*msg };
         let bytes = self.encoding.encode(|w| end.encode(w)).to_vec();
         self.forget_stream(index);
         self.close_item(now, index, &bytes, sink);
@@ -387,12 +391,10 @@ impl Distributor {
                 peer.items.remove(&index);
             }
         }
-        let OwnedKey { service, domain, name } = item.key;
         for &peer in &item.waiting {
-            let (domain, name) = (domain.0, &*name);
-            sink.to_peer(peer, &LinkDown::ItemStatus { service, domain, name, status });
+            peers::tell_bytes(peer, item.key.as_key(), status, sink);
         }
-        if let (Some(service), Some(id)) = (self.services.get_mut(&service), item.id) {
+        if let (Some(service), Some(id)) = (self.services.get_mut(&item.key.service), item.id) {
             if !item.peers.is_empty() {
                 service.stream.send(now, Kind::Close, id, status, sink);
                 self.counters.stream_messages_out.inc();

@@ -44,6 +44,8 @@ struct Pending {
     due: Due,
 }
 
+const ATTRIBUTES_TOO_LONG: &str = "the attributes of the item's key are too long";
+
 /// Why a post is refused.
 type Refusal = (NakCode, &'static str);
 
@@ -99,9 +101,12 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) {
         self.counters.posts_in.inc();
-        let name = if key.name.is_empty() { msg.key.and_then(|k| k.name) } else { Some(key.name) };
-        let item = ItemKey { domain: msg.domain, name: name.unwrap_or_default(), ..key };
         let is_on_stream = !key.name.is_empty();
+        let about = if is_on_stream { key.to_key() } else { msg.key.unwrap_or_default() };
+        let Ok(item) = ItemKey::of(key.service, msg.domain, &about) else {
+            self.refuse_post(from, msg, (NakCode::INVALID_CONTENT, ATTRIBUTES_TOO_LONG), sink);
+            return;
+        };
         let result = match self.services.get(&key.service).map(|s| s.posts) {
             None => Err((NakCode::SOURCE_UNKNOWN, "the service is not published here")),
             Some(PostRoute::Refuse) => Err((NakCode::DENIED_BY_SOURCE, "the service takes no posts")),
@@ -110,16 +115,27 @@ impl Distributor {
                 self.post_to_provider(now, from, (item, is_on_stream), msg, sink).map(|()| false)
             }
         };
-        let answer = match result {
-            Ok(true) => post::ack(msg),
-            Ok(false) => None,
-            Err((code, text)) => {
-                self.counters.posts_refused.inc();
-                post::nak(msg, code, text)
+        match result {
+            Ok(true) => {
+                if let Some(ack) = post::ack(msg) {
+                    self.answer(from, &ack, sink);
+                }
             }
-        };
-        if let Some(answer) = answer {
-            self.answer(from, &answer, sink);
+            Ok(false) => {}
+            Err(refusal) => self.refuse_post(from, msg, refusal, sink),
+        }
+    }
+
+    fn refuse_post(
+        &mut self,
+        from: Conversation,
+        msg: &PostMsg<'_>,
+        (code, text): Refusal,
+        sink: &mut impl DistributorSink,
+    ) {
+        self.counters.posts_refused.inc();
+        if let Some(nak) = post::nak(msg, code, text) {
+            self.answer(from, &nak, sink);
         }
     }
 

@@ -43,7 +43,7 @@ use std::time::Duration;
 use counters::table::Distributor as Counters;
 use rdm::ToVec;
 use rdm::directory::{DirectoryRefresh, Filter};
-use rwf::{DataState, DataType, Dictionary, Key, State, StatusMsg, StreamState};
+use rwf::{DataState, DataType, Dictionary, State, StatusMsg, StreamState};
 use slab::Slab;
 use units::Nanos;
 
@@ -358,11 +358,7 @@ fn status_without_state(key: ItemKey<'_>) -> Vec<u8> {
 }
 
 fn status_of(key: ItemKey<'_>, state: Option<State<'_>>) -> Vec<u8> {
-    let msg = StatusMsg {
-        state,
-        key: Some(Key::item(key.service, key.name)),
-        ..StatusMsg::new(key.domain, 0, DataType::NO_DATA)
-    };
-    rwf::encode_to_vec(|w| msg.encode(w))
-        .expect("a name of at most 255 bytes and a short text can be encoded")
+    let msg =
+        StatusMsg { state, key: Some(key.to_key()), ..StatusMsg::new(key.domain, 0, DataType::NO_DATA) };
+    rwf::encode_to_vec(|w| msg.encode(w)).expect("a key of limited length and a short text can be encoded")
 }

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rwf::{DataState, Domain, State, StateCode, StreamState};
+use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
 use super::{Distributor, DistributorSink, PeerId, SUSPECT, status_bytes, status_without_state};
-use crate::backbone::{BackboneError, Kind, LinkDown, LinkUp};
+use crate::backbone::{BackboneError, Features, LinkDown, LinkUp, StreamMsg};
 use crate::cached::RefreshForm;
 use crate::key::ItemKey;
 
@@ -95,27 +95,20 @@ impl Distributor {
         if let LinkUp::Hello { name, .. } = msg {
             known.is_greeted = true;
             known.name = String::from_utf8_lossy(name).into_owned();
-            sink.to_peer(peer, &LinkDown::HelloAck { instance: self.instance });
+            let (instance, features) = (self.instance, Features::OURS);
+            sink.to_peer(peer, &LinkDown::HelloAck { instance, features });
             return Ok(());
         }
         if !known.is_greeted {
             return Err(LinkError::NotGreeted);
         }
-        let key = |service, domain, name| ItemKey { service, domain: Domain(domain), name };
         match msg {
             LinkUp::Hello { .. } => {}
-            LinkUp::Interest { service, domain, name } => {
-                self.on_interest(now, peer, key(service, domain, name), sink);
-            }
-            LinkUp::NoInterest { service, domain, name } => {
-                self.on_no_interest(now, peer, key(service, domain, name), sink);
-            }
-            LinkUp::ImageRequest { service, domain, name } => {
-                self.on_image_request(now, peer, key(service, domain, name), sink);
-            }
+            LinkUp::Interest { key } => self.on_interest(now, peer, key, sink),
+            LinkUp::NoInterest { key } => self.on_no_interest(now, peer, key, sink),
+            LinkUp::ImageRequest { key } => self.on_image_request(now, peer, key, sink),
             LinkUp::GapQuery { service, first, last } => self.on_gap_query(peer, service, first, last, sink),
-            LinkUp::ClientMessage { service, conversation, domain, name, message } => {
-                let key = key(service, domain, name);
+            LinkUp::ClientMessage { conversation, key, message } => {
                 self.on_client_message(now, (peer, conversation), key, message, sink);
             }
             LinkUp::PrivateRequest { service, conversation, request } => {
@@ -188,10 +181,8 @@ impl Distributor {
             None => service.stream.assign(index).expect("fewer items than ids"),
         };
         item.id = Some(id);
-        let mut body = Vec::with_capacity(2 + item.key.name.len());
-        body.extend_from_slice(&[item.key.domain.0, item.key.name.len() as u8]);
-        body.extend_from_slice(&item.key.name);
-        service.stream.send(now, Kind::Open, id, &body, sink);
+        let (kind, body) = StreamMsg::open(&item.key.as_key());
+        service.stream.send(now, kind, id, &body, sink);
         self.counters.stream_messages_out.inc();
         self.send_image(index, peer, sink);
     }
@@ -204,8 +195,7 @@ impl Distributor {
         let form = RefreshForm { solicited: true, part_bytes: self.part_bytes };
         item.cached.encode_refresh(key, form, &mut self.scratch, |refresh| {
             self.counters.images_out.inc();
-            let (service, domain, name) = (key.service, key.domain.0, key.name);
-            sink.to_peer(peer, &LinkDown::Image { service, item: id, after, domain, name, refresh });
+            sink.to_peer(peer, &LinkDown::Image { item: id, after, key, refresh });
         });
     }
 
@@ -294,6 +284,5 @@ pub(super) fn tell_asked(peer: PeerId, key: ItemKey<'_>, sink: &mut impl Distrib
 
 /// Tells one peer what a status message says about an item.
 pub(super) fn tell_bytes(peer: PeerId, key: ItemKey<'_>, status: &[u8], sink: &mut impl DistributorSink) {
-    let (service, domain, name) = (key.service, key.domain.0, key.name);
-    sink.to_peer(peer, &LinkDown::ItemStatus { service, domain, name, status });
+    sink.to_peer(peer, &LinkDown::ItemStatus { key, status });
 }

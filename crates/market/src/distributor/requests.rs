@@ -234,7 +234,7 @@ impl Distributor {
             streaming: true,
             priority: Some(Priority { class: 1, count: 1 }),
             qos: self.offer(provider, service).and_then(|o| o.definition.info.qos.first().copied()),
-            key: Key::item(theirs, &self.items[index].key.name),
+            key: Key { service_id: Some(theirs), ..self.items[index].key.as_key().to_key() },
             ..RequestMsg::new(domain, stream_id, DataType::NO_DATA)
         };
         sink.to_provider(provider, self.encoding.encode(|w| request.encode(w)));

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use rwf::{DecodeError, EncodeError, Key, StreamState, UpdateMsg};
+use rwf::{DecodeError, EncodeError, StreamState, UpdateMsg};
 
 use super::Watcher;
 use crate::encoding::Encoding;
@@ -99,7 +99,7 @@ impl Form {
             },
         };
         let update = UpdateMsg {
-            key: self.key_in_updates.then(|| Key::item(key.service, key.name)),
+            key: self.key_in_updates.then(|| key.to_key()),
             conflation: msg.conflation.filter(|_| self.conflation_info),
             payload,
             ..*msg

@@ -16,6 +16,7 @@ use units::Nanos;
 use super::posts::Posts;
 use super::{ClientId, PointToPoint, ServerSink, Watcher};
 use crate::backbone::LinkUp;
+use crate::key::{ItemKey, OwnedKey};
 
 /// The conversations of all clients.
 #[derive(Debug, Default)]
@@ -75,17 +76,15 @@ type PostRefusal = (NakCode, Cow<'static, str>);
 struct Route {
     instance: u64,
     conversation: u64,
-    /// Service, domain and name of the item; without a name it is off stream. `None` for a private stream.
-    item: Option<(u16, Domain, Box<[u8]>)>,
+    /// The item; without a name it is off stream. `None` for a private stream.
+    item: Option<OwnedKey>,
 }
 
 impl Route {
     fn message<'m>(&'m self, message: &'m [u8]) -> LinkUp<'m> {
         let conversation = self.conversation;
         match &self.item {
-            Some((service, domain, name)) => {
-                LinkUp::ClientMessage { service: *service, conversation, domain: domain.0, name, message }
-            }
+            Some(item) => LinkUp::ClientMessage { conversation, key: item.as_key(), message },
             None => LinkUp::PrivateMessage { conversation, message },
         }
     }
@@ -127,7 +126,8 @@ impl PointToPoint {
             PostTarget::OffStream(item) => {
                 let instance = self.active_instance(item.service_id)?;
                 let conversation = self.off_stream_conversation(watcher)?;
-                Route { instance, conversation, item: Some((item.service_id, msg.domain, Box::default())) }
+                let about = ItemKey::named(item.service_id, msg.domain, b"");
+                Route { instance, conversation, item: Some(about.to_owned()) }
             }
         };
         if let Some(post_id) = msg.post_id.filter(|_| msg.ack) {
@@ -179,9 +179,8 @@ impl PointToPoint {
         let stream = client.streams.get(&watcher.stream_id).ok_or_else(not_open)?;
         let conversation = stream.conversation;
         let item = self.items.get(stream.index).filter(|item| item.serial == stream.serial);
-        let key = &item.ok_or_else(not_open)?.key;
-        let item = (key.service, key.domain, key.name.clone());
-        let instance = self.active_instance(item.0)?;
+        let item = item.ok_or_else(not_open)?.key.clone();
+        let instance = self.active_instance(item.service)?;
         let conversation = conversation.unwrap_or_else(|| {
             let number = self.conversations.begin(watcher, None);
             let client = self.clients.get_mut(&watcher.client);

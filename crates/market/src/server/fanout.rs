@@ -1,8 +1,7 @@
 //! From streams and links to the watchers of an item.
 
 use rwf::{
-    DataState, DecodeError, Key, MsgClass, RefreshMsg, State, StateCode, StatusMsg, StreamState, UpdateMsg,
-    peek,
+    DataState, DecodeError, MsgClass, RefreshMsg, State, StateCode, StatusMsg, StreamState, UpdateMsg, peek,
 };
 use units::Nanos;
 
@@ -57,7 +56,7 @@ impl PointToPoint {
                 Ok(())
             }
             Kind::Generic => self.apply_generic(index, body, sink).map_err(Unusable::from),
-            Kind::Open | Kind::Heartbeat | Kind::Directory | Kind::Unknown(_) => Ok(()),
+            Kind::Open | Kind::OpenInFull | Kind::Heartbeat | Kind::Directory | Kind::Unknown(_) => Ok(()),
         };
         if result.is_err() {
             // The image has missed something that the provider meant.
@@ -299,7 +298,7 @@ impl PointToPoint {
     pub(super) fn closing_status(&mut self, key: ItemKey<'_>, state: State<'_>) -> Vec<u8> {
         let msg = StatusMsg {
             state: Some(state),
-            key: Some(Key::item(key.service, key.name)),
+            key: Some(key.to_key()),
             ..StatusMsg::new(key.domain, 0, rwf::DataType::NO_DATA)
         };
         self.encoding.encode(|w| msg.encode(w)).to_vec()

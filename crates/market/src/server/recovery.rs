@@ -6,8 +6,15 @@ use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
 use super::item::Phase;
+use super::upstream::Instance;
 use super::{PointToPoint, ServerSink};
 use crate::backbone::LinkUp;
+
+/// What clients are told of an item that an instance of the first version would take for another.
+const KEY_UNKNOWN: State<'static> = State::new(StreamState::Closed, DataState::Suspect).because(
+    StateCode::NOT_FOUND,
+    "the source distributor is of a version that tells items apart by name alone",
+);
 
 /// Items to ask for, and those asked for.
 #[derive(Debug, Default)]
@@ -51,12 +58,15 @@ impl PointToPoint {
             item.phase = Phase::Idle;
             return;
         };
-        let (service, domain, name) = (item.key.service, item.key.domain.0, &*item.key.name);
-        let msg = if item.is_registered {
-            LinkUp::ImageRequest { service, domain, name }
-        } else {
-            LinkUp::Interest { service, domain, name }
-        };
+        let key = item.key.as_key();
+        if !key.is_plain() && !self.instances.get(&instance).is_some_and(Instance::has_keys_in_full) {
+            let key = item.key.clone();
+            let status = self.closing_status(key.as_key(), KEY_UNKNOWN);
+            self.on_closed(index, &status, sink);
+            return;
+        }
+        let is_registered = item.is_registered;
+        let msg = if is_registered { LinkUp::ImageRequest { key } } else { LinkUp::Interest { key } };
         sink.to_instance(instance, &msg);
         item.is_registered = true;
         item.phase = Phase::Requested;
@@ -177,8 +187,7 @@ impl PointToPoint {
         let item = self.remove(index);
         let active = self.services.get(&item.key.service).and_then(|s| s.active);
         if let (true, Some(active)) = (item.is_registered, active) {
-            let (service, domain, name) = (item.key.service, item.key.domain.0, &*item.key.name);
-            sink.to_instance(active.instance, &LinkUp::NoInterest { service, domain, name });
+            sink.to_instance(active.instance, &LinkUp::NoInterest { key: item.key.as_key() });
         }
     }
 }

@@ -62,11 +62,10 @@ impl PointToPoint {
     ) {
         let watcher = Watcher { client, stream_id: request.stream_id };
         match self.admit(client, request, key, 0) {
-            Ok(()) if self.has_stream(client, request.stream_id) => {
+            Ok(_) if self.has_stream(client, request.stream_id) => {
                 self.reissue(watcher, form, (request.pause, request.no_refresh), sink);
             }
-            Ok(()) => {
-                let key = ItemKey { service: key.service_id, domain: request.domain, name: key.name };
+            Ok(key) => {
                 let is_paused = request.pause;
                 let (is_snapshot, form) = (!request.streaming, form.clone());
                 self.watch(now, key, Newcomer { watcher, form, is_snapshot, is_paused }, sink);
@@ -86,7 +85,7 @@ impl PointToPoint {
         sink: &mut impl ServerSink,
     ) {
         let watcher = Watcher { client, stream_id: request.stream_id };
-        let result = self.admit(client, request, key, 0).and_then(|()| {
+        let result = self.admit(client, request, key, 0).and_then(|_| {
             let private = (key.service_id, request.domain, request.streaming);
             self.on_private_request(watcher, private, bytes, sink).map_err(|text| {
                 State::new(StreamState::ClosedRecover, DataState::Suspect).because(StateCode::NONE, text)
@@ -116,14 +115,14 @@ impl PointToPoint {
         self.leave(now, watcher, sink);
     }
 
-    /// Whether a request can be served, `opened` others being about to be.
-    fn admit(
+    /// The item that a request is for if it can be served, `opened` others being about to be.
+    fn admit<'k>(
         &self,
         client: ClientId,
         request: &ItemRequest<'_>,
-        key: &RequestKey<'_>,
+        key: &RequestKey<'k>,
         opened: usize,
-    ) -> Result<(), State<'static>> {
+    ) -> Result<ItemKey<'k>, State<'static>> {
         let closed =
             |code, text| Err(State::new(StreamState::Closed, DataState::Suspect).because(code, text));
         if key.name.is_empty() {
@@ -138,13 +137,15 @@ impl PointToPoint {
         if let Some(refusal) = open.refuses(request.domain, request.qos_range()) {
             return Err(refusal.state());
         }
-        let Some(known) = self.clients.get(&client) else { return Ok(()) };
-        let wanted = ItemKey { service: key.service_id, domain: request.domain, name: key.name };
+        let Ok(wanted) = ItemKey::of(key.service_id, request.domain, &Key::from(*key)) else {
+            return closed(StateCode::INVALID_ARGUMENT, ATTRIBUTES_TOO_LONG);
+        };
+        let Some(known) = self.clients.get(&client) else { return Ok(wanted) };
         match self.open_as(known, request.stream_id) {
-            None if known.stream_count() + opened < self.config.client_streams_max => Ok(()),
+            None if known.stream_count() + opened < self.config.client_streams_max => Ok(wanted),
             None => closed(StateCode::TOO_MANY_ITEMS, "too many open streams on this connection"),
-            Some(OpenAs::Private) if request.private_stream => Ok(()),
-            Some(OpenAs::Item(open)) if open == wanted && !request.private_stream => Ok(()),
+            Some(OpenAs::Private) if request.private_stream => Ok(wanted),
+            Some(OpenAs::Item(open)) if open.is_meant_by(&wanted) && !request.private_stream => Ok(wanted),
             Some(_) => closed(StateCode::ALREADY_OPEN, "the stream is open for another item"),
         }
     }
@@ -159,6 +160,9 @@ impl PointToPoint {
         Some(OpenAs::Item(item.key.as_key()))
     }
 }
+
+/// [`crate::KEY_ATTRIBUTES_BYTES_MAX`] in words.
+const ATTRIBUTES_TOO_LONG: &str = "the attributes of an item's key are longer than 4096 bytes";
 
 /// What a stream is open for.
 enum OpenAs<'a> {
@@ -340,7 +344,7 @@ impl PointToPoint {
         let reply = Reply {
             domain: key.domain,
             stream_id: watcher.stream_id,
-            key: Some(Key::item(key.service, &key.name)),
+            key: Some(key.as_key().to_key()),
             private_stream: false,
         };
         let answer = reply.suspect(StateCode::NONE, text);

@@ -10,8 +10,7 @@ use units::Nanos;
 use super::item::Phase;
 use super::stream::{Incoming, Order};
 use super::{PointToPoint, ServerConfig, ServerSink, Source, SourceId};
-use crate::backbone::{BackboneError, Kind, LinkDown, LinkUp, StreamMsg};
-use crate::key::ItemKey;
+use crate::backbone::{BackboneError, Features, Kind, LinkDown, LinkUp, StreamMsg};
 
 /// What a source is a source of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +26,8 @@ pub(super) struct Instance {
     directory: SourceId,
     session: u64,
     link: Link,
+    /// What it has said over the present link that it knows to do.
+    features: Features,
     /// When its directory was heard last.
     heard_at: Nanos,
     /// It said nothing for too long, until it is heard again.
@@ -51,6 +52,11 @@ enum Link {
 const LINK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
 impl Instance {
+    /// Whether it tells items apart by more than their names.
+    pub(super) fn has_keys_in_full(&self) -> bool {
+        self.features.has_keys_in_full()
+    }
+
     fn is_alive(&self) -> bool {
         self.link == Link::Up && !self.is_silent
     }
@@ -267,9 +273,8 @@ impl PointToPoint {
                 self.on_item_message(now, index, msg.sequence, msg.kind, msg.body, sink);
             }
             (Kind::Update, None) => self.counters.updates_unwatched.inc(),
-            (Kind::Open, _) => {
-                let (domain, name) = msg.opened().map_err(UpstreamError::Malformed)?;
-                let key = ItemKey { service, domain: Domain(domain), name };
+            (Kind::Open | Kind::OpenInFull, _) => {
+                let key = msg.opened(service).map_err(UpstreamError::Malformed)?;
                 if let Some(index) = self.find(key)
                     && self.items[index].phase != Phase::Idle
                 {
@@ -345,6 +350,7 @@ impl PointToPoint {
             directory: source,
             session,
             link: Link::Down { retry_at: now },
+            features: Features::default(),
             heard_at: now,
             is_silent: false,
             offers: BTreeMap::new(),
@@ -443,8 +449,8 @@ impl PointToPoint {
         sink: &mut impl ServerSink,
     ) -> Result<(), UpstreamError> {
         let msg = LinkDown::parse(bytes).map_err(UpstreamError::Malformed)?;
-        if let LinkDown::HelloAck { instance: answered } = msg {
-            self.on_hello_ack(now, instance, answered, sink);
+        if let LinkDown::HelloAck { instance: answered, features } = msg {
+            self.on_hello_ack(now, instance, (answered, features), sink);
             return Ok(());
         }
         let is_active = |service| {
@@ -452,18 +458,14 @@ impl PointToPoint {
         };
         match msg {
             LinkDown::HelloAck { .. } => Ok(()),
-            LinkDown::Image { service, item, after, domain, name, refresh } if is_active(service) => {
-                match self.find(ItemKey { service, domain: Domain(domain), name }) {
-                    Some(index) => self.on_image(now, index, item, after, refresh, sink),
-                    None => Ok(()),
-                }
-            }
-            LinkDown::ItemStatus { service, domain, name, status } if is_active(service) => {
-                match self.find(ItemKey { service, domain: Domain(domain), name }) {
-                    Some(index) => self.on_item_status(now, index, status, sink),
-                    None => Ok(()),
-                }
-            }
+            LinkDown::Image { item, after, key, refresh } if is_active(key.service) => match self.find(key) {
+                Some(index) => self.on_image(now, index, item, after, refresh, sink),
+                None => Ok(()),
+            },
+            LinkDown::ItemStatus { key, status } if is_active(key.service) => match self.find(key) {
+                Some(index) => self.on_item_status(now, index, status, sink),
+                None => Ok(()),
+            },
             LinkDown::GapAnswer { service, last, known, ids, .. } if is_active(service) => {
                 return self.on_gap_answer(now, service, last, known.then(|| LinkDown::gap_items(ids)), sink);
             }
@@ -480,7 +482,13 @@ impl PointToPoint {
         .map_err(UpstreamError::Payload)
     }
 
-    fn on_hello_ack(&mut self, now: Nanos, instance: u64, answered: u64, sink: &mut impl ServerSink) {
+    fn on_hello_ack(
+        &mut self,
+        now: Nanos,
+        instance: u64,
+        (answered, features): (u64, Features),
+        sink: &mut impl ServerSink,
+    ) {
         if answered != instance {
             // The address belongs to a later run by now; its own directory leads there.
             sink.disconnect_link(instance);
@@ -489,6 +497,7 @@ impl PointToPoint {
         }
         if let Some(known) = self.instances.get_mut(&instance) {
             known.link = Link::Up;
+            known.features = features;
         }
         self.on_instance_changed(now, instance, sink);
     }

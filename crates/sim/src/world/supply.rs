@@ -12,7 +12,7 @@ use rwf::{Domain, Msg};
 
 use super::{Event, PROVIDER, World};
 use crate::channel::Pipe;
-use crate::provider::{Item, image, service};
+use crate::provider::{Item, image, label_of, service};
 
 /// A provider that the distributor dials: it answers requests, and has what the one truth holds. Of each item
 /// it has at most one stream open.
@@ -45,7 +45,7 @@ impl Dialled {
                 refresh.expect("one service").to_vec().ok()
             }
             (Msg::Request(request), _) => {
-                let name = String::from_utf8(request.key.name.expect("an item").to_vec()).expect("a name");
+                let name = label_of(&request.key);
                 assert!(!self.open.values().any(|open| *open == name), "{name} is asked for twice");
                 let before = self.open.insert(request.stream_id, name.clone());
                 assert_eq!(before, None, "stream {} is used twice", request.stream_id);

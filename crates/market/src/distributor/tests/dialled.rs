@@ -83,7 +83,7 @@ impl Bench {
     }
 
     fn no_interest(&mut self, now: Nanos, name: &str) {
-        self.peer(now, &LinkUp::NoInterest { service: 1, domain: 6, name: name.as_bytes() });
+        self.peer(now, &LinkUp::NoInterest { key: item(name) });
     }
 
     /// The provider answers on a stream.
@@ -166,7 +166,7 @@ fn an_item_is_asked_for_once_however_many_want_it() {
     let mut bench = Bench::dialled(config(), &[A]);
     bench.interest(T0, "X");
     assert_eq!(bench.log.take(), ["provider 100: request X on 5 in 3", "peer 7: X asked for"]);
-    bench.peer_says(T0, OTHER_PEER, &LinkUp::Interest { service: 1, domain: 6, name: b"X" });
+    bench.peer_says(T0, OTHER_PEER, &LinkUp::Interest { key: item("X") });
     assert_eq!(bench.log.take(), ["peer 8: X asked for"]);
     bench.image(A, 5, &[(22, 1)]);
     let log = bench.log.take();
@@ -481,7 +481,7 @@ fn an_item_whose_message_cannot_be_read_is_asked_for_again_alone() {
 #[test]
 fn a_domain_that_no_provider_has_and_one_item_too_many_are_refused() {
     let mut bench = Bench::dialled(DistributorConfig { items_max: 1, ..config() }, &[A]);
-    bench.peer(T0, &LinkUp::Interest { service: 1, domain: 8, name: b"X" });
+    bench.peer(T0, &LinkUp::Interest { key: ItemKey::named(1, Domain::MARKET_BY_PRICE, b"X") });
     assert_eq!(bench.said(), ["peer 7: X closed suspect no provider of the service has this domain"]);
     bench.interest(T0, "X");
     bench.log.take();

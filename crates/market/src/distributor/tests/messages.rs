@@ -46,8 +46,7 @@ impl Bench {
     }
 
     fn client_says(&mut self, peer: PeerId, conversation: u64, name: &str, message: &[u8]) {
-        let name = name.as_bytes();
-        let msg = LinkUp::ClientMessage { service: 1, conversation, domain: 6, name, message };
+        let msg = LinkUp::ClientMessage { conversation, key: item(name), message };
         self.peer_says(T0, peer, &msg);
     }
 
@@ -141,10 +140,8 @@ fn a_post_that_cannot_go_anywhere_is_refused_with_the_reason() {
     bench.client_says(PEER, 70, "", &post(9, &[(22, 5)]));
     assert_eq!(bench.log.take(), ["peer 7: answer for 70: nak 9 denied by source"]);
     let other = LinkUp::ClientMessage {
-        service: 8,
         conversation: 70,
-        domain: 6,
-        name: b"X",
+        key: ItemKey::named(8, Domain::MARKET_PRICE, b"X"),
         message: &post(9, &[(22, 5)]),
     };
     bench.peer(T0, &other);
@@ -174,7 +171,7 @@ fn a_post_to_the_cache_is_an_update_for_all_and_stays_in_the_image() {
     });
     bench.client_says(PEER, 70, "", &with_message(&update, PostUserRights(0)));
     assert_eq!(bench.log.take(), ["1 Update #3 item 1: posted 25=7", "peer 7: answer for 70: ack 9"]);
-    bench.peer_says(T0, OTHER_PEER, &LinkUp::Interest { service: 1, domain: 6, name: b"X" });
+    bench.peer_says(T0, OTHER_PEER, &LinkUp::Interest { key: item("X") });
     assert_eq!(bench.log.take()[1], "peer 8: image of X as item 1 after #4: ok 22=5 25=7");
     assert_eq!((bench.counters.posts_cached.get(), bench.counters.posts_out.get()), (2, 0));
 }
@@ -191,7 +188,7 @@ fn what_the_cache_cannot_hold_is_refused_and_changes_nothing() {
     assert_eq!(bench.log.take(), [refused(9), refused(10)]);
     bench.client_says(PEER, 70, "Y", &post(11, &[(22, 5)]));
     assert_eq!(bench.log.take(), ["peer 7: answer for 70: nak 11 symbol unknown"]);
-    bench.peer(T0, &LinkUp::ImageRequest { service: 1, domain: 6, name: b"X" });
+    bench.peer(T0, &LinkUp::ImageRequest { key: item("X") });
     assert_eq!(bench.log.take(), ["peer 7: image of X as item 1 after #1: ok 22=1"]);
 }
 

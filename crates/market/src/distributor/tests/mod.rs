@@ -1,10 +1,11 @@
 mod dialled;
+mod keys;
 mod messages;
 mod private;
 
 use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};
 use rdm::login::LoginRequest;
-use rwf::{Domain, Real, RefreshMsg, UpdateMsg};
+use rwf::{Domain, Key, Real, RefreshMsg, UpdateMsg};
 
 use super::*;
 use crate::backbone::{LinkDown, LinkUp};
@@ -25,8 +26,15 @@ impl Log {
     }
 }
 
-fn name(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+/// The key of an item of the service of these tests.
+fn item(name: &str) -> ItemKey<'_> {
+    ItemKey::named(1, Domain::MARKET_PRICE, name.as_bytes())
+}
+
+/// A key without service and domain.
+fn of(key: &ItemKey<'_>) -> String {
+    let whole = format!("{key:?}");
+    whole.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 /// The fields of a message as `id=number`, and the data state of those that have one.
@@ -74,7 +82,7 @@ impl DistributorSink for Log {
     }
     fn publish(&mut self, service: u16, msg: &StreamMsg<'_>) {
         let body = match msg.kind {
-            Kind::Open => name(msg.opened().expect("a name").1),
+            Kind::Open | Kind::OpenInFull => of(&msg.opened(1).expect("a key")),
             Kind::Heartbeat => String::new(),
             _ => content(msg.body),
         };
@@ -93,16 +101,16 @@ impl DistributorSink for Log {
     fn to_peer(&mut self, peer: PeerId, msg: &LinkDown<'_>) {
         self.0.push(match *msg {
             LinkDown::HelloAck { .. } => format!("peer {}: hello", peer.0),
-            LinkDown::Image { item, after, name: n, refresh, .. } => {
+            LinkDown::Image { item, after, key, refresh } => {
                 format!(
                     "peer {}: image of {} as item {item} after #{after}: {}",
                     peer.0,
-                    name(n),
+                    of(&key),
                     content(refresh)
                 )
             }
-            LinkDown::ItemStatus { name: n, status, .. } => {
-                format!("peer {}: {} {}", peer.0, name(n), content(status))
+            LinkDown::ItemStatus { key, status } => {
+                format!("peer {}: {} {}", peer.0, of(&key), content(status))
             }
             LinkDown::GapAnswer { first, last, known, ids, .. } => {
                 let ids: Vec<_> = LinkDown::gap_items(ids).collect();
@@ -121,7 +129,8 @@ impl DistributorSink for Log {
         let what = match (&msg, msg.domain()) {
             (rwf::Msg::Request(m), Domain::MARKET_PRICE) => {
                 let service = m.key.service_id.expect("items have a service");
-                format!("request {} on {} in {service}", name(m.key.name.expect("a name")), m.stream_id)
+                let key = ItemKey::of(service, m.domain, &m.key).expect("one that was short enough before");
+                format!("request {} on {} in {service}", of(&key), m.stream_id)
             }
             (rwf::Msg::Close(m), Domain::MARKET_PRICE) => format!("close {}", m.stream_id),
             (rwf::Msg::Post(m), _) => {
@@ -230,7 +239,7 @@ impl Bench {
     }
 
     fn interest(&mut self, now: Nanos, name: &str) {
-        self.peer(now, &LinkUp::Interest { service: 1, domain: 6, name: name.as_bytes() });
+        self.peer(now, &LinkUp::Interest { key: item(name) });
     }
 }
 
@@ -248,7 +257,7 @@ fn an_update_goes_out_once_somebody_wants_the_item() {
     );
     bench.provider(T0, PROVIDER, &update(-5, None, &[(25, 4)]));
     assert_eq!(bench.log.take(), ["1 Update #2 item 1: 25=4"]);
-    bench.peer(T0, &LinkUp::NoInterest { service: 1, domain: 6, name: b"A" });
+    bench.peer(T0, &LinkUp::NoInterest { key: item("A") });
     bench.provider(T0, PROVIDER, &update(-5, None, &[(25, 5)]));
     assert_eq!(bench.log.take(), [""; 0]);
     assert_eq!((bench.counters.updates_in.get(), bench.counters.updates_unwanted.get()), (3, 2));
@@ -308,7 +317,7 @@ fn a_provider_that_goes_leaves_its_items_suspect_until_it_is_back() {
     bench.log.take();
     bench.core.on_provider_closed(T0, PROVIDER, &mut bench.log);
     assert_eq!(bench.log.take(), ["directory: 1 BINANCE down"]);
-    bench.peer(T0, &LinkUp::ImageRequest { service: 1, domain: 6, name: b"A" });
+    bench.peer(T0, &LinkUp::ImageRequest { key: item("A") });
     assert_eq!(bench.log.take(), ["peer 7: image of A as item 1 after #1: suspect 22=1"]);
     let again = ProviderId(2);
     bench.provider_logs_in(again);

@@ -2,6 +2,7 @@ mod batches;
 mod clients;
 mod conversations;
 mod gaps;
+mod keys;
 mod logins;
 mod streams;
 
@@ -15,7 +16,7 @@ use rwf::{
 };
 
 use super::*;
-use crate::backbone::{Kind, LinkDown, LinkUp, StreamMsg};
+use crate::backbone::{Features, Kind, LinkDown, LinkUp, StreamMsg};
 
 const DIRECTORY: SourceId = SourceId(0);
 const STREAM: SourceId = SourceId(1);
@@ -24,13 +25,20 @@ const A: ClientId = ClientId(1);
 const B: ClientId = ClientId(2);
 const T0: Nanos = Nanos(1_000_000_000);
 
+/// The key of an item of the service of these tests.
+fn named(name: &str) -> ItemKey<'_> {
+    ItemKey::named(1, Domain::MARKET_PRICE, name.as_bytes())
+}
+
+/// A key without service and domain.
+fn item(key: &ItemKey<'_>) -> String {
+    let whole = format!("{key:?}");
+    whole.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
 /// What a server has decided, in words.
 #[derive(Default)]
 struct Log(Vec<String>);
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 fn class(message: &[u8]) -> String {
     format!("{:?}", rwf::peek(message).expect("an RWF message").class).to_lowercase()
@@ -96,12 +104,12 @@ impl ServerSink for Log {
     fn to_instance(&mut self, instance: u64, msg: &LinkUp<'_>) {
         self.0.push(match *msg {
             LinkUp::Hello { .. } => format!("{instance}: hello"),
-            LinkUp::Interest { name, .. } => format!("{instance}: interest {}", text(name)),
-            LinkUp::NoInterest { name, .. } => format!("{instance}: no interest {}", text(name)),
-            LinkUp::ImageRequest { name, .. } => format!("{instance}: image {}", text(name)),
+            LinkUp::Interest { key } => format!("{instance}: interest {}", item(&key)),
+            LinkUp::NoInterest { key } => format!("{instance}: no interest {}", item(&key)),
+            LinkUp::ImageRequest { key } => format!("{instance}: image {}", item(&key)),
             LinkUp::GapQuery { first, last, .. } => format!("{instance}: gap {first}-{last}"),
-            LinkUp::ClientMessage { conversation, name, message, .. } => {
-                format!("{instance}: client message {conversation} {} {}", text(name), class(message))
+            LinkUp::ClientMessage { conversation, key, message } => {
+                format!("{instance}: client message {conversation} {} {}", item(&key), class(message))
             }
             LinkUp::PrivateRequest { conversation, .. } => {
                 format!("{instance}: private request {conversation}")
@@ -189,7 +197,7 @@ impl Bench {
         self.core.on_source(self.now, directory, Topic::Directory, instance, &mut self.log);
         self.directory(directory, instance, &[definition(up)]);
         self.core.on_link_up(instance, &mut self.log);
-        self.link(instance, &LinkDown::HelloAck { instance });
+        self.link(instance, &LinkDown::HelloAck { instance, features: Features::OURS });
         self.core.on_source(self.now, stream, Topic::Service("BINANCE"), instance, &mut self.log);
     }
 
@@ -249,8 +257,7 @@ impl Bench {
 
     fn image(&mut self, item: u32, after: u64, name: &str, all: &[(i16, i64)]) {
         let refresh = refresh(all);
-        let (service, domain, name) = (1, 6, name.as_bytes());
-        self.link(INSTANCE, &LinkDown::Image { service, item, after, domain, name, refresh: &refresh });
+        self.link(INSTANCE, &LinkDown::Image { item, after, key: named(name), refresh: &refresh });
     }
 
     fn stream(&mut self, kind: Kind, sequence: u64, item: u32, body: &[u8]) {
@@ -325,10 +332,7 @@ fn each_connection_gets_an_image_in_parts_that_it_takes() {
     };
     bench.took();
     let refresh = msg.to_vec().expect("legal");
-    bench.link(
-        INSTANCE,
-        &LinkDown::Image { service: 1, item: 1, after: 1, domain: 6, name: b"IBM", refresh: &refresh },
-    );
+    bench.link(INSTANCE, &LinkDown::Image { item: 1, after: 1, key: named("IBM"), refresh: &refresh });
     let mut log = bench.took();
     log.sort_unstable();
     let image = ": refresh ok solicited";
@@ -398,10 +402,7 @@ fn a_lost_link_makes_items_suspect_and_the_next_instance_makes_them_good() {
         "{log:?}"
     );
     let refresh = refresh(&[(22, 7)]);
-    bench.link(
-        78,
-        &LinkDown::Image { service: 1, item: 4, after: 3, domain: 6, name: b"IBM", refresh: &refresh },
-    );
+    bench.link(78, &LinkDown::Image { item: 4, after: 3, key: named("IBM"), refresh: &refresh });
     assert_eq!(bench.took(), ["1/5: refresh ok 22=7"]);
 }
 
@@ -413,7 +414,7 @@ fn a_broken_link_is_opened_again() {
     bench.after(ServerConfig::default().link_retry);
     assert_eq!(bench.took(), ["connect 77"]);
     bench.core.on_link_up(INSTANCE, &mut bench.log);
-    bench.link(INSTANCE, &LinkDown::HelloAck { instance: INSTANCE });
+    bench.link(INSTANCE, &LinkDown::HelloAck { instance: INSTANCE, features: Features::OURS });
     assert_eq!(bench.took(), ["77: hello", "77: interest IBM"]);
 }
 
@@ -521,7 +522,7 @@ fn an_item_that_does_not_exist_is_closed() {
     bench.request(A, 5, "NOPE");
     bench.took();
     let status = status(StreamState::Closed, "not found");
-    bench.link(INSTANCE, &LinkDown::ItemStatus { service: 1, domain: 6, name: b"NOPE", status: &status });
+    bench.link(INSTANCE, &LinkDown::ItemStatus { key: named("NOPE"), status: &status });
     assert_eq!(bench.took(), ["1/5: status closed suspect: not found"]);
     assert_eq!((bench.counters.items.get(), bench.counters.watchers.get()), (0, 0));
     bench.request(A, 5, "NOPE");
@@ -612,7 +613,7 @@ fn what_waits_for_its_provider_does_not_hold_up_others() {
     bench.request(A, 6, "B");
     assert_eq!(bench.took(), ["77: interest A"]);
     let waits = status(StreamState::Open, "wait");
-    bench.link(INSTANCE, &LinkDown::ItemStatus { service: 1, domain: 6, name: b"A", status: &waits });
+    bench.link(INSTANCE, &LinkDown::ItemStatus { key: named("A"), status: &waits });
     assert_eq!(bench.took(), ["1/5: status open suspect: wait", "77: interest B"]);
     bench.open(1, 1, "A");
     bench.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));

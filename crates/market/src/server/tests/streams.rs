@@ -155,7 +155,7 @@ fn a_paused_login_pauses_all_streams_but_not_those_of_others() {
 
 /// The raw messages of the last call, for what the words do not tell.
 #[derive(Default)]
-struct Raw(Vec<Vec<u8>>);
+pub(super) struct Raw(pub(super) Vec<Vec<u8>>);
 
 impl ServerSink for Raw {
     fn send(&mut self, _: ClientId, msg: &[u8]) {
@@ -220,9 +220,8 @@ fn a_book_is_restricted_entry_by_entry() {
         ..RefreshMsg::new(Domain::MARKET_PRICE, 0, DataType::MAP)
     };
     let refresh = refresh.to_vec().expect("legal");
-    let (service, domain, name) = (1, 6, &b"IBM"[..]);
     let mut bytes = Vec::new();
-    LinkDown::Image { service, item: 1, after: 1, domain, name, refresh: &refresh }.encode(&mut bytes);
+    LinkDown::Image { item: 1, after: 1, key: named("IBM"), refresh: &refresh }.encode(&mut bytes);
     let mut raw = Raw::default();
     bench.core.on_link_message(bench.now, INSTANCE, &bytes, &mut raw).expect("accepted");
     let sent = RefreshMsg::parse(&raw.0[0]).expect("whole");
