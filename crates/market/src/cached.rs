@@ -1,7 +1,7 @@
 //! An item as a cache holds it: image, state, and what else its refresh said.
 
 use rdm::OwnedState;
-use rwf::{DataState, DataType, DecodeError, Qos, RefreshMsg, State, StateCode, StatusMsg, UpdateMsg};
+use rwf::{DataState, DecodeError, Qos, RefreshMsg, State, StateCode, StatusMsg, UpdateMsg};
 
 use crate::encoding::Encoding;
 use crate::image::{FieldRules, Image, PartStart};
@@ -20,7 +20,7 @@ pub struct CachedItem {
     is_complete: bool,
     /// A whole image has come.
     is_known: bool,
-    /// An update of another container than the image has come since.
+    /// Something that is not in the image, or not all of it, has come since it began.
     has_strayed: bool,
 }
 
@@ -60,7 +60,7 @@ impl CachedItem {
     pub fn on_refresh(&mut self, msg: &RefreshMsg<'_>, rules: &FieldRules) -> Result<bool, DecodeError> {
         let is_first = self.is_complete || msg.part_num == Some(0) || msg.clear_cache;
         self.is_complete = false;
-        self.image.refresh(msg.container_type, msg.payload, is_first, rules)?;
+        let is_taken = self.image.refresh(msg.container_type, msg.payload, is_first, rules)?;
         self.state = msg.state.into();
         self.seq_num = msg.seq_num;
         self.qos = msg.qos;
@@ -68,7 +68,7 @@ impl CachedItem {
         if is_first || msg.permission_data.is_some() {
             self.permission_data = msg.permission_data.map(Into::into);
         }
-        self.has_strayed &= !is_first;
+        self.has_strayed = !is_taken || self.has_strayed && !is_first;
         self.is_complete = msg.complete;
         self.is_known |= msg.complete;
         Ok(msg.complete)
@@ -89,9 +89,8 @@ impl CachedItem {
         if msg.do_not_cache {
             return Ok(());
         }
-        self.image.update(msg.container_type, msg.payload, !msg.do_not_ripple, rules)?;
-        let has_data = msg.container_type != DataType::NO_DATA;
-        self.has_strayed |= has_data && msg.container_type != self.image.container_type();
+        let ripples = !msg.do_not_ripple;
+        self.has_strayed |= !self.image.update(msg.container_type, msg.payload, ripples, rules)?;
         Ok(())
     }
 
@@ -168,6 +167,13 @@ impl CachedItem {
         &self.image
     }
 
+    /// Whether the image has all that came since it began: not after an update that could not be merged, until
+    /// the next refresh.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        !self.has_strayed
+    }
+
     /// Writes the image as refresh messages with stream id 0, one or several; `each` gets the bytes of each.
     ///
     /// `scratch` is working room, grown as needed and kept for the next call.
@@ -210,7 +216,7 @@ impl CachedItem {
     /// provider said.
     pub(crate) fn state_to_send(&self) -> State<'_> {
         let state = self.state.borrow();
-        if self.image.is_current() && !self.has_strayed {
+        if self.is_current() {
             return state;
         }
         State::new(state.stream, DataState::Suspect)
@@ -227,7 +233,7 @@ pub struct Scratch {
 
 #[cfg(test)]
 mod tests {
-    use rwf::{Domain, FieldList, Key, Msg, Real, StreamState, encode_to_vec};
+    use rwf::{DataType, Domain, FieldList, Key, Msg, Real, StreamState, encode_to_vec};
 
     use super::*;
 

@@ -51,7 +51,7 @@ impl Item {
 
     /// Whether its image can be given to who asks.
     pub(super) fn has_image(&self) -> bool {
-        self.image.is_known() && self.image.image().is_current()
+        self.image.is_known() && self.image.is_current()
     }
 
     /// Takes a stream out of all lists.

@@ -1,15 +1,19 @@
-use rwf::{DataType, DecodeError, ElementList, ElementListHead, Encoded, Place, Writer};
+use rwf::{DataType, DecodeError, ElementList, ElementListHead, ElementSetDefs, Encoded, Place, Writer};
+
+use super::fields::{SetValueRoom, as_content};
 
 /// The elements of an item: names, types and contents, in the order in which they first came.
 ///
-/// An element of a name that is there already replaces it, type and content. Set data needs definitions that
-/// are exchanged beforehand, which nobody does; it is passed over.
+/// An element of a name that is there already replaces it, type and content: a container in it has no other
+/// meaning than any value. Set data is kept as ordinary elements.
 #[derive(Clone, Debug, Default)]
 pub struct ElementImage {
     elements: Vec<Element>,
     /// The places of the elements in the order of their names.
     by_name: Vec<u32>,
     list_number: Option<u16>,
+    /// Of names and contents together.
+    texts_bytes: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -19,31 +23,33 @@ struct Element {
     content: Vec<u8>,
 }
 
+/// An element takes so many bytes besides name and content, a list besides its elements.
+const ENTRY_HEAD_MAX: usize = 6;
+const LIST_HEAD_MAX: usize = 16;
 /// An element list has a 16-bit count of entries.
 const ELEMENTS_MAX: usize = u16::MAX as usize;
 
 impl ElementImage {
-    /// Takes the elements of a refresh in place of those there were.
-    ///
-    /// # Errors
-    /// The list is malformed; the elements before the fault are there.
-    pub fn replace(&mut self, list: &ElementList<'_>) -> Result<(), DecodeError> {
-        self.elements.clear();
-        self.by_name.clear();
-        self.list_number = list.list_number;
-        self.merge(list)
+    /// An image without elements, with what the head of a list says.
+    pub(super) fn begin(list: &ElementList<'_>) -> ElementImage {
+        ElementImage { list_number: list.list_number, ..ElementImage::default() }
     }
 
-    /// Merges the elements of an update.
+    /// Merges elements, some of which may stand in set data.
     ///
     /// # Errors
     /// The list is malformed, or there would be more elements than a list can have; the elements before the
     /// fault are merged.
-    pub fn merge(&mut self, list: &ElementList<'_>) -> Result<(), DecodeError> {
-        let mut hint = 0;
-        for entry in list.entries() {
+    pub fn merge_with(
+        &mut self,
+        list: &ElementList<'_>,
+        defs: Option<&ElementSetDefs<'_>>,
+    ) -> Result<(), DecodeError> {
+        let (mut hint, mut room) = (0, SetValueRoom::default());
+        for entry in list.all_entries(defs) {
             let entry = entry?;
-            hint = self.put(entry.name, entry.data_type, entry.content, hint)? + 1;
+            let content = as_content(entry.data_type, entry.content, &mut room)?;
+            hint = self.put(entry.name, entry.data_type.base(), content, hint)? + 1;
         }
         Ok(())
     }
@@ -62,6 +68,7 @@ impl ElementImage {
         let place = match found {
             Ok(at) => {
                 let element = &mut self.elements[at];
+                self.texts_bytes = self.texts_bytes - element.content.len() + content.len();
                 element.data_type = data_type;
                 element.content.clear();
                 element.content.extend_from_slice(content);
@@ -73,6 +80,7 @@ impl ElementImage {
             let (value, max) = (ELEMENTS_MAX as u32 + 1, ELEMENTS_MAX as u32);
             return Err(DecodeError::BadValue { place: Place::EntryCount, value, max });
         }
+        self.texts_bytes += name.len() + content.len();
         self.by_name.insert(place, self.elements.len() as u32);
         self.elements.push(Element { name: name.into(), data_type, content: content.to_vec() });
         Ok(self.elements.len() - 1)
@@ -102,6 +110,11 @@ impl ElementImage {
         });
     }
 
+    /// The element list takes at most so many bytes.
+    pub(super) fn wire_bytes(&self) -> usize {
+        self.texts_bytes + self.elements.len() * ENTRY_HEAD_MAX + LIST_HEAD_MAX
+    }
+
     /// Bytes held, about.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
@@ -117,7 +130,7 @@ mod tests {
     use super::*;
 
     fn merged(image: &mut ElementImage, bytes: &[u8]) {
-        image.merge(&ElementList::parse(bytes).expect("legal")).expect("legal");
+        image.merge_with(&ElementList::parse(bytes).expect("legal"), None).expect("legal");
     }
 
     #[test]
@@ -130,8 +143,8 @@ mod tests {
             });
         })
         .expect("legal");
-        let mut image = ElementImage::default();
-        image.replace(&ElementList::parse(&first).expect("legal")).expect("legal");
+        let mut image = ElementImage::begin(&ElementList::parse(&first).expect("legal"));
+        merged(&mut image, &first);
         assert_eq!(encode_to_vec(|w| image.write(w)), Ok(first.clone()));
         let change = encode_to_vec(|w| {
             w.element_list(|e| {
@@ -149,8 +162,8 @@ mod tests {
             (b"D", DataType::ASCII_STRING),
         ];
         assert_eq!(names, expected);
-        image.replace(&ElementList::parse(&first).expect("legal")).expect("legal");
-        assert_eq!(encode_to_vec(|w| image.write(w)), Ok(first), "a refresh begins anew");
+        let bytes = encode_to_vec(|w| image.write(w)).expect("legal");
+        assert!(bytes.len() <= image.wire_bytes());
     }
 
     #[test]

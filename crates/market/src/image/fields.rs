@@ -1,5 +1,5 @@
 use rwf::{
-    DecodeError, FieldEntry, FieldList, FieldListHead, FieldListInfo, FieldSetDefs, FixedForm, Place,
+    DataType, DecodeError, FieldEntry, FieldList, FieldListHead, FieldListInfo, FieldSetDefs, FixedForm,
     Primitive, Value, Writer, rmtes,
 };
 
@@ -39,6 +39,11 @@ const LIST_HEAD_MAX: usize = 16;
 const RIPPLE_MAX: usize = 16;
 
 impl FieldImage {
+    /// An image without fields, with what the head of a list says.
+    pub(super) fn begin(list: &FieldList<'_>) -> FieldImage {
+        FieldImage { info: list.info, ..FieldImage::default() }
+    }
+
     /// Takes the fields of a refresh in place of those there were.
     ///
     /// # Errors
@@ -216,21 +221,16 @@ impl FieldImage {
         });
     }
 
-    /// Whether the fields fit a place of `bytes_max` bytes as a field list.
-    ///
-    /// # Errors
-    /// [`DecodeError::BadLength`] with the place if they do not.
-    pub(super) fn fits(&self, bytes_max: usize, place: Place) -> Result<(), DecodeError> {
-        // Rooms are as long as contents, or longer.
-        if self.bytes.len() + self.ids.len() * ENTRY_HEAD_MAX + LIST_HEAD_MAX <= bytes_max {
-            return Ok(());
-        }
+    /// The field list takes at most so many bytes: rooms are as long as contents, or longer.
+    #[inline]
+    pub(super) fn bound_bytes(&self) -> usize {
+        self.bytes.len() + self.ids.len() * ENTRY_HEAD_MAX + LIST_HEAD_MAX
+    }
+
+    /// The same, more closely.
+    pub(super) fn wire_bytes(&self) -> usize {
         let entries: usize = self.entries().map(|(_, content)| content.len() + ENTRY_HEAD_MAX).sum();
-        let length = entries + LIST_HEAD_MAX;
-        if length <= bytes_max {
-            return Ok(());
-        }
-        Err(DecodeError::BadLength { place, length: length as u32, max: bytes_max as u32 })
+        entries + LIST_HEAD_MAX
     }
 
     /// Bytes held, about.
@@ -251,11 +251,20 @@ pub(crate) fn set_value<'a>(
     entry: &FieldEntry<'a>,
     room: &'a mut SetValueRoom,
 ) -> Result<&'a [u8], DecodeError> {
-    if FixedForm::of(entry.set_type).is_none() {
-        return Ok(entry.content);
+    as_content(entry.set_type, entry.content, room)
+}
+
+/// A value of set data as content.
+pub(super) fn as_content<'a>(
+    set_type: DataType,
+    content: &'a [u8],
+    room: &'a mut SetValueRoom,
+) -> Result<&'a [u8], DecodeError> {
+    if FixedForm::of(set_type).is_none() {
+        return Ok(content);
     }
     let mut w = Writer::new(room);
-    Value::decode(entry.set_type, entry.content)?.put_content(&mut w);
+    Value::decode(set_type, content)?.put_content(&mut w);
     Ok(w.finish().expect("no fixed form is longer as content"))
 }
 

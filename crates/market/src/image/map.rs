@@ -1,13 +1,13 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use rwf::{
-    DataType, DecodeError, Encoded, FieldList, FieldSetDefs, Map, MapAction, MapEntry, MapHead, Place, Writer,
-};
+use rwf::{DataType, DecodeError, Encoded, Map, MapAction, MapEntry, MapHead, Place, Writer};
 
-use super::{FieldImage, FieldRules};
+use super::definitions::Definitions;
+use super::entry::{CONTAINER_HEAD_BYTES_MAX, Change, Entry, PartRoom, Summary, hint};
+use super::{Context, Image};
 
-/// A map of field lists (or of nothing) by key: order books, symbol lists.
+/// A map of containers (or of nothing) by key: order books, symbol lists.
 ///
 /// Entries are kept in the order of their keys' bytes. Add replaces an entry, update merges into it, delete
 /// removes it.
@@ -16,102 +16,84 @@ pub struct MapImage {
     key_type: DataType,
     container_type: DataType,
     key_field_id: Option<i16>,
-    summary: FieldImage,
-    has_summary: bool,
+    summary: Summary,
     entries: BTreeMap<Box<[u8]>, Entry>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Entry {
-    fields: FieldImage,
-    permission_data: Option<Box<[u8]>>,
+    /// See [`Image::bound_bytes`].
+    entries_bound_bytes: usize,
 }
 
 /// The longest key that a map message can hold.
 const KEY_BYTES_MAX: u32 = 0x7FFF;
-/// The longest field list that an entry can hold, and the summary.
-const ENTRY_BYTES_MAX: usize = 0xFFFF;
-const SUMMARY_BYTES_MAX: usize = 0x7FFF;
-/// A map message has a 16-bit count of entries.
-const ENTRIES_MAX: usize = u16::MAX as usize;
 
 impl MapImage {
-    /// An empty image for maps of this kind; `None` if their entries cannot be merged.
-    #[must_use]
-    pub fn for_map(map: &Map<'_>) -> Option<MapImage> {
-        let mergeable = [DataType::FIELD_LIST, DataType::NO_DATA].contains(&map.container_type);
-        mergeable.then(|| MapImage {
+    pub(super) fn begin(map: &Map<'_>) -> MapImage {
+        MapImage {
             key_type: map.key_type,
             container_type: map.container_type,
             key_field_id: map.key_field_id,
-            summary: FieldImage::default(),
-            has_summary: false,
+            summary: Summary::default(),
             entries: BTreeMap::new(),
-        })
+            entries_bound_bytes: 0,
+        }
     }
 
-    /// Applies summary and entries of a part of a refresh, or of an update.
+    /// Applies summary and entries of a part of a refresh, or of an update. Returns whether all of it could be
+    /// merged.
     ///
     /// # Errors
     /// The map is malformed, of other keys or containers than this one, or makes an entry larger than one can
     /// be; what stood before the fault is applied.
-    pub fn apply(&mut self, map: &Map<'_>, rules: &FieldRules) -> Result<(), DecodeError> {
+    pub(super) fn apply(&mut self, map: &Map<'_>, context: &Context<'_>) -> Result<bool, DecodeError> {
         if map.key_type != self.key_type {
             return Err(DecodeError::BadType { place: Place::MapKey, data_type: map.key_type });
+        }
+        if self.container_type == DataType::NO_DATA {
+            self.container_type = map.container_type;
         }
         if map.container_type != self.container_type && map.container_type != DataType::NO_DATA {
             return Err(DecodeError::BadType { place: Place::Map, data_type: map.container_type });
         }
-        let defs = if self.holds_fields() { map.field_set_defs()? } else { None };
-        if let Some(summary) = map.summary
-            && self.holds_fields()
-        {
-            self.has_summary = true;
-            self.summary.merge_with(&FieldList::parse(summary)?, defs.as_ref(), false, rules)?;
-            self.summary.fits(SUMMARY_BYTES_MAX, Place::Summary)?;
-        }
+        let definitions = Definitions::read(map.container_type, map.set_definitions)?;
+        let inner = context.inside(&definitions);
+        let mut is_merged = self.summary.apply(map.container_type, map.summary, &inner)?;
         for entry in map.entries() {
-            self.apply_entry(&entry?, defs.as_ref(), rules)?;
+            is_merged &= self.apply_entry(&entry?, map.container_type, &inner)?;
         }
-        Ok(())
+        Ok(is_merged)
     }
 
     fn apply_entry(
         &mut self,
         entry: &MapEntry<'_>,
-        defs: Option<&FieldSetDefs<'_>>,
-        rules: &FieldRules,
-    ) -> Result<(), DecodeError> {
+        container_type: DataType,
+        context: &Context<'_>,
+    ) -> Result<bool, DecodeError> {
         if entry.key.is_empty() {
             // It can be read, but not be written for a client.
             return Err(DecodeError::BadLength { place: Place::MapKey, length: 0, max: KEY_BYTES_MAX });
         }
         if entry.action == MapAction::Delete {
-            self.entries.remove(entry.key);
-            return Ok(());
+            let gone = self.entries.remove(entry.key);
+            self.entries_bound_bytes -= gone.map_or(0, |gone| entry.key.len() + gone.bound_bytes());
+            return Ok(true);
         }
-        let holds_fields = self.holds_fields();
         if !self.entries.contains_key(entry.key) {
-            self.entries.insert(entry.key.into(), Entry::default());
+            let new = Entry::default();
+            self.entries_bound_bytes += entry.key.len() + new.bound_bytes();
+            self.entries.insert(entry.key.into(), new);
         }
         let kept = self.entries.get_mut(entry.key).expect("it was just put there");
-        if entry.action == MapAction::Add {
-            *kept = Entry::default();
-        }
-        if let Some(permission_data) = entry.permission_data {
-            kept.permission_data = Some(permission_data.into());
-        }
-        match entry.data {
-            Some(data) if holds_fields => {
-                kept.fields.merge_with(&FieldList::parse(data)?, defs, false, rules)?;
-                kept.fields.fits(ENTRY_BYTES_MAX, Place::MapEntry)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn holds_fields(&self) -> bool {
-        self.container_type == DataType::FIELD_LIST
+        let change = Change {
+            place: Place::MapEntry,
+            is_whole: entry.action == MapAction::Add,
+            container_type,
+            data: entry.data,
+            permission_data: entry.permission_data,
+        };
+        let before = kept.bound_bytes();
+        let result = kept.apply(&change, context);
+        self.entries_bound_bytes = self.entries_bound_bytes + kept.bound_bytes() - before;
+        result
     }
 
     /// How many entries there are.
@@ -132,15 +114,15 @@ impl MapImage {
         self.key_type
     }
 
-    /// Content of the key and fields of each entry, in the order of the keys' bytes.
-    pub fn entries(&self) -> impl Iterator<Item = (&[u8], &FieldImage)> {
-        self.entries.iter().map(|(key, entry)| (&**key, &entry.fields))
+    /// Content of the key and of each entry, in the order of the keys' bytes.
+    pub fn entries(&self) -> impl Iterator<Item = (&[u8], &Image)> {
+        self.entries.iter().map(|(key, entry)| (&**key, &entry.content))
     }
 
-    /// The fields of the entry of a key.
+    /// What the entry of a key holds.
     #[must_use]
-    pub fn entry(&self, key: &[u8]) -> Option<&FieldImage> {
-        self.entries.get(key).map(|e| &e.fields)
+    pub fn entry(&self, key: &[u8]) -> Option<&Image> {
+        self.entries.get(key).map(|entry| &entry.content)
     }
 
     /// Writes a map from the entry `from` on (`None`: the beginning, with the summary) until about
@@ -149,47 +131,45 @@ impl MapImage {
         let is_first = from.is_none();
         let head = MapHead {
             key_field_id: self.key_field_id,
-            total_count_hint: is_first.then_some(self.entries.len().min(HINT_MAX) as u32),
+            total_count_hint: is_first.then(|| hint(self.entries.len())),
             ..MapHead::new(self.key_type, self.container_type)
         };
         let start = from.map_or(Bound::Unbounded, Bound::Included);
-        let mut rest = self.entries.range::<[u8], _>((start, Bound::Unbounded));
-        let mut next = None;
+        let rest = self.entries.range::<[u8], _>((start, Bound::Unbounded));
+        let (mut room, mut next) = (PartRoom::new(part_bytes), None);
         w.map(&head, |m| {
-            if is_first && self.has_summary {
-                m.summary(|w| self.summary.write(w));
+            if let (true, Some(summary)) = (is_first, self.summary.get()) {
+                m.summary(|w| summary.write_inside(self.container_type, w));
             }
-            let mut bytes = 0;
-            for (count, (key, entry)) in rest.by_ref().enumerate() {
-                let entry_bytes = key.len() + entry.wire_bytes();
-                if count > 0 && (bytes + entry_bytes > part_bytes || count == ENTRIES_MAX) {
+            for (key, entry) in rest {
+                if !room.takes(key.len() + entry.wire_bytes()) {
                     next = Some(&**key);
                     break;
                 }
-                bytes += entry_bytes;
                 let key = Encoded { data_type: self.key_type, content: key };
-                m.entry(MapAction::Add, key, entry.permission_data.as_deref(), |w| entry.fields.write(w));
+                let write = |w: &mut Writer<'_>| entry.content.write_inside(self.container_type, w);
+                m.entry(MapAction::Add, key, entry.permission_data.as_deref(), write);
             }
         });
         next
     }
 
+    /// See [`Image::bound_bytes`].
+    pub(super) fn bound_bytes(&self) -> usize {
+        CONTAINER_HEAD_BYTES_MAX + self.summary.bound_bytes() + self.entries_bound_bytes
+    }
+
+    /// See [`Image::wire_bytes`].
+    pub(super) fn wire_bytes(&self) -> usize {
+        let entries: usize = self.entries.iter().map(|(key, entry)| key.len() + entry.wire_bytes()).sum();
+        CONTAINER_HEAD_BYTES_MAX + self.summary.wire_bytes() + entries
+    }
+
     /// Bytes held, about.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let entries: usize = self.entries.iter().map(|(k, e)| k.len() + e.fields.memory_bytes() + 96).sum();
-        entries + self.summary.memory_bytes()
-    }
-}
-
-/// The most a total count hint can say.
-const HINT_MAX: usize = (1 << 30) - 1;
-
-impl Entry {
-    /// At most so many bytes stand on the wire for it, besides its key.
-    fn wire_bytes(&self) -> usize {
-        let fields: usize = self.fields.entries().map(|(_, content)| content.len() + 5).sum();
-        fields + self.permission_data.as_ref().map_or(0, |p| p.len() + 2) + 16
+        let entries: usize = self.entries.iter().map(|(key, entry)| key.len() + entry.memory_bytes()).sum();
+        size_of::<MapImage>() + self.summary.memory_bytes() + entries
     }
 }
 
@@ -200,6 +180,7 @@ mod tests {
         SetHead, encode_to_vec,
     };
 
+    use super::super::FieldRules;
     use super::*;
 
     const HEAD: MapHead<'static> = MapHead::new(DataType::BUFFER, DataType::FIELD_LIST);
@@ -215,14 +196,18 @@ mod tests {
     }
 
     fn image_of(bytes: &[u8]) -> MapImage {
-        let map = Map::parse(bytes).expect("legal");
-        let mut image = MapImage::for_map(&map).expect("field lists can be merged");
-        image.apply(&map, &FieldRules::default()).expect("legal");
+        let mut image = MapImage::begin(&Map::parse(bytes).expect("legal"));
+        apply(&mut image, bytes);
         image
     }
 
+    fn try_apply(image: &mut MapImage, bytes: &[u8]) -> Result<bool, DecodeError> {
+        let rules = FieldRules::default();
+        image.apply(&Map::parse(bytes).expect("legal head"), &Context::outermost(&rules, false))
+    }
+
     fn apply(image: &mut MapImage, bytes: &[u8]) {
-        image.apply(&Map::parse(bytes).expect("legal"), &FieldRules::default()).expect("legal");
+        assert_eq!(try_apply(image, bytes), Ok(true));
     }
 
     fn whole(image: &MapImage) -> Vec<u8> {
@@ -272,7 +257,8 @@ mod tests {
         });
         let image = image_of(&bytes);
         let entry = image.entry(b"k").expect("it was added");
-        let fields: Vec<_> = entry.entries().map(|(id, c)| (id, c.to_vec())).collect();
+        let fields: Vec<_> =
+            entry.fields().expect("a field list").entries().map(|(id, c)| (id, c.to_vec())).collect();
         assert_eq!(
             fields,
             [(22, vec![12, 100]), (25, vec![1, 44])],
@@ -325,7 +311,7 @@ mod tests {
         let mut bytes = map(&HEAD, |m| put(m, MapAction::Add, b"B", &[(22, 2)]));
         let key_at = bytes.windows(2).position(|pair| pair == b"\x01B").expect("the key is there");
         bytes.splice(key_at..key_at + 2, [0]);
-        let refused = image.apply(&Map::parse(&bytes).expect("legal head"), &FieldRules::default());
+        let refused = try_apply(&mut image, &bytes);
         let blank = DecodeError::BadLength { place: Place::MapKey, length: 0, max: 0x7FFF };
         assert_eq!((refused, image.len()), (Err(blank), 1));
     }
@@ -340,30 +326,29 @@ mod tests {
                     let entry = |w: &mut Writer<'_>| w.field_list(|f| f.put(id, AsciiString(&long)));
                     m.entry(MapAction::Update, Buffer(b"k"), None, entry);
                 });
-                image.apply(&Map::parse(&bytes).expect("legal"), &FieldRules::default()).is_ok()
+                try_apply(&mut image, &bytes).is_ok()
             })
             .collect();
         assert_eq!(results, [true, true, true, false]);
         let bytes = map(&HEAD, |m| {
             m.summary(|w| w.field_list(|f| f.put(1, AsciiString(&long))));
         });
-        image.apply(&Map::parse(&bytes).expect("legal"), &FieldRules::default()).expect("short enough");
+        try_apply(&mut image, &bytes).expect("short enough");
         let bytes = map(&HEAD, |m| {
             m.summary(|w| w.field_list(|f| f.put(2, AsciiString(&long))));
         });
-        let refused = image.apply(&Map::parse(&bytes).expect("legal"), &FieldRules::default());
+        let refused = try_apply(&mut image, &bytes);
         assert!(matches!(refused, Err(DecodeError::BadLength { place: Place::Summary, .. })), "{refused:?}");
     }
 
     #[test]
     fn other_keys_and_other_containers_are_refused_and_deletes_need_none() {
         let mut image = image_of(&map(&HEAD, |m| put(m, MapAction::Add, b"k", &[(1, 1)])));
-        let rules = FieldRules::default();
         let by_name = MapHead::new(DataType::ASCII_STRING, DataType::FIELD_LIST);
         let of_elements = MapHead::new(DataType::BUFFER, DataType::ELEMENT_LIST);
         for (head, place) in [(by_name, Place::MapKey), (of_elements, Place::Map)] {
             let bytes = map(&head, |_| ());
-            let refused = image.apply(&Map::parse(&bytes).expect("legal"), &rules);
+            let refused = try_apply(&mut image, &bytes);
             assert!(
                 matches!(refused, Err(DecodeError::BadType { place: p, .. }) if p == place),
                 "{refused:?}"
@@ -372,11 +357,5 @@ mod tests {
         let without = MapHead::new(DataType::BUFFER, DataType::NO_DATA);
         apply(&mut image, &map(&without, |m| m.delete(Buffer(b"k"))));
         assert!(image.is_empty());
-    }
-
-    #[test]
-    fn maps_of_other_containers_are_not_merged() {
-        let head = MapHead::new(DataType::BUFFER, DataType::ELEMENT_LIST);
-        assert!(MapImage::for_map(&Map::parse(&map(&head, |_| ())).expect("legal")).is_none());
     }
 }

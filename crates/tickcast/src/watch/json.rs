@@ -146,10 +146,15 @@ impl Lines {
                 object.insert("fields".to_owned(), self.image_fields(fields, dictionary));
             }
             Image::Map(map) => {
-                let entry = |(content, fields): (&[u8], _)| match RwfValue::decode(map.key_type(), content) {
-                    Ok(found) => (key(&found), self.image_fields(fields, dictionary)),
-                    Err(error) => (error.to_string(), Value::Null),
+                let fields = |entry: &Image| match entry.fields() {
+                    Some(fields) => self.image_fields(fields, dictionary),
+                    None => json!({}),
                 };
+                let entry =
+                    |(content, entry): (&[u8], &Image)| match RwfValue::decode(map.key_type(), content) {
+                        Ok(found) => (key(&found), fields(entry)),
+                        Err(error) => (error.to_string(), Value::Null),
+                    };
                 object.insert("entries".to_owned(), Value::Object(map.entries().map(entry).collect()));
             }
             _ => {}

@@ -286,7 +286,7 @@ fn book(map: &MapImage, dictionary: Option<&Dictionary>) -> Vec<String> {
         return Vec::new();
     };
     let (mut bids, mut asks) = (Vec::new(), Vec::new());
-    for (_, fields) in map.entries() {
+    for fields in map.entries().filter_map(|(_, entry)| entry.fields()) {
         let value = |id| Value::decode(dictionary.data_type(id), fields.field(id)?).ok();
         let (Some(Value::Real(at)), Some(size), Some(Value::Enum(side))) =
             (value(price), value(size), value(side))
