@@ -1,6 +1,7 @@
 """Non-interactive providers on the EMA library publish at the source distributor: every domain, compressed,
 encrypted; what consumers get is what was published."""
 
+import re
 import unittest
 
 import java_tools
@@ -9,6 +10,8 @@ from process import wait_until
 from test_ema_consumer import TRUST, Judged, encrypted, wait_compressed
 
 DOMAINS = (6, 7, 8, 9, 10, 134)
+# The values of the element N in what the library prints of a container.
+NUMBERS = re.compile(r'ElementEntry name="N" dataType="UInt" value="(\d+)"')
 
 
 class Published(Judged):
@@ -73,6 +76,23 @@ class Published(Judged):
         late = ('--item', '6:A', '--item', '7:A', '--snapshot')
         result, finals = self.wait_last(25, *late, service=('--service', 'LATE'))
         self.assert_images(result, finals)
+
+    def test_containers_of_containers_are_merged_for_those_who_come_late(self):
+        """25 updates: each sets a third of a vector, adds a row to a series, changes an element of a filter."""
+        items = ['129:A', '130:A', '133:A', '128:A']
+        provider = self.publish('MERGED', '--rate', '0', items=items)
+        for item in items:
+            provider.command('update %s 25' % item.replace(':', ' '))
+        words = [word for item in items for word in ('--item', item)]
+        result, finals = self.wait_last(25, *words, '--snapshot', service=('--service', 'MERGED'))
+        self.assertEqual({final['state']['data'] for final in finals.values()}, {'Ok'})
+        numbers = lambda domain: [int(n) for n in NUMBERS.findall(finals['A', domain]['payload']['text'])]
+        self.assertEqual(numbers(129), [24, 25, 23])
+        self.assertEqual(numbers(130), [0, 0, 0, *range(1, 26)])
+        self.assertEqual(numbers(133), [25])
+        self.assertIn('name="Base"', finals['A', 133]['payload']['text'], 'it is of the image')
+        self.assertEqual(finals['A', 128]['elements']['N'], 25)
+        provider.kill()
 
     def wait_last(self, number, *words, service):
         """(result, finals) of the first consumer that finds the items at this number."""

@@ -16,6 +16,26 @@ JAVA_PROVIDER = ['-Xmx1g' if word.startswith('-Xmx') else word for word in JAVA]
 LINGER = {'p2ps': {'p2ps.item_linger_ms': 300}, 'distributor': {'source_distributor.requests.linger_ms': 300}}
 
 
+# Options of the consumer for keys of one name, each of another item; the provider makes data of its own for each.
+KEYS = (
+    (),
+    ('--name-type', '2'),
+    ('--filter', '7'),
+    ('--identifier', '-5'),
+    ('--attrib', 'Place=NYC'),
+    ('--name-type', '2', '--filter', '7', '--identifier', '-5', '--attrib', 'Place=NYC'),
+)
+# What each makes of the key, in the order of the options.
+KEY_PARTS = (
+    {},
+    {'name_type': 2},
+    {'filter': 7},
+    {'identifier': -5},
+    {'attributes': {'Place': 'NYC'}},
+    {'name_type': 2, 'filter': 7, 'identifier': -5, 'attributes': {'Place': 'NYC'}},
+)
+
+
 class Interactive(SystemTest):
     """What the scenarios share: providers of one service, a distributor that dials them, a P2PS."""
 
@@ -67,12 +87,17 @@ class Interactive(SystemTest):
     @classmethod
     def consume(cls, name, *options, items=NAMES):
         """(exit status, result, final images) of a consumer that ends by itself."""
+        status, events = cls.consumed(name, *options, items=items)
+        return status, events[-1], [e for e in events if e['ev'] == 'final']
+
+    @classmethod
+    def consumed(cls, name, *options, items):
+        """(exit status, all that it tells) of a consumer that ends by itself."""
         words = JAVA + [JAR, 'consumer', '--host', cls.p2ps.server, '--service', SERVICE]
         words += ['--items', ','.join(items), '--timeout', '60', *options]
         consumer = cls.system_.process(name, words)
         status = consumer.wait()
-        events = [json.loads(line) for line in consumer.out().splitlines()]
-        return status, events[-1], [e for e in events if e['ev'] == 'final']
+        return status, [json.loads(line) for line in consumer.out().splitlines()]
 
     @classmethod
     def watch(cls, name):
@@ -99,6 +124,7 @@ class Chain(Interactive):
         cls.generics = cls.consume('generics', '--generic', '3', items=['A'])
         cls.private = cls.consume('private', '--private', '--updates', '3', '--post', '2', items=['A', 'B'])
         cls.private_streams = cls.distributor.metrics()['distributor_private_streams']
+        cls.keyed = [cls.consumed('keyed-%d' % at, *key, items=['A']) for at, key in enumerate(KEYS)]
         cls.watchers = [(client.finish()[0], client.faults(), client.result) for client in (first, second)]
         cls.metrics = cls.distributor.metrics()
         closes = lambda: len(cls.said('close')) >= len(NAMES)
@@ -138,6 +164,19 @@ class Chain(Interactive):
         self.assert_ok(self.private)
         self.assertEqual(sorted(e['item'] for e in self.said('request', private=True)), ['A', 'B'])
         self.assertEqual(self.private_streams, 0)
+
+    def test_items_of_one_name_are_told_apart_by_their_whole_keys(self):
+        requests = self.said('request', item='A', private=False)
+        self.assertCountEqual([e['key'] for e in requests], KEY_PARTS, 'each is asked for once, with its key')
+        for parts, (status, events) in zip(KEY_PARTS, self.keyed):
+            with self.subTest(parts):
+                self.assert_ok((status, events[-1], ()))
+                refresh, final = [e for e in events if e['ev'] in ('refresh', 'final')]
+                self.assertEqual(refresh['key'], parts, 'the consumer gets its key back')
+                base = next(e['base'] for e in requests if e['key'] == parts)
+                moved = final['fields']['22']['mantissa'] - base  # both in hundredths
+                self.assertTrue(0 <= moved < 1000, '%s of another item than that of %s' % (final, base))
+        self.assertEqual(len({e['base'] for e in requests}), len(KEYS))
 
 
 class Failover(Interactive):

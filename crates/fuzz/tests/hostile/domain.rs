@@ -217,6 +217,21 @@ fn backbone_messages() -> Vec<Case> {
             "an item name of 255 bytes, one there",
             stream(&format!("01 01 00 06 {} 06 ff 41", "00".repeat(20))),
         ),
+        case(
+            "open-key-cut",
+            "a key in full whose filter is cut off",
+            stream(&format!("01 41 00 06 {} 06 0004 0a 0141 00", "00".repeat(20))),
+        ),
+        case(
+            "up-attributes-4097",
+            "a key in full with attributes of 4,097 bytes",
+            join(&[b"U", &hex("01 42 0001 06 1007 22 0141 02 9001"), &[0; 4097]]),
+        ),
+        case(
+            "up-key-65535",
+            "a key in full that announces 65,535 bytes",
+            join(&[b"U", &hex("01 42 0001 06 ffff 02 0141")]),
+        ),
         case("up-kind-99", "a kind that does not exist", join(&[b"U", &hex("01 63 0001")])),
         case("up-hello-cut", "a Hello that is cut off", join(&[b"U", &hex("01 01 0000 00000000")])),
         case("up-query-cut", "a query that is cut off", join(&[b"U", &hex("01 05 0001 0000000000000001")])),

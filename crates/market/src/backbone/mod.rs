@@ -45,7 +45,7 @@ impl fmt::Display for BackboneError {
             BackboneError::Version(v) => write!(f, "backbone protocol version {v}, only {VERSION} is spoken"),
             BackboneError::HeaderLength(words) => write!(f, "backbone header length of {words} words"),
             BackboneError::Kind(kind) => write!(f, "backbone link message of unknown kind {kind}"),
-            BackboneError::Key(fault) => write!(f, "backbone message with an item's key: {fault}"),
+            BackboneError::Key(fault) => write!(f, "backbone message: {fault}"),
         }
     }
 }

@@ -203,7 +203,7 @@ mod tests {
 
     fn try_apply(image: &mut MapImage, bytes: &[u8]) -> Result<bool, DecodeError> {
         let rules = FieldRules::default();
-        image.apply(&Map::parse(bytes).expect("legal head"), &Context::outermost(&rules, false))
+        image.apply(&Map::parse(bytes).expect("legal head"), &Context::of_refresh(&rules))
     }
 
     fn apply(image: &mut MapImage, bytes: &[u8]) {

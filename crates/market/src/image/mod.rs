@@ -29,6 +29,7 @@ pub use vector::VectorImage;
 use rwf::{DataType, DecodeError, ElementList, FieldList, FilterList, Map, Place, Series, Vector, Writer};
 
 use self::definitions::Definitions;
+use self::series::{SERIES_BYTES_MAX, SERIES_GROWN_BYTES_MAX};
 
 /// The payload of an item, in the form that updates are merged into; or what an entry of it holds.
 #[derive(Clone, Debug, Default)]
@@ -70,11 +71,18 @@ struct Context<'c> {
     definitions: &'c Definitions<'c>,
     /// Containers around it.
     depth: u8,
+    /// So many bytes of a series are kept.
+    series_bytes_max: usize,
 }
 
 impl<'c> Context<'c> {
-    fn outermost(rules: &'c FieldRules, ripple: bool) -> Context<'c> {
-        Context { rules, ripple, definitions: &Definitions::None, depth: 0 }
+    fn of_refresh(rules: &'c FieldRules) -> Context<'c> {
+        let series_bytes_max = SERIES_BYTES_MAX;
+        Context { rules, ripple: false, definitions: &Definitions::None, depth: 0, series_bytes_max }
+    }
+
+    fn of_update(rules: &'c FieldRules, ripple: bool) -> Context<'c> {
+        Context { ripple, series_bytes_max: SERIES_GROWN_BYTES_MAX, ..Context::of_refresh(rules) }
     }
 
     /// For what lies within a container that has these definitions.
@@ -82,7 +90,7 @@ impl<'c> Context<'c> {
     where
         'c: 'i,
     {
-        Context { rules: self.rules, ripple: false, definitions, depth: self.depth + 1 }
+        Context { ripple: false, definitions, depth: self.depth + 1, ..*self }
     }
 }
 
@@ -108,7 +116,7 @@ impl Image {
             parts.push(payload.into());
             return Ok(true);
         }
-        self.merge(container_type, payload, &Context::outermost(rules, false))
+        self.merge(container_type, payload, &Context::of_refresh(rules))
     }
 
     /// Merges the payload of an update. Returns whether the image has all of it: not if it, or a part of it, is
@@ -124,7 +132,7 @@ impl Image {
         ripple: bool,
         rules: &FieldRules,
     ) -> Result<bool, DecodeError> {
-        self.merge(container_type, payload, &Context::outermost(rules, ripple))
+        self.merge(container_type, payload, &Context::of_update(rules, ripple))
     }
 
     #[inline]

@@ -22,8 +22,10 @@ pub struct SeriesImage {
     ends: Vec<u32>,
 }
 
-/// The most that the entries of a series take: a series whose updates go on and on has to end somewhere.
+/// The most that the entries of a series take.
 pub(super) const SERIES_BYTES_MAX: usize = 16 << 20;
+/// Updates add to a series until it takes so much: one whose updates go on and on has to end somewhere.
+pub(super) const SERIES_GROWN_BYTES_MAX: usize = 1 << 20;
 /// The most entries that are kept: those that hold nothing take nothing.
 pub(super) const SERIES_ENTRIES_MAX: usize = 1 << 20;
 /// An entry takes so many bytes besides its content.
@@ -56,8 +58,8 @@ impl SeriesImage {
         let mut is_merged = self.summary.apply(series.container_type, series.summary, &inner)?;
         for entry in series.entries() {
             is_merged &= match &definitions {
-                Definitions::None => self.append(entry?),
-                _ => self.append(&self.without_sets(entry?, &inner)?),
+                Definitions::None => self.append(entry?, context),
+                _ => self.append(&self.without_sets(entry?, &inner)?, context),
             };
         }
         Ok(is_merged)
@@ -73,9 +75,9 @@ impl SeriesImage {
     }
 
     /// Returns whether there was room.
-    fn append(&mut self, entry: &[u8]) -> bool {
+    fn append(&mut self, entry: &[u8], context: &Context<'_>) -> bool {
         let taken = self.bytes.len() + self.ends.len() * size_of::<u32>();
-        if taken + entry.len() > SERIES_BYTES_MAX || self.count == SERIES_ENTRIES_MAX {
+        if taken + entry.len() > context.series_bytes_max || self.count == SERIES_ENTRIES_MAX {
             return false;
         }
         self.count += 1;

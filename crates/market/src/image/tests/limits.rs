@@ -5,7 +5,7 @@ use rwf::{
     SeriesHead, SetDefinitions, SetHead, VectorAction, VectorHead,
 };
 
-use super::super::series::{SERIES_BYTES_MAX, SERIES_ENTRIES_MAX};
+use super::super::series::{SERIES_BYTES_MAX, SERIES_ENTRIES_MAX, SERIES_GROWN_BYTES_MAX};
 use super::super::vector::VECTOR_ENTRIES_MAX;
 use super::*;
 
@@ -115,13 +115,17 @@ fn a_vector_has_an_end_to_its_indexes_and_a_limit_to_its_entries() {
 fn a_series_that_goes_on_and_on_ends_at_its_limits() {
     let row = [7; 60_000];
     let rows = encoded(|w| {
-        w.series(&SeriesHead::new(DataType::OPAQUE), |s| (0..100).for_each(|_| s.entry(|w| w.bytes(&row))));
+        w.series(&SeriesHead::new(DataType::OPAQUE), |s| (0..10).for_each(|_| s.entry(|w| w.bytes(&row))));
     });
     let mut image = refreshed(DataType::SERIES, &rows);
-    assert_eq!(update(&mut image, DataType::SERIES, &rows), Ok(true));
-    assert_eq!(update(&mut image, DataType::SERIES, &rows), Ok(false));
+    assert_eq!(update(&mut image, DataType::SERIES, &rows), Ok(false), "updates end it early");
+    let count = |image: &Image| if let Image::Series(kept) = image { kept.len() } else { 0 };
+    let fitting = |bytes_max: usize| bytes_max.div_ceil(row.len() + 4) - 1;
+    assert_eq!(count(&image), fitting(SERIES_GROWN_BYTES_MAX));
+    let (mut image, rules) = (refreshed(DataType::SERIES, &rows), FieldRules::default());
+    while image.refresh(DataType::SERIES, &rows, false, &rules) == Ok(true) {}
+    let fitting = fitting(SERIES_BYTES_MAX);
     let Image::Series(kept) = &image else { panic!("{image:?}") };
-    let fitting = SERIES_BYTES_MAX / (row.len() + 4);
     assert_eq!((kept.len(), kept.is_empty(), kept.entry(fitting)), (fitting, false, None));
     assert_eq!(kept.entry(fitting - 1), Some(&row[..]));
     let blank = encoded(|w| {

@@ -21,6 +21,7 @@ final class ConsumerOptions {
                 "expect-closed")) {
             KNOWN.put(name, Arguments.Kind.VALUE);
         }
+        KeyParts.OPTIONS.forEach(name -> KNOWN.put(name, Arguments.Kind.VALUE));
         for (String name : List.of("snapshot", "batch", "private", "rtt", "check-seq", "check-map",
                 "no-final", "show-updates", "expect-login-reject")) {
             KNOWN.put(name, Arguments.Kind.FLAG);
@@ -48,6 +49,7 @@ final class ConsumerOptions {
     View view;
     /** Class and count, null: the library's. */
     int[] priority;
+    KeyParts keyParts;
     StepOptions steps;
     /** DOMAIN:NAME in the order of the command line. */
     final Set<String> items = new LinkedHashSet<>();
@@ -122,6 +124,7 @@ final class ConsumerOptions {
         isPrivate = a.has("private");
         view = a.has("view") ? View.parse(a.text("view", null)) : null;
         priority = StepOptions.priority(a, "priority");
+        keyParts = new KeyParts(a);
     }
 
     /** A request with the service, by name or number. */

@@ -138,7 +138,8 @@ final class ConsumerTool {
 
     /** @param payload what the request carries besides the view */
     private ReqMsg itemRequest(int domain, ElementList payload) {
-        ReqMsg m = options.service(request(domain)).interestAfterRefresh(!options.snapshot);
+        ReqMsg m = options.keyParts.addTo(options.service(request(domain)))
+                .interestAfterRefresh(!options.snapshot);
         if (options.isPrivate) {
             m.privateStream(true);
         }

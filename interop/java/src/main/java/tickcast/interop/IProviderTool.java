@@ -276,13 +276,17 @@ final class IProviderTool implements OmmProviderClient {
         count("requests");
         String name = m.hasName() ? m.name() : "";
         boolean isKnown = !name.isEmpty() && (options.items == null || options.items.contains(name));
-        tell("request", m, isKnown);
         if (!isKnown) {
+            tell("request", m, false, null);
             refuse(m, event.handle());
             return;
         }
-        ServedItem item = items.computeIfAbsent(m.domainType() + ":" + name,
-                key -> new ServedItem(m.domainType(), name, options.seed));
+        // One name with other parts of a key is another item, with other data.
+        Map<String, Object> parts = KeyParts.of(m);
+        String key = m.domainType() + ":" + name + (parts.isEmpty() ? "" : " " + parts);
+        ServedItem item = items.computeIfAbsent(key,
+                unused -> new ServedItem(m.domainType(), name, options.seed + parts.hashCode()));
+        tell("request", m, true, item);
         Stream stream = new Stream(item, event, m);
         if (m.interestAfterRefresh()) {
             streams.put(stream.handle, stream);
@@ -304,7 +308,8 @@ final class IProviderTool implements OmmProviderClient {
         provider.submit(status, handle);
     }
 
-    private static void tell(String ev, ReqMsg m, boolean isKnown) {
+    /** @param item null: it is of no matter */
+    private static void tell(String ev, ReqMsg m, boolean isKnown, ServedItem item) {
         View view = View.of(m);
         Json.line(ev, "item", m.hasName() ? m.name() : null, "domain", m.domainType(),
                 "service", m.hasServiceName() ? m.serviceName() : null, "stream", m.streamId(),
@@ -312,13 +317,14 @@ final class IProviderTool implements OmmProviderClient {
                 "private", m.privateStream(), "batch", m.hasBatch(),
                 "view", view == null ? null : view.toString(),
                 "priority", m.hasPriority() ? m.priorityClass() + ":" + m.priorityCount() : null,
-                "conflation_info", m.conflatedInUpdates(), "known", isKnown);
+                "conflation_info", m.conflatedInUpdates(), "key", KeyParts.of(m),
+                "known", isKnown, "base", item == null ? null : item.base);
     }
 
     @Override
     public void onReissue(ReqMsg m, OmmProviderEvent event) {
         count("reissues");
-        tell("reissue", m, true);
+        tell("reissue", m, true, null);
         if (m.domainType() == EmaRdm.MMT_LOGIN) {
             streams.values().stream().filter(s -> s.client == event.clientHandle())
                     .forEach(s -> s.isPaused = m.pause());

@@ -77,7 +77,7 @@ final class WatchedItem extends Watch {
                 "part", m.hasPartNum() ? m.partNum() : null, "seq", m.hasSeqNum() ? m.seqNum() : null,
                 "qos", m.hasQos() ? m.qos().toString() : null, "group", Value.hexText(m.itemGroup()),
                 "permission_data", m.hasPermissionData() ? Value.hexText(m.permissionData()) : null,
-                "private", m.privateStream() ? true : null, "state", states.last(),
+                "private", m.privateStream() ? true : null, "state", states.last(), "key", KeyParts.of(m),
                 "updates_before", updateCount);
         onMessage.accept(this);
     }
