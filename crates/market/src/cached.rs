@@ -167,8 +167,8 @@ impl CachedItem {
         &self.image
     }
 
-    /// Whether the image has all that came since it began: not after an update that could not be merged, until
-    /// the next refresh.
+    /// Whether the image has all that came since it began: not after an update that could not be merged,
+    /// until the next refresh.
     #[must_use]
     pub fn is_current(&self) -> bool {
         !self.has_strayed
@@ -212,8 +212,8 @@ impl CachedItem {
         }
     }
 
-    /// The state to tell: an image that updates have passed over without being merged is not to be trusted, whatever the
-    /// provider said.
+    /// The state to tell: an image that updates have passed over without being merged is not to be trusted,
+    /// whatever the provider said.
     pub(crate) fn state_to_send(&self) -> State<'_> {
         let state = self.state.borrow();
         if self.is_current() {

@@ -38,16 +38,16 @@ const NAME_BYTES_MAX: usize = 255;
 const PARTS_BYTES_MAX: usize = 1 + 1 + 4 + 4 + 1;
 
 impl<'a> ItemKey<'a> {
-    /// The key of an item that is told apart by its name alone, as nearly all are. A name longer than 255 bytes,
-    /// which RWF does not have, is cut.
+    /// The key of an item that is told apart by its name alone, as nearly all are. A name longer than 255
+    /// bytes, which RWF does not have, is cut.
     #[must_use]
     pub fn named(service: u16, domain: Domain, name: &'a [u8]) -> ItemKey<'a> {
         let name = &name[..name.len().min(NAME_BYTES_MAX)];
         ItemKey { service, domain, name, more: Parts::default() }
     }
 
-    /// The item that a message key names within a service; the service in the key is somebody else's number for
-    /// it. Without a name, the name is empty.
+    /// The item that a message key names within a service; the service in the key is somebody else's number
+    /// for it. Without a name, the name is empty.
     ///
     /// # Errors
     /// [`DecodeError::BadLength`] for attributes longer than [`KEY_ATTRIBUTES_BYTES_MAX`].
@@ -236,7 +236,8 @@ mod tests {
         Key { attributes: Some(Attributes { container_type, data }), ..Key::item(1, b"A") }
     }
 
-    /// Keys of as many items, among them those whose parts would run into each other without lengths and flags.
+    /// Keys of as many items, among them those whose parts would run into each other without lengths and
+    /// flags.
     fn all() -> Vec<ItemKey<'static>> {
         let a = Key::item(1, b"A");
         vec![

@@ -15,8 +15,8 @@ pub(crate) const COUNT: i16 = 22;
 /// A field that only some changes touch.
 pub(crate) const OTHER: i16 = 25;
 
-/// The key of an item by its label, which is its name; behind a # stands the name type, where it is not that of
-/// a RIC. Every second item shares the name of the one before it.
+/// The key of an item by its label, which is its name; behind a # stands the name type, where it is not that
+/// of a RIC. Every second item shares the name of the one before it.
 pub(crate) fn key_of(service: u16, label: &str) -> ItemKey<'_> {
     let (name, name_type) = label.split_once('#').unwrap_or((label, "1"));
     let name_type = name_type.parse().ok().filter(|name_type| *name_type != RIC);

@@ -20,8 +20,8 @@ const TYPES: [DataType; 8] = [
     DataType::NO_DATA,
 ];
 const PART_BYTES: usize = 200;
-/// What an image may take beyond what it was sent: room for values to grow, tables of fields, and some 130 bytes
-/// for an entry of a vector, which has two.
+/// What an image may take beyond what it was sent: room for values to grow, tables of fields, and some 130
+/// bytes for an entry of a vector, which has two.
 const MEMORY_FACTOR: usize = 96;
 
 /// Input: for each message a byte (low three bits its type, 0x08 a part of a refresh, 0x10 ripple), then

@@ -17,8 +17,8 @@ pub enum LinkUp<'a> {
     ImageRequest { key: ItemKey<'a> },
     /// Which items were in these sequences, both ends included?
     GapQuery { service: u16, first: u64, last: u64 },
-    /// A post or generic message of a client of the server; without a name it is off stream, and the key is in
-    /// the message. `conversation` names the client's stream in the answers.
+    /// A post or generic message of a client of the server; without a name it is off stream, and the key is
+    /// in the message. `conversation` names the client's stream in the answers.
     ClientMessage { conversation: u64, key: ItemKey<'a>, message: &'a [u8] },
     /// A request for a private stream of a client's own.
     PrivateRequest { service: u16, conversation: u64, request: &'a [u8] },

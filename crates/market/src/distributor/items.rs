@@ -154,8 +154,8 @@ impl Distributor {
         }
     }
 
-    /// A provider's key with our service id; `None` if it is incomplete or too long to be kept, or the service is
-    /// not its to publish.
+    /// A provider's key with our service id; `None` if it is incomplete or too long to be kept, or the
+    /// service is not its to publish.
     fn key_of<'k>(&self, provider: ProviderId, domain: Domain, key: Key<'k>) -> Option<ItemKey<'k>> {
         let service = *self.providers.get(&provider)?.service_ids.get(&key.service_id?)?;
         let is_publisher = self.services.get(&service)?.is_published_by(provider);

@@ -7,8 +7,8 @@ use super::{Context, Image};
 /// The longest container that an entry can hold, and a summary.
 pub(super) const ENTRY_BYTES_MAX: usize = 0xFFFF;
 const SUMMARY_BYTES_MAX: usize = 0x7FFF;
-/// An entry takes at most so many bytes besides key, permission data and container: action, index or id, type,
-/// and the lengths of all these.
+/// An entry takes at most so many bytes besides key, permission data and container: action, index or id,
+/// type, and the lengths of all these.
 const HEAD_BYTES_MAX: usize = 16;
 /// A message has a 16-bit count of entries.
 const ENTRIES_MAX: usize = u16::MAX as usize;

@@ -27,7 +27,8 @@ impl FilterImage {
         }
     }
 
-    /// Applies the entries of a part of a refresh, or of an update. Returns whether all of it could be merged.
+    /// Applies the entries of a part of a refresh, or of an update. Returns whether all of it could be
+    /// merged.
     pub(super) fn apply(
         &mut self,
         filters: &FilterList<'_>,

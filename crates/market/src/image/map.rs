@@ -37,8 +37,8 @@ impl MapImage {
         }
     }
 
-    /// Applies summary and entries of a part of a refresh, or of an update. Returns whether all of it could be
-    /// merged.
+    /// Applies summary and entries of a part of a refresh, or of an update. Returns whether all of it could
+    /// be merged.
     ///
     /// # Errors
     /// The map is malformed, of other keys or containers than this one, or makes an entry larger than one can

@@ -1,9 +1,10 @@
 //! What is known of an item: its last image, with every update since merged in.
 //!
-//! Field lists merge field by field, element lists element by element; maps, vectors and filter lists entry by
-//! entry, as the actions of the entries say, with what an entry holds merged in its turn; series grow at their
-//! end. The values stay the bytes they came as. Other payloads have no parts that could be merged: the last one
-//! stays, and once an update has passed over it, the image is not current any more ([`Image::update`]).
+//! Field lists merge field by field, element lists element by element; maps, vectors and filter lists entry
+//! by entry, as the actions of the entries say, with what an entry holds merged in its turn; series grow at
+//! their end. The values stay the bytes they came as. Other payloads have no parts that could be merged: the
+//! last one stays, and once an update has passed over it, the image is not current any more
+//! ([`Image::update`]).
 //!
 //! Whatever came, the image can be written again: what would not fit its place is refused, and dropped.
 
@@ -58,8 +59,8 @@ pub enum Image {
     },
 }
 
-/// So deep containers are merged inside each other; what is deeper stays as it came. Market data needs less than
-/// five.
+/// So deep containers are merged inside each other; what is deeper stays as it came. Market data needs less
+/// than five.
 pub const MERGE_DEPTH_MAX: u8 = 8;
 
 /// What a payload is merged by.
@@ -95,8 +96,8 @@ impl<'c> Context<'c> {
 }
 
 impl Image {
-    /// Takes one part of a refresh; the first one replaces what was there. Returns whether all of it is in the
-    /// image: not if there was no room, or a later part is of another type.
+    /// Takes one part of a refresh; the first one replaces what was there. Returns whether all of it is in
+    /// the image: not if there was no room, or a later part is of another type.
     ///
     /// # Errors
     /// The payload is not what its type says; what stood before the fault is taken.
@@ -119,8 +120,9 @@ impl Image {
         self.merge(container_type, payload, &Context::of_refresh(rules))
     }
 
-    /// Merges the payload of an update. Returns whether the image has all of it: not if it, or a part of it, is
-    /// of a type that cannot be merged, or of another type than what it would change, or there was no room.
+    /// Merges the payload of an update. Returns whether the image has all of it: not if it, or a part of it,
+    /// is of a type that cannot be merged, or of another type than what it would change, or there was no
+    /// room.
     ///
     /// # Errors
     /// The payload is not what its type says; what was merged before the fault stays.
@@ -329,8 +331,8 @@ pub enum PartStart {
     First,
     /// At this entry of a map.
     Key(Box<[u8]>),
-    /// At this entry: index of a vector, id of a filter list, place in a series; or at this part of an image that
-    /// came in parts and is kept so.
+    /// At this entry: index of a vector, id of a filter list, place in a series; or at this part of an image
+    /// that came in parts and is kept so.
     Entry(usize),
 }
 

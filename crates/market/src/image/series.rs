@@ -43,8 +43,8 @@ impl SeriesImage {
         }
     }
 
-    /// Appends the entries of a part of a refresh, or of an update. Returns whether there was room for all, and
-    /// they are of the type of those that are there.
+    /// Appends the entries of a part of a refresh, or of an update. Returns whether there was room for all,
+    /// and they are of the type of those that are there.
     pub(super) fn apply(&mut self, series: &Series<'_>, context: &Context<'_>) -> Result<bool, DecodeError> {
         if self.count == 0 && self.summary.get().is_none() {
             self.container_type = series.container_type;
@@ -111,8 +111,8 @@ impl SeriesImage {
         Some(&self.bytes[begin..end])
     }
 
-    /// Writes a series from an entry on (`None`: the beginning, with the summary) until about `part_bytes` are
-    /// written. Returns the place of the entry that did not fit, if there is one.
+    /// Writes a series from an entry on (`None`: the beginning, with the summary) until about `part_bytes`
+    /// are written. Returns the place of the entry that did not fit, if there is one.
     pub(super) fn write(&self, from: Option<usize>, part_bytes: usize, w: &mut Writer<'_>) -> Option<usize> {
         let head = SeriesHead {
             total_count_hint: (from.is_none() && self.is_hinted).then(|| hint(self.count)),

@@ -49,8 +49,8 @@ impl VectorImage {
         }
     }
 
-    /// Applies summary and entries of a part of a refresh, or of an update. Returns whether all of it could be
-    /// merged.
+    /// Applies summary and entries of a part of a refresh, or of an update. Returns whether all of it could
+    /// be merged.
     pub(super) fn apply(&mut self, vector: &Vector<'_>, context: &Context<'_>) -> Result<bool, DecodeError> {
         if self.container_type == DataType::NO_DATA {
             self.container_type = vector.container_type;
