@@ -25,6 +25,8 @@ KEYS = (
     ('--attrib', 'Place=NYC'),
     ('--name-type', '2', '--filter', '7', '--identifier', '-5', '--attrib', 'Place=NYC'),
 )
+# The last one asks over WebSocket.
+JSON_KEY = ('--name-type', '3', '--filter', '1', '--identifier', '6', '--attrib', 'Place=LON')
 # What each makes of the key, in the order of the options.
 KEY_PARTS = (
     {},
@@ -33,6 +35,7 @@ KEY_PARTS = (
     {'identifier': -5},
     {'attributes': {'Place': 'NYC'}},
     {'name_type': 2, 'filter': 7, 'identifier': -5, 'attributes': {'Place': 'NYC'}},
+    {'name_type': 3, 'filter': 1, 'identifier': 6, 'attributes': {'Place': 'LON'}},
 )
 
 
@@ -91,9 +94,9 @@ class Interactive(SystemTest):
         return status, events[-1], [e for e in events if e['ev'] == 'final']
 
     @classmethod
-    def consumed(cls, name, *options, items):
+    def consumed(cls, name, *options, items, server=None):
         """(exit status, all that it tells) of a consumer that ends by itself."""
-        words = JAVA + [JAR, 'consumer', '--host', cls.p2ps.server, '--service', SERVICE]
+        words = JAVA + [JAR, 'consumer', '--host', server or cls.p2ps.server, '--service', SERVICE]
         words += ['--items', ','.join(items), '--timeout', '60', *options]
         consumer = cls.system_.process(name, words)
         status = consumer.wait()
@@ -125,6 +128,8 @@ class Chain(Interactive):
         cls.private = cls.consume('private', '--private', '--updates', '3', '--post', '2', items=['A', 'B'])
         cls.private_streams = cls.distributor.metrics()['distributor_private_streams']
         cls.keyed = [cls.consumed('keyed-%d' % at, *key, items=['A']) for at, key in enumerate(KEYS)]
+        json_options, server = ('--websocket', 'tr_json2', *JSON_KEY), '127.0.0.1:%d' % cls.p2ps.websocket_port
+        cls.keyed.append(cls.consumed('keyed-json', *json_options, items=['A'], server=server))
         cls.watchers = [(client.finish()[0], client.faults(), client.result) for client in (first, second)]
         cls.metrics = cls.distributor.metrics()
         closes = lambda: len(cls.said('close')) >= len(NAMES)
@@ -176,7 +181,7 @@ class Chain(Interactive):
                 base = next(e['base'] for e in requests if e['key'] == parts)
                 moved = final['fields']['22']['mantissa'] - base  # both in hundredths
                 self.assertTrue(0 <= moved < 1000, '%s of another item than that of %s' % (final, base))
-        self.assertEqual(len({e['base'] for e in requests}), len(KEYS))
+        self.assertEqual(len({e['base'] for e in requests}), len(KEY_PARTS))
 
 
 class Failover(Interactive):
