@@ -18,7 +18,7 @@ use super::{FieldId, FieldRef, ItemHandle, ItemRequestSpec, SubscribeError};
 use crate::connector::{ConnectPlan, Connector, Offer, seconds};
 use crate::lifecycle::{Lifecycle, SessionLayer as _};
 use crate::web::WebBridge;
-use crate::{ConnectFailure, ConsumerConfig, Endpoint, HostPort, Identity, Socket};
+use crate::{Attempt, ConnectFailure, ConsumerConfig, Endpoint, Identity, Socket};
 
 /// A consumer as a state machine: bytes and the time in, bytes and events out.
 ///
@@ -232,7 +232,7 @@ impl Endpoint for ConsumerCore {
         }
     }
 
-    fn probe(&mut self, now: Nanos) -> Option<&HostPort> {
+    fn probe(&mut self, now: Nanos) -> Option<Attempt<'_>> {
         self.life.probe(now)
     }
 

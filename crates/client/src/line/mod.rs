@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use counters::table::{Line as Counters, RsslConnections};
-use net::{Registrar, Token, clock};
+use net::{Registrar, Resolver, Token, clock};
 use rssl::SendError;
 use units::Nanos;
 
@@ -84,6 +84,13 @@ impl Line {
             wire: Wire::new(config.read_buffer_bytes as usize, tls),
             is_read: true,
         })
+    }
+
+    /// The same with another resolver of host names than the system's.
+    #[must_use]
+    pub fn with_resolver(mut self, resolver: Resolver) -> Line {
+        self.wire.set_resolver(resolver);
+        self
     }
 
     /// Connects, reads, looks at the time, writes: what there is to do now, without waiting.
