@@ -620,6 +620,7 @@ impl PointToPoint {
         let is_up = service.definition.state.up;
         if !was_up && is_up {
             service.recheck_at = now + RECHECK_AFTER;
+            self.services_due_at = self.services_due_at.min(service.recheck_at);
         }
         if was_up && !is_up && active.is_some() {
             for index in service.items.iter().copied().collect::<Vec<_>>() {
