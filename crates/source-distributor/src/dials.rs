@@ -7,7 +7,7 @@ use std::sync::Arc;
 use client::{DisconnectReason, HostPort, Line, LineEvent, StartError};
 use counters::Registry;
 use counters::table::Line as Counters;
-use market::distributor::{DialSpec, DialStage, Distributor, DistributorSink, ProviderId};
+use market::distributor::{DialSpec, DialStage, Distributor, DistributorSink, ProviderId, ProviderNotice};
 use net::{Registrar, Token};
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -36,6 +36,8 @@ pub(crate) struct Mail {
     bytes: Vec<u8>,
     messages: Vec<(ProviderId, Range<usize>)>,
     hang_ups: Vec<ProviderId>,
+    /// To be logged, beside the provider's name.
+    notices: Vec<(ProviderId, String)>,
 }
 
 /// Numbers from here on are dialled providers; those of the provider port's connections are below.
@@ -57,8 +59,12 @@ impl Mail {
         self.hang_ups.push(provider);
     }
 
+    pub(crate) fn notice(&mut self, provider: ProviderId, notice: &ProviderNotice<'_>) {
+        self.notices.push((provider, notice.to_string()));
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.messages.is_empty() && self.hang_ups.is_empty()
+        self.messages.is_empty() && self.hang_ups.is_empty() && self.notices.is_empty()
     }
 }
 
@@ -153,6 +159,11 @@ impl Dials {
                 core.on_provider_closed(now, provider, sink);
             }
         }
+        for (provider, notice) in mail.notices {
+            if let Some(dial) = self.dials.get((provider.0 - FIRST) as usize) {
+                warn!(provider = %dial.spec.name, "{notice}");
+            }
+        }
         for provider in mail.hang_ups {
             if let Some(dial) = self.dials.get_mut((provider.0 - FIRST) as usize) {
                 dial.line.hang_up();
@@ -199,6 +210,8 @@ impl Dials {
                 "services": known.map_or(0, |k| k.services),
                 "items_open": known.map_or(0, |k| k.items_open),
                 "items_pending": known.map_or(0, |k| k.items_pending),
+                "dictionary_differences": known.map_or(&[][..], |k| k.differences).iter()
+                    .map(ToString::to_string).collect::<Vec<_>>(),
             })
         };
         self.dials.iter().zip(FIRST..).map(describe).collect()
@@ -261,6 +274,7 @@ mod tests {
         fn publish_directory(&mut self, _: &StreamMsg<'_>) {}
         fn to_peer(&mut self, _: PeerId, _: &LinkDown<'_>) {}
         fn to_provider(&mut self, _: ProviderId, _: &[u8]) {}
+        fn notice(&mut self, _: ProviderId, _: &ProviderNotice<'_>) {}
         fn close_provider(&mut self, _: ProviderId, _: &ProviderError) {}
     }
 

@@ -17,6 +17,7 @@
 //! [`DistributorSink`].
 
 mod dialled;
+mod dictionaries;
 mod ids;
 mod items;
 mod messages;
@@ -32,9 +33,10 @@ mod tests;
 mod timers;
 
 pub use dialled::{DialSpec, DialStage, DialledStatus};
+pub use dictionaries::DictionaryDifference;
 pub use peers::LinkError;
 pub use providers::ProviderError;
-pub use sink::{DistributorSink, PeerId, ProviderId};
+pub use sink::{DistributorSink, PeerId, ProviderId, ProviderNotice, RefusedService};
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
