@@ -8,6 +8,7 @@ from process import wait_until
 from system_test import SystemTest
 
 SERVICE = 'IP'
+FIELDS = 'data/dictionary/tickcast-fields.dic'
 NAMES = ('A', 'B', 'C', 'D')
 ITEMS = tuple((name, 6) for name in NAMES)
 # What the library's provider needs.
@@ -29,9 +30,9 @@ class Interactive(SystemTest):
         cls.wait_ready(2)
 
     @classmethod
-    def provider(cls, name, port, *options, service=SERVICE):
+    def provider(cls, name, port, *options, service=SERVICE, fields=FIELDS):
         words = JAVA_PROVIDER + [JAR, 'iprovider', '--port', str(port), '--service', service]
-        words += ['--field-dictionary', 'data/dictionary/tickcast-fields.dic']
+        words += ['--field-dictionary', fields]
         words += ['--enum-dictionary', 'data/dictionary/tickcast-enums.def']
         return cls.system_.process(name, words + ['--items', ','.join(NAMES), *options])
 

@@ -3,9 +3,10 @@
 import glob
 import json
 import os
+import re
 import unittest
 
-from interactive import ITEMS, LINGER, NAMES, Interactive
+from interactive import FIELDS, ITEMS, LINGER, NAMES, Interactive
 from names import Named, NameServer
 from ports import free_ports
 from process import ROOT, wait_until
@@ -82,7 +83,8 @@ class Transports(Dialling):
         cls.providers, dialled = [], []
         for service, (options, connection) in cls.KINDS.items():
             port = free_ports()
-            cls.providers.append(cls.provider(service, port, *options, service=service))
+            fields = cls.another_dictionary() if service == 'LZ4' else FIELDS
+            cls.providers.append(cls.provider(service, port, *options, service=service, fields=fields))
             dialled.append(one(service, '127.0.0.1:%d' % port, service, **connection))
         port = free_ports()
         impostor = cls.provider('impostor', port, *served_with('stranger'), service='LATE')
@@ -94,6 +96,7 @@ class Transports(Dialling):
         cls.refused = cls.provider_status('LATE')
         cls.outcomes = {service: cls.consumed(service) for service in cls.KINDS}
         cls.metrics, cls.log = cls.distributor.metrics(), cls.distributor.log()
+        cls.differences = {name: cls.provider_status(name)['dictionary_differences'] for name in cls.KINDS}
         impostor.kill()
         cls.providers.append(cls.provider('honest', port, *served_with('server'), service='LATE'))
         cls.wait_ready(len(cls.KINDS) + 1)
@@ -104,6 +107,19 @@ class Transports(Dialling):
         cls.system_.wait_serving(cls.p2ps, service)
         options = ('--check-seq', '--updates', '10', '--post', '2')
         return cls.consume('consumer-' + service.lower(), *options, service=service)
+
+    @classmethod
+    def another_dictionary(cls):
+        path = os.path.join(cls.directory, 'fields.dic')
+        with open(os.path.join(ROOT, FIELDS)) as ours, open(path, 'w') as theirs:
+            theirs.write(re.sub(r'(?m)^(!tag Version +).*', r'\g<1>7.7', ours.read()))
+        return path
+
+    def test_a_dictionary_that_clients_do_not_get_is_told_and_counted(self):
+        difference = 'dictionary RWFFld has version "7.7", clients get "1.0.0"'
+        self.assertEqual(self.differences, {**dict.fromkeys(self.KINDS, []), 'LZ4': [difference]})
+        self.assertIn(difference, self.log)
+        self.assertEqual(self.metrics['distributor_dictionaries_differing_total'], 1)
 
     def test_items_and_posts_go_over_each_of_them(self):
         for service, outcome in self.outcomes.items():
