@@ -65,7 +65,26 @@ pub(crate) struct Offer<'a> {
 }
 
 impl Offer<'_> {
-    pub(crate) fn params(&self) -> Result<Arc<ClientParams>, ConfigError> {
+    /// How servers are tried with it; the first one is not looked for. `delays_ms` are the shortest and the
+    /// longest between rounds.
+    pub(crate) fn plan(
+        &self,
+        hosts: &[HostPort],
+        delays_ms: (u32, u32),
+        seed: u64,
+    ) -> Result<ConnectPlan, ConfigError> {
+        Ok(ConnectPlan {
+            hosts: hosts.to_vec(),
+            connect_timeout_ms: self.connect_timeout_ms,
+            delay_min: Duration::from_millis(delays_ms.0.into()),
+            delay_max: Duration::from_millis(delays_ms.1.into()),
+            prefer_interval: None,
+            params: self.params()?,
+            seed,
+        })
+    }
+
+    fn params(&self) -> Result<Arc<ClientParams>, ConfigError> {
         let defaults = Limits::default();
         let limits = Limits {
             message_bytes_max: self.message_max_bytes,

@@ -8,7 +8,6 @@ pub use session::LineEvent;
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use counters::table::{Line as Counters, RsslConnections};
 use net::{Registrar, Resolver, Token, clock};
@@ -16,7 +15,7 @@ use rssl::SendError;
 use units::Nanos;
 
 use self::session::LineSession;
-use crate::connector::{ConnectPlan, Connector, Offer};
+use crate::connector::{Connector, Offer};
 use crate::lifecycle::{Lifecycle, endpoint};
 use crate::wire::{READS_MAX, Wire};
 use crate::{ClientTlsConfig, Endpoint, HostPort, Identity, StartError};
@@ -68,15 +67,8 @@ impl Line {
             message_max_bytes: config.message_max_bytes,
             backlog_max_bytes: config.backlog_max_bytes,
         };
-        let plan = ConnectPlan {
-            hosts: hosts.to_vec(),
-            connect_timeout_ms: config.connect_timeout_ms,
-            delay_min: Duration::from_millis(config.reconnect_delay_min_ms.into()),
-            delay_max: Duration::from_millis(config.reconnect_delay_max_ms.into()),
-            prefer_interval: None,
-            params: offer.params()?,
-            seed,
-        };
+        let delays_ms = (config.reconnect_delay_min_ms, config.reconnect_delay_max_ms);
+        let plan = offer.plan(hosts, delays_ms, seed)?;
         let life = Lifecycle { connector: Connector::new(plan), session: LineSession::new(counters) };
         let tls = config.tls.as_ref().map(ClientTlsConfig::load).transpose()?;
         Ok(Line {
