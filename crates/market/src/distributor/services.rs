@@ -115,6 +115,7 @@ impl Distributor {
         };
         let ours = definition.id;
         let settled_at = if definition.state.up { now + self.config.settle_time } else { Nanos::NEVER };
+        self.unknown_due_at = self.unknown_due_at.min(settled_at);
         match self.services.get_mut(&ours) {
             Some(PublishedService { supply: Supply::Requested(_), .. }) => {
                 return self.refuse_service(provider, &name, RefusedService::AskedFor, sink);

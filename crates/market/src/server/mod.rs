@@ -25,6 +25,7 @@ mod login;
 mod posts;
 mod recovery;
 mod requests;
+mod services;
 mod sink;
 mod stream;
 #[cfg(test)]
@@ -48,8 +49,9 @@ use self::audience::FormRoom;
 use self::clients::Client;
 use self::conversations::Conversations;
 use self::item::Item;
+use self::services::Service;
 use self::stream::Incoming;
-use self::upstream::{Instance, Service};
+use self::upstream::Instance;
 use crate::cached::Scratch;
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
