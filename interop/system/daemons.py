@@ -71,7 +71,7 @@ class System:
         self.distributor_host = None
 
     def source_distributor(self, host=None, sets=(), name='distributor', example=None):
-        """`example` is the name of its configuration, where that is not its own."""
+        """`example` is the name of its configuration among the examples, or a path without `.toml`."""
         self.distributor_host = host
         own = {'source_distributor.provider_port': self.provider_port}
         return self._daemon('source-distributor', name, host, own, sets, example)

@@ -2,19 +2,8 @@
 
 import json
 
-from consumers import JAR, JAVA
-from ports import free_ports
+from interactive import NAMES, Interactive
 from process import wait_until
-from system_test import SystemTest
-
-SERVICE = 'IP'
-NAMES = ('A', 'B', 'C', 'D')
-ITEMS = tuple((name, 6) for name in NAMES)
-# What the library's provider needs.
-JAVA_PROVIDER = ['-Xmx1g' if word.startswith('-Xmx') else word for word in JAVA]
-# Short, so that the end of interest is seen at the provider soon.
-LINGER = {'p2ps': {'p2ps.item_linger_ms': 300}, 'distributor': {'source_distributor.requests.linger_ms': 300}}
-
 
 # Options of the consumer for keys of one name, each of another item; the provider makes data of its own for each.
 KEYS = (
@@ -37,78 +26,6 @@ KEY_PARTS = (
     {'name_type': 2, 'filter': 7, 'identifier': -5, 'attributes': {'Place': 'NYC'}},
     {'name_type': 3, 'filter': 1, 'identifier': 6, 'attributes': {'Place': 'LON'}},
 )
-
-
-class Interactive(SystemTest):
-    """What the scenarios share: providers of one service, a distributor that dials them, a P2PS."""
-
-    @classmethod
-    def begin(cls, *options):
-        cls.system_ = cls.system()
-        cls.ports = [free_ports(), free_ports()]
-        cls.providers = [cls.provider(name, port, *options) for name, port in zip(('one', 'two'), cls.ports)]
-        cls.distributor = cls.dial(cls.ports)
-        cls.p2ps = cls.system_.p2ps(sets=LINGER['p2ps'])
-        cls.wait_ready(2)
-
-    @classmethod
-    def provider(cls, name, port, *options):
-        words = JAVA_PROVIDER + [JAR, 'iprovider', '--port', str(port), '--service', SERVICE]
-        words += ['--field-dictionary', 'data/dictionary/tickcast-fields.dic']
-        words += ['--enum-dictionary', 'data/dictionary/tickcast-enums.def']
-        return cls.system_.process(name, words + ['--items', ','.join(NAMES), *options])
-
-    @classmethod
-    def dial(cls, ports, sets=()):
-        hosts = {
-            'source_distributor.interactive.%d.hosts' % at: '["127.0.0.1:%d"]' % port
-            for at, port in enumerate(ports)
-        }
-        sets = {**hosts, **LINGER['distributor'], **dict(sets)}
-        return cls.system_.source_distributor(sets=sets, example='interactive')
-
-    @classmethod
-    def wait_ready(cls, count):
-        wait_until(
-            lambda: cls.states().count('ready') == count,
-            lambda: '%d providers are ready: %s' % (count, cls.states()),
-            [cls.distributor, *cls.providers],
-        )
-
-    @classmethod
-    def states(cls):
-        status = cls.distributor.status() or {}  # null until it has first described itself
-        return [one['state'] for one in status.get('interactive_providers', ())]
-
-    @classmethod
-    def said(cls, ev, **parts):
-        """What the providers have told, of all of them."""
-        lines = [line for one in cls.providers for line in one.out().splitlines() if line.endswith('}')]
-        events = [json.loads(line) for line in lines]
-        return [e for e in events if e['ev'] == ev and all(e.get(k) == v for k, v in parts.items())]
-
-    @classmethod
-    def consume(cls, name, *options, items=NAMES):
-        """(exit status, result, final images) of a consumer that ends by itself."""
-        status, events = cls.consumed(name, *options, items=items)
-        return status, events[-1], [e for e in events if e['ev'] == 'final']
-
-    @classmethod
-    def consumed(cls, name, *options, items, server=None):
-        """(exit status, all that it tells) of a consumer that ends by itself."""
-        words = JAVA + [JAR, 'consumer', '--host', server or cls.p2ps.server, '--service', SERVICE]
-        words += ['--items', ','.join(items), '--timeout', '60', *options]
-        consumer = cls.system_.process(name, words)
-        status = consumer.wait()
-        return status, [json.loads(line) for line in consumer.out().splitlines()]
-
-    @classmethod
-    def watch(cls, name):
-        return cls.system_.java(cls.p2ps, name=name, service=SERVICE, items=ITEMS)
-
-    def assert_ok(self, outcome):
-        status, result, _ = outcome
-        self.assertEqual((status, result['reasons']), (0, []))
 
 
 class Chain(Interactive):

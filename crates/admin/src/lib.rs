@@ -22,7 +22,7 @@ use axum::{Json, Router};
 use counters::Registry;
 use serde_json::Value;
 
-/// Gives the present status of a daemon; called on the HTTP thread.
+/// Gives the present status of a daemon; may block.
 pub type Status = Arc<dyn Fn() -> Value + Send + Sync>;
 
 /// Serves the three paths on `address` from a thread of its own, for the life of the process.
@@ -54,7 +54,12 @@ fn router(registry: Registry, status: Status) -> Router {
     Router::new()
         .route("/health", get(|| async { "ok\n" }))
         .route("/metrics", get(metrics))
-        .route("/status", get(move || std::future::ready(Json(status()))))
+        .route("/status", get(move || describe(status.clone())))
+}
+
+/// A daemon may take its time to describe itself; the other paths answer meanwhile.
+async fn describe(status: Status) -> Json<Value> {
+    Json(tokio::task::spawn_blocking(move || status()).await.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -16,10 +16,23 @@ use crate::HostPort;
 pub enum Socket<'a> {
     /// There is to be none: close what there is.
     Absent,
-    /// Close what there is, and begin a TCP connection to this host. Said once for each attempt.
-    Connect(&'a HostPort),
+    /// Close what there is, and begin a TCP connection. Said once for each attempt.
+    Connect(Attempt<'a>),
     /// The one there is stays.
     Present,
+}
+
+/// One attempt at a TCP connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempt<'a> {
+    /// With whom.
+    pub host: &'a HostPort,
+    /// How many rounds through the hosts went before. If the host's name stands for several addresses, they are
+    /// tried in turn, beginning with this one, modulo their number: so that also the address behind one that
+    /// answers, but leads to nothing, has its turn.
+    pub round: usize,
+    /// When the attempt is over.
+    pub deadline: Nanos,
 }
 
 /// What a [`Connector`] works by.
@@ -52,7 +65,26 @@ pub(crate) struct Offer<'a> {
 }
 
 impl Offer<'_> {
-    pub(crate) fn params(&self) -> Result<Arc<ClientParams>, ConfigError> {
+    /// How servers are tried with it; the first one is not looked for. `delays_ms` are the shortest and the
+    /// longest between rounds.
+    pub(crate) fn plan(
+        &self,
+        hosts: &[HostPort],
+        delays_ms: (u32, u32),
+        seed: u64,
+    ) -> Result<ConnectPlan, ConfigError> {
+        Ok(ConnectPlan {
+            hosts: hosts.to_vec(),
+            connect_timeout_ms: self.connect_timeout_ms,
+            delay_min: Duration::from_millis(delays_ms.0.into()),
+            delay_max: Duration::from_millis(delays_ms.1.into()),
+            prefer_interval: None,
+            params: self.params()?,
+            seed,
+        })
+    }
+
+    fn params(&self) -> Result<Arc<ClientParams>, ConfigError> {
         let defaults = Limits::default();
         let limits = Limits {
             message_bytes_max: self.message_max_bytes,
@@ -86,6 +118,8 @@ pub(crate) struct Connector {
     rng: Rng,
     phase: Phase,
     host: usize,
+    /// How often all hosts have been gone through.
+    round: usize,
     version: ConnectionVersion,
     /// Servers that have failed since the last success.
     failed_count: usize,
@@ -94,11 +128,14 @@ pub(crate) struct Connector {
     probe_at: Nanos,
 }
 
+/// How long a look for the first host may take.
+const PROBE_MAX: Duration = Duration::from_secs(2);
+
 #[derive(Debug)]
 enum Phase {
     /// The next attempt is due.
     Waiting { until: Nanos },
-    /// The driver makes the TCP connection.
+    /// The driver makes the TCP connection, for which it may have to look up the host's name.
     Opening { deadline: Nanos },
     /// The TCP connection stands.
     Open(Box<ClientConnection>),
@@ -116,6 +153,7 @@ impl Connector {
             rng,
             phase: Phase::Waiting { until: Nanos::ZERO },
             host: 0,
+            round: 0,
             version,
             failed_count: 0,
             delay,
@@ -135,8 +173,9 @@ impl Connector {
         match self.phase {
             Phase::Waiting { until } if until <= now => {
                 let limit = Duration::from_millis(self.plan.connect_timeout_ms.into());
-                self.phase = Phase::Opening { deadline: now.after(limit) };
-                Socket::Connect(self.host())
+                let deadline = now.after(limit);
+                self.phase = Phase::Opening { deadline };
+                Socket::Connect(Attempt { host: self.host(), round: self.round, deadline })
             }
             Phase::Waiting { .. } | Phase::Stopped(None) => Socket::Absent,
             Phase::Opening { .. } | Phase::Open(_) | Phase::Stopped(Some(_)) => Socket::Present,
@@ -160,12 +199,13 @@ impl Connector {
     }
 
     /// The first host, if it is time to look for it.
-    pub(crate) fn probe(&mut self, now: Nanos) -> Option<&HostPort> {
+    pub(crate) fn probe(&mut self, now: Nanos) -> Option<Attempt<'_>> {
         if !matches!(self.phase, Phase::Open(_)) || self.probe_at > now {
             return None;
         }
         self.plan_probe(now);
-        self.plan.hosts.first()
+        let deadline = now.after(PROBE_MAX);
+        self.plan.hosts.first().map(|host| Attempt { host, round: self.round, deadline })
     }
 
     /// The first host is back: the connection is given up for it. Returns the host that it was to; `None` if
@@ -224,6 +264,7 @@ impl Connector {
         self.failed_count += 1;
         self.version = self.plan.params.config().version_max;
         self.host = (self.host + 1) % self.plan.hosts.len();
+        self.round = self.round.wrapping_add(usize::from(self.host == 0));
         let wait = if self.failed_count < self.plan.hosts.len() { Duration::ZERO } else { self.next_delay() };
         self.phase = Phase::Waiting { until: now.after(wait) };
         wait

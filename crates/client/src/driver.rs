@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use net::tls::TlsError;
-use net::{Interest, Poller, Registrar, Token, clock};
+use net::{Interest, Poller, Registrar, Resolver, Token, clock};
 use units::Nanos;
 
 use crate::wire::{READS_MAX, Wire};
@@ -32,6 +32,10 @@ impl<E: Endpoint> Driver<E> {
     ) -> Result<Driver<E>, StartError> {
         let tls = tls.map(ClientTlsConfig::load).transpose()?;
         Ok(Driver::of_parts((core, Wire::new(read_buffer_bytes, tls)))?)
+    }
+
+    pub(crate) fn set_resolver(&mut self, resolver: Resolver) {
+        self.wire.set_resolver(resolver);
     }
 
     /// What can go to another thread: all but the poller.

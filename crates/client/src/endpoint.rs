@@ -3,7 +3,7 @@
 use rssl::Disconnect;
 use units::Nanos;
 
-use crate::{ConnectFailure, HostPort, Socket};
+use crate::{Attempt, ConnectFailure, Socket};
 
 /// A client session without its socket: [`ConsumerCore`](crate::ConsumerCore),
 /// [`ProviderCore`](crate::ProviderCore).
@@ -48,7 +48,7 @@ pub trait Endpoint: 'static {
 
     /// The preferred server if it is time to look whether it takes TCP connections again, while the session
     /// is at another. Said once for each look.
-    fn probe(&mut self, now: Nanos) -> Option<&HostPort>;
+    fn probe(&mut self, now: Nanos) -> Option<Attempt<'_>>;
 
     /// The preferred server takes connections: the session moves to it.
     fn on_reachable(&mut self, now: Nanos, sink: &mut dyn FnMut(Self::Event<'_>));

@@ -58,6 +58,12 @@
 //!   that double up to a limit and differ from client to client
 //!   (`session::servers_are_tried_in_turn_and_then_again_after_delays_that_double`). Lower versions are
 //!   offered at once (`session::a_server_that_does_not_answer_is_offered_lower_versions_at_once`).
+//! - Names of servers are looked up on other threads: the caller's goes on
+//!   (`names::a_thread_goes_on_with_its_other_lines_while_a_name_is_looked_up`). All addresses of a name are
+//!   tried (`names::addresses_of_a_name_are_tried_in_turn_within_one_attempt`,
+//!   `names::the_next_attempt_begins_with_the_next_address`); a look-up that fails or hangs is an attempt that
+//!   failed (`names::a_name_that_is_not_resolved_is_an_attempt_that_failed_with_its_reason`,
+//!   `names::a_look_up_that_hangs_ends_with_its_attempt_and_its_late_answer_serves_the_next`).
 //! - A session moves to the first of its servers when that is back, if it is told to look
 //!   (`session::a_session_moves_to_the_preferred_server_when_that_is_back`,
 //!   `sockets::a_consumer_finds_out_that_the_preferred_server_is_back`).
@@ -149,6 +155,7 @@
 mod config;
 mod connector;
 mod consumer;
+mod dial;
 mod driver;
 mod endpoint;
 mod identity;
@@ -167,7 +174,7 @@ pub use self::config::{
     ClientTlsConfig, ConsumerConfig, DictionaryMode, HostPort, HostPortError, InteractiveConfig,
     ProviderConfig, ProviderServiceConfig, WebSocketConfig,
 };
-pub use connector::Socket;
+pub use connector::{Attempt, Socket};
 pub use consumer::{
     Capability, Consumer, ConsumerChannel, ConsumerCore, ConsumerEvent, DictionaryFault, EntryFields,
     FieldId, FieldRef, FieldView, Fields, GenericSpec, ItemEvent, ItemHandle, ItemMsg, ItemRequestSpec,

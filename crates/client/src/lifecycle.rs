@@ -7,7 +7,7 @@ use rssl::{ClientConnection, CloseReason, Disconnect, Outbound, Stop};
 use units::Nanos;
 
 use crate::connector::Connector;
-use crate::{ConnectFailure, DisconnectReason, Endpoint, HostPort, Socket};
+use crate::{Attempt, ConnectFailure, DisconnectReason, Endpoint, HostPort, Socket};
 
 /// All of a client but its connection.
 pub(crate) trait SessionLayer: 'static {
@@ -65,6 +65,22 @@ pub(crate) struct Tallies<'a> {
     pub(crate) version_fallbacks: &'a Counter,
     pub(crate) connect_failures: &'a Counter,
     pub(crate) disconnects: &'a Counter,
+    pub(crate) lookup_failures: &'a Counter,
+    pub(crate) certificate_failures: &'a Counter,
+}
+
+impl Tallies<'_> {
+    /// An attempt has failed before the server has let the session in.
+    fn failed(&self, reason: DisconnectReason) {
+        self.connect_failures.inc();
+        match reason {
+            DisconnectReason::Connect(ConnectFailure::UnknownHost | ConnectFailure::LookupTimeout { .. }) => {
+                self.lookup_failures.inc();
+            }
+            DisconnectReason::Connect(ConnectFailure::Certificate) => self.certificate_failures.inc(),
+            _ => {}
+        }
+    }
 }
 
 /// A session and the way to its servers.
@@ -95,7 +111,11 @@ impl<S: SessionLayer> Lifecycle<S> {
             tallies.version_fallbacks.inc();
             return self.connector.fall_back(now, version);
         }
-        if was_in { tallies.disconnects } else { tallies.connect_failures }.inc();
+        if was_in {
+            tallies.disconnects.inc()
+        } else {
+            tallies.failed(reason)
+        }
         let host = self.connector.host().clone();
         let retry_in = if let DisconnectReason::LoginRefused { .. } = reason {
             self.connector.stop();
@@ -171,7 +191,7 @@ impl<S: SessionLayer> Endpoint for Lifecycle<S> {
         }
     }
 
-    fn probe(&mut self, now: Nanos) -> Option<&HostPort> {
+    fn probe(&mut self, now: Nanos) -> Option<Attempt<'_>> {
         self.connector.probe(now)
     }
 
@@ -242,7 +262,7 @@ macro_rules! endpoint {
                 self.life.on_wakeup(now, sink);
             }
 
-            fn probe(&mut self, now: Nanos) -> Option<&$crate::HostPort> {
+            fn probe(&mut self, now: Nanos) -> Option<$crate::Attempt<'_>> {
                 self.life.probe(now)
             }
 

@@ -54,8 +54,13 @@ pub enum DisconnectReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectFailure {
-    /// The host's name stands for no address.
+    /// The host's name stands for no address, or it could not be found out for which.
     UnknownHost,
+    /// The host's name was not resolved in time.
+    LookupTimeout {
+        /// Time allowed.
+        limit_ms: u32,
+    },
     /// It was refused, or failed otherwise.
     Io(io::ErrorKind),
     /// The TLS session could not be made: one end's certificate is missing, or not acceptable to the other.
@@ -94,7 +99,8 @@ impl std::error::Error for DisconnectReason {}
 impl fmt::Display for ConnectFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownHost => f.write_str("host name unknown"),
+            Self::UnknownHost => f.write_str("host name cannot be resolved"),
+            Self::LookupTimeout { limit_ms } => write!(f, "host name not resolved within {limit_ms} ms"),
             Self::Io(kind) => write!(f, "cannot connect: {kind}"),
             Self::Certificate => f.write_str("TLS: a certificate is missing or not acceptable"),
             Self::Tls => f.write_str("TLS: handshake failed"),

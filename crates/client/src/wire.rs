@@ -1,72 +1,63 @@
 //! The thin driver: one socket for one core.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use net::tcp::{self, Moved};
+use net::tcp::Moved;
 use net::tls::{ClientTls, is_about_certificates};
-use net::{Interest, Poller, Registrar, Token, Transport, clock};
+use net::{Interest, Poller, Registrar, Resolver, Token, Transport, clock};
 use rssl::Disconnect;
 use units::Nanos;
 
-use crate::{ConnectFailure, Endpoint, HostPort, Socket};
+use crate::dial::{Dial, Progress};
+use crate::{Attempt, ConnectFailure, Endpoint, Socket};
 
 /// Reads in one turn of an application, so that one busy server does not keep it from its other work.
 pub(crate) const READS_MAX: usize = 16;
 
-/// Moves bytes between a core and its TCP connection. Never blocks, but in [`Wire::drain`] and in the
-/// resolution of host names.
+/// Moves bytes between a core and its TCP connection. Never blocks, but in [`Wire::drain`].
 #[derive(Debug)]
 pub(crate) struct Wire {
-    socket: Option<Connecting>,
+    link: Option<Link>,
+    resolver: Resolver,
     tls: Option<ClientTls>,
     /// The look at another server that is under way.
     probe: Option<Probe>,
     read_buffer: Vec<u8>,
-    /// Differs from socket to socket.
+    /// Differs from descriptor to descriptor.
     generation: u64,
-    /// What [`Wire::arm`] has registered: of which socket, for what.
+    /// What [`Wire::arm`] has registered: of which descriptor, for what.
     armed: Option<(u64, Interest)>,
     has_pending: bool,
     /// A write has failed.
     is_broken: bool,
 }
 
-/// A socket, and the addresses that are left to try as long as it does not stand.
+/// How far a connection has come.
 #[derive(Debug)]
-struct Connecting {
-    stream: Transport,
-    stage: Stage,
-    /// Whose certificate is wanted.
-    host: String,
-    addresses: std::vec::IntoIter<SocketAddr>,
+enum Link {
+    /// The TCP connection is being made.
+    Dialling(Dial),
+    /// The TCP connection stands, the TLS session is being made.
+    ShakingHands(Transport),
+    /// The core knows of it.
+    Stands(Transport),
 }
 
 /// A TCP connection that is made to see whether somebody is there.
 #[derive(Debug)]
 struct Probe {
-    stream: TcpStream,
+    dial: Dial,
     look_at: Nanos,
     until: Nanos,
-}
-
-/// How far a connection has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// The TCP connection is being made.
-    Tcp,
-    /// The TCP connection stands, the TLS session is being made.
-    Tls,
-    /// The core knows of it.
-    Stands,
 }
 
 impl Wire {
     pub(crate) fn new(read_buffer_bytes: usize, tls: Option<ClientTls>) -> Wire {
         Wire {
-            socket: None,
+            link: None,
+            resolver: Resolver::system(),
             tls,
             probe: None,
             read_buffer: vec![0; read_buffer_bytes],
@@ -75,6 +66,11 @@ impl Wire {
             has_pending: false,
             is_broken: false,
         }
+    }
+
+    /// Host names are looked up by another resolver than the system's.
+    pub(crate) fn set_resolver(&mut self, resolver: Resolver) {
+        self.resolver = resolver;
     }
 
     /// Does what there is to do now: connects, reads (at most `reads` times), looks at the time, writes.
@@ -98,7 +94,7 @@ impl Wire {
 
     /// Writes what is pending, as far as the socket takes it; returns whether that is all.
     pub(crate) fn flush<E: Endpoint>(&mut self, core: &mut E, now: Nanos) -> bool {
-        let Some(Connecting { stream, stage: Stage::Stands, .. }) = &mut self.socket else {
+        let Some(Link::Stands(stream)) = &mut self.link else {
             self.has_pending = false;
             return core.pending().is_empty();
         };
@@ -147,29 +143,30 @@ impl Wire {
                 if poller.wait(Some(deadline.since(now))).is_err() {
                     break;
                 }
-                if let Some(socket) = &mut self.socket {
+                if let Some(Link::Stands(stream)) = &mut self.link {
                     // Nobody listens any more; but what the server sends must not keep the socket readable.
-                    let _ = socket.stream.read(&mut self.read_buffer);
+                    let _ = stream.read(&mut self.read_buffer);
                 }
             }
         }
         self.drop_socket();
     }
 
-    /// Registers the socket with a poller for what is to be waited for now; to be called before each wait.
+    /// Registers the socket (or the look-up that comes before it) with a poller for what is to be waited for
+    /// now; to be called before each wait.
     pub(crate) fn arm(&mut self, registrar: &Registrar, token: Token) -> io::Result<()> {
-        let Some((stream, interest)) = self.wanted() else {
+        let Some((descriptor, interest)) = self.wanted() else {
             self.armed = None;
             return Ok(());
         };
         match self.armed {
             Some((generation, armed)) if generation == self.generation => {
                 if armed != interest {
-                    registrar.change(stream, token, interest)?;
+                    registrar.change(descriptor, token, interest)?;
                 }
             }
-            // A socket that was closed has left the poller by itself.
-            _ => registrar.add(stream, token, interest)?,
+            // A descriptor that was closed has left the poller by itself.
+            _ => registrar.add(descriptor, token, interest)?,
         }
         self.armed = Some((self.generation, interest));
         Ok(())
@@ -177,11 +174,11 @@ impl Wire {
 
     /// Takes the socket out of a poller; the next [`Wire::arm`] may be with another one.
     pub(crate) fn disarm(&mut self, registrar: &Registrar) {
-        if let (Some((generation, _)), Some(socket)) = (self.armed.take(), &self.socket)
+        if let (Some((generation, _)), Some((descriptor, _))) = (self.armed.take(), self.wanted())
             && generation == self.generation
         {
             // It is registered: that is what `armed` says.
-            let _ = registrar.remove(&socket.stream);
+            let _ = registrar.remove(descriptor);
         }
     }
 
@@ -190,52 +187,61 @@ impl Wire {
         self.armed = None;
     }
 
-    /// The descriptor to wait for and what for; `None` as long as there is no socket.
+    /// The descriptor to wait for and what for; `None` as long as there is none.
     pub(crate) fn descriptor(&self) -> Option<(BorrowedFd<'_>, Interest)> {
-        self.wanted().map(|(stream, interest)| (stream.as_fd(), interest))
+        self.wanted()
     }
 
     /// When [`Wire::turn`] is to be called whatever the socket does.
     pub(crate) fn next_wakeup<E: Endpoint>(&self, core: &E) -> Nanos {
-        // Bytes that were read and are not delivered yet are nothing that a poller tells of.
-        let holds_input = self.socket.as_ref().is_some_and(|socket| socket.stream.may_hold_input());
+        let own = match &self.link {
+            // Bytes that were read and are not delivered yet are nothing that a poller tells of.
+            Some(Link::ShakingHands(stream) | Link::Stands(stream)) if stream.may_hold_input() => Nanos::ZERO,
+            Some(Link::Dialling(dial)) => dial.next_wakeup(),
+            _ => Nanos::NEVER,
+        };
         let look_at = self.probe.as_ref().map_or(Nanos::NEVER, |probe| probe.look_at);
-        if holds_input { Nanos::ZERO } else { core.next_wakeup().min(look_at) }
+        own.min(look_at).min(core.next_wakeup())
     }
 
     fn holds_output(&self) -> bool {
-        self.socket.as_ref().is_some_and(|socket| socket.stream.holds_output())
+        matches!(&self.link, Some(Link::Stands(stream)) if stream.holds_output())
     }
 
-    fn wanted(&self) -> Option<(&Transport, Interest)> {
-        let socket = self.socket.as_ref()?;
-        let writes = socket.stage == Stage::Tcp || socket.stream.waits_for_room(self.has_pending);
-        Some((&socket.stream, if writes { Interest::ReadWrite } else { Interest::Read }))
+    fn wanted(&self) -> Option<(BorrowedFd<'_>, Interest)> {
+        match self.link.as_ref()? {
+            Link::Dialling(dial) => Some(dial.descriptor()),
+            Link::ShakingHands(stream) | Link::Stands(stream) => {
+                let writes = stream.waits_for_room(self.has_pending);
+                Some((stream.as_fd(), if writes { Interest::ReadWrite } else { Interest::Read }))
+            }
+        }
     }
 
     /// Looks whether the preferred server takes connections, if the core wants to know.
     fn look<E: Endpoint>(&mut self, core: &mut E, now: Nanos, sink: &mut dyn FnMut(E::Event<'_>)) {
-        if let Some(host) = core.probe(now) {
-            let address = addresses_of(host).ok().and_then(|mut addresses| addresses.next());
-            let stream = address.and_then(|address| tcp::connect(address).ok());
-            let (look_at, until) = (now.after(LOOK_INTERVAL), now.after(LOOK_LIMIT));
-            self.probe = stream.map(|stream| Probe { stream, look_at, until });
+        if let Some(attempt) = core.probe(now) {
+            let (look_at, until) = (now.after(LOOK_INTERVAL), attempt.deadline);
+            self.probe =
+                Dial::begin(&self.resolver, attempt, now).ok().map(|dial| Probe { dial, look_at, until });
         }
-        let Some(probe) = self.probe.as_mut().filter(|probe| probe.look_at <= now) else { return };
-        probe.look_at = now.after(LOOK_INTERVAL);
-        match tcp::connected(&probe.stream) {
-            Ok(true) => {
-                self.probe = None;
+        let Some(Probe { dial, until, .. }) = self.probe.take_if(|probe| probe.look_at <= now) else {
+            return;
+        };
+        match dial.advance(now) {
+            Ok(Progress::Stands(..)) => {
                 core.on_reachable(now, sink);
                 self.follow(core, now, sink);
             }
-            Ok(false) if now < probe.until => {}
-            Ok(false) | Err(_) => self.probe = None,
+            Ok(Progress::Waiting(dial, _)) if now < until => {
+                self.probe = Some(Probe { dial, look_at: now.after(LOOK_INTERVAL), until });
+            }
+            Ok(Progress::Waiting(..)) | Err(_) => {}
         }
     }
 
     fn drop_socket(&mut self) {
-        self.socket = None;
+        self.link = None;
         self.is_broken = false;
     }
 
@@ -243,10 +249,9 @@ impl Wire {
         match core.socket(now) {
             Socket::Present => {}
             Socket::Absent => self.drop_socket(),
-            Socket::Connect(host) => {
-                let (addresses, host) = (addresses_of(host), host.host().to_owned());
+            Socket::Connect(attempt) => {
                 self.drop_socket();
-                match addresses.and_then(|addresses| self.connect(addresses, host)) {
+                match self.dial(attempt, now) {
                     Ok(()) => {}
                     Err(failure) => core.on_connect_failed(now, failure, sink),
                 }
@@ -254,51 +259,18 @@ impl Wire {
         }
     }
 
-    /// Begins a connection to the first address that allows it.
-    fn connect(
-        &mut self,
-        mut addresses: std::vec::IntoIter<SocketAddr>,
-        host: String,
-    ) -> Result<(), ConnectFailure> {
-        let mut failure = ConnectFailure::UnknownHost;
-        while let Some(address) = addresses.next() {
-            match tcp::connect(address) {
-                Ok(stream) => {
-                    self.generation += 1;
-                    let (stream, stage) = (Transport::Plain(stream), Stage::Tcp);
-                    self.socket = Some(Connecting { stream, stage, host, addresses });
-                    return Ok(());
-                }
-                Err(error) => failure = ConnectFailure::Io(error.kind()),
-            }
-        }
-        Err(failure)
+    fn dial(&mut self, attempt: Attempt<'_>, now: Nanos) -> Result<(), ConnectFailure> {
+        self.link = Some(Link::Dialling(Dial::begin(&self.resolver, attempt, now)?));
+        self.generation += 1;
+        Ok(())
     }
 
+    /// Goes on with a connection that does not stand yet.
     fn establish<E: Endpoint>(&mut self, core: &mut E, now: Nanos, sink: &mut dyn FnMut(E::Event<'_>)) {
-        let Some(socket) = self.socket.as_mut() else { return };
-        if socket.stage == Stage::Tcp {
-            match tcp::connected(socket.stream.socket()) {
-                Ok(true) => socket.stage = Stage::Tls,
-                Ok(false) => return,
-                Err(error) => {
-                    let others = std::mem::take(&mut socket.addresses);
-                    let host = std::mem::take(&mut socket.host);
-                    self.drop_socket();
-                    if self.connect(others, host).is_err() {
-                        core.on_connect_failed(now, ConnectFailure::Io(error.kind()), sink);
-                    }
-                    return;
-                }
-            }
-            if self.tls.is_some()
-                && let Err(failure) = self.encrypt()
-            {
-                self.drop_socket();
-                return core.on_connect_failed(now, failure, sink);
-            }
+        if let None | Some(Link::Stands(_)) = self.link {
+            return;
         }
-        match self.shake_hands() {
+        match self.advance(now) {
             Ok(true) => core.on_established(now),
             Ok(false) => {}
             Err(failure) => {
@@ -308,23 +280,29 @@ impl Wire {
         }
     }
 
-    /// Begins a TLS session on a TCP connection that stands, if connections are to be encrypted.
-    fn encrypt(&mut self) -> Result<(), ConnectFailure> {
-        let (Some(tls), Some(connecting)) = (&self.tls, self.socket.take()) else {
-            return Ok(());
-        };
-        let Connecting { stream, stage, host, addresses } = connecting;
-        let Transport::Plain(socket) = stream else { return Ok(()) };
-        let stream = tls.connect(socket, &host).map_err(|_| ConnectFailure::Certificate)?;
-        self.socket = Some(Connecting { stream, stage, host, addresses });
-        Ok(())
+    /// Returns whether the connection has just come to stand.
+    fn advance(&mut self, now: Nanos) -> Result<bool, ConnectFailure> {
+        if let Some(Link::Dialling(dial)) = self.link.take_if(|link| matches!(link, Link::Dialling(_))) {
+            match dial.advance(now)? {
+                Progress::Waiting(dial, is_other) => {
+                    self.link = Some(Link::Dialling(dial));
+                    self.generation += u64::from(is_other);
+                }
+                Progress::Stands(socket, host) => {
+                    let stream = match &self.tls {
+                        Some(tls) => tls.connect(socket, &host).map_err(|_| ConnectFailure::Certificate)?,
+                        None => Transport::Plain(socket),
+                    };
+                    self.link = Some(Link::ShakingHands(stream));
+                }
+            }
+        }
+        self.shake_hands()
     }
 
-    /// Goes on with a TLS handshake; returns whether the connection has just come to stand.
+    /// Goes on with a TLS handshake, if there is one; returns whether the connection has just come to stand.
     fn shake_hands(&mut self) -> Result<bool, ConnectFailure> {
-        let Some(Connecting { stream, stage: stage @ Stage::Tls, .. }) = &mut self.socket else {
-            return Ok(false);
-        };
+        let Some(Link::ShakingHands(stream)) = &mut self.link else { return Ok(false) };
         if stream.is_handshaking() {
             // A server has nothing to say before it is asked: input is the handshake's.
             let ended = |error: io::Error| match error.kind() {
@@ -339,7 +317,9 @@ impl Wire {
         if stream.is_handshaking() {
             return Ok(false);
         }
-        *stage = Stage::Stands;
+        if let Some(Link::ShakingHands(stream)) = self.link.take() {
+            self.link = Some(Link::Stands(stream));
+        }
         Ok(true)
     }
 
@@ -351,7 +331,7 @@ impl Wire {
         sink: &mut F,
     ) {
         for _ in 0..reads {
-            let Some(Connecting { stream, stage: Stage::Stands, .. }) = &mut self.socket else { return };
+            let Some(Link::Stands(stream)) = &mut self.link else { return };
             let ended = match stream.read(&mut self.read_buffer) {
                 Ok(Moved::Bytes(count)) => {
                     core.on_bytes(now, &self.read_buffer[..count], sink);
@@ -370,10 +350,5 @@ impl Wire {
     }
 }
 
-/// How often a TCP connection that is made to see whether somebody is there is looked at, and for how long.
+/// How often a TCP connection that is made to see whether somebody is there is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-const LOOK_LIMIT: Duration = Duration::from_secs(2);
-
-fn addresses_of(host: &HostPort) -> Result<std::vec::IntoIter<SocketAddr>, ConnectFailure> {
-    (host.host(), host.port()).to_socket_addrs().map_err(|_| ConnectFailure::UnknownHost)
-}

@@ -1,4 +1,5 @@
-//! System calls for data: UDP with segmentation offload, TCP with or without TLS, polling, clocks, waiting, rings.
+//! System calls for data: UDP with segmentation offload, TCP with or without TLS, names of hosts, polling,
+//! clocks, waiting, rings.
 //!
 //! The only room in which bytes meet the kernel, and (with the bindings) the only one where `unsafe` is
 //! allowed. Everything is non-blocking; [`Poller`] is where a thread waits, and [`WaitStrategy`] says how.
@@ -8,6 +9,7 @@ pub mod agent;
 pub mod clock;
 pub mod descriptors;
 mod poller;
+mod resolver;
 pub mod ring;
 pub mod tcp;
 pub mod tls;
@@ -16,5 +18,6 @@ pub mod udp;
 mod wait;
 
 pub use poller::{Interest, Poller, Ready, Registrar, Token, Waker};
+pub use resolver::{Lookup, Resolver};
 pub use transport::Transport;
 pub use wait::{WaitStrategy, Waiter};

@@ -21,11 +21,19 @@ pub enum Moved {
 /// # Errors
 /// The address is in use or not one of this host; the error names it.
 pub fn listen(address: SocketAddrV4) -> io::Result<TcpListener> {
+    listen_with(address, 4096)
+}
+
+/// The same with another length of the queue of connections that wait to be accepted.
+///
+/// # Errors
+/// As [`listen`].
+pub fn listen_with(address: SocketAddrV4, queue_max: i32) -> io::Result<TcpListener> {
     let attempt = || {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
         socket.bind(&SocketAddr::V4(address).into())?;
-        socket.listen(4096)?;
+        socket.listen(queue_max)?;
         socket.set_nonblocking(true)?;
         Ok(TcpListener::from(socket))
     };

@@ -1,7 +1,7 @@
 //! What the cores put out, kept until the world carries it on.
 
 use market::backbone::{LinkDown, LinkUp, StreamMsg};
-use market::distributor::{DistributorSink, PeerId, ProviderError, ProviderId};
+use market::distributor::{DistributorSink, PeerId, ProviderError, ProviderId, ProviderNotice};
 use market::server::{ClientId, ServerSink, SourceId, Watcher};
 
 /// What a distributor wants sent.
@@ -36,6 +36,9 @@ impl DistributorSink for DistributorOut {
     }
     fn to_provider(&mut self, provider: ProviderId, msg: &[u8]) {
         self.0.push(FromDistributor::Provider(provider, msg.to_vec()));
+    }
+    fn notice(&mut self, provider: ProviderId, notice: &ProviderNotice<'_>) {
+        panic!("nothing is wrong with provider {}, but: {notice}", provider.0);
     }
     fn close_provider(&mut self, provider: ProviderId, why: &ProviderError) {
         panic!("provider {} is cut off, though it is a legal one: {why}", provider.0);

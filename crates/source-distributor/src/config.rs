@@ -46,8 +46,7 @@ config::section! {
     pub struct InteractiveConfig {
         /// What logs and status pages call it.
         name: String, required, length 1..=255;
-        /// Where it listens: hosts of one provider, tried in turn. A name is resolved where the data flows:
-        /// give addresses, or names that resolve without a network.
+        /// Where it listens: hosts of one provider, tried in turn.
         hosts: Vec<HostPort>, required, length 1..=64;
         /// The services that are taken from it; all that it has if there are none.
         services: Vec<String> = [], length 0..=1_000;

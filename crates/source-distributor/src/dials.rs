@@ -7,7 +7,7 @@ use std::sync::Arc;
 use client::{DisconnectReason, HostPort, Line, LineEvent, StartError};
 use counters::Registry;
 use counters::table::Line as Counters;
-use market::distributor::{DialSpec, DialStage, Distributor, DistributorSink, ProviderId};
+use market::distributor::{DialSpec, DialStage, Distributor, DistributorSink, ProviderId, ProviderNotice};
 use net::{Registrar, Token};
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -36,6 +36,8 @@ pub(crate) struct Mail {
     bytes: Vec<u8>,
     messages: Vec<(ProviderId, Range<usize>)>,
     hang_ups: Vec<ProviderId>,
+    /// To be logged, beside the provider's name.
+    notices: Vec<(ProviderId, String)>,
 }
 
 /// Numbers from here on are dialled providers; those of the provider port's connections are below.
@@ -57,8 +59,12 @@ impl Mail {
         self.hang_ups.push(provider);
     }
 
+    pub(crate) fn notice(&mut self, provider: ProviderId, notice: &ProviderNotice<'_>) {
+        self.notices.push((provider, notice.to_string()));
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.messages.is_empty() && self.hang_ups.is_empty()
+        self.messages.is_empty() && self.hang_ups.is_empty() && self.notices.is_empty()
     }
 }
 
@@ -153,6 +159,11 @@ impl Dials {
                 core.on_provider_closed(now, provider, sink);
             }
         }
+        for (provider, notice) in mail.notices {
+            if let Some(dial) = self.dials.get((provider.0 - FIRST) as usize) {
+                warn!(provider = %dial.spec.name, "{notice}");
+            }
+        }
         for provider in mail.hang_ups {
             if let Some(dial) = self.dials.get_mut((provider.0 - FIRST) as usize) {
                 dial.line.hang_up();
@@ -199,6 +210,8 @@ impl Dials {
                 "services": known.map_or(0, |k| k.services),
                 "items_open": known.map_or(0, |k| k.items_open),
                 "items_pending": known.map_or(0, |k| k.items_pending),
+                "dictionary_differences": known.map_or(&[][..], |k| k.differences).iter()
+                    .map(ToString::to_string).collect::<Vec<_>>(),
             })
         };
         self.dials.iter().zip(FIRST..).map(describe).collect()
@@ -236,4 +249,81 @@ fn lost(
         warn!(provider = %spec.name, %host, %reason, retry_ms, "no connection to provider");
     }
     *down = Some(reason);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use client::{InteractiveProvider, LineConfig, ProviderServiceConfig};
+    use market::backbone::{LinkDown, StreamMsg};
+    use market::distributor::{DistributorConfig, PeerId, ProviderError};
+    use net::{Poller, clock};
+    use rwf::Dictionary;
+
+    use super::*;
+
+    /// Has no backbone, and keeps what is for providers from being sent.
+    struct Nowhere;
+
+    impl DistributorSink for Nowhere {
+        fn open_stream(&mut self, _: u16, _: &str) {}
+        fn close_stream(&mut self, _: u16) {}
+        fn publish(&mut self, _: u16, _: &StreamMsg<'_>) {}
+        fn publish_directory(&mut self, _: &StreamMsg<'_>) {}
+        fn to_peer(&mut self, _: PeerId, _: &LinkDown<'_>) {}
+        fn to_provider(&mut self, _: ProviderId, _: &[u8]) {}
+        fn notice(&mut self, _: ProviderId, _: &ProviderNotice<'_>) {}
+        fn close_provider(&mut self, _: ProviderId, _: &ProviderError) {}
+    }
+
+    fn config(address: SocketAddr) -> InteractiveConfig {
+        InteractiveConfig {
+            name: "one".into(),
+            hosts: vec![HostPort::new("127.0.0.1", address.port())],
+            services: Vec::new(),
+            user: String::new(),
+            password_file: None,
+            application_id: "256".into(),
+            application_name: String::new(),
+            position: String::new(),
+            connection: LineConfig { backlog_max_bytes: 65_536, ..LineConfig::default() },
+        }
+    }
+
+    #[test]
+    fn a_provider_that_does_not_take_what_it_is_sent_is_given_up_and_counted() {
+        let service = ProviderServiceConfig { name: "S".into(), id: 1, ..Default::default() };
+        let served = client::InteractiveConfig { port: 0, services: vec![service], ..Default::default() };
+        let mut provider = InteractiveProvider::new(&served).expect("a port");
+        let config = config(provider.local_address().expect("bound"));
+        let poller = Poller::new().expect("descriptors");
+        let mut dials = Dials::new(&[config], poller.registrar(), 0, 1, &Registry::default())
+            .expect("a good configuration");
+        let dictionary = Arc::new(Dictionary::new());
+        let mut core = Distributor::new(1, DistributorConfig::default(), dictionary, Arc::default());
+        let connect = |dials: &mut Dials, core: &mut Distributor, provider: &mut InteractiveProvider| {
+            for _ in 0..10_000 {
+                if dials.dials[0].line.is_connected() {
+                    return;
+                }
+                provider.dispatch(Duration::from_millis(1), &mut |_, _| ()).expect("it can wait");
+                dials.work(clock::monotonic(), 0, true, core, &mut Nowhere);
+                dials.flush(clock::monotonic(), true);
+            }
+            panic!("it never connects");
+        };
+        connect(&mut dials, &mut core, &mut provider);
+        let mut mail = Mail::default();
+        (0..2).for_each(|_| mail.send(ProviderId(FIRST), &[0; 60_000]));
+        dials.deliver(clock::monotonic(), mail, &mut core, &mut Nowhere);
+        let counters = Arc::clone(&dials.dials[0].counters);
+        assert_eq!((counters.overflows.get(), core.dialled_providers().count()), (1, 0));
+        dials.work(clock::monotonic(), 0, true, &mut core, &mut Nowhere);
+        assert!(!dials.dials[0].line.is_connected());
+        assert!(dials.dials[0].down.is_some(), "the status page says so");
+        connect(&mut dials, &mut core, &mut provider);
+        assert_eq!((counters.overflows.get(), core.dialled_providers().count()), (1, 1));
+    }
 }

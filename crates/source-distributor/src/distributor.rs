@@ -8,7 +8,7 @@ use counters::Registry;
 use counters::table::Distributor as Counters;
 use daemon::{Describer, Status};
 use market::backbone::{LinkDown, StreamMsg};
-use market::distributor::{Distributor, DistributorSink, PeerId, ProviderError, ProviderId};
+use market::distributor::{Distributor, DistributorSink, PeerId, ProviderError, ProviderId, ProviderNotice};
 use net::agent::Agent;
 use net::{Ready, Registrar};
 use rssl::{CloseReason, Session};
@@ -340,6 +340,13 @@ impl<O: Outlet> DistributorSink for Sink<'_, O> {
         self.link_bytes.clear();
         msg.encode(self.link_bytes);
         self.outlet.to_peer(peer, self.link_bytes);
+    }
+
+    fn notice(&mut self, provider: ProviderId, notice: &ProviderNotice<'_>) {
+        if Mail::is_for(provider) {
+            return self.mail.notice(provider, notice);
+        }
+        warn!(connection = provider.0, "{notice}");
     }
 
     fn close_provider(&mut self, provider: ProviderId, why: &ProviderError) {

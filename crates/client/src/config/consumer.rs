@@ -27,7 +27,7 @@ config::section! {
         position: String = "", length 0..=255;
         /// What this end calls itself in the connection handshake.
         component: String = "tickcast", length 0..=200;
-        /// From the begin of the TCP connection to its end, and from there to the end of the RSSL handshake.
+        /// For the host's name, the TCP connection and the TLS session; and once more for the RSSL handshake.
         connect_timeout_ms: u32 = 5_000, range 1..=3_600_000;
         /// Wait for the answer to the login.
         login_timeout_ms: u32 = 45_000, range 1..=3_600_000;

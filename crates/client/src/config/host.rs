@@ -1,6 +1,7 @@
 //! Where a server listens.
 
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 /// A host, by name or address, and a port: `ads1:14002`, `10.1.2.3:14002`, `[::1]:14002`.
@@ -41,6 +42,12 @@ impl HostPort {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The address, if the host is one and no name.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, self.port))
     }
 }
 
@@ -95,6 +102,19 @@ mod tests {
             assert_eq!(host.to_string(), text);
         }
         assert_eq!("[::1]:14002".parse::<HostPort>().expect("an address").host(), "::1");
+    }
+
+    #[test]
+    fn an_address_is_told_from_a_name() {
+        for (text, is_address) in
+            [("10.1.2.3:1", true), ("[::1]:2", true), ("localhost:3", false), ("10.1:4", false)]
+        {
+            let host: HostPort = text.parse().expect("a host and port");
+            assert_eq!(
+                host.address().map(|address| address.to_string()),
+                is_address.then(|| text.to_owned())
+            );
+        }
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The consumer without its socket.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use counters::table::{ConsumerSession, RsslConnections, WebSocketConnections};
 use market::CachedItem;
@@ -15,10 +14,10 @@ use super::event::{ConsumerEvent, image_field};
 use super::item::Shown;
 use super::session::Session;
 use super::{FieldId, FieldRef, ItemHandle, ItemRequestSpec, SubscribeError};
-use crate::connector::{ConnectPlan, Connector, Offer, seconds};
+use crate::connector::{Connector, Offer, seconds};
 use crate::lifecycle::{Lifecycle, SessionLayer as _};
 use crate::web::WebBridge;
-use crate::{ConnectFailure, ConsumerConfig, Endpoint, HostPort, Identity, Socket};
+use crate::{Attempt, ConnectFailure, ConsumerConfig, Endpoint, Identity, Socket};
 
 /// A consumer as a state machine: bytes and the time in, bytes and events out.
 ///
@@ -48,15 +47,9 @@ impl ConsumerCore {
             message_max_bytes: config.message_max_bytes,
             backlog_max_bytes: config.backlog_max_bytes,
         };
-        let plan = ConnectPlan {
-            hosts: config.hosts.clone(),
-            connect_timeout_ms: config.connect_timeout_ms,
-            delay_min: Duration::from_millis(config.reconnect_delay_min_ms.into()),
-            delay_max: Duration::from_millis(config.reconnect_delay_max_ms.into()),
-            prefer_interval: seconds(config.preferred_host_check_s),
-            params: offer.params()?,
-            seed,
-        };
+        let delays_ms = (config.reconnect_delay_min_ms, config.reconnect_delay_max_ms);
+        let mut plan = offer.plan(&config.hosts, delays_ms, seed)?;
+        plan.prefer_interval = seconds(config.preferred_host_check_s);
         let session = Session::new(config, identity, Arc::clone(&counters));
         let life = Lifecycle { connector: Connector::new(plan), session };
         let bridge = |web| WebBridge::new(config, web, Arc::clone(&counters), seed ^ WEB_SEED);
@@ -232,7 +225,7 @@ impl Endpoint for ConsumerCore {
         }
     }
 
-    fn probe(&mut self, now: Nanos) -> Option<&HostPort> {
+    fn probe(&mut self, now: Nanos) -> Option<Attempt<'_>> {
         self.life.probe(now)
     }
 

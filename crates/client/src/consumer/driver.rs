@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::{Interest, Registrar, Token, clock};
+use net::{Interest, Registrar, Resolver, Token, clock};
 use rwf::{Dictionary, Domain, EncodeError, Priority, Writer};
 use units::Nanos;
 
@@ -66,6 +66,13 @@ impl Consumer {
         self
     }
 
+    /// The same with another resolver of host names than the system's.
+    #[must_use]
+    pub fn with_resolver(mut self, resolver: Resolver) -> Consumer {
+        self.driver.set_resolver(resolver);
+        self
+    }
+
     /// Subscribes an item of the market price domain, with updates.
     ///
     /// # Errors
@@ -92,7 +99,7 @@ impl Consumer {
     /// number.
     ///
     /// With a timeout of zero it looks and returns: a thread that calls it in a loop reacts soonest. Names of
-    /// servers are resolved in this call, which then waits for the resolver.
+    /// servers are looked up on other threads, see [`Resolver`].
     ///
     /// # Errors
     /// The system refuses to wait for the socket. What happens to connections comes as events.
@@ -245,7 +252,7 @@ impl Consumer {
         self.driver.work(READS_MAX, on_event)
     }
 
-    /// Registers the consumer's socket, which changes from connection to connection, with a poller. Always
+    /// Registers the consumer's descriptor, which changes from connection to connection, with a poller. Always
     /// the same one: a socket leaves a poller only when it is closed.
     ///
     /// # Errors
@@ -254,8 +261,8 @@ impl Consumer {
         self.driver.arm(registrar, token)
     }
 
-    /// The descriptor to wait for and what for, in a loop that has another kind of poller; `None` without a
-    /// socket.
+    /// The descriptor to wait for and what for, in a loop that has another kind of poller: the socket, or the
+    /// look-up of a host name before it; `None` without either.
     #[must_use]
     pub fn descriptor(&self) -> Option<(BorrowedFd<'_>, Interest)> {
         self.driver.descriptor()

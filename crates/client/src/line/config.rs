@@ -13,7 +13,7 @@ config::section! {
         compression: Option<Compression> = None;
         /// What this end calls itself in the connection handshake.
         component: String = "tickcast", length 0..=200;
-        /// From the begin of the TCP connection to its end, and from there to the end of the RSSL handshake.
+        /// For the host's name, the TCP connection and the TLS session; and once more for the RSSL handshake.
         connect_timeout_ms: u32 = 5_000, range 1..=3_600_000;
         /// Wait before the first attempt to reconnect; each further wait is twice as long.
         reconnect_delay_min_ms: u32 = 1_000, range 1..=3_600_000;

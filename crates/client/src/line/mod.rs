@@ -8,15 +8,14 @@ pub use session::LineEvent;
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use counters::table::{Line as Counters, RsslConnections};
-use net::{Registrar, Token, clock};
+use net::{Registrar, Resolver, Token, clock};
 use rssl::SendError;
 use units::Nanos;
 
 use self::session::LineSession;
-use crate::connector::{ConnectPlan, Connector, Offer};
+use crate::connector::{Connector, Offer};
 use crate::lifecycle::{Lifecycle, endpoint};
 use crate::wire::{READS_MAX, Wire};
 use crate::{ClientTlsConfig, Endpoint, HostPort, Identity, StartError};
@@ -68,15 +67,8 @@ impl Line {
             message_max_bytes: config.message_max_bytes,
             backlog_max_bytes: config.backlog_max_bytes,
         };
-        let plan = ConnectPlan {
-            hosts: hosts.to_vec(),
-            connect_timeout_ms: config.connect_timeout_ms,
-            delay_min: Duration::from_millis(config.reconnect_delay_min_ms.into()),
-            delay_max: Duration::from_millis(config.reconnect_delay_max_ms.into()),
-            prefer_interval: None,
-            params: offer.params()?,
-            seed,
-        };
+        let delays_ms = (config.reconnect_delay_min_ms, config.reconnect_delay_max_ms);
+        let plan = offer.plan(hosts, delays_ms, seed)?;
         let life = Lifecycle { connector: Connector::new(plan), session: LineSession::new(counters) };
         let tls = config.tls.as_ref().map(ClientTlsConfig::load).transpose()?;
         Ok(Line {
@@ -84,6 +76,13 @@ impl Line {
             wire: Wire::new(config.read_buffer_bytes as usize, tls),
             is_read: true,
         })
+    }
+
+    /// The same with another resolver of host names than the system's.
+    #[must_use]
+    pub fn with_resolver(mut self, resolver: Resolver) -> Line {
+        self.wire.set_resolver(resolver);
+        self
     }
 
     /// Connects, reads, looks at the time, writes: what there is to do now, without waiting.

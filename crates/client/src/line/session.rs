@@ -94,6 +94,8 @@ impl SessionLayer for LineSession {
             version_fallbacks: &self.counters.version_fallbacks,
             connect_failures: &self.counters.connect_failures,
             disconnects: &self.counters.disconnects,
+            lookup_failures: &self.counters.lookup_failures,
+            certificate_failures: &self.counters.certificate_failures,
         }
     }
 

@@ -1,7 +1,6 @@
 //! The provider without its socket.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use counters::table::{ProviderSession, RsslConnections};
 use market::CachedItem;
@@ -13,7 +12,7 @@ use units::Nanos;
 
 use super::session::Session;
 use super::{ItemError, ProviderEvent, PublishSpec, PublishedItem, PublishedTicket};
-use crate::connector::{ConnectPlan, Connector, Offer, seconds};
+use crate::connector::{Connector, Offer, seconds};
 use crate::lifecycle::{Lifecycle, endpoint};
 use crate::{Identity, ProviderConfig, StartError};
 
@@ -47,15 +46,9 @@ impl ProviderCore {
             message_max_bytes: MESSAGE_MAX_BYTES,
             backlog_max_bytes: config.backlog_max_bytes,
         };
-        let plan = ConnectPlan {
-            hosts: config.hosts.clone(),
-            connect_timeout_ms: config.connect_timeout_ms,
-            delay_min: Duration::from_millis(config.reconnect_delay_min_ms.into()),
-            delay_max: Duration::from_millis(config.reconnect_delay_max_ms.into()),
-            prefer_interval: seconds(config.preferred_host_check_s),
-            params: offer.params()?,
-            seed,
-        };
+        let delays_ms = (config.reconnect_delay_min_ms, config.reconnect_delay_max_ms);
+        let mut plan = offer.plan(&config.hosts, delays_ms, seed)?;
+        plan.prefer_interval = seconds(config.preferred_host_check_s);
         let session = Session::new(config, identity, Arc::clone(&counters))?;
         Ok(ProviderCore { life: Lifecycle { connector: Connector::new(plan), session }, counters })
     }

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use net::{Interest, Registrar, Token, clock};
+use net::{Interest, Registrar, Resolver, Token, clock};
 use rdm::RdmError;
 use rdm::directory::Service;
 use rwf::{Dictionary, Domain, NakCode, State, Writer};
@@ -64,6 +64,13 @@ impl Provider {
     #[must_use]
     pub fn with_dictionary(mut self, dictionary: &Dictionary) -> Provider {
         self.driver.core.set_dictionary(dictionary);
+        self
+    }
+
+    /// The same with another resolver of host names than the system's.
+    #[must_use]
+    pub fn with_resolver(mut self, resolver: Resolver) -> Provider {
+        self.driver.set_resolver(resolver);
         self
     }
 

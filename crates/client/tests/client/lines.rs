@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::{Poller, Token, clock, tcp};
+use net::{Interest, Poller, Token, clock, tcp};
 use rdm::ToVec;
 use rwf::{Domain, Msg};
 use tickcast_client::{DisconnectReason, HostPort, Identity, Line, LineConfig, LineEvent};
@@ -12,7 +12,7 @@ use tickcast_client::{DisconnectReason, HostPort, Identity, Line, LineConfig, Li
 use crate::sockets::{LIMIT, TestServer};
 
 /// Drives a line until `done` has found what it looks for.
-fn drive(line: &mut Line, poller: &mut Poller, mut done: impl FnMut(LineEvent<'_>) -> bool) {
+pub(crate) fn drive(line: &mut Line, poller: &mut Poller, mut done: impl FnMut(LineEvent<'_>) -> bool) {
     let end = clock::monotonic().after(LIMIT);
     let mut is_done = false;
     loop {
@@ -29,6 +29,10 @@ fn drive(line: &mut Line, poller: &mut Poller, mut done: impl FnMut(LineEvent<'_
     }
 }
 
+pub(crate) fn is_connected(event: LineEvent<'_>) -> bool {
+    matches!(event, LineEvent::Connected { .. })
+}
+
 #[test]
 fn a_line_goes_to_the_next_server_and_begins_again_when_its_owner_has_had_enough() {
     let server = TestServer::start();
@@ -40,7 +44,6 @@ fn a_line_goes_to_the_next_server_and_begins_again_when_its_owner_has_had_enough
     let counters = Arc::new(counters::table::Line::default());
     let mut line = Line::new(&config, &hosts, &Identity::default(), 1, Arc::clone(&counters)).expect("good");
     let mut poller = Poller::new().expect("descriptors");
-    let is_connected = |event: LineEvent<'_>| matches!(event, LineEvent::Connected { .. });
     drive(&mut line, &mut poller, is_connected);
     assert_eq!((line.host(), line.is_connected()), (&hosts[1], true));
     assert_eq!((counters.connect_attempts.get(), counters.connect_failures.get()), (2, 1));
@@ -64,4 +67,26 @@ fn a_line_goes_to_the_next_server_and_begins_again_when_its_owner_has_had_enough
     assert_eq!((counters.connect_attempts.get(), counters.messages_in.get()), (4, 1));
     line.stop();
     assert!(!line.is_connected());
+}
+
+#[test]
+fn a_server_that_answers_no_version_is_offered_lower_ones_before_the_attempt_has_failed() {
+    let door = tcp::listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let hosts = [HostPort::new("127.0.0.1", door.local_addr().expect("bound").port())];
+    let counters = Arc::new(counters::table::Line::default());
+    let config = LineConfig::default();
+    let mut line = Line::new(&config, &hosts, &Identity::default(), 1, Arc::clone(&counters)).expect("good");
+    let mut poller = Poller::new().expect("descriptors");
+    poller.registrar().add(&door, Token(1), Interest::Read).expect("a descriptor");
+    let end = clock::monotonic().after(LIMIT);
+    while counters.connect_failures.get() == 0 {
+        line.work(&mut |_| ());
+        line.arm(poller.registrar(), Token(0)).expect("a poller");
+        // Whoever comes is sent away.
+        while tcp::accept(&door).expect("descriptors").is_some() {}
+        let now = clock::monotonic();
+        assert!(now < end, "what is waited for never comes");
+        poller.wait(Some(line.next_wakeup().min(end).since(now))).expect("a poller").for_each(drop);
+    }
+    assert_eq!((counters.version_fallbacks.get(), counters.connect_attempts.get()), (3, 4), "14 to 11");
 }

@@ -6,6 +6,7 @@ mod hostile;
 mod interactive;
 mod items;
 mod lines;
+mod names;
 mod provider;
 mod recorded;
 mod services;

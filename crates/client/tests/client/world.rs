@@ -196,8 +196,8 @@ where
         match self.core.socket(self.now) {
             Socket::Present => false,
             Socket::Absent => self.server.take().inspect(|server| self.lost += server.inbox.len()).is_some(),
-            Socket::Connect(host) => {
-                self.connects.push(host.to_string());
+            Socket::Connect(attempt) => {
+                self.connects.push(attempt.host.to_string());
                 self.server = None;
                 match self.door {
                     Door::Open => {
@@ -242,7 +242,7 @@ where
     }
 
     fn wake(&mut self) -> bool {
-        self.probes.extend(self.core.probe(self.now).map(ToString::to_string));
+        self.probes.extend(self.core.probe(self.now).map(|attempt| attempt.host.to_string()));
         if self.core.next_wakeup() > self.now {
             return false;
         }

@@ -3,8 +3,10 @@ use crate::counters;
 counters! {
     /// One consumer: its session with a server and its items.
     struct ConsumerSession("consumer") {
-        connect_attempts: Total, "attempts", "TCP connections begun.";
+        connect_attempts: Total, "attempts", "Attempts at a connection begun.";
         connect_failures: Total, "attempts", "Attempts that ended before the login was accepted.";
+        lookup_failures: Total, "attempts", "Those of them that ended because the server's name was not resolved, or not in time.";
+        certificate_failures: Total, "attempts", "Those of them that ended because a certificate was missing or not acceptable.";
         version_fallbacks: Total, "attempts", "Attempts repeated with a lower connection version.";
         logins: Total, "logins", "Logins accepted.";
         logins_refused: Total, "logins", "Logins refused or ended by the server.";
@@ -43,8 +45,10 @@ counters! {
 counters! {
     /// One non-interactive provider: its session with a distribution server and its items.
     struct ProviderSession("provider") {
-        connect_attempts: Total, "attempts", "TCP connections begun.";
+        connect_attempts: Total, "attempts", "Attempts at a connection begun.";
         connect_failures: Total, "attempts", "Attempts that ended before the login was accepted.";
+        lookup_failures: Total, "attempts", "Those of them that ended because the server's name was not resolved, or not in time.";
+        certificate_failures: Total, "attempts", "Those of them that ended because a certificate was missing or not acceptable.";
         version_fallbacks: Total, "attempts", "Attempts repeated with a lower connection version.";
         logins: Total, "logins", "Logins accepted.";
         logins_refused: Total, "logins", "Logins refused or ended by the server.";
@@ -94,8 +98,10 @@ counters! {
 counters! {
     /// One connection that is kept up for an owner with a session of its own, such as to a dialled provider.
     struct Line("line") {
-        connect_attempts: Total, "attempts", "TCP connections begun.";
+        connect_attempts: Total, "attempts", "Attempts at a connection begun.";
         connect_failures: Total, "attempts", "Attempts that ended before the server let the owner in.";
+        lookup_failures: Total, "attempts", "Those of them that ended because the server's name was not resolved, or not in time.";
+        certificate_failures: Total, "attempts", "Those of them that ended because a certificate was missing or not acceptable.";
         version_fallbacks: Total, "attempts", "Attempts repeated with a lower connection version.";
         disconnects: Total, "connections", "Connections lost after the server had let the owner in.";
         messages_in: Total, "messages", "Messages received.";

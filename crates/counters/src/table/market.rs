@@ -26,6 +26,8 @@ counters! {
         requests_out: Total, "messages", "Requests for items sent to dialled providers.";
         requests_unanswered: Total, "messages", "Those that were not answered in time.";
         items_lost: Total, "items", "Items whose dialled provider was lost, to be asked for again.";
+        services_refused: Total, "services", "Services of providers, each time they were announced, that were not taken: published and asked for at once, or unfit.";
+        dictionaries_differing: Total, "dictionaries", "Dictionaries of dialled providers that differ in name, version or id from those that clients get.";
         logins_unanswered: Total, "connections", "Dialled providers that did not answer login and directory request in time.";
         messages_unasked: Total, "messages", "Messages on streams that are closed, and acknowledgements nobody waits for, dropped.";
         posts_in: Total, "messages", "Posts of clients, parts counted singly.";

@@ -10,10 +10,11 @@ use rdm::login::{LoginMsg, LoginRefresh, LoginRequest, LoginStatus};
 use rwf::{Domain, Msg, MsgClass, State, StateCode, StreamState};
 use units::Nanos;
 
+use super::dictionaries::{Comparison, DictionaryDifference};
 use super::providers::{Provider, Target};
 use super::services::{Requested, Supply};
 use super::timers::Due;
-use super::{Distributor, DistributorSink, ProviderError, ProviderId, Timer};
+use super::{Distributor, DistributorSink, ProviderError, ProviderId, RefusedService, Timer};
 use crate::backbone::Kind;
 
 /// Who this instance says it is at a provider, and what it wants there.
@@ -76,6 +77,8 @@ pub struct DialledStatus<'a> {
     pub items_open: usize,
     /// Items asked for whose answer is not there.
     pub items_pending: usize,
+    /// How its dictionaries differ from those that clients get.
+    pub differences: &'a [DictionaryDifference],
 }
 
 /// What is known of a dialled provider beside what is known of every provider.
@@ -88,6 +91,7 @@ pub(super) struct Dialled {
     /// Its login says that it takes posts.
     pub(super) takes_posts: bool,
     next_stream_id: i32,
+    pub(super) dictionaries: Comparison,
     /// The services that are taken from it, by our ids.
     pub(super) offers: BTreeMap<u16, Offer>,
 }
@@ -134,6 +138,11 @@ const DIRECTORY_STREAM_ID: i32 = 2;
 pub(super) use rdm::login::LOGIN_STREAM_ID;
 
 impl Dialled {
+    /// The services of its directory that are taken from it.
+    pub(super) fn wanted<'d>(&self, directory: &'d Directory) -> impl Iterator<Item = &'d Service> {
+        directory.services().filter(|s| self.spec.wants(s))
+    }
+
     /// An id for a stream, which none of `used` has. Ids are given again only after all others.
     pub(super) fn take_stream_id(&mut self, used: &HashMap<i32, Target>) -> i32 {
         loop {
@@ -168,6 +177,7 @@ impl Distributor {
             due: Some(due),
             takes_posts: false,
             next_stream_id: FIRST_STREAM_ID,
+            dictionaries: Comparison::default(),
             offers: BTreeMap::new(),
         };
         self.providers.insert(provider, Provider { dialled: Some(dialled), ..Provider::default() });
@@ -221,6 +231,7 @@ impl Distributor {
                 services: dialled.offers.len(),
                 items_open: dialled.offers.values().map(|o| o.open_count).sum(),
                 items_pending: dialled.offers.values().map(|o| o.pending_count).sum(),
+                differences: &dialled.dictionaries.differences,
             };
             Some((*id, status))
         })
@@ -230,12 +241,16 @@ impl Distributor {
         self.providers.get(&provider)?.dialled.as_ref()
     }
 
+    pub(super) fn dialled_mut(&mut self, provider: ProviderId) -> Option<&mut Dialled> {
+        self.providers.get_mut(&provider)?.dialled.as_mut()
+    }
+
     pub(super) fn offer(&self, provider: ProviderId, service: u16) -> Option<&Offer> {
         self.dialled(provider)?.offers.get(&service)
     }
 
     pub(super) fn offer_mut(&mut self, provider: ProviderId, service: u16) -> Option<&mut Offer> {
-        self.providers.get_mut(&provider)?.dialled.as_mut()?.offers.get_mut(&service)
+        self.dialled_mut(provider)?.offers.get_mut(&service)
     }
 }
 
@@ -268,7 +283,7 @@ impl Distributor {
                 return Err(ProviderError::DirectoryEnded);
             }
             (_, Domain::SOURCE) => return self.on_offered(now, provider, msg, sink),
-            (_, Domain::DICTIONARY) => self.counters.messages_refused.inc(),
+            (_, Domain::DICTIONARY) => self.on_dictionary_answer(provider, msg, sink),
             _ => self.on_item_message(now, provider, msg, bytes, sink),
         }
         Ok(())
@@ -362,14 +377,16 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) -> Result<(), ProviderError> {
         if msg.class() == MsgClass::Refresh
-            && let Some(dialled) = self.providers.get_mut(&provider).and_then(|p| p.dialled.as_mut())
+            && let Some(dialled) = self.dialled_mut(provider)
         {
             dialled.stage = DialStage::Ready;
             if let Some(due) = dialled.due.take() {
                 self.timers.cancel(due);
             }
         }
-        self.on_directory(now, provider, msg, sink)
+        self.on_directory(now, provider, msg, sink)?;
+        self.ask_dictionaries(provider, sink);
+        Ok(())
     }
 }
 
@@ -379,7 +396,7 @@ impl Distributor {
     pub(super) fn take_offers(&mut self, now: Nanos, provider: ProviderId, sink: &mut impl DistributorSink) {
         let Some(known) = self.providers.get(&provider) else { return };
         let Some(dialled) = &known.dialled else { return };
-        let listed = wanted(&dialled.spec, &known.directory);
+        let listed: Vec<Service> = dialled.wanted(&known.directory).cloned().collect();
         let is_listed = |offer: &Offer| listed.iter().any(|s| s.info.name == offer.definition.info.name);
         let gone: Vec<u16> =
             dialled.offers.iter().filter(|(_, o)| !is_listed(o)).map(|(id, _)| *id).collect();
@@ -399,12 +416,13 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) {
         let theirs = definition.id;
-        let ours = self.as_ours(definition);
-        let is_published = |s: &Service| self.services.get(&s.id).is_some_and(|s| s.requested().is_none());
-        let Some(definition) = ours.filter(|s| !is_published(s)) else {
-            self.counters.messages_refused.inc();
-            return;
+        let name = definition.info.name.clone();
+        let Some(definition) = self.as_ours(definition) else {
+            return self.refuse_service(provider, &name, RefusedService::Unfit, sink);
         };
+        if self.services.get(&definition.id).is_some_and(|s| s.requested().is_none()) {
+            return self.refuse_service(provider, &name, RefusedService::Published, sink);
+        }
         let (id, is_up) = (definition.id, definition.state.up);
         if !self.services.contains_key(&id) {
             self.add_service(definition.clone(), Supply::Requested(Requested::default()), sink);
@@ -492,8 +510,4 @@ impl Distributor {
             Target::Private(place) => self.private_lost(place, state, sink),
         }
     }
-}
-
-fn wanted(spec: &DialSpec, directory: &Directory) -> Vec<Service> {
-    directory.services().filter(|s| spec.wants(s)).cloned().collect()
 }

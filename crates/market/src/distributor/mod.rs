@@ -17,6 +17,7 @@
 //! [`DistributorSink`].
 
 mod dialled;
+mod dictionaries;
 mod ids;
 mod items;
 mod messages;
@@ -32,9 +33,10 @@ mod tests;
 mod timers;
 
 pub use dialled::{DialSpec, DialStage, DialledStatus};
+pub use dictionaries::DictionaryDifference;
 pub use peers::LinkError;
 pub use providers::ProviderError;
-pub use sink::{DistributorSink, PeerId, ProviderId};
+pub use sink::{DistributorSink, PeerId, ProviderId, ProviderNotice, RefusedService};
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -160,6 +162,8 @@ pub struct Distributor {
     by_key: HashMap<Box<[u8]>, usize>,
     /// Items that peers want and no provider has published yet.
     unknown: BTreeMap<Box<[u8]>, Unknown>,
+    /// None of them is answered before.
+    unknown_due_at: Nanos,
     peers: BTreeMap<PeerId, Peer>,
     providers: BTreeMap<ProviderId, Provider>,
     posts: Posts,
@@ -173,7 +177,10 @@ pub struct Distributor {
     tickets: u64,
     directory_sequence: u64,
     directory_at: Nanos,
+    /// It has changed since it was published last.
     is_directory_due: bool,
+    /// What was published last.
+    directory_body: Vec<u8>,
     scratch: Scratch,
     encoding: Encoding,
     counters: Arc<Counters>,
@@ -226,6 +233,7 @@ impl Distributor {
             items: Slab::new(),
             by_key: HashMap::new(),
             unknown: BTreeMap::new(),
+            unknown_due_at: Nanos::NEVER,
             peers: BTreeMap::new(),
             providers: BTreeMap::new(),
             posts: Posts::default(),
@@ -237,6 +245,7 @@ impl Distributor {
             directory_sequence: 0,
             directory_at: Nanos::ZERO,
             is_directory_due: true,
+            directory_body: Vec::new(),
             scratch: Scratch::default(),
             encoding: Encoding::default(),
             counters,
@@ -252,9 +261,6 @@ impl Distributor {
     /// What is due by now: heartbeats, and the answers to requests that waited for a provider.
     pub fn on_wakeup(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
         let heartbeat = self.config.heartbeat_interval;
-        if now >= self.directory_at + heartbeat {
-            self.is_directory_due = true;
-        }
         for service in self.services.values_mut() {
             let before = Nanos(now.0.saturating_sub(heartbeat.as_nanos() as u64));
             service.stream.heartbeat(now, before, sink);
@@ -280,13 +286,15 @@ impl Distributor {
     /// When [`Distributor::on_wakeup`] is due next.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
-        let settled = self.unknown.values().filter_map(|u| self.services.get(&u.key.service));
-        let settled_at = settled.map(|s| s.settled_at).min().unwrap_or(Nanos::NEVER);
-        settled_at.min(self.directory_at + self.config.heartbeat_interval).min(self.timers.next())
+        let repeat_at = self.directory_at + self.config.heartbeat_interval;
+        self.unknown_due_at.min(repeat_at).min(self.timers.next())
     }
 
     /// Tells peers that items they wait for do not exist, once their service has settled.
     fn answer_unknown(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
+        if now < self.unknown_due_at {
+            return;
+        }
         let services = &self.services;
         let counters = &self.counters;
         self.unknown.retain(|_, unknown| {
@@ -299,25 +307,27 @@ impl Distributor {
             }
             false
         });
+        let left = self.unknown.values().filter_map(|unknown| services.get(&unknown.key.service));
+        self.unknown_due_at = left.map(|service| service.settled_at).min().unwrap_or(Nanos::NEVER);
     }
 
     /// Publishes the directory if it has changed since, or is to be repeated.
     fn publish_directory_if_due(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
-        if !std::mem::take(&mut self.is_directory_due) {
+        if std::mem::take(&mut self.is_directory_due) {
+            let services = self.services.values().map(|s| &s.definition);
+            let refresh = DirectoryRefresh::publish(0, Filter::ALL, services).expect("ids are keys");
+            self.directory_body = refresh.to_vec().expect("each service was tried when it was taken");
+        } else if now < self.directory_at + self.config.heartbeat_interval {
             return;
         }
         self.directory_at = now;
         self.directory_sequence += 1;
-        let services = self.services.values().map(|s| &s.definition);
-        let refresh = DirectoryRefresh::publish(0, Filter::ALL, services);
-        let body = refresh.expect("ids are keys").to_vec();
-        let body = &*body.expect("each service was tried when it was taken");
         sink.publish_directory(&StreamMsg {
             kind: Kind::Directory,
             instance: self.instance,
             sequence: self.directory_sequence,
             item: 0,
-            body,
+            body: &self.directory_body,
         });
         self.counters.services.set(self.services.len() as u64);
     }

@@ -139,7 +139,8 @@ impl Distributor {
                 self.counters.items_not_found.inc();
                 tell(peer, key, NOT_FOUND, sink);
             }
-            Some(_) => {
+            Some(service) => {
+                self.unknown_due_at = self.unknown_due_at.min(service.settled_at);
                 let waiting = key.with_bytes(|bytes| {
                     if !self.unknown.contains_key(bytes) {
                         self.unknown.insert(bytes.into(), super::Unknown::new(key.to_owned()));

@@ -1,6 +1,6 @@
 //! Connections of providers, and what those say that publish of their own accord.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use rdm::dictionary::{DictionaryMsg, DictionaryParts, PartSizes};
 use rdm::directory::Directory;
@@ -22,6 +22,8 @@ pub(super) struct Provider {
     pub(super) directory: Directory,
     /// Our ids of its services.
     pub(super) service_ids: HashMap<u16, u16>,
+    /// The names of its services that are not taken from it.
+    pub(super) refused: BTreeSet<String>,
     /// What its streams are for.
     pub(super) streams: HashMap<i32, Target>,
     /// What else is known of it if this instance has dialled it.

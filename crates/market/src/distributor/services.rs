@@ -8,7 +8,10 @@ use rwf::{DataState, DataType, Domain, Msg, State, StateCode, StatusMsg, StreamS
 use units::Nanos;
 
 use super::stream::Stream;
-use super::{Distributor, DistributorSink, PostRoute, ProviderError, ProviderId, status_bytes};
+use super::{
+    Distributor, DistributorSink, PostRoute, ProviderError, ProviderId, ProviderNotice, RefusedService,
+    status_bytes,
+};
 
 /// A service and its stream.
 pub(super) struct PublishedService {
@@ -106,16 +109,16 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) {
         let theirs = definition.id;
+        let name = definition.info.name.clone();
         let Some(definition) = self.as_ours(definition) else {
-            self.counters.messages_refused.inc();
-            return;
+            return self.refuse_service(provider, &name, RefusedService::Unfit, sink);
         };
         let ours = definition.id;
         let settled_at = if definition.state.up { now + self.config.settle_time } else { Nanos::NEVER };
+        self.unknown_due_at = self.unknown_due_at.min(settled_at);
         match self.services.get_mut(&ours) {
             Some(PublishedService { supply: Supply::Requested(_), .. }) => {
-                self.counters.messages_refused.inc();
-                return;
+                return self.refuse_service(provider, &name, RefusedService::AskedFor, sink);
             }
             Some(service) => {
                 let came_up = definition.state.up && !service.definition.state.up;
@@ -133,6 +136,23 @@ impl Distributor {
         }
         if let Some(known) = self.providers.get_mut(&provider) {
             known.service_ids.insert(theirs, ours);
+        }
+    }
+
+    /// Counts a service that is not taken from a provider, and tells so the first time.
+    pub(super) fn refuse_service(
+        &mut self,
+        provider: ProviderId,
+        name: &str,
+        why: RefusedService,
+        sink: &mut impl DistributorSink,
+    ) {
+        self.counters.services_refused.inc();
+        if let Some(known) = self.providers.get_mut(&provider)
+            && known.refused.len() < self.config.services_max
+            && known.refused.insert(name.to_owned())
+        {
+            sink.notice(provider, &ProviderNotice::Service { name, why });
         }
     }
 

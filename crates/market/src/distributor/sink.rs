@@ -1,4 +1,6 @@
-use super::ProviderError;
+use std::fmt;
+
+use super::{DictionaryDifference, ProviderError};
 use crate::backbone::{LinkDown, StreamMsg};
 
 /// A provider connection, as the front end numbers them.
@@ -8,6 +10,49 @@ pub struct ProviderId(pub u32);
 /// A link from a point-to-point server, as the carrier numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PeerId(pub u32);
+
+/// What is wrong with a provider that works nevertheless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProviderNotice<'a> {
+    /// Clients get another dictionary than the provider's.
+    Dictionary(&'a DictionaryDifference),
+    /// A service that it offers is not taken.
+    Service {
+        /// Its name.
+        name: &'a str,
+        /// Why.
+        why: RefusedService,
+    },
+}
+
+/// Why a service of a provider is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusedService {
+    /// A non-interactive provider publishes it, or did so since this instance began.
+    Published,
+    /// It is asked for at interactive providers, or was since this instance began.
+    AskedFor,
+    /// Its id is another service's, there are too many services, or its description is too long.
+    Unfit,
+}
+
+impl fmt::Display for ProviderNotice<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProviderNotice::Dictionary(difference) => difference.fmt(f),
+            ProviderNotice::Service { name, why } => {
+                let why = match why {
+                    RefusedService::Published => "a non-interactive provider publishes it",
+                    RefusedService::AskedFor => "it is asked for at interactive providers",
+                    RefusedService::Unfit => {
+                        "its id is another service's, there are too many, or its description is too long"
+                    }
+                };
+                write!(f, "service {name:?} is not taken: {why}")
+            }
+        }
+    }
+}
 
 /// Where the distributor's decisions go. All calls are made from its inputs, in the order in which they are
 /// to take effect.
@@ -24,6 +69,8 @@ pub trait DistributorSink {
     fn to_peer(&mut self, peer: PeerId, msg: &LinkDown<'_>);
     /// Sends an RWF message to a provider.
     fn to_provider(&mut self, provider: ProviderId, msg: &[u8]);
+    /// Something about a provider that its operators should know, said once for each connection.
+    fn notice(&mut self, provider: ProviderId, notice: &ProviderNotice<'_>);
     /// A provider's connection is to be closed. The distributor has forgotten it already.
     fn close_provider(&mut self, provider: ProviderId, why: &ProviderError);
 }

@@ -79,6 +79,7 @@ impl PointToPoint {
     }
 
     fn publish_directory_change(&mut self, delta: ServiceDelta, sink: &mut impl ServerSink) {
+        self.services_version += 1;
         let deltas = [delta];
         for (&client, known) in &self.clients {
             for request in &known.directories {

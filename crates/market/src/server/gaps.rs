@@ -77,6 +77,7 @@ impl PointToPoint {
         let Some(stream) = self.stream_mut(source) else { return };
         stream.behind.entries.push_back(Entry::Gap { last, answer_until });
         let service = stream.service;
+        self.services_due_at = self.services_due_at.min(answer_until);
         let Some(active) = self.services.get(&service).and_then(|s| s.active) else { return };
         sink.to_instance(active.instance, &LinkUp::GapQuery { service, first, last });
     }

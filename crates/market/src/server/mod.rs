@@ -25,6 +25,7 @@ mod login;
 mod posts;
 mod recovery;
 mod requests;
+mod services;
 mod sink;
 mod stream;
 #[cfg(test)]
@@ -48,8 +49,9 @@ use self::audience::FormRoom;
 use self::clients::Client;
 use self::conversations::Conversations;
 use self::item::Item;
+use self::services::Service;
 use self::stream::Incoming;
-use self::upstream::{Instance, Service};
+use self::upstream::Instance;
 use crate::cached::Scratch;
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
@@ -114,6 +116,10 @@ pub struct PointToPoint {
     rules: FieldRules,
     /// By id.
     services: BTreeMap<u16, Service>,
+    /// Changes with what [`PointToPoint::services`] tells.
+    services_version: u64,
+    /// Nothing is due for any service before: so that not all of them are asked at each turn.
+    services_due_at: Nanos,
     instances: BTreeMap<u64, Instance>,
     /// The instance behind each transport session, as its directory told.
     sessions: BTreeMap<u64, u64>,
@@ -156,6 +162,8 @@ impl PointToPoint {
             rules: FieldRules::of(&dictionary),
             dictionary,
             services: BTreeMap::new(),
+            services_version: 0,
+            services_due_at: Nanos::NEVER,
             instances: BTreeMap::new(),
             sessions: BTreeMap::new(),
             sources: Vec::new(),
@@ -177,8 +185,11 @@ impl PointToPoint {
     /// What is due by now: links to open again, images to ask for again, items to give up.
     pub fn on_wakeup(&mut self, now: Nanos, sink: &mut impl ServerSink) {
         self.check_instances(now, sink);
-        self.recheck_services(now, sink);
-        self.check_gaps(now, sink);
+        if now >= self.services_due_at {
+            self.recheck_services(now, sink);
+            self.check_gaps(now, sink);
+            self.services_due_at = self.next_recheck().min(self.next_gap_check());
+        }
         self.check_requests(now, sink);
         self.check_lingering(now, sink);
         self.measure_round_trips(now, sink);
@@ -190,10 +201,9 @@ impl PointToPoint {
     pub fn next_wakeup(&self) -> Nanos {
         let instances = self.instances.values().map(|i| i.next_check(&self.config));
         let linger = self.lingering.front().map_or(Nanos::NEVER, |(at, ..)| *at);
-        let others = [self.next_request_check(), self.next_gap_check(), self.next_recheck()];
         instances
             .chain([linger, self.next_round_trip(), self.conversations.posts.next_deadline()])
-            .chain(others)
+            .chain([self.next_request_check(), self.services_due_at])
             .min()
             .unwrap_or(Nanos::NEVER)
     }
@@ -203,6 +213,13 @@ impl PointToPoint {
         self.services.iter().map(|(id, s)| {
             (*id, &*s.definition.info.name, s.definition.state.up, s.active.map(|a| a.instance))
         })
+    }
+
+    /// Differs when [`PointToPoint::services`] tells something else than before.
+    #[inline]
+    #[must_use]
+    pub fn services_version(&self) -> u64 {
+        self.services_version
     }
 
     /// How many items are watched, or linger.

@@ -1,13 +1,14 @@
-//! Source distributors: their directories, the links to them, and which one a service comes from.
+//! Source distributors: their directories, the links to them, and what comes over both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rdm::dictionary::{ENUMS_NAME, FIELDS_NAME};
 use rdm::directory::{Directory, DirectoryRefresh, Service as Definition};
-use rwf::{DataState, DecodeError, Domain, RefreshMsg, State, StateCode, StreamState};
+use rwf::{DecodeError, Domain, RefreshMsg};
 use units::Nanos;
 
 use super::item::Phase;
+use super::services::Service;
 use super::stream::{Incoming, Order};
 use super::{PointToPoint, ServerConfig, ServerSink, Source, SourceId};
 use crate::backbone::{BackboneError, Features, Kind, LinkDown, LinkUp, StreamMsg};
@@ -24,7 +25,7 @@ pub enum Topic<'a> {
 /// One run of a source distributor.
 pub(super) struct Instance {
     directory: SourceId,
-    session: u64,
+    pub(super) session: u64,
     link: Link,
     /// What it has said over the present link that it knows to do.
     features: Features,
@@ -33,7 +34,9 @@ pub(super) struct Instance {
     /// It said nothing for too long, until it is heard again.
     is_silent: bool,
     /// Its services, as its directory says.
-    offers: BTreeMap<u16, Definition>,
+    pub(super) offers: BTreeMap<u16, Definition>,
+    /// The directory itself, which is repeated many times before it changes.
+    directory_body: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +60,7 @@ impl Instance {
         self.features.has_keys_in_full()
     }
 
-    fn is_alive(&self) -> bool {
+    pub(super) fn is_alive(&self) -> bool {
         self.link == Link::Up && !self.is_silent
     }
 
@@ -75,29 +78,6 @@ impl Instance {
 /// An instance whose link is down is forgotten after so many silence timeouts.
 const FORGET_AFTER: u32 = 10;
 
-/// A service, whichever instance it comes from.
-pub(super) struct Service {
-    /// As clients see it.
-    pub(super) definition: Definition,
-    /// Where it comes from now.
-    pub(super) active: Option<Active>,
-    /// The items of it that clients watch.
-    pub(super) items: BTreeSet<usize>,
-    /// It came up again: items that are still suspect then are asked for.
-    recheck_at: Nanos,
-}
-
-/// How long after a service came up again its items are looked at. Until then the provider's refreshes make
-/// most of them good; the others may have had theirs before the directory told that the service was down,
-/// since topics are not ordered against each other.
-const RECHECK_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Active {
-    pub(super) instance: u64,
-    pub(super) source: SourceId,
-}
-
 /// A service as clients get it: the dictionary comes from this server, whatever the provider says.
 fn as_served(offer: &Definition) -> Definition {
     let names = || [FIELDS_NAME, ENUMS_NAME].map(str::to_owned).to_vec();
@@ -111,12 +91,6 @@ fn as_served(offer: &Definition) -> Definition {
         definition.info.capabilities.insert(0, Domain::DICTIONARY);
     }
     definition
-}
-
-impl Service {
-    pub(super) fn active_source(&self) -> Option<SourceId> {
-        self.active.map(|a| a.source)
-    }
 }
 
 /// What the front end is told when an instance's bytes are not what they should be: it is counted, logged,
@@ -341,6 +315,15 @@ impl PointToPoint {
         if msg.kind != Kind::Directory {
             return Ok(());
         }
+        if let Some(instance) = self.instances.get_mut(&msg.instance)
+            && !instance.is_silent
+            && (instance.directory, instance.session) == (source, session)
+            && instance.directory_body == msg.body
+        {
+            instance.heard_at = now;
+            self.check_instances(now, sink);
+            return Ok(());
+        }
         let refresh = RefreshMsg::parse(msg.body).map_err(UpstreamError::Payload)?;
         let mut directory = Directory::default();
         let refresh = DirectoryRefresh::parse(&refresh).map_err(UpstreamError::Directory)?;
@@ -354,7 +337,9 @@ impl PointToPoint {
             heard_at: now,
             is_silent: false,
             offers: BTreeMap::new(),
+            directory_body: Vec::new(),
         });
+        msg.body.clone_into(&mut instance.directory_body);
         instance.directory = source;
         instance.session = session;
         instance.heard_at = now;
@@ -551,136 +536,6 @@ impl PointToPoint {
         self.counters.instances.set(self.instances.values().filter(|i| i.is_alive()).count() as u64);
         for id in services {
             self.choose_active(now, id, sink);
-        }
-    }
-}
-
-/// Services: where each comes from.
-impl PointToPoint {
-    /// Decides which instance a service comes from, and what follows for its items and for what clients see
-    /// of it.
-    fn choose_active(&mut self, now: Nanos, id: u16, sink: &mut impl ServerSink) {
-        let Some(service) = self.services.get(&id) else { return };
-        let before = service.active;
-        let after = self.best_source(id, before);
-        if before != after {
-            self.deactivate(now, id, sink);
-        }
-        self.update_definition(now, id, after, sink);
-        if let Some(active) = after
-            && before != after
-        {
-            self.activate(now, id, active, sink);
-        }
-    }
-
-    /// The present source if it still serves; else one whose provider is up; else any.
-    fn best_source(&self, id: u16, present: Option<Active>) -> Option<Active> {
-        let candidates = self.sources.iter().enumerate().filter_map(|(at, source)| {
-            let Some(Source::Service { session, stream }) = source else { return None };
-            if stream.service != id {
-                return None;
-            }
-            let instance = *self.sessions.get(session)?;
-            let known = self.instances.get(&instance).filter(|i| i.is_alive() && i.session == *session)?;
-            let is_up = known.offers.get(&id)?.state.up;
-            Some((Active { instance, source: SourceId(at as u32) }, is_up))
-        });
-        candidates.max_by_key(|(active, is_up)| (*is_up, Some(*active) == present)).map(|(active, _)| active)
-    }
-
-    fn activate(&mut self, now: Nanos, id: u16, active: Active, sink: &mut impl ServerSink) {
-        let Some(service) = self.services.get_mut(&id) else { return };
-        service.active = Some(active);
-        if let Some(Some(Source::Service { stream, .. })) = self.sources.get_mut(active.source.0 as usize) {
-            stream.is_active = true;
-        }
-        for index in service.items.iter().copied().collect::<Vec<_>>() {
-            self.request(index);
-        }
-        self.send_requests(now, sink);
-    }
-
-    fn deactivate(&mut self, now: Nanos, id: u16, sink: &mut impl ServerSink) {
-        let Some(service) = self.services.get_mut(&id) else { return };
-        let Some(active) = service.active.take() else { return };
-        if let Some(Some(Source::Service { stream, .. })) = self.sources.get_mut(active.source.0 as usize) {
-            stream.deactivate();
-        }
-        for index in service.items.iter().copied().collect::<Vec<_>>() {
-            self.set_phase(index, Phase::Idle);
-            self.items[index].detach();
-            let reason = (StateCode::NONE, "the source distributor is lost, looking for another");
-            self.suspect(now, index, reason, sink);
-        }
-    }
-
-    /// Takes over what the instance says about a service, and tells clients what has changed for them.
-    fn update_definition(&mut self, now: Nanos, id: u16, active: Option<Active>, sink: &mut impl ServerSink) {
-        let offered = active.and_then(|a| self.instances.get(&a.instance)?.offers.get(&id)).cloned();
-        let Some(service) = self.services.get_mut(&id) else { return };
-        let was_up = service.definition.state.up;
-        let mut definition = offered.unwrap_or_else(|| {
-            let mut down = service.definition.clone();
-            down.state.up = false;
-            down
-        });
-        std::mem::swap(&mut service.definition, &mut definition);
-        let is_up = service.definition.state.up;
-        if !was_up && is_up {
-            service.recheck_at = now + RECHECK_AFTER;
-        }
-        if was_up && !is_up && active.is_some() {
-            for index in service.items.iter().copied().collect::<Vec<_>>() {
-                let reason = (StateCode::NONE, "the service is down: its provider has gone");
-                self.suspect(now, index, reason, sink);
-            }
-        }
-        if self.services[&id].definition != definition {
-            self.publish_service_changed(id, &definition, sink);
-        }
-    }
-
-    /// Asks for items that are suspect though their service has been up again for a while.
-    pub(super) fn recheck_services(&mut self, now: Nanos, sink: &mut impl ServerSink) {
-        let due: Vec<u16> =
-            self.services.iter().filter(|(_, s)| now >= s.recheck_at).map(|(id, _)| *id).collect();
-        for id in due {
-            let Some(service) = self.services.get_mut(&id) else { continue };
-            service.recheck_at = Nanos::NEVER;
-            for index in service.items.iter().copied().collect::<Vec<_>>() {
-                let item = &self.items[index];
-                if item.phase == Phase::Live && item.cached.state().data == DataState::Suspect {
-                    self.request(index);
-                }
-            }
-            self.send_requests(now, sink);
-        }
-    }
-
-    pub(super) fn next_recheck(&self) -> Nanos {
-        self.services.values().map(|s| s.recheck_at).min().unwrap_or(Nanos::NEVER)
-    }
-
-    /// No instance offers the service any more: its items are closed.
-    fn remove_service(&mut self, id: u16, sink: &mut impl ServerSink) {
-        let items = self.services.get(&id).map(|s| s.items.iter().copied().collect::<Vec<_>>());
-        let state = State::new(StreamState::ClosedRecover, DataState::Suspect)
-            .because(StateCode::SOURCE_UNKNOWN, "the service is no longer offered");
-        for index in items.unwrap_or_default() {
-            let key = self.items[index].key.clone();
-            let status = self.closing_status(key.as_key(), state);
-            self.on_closed(index, &status, sink);
-        }
-        if let Some(gone) = self.services.remove(&id) {
-            sink.unsubscribe(&gone.definition.info.name);
-            self.counters.services.set(self.services.len() as u64);
-            self.publish_service_removed(id, sink);
-        }
-        for source in &mut self.sources {
-            if matches!(source, Some(Source::Service { stream, .. }) if stream.service == id) {
-                *source = None;
-            }
         }
     }
 }

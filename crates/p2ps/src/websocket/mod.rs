@@ -40,6 +40,8 @@ pub(crate) fn connection_of(client: ClientId) -> Option<ConnectionId> {
 pub(crate) struct Json {
     dictionary: Arc<Dictionary>,
     names: Names,
+    /// Of the core's services when `names` were taken over.
+    services_version: u64,
     default_service: Option<String>,
     /// What the login refresh announces: ping timeout and longest message.
     ping_timeout_s: u8,
@@ -54,6 +56,7 @@ impl Json {
         Json {
             dictionary,
             names: Names::default(),
+            services_version: 0,
             default_service: config.default_service.clone(),
             ping_timeout_s: config.websocket.ping_timeout_s,
             message_max_bytes: config.websocket.message_max_bytes,
@@ -61,8 +64,13 @@ impl Json {
         }
     }
 
-    /// Takes over which services there are now.
+    /// Takes over which services there are now, if they are others than before.
+    #[inline]
     pub(crate) fn update_services(&mut self, core: &PointToPoint) {
+        if self.services_version == core.services_version() {
+            return;
+        }
+        self.services_version = core.services_version();
         self.names.update(core.services().map(|(id, name, ..)| (id, name)));
     }
 

@@ -5,8 +5,8 @@ mod request;
 mod serve;
 
 pub use download::{DICTIONARY_BYTES_MAX, DictionaryDownload};
-pub use request::{DictionaryRequest, ENUMS_NAME, FIELDS_NAME, kind_of};
-pub use rwf::dictionary::{DictionaryKind, Verbosity};
+pub use request::{DictionaryRequest, ENUMS_NAME, FIELDS_NAME, kind_of, name_of};
+pub use rwf::dictionary::{DictionaryInfo, DictionaryKind, Verbosity};
 pub use serve::{DictionaryParts, PartSizes};
 
 use rwf::{CloseMsg, Domain, Msg, RefreshMsg, StatusMsg};
@@ -25,6 +25,14 @@ pub enum DictionaryMsg<'a> {
     Status(StatusMsg<'a>),
     /// The dictionary is no longer wanted.
     Close(CloseMsg<'a>),
+}
+
+/// What a part of a dictionary says about the whole; `None` if it says nothing, as later parts may.
+///
+/// # Errors
+/// [`RdmError::Dictionary`] for a payload that is no part of that dictionary.
+pub fn info_of(kind: DictionaryKind, part: &RefreshMsg<'_>) -> Result<Option<DictionaryInfo>, RdmError> {
+    rwf::Dictionary::info_of_part(kind, part.payload).map_err(RdmError::Dictionary)
 }
 
 impl<'a> DictionaryMsg<'a> {

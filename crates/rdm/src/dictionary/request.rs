@@ -84,7 +84,9 @@ pub fn kind_of(name: &[u8]) -> Option<DictionaryKind> {
     [DictionaryKind::Fields, DictionaryKind::Enums].into_iter().find(|kind| name_of(*kind).as_bytes() == name)
 }
 
-const fn name_of(kind: DictionaryKind) -> &'static str {
+/// The standard name of a dictionary.
+#[must_use]
+pub const fn name_of(kind: DictionaryKind) -> &'static str {
     match kind {
         DictionaryKind::Fields => FIELDS_NAME,
         DictionaryKind::Enums => ENUMS_NAME,

@@ -1,7 +1,7 @@
 //! Downloads a dictionary: takes over the payloads of refreshes, part by part.
 
 use super::error::DictionaryDecodeError;
-use super::model::{Dictionary, EnumField, EnumValue, Field, FieldType};
+use super::model::{Dictionary, DictionaryInfo, EnumField, EnumValue, Field, FieldType};
 use super::wire::*;
 use crate::error::clip;
 use crate::{Array, DataType, ElementEntry, ElementList, Series, Value};
@@ -78,6 +78,17 @@ impl Dictionary {
             self.add_enum_table(fields, values)?;
         }
         Ok(series.count().into())
+    }
+
+    /// What a part of a dictionary says about the whole, without its entries; `None` if it has no summary.
+    ///
+    /// # Errors
+    /// A [`DictionaryDecodeError`].
+    pub fn info_of_part(kind: DictionaryKind, payload: &[u8]) -> Result<Option<DictionaryInfo>> {
+        let Some(summary) = part(payload)?.summary else { return Ok(None) };
+        let mut blank = Dictionary::new();
+        blank.take_summary(summary, kind)?;
+        Ok(Some(blank.info().clone()))
     }
 
     fn take_summary(&mut self, summary: &[u8], wanted: DictionaryKind) -> Result<()> {

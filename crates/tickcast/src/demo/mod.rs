@@ -194,7 +194,7 @@ fn sample() -> Result<Vec<PathBuf>, Failure> {
     let folders = std::iter::once(Path::new(".")).chain(beside).map(|folder| folder.join("data/binance"));
     for folder in folders {
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        let mut files = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>()?;
         files.retain(|path| path.extension().is_some_and(|e| e == "zst"));
         if !files.is_empty() {
             files.sort();

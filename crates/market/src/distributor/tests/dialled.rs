@@ -452,12 +452,20 @@ fn the_state_of_a_group_is_the_state_of_its_items() {
 fn a_service_is_published_or_asked_for_but_not_both() {
     let mut bench = Bench::dialled(config(), &[A]);
     bench.provider_logs_in(PROVIDER);
+    bench.log.take();
     bench.announce(PROVIDER, &[service(3, true)]);
-    assert_eq!(bench.counters.messages_refused.get(), 1);
+    let refused = "service \"BINANCE\" is not taken:";
+    let told = format!("notice on 1: {refused} it is asked for at interactive providers");
+    assert_eq!((bench.log.take(), bench.counters.services_refused.get()), (vec![told], 1));
+    bench.interest(T0, "X");
+    assert_eq!(bench.counters.requests_out.get(), 1, "whoever came first keeps it");
     let mut bench = Bench::running();
     bench.dial(A);
+    bench.log.take();
     bench.provider(T0, A, &Script::directory(&[service(3, true)]));
-    assert_eq!((bench.counters.messages_refused.get(), bench.core.services().count()), (1, 1));
+    let told = format!("notice on 100: {refused} a non-interactive provider publishes it");
+    assert_eq!((bench.log.take(), bench.counters.services_refused.get()), (vec![told], 1));
+    assert_eq!(bench.core.services().count(), 1);
     bench.provider(T0, PROVIDER, &refresh(-5, "X", &[(22, 1)]));
     bench.interest(T0, "X");
     assert_eq!(bench.counters.requests_out.get(), 0);

@@ -1,4 +1,5 @@
 mod dialled;
+mod dictionaries;
 mod keys;
 mod messages;
 mod private;
@@ -142,6 +143,9 @@ impl DistributorSink for Log {
         };
         self.0.push(format!("provider {}: {what}", provider.0));
     }
+    fn notice(&mut self, provider: ProviderId, notice: &ProviderNotice<'_>) {
+        self.0.push(format!("notice on {}: {notice}", provider.0));
+    }
     fn close_provider(&mut self, provider: ProviderId, why: &ProviderError) {
         self.0.push(format!("close provider {}: {why}", provider.0));
     }
@@ -281,6 +285,7 @@ fn an_update_keeps_the_provider_s_bytes_but_for_the_key() {
         fn publish_directory(&mut self, _: &StreamMsg<'_>) {}
         fn to_peer(&mut self, _: PeerId, _: &LinkDown<'_>) {}
         fn to_provider(&mut self, _: ProviderId, _: &[u8]) {}
+        fn notice(&mut self, _: ProviderId, _: &ProviderNotice<'_>) {}
         fn close_provider(&mut self, _: ProviderId, _: &ProviderError) {}
     }
     let mut bodies = Bodies(Vec::new());
@@ -420,8 +425,12 @@ fn a_service_whose_id_is_taken_is_refused() {
     let mut clash = service(1, true);
     clash.info.name = "OTHER".to_owned();
     bench.log.take();
-    bench.announce(other, &[clash.clone()]);
-    assert_eq!(bench.log.take(), [""; 0]);
+    let unfit = "its id is another service's, there are too many, or its description is too long";
+    for told in [vec![format!("notice on 2: service \"OTHER\" is not taken: {unfit}")], vec![]] {
+        bench.announce(other, &[clash.clone()]);
+        assert_eq!(bench.log.take(), told, "once");
+    }
+    assert_eq!(bench.counters.services_refused.get(), 2);
     clash.id = 2;
     bench.announce(other, &[clash]);
     assert_eq!(bench.log.take(), ["open stream 2 OTHER", "directory: 1 BINANCE up, 2 OTHER up"]);
@@ -461,7 +470,7 @@ fn a_service_too_large_for_a_directory_is_refused_and_the_one_before_stays() {
     grown.info.dictionaries_used = vec!["D".repeat(250); 200];
     bench.log.take();
     bench.announce(PROVIDER, &[grown]);
-    assert_eq!((bench.log.take(), bench.counters.messages_refused.get()), (vec![], 1));
+    assert_eq!((bench.log.take().len(), bench.counters.services_refused.get()), (1, 1));
     assert_eq!(bench.core.services().count(), 1);
 }
 
@@ -476,5 +485,5 @@ fn there_are_no_more_services_than_configured() {
     };
     bench.announce(PROVIDER, &[named(1), named(2), named(3)]);
     assert_eq!(bench.core.services().map(|(id, ..)| id).collect::<Vec<_>>(), [1, 2]);
-    assert_eq!(bench.counters.messages_refused.get(), 1);
+    assert_eq!(bench.counters.services_refused.get(), 1);
 }

@@ -57,6 +57,10 @@ fn a_gap_that_is_never_answered_concerns_all_items_after_a_while() {
     bench.took();
     let due = bench.core.next_gap_check();
     assert_eq!(due, bench.now + ServerConfig::default().image_timeout);
+    bench.now += Duration::from_secs(1);
+    bench.core.on_wakeup(bench.now, &mut bench.log);
+    assert_eq!(bench.core.services_due_at, due, "nothing else is due for a service before");
+    bench.took();
     bench.core.check_gaps(due, &mut bench.log);
     let lost = "1/5: status open suspect: messages were lost on the backbone";
     assert_eq!(bench.took(), [lost, "77: image IBM"]);
