@@ -9,14 +9,14 @@ use tracing::info;
 use units::Nanos;
 
 use crate::sink::Sink;
-use crate::websocket::{Json, Opened};
+use crate::websocket::{Json, Streams};
 
 /// The core as the service of the RSSL port.
 pub(crate) struct RsslClients<'a> {
     pub(crate) core: &'a mut PointToPoint,
     pub(crate) websocket: Option<&'a mut Outbox>,
     pub(crate) json: &'a Json,
-    pub(crate) opened: &'a mut Opened,
+    pub(crate) streams: &'a mut Streams,
     pub(crate) commands: &'a mut Vec<InletCommand>,
 }
 
@@ -30,7 +30,7 @@ impl RsslClients<'_> {
             rssl: outbox,
             websocket: self.websocket.as_deref_mut(),
             json: self.json,
-            opened: self.opened,
+            streams: self.streams,
             commands: self.commands,
         };
         act(self.core, &mut sink)

@@ -1,6 +1,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use backbone::{Inlet, InletCommand};
 use counters::Registry;
@@ -20,7 +21,7 @@ use crate::P2psConfig;
 use crate::rssl_clients::RsslClients;
 use crate::sink::Sink;
 use crate::upstream::Upstream;
-use crate::websocket::{self, Input, Json, Opened, WebSocketClients};
+use crate::websocket::{self, Input, Json, Streams, WebSocketClients};
 
 /// A point-to-point server on one thread, over any carrier.
 pub struct PointToPointServer<I> {
@@ -30,7 +31,7 @@ pub struct PointToPointServer<I> {
     websocket: Option<WebSocketListener>,
     json: Json,
     input: Input,
-    opened: Opened,
+    streams: Streams,
     token_space: u32,
     commands: Vec<InletCommand>,
     describer: Describer,
@@ -74,14 +75,16 @@ impl<I: Inlet> PointToPointServer<I> {
         }
         let websocket = open_websocket(config, registrar, token_space + WEBSOCKET_SPACE, registry)?;
         let peer = units::Rng::new(seed).next_u64();
+        let json = Json::new(config, Arc::clone(&dictionary), registry);
+        let image_delay = Duration::from_millis(config.json_image_delay_ms);
         Ok(PointToPointServer {
-            json: Json::new(config, Arc::clone(&dictionary), registry),
+            streams: Streams::new(image_delay, json.counters()),
+            json,
             core: PointToPoint::new(peer, config.core(), dictionary, counters),
             inlet,
             rssl,
             websocket,
             input: Input::default(),
-            opened: Opened::default(),
             token_space,
             commands: Vec::new(),
             describer: Describer::default(),
@@ -104,23 +107,23 @@ impl<I: Inlet> PointToPointServer<I> {
 
     /// What the core is given when something comes from the backbone, and the inlet.
     fn upstream(&mut self) -> (Upstream<'_>, &mut I) {
-        let PointToPointServer { core, inlet, rssl, websocket, json, opened, commands, .. } = self;
+        let PointToPointServer { core, inlet, rssl, websocket, json, streams, commands, .. } = self;
         let websocket = websocket.as_mut().map(WebSocketListener::outbox);
-        let sink = Sink { rssl: rssl.outbox(), websocket, json, opened, commands };
+        let sink = Sink { rssl: rssl.outbox(), websocket, json, streams, commands };
         (Upstream { core, sink }, inlet)
     }
 
     fn with_rssl(&mut self, act: impl FnOnce(&mut RsslListener, &mut RsslClients<'_>)) {
-        let PointToPointServer { core, rssl, websocket, json, opened, commands, .. } = self;
+        let PointToPointServer { core, rssl, websocket, json, streams, commands, .. } = self;
         let websocket = websocket.as_mut().map(WebSocketListener::outbox);
-        act(rssl, &mut RsslClients { core, websocket, json, opened, commands });
+        act(rssl, &mut RsslClients { core, websocket, json, streams, commands });
     }
 
     fn with_websocket(&mut self, act: impl FnOnce(&mut WebSocketListener, &mut WebSocketClients<'_>)) {
-        let PointToPointServer { core, rssl, websocket, json, input, opened, commands, .. } = self;
+        let PointToPointServer { core, rssl, websocket, json, input, streams, commands, .. } = self;
         if let Some(websocket) = websocket {
             let rssl = rssl.outbox();
-            act(websocket, &mut WebSocketClients { core, rssl, json, input, opened, commands });
+            act(websocket, &mut WebSocketClients { core, rssl, json, input, streams, commands });
         }
     }
 
@@ -226,6 +229,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
         if now >= upstream.core.next_wakeup() {
             upstream.core.on_wakeup(now, &mut upstream.sink);
         }
+        upstream.sink.settle(now, upstream.core);
         self.execute(now);
         self.with_rssl(|rssl, clients| {
             rssl.flush(now, clients);
@@ -246,6 +250,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
         self.core
             .next_wakeup()
             .min(self.inlet.next_wakeup())
+            .min(self.streams.next_due())
             .min(self.rssl.next_wakeup())
             .min(websocket)
             .min(self.describer.next_wakeup())

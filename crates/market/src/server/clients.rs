@@ -139,6 +139,12 @@ impl PointToPoint {
         self.clients.get(&client).is_some_and(|c| c.login.is_some())
     }
 
+    /// The stream on which a client is logged in, if it is.
+    #[must_use]
+    pub fn login_stream(&self, client: ClientId) -> Option<i32> {
+        Some(self.clients.get(&client)?.login.as_ref()?.stream_id)
+    }
+
     /// Whether a client has an item stream of that id open.
     #[must_use]
     pub fn has_stream(&self, client: ClientId, stream_id: i32) -> bool {

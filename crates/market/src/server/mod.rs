@@ -19,6 +19,7 @@ mod clients;
 mod conversations;
 mod directory;
 mod fanout;
+mod front;
 mod gaps;
 mod item;
 mod login;

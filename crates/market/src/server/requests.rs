@@ -377,7 +377,7 @@ impl PointToPoint {
     }
 
     /// A client is done with a stream, if it is open.
-    fn leave(&mut self, now: Nanos, watcher: Watcher, sink: &mut impl ServerSink) {
+    pub(super) fn leave(&mut self, now: Nanos, watcher: Watcher, sink: &mut impl ServerSink) {
         let Some(client) = self.clients.get_mut(&watcher.client) else { return };
         if let Some(number) = client.private.remove(&watcher.stream_id) {
             self.close_private(number, sink);

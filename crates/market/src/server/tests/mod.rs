@@ -1,6 +1,7 @@
 mod batches;
 mod clients;
 mod conversations;
+mod front;
 mod gaps;
 mod logins;
 mod streams;
