@@ -16,6 +16,9 @@ config::section! {
         websocket_port: u16 = 15000;
         /// How these connections are treated.
         websocket: WebSocketConfig;
+        /// File with the users that may log in (docs/users.md), read again when it changes; everybody may if it
+        /// is not set.
+        users_file: Option<String> = None, length 1..=4096;
         /// The service that a WebSocket request means if it names none. Without this it is the only service
         /// that there is.
         default_service: Option<String> = None, length 1..=255;

@@ -2,7 +2,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 
 use backbone::InletCommand;
-use market::server::{ClientId, ClientProfile, PointToPoint};
+use market::server::{ClientError, ClientId, ClientProfile, PointToPoint};
 use rssl::{CloseReason, Session};
 use rssl_server::{ConnectionId, Outbox, PortEvent, Rssl, Service};
 use tracing::info;
@@ -37,6 +37,17 @@ impl RsslClients<'_> {
     }
 }
 
+/// Says in the log why a client's connection is closed.
+pub(crate) fn log_end(core: &PointToPoint, connection: ConnectionId, reason: ClientError) {
+    let connection = connection.0;
+    if let ClientError::LoginDenied(why) = reason {
+        let user = core.gate().last_denied();
+        info!(connection, user, %why, "client's login is denied, its connection is closed");
+    } else {
+        info!(connection, %reason, "client's connection is closed");
+    }
+}
+
 /// The client's address as a number, 0 if it is none of IPv4.
 pub(crate) fn address(peer: SocketAddr) -> u32 {
     if let IpAddr::V4(address) = peer.ip() { address.to_bits() } else { 0 }
@@ -68,7 +79,7 @@ impl Service<Rssl> for RsslClients<'_> {
         match self.with_core(outbox, |core, sink| core.on_client_message(now, client, message, sink)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(reason) => {
-                info!(connection = connection.0, %reason, "client's connection is closed");
+                log_end(self.core, connection, reason);
                 ControlFlow::Break(())
             }
         }

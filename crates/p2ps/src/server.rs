@@ -6,7 +6,7 @@ use std::time::Duration;
 use backbone::{Inlet, InletCommand};
 use counters::Registry;
 use counters::table::PointToPoint as Counters;
-use daemon::{Describer, Status};
+use daemon::{Describer, Status, UserList, describe_users};
 use market::server::{ClientInfo, PointToPoint};
 use net::agent::Agent;
 use net::{Ready, Registrar};
@@ -26,6 +26,7 @@ use crate::websocket::{self, Input, Json, Streams, WebSocketClients};
 /// A point-to-point server on one thread, over any carrier.
 pub struct PointToPointServer<I> {
     core: PointToPoint,
+    users: UserList,
     inlet: I,
     rssl: RsslListener,
     websocket: Option<WebSocketListener>,
@@ -58,6 +59,7 @@ impl<I: Inlet> PointToPointServer<I> {
         seed: u64,
         registry: &Registry,
     ) -> io::Result<PointToPointServer<I>> {
+        let (users, admitted) = UserList::load(config.users_file.as_deref(), registry, "p2ps")?;
         let counters = Arc::new(Counters::default());
         registry.register(&[], counters.clone());
         let rssl = rssl_server::listen(
@@ -76,11 +78,14 @@ impl<I: Inlet> PointToPointServer<I> {
         let websocket = open_websocket(config, registrar, token_space + WEBSOCKET_SPACE, registry)?;
         let peer = units::Rng::new(seed).next_u64();
         let json = Json::new(config, Arc::clone(&dictionary), registry);
+        let mut core = PointToPoint::new(peer, config.core(), dictionary, counters);
+        core.admit_only(admitted);
         let image_delay = Duration::from_millis(config.json_image_delay_ms);
         Ok(PointToPointServer {
             streams: Streams::new(image_delay, json.counters()),
             json,
-            core: PointToPoint::new(peer, config.core(), dictionary, counters),
+            core,
+            users,
             inlet,
             rssl,
             websocket,
@@ -137,6 +142,21 @@ impl<I: Inlet> PointToPointServer<I> {
         }
     }
 
+    /// Puts a changed list of users in force.
+    fn refresh_users(&mut self, now: Nanos) {
+        let Some(users) = self.users.refresh(now) else { return };
+        let (upstream, _) = self.upstream();
+        let Upstream { core, mut sink } = upstream;
+        for client in core.set_users(users, &mut sink) {
+            info!(client = client.0, "client's login is revoked, its connection is closed");
+            match (websocket::connection_of(client), &mut self.websocket) {
+                (Some(connection), Some(listener)) => listener.dismiss(connection),
+                (Some(_), None) => {}
+                (None, _) => self.rssl.dismiss(ConnectionId(client.0)),
+            }
+        }
+    }
+
     fn describe(&mut self, now: Nanos) {
         let PointToPointServer { core, rssl, websocket, describer, .. } = self;
         describer.describe(now, || {
@@ -159,6 +179,7 @@ impl<I: Inlet> PointToPointServer<I> {
             json!({
                 "role": "p2ps",
                 "services": core.services().map(service).collect::<Vec<Value>>(),
+                "users": describe_users(core.gate()),
                 "items": core.item_count(),
                 "connections": rssl_count + websocket_count,
                 "websocket_connections": websocket_count,
@@ -222,6 +243,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
     }
 
     fn turn(&mut self, now: Nanos) {
+        self.refresh_users(now);
         let (mut upstream, inlet) = self.upstream();
         if now >= inlet.next_wakeup() {
             inlet.on_wakeup(now, &mut upstream);
@@ -251,6 +273,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
             .next_wakeup()
             .min(self.inlet.next_wakeup())
             .min(self.streams.next_due())
+            .min(self.users.next_wakeup())
             .min(self.rssl.next_wakeup())
             .min(websocket)
             .min(self.describer.next_wakeup())

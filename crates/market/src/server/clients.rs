@@ -11,6 +11,7 @@ use units::Nanos;
 use super::audience::Form;
 use super::login::Login;
 use super::{ClientId, PointToPoint, ServerSink, Watcher};
+use crate::users::Denial;
 
 /// What is to be known of a client's connection: how it takes what is long, and where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,8 @@ pub enum ClientError {
     Malformed(DecodeError),
     /// The login was refused; the answer says why.
     LoginRefused,
+    /// The user may not log in; the answer says why.
+    LoginDenied(Denial),
     /// It has logged out.
     LoggedOut,
 }
@@ -82,6 +85,7 @@ impl std::fmt::Display for ClientError {
         match self {
             ClientError::Malformed(e) => write!(f, "not an RWF message: {e}"),
             ClientError::LoginRefused => f.write_str("the login was refused"),
+            ClientError::LoginDenied(why) => write!(f, "the login is denied: {why}"),
             ClientError::LoggedOut => f.write_str("logged out"),
         }
     }
@@ -139,12 +143,6 @@ impl PointToPoint {
         self.clients.get(&client).is_some_and(|c| c.login.is_some())
     }
 
-    /// The stream on which a client is logged in, if it is.
-    #[must_use]
-    pub fn login_stream(&self, client: ClientId) -> Option<i32> {
-        Some(self.clients.get(&client)?.login.as_ref()?.stream_id)
-    }
-
     /// Whether a client has an item stream of that id open.
     #[must_use]
     pub fn has_stream(&self, client: ClientId, stream_id: i32) -> bool {
@@ -156,8 +154,8 @@ impl PointToPoint {
     pub fn clients(&self) -> impl Iterator<Item = ClientInfo<'_>> + '_ {
         self.clients.iter().map(|(&client, c)| ClientInfo {
             client,
-            user: c.login.as_ref().map_or("", |l| &l.user),
-            position: c.login.as_ref().map_or("", |l| &l.position),
+            user: c.login.as_ref().map_or("", |l| &l.claim.user),
+            position: c.login.as_ref().map_or("", |l| &l.claim.position),
             application: c.login.as_ref().map_or("", |l| &l.application),
             streams: c.stream_count(),
             is_paused: c.login.as_ref().is_some_and(|l| l.is_paused),

@@ -17,7 +17,7 @@ use websocket::{CloseReason, Message, Session};
 use websocket_server::{Kind, PortEvent, Service, WebSocket, stage};
 
 use super::{Input, Json, Streams, client_of};
-use crate::rssl_clients::address;
+use crate::rssl_clients::{address, log_end};
 use crate::sink::Sink;
 
 /// The core as the service of the WebSocket port.
@@ -91,7 +91,7 @@ impl Service<WebSocket> for WebSocketClients<'_> {
         match end {
             None => ControlFlow::Continue(()),
             Some(reason) => {
-                info!(connection = connection.0, %reason, "client's connection is closed");
+                log_end(self.core, connection, reason);
                 ControlFlow::Break(())
             }
         }

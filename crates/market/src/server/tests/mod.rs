@@ -5,6 +5,7 @@ mod front;
 mod gaps;
 mod logins;
 mod streams;
+mod users;
 
 use rdm::ToVec;
 use rdm::directory::{DirectoryRefresh, DirectoryRequest, Filter, Info, Service as Definition, ServiceState};
