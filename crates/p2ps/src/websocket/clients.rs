@@ -4,11 +4,14 @@ use std::ops::ControlFlow;
 
 use backbone::InletCommand;
 use market::server::{ClientError, ClientProfile, PointToPoint, ServerSink};
+use rdm::directory::Filter;
 use rdm::item::{CloseTarget, ItemClose, ItemRequest, Target, has_items};
 use rdm::login::{LoginRequest, NameType};
 use rdm::{Reply, ToVec};
 use rssl_server::{ConnectionId, Outbox};
-use rwf::{CloseMsg, DataState, DataType, Domain, Msg, RequestMsg, State, StateCode, StatusMsg, StreamState};
+use rwf::{
+    CloseMsg, DataState, DataType, Domain, Key, Msg, RequestMsg, State, StateCode, StatusMsg, StreamState,
+};
 use rwf_json::{Incoming, Refusal, RefusalKind};
 use tracing::{debug, info};
 use units::Nanos;
@@ -143,6 +146,14 @@ fn cookie_login(headers: Headers<'_>) -> Option<Vec<u8>> {
     login.to_vec().ok()
 }
 
+/// On this port a request of the source directory may leave open what it wants of it: everything.
+fn whole_directory(request: &RequestMsg<'_>) -> Option<Vec<u8>> {
+    let is_open = request.domain == Domain::SOURCE && request.key.filter.is_none();
+    let filter = Some(Filter::ALL.0);
+    let whole = RequestMsg { key: Key { filter, ..request.key }, ..*request };
+    is_open.then(|| Msg::Request(whole).to_vec().ok()).flatten()
+}
+
 /// One client, and what it has to do with.
 struct Scene<'s> {
     connection: ConnectionId,
@@ -181,7 +192,10 @@ impl Scene<'_> {
                     self.refuse_id(request.stream_id, stream_id, domain);
                     Ok(())
                 }
-                None => self.to_core(now, rwf),
+                None => match whole_directory(&request) {
+                    Some(rwf) => self.to_core(now, &rwf),
+                    None => self.to_core(now, rwf),
+                },
             },
             Ok(Msg::Close(close)) if close.domain != Domain::LOGIN => self.on_close(now, &close, rwf),
             _ => self.to_core(now, rwf),

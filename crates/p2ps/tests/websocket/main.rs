@@ -101,6 +101,14 @@ fn the_directory_is_given_and_its_close_needs_no_domain() {
 }
 
 #[test]
+fn a_request_of_the_directory_that_says_nothing_means_all_of_it() {
+    let mut rig = Rig::new();
+    let mut client = logged_in(&mut rig);
+    let answer = rig.ask(&mut client, r#"{"ID":9,"Domain":"Source","Key":{}}"#);
+    assert_eq!((&answer[0]["Type"], &answer[0]["Map"]["KeyType"]), (&json!("Refresh"), &json!("UInt")));
+}
+
+#[test]
 fn a_token_that_comes_with_the_upgrade_is_the_login() {
     let mut rig = Rig::new();
     let cookies = "Cookie: AuthToken=abc123; AuthPosition=9.8.7.6/net; applicationId=777\r\n";
