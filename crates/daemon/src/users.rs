@@ -281,7 +281,7 @@ mod tests {
         let (mut list, _) = load(&file).expect("it is good");
         let mut now = Nanos(1);
         let mut look = |list: &mut UserList| {
-            now = now + INTERVAL;
+            now += INTERVAL;
             list.refresh(now)
         };
         assert_eq!(look(&mut list), None, "nothing has changed");

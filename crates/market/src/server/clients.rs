@@ -124,17 +124,18 @@ impl PointToPoint {
     /// A connection is gone.
     pub fn on_client_closed(&mut self, now: Nanos, client: ClientId, sink: &mut impl ServerSink) {
         let Some(gone) = self.clients.remove(&client) else { return };
+        self.count_clients(-i64::from(gone.login.is_some()));
         let conversations = gone.streams.values().map(|stream| stream.conversation);
         for number in conversations.chain([gone.login.and_then(|login| login.conversation)]).flatten() {
             self.conversations.end(number);
         }
+        self.count_watchers(-(gone.private.len() as i64));
         for number in gone.private.into_values() {
             self.close_private(number, sink);
         }
         for (stream_id, stream) in gone.streams {
             self.unwatch(now, &stream, Watcher { client, stream_id });
         }
-        self.count_clients();
     }
 
     /// Whether a client has logged in.
@@ -245,8 +246,14 @@ impl PointToPoint {
         sink.send(client, self.encoding.encode(|w| answer.encode(w)));
     }
 
-    pub(super) fn count_clients(&self) {
-        self.counters.clients.set(self.clients.values().filter(|c| c.login.is_some()).count() as u64);
-        self.counters.watchers.set(self.clients.values().map(Client::stream_count).sum::<usize>() as u64);
+    /// So many clients more, or less, are logged in. A sum over all of them would cost who loses ten thousand at
+    /// once a hundred million steps.
+    pub(super) fn count_clients(&self, change: i64) {
+        self.counters.clients.set(self.counters.clients.get().saturating_add_signed(change));
+    }
+
+    /// So many item streams more, or less, are open.
+    pub(super) fn count_watchers(&self, change: i64) {
+        self.counters.watchers.set(self.counters.watchers.get().saturating_add_signed(change));
     }
 }

@@ -165,8 +165,8 @@ impl PointToPoint {
                 Measurement { next_at: now + interval, sent_at: None, last_us: None }
             }));
         }
-        known.login = Some(login);
-        self.count_clients();
+        let is_first = known.login.replace(login).is_none();
+        self.count_clients(i64::from(is_first));
     }
 
     /// Pauses all streams of a client or lets them go on, as its login says now.

@@ -193,16 +193,16 @@ impl Scene<'_> {
                     Ok(())
                 }
                 None => match whole_directory(&request) {
-                    Some(rwf) => self.to_core(now, &rwf),
-                    None => self.to_core(now, rwf),
+                    Some(rwf) => self.tell_core(now, &rwf),
+                    None => self.tell_core(now, rwf),
                 },
             },
             Ok(Msg::Close(close)) if close.domain != Domain::LOGIN => self.on_close(now, &close, rwf),
-            _ => self.to_core(now, rwf),
+            _ => self.tell_core(now, rwf),
         }
     }
 
-    fn to_core(&mut self, now: Nanos, rwf: &[u8]) -> Result<(), ClientError> {
+    fn tell_core(&mut self, now: Nanos, rwf: &[u8]) -> Result<(), ClientError> {
         self.core.on_client_message(now, client_of(self.connection), rwf, &mut self.sink)
     }
 
@@ -241,14 +241,14 @@ impl Scene<'_> {
         let client = client_of(self.connection);
         // What cannot be read is for the core to refuse.
         let Ok(wanted) = ItemClose::parse(&CloseMsg { domain: Domain::MARKET_PRICE, ..*close }) else {
-            return self.to_core(now, rwf);
+            return self.tell_core(now, rwf);
         };
         let ids: BTreeSet<i32> = wanted.streams().collect();
         let mut closed = ids.iter().filter(|id| self.core.has_stream(client, **id)).count();
         for &id in &ids {
             closed += usize::from(self.close_other(now, id)?);
         }
-        self.to_core(now, rwf)?;
+        self.tell_core(now, rwf)?;
         ids.iter().for_each(|id| self.sink.streams.forget(self.connection, *id));
         if let CloseTarget::Streams(listed) = &wanted.target {
             let count = listed.len();
@@ -271,7 +271,7 @@ impl Scene<'_> {
         streams.close_other(connection, stream_id);
         let close = Msg::Close(CloseMsg::new(domain, stream_id, DataType::NO_DATA));
         let Ok(rwf) = close.to_vec() else { return Ok(false) };
-        self.to_core(now, &rwf)?;
+        self.tell_core(now, &rwf)?;
         Ok(true)
     }
 
