@@ -213,11 +213,11 @@ impl Streams {
 
     /// Streams whose clients take them for closed; the core is to hear of it, and their ids are free then.
     pub(crate) fn take_ended(&mut self) -> Vec<Watcher> {
-        let ended = std::mem::take(&mut self.ended);
+        let mut ended = std::mem::take(&mut self.ended);
+        // Of what a client has closed meanwhile the core knows.
+        ended.retain(|watcher| self.standing(*watcher) == Some(Standing::Ended));
         for watcher in &ended {
-            let Some(connection) = connection_of(watcher.client) else { continue };
-            // It is not if the client is another one by now.
-            if self.standing(*watcher) == Some(Standing::Ended) {
+            if let Some(connection) = connection_of(watcher.client) {
                 self.set(connection, watcher.stream_id, None);
             }
         }
@@ -356,7 +356,9 @@ mod tests {
         assert!(!streams.admits(client, 5, Means::Image) && !streams.admits(client, 5, Means::Other));
         assert_eq!((streams.take_ended(), streams.take_ended()), (vec![watcher(5)], vec![]));
         assert!(streams.admits(client, 5, Means::Image), "the id is free");
-        assert_eq!(streams.counters.streams_closed.get(), 1);
+        streams.admits(client, 6, Means::Lost);
+        streams.forget(CONNECTION, 6);
+        assert_eq!((streams.take_ended(), streams.counters.streams_closed.get()), (vec![], 2));
         assert_eq!(streams.wanting_count, 0);
     }
 
