@@ -8,6 +8,7 @@ pub mod affinity;
 pub mod agent;
 pub mod clock;
 pub mod descriptors;
+mod file_stamp;
 mod poller;
 mod resolver;
 pub mod ring;
@@ -17,6 +18,7 @@ mod transport;
 pub mod udp;
 mod wait;
 
+pub use file_stamp::FileStamp;
 pub use poller::{Interest, Poller, Ready, Registrar, Token, Waker};
 pub use resolver::{Lookup, Resolver};
 pub use transport::Transport;

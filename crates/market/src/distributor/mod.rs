@@ -31,6 +31,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod users;
 
 pub use dialled::{DialSpec, DialStage, DialledStatus};
 pub use dictionaries::DictionaryDifference;
@@ -61,6 +62,7 @@ use crate::cached::{CachedItem, Scratch};
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
 use crate::key::{ItemKey, OwnedKey};
+use crate::users::Gate;
 
 /// How a distributor behaves.
 #[derive(Clone, Debug)]
@@ -175,6 +177,7 @@ pub struct Distributor {
     queued_count: usize,
     /// Tickets given out to items that wait for their turn.
     tickets: u64,
+    gate: Gate,
     directory_sequence: u64,
     directory_at: Nanos,
     /// It has changed since it was published last.
@@ -247,6 +250,7 @@ impl Distributor {
             is_directory_due: true,
             directory_body: Vec::new(),
             scratch: Scratch::default(),
+            gate: Gate::default(),
             encoding: Encoding::default(),
             counters,
         }
