@@ -28,7 +28,7 @@ pub use connection::WRITE_BYTES;
 pub use doors::{Ports, TlsPort};
 pub use outbox::{Entry, Outbox, Staged};
 pub use protocol::{Backlog, Bridge, Disconnect, Endpoint, PortEvent, Protocol, ReasonOf, Service};
-pub use status::{ConnectionInfo, Flow, Traffic};
+pub use status::{ConnectionInfo, Traffic};
 
 /// A connection, by its place in the listener's table. Numbers are used again after a connection has closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -396,7 +396,7 @@ mod tests {
     use net::Poller;
 
     use super::*;
-    use crate::{Backlog, Entry};
+    use crate::{Backlog, Entry, Traffic};
 
     /// A protocol whose connections do nothing.
     struct Mute;
@@ -439,6 +439,9 @@ mod tests {
         }
         fn backlog(&mut self) -> Backlog {
             Backlog { limit_bytes: 1 << 20, ..Backlog::default() }
+        }
+        fn traffic(&mut self) -> Traffic {
+            Traffic::default()
         }
         fn memory_bytes(&self) -> usize {
             0

@@ -69,10 +69,8 @@ pub trait Endpoint {
     fn keep(&mut self, frames: &[u8], written_bytes: usize) -> Result<(), Self::Reason>;
     /// How much waits for the socket.
     fn backlog(&mut self) -> Backlog;
-    /// What has gone through the connection, if the protocol keeps count.
-    fn traffic(&mut self) -> Option<Traffic> {
-        None
-    }
+    /// What has gone through the connection.
+    fn traffic(&mut self) -> Traffic;
     /// Memory the connection uses.
     fn memory_bytes(&self) -> usize;
     /// The peer lives, though nothing is read from it for now.

@@ -107,6 +107,8 @@ mod session;
 mod text;
 mod version;
 
+pub use counters::Flow;
+
 pub use client::ClientConnection;
 pub use compression::{CompressionType, Thresholds};
 pub use config::{
@@ -117,9 +119,10 @@ pub use config::{
 pub use error::{
     ApiMisuse, CloseReason, Disconnect, FrameError, HandshakeError, PeerError, Refusal, SendError, Stop,
 };
+pub use link::Connection;
 pub use outbound::{Batch, Outbound};
 pub use packer::{Packer, Written};
 pub use server::ServerConnection;
-pub use session::{Admission, Flow, Handler, Negotiated, Session};
+pub use session::{Admission, Handler, Negotiated, Session};
 pub use text::Text;
 pub use version::ConnectionVersion;
