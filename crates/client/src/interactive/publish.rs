@@ -3,12 +3,14 @@
 use market::CachedItem;
 use rdm::post;
 use rwf::{
-    AckMsg, DataType, Key, NakCode, RefreshMsg, State, StateCode, StatusMsg, StreamState, UpdateMsg, Writer,
+    AckMsg, DataState, DataType, Key, NakCode, RefreshMsg, State, StateCode, StatusMsg, StreamState,
+    UpdateMsg, Writer,
 };
 
 use super::PostTicket;
 use super::core::{Core, Outlet, Watcher};
 use super::items::Item;
+use super::place::Place;
 use crate::provider::next_number;
 use crate::table::Slot;
 use crate::{GenericSpec, ItemError, PublishError, PublishSpec, PublishedItem, RefreshSpec, UpdateSpec};
@@ -77,9 +79,33 @@ impl Core {
             return Err(PublishError::Payload(error));
         }
         item.seq_num = seq_num;
-        out.fan_out(&item.live, bytes);
+        let (count, is_given_to_all) = (item.live.len(), out.fan_out(&item.live, bytes));
         self.counters.updates_out.inc();
-        Ok(item.live.len())
+        if !is_given_to_all {
+            self.doubt(slot, out);
+        }
+        Ok(count)
+    }
+
+    /// WebSocket clients have missed an update, because it cannot be written as JSON: their streams are not to
+    /// be trusted until the application publishes another image.
+    #[cold]
+    fn doubt(&mut self, slot: Slot, out: &mut impl Outlet) {
+        let Some(item) = self.items.table.get(slot) else { return };
+        let text = "an update cannot be written as JSON";
+        let state = State::new(StreamState::Open, DataState::Suspect).because(StateCode::ERROR, text);
+        let msg = StatusMsg {
+            state: Some(state),
+            private_stream: item.private.is_some(),
+            key: Some(key(item)),
+            ..StatusMsg::new(item.domain, 0, DataType::NO_DATA)
+        };
+        let missed: Vec<Watcher> =
+            item.live.iter().filter(|watcher| watcher.place.is_websocket()).copied().collect();
+        // The header was encoded before, and the rest is short.
+        if let Ok(bytes) = self.message.try_encode(|w| msg.encode(w)) {
+            out.fan_out(&missed, bytes);
+        }
     }
 
     /// Publishes a state, to all who want the item; one that is not open ends it. Returns how many get it.
@@ -97,7 +123,12 @@ impl Core {
             ..StatusMsg::new(item.domain, 0, DataType::NO_DATA)
         };
         let bytes = self.message.try_encode(|w| msg.encode(w))?;
-        let watchers: Vec<Watcher> = item.watchers().collect();
+        // The vendor's packages over WebSocket take the first message of a stream for its answer: one that goes
+        // on without an image yet would be taken for an answer without data.
+        let is_open = state.stream == StreamState::Open;
+        let kept_back = item.waiting.iter().filter(|watcher| is_open && watcher.place.is_websocket());
+        let kept_back: Vec<Watcher> = kept_back.copied().collect();
+        let watchers: Vec<Watcher> = item.watchers().filter(|watcher| !kept_back.contains(watcher)).collect();
         out.fan_out(&watchers, bytes);
         self.counters.statuses_out.inc();
         let known = StatusMsg { state: Some(state), ..StatusMsg::new(item.domain, 0, DataType::NO_DATA) };
@@ -134,7 +165,7 @@ impl Core {
         out: &mut impl Outlet,
     ) -> bool {
         let place = ticket.client.place;
-        if self.clients.get(&place).is_none_or(|client| client.id != ticket.client) {
+        if !self.is_present(ticket.client) {
             return false;
         }
         let answer = match refusal {
@@ -145,7 +176,7 @@ impl Core {
         answer.is_some_and(|ack| self.send_ack(place, &ack, out))
     }
 
-    pub(super) fn send_ack(&mut self, place: u32, ack: &AckMsg<'_>, out: &mut impl Outlet) -> bool {
+    pub(super) fn send_ack(&mut self, place: Place, ack: &AckMsg<'_>, out: &mut impl Outlet) -> bool {
         let Ok(bytes) = self.message.try_encode(|w| ack.encode(w)) else { return false };
         out.send(place, bytes);
         self.counters.acks_out.inc();
@@ -180,7 +211,7 @@ impl Core {
         text: &str,
         out: &mut impl Outlet,
     ) -> Result<usize, PublishError> {
-        let closed = State::new(StreamState::Closed, rwf::DataState::Suspect);
+        let closed = State::new(StreamState::Closed, DataState::Suspect);
         self.status(item, closed.because(code, text), out)
     }
 }
