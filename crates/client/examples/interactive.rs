@@ -78,7 +78,7 @@ fn config() -> Result<InteractiveConfig, Box<dyn Error>> {
     if let [_, rssl, websocket, certificate, key] = more {
         let tls = |port: &str| -> Result<TlsConfig, std::num::ParseIntError> {
             let (certificate_file, key_file) = (certificate.clone(), key.clone());
-            Ok(TlsConfig { port: port.parse()?, certificate_file, key_file, client_ca_file: None })
+            Ok(TlsConfig { port: port.parse()?, certificate_file, key_file, ..TlsConfig::default() })
         };
         (config.rssl.tls, config.websocket.tls) = (Some(tls(rssl)?), Some(tls(websocket)?));
     }

@@ -51,6 +51,7 @@ impl<E: Endpoint> Connection<E> {
             memory_bytes: self.endpoint.memory_bytes(),
             traffic: self.endpoint.traffic(),
             tls_version: self.transport.tls_version(),
+            has_client_certificate: self.transport.has_peer_certificate(),
         }
     }
 

@@ -22,7 +22,7 @@ mod outbox;
 mod protocol;
 mod status;
 
-pub use crate::config::TlsConfig;
+pub use crate::config::{ClientCertificates, TlsConfig};
 pub use crate::listener::{Limits, Listener, ListenerCounters};
 pub use connection::WRITE_BYTES;
 pub use doors::{Ports, TlsPort};

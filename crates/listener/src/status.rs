@@ -20,6 +20,8 @@ pub struct ConnectionInfo {
     pub memory_bytes: usize,
     /// `TLS 1.2` or `TLS 1.3` if it is encrypted.
     pub tls_version: Option<&'static str>,
+    /// Its client has shown a certificate.
+    pub has_client_certificate: bool,
 }
 
 /// What has gone through a connection.
@@ -40,6 +42,7 @@ impl ConnectionInfo {
         json!({
             "peer": self.peer.to_string(),
             "tls": self.tls_version,
+            "client_certificate": self.has_client_certificate,
             "compression": self.traffic.compression,
             "backlog_bytes": self.backlog.depth_bytes,
             "backlog_high_water_bytes": self.backlog.high_water_bytes,

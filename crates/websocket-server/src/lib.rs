@@ -22,7 +22,9 @@ mod protocol;
 pub use crate::config::WebSocketConfig;
 pub use cookie::{COOKIE_LOGIN_STREAM_ID, cookie_login};
 pub use json::{Json, PART_BYTES, RwfService};
-pub use listener::{ConnectionId, ConnectionInfo, Outbox, PortEvent, Service, Staged, TlsConfig};
+pub use listener::{
+    ClientCertificates, ConnectionId, ConnectionInfo, Outbox, PortEvent, Service, Staged, TlsConfig,
+};
 pub use message::{Kind, stage};
 use names::Names;
 pub use protocol::{ListenerCounters, WebSocket, WebSocketListener, listen};

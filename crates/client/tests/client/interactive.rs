@@ -234,6 +234,7 @@ pub(crate) fn tls_port(client_ca: Option<&str>) -> TlsConfig {
         certificate_file: pem("server"),
         key_file: key("server"),
         client_ca_file: client_ca.map(pem),
+        ..TlsConfig::default()
     }
 }
 

@@ -20,7 +20,7 @@ fn tls_of(certificate_file: PathBuf, key_file: PathBuf) -> TlsConfig {
         port: 0,
         certificate_file: certificate_file.display().to_string(),
         key_file: key_file.display().to_string(),
-        client_ca_file: None,
+        ..TlsConfig::default()
     }
 }
 
