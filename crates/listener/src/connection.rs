@@ -3,9 +3,9 @@ use std::net::SocketAddr;
 
 use net::tcp::Moved;
 use net::{Interest, Registrar, Token, Transport};
-use units::Nanos;
+use units::{Disconnect, Nanos};
 
-use crate::protocol::{Disconnect, Endpoint, Protocol};
+use crate::protocol::{Endpoint, Protocol};
 use crate::{ConnectionId, ConnectionInfo, Entry};
 
 /// One connection: its socket, encrypted or not, and the protocol's end of it.

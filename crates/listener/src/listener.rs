@@ -8,12 +8,12 @@ use counters::{CounterSet, Registry};
 use net::tcp::Moved;
 use net::{Interest, Ready, Registrar, Token, Transport};
 use slab::Slab;
-use units::Nanos;
+use units::{Disconnect, Nanos};
 
 use crate::addresses::Addresses;
 use crate::connection::Connection;
 use crate::doors::{DOORS_MAX, Doors, Ports};
-use crate::protocol::{Bridge, Disconnect, Endpoint, PortEvent, Protocol, ReasonOf, Service};
+use crate::protocol::{Bridge, Endpoint, PortEvent, Protocol, ReasonOf, Service};
 use crate::{ConnectionId, ConnectionInfo, Outbox};
 
 /// What is counted of a port; `C` is what its protocol counts.

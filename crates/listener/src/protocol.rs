@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
 use net::tls::TlsError;
-use units::Nanos;
+use units::{Disconnect, Nanos};
 
 use crate::{ConnectionId, Entry, Outbox, Traffic};
 
@@ -86,15 +86,6 @@ pub trait Endpoint {
     fn on_disconnected(&mut self, cause: Disconnect) -> Self::Reason;
     /// Ends the connection by this side's wish.
     fn stop(&mut self) -> Self::Reason;
-}
-
-/// How a TCP connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disconnect {
-    /// The peer has closed it.
-    EndOfStream,
-    /// The socket failed.
-    SocketError,
 }
 
 /// What waits for the socket of a connection.

@@ -13,7 +13,7 @@ use rssl::handshake::ConnectRequest;
 use rssl::{
     Admission, CloseReason, CompressionType, Handler, Outbound, ServerConnection, ServerParams, Session, Stop,
 };
-use units::{Nanos, Rng};
+use units::{Disconnect, Nanos, Rng};
 
 use crate::RsslConfig;
 
@@ -170,11 +170,8 @@ impl Endpoint for RsslEndpoint {
         self.0.next_wakeup()
     }
 
-    fn on_disconnected(&mut self, cause: listener::Disconnect) -> CloseReason {
-        self.0.on_disconnected(match cause {
-            listener::Disconnect::EndOfStream => rssl::Disconnect::EndOfStream,
-            listener::Disconnect::SocketError => rssl::Disconnect::SocketError,
-        })
+    fn on_disconnected(&mut self, cause: Disconnect) -> CloseReason {
+        self.0.on_disconnected(cause)
     }
 
     fn stop(&mut self) -> CloseReason {

@@ -9,7 +9,7 @@ use listener::{
     Backlog, Bridge, Endpoint, Entry, Limits, Listener, Ports, Protocol, Service, TlsConfig, Traffic,
 };
 use net::Registrar;
-use units::Nanos;
+use units::{Disconnect, Nanos};
 use websocket::upgrade::Request;
 use websocket::{Admission, CloseReason, Handler, Message, Outbound, ServerConnection, Session, Stop};
 
@@ -155,11 +155,8 @@ impl Endpoint for WebSocketEndpoint {
         self.0.next_wakeup()
     }
 
-    fn on_disconnected(&mut self, cause: listener::Disconnect) -> CloseReason {
-        self.0.on_disconnected(match cause {
-            listener::Disconnect::EndOfStream => websocket::Disconnect::EndOfStream,
-            listener::Disconnect::SocketError => websocket::Disconnect::SocketError,
-        })
+    fn on_disconnected(&mut self, cause: Disconnect) -> CloseReason {
+        self.0.on_disconnected(cause)
     }
 
     fn stop(&mut self) -> CloseReason {

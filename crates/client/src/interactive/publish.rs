@@ -79,30 +79,29 @@ impl Core {
             return Err(PublishError::Payload(error));
         }
         item.seq_num = seq_num;
-        let (count, is_given_to_all) = (item.live.len(), out.fan_out(&item.live, bytes));
+        let count = item.live.len();
         self.counters.updates_out.inc();
-        if !is_given_to_all {
-            self.doubt(slot, out);
+        if !out.fan_out(&item.live, bytes) {
+            let missed = item.live.clone();
+            self.tell_instead(slot, &missed, UPDATE_MISSED, out);
         }
         Ok(count)
     }
 
-    /// WebSocket clients have missed an update, because it cannot be written as JSON: their streams are not to
-    /// be trusted until the application publishes another image.
+    /// Tells the WebSocket clients among `missed`, which could not be given a message of an item because it cannot
+    /// be written as JSON.
     #[cold]
-    fn doubt(&mut self, slot: Slot, out: &mut impl Outlet) {
+    pub(super) fn tell_instead(
+        &mut self,
+        slot: Slot,
+        missed: &[Watcher],
+        state: State<'_>,
+        out: &mut impl Outlet,
+    ) {
         let Some(item) = self.items.table.get(slot) else { return };
-        let text = "an update cannot be written as JSON";
-        let state = State::new(StreamState::Open, DataState::Suspect).because(StateCode::ERROR, text);
-        let msg = StatusMsg {
-            state: Some(state),
-            private_stream: item.private.is_some(),
-            key: Some(key(item)),
-            ..StatusMsg::new(item.domain, 0, DataType::NO_DATA)
-        };
-        let missed: Vec<Watcher> =
-            item.live.iter().filter(|watcher| watcher.place.is_websocket()).copied().collect();
-        // The header was encoded before, and the rest is short.
+        let msg = status(item, state);
+        let missed: Vec<Watcher> = missed.iter().filter(|w| w.place.is_websocket()).copied().collect();
+        // The item's name was encoded before, and the rest is short.
         if let Ok(bytes) = self.message.try_encode(|w| msg.encode(w)) {
             out.fan_out(&missed, bytes);
         }
@@ -116,12 +115,7 @@ impl Core {
         out: &mut impl Outlet,
     ) -> Result<usize, PublishError> {
         let item = self.items.table.get_mut(slot).ok_or(PublishError::UnknownItem)?;
-        let msg = StatusMsg {
-            state: Some(state),
-            private_stream: item.private.is_some(),
-            key: Some(key(item)),
-            ..StatusMsg::new(item.domain, 0, DataType::NO_DATA)
-        };
+        let msg = status(item, state);
         let bytes = self.message.try_encode(|w| msg.encode(w))?;
         // The vendor's packages over WebSocket take the first message of a stream for its answer: one that goes
         // on without an image yet would be taken for an answer without data.
@@ -198,8 +192,10 @@ impl Core {
             payload(w);
         })?;
         let watchers: Vec<Watcher> = item.watchers().collect();
-        out.fan_out(&watchers, bytes);
         self.counters.generics_out.inc();
+        if !out.fan_out(&watchers, bytes) {
+            self.tell_instead(slot, &watchers, GENERIC_MISSED, out);
+        }
         Ok(watchers.len())
     }
 
@@ -213,6 +209,26 @@ impl Core {
     ) -> Result<usize, PublishError> {
         let closed = State::new(StreamState::Closed, DataState::Suspect);
         self.status(item, closed.because(code, text), out)
+    }
+}
+
+/// An update was not for JSON: what its streams have is not to be trusted until the next image.
+const UPDATE_MISSED: State<'static> = State::new(StreamState::Open, DataState::Suspect)
+    .because(StateCode::ERROR, "an update cannot be written as JSON");
+/// A generic message was not for JSON, which leaves the item as it is.
+const GENERIC_MISSED: State<'static> = State::new(StreamState::Open, DataState::NoChange)
+    .because(StateCode::ERROR, "a generic message cannot be written as JSON");
+/// An image was not for JSON: there is nothing to show on its streams.
+pub(super) const IMAGE_MISSED: State<'static> = State::new(StreamState::Closed, DataState::Suspect)
+    .because(StateCode::ERROR, "the image cannot be written as JSON");
+
+/// A state of an item as a message, on whatever stream.
+fn status<'a>(item: &'a Item, state: State<'a>) -> StatusMsg<'a> {
+    StatusMsg {
+        state: Some(state),
+        private_stream: item.private.is_some(),
+        key: Some(key(item)),
+        ..StatusMsg::new(item.domain, 0, DataType::NO_DATA)
     }
 }
 

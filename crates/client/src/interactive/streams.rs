@@ -1,14 +1,14 @@
 //! The item streams of clients: which item each has, and whether it gets updates.
 
 use market::{ItemKey, RefreshForm};
-use rdm::Reply;
-use rwf::{Key, Msg, RefreshMsg, StateCode};
+use rwf::{Msg, RefreshMsg};
 use websocket_server::PART_BYTES;
 
 use super::InteractiveEvent;
 use super::clients::service_name;
 use super::core::{Core, Outlet, Watcher};
 use super::place::Place;
+use super::publish::IMAGE_MISSED;
 use crate::PublishedItem;
 use crate::table::Slot;
 
@@ -72,7 +72,8 @@ impl Core {
         self.send_image_in(slot, form, &rssl, out);
         let form = RefreshForm { solicited, part_bytes: PART_BYTES };
         if !self.send_image_in(slot, form, &websocket, out) {
-            self.give_up(slot, &websocket, out);
+            self.tell_instead(slot, &websocket, IMAGE_MISSED, out);
+            websocket.into_iter().for_each(|watcher| self.end_stream(watcher));
         }
     }
 
@@ -102,25 +103,6 @@ impl Core {
             }
         });
         is_given_to_all
-    }
-
-    /// Closes streams whose image cannot be written as JSON.
-    #[cold]
-    fn give_up(&mut self, slot: Slot, streams: &[Watcher], out: &mut impl Outlet) {
-        let Some(item) = self.items.table.get(slot) else { return };
-        let reply = Reply {
-            domain: item.domain,
-            stream_id: 0,
-            key: Some(Key::item(item.service_id, item.name.as_bytes())),
-            private_stream: item.private.is_some(),
-        };
-        let status = reply.closed(StateCode::ERROR, "the image cannot be written as JSON");
-        if let Ok(bytes) = self.message.try_encode(|w| status.encode(w)) {
-            out.fan_out(streams, bytes);
-        }
-        for watcher in streams {
-            self.end_stream(*watcher);
-        }
     }
 
     /// Puts a stream that has its image where it belongs: to those that get updates, or to the paused ones.

@@ -551,6 +551,14 @@ fn an_update_that_cannot_be_json_makes_the_streams_of_these_clients_suspect_unti
 }
 
 #[test]
+fn a_generic_message_that_cannot_be_json_is_told_of() {
+    let (mut world, item) = mixed();
+    assert_eq!(world.core.generic(item, &GenericSpec::default(), unwritable, &mut world.sent), Ok(2));
+    let text = "error, \"a generic message cannot be written as JSON\"";
+    assert_eq!(world.words()[1..], [format!("100/6 status open/no change, {text}")]);
+}
+
+#[test]
 fn an_image_that_cannot_be_json_closes_the_streams_of_these_clients_alone() {
     let (mut world, item) = mixed();
     let sent = world.core.refresh(item, &RefreshSpec::default(), unwritable, &mut world.sent);
