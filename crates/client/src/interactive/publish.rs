@@ -120,9 +120,8 @@ impl Core {
         // The vendor's packages over WebSocket take the first message of a stream for its answer: one that goes
         // on without an image yet would be taken for an answer without data.
         let is_open = state.stream == StreamState::Open;
-        let kept_back = item.waiting.iter().filter(|watcher| is_open && watcher.place.is_websocket());
-        let kept_back: Vec<Watcher> = kept_back.copied().collect();
-        let watchers: Vec<Watcher> = item.watchers().filter(|watcher| !kept_back.contains(watcher)).collect();
+        let told = item.waiting.iter().filter(|watcher| !(is_open && watcher.place.is_websocket()));
+        let watchers: Vec<Watcher> = item.live.iter().chain(&item.paused).chain(told).copied().collect();
         out.fan_out(&watchers, bytes);
         self.counters.statuses_out.inc();
         let known = StatusMsg { state: Some(state), ..StatusMsg::new(item.domain, 0, DataType::NO_DATA) };
