@@ -3,8 +3,11 @@ providers, a consumer. What the library does is in the examples of crates/client
 
 import json
 import os
+import re
 import unittest
+from fractions import Fraction
 
+import python_clients
 from consumers import JAR, JAVA
 from daemons import binary
 from ports import free_ports
@@ -195,37 +198,134 @@ class Sink(Tool):
         self.assertEqual(len(self.updates), 2)
 
 
-class Interactive(Tool):
-    """EMA consumers ask our interactive provider."""
+class Asked(Tool):
+    """Consumers of others ask our interactive provider, which has a port of each kind."""
+
+    RSSL, WEBSOCKET, RSSL_TLS, WEBSOCKET_TLS = range(4)
+    # Name of the consumer: the port, its options.
+    RUNS = {}
 
     @classmethod
     def scenario(cls):
-        port = free_ports()
-        cls.provider = cls.start('provider', example('interactive', str(port), 'TEST'))
+        cls.first_port = free_ports(4)
+        ports = [str(cls.first_port + kind) for kind in range(4)]
+        files = [os.path.join(TLS, name) for name in ('server.pem', 'server.key')]
+        cls.provider = cls.start('provider', example('interactive', ports[0], 'TEST', *ports[1:], *files))
         cls.provider.wait_says('listening')
-        host = ('--host', 'localhost:%d' % port, '--service', 'TEST', '--timeout', '50')
-        runs = {
-            'updates': ('--items', 'A,B', '--updates', '5'),
-            'not found': ('--items', 'NOPE', '--expect-closed', 'NotFound'),
-            'steps': ('--items', 'A,B', '--reissue', '--pause', '500', '--post', '2', '--updates-after', '2'),
-            'pause all': ('--items', 'A', '--pause-all', '500'),
-            'snapshot': ('--items', 'A', '--snapshot'),
-            'private': ('--items', 'A', '--private', '--updates', '2'),
-            'batch': ('--items', 'A,B,C', '--batch', '--updates', '2'),
-            'post off stream': ('--items', 'A', '--post-off-stream', '2', '--expect-nack', 'NOT_OPEN'),
-        }
-        started = {name: cls.tool(name.replace(' ', '-'), 'consumer', *host, *options) for name, options in runs.items()}
+        started = {name: cls.ask(name, *run) for name, run in cls.RUNS.items()}
         cls.status = {name: consumer.wait() for name, consumer in started.items()}
         cls.results = {name: cls.look(consumer)[-1] for name, consumer in started.items()}
+        cls.watch()
         cls.provider.end()
+        cls.said = cls.provider.out()
+
+    @classmethod
+    def ask(cls, name, port, *options):
+        host = ('--host', 'localhost:%d' % (cls.first_port + port), '--service', 'TEST', '--timeout', '50')
+        trust = ('--tls', '--tls-ca', CA) if port >= cls.RSSL_TLS else ()
+        json = ('--websocket', 'tr_json2') if port in (cls.WEBSOCKET, cls.WEBSOCKET_TLS) else ()
+        user = name.replace(' ', '-')
+        return cls.tool(user, 'consumer', *host, '--user', user, *trust, *json, *options)
+
+    @classmethod
+    def watch(cls):
+        """Whatever else asks."""
+
+    def connection(self, name):
+        """What the provider said of the connection with which this user logged in: (compression, TLS)."""
+        lines = self.said.splitlines()
+        logins = [at for at, line in enumerate(lines) if line.startswith('Login') and 'user: "%s"' % name in line]
+        said = lines[logins[0] + 1]
+        find = lambda part: re.search(part + r': (?:None|Some\("(.*?)"\))', said).group(1)
+        return find('compression'), find('tls_version')
 
     def test_each_consumer_is_content(self):
         for name, status in self.status.items():
             with self.subTest(name):
                 self.assertEqual(status, 0, self.results[name].get('reasons'))
 
+
+STEPS = ('--items', 'A,B', '--reissue', '--pause', '500', '--post', '2', '--updates-after', '2')
+OPTIONS = {
+    'updates': ('--items', 'A,B', '--updates', '5'),
+    'not found': ('--items', 'NOPE', '--expect-closed', 'NotFound'),
+    'steps': STEPS,
+    'pause all': ('--items', 'A', '--pause-all', '500'),
+    'snapshot': ('--items', 'A', '--snapshot'),
+    'private': ('--items', 'A', '--private', '--updates', '2'),
+    'batch': ('--items', 'A,B,C', '--batch', '--updates', '2'),
+    'post off stream': ('--items', 'A', '--post-off-stream', '2', '--expect-nack', 'NOT_OPEN'),
+}
+
+
+class Interactive(Asked):
+    """EMA consumers with every option."""
+
+    RUNS = {name: (Asked.RSSL, *options) for name, options in OPTIONS.items()}
+
     def test_posts_come_back_as_updates_and_are_acknowledged(self):
         self.assertEqual(self.results['steps']['posts']['acks'], 4)
+
+
+class InteractiveTransports(Asked):
+    """EMA consumers compressed, encrypted, and both."""
+
+    RUNS = {
+        'zlib': (Asked.RSSL, *STEPS, '--compression', 'zlib'),
+        'lz4': (Asked.RSSL, *STEPS, '--compression', 'lz4'),
+        'tls12': (Asked.RSSL_TLS, *STEPS, '--tls-version', '1.2'),
+        'tls13': (Asked.RSSL_TLS, *STEPS, '--tls-version', '1.3', '--compression', 'lz4'),
+    }
+
+    def test_each_connection_is_as_its_consumer_asked(self):
+        expected = {
+            'zlib': ('zlib', None), 'lz4': ('lz4', None), 'tls12': (None, 'TLS 1.2'), 'tls13': ('lz4', 'TLS 1.3'),
+        }
+        self.assertEqual({name: self.connection(name) for name in self.RUNS}, expected)
+
+    def test_posts_come_back_as_updates_and_are_acknowledged(self):
+        self.assertEqual({result['posts']['acks'] for result in self.results.values()}, {4})
+
+
+class InteractiveWebSocket(Asked):
+    """EMA consumers and one on a package of others, in JSON over WebSocket."""
+
+    RUNS = {
+        **{name: (Asked.WEBSOCKET, *options) for name, options in OPTIONS.items()},
+        'encrypted': (Asked.WEBSOCKET_TLS, *OPTIONS['updates']),
+        'compressed': (Asked.WEBSOCKET, *OPTIONS['updates'], '--compression', 'zlib'),
+    }
+    ITEMS = (('A', 6), ('B', 6))
+
+    @classmethod
+    def watch(cls):
+        cls.plain = {}
+        for name, options in {'single': (), 'several': ('--batch', '--protocol', 'rssl.json.v2')}.items():
+            server = 'localhost:%d' % (cls.first_port + cls.WEBSOCKET)
+            # Without --service: the provider has but one.
+            client = python_clients.PlainClient(name, server, cls.directory, cls.ITEMS, options)
+            cls.keep(client)
+            has_enough = lambda: all(item.has_image and item.updates > 5 for item in client.look().items.values())
+            wait_until(has_enough, '%s has updates' % name, [client, cls.provider])
+            cls.plain[name] = client, *client.finish()
+
+    def test_posts_come_back_as_updates_and_are_acknowledged(self):
+        self.assertEqual(self.results['steps']['posts']['acks'], 4)
+
+    def test_each_connection_is_as_its_consumer_asked(self):
+        expected = {
+            'updates': (None, None), 'encrypted': (None, 'TLS 1.3'), 'compressed': ('permessage-deflate', None),
+        }
+        self.assertEqual({name: self.connection(name) for name in expected}, expected)
+
+    def test_a_plain_client_gets_every_update_and_the_right_images(self):
+        for name, (client, status, finals) in self.plain.items():
+            with self.subTest(name):
+                self.assertEqual((status, client.faults()), (0, {}))
+                self.assertEqual(sorted(finals), sorted(self.ITEMS))
+                for final in finals.values():
+                    bid, ask = (Fraction(final['fields'][field]) for field in ('BID', 'ASK'))
+                    self.assertEqual((final['state']['data'], ask - bid), ('Ok', Fraction(4, 100)))
 
 
 if __name__ == '__main__':

@@ -370,6 +370,20 @@ class WebSocket(Chain):
     def test_reissues(self):
         self.assert_images(*self.speaking_json('--items', 'R', '--reissue', '--updates-after', '3'))
 
+    def test_compression(self):
+        port = self.p2ps.websocket_port
+        words = ('--item', '7:LONG', '--user', 'deflating', '--compression', 'zlib', *self.CLIENT)
+        idle = self.consumer(*words, '--run-for', '4', name='idle', port=port)
+        idle.wait_told('refresh')
+        listed = lambda: [c['connection'] for c in self.p2ps.status()['clients'] if c['user'] == 'deflating']
+        is_shown = lambda: [flow for flow in listed() if flow['sent']['compression_ratio'] > 1]
+        (flow,) = wait_until(is_shown, 'the status shows what is saved', [self.p2ps, idle])
+        self.assertEqual(flow['compression'], 'permessage-deflate')
+        for way in ('sent', 'received'):
+            self.assertLess(flow[way]['bytes'], flow[way]['clear_bytes'])
+        self.speaking_json('--items', 'C', '--updates', '5', '--check-seq', '--compression', 'zlib')
+        self.good(idle)
+
     def test_encryption(self):
         words = ('--items', 'T', '--updates', '5', '--check-seq', *TRUST)
         self.assert_images(*self.speaking_json(*words, port=self.tls_port))

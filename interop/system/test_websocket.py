@@ -92,6 +92,23 @@ class WebSocket(SystemTest):
         self.assertEqual({(c['user'], c['streams']) for c in clients}, {('python', len(ITEMS)), ('python', len(PRICES))})
         self.assertEqual(self.status['websocket_connections'], 3)
 
+    def test_the_status_counts_what_went_through_each_connection(self):
+        flows = [client['connection'] for client in self.status['clients'] if client['protocol'] == 'websocket']
+        for flow in flows:
+            sent, received = flow['sent'], flow['received']
+            self.assertEqual((flow['compression'], sent['compression_ratio'], received['packed_ratio']), (None, 1.0, 0.0))
+            self.assertEqual((sent['bytes'], received['bytes']), (sent['clear_bytes'], received['clear_bytes']))
+            self.assertGreater(sent['messages'], received['messages'])
+            self.assertLessEqual(sent['frames'], sent['messages'])
+            # Whatever shared a frame had one other with it at the least.
+            packed = sent['packed_ratio'] * sent['messages']
+            self.assertLessEqual(packed / 2 - 1, sent['messages'] - sent['frames'])
+        self.assertGreater(max(flow['sent']['packed_ratio'] for flow in flows), 0)
+        for way, counter in (('sent', 'bytes_out'), ('received', 'bytes_in')):
+            all_bytes = self.metrics.sum('websocket_%s_total' % counter, port='websocket')
+            # The status is up to half a second older; nothing but pings goes any more.
+            self.assertAlmostEqual(sum(flow[way]['bytes'] for flow in flows), all_bytes, delta=1000)
+
     def test_a_snapshot_is_the_image(self):
         server = 'localhost:%d' % self.p2ps.websocket_port
         client = self.plain('snapshot', server, ITEMS, ('--snapshot',))

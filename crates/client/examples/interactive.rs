@@ -1,5 +1,6 @@
-//! Gives everybody the item that he asks for, with a BID and ASK that move: `interactive PORT SERVICE`. Items
-//! whose names begin with `NO` are not there; what is posted to an item goes to all who watch it.
+//! Gives everybody the item that he asks for, with a BID and ASK that move: `interactive PORT SERVICE
+//! [WEBSOCKET_PORT [TLS_PORT WEBSOCKET_TLS_PORT CERTIFICATE KEY]]`. Items whose names begin with `NO` are not
+//! there; what is posted to an item goes to all who watch it. How a client is connected is told when it logs in.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -7,23 +8,18 @@ use std::time::Duration;
 
 use rwf::{DataType, Dictionary, NakCode, Real, StateCode, Writer};
 use tickcast_client::{
-    InteractiveConfig, InteractiveEvent, InteractiveProvider, ProviderServiceConfig, RefreshSpec, UpdateSpec,
+    InteractiveConfig, InteractiveEvent, InteractiveProvider, ProviderServiceConfig, RefreshSpec, TlsConfig,
+    UpdateSpec,
 };
 
 const FIELDS: &[u8] = include_bytes!("../../../data/dictionary/tickcast-fields.dic");
 const ENUMS: &[u8] = include_bytes!("../../../data/dictionary/tickcast-enums.def");
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let (Some(port), Some(service)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: interactive PORT SERVICE".into());
-    };
-    let services = vec![ProviderServiceConfig { name: service, id: 1, ..Default::default() }];
-    let config = InteractiveConfig { port: port.parse()?, services, ..InteractiveConfig::default() };
     let mut dictionary = Dictionary::new();
     dictionary.load_fields(FIELDS)?;
     dictionary.load_enums(ENUMS)?;
-    let mut provider = InteractiveProvider::new(&config)?.with_dictionary(Arc::new(dictionary));
+    let mut provider = InteractiveProvider::new(&config()?)?.with_dictionary(Arc::new(dictionary));
     println!("listening on {}", provider.local_address()?);
     let mut wanted = Vec::new();
     for price in 3990.. {
@@ -33,6 +29,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         provider.dispatch(Duration::from_millis(100), &mut |provider, event| {
             println!("{event:?}");
             match event {
+                InteractiveEvent::Login { client, .. } => {
+                    println!("{:?}", provider.connection(client));
+                }
                 InteractiveEvent::Requested { item, name, .. } if name.starts_with("NO") => {
                     let _ = provider.close_item(item, StateCode::NOT_FOUND, "item not found");
                 }
@@ -59,6 +58,31 @@ fn main() -> Result<(), Box<dyn Error>> {
         })?;
     }
     Ok(())
+}
+
+/// What the arguments say.
+fn config() -> Result<InteractiveConfig, Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [port, service, more @ ..] = &arguments[..] else {
+        return Err(
+            "usage: interactive PORT SERVICE [WEBSOCKET_PORT [TLS_PORT WEBSOCKET_TLS_PORT CERTIFICATE KEY]]"
+                .into(),
+        );
+    };
+    let services = vec![ProviderServiceConfig { name: service.clone(), id: 1, ..Default::default() }];
+    let mut config =
+        InteractiveConfig { port: port.parse()?, services, seq_nums: true, ..Default::default() };
+    if let Some(port) = more.first() {
+        config.websocket_port = Some(port.parse()?);
+    }
+    if let [_, rssl, websocket, certificate, key] = more {
+        let tls = |port: &str| -> Result<TlsConfig, std::num::ParseIntError> {
+            let (certificate_file, key_file) = (certificate.clone(), key.clone());
+            Ok(TlsConfig { port: port.parse()?, certificate_file, key_file, ..TlsConfig::default() })
+        };
+        (config.rssl.tls, config.websocket.tls) = (Some(tls(rssl)?), Some(tls(websocket)?));
+    }
+    Ok(config)
 }
 
 fn quote(price: i64) -> impl FnMut(&mut Writer<'_>) {

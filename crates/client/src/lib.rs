@@ -1,9 +1,10 @@
-//! Consumer over RSSL or WebSocket, non-interactive and interactive provider over RSSL: the way in and out of
-//! a market data system.
+//! Consumer and interactive provider over RSSL or WebSocket, non-interactive provider over RSSL: the way in and
+//! out of a market data system.
 //!
 //! A [`Consumer`] subscribes items at a server (a point-to-point server, an ADS, an interactive provider) and
 //! is told of their images, updates and states. A [`Provider`] connects to a distribution server and
-//! publishes items there. An [`InteractiveProvider`] is itself the server that consumers ask. All look after
+//! publishes items there. An [`InteractiveProvider`] is itself the server that consumers ask, over RSSL and, if
+//! it is given a port for it, in JSON over WebSocket. All look after
 //! everything below by themselves: connecting, versions, login, directory, dictionary, reconnecting, asking
 //! or publishing again.
 //!
@@ -138,6 +139,11 @@
 //!   (`interactive::tests`). An update is encoded once for all who want it.
 //! - Posts and generic messages go to the application, and its answers back
 //!   (`interactive::a_batch_a_post_and_a_generic_message_go_all_the_way_and_back`).
+//! - Over WebSocket it is the same (`interactive_web`): an update is made into JSON once for all who speak it
+//!   (`interactive_web::an_update_is_made_into_json_once_for_all_and_clients_of_rssl_have_it_too`). What cannot
+//!   be JSON is not lost in silence: the streams it should have reached are told
+//!   (`interactive::tests::an_update_that_cannot_be_json_makes_the_streams_of_these_clients_suspect_until_the_next_image`,
+//!   `interactive::tests::an_image_that_cannot_be_json_closes_the_streams_of_these_clients_alone`).
 //!
 //! **Bounds.** Items, posts, backlog, messages, dictionary and the queue of a channel have limits
 //! (`items::what_cannot_be_subscribed_is_refused_with_the_reason`,
@@ -149,7 +155,8 @@
 //!
 //! # Not built yet
 //!
-//! WebSocket for providers; warm standby; posts in parts; symbol lists whose items are opened by
+//! Non-interactive providers over WebSocket, for which there is no server; views at an interactive provider;
+//! warm standby; posts in parts; symbol lists whose items are opened by
 //! themselves.
 
 mod config;
@@ -191,4 +198,5 @@ pub use provider::{
     PublishedTicket, RefreshSpec, UpdateSpec,
 };
 pub use reason::{ConnectFailure, DisconnectReason};
-pub use rssl_server::Compression;
+pub use rssl_server::{Compression, ConnectionInfo, RsslConfig, TlsConfig};
+pub use websocket_server::WebSocketConfig as WebSocketServerConfig;

@@ -6,8 +6,10 @@
 //! [`CounterSet`].
 
 mod cell;
+mod flow;
 mod registry;
 pub mod table;
 
 pub use cell::{Counter, Kind};
+pub use flow::Flow;
 pub use registry::{CounterSet, Descriptor, Registered, Registry};

@@ -3,9 +3,9 @@ use std::net::SocketAddr;
 
 use net::tcp::Moved;
 use net::{Interest, Registrar, Token, Transport};
-use units::Nanos;
+use units::{Disconnect, Nanos};
 
-use crate::protocol::{Disconnect, Endpoint, Protocol};
+use crate::protocol::{Endpoint, Protocol};
 use crate::{ConnectionId, ConnectionInfo, Entry};
 
 /// One connection: its socket, encrypted or not, and the protocol's end of it.
@@ -51,6 +51,7 @@ impl<E: Endpoint> Connection<E> {
             memory_bytes: self.endpoint.memory_bytes(),
             traffic: self.endpoint.traffic(),
             tls_version: self.transport.tls_version(),
+            has_client_certificate: self.transport.has_peer_certificate(),
         }
     }
 

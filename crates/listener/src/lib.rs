@@ -22,13 +22,14 @@ mod outbox;
 mod protocol;
 mod status;
 
-pub use crate::config::TlsConfig;
+pub use crate::config::{ClientCertificates, TlsConfig};
 pub use crate::listener::{Limits, Listener, ListenerCounters};
 pub use connection::WRITE_BYTES;
 pub use doors::{Ports, TlsPort};
 pub use outbox::{Entry, Outbox, Staged};
-pub use protocol::{Backlog, Bridge, Disconnect, Endpoint, PortEvent, Protocol, ReasonOf, Service};
-pub use status::{ConnectionInfo, Flow, Traffic};
+pub use protocol::{Backlog, Bridge, Endpoint, PortEvent, Protocol, ReasonOf, Service};
+pub use status::{ConnectionInfo, Traffic};
+pub use units::Disconnect;
 
 /// A connection, by its place in the listener's table. Numbers are used again after a connection has closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -8,12 +8,12 @@ use counters::{CounterSet, Registry};
 use net::tcp::Moved;
 use net::{Interest, Ready, Registrar, Token, Transport};
 use slab::Slab;
-use units::Nanos;
+use units::{Disconnect, Nanos};
 
 use crate::addresses::Addresses;
 use crate::connection::Connection;
 use crate::doors::{DOORS_MAX, Doors, Ports};
-use crate::protocol::{Bridge, Disconnect, Endpoint, PortEvent, Protocol, ReasonOf, Service};
+use crate::protocol::{Bridge, Endpoint, PortEvent, Protocol, ReasonOf, Service};
 use crate::{ConnectionId, ConnectionInfo, Outbox};
 
 /// What is counted of a port; `C` is what its protocol counts.
@@ -404,7 +404,7 @@ mod tests {
     use net::Poller;
 
     use super::*;
-    use crate::{Backlog, Entry};
+    use crate::{Backlog, Entry, Traffic};
 
     /// A protocol whose connections do nothing.
     struct Mute;
@@ -447,6 +447,9 @@ mod tests {
         }
         fn backlog(&mut self) -> Backlog {
             Backlog { limit_bytes: 1 << 20, ..Backlog::default() }
+        }
+        fn traffic(&mut self) -> Traffic {
+            Traffic::default()
         }
         fn memory_bytes(&self) -> usize {
             0

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
 use net::tls::TlsError;
-use units::Nanos;
+use units::{Disconnect, Nanos};
 
 use crate::{ConnectionId, Entry, Outbox, Traffic};
 
@@ -69,10 +69,8 @@ pub trait Endpoint {
     fn keep(&mut self, frames: &[u8], written_bytes: usize) -> Result<(), Self::Reason>;
     /// How much waits for the socket.
     fn backlog(&mut self) -> Backlog;
-    /// What has gone through the connection, if the protocol keeps count.
-    fn traffic(&mut self) -> Option<Traffic> {
-        None
-    }
+    /// What has gone through the connection.
+    fn traffic(&mut self) -> Traffic;
     /// Memory the connection uses.
     fn memory_bytes(&self) -> usize;
     /// The peer lives, though nothing is read from it for now.
@@ -88,15 +86,6 @@ pub trait Endpoint {
     fn on_disconnected(&mut self, cause: Disconnect) -> Self::Reason;
     /// Ends the connection by this side's wish.
     fn stop(&mut self) -> Self::Reason;
-}
-
-/// How a TCP connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disconnect {
-    /// The peer has closed it.
-    EndOfStream,
-    /// The socket failed.
-    SocketError,
 }
 
 /// What waits for the socket of a connection.

@@ -113,6 +113,15 @@ impl Transport {
         }
     }
 
+    /// Whether the peer of an encrypted connection has shown a certificate, which was good then.
+    #[must_use]
+    pub fn has_peer_certificate(&self) -> bool {
+        match self {
+            Transport::Plain(_) => false,
+            Transport::Tls(stream) => stream.peer_certificate().is_some(),
+        }
+    }
+
     /// The socket, for its options and addresses.
     #[must_use]
     pub fn socket(&self) -> &TcpStream {

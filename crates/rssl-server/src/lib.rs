@@ -4,5 +4,7 @@ mod config;
 mod protocol;
 
 pub use crate::config::{Compression, RsslConfig};
-pub use listener::{ConnectionId, ConnectionInfo, Outbox, PortEvent, Service, Staged, TlsConfig};
+pub use listener::{
+    ClientCertificates, ConnectionId, ConnectionInfo, Outbox, PortEvent, Service, Staged, TlsConfig,
+};
 pub use protocol::{ListenerCounters, Rssl, RsslListener, listen, send};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use counters::table::RsslConnections;
 use listener::{
-    Backlog, Bridge, ConnectionId, Endpoint, Entry, Flow, Limits, Listener, Outbox, Ports, Protocol, Service,
+    Backlog, Bridge, ConnectionId, Endpoint, Entry, Limits, Listener, Outbox, Ports, Protocol, Service,
     TlsConfig, Traffic,
 };
 use net::Registrar;
@@ -13,7 +13,7 @@ use rssl::handshake::ConnectRequest;
 use rssl::{
     Admission, CloseReason, CompressionType, Handler, Outbound, ServerConnection, ServerParams, Session, Stop,
 };
-use units::{Nanos, Rng};
+use units::{Disconnect, Nanos, Rng};
 
 use crate::RsslConfig;
 
@@ -145,18 +145,13 @@ impl Endpoint for RsslEndpoint {
         }
     }
 
-    fn traffic(&mut self) -> Option<Traffic> {
-        let (received, sent) = (self.0.flow_in(), self.0.outbound().flow());
-        let compression = self.0.negotiated().map(|negotiated| negotiated.compression);
-        Some(Traffic {
-            received: to_flow(received),
-            sent: to_flow(sent),
-            compression: match compression {
-                None | Some(CompressionType::None) => None,
-                Some(CompressionType::Zlib) => Some("zlib"),
-                Some(CompressionType::Lz4) => Some("lz4"),
-            },
-        })
+    fn traffic(&mut self) -> Traffic {
+        let compression = match self.0.negotiated().map(|negotiated| negotiated.compression) {
+            None | Some(CompressionType::None) => None,
+            Some(CompressionType::Zlib) => Some("zlib"),
+            Some(CompressionType::Lz4) => Some("lz4"),
+        };
+        Traffic { received: self.0.flow_in(), sent: self.0.outbound().flow(), compression }
     }
 
     fn memory_bytes(&self) -> usize {
@@ -175,27 +170,12 @@ impl Endpoint for RsslEndpoint {
         self.0.next_wakeup()
     }
 
-    fn on_disconnected(&mut self, cause: listener::Disconnect) -> CloseReason {
-        self.0.on_disconnected(match cause {
-            listener::Disconnect::EndOfStream => rssl::Disconnect::EndOfStream,
-            listener::Disconnect::SocketError => rssl::Disconnect::SocketError,
-        })
+    fn on_disconnected(&mut self, cause: Disconnect) -> CloseReason {
+        self.0.on_disconnected(cause)
     }
 
     fn stop(&mut self) -> CloseReason {
         self.0.stop(Stop::Application)
-    }
-}
-
-fn to_flow(of: rssl::Flow) -> Flow {
-    Flow {
-        bytes: of.bytes,
-        clear_bytes: of.clear_bytes(),
-        frames: of.frames,
-        messages: of.messages,
-        packed_messages: of.packed_messages,
-        compressed_bytes: of.compressed_bytes,
-        expanded_bytes: of.expanded_bytes,
     }
 }
 

@@ -1,5 +1,6 @@
 use std::ops::ControlFlow;
 
+use counters::Flow;
 use counters::table::RsslConnections;
 use units::{Beat, Heartbeat, Nanos};
 
@@ -8,14 +9,14 @@ use crate::compression::{Compression, Decompressor};
 use crate::frame::{self, Frame, HEADER_BYTES, Shape};
 use crate::incoming::{Incoming, Seen, Sink};
 use crate::packer::Packer;
-use crate::session::{Flow, Handler, Negotiated, Session};
+use crate::session::{Handler, Negotiated, Session};
 use crate::{
     CloseReason, CompressionType, ConnectionVersion, FrameError, Limits, Outbound, PeerError, Thresholds,
 };
 
 /// A connection past its handshake: frames in, pings, time-outs.
 #[derive(Debug)]
-pub(crate) struct Active {
+pub struct Active {
     negotiated: Negotiated,
     frame_limit_bytes: u16,
     incoming: Incoming,

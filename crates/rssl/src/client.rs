@@ -10,22 +10,19 @@ use crate::config::millis;
 use crate::handshake::{
     ClientKey, ConnectAck, ConnectRequest, KeyExchange, Reply, reply_length, session_flag,
 };
-use crate::link::{Handshake, Link};
-use crate::session::{Flow, Handler, Negotiated, Session};
+use crate::link::{Connection, Handshake};
+use crate::session::{Handler, Negotiated, Session};
 use crate::{
-    ClientParams, CloseReason, CompressionType, ConnectionVersion, Disconnect, Outbound, PeerError, Stop,
-    Text,
+    ClientParams, CloseReason, CompressionType, ConnectionVersion, Disconnect, Outbound, PeerError, Text,
 };
 
 /// The client's end of a connection, from the moment the TCP connection (or TLS session) stands.
 ///
-/// The connect request is pending at once. Inputs and outputs are those of
-/// [`ServerConnection`](crate::ServerConnection).
+/// The connect request is pending at once.
 ///
 /// A server that does not know the version offered closes the TCP connection. Then the end is
 /// [`CloseReason::Unanswered`], which names the version to offer on a new TCP connection, at once.
-#[derive(Debug)]
-pub struct ClientConnection(Link<Offering>);
+pub type ClientConnection = Connection<Offering>;
 
 impl ClientConnection {
     /// A connection that stands since `now` and offers `version`: at first
@@ -44,78 +41,7 @@ impl ClientConnection {
         outbound.push_handshake(&connect_request(params, version));
         let deadline = now.after(config.handshake_timeout);
         let step = Offering { params: Arc::clone(params), version, seed };
-        ClientConnection(Link::new(step, deadline, millis(config.handshake_timeout), outbound))
-    }
-
-    /// Takes what the socket had to read, in pieces of any size, and tells the handler what it brings. The
-    /// bytes can be overwritten afterwards.
-    ///
-    /// # Errors
-    /// Why the connection is over; the same again on every further call.
-    pub fn on_bytes<H: Handler + ?Sized>(
-        &mut self,
-        now: Nanos,
-        bytes: &[u8],
-        handler: &mut H,
-    ) -> Result<(), CloseReason> {
-        self.0.on_bytes(now, bytes, handler)
-    }
-
-    /// Looks after pings and time-outs. Read the socket first when both are due: what waits there counts as
-    /// heard.
-    ///
-    /// # Errors
-    /// Why the connection is over.
-    pub fn on_wakeup(&mut self, now: Nanos) -> Result<(), CloseReason> {
-        self.0.on_wakeup(now)
-    }
-
-    /// The TCP connection has ended.
-    pub fn on_disconnected(&mut self, cause: Disconnect) -> CloseReason {
-        self.0.on_disconnected(cause)
-    }
-
-    /// Ends the connection by this side's wish. What was pushed before is still pending.
-    pub fn stop(&mut self, stop: Stop) -> CloseReason {
-        self.0.stop(stop)
-    }
-
-    /// When [`on_wakeup`](Self::on_wakeup) is due; [`Nanos::NEVER`] after the end. It changes in calls of
-    /// `on_wakeup` and with the end of the handshake, not with each message.
-    #[must_use]
-    pub fn next_wakeup(&self) -> Nanos {
-        self.0.next_wakeup()
-    }
-
-    /// The way out.
-    #[must_use]
-    pub fn outbound(&mut self) -> &mut Outbound {
-        self.0.outbound()
-    }
-
-    /// What has come in; what has gone out is [`Outbound::flow`].
-    #[must_use]
-    pub fn flow_in(&self) -> Flow {
-        self.0.flow_in()
-    }
-
-    /// What was agreed, from the end of the handshake to the end of the connection.
-    #[must_use]
-    pub fn negotiated(&self) -> Option<&Negotiated> {
-        self.0.negotiated()
-    }
-
-    /// Why the connection is over, if it is.
-    #[must_use]
-    pub fn close_reason(&self) -> Option<CloseReason> {
-        self.0.close_reason()
-    }
-
-    /// Memory this connection uses, heap and its own size; the bound is that of
-    /// [`ServerConnection::memory_bytes`](crate::ServerConnection::memory_bytes).
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.0.memory_bytes()
+        Connection::begin(step, deadline, millis(config.handshake_timeout), outbound)
     }
 }
 
@@ -136,7 +62,7 @@ fn connect_request(params: &ClientParams, version: ConnectionVersion) -> Vec<u8>
 
 /// The client's part in the handshake: the request is sent, the reply is to come.
 #[derive(Debug)]
-struct Offering {
+pub struct Offering {
     params: Arc<ClientParams>,
     version: ConnectionVersion,
     seed: u64,

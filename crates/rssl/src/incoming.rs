@@ -1,10 +1,11 @@
 use std::ops::ControlFlow;
 
+use counters::Flow;
 use counters::table::RsslConnections;
 
 use crate::assembly::{Assembly, Progress};
 use crate::frame::Frame;
-use crate::session::{Flow, Handler};
+use crate::session::Handler;
 use crate::{CloseReason, FrameError, Limits, Outbound};
 
 /// Makes messages of frames in clear.

@@ -107,6 +107,8 @@ mod session;
 mod text;
 mod version;
 
+pub use counters::Flow;
+
 pub use client::ClientConnection;
 pub use compression::{CompressionType, Thresholds};
 pub use config::{
@@ -114,12 +116,12 @@ pub use config::{
     MESSAGE_SIZE_DEFAULT_BYTES, MESSAGE_SIZE_LEAST_BYTES, MESSAGE_SIZE_MOST_BYTES, ServerConfig,
     ServerParams,
 };
-pub use error::{
-    ApiMisuse, CloseReason, Disconnect, FrameError, HandshakeError, PeerError, Refusal, SendError, Stop,
-};
+pub use error::{ApiMisuse, CloseReason, FrameError, HandshakeError, PeerError, Refusal, SendError, Stop};
+pub use link::Connection;
 pub use outbound::{Batch, Outbound};
 pub use packer::{Packer, Written};
 pub use server::ServerConnection;
-pub use session::{Admission, Flow, Handler, Negotiated, Session};
+pub use session::{Admission, Handler, Negotiated, Session};
 pub use text::Text;
+pub use units::Disconnect;
 pub use version::ConnectionVersion;

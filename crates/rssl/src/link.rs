@@ -1,16 +1,16 @@
-use counters::Counter;
 use counters::table::RsslConnections;
+use counters::{Counter, Flow};
 use units::Nanos;
 
 use crate::active::Active;
 use crate::carry::CarryOver;
-use crate::session::{Flow, Handler, Negotiated};
+use crate::session::{Handler, Negotiated};
 use crate::{
     ApiMisuse, CloseReason, Disconnect, FrameError, HandshakeError, Outbound, PeerError, Refusal, Stop,
 };
 
 /// One side's part in the handshake: the messages it waits for and what follows from them.
-pub(crate) trait Handshake {
+pub trait Handshake {
     /// Length of the message that starts with these bytes.
     fn length_of(&self, start: [u8; 3]) -> Result<usize, PeerError>;
 
@@ -30,12 +30,17 @@ pub(crate) trait Handshake {
     fn memory_bytes(&self) -> usize;
 }
 
-/// What both kinds of connection are made of.
+/// One end of a connection: a [`ServerConnection`](crate::ServerConnection) or a
+/// [`ClientConnection`](crate::ClientConnection), which differ in their part of the handshake.
 ///
-/// Every end of a connection goes through [`Link::shut`], which counts it once and gives its memory back;
-/// what was written before stays pending.
+/// Inputs are [`on_bytes`](Self::on_bytes), [`on_wakeup`](Self::on_wakeup),
+/// [`on_disconnected`](Self::on_disconnected) and [`stop`](Self::stop). After each, the driver sends what
+/// [`Outbound::flush`] returns and sets its timer to [`next_wakeup`](Self::next_wakeup). After an `Err` it
+/// sends what it can, closes the socket and drops the connection.
+// Every end of a connection goes through `shut`, which counts it once and gives its memory back; what was
+// written before stays pending.
 #[derive(Debug)]
-pub(crate) struct Link<S: Handshake> {
+pub struct Connection<S: Handshake> {
     phase: Phase<S>,
     carry: CarryOver,
     outbound: Outbound,
@@ -50,9 +55,9 @@ enum Phase<S> {
     Closed(CloseReason),
 }
 
-impl<S: Handshake> Link<S> {
-    pub(crate) fn new(step: S, deadline: Nanos, limit_ms: u32, outbound: Outbound) -> Link<S> {
-        Link {
+impl<S: Handshake> Connection<S> {
+    pub(crate) fn begin(step: S, deadline: Nanos, limit_ms: u32, outbound: Outbound) -> Connection<S> {
+        Connection {
             phase: Phase::Handshake { step, deadline, limit_ms },
             carry: CarryOver::default(),
             outbound,
@@ -60,7 +65,12 @@ impl<S: Handshake> Link<S> {
         }
     }
 
-    pub(crate) fn on_bytes<H: Handler + ?Sized>(
+    /// Takes what the socket had to read, in pieces of any size, and tells the handler what it brings. The
+    /// bytes can be overwritten afterwards.
+    ///
+    /// # Errors
+    /// Why the connection is over; the same again on every further call.
+    pub fn on_bytes<H: Handler + ?Sized>(
         &mut self,
         now: Nanos,
         bytes: &[u8],
@@ -78,13 +88,19 @@ impl<S: Handshake> Link<S> {
         result.map_err(|reason| self.shut(reason))
     }
 
-    pub(crate) fn on_sign_of_life(&mut self, now: Nanos) {
+    /// The peer has shown that it lives though nothing is read from it for now: its pings may wait in the socket.
+    pub fn on_sign_of_life(&mut self, now: Nanos) {
         if let Phase::Active(active) = &mut self.phase {
             active.on_sign_of_life(now);
         }
     }
 
-    pub(crate) fn on_wakeup(&mut self, now: Nanos) -> Result<(), CloseReason> {
+    /// Looks after pings and time-outs. Read the socket first when both are due: what waits there counts as
+    /// heard.
+    ///
+    /// # Errors
+    /// Why the connection is over.
+    pub fn on_wakeup(&mut self, now: Nanos) -> Result<(), CloseReason> {
         let result = match &mut self.phase {
             Phase::Handshake { deadline, limit_ms, .. } if now >= *deadline => {
                 Err(PeerError::HandshakeTimeout { limit_ms: *limit_ms }.into())
@@ -96,7 +112,8 @@ impl<S: Handshake> Link<S> {
         result.map_err(|reason| self.shut(reason))
     }
 
-    pub(crate) fn on_disconnected(&mut self, cause: Disconnect) -> CloseReason {
+    /// The TCP connection has ended.
+    pub fn on_disconnected(&mut self, cause: Disconnect) -> CloseReason {
         let reason = match &self.phase {
             Phase::Handshake { step, .. } => step.on_disconnected(cause, self.carry.is_empty()),
             Phase::Active(_) => CloseReason::Disconnected(cause),
@@ -105,11 +122,15 @@ impl<S: Handshake> Link<S> {
         self.shut(reason)
     }
 
-    pub(crate) fn stop(&mut self, stop: Stop) -> CloseReason {
+    /// Ends the connection by this side's wish. What was pushed before is still pending.
+    pub fn stop(&mut self, stop: Stop) -> CloseReason {
         self.shut(stop.into())
     }
 
-    pub(crate) fn next_wakeup(&self) -> Nanos {
+    /// When [`on_wakeup`](Self::on_wakeup) is due; [`Nanos::NEVER`] after the end. It changes in calls of
+    /// `on_wakeup` and with the end of the handshake, not with each message.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Nanos {
         match &self.phase {
             Phase::Handshake { deadline, .. } => *deadline,
             Phase::Active(active) => active.wake_at(),
@@ -117,29 +138,42 @@ impl<S: Handshake> Link<S> {
         }
     }
 
-    pub(crate) fn outbound(&mut self) -> &mut Outbound {
+    /// The way out.
+    #[must_use]
+    pub fn outbound(&mut self) -> &mut Outbound {
         &mut self.outbound
     }
 
-    pub(crate) fn flow_in(&self) -> Flow {
+    /// What has come in; what has gone out is [`Outbound::flow`].
+    #[must_use]
+    pub fn flow_in(&self) -> Flow {
         self.flow
     }
 
-    pub(crate) fn negotiated(&self) -> Option<&Negotiated> {
+    /// What was agreed, from the end of the handshake to the end of the connection.
+    #[must_use]
+    pub fn negotiated(&self) -> Option<&Negotiated> {
         match &self.phase {
             Phase::Active(active) => Some(active.negotiated()),
             Phase::Handshake { .. } | Phase::Closed(_) => None,
         }
     }
 
-    pub(crate) fn close_reason(&self) -> Option<CloseReason> {
+    /// Why the connection is over, if it is.
+    #[must_use]
+    pub fn close_reason(&self) -> Option<CloseReason> {
         match self.phase {
             Phase::Closed(reason) => Some(reason),
             Phase::Handshake { .. } | Phase::Active(_) => None,
         }
     }
 
-    pub(crate) fn memory_bytes(&self) -> usize {
+    /// Memory this connection uses, heap and its own size.
+    ///
+    /// Never above [`Limits::memory_bytes_max`](crate::Limits::memory_bytes_max). An idle connection is back
+    /// below 1 KiB after two thirds of its ping timeout.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
         let phase = match &self.phase {
             Phase::Handshake { step, .. } => step.memory_bytes(),
             Phase::Active(active) => size_of::<Active>() + active.memory_bytes(),
@@ -198,7 +232,7 @@ impl<S: Handshake> Link<S> {
     }
 }
 
-impl<S: Handshake> Drop for Link<S> {
+impl<S: Handshake> Drop for Connection<S> {
     fn drop(&mut self) {
         if self.close_reason().is_none() {
             self.outbound.counters().closed_dropped.inc();

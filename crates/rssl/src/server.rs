@@ -10,23 +10,15 @@ use crate::handshake::{
     ClientKey, ConnectAck, ConnectRequest, KeyExchange, KeySecret, PROTOCOL_RWF, RWF_VERSION, emit_nak,
     key_length, request_length, session_flag,
 };
-use crate::link::{Handshake, Link};
-use crate::session::{Admission, Flow, Handler, Negotiated, Session};
-use crate::{
-    CloseReason, CompressionType, Disconnect, Outbound, PeerError, Refusal, ServerParams, Stop, Text,
-};
+use crate::link::{Connection, Handshake};
+use crate::session::{Admission, Handler, Negotiated, Session};
+use crate::{CloseReason, CompressionType, Disconnect, Outbound, PeerError, Refusal, ServerParams, Text};
 
 /// The server's end of a connection, from the moment the TCP connection (or TLS session) stands.
 ///
-/// Inputs are [`on_bytes`](Self::on_bytes), [`on_wakeup`](Self::on_wakeup),
-/// [`on_disconnected`](Self::on_disconnected) and [`stop`](Self::stop). After each, the driver sends what
-/// [`Outbound::flush`] returns and sets its timer to [`next_wakeup`](Self::next_wakeup). After an `Err` it
-/// sends what it can, closes the socket and drops the connection.
-///
 /// It answers with the version of the request, 14 to 10; unknown versions are closed without an answer, other
 /// protocols than RWF and what the handler refuses get a connect nak.
-#[derive(Debug)]
-pub struct ServerConnection(Link<Accepting>);
+pub type ServerConnection = Connection<Accepting>;
 
 impl ServerConnection {
     /// A connection accepted at `now`. The numbers of the key exchange follow from `seed`.
@@ -41,91 +33,13 @@ impl ServerConnection {
         let outbound = Outbound::new(config.limits.backlog_bytes_max, Arc::clone(counters));
         let deadline = now.after(config.handshake_timeout);
         let step = Accepting { params: Arc::clone(params), seed, waiting: None };
-        ServerConnection(Link::new(step, deadline, millis(config.handshake_timeout), outbound))
-    }
-
-    /// Takes what the socket had to read, in pieces of any size, and tells the handler what it brings. The
-    /// bytes can be overwritten afterwards.
-    ///
-    /// # Errors
-    /// Why the connection is over; the same again on every further call.
-    pub fn on_bytes<H: Handler + ?Sized>(
-        &mut self,
-        now: Nanos,
-        bytes: &[u8],
-        handler: &mut H,
-    ) -> Result<(), CloseReason> {
-        self.0.on_bytes(now, bytes, handler)
-    }
-
-    /// The peer has shown that it lives though nothing is read from it for now: its pings may wait in the socket.
-    pub fn on_sign_of_life(&mut self, now: Nanos) {
-        self.0.on_sign_of_life(now);
-    }
-
-    /// Looks after pings and time-outs. Read the socket first when both are due: what waits there counts as
-    /// heard.
-    ///
-    /// # Errors
-    /// Why the connection is over.
-    pub fn on_wakeup(&mut self, now: Nanos) -> Result<(), CloseReason> {
-        self.0.on_wakeup(now)
-    }
-
-    /// The TCP connection has ended.
-    pub fn on_disconnected(&mut self, cause: Disconnect) -> CloseReason {
-        self.0.on_disconnected(cause)
-    }
-
-    /// Ends the connection by this side's wish. What was pushed before is still pending.
-    pub fn stop(&mut self, stop: Stop) -> CloseReason {
-        self.0.stop(stop)
-    }
-
-    /// When [`on_wakeup`](Self::on_wakeup) is due; [`Nanos::NEVER`] after the end. It changes in calls of
-    /// `on_wakeup` and with the end of the handshake, not with each message.
-    #[must_use]
-    pub fn next_wakeup(&self) -> Nanos {
-        self.0.next_wakeup()
-    }
-
-    /// The way out.
-    #[must_use]
-    pub fn outbound(&mut self) -> &mut Outbound {
-        self.0.outbound()
-    }
-
-    /// What has come in; what has gone out is [`Outbound::flow`].
-    #[must_use]
-    pub fn flow_in(&self) -> Flow {
-        self.0.flow_in()
-    }
-
-    /// What was agreed, from the end of the handshake to the end of the connection.
-    #[must_use]
-    pub fn negotiated(&self) -> Option<&Negotiated> {
-        self.0.negotiated()
-    }
-
-    /// Why the connection is over, if it is.
-    #[must_use]
-    pub fn close_reason(&self) -> Option<CloseReason> {
-        self.0.close_reason()
-    }
-
-    /// Memory this connection uses, heap and its own size.
-    ///
-    /// Never above [`Limits::memory_bytes_max`](crate::Limits::memory_bytes_max). An idle connection is back
-    /// below 1 KiB after two thirds of its ping timeout.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.0.memory_bytes()
+        Connection::begin(step, deadline, millis(config.handshake_timeout), outbound)
     }
 }
 
 /// The server's part in the handshake.
 #[derive(Debug)]
-struct Accepting {
+pub struct Accepting {
     params: Arc<ServerParams>,
     seed: u64,
     waiting: Option<WaitingForKey>,

@@ -1,4 +1,4 @@
-use std::ops::{AddAssign, ControlFlow};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::handshake::ConnectRequest;
@@ -20,45 +20,6 @@ pub struct Negotiated {
     /// The number both sides computed from their keys; absent without key exchange. It is no secret worth the
     /// name and protects nothing by itself.
     pub shared_key: Option<u64>,
-}
-
-/// What has gone through a connection in one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flow {
-    /// Bytes of the TCP connection, handshake included.
-    pub bytes: u64,
-    /// Frames, pings included.
-    pub frames: u64,
-    /// Messages.
-    pub messages: u64,
-    /// Frames that hold several messages.
-    pub packed_frames: u64,
-    /// Messages in those.
-    pub packed_messages: u64,
-    /// Bytes of compressed payloads as they are on the wire.
-    pub compressed_bytes: u64,
-    /// Bytes of the same payloads in clear.
-    pub expanded_bytes: u64,
-}
-
-impl Flow {
-    /// What the bytes would be without compression.
-    #[must_use]
-    pub fn clear_bytes(&self) -> u64 {
-        (self.bytes + self.expanded_bytes).saturating_sub(self.compressed_bytes)
-    }
-}
-
-impl AddAssign for Flow {
-    fn add_assign(&mut self, more: Flow) {
-        self.bytes += more.bytes;
-        self.frames += more.frames;
-        self.messages += more.messages;
-        self.packed_frames += more.packed_frames;
-        self.packed_messages += more.packed_messages;
-        self.compressed_bytes += more.compressed_bytes;
-        self.expanded_bytes += more.expanded_bytes;
-    }
 }
 
 /// The end of the handshake: what was agreed and who the peer says it is.

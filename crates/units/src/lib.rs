@@ -1,14 +1,16 @@
-//! Identifiers, nanoseconds, serial number arithmetic, seeded randomness and the heartbeat of connections, below
-//! every other room.
+//! Identifiers, nanoseconds, serial number arithmetic, seeded randomness, the heartbeat and the end of connections,
+//! below every other room.
 //!
 //! Nothing here reads a clock or an environment: time and seeds come in as arguments, so that every room
 //! above can be run under virtual time and repeated from its seed.
 
+mod disconnect;
 mod heartbeat;
 mod nanos;
 mod rng;
 mod serial;
 
+pub use disconnect::Disconnect;
 pub use heartbeat::{Beat, Heartbeat};
 pub use nanos::Nanos;
 pub use rng::Rng;

@@ -8,13 +8,23 @@
 //! For clients that have agreed on compression a message is compressed once, too: a frame is put together
 //! from what was compressed by itself, and from ids and brackets that stand uncompressed between
 //! ([`websocket::deflate`]).
+//!
+//! A service that speaks RWF has [`Json`] between itself and the port.
 
 mod config;
+mod cookie;
+mod json;
 mod message;
+mod names;
 mod pack;
 mod protocol;
 
 pub use crate::config::WebSocketConfig;
-pub use listener::{ConnectionId, ConnectionInfo, Outbox, PortEvent, Service, Staged, TlsConfig};
+pub use cookie::{COOKIE_LOGIN_STREAM_ID, cookie_login};
+pub use json::{Json, PART_BYTES, RwfService};
+pub use listener::{
+    ClientCertificates, ConnectionId, ConnectionInfo, Outbox, PortEvent, Service, Staged, TlsConfig,
+};
 pub use message::{Kind, stage};
+use names::Names;
 pub use protocol::{ListenerCounters, WebSocket, WebSocketListener, listen};

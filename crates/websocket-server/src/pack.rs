@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use counters::Flow;
 use listener::Entry;
 use websocket::deflate::{SharedDeflater, append_own, begin_message, end_message};
 use websocket::frame::{Opcode, OpenFrame};
@@ -40,14 +41,26 @@ impl<'a, 'e> Picker<'a, 'e, '_> {
         Some((entry, message))
     }
 
+    /// The frame as it is counted.
+    fn flow(&self) -> Flow {
+        let is_packed = self.count > 1;
+        Flow {
+            frames: 1,
+            messages: self.count,
+            packed_frames: u64::from(is_packed),
+            packed_messages: if is_packed { self.count } else { 0 },
+            ..Flow::default()
+        }
+    }
+
     /// What stands before the message that was picked last.
     fn separator(&self) -> u8 {
         if self.count == 1 { b'[' } else { b',' }
     }
 }
 
-/// Appends one frame of as many messages as fit; how many that were.
-pub(crate) fn plain(log: &[u8], rest: &mut &[Entry], frames: &mut Vec<u8>) -> u64 {
+/// Appends one frame of as many messages as fit; what it holds.
+pub(crate) fn plain(log: &[u8], rest: &mut &[Entry], frames: &mut Vec<u8>) -> Flow {
     let frame = OpenFrame::begin(frames);
     let mut picker = Picker { log, rest, text_bytes: 0, count: 0, is_closed: false };
     while let Some((entry, message)) = picker.next() {
@@ -56,9 +69,9 @@ pub(crate) fn plain(log: &[u8], rest: &mut &[Entry], frames: &mut Vec<u8>) -> u6
         frames.extend_from_slice(message.json);
     }
     frames.push(b']');
-    let count = picker.count;
+    let written = picker.flow();
     frame.end(frames, Opcode::Text, false);
-    count
+    written
 }
 
 /// Messages that were compressed once for all connections.
@@ -83,11 +96,12 @@ impl Compressed {
         }
     }
 
-    /// Appends one compressed frame of as many messages as fit; how many that were.
-    pub(crate) fn frame(&mut self, log: &[u8], rest: &mut &[Entry], frames: &mut Vec<u8>) -> u64 {
+    /// Appends one compressed frame of as many messages as fit; what it holds.
+    pub(crate) fn frame(&mut self, log: &[u8], rest: &mut &[Entry], frames: &mut Vec<u8>) -> Flow {
         let frame = OpenFrame::begin(frames);
         begin_message(frames);
         self.own.clear();
+        let mut expanded_bytes = 0;
         let mut picker = Picker { log, rest, text_bytes: 0, count: 0, is_closed: false };
         while let Some((entry, message)) = picker.next() {
             self.own.push(picker.separator());
@@ -95,6 +109,7 @@ impl Compressed {
             if message.json.len() < self.min_bytes.min(FRAME_BYTES) {
                 self.own.extend_from_slice(message.json);
             } else {
+                expanded_bytes += self.own.len() + message.json.len();
                 append_own(&self.own, frames);
                 self.own.clear();
                 let piece = self.piece(entry.place().start, message.json);
@@ -102,11 +117,16 @@ impl Compressed {
             }
         }
         self.own.push(b']');
+        expanded_bytes += self.own.len();
         append_own(&self.own, frames);
         end_message(frames);
-        let count = picker.count;
+        let written = Flow {
+            compressed_bytes: frame.payload_bytes(frames) as u64,
+            expanded_bytes: expanded_bytes as u64,
+            ..picker.flow()
+        };
         frame.end(frames, Opcode::Text, true);
-        count
+        written
     }
 
     /// What is known of the log is of no use any more.
@@ -179,16 +199,23 @@ mod tests {
         }
         let mut compressed = Compressed::new(6, 20);
         let (log, entries) = outbox.parts(to);
-        let (mut rest, mut plain_bytes, mut count) = (&entries[..], Vec::new(), 0);
+        let (mut rest, mut plain_bytes, mut in_clear) = (&entries[..], Vec::new(), Flow::default());
         while !rest.is_empty() {
-            count += plain(log, &mut rest, &mut plain_bytes);
+            in_clear += plain(log, &mut rest, &mut plain_bytes);
         }
-        assert_eq!(count, messages.len() as u64);
-        let (mut rest, mut small_bytes) = (&entries[..], Vec::new());
+        let (mut rest, mut small_bytes, mut small) = (&entries[..], Vec::new(), Flow::default());
         while !rest.is_empty() {
-            compressed.frame(log, &mut rest, &mut small_bytes);
+            small += compressed.frame(log, &mut rest, &mut small_bytes);
         }
-        [read(&plain_bytes), read(&small_bytes)]
+        let both = [read(&plain_bytes), read(&small_bytes)];
+        let text_bytes = both[1].iter().map(String::len).sum::<usize>() as u64;
+        assert_eq!((in_clear.messages, in_clear.frames), (messages.len() as u64, both[0].len() as u64));
+        let same = Flow { compressed_bytes: small.compressed_bytes, expanded_bytes: text_bytes, ..in_clear };
+        assert_eq!(small, same, "frames are the same, and their texts are what was compressed");
+        // Heads of frames are four bytes, or ten of a long one.
+        let head_bytes = small_bytes.len() as u64 - small.compressed_bytes;
+        assert!((2 * small.frames..=10 * small.frames).contains(&head_bytes), "{head_bytes}");
+        both
     }
 
     const UPDATE: &str = r#""Type":"Update","Fields":{"BID":1}}"#;

@@ -3,10 +3,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use counters::Flow;
 use counters::table::WebSocketConnections;
-use listener::{Backlog, Bridge, Endpoint, Entry, Limits, Listener, Ports, Protocol, Service, TlsConfig};
+use listener::{
+    Backlog, Bridge, Endpoint, Entry, Limits, Listener, Ports, Protocol, Service, TlsConfig, Traffic,
+};
 use net::Registrar;
-use units::Nanos;
+use units::{Disconnect, Nanos};
 use websocket::upgrade::Request;
 use websocket::{Admission, CloseReason, Handler, Message, Outbound, ServerConnection, Session, Stop};
 
@@ -84,17 +87,16 @@ impl Protocol for WebSocket {
         rest: &mut &[Entry],
         frames: &mut Vec<u8>,
     ) -> Result<(), CloseReason> {
-        let is_compressing = endpoint.0.outbound().is_compressing();
-        let (mut frame_count, mut message_count) = (0, 0);
+        let out = endpoint.0.outbound();
+        let mut written = Flow::default();
         while !rest.is_empty() && frames.len() < listener::WRITE_BYTES {
-            message_count += if is_compressing {
+            written += if out.is_compressing() {
                 self.compressed.frame(log, rest, frames)
             } else {
                 pack::plain(log, rest, frames)
             };
-            frame_count += 1;
         }
-        endpoint.0.outbound().count_framed(frame_count, message_count);
+        out.count_framed(written);
         Ok(())
     }
 
@@ -130,6 +132,13 @@ impl Endpoint for WebSocketEndpoint {
         }
     }
 
+    fn traffic(&mut self) -> Traffic {
+        let received = self.0.flow_in();
+        let out = self.0.outbound();
+        let compression = out.is_compressing().then_some("permessage-deflate");
+        Traffic { received, sent: out.flow(), compression }
+    }
+
     fn memory_bytes(&self) -> usize {
         self.0.memory_bytes()
     }
@@ -146,11 +155,8 @@ impl Endpoint for WebSocketEndpoint {
         self.0.next_wakeup()
     }
 
-    fn on_disconnected(&mut self, cause: listener::Disconnect) -> CloseReason {
-        self.0.on_disconnected(match cause {
-            listener::Disconnect::EndOfStream => websocket::Disconnect::EndOfStream,
-            listener::Disconnect::SocketError => websocket::Disconnect::SocketError,
-        })
+    fn on_disconnected(&mut self, cause: Disconnect) -> CloseReason {
+        self.0.on_disconnected(cause)
     }
 
     fn stop(&mut self) -> CloseReason {

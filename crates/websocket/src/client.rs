@@ -1,22 +1,19 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use counters::table::WebSocketConnections;
 use units::{Nanos, Rng};
 
 use crate::deflate::Inflater;
-use crate::link::{Link, Upgrade};
+use crate::link::{Connection, Upgrade};
 use crate::reader::Reader;
 use crate::upgrade::{Answer, client_key, emit_request};
-use crate::{ClientConfig, CloseReason, Disconnect, Handler, Outbound, Session, Stop, UpgradeError};
+use crate::{ClientConfig, CloseReason, Handler, Outbound, Session, UpgradeError};
 
 /// The client's end of a connection, from the moment the TCP connection (or TLS session) stands.
 ///
-/// It is driven as a [`ServerConnection`](crate::ServerConnection) is; the upgrade request is pending from
-/// the beginning.
-#[derive(Debug)]
-pub struct ClientConnection(Link<Asking>);
+/// The upgrade request is pending from the beginning.
+pub type ClientConnection = Connection<Asking>;
 
 impl ClientConnection {
     /// A connection established at `now`. Its key and the masks of its frames follow from `seed`, which
@@ -38,18 +35,13 @@ impl ClientConnection {
         });
         let step = Asking { config: Arc::clone(config), key };
         let ping = (config.ping, config.ping_timeout);
-        ClientConnection(Link::new(now, step, config.handshake_timeout, config.limits, ping, outbound))
-    }
-
-    /// From now on the server is pinged and given up by this timeout, which it has told in its login refresh.
-    pub fn set_ping_timeout(&mut self, now: Nanos, ping_timeout: Duration) {
-        self.0.set_ping_timeout(now, ping_timeout);
+        Connection::begin(now, step, config.handshake_timeout, config.limits, ping, outbound)
     }
 }
 
 /// The client's part in the upgrade.
 #[derive(Debug)]
-struct Asking {
+pub struct Asking {
     config: Arc<ClientConfig>,
     key: String,
 }
@@ -82,5 +74,3 @@ impl Upgrade for Asking {
 
     fn refuse(&self, _: UpgradeError, _: &mut Outbound) {}
 }
-
-crate::inputs::inputs!(ClientConnection);

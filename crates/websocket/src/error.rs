@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use units::Disconnect;
+
 use crate::close_code;
 
 /// Why a connection is over.
@@ -32,8 +34,7 @@ impl fmt::Display for CloseReason {
             Self::Peer(error) => error.fmt(f),
             Self::Closed { code: Some(code) } => write!(f, "closed by the peer with code {code}"),
             Self::Closed { code: None } => f.write_str("closed by the peer"),
-            Self::Disconnected(Disconnect::EndOfStream) => f.write_str("the peer ended the TCP connection"),
-            Self::Disconnected(Disconnect::SocketError) => f.write_str("the socket failed"),
+            Self::Disconnected(how) => how.fmt(f),
             Self::Refused { status } => write!(f, "the upgrade was refused with status {status}"),
             Self::Stopped(stop) => stop.fmt(f),
         }
@@ -41,15 +42,6 @@ impl fmt::Display for CloseReason {
 }
 
 impl Error for CloseReason {}
-
-/// How a TCP connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disconnect {
-    /// The peer has closed it.
-    EndOfStream,
-    /// The socket failed.
-    SocketError,
-}
 
 /// What the peer did that it must not. It costs the peer its own connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,7 +25,6 @@ mod config;
 pub mod deflate;
 mod error;
 pub mod frame;
-mod inputs;
 mod link;
 mod outbound;
 mod reader;
@@ -35,7 +34,9 @@ pub mod upgrade;
 
 pub use client::ClientConnection;
 pub use config::{ClientConfig, JSON_PING, Limits, ServerConfig};
-pub use error::{CloseReason, Disconnect, FrameError, PeerError, Stop, UpgradeError};
+pub use error::{CloseReason, FrameError, PeerError, Stop, UpgradeError};
+pub use link::Connection;
 pub use outbound::Outbound;
 pub use server::ServerConnection;
 pub use session::{Admission, Handler, Message, Session};
+pub use units::Disconnect;

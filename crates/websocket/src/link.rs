@@ -1,8 +1,8 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use counters::Counter;
 use counters::table::WebSocketConnections;
+use counters::{Counter, Flow};
 use units::{Beat, Heartbeat, Nanos};
 
 use crate::reader::{Event, Reader, Seen};
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// One side's part in the upgrade.
-pub(crate) trait Upgrade {
+pub trait Upgrade {
     /// The peer's head is here, without its empty line. What it leads to: how messages are read from now on.
     fn on_head<H: Handler + ?Sized>(
         &mut self,
@@ -25,14 +25,21 @@ pub(crate) trait Upgrade {
     fn refuse(&self, error: UpgradeError, outbound: &mut Outbound);
 }
 
-/// What both kinds of connection are made of.
+/// One end of a connection: a [`ServerConnection`](crate::ServerConnection) or a
+/// [`ClientConnection`](crate::ClientConnection), which differ in their part of the upgrade.
 ///
-/// Every end of a connection goes through [`Link::shut`], which counts it once and gives its memory back;
-/// what was written before stays pending.
+/// Inputs are [`on_bytes`](Self::on_bytes), [`on_wakeup`](Self::on_wakeup),
+/// [`on_disconnected`](Self::on_disconnected) and [`stop`](Self::stop). After each, the driver sends what
+/// [`Outbound::pending`] returns and sets its timer to [`next_wakeup`](Self::next_wakeup). After an `Err` it
+/// sends what it can (the refusal of an upgrade, a close frame), closes the socket and drops the connection.
+// Every end of a connection goes through `shut`, which counts it once and gives its memory back; what was
+// written before stays pending.
 #[derive(Debug)]
-pub(crate) struct Link<U> {
+pub struct Connection<U> {
     phase: Phase<U>,
     outbound: Outbound,
+    /// What has come in.
+    flow: Flow,
     limits: Limits,
     ping: &'static str,
     ping_timeout: Duration,
@@ -53,22 +60,27 @@ struct Open {
     heard: bool,
 }
 
-impl<U: Upgrade> Link<U> {
-    pub(crate) fn new(
+impl<U: Upgrade> Connection<U> {
+    pub(crate) fn begin(
         now: Nanos,
         step: U,
         handshake_timeout: Duration,
         limits: Limits,
         (ping, ping_timeout): (&'static str, Duration),
         outbound: Outbound,
-    ) -> Link<U> {
+    ) -> Connection<U> {
         let deadline = now.after(handshake_timeout);
         let phase =
             Phase::Upgrading { step, head: Vec::new(), deadline, limit_ms: millis(handshake_timeout) };
-        Link { phase, outbound, limits, ping, ping_timeout }
+        Connection { phase, outbound, flow: Flow::default(), limits, ping, ping_timeout }
     }
 
-    pub(crate) fn on_bytes<H: Handler + ?Sized>(
+    /// Takes what the socket had to read, in pieces of any size, and tells the handler what it brings. The
+    /// bytes can be overwritten afterwards.
+    ///
+    /// # Errors
+    /// Why the connection is over; the same again on every further call.
+    pub fn on_bytes<H: Handler + ?Sized>(
         &mut self,
         now: Nanos,
         bytes: &[u8],
@@ -78,9 +90,12 @@ impl<U: Upgrade> Link<U> {
             return Err(reason);
         }
         self.outbound.counters().bytes_in.add(bytes.len() as u64);
+        self.flow.bytes += bytes.len() as u64;
         let result = self.read(now, bytes, handler);
         if let Phase::Open(open) = &mut self.phase {
-            std::mem::take(&mut open.reader.seen).publish(self.outbound.counters());
+            let seen = std::mem::take(&mut open.reader.seen);
+            seen.publish(self.outbound.counters());
+            self.flow += seen.flow;
         }
         result.map_err(|reason| self.shut(reason))
     }
@@ -134,13 +149,19 @@ impl<U: Upgrade> Link<U> {
         Ok(Some(rest))
     }
 
-    pub(crate) fn on_sign_of_life(&mut self, now: Nanos) {
+    /// The peer has shown that it lives though nothing is read from it for now.
+    pub fn on_sign_of_life(&mut self, now: Nanos) {
         if let Phase::Open(open) = &mut self.phase {
             open.heartbeat.heard(now);
         }
     }
 
-    pub(crate) fn on_wakeup(&mut self, now: Nanos) -> Result<(), CloseReason> {
+    /// Looks after pings and time-outs. Read the socket first when both are due: what waits there counts as
+    /// heard.
+    ///
+    /// # Errors
+    /// Why the connection is over.
+    pub fn on_wakeup(&mut self, now: Nanos) -> Result<(), CloseReason> {
         let result = match &mut self.phase {
             Phase::Upgrading { deadline, limit_ms, .. } if now >= *deadline => {
                 Err(PeerError::HandshakeTimeout { limit_ms: *limit_ms }.into())
@@ -152,23 +173,27 @@ impl<U: Upgrade> Link<U> {
         result.map_err(|reason| self.shut(reason))
     }
 
-    /// From now on the peer is pinged and given up by this timeout.
-    pub(crate) fn set_ping_timeout(&mut self, now: Nanos, ping_timeout: Duration) {
+    /// From now on the peer is pinged and given up by this timeout, which a server tells in its login refresh.
+    pub fn set_ping_timeout(&mut self, now: Nanos, ping_timeout: Duration) {
         self.ping_timeout = ping_timeout;
         if let Phase::Open(open) = &mut self.phase {
             open.heartbeat = Heartbeat::new(now, ping_timeout, true, true);
         }
     }
 
-    pub(crate) fn on_disconnected(&mut self, cause: Disconnect) -> CloseReason {
+    /// The TCP connection has ended.
+    pub fn on_disconnected(&mut self, cause: Disconnect) -> CloseReason {
         self.shut(CloseReason::Disconnected(cause))
     }
 
-    pub(crate) fn stop(&mut self, stop: Stop) -> CloseReason {
+    /// Ends the connection by this side's wish, with a close frame. What was pushed before is still pending.
+    pub fn stop(&mut self, stop: Stop) -> CloseReason {
         self.shut(stop.into())
     }
 
-    pub(crate) fn next_wakeup(&self) -> Nanos {
+    /// When [`on_wakeup`](Self::on_wakeup) is due; [`Nanos::NEVER`] after the end.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Nanos {
         match &self.phase {
             Phase::Upgrading { deadline, .. } => *deadline,
             Phase::Open(open) => open.heartbeat.wake_at(),
@@ -176,18 +201,31 @@ impl<U: Upgrade> Link<U> {
         }
     }
 
-    pub(crate) fn outbound(&mut self) -> &mut Outbound {
+    /// The way out.
+    #[must_use]
+    pub fn outbound(&mut self) -> &mut Outbound {
         &mut self.outbound
     }
 
-    pub(crate) fn close_reason(&self) -> Option<CloseReason> {
+    /// What has come in; what has gone out is [`Outbound::flow`]. A message that is an array of messages of the
+    /// protocol above counts as one.
+    #[must_use]
+    pub fn flow_in(&self) -> Flow {
+        self.flow
+    }
+
+    /// Why the connection is over, if it is.
+    #[must_use]
+    pub fn close_reason(&self) -> Option<CloseReason> {
         match self.phase {
             Phase::Closed(reason) => Some(reason),
             Phase::Upgrading { .. } | Phase::Open(_) => None,
         }
     }
 
-    pub(crate) fn memory_bytes(&self) -> usize {
+    /// Memory this connection uses, heap and its own size.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
         let phase = match &self.phase {
             Phase::Upgrading { head, .. } => head.capacity(),
             Phase::Open(open) => size_of::<Open>() + open.reader.memory_bytes(),
@@ -209,7 +247,7 @@ impl<U: Upgrade> Link<U> {
     }
 }
 
-impl<U> Link<U> {
+impl<U> Connection<U> {
     fn leave_active(&self) {
         if let Phase::Open(_) = self.phase {
             let active = &self.outbound.counters().active;
@@ -218,7 +256,7 @@ impl<U> Link<U> {
     }
 }
 
-impl<U> Drop for Link<U> {
+impl<U> Drop for Connection<U> {
     fn drop(&mut self) {
         if !matches!(self.phase, Phase::Closed(_)) {
             self.outbound.counters().closed_dropped.inc();
@@ -284,8 +322,8 @@ impl Open {
 
 impl Seen {
     fn publish(&self, counters: &WebSocketConnections) {
-        counters.frames_in.add(self.frames);
-        counters.messages_in.add(self.messages);
+        counters.frames_in.add(self.flow.frames);
+        counters.messages_in.add(self.flow.messages);
         counters.fragments_in.add(self.fragments);
         counters.compressed_messages_in.add(self.compressed_messages);
         counters.pings_in.add(self.pings);

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use counters::Flow;
 use counters::table::WebSocketConnections;
 use units::Rng;
 
@@ -32,6 +33,7 @@ pub struct Outbound {
     has_spoken: bool,
     /// Something was sent since [`Outbound::take_wrote`] was asked last.
     wrote: bool,
+    flow: Flow,
     counters: Arc<WebSocketConnections>,
 }
 
@@ -55,6 +57,7 @@ impl Outbound {
             is_compressing: false,
             has_spoken: false,
             wrote: false,
+            flow: Flow::default(),
             counters,
         }
     }
@@ -74,6 +77,7 @@ impl Outbound {
         };
         self.push_frame(opcode, payload)?;
         self.has_spoken = true;
+        self.flow.messages += 1;
         self.counters.messages_out.inc();
         Ok(())
     }
@@ -96,16 +100,24 @@ impl Outbound {
     /// If `written_bytes` is more than there are.
     pub fn keep(&mut self, frames: &[u8], written_bytes: usize) -> Result<(), Stop> {
         let rest = &frames[written_bytes..];
-        self.counters.bytes_out.add(written_bytes as u64);
+        self.count_taken(written_bytes);
         self.wrote = true;
         self.has_spoken = true;
         self.append(rest)
     }
 
-    /// Counts messages that were written to frames elsewhere, and given to [`Outbound::keep`].
-    pub fn count_framed(&self, frames: u64, messages: u64) {
-        self.counters.frames_out.add(frames);
-        self.counters.messages_out.add(messages);
+    /// Counts messages that were written to frames elsewhere, and given to [`Outbound::keep`]; the bytes of
+    /// the connection are counted there.
+    pub fn count_framed(&mut self, written: Flow) {
+        self.flow += written;
+        self.counters.frames_out.add(written.frames);
+        self.counters.messages_out.add(written.messages);
+    }
+
+    /// What has gone out. Its bytes are those that the socket has taken.
+    #[must_use]
+    pub fn flow(&self) -> Flow {
+        self.flow
     }
 
     /// What waits for the socket.
@@ -120,7 +132,7 @@ impl Outbound {
     /// If that is more than is pending.
     pub fn consume(&mut self, count_bytes: usize) {
         assert!(count_bytes <= self.pending().len(), "a socket cannot accept more than was pending");
-        self.counters.bytes_out.add(count_bytes as u64);
+        self.count_taken(count_bytes);
         self.head += count_bytes;
         if self.head == self.buffer.len() {
             self.buffer.clear();
@@ -227,6 +239,7 @@ impl Outbound {
             Some(key) => append_masked(&mut self.buffer, payload, key, 0),
             None => self.buffer.extend_from_slice(payload),
         }
+        self.flow.frames += 1;
         self.counters.frames_out.inc();
         self.wrote = true;
         self.publish_depth();
@@ -256,6 +269,11 @@ impl Outbound {
             self.head = 0;
         }
         Ok(())
+    }
+
+    fn count_taken(&mut self, bytes: usize) {
+        self.flow.bytes += bytes as u64;
+        self.counters.bytes_out.add(bytes as u64);
     }
 
     fn publish_depth(&mut self) {

@@ -1,5 +1,7 @@
 //! From bytes to messages: frames, fragments, decompression.
 
+use counters::Flow;
+
 use crate::close_code;
 use crate::deflate::Inflater;
 use crate::frame::{CONTROL_BYTES_MAX, HEAD_BYTES_MAX, Head, Opcode, append_masked};
@@ -19,7 +21,7 @@ pub(crate) enum Event<'a> {
 /// Payload is unmasked as it comes, straight into the message that it belongs to, so that what is held is
 /// never more than one message and one control frame. A whole frame of a server is not copied at all.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub struct Reader {
     /// Whether frames must be masked: those of clients.
     wants_mask: bool,
     limit_bytes: usize,
@@ -41,8 +43,8 @@ pub(crate) struct Reader {
 /// What was read since this was last taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
-    pub(crate) frames: u64,
-    pub(crate) messages: u64,
+    /// All but the bytes of the connection.
+    pub(crate) flow: Flow,
     pub(crate) fragments: u64,
     pub(crate) compressed_messages: u64,
     pub(crate) pings: u64,
@@ -142,7 +144,7 @@ impl Reader {
         let head = Head::parse(&self.head[..self.head_len])?;
         self.admit(&head)?;
         self.head_len = 0;
-        self.seen.frames += 1;
+        self.seen.flow.frames += 1;
         self.frame = Some(Open { head, done_bytes: 0 });
         Ok(Some(head))
     }
@@ -190,7 +192,7 @@ impl Reader {
         *input = rest;
         self.frame = None;
         self.message = None;
-        self.seen.messages += 1;
+        self.seen.flow.messages += 1;
         message(head.opcode, payload)
     }
 
@@ -229,11 +231,14 @@ impl Reader {
         let (opcode, is_compressed) = self.message.take().ok_or(FrameError::NothingToContinue)?;
         self.is_delivered = true;
         self.is_used = true;
-        self.seen.messages += 1;
+        self.seen.flow.messages += 1;
         match &mut self.inflater {
             Some(inflater) if is_compressed => {
+                let text = inflater.inflate(&self.data, self.limit_bytes)?;
                 self.seen.compressed_messages += 1;
-                message(opcode, inflater.inflate(&self.data, self.limit_bytes)?)
+                self.seen.flow.compressed_bytes += self.data.len() as u64;
+                self.seen.flow.expanded_bytes += text.len() as u64;
+                message(opcode, text)
             }
             _ => message(opcode, &self.data),
         }

@@ -5,21 +5,13 @@ use counters::table::WebSocketConnections;
 use units::Nanos;
 
 use crate::deflate::Inflater;
-use crate::link::{Link, Upgrade};
+use crate::link::{Connection, Upgrade};
 use crate::reader::Reader;
 use crate::upgrade::{Refusal, Request};
-use crate::{
-    Admission, CloseReason, Disconnect, Handler, Outbound, ServerConfig, Session, Stop, UpgradeError,
-};
+use crate::{Admission, CloseReason, Handler, Outbound, ServerConfig, Session, UpgradeError};
 
 /// The server's end of a connection, from the moment the TCP connection (or TLS session) stands.
-///
-/// Inputs are [`on_bytes`](Self::on_bytes), [`on_wakeup`](Self::on_wakeup),
-/// [`on_disconnected`](Self::on_disconnected) and [`stop`](Self::stop). After each, the driver sends what
-/// [`Outbound::pending`] returns and sets its timer to [`next_wakeup`](Self::next_wakeup). After an `Err` it
-/// sends what it can (the refusal of an upgrade, a close frame), closes the socket and drops the connection.
-#[derive(Debug)]
-pub struct ServerConnection(Link<Accepting>);
+pub type ServerConnection = Connection<Accepting>;
 
 impl ServerConnection {
     /// A connection accepted at `now`.
@@ -32,13 +24,13 @@ impl ServerConnection {
         let outbound = Outbound::new(config.limits.backlog_bytes_max, None, Arc::clone(counters));
         let step = Accepting(Arc::clone(config));
         let ping = (config.ping, config.ping_timeout);
-        ServerConnection(Link::new(now, step, config.handshake_timeout, config.limits, ping, outbound))
+        Connection::begin(now, step, config.handshake_timeout, config.limits, ping, outbound)
     }
 }
 
 /// The server's part in the upgrade.
 #[derive(Debug)]
-struct Accepting(Arc<ServerConfig>);
+pub struct Accepting(Arc<ServerConfig>);
 
 impl Upgrade for Accepting {
     fn on_head<H: Handler + ?Sized>(
@@ -76,5 +68,3 @@ impl Upgrade for Accepting {
         outbound.push_head(|into| Refusal::Malformed(error).emit(into));
     }
 }
-
-crate::inputs::inputs!(ServerConnection);

@@ -1,5 +1,6 @@
 use config::Complaint;
 use rssl_server::RsslConfig;
+use websocket_server::WebSocketConfig;
 
 use super::ProviderServiceConfig;
 use super::provider::complaints_about;
@@ -9,8 +10,15 @@ config::section! {
     pub struct InteractiveConfig {
         /// Port on which clients connect; 0 for any free one.
         port: u16 = 14002, range 0..=65_535;
-        /// Connections.
+        /// RSSL connections.
         rssl: RsslConfig;
+        /// Port on which clients connect by WebSocket; 0 for any free one. Without it none do.
+        websocket_port: Option<u16> = None, range 0..=65_535;
+        /// WebSocket connections.
+        websocket: WebSocketConfig;
+        /// The service that a WebSocket request means if it names none. Without this it is the only service that
+        /// there is.
+        default_service: Option<String> = None, length 1..=255;
         /// What this end calls itself in its answer to a login.
         application_name: String = "tickcast", length 0..=255;
         /// Whether a login waits until the application accepts or rejects it; else all are accepted.

@@ -8,8 +8,10 @@ use rdm::directory::{DirectoryMsg, DirectoryRefresh, DirectoryRequest, Directory
 use rdm::login::{BatchSupport, Features, LoginMsg, LoginRefresh, LoginRequest, LoginStatus, Role};
 use rdm::{RdmError, Reply, ToVec};
 use rwf::{Msg, RequestMsg, StateCode};
+use websocket_server::PART_BYTES;
 
 use super::core::{Core, Fault, Outlet};
+use super::place::Place;
 use super::streams::Stream;
 use super::{ClientId, ClientLogin, InteractiveEvent};
 
@@ -29,6 +31,9 @@ pub(crate) struct Client {
     pub(super) streams: HashMap<i32, Stream>,
 }
 
+/// A dictionary is one message to clients that speak JSON.
+const WHOLE: PartSizes = PartSizes { fields_bytes_max: PART_BYTES, enums_bytes_max: PART_BYTES };
+
 /// Most directory streams that a client may have open.
 const DIRECTORIES_MAX: usize = 16;
 
@@ -37,12 +42,19 @@ impl Client {
         let (directories, streams) = (Vec::new(), HashMap::new());
         Client { id, login: None, is_let_in: false, is_paused: false, directories, streams }
     }
+
+    /// Closes a directory stream; whether it was one.
+    pub(super) fn close_directory(&mut self, stream_id: i32) -> bool {
+        let before = self.directories.len();
+        self.directories.retain(|request| request.stream_id != stream_id);
+        self.directories.len() < before
+    }
 }
 
 impl Core {
     pub(super) fn on_login(
         &mut self,
-        place: u32,
+        place: Place,
         msg: &Msg<'_>,
         bytes: &[u8],
         out: &mut impl Outlet,
@@ -67,7 +79,7 @@ impl Core {
 
     fn on_login_request(
         &mut self,
-        place: u32,
+        place: Place,
         request: &LoginRequest<'_>,
         bytes: &[u8],
         out: &mut impl Outlet,
@@ -132,7 +144,7 @@ impl Core {
         Some((client, login))
     }
 
-    fn send_login(&mut self, place: u32, request: &LoginRequest<'_>, out: &mut impl Outlet) {
+    fn send_login(&mut self, place: Place, request: &LoginRequest<'_>, out: &mut impl Outlet) {
         let features = Features {
             omm_post: Some(self.config.takes_posts),
             batch_requests: Some(BatchSupport::ALL),
@@ -149,7 +161,7 @@ impl Core {
 
     pub(super) fn on_directory(
         &mut self,
-        place: u32,
+        place: Place,
         msg: &Msg<'_>,
         out: &mut impl Outlet,
     ) -> Result<(), RdmError> {
@@ -157,7 +169,7 @@ impl Core {
         let request = match DirectoryMsg::parse(msg)? {
             DirectoryMsg::Request(request) => request,
             DirectoryMsg::Close(close) => {
-                client.directories.retain(|request| request.stream_id != close.stream_id);
+                client.close_directory(close.stream_id);
                 return Ok(());
             }
             // What consumers say about themselves.
@@ -195,7 +207,7 @@ impl Core {
 
     pub(super) fn on_dictionary(
         &mut self,
-        place: u32,
+        place: Place,
         msg: &Msg<'_>,
         out: &mut impl Outlet,
     ) -> Result<(), RdmError> {
@@ -205,7 +217,8 @@ impl Core {
             self.refuse(place, &answer.closed(StateCode::NOT_FOUND, "this provider has no dictionary"), out);
             return Ok(());
         };
-        for part in DictionaryParts::new(&request, &dictionary, PartSizes::default())?.flatten() {
+        let sizes = if place.is_websocket() { WHOLE } else { PartSizes::default() };
+        for part in DictionaryParts::new(&request, &dictionary, sizes)?.flatten() {
             out.send(place, &part);
         }
         Ok(())

@@ -13,22 +13,24 @@ use rwf::{Dictionary, Domain, Msg, StateCode};
 
 use super::clients::Client;
 use super::items::Items;
+use super::place::Place;
 use super::{ClientId, InteractiveEvent};
 use crate::InteractiveConfig;
 
 /// Where messages to clients go.
 pub(crate) trait Outlet {
     /// To one client, with the stream id that the message has.
-    fn send(&mut self, place: u32, message: &[u8]);
-    /// To many, each with a stream id of its own.
-    fn fan_out(&mut self, to: &[Watcher], message: &[u8]);
+    fn send(&mut self, place: Place, message: &[u8]);
+    /// To many, each with a stream id of its own. Whether all could have it: if not, it cannot be written as
+    /// JSON, and the WebSocket clients among them got nothing.
+    fn fan_out(&mut self, to: &[Watcher], message: &[u8]) -> bool;
 }
 
 /// A stream that gets what is published for an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Watcher {
     /// The place of the client's connection.
-    pub(crate) place: u32,
+    pub(crate) place: Place,
     pub(crate) stream_id: i32,
 }
 
@@ -48,7 +50,7 @@ pub(crate) struct Core {
     pub(super) dictionary: Option<Arc<Dictionary>>,
     pub(super) rules: FieldRules,
     /// By the place of the connection.
-    pub(super) clients: HashMap<u32, Client>,
+    pub(super) clients: HashMap<Place, Client>,
     last_serial: u64,
     pub(super) items: Items,
     /// Item streams of all clients.
@@ -100,7 +102,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn on_connected(&mut self, place: u32, peer: SocketAddr, component: String) {
+    pub(crate) fn on_connected(&mut self, place: Place, peer: SocketAddr, component: String) {
         self.last_serial += 1;
         let client = ClientId { place, serial: self.last_serial };
         self.clients.insert(place, Client::new(client));
@@ -108,14 +110,19 @@ impl Core {
         self.events.push_back(InteractiveEvent::Connected { client, peer, component });
     }
 
-    pub(crate) fn on_closed(&mut self, place: u32, reason: String) {
+    pub(crate) fn on_closed(&mut self, place: Place, reason: String) {
         let Some(client) = self.clients.remove(&place) else { return };
         self.counters.clients.set(self.clients.len() as u64);
         self.drop_streams(place, client.streams.into_iter());
         self.events.push_back(InteractiveEvent::Disconnected { client: client.id, reason });
     }
 
-    pub(crate) fn is_logged_in(&self, place: u32) -> bool {
+    /// Whether a client's connection still stands.
+    pub(crate) fn is_present(&self, id: ClientId) -> bool {
+        self.clients.get(&id.place).is_some_and(|client| client.id == id)
+    }
+
+    pub(crate) fn is_logged_in(&self, place: Place) -> bool {
         // One that waits for the application's word has done what it could.
         self.clients.get(&place).is_some_and(|client| client.login.is_some())
     }
@@ -127,7 +134,7 @@ impl Core {
     /// A message of a client.
     pub(crate) fn on_message(
         &mut self,
-        place: u32,
+        place: Place,
         bytes: &[u8],
         out: &mut impl Outlet,
     ) -> Result<(), Fault> {
@@ -151,7 +158,7 @@ impl Core {
             (_, Domain::SOURCE) => self.on_directory(place, &msg, out),
             (_, Domain::DICTIONARY) => self.on_dictionary(place, &msg, out),
             (Msg::Request(request), _) => self.on_item_request(place, request, out),
-            (Msg::Close(close), _) => self.on_item_close(place, close),
+            (Msg::Close(close), _) => self.on_close(place, close, out),
             (Msg::Generic(generic), _) => {
                 self.on_generic(place, generic, bytes);
                 Ok(())
@@ -169,7 +176,7 @@ impl Core {
     }
 
     /// Answers a request that is not met.
-    pub(super) fn refuse(&mut self, place: u32, answer: &rwf::StatusMsg<'_>, out: &mut impl Outlet) {
+    pub(super) fn refuse(&mut self, place: Place, answer: &rwf::StatusMsg<'_>, out: &mut impl Outlet) {
         self.counters.requests_refused.inc();
         if let Ok(bytes) = self.message.try_encode(|w| answer.encode(w)) {
             out.send(place, bytes);

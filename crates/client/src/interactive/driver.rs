@@ -2,32 +2,24 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use counters::table::{InteractiveSession, RsslConnections};
+use counters::table::{InteractiveSession, JsonClients, RsslConnections, WebSocketConnections};
 use market::CachedItem;
 use net::{Poller, Ready, clock};
 use rdm::RdmError;
-use rdm::directory::{Directory, Service as Definition};
-use rssl::{CloseReason, Session};
-use rssl_server::{ConnectionId, ListenerCounters, Outbox, Rssl, RsslListener, Service};
+use rdm::directory::{Directory, Service};
+use rssl_server::ConnectionInfo;
 use rwf::{Dictionary, Domain, NakCode, State, StateCode, Writer};
-use units::Nanos;
 
-use super::core::{Core, Outlet, Watcher};
+use super::core::Core;
+use super::ports::Ports;
 use super::{ClientId, InteractiveEvent, PostTicket};
 use crate::{
     GenericSpec, InteractiveConfig, ItemError, PublishError, PublishSpec, PublishedItem, RefreshSpec,
     StartError, UpdateSpec,
 };
-
-/// What is read from a client at a time.
-const READ_BYTES: usize = 16 << 10;
-
-/// The upper half of the tokens of the listener's descriptors.
-const TOKEN_SPACE: u32 = 1;
 
 /// An interactive provider: clients connect to it and ask for items; it publishes them to who wants them.
 ///
@@ -72,8 +64,7 @@ const TOKEN_SPACE: u32 = 1;
 /// ```
 pub struct InteractiveProvider {
     core: Core,
-    listener: RsslListener,
-    connections: Arc<RsslConnections>,
+    ports: Ports,
     poller: Poller,
     ready: Vec<Ready>,
 }
@@ -87,43 +78,50 @@ impl InteractiveProvider {
     pub fn new(config: &InteractiveConfig) -> Result<InteractiveProvider, StartError> {
         let core = Core::new(config)?;
         let poller = Poller::new()?;
-        let counters = ListenerCounters::default();
-        let connections = Arc::clone(&counters.connections);
-        let registrar = poller.registrar();
-        let listener = rssl_server::listen(
-            &config.rssl,
-            config.port,
-            registrar,
-            TOKEN_SPACE,
-            clock::seed(),
-            READ_BYTES,
-            counters,
-        )?;
-        Ok(InteractiveProvider { core, listener, connections, poller, ready: Vec::new() })
+        let mut ports = Ports::open(config, poller.registrar())?;
+        ports.update_services(&core);
+        Ok(InteractiveProvider { core, ports, poller, ready: Vec::new() })
     }
 
     /// The same with a dictionary, which clients can download; its services announce it. Images then know
     /// which fields ripple, and which are texts that can be changed in part.
     #[must_use]
     pub fn with_dictionary(mut self, dictionary: Arc<Dictionary>) -> InteractiveProvider {
+        self.ports.set_dictionary(&dictionary);
         self.core.set_dictionary(dictionary);
         self
     }
 
-    /// The address that it takes encrypted connections on, if it does.
+    /// The address that it takes encrypted RSSL connections on, if it does.
     ///
     /// # Errors
     /// None in practice.
     pub fn tls_address(&self) -> io::Result<Option<SocketAddr>> {
-        self.listener.tls_address()
+        self.ports.tls_address()
     }
 
-    /// The address that it listens on.
+    /// The address that it listens on for RSSL.
     ///
     /// # Errors
     /// None in practice.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_address()
+        self.ports.local_address()
+    }
+
+    /// The address that it listens on for WebSocket, if it does.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn websocket_address(&self) -> io::Result<Option<SocketAddr>> {
+        self.ports.websocket_address()
+    }
+
+    /// The address that it takes encrypted WebSocket connections on, if it does.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn websocket_tls_address(&self) -> io::Result<Option<SocketAddr>> {
+        self.ports.websocket_tls_address()
     }
 
     /// Waits for events, for at most `timeout`, and gives all that there are to `on_event`, with the provider
@@ -144,14 +142,14 @@ impl InteractiveProvider {
             if count > 0 || now >= deadline {
                 return Ok(count);
             }
-            self.look(self.listener.next_wakeup().min(deadline).since(now))?;
+            self.look(self.ports.next_wakeup().min(deadline).since(now))?;
         }
     }
 
     /// Writes what was published, as far as sockets take it; the rest follows with
     /// [`InteractiveProvider::dispatch`].
     pub fn flush(&mut self) {
-        self.listener.flush(clock::monotonic(), &mut Clients(&mut self.core));
+        self.ports.flush(clock::monotonic(), &mut self.core);
     }
 
     /// Waits for the sockets, for at most `timeout`.
@@ -164,18 +162,17 @@ impl InteractiveProvider {
     /// Does what there is to do; returns the number of events.
     fn work(&mut self, on_event: &mut impl FnMut(&mut InteractiveProvider, InteractiveEvent)) -> usize {
         let now = clock::monotonic();
-        let mut clients = Clients(&mut self.core);
         for ready in self.ready.drain(..) {
-            self.listener.on_ready(now, ready, &mut clients);
+            self.ports.on_ready(now, ready, &mut self.core);
         }
-        self.listener.on_wakeup(now, &mut clients);
+        self.ports.on_wakeup(now, &mut self.core);
         let mut count = 0;
         loop {
             while let Some(event) = self.core.take_event() {
                 count += 1;
                 on_event(self, event);
             }
-            self.listener.flush(now, &mut Clients(&mut self.core));
+            self.ports.flush(now, &mut self.core);
             // A connection that did not keep up is gone.
             if self.core.events.is_empty() {
                 return count;
@@ -214,7 +211,7 @@ impl InteractiveProvider {
         spec: &RefreshSpec<'_>,
         payload: impl FnMut(&mut Writer<'_>),
     ) -> Result<usize, PublishError> {
-        self.core.refresh(item, spec, payload, &mut Wires(self.listener.outbox()))
+        self.core.refresh(item, spec, payload, &mut self.ports.wires())
     }
 
     /// Publishes a change, written by `payload` as in [`InteractiveProvider::refresh`]. Returns how many
@@ -229,7 +226,7 @@ impl InteractiveProvider {
         spec: &UpdateSpec<'_>,
         payload: impl FnMut(&mut Writer<'_>),
     ) -> Result<usize, PublishError> {
-        self.core.update(item, spec, payload, &mut Wires(self.listener.outbox()))
+        self.core.update(item, spec, payload, &mut self.ports.wires())
     }
 
     /// Publishes a state. One that is not open ends the item: its handle is void from now on. Returns how
@@ -238,7 +235,7 @@ impl InteractiveProvider {
     /// # Errors
     /// [`PublishError`] says what stood against it.
     pub fn status(&mut self, item: PublishedItem, state: State<'_>) -> Result<usize, PublishError> {
-        self.core.status(item, state, &mut Wires(self.listener.outbox()))
+        self.core.status(item, state, &mut self.ports.wires())
     }
 
     /// Ends an item for good: there is none of that name ([`StateCode::NOT_FOUND`]), say. Returns how many
@@ -252,7 +249,7 @@ impl InteractiveProvider {
         code: StateCode,
         text: &str,
     ) -> Result<usize, PublishError> {
-        self.core.close(item, code, text, &mut Wires(self.listener.outbox()))
+        self.core.close(item, code, text, &mut self.ports.wires())
     }
 
     /// Forgets an item that nobody wants; returns whether it was so. The application is asked again when
@@ -271,7 +268,7 @@ impl InteractiveProvider {
         spec: &GenericSpec<'_>,
         payload: impl FnMut(&mut Writer<'_>),
     ) -> Result<usize, PublishError> {
-        self.core.generic(item, spec, payload, &mut Wires(self.listener.outbox()))
+        self.core.generic(item, spec, payload, &mut self.ports.wires())
     }
 
     /// Changes what the directory says about a service: whether it is up, what it offers. Who listens is
@@ -279,12 +276,10 @@ impl InteractiveProvider {
     ///
     /// # Errors
     /// [`RdmError::UnknownService`], or what makes the service impossible, such as another's name.
-    pub fn change_service(
-        &mut self,
-        name: &str,
-        change: impl FnOnce(&mut Definition),
-    ) -> Result<(), RdmError> {
-        self.core.change_service(name, change, &mut Wires(self.listener.outbox()))
+    pub fn change_service(&mut self, name: &str, change: impl FnOnce(&mut Service)) -> Result<(), RdmError> {
+        let result = self.core.change_service(name, change, &mut self.ports.wires());
+        self.ports.update_services(&self.core);
+        result
     }
 }
 
@@ -292,22 +287,22 @@ impl InteractiveProvider {
 impl InteractiveProvider {
     /// Lets a client in; returns whether there is one that has asked for it.
     pub fn accept_login(&mut self, client: ClientId) -> bool {
-        self.core.accept_login(client, &mut Wires(self.listener.outbox()))
+        self.core.accept_login(client, &mut self.ports.wires())
     }
 
     /// Refuses a login for good; returns whether there was one that waited.
     pub fn reject_login(&mut self, client: ClientId, code: StateCode, text: &str) -> bool {
-        self.core.reject_login(client, code, text, &mut Wires(self.listener.outbox()))
+        self.core.reject_login(client, code, text, &mut self.ports.wires())
     }
 
     /// Answers that a post was taken; returns whether its client is still there.
     pub fn ack(&mut self, ticket: PostTicket) -> bool {
-        self.core.answer_post(ticket, None, &mut Wires(self.listener.outbox()))
+        self.core.answer_post(ticket, None, &mut self.ports.wires())
     }
 
     /// Answers that a post was refused; returns whether its client is still there.
     pub fn nak(&mut self, ticket: PostTicket, code: NakCode, text: &str) -> bool {
-        self.core.answer_post(ticket, Some((code, text)), &mut Wires(self.listener.outbox()))
+        self.core.answer_post(ticket, Some((code, text)), &mut self.ports.wires())
     }
 }
 
@@ -343,66 +338,27 @@ impl InteractiveProvider {
         &self.core.counters
     }
 
-    /// What is counted of the connections below.
+    /// What is counted of the RSSL connections below.
     #[must_use]
     pub fn connection_counters(&self) -> &Arc<RsslConnections> {
-        &self.connections
-    }
-}
-
-/// The outbox of the listener as the core's outlet.
-struct Wires<'a>(&'a mut Outbox);
-
-impl Outlet for Wires<'_> {
-    fn send(&mut self, place: u32, message: &[u8]) {
-        rssl_server::send(self.0, ConnectionId(place), message);
+        &self.ports.connections
     }
 
-    #[inline]
-    fn fan_out(&mut self, to: &[Watcher], message: &[u8]) {
-        if to.is_empty() {
-            return;
-        }
-        let staged = self.0.stage(message);
-        for watcher in to {
-            self.0.deliver(ConnectionId(watcher.place), staged, watcher.stream_id);
-        }
-    }
-}
-
-/// The core as the listener's service.
-struct Clients<'a>(&'a mut Core);
-
-impl Service<Rssl> for Clients<'_> {
-    fn on_connected(
-        &mut self,
-        _: Nanos,
-        connection: ConnectionId,
-        session: &Session<'_>,
-        peer: SocketAddr,
-        _: &mut Outbox,
-    ) {
-        self.0.on_connected(connection.0, peer, session.component_version.to_string());
+    /// What is counted of the WebSocket connections below, if there is such a port.
+    #[must_use]
+    pub fn websocket_counters(&self) -> Option<&Arc<WebSocketConnections>> {
+        self.ports.web.as_ref().map(|web| &web.connections)
     }
 
-    fn on_message(
-        &mut self,
-        _: Nanos,
-        connection: ConnectionId,
-        message: &[u8],
-        outbox: &mut Outbox,
-    ) -> ControlFlow<()> {
-        match self.0.on_message(connection.0, message, &mut Wires(outbox)) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
-        }
+    /// What is counted of the way to JSON and back, if there is a WebSocket port.
+    #[must_use]
+    pub fn json_counters(&self) -> Option<&Arc<JsonClients>> {
+        self.ports.json_counters()
     }
 
-    fn on_closed(&mut self, _: Nanos, connection: ConnectionId, reason: &CloseReason, _: &mut Outbox) {
-        self.0.on_closed(connection.0, reason.to_string());
-    }
-
-    fn is_logged_in(&self, connection: ConnectionId) -> bool {
-        self.0.is_logged_in(connection.0)
+    /// What has gone through the connection of a client, and what waits for it.
+    #[must_use]
+    pub fn connection(&mut self, client: ClientId) -> Option<ConnectionInfo> {
+        self.core.is_present(client).then(|| self.ports.connection(client.place)).flatten()
     }
 }

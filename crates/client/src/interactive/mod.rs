@@ -5,6 +5,8 @@ mod core;
 mod driver;
 mod event;
 mod items;
+mod place;
+mod ports;
 mod publish;
 mod requests;
 mod streams;

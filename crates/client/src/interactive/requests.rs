@@ -1,11 +1,14 @@
 //! What clients ask for: items, their ends, posts, generic messages.
 
-use rdm::item::{ItemClose, ItemRequest, Target};
+use rdm::item::{CloseTarget, ItemClose, ItemRequest, Target};
 use rdm::post::{self, Post};
-use rdm::{RdmError, Reply};
-use rwf::{CloseMsg, GenericMsg, Msg, NakCode, PostMsg, RequestMsg, StateCode};
+use rdm::{RdmError, Reply, ToVec};
+use rwf::{
+    CloseMsg, DataState, GenericMsg, Msg, NakCode, PostMsg, RequestMsg, State, StateCode, StreamState,
+};
 
 use super::core::{Core, Outlet, Watcher};
+use super::place::Place;
 use super::streams::Stream;
 use super::{InteractiveEvent, OwnedMsg, PostTicket};
 use crate::{ItemError, PublishSpec, PublishedItem};
@@ -13,7 +16,7 @@ use crate::{ItemError, PublishSpec, PublishedItem};
 impl Core {
     pub(super) fn on_item_request(
         &mut self,
-        place: u32,
+        place: Place,
         msg: &RequestMsg<'_>,
         out: &mut impl Outlet,
     ) -> Result<(), RdmError> {
@@ -50,7 +53,13 @@ impl Core {
         Ok(())
     }
 
-    fn on_single(&mut self, place: u32, request: &ItemRequest<'_>, reply: Reply<'_>, out: &mut impl Outlet) {
+    fn on_single(
+        &mut self,
+        place: Place,
+        request: &ItemRequest<'_>,
+        reply: Reply<'_>,
+        out: &mut impl Outlet,
+    ) {
         let Target::Item(key) = request.target else { return };
         let reply = reply.on(request.stream_id, key);
         let Some(client) = self.clients.get(&place) else { return };
@@ -101,15 +110,42 @@ impl Core {
         }
     }
 
-    pub(super) fn on_item_close(&mut self, place: u32, msg: &CloseMsg<'_>) -> Result<(), RdmError> {
-        for stream_id in ItemClose::parse(msg)?.streams() {
+    /// The end of item streams; of a directory stream too, for whose domain a close in JSON need not name.
+    pub(super) fn on_close(
+        &mut self,
+        place: Place,
+        msg: &CloseMsg<'_>,
+        out: &mut impl Outlet,
+    ) -> Result<(), RdmError> {
+        let close = ItemClose::parse(msg)?;
+        let (mut count, mut open_count) = (0, 0);
+        for stream_id in close.streams() {
+            count += 1;
             self.counters.closes_in.inc();
-            self.end_stream(Watcher { place, stream_id });
+            open_count += usize::from(self.on_item_close(place, stream_id));
+        }
+        // Over WebSocket a close of several streams is answered, over RSSL it is not.
+        if place.is_websocket() && matches!(close.target, CloseTarget::Streams(_)) {
+            let text =
+                format!("Processed {count} total stream ids from Batch Close Request. {open_count} Ok.");
+            let state = State::new(StreamState::Closed, DataState::Ok).because(StateCode::NONE, &text);
+            let answer = Reply::to(&Msg::Close(*msg)).status(state);
+            out.send(place, &answer.to_vec()?);
         }
         Ok(())
     }
 
-    pub(super) fn on_post(&mut self, place: u32, msg: &PostMsg<'_>, bytes: &[u8], out: &mut impl Outlet) {
+    /// Whether there was such a stream.
+    fn on_item_close(&mut self, place: Place, stream_id: i32) -> bool {
+        let Some(client) = self.clients.get_mut(&place) else { return false };
+        if !client.streams.contains_key(&stream_id) {
+            return client.close_directory(stream_id);
+        }
+        self.end_stream(Watcher { place, stream_id });
+        true
+    }
+
+    pub(super) fn on_post(&mut self, place: Place, msg: &PostMsg<'_>, bytes: &[u8], out: &mut impl Outlet) {
         self.counters.posts_in.inc();
         let Some(client) = self.clients.get(&place) else { return };
         let (id, stream) = (client.id, client.streams.get(&msg.stream_id).copied());
@@ -138,7 +174,7 @@ impl Core {
         });
     }
 
-    pub(super) fn on_generic(&mut self, place: u32, msg: &GenericMsg<'_>, bytes: &[u8]) {
+    pub(super) fn on_generic(&mut self, place: Place, msg: &GenericMsg<'_>, bytes: &[u8]) {
         let Some(client) = self.clients.get(&place) else { return };
         let Some(stream) = client.streams.get(&msg.stream_id) else {
             self.counters.messages_refused.inc();

@@ -2,10 +2,13 @@
 
 use market::{ItemKey, RefreshForm};
 use rwf::{Msg, RefreshMsg};
+use websocket_server::PART_BYTES;
 
 use super::InteractiveEvent;
 use super::clients::service_name;
 use super::core::{Core, Outlet, Watcher};
+use super::place::Place;
+use super::publish::IMAGE_MISSED;
 use crate::PublishedItem;
 use crate::table::Slot;
 
@@ -21,7 +24,7 @@ pub(crate) struct Stream {
 
 impl Core {
     /// A new stream of a client: it has the image at once, or waits for the application.
-    pub(super) fn add_stream(&mut self, place: u32, stream_id: i32, stream: Stream, out: &mut impl Outlet) {
+    pub(super) fn add_stream(&mut self, place: Place, stream_id: i32, stream: Stream, out: &mut impl Outlet) {
         let Some(client) = self.clients.get_mut(&place) else { return };
         client.streams.insert(stream_id, stream);
         self.stream_count += 1;
@@ -60,14 +63,31 @@ impl Core {
         }
     }
 
-    /// Sends the image of an item, in parts if it is large.
+    /// Sends the image of an item: to clients that speak RSSL in parts if it is large. Who speaks JSON and gets
+    /// an image that cannot be written so is told that the stream is closed.
     pub(super) fn send_image(&mut self, slot: Slot, to: &[Watcher], solicited: bool, out: &mut impl Outlet) {
-        let Some(item) = self.items.table.get(slot) else { return };
-        if to.is_empty() {
-            return;
-        }
-        let key = ItemKey::named(item.service_id, item.domain, item.name.as_bytes());
+        let (websocket, rssl): (Vec<Watcher>, Vec<Watcher>) =
+            to.iter().partition(|watcher| watcher.place.is_websocket());
         let form = RefreshForm { solicited, part_bytes: self.config.part_bytes as usize };
+        self.send_image_in(slot, form, &rssl, out);
+        let form = RefreshForm { solicited, part_bytes: PART_BYTES };
+        if !self.send_image_in(slot, form, &websocket, out) {
+            self.tell_instead(slot, &websocket, IMAGE_MISSED, out);
+            websocket.into_iter().for_each(|watcher| self.end_stream(watcher));
+        }
+    }
+
+    /// Whether all could have it.
+    fn send_image_in(
+        &mut self,
+        slot: Slot,
+        form: RefreshForm,
+        to: &[Watcher],
+        out: &mut impl Outlet,
+    ) -> bool {
+        let Some(item) = self.items.table.get(slot).filter(|_| !to.is_empty()) else { return true };
+        let key = ItemKey::named(item.service_id, item.domain, item.name.as_bytes());
+        let mut is_given_to_all = true;
         let (message, counters, is_private) = (&mut self.message, &self.counters, item.private.is_some());
         item.image.encode_refresh(key, form, &mut self.scratch, |part| {
             counters.refreshes_out.inc();
@@ -76,12 +96,13 @@ impl Core {
                     let msg = RefreshMsg { private_stream: true, ..msg };
                     // It was encoded before, and the flag takes no room.
                     if let Ok(bytes) = message.try_encode(|w| msg.encode(w)) {
-                        out.fan_out(to, bytes);
+                        is_given_to_all &= out.fan_out(to, bytes);
                     }
                 }
-                _ => out.fan_out(to, part),
+                _ => is_given_to_all &= out.fan_out(to, part),
             }
         });
+        is_given_to_all
     }
 
     /// Puts a stream that has its image where it belongs: to those that get updates, or to the paused ones.
@@ -114,7 +135,7 @@ impl Core {
     }
 
     /// Pauses or resumes all streams of a client. Those that are resumed get an image.
-    pub(super) fn set_client_paused(&mut self, place: u32, is_paused: bool, out: &mut impl Outlet) {
+    pub(super) fn set_client_paused(&mut self, place: Place, is_paused: bool, out: &mut impl Outlet) {
         let Some(client) = self.clients.get_mut(&place) else { return };
         if std::mem::replace(&mut client.is_paused, is_paused) == is_paused {
             return;
@@ -156,7 +177,7 @@ impl Core {
     }
 
     /// What follows from streams that are gone.
-    pub(super) fn drop_streams(&mut self, place: u32, streams: impl Iterator<Item = (i32, Stream)>) {
+    pub(super) fn drop_streams(&mut self, place: Place, streams: impl Iterator<Item = (i32, Stream)>) {
         for (stream_id, stream) in streams {
             self.stream_count -= 1;
             let Some(item) = self.items.table.get_mut(stream.slot) else { continue };

@@ -1,32 +1,58 @@
 //! The interactive provider's core against scripted clients.
 
 use rdm::ToVec;
+use rdm::dictionary::{DictionaryKind, DictionaryRequest};
 use rdm::directory::{DirectoryMsg, DirectoryRequest};
 use rdm::item::{CloseTarget, ItemClose, ItemKey, ItemRequest, Target};
 use rdm::login::{LoginMsg, LoginRequest};
+use rssl_server::ConnectionId;
 use rwf::{
     Buffer, DataType, Domain, MapAction, MapHead, Msg, NakCode, PostMsg, Real, State, StateCode, StreamState,
 };
 
 use super::core::{Core, Fault, Outlet, Watcher};
+use super::place::{Place, Port};
 use super::{ClientId, InteractiveEvent};
 use crate::{
     GenericSpec, InteractiveConfig, ProviderServiceConfig, PublishError, PublishSpec, PublishedItem,
     RefreshSpec, UpdateSpec,
 };
 
+/// Messages with this in their payload cannot be JSON here.
+const UNWRITABLE: &[u8] = b"not for JSON";
+
 /// What was sent: to which connection, with which stream id.
 #[derive(Default)]
 struct Sent(Vec<(u32, i32, Vec<u8>)>);
 
 impl Outlet for Sent {
-    fn send(&mut self, place: u32, message: &[u8]) {
+    fn send(&mut self, place: Place, message: &[u8]) {
         let stream_id = Msg::parse(message).expect("legal").stream_id();
-        self.0.push((place, stream_id, message.to_vec()));
+        self.0.push((number(place), stream_id, message.to_vec()));
     }
 
-    fn fan_out(&mut self, to: &[Watcher], message: &[u8]) {
-        self.0.extend(to.iter().map(|watcher| (watcher.place, watcher.stream_id, message.to_vec())));
+    fn fan_out(&mut self, to: &[Watcher], message: &[u8]) -> bool {
+        let is_writable = !message.windows(UNWRITABLE.len()).any(|part| part == UNWRITABLE);
+        let served = to.iter().filter(|watcher| is_writable || !watcher.place.is_websocket());
+        self.0.extend(served.map(|watcher| (number(watcher.place), watcher.stream_id, message.to_vec())));
+        is_writable || !to.iter().any(|watcher| watcher.place.is_websocket())
+    }
+}
+
+/// Numbers of places at the WebSocket port; those of the RSSL port are below.
+const WEB: u32 = 100;
+
+fn at(number: u32) -> Place {
+    match number.checked_sub(WEB) {
+        None => Place::rssl(ConnectionId(number)),
+        Some(number) => Place::websocket(ConnectionId(number)),
+    }
+}
+
+fn number(place: Place) -> u32 {
+    match place.port() {
+        Port::Rssl(connection) => connection.0,
+        Port::WebSocket(connection) => connection.0 + WEB,
     }
 }
 
@@ -56,12 +82,12 @@ fn two(change: impl FnOnce(&mut InteractiveConfig)) -> World {
 
 impl World {
     fn connect(&mut self, place: u32) {
-        self.core.on_connected(place, "10.0.0.1:5".parse().expect("an address"), "test".into());
+        self.core.on_connected(at(place), "10.0.0.1:5".parse().expect("an address"), "test".into());
     }
 
     fn say(&mut self, place: u32, message: &impl ToVec) {
         let bytes = message.to_vec().expect("legal");
-        self.core.on_message(place, &bytes, &mut self.sent).expect("the connection goes on");
+        self.core.on_message(at(place), &bytes, &mut self.sent).expect("the connection goes on");
     }
 
     fn ask(&mut self, place: u32, stream_id: i32, name: &str) {
@@ -96,7 +122,7 @@ impl World {
     }
 
     fn client(&self, place: u32) -> ClientId {
-        self.core.clients[&place].id
+        self.core.clients[&at(place)].id
     }
 }
 
@@ -106,6 +132,15 @@ fn request(stream_id: i32, name: &str) -> ItemRequest<'_> {
 
 fn fields(bid: i64) -> impl FnMut(&mut rwf::Writer<'_>) {
     move |w| w.field_list(|f| f.put(22, Real::decimal(bid, 0)))
+}
+
+/// A map that is too long for a message of 512 bytes.
+fn book(w: &mut rwf::Writer<'_>) {
+    w.map(&MapHead::new(DataType::BUFFER, DataType::FIELD_LIST), |m| {
+        for key in 0..100u8 {
+            m.entry(MapAction::Add, Buffer(&[key]), None, fields(1));
+        }
+    });
 }
 
 fn word(place: u32, stream_id: i32, bytes: &[u8]) -> String {
@@ -132,14 +167,14 @@ fn nobody_gets_anything_before_the_login() {
     world.connect(0);
     world.ask(0, 5, "A");
     assert_eq!(world.words(), ["0/5 status closed-recover/suspect, usage error, \"log in first\""]);
-    assert!(!world.core.is_logged_in(0));
+    assert!(!world.core.is_logged_in(at(0)));
     world.say(0, &LoginRequest { position: Some(b"here"), ..LoginRequest::consumer(b"ada") });
     let bytes = &world.sent.0[0].2;
     let Ok(LoginMsg::Refresh(refresh)) = LoginMsg::parse(&Msg::parse(bytes).expect("legal")) else {
         panic!()
     };
     assert_eq!((refresh.features.omm_post, refresh.features.view_requests), (Some(true), None));
-    assert!(world.core.is_logged_in(0));
+    assert!(world.core.is_logged_in(at(0)));
     let login = world.events().into_iter().find_map(|event| match event {
         InteractiveEvent::Login { login, .. } => Some(login),
         _ => None,
@@ -164,7 +199,7 @@ fn a_login_waits_for_the_application_if_it_wants_to_be_asked() {
     let words = world.words();
     assert!(words[0].starts_with("0/1 solicited image"), "{words:?}");
     assert_eq!(words[1], "1/1 status closed/suspect, not entitled, \"no\"");
-    assert!(world.core.is_logged_in(0) && !world.core.is_logged_in(1));
+    assert!(world.core.is_logged_in(at(0)) && !world.core.is_logged_in(at(1)));
     assert_eq!(world.core.counters.logins_refused.get(), 1);
 }
 
@@ -173,11 +208,11 @@ fn a_provider_that_logs_in_is_refused_and_a_logout_ends_the_connection() {
     let mut world = world(|_| ());
     world.connect(0);
     let provider = LoginRequest::provider(b"p").to_vec().expect("legal");
-    assert_eq!(world.core.on_message(0, &provider, &mut world.sent), Err(Fault::LoggedOut));
+    assert_eq!(world.core.on_message(at(0), &provider, &mut world.sent), Err(Fault::LoggedOut));
     assert_eq!(world.words(), ["0/1 status closed/suspect, usage error, \"this port is for consumers\""]);
     let logout = rdm::login::logout(1).to_vec().expect("legal");
-    assert_eq!(world.core.on_message(0, &logout, &mut world.sent), Err(Fault::LoggedOut));
-    let malformed = world.core.on_message(0, &[0, 9, 1, 1], &mut world.sent);
+    assert_eq!(world.core.on_message(at(0), &logout, &mut world.sent), Err(Fault::LoggedOut));
+    let malformed = world.core.on_message(at(0), &[0, 9, 1, 1], &mut world.sent);
     assert!(matches!(malformed, Err(Fault::Malformed(_))));
     assert_eq!(world.core.counters.messages_refused.get(), 1);
 }
@@ -216,7 +251,7 @@ fn an_item_that_nobody_wants_is_told_once_and_may_be_forgotten() {
     assert!(!world.core.forget(item), "it is wanted");
     world.say(0, &ItemClose::stream(Domain::MARKET_PRICE, 5));
     assert!(world.events().is_empty());
-    world.core.on_closed(1, "gone".into());
+    world.core.on_closed(at(1), "gone".into());
     let events = world.events();
     assert!(
         matches!(events[0], InteractiveEvent::Unwanted { item: unwanted } if unwanted == item),
@@ -383,7 +418,7 @@ fn posts_come_with_a_ticket_for_their_answer() {
         world.words(),
         ["0/5 ack 7 None", "0/5 ack 7 Some(access denied)", "0/99 ack 8 Some(not open)"]
     );
-    world.core.on_closed(0, "gone".into());
+    world.core.on_closed(at(0), "gone".into());
     world.connect(0);
     assert!(!world.core.answer_post(*ticket, None, &mut world.sent), "another client is at the place");
     let counts = &world.core.counters;
@@ -438,13 +473,6 @@ fn a_large_map_goes_out_in_parts() {
     let mut world = two(|config| config.part_bytes = 512);
     let spec = PublishSpec { seq_nums: true, ..PublishSpec::new(Domain::MARKET_BY_PRICE, "S", "BOOK") };
     let item = world.core.item(&spec).expect("new");
-    let book = |w: &mut rwf::Writer<'_>| {
-        w.map(&MapHead::new(DataType::BUFFER, DataType::FIELD_LIST), |m| {
-            for key in 0..100u8 {
-                m.entry(MapAction::Add, Buffer(&[key]), None, fields(1));
-            }
-        });
-    };
     assert_eq!(world.core.refresh(item, &RefreshSpec::map(), book, &mut world.sent), Ok(0));
     world.say(0, &ItemRequest { domain: Domain::MARKET_BY_PRICE, ..request(5, "BOOK") });
     let parts: Vec<(bool, Option<u32>)> = world
@@ -475,4 +503,129 @@ fn a_change_of_a_service_is_told_to_who_listens() {
     world.ask(0, 5, "A");
     assert_eq!(world.words(), ["0/5 status closed-recover/suspect, \"service is down\""]);
     assert!(world.core.change_service("T", |_| (), &mut world.sent).is_err());
+}
+
+/// A world with a client at each port, both with a stream of one item, which has an image.
+fn mixed() -> (World, PublishedItem) {
+    let mut world = world(|_| ());
+    for place in [0, WEB] {
+        world.connect(place);
+        world.say(place, &LoginRequest::consumer(b"ada"));
+    }
+    world.core.events.clear();
+    world.ask(0, 5, "A");
+    world.ask(WEB, 6, "A");
+    let item = world.requested();
+    world.refresh(item, 7);
+    world.words();
+    (world, item)
+}
+
+fn unwritable(w: &mut rwf::Writer<'_>) {
+    w.field_list(|f| f.put(3, rwf::RmtesString(UNWRITABLE)));
+}
+
+#[test]
+fn clients_at_both_ports_share_an_item() {
+    let (mut world, item) = mixed();
+    assert_eq!(world.update(item, 8), 2);
+    assert_eq!(world.words(), ["0/5 update Some(8)", "100/6 update Some(8)"]);
+    world.core.on_closed(at(WEB), "gone".into());
+    assert_eq!(world.update(item, 9), 1);
+    assert_eq!((world.words(), world.core.clients.len()), (vec!["0/5 update Some(9)".to_owned()], 1));
+}
+
+#[test]
+fn an_update_that_cannot_be_json_makes_the_streams_of_these_clients_suspect_until_the_next_image() {
+    let (mut world, item) = mixed();
+    let sent = world.core.update(item, &UpdateSpec::default(), unwritable, &mut world.sent);
+    assert_eq!(sent, Ok(2));
+    let text = "error, \"an update cannot be written as JSON\"";
+    let last = *UNWRITABLE.last().expect("some");
+    assert_eq!(
+        world.words(),
+        [format!("0/5 update Some({last})"), format!("100/6 status open/suspect, {text}")]
+    );
+    world.refresh(item, 9);
+    assert_eq!(world.words()[1], "100/6 image Some(9)");
+}
+
+#[test]
+fn a_generic_message_that_cannot_be_json_is_told_of() {
+    let (mut world, item) = mixed();
+    assert_eq!(world.core.generic(item, &GenericSpec::default(), unwritable, &mut world.sent), Ok(2));
+    let text = "error, \"a generic message cannot be written as JSON\"";
+    assert_eq!(world.words()[1..], [format!("100/6 status open/no change, {text}")]);
+}
+
+#[test]
+fn an_image_that_cannot_be_json_closes_the_streams_of_these_clients_alone() {
+    let (mut world, item) = mixed();
+    let sent = world.core.refresh(item, &RefreshSpec::default(), unwritable, &mut world.sent);
+    assert_eq!(sent, Ok(2));
+    let closed = "status closed/suspect, error, \"the image cannot be written as JSON\"";
+    assert_eq!(world.words()[1..], [format!("100/6 {closed}")]);
+    world.ask(WEB, 8, "A");
+    assert_eq!(world.words(), [format!("100/8 {closed}")]);
+    assert_eq!((world.core.counters.streams.get(), world.update(item, 1)), (1, 1));
+    assert!(world.events().is_empty(), "it is still wanted");
+}
+
+#[test]
+fn a_status_does_not_overtake_the_image_over_websocket() {
+    let (mut world, item) = mixed();
+    world.say(WEB, &ItemRequest { pause: true, no_refresh: true, ..request(6, "A") });
+    let other = world.core.item(&PublishSpec::new(Domain::MARKET_PRICE, "S", "B")).expect("a service");
+    world.ask(0, 9, "B");
+    world.ask(WEB, 9, "B");
+    world.words();
+    let suspect = State::new(StreamState::Open, rwf::DataState::Suspect);
+    assert_eq!(world.core.status(other, suspect, &mut world.sent), Ok(1));
+    assert_eq!(world.words(), ["0/9 status open/suspect"]);
+    assert_eq!(world.core.status(item, suspect, &mut world.sent), Ok(2));
+    assert_eq!(world.words(), ["0/5 status open/suspect", "100/6 status open/suspect"]);
+    let closed = State::new(StreamState::Closed, rwf::DataState::Suspect);
+    assert_eq!(world.core.status(other, closed, &mut world.sent), Ok(2));
+    assert_eq!(world.words(), ["0/9 status closed/suspect", "100/9 status closed/suspect"]);
+}
+
+#[test]
+fn closes_over_websocket_name_no_domain_and_those_of_several_streams_are_answered() {
+    let (mut world, _) = mixed();
+    world.say(WEB, &DirectoryRequest::all(2));
+    world.words();
+    let target = CloseTarget::Streams(vec![6, 2, 77]);
+    world.say(WEB, &ItemClose { target, ..ItemClose::stream(Domain::MARKET_PRICE, 6) });
+    let text = "Processed 3 total stream ids from Batch Close Request. 2 Ok.";
+    assert_eq!(world.words(), [format!("100/6 status closed/ok, {text:?}")]);
+    world.core.change_service("S", |s| s.state.accepting_requests = Some(false), &mut world.sent).expect("S");
+    assert!(world.words().is_empty(), "the directory stream is closed too");
+    let target = CloseTarget::Streams(vec![5]);
+    world.say(0, &ItemClose { target, ..ItemClose::stream(Domain::MARKET_PRICE, 5) });
+    assert_eq!((world.words(), world.core.counters.streams.get()), (vec![], 0));
+}
+
+#[test]
+fn dictionaries_and_images_are_one_message_over_websocket() {
+    let (mut world, _) = mixed();
+    let text: String =
+        (1..900).map(|id| format!("FIELD_{id} \"F{id}\" {id} NULL PRICE 9 REAL64 8\n")).collect();
+    let mut dictionary = rwf::Dictionary::new();
+    dictionary.load_fields(text.as_bytes()).expect("a dictionary");
+    world.core.set_dictionary(std::sync::Arc::new(dictionary));
+    let request = DictionaryRequest::new(3, 1, DictionaryKind::Fields);
+    let counts = [0, WEB].map(|place| {
+        world.say(place, &request);
+        world.words().len()
+    });
+    assert!(counts[0] > 1 && counts[1] == 1, "{counts:?}");
+    world.core.config.part_bytes = 512;
+    let spec = PublishSpec::new(Domain::MARKET_BY_PRICE, "S", "BOOK");
+    let item = world.core.item(&spec).expect("a service");
+    world.core.refresh(item, &RefreshSpec::map(), book, &mut world.sent).expect("a map");
+    let counts = [0, WEB].map(|place| {
+        world.say(place, &ItemRequest { domain: Domain::MARKET_BY_PRICE, ..self::request(9, "BOOK") });
+        world.words().len()
+    });
+    assert!(counts[0] > 2 && counts[1] == 1, "{counts:?}");
 }

@@ -15,14 +15,23 @@ use tickcast_client::{
 const TURNS: usize = 2_000;
 const TURN: Duration = Duration::from_millis(5);
 
-struct Pair {
-    provider: InteractiveProvider,
-    consumer: Consumer,
-    told: Vec<OwnedEvent>,
-    events: Vec<InteractiveEvent>,
+pub(crate) struct Pair {
+    pub(crate) provider: InteractiveProvider,
+    pub(crate) consumer: Consumer,
+    pub(crate) told: Vec<OwnedEvent>,
+    pub(crate) events: Vec<InteractiveEvent>,
 }
 
-fn quote(bid: i64) -> impl FnMut(&mut Writer<'_>) {
+/// The port of the provider that such a consumer is to use: an encrypted one if there is one.
+pub(crate) fn port_for(provider: &InteractiveProvider, consumer: &ConsumerConfig) -> u16 {
+    let (encrypted, plain) = match consumer.websocket {
+        None => (provider.tls_address(), provider.local_address().map(Some)),
+        Some(_) => (provider.websocket_tls_address(), provider.websocket_address()),
+    };
+    encrypted.expect("bound").or(plain.expect("bound")).expect("there is such a port").port()
+}
+
+pub(crate) fn quote(bid: i64) -> impl FnMut(&mut Writer<'_>) {
     move |w| w.field_list(|f| f.put(22, Real::decimal(bid, 2)))
 }
 
@@ -31,7 +40,7 @@ impl Pair {
         Pair::of(change, |_| ())
     }
 
-    fn of(
+    pub(crate) fn of(
         change: impl FnOnce(&mut InteractiveConfig),
         change_consumer: impl FnOnce(&mut ConsumerConfig),
     ) -> Pair {
@@ -41,17 +50,15 @@ impl Pair {
         change(&mut config);
         let provider = InteractiveProvider::new(&config).expect("a port");
         let provider = provider.with_dictionary(Arc::new(crate::world::dictionary()));
-        let encrypted = provider.tls_address().expect("bound");
-        let port = encrypted.unwrap_or(provider.local_address().expect("bound")).port();
-        let hosts = vec![HostPort::new("127.0.0.1", port)];
-        let mut config = ConsumerConfig { hosts, user: "ada".into(), ..ConsumerConfig::default() };
+        let mut config = ConsumerConfig { user: "ada".into(), ..ConsumerConfig::default() };
         change_consumer(&mut config);
+        config.hosts = vec![HostPort::new("127.0.0.1", port_for(&provider, &config))];
         let consumer = Consumer::new(&config).expect("descriptors");
         Pair { provider, consumer, told: Vec::new(), events: Vec::new() }
     }
 
     /// Lets both ends work until `is_over`; `answer` answers the events of the provider.
-    fn run(
+    pub(crate) fn run(
         &mut self,
         answer: &mut impl FnMut(&mut InteractiveProvider, &InteractiveEvent),
         is_over: impl Fn(&Pair) -> bool,
@@ -71,8 +78,20 @@ impl Pair {
         panic!("it does not come to pass: {:?} {:?}", self.told, self.events);
     }
 
+    /// Publishes so many updates of an item that the consumer subscribes, and sees that all come in order.
+    pub(crate) fn stream_two_thousand(&mut self) {
+        let handle = self.consumer.subscribe("S", "IBM.N").expect("new");
+        self.run(&mut publish, |pair| pair.bids(handle) == [3990]);
+        let item = self.provider.item(Domain::MARKET_PRICE, "S", "IBM.N").expect("it is asked for");
+        for bid in 0..2_000 {
+            assert_eq!(self.provider.update(item, &UpdateSpec::quote(), quote(bid)), Ok(1));
+        }
+        self.run(&mut publish, |pair| pair.bids(handle).len() == 2_001);
+        assert!(self.bids(handle)[1..].iter().copied().eq(0..2_000), "all and in order");
+    }
+
     /// The values of field 22 that came for an item, in order.
-    fn bids(&self, of: ItemHandle) -> Vec<i64> {
+    pub(crate) fn bids(&self, of: ItemHandle) -> Vec<i64> {
         let bid = |event: &OwnedEvent| match event {
             OwnedEvent::Item(item) if item.handle == of => match item.field("BID") {
                 Ok(Some(Value::Real(Real::Finite { mantissa, .. }))) => Some(mantissa),
@@ -85,7 +104,7 @@ impl Pair {
 }
 
 /// Publishes an image of each item that is asked for.
-fn publish(provider: &mut InteractiveProvider, event: &InteractiveEvent) {
+pub(crate) fn publish(provider: &mut InteractiveProvider, event: &InteractiveEvent) {
     if let InteractiveEvent::Requested { item, .. } = event {
         assert_eq!(provider.refresh(*item, &RefreshSpec::default(), quote(3990)), Ok(1));
     }
@@ -114,7 +133,10 @@ fn a_consumer_finds_service_dictionary_image_and_updates_at_an_interactive_provi
 
 #[test]
 fn a_batch_a_post_and_a_generic_message_go_all_the_way_and_back() {
-    let mut pair = Pair::new(|_| ());
+    everything_goes_all_the_way_and_back(Pair::new(|_| ()));
+}
+
+pub(crate) fn everything_goes_all_the_way_and_back(mut pair: Pair) {
     let batch = ItemRequestSpec::new("S", "");
     let handles: Vec<ItemHandle> =
         pair.consumer.subscribe_all(&batch, &["A", "B"]).into_iter().map(|h| h.expect("new")).collect();
@@ -202,16 +224,21 @@ fn key(name: &str) -> String {
 }
 
 fn encrypted(consumer: ClientTlsConfig, client_ca: Option<&str>) -> Pair {
-    let tls = TlsConfig {
+    let tls = tls_port(client_ca);
+    Pair::of(|config| config.rssl.tls = Some(tls), |config| config.tls = Some(consumer))
+}
+
+pub(crate) fn tls_port(client_ca: Option<&str>) -> TlsConfig {
+    TlsConfig {
         port: 0,
         certificate_file: pem("server"),
         key_file: key("server"),
         client_ca_file: client_ca.map(pem),
-    };
-    Pair::of(|config| config.rssl.tls = Some(tls), |config| config.tls = Some(consumer))
+        ..TlsConfig::default()
+    }
 }
 
-fn trusting(ca: &str) -> ClientTlsConfig {
+pub(crate) fn trusting(ca: &str) -> ClientTlsConfig {
     ClientTlsConfig { ca_file: pem(ca), certificate_file: None, key_file: None }
 }
 
@@ -224,14 +251,7 @@ fn an_encrypted_session_is_like_any_other() {
     };
     for (consumer, client_ca) in [(trusting("ca"), None), (identity, Some("ca"))] {
         let mut pair = encrypted(consumer, client_ca);
-        let handle = pair.consumer.subscribe("S", "IBM.N").expect("new");
-        pair.run(&mut publish, |pair| pair.bids(handle) == [3990]);
-        let item = pair.provider.item(Domain::MARKET_PRICE, "S", "IBM.N").expect("it is asked for");
-        for bid in 0..2_000 {
-            assert_eq!(pair.provider.update(item, &UpdateSpec::quote(), quote(bid)), Ok(1));
-        }
-        pair.run(&mut publish, |pair| pair.bids(handle).len() == 2_001);
-        assert!(pair.bids(handle)[1..].iter().copied().eq(0..2_000), "all and in order");
+        pair.stream_two_thousand();
     }
 }
 
@@ -255,14 +275,7 @@ fn certificates_that_are_not_trusted_are_told_apart_from_other_failures() {
 fn compressed_connections_carry_the_same_and_fewer_bytes() {
     for compression in [Compression::Zlib, Compression::Lz4] {
         let mut pair = Pair::of(|_| (), |config| config.compression = Some(compression));
-        let handle = pair.consumer.subscribe("S", "IBM.N").expect("new");
-        pair.run(&mut publish, |pair| pair.bids(handle) == [3990]);
-        let item = pair.provider.item(Domain::MARKET_PRICE, "S", "IBM.N").expect("it is asked for");
-        for bid in 0..2_000 {
-            assert_eq!(pair.provider.update(item, &UpdateSpec::quote(), quote(bid)), Ok(1));
-        }
-        pair.run(&mut publish, |pair| pair.bids(handle).len() == 2_001);
-        assert!(pair.bids(handle)[1..].iter().copied().eq(0..2_000), "all and in order");
+        pair.stream_two_thousand();
         let counts = pair.consumer.connection_counters();
         let agreed = match compression {
             Compression::Zlib => counts.compression_zlib.get(),

@@ -4,6 +4,7 @@ mod consumers;
 mod dictionary;
 mod hostile;
 mod interactive;
+mod interactive_web;
 mod items;
 mod lines;
 mod names;

@@ -17,5 +17,5 @@ mod tests;
 
 pub use client::{ClientFiles, ClientTls};
 pub use error::{TlsError, is_about_certificates};
-pub use server::{ServerFiles, ServerTls};
+pub use server::{ClientCertificates, ServerFiles, ServerTls};
 pub use stream::TlsStream;

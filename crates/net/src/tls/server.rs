@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 
 use super::pem::{authorities, certificates, key, provider, unusable};
 use super::{TlsError, TlsStream};
@@ -17,9 +18,20 @@ pub struct ServerFiles {
     pub certificate: PathBuf,
     /// The private key of the certificate, not encrypted.
     pub key: PathBuf,
-    /// Authorities of clients. With it a client without a certificate of one of them is refused; without it
-    /// clients are asked for none.
-    pub client_ca: Option<PathBuf>,
+    /// What clients have to show.
+    pub clients: ClientCertificates,
+}
+
+/// Whether clients are asked for a certificate, and by whose authority it has to be. One of another authority is
+/// refused wherever certificates are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// They are not asked.
+    NotAsked,
+    /// They are asked, and served without one too. The file names the authorities.
+    Optional(PathBuf),
+    /// They are asked, and refused without one. The file names the authorities.
+    Required(PathBuf),
 }
 
 /// A server's side of TLS: what its files say, as of the last [`ServerTls::refresh`].
@@ -76,19 +88,36 @@ impl ServerFiles {
         let builder = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
             .map_err(|error| unusable(&self.certificate, error))?;
-        let builder = match &self.client_ca {
+        let builder = match self.clients.verifier()? {
             None => builder.with_no_client_auth(),
-            Some(file) => {
-                let verifier = WebPkiClientVerifier::builder_with_provider(authorities(file)?, provider());
-                builder.with_client_cert_verifier(verifier.build().map_err(|error| unusable(file, error))?)
-            }
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
         };
         let config = builder.with_single_cert(chain, key).map_err(|error| unusable(&self.key, error))?;
         Ok(Arc::new(config))
     }
 
     fn stamps(&self) -> Vec<Option<FileStamp>> {
-        let files = [Some(&self.certificate), Some(&self.key), self.client_ca.as_ref()];
+        let files = [Some(&self.certificate), Some(&self.key), self.clients.authorities_file()];
         files.into_iter().flatten().map(|file| FileStamp::of(file)).collect()
+    }
+}
+
+impl ClientCertificates {
+    fn authorities_file(&self) -> Option<&PathBuf> {
+        match self {
+            ClientCertificates::NotAsked => None,
+            ClientCertificates::Optional(file) | ClientCertificates::Required(file) => Some(file),
+        }
+    }
+
+    /// What looks at certificates of clients.
+    fn verifier(&self) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+        let Some(file) = self.authorities_file() else { return Ok(None) };
+        let builder = WebPkiClientVerifier::builder_with_provider(authorities(file)?, provider());
+        let builder = match self {
+            ClientCertificates::Optional(_) => builder.allow_unauthenticated(),
+            _ => builder,
+        };
+        builder.build().map(Some).map_err(|error| unusable(file, error))
     }
 }

@@ -93,8 +93,7 @@ impl TlsStream {
         self.tls.wants_write()
     }
 
-    #[cfg(test)]
-    pub(super) fn peer_certificate(&self) -> Option<&[u8]> {
+    pub(crate) fn peer_certificate(&self) -> Option<&[u8]> {
         self.tls.peer_certificates().and_then(|chain| chain.first()).map(|own| own.as_ref())
     }
 

@@ -14,7 +14,11 @@ fn testdata(name: &str) -> PathBuf {
 }
 
 fn server_files() -> ServerFiles {
-    ServerFiles { certificate: testdata("server.pem"), key: testdata("server.key"), client_ca: None }
+    ServerFiles {
+        certificate: testdata("server.pem"),
+        key: testdata("server.key"),
+        clients: ClientCertificates::NotAsked,
+    }
 }
 
 fn identity(name: &str) -> Option<(PathBuf, PathBuf)> {
@@ -169,15 +173,25 @@ fn a_server_of_an_unknown_authority_is_refused() {
 }
 
 #[test]
-fn with_an_authority_of_clients_only_its_clients_get_in() {
-    let files = ServerFiles { client_ca: Some(testdata("ca.pem")), ..server_files() };
-    let server = ServerTls::load(files).expect("the files are good");
-    for (who, is_good) in [(identity("client"), true), (identity("stranger"), false), (None, false)] {
-        let mut pair = Pair::new(&server, &client_of("ca.pem", who.clone()));
-        pair.client.write(b"login").expect("it is kept");
-        let result = pair.run(|pair| pair.at_server == b"login");
-        assert_eq!(result.is_ok(), is_good, "{who:?}: {result:?}");
-        assert_eq!(pair.at_server.is_empty(), !is_good, "{who:?}");
+fn clients_get_in_with_the_certificates_that_are_asked_for() {
+    let ca = || testdata("ca.pem");
+    // Who gets in: a client of the authority, one of another, one without a certificate.
+    let modes = [
+        (ClientCertificates::NotAsked, [true, true, true]),
+        (ClientCertificates::Optional(ca()), [true, false, true]),
+        (ClientCertificates::Required(ca()), [true, false, false]),
+    ];
+    for (clients, admitted) in modes {
+        let is_asked = clients != ClientCertificates::NotAsked;
+        let server = ServerTls::load(ServerFiles { clients, ..server_files() }).expect("the files are good");
+        for (who, is_good) in [identity("client"), identity("stranger"), None].into_iter().zip(admitted) {
+            let mut pair = Pair::new(&server, &client_of("ca.pem", who.clone()));
+            pair.client.write(b"login").expect("it is kept");
+            let result = pair.run(|pair| pair.at_server == b"login");
+            assert_eq!(result.is_ok(), is_good, "{who:?}: {result:?}");
+            assert_eq!(pair.at_server.is_empty(), !is_good, "{who:?}");
+            assert_eq!(pair.server.has_peer_certificate(), is_good && is_asked && who.is_some(), "{who:?}");
+        }
     }
 }
 
@@ -276,7 +290,7 @@ fn changed_files_are_for_new_sessions_and_those_that_stand_stay() {
     let files = ServerFiles {
         certificate: scratch.put("cert.pem", "server.pem"),
         key: scratch.put("key.pem", "server.key"),
-        client_ca: None,
+        clients: ClientCertificates::NotAsked,
     };
     let mut server = ServerTls::load(files).expect("the files are good");
     let client = client_of("ca.pem", None);

@@ -10,6 +10,8 @@ use std::fmt;
 pub use frame::FrameError;
 pub use handshake::HandshakeError;
 
+use units::Disconnect;
+
 use crate::ConnectionVersion;
 
 /// The peer sent bytes or behaved in a way that RSSL does not allow. It costs the peer its own connection.
@@ -171,15 +173,6 @@ pub enum Refusal {
     Application,
 }
 
-/// How a TCP connection ended under the driver's hands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disconnect {
-    /// The peer closed it (end of stream).
-    EndOfStream,
-    /// Reading or writing failed (reset, unreachable).
-    SocketError,
-}
-
 /// Why a connection is over. Each connection gets exactly one, and each is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -209,8 +202,7 @@ impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Peer(error) => error.fmt(f),
-            Self::Disconnected(Disconnect::EndOfStream) => write!(f, "peer closed the connection"),
-            Self::Disconnected(Disconnect::SocketError) => write!(f, "socket failed"),
+            Self::Disconnected(how) => how.fmt(f),
             Self::Unanswered { offered, next: Some(next) } => {
                 write!(f, "offer of version {offered} not answered, version {next} is next")
             }

@@ -1,5 +1,6 @@
 //! Our client and our server.
 
+use counters::Flow;
 use proptest::prelude::*;
 use tickcast_websocket::deflate::{SharedDeflater, append_own, begin_message, end_message};
 use tickcast_websocket::frame::{Opcode, OpenFrame};
@@ -113,4 +114,47 @@ proptest! {
         prop_assert_eq!(ends.at_client.texts(), texts.clone());
         prop_assert_eq!(ends.at_server.texts(), texts);
     }
+}
+
+#[test]
+fn each_end_counts_what_has_gone_through_it() {
+    let mut ends = Ends::new(true);
+    ends.exchange(Nanos::ZERO, 1000).expect("our own ends");
+    let before = (ends.server.flow_in(), ends.server.outbound().flow());
+    assert!(before.0.bytes > 0 && before.1.bytes > 0, "the upgrade");
+    assert_eq!((before.0.frames, before.1.frames), (0, 0));
+    ends.client.outbound().push(Message::Text("[{},{}]")).expect("there is room");
+    let text = format!("[{}]", "x".repeat(1000));
+    let mut shared = Vec::new();
+    SharedDeflater::new(6).compress(text.as_bytes(), &mut shared);
+    let mut frames = Vec::new();
+    let frame = OpenFrame::begin(&mut frames);
+    begin_message(&mut frames);
+    append_own(b"", &mut frames);
+    frames.extend_from_slice(&shared);
+    append_own(b"", &mut frames);
+    end_message(&mut frames);
+    let compressed_bytes = frame.payload_bytes(&frames) as u64;
+    frame.end(&mut frames, Opcode::Text, true);
+    let packed = Flow {
+        frames: 1,
+        messages: 2,
+        packed_frames: 1,
+        packed_messages: 2,
+        compressed_bytes,
+        expanded_bytes: 1002,
+        ..Flow::default()
+    };
+    ends.server.outbound().keep(&frames, 0).expect("there is room");
+    ends.server.outbound().count_framed(packed);
+    ends.exchange(Nanos::ZERO, 1000).expect("our own ends");
+    assert_eq!(ends.at_client.texts(), [text]);
+    let bytes = before.1.bytes + frames.len() as u64;
+    assert_eq!(ends.server.outbound().flow(), Flow { bytes, ..packed });
+    // What a frame holds for the protocol above is not looked into.
+    let arrived = Flow { messages: 1, packed_frames: 0, packed_messages: 0, bytes, ..packed };
+    assert_eq!(ends.client.flow_in(), arrived);
+    let (sent, arrived) = (ends.client.outbound().flow(), ends.server.flow_in());
+    assert_eq!(sent, arrived);
+    assert_eq!((sent.frames, sent.messages, sent.compressed_bytes), (1, 1, 0));
 }
