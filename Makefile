@@ -22,7 +22,7 @@ lint: ## format, clippy, documentation, dependency policy
 	@tools/lint.sh
 
 bench: ## figures of this machine, in minutes, beside the peers that are there
-	$(bench) --runs 3 --seconds 1
+	$(bench) --runs 3 --seconds 0.7
 
 bench-full: ## figures worth writing down
 	$(bench) --runs 7 --seconds 4
