@@ -1,10 +1,13 @@
 # Every target is one command; `make` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-full soak fuzz
+.PHONY: help demo test lint bench bench-full peers soak fuzz
 
 tickcast = cargo run --release --bin tickcast --
 java = interop/java/target/tickcast-interop.jar
+peers = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/peers
+# ETA's codec takes part where the jar is, nats-server where it is in the PATH or in the directory of `make peers`.
+bench = PATH="$(peers):$$PATH" $(tickcast) bench all --tls crates/net/testdata/tls $(addprefix --eta ,$(wildcard $(java)))
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,12 +21,14 @@ test: ## all checks and tests, as they decide on a change; installs what is miss
 lint: ## format, clippy, documentation, dependency policy
 	@tools/lint.sh
 
-bench: ## figures of this machine, in minutes
-	$(tickcast) bench all --runs 3 --seconds 2
+bench: ## figures of this machine, in minutes, beside the peers that are there
+	$(bench) --runs 3 --seconds 0.7
 
 bench-full: ## figures worth writing down
-	$(tickcast) bench all --runs 7 --seconds 4
-	@[ ! -f $(java) ] || $(tickcast) bench rwf --runs 9 --eta $(java)
+	$(bench) --runs 7 --seconds 4
+
+peers: ## installs nats-server, which `make bench` measures beside Tickcast
+	@tools/peers.sh $(peers)
 
 soak: ## random tests for long, from new seeds; RUNS=1000 CASES=20000
 	@tools/soak.sh

@@ -1,18 +1,23 @@
 """The workloads run, count every update, and print figures that a program can read. How high they are is not judged."""
 
 import json
+import os
+import shutil
 import subprocess
 import unittest
 
-from daemons import binary
+from daemons import ROOT, binary
 
 SHORT = ['--runs', '1', '--seconds', '0.5', '--json']
+TLS = os.path.join(ROOT, 'crates', 'net', 'testdata', 'tls')
+PEERS = os.path.join(os.environ.get('CARGO_TARGET_DIR', os.path.join(ROOT, 'target')), 'peers')
+WITH_PEERS = os.pathsep.join([PEERS, os.environ['PATH']])
 
 
-def bench(*words):
+def bench(*words, **environment):
     """The figures of a workload, one object a row."""
     done = subprocess.run([binary(), 'bench', *words, *SHORT], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, timeout=120)
+                          text=True, timeout=120, env={**os.environ, **environment})
     if done.returncode != 0:
         raise AssertionError('bench %s: status %d\n%s' % (' '.join(words), done.returncode, done.stderr))
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -31,8 +36,10 @@ class Bench(unittest.TestCase):
     def test_rwf(self):
         rows = bench('rwf')
         own, containers = self.of('rwf', rows), self.of('codec', rows)
-        self.assertEqual((len(own), len(own) + len(containers)), (5, len(rows)))
-        self.assertTrue(all(row['ns']['median'] > 0 for row in own), own)
+        converted = self.of('json', rows)
+        self.assertEqual((len(own), len(own) + len(containers) + len(converted)), (6, len(rows)))
+        self.assertTrue(all(row['ns']['median'] > 0 for row in own + converted), rows)
+        self.assertEqual({row['case'] for row in converted}, {'update-74-bytes', 'map'})
         names = {'update-74-bytes', 'element-list', 'filter-list', 'map', 'series', 'vector'}
         self.assertEqual({row['name'] for row in containers}, names)
         figures = [row[name]['median'] for row in containers for name in ('decode_ns', 'copy_ns')]
@@ -46,16 +53,39 @@ class Bench(unittest.TestCase):
             self.assertGreater(row['p50_ns']['median'], 0)
             self.assertGreaterEqual(row['p999_ns']['median'], row['p50_ns']['median'])
 
+    def ways(self, figures):
+        """Each way's only row."""
+        self.assertTrue(all(row['out_per_s']['median'] > 0 and row['per_cpu'] > 0 for row in figures), figures)
+        return {row['way']: row for row in figures}
+
+    def bytes(self, row):
+        return row['bytes_per_update']['median']
+
     def test_fan_out_beside_a_bare_server(self):
         figures = self.figures('producer-50-50', 'fan-out', '--mounts', '5', '--rates', '1000')
-        self.assertEqual([row['way'] for row in figures], ['bare', 'tickcast'])
-        self.assertTrue(all(row['out_per_s']['median'] > 0 for row in figures), figures)
+        self.assertEqual(list(self.ways(figures)), ['bare', 'tickcast'])
 
-    def test_fan_out_over_websocket_plain_and_compressed(self):
-        for option in ([], ['--compression']):
-            words = ['websocket-fan-out', '--clients', '5', '--rates', '200', *option]
-            figures = self.figures('websocket-fan-out', *words)
-            self.assertTrue(all(row['out_per_s']['median'] > 0 and row['per_thread'] > 0 for row in figures), figures)
+    def test_fan_out_compressed_and_encrypted(self):
+        words = ['fan-out', '--mounts', '5', '--rates', '1000', '--compression', 'zlib,lz4', '--tls', TLS]
+        ways = self.ways(self.figures('producer-50-50', *words))
+        self.assertEqual(list(ways), ['bare', 'tickcast', 'tickcast, zlib', 'tickcast, LZ4', 'tickcast, TLS'])
+        self.assertLess(self.bytes(ways['tickcast, zlib']), self.bytes(ways['tickcast']))
+
+    def test_fan_out_over_websocket_compressed_and_encrypted(self):
+        words = ['websocket-fan-out', '--clients', '5', '--rates', '200', '--compression', '--tls', TLS]
+        rows = bench(*words, PATH='/nowhere')
+        ways = self.ways(self.of('websocket-fan-out', [row for row in rows if 'figures' in row]))
+        self.assertEqual(list(ways), ['tickcast', 'tickcast, deflate', 'tickcast, TLS'])
+        self.assertLess(self.bytes(ways['tickcast, deflate']), self.bytes(ways['tickcast']))
+        notes = [row['note'] for row in rows if 'note' in row]
+        self.assertTrue(len(notes) == 1 and 'make peers' in notes[0], notes)
+
+    @unittest.skipUnless(shutil.which('nats-server', path=WITH_PEERS), 'there is no nats-server; make peers')
+    def test_fan_out_over_websocket_beside_nats_server(self):
+        words = ['websocket-fan-out', '--clients', '5', '--rates', '200', '--compression']
+        ways = self.ways(self.of('websocket-fan-out', bench(*words, PATH=WITH_PEERS)))
+        self.assertEqual(list(ways), ['tickcast', 'tickcast, deflate', 'nats-server', 'nats-server, deflate'])
+        self.assertLess(self.bytes(ways['tickcast']), self.bytes(ways['nats-server']))
 
     def test_multicast_beside_raw_datagrams(self):
         figures = self.figures('lbtrm-1-1', 'lbtrm', '--rates', '10000')

@@ -39,5 +39,6 @@ from!(
     messaging::ContextError,
     rwf::DecodeError,
     rwf::EncodeError,
-    rssl::ConfigError
+    rssl::ConfigError,
+    net::tls::TlsError
 );

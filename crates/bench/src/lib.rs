@@ -19,12 +19,14 @@ mod update;
 
 pub use error::BenchError;
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 /// A workload.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// What decoding and encoding costs: an update of 74 bytes, and every container, beside ETA's codec.
+    /// What decoding and encoding costs: an update of 74 bytes, every container beside ETA's codec, and JSON.
     Rwf(codec::RwfArgs),
     /// Reliable multicast: messages of 64 bytes from one process to another, the highest rate without loss.
     Lbtrm(lbtrm::LbtrmArgs),
@@ -34,14 +36,31 @@ pub enum BenchCommand {
     /// One point-to-point server and 100 consumers (producer-50-50): updates a second out of one thread.
     FanOut(fan_out::FanOutArgs),
     /// One point-to-point server and 100 WebSocket clients of one watchlist: JSON updates a second out of one
-    /// thread.
+    /// thread, beside nats-server.
     #[command(name = "websocket-fan-out")]
     WebSocketFanOut(fan_out::WebSocketFanOutArgs),
     /// All of them, one after the other.
-    All(RunOptions),
+    All(AllArgs),
     /// One process of a workload.
     #[command(hide = true)]
     Role(role::RoleArgs),
+}
+
+/// All workloads, with everything that is compared in them.
+#[derive(Debug, Args)]
+pub struct AllArgs {
+    #[command(flatten)]
+    options: RunOptions,
+    /// The jar of `interop/java`: ETA's codec for Java takes turns with ours on the same messages.
+    #[arg(long, value_name = "JAR")]
+    eta: Option<PathBuf>,
+    /// Measures TLS as well, with the certificate in this directory: ca.pem, server.pem, server.key, for
+    /// localhost.
+    #[arg(long, value_name = "DIR")]
+    tls: Option<fan_out::TlsDirectory>,
+    /// The peer of the fan-out over WebSocket; `nats-server` is looked for in the PATH if this is not given.
+    #[arg(long, value_name = "FILE")]
+    nats_server: Option<PathBuf>,
 }
 
 /// How long and how often.
@@ -69,13 +88,17 @@ pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
         BenchCommand::EndToEnd(args) => end_to_end::run(args),
         BenchCommand::FanOut(args) => fan_out::run(args),
         BenchCommand::WebSocketFanOut(args) => fan_out::run_websocket(args),
-        BenchCommand::All(options) => {
-            codec::run(&codec::RwfArgs::new(*options))?;
-            lbtrm::run(&lbtrm::LbtrmArgs::new(*options))?;
-            end_to_end::run(&end_to_end::EndToEndArgs::new(*options))?;
-            fan_out::run(&fan_out::FanOutArgs::new(*options))?;
-            fan_out::run_websocket(&fan_out::WebSocketFanOutArgs::new(*options))
-        }
+        BenchCommand::All(args) => all(args),
         BenchCommand::Role(args) => role::run(args),
     }
+}
+
+fn all(args: &AllArgs) -> Result<(), BenchError> {
+    let options = args.options;
+    codec::run(&codec::RwfArgs::new(options, args.eta.clone()))?;
+    lbtrm::run(&lbtrm::LbtrmArgs::new(options))?;
+    end_to_end::run(&end_to_end::EndToEndArgs::new(options))?;
+    fan_out::run(&fan_out::FanOutArgs::new(options, args.tls.clone()))?;
+    let (tls, nats_server) = (args.tls.clone(), args.nats_server.clone());
+    fan_out::run_websocket(&fan_out::WebSocketFanOutArgs::new(options, tls, nats_server))
 }

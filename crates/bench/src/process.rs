@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -20,6 +21,8 @@ pub(crate) struct Process {
     child: Child,
     input: ChildStdin,
     lines: Receiver<Value>,
+    /// Goes when it has ended.
+    _scratch: Option<Scratch>,
 }
 
 impl Process {
@@ -53,7 +56,13 @@ impl Process {
                 }
             }
         });
-        Ok(Process { name: name.to_owned(), child, input, lines })
+        Ok(Process { name: name.to_owned(), child, input, lines, _scratch: None })
+    }
+
+    /// Keeps the files that it works with until it has ended.
+    pub(crate) fn with_scratch(mut self, scratch: Scratch) -> Process {
+        self._scratch = Some(scratch);
+        self
     }
 
     /// Starts `tickcast bench role ARGS`.
@@ -107,12 +116,10 @@ impl Process {
         Ok(())
     }
 
-    /// Processor time of its first thread so far: in the program and in the kernel.
+    /// Processor time of its threads so far: in the program and in the kernel.
     pub(crate) fn cpu_time(&self) -> Result<Duration, BenchError> {
-        let id = self.child.id();
-        let text = std::fs::read_to_string(format!("/proc/{id}/task/{id}/schedstat"))?;
-        let first = text.split_whitespace().next().and_then(|ns| ns.parse().ok());
-        first.map(Duration::from_nanos).ok_or_else(|| BenchError::new("schedstat without a number"))
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()))?;
+        tasks.map(|task| thread_time(&task?.path())).sum()
     }
 }
 
@@ -121,6 +128,43 @@ impl Drop for Process {
         // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A thread's, by its directory in `/proc`; nothing of one that has ended meanwhile.
+fn thread_time(task: &Path) -> Result<Duration, BenchError> {
+    let Ok(text) = std::fs::read_to_string(task.join("schedstat")) else { return Ok(Duration::ZERO) };
+    let first = text.split_whitespace().next().and_then(|ns| ns.parse().ok());
+    first.map(Duration::from_nanos).ok_or_else(|| BenchError::new("schedstat without a number"))
+}
+
+/// A directory for the files of a process. It goes with this value.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Result<Scratch, BenchError> {
+        let (id, now) = (std::process::id(), clock::monotonic().0);
+        let directory = std::env::temp_dir().join(format!("tickcast-bench-{id}-{now}"));
+        std::fs::create_dir(&directory)?;
+        Ok(Scratch(directory))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes a file into it; its path.
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<String, BenchError> {
+        let path = self.0.join(name);
+        std::fs::write(&path, text)?;
+        Ok(path.display().to_string())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left of it is in the directory of temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -142,4 +186,32 @@ pub(crate) fn commands() -> Receiver<Value> {
 /// Answers the process that started this one.
 pub(crate) fn answer(value: &Value) {
     println!("{value}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scratch_files_are_there_as_long_as_the_directory_is_wanted() {
+        let scratch = Scratch::new().expect("a directory for temporary files");
+        let file = scratch.write("name", "text").expect("written");
+        assert_eq!(std::fs::read_to_string(&file).expect("there"), "text");
+        drop(scratch);
+        assert!(!Path::new(&file).exists());
+    }
+
+    #[test]
+    fn the_time_of_a_process_is_that_of_all_its_threads() {
+        let busy = || (0..20_000_000u64).fold(0, |sum, n| std::hint::black_box(sum ^ n));
+        let own = format!("/proc/self/task/{}", std::process::id());
+        let before = thread_time(Path::new(&own)).expect("of the first thread");
+        let spent = thread::spawn(move || {
+            busy();
+            thread_time(Path::new("/proc/thread-self")).expect("of this thread")
+        });
+        let spent = spent.join().expect("nothing in it panics");
+        assert!(spent > Duration::ZERO && before < before + spent);
+        assert_eq!(thread_time(Path::new("/proc/self/task/none")).expect("it has ended"), Duration::ZERO);
+    }
 }

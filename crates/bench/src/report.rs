@@ -11,11 +11,12 @@ pub(crate) struct Report {
     json: bool,
     heads: Vec<&'static str>,
     rows: Vec<Vec<String>>,
+    notes: Vec<String>,
 }
 
 impl Report {
     pub(crate) fn new(title: &'static str, json: bool, heads: &[&'static str]) -> Report {
-        Report { title, json, heads: heads.to_vec(), rows: Vec::new() }
+        Report { title, json, heads: heads.to_vec(), rows: Vec::new(), notes: Vec::new() }
     }
 
     /// Adds a row; the object says the same for programs.
@@ -25,6 +26,14 @@ impl Report {
             println!("{}", json!({ "workload": self.title, "machine": machine, "figures": object }));
         }
         self.rows.push(cells.into_iter().collect());
+    }
+
+    /// Adds a sentence, to stand below the table.
+    pub(crate) fn note(&mut self, text: String) {
+        if self.json {
+            println!("{}", json!({ "workload": self.title, "note": text }));
+        }
+        self.notes.push(text);
     }
 
     /// Says on a terminal what is being measured; the next line takes its place.
@@ -44,6 +53,7 @@ impl Report {
         let mut table = Table::new(&self.heads);
         self.rows.into_iter().for_each(|row| table.row(row));
         println!("\n{}: {}\n\n{table}", self.title, Machine::this());
+        self.notes.iter().for_each(|note| println!("{note}"));
     }
 }
 

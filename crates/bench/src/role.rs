@@ -1,5 +1,9 @@
 //! What one process of a workload does.
 
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
 use clap::{Args, Subcommand};
 
 use crate::end_to_end::Pacing;
@@ -72,6 +76,16 @@ enum Role {
     Mounts(fan_out::MountsArgs),
     #[command(name = "websocket-clients")]
     WebSocketClients(fan_out::WebSocketClientsArgs),
+    NatsPublisher(fan_out::NatsPublisherArgs),
+    /// Becomes another program, on the CPU that is named.
+    OtherProgram {
+        #[arg(long)]
+        program: PathBuf,
+        #[arg(last = true)]
+        args: Vec<String>,
+        #[command(flatten)]
+        cpu: Cpu,
+    },
     BareServer(fan_out::BareServerArgs),
     BareMounts(fan_out::BareMountsArgs),
     LbtrmSender(EndArgs),
@@ -91,6 +105,11 @@ pub(crate) fn run(args: &RoleArgs) -> Result<(), BenchError> {
         Role::InProcess(args) => end_to_end::in_process(args),
         Role::Mounts(args) => fan_out::mounts(args),
         Role::WebSocketClients(args) => fan_out::websocket_clients(args),
+        Role::NatsPublisher(args) => fan_out::nats_publisher(args),
+        Role::OtherProgram { program, args, cpu } => {
+            cpu.enter()?;
+            Err(Command::new(program).args(args).exec().into())
+        }
         Role::BareServer(args) => fan_out::bare_server(args),
         Role::BareMounts(args) => fan_out::bare_mounts(args),
         Role::LbtrmSender(args) => lbtrm_ends::sender(args),

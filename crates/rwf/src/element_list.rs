@@ -98,7 +98,7 @@ impl<'a> ElementEntry<'a> {
     /// # Errors
     /// As [`Value::decode`].
     pub fn value(&self) -> Result<Value<'a>, DecodeError> {
-        Value::decode(self.data_type, self.content)
+        Value::decode_any(self.data_type, self.content)
     }
 
     /// The name, with what is not UTF-8 replaced.

@@ -129,7 +129,7 @@ impl<'a> FieldEntry<'a> {
     ///
     /// # Errors
     /// As [`Value::decode`].
-    #[inline]
+    #[inline(always)]
     pub fn value(&self, dictionary: &Dictionary) -> Result<Value<'a>, DecodeError> {
         Value::decode(self.data_type(dictionary), self.content)
     }

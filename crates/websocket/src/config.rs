@@ -62,7 +62,7 @@ pub struct ClientConfig {
     pub host: String,
     /// The path. Default `/WebSocket`.
     pub path: String,
-    /// Sub-protocols, the preferred first. Default `tr_json2`.
+    /// Sub-protocols, the preferred first; none: the server must not choose one. Default `tr_json2`.
     pub protocols: Vec<String>,
     /// Whether permessage-deflate is offered. Default false.
     pub compression: bool,

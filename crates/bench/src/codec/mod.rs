@@ -1,13 +1,16 @@
-//! What decoding and encoding costs, without anything around it; every container beside ETA's codec.
+//! What decoding and encoding costs, without anything around it: of an update, of every container beside ETA's
+//! codec, and of JSON.
 
 mod cases;
 mod eta;
+mod json;
 mod work;
 
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use cases::Case;
 use clap::Args;
 use market::image::{FieldImage, FieldRules};
 use measure::Runs;
@@ -28,8 +31,8 @@ pub struct RwfArgs {
 }
 
 impl RwfArgs {
-    pub(crate) fn new(options: RunOptions) -> RwfArgs {
-        RwfArgs { options, eta: None }
+    pub(crate) fn new(options: RunOptions, eta: Option<PathBuf>) -> RwfArgs {
+        RwfArgs { options, eta }
     }
 }
 
@@ -59,6 +62,9 @@ pub(crate) fn run(args: &RwfArgs) -> Result<(), BenchError> {
     measure("decode: header and all values, by dictionary", &mut |i| {
         black_box(decode(&updates[i], &dictionary));
     });
+    measure("decode: class, stream and domain (what routing needs)", &mut |i| {
+        black_box(rwf::peek(black_box(&updates[i])).is_ok());
+    });
     measure("decode: header alone", &mut |i| {
         black_box(Msg::parse(black_box(&updates[i])).is_ok());
     });
@@ -73,22 +79,23 @@ pub(crate) fn run(args: &RwfArgs) -> Result<(), BenchError> {
         black_box(set_stream_id(copy, i as i32).is_ok());
     });
     report.print();
-    containers(args, &dictionary)
+    let cases = cases::all()?;
+    containers(args, &cases, &dictionary)?;
+    json::run(&args.options, &cases, &dictionary)
 }
 
 /// Times that the messages of a case are worked on in one round.
 const CASE_ROUNDS: u32 = 2000;
 
 /// Decoding to the last value, and decoding and encoding again, of every container; in turns with ETA.
-fn containers(args: &RwfArgs, dictionary: &Dictionary) -> Result<(), BenchError> {
+fn containers(args: &RwfArgs, cases: &[Case], dictionary: &Dictionary) -> Result<(), BenchError> {
     let heads = ["update with", "bytes", "decode, ns", "decode and encode, ns"];
     let eta_heads = ["ETA Java: decode, ns", "decode and encode, ns"];
     let all: Vec<_> = heads.into_iter().chain(eta_heads.into_iter().filter(|_| args.eta.is_some())).collect();
     let mut report = Report::new("codec", args.options.json, &all);
-    let cases = cases::all()?;
-    let start = |jar: &PathBuf| eta::Eta::start(jar, &cases, dictionary, CASE_ROUNDS);
+    let start = |jar: &PathBuf| eta::Eta::start(jar, cases, dictionary, CASE_ROUNDS);
     let mut eta = args.eta.as_ref().map(start).transpose()?;
-    for case in &cases {
+    for case in cases {
         let (mut ours, mut theirs) = ([Runs::default(), Runs::default()], [Runs::default(), Runs::default()]);
         for _ in 0..args.options.runs {
             let [decode, copy] = case_cost(case, dictionary);
@@ -117,26 +124,24 @@ fn containers(args: &RwfArgs, dictionary: &Dictionary) -> Result<(), BenchError>
 }
 
 /// Nanoseconds that our codec takes for a message: decoding it, and decoding and encoding it again.
-fn case_cost(case: &cases::Case, dictionary: &Dictionary) -> [f64; 2] {
+fn case_cost(case: &Case, dictionary: &Dictionary) -> [f64; 2] {
     let mut room = [0; 4096];
-    let each = f64::from(CASE_ROUNDS) * case.messages.len() as f64;
-    let decode = timed(|| {
-        for message in &case.messages {
-            black_box(work::decode(black_box(message), dictionary).is_ok());
-        }
+    let decode = each_message(case, CASE_ROUNDS, |message| {
+        black_box(work::decode(message, dictionary).is_ok());
     });
-    let copy = timed(|| {
-        for message in &case.messages {
-            black_box(work::copy(black_box(message), dictionary, &mut room).is_ok());
-        }
+    let copy = each_message(case, CASE_ROUNDS, |message| {
+        black_box(work::copy(message, dictionary, &mut room).is_ok());
     });
-    [decode / each, copy / each]
+    [decode, copy]
 }
 
-fn timed(mut work: impl FnMut()) -> f64 {
+/// Nanoseconds that work on one message of a case takes.
+fn each_message(case: &Case, rounds: u32, mut work: impl FnMut(&[u8])) -> f64 {
     let start = Instant::now();
-    (0..CASE_ROUNDS).for_each(|_| work());
-    start.elapsed().as_nanos() as f64
+    for _ in 0..rounds {
+        case.messages.iter().for_each(|message| work(black_box(message)));
+    }
+    start.elapsed().as_nanos() as f64 / (f64::from(rounds) * case.messages.len() as f64)
 }
 
 /// Nanoseconds that one call takes.
@@ -169,10 +174,13 @@ fn decode(bytes: &[u8], dictionary: &Dictionary) -> u64 {
     sum
 }
 
-pub(super) fn dictionary() -> Result<Dictionary, BenchError> {
+/// The dictionary that daemons have.
+pub(crate) fn dictionary() -> Result<Dictionary, BenchError> {
     let mut dictionary = Dictionary::new();
     let fields = include_bytes!("../../../../data/dictionary/tickcast-fields.dic");
+    let enums = include_bytes!("../../../../data/dictionary/tickcast-enums.def");
     dictionary.load_fields(fields).map_err(|e| BenchError::new(e.to_string()))?;
+    dictionary.load_enums(enums).map_err(|e| BenchError::new(e.to_string()))?;
     Ok(dictionary)
 }
 

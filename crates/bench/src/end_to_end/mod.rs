@@ -11,7 +11,7 @@ pub(crate) use consumer::{ConsumerArgs, consumer};
 pub(crate) use daemons::{Daemons, free_port};
 pub(crate) use in_process::{InProcessArgs, in_process};
 pub(crate) use pacing::{Pacing, SentRun};
-pub(crate) use publisher::{Items, PublisherArgs, SERVICE, publisher};
+pub(crate) use publisher::{Items, PublisherArgs, SERVICE, SERVICE_ID, pick, publisher};
 
 use std::time::Duration;
 

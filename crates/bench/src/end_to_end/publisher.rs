@@ -19,6 +19,8 @@ use crate::{BenchError, update};
 
 /// Name of the service that workloads publish.
 pub(crate) const SERVICE: &str = "BENCH";
+/// Its number.
+pub(crate) const SERVICE_ID: u16 = 1;
 
 /// Which items there are: some that all mounts watch, and some for each mount alone.
 #[derive(Clone, Copy, Debug, Args)]
@@ -66,7 +68,7 @@ impl Publisher {
     pub(crate) fn connect(port: u16, items: Items) -> Result<Publisher, BenchError> {
         let services = vec![ProviderServiceConfig {
             name: SERVICE.to_owned(),
-            id: 1,
+            id: SERVICE_ID,
             ..ProviderServiceConfig::default()
         }];
         let config = ProviderConfig {
@@ -130,7 +132,7 @@ impl Publisher {
             } else {
                 pick(&self.own, n)
             };
-            self.update(item, *intended, 0)?;
+            self.update(*item, *intended, 0)?;
         }
         self.provider.flush();
         Ok(())
@@ -168,8 +170,8 @@ impl Publisher {
 }
 
 /// All in turn, but not one after the other.
-fn pick(items: &[PublishedItem], n: u64) -> PublishedItem {
-    items[(n.wrapping_mul(7919) % items.len() as u64) as usize]
+pub(crate) fn pick<T>(items: &[T], n: u64) -> &T {
+    &items[(n.wrapping_mul(7919) % items.len() as u64) as usize]
 }
 
 pub(crate) fn publisher(args: &PublisherArgs) -> Result<(), BenchError> {

@@ -4,13 +4,12 @@ use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 use clap::Args;
-use measure::Latencies;
 use net::tcp::Moved;
 use net::{Interest, Poller, Token, clock, tcp};
 use serde_json::json;
 use units::Nanos;
 
-use super::seen;
+use super::way::Seen;
 use crate::BenchError;
 use crate::chain::{RECORD_BYTES, record, run_number};
 use crate::end_to_end::Pacing;
@@ -87,13 +86,6 @@ struct Mount {
     has_ended: bool,
 }
 
-#[derive(Default)]
-struct Totals {
-    updates: u64,
-    latencies: Latencies,
-    last_ns: u64,
-}
-
 /// As the mounts of the protocol look at it.
 const SAMPLE: u64 = 64;
 const READ_BYTES: usize = 256 << 10;
@@ -109,23 +101,23 @@ pub(crate) fn bare_mounts(args: &BareMountsArgs) -> Result<(), BenchError> {
         mounts.push(Mount { stream, rest: Vec::new(), has_ended: false });
     }
     answer(&json!({ "ready": true }));
-    let (mut bytes, mut totals, mut run) = (vec![0; READ_BYTES], Totals::default(), 0);
+    let (mut bytes, mut seen, mut run) = (vec![0; READ_BYTES], Seen::default(), 0);
     loop {
         let ready: Vec<usize> = poller.wait(None)?.map(|ready| ready.token.0 as usize).collect();
         for at in ready {
-            mounts[at].turn(&mut bytes, &mut totals)?;
+            mounts[at].turn(&mut bytes, &mut seen)?;
         }
         if mounts.iter().all(|mount| mount.has_ended) {
             run += 1;
-            answer(&seen(run, totals.updates, &totals.latencies, totals.last_ns));
-            totals = Totals::default();
+            answer(&seen.to_json(run));
+            seen = Seen::default();
             mounts.iter_mut().for_each(|mount| mount.has_ended = false);
         }
     }
 }
 
 impl Mount {
-    fn turn(&mut self, bytes: &mut [u8], totals: &mut Totals) -> Result<(), BenchError> {
+    fn turn(&mut self, bytes: &mut [u8], seen: &mut Seen) -> Result<(), BenchError> {
         loop {
             let kept = self.rest.len();
             bytes[..kept].copy_from_slice(&self.rest);
@@ -137,7 +129,7 @@ impl Mount {
             let records = bytes[..kept + count].chunks_exact(RECORD_BYTES);
             self.rest.clear();
             self.rest.extend_from_slice(records.remainder());
-            records.for_each(|record| self.has_ended |= totals.take(record));
+            records.for_each(|record| self.has_ended |= take(record, seen));
             if kept + count < bytes.len() {
                 return Ok(());
             }
@@ -145,22 +137,21 @@ impl Mount {
     }
 }
 
-impl Totals {
-    /// Returns whether a run ends with this record.
-    #[inline]
-    fn take(&mut self, record: &[u8]) -> bool {
-        let age_ns = || {
-            let intended = record.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-            clock::monotonic().since(Nanos(intended)).as_nanos() as u64
-        };
-        if record[8] != 0 {
-            self.last_ns = self.last_ns.max(age_ns());
-            return true;
-        }
-        self.updates += 1;
-        if self.updates.is_multiple_of(SAMPLE) {
-            self.latencies.record(age_ns());
-        }
-        false
+/// Returns whether a run ends with this record.
+#[inline]
+fn take(record: &[u8], seen: &mut Seen) -> bool {
+    let age_ns = || {
+        let intended = record.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        clock::monotonic().since(Nanos(intended)).as_nanos() as u64
+    };
+    seen.bytes += RECORD_BYTES as u64;
+    if record[8] != 0 {
+        seen.last_ns = seen.last_ns.max(age_ns());
+        return true;
     }
+    seen.updates += 1;
+    if seen.updates.is_multiple_of(SAMPLE) {
+        seen.latencies.record(age_ns());
+    }
+    false
 }

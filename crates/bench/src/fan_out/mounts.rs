@@ -1,32 +1,32 @@
 //! Many consumers in one process, on the state machines of the protocol: cheap enough to leave the CPU to
 //! what is measured.
 
-use std::net::TcpStream;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use clap::Args;
 use counters::table::RsslConnections;
 use net::tcp::Moved;
-use net::{clock, tcp};
+use net::{Transport, clock};
 use rdm::ToVec;
 use rdm::item::{ItemKey, ItemRequest};
 use rdm::login::LoginRequest;
-use rssl::{ClientConfig, ClientConnection, ClientParams, Handler, Outbound, Session, Stop};
+use rssl::{ClientConfig, ClientConnection, ClientParams, CompressionType, Handler, Outbound, Session, Stop};
 use rwf::{Domain, Msg};
 
-use super::peers::{Peer, Tally, connect, serve};
-use crate::end_to_end::Items;
+use super::peers::{Peer, Tally, Target, serve};
+use super::rssl::Compression;
+use crate::end_to_end::{Items, SERVICE_ID};
 use crate::role::Cpu;
 use crate::{BenchError, update};
 
-/// As the publisher numbers its service.
-const SERVICE_ID: u16 = 1;
-
 #[derive(Debug, Args)]
 pub(crate) struct MountsArgs {
+    #[command(flatten)]
+    target: Target,
+    /// What they ask for.
     #[arg(long)]
-    port: u16,
+    compression: Option<Compression>,
     #[command(flatten)]
     items: Items,
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub(crate) struct MountsArgs {
 
 /// One consumer: it counts updates, and looks at the time of one of 64.
 struct Mount {
-    stream: TcpStream,
+    transport: Transport,
     connection: ClientConnection,
     reader: Reader,
 }
@@ -60,14 +60,15 @@ impl Handler for Reader {
         if !update::is_update(message) {
             return self.on_other(message, out);
         }
-        self.tally.updates += 1;
+        let seen = &mut self.tally.seen;
         if update::ends_run(message) {
-            self.tally.updates -= 1;
+            seen.last_ns = age_ns(message);
             self.tally.has_ended = true;
-            self.tally.last_ns = self.age_ns(message);
-        } else if self.tally.updates.is_multiple_of(SAMPLE) {
-            let age_ns = self.age_ns(message);
-            self.tally.latencies.record(age_ns);
+            return ControlFlow::Continue(());
+        }
+        seen.updates += 1;
+        if seen.updates.is_multiple_of(SAMPLE) {
+            seen.latencies.record(age_ns(message));
         }
         ControlFlow::Continue(())
     }
@@ -92,11 +93,11 @@ impl Reader {
         }
         ControlFlow::Continue(())
     }
+}
 
-    fn age_ns(&self, message: &[u8]) -> u64 {
-        let stamps = update::payload(message).and_then(update::stamps);
-        stamps.map_or(0, |(intended, _)| clock::monotonic().since(intended).as_nanos() as u64)
-    }
+fn age_ns(message: &[u8]) -> u64 {
+    let stamps = update::payload(message).and_then(update::stamps);
+    stamps.map_or(0, |(intended, _)| clock::monotonic().since(intended).as_nanos() as u64)
 }
 
 fn push(out: &mut Outbound, message: &impl ToVec) -> ControlFlow<Stop> {
@@ -110,19 +111,18 @@ fn push(out: &mut Outbound, message: &impl ToVec) -> ControlFlow<Stop> {
 }
 
 impl Mount {
-    fn connect(args: &MountsArgs, number: u32, params: &Arc<ClientParams>) -> Result<Mount, BenchError> {
-        let stream = connect(args.port)?;
+    fn new(items: Items, number: u32, transport: Transport, params: &Arc<ClientParams>) -> Mount {
         let counters = Arc::new(RsslConnections::default());
         let version = params.config().version_max;
         let connection = ClientConnection::new(clock::monotonic(), params, &counters, version, number.into());
-        let reader = Reader { number, items: args.items, images: 0, tally: Tally::default() };
-        Ok(Mount { stream, connection, reader })
+        let reader = Reader { number, items, images: 0, tally: Tally::default() };
+        Mount { transport, connection, reader }
     }
 }
 
 impl Peer for Mount {
-    fn stream(&self) -> &TcpStream {
-        &self.stream
+    fn transport(&mut self) -> &mut Transport {
+        &mut self.transport
     }
 
     fn on_bytes(&mut self, bytes: &[u8]) -> Result<(), BenchError> {
@@ -134,9 +134,10 @@ impl Peer for Mount {
         loop {
             let pending = self.connection.outbound().flush();
             if pending.is_empty() {
+                self.transport.flush()?;
                 return Ok(());
             }
-            match tcp::write(&self.stream, pending)? {
+            match self.transport.write(pending)? {
                 Moved::Bytes(count) => self.connection.outbound().consume(count),
                 Moved::WouldBlock | Moved::End => return Ok(()),
             }
@@ -163,7 +164,12 @@ impl Peer for Mount {
 
 pub(crate) fn mounts(args: &MountsArgs) -> Result<(), BenchError> {
     args.cpu.enter()?;
-    let params = Arc::new(ClientConfig::default().check()?);
-    let mounts = (0..args.items.mounts).map(|number| Mount::connect(args, number, &params));
-    serve(mounts.collect::<Result<_, _>>()?)
+    let compression = match args.compression {
+        None => CompressionType::None,
+        Some(Compression::Zlib) => CompressionType::Zlib,
+        Some(Compression::Lz4) => CompressionType::Lz4,
+    };
+    let params = Arc::new(ClientConfig { compression, ..ClientConfig::default() }.check()?);
+    let mount = |number, transport| Mount::new(args.items, number, transport, &params);
+    serve(args.target.connect_all(args.items.mounts, mount)?)
 }

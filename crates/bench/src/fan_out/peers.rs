@@ -1,14 +1,17 @@
 //! What the consumers of both protocols have alike.
 
 use std::net::{Ipv4Addr, TcpStream};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use measure::Latencies;
-use net::tcp::{self, Moved};
-use net::{Interest, Poller, Token, clock};
-use serde_json::{Value, json};
+use clap::Args;
+use net::tcp::Moved;
+use net::tls::ClientTls;
+use net::{Interest, Poller, Token, Transport, clock};
+use serde_json::json;
 
-use super::seen;
+use super::tls;
+use super::way::Seen;
 use crate::BenchError;
 use crate::end_to_end::START_LIMIT;
 use crate::process::answer;
@@ -16,15 +19,13 @@ use crate::process::answer;
 /// What a consumer has counted in a run.
 #[derive(Default)]
 pub(super) struct Tally {
-    pub(super) updates: u64,
-    pub(super) latencies: Latencies,
-    pub(super) last_ns: u64,
+    pub(super) seen: Seen,
     pub(super) has_ended: bool,
 }
 
 /// A consumer.
 pub(super) trait Peer {
-    fn stream(&self) -> &TcpStream;
+    fn transport(&mut self) -> &mut Transport;
     /// Takes what was read.
     fn on_bytes(&mut self, bytes: &[u8]) -> Result<(), BenchError>;
     /// Writes what there is to say.
@@ -44,7 +45,7 @@ const LOOK_UP: Duration = Duration::from_millis(500);
 pub(super) fn serve<P: Peer>(mut peers: Vec<P>) -> Result<(), BenchError> {
     let mut poller = Poller::new()?;
     for (number, peer) in peers.iter_mut().enumerate() {
-        poller.registrar().add(peer.stream(), Token(number as u64), Interest::Read)?;
+        poller.registrar().add(peer.transport(), Token(number as u64), Interest::Read)?;
         peer.write()?;
     }
     let (mut bytes, mut due, mut is_ready) = (vec![0; READ_BYTES], clock::monotonic(), false);
@@ -60,11 +61,12 @@ pub(super) fn serve<P: Peer>(mut peers: Vec<P>) -> Result<(), BenchError> {
         }
         if !is_ready && peers.iter().all(P::is_ready) {
             is_ready = true;
+            summary(&mut peers);
             answer(&json!({ "ready": true }));
         }
         if peers.iter_mut().all(|peer| peer.tally().has_ended) {
             run += 1;
-            answer(&summary(&mut peers, run));
+            answer(&summary(&mut peers).to_json(run));
         }
     }
 }
@@ -72,10 +74,11 @@ pub(super) fn serve<P: Peer>(mut peers: Vec<P>) -> Result<(), BenchError> {
 /// Reads what there is, and writes what there is to say.
 fn read(peer: &mut impl Peer, bytes: &mut [u8]) -> Result<(), BenchError> {
     loop {
-        match tcp::read(peer.stream(), bytes)? {
+        match peer.transport().read(bytes)? {
             Moved::Bytes(count) => {
                 peer.on_bytes(&bytes[..count])?;
-                if count < bytes.len() {
+                peer.tally().seen.bytes += count as u64;
+                if count < bytes.len() && !peer.transport().may_hold_input() {
                     break;
                 }
             }
@@ -87,29 +90,56 @@ fn read(peer: &mut impl Peer, bytes: &mut [u8]) -> Result<(), BenchError> {
 }
 
 /// What a run came to; the tallies begin anew.
-fn summary(peers: &mut [impl Peer], run: u32) -> Value {
-    let mut all = Tally::default();
+fn summary(peers: &mut [impl Peer]) -> Seen {
+    let mut all = Seen::default();
     for peer in peers {
-        let tally = std::mem::take(peer.tally());
-        all.latencies.merge(&tally.latencies);
-        all.updates += tally.updates;
-        all.last_ns = all.last_ns.max(tally.last_ns);
+        let seen = std::mem::take(peer.tally()).seen;
+        all.latencies.merge(&seen.latencies);
+        all.updates += seen.updates;
+        all.bytes += seen.bytes;
+        all.last_ns = all.last_ns.max(seen.last_ns);
+        all.example = seen.example;
     }
-    seen(run, all.updates, &all.latencies, all.last_ns)
+    all
 }
 
-/// The server may still be starting.
-pub(super) fn connect(port: u16) -> Result<TcpStream, BenchError> {
-    let deadline = clock::monotonic().after(START_LIMIT);
-    loop {
-        match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
-            Ok(stream) => {
-                stream.set_nonblocking(true)?;
-                stream.set_nodelay(true)?;
-                return Ok(stream);
+/// Where consumers connect to.
+#[derive(Debug, Args)]
+pub(super) struct Target {
+    #[arg(long)]
+    port: u16,
+    /// The port is an encrypted one, with a certificate of this authority.
+    #[arg(long)]
+    ca: Option<PathBuf>,
+}
+
+impl Target {
+    /// So many consumers, each with its number and its connection.
+    pub(super) fn connect_all<P>(
+        &self,
+        count: u32,
+        mut make: impl FnMut(u32, Transport) -> P,
+    ) -> Result<Vec<P>, BenchError> {
+        let tls = tls::client(self.ca.as_ref())?;
+        (0..count).map(|number| Ok(make(number, self.connect(tls.as_ref())?))).collect()
+    }
+
+    /// The server may still be starting.
+    fn connect(&self, tls: Option<&ClientTls>) -> Result<Transport, BenchError> {
+        let deadline = clock::monotonic().after(START_LIMIT);
+        loop {
+            match TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)) {
+                Ok(stream) => {
+                    stream.set_nonblocking(true)?;
+                    stream.set_nodelay(true)?;
+                    return Ok(match tls {
+                        Some(tls) => tls.connect(stream, "localhost")?,
+                        None => Transport::Plain(stream),
+                    });
+                }
+                Err(error) if clock::monotonic() > deadline => return Err(error.into()),
+                Err(_) => clock::sleep_until(clock::monotonic().after(Duration::from_millis(20))),
             }
-            Err(error) if clock::monotonic() > deadline => return Err(error.into()),
-            Err(_) => clock::sleep_until(clock::monotonic().after(Duration::from_millis(20))),
         }
     }
 }

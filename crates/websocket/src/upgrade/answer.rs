@@ -7,7 +7,7 @@ use crate::upgrade::{ACCEPT, EXTENSIONS, Head, Headers, KEY, PROTOCOL, VERSION, 
 pub enum Answer<'a> {
     /// 101.
     Accepted {
-        /// The sub-protocol that the server has chosen.
+        /// The sub-protocol that the server has chosen; empty if none was offered.
         protocol: &'a str,
         /// What was agreed about compression.
         deflate: Option<Deflate>,
@@ -32,11 +32,13 @@ pub(crate) fn emit_request(
     offers_deflate: bool,
     into: &mut Vec<u8>,
 ) {
-    let protocols = protocols.join(", ");
     let mut request = format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-         {VERSION_HEADER}: {VERSION}\r\n{KEY}: {key}\r\n{PROTOCOL}: {protocols}\r\n"
+         {VERSION_HEADER}: {VERSION}\r\n{KEY}: {key}\r\n"
     );
+    if !protocols.is_empty() {
+        request.push_str(&format!("{PROTOCOL}: {}\r\n", protocols.join(", ")));
+    }
     if offers_deflate {
         request.push_str(&format!("{EXTENSIONS}: {OFFER}\r\n"));
     }
@@ -75,13 +77,20 @@ impl<'a> Answer<'a> {
         if headers.one(ACCEPT)? != accept_key(key) {
             return Err(UpgradeError::Header(ACCEPT));
         }
-        let protocol = headers.one(PROTOCOL).map_err(|_| UpgradeError::Protocol)?;
-        if !protocols.iter().any(|offered| offered == protocol) {
-            return Err(UpgradeError::Protocol);
-        }
+        let protocol = chosen(headers, protocols)?;
         let deflate = extension::accepted(headers, offers_deflate)?;
         Ok(Answer::Accepted { protocol, deflate, headers })
     }
+}
+
+/// The sub-protocol of an answer: one of those offered, and none (RFC 6455, 4.1) where none was.
+fn chosen<'a>(headers: Headers<'a>, offered: &[String]) -> Result<&'a str, UpgradeError> {
+    if offered.is_empty() && headers.all(PROTOCOL).next().is_none() {
+        return Ok("");
+    }
+    let protocol = headers.one(PROTOCOL).map_err(|_| UpgradeError::Protocol)?;
+    let is_offered = offered.iter().any(|offered| offered == protocol);
+    if is_offered { Ok(protocol) } else { Err(UpgradeError::Protocol) }
 }
 
 #[cfg(test)]
@@ -103,6 +112,17 @@ mod tests {
         let refusal = parse("HTTP/1.1 404 Not Found\r\nServer: x");
         assert!(matches!(refusal, Ok(Answer::Refused { status: 404, reason: "Not Found" })));
         assert!(matches!(parse("HTTP/1.1 503"), Ok(Answer::Refused { status: 503, reason: "" })));
+    }
+
+    #[test]
+    fn who_offers_no_sub_protocol_asks_for_none_and_is_answered_without() {
+        let mut request = Vec::new();
+        emit_request("host", "/", "key", &[], false, &mut request);
+        assert!(!String::from_utf8_lossy(&request).contains(PROTOCOL), "{request:?}");
+        let answer =
+            |head: &str| Answer::parse(head.as_bytes(), "dGhlIHNhbXBsZSBub25jZQ==", &[], false).err();
+        assert_eq!(answer(&GOOD.replace("\r\nSec-WebSocket-Protocol: tr_json2", "")), None);
+        assert_eq!(answer(GOOD), Some(UpgradeError::Protocol));
     }
 
     #[test]

@@ -1,0 +1,101 @@
+//! The workload producer-50-50: each of M mounts watches 100 items that all watch and 100 of its own. Half
+//! of the updates go to common items, half to own ones, so that one update in leaves as (M + 1) / 2 updates
+//! on average. Beside it, one thread that makes records itself, copies them to as many connections, and
+//! writes: no protocol, no caches.
+
+use clap::{Args, ValueEnum};
+
+use super::way::{self, Setup, Way};
+use super::{EACH, OTHERS_CPU, SERVER_CPU, TlsDirectory, words};
+use crate::end_to_end::{START_LIMIT, free_port};
+use crate::process::Process;
+use crate::role::Cpu;
+use crate::{BenchError, RunOptions};
+
+#[derive(Debug, Args)]
+pub struct FanOutArgs {
+    #[command(flatten)]
+    options: RunOptions,
+    /// Consumers.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    mounts: u32,
+    /// Updates a second into the system. A way that does not get them through in time is asked for no more.
+    #[arg(long, value_delimiter = ',', default_values_t = RATES)]
+    rates: Vec<u64>,
+    /// Compressions that are measured beside messages in clear.
+    #[arg(long, value_delimiter = ',')]
+    compression: Vec<Compression>,
+    /// Measures TLS as well, with the certificate in this directory: ca.pem, server.pem, server.key, for
+    /// localhost.
+    #[arg(long, value_name = "DIR")]
+    tls: Option<TlsDirectory>,
+    /// Further settings of both daemons, as for their --set.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+/// What consumers ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Compression {
+    Zlib,
+    Lz4,
+}
+
+const RATES: [u64; 6] = [2_000, 10_000, 100_000, 200_000, 400_000, 600_000];
+
+impl FanOutArgs {
+    /// With every compression.
+    pub(crate) fn new(options: RunOptions, tls: Option<TlsDirectory>) -> FanOutArgs {
+        let (rates, compression) = (RATES.to_vec(), Compression::value_variants().to_vec());
+        FanOutArgs { options, mounts: 100, rates, compression, tls, set: Vec::new() }
+    }
+}
+
+pub(crate) fn run(args: &FanOutArgs) -> Result<(), BenchError> {
+    let mut report = way::report("producer-50-50", &args.options);
+    let mut ways = vec![bare(args)?, tickcast(args, "tickcast", &[])?];
+    for compression in &args.compression {
+        ways.push(match compression {
+            Compression::Zlib => tickcast(args, "tickcast, zlib", &["--compression", "zlib"])?,
+            Compression::Lz4 => tickcast(args, "tickcast, LZ4", &["--compression", "lz4"])?,
+        });
+    }
+    if let Some(tls) = &args.tls {
+        ways.push(encrypted(args, tls)?);
+    }
+    way::compare(ways, &args.rates, &args.options, &mut report)?;
+    report.print();
+    Ok(())
+}
+
+fn tickcast(args: &FanOutArgs, name: &'static str, sink: &[&str]) -> Result<Way, BenchError> {
+    Way::tickcast(setup(args, name, words(sink)))
+}
+
+fn encrypted(args: &FanOutArgs, tls: &TlsDirectory) -> Result<Way, BenchError> {
+    let (port, setup) = (free_port()?, setup(args, "tickcast, TLS", tls.args()));
+    let sets = [setup.sets, tls.sets("p2ps.rssl", port)].concat();
+    Way::tickcast(Setup { sets, port: Some(port), ..setup })
+}
+
+fn setup(args: &FanOutArgs, name: &'static str, sink: Vec<String>) -> Setup {
+    let items = Setup::items(args.mounts, EACH);
+    let sink = ("mounts", [items.clone(), sink].concat());
+    Setup { name, copies: copies(args), items, sets: args.set.clone(), sink, port: None }
+}
+
+fn copies(args: &FanOutArgs) -> f64 {
+    f64::from(args.mounts + 1) / 2.0
+}
+
+fn bare(args: &FanOutArgs) -> Result<Way, BenchError> {
+    let mounts = words(&["--mounts", &args.mounts.to_string()]);
+    let mut server =
+        Process::role("bare-server", &[&mounts[..], &Cpu::on(Some(SERVER_CPU)).args()].concat())?;
+    let port = server.expect("port", START_LIMIT)?["port"].to_string();
+    let sink = [words(&["--port", &port]), mounts, Cpu::on(Some(OTHERS_CPU)).args()].concat();
+    let mut sink = Process::role("bare-mounts", &sink)?;
+    sink.expect("ready", START_LIMIT)?;
+    server.expect("ready", START_LIMIT)?;
+    Ok(Way { name: "bare", copies: copies(args), publisher: None, server, sink, _distributor: None })
+}
