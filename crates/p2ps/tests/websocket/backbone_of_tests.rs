@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use backbone::{Inlet, InletCommand, InletEvents};
-use market::backbone::{Kind, LinkDown, LinkUp, StreamMsg};
+use market::backbone::{Features, Kind, LinkDown, LinkUp, StreamMsg};
 use market::server::{SourceId, Topic};
 use net::Ready;
 use rdm::ToVec;
@@ -82,15 +82,17 @@ impl State {
 
     fn on_link(&mut self, msg: &LinkUp<'_>) {
         match *msg {
-            LinkUp::Hello { .. } => self.answer(&LinkDown::HelloAck { instance: INSTANCE }),
-            LinkUp::Interest { name, domain, .. } | LinkUp::ImageRequest { name, domain, .. } => {
-                let place = self.items.iter().position(|(known, _)| known.as_bytes() == name);
+            LinkUp::Hello { .. } => {
+                self.answer(&LinkDown::HelloAck { instance: INSTANCE, features: Features::OURS })
+            }
+            LinkUp::Interest { key } | LinkUp::ImageRequest { key } => {
+                let place = self.items.iter().position(|(known, _)| known.as_bytes() == key.name);
                 let place = place.expect("a test asks for what it serves");
                 let (item, refresh) = (place as u32 + 1, self.items[place].1.clone());
-                let open = [&[domain, name.len() as u8], name].concat();
+                let open = [&[key.domain.0, key.name.len() as u8], key.name].concat();
                 self.publish(Kind::Open, item, &open);
-                let (service, after) = (SERVICE, self.sequence);
-                self.answer(&LinkDown::Image { service, item, after, domain, name, refresh: &refresh });
+                let after = self.sequence;
+                self.answer(&LinkDown::Image { item, after, key, refresh: &refresh });
             }
             LinkUp::PrivateRequest { conversation, .. } => self.private = Some(conversation),
             LinkUp::PrivateMessage { .. } => self.private_messages += 1,
