@@ -1,18 +1,14 @@
 """The client side of a recorded session, sent again to another server; what comes back is kept."""
 
-import base64
-import hashlib
-import os
 import socket
-import struct
 import time
 
+import websocket_bytes as websocket
 from rssl_reading import Frames, Message
 from sessions import Answers, covers, json_answer, json_messages, without_updates
 
 PATIENCE_S = 20
 READ_BYTES = 65_536
-TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
 
 
 class Different(Exception):
@@ -105,9 +101,9 @@ class JsonReplay(Replay):
 
     def __init__(self, *words, **named):
         super().__init__(*words, **named)
-        self.data = b''
-        self.text = b''
-        self.key = base64.b64encode(os.urandom(16)).decode()
+        self.head = b''
+        self.frames = websocket.Frames()
+        self.key = websocket.new_key()
         self.upgraded = False
 
     def is_open(self):
@@ -120,56 +116,24 @@ class JsonReplay(Replay):
 
     def send(self, content):
         self._wait([])  # the upgrade
-        self._frame(TEXT, content.encode())
-
-    def _frame(self, kind, payload):
-        length = len(payload)
-        mask = os.urandom(4)
-        head = struct.pack('>BB', 0x80 | kind, 0x80 | min(length, 126 if length < 65_536 else 127))
-        head += struct.pack('>H', length) if 126 <= length < 65_536 else b''
-        head += struct.pack('>Q', length) if length >= 65_536 else b''
-        masked = bytes(byte ^ mask[i % 4] for i, byte in enumerate(payload))
-        self.socket.sendall(head + mask + masked)
+        self.socket.sendall(websocket.frame(websocket.TEXT, content.encode()))
 
     def read(self, data):
-        self.data += data
         if not self.upgraded:
-            self._upgrade()
-        while self.upgraded:
-            frame = self._take()
-            if frame is None:
-                return
-            first, payload = frame
-            if first & 15 == PING:
-                self._frame(PONG, payload)
-            elif first & 15 in (0, TEXT):
-                self.text += payload
-                if first & 0x80:
-                    text, self.text = self.text, b''
-                    yield from map(json_answer, json_messages(text))
+            data = self._upgrade(data)
+        for kind, payload in self.frames.feed(data):
+            if kind == websocket.PING:
+                self.socket.sendall(websocket.frame(websocket.PONG, payload))
+            elif kind == websocket.TEXT:
+                yield from map(json_answer, json_messages(payload))
 
-    def _upgrade(self):
-        head, end, rest = self.data.partition(b'\r\n\r\n')
+    def _upgrade(self, data):
+        """What follows the answer to the upgrade."""
+        self.head += data
+        head, end, rest = self.head.partition(b'\r\n\r\n')
         if not end:
-            return
-        magic = b'258EAFA5-E914-47DA-95CA-C5AB0DC85B11'
-        accept = base64.b64encode(hashlib.sha1(self.key.encode() + magic).digest())
-        if not head.startswith(b'HTTP/1.1 101') or accept not in head:
+            return b''
+        if not websocket.is_upgraded(head, self.key):
             raise Different('no upgrade: %s' % head.decode('latin-1'))
-        self.data, self.upgraded = rest, True
-
-    def _take(self):
-        """(first byte, payload) of the next whole frame."""
-        if len(self.data) < 2:
-            return None
-        length, start = self.data[1] & 127, 2
-        for short, form, size in ((126, '>H', 2), (127, '>Q', 8)):
-            if length == short and start == 2:
-                if len(self.data) < 2 + size:
-                    return None
-                (length,), start = struct.unpack_from(form, self.data, 2), 2 + size
-        if len(self.data) < start + length:
-            return None
-        frame = self.data[0], self.data[start : start + length]
-        self.data = self.data[start + length :]
-        return frame
+        self.upgraded = True
+        return rest

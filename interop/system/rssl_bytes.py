@@ -90,6 +90,13 @@ ITEM_STATUS = bytes.fromhex(
 )
 
 
+def item_update(fields):
+    """An update of the same item: {field id: content}."""
+    head = ITEM_UPDATE[:20]
+    entries = (struct.pack('>hB', number, len(content)) + content for number, content in fields.items())
+    return head + struct.pack('>BH', 8, len(fields)) + b''.join(entries)
+
+
 def _field_list():
     """BID 39.84, ASK 39.88."""
     fields = ((22, 3984), (25, 3988))

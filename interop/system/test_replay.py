@@ -1,7 +1,6 @@
 """Recorded sessions of real clients, played again against running daemons: the answers must be alike.
 
-What is compared, and what is not: sessions.py. Recordings that never reach a login have no digest; those with
-one that are left out are in LEFT_OUT.
+What is compared, and what is not: sessions.py. Recordings that never reach a login have no digest; all others are played.
 """
 
 import json
@@ -19,11 +18,8 @@ SESSIONS = os.path.join(ROOT, 'interop', 'testdata', 'sessions')
 VECTORS = os.path.join(ROOT, '..', 'shared', 'vectors')
 ITEMS = 'TEST.1,TEST.2,BIG.1,BOOK.1,SYM.LIST,TRI.N,IBM.N,T.N,A.N,B.N'
 
-# Sessions that are not played, and why.
-LEFT_OUT = {
-    'login_reject': 'its server refuses a user; this one has no list of users',
-    'lseg_data_login_denied': 'its server refuses a user; this one has no list of users',
-}
+# Sessions whose server refuses the user: this one has a list with another in it.
+REFUSED = ('login_reject', 'lseg_data_login_denied')
 # What the server of a recording did otherwise, and why this one may differ: [(its answer, ours), ...].
 REFERENCE_LOGIN = (
     # What a client may do comes with the login; the server of these sessions, a bare provider, sent nothing.
@@ -84,9 +80,21 @@ class Daemons(SystemTest):
         sets = java_tools.dialled('replayed', port) | java_tools.numbered(cls.SERVICE, cls.SERVICE_ID)
         cls.distributor = system.source_distributor(sets=sets)
         cls.p2ps = system.p2ps()
+        cls.strict = system.p2ps(name='strict', sets={'p2ps.users_file': cls.users_file()})
         cls.provider_port = system.provider_port
         cls.provider.wait_told('login')
-        system.wait_serving(cls.p2ps, cls.SERVICE)
+        for server in (cls.p2ps, cls.strict):
+            system.wait_serving(server, cls.SERVICE)
+
+    @classmethod
+    def users_file(cls):
+        path = os.path.join(cls.directory, 'users.toml')
+        with open(path, 'w') as f:
+            f.write('[[user]]\nname = "somebody-else"\n')
+        return path
+
+    def server(self, name):
+        return self.strict if name in REFUSED else self.p2ps
 
     def prompt(self, name):
         """Tells the provider what it did in the recording, when updates have come on the stream."""
@@ -109,7 +117,7 @@ class Rssl(Daemons):
         self.provider.command('posts ' + POSTS.get(self._testMethodName, 'ack'))
 
     def play(self, name, session):
-        port = self.provider_port if name in PROVIDER_SIDE else self.p2ps.port
+        port = self.provider_port if name in PROVIDER_SIDE else self.server(name).port
         steps, compression = adapted(name, session['steps']), session['compression']
         try:
             RsslReplay(port, steps, self.prompt(name), compression=compression).run()
@@ -125,7 +133,7 @@ class WebSocket(Daemons):
 
     def play(self, name, session):
         try:
-            JsonReplay(self.p2ps.websocket_port, adapted(name, session['steps'])).run()
+            JsonReplay(self.server(name).websocket_port, adapted(name, session['steps'])).run()
         except Different as e:
             self.fail(e)
 
@@ -144,8 +152,6 @@ def add_tests(case, kind):
     """A test for each session, `test_` and its name."""
     for name, session in load(kind).items():
         test = lambda self, name=name, session=session: self.play(name, session)
-        if name in LEFT_OUT:
-            test = unittest.skip(LEFT_OUT[name])(test)
         setattr(case, 'test_' + name, test)
 
 

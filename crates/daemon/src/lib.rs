@@ -2,6 +2,8 @@
 
 mod status;
 mod thread;
+mod users;
 
 pub use status::{Describer, Status};
 pub use thread::{ThreadConfig, WaitConfig};
+pub use users::{UserList, UsersError, describe_users};

@@ -308,6 +308,14 @@ impl<P: Protocol> Listener<P> {
         self.close_unwanted(now, service);
     }
 
+    /// Closes a connection with the next [`Listener::flush`], after what is in the outbox for it.
+    pub fn dismiss(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id.0 as usize) {
+            connection.is_unwanted = true;
+            self.outbox.note_unwanted(id);
+        }
+    }
+
     /// Connections that the service wants closed and had nothing to tell.
     fn close_unwanted(&mut self, now: Nanos, service: &mut impl Service<P>) {
         while let Some(id) = self.outbox.take_unwanted() {
@@ -508,6 +516,20 @@ mod tests {
         assert_eq!(listener.connection_count(), 1);
         assert!(listener.next_wakeup() > start + CHECK_INTERVAL, "the rest is over");
         assert_eq!(counters.accept_failures.get(), 1);
+    }
+
+    #[test]
+    fn a_connection_that_is_dismissed_is_closed_with_the_next_flush_and_no_other() {
+        let mut poller = Poller::new().expect("descriptors are left");
+        let (mut listener, _) = listen(&poller, 100);
+        let address = listener.local_address().expect("it is bound");
+        let _both = [(); 2].map(|()| TcpStream::connect(address).expect("there is room"));
+        serve(&mut poller, &mut listener, Nanos(1));
+        listener.dismiss(ConnectionId(1));
+        listener.dismiss(ConnectionId(77));
+        assert_eq!(listener.connection_count(), 2);
+        listener.flush(Nanos(2), &mut Nobody);
+        assert!(listener.connection_count() == 1 && listener.connection(ConnectionId(1)).is_none());
     }
 
     #[test]

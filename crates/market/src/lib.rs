@@ -7,6 +7,7 @@ mod encoding;
 pub mod image;
 mod key;
 pub mod server;
+pub mod users;
 mod view;
 
 pub use cached::{CachedItem, RefreshForm, Scratch};

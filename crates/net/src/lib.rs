@@ -7,6 +7,7 @@ pub mod affinity;
 pub mod agent;
 pub mod clock;
 pub mod descriptors;
+mod file_stamp;
 mod poller;
 pub mod ring;
 pub mod tcp;
@@ -15,6 +16,7 @@ mod transport;
 pub mod udp;
 mod wait;
 
+pub use file_stamp::FileStamp;
 pub use poller::{Interest, Poller, Ready, Registrar, Token, Waker};
 pub use transport::Transport;
 pub use wait::{WaitStrategy, Waiter};

@@ -16,9 +16,15 @@ config::section! {
         websocket_port: u16 = 15000;
         /// How these connections are treated.
         websocket: WebSocketConfig;
+        /// File with the users that may log in (docs/users.md), read again when it changes; everybody may if it
+        /// is not set.
+        users_file: Option<String> = None, length 1..=4096;
         /// The service that a WebSocket request means if it names none. Without this it is the only service
         /// that there is.
         default_service: Option<String> = None, length 1..=255;
+        /// A stream over WebSocket that an update could not reach, because it cannot be written as JSON, gets
+        /// an image after this time; until then it is suspect.
+        json_image_delay_ms: u64 = 1_000, range 10..=600_000;
         /// The name that source distributors know this server by.
         name: String = "p2ps", length 1..=255;
         /// How long an item stays subscribed upstream after its last watcher has left.

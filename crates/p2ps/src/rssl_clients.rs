@@ -2,21 +2,21 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 
 use backbone::InletCommand;
-use market::server::{ClientId, ClientProfile, PointToPoint};
+use market::server::{ClientError, ClientId, ClientProfile, PointToPoint};
 use rssl::{CloseReason, Session};
 use rssl_server::{ConnectionId, Outbox, PortEvent, Rssl, Service};
 use tracing::info;
 use units::Nanos;
 
 use crate::sink::Sink;
-use crate::websocket::{Json, Opened};
+use crate::websocket::{Json, Streams};
 
 /// The core as the service of the RSSL port.
 pub(crate) struct RsslClients<'a> {
     pub(crate) core: &'a mut PointToPoint,
     pub(crate) websocket: Option<&'a mut Outbox>,
     pub(crate) json: &'a Json,
-    pub(crate) opened: &'a mut Opened,
+    pub(crate) streams: &'a mut Streams,
     pub(crate) commands: &'a mut Vec<InletCommand>,
 }
 
@@ -30,10 +30,21 @@ impl RsslClients<'_> {
             rssl: outbox,
             websocket: self.websocket.as_deref_mut(),
             json: self.json,
-            opened: self.opened,
+            streams: self.streams,
             commands: self.commands,
         };
         act(self.core, &mut sink)
+    }
+}
+
+/// Says in the log why a client's connection is closed.
+pub(crate) fn log_end(core: &PointToPoint, connection: ConnectionId, reason: ClientError) {
+    let connection = connection.0;
+    if let ClientError::LoginDenied(why) = reason {
+        let user = core.gate().last_denied();
+        info!(connection, user, %why, "client's login is denied, its connection is closed");
+    } else {
+        info!(connection, %reason, "client's connection is closed");
     }
 }
 
@@ -68,7 +79,7 @@ impl Service<Rssl> for RsslClients<'_> {
         match self.with_core(outbox, |core, sink| core.on_client_message(now, client, message, sink)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(reason) => {
-                info!(connection = connection.0, %reason, "client's connection is closed");
+                log_end(self.core, connection, reason);
                 ControlFlow::Break(())
             }
         }

@@ -1,11 +1,12 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use backbone::{Inlet, InletCommand};
 use counters::Registry;
 use counters::table::PointToPoint as Counters;
-use daemon::{Describer, Status};
+use daemon::{Describer, Status, UserList, describe_users};
 use market::server::{ClientInfo, PointToPoint};
 use net::agent::Agent;
 use net::{Ready, Registrar};
@@ -20,17 +21,18 @@ use crate::P2psConfig;
 use crate::rssl_clients::RsslClients;
 use crate::sink::Sink;
 use crate::upstream::Upstream;
-use crate::websocket::{self, Input, Json, Opened, WebSocketClients};
+use crate::websocket::{self, Input, Json, Streams, WebSocketClients};
 
 /// A point-to-point server on one thread, over any carrier.
 pub struct PointToPointServer<I> {
     core: PointToPoint,
+    users: UserList,
     inlet: I,
     rssl: RsslListener,
     websocket: Option<WebSocketListener>,
     json: Json,
     input: Input,
-    opened: Opened,
+    streams: Streams,
     token_space: u32,
     commands: Vec<InletCommand>,
     describer: Describer,
@@ -57,6 +59,7 @@ impl<I: Inlet> PointToPointServer<I> {
         seed: u64,
         registry: &Registry,
     ) -> io::Result<PointToPointServer<I>> {
+        let (users, admitted) = UserList::load(config.users_file.as_deref(), registry, "p2ps")?;
         let counters = Arc::new(Counters::default());
         registry.register(&[], counters.clone());
         let rssl = rssl_server::listen(
@@ -74,14 +77,19 @@ impl<I: Inlet> PointToPointServer<I> {
         }
         let websocket = open_websocket(config, registrar, token_space + WEBSOCKET_SPACE, registry)?;
         let peer = units::Rng::new(seed).next_u64();
+        let json = Json::new(config, Arc::clone(&dictionary), registry);
+        let mut core = PointToPoint::new(peer, config.core(), dictionary, counters);
+        core.admit_only(admitted);
+        let image_delay = Duration::from_millis(config.json_image_delay_ms);
         Ok(PointToPointServer {
-            json: Json::new(config, Arc::clone(&dictionary), registry),
-            core: PointToPoint::new(peer, config.core(), dictionary, counters),
+            streams: Streams::new(image_delay, json.counters()),
+            json,
+            core,
+            users,
             inlet,
             rssl,
             websocket,
             input: Input::default(),
-            opened: Opened::default(),
             token_space,
             commands: Vec::new(),
             describer: Describer::default(),
@@ -104,23 +112,23 @@ impl<I: Inlet> PointToPointServer<I> {
 
     /// What the core is given when something comes from the backbone, and the inlet.
     fn upstream(&mut self) -> (Upstream<'_>, &mut I) {
-        let PointToPointServer { core, inlet, rssl, websocket, json, opened, commands, .. } = self;
+        let PointToPointServer { core, inlet, rssl, websocket, json, streams, commands, .. } = self;
         let websocket = websocket.as_mut().map(WebSocketListener::outbox);
-        let sink = Sink { rssl: rssl.outbox(), websocket, json, opened, commands };
+        let sink = Sink { rssl: rssl.outbox(), websocket, json, streams, commands };
         (Upstream { core, sink }, inlet)
     }
 
     fn with_rssl(&mut self, act: impl FnOnce(&mut RsslListener, &mut RsslClients<'_>)) {
-        let PointToPointServer { core, rssl, websocket, json, opened, commands, .. } = self;
+        let PointToPointServer { core, rssl, websocket, json, streams, commands, .. } = self;
         let websocket = websocket.as_mut().map(WebSocketListener::outbox);
-        act(rssl, &mut RsslClients { core, websocket, json, opened, commands });
+        act(rssl, &mut RsslClients { core, websocket, json, streams, commands });
     }
 
     fn with_websocket(&mut self, act: impl FnOnce(&mut WebSocketListener, &mut WebSocketClients<'_>)) {
-        let PointToPointServer { core, rssl, websocket, json, input, opened, commands, .. } = self;
+        let PointToPointServer { core, rssl, websocket, json, input, streams, commands, .. } = self;
         if let Some(websocket) = websocket {
             let rssl = rssl.outbox();
-            act(websocket, &mut WebSocketClients { core, rssl, json, input, opened, commands });
+            act(websocket, &mut WebSocketClients { core, rssl, json, input, streams, commands });
         }
     }
 
@@ -130,6 +138,21 @@ impl<I: Inlet> PointToPointServer<I> {
             for command in std::mem::take(&mut self.commands) {
                 let (mut upstream, inlet) = self.upstream();
                 inlet.execute(now, command, &mut upstream);
+            }
+        }
+    }
+
+    /// Puts a changed list of users in force.
+    fn refresh_users(&mut self, now: Nanos) {
+        let Some(users) = self.users.refresh(now) else { return };
+        let (upstream, _) = self.upstream();
+        let Upstream { core, mut sink } = upstream;
+        for client in core.set_users(users, &mut sink) {
+            info!(client = client.0, "client's login is revoked, its connection is closed");
+            match (websocket::connection_of(client), &mut self.websocket) {
+                (Some(connection), Some(listener)) => listener.dismiss(connection),
+                (Some(_), None) => {}
+                (None, _) => self.rssl.dismiss(ConnectionId(client.0)),
             }
         }
     }
@@ -156,6 +179,7 @@ impl<I: Inlet> PointToPointServer<I> {
             json!({
                 "role": "p2ps",
                 "services": core.services().map(service).collect::<Vec<Value>>(),
+                "users": describe_users(core.gate()),
                 "items": core.item_count(),
                 "connections": rssl_count + websocket_count,
                 "websocket_connections": websocket_count,
@@ -219,6 +243,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
     }
 
     fn turn(&mut self, now: Nanos) {
+        self.refresh_users(now);
         let (mut upstream, inlet) = self.upstream();
         if now >= inlet.next_wakeup() {
             inlet.on_wakeup(now, &mut upstream);
@@ -226,6 +251,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
         if now >= upstream.core.next_wakeup() {
             upstream.core.on_wakeup(now, &mut upstream.sink);
         }
+        upstream.sink.settle(now, upstream.core);
         self.execute(now);
         self.with_rssl(|rssl, clients| {
             rssl.flush(now, clients);
@@ -246,6 +272,8 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
         self.core
             .next_wakeup()
             .min(self.inlet.next_wakeup())
+            .min(self.streams.next_due())
+            .min(self.users.next_wakeup())
             .min(self.rssl.next_wakeup())
             .min(websocket)
             .min(self.describer.next_wakeup())

@@ -1,10 +1,13 @@
 use backbone::InletCommand;
 use market::backbone::LinkUp;
-use market::server::{ClientId, ServerSink, SourceId, Watcher};
+use market::server::{ClientId, PointToPoint, ServerSink, SourceId, Watcher};
+use rdm::item::has_items;
+use rdm::{Reply, ToVec};
 use rssl_server::{ConnectionId, Outbox, Staged};
-use rwf::Domain;
+use rwf::{Domain, StateCode};
+use units::Nanos;
 
-use crate::websocket::{self, Json, Means, Opened};
+use crate::websocket::{self, Json, Shown, Streams};
 
 /// Carries out what the core decides: for clients at once, for the backbone after what is being handled.
 pub(crate) struct Sink<'a> {
@@ -12,46 +15,74 @@ pub(crate) struct Sink<'a> {
     /// None if there is no WebSocket port, and so no such client.
     pub(crate) websocket: Option<&'a mut Outbox>,
     pub(crate) json: &'a Json,
-    pub(crate) opened: &'a mut Opened,
+    pub(crate) streams: &'a mut Streams,
     pub(crate) commands: &'a mut Vec<InletCommand>,
 }
 
-/// What is said of these is not about items.
-const NO_ITEMS: [Domain; 3] = [Domain::LOGIN, Domain::SOURCE, Domain::DICTIONARY];
+impl Sink<'_> {
+    /// Lets the core know what became of messages that could not be shown to WebSocket clients: streams that
+    /// were closed have ended, those that lack something want an image in its time.
+    pub(crate) fn settle(&mut self, now: Nanos, core: &mut PointToPoint) {
+        if self.streams.is_settled() {
+            return;
+        }
+        for mut lacking in self.streams.take_fresh() {
+            let private = lacking.watchers.extract_if(.., |watcher| core.is_private(*watcher));
+            for watcher in private.collect::<Vec<Watcher>>() {
+                self.close_private(watcher, lacking.domain);
+                core.end_stream(now, watcher, self);
+            }
+            self.streams.await_image(now, lacking);
+        }
+        let due = self.streams.take_due(now);
+        core.send_images(&due, self);
+        for watcher in self.streams.take_ended() {
+            core.end_stream(now, watcher, self);
+        }
+    }
+
+    /// Of a private stream nothing is kept that could be sent again.
+    fn close_private(&mut self, watcher: Watcher, domain: Domain) {
+        let reply = Reply { domain, stream_id: watcher.stream_id, key: None, private_stream: true };
+        let text = "an update of this private stream cannot be written as JSON";
+        if let Ok(status) = reply.closed(StateCode::ERROR, text).to_vec() {
+            self.json.counters().streams_closed.inc();
+            self.fan_out(&[watcher], &status);
+        }
+    }
+}
 
 impl ServerSink for Sink<'_> {
     fn send(&mut self, client: ClientId, msg: &[u8]) {
-        match (websocket::connection_of(client), &mut self.websocket) {
-            (Some(connection), Some(outbox)) => {
-                let head = rwf::peek(msg).ok();
-                let is_item = head.is_some_and(|head| !NO_ITEMS.contains(&head.domain));
-                let means = if is_item { Means::of(msg) } else { Means::Other };
-                if self.opened.admits(client, head.map_or(0, |head| head.stream_id), means) {
-                    self.json.send(outbox, connection, msg);
-                }
+        let Some(connection) = websocket::connection_of(client) else {
+            return rssl_server::send(self.rssl, ConnectionId(client.0), msg);
+        };
+        match (rwf::peek(msg), &mut self.websocket) {
+            (Ok(head), Some(outbox)) if !has_items(head.domain) => {
+                self.streams.note_other(connection, head, msg);
+                self.json.send(outbox, connection, head, msg);
             }
-            (Some(_), None) => {}
-            (None, _) => rssl_server::send(self.rssl, ConnectionId(client.0), msg),
+            (Ok(head), _) => self.fan_out(&[Watcher { client, stream_id: head.stream_id }], msg),
+            (Err(_), _) => {}
         }
     }
 
     #[inline]
     fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]) {
         let mut as_it_is: Option<Staged> = None;
-        let mut as_json: Option<(Option<Staged>, Means)> = None;
-        for watcher in watchers {
-            match (websocket::connection_of(watcher.client), &mut self.websocket) {
+        let mut as_json: Option<Option<Shown>> = None;
+        for &Watcher { client, stream_id } in watchers {
+            match (websocket::connection_of(client), &mut self.websocket) {
                 (None, _) => {
                     let staged = *as_it_is.get_or_insert_with(|| self.rssl.stage(msg));
-                    self.rssl.deliver(ConnectionId(watcher.client.0), staged, watcher.stream_id);
+                    self.rssl.deliver(ConnectionId(client.0), staged, stream_id);
                 }
                 (Some(connection), Some(outbox)) => {
-                    let (staged, means) =
-                        *as_json.get_or_insert_with(|| (self.json.stage(outbox, msg), Means::of(msg)));
-                    if let Some(staged) = staged
-                        && self.opened.admits(watcher.client, watcher.stream_id, means)
+                    let shown = *as_json.get_or_insert_with(|| self.json.stage(outbox, msg));
+                    if let Some(Shown { staged, means }) = shown
+                        && self.streams.admits(client, stream_id, means)
                     {
-                        outbox.deliver(connection, staged, watcher.stream_id);
+                        outbox.deliver(connection, staged, stream_id);
                     }
                 }
                 (Some(_), None) => {}

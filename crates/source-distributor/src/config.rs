@@ -122,6 +122,9 @@ config::section! {
         provider_port: u16 = 14003;
         /// How provider connections are treated.
         provider: RsslConfig;
+        /// File with the users that providers which connect may log in as (docs/users.md), read again when it
+        /// changes; everybody may if it is not set.
+        users_file: Option<String> = None, length 1..=4096;
         /// Interactive providers, which are dialled.
         interactive: Vec<InteractiveConfig>;
         /// Items of interactive providers.

@@ -1,12 +1,12 @@
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use backbone::{Outlet, OutletEvent};
 use counters::Registry;
 use counters::table::Distributor as Counters;
-use daemon::{Describer, Status};
+use daemon::{Describer, Status, UserList, describe_users};
 use market::backbone::{LinkDown, StreamMsg};
 use market::distributor::{Distributor, DistributorSink, PeerId, ProviderError, ProviderId};
 use net::agent::Agent;
@@ -24,6 +24,7 @@ use crate::dials::{Dials, Mail};
 /// A source distributor on one thread, over any carrier.
 pub struct SourceDistributor<O> {
     core: Distributor,
+    users: UserList,
     outlet: O,
     listener: RsslListener,
     dials: Dials,
@@ -59,6 +60,7 @@ impl<O: Outlet> SourceDistributor<O> {
         seed: u64,
         registry: &Registry,
     ) -> io::Result<SourceDistributor<O>> {
+        let (users, admitted) = UserList::load(config.users_file.as_deref(), registry, "source-distributor")?;
         let counters = Arc::new(Counters::default());
         registry.register(&[], counters.clone());
         let listener = rssl_server::listen(
@@ -72,12 +74,15 @@ impl<O: Outlet> SourceDistributor<O> {
         )?;
         let dials = Dials::new(&config.interactive, registrar, token_space + 2, !seed, registry)?;
         let instance = units::Rng::new(seed).next_u64();
+        let mut core = Distributor::new(instance, config.core(), dictionary, counters);
+        core.admit_only(admitted);
         info!(instance = format!("{instance:016x}"), provider_port = %listener.local_address()?, "source distributor");
         if let Some(address) = listener.tls_address()? {
             info!(%address, "encrypted provider connections");
         }
         Ok(SourceDistributor {
-            core: Distributor::new(instance, config.core(), dictionary, counters),
+            core,
+            users,
             outlet,
             listener,
             dials,
@@ -173,6 +178,17 @@ impl<O: Outlet> SourceDistributor<O> {
         }
     }
 
+    /// Puts a changed list of users in force.
+    fn refresh_users(&mut self, now: Nanos) {
+        let Some(users) = self.users.refresh(now) else { return };
+        let SourceDistributor { core, outlet, listener, mail, link_bytes, .. } = self;
+        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, link_bytes };
+        for provider in core.set_users(users, &mut sink) {
+            warn!(connection = provider.0, "provider's login is revoked, its connection is closed");
+            listener.dismiss(ConnectionId(provider.0));
+        }
+    }
+
     fn describe(&mut self, now: Nanos) {
         let SourceDistributor { core, dials, listener, describer, .. } = self;
         let core = &*core;
@@ -184,6 +200,7 @@ impl<O: Outlet> SourceDistributor<O> {
                 "role": "source-distributor",
                 "instance": format!("{:016x}", core.instance()),
                 "services": core.services().map(service).collect::<Vec<Value>>(),
+                "users": describe_users(core.gate()),
                 "providers": core.provider_users().collect::<Vec<_>>(),
                 "interactive_providers": dials.describe(core),
                 "peers": core.peer_names().collect::<Vec<_>>(),
@@ -217,6 +234,7 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
     }
 
     fn turn(&mut self, now: Nanos) {
+        self.refresh_users(now);
         if now >= self.outlet.next_wakeup() {
             self.outlet.on_wakeup(now, &mut self.events);
             self.take_events(now);
@@ -244,6 +262,7 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
             .min(self.outlet.next_wakeup())
             .min(self.listener.next_wakeup())
             .min(self.dials.next_wakeup())
+            .min(self.users.next_wakeup())
             .min(self.describer.next_wakeup())
     }
 }
@@ -266,7 +285,8 @@ impl<O: Outlet> Service<Rssl> for Providers<'_, O> {
         _: &mut Outbox,
     ) {
         info!(connection = connection.0, %peer, host = %session.host, "provider connected");
-        self.core.on_provider_connected(ProviderId(connection.0));
+        let address = if let IpAddr::V4(address) = peer.ip() { Some(address) } else { None };
+        self.core.on_provider_connected(ProviderId(connection.0), address);
     }
 
     #[inline]
@@ -282,6 +302,11 @@ impl<O: Outlet> Service<Rssl> for Providers<'_, O> {
         match self.core.on_provider_message(now, ProviderId(connection.0), message, &mut sink) {
             Ok(()) => ControlFlow::Continue(()),
             Err(ProviderError::LoggedOut) => ControlFlow::Break(()),
+            Err(ProviderError::LoginDenied(why)) => {
+                let user = self.core.gate().last_denied();
+                warn!(connection = connection.0, user, %why, "provider's login is denied, its connection is closed");
+                ControlFlow::Break(())
+            }
             Err(error) => {
                 warn!(connection = connection.0, %error, "provider's connection is closed");
                 ControlFlow::Break(())

@@ -13,3 +13,12 @@ counters! {
         logins_overdue: Total, "connections", "Closed: nobody had logged in in time. They count as closed_application, too.";
     }
 }
+
+counters! {
+    /// The list of users of a daemon.
+    struct UserLists("users") {
+        listed: Gauge, "users", "Users in the list in force; 0 also if there is no list and everybody may log in.";
+        reloads: Total, "files", "Times that a changed list was put in force.";
+        reload_failures: Total, "files", "Changed lists that cannot be used; the one before stayed in force.";
+    }
+}

@@ -4,6 +4,8 @@ counters! {
     /// The core of a source distributor.
     struct Distributor("distributor") {
         providers: Gauge, "connections", "Providers logged in.";
+        logins_denied: Total, "messages", "Logins of providers denied because of who logs in, and with what or from where.";
+        logins_revoked: Total, "connections", "Those among them that had been logged in before the list of users changed.";
         peers: Gauge, "links", "Point-to-point servers with a link to this instance.";
         services: Gauge, "services", "Services that a provider has announced.";
         items: Gauge, "items", "Items in the cache.";
@@ -46,6 +48,8 @@ counters! {
     /// The core of a point-to-point server.
     struct PointToPoint("p2ps") {
         clients: Gauge, "connections", "Clients logged in.";
+        logins_denied: Total, "messages", "Logins denied because of who logs in, and with what or from where.";
+        logins_revoked: Total, "connections", "Those among them that had been logged in before the list of users changed.";
         services: Gauge, "services", "Services in the directory that clients get.";
         items: Gauge, "items", "Items that clients watch, or that linger after the last has left.";
         watchers: Gauge, "streams", "Open item streams of all clients.";

@@ -15,7 +15,7 @@ mod websocket;
 pub use client::{ConsumerSession, InteractiveSession, Line, ProviderSession};
 pub use feed::Feed;
 pub use lbtrm::{LbmDelivery, LbmrResolver, LbtrmReceiver, LbtrmSource};
-pub use listener::Listener;
+pub use listener::{Listener, UserLists};
 pub use market::{Distributor, PointToPoint};
 pub use messaging::MessagingContext;
 pub use rssl::RsslConnections;

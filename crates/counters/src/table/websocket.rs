@@ -51,9 +51,13 @@ counters! {
     /// What becomes of messages between the core of a point-to-point server and its WebSocket clients.
     struct JsonClients("json") {
         messages_written: Total, "messages", "Messages made into JSON, each once for all clients that get it.";
-        messages_unwritable: Total, "messages", "Messages that WebSocket clients did not get because they cannot be made into JSON.";
+        messages_unwritable: Total, "messages", "Messages that cannot be made into JSON: clients are told so in their place.";
+        streams_suspected: Total, "streams", "Streams made suspect because an update cannot be made into JSON.";
+        streams_restored: Total, "streams", "Those that an image has made good again.";
+        streams_closed: Total, "streams", "Streams closed because their data cannot be made into JSON.";
         messages_read: Total, "messages", "JSON messages of clients made into RWF.";
         messages_refused: Total, "messages", "JSON messages of clients answered with an error.";
+        ids_in_use: Total, "messages", "Those among them that name the id of a stream of another domain.";
         unknown_services: Total, "messages", "Requests of clients that name a service that there is not.";
         pings_in: Total, "messages", "JSON pings of clients answered.";
         errors_in: Total, "messages", "Errors with which clients answered a message.";

@@ -4,12 +4,12 @@ use std::sync::{Arc, LazyLock};
 use counters::table::RsslConnections;
 use rssl::handshake::{ClientKey, ConnectRequest};
 use rssl::{
-    CloseReason, ConnectionVersion, Handler, Limits, Outbound, ServerConfig, ServerConnection, ServerParams,
-    Session, Stop,
+    CloseReason, CompressionType, ConnectionVersion, Handler, Limits, Outbound, ServerConfig,
+    ServerConnection, ServerParams, Session, Stop,
 };
 use units::Nanos;
 
-use super::rssl_handshake::version;
+use super::rssl_handshake::{compression, version};
 use crate::Outcome;
 
 const MESSAGE_SIZE_BYTES: u16 = 600;
@@ -27,12 +27,11 @@ static SERVER: LazyLock<Arc<ServerParams>> = LazyLock::new(|| {
 });
 static COUNTERS: LazyLock<Arc<RsslConnections>> = LazyLock::new(Arc::default);
 
-/// Input: version, bytes a piece less one, frames.
+/// Input: version and the compression asked for, bytes a piece less one, frames.
 pub(super) fn execute(input: &[u8]) -> Outcome {
     let &[head, piece, ref frames @ ..] = input else { return Outcome::refused("short") };
-    let version = version(head);
-    let whole = fed(version, frames, usize::MAX);
-    assert_eq!(whole, fed(version, frames, usize::from(piece) + 1), "whole, and in pieces");
+    let whole = fed(head, frames, usize::MAX);
+    assert_eq!(whole, fed(head, frames, usize::from(piece) + 1), "whole, and in pieces");
     let (messages, reason) = whole;
     let longest = messages.iter().map(Vec::len).max().unwrap_or(0);
     let shape = (messages.len().min(4), longest.checked_ilog2());
@@ -42,19 +41,25 @@ pub(super) fn execute(input: &[u8]) -> Outcome {
     }
 }
 
-fn fed(version: ConnectionVersion, frames: &[u8], piece_bytes: usize) -> (Vec<Vec<u8>>, Option<CloseReason>) {
+fn fed(head: u8, frames: &[u8], piece_bytes: usize) -> (Vec<Vec<u8>>, Option<CloseReason>) {
+    let (version, compression) = (version(head), compression(head));
     let mut server = ServerConnection::new(Nanos::ZERO, &SERVER, &COUNTERS, 7);
     let mut collector = Collector(Vec::new());
     let mut handshake = Vec::new();
-    ConnectRequest::new(version, 30).emit(&mut handshake);
+    let request = ConnectRequest::new(version, 30);
+    ConnectRequest { compression: compression.request_bit(), ..request }.emit(&mut handshake);
     if version == ConnectionVersion::V14 {
         ClientKey { key: Some(3) }.emit(&mut handshake);
     }
     server.on_bytes(Nanos::ZERO, &handshake, &mut collector).expect("a good handshake");
-    assert!(server.negotiated().is_some());
+    let agreed = server.negotiated().expect("a good handshake").compression;
+    let more = match agreed {
+        CompressionType::None => 0,
+        _ => Limits::compression_bytes_max(MESSAGE_SIZE_BYTES) + u64::from(LIMITS.message_bytes_max),
+    };
+    let bound = LIMITS.memory_bytes_max(MESSAGE_SIZE_BYTES) + more;
     let reason = frames.chunks(piece_bytes).find_map(|piece| {
         let end = server.on_bytes(Nanos::ZERO, piece, &mut collector).err();
-        let bound = LIMITS.memory_bytes_max(MESSAGE_SIZE_BYTES);
         assert!(server.memory_bytes() as u64 <= bound, "{} of {bound} bytes", server.memory_bytes());
         end
     });

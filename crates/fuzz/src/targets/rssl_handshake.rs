@@ -4,8 +4,8 @@ use std::sync::{Arc, LazyLock};
 use counters::table::RsslConnections;
 use rssl::handshake::{ClientKey, ConnectRequest, KeyExchange, Reply};
 use rssl::{
-    ClientConfig, ClientConnection, ClientParams, CloseReason, ConnectionVersion, Handler, Negotiated,
-    Outbound, ServerConfig, ServerConnection, ServerParams, Session, Stop,
+    ClientConfig, ClientConnection, ClientParams, CloseReason, CompressionType, ConnectionVersion, Handler,
+    Negotiated, Outbound, ServerConfig, ServerConnection, ServerParams, Session, Stop,
 };
 use units::Nanos;
 
@@ -41,6 +41,12 @@ pub(super) fn execute(input: &[u8]) -> Outcome {
 
 pub(super) fn version(byte: u8) -> ConnectionVersion {
     ConnectionVersion::ALL[usize::from(byte) % ConnectionVersion::ALL.len()]
+}
+
+/// The compression that a client asks for, told by the part of a byte that [`version`] leaves.
+pub(super) fn compression(byte: u8) -> CompressionType {
+    let all = [CompressionType::None, CompressionType::Zlib, CompressionType::Lz4];
+    all[usize::from(byte) / ConnectionVersion::ALL.len() % all.len()]
 }
 
 /// Where a connection stands after its input.

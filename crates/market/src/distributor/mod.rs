@@ -30,6 +30,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod users;
 
 pub use dialled::{DialSpec, DialStage, DialledStatus};
 pub use peers::LinkError;
@@ -59,6 +60,7 @@ use crate::cached::{CachedItem, Scratch};
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
 use crate::key::{ItemKey, OwnedKey};
+use crate::users::Gate;
 
 /// How a distributor behaves.
 #[derive(Clone, Debug)]
@@ -171,6 +173,7 @@ pub struct Distributor {
     queued_count: usize,
     /// Tickets given out to items that wait for their turn.
     tickets: u64,
+    gate: Gate,
     directory_sequence: u64,
     directory_at: Nanos,
     is_directory_due: bool,
@@ -238,6 +241,7 @@ impl Distributor {
             directory_at: Nanos::ZERO,
             is_directory_due: true,
             scratch: Scratch::default(),
+            gate: Gate::default(),
             encoding: Encoding::default(),
             counters,
         }

@@ -1,6 +1,7 @@
 //! Connections of providers, and what those say that publish of their own accord.
 
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 
 use rdm::dictionary::{DictionaryMsg, DictionaryParts, PartSizes};
 use rdm::directory::Directory;
@@ -12,12 +13,17 @@ use units::Nanos;
 
 use super::dialled::Dialled;
 use super::{Distributor, DistributorSink, ProviderId};
+use crate::users::{Claim, Denial};
 
 /// One provider connection.
 #[derive(Debug, Default)]
 pub(super) struct Provider {
     /// The user it has logged in as.
     pub(super) user: Option<String>,
+    /// Where it comes from, if it has connected.
+    pub(super) address: Option<Ipv4Addr>,
+    /// Its login stream and who it has said it is, if it has connected.
+    pub(super) login: Option<(i32, Claim)>,
     /// What it says about its services, under its own ids.
     pub(super) directory: Directory,
     /// Our ids of its services.
@@ -57,6 +63,8 @@ pub enum ProviderError {
     Directory(RdmError),
     /// The login was refused; the answer says why.
     LoginRefused,
+    /// The user may not log in; the answer says why.
+    LoginDenied(Denial),
     /// It has logged out.
     LoggedOut,
     /// What a dialled provider says about the login is not what it has to be.
@@ -74,6 +82,7 @@ impl std::fmt::Display for ProviderError {
         match self {
             ProviderError::Malformed(e) => write!(f, "malformed message: {e}"),
             ProviderError::Directory(e) => write!(f, "source directory: {e}"),
+            ProviderError::LoginDenied(why) => write!(f, "the login is denied: {why}"),
             ProviderError::LoginRefused => f.write_str("the login was refused"),
             ProviderError::LoggedOut => f.write_str("logged out"),
             ProviderError::Login(e) => write!(f, "login: {e}"),
@@ -94,9 +103,9 @@ impl From<DecodeError> for ProviderError {
 
 /// Connections.
 impl Distributor {
-    /// A provider has completed its handshake.
-    pub fn on_provider_connected(&mut self, provider: ProviderId) {
-        self.providers.insert(provider, Provider::default());
+    /// A provider has completed its handshake; `address` is where it comes from, if that is of IPv4.
+    pub fn on_provider_connected(&mut self, provider: ProviderId, address: Option<Ipv4Addr>) {
+        self.providers.insert(provider, Provider { address, ..Provider::default() });
     }
 
     /// A connection is gone: the services it published are down and their items suspect, until somebody
@@ -229,8 +238,15 @@ impl Distributor {
             }
             return Err(ProviderError::LoginRefused);
         }
+        let address = self.providers.get(&provider).and_then(|known| known.address);
+        let claim = Claim::of(request, address);
+        if let Err(denial) = self.gate.admit(&claim) {
+            self.deny(provider, LoginStatus::reject(request, denial.code(), &denial.to_string()), sink);
+            return Err(ProviderError::LoginDenied(denial));
+        }
         if let Some(known) = self.providers.get_mut(&provider) {
-            known.user = Some(String::from_utf8_lossy(request.name).into_owned());
+            known.user = Some(claim.user.clone());
+            known.login = Some((request.stream_id, claim));
         }
         self.count_providers();
         let mut answer =

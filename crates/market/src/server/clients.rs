@@ -11,6 +11,7 @@ use units::Nanos;
 use super::audience::Form;
 use super::login::Login;
 use super::{ClientId, PointToPoint, ServerSink, Watcher};
+use crate::users::Denial;
 
 /// What is to be known of a client's connection: how it takes what is long, and where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,8 @@ pub enum ClientError {
     Malformed(DecodeError),
     /// The login was refused; the answer says why.
     LoginRefused,
+    /// The user may not log in; the answer says why.
+    LoginDenied(Denial),
     /// It has logged out.
     LoggedOut,
 }
@@ -82,6 +85,7 @@ impl std::fmt::Display for ClientError {
         match self {
             ClientError::Malformed(e) => write!(f, "not an RWF message: {e}"),
             ClientError::LoginRefused => f.write_str("the login was refused"),
+            ClientError::LoginDenied(why) => write!(f, "the login is denied: {why}"),
             ClientError::LoggedOut => f.write_str("logged out"),
         }
     }
@@ -120,17 +124,18 @@ impl PointToPoint {
     /// A connection is gone.
     pub fn on_client_closed(&mut self, now: Nanos, client: ClientId, sink: &mut impl ServerSink) {
         let Some(gone) = self.clients.remove(&client) else { return };
+        self.count_clients(-i64::from(gone.login.is_some()));
         let conversations = gone.streams.values().map(|stream| stream.conversation);
         for number in conversations.chain([gone.login.and_then(|login| login.conversation)]).flatten() {
             self.conversations.end(number);
         }
+        self.count_watchers(-(gone.private.len() as i64));
         for number in gone.private.into_values() {
             self.close_private(number, sink);
         }
         for (stream_id, stream) in gone.streams {
             self.unwatch(now, &stream, Watcher { client, stream_id });
         }
-        self.count_clients();
     }
 
     /// Whether a client has logged in.
@@ -150,8 +155,8 @@ impl PointToPoint {
     pub fn clients(&self) -> impl Iterator<Item = ClientInfo<'_>> + '_ {
         self.clients.iter().map(|(&client, c)| ClientInfo {
             client,
-            user: c.login.as_ref().map_or("", |l| &l.user),
-            position: c.login.as_ref().map_or("", |l| &l.position),
+            user: c.login.as_ref().map_or("", |l| &l.claim.user),
+            position: c.login.as_ref().map_or("", |l| &l.claim.position),
             application: c.login.as_ref().map_or("", |l| &l.application),
             streams: c.stream_count(),
             is_paused: c.login.as_ref().is_some_and(|l| l.is_paused),
@@ -241,8 +246,14 @@ impl PointToPoint {
         sink.send(client, self.encoding.encode(|w| answer.encode(w)));
     }
 
-    pub(super) fn count_clients(&self) {
-        self.counters.clients.set(self.clients.values().filter(|c| c.login.is_some()).count() as u64);
-        self.counters.watchers.set(self.clients.values().map(Client::stream_count).sum::<usize>() as u64);
+    /// So many clients more, or less, are logged in. A sum over all of them would cost who loses ten thousand at
+    /// once a hundred million steps.
+    pub(super) fn count_clients(&self, change: i64) {
+        self.counters.clients.set(self.counters.clients.get().saturating_add_signed(change));
+    }
+
+    /// So many item streams more, or less, are open.
+    pub(super) fn count_watchers(&self, change: i64) {
+        self.counters.watchers.set(self.counters.watchers.get().saturating_add_signed(change));
     }
 }

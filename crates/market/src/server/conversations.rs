@@ -310,10 +310,10 @@ impl PointToPoint {
 
     fn end_private(&mut self, number: u64, watcher: Watcher) {
         if let Some(client) = self.clients.get_mut(&watcher.client) {
-            client.private.remove(&watcher.stream_id);
+            let was_open = client.private.remove(&watcher.stream_id).is_some();
+            self.count_watchers(-i64::from(was_open));
         }
         self.conversations.end(number);
-        self.count_clients();
     }
 
     /// The link to an instance is gone: its private streams are over, and nothing that was posted to it will
@@ -390,7 +390,7 @@ impl PointToPoint {
         let private = Private { instance, service, domain, streaming };
         let conversation = self.conversations.begin(watcher, Some(private));
         client.private.insert(watcher.stream_id, conversation);
-        self.count_clients();
+        self.count_watchers(1);
         sink.to_instance(instance, &LinkUp::PrivateRequest { service, conversation, request });
         Ok(())
     }

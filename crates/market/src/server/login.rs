@@ -1,5 +1,7 @@
 //! Logins: who a client is, what it wants for all its streams, and the measurement of the round trip.
 
+use std::net::Ipv4Addr;
+
 use rdm::login::{
     BatchSupport, Features, LoginMsg, LoginRefresh, LoginRequest, LoginStatus, Role, RoundTrip,
 };
@@ -9,13 +11,13 @@ use units::Nanos;
 
 use super::audience::OnSuspect;
 use super::{ClientError, ClientId, PointToPoint, ServerSink, Watcher};
+use crate::users::Claim;
 
 /// What a client has said about itself.
 #[derive(Debug)]
 pub(super) struct Login {
     pub(super) stream_id: i32,
-    pub(super) user: String,
-    pub(super) position: String,
+    pub(super) claim: Claim,
     pub(super) application: String,
     /// What becomes of the streams it opens from now on when their data is suspect.
     pub(super) on_suspect: OnSuspect,
@@ -38,13 +40,11 @@ struct Measurement {
 }
 
 impl Login {
-    fn of(request: &LoginRequest<'_>) -> Login {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    fn of(request: &LoginRequest<'_>, claim: Claim) -> Login {
         Login {
             stream_id: request.stream_id,
-            user: text(request.name),
-            position: text(request.position.unwrap_or_default()),
-            application: text(request.application_name.unwrap_or_default()),
+            claim,
+            application: String::from_utf8_lossy(request.application_name.unwrap_or_default()).into_owned(),
             on_suspect: match (request.allow_suspect_data, request.single_open) {
                 (false, _) => OnSuspect::Close,
                 (true, false) => OnSuspect::CloseIfLost,
@@ -117,9 +117,15 @@ impl PointToPoint {
             }
             return Err(ClientError::LoginRefused);
         }
+        let address = known.profile.address;
+        let claim = Claim::of(request, (address != 0).then(|| Ipv4Addr::from_bits(address)));
+        if let Err(denial) = self.gate.admit(&claim) {
+            self.deny(client, LoginStatus::reject(request, denial.code(), &denial.to_string()), sink);
+            return Err(ClientError::LoginDenied(denial));
+        }
         // A position of more than 64 KiB, say, cannot be repeated.
         let Ok(answer) = self.accepted(request).to_vec() else { return Err(ClientError::LoginRefused) };
-        self.take_login(now, client, request);
+        self.take_login(now, client, request, claim);
         if !request.no_refresh {
             sink.send(client, &answer);
         }
@@ -147,9 +153,9 @@ impl PointToPoint {
     }
 
     /// Takes over what a first login says, or what a later one changes.
-    fn take_login(&mut self, now: Nanos, client: ClientId, request: &LoginRequest<'_>) {
+    fn take_login(&mut self, now: Nanos, client: ClientId, request: &LoginRequest<'_>, claim: Claim) {
         let Some(known) = self.clients.get_mut(&client) else { return };
-        let mut login = Login::of(request);
+        let mut login = Login::of(request, claim);
         login.conversation = known.login.as_ref().and_then(|before| before.conversation);
         let interval = self.config.round_trip_interval;
         if request.round_trip_latency.is_some() && !interval.is_zero() {
@@ -159,8 +165,8 @@ impl PointToPoint {
                 Measurement { next_at: now + interval, sent_at: None, last_us: None }
             }));
         }
-        known.login = Some(login);
-        self.count_clients();
+        let is_first = known.login.replace(login).is_none();
+        self.count_clients(i64::from(is_first));
     }
 
     /// Pauses all streams of a client or lets them go on, as its login says now.

@@ -19,6 +19,7 @@ mod clients;
 mod conversations;
 mod directory;
 mod fanout;
+mod front;
 mod gaps;
 mod item;
 mod login;
@@ -30,6 +31,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod upstream;
+mod users;
 
 pub use clients::{ClientError, ClientInfo, ClientProfile};
 pub use sink::{ClientId, ServerSink, SourceId, Watcher};
@@ -54,6 +56,7 @@ use crate::cached::Scratch;
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
 use crate::key::ItemKey;
+use crate::users::Gate;
 use crate::view::Views;
 
 /// How a server behaves.
@@ -124,6 +127,7 @@ pub struct PointToPoint {
     recovery: recovery::Requests,
     lingering: VecDeque<(Nanos, usize, u64)>,
     clients: BTreeMap<ClientId, Client>,
+    gate: Gate,
     views: Views,
     conversations: Conversations,
     /// When each client's next measurement begins, in order.
@@ -164,6 +168,7 @@ impl PointToPoint {
             next_serial: 0,
             lingering: VecDeque::new(),
             clients: BTreeMap::new(),
+            gate: Gate::default(),
             views: Views::default(),
             conversations: Conversations::default(),
             round_trips: VecDeque::new(),

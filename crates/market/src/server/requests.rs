@@ -296,7 +296,7 @@ impl PointToPoint {
             client.streams.insert(watcher.stream_id, stream);
             newcomer.is_paused |= client.login.as_ref().is_some_and(|login| login.is_paused);
         }
-        self.counters.watchers.set(self.counters.watchers.get() + 1);
+        self.count_watchers(1);
         let item = &mut self.items[index];
         if item.phase != Phase::Live && !item.cached.is_known() {
             let is_idle = item.phase == Phase::Idle;
@@ -377,11 +377,11 @@ impl PointToPoint {
     }
 
     /// A client is done with a stream, if it is open.
-    fn leave(&mut self, now: Nanos, watcher: Watcher, sink: &mut impl ServerSink) {
+    pub(super) fn leave(&mut self, now: Nanos, watcher: Watcher, sink: &mut impl ServerSink) {
         let Some(client) = self.clients.get_mut(&watcher.client) else { return };
         if let Some(number) = client.private.remove(&watcher.stream_id) {
             self.close_private(number, sink);
-            self.count_clients();
+            self.count_watchers(-1);
         } else if let Some(stream) = client.streams.remove(&watcher.stream_id) {
             stream.conversation.map(|number| self.conversations.end(number));
             self.unwatch(now, &stream, watcher);
@@ -394,7 +394,7 @@ impl PointToPoint {
             return;
         };
         if item.audience.remove(watcher) {
-            self.counters.watchers.set(self.counters.watchers.get().saturating_sub(1));
+            self.count_watchers(-1);
             self.start_linger(now, stream.index);
         }
     }
@@ -404,7 +404,7 @@ impl PointToPoint {
         let known = self.clients.get_mut(&watcher.client);
         if let Some(stream) = known.and_then(|c| c.streams.remove(&watcher.stream_id)) {
             stream.conversation.map(|number| self.conversations.end(number));
-            self.counters.watchers.set(self.counters.watchers.get().saturating_sub(1));
+            self.count_watchers(-1);
         }
     }
 

@@ -1,8 +1,6 @@
-use std::fs;
 use std::io;
 use std::net::TcpStream;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
@@ -11,7 +9,7 @@ use rustls::server::danger::ClientCertVerifier;
 
 use super::pem::{authorities, certificates, key, provider, unusable};
 use super::{TlsError, TlsStream};
-use crate::Transport;
+use crate::{FileStamp, Transport};
 
 /// Where a server's certificates are. All files are PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,17 +40,7 @@ pub struct ServerTls {
     files: ServerFiles,
     config: Arc<ServerConfig>,
     /// Of the files when they were read last, whether they could be used or not.
-    stamps: Vec<Option<Stamp>>,
-}
-
-/// What changes when a file is written, replaced, or gets other permissions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    bytes: u64,
-    modified_ns: i128,
-    changed_ns: i128,
+    stamps: Vec<Option<FileStamp>>,
 }
 
 impl ServerTls {
@@ -108,9 +96,9 @@ impl ServerFiles {
         Ok(Arc::new(config))
     }
 
-    fn stamps(&self) -> Vec<Option<Stamp>> {
+    fn stamps(&self) -> Vec<Option<FileStamp>> {
         let files = [Some(&self.certificate), Some(&self.key), self.clients.authorities_file()];
-        files.into_iter().flatten().map(|file| Stamp::of(file)).collect()
+        files.into_iter().flatten().map(|file| FileStamp::of(file)).collect()
     }
 }
 
@@ -131,20 +119,5 @@ impl ClientCertificates {
             _ => builder,
         };
         builder.build().map(Some).map_err(|error| unusable(file, error))
-    }
-}
-
-impl Stamp {
-    /// `None` of a file that is not there.
-    fn of(file: &Path) -> Option<Stamp> {
-        let found = fs::metadata(file).ok()?;
-        let ns = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
-        Some(Stamp {
-            device: found.dev(),
-            inode: found.ino(),
-            bytes: found.len(),
-            modified_ns: ns(found.mtime(), found.mtime_nsec()),
-            changed_ns: ns(found.ctime(), found.ctime_nsec()),
-        })
     }
 }

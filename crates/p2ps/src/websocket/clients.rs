@@ -1,13 +1,17 @@
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
 use backbone::InletCommand;
 use market::server::{ClientError, ClientProfile, PointToPoint, ServerSink};
-use rdm::item::{CloseTarget, ItemClose};
+use rdm::directory::Filter;
+use rdm::item::{CloseTarget, ItemClose, ItemRequest, Target, has_items};
 use rdm::login::{LoginRequest, NameType};
 use rdm::{Reply, ToVec};
 use rssl_server::{ConnectionId, Outbox};
-use rwf::{CloseMsg, DataState, Domain, Msg, State, StateCode, StatusMsg, StreamState};
+use rwf::{
+    CloseMsg, DataState, DataType, Domain, Key, Msg, RequestMsg, State, StateCode, StatusMsg, StreamState,
+};
 use rwf_json::{Incoming, Refusal, RefusalKind};
 use tracing::{debug, info};
 use units::Nanos;
@@ -15,8 +19,8 @@ use websocket::upgrade::Headers;
 use websocket::{CloseReason, Message, Session};
 use websocket_server::{Kind, PortEvent, Service, WebSocket, stage};
 
-use super::{Input, Json, Opened, client_of};
-use crate::rssl_clients::address;
+use super::{Input, Json, Streams, client_of};
+use crate::rssl_clients::{address, log_end};
 use crate::sink::Sink;
 
 /// The core as the service of the WebSocket port.
@@ -25,7 +29,7 @@ pub(crate) struct WebSocketClients<'a> {
     pub(crate) rssl: &'a mut Outbox,
     pub(crate) json: &'a mut Json,
     pub(crate) input: &'a mut Input,
-    pub(crate) opened: &'a mut Opened,
+    pub(crate) streams: &'a mut Streams,
     pub(crate) commands: &'a mut Vec<InletCommand>,
 }
 
@@ -90,7 +94,7 @@ impl Service<WebSocket> for WebSocketClients<'_> {
         match end {
             None => ControlFlow::Continue(()),
             Some(reason) => {
-                info!(connection = connection.0, %reason, "client's connection is closed");
+                log_end(self.core, connection, reason);
                 ControlFlow::Break(())
             }
         }
@@ -98,8 +102,7 @@ impl Service<WebSocket> for WebSocketClients<'_> {
 
     fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox) {
         info!(connection = connection.0, %reason, "WebSocket client gone");
-        self.input.directories.retain(|(owner, _)| *owner != connection);
-        self.opened.forget_all(connection);
+        self.streams.forget_all(connection);
         let mut scene = self.scene(connection, outbox);
         scene.core.on_client_closed(now, client_of(connection), &mut scene.sink);
     }
@@ -119,10 +122,10 @@ impl WebSocketClients<'_> {
             rssl: self.rssl,
             websocket: Some(outbox),
             json: self.json,
-            opened: self.opened,
+            streams: self.streams,
             commands: self.commands,
         };
-        Scene { connection, core: self.core, directories: &mut self.input.directories, sink }
+        Scene { connection, core: self.core, sink }
     }
 }
 
@@ -143,16 +146,24 @@ fn cookie_login(headers: Headers<'_>) -> Option<Vec<u8>> {
     login.to_vec().ok()
 }
 
+/// On this port a request of the source directory may leave open what it wants of it: everything.
+fn whole_directory(request: &RequestMsg<'_>) -> Option<Vec<u8>> {
+    let is_open = request.domain == Domain::SOURCE && request.key.filter.is_none();
+    let filter = Some(Filter::ALL.0);
+    let whole = RequestMsg { key: Key { filter, ..request.key }, ..*request };
+    is_open.then(|| Msg::Request(whole).to_vec().ok()).flatten()
+}
+
 /// One client, and what it has to do with.
 struct Scene<'s> {
     connection: ConnectionId,
     core: &'s mut PointToPoint,
-    directories: &'s mut Vec<(ConnectionId, i32)>,
     sink: Sink<'s>,
 }
 
 impl Scene<'_> {
     fn on_incoming(&mut self, now: Nanos, incoming: Incoming<'_>) -> Result<(), ClientError> {
+        self.sink.settle(now, self.core);
         let counters = &self.sink.json.counters;
         match incoming {
             Incoming::Ping => {
@@ -175,48 +186,93 @@ impl Scene<'_> {
     }
 
     fn on_rwf(&mut self, now: Nanos, rwf: &[u8]) -> Result<(), ClientError> {
-        let client = client_of(self.connection);
         match Msg::parse(rwf) {
-            Ok(Msg::Request(request)) if request.domain == Domain::SOURCE => {
-                let stream = (self.connection, request.stream_id);
-                if !self.directories.contains(&stream) && self.directory_count() < DIRECTORIES_MAX {
-                    self.directories.push(stream);
+            Ok(Msg::Request(request)) => match self.id_in_use(&request) {
+                Some((stream_id, domain)) => {
+                    self.refuse_id(request.stream_id, stream_id, domain);
+                    Ok(())
                 }
-                self.core.on_client_message(now, client, rwf, &mut self.sink)
-            }
-            Ok(Msg::Close(close)) => self.on_close(now, &close, rwf),
-            _ => self.core.on_client_message(now, client, rwf, &mut self.sink),
+                None => match whole_directory(&request) {
+                    Some(rwf) => self.tell_core(now, &rwf),
+                    None => self.tell_core(now, rwf),
+                },
+            },
+            Ok(Msg::Close(close)) if close.domain != Domain::LOGIN => self.on_close(now, &close, rwf),
+            _ => self.tell_core(now, rwf),
         }
     }
 
-    fn directory_count(&self) -> usize {
-        self.directories.iter().filter(|(owner, _)| *owner == self.connection).count()
+    fn tell_core(&mut self, now: Nanos, rwf: &[u8]) -> Result<(), ClientError> {
+        self.core.on_client_message(now, client_of(self.connection), rwf, &mut self.sink)
+    }
+
+    /// An id that a request would use and that is in use for a stream of another kind, and what that is. Two
+    /// items are told apart by the core.
+    fn id_in_use(&self, request: &RequestMsg<'_>) -> Option<(i32, Domain)> {
+        let (first, domain) = (request.stream_id, request.domain);
+        if !has_items(domain) {
+            if self.core.has_stream(client_of(self.connection), first) {
+                return Some((first, Domain::MARKET_PRICE));
+            }
+            let other = self.sink.streams.other_in_use(self.connection, &(first..=first));
+            return other.filter(|(_, known)| *known != domain);
+        }
+        let entries = match ItemRequest::parse(request).map(|request| request.target) {
+            Ok(Target::Items { names, .. }) => names.len(),
+            _ => 0,
+        };
+        let last = first.saturating_add(i32::try_from(entries).unwrap_or(i32::MAX));
+        self.sink.streams.other_in_use(self.connection, &(first..=last))
+    }
+
+    /// A status would end the stream that has the id; an error leaves it alone.
+    fn refuse_id(&mut self, of_request: i32, stream_id: i32, domain: Domain) {
+        let counters = &self.sink.json.counters;
+        counters.messages_refused.inc();
+        counters.ids_in_use.inc();
+        let what = if has_items(domain) { "an item".to_owned() } else { domain.to_string() };
+        let text = format!("the id {stream_id} is in use for the stream of {what}");
+        let error = serde_json::json!({"ID": of_request, "Type": "Error", "Text": text});
+        self.answer(|json| json.extend_from_slice(error.to_string().as_bytes()));
     }
 
     /// A close names no domain but that of a login, and one of several streams is answered.
     fn on_close(&mut self, now: Nanos, close: &CloseMsg<'_>, rwf: &[u8]) -> Result<(), ClientError> {
         let client = client_of(self.connection);
-        let stream = (self.connection, close.stream_id);
-        if close.domain != Domain::LOGIN
-            && let Some(place) = self.directories.iter().position(|open| *open == stream)
-        {
-            self.directories.swap_remove(place);
-            let close = Msg::Close(CloseMsg { domain: Domain::SOURCE, ..*close });
-            let rwf = close.to_vec().map_err(|_| ClientError::LoggedOut)?;
-            return self.core.on_client_message(now, client, &rwf, &mut self.sink);
+        // What cannot be read is for the core to refuse.
+        let Ok(wanted) = ItemClose::parse(&CloseMsg { domain: Domain::MARKET_PRICE, ..*close }) else {
+            return self.tell_core(now, rwf);
+        };
+        let ids: BTreeSet<i32> = wanted.streams().collect();
+        let mut closed = ids.iter().filter(|id| self.core.has_stream(client, **id)).count();
+        for &id in &ids {
+            closed += usize::from(self.close_other(now, id)?);
         }
-        self.core.on_client_message(now, client, rwf, &mut self.sink)?;
-        let Ok(close) = ItemClose::parse(close) else { return Ok(()) };
-        close.streams().for_each(|id| self.sink.opened.forget(self.connection, id));
-        if let CloseTarget::Streams(ids) = &close.target {
-            let count = ids.len();
-            let text = format!("Processed {count} total stream ids from Batch Close Request. {count} Ok.");
+        self.tell_core(now, rwf)?;
+        ids.iter().for_each(|id| self.sink.streams.forget(self.connection, *id));
+        if let CloseTarget::Streams(listed) = &wanted.target {
+            let count = listed.len();
+            let text = format!("Processed {count} total stream ids from Batch Close Request. {closed} Ok.");
             let state = State::new(StreamState::Closed, DataState::Ok);
             let state = state.because(StateCode::NONE, &text);
             let (domain, stream_id) = (close.domain, close.stream_id);
             self.send(&Reply { domain, stream_id, key: None, private_stream: false }.status(state));
         }
         Ok(())
+    }
+
+    /// Closes a stream that is not about items, if the id is that of one. A login is closed by name alone.
+    fn close_other(&mut self, now: Nanos, stream_id: i32) -> Result<bool, ClientError> {
+        let (connection, streams) = (self.connection, &mut self.sink.streams);
+        let other = streams.other_in_use(connection, &(stream_id..=stream_id));
+        let Some((_, domain)) = other.filter(|(_, domain)| *domain != Domain::LOGIN) else {
+            return Ok(false);
+        };
+        streams.close_other(connection, stream_id);
+        let close = Msg::Close(CloseMsg::new(domain, stream_id, DataType::NO_DATA));
+        let Ok(rwf) = close.to_vec() else { return Ok(false) };
+        self.tell_core(now, &rwf)?;
+        Ok(true)
     }
 
     /// What cannot be used is answered by an error; a request that names an unknown service by a status, for
@@ -249,6 +305,3 @@ impl Scene<'_> {
         }
     }
 }
-
-/// Most directory streams of one client whose closes are recognised without their domain.
-const DIRECTORIES_MAX: usize = 64;

@@ -2,8 +2,10 @@
 //! them.
 
 mod clients;
+mod ids;
 mod names;
-mod opened;
+mod stand_in;
+mod streams;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -12,15 +14,16 @@ use counters::Registry;
 use counters::table::JsonClients as Counters;
 use market::server::{ClientId, PointToPoint};
 use rssl_server::{ConnectionId, Outbox, Staged};
-use rwf::{DataType, Dictionary, Domain, Msg};
-use rwf_json::{Converter, KeyPart, Options, Reader};
+use rwf::{DataType, Dictionary, Domain, Msg, MsgClass, MsgHead};
+use rwf_json::{Converter, KeyPart, Options, Reader, ToJsonError};
+use tracing::debug;
 use websocket_server::{Kind, stage};
 
 use crate::P2psConfig;
 use names::Names;
 
 pub(crate) use clients::WebSocketClients;
-pub(crate) use opened::{Means, Opened};
+pub(crate) use streams::{Means, Streams};
 
 /// Ids of clients on the WebSocket port have this bit, others do not.
 const WEBSOCKET: u32 = 1 << 31;
@@ -66,44 +69,58 @@ impl Json {
         self.names.update(core.services().map(|(id, name, ..)| (id, name)));
     }
 
-    /// Puts a message for any number of clients into the outbox; `None` if it cannot be made into JSON.
+    /// Puts an item's message for any number of clients into the outbox; one that cannot be made into JSON is
+    /// stood in for. `None` if it is no message at all.
     #[inline]
-    pub(crate) fn stage(&self, outbox: &mut Outbox, msg: &[u8]) -> Option<Staged> {
-        let mut is_written = false;
-        let staged = stage(outbox, Kind::Body, |json| is_written = self.write(msg, json).is_some());
-        self.count(is_written);
-        is_written.then_some(staged)
+    pub(crate) fn stage(&self, outbox: &mut Outbox, msg: &[u8]) -> Option<Shown> {
+        let mut written = Ok(DataType::NO_DATA);
+        let staged = stage(outbox, Kind::Body, |json| written = self.write(msg, json));
+        match written {
+            Ok(_) => Some(Shown { staged, means: Means::of(msg) }),
+            Err(why) => self.stand_in(outbox, msg, why),
+        }
     }
 
-    /// Sends a message to one client, on the stream that it names. The answer to a login travels alone and
-    /// says what the client has to know of the connection.
-    pub(crate) fn send(&self, outbox: &mut Outbox, to: ConnectionId, msg: &[u8]) {
-        let Ok(head) = rwf::peek(msg) else { return self.count(false) };
-        let kind = if head.domain == Domain::LOGIN { Kind::Alone } else { Kind::Body };
-        let mut is_written = false;
-        let staged = stage(outbox, kind, |json| {
-            let container = self.write(msg, json);
-            is_written = container.is_some();
-            if head.domain == Domain::LOGIN
-                && head.class == rwf::MsgClass::Refresh
-                && container == Some(DataType::NO_DATA)
-            {
+    /// Sends a message that is not about items to one client, on the stream that it names. The answer to a
+    /// login travels alone and says what the client has to know of the connection.
+    pub(crate) fn send(&self, outbox: &mut Outbox, to: ConnectionId, head: MsgHead, msg: &[u8]) {
+        let is_login = head.domain == Domain::LOGIN;
+        let mut written = Ok(DataType::NO_DATA);
+        let staged = stage(outbox, if is_login { Kind::Alone } else { Kind::Body }, |json| {
+            written = self.write(msg, json);
+            if is_login && head.class == MsgClass::Refresh && written == Ok(DataType::NO_DATA) {
                 self.announce(json);
             }
         });
-        self.count(is_written);
-        if is_written {
+        let shown = match written {
+            Ok(_) => Some(staged),
+            Err(why) => self.stand_in(outbox, msg, why).map(|shown| shown.staged),
+        };
+        if let Some(staged) = shown {
             outbox.deliver(to, staged, head.stream_id);
         }
     }
 
+    /// Puts what stands in for a message into the outbox.
+    #[cold]
+    fn stand_in(&self, outbox: &mut Outbox, msg: &[u8], why: ToJsonError) -> Option<Shown> {
+        self.counters.messages_unwritable.inc();
+        let head = rwf::peek(msg).ok()?;
+        let (means, instead) = stand_in::stand_in(head, Msg::parse(msg).ok().as_ref(), &why);
+        debug!(domain = %head.domain, class = ?head.class, %why, "a message cannot be written as JSON");
+        let mut is_written = false;
+        let staged = stage(outbox, Kind::Body, |json| is_written = self.write(&instead, json).is_ok());
+        is_written.then_some(Shown { staged, means })
+    }
+
     /// Appends the body of a message; tells the type of its payload.
     #[inline]
-    fn write(&self, msg: &[u8], json: &mut Vec<u8>) -> Option<DataType> {
-        let msg = Msg::parse(msg).ok()?;
+    fn write(&self, msg: &[u8], json: &mut Vec<u8>) -> Result<DataType, ToJsonError> {
+        let msg = Msg::parse(msg)?;
         let converter = Converter::new(&self.dictionary, &self.names, Options::default());
-        converter.write_body(&msg, KeyPart::Own, json).ok()?;
-        Some(msg.container_type())
+        converter.write_body(&msg, KeyPart::Own, json)?;
+        self.counters.messages_written.inc();
+        Ok(msg.container_type())
     }
 
     /// Gives a login refresh the payload that it has on this port.
@@ -122,38 +139,66 @@ impl Json {
         Converter::new(&self.dictionary, &self.names, options)
     }
 
-    #[inline]
-    fn count(&self, is_written: bool) {
-        if is_written {
-            self.counters.messages_written.inc();
-        } else {
-            self.counters.messages_unwritable.inc();
-        }
+    /// What is counted of the port's messages.
+    pub(crate) fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
     }
+}
+
+/// A message in the outbox, and what it means for the item streams that get it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown {
+    pub(crate) staged: Staged,
+    pub(crate) means: Means,
 }
 
 /// What the port keeps between messages.
 #[derive(Default)]
 pub(crate) struct Input {
     reader: Reader,
-    /// Open streams of the source directory: a close need not name their domain.
-    directories: Vec<(ConnectionId, i32)>,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn json() -> Json {
+        Json::new(&P2psConfig::default(), Arc::new(Dictionary::new()), &Registry::default())
+    }
+
+    /// The header of a message of each class, on stream 7, and nothing that belongs behind it.
+    fn headers(domain: Domain) -> impl Iterator<Item = Vec<u8>> {
+        (1..=8).map(move |class| vec![0, 8, class, domain.0, 0, 0, 0, 7, 0x7F, 0x7F])
+    }
+
     #[test]
-    fn a_message_that_cannot_be_json_is_counted_and_sent_to_nobody() {
-        let config = P2psConfig::default();
-        let json = Json::new(&config, Arc::new(Dictionary::new()), &Registry::default());
+    fn whatever_cannot_be_json_is_stood_in_for_by_what_can() {
+        let json = json();
+        let mut outbox = Outbox::default();
+        for msg in headers(Domain::MARKET_PRICE) {
+            let shown = json.stage(&mut outbox, &msg).expect("something is said");
+            let update = rwf::peek(&msg).expect("a header").class == MsgClass::Update;
+            assert_eq!(shown.means == Means::Missed(Domain::MARKET_PRICE), update);
+        }
+        assert!(json.stage(&mut outbox, b"no message").is_none());
+        assert_eq!(json.counters.messages_unwritable.get(), 9);
+    }
+
+    #[test]
+    fn what_is_not_about_items_is_stood_in_for_too() {
+        let json = json();
         let mut outbox = Outbox::default();
         outbox.add(ConnectionId(0));
-        assert!(json.stage(&mut outbox, b"no message").is_none());
-        json.send(&mut outbox, ConnectionId(0), &[0, 7, 2]);
-        let counters = &json.counters;
-        assert_eq!((counters.messages_unwritable.get(), counters.messages_written.get()), (2, 0));
-        assert!(outbox.parts(ConnectionId(0)).1.is_empty());
+        for domain in [Domain::LOGIN, Domain::SOURCE, Domain::DICTIONARY] {
+            for msg in headers(domain) {
+                json.send(&mut outbox, ConnectionId(0), rwf::peek(&msg).expect("a header"), &msg);
+            }
+        }
+        let (log, entries) = outbox.parts(ConnectionId(0));
+        assert_eq!(entries.len(), 24);
+        for entry in entries {
+            let text = std::str::from_utf8(&log[entry.place()][1..]).expect("JSON");
+            assert!(entry.stream_id == 7 && text.starts_with(r#""Type":"Status","Domain":"#), "{text}");
+        }
     }
 }

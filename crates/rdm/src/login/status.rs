@@ -39,6 +39,13 @@ impl<'a> LoginStatus<'a> {
         LoginStatus::of(request, state)
     }
 
+    /// Ends a login for good.
+    #[must_use]
+    pub fn ended(stream_id: i32, code: StateCode, text: &'a str) -> LoginStatus<'a> {
+        let state = State::new(StreamState::Closed, DataState::Suspect).because(code, text);
+        LoginStatus { stream_id, state: Some(state), ..LoginStatus::default() }
+    }
+
     /// Refuses a login for now.
     #[must_use]
     pub fn retry_later(request: &LoginRequest<'a>, code: StateCode, text: &'a str) -> LoginStatus<'a> {

@@ -4,7 +4,7 @@ use rwf::{DataType, ElementEntry, ElementList, ElementSetDefs, FieldEntry, Field
 
 use super::key::RequestLists;
 use super::text::member;
-use super::{Writer, Written};
+use super::{ToJsonError, Writer, Written};
 use crate::{Services, names};
 
 impl<S: Services> Writer<'_, '_, S> {
@@ -34,7 +34,8 @@ impl<S: Services> Writer<'_, '_, S> {
             DataType::UNKNOWN => field.data_type,
             set_type => set_type,
         };
-        match Value::decode(data_type, entry.content)? {
+        let value = Value::decode(data_type, entry.content);
+        match value.map_err(|error| ToJsonError::Field { id: entry.id, error })? {
             Value::Enum(value) if self.converter.options.expand_enum_fields => {
                 match dictionary.enum_display(entry.id, value.0) {
                     Some(display) => self.text.rmtes(display),

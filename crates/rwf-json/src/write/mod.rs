@@ -22,6 +22,13 @@ use text::{Text, member};
 pub enum ToJsonError {
     /// The message is not what the format allows.
     Decode(DecodeError),
+    /// A field is not what the dictionary says it is.
+    Field {
+        /// The field's id.
+        id: i16,
+        /// What is wrong with it.
+        error: DecodeError,
+    },
     /// The text would be longer than [`Options::json_bytes_max`](crate::Options::json_bytes_max).
     TooLong {
         /// The limit.
@@ -132,6 +139,7 @@ impl fmt::Display for ToJsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ToJsonError::Decode(error) => error.fmt(f),
+            ToJsonError::Field { id, error } => write!(f, "field {id}: {error}"),
             ToJsonError::TooLong { max_bytes } => write!(f, "JSON text of more than {max_bytes} bytes"),
         }
     }

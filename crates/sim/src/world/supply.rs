@@ -85,7 +85,7 @@ impl World {
 
     pub(super) fn provider_connects(&mut self) {
         self.provider_is_up = true;
-        self.with_distributor(|core, _, _| core.on_provider_connected(PROVIDER));
+        self.with_distributor(|core, _, _| core.on_provider_connected(PROVIDER, None));
         let greeting = self.provider.greeting();
         self.provider_sends(greeting);
     }

@@ -1,6 +1,7 @@
 mod dialled;
 mod messages;
 mod private;
+mod users;
 
 use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};
 use rdm::login::LoginRequest;
@@ -210,7 +211,7 @@ impl Bench {
     }
 
     fn provider_logs_in(&mut self, provider: ProviderId) {
-        self.core.on_provider_connected(provider);
+        self.core.on_provider_connected(provider, None);
         self.provider(T0, provider, &LoginRequest::provider(b"feed").to_vec().expect("legal"));
     }
 
@@ -388,7 +389,7 @@ fn a_silent_stream_says_its_end_again() {
 fn what_is_out_of_place_is_refused_and_counted() {
     let mut bench = Bench::running();
     let stranger = ProviderId(5);
-    bench.core.on_provider_connected(stranger);
+    bench.core.on_provider_connected(stranger, None);
     bench.provider(T0, stranger, &refresh(-5, "A", &[(22, 1)]));
     let consumer = LoginRequest::consumer(b"me").to_vec().expect("legal");
     let refused = bench.core.on_provider_message(T0, stranger, &consumer, &mut bench.log);

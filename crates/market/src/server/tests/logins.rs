@@ -6,7 +6,7 @@ use super::*;
 
 /// The login stream of a client as it is answered.
 #[derive(Default)]
-struct Answers(Vec<Vec<u8>>);
+pub(super) struct Answers(pub(super) Vec<Vec<u8>>);
 
 impl ServerSink for Answers {
     fn send(&mut self, _: ClientId, msg: &[u8]) {

@@ -1,9 +1,11 @@
 mod batches;
 mod clients;
 mod conversations;
+mod front;
 mod gaps;
 mod logins;
 mod streams;
+mod users;
 
 use rdm::ToVec;
 use rdm::directory::{DirectoryRefresh, DirectoryRequest, Filter, Info, Service as Definition, ServiceState};

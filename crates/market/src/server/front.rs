@@ -1,0 +1,43 @@
+//! What a front end asks for of its own accord, because it could not show a client what it was given.
+
+use std::collections::BTreeMap;
+
+use units::Nanos;
+
+use super::audience::{Audience, Group};
+use super::item::Phase;
+use super::{PointToPoint, ServerSink, Watcher};
+
+impl PointToPoint {
+    /// Sends streams the present image of their items, unasked, each form of an item once. Passed over are
+    /// streams that get an image anyway, when theirs has come or when they are not paused any more, and
+    /// private ones, of which nothing is kept.
+    pub fn send_images(&mut self, watchers: &[Watcher], sink: &mut impl ServerSink) {
+        let mut items: BTreeMap<usize, Audience> = BTreeMap::new();
+        for &watcher in watchers {
+            let Some(client) = self.clients.get(&watcher.client) else { continue };
+            let all_paused = client.login.as_ref().is_some_and(|login| login.is_paused);
+            let Some(stream) = client.streams.get(&watcher.stream_id) else { continue };
+            let is_live = self.items.get(stream.index).is_some_and(|item| item.phase == Phase::Live);
+            if is_live && !stream.is_paused && !all_paused {
+                items.entry(stream.index).or_default().add(watcher, &stream.form, false);
+            }
+        }
+        for (index, audience) in items {
+            for Group { form, watchers } in audience.active() {
+                self.send_image(index, form, watchers, false, sink);
+            }
+        }
+    }
+
+    /// Whether a stream is open and private.
+    #[must_use]
+    pub fn is_private(&self, watcher: Watcher) -> bool {
+        self.clients.get(&watcher.client).is_some_and(|c| c.private.contains_key(&watcher.stream_id))
+    }
+
+    /// Ends a stream, if it is open. The front end has told its client.
+    pub fn end_stream(&mut self, now: Nanos, watcher: Watcher, sink: &mut impl ServerSink) {
+        self.leave(now, watcher, sink);
+    }
+}

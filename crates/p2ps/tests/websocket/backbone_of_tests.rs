@@ -1,0 +1,178 @@
+//! A source distributor of one service, which does what a test says.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use backbone::{Inlet, InletCommand, InletEvents};
+use market::backbone::{Kind, LinkDown, LinkUp, StreamMsg};
+use market::server::{SourceId, Topic};
+use net::Ready;
+use rdm::ToVec;
+use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};
+use rwf::{Buffer, DataType, Domain, Msg, Real, RefreshMsg, UpdateMsg};
+use units::Nanos;
+
+const INSTANCE: u64 = 77;
+const DIRECTORY: SourceId = SourceId(0);
+const STREAM: SourceId = SourceId(1);
+const SERVICE: u16 = 1;
+
+/// The field of the price, and what a test gives it.
+pub(crate) const BID: i16 = 22;
+pub(crate) const ASK: i16 = 25;
+/// A real that none can read, for want of such a format and length.
+pub(crate) const GARBAGE: i64 = i64::MIN;
+
+/// What comes on the backbone, shared with the server that it comes to.
+#[derive(Clone, Default)]
+pub(crate) struct Script(Rc<RefCell<State>>);
+
+#[derive(Default)]
+struct State {
+    is_there: bool,
+    sequence: u64,
+    /// Items, their images, and whether their topic has opened them.
+    items: Vec<(String, Vec<u8>)>,
+    /// Stream messages that are to come.
+    coming: Vec<Vec<u8>>,
+    links: Vec<Vec<u8>>,
+    /// The conversation of the private stream that was asked for last.
+    private: Option<u64>,
+    /// What clients have said that is no request.
+    pub(crate) private_messages: usize,
+}
+
+impl Script {
+    /// The service is there from now on, with these items.
+    pub(crate) fn serve(&self, items: &[(&str, Vec<u8>)]) {
+        let mut state = self.0.borrow_mut();
+        state.items = items.iter().map(|(name, image)| ((*name).to_owned(), image.clone())).collect();
+    }
+
+    /// Something is said of the first item.
+    pub(crate) fn say(&self, kind: Kind, body: &[u8]) {
+        self.0.borrow_mut().publish(kind, 1, body);
+    }
+
+    /// Something comes on the private stream.
+    pub(crate) fn say_privately(&self, message: &[u8]) {
+        let mut state = self.0.borrow_mut();
+        let conversation = state.private.expect("a private stream was asked for");
+        state.answer(&LinkDown::PrivateMessage { conversation, message });
+    }
+
+    /// How many messages came on private streams.
+    pub(crate) fn private_messages(&self) -> usize {
+        self.0.borrow().private_messages
+    }
+}
+
+impl State {
+    fn publish(&mut self, kind: Kind, item: u32, body: &[u8]) {
+        self.sequence += 1;
+        let msg = StreamMsg { kind, instance: INSTANCE, sequence: self.sequence, item, body };
+        self.coming.push([&msg.header()[..], body].concat());
+    }
+
+    fn answer(&mut self, msg: &LinkDown<'_>) {
+        let mut bytes = Vec::new();
+        msg.encode(&mut bytes);
+        self.links.push(bytes);
+    }
+
+    fn on_link(&mut self, msg: &LinkUp<'_>) {
+        match *msg {
+            LinkUp::Hello { .. } => self.answer(&LinkDown::HelloAck { instance: INSTANCE }),
+            LinkUp::Interest { name, domain, .. } | LinkUp::ImageRequest { name, domain, .. } => {
+                let place = self.items.iter().position(|(known, _)| known.as_bytes() == name);
+                let place = place.expect("a test asks for what it serves");
+                let (item, refresh) = (place as u32 + 1, self.items[place].1.clone());
+                let open = [&[domain, name.len() as u8], name].concat();
+                self.publish(Kind::Open, item, &open);
+                let (service, after) = (SERVICE, self.sequence);
+                self.answer(&LinkDown::Image { service, item, after, domain, name, refresh: &refresh });
+            }
+            LinkUp::PrivateRequest { conversation, .. } => self.private = Some(conversation),
+            LinkUp::PrivateMessage { .. } => self.private_messages += 1,
+            LinkUp::NoInterest { .. } | LinkUp::GapQuery { .. } | LinkUp::ClientMessage { .. } => {}
+        }
+    }
+}
+
+impl Inlet for Script {
+    fn execute(&mut self, now: Nanos, command: InletCommand, events: &mut impl InletEvents) {
+        match command {
+            InletCommand::Subscribe(name) => events.on_source(now, STREAM, Topic::Service(&name), INSTANCE),
+            InletCommand::Connect { instance, .. } => events.on_link_up(now, instance),
+            InletCommand::Send { bytes, .. } => {
+                self.0.borrow_mut().on_link(&LinkUp::parse(&bytes).expect("of the server"));
+            }
+            InletCommand::Unsubscribe(_) | InletCommand::Disconnect(_) => {}
+        }
+    }
+
+    fn on_ready(&mut self, _: Nanos, _: Ready, _: &mut impl InletEvents) {}
+
+    fn on_wakeup(&mut self, now: Nanos, events: &mut impl InletEvents) {
+        let mut state = self.0.borrow_mut();
+        let is_new = !std::mem::replace(&mut state.is_there, true);
+        let (coming, links) = (std::mem::take(&mut state.coming), std::mem::take(&mut state.links));
+        drop(state);
+        if is_new {
+            events.on_source(now, DIRECTORY, Topic::Directory, INSTANCE);
+            events.on_stream_message(now, DIRECTORY, &directory());
+        }
+        coming.iter().for_each(|bytes| events.on_stream_message(now, STREAM, bytes));
+        links.iter().for_each(|bytes| events.on_link_message(now, INSTANCE, bytes));
+    }
+
+    fn next_wakeup(&self) -> Nanos {
+        let state = self.0.borrow();
+        let is_idle =
+            state.items.is_empty() || state.is_there && state.coming.is_empty() && state.links.is_empty();
+        if is_idle { Nanos::NEVER } else { Nanos::ZERO }
+    }
+
+    fn flush(&mut self, _: Nanos) {}
+}
+
+fn directory() -> Vec<u8> {
+    let service = Service {
+        id: SERVICE,
+        info: Info { name: "TESTS".to_owned(), capabilities: vec![Domain::MARKET_PRICE], ..Info::default() },
+        state: ServiceState { up: true, ..ServiceState::default() },
+        ..Service::default()
+    };
+    let refresh = DirectoryRefresh::publish(0, Filter::ALL, &[service]).expect("unique");
+    let body = refresh.to_vec().expect("legal");
+    let msg = StreamMsg { kind: Kind::Directory, instance: INSTANCE, sequence: 1, item: 0, body: &body };
+    [&msg.header()[..], &body].concat()
+}
+
+fn fields(all: &[(i16, i64)]) -> Vec<u8> {
+    rwf::encode_to_vec(|w| {
+        w.field_list(|f| {
+            for &(id, value) in all {
+                match value {
+                    GARBAGE => f.put(id, Buffer(&[0xFF; 12])),
+                    value => f.put(id, Real::decimal(value, 0)),
+                }
+            }
+        });
+    })
+    .expect("legal")
+}
+
+/// An image of these fields.
+pub(crate) fn image(all: &[(i16, i64)]) -> Vec<u8> {
+    let payload = fields(all);
+    let msg = RefreshMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST);
+    Msg::Refresh(RefreshMsg { complete: true, payload: &payload, ..msg }).to_vec().expect("legal")
+}
+
+/// An update of these fields.
+pub(crate) fn update(all: &[(i16, i64)]) -> Vec<u8> {
+    let payload = fields(all);
+    let msg = UpdateMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST);
+    Msg::Update(UpdateMsg { payload: &payload, ..msg }).to_vec().expect("legal")
+}
