@@ -142,8 +142,7 @@
 //! - Over WebSocket it is the same (`interactive_web`): an update is made into JSON once for all who speak it
 //!   (`interactive_web::an_update_is_made_into_json_once_for_all_and_clients_of_rssl_have_it_too`). What cannot
 //!   be JSON is not lost in silence: the streams it should have reached are told
-//!   (`interactive::tests::an_update_that_cannot_be_json_makes_the_streams_of_these_clients_suspect_until_the_next_image`,
-//!   `interactive::tests::an_image_that_cannot_be_json_closes_the_streams_of_these_clients_alone`).
+//!   (`interactive_web::what_cannot_be_json_is_told_to_those_it_concerns`).
 //!
 //! **Bounds.** Items, posts, backlog, messages, dictionary and the queue of a channel have limits
 //! (`items::what_cannot_be_subscribed_is_refused_with_the_reason`,

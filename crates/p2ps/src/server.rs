@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use backbone::{Inlet, InletCommand};
 use counters::Registry;
-use counters::table::PointToPoint as Counters;
+use counters::table::{JsonClients, PointToPoint as Counters};
 use daemon::{Describer, Status, UserList, describe_users};
 use market::server::{ClientInfo, PointToPoint};
 use net::agent::Agent;
@@ -77,12 +77,20 @@ impl<I: Inlet> PointToPointServer<I> {
         }
         let websocket = open_websocket(config, registrar, token_space + WEBSOCKET_SPACE, registry)?;
         let peer = units::Rng::new(seed).next_u64();
-        let json = Json::new(config, Arc::clone(&dictionary), registry);
+        let json_counters = Arc::new(JsonClients::default());
+        registry.register(&[], json_counters.clone());
+        let default_service = config.default_service.clone();
+        let json = Json::new(
+            &config.websocket,
+            default_service,
+            Arc::clone(&dictionary),
+            Arc::clone(&json_counters),
+        );
         let mut core = PointToPoint::new(peer, config.core(), dictionary, counters);
         core.admit_only(admitted);
         let image_delay = Duration::from_millis(config.json_image_delay_ms);
         Ok(PointToPointServer {
-            streams: Streams::new(image_delay, json.counters()),
+            streams: Streams::new(image_delay, json_counters),
             json,
             core,
             users,
@@ -257,10 +265,10 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
             rssl.flush(now, clients);
             rssl.on_wakeup(now, clients);
         });
-        self.with_websocket(|websocket, clients| {
-            clients.json.update_services(clients.core);
-            websocket.flush(now, clients);
-            websocket.on_wakeup(now, clients);
+        self.with_websocket(|port, clients| {
+            websocket::update_services(clients.json, clients.core);
+            port.flush(now, clients);
+            port.on_wakeup(now, clients);
         });
         self.execute(now);
         self.inlet.flush(now);

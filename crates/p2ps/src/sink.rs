@@ -6,8 +6,9 @@ use rdm::{Reply, ToVec};
 use rssl_server::{ConnectionId, Outbox, Staged};
 use rwf::{Domain, StateCode};
 use units::Nanos;
+use websocket_server::Shown;
 
-use crate::websocket::{self, Json, Shown, Streams};
+use crate::websocket::{self, Json, Streams};
 
 /// Carries out what the core decides: for clients at once, for the backbone after what is being handled.
 pub(crate) struct Sink<'a> {
@@ -60,7 +61,7 @@ impl ServerSink for Sink<'_> {
         match (rwf::peek(msg), &mut self.websocket) {
             (Ok(head), Some(outbox)) if !has_items(head.domain) => {
                 self.streams.note_other(connection, head, msg);
-                self.json.send(outbox, connection, head, msg);
+                self.json.send(outbox, connection, msg);
             }
             (Ok(head), _) => self.fan_out(&[Watcher { client, stream_id: head.stream_id }], msg),
             (Err(_), _) => {}

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use counters::table::JsonClients as Counters;
 use listener::{ConnectionId, Outbox, Staged};
+use rdm::directory::Filter;
 use rdm::{Reply, ToVec};
-use rwf::{DataType, Dictionary, Domain, Msg, MsgClass, StateCode};
-use rwf_json::{Converter, Incoming, KeyPart, Options, Reader, Refusal, RefusalKind};
+use rwf::{DataType, Dictionary, Domain, Key, Msg, MsgClass, RequestMsg, StateCode};
+use rwf_json::{Converter, Incoming, KeyPart, Options, PeerError, Reader, Refusal, RefusalKind, ToJsonError};
 
-use crate::{Kind, Names, WebSocketConfig, stage};
+use crate::stand_in::stand_in;
+use crate::{Kind, Means, Names, WebSocketConfig, stage};
 
 /// More than any dictionary or image in use has: about so many bytes go into one message to a client, since
 /// some take the first part of either for all of it.
@@ -17,17 +19,31 @@ pub const PART_BYTES: usize = 16 << 20;
 
 /// Makes messages into JSON, each once for all clients that get it, and what clients say into RWF.
 ///
+/// A message that cannot be made into JSON is stood in for by one that can and says so: nothing is lost without
+/// its streams being told.
+///
 /// Messages are made by the dictionary and the services that the service behind the port has now
 /// ([`Json::set_dictionary`], [`Json::update_services`]).
 #[derive(Debug)]
 pub struct Json {
     dictionary: Arc<Dictionary>,
     names: Names,
+    /// Of the services when `names` were taken over.
+    services_version: u64,
     default_service: Option<String>,
     /// What the login refresh announces: ping timeout and longest message.
     ping_timeout_s: u8,
     message_max_bytes: u32,
     counters: Arc<Counters>,
+}
+
+/// A message in the outbox, and what it means for the item streams that get it.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// Where it is.
+    pub staged: Staged,
+    /// What it means; of a message that stands in for another, what that is.
+    pub means: Means,
 }
 
 /// Serves one client in RWF.
@@ -41,8 +57,16 @@ pub trait RwfService {
     /// Its connection is to be closed.
     fn on_rwf(&mut self, rwf: &[u8]) -> Result<(), Self::Fault>;
 
+    /// Sends a message to the client, on the stream that it names.
+    fn send(&mut self, rwf: &[u8]);
+
     /// The outbox of the port.
     fn outbox(&mut self) -> &mut Outbox;
+
+    /// The client could not use a message.
+    fn on_error(&mut self, error: PeerError<'_>) {
+        let _ = error;
+    }
 }
 
 impl Json {
@@ -58,6 +82,7 @@ impl Json {
         Json {
             dictionary,
             names: Names::default(),
+            services_version: 0,
             default_service,
             ping_timeout_s: config.ping_timeout_s,
             message_max_bytes: config.message_max_bytes,
@@ -75,41 +100,67 @@ impl Json {
         self.names.update(services);
     }
 
+    /// The same if this is another version of them than the last time; the first one, without services, is 0.
+    #[inline]
+    pub fn update_services_to<'n, S: Iterator<Item = (u16, &'n str)>>(
+        &mut self,
+        version: u64,
+        services: impl FnOnce() -> S,
+    ) {
+        if self.services_version != version {
+            self.services_version = version;
+            self.names.update(services());
+        }
+    }
+
     /// What is counted.
     #[must_use]
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 
-    /// Puts a message for any number of clients into the outbox; `None` if it cannot be made into JSON.
+    /// Puts an item's message for any number of clients into the outbox, or what stands in for it. `None` if it
+    /// is no message at all.
     #[inline]
-    pub fn stage(&self, outbox: &mut Outbox, msg: &[u8]) -> Option<Staged> {
-        let mut is_written = false;
-        let staged = stage(outbox, Kind::Body, |json| is_written = self.write(msg, json).is_some());
-        self.count(is_written);
-        is_written.then_some(staged)
+    pub fn stage(&self, outbox: &mut Outbox, msg: &[u8]) -> Option<Shown> {
+        let mut written = Ok(DataType::NO_DATA);
+        let staged = stage(outbox, Kind::Body, |json| written = self.write(msg, json));
+        match written {
+            Ok(_) => Some(Shown { staged, means: Means::of(msg) }),
+            Err(why) => self.stand_in(outbox, msg, why),
+        }
     }
 
-    /// Sends a message to one client, on the stream that it names; whether it could be made into JSON. The
-    /// answer to a login travels alone and says what the client has to know of the connection.
-    pub fn send(&self, outbox: &mut Outbox, to: ConnectionId, msg: &[u8]) -> bool {
-        let head = rwf::peek(msg).ok();
-        let is_login = head.is_some_and(|head| head.domain == Domain::LOGIN);
-        let kind = if is_login { Kind::Alone } else { Kind::Body };
-        let mut is_written = false;
-        let staged = stage(outbox, kind, |json| {
-            let container = self.write(msg, json);
-            is_written = container.is_some();
-            let is_refresh = head.is_some_and(|head| head.class == MsgClass::Refresh);
-            if is_login && is_refresh && container == Some(DataType::NO_DATA) {
+    /// Sends a message to one client, on the stream that it names, or what stands in for it. The answer to a
+    /// login travels alone and says what the client has to know of the connection.
+    pub fn send(&self, outbox: &mut Outbox, to: ConnectionId, msg: &[u8]) {
+        let Ok(head) = rwf::peek(msg) else { return self.counters.messages_unwritable.inc() };
+        let is_login = head.domain == Domain::LOGIN;
+        let mut written = Ok(DataType::NO_DATA);
+        let staged = stage(outbox, if is_login { Kind::Alone } else { Kind::Body }, |json| {
+            written = self.write(msg, json);
+            if is_login && head.class == MsgClass::Refresh && written == Ok(DataType::NO_DATA) {
                 self.announce(json);
             }
         });
-        self.count(is_written);
-        if let Some(head) = head.filter(|_| is_written) {
+        let staged = match written {
+            Ok(_) => Some(staged),
+            Err(why) => self.stand_in(outbox, msg, why).map(|shown| shown.staged),
+        };
+        if let Some(staged) = staged {
             outbox.deliver(to, staged, head.stream_id);
         }
-        is_written
+    }
+
+    /// Puts what stands in for a message into the outbox.
+    #[cold]
+    fn stand_in(&self, outbox: &mut Outbox, msg: &[u8], why: ToJsonError) -> Option<Shown> {
+        self.counters.messages_unwritable.inc();
+        let head = rwf::peek(msg).ok()?;
+        let (means, instead) = stand_in(head, Msg::parse(msg).ok().as_ref(), &why);
+        let mut is_written = false;
+        let staged = stage(outbox, Kind::Body, |json| is_written = self.write(&instead, json).is_ok());
+        is_written.then_some(Shown { staged, means })
     }
 
     /// Reads what a client says in one frame: its messages go to the service in order, pings are answered,
@@ -131,7 +182,7 @@ impl Json {
             }
         });
         if let (Err(refusal), Ok(())) = (read, &result) {
-            self.refuse(&refusal, from, service.outbox());
+            self.refuse(&refusal, from, service);
         }
         result
     }
@@ -148,10 +199,16 @@ impl Json {
                 answer(service.outbox(), from, rwf_json::write_pong);
             }
             Incoming::Pong => {}
-            Incoming::Error(_) => self.counters.errors_in.inc(),
+            Incoming::Error(error) => {
+                self.counters.errors_in.inc();
+                service.on_error(error);
+            }
             Incoming::Message { rwf, .. } => {
                 self.counters.messages_read.inc();
-                service.on_rwf(rwf)?;
+                match whole_directory(rwf) {
+                    Some(rwf) => service.on_rwf(&rwf)?,
+                    None => service.on_rwf(rwf)?,
+                }
             }
         }
         Ok(())
@@ -159,28 +216,28 @@ impl Json {
 
     /// What cannot be used is answered by an error; a request that names an unknown service by a status, for
     /// which clients wait.
-    fn refuse(&self, refusal: &Refusal<'_>, to: ConnectionId, outbox: &mut Outbox) {
+    fn refuse<S: RwfService>(&self, refusal: &Refusal<'_>, to: ConnectionId, service: &mut S) {
         if refusal.kind() != RefusalKind::UnknownService || refusal.stream_id == 0 {
             self.counters.messages_refused.inc();
-            answer(outbox, to, |json| refusal.write(json));
-            return;
+            return answer(service.outbox(), to, |json| refusal.write(json));
         }
         self.counters.unknown_services.inc();
         let text = refusal.to_string();
         let (domain, stream_id) = (refusal.domain, refusal.stream_id);
         let reply = Reply { domain, stream_id, key: None, private_stream: false };
         if let Ok(bytes) = reply.closed(StateCode::SOURCE_UNKNOWN, &text).to_vec() {
-            self.send(outbox, to, &bytes);
+            service.send(&bytes);
         }
     }
 
     /// Appends the body of a message; tells the type of its payload.
     #[inline]
-    fn write(&self, msg: &[u8], json: &mut Vec<u8>) -> Option<DataType> {
-        let msg = Msg::parse(msg).ok()?;
+    fn write(&self, msg: &[u8], json: &mut Vec<u8>) -> Result<DataType, ToJsonError> {
+        let msg = Msg::parse(msg)?;
         let converter = Converter::new(&self.dictionary, &self.names, Options::default());
-        converter.write_body(&msg, KeyPart::Own, json).ok()?;
-        Some(msg.container_type())
+        converter.write_body(&msg, KeyPart::Own, json)?;
+        self.counters.messages_written.inc();
+        Ok(msg.container_type())
     }
 
     /// Gives a login refresh the payload that it has on this port.
@@ -198,19 +255,21 @@ impl Json {
         let options = Options { default_service_id, ..Options::default() };
         Converter::new(&self.dictionary, &self.names, options)
     }
+}
 
-    #[inline]
-    fn count(&self, is_written: bool) {
-        if is_written {
-            self.counters.messages_written.inc();
-        } else {
-            self.counters.messages_unwritable.inc();
-        }
+/// A request of the source directory that leaves open what it wants of it, which is everything on this port.
+fn whole_directory(rwf: &[u8]) -> Option<Vec<u8>> {
+    let head = rwf::peek(rwf).ok()?;
+    if (head.domain, head.class) != (Domain::SOURCE, MsgClass::Request) {
+        return None;
     }
+    let request = RequestMsg::parse(rwf).ok().filter(|request| request.key.filter.is_none())?;
+    let key = Key { filter: Some(Filter::ALL.0), ..request.key };
+    Msg::Request(RequestMsg { key, ..request }).to_vec().ok()
 }
 
 /// Sends an object that has all it needs.
-fn answer(outbox: &mut Outbox, to: ConnectionId, write: impl FnOnce(&mut Vec<u8>)) {
+pub fn answer(outbox: &mut Outbox, to: ConnectionId, write: impl FnOnce(&mut Vec<u8>)) {
     let staged = stage(outbox, Kind::Whole, write);
     outbox.deliver(to, staged, 0);
 }
@@ -232,18 +291,22 @@ mod tests {
     }
 
     /// A service that wants no second message.
-    struct Once<'a>(&'a mut Outbox, &'a mut Vec<Vec<u8>>);
+    struct Once<'a>(&'a Json, &'a mut Outbox, &'a mut Vec<Vec<u8>>);
 
     impl RwfService for Once<'_> {
         type Fault = ();
 
         fn on_rwf(&mut self, rwf: &[u8]) -> Result<(), ()> {
-            self.1.push(rwf.to_vec());
-            if self.1.len() < 2 { Ok(()) } else { Err(()) }
+            self.2.push(rwf.to_vec());
+            if self.2.len() < 2 { Ok(()) } else { Err(()) }
+        }
+
+        fn send(&mut self, rwf: &[u8]) {
+            self.0.send(self.1, CLIENT, rwf);
         }
 
         fn outbox(&mut self) -> &mut Outbox {
-            self.0
+            self.1
         }
     }
 
@@ -258,7 +321,7 @@ mod tests {
         }
 
         fn say(&mut self, text: &str) -> Result<(), ()> {
-            let mut service = Once(&mut self.outbox, &mut self.heard);
+            let mut service = Once(&self.json, &mut self.outbox, &mut self.heard);
             self.json.read(&mut Reader::new(), text, CLIENT, &mut service)
         }
 
@@ -274,14 +337,37 @@ mod tests {
         }
     }
 
+    /// The header of a message of each class, on stream 7, and nothing that belongs behind it.
+    fn headers(domain: Domain) -> impl Iterator<Item = Vec<u8>> {
+        (1..=8).map(move |class| vec![0, 8, class, domain.0, 0, 0, 0, 7, 0x7F, 0x7F])
+    }
+
     #[test]
-    fn a_message_that_cannot_be_json_is_counted_and_sent_to_nobody() {
+    fn whatever_cannot_be_json_is_stood_in_for_by_what_can() {
         let mut scene = Scene::new();
+        for msg in headers(Domain::MARKET_PRICE) {
+            let shown = scene.json.stage(&mut scene.outbox, &msg).expect("something is said");
+            let update = rwf::peek(&msg).expect("a header").class == MsgClass::Update;
+            assert_eq!(shown.means == Means::Missed(Domain::MARKET_PRICE), update);
+        }
         assert!(scene.json.stage(&mut scene.outbox, b"no message").is_none());
-        assert!(!scene.json.send(&mut scene.outbox, CLIENT, &[0, 7, 2]));
-        let counters = scene.json.counters();
-        assert_eq!((counters.messages_unwritable.get(), counters.messages_written.get()), (2, 0));
+        scene.json.send(&mut scene.outbox, CLIENT, b"no message");
+        assert_eq!(scene.json.counters().messages_unwritable.get(), 10);
         assert!(scene.sent().is_empty());
+    }
+
+    #[test]
+    fn what_is_not_about_items_is_stood_in_for_too() {
+        let mut scene = Scene::new();
+        for domain in [Domain::LOGIN, Domain::SOURCE, Domain::DICTIONARY] {
+            headers(domain).for_each(|msg| scene.json.send(&mut scene.outbox, CLIENT, &msg));
+        }
+        let sent = scene.sent();
+        assert_eq!(sent.len(), 24);
+        for (kind, stream_id, text) in sent {
+            assert_eq!((kind, stream_id), (Kind::Body, 7));
+            assert!(text.starts_with(r#""Type":"Status","Domain":"#), "{text}");
+        }
     }
 
     #[test]
@@ -296,6 +382,15 @@ mod tests {
         });
         assert_eq!(keys.collect::<Vec<_>>(), [(5, Some(7)), (6, Some(7))]);
         assert_eq!(scene.json.counters().messages_read.get(), 2);
+    }
+
+    #[test]
+    fn a_directory_request_that_says_nothing_wants_everything() {
+        let mut scene = Scene::new();
+        assert_eq!(scene.say(r#"{"ID":2,"Domain":"Source","Key":{}}"#), Ok(()));
+        assert_eq!(scene.say(r#"{"ID":3,"Domain":"Source","Key":{"Filter":2}}"#), Err(()));
+        let filters = scene.heard.iter().map(|rwf| RequestMsg::parse(rwf).expect("a request").key.filter);
+        assert_eq!(filters.collect::<Vec<_>>(), [Some(Filter::ALL.0), Some(2)]);
     }
 
     #[test]
@@ -328,7 +423,7 @@ mod tests {
     fn the_answer_to_a_login_is_alone_and_announces_the_connection() {
         let mut scene = Scene::new();
         let refresh = LoginRefresh::accept(&LoginRequest::consumer(b"ada")).to_vec().expect("legal");
-        assert!(scene.json.send(&mut scene.outbox, CLIENT, &refresh));
+        scene.json.send(&mut scene.outbox, CLIENT, &refresh);
         let sent = scene.sent();
         assert_eq!((sent.len(), sent[0].0, sent[0].1), (1, Kind::Alone, 1));
         assert!(sent[0].2.ends_with(r#","Elements":{"PingTimeout":30,"MaxMsgSize":61440}}"#), "{sent:?}");

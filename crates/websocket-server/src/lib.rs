@@ -14,17 +14,20 @@
 mod config;
 mod cookie;
 mod json;
+mod means;
 mod message;
 mod names;
 mod pack;
 mod protocol;
+mod stand_in;
 
 pub use crate::config::WebSocketConfig;
 pub use cookie::{COOKIE_LOGIN_STREAM_ID, cookie_login};
-pub use json::{Json, PART_BYTES, RwfService};
+pub use json::{Json, PART_BYTES, RwfService, Shown, answer};
 pub use listener::{
     ClientCertificates, ConnectionId, ConnectionInfo, Outbox, PortEvent, Service, Staged, TlsConfig,
 };
+pub use means::Means;
 pub use message::{Kind, stage};
 use names::Names;
 pub use protocol::{ListenerCounters, WebSocket, WebSocketListener, listen};

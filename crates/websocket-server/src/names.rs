@@ -6,6 +6,7 @@ use rwf_json::Services;
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     by_id: BTreeMap<u16, String>,
+    by_name: BTreeMap<String, u16>,
     /// The only service that there is now.
     only: Option<u16>,
 }
@@ -18,8 +19,12 @@ impl Names {
             count += 1;
             last = Some(id);
             if self.by_id.get(&id).is_none_or(|known| known != name) {
-                self.by_id.retain(|_, known| known != name);
-                self.by_id.insert(id, name.to_owned());
+                if let Some(former) = self.by_name.insert(name.to_owned(), id) {
+                    self.by_id.remove(&former);
+                }
+                if let Some(former) = self.by_id.insert(id, name.to_owned()) {
+                    self.by_name.remove(&former);
+                }
             }
         }
         self.only = last.filter(|_| count == 1);
@@ -41,7 +46,7 @@ impl Services for Names {
     }
 
     fn id(&self, name: &str) -> Option<u16> {
-        self.by_id.iter().find(|(_, known)| *known == name).map(|(id, _)| *id)
+        self.by_name.get(name).copied()
     }
 }
 
@@ -58,6 +63,10 @@ mod tests {
         assert_eq!(names.name(7), Some("A"));
         names.update([(9, "A")].into_iter());
         assert_eq!((names.name(7), names.id("A"), names.id("B")), (None, Some(9), None));
+        names.update([(7, "A"), (9, "B")].into_iter());
+        names.update([(7, "B"), (9, "A")].into_iter());
+        assert_eq!((names.name(7), names.name(9)), (Some("B"), Some("A")));
+        assert_eq!((names.id("A"), names.id("B")), (Some(9), Some(7)));
     }
 
     #[test]

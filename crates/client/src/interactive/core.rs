@@ -21,8 +21,9 @@ use crate::InteractiveConfig;
 pub(crate) trait Outlet {
     /// To one client, with the stream id that the message has.
     fn send(&mut self, place: Place, message: &[u8]);
-    /// To many, each with a stream id of its own. Whether all could have it: if not, it cannot be written as
-    /// JSON, and the WebSocket clients among them got nothing.
+    /// To many, each with a stream id of its own. Returns whether the streams go on as the message says: WebSocket
+    /// clients who cannot have it, because it cannot be written as JSON, are told something in its place, and
+    /// of an image that the stream is closed.
     fn fan_out(&mut self, to: &[Watcher], message: &[u8]) -> bool;
 }
 

@@ -13,7 +13,7 @@ use rwf::Dictionary;
 use rwf_json::Reader;
 use units::Nanos;
 use websocket::Message;
-use websocket_server::{Json, RwfService, Service, WebSocket, WebSocketListener, cookie_login};
+use websocket_server::{Json, Means, RwfService, Service, Shown, WebSocket, WebSocketListener, cookie_login};
 
 use super::core::{Core, Fault, Outlet, Watcher};
 use super::place::{Place, Port};
@@ -181,8 +181,6 @@ impl Outlet for Wires<'_> {
         match (place.port(), &mut self.web) {
             (Port::Rssl(connection), _) => rssl_server::send(self.rssl, connection, message),
             (Port::WebSocket(connection), Some(web)) => {
-                // What cannot be written is counted; the answers to a login, a directory or a dictionary request
-                // can be.
                 web.json.send(web.outbox, connection, message);
             }
             (Port::WebSocket(_), None) => {}
@@ -192,7 +190,7 @@ impl Outlet for Wires<'_> {
     #[inline]
     fn fan_out(&mut self, to: &[Watcher], message: &[u8]) -> bool {
         let mut as_it_is: Option<Staged> = None;
-        let mut as_json: Option<Option<Staged>> = None;
+        let mut as_json: Option<Option<Shown>> = None;
         for watcher in to {
             match (watcher.place.port(), &mut self.web) {
                 (Port::Rssl(connection), _) => {
@@ -200,15 +198,15 @@ impl Outlet for Wires<'_> {
                     self.rssl.deliver(connection, staged, watcher.stream_id);
                 }
                 (Port::WebSocket(connection), Some(web)) => {
-                    let staged = *as_json.get_or_insert_with(|| web.json.stage(web.outbox, message));
-                    if let Some(staged) = staged {
-                        web.outbox.deliver(connection, staged, watcher.stream_id);
+                    let shown = *as_json.get_or_insert_with(|| web.json.stage(web.outbox, message));
+                    if let Some(shown) = shown {
+                        web.outbox.deliver(connection, shown.staged, watcher.stream_id);
                     }
                 }
                 (Port::WebSocket(_), None) => {}
             }
         }
-        !matches!(as_json, Some(None))
+        !matches!(as_json, Some(Some(Shown { means: Means::Lost, .. })))
     }
 }
 
@@ -318,6 +316,10 @@ impl RwfService for Scene<'_> {
 
     fn on_rwf(&mut self, rwf: &[u8]) -> Result<(), Fault> {
         self.core.on_message(self.place, rwf, &mut self.wires)
+    }
+
+    fn send(&mut self, rwf: &[u8]) {
+        self.wires.send(self.place, rwf);
     }
 
     fn outbox(&mut self) -> &mut Outbox {

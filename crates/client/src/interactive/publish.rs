@@ -79,32 +79,9 @@ impl Core {
             return Err(PublishError::Payload(error));
         }
         item.seq_num = seq_num;
-        let count = item.live.len();
+        out.fan_out(&item.live, bytes);
         self.counters.updates_out.inc();
-        if !out.fan_out(&item.live, bytes) {
-            let missed = item.live.clone();
-            self.tell_instead(slot, &missed, UPDATE_MISSED, out);
-        }
-        Ok(count)
-    }
-
-    /// Tells the WebSocket clients among `missed`, which could not be given a message of an item because it cannot
-    /// be written as JSON.
-    #[cold]
-    pub(super) fn tell_instead(
-        &mut self,
-        slot: Slot,
-        missed: &[Watcher],
-        state: State<'_>,
-        out: &mut impl Outlet,
-    ) {
-        let Some(item) = self.items.table.get(slot) else { return };
-        let msg = status(item, state);
-        let missed: Vec<Watcher> = missed.iter().filter(|w| w.place.is_websocket()).copied().collect();
-        // The item's name was encoded before, and the rest is short.
-        if let Ok(bytes) = self.message.try_encode(|w| msg.encode(w)) {
-            out.fan_out(&missed, bytes);
-        }
+        Ok(item.live.len())
     }
 
     /// Publishes a state, to all who want the item; one that is not open ends it. Returns how many get it.
@@ -115,7 +92,12 @@ impl Core {
         out: &mut impl Outlet,
     ) -> Result<usize, PublishError> {
         let item = self.items.table.get_mut(slot).ok_or(PublishError::UnknownItem)?;
-        let msg = status(item, state);
+        let msg = StatusMsg {
+            state: Some(state),
+            private_stream: item.private.is_some(),
+            key: Some(key(item)),
+            ..StatusMsg::new(item.domain, 0, DataType::NO_DATA)
+        };
         let bytes = self.message.try_encode(|w| msg.encode(w))?;
         // The vendor's packages over WebSocket take the first message of a stream for its answer: one that goes
         // on without an image yet would be taken for an answer without data.
@@ -191,10 +173,8 @@ impl Core {
             payload(w);
         })?;
         let watchers: Vec<Watcher> = item.watchers().collect();
+        out.fan_out(&watchers, bytes);
         self.counters.generics_out.inc();
-        if !out.fan_out(&watchers, bytes) {
-            self.tell_instead(slot, &watchers, GENERIC_MISSED, out);
-        }
         Ok(watchers.len())
     }
 
@@ -208,26 +188,6 @@ impl Core {
     ) -> Result<usize, PublishError> {
         let closed = State::new(StreamState::Closed, DataState::Suspect);
         self.status(item, closed.because(code, text), out)
-    }
-}
-
-/// An update was not for JSON: what its streams have is not to be trusted until the next image.
-const UPDATE_MISSED: State<'static> = State::new(StreamState::Open, DataState::Suspect)
-    .because(StateCode::ERROR, "an update cannot be written as JSON");
-/// A generic message was not for JSON, which leaves the item as it is.
-const GENERIC_MISSED: State<'static> = State::new(StreamState::Open, DataState::NoChange)
-    .because(StateCode::ERROR, "a generic message cannot be written as JSON");
-/// An image was not for JSON: there is nothing to show on its streams.
-pub(super) const IMAGE_MISSED: State<'static> = State::new(StreamState::Closed, DataState::Suspect)
-    .because(StateCode::ERROR, "the image cannot be written as JSON");
-
-/// A state of an item as a message, on whatever stream.
-fn status<'a>(item: &'a Item, state: State<'a>) -> StatusMsg<'a> {
-    StatusMsg {
-        state: Some(state),
-        private_stream: item.private.is_some(),
-        key: Some(key(item)),
-        ..StatusMsg::new(item.domain, 0, DataType::NO_DATA)
     }
 }
 

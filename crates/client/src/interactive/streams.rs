@@ -8,7 +8,6 @@ use super::InteractiveEvent;
 use super::clients::service_name;
 use super::core::{Core, Outlet, Watcher};
 use super::place::Place;
-use super::publish::IMAGE_MISSED;
 use crate::PublishedItem;
 use crate::table::Slot;
 
@@ -63,8 +62,8 @@ impl Core {
         }
     }
 
-    /// Sends the image of an item: to clients that speak RSSL in parts if it is large. Who speaks JSON and gets
-    /// an image that cannot be written so is told that the stream is closed.
+    /// Sends the image of an item: to clients that speak RSSL in parts if it is large. Streams whose clients speak
+    /// JSON have ended if it cannot be written so.
     pub(super) fn send_image(&mut self, slot: Slot, to: &[Watcher], solicited: bool, out: &mut impl Outlet) {
         let (websocket, rssl): (Vec<Watcher>, Vec<Watcher>) =
             to.iter().partition(|watcher| watcher.place.is_websocket());
@@ -72,12 +71,11 @@ impl Core {
         self.send_image_in(slot, form, &rssl, out);
         let form = RefreshForm { solicited, part_bytes: PART_BYTES };
         if !self.send_image_in(slot, form, &websocket, out) {
-            self.tell_instead(slot, &websocket, IMAGE_MISSED, out);
             websocket.into_iter().for_each(|watcher| self.end_stream(watcher));
         }
     }
 
-    /// Whether all could have it.
+    /// Whether the streams go on.
     fn send_image_in(
         &mut self,
         slot: Slot,
@@ -87,7 +85,7 @@ impl Core {
     ) -> bool {
         let Some(item) = self.items.table.get(slot).filter(|_| !to.is_empty()) else { return true };
         let key = ItemKey::named(item.service_id, item.domain, item.name.as_bytes());
-        let mut is_given_to_all = true;
+        let mut goes_on = true;
         let (message, counters, is_private) = (&mut self.message, &self.counters, item.private.is_some());
         item.image.encode_refresh(key, form, &mut self.scratch, |part| {
             counters.refreshes_out.inc();
@@ -96,13 +94,13 @@ impl Core {
                     let msg = RefreshMsg { private_stream: true, ..msg };
                     // It was encoded before, and the flag takes no room.
                     if let Ok(bytes) = message.try_encode(|w| msg.encode(w)) {
-                        is_given_to_all &= out.fan_out(to, bytes);
+                        goes_on &= out.fan_out(to, bytes);
                     }
                 }
-                _ => is_given_to_all &= out.fan_out(to, part),
+                _ => goes_on &= out.fan_out(to, part),
             }
         });
-        is_given_to_all
+        goes_on
     }
 
     /// Puts a stream that has its image where it belongs: to those that get updates, or to the paused ones.

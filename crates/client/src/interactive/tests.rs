@@ -35,7 +35,8 @@ impl Outlet for Sent {
         let is_writable = !message.windows(UNWRITABLE.len()).any(|part| part == UNWRITABLE);
         let served = to.iter().filter(|watcher| is_writable || !watcher.place.is_websocket());
         self.0.extend(served.map(|watcher| (number(watcher.place), watcher.stream_id, message.to_vec())));
-        is_writable || !to.iter().any(|watcher| watcher.place.is_websocket())
+        let is_image = matches!(Msg::parse(message), Ok(Msg::Refresh(_)));
+        is_writable || !is_image || !to.iter().any(|watcher| watcher.place.is_websocket())
     }
 }
 
@@ -536,37 +537,14 @@ fn clients_at_both_ports_share_an_item() {
 }
 
 #[test]
-fn an_update_that_cannot_be_json_makes_the_streams_of_these_clients_suspect_until_the_next_image() {
-    let (mut world, item) = mixed();
-    let sent = world.core.update(item, &UpdateSpec::default(), unwritable, &mut world.sent);
-    assert_eq!(sent, Ok(2));
-    let text = "error, \"an update cannot be written as JSON\"";
-    let last = *UNWRITABLE.last().expect("some");
-    assert_eq!(
-        world.words(),
-        [format!("0/5 update Some({last})"), format!("100/6 status open/suspect, {text}")]
-    );
-    world.refresh(item, 9);
-    assert_eq!(world.words()[1], "100/6 image Some(9)");
-}
-
-#[test]
-fn a_generic_message_that_cannot_be_json_is_told_of() {
-    let (mut world, item) = mixed();
-    assert_eq!(world.core.generic(item, &GenericSpec::default(), unwritable, &mut world.sent), Ok(2));
-    let text = "error, \"a generic message cannot be written as JSON\"";
-    assert_eq!(world.words()[1..], [format!("100/6 status open/no change, {text}")]);
-}
-
-#[test]
-fn an_image_that_cannot_be_json_closes_the_streams_of_these_clients_alone() {
+fn an_image_that_cannot_be_json_ends_the_streams_of_these_clients_alone() {
     let (mut world, item) = mixed();
     let sent = world.core.refresh(item, &RefreshSpec::default(), unwritable, &mut world.sent);
     assert_eq!(sent, Ok(2));
-    let closed = "status closed/suspect, error, \"the image cannot be written as JSON\"";
-    assert_eq!(world.words()[1..], [format!("100/6 {closed}")]);
+    assert_eq!(world.words().len(), 1, "the other is told in JSON");
+    assert_eq!(world.core.counters.streams.get(), 1);
     world.ask(WEB, 8, "A");
-    assert_eq!(world.words(), [format!("100/8 {closed}")]);
+    assert!(world.words().is_empty());
     assert_eq!((world.core.counters.streams.get(), world.update(item, 1)), (1, 1));
     assert!(world.events().is_empty(), "it is still wanted");
 }

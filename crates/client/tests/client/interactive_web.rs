@@ -3,13 +3,15 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use rwf::{Domain, Msg, StateCode};
+use rwf::{DataState, DataType, Domain, Msg, StateCode, StreamState, Writer};
 use tickcast_client::{
     ClientId, Consumer, ConsumerConfig, HostPort, InteractiveConfig, InteractiveEvent, InteractiveProvider,
     OwnedEvent, RefreshSpec, UpdateSpec, WebSocketConfig,
 };
 
-use crate::interactive::{Pair, everything_goes_all_the_way_and_back, port_for, quote, tls_port, trusting};
+use crate::interactive::{
+    Pair, everything_goes_all_the_way_and_back, port_for, publish, quote, tls_port, trusting,
+};
 
 fn with_websocket(config: &mut InteractiveConfig) {
     config.websocket_port = Some(0);
@@ -137,4 +139,46 @@ fn a_login_that_is_refused_is_told_in_json() {
     };
     pair.run(&mut refuse, |pair| pair.consumer.is_stopped());
     assert_eq!(pair.provider.counters().logins_refused.get(), 1);
+}
+
+/// States of the item that its consumer was told, with their texts, as far as they differ.
+fn states(pair: &Pair) -> Vec<(StreamState, DataState, String)> {
+    let mut states: Vec<(StreamState, DataState, String)> = Vec::new();
+    for event in &pair.told {
+        let OwnedEvent::Item(item) = event else { continue };
+        let state = item.state.borrow();
+        let state = (state.stream, state.data, String::from_utf8_lossy(state.text).into_owned());
+        if states.last() != Some(&state) {
+            states.push(state);
+        }
+    }
+    states
+}
+
+#[test]
+fn what_cannot_be_json_is_told_to_those_it_concerns() {
+    let mut pair = Pair::of(with_websocket, |config| {
+        speaking_json(false)(config);
+        config.single_open = false;
+    });
+    let handle = pair.consumer.subscribe("S", "IBM.N").expect("new");
+    pair.run(&mut publish, |pair| pair.bids(handle) == [3990]);
+    let item = pair.provider.item(Domain::MARKET_PRICE, "S", "IBM.N").expect("it is asked for");
+    let is_last = |pair: &Pair, stream, data| {
+        states(pair).last().is_some_and(|state| (state.0, state.1) == (stream, data))
+    };
+    // A series is not looked into before it is to be written.
+    let broken = |w: &mut Writer<'_>| w.bytes(&[0x7F; 3]);
+    let update = UpdateSpec { container_type: DataType::SERIES, ..UpdateSpec::default() };
+    assert_eq!(pair.provider.update(item, &update, broken), Ok(1));
+    pair.run(&mut publish, |pair| is_last(pair, StreamState::Open, DataState::Suspect));
+    assert!(states(&pair)[1].2.starts_with("an update cannot be written as JSON: "), "{:?}", states(&pair));
+    assert_eq!(pair.provider.refresh(item, &RefreshSpec::default(), quote(3991)), Ok(1));
+    pair.run(&mut publish, |pair| is_last(pair, StreamState::Open, DataState::Ok));
+    let image = RefreshSpec { container_type: DataType::SERIES, ..RefreshSpec::default() };
+    assert_eq!(pair.provider.refresh(item, &image, broken), Ok(1));
+    pair.run(&mut publish, |pair| is_last(pair, StreamState::Closed, DataState::Suspect));
+    assert!(states(&pair)[3].2.starts_with("the data cannot be written as JSON: "), "{:?}", states(&pair));
+    assert_eq!(pair.provider.watcher_count(item), 0);
+    assert_eq!(pair.provider.json_counters().expect("there is the port").messages_unwritable.get(), 2);
 }

@@ -4,22 +4,17 @@ use std::ops::ControlFlow;
 
 use backbone::InletCommand;
 use market::server::{ClientError, ClientProfile, PointToPoint, ServerSink};
-use rdm::directory::Filter;
 use rdm::item::{CloseTarget, ItemClose, ItemRequest, Target, has_items};
-use rdm::login::{LoginRequest, NameType};
 use rdm::{Reply, ToVec};
 use rssl_server::{ConnectionId, Outbox};
-use rwf::{
-    CloseMsg, DataState, DataType, Domain, Key, Msg, RequestMsg, State, StateCode, StatusMsg, StreamState,
-};
-use rwf_json::{Incoming, Refusal, RefusalKind};
+use rwf::{CloseMsg, DataState, DataType, Domain, Msg, RequestMsg, State, StateCode, StreamState};
+use rwf_json::PeerError;
 use tracing::{debug, info};
 use units::Nanos;
-use websocket::upgrade::Headers;
 use websocket::{CloseReason, Message, Session};
-use websocket_server::{Kind, PortEvent, Service, WebSocket, stage};
+use websocket_server::{PART_BYTES, PortEvent, RwfService, Service, WebSocket, answer, cookie_login};
 
-use super::{Input, Json, Streams, client_of};
+use super::{Input, Json, Streams, client_of, update_services};
 use crate::rssl_clients::{address, log_end};
 use crate::sink::Sink;
 
@@ -32,13 +27,6 @@ pub(crate) struct WebSocketClients<'a> {
     pub(crate) streams: &'a mut Streams,
     pub(crate) commands: &'a mut Vec<InletCommand>,
 }
-
-/// More than any dictionary or image in use has, so that each is one message.
-const PART_BYTES: usize = 16 << 20;
-/// The answer to a ping of the client.
-const PONG: &[u8] = br#"{"Type":"Pong"}"#;
-/// The stream on which a client is logged in that brought its token with the upgrade.
-const COOKIE_LOGIN_STREAM_ID: i32 = -1;
 
 impl Service<WebSocket> for WebSocketClients<'_> {
     fn on_connected(
@@ -60,7 +48,7 @@ impl Service<WebSocket> for WebSocketClients<'_> {
         };
         self.core.on_client_connected(client_of(connection), profile);
         if let Some(login) = cookie_login(session.headers) {
-            let mut scene = self.scene(connection, outbox);
+            let mut scene = self.scene(now, connection, outbox);
             // A login that is refused is answered; the client may try again with a message.
             let _ = scene.core.on_client_message(now, client_of(connection), &login, &mut scene.sink);
         }
@@ -77,23 +65,15 @@ impl Service<WebSocket> for WebSocketClients<'_> {
             info!(connection = connection.0, "binary frame where JSON is spoken, connection is closed");
             return ControlFlow::Break(());
         };
-        self.json.update_services(self.core);
+        update_services(self.json, self.core);
         let mut reader = std::mem::take(&mut self.input.reader);
-        let mut scene = self.scene(connection, outbox);
-        let mut end = None;
-        let converter = scene.sink.json.input_converter();
-        let result = reader.read_frame(&converter, text.as_bytes(), |incoming| {
-            if end.is_none() {
-                end = scene.on_incoming(now, incoming).err();
-            }
-        });
-        if let (Err(refusal), None) = (result, &end) {
-            scene.refuse(&refusal);
-        }
+        let mut scene = self.scene(now, connection, outbox);
+        let json = scene.sink.json;
+        let result = json.read(&mut reader, text, connection, &mut scene);
         self.input.reader = reader;
-        match end {
-            None => ControlFlow::Continue(()),
-            Some(reason) => {
+        match result {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(reason) => {
                 log_end(self.core, connection, reason);
                 ControlFlow::Break(())
             }
@@ -103,7 +83,7 @@ impl Service<WebSocket> for WebSocketClients<'_> {
     fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox) {
         info!(connection = connection.0, %reason, "WebSocket client gone");
         self.streams.forget_all(connection);
-        let mut scene = self.scene(connection, outbox);
+        let mut scene = self.scene(now, connection, outbox);
         scene.core.on_client_closed(now, client_of(connection), &mut scene.sink);
     }
 
@@ -117,7 +97,7 @@ impl Service<WebSocket> for WebSocketClients<'_> {
 }
 
 impl WebSocketClients<'_> {
-    fn scene<'s>(&'s mut self, connection: ConnectionId, outbox: &'s mut Outbox) -> Scene<'s> {
+    fn scene<'s>(&'s mut self, now: Nanos, connection: ConnectionId, outbox: &'s mut Outbox) -> Scene<'s> {
         let sink = Sink {
             rssl: self.rssl,
             websocket: Some(outbox),
@@ -125,85 +105,53 @@ impl WebSocketClients<'_> {
             streams: self.streams,
             commands: self.commands,
         };
-        Scene { connection, core: self.core, sink }
+        Scene { now, connection, core: self.core, sink }
     }
-}
-
-/// A message that came with the token that the client got from elsewhere is its login.
-fn cookie_login(headers: Headers<'_>) -> Option<Vec<u8>> {
-    let token = headers.cookie("AuthToken")?.as_bytes();
-    let position = headers.cookie("AuthPosition").or_else(|| headers.cookie("position"));
-    let application = headers.cookie("applicationId").map(str::as_bytes);
-    let everybody = LoginRequest::consumer(&[0]);
-    let login = LoginRequest {
-        stream_id: COOKIE_LOGIN_STREAM_ID,
-        name_type: NameType::AUTHENTICATION_TOKEN,
-        authentication_token: Some(token),
-        position: position.map(str::as_bytes),
-        application_id: application.unwrap_or(everybody.application_id),
-        ..everybody
-    };
-    login.to_vec().ok()
-}
-
-/// On this port a request of the source directory may leave open what it wants of it: everything.
-fn whole_directory(request: &RequestMsg<'_>) -> Option<Vec<u8>> {
-    let is_open = request.domain == Domain::SOURCE && request.key.filter.is_none();
-    let filter = Some(Filter::ALL.0);
-    let whole = RequestMsg { key: Key { filter, ..request.key }, ..*request };
-    is_open.then(|| Msg::Request(whole).to_vec().ok()).flatten()
 }
 
 /// One client, and what it has to do with.
 struct Scene<'s> {
+    now: Nanos,
     connection: ConnectionId,
     core: &'s mut PointToPoint,
     sink: Sink<'s>,
 }
 
-impl Scene<'_> {
-    fn on_incoming(&mut self, now: Nanos, incoming: Incoming<'_>) -> Result<(), ClientError> {
-        self.sink.settle(now, self.core);
-        let counters = &self.sink.json.counters;
-        match incoming {
-            Incoming::Ping => {
-                counters.pings_in.inc();
-                self.answer(|json| json.extend_from_slice(PONG));
-                Ok(())
-            }
-            Incoming::Pong => Ok(()),
-            Incoming::Error(error) => {
-                counters.errors_in.inc();
-                let (stream_id, text) = (error.stream_id, String::from_utf8_lossy(error.text));
-                debug!(connection = self.connection.0, stream_id, %text, "a message was of no use to the client");
-                Ok(())
-            }
-            Incoming::Message { rwf, .. } => {
-                counters.messages_read.inc();
-                self.on_rwf(now, rwf)
-            }
-        }
-    }
+impl RwfService for Scene<'_> {
+    type Fault = ClientError;
 
-    fn on_rwf(&mut self, now: Nanos, rwf: &[u8]) -> Result<(), ClientError> {
+    fn on_rwf(&mut self, rwf: &[u8]) -> Result<(), ClientError> {
+        self.sink.settle(self.now, self.core);
         match Msg::parse(rwf) {
             Ok(Msg::Request(request)) => match self.id_in_use(&request) {
                 Some((stream_id, domain)) => {
                     self.refuse_id(request.stream_id, stream_id, domain);
                     Ok(())
                 }
-                None => match whole_directory(&request) {
-                    Some(rwf) => self.tell_core(now, &rwf),
-                    None => self.tell_core(now, rwf),
-                },
+                None => self.tell_core(rwf),
             },
-            Ok(Msg::Close(close)) if close.domain != Domain::LOGIN => self.on_close(now, &close, rwf),
-            _ => self.tell_core(now, rwf),
+            Ok(Msg::Close(close)) if close.domain != Domain::LOGIN => self.on_close(&close, rwf),
+            _ => self.tell_core(rwf),
         }
     }
 
-    fn tell_core(&mut self, now: Nanos, rwf: &[u8]) -> Result<(), ClientError> {
-        self.core.on_client_message(now, client_of(self.connection), rwf, &mut self.sink)
+    fn send(&mut self, rwf: &[u8]) {
+        self.sink.send(client_of(self.connection), rwf);
+    }
+
+    fn outbox(&mut self) -> &mut Outbox {
+        self.sink.websocket.as_deref_mut().expect("the client is at the WebSocket port")
+    }
+
+    fn on_error(&mut self, error: PeerError<'_>) {
+        let (stream_id, text) = (error.stream_id, String::from_utf8_lossy(error.text));
+        debug!(connection = self.connection.0, stream_id, %text, "a message was of no use to the client");
+    }
+}
+
+impl Scene<'_> {
+    fn tell_core(&mut self, rwf: &[u8]) -> Result<(), ClientError> {
+        self.core.on_client_message(self.now, client_of(self.connection), rwf, &mut self.sink)
     }
 
     /// An id that a request would use and that is in use for a stream of another kind, and what that is. Two
@@ -227,28 +175,29 @@ impl Scene<'_> {
 
     /// A status would end the stream that has the id; an error leaves it alone.
     fn refuse_id(&mut self, of_request: i32, stream_id: i32, domain: Domain) {
-        let counters = &self.sink.json.counters;
+        let counters = self.sink.json.counters();
         counters.messages_refused.inc();
         counters.ids_in_use.inc();
         let what = if has_items(domain) { "an item".to_owned() } else { domain.to_string() };
         let text = format!("the id {stream_id} is in use for the stream of {what}");
         let error = serde_json::json!({"ID": of_request, "Type": "Error", "Text": text});
-        self.answer(|json| json.extend_from_slice(error.to_string().as_bytes()));
+        let connection = self.connection;
+        answer(self.outbox(), connection, |json| json.extend_from_slice(error.to_string().as_bytes()));
     }
 
     /// A close names no domain but that of a login, and one of several streams is answered.
-    fn on_close(&mut self, now: Nanos, close: &CloseMsg<'_>, rwf: &[u8]) -> Result<(), ClientError> {
+    fn on_close(&mut self, close: &CloseMsg<'_>, rwf: &[u8]) -> Result<(), ClientError> {
         let client = client_of(self.connection);
         // What cannot be read is for the core to refuse.
         let Ok(wanted) = ItemClose::parse(&CloseMsg { domain: Domain::MARKET_PRICE, ..*close }) else {
-            return self.tell_core(now, rwf);
+            return self.tell_core(rwf);
         };
         let ids: BTreeSet<i32> = wanted.streams().collect();
         let mut closed = ids.iter().filter(|id| self.core.has_stream(client, **id)).count();
         for &id in &ids {
-            closed += usize::from(self.close_other(now, id)?);
+            closed += usize::from(self.close_other(id)?);
         }
-        self.tell_core(now, rwf)?;
+        self.tell_core(rwf)?;
         ids.iter().for_each(|id| self.sink.streams.forget(self.connection, *id));
         if let CloseTarget::Streams(listed) = &wanted.target {
             let count = listed.len();
@@ -256,13 +205,16 @@ impl Scene<'_> {
             let state = State::new(StreamState::Closed, DataState::Ok);
             let state = state.because(StateCode::NONE, &text);
             let (domain, stream_id) = (close.domain, close.stream_id);
-            self.send(&Reply { domain, stream_id, key: None, private_stream: false }.status(state));
+            let reply = Reply { domain, stream_id, key: None, private_stream: false };
+            if let Ok(status) = reply.status(state).to_vec() {
+                self.send(&status);
+            }
         }
         Ok(())
     }
 
     /// Closes a stream that is not about items, if the id is that of one. A login is closed by name alone.
-    fn close_other(&mut self, now: Nanos, stream_id: i32) -> Result<bool, ClientError> {
+    fn close_other(&mut self, stream_id: i32) -> Result<bool, ClientError> {
         let (connection, streams) = (self.connection, &mut self.sink.streams);
         let other = streams.other_in_use(connection, &(stream_id..=stream_id));
         let Some((_, domain)) = other.filter(|(_, domain)| *domain != Domain::LOGIN) else {
@@ -271,37 +223,7 @@ impl Scene<'_> {
         streams.close_other(connection, stream_id);
         let close = Msg::Close(CloseMsg::new(domain, stream_id, DataType::NO_DATA));
         let Ok(rwf) = close.to_vec() else { return Ok(false) };
-        self.tell_core(now, &rwf)?;
+        self.tell_core(&rwf)?;
         Ok(true)
-    }
-
-    /// What cannot be used is answered by an error; a request that names an unknown service by a status, for
-    /// which clients wait.
-    fn refuse(&mut self, refusal: &Refusal<'_>) {
-        let counters = &self.sink.json.counters;
-        if refusal.kind() == RefusalKind::UnknownService && refusal.stream_id != 0 {
-            counters.unknown_services.inc();
-            let text = refusal.to_string();
-            let (domain, stream_id) = (refusal.domain, refusal.stream_id);
-            let reply = Reply { domain, stream_id, key: None, private_stream: false };
-            self.send(&reply.closed(StateCode::SOURCE_UNKNOWN, &text));
-        } else {
-            counters.messages_refused.inc();
-            self.answer(|json| refusal.write(json));
-        }
-    }
-
-    fn send(&mut self, status: &StatusMsg<'_>) {
-        if let Ok(bytes) = status.to_vec() {
-            self.sink.send(client_of(self.connection), &bytes);
-        }
-    }
-
-    /// Sends an object that has all it needs.
-    fn answer(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        if let Some(outbox) = &mut self.sink.websocket {
-            let staged = stage(outbox, Kind::Whole, write);
-            outbox.deliver(self.connection, staged, 0);
-        }
     }
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use counters::table::JsonClients as Counters;
 use market::server::{ClientId, Watcher};
 use rssl_server::ConnectionId;
-use rwf::{DataState, Domain, Msg, MsgClass, MsgHead, State, StreamState};
+use rwf::{Domain, MsgHead};
 use units::Nanos;
+use websocket_server::Means;
 
 use super::connection_of;
 use super::ids::OtherIds;
@@ -52,50 +53,6 @@ enum Standing {
     Lacking,
     /// Its client was told that it is closed.
     Ended,
-}
-
-/// What a message means for the streams that get it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Means {
-    /// It is an image of a stream that goes on.
-    Image,
-    /// It changes what the client has.
-    Update,
-    /// It says of a stream that goes on that its data is not to be trusted, for those that have an image.
-    Doubt,
-    /// It says something else of a stream that goes on, for those that have an image.
-    Remark,
-    /// The stream has ended.
-    End,
-    /// Anything else.
-    Other,
-    /// It stands for an update that cannot be written: who has an image is suspect from now on.
-    Missed(Domain),
-    /// It stands for an image that cannot be written: the stream is closed.
-    Lost,
-}
-
-impl Means {
-    /// What an item's message means. Updates need not be looked into.
-    pub(crate) fn of(msg: &[u8]) -> Means {
-        if rwf::peek(msg).is_ok_and(|head| head.class == MsgClass::Update) {
-            return Means::Update;
-        }
-        match Msg::parse(msg) {
-            Ok(Msg::Refresh(refresh)) if refresh.state.stream == StreamState::Open => Means::Image,
-            Ok(Msg::Refresh(_)) => Means::End,
-            Ok(Msg::Status(status)) => Means::of_state(status.state.as_ref()),
-            _ => Means::Other,
-        }
-    }
-
-    pub(super) fn of_state(state: Option<&State<'_>>) -> Means {
-        match state {
-            Some(state) if state.stream != StreamState::Open => Means::End,
-            Some(state) if state.data == DataState::Suspect => Means::Doubt,
-            _ => Means::Remark,
-        }
-    }
 }
 
 impl Streams {
@@ -258,9 +215,6 @@ impl Streams {
 
 #[cfg(test)]
 mod tests {
-    use rdm::ToVec;
-    use rwf::{DataType, RefreshMsg, StatusMsg, UpdateMsg};
-
     use super::*;
     use crate::websocket::client_of;
 
@@ -268,35 +222,12 @@ mod tests {
     const MISSED: Means = Means::Missed(Domain::MARKET_PRICE);
     const DELAY: Duration = Duration::from_secs(1);
 
-    fn status(stream: StreamState, data: DataState) -> Vec<u8> {
-        let state = Some(State::new(stream, data));
-        let msg = StatusMsg { state, ..StatusMsg::new(Domain::MARKET_PRICE, 5, DataType::NO_DATA) };
-        Msg::Status(msg).to_vec().expect("legal")
-    }
-
-    fn refresh(stream: StreamState) -> Vec<u8> {
-        let state = State::new(stream, DataState::Ok);
-        let msg = RefreshMsg { state, ..RefreshMsg::new(Domain::MARKET_PRICE, 5, DataType::NO_DATA) };
-        Msg::Refresh(msg).to_vec().expect("legal")
-    }
-
     fn streams() -> Streams {
         Streams::new(DELAY, Arc::default())
     }
 
     fn watcher(stream_id: i32) -> Watcher {
         Watcher { client: client_of(CONNECTION), stream_id }
-    }
-
-    #[test]
-    fn messages_mean_what_their_state_says() {
-        assert_eq!(Means::of(&refresh(StreamState::Open)), Means::Image);
-        assert_eq!(Means::of(&refresh(StreamState::NonStreaming)), Means::End);
-        assert_eq!(Means::of(&status(StreamState::Open, DataState::Suspect)), Means::Doubt);
-        assert_eq!(Means::of(&status(StreamState::Open, DataState::Ok)), Means::Remark);
-        assert_eq!(Means::of(&status(StreamState::ClosedRecover, DataState::Suspect)), Means::End);
-        let update = Msg::Update(UpdateMsg::new(Domain::MARKET_PRICE, 5, DataType::NO_DATA));
-        assert_eq!(Means::of(&update.to_vec().expect("legal")), Means::Update);
     }
 
     #[test]

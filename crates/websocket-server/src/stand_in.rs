@@ -13,10 +13,10 @@ use std::fmt::Display;
 use rdm::{Reply, ToVec};
 use rwf::{AckMsg, DataState, DataType, Msg, MsgClass, MsgHead, State, StateCode, StreamState};
 
-use super::streams::Means;
+use crate::Means;
 
 /// The message in place of one that has this head, and what it means for the streams that get it.
-pub(super) fn stand_in(head: MsgHead, msg: Option<&Msg<'_>>, why: &dyn Display) -> (Means, Vec<u8>) {
+pub(crate) fn stand_in(head: MsgHead, msg: Option<&Msg<'_>>, why: &dyn Display) -> (Means, Vec<u8>) {
     let state = |stream, data, code, text| State::new(stream, data).because(code, text);
     let status = |means, state| {
         let reply =
