@@ -1,6 +1,6 @@
 use rwf::{DataType, DecodeError, ElementList, ElementListHead, ElementSetDefs, Encoded, Place, Writer};
 
-use super::fields::{SetValueRoom, as_content};
+use super::fields::{LIST_HEAD_MAX, SetValueRoom, as_content};
 
 /// The elements of an item: names, types and contents, in the order in which they first came.
 ///
@@ -23,9 +23,8 @@ struct Element {
     content: Vec<u8>,
 }
 
-/// An element takes so many bytes besides name and content, a list besides its elements.
+/// An element takes so many bytes besides name and content.
 const ENTRY_HEAD_MAX: usize = 6;
-const LIST_HEAD_MAX: usize = 16;
 /// An element list has a 16-bit count of entries.
 const ELEMENTS_MAX: usize = u16::MAX as usize;
 

@@ -34,7 +34,7 @@ const WASTE_MIN: usize = 256;
 const FIXED_CONTENT_MAX: usize = 12;
 /// A field takes so many bytes besides its content, a list besides its fields.
 const ENTRY_HEAD_MAX: usize = 5;
-const LIST_HEAD_MAX: usize = 16;
+pub(super) const LIST_HEAD_MAX: usize = 16;
 /// The most times one value ripples on; dictionaries have chains of five.
 const RIPPLE_MAX: usize = 16;
 

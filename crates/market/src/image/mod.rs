@@ -320,8 +320,8 @@ impl Image {
     }
 }
 
-/// Where there is nothing, an empty list may have to stand.
-const EMPTY_LIST_BYTES: usize = 3;
+/// Where there is nothing, an empty list may have to stand; it counts as one.
+const EMPTY_LIST_BYTES: usize = fields::LIST_HEAD_MAX;
 
 /// Where a part of a refresh begins, see [`Image::write_part`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
