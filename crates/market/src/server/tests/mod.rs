@@ -465,6 +465,16 @@ fn an_instance_that_falls_silent_is_not_trusted_even_with_its_link_up() {
 }
 
 #[test]
+fn an_instance_that_repeats_its_directory_is_not_silent() {
+    let mut bench = Bench::watching();
+    for _ in 0..3 {
+        bench.after(ServerConfig::default().silence_timeout - Duration::from_millis(1));
+        bench.directory(DIRECTORY, INSTANCE, &[definition(true)]);
+    }
+    assert_eq!(bench.took(), [""; 0]);
+}
+
+#[test]
 fn a_service_whose_provider_has_gone_shows_in_directory_and_items() {
     let mut bench = Bench::watching();
     bench.client(B, &DirectoryRequest::all(2).to_vec().expect("legal"));
