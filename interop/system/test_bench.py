@@ -88,8 +88,10 @@ class Bench(unittest.TestCase):
         self.assertLess(self.bytes(ways['tickcast']), self.bytes(ways['nats-server']))
 
     def test_multicast_beside_raw_datagrams(self):
-        figures = self.figures('lbtrm-1-1', 'lbtrm', '--rates', '10000')
-        self.assertEqual([(row['way'], row['lost']) for row in figures], [('raw', 0), ('lbtrm', 0)])
+        figures = self.figures('lbtrm-1-1', 'lbtrm', '--rates', '5000,10000')
+        # A way that does not keep up on a busy machine is not asked for the second rate.
+        self.assertEqual({row['way'] for row in figures}, {'raw', 'lbtrm'})
+        self.assertTrue(all(row['lost'] == 0 for row in figures), figures)
 
     def test_a_process_that_cannot_start_is_named(self):
         words = [binary(), 'bench', 'end-to-end', '--set', 'p2ps.rssl_prot=1', *SHORT]

@@ -53,8 +53,8 @@ pub(crate) fn run(args: &LbtrmArgs) -> Result<(), BenchError> {
         receiver.expect("listening", START_LIMIT)?;
         let mut sender = start(&format!("{way}-sender"), 0)?;
         sender.expect("ready", START_LIMIT)?;
-        for rate in &args.rates {
-            if measure(args, way, *rate, &mut sender, &mut receiver, &mut report)? == 0 {
+        for (rate, first_run) in args.rates.iter().zip((0..).step_by(args.options.runs as usize)) {
+            if measure(args, way, (*rate, first_run), &mut sender, &mut receiver, &mut report)? == 0 {
                 break;
             }
         }
@@ -63,11 +63,12 @@ pub(crate) fn run(args: &LbtrmArgs) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// All runs at one rate. Returns how many were sustained.
+/// All runs at one rate, numbered on from the first: the end of a run is sent several times, and one that has
+/// been told already must differ. Returns how many were sustained.
 fn measure(
     args: &LbtrmArgs,
     way: &str,
-    rate: u64,
+    (rate, first_run): (u64, u32),
     sender: &mut Process,
     receiver: &mut Process,
     report: &mut Report,
@@ -77,7 +78,8 @@ fn measure(
     for run in 0..args.options.runs {
         let seconds = args.options.seconds;
         report.progress(&format!("{way}, {rate}/s, run {} of {}", run + 1, args.options.runs));
-        sender.tell(&json!({ "run": run + 1, "rate": rate, "seconds": seconds }))?;
+        let number = (first_run + run) % u32::from(u8::MAX) + 1;
+        sender.tell(&json!({ "run": number, "rate": rate, "seconds": seconds }))?;
         let limit = Duration::from_secs_f64(seconds * 20.0 + 20.0);
         let sent = sender.expect("sent", limit)?["sent"].as_u64().unwrap_or(0);
         let seen = receiver.expect("run", limit)?;
@@ -102,8 +104,9 @@ fn measure(
         format!("{sustained} of {}", args.options.runs),
     ];
     let object = json!({
-        "way": way, "size": args.size, "rate": rate, "received_per_s": report::spread_json(&got), "p50_ns": report::spread_json(&p50),
-        "p99_ns": report::spread_json(&p99), "repaired": repaired, "lost": lost, "sustained": sustained,
+        "way": way, "size": args.size, "rate": rate, "received_per_s": report::spread_json(&got),
+        "p50_ns": report::spread_json(&p50), "p99_ns": report::spread_json(&p99),
+        "repaired": repaired, "lost": lost, "sustained": sustained,
     });
     report.row(cells, object);
     Ok(sustained)

@@ -1,5 +1,5 @@
-//! What decoding and encoding costs, without anything around it: of an update, of every container beside ETA's
-//! codec, and of JSON.
+//! What decoding and encoding costs, without anything around it: of an update, of every container beside
+//! ETA's codec, and of JSON.
 
 mod cases;
 mod eta;

@@ -57,7 +57,8 @@ pub(super) fn way(
 fn configuration(port: u16, websocket_port: u16, compression: bool, log: &str) -> String {
     format!(
         "listen: \"127.0.0.1:{port}\"\nping_interval: \"1h\"\nlog_file: \"{log}\"\n\
-         websocket {{\n  listen: \"127.0.0.1:{websocket_port}\"\n  no_tls: true\n  compression: {compression}\n}}\n"
+         websocket {{\n  listen: \"127.0.0.1:{websocket_port}\"\n  no_tls: true\n  \
+         compression: {compression}\n}}\n"
     )
 }
 

@@ -1,5 +1,5 @@
-//! Publishes at `nats-server` what a client of the point-to-point server gets, over the protocol of NATS: lines
-//! of text, `PUB <subject> <bytes>`, each followed by its payload.
+//! Publishes at `nats-server` what a client of the point-to-point server gets, over the protocol of NATS:
+//! lines of text, `PUB <subject> <bytes>`, each followed by its payload.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpStream};

@@ -78,7 +78,7 @@ impl Way {
         let busy_s = self.server.cpu_time()?.saturating_sub(busy_before).as_secs_f64();
         let number = |key: &str| seen[key].as_f64().unwrap_or(0.0);
         let (count, expected) = (number("updates"), sent * self.copies);
-        // Of an odd number of updates, one more goes to own items than to common ones, or the other way round.
+        // Of an odd number of updates, one kind of items gets one more than the other.
         let slack = if sent % 2.0 == 0.0 { 0.0 } else { self.copies };
         if (count - expected).abs() > slack {
             let text = format!("{}: {expected} updates expected at {rate}/s, {count} received", self.name);
