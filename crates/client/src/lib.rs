@@ -178,14 +178,16 @@ mod wire;
 
 pub use self::config::{
     ClientTlsConfig, ConsumerConfig, DictionaryMode, HostPort, HostPortError, InteractiveConfig,
-    ProviderConfig, ProviderServiceConfig, WebSocketConfig,
+    ProviderConfig, ProviderServiceConfig, StandbyMode, StandbyServerConfig, WarmStandbyConfig,
+    WebSocketConfig,
 };
 pub use connector::{Attempt, Socket};
 pub use consumer::{
     Capability, Consumer, ConsumerChannel, ConsumerCore, ConsumerEvent, DictionaryFault, EntryFields,
     FieldId, FieldRef, FieldView, Fields, GenericSpec, ItemEvent, ItemHandle, ItemMsg, ItemRequestSpec,
     ItemView, MapEntryView, MapEntryViews, MapView, OwnedEvent, OwnedItemEvent, OwnedOutcome, PostEvent,
-    PostId, PostOutcome, PostSpec, ServiceChange, ServiceEvent, SubscribeError, TellError,
+    PostId, PostOutcome, PostSpec, ServerEvent, ServiceChange, ServiceEvent, StandbyConsumer, StandbyCore,
+    SubscribeError, TellError,
 };
 pub use driver::StartError;
 pub use endpoint::Endpoint;

@@ -14,6 +14,7 @@ mod services;
 mod session;
 mod session_file;
 mod sockets;
+mod standby;
 mod telling;
 mod web;
 mod world;
