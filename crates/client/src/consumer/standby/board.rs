@@ -100,15 +100,15 @@ pub(super) enum Sync {
     Done,
     /// It has not: it needs an image first.
     Waiting {
-        /// The image is behind what the application has seen as long as it has not this number.
-        until_seq: Option<u32>,
+        /// The image is behind what the application has seen; until when it is waited for.
+        behind_until: Option<Nanos>,
         /// What came before is no use: only a refresh that is still to come is.
         needs_refresh: bool,
     },
 }
 
 impl Sync {
-    pub(super) const WAITING: Sync = Sync::Waiting { until_seq: None, needs_refresh: false };
+    pub(super) const WAITING: Sync = Sync::Waiting { behind_until: None, needs_refresh: false };
 }
 
 impl Entry {
@@ -316,13 +316,13 @@ impl Board {
     /// An event of the active server for an item of which the application has no image to build on.
     fn on_awaited(&mut self, slot: Slot, event: ItemEvent<'_>, sink: &mut Sink<'_>) {
         let Some(entry) = self.items.get_mut(slot) else { return };
-        let Sync::Waiting { until_seq, needs_refresh } = entry.sync else {
+        let Sync::Waiting { behind_until, needs_refresh } = entry.sync else {
             return self.deliver(slot, event, sink);
         };
         match event.msg {
             ItemMsg::Update(msg) => {
                 self.counters.updates_withheld.inc();
-                if until_seq.is_some() && !entry.is_behind(msg.seq_num) {
+                if behind_until.is_some() && !entry.is_behind(msg.seq_num) {
                     self.retries.push(slot);
                 }
             }
@@ -331,7 +331,7 @@ impl Board {
                 self.deliver(slot, event, sink);
             }
             ItemMsg::Refresh(msg) => {
-                entry.sync = Sync::Waiting { until_seq, needs_refresh: needs_refresh && !msg.complete };
+                entry.sync = Sync::Waiting { behind_until, needs_refresh: needs_refresh && !msg.complete };
                 if msg.complete {
                     self.retries.push(slot);
                 }

@@ -118,10 +118,10 @@ impl StandbyCore {
     #[cold]
     fn go_on(&mut self, now: Nanos, sink: &mut Sink<'_>) {
         for slot in std::mem::take(&mut self.board.retries) {
-            self.try_image(slot, false, sink);
+            self.try_image(now, slot, sink);
         }
         while let Some((_, slot)) = self.board.waits_due.pop_front_if(|(due, _)| *due <= now) {
-            self.try_image(slot, true, sink);
+            self.try_image(now, slot, sink);
         }
     }
 
@@ -222,8 +222,7 @@ impl StandbyCore {
             return self.suspect(slot, sink);
         }
         self.ask_if_needed(slot, to);
-        self.try_image(slot, false, sink);
-        self.board.waits_due.push_back((now.after(self.catch_up), slot));
+        self.try_image(now, slot, sink);
     }
 
     /// Asks the new active server for an image that it has not sent, or that cannot be told.
@@ -235,27 +234,31 @@ impl StandbyCore {
         let is_silent = member.is_silent(&entry.wish.service);
         let has_image = member.image(handle).is_some_and(|image| image.can_be_told());
         if is_silent || (is_ok && !has_image) {
-            entry.sync = Sync::Waiting { until_seq: None, needs_refresh: true };
+            entry.sync = Sync::Waiting { behind_until: None, needs_refresh: true };
             member.life.session.book.change(handle, Wanted::Image);
             self.board.counters.images_requested.inc();
         }
     }
 
-    /// Tells the image of an item that waits for one, if that is good and not older than what was told; an
-    /// older one if it `is_last`.
-    fn try_image(&mut self, slot: Slot, is_last: bool, sink: &mut Sink<'_>) {
+    /// Tells the image of an item that waits for one, if that is good and not older than what was told, or
+    /// was waited for long enough.
+    fn try_image(&mut self, now: Nanos, slot: Slot, sink: &mut Sink<'_>) {
         let Some(entry) = self.board.items.get_mut(slot) else { return };
-        let Sync::Waiting { needs_refresh, until_seq } = entry.sync else { return };
+        let Sync::Waiting { behind_until, needs_refresh } = entry.sync else { return };
         let server = self.board.units[entry.unit as usize].active;
         let Some(handle) = entry.handles[server] else { return };
         let member = &self.members[server];
         let is_ok = member.item_state(handle).is_some_and(|state| state.data == DataState::Ok);
         let image = member.image(handle).filter(|_| is_ok && !needs_refresh);
         let Some(image) = image else { return self.suspect(slot, sink) };
-        if entry.is_behind(image.seq_num()) && !self.catch_up.is_zero() {
-            if !is_last {
-                self.board.counters.waits.add(u64::from(until_seq.is_none()));
-                entry.sync = Sync::Waiting { until_seq: entry.last_seq, needs_refresh };
+        if entry.is_behind(image.seq_num()) {
+            let due = behind_until.unwrap_or_else(|| now.after(self.catch_up));
+            if behind_until.is_none() {
+                self.board.counters.waits.inc();
+                entry.sync = Sync::Waiting { behind_until: Some(due), needs_refresh };
+                self.board.waits_due.push_back((due, slot));
+            }
+            if now < due {
                 return;
             }
             self.board.counters.waits_expired.inc();
