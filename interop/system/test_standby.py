@@ -16,31 +16,33 @@ class TwoServers(SystemTest):
 
     @classmethod
     def scenario(cls):
-        system = cls.system()
+        system = cls.system_ = cls.system()
         distributor = system.source_distributor()
         cls.servers = [system.p2ps(name='first'), system.p2ps(name='second')]
         feed = system.feed(speed='8', delay_ms=3000)
         first, second = cls.servers
-        cls.client = system.native(first, name='standby', options=['--standby', second.server])
+        cls.client = system.native(first, name='standby', options=['--standby', second.server, '--user', 'ada'])
         hold_until_ready(feed, distributor, [cls.client])
         cls.began = {key: len(item.states) for key, item in cls.client.items.items()}
         cls.play = staticmethod(lambda more: play(feed, more))
         for active, other in ((first, second), (second, first)):
             cls.wait_open(other)
-            cls.play(4_000)
+            cls.play(3_000)
             active.kill()
             cls.wait_active(other)
             cls.play(1_000)
             active.restart()
-        cls.wait_open(second)
         cls.still_playing = feed.metrics()['feed_rounds_total'] == 0
         feed.wait_count('feed_rounds_total', 1)
         wait_at([cls.client], system.wait_right(first))
 
     @classmethod
     def wait_open(cls, server):
-        """Waits until the client has all items open at a server."""
-        streams = lambda: [client['streams'] for client in server.status()['clients']]
+        """Waits until a server has all images, and the client has all items open there."""
+        probe = cls.system_.native(server, name='probe')
+        wait_until(probe.is_good, '%s has good images' % server.name, [server, probe])
+        probe.kill()
+        streams = lambda: [client['streams'] for client in server.status()['clients'] if client['user'] == 'ada']
         said = lambda: 'all items are open at %s: %s' % (server.name, streams())
         wait_until(lambda: len(ITEMS) in streams(), said, [server, cls.client])
 
@@ -60,7 +62,8 @@ class TwoServers(SystemTest):
 
     def test_every_item_stayed_good(self):
         states = {key: item.states[self.began[key] - 1 :] for key, item in self.client.items.items()}
-        self.assertEqual(states, {key: ['Ok'] for key in ITEMS})
+        said = [(e['item'], e['domain'], e['state']['text']) for e in self.client.seen('status')]
+        self.assertEqual(states, {key: ['Ok'] for key in ITEMS}, said)
 
     def test_the_switches_are_refreshes_that_never_go_back(self):
         items = self.client.items.values()

@@ -17,8 +17,8 @@ config::section! {
         /// it has the items. If not, it stays a standby.
         returns: bool = false;
         /// Whether servers that announce standby support are told their role. A standby that is told sends no
-        /// data, which saves the bandwidth; in return its items are suspect from the switch until their images
-        /// have come. If not, every standby sends everything, and the switch costs no round trip.
+        /// data, which saves the bandwidth; in return its items are suspect from the switch until their
+        /// images have come. If not, every standby sends everything, and the switch costs no round trip.
         tells_roles: bool = false;
         /// How long an image of a new active server is waited for that is older, by its sequence number, than
         /// what the application has seen. 0: not at all.

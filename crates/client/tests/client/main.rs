@@ -2,6 +2,7 @@
 
 mod consumers;
 mod dictionary;
+mod group;
 mod hostile;
 mod interactive;
 mod interactive_web;

@@ -41,8 +41,8 @@ pub(crate) struct WatchArgs {
     /// Servers, tried in turn.
     #[arg(long, value_name = "HOST:PORT", default_value = "localhost:14002")]
     host: Vec<HostPort>,
-    /// A server that stands by, with a session of its own, and takes over at once when the active one is lost;
-    /// several in the order in which they take over.
+    /// A server that stands by, with a session of its own, and takes over at once when the active one is
+    /// lost; several in the order in which they take over.
     #[arg(long, value_name = "HOST:PORT")]
     standby: Vec<HostPort>,
     /// What of a server is lost together: all of it with its login, or each service by itself.

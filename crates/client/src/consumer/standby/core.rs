@@ -244,7 +244,8 @@ macro_rules! of_member {
     ($core:ident, $now:ident, $sink:ident, $call:ident($($argument:expr),*)) => {{
         let StandbyCore { members, board, at, .. } = $core;
         let (server, member) = (*at, &mut members[*at]);
-        member.$call($now, $($argument,)* &mut |event: ConsumerEvent<'_>| board.on_event(server, event, $sink));
+        let sink = &mut |event: ConsumerEvent<'_>| board.on_event(server, event, $sink);
+        member.$call($now, $($argument,)* sink);
         $core.settle($now, server, $sink);
     }};
 }

@@ -262,8 +262,8 @@ impl StandbyConsumer {
 }
 
 /// In somebody else's loop: [`StandbyConsumer::arm`] (or [`StandbyConsumer::descriptors`]) before each wait,
-/// of which [`StandbyConsumer::next_wakeup`] is the end at the latest, and [`StandbyConsumer::work`] after it.
-/// A consumer that was armed there must not be waited for with [`StandbyConsumer::dispatch`] any more.
+/// of which [`StandbyConsumer::next_wakeup`] is the end at the latest, and [`StandbyConsumer::work`] after
+/// it. A consumer that was armed there must not be waited for with [`StandbyConsumer::dispatch`] any more.
 impl StandbyConsumer {
     /// Does what there is to do without waiting. Returns the number of events.
     pub fn work<F: FnMut(ConsumerEvent<'_>)>(&mut self, on_event: &mut F) -> usize {
