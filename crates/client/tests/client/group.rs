@@ -89,7 +89,7 @@ impl Group {
             }
             self.now = due.max(self.now);
             for server in self.ends.iter_mut().filter_map(|end| end.server.as_mut()) {
-                let _ = server.connection.on_wakeup(self.now);
+                server.connection.on_wakeup(self.now).expect("the core keeps the session");
             }
             self.settle();
         }
@@ -130,7 +130,7 @@ impl Group {
 
     pub(crate) fn revive(&mut self, server: usize) {
         self.ends[server].door = Door::Open;
-        self.advance(2 * SECOND);
+        self.advance(Duration::from_secs(2));
     }
 
     /// A service goes down, or up, at a server.

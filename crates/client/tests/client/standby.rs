@@ -90,6 +90,14 @@ fn the_server_that_comes_back_is_the_standby_and_takes_over_in_its_turn() {
 }
 
 #[test]
+fn pings_keep_the_sessions_with_all_servers_for_an_hour() {
+    let (mut group, _) = pair(|_| ());
+    group.advance(Duration::from_secs(3_600));
+    assert_eq!(group.words(), [""; 0]);
+    assert!(group.ends.iter().all(|end| end.connects.len() == 1 && end.server.is_some()));
+}
+
+#[test]
 fn a_standby_that_is_behind_is_waited_for_so_that_numbers_never_go_back() {
     let (mut group, _) = pair(|_| ());
     for seq in 11..15 {
@@ -437,7 +445,7 @@ fn nothing_is_lost_or_doubled_whatever_happens_to_the_servers() {
         switches += group.counts().switches.get();
         waits += group.counts().waits.get();
     }
-    assert!(switches > 1_000 && waits > 50, "{switches} switches, {waits} waits");
+    assert!(switches > 400 && waits > 40, "{switches} switches, {waits} waits");
 }
 
 struct Chance {

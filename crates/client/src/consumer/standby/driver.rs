@@ -54,6 +54,10 @@ pub struct StandbyConsumer {
     poller: Poller,
 }
 
+/// Reads from each server in one turn: fewer than a consumer of one server has, so that one of which much
+/// comes does not keep the others' pings.
+const READS: usize = READS_MAX / 4;
+
 /// How long [`StandbyConsumer::close`] tries to write what is pending at a server.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -269,7 +273,7 @@ impl StandbyConsumer {
     pub fn work<F: FnMut(ConsumerEvent<'_>)>(&mut self, on_event: &mut F) -> usize {
         let mut count = 0;
         for (server, wire) in self.wires.iter_mut().enumerate() {
-            wire.turn(self.core.at(server), READS_MAX, &mut |event: ConsumerEvent<'_>| {
+            wire.turn(self.core.at(server), READS, &mut |event: ConsumerEvent<'_>| {
                 count += 1;
                 on_event(event);
             });
