@@ -18,7 +18,8 @@ use crate::consumer::event::{ConsumerEvent, image_field};
 use crate::consumer::item::Shown;
 use crate::consumer::{ConsumerCore, FieldId, FieldRef, ItemHandle};
 use crate::{
-    ConnectFailure, ConsumerConfig, Endpoint, HostPort, Identity, Socket, StandbyMode, WarmStandbyConfig,
+    Attempt, ConnectFailure, ConsumerConfig, Endpoint, HostPort, Identity, Socket, StandbyMode,
+    WarmStandbyConfig,
 };
 
 /// A consumer with warm standby as a state machine: bytes and the time in, bytes and events out.
@@ -281,7 +282,7 @@ impl Endpoint for StandbyCore {
         of_member!(self, now, sink, on_wakeup());
     }
 
-    fn probe(&mut self, now: Nanos) -> Option<&HostPort> {
+    fn probe(&mut self, now: Nanos) -> Option<Attempt<'_>> {
         self.members[self.at].probe(now)
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::{Interest, Poller, Registrar, Token, clock};
+use net::{Interest, Poller, Registrar, Resolver, Token, clock};
 use rwf::{Dictionary, Domain, EncodeError, Priority, Writer};
 use units::Nanos;
 
@@ -81,6 +81,13 @@ impl StandbyConsumer {
     #[must_use]
     pub fn with_dictionary(mut self, dictionary: &Arc<Dictionary>) -> StandbyConsumer {
         self.core.set_dictionary(dictionary);
+        self
+    }
+
+    /// The same with another resolver of host names than the system's.
+    #[must_use]
+    pub fn with_resolver(mut self, resolver: &Resolver) -> StandbyConsumer {
+        self.wires.iter_mut().for_each(|wire| wire.set_resolver(resolver.clone()));
         self
     }
 

@@ -18,7 +18,7 @@ impl ConsumerCore {
         let session = &self.life.session;
         let (Some(item), Some(image)) = (session.book.item(handle), self.image(handle)) else { return false };
         let Some(service) = session.book.service_id(item) else { return false };
-        let key = ItemKey { service, domain: item.domain, name: item.name.as_bytes() };
+        let key = ItemKey::named(service, item.domain, item.name.as_bytes());
         let form = RefreshForm { solicited: false, part_bytes: PART_BYTES };
         let mut is_good = false;
         image.encode_refresh(key, form, scratch, |bytes| {
