@@ -23,9 +23,11 @@ class Item:
         self.updates = 0
         self.refreshes = 0
         self.updates_while_suspect = 0
+        self.steps_back = 0  # refreshes that are older than what came before
         self.faults = []
 
     def on_refresh(self, seq, complete, data):
+        self.steps_back += None not in (seq, self.position) and seq < self.position
         self.position = seq
         self.refreshes += 1
         self.has_image |= complete

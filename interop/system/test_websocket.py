@@ -36,11 +36,12 @@ class WebSocket(SystemTest):
             'view': start('view', PRICES, '--keys', '--view', ','.join(FIELDS)),
         }
         cls.rssl = system.native(p2ps)
-        hold_until_ready(feed, distributor, [*cls.clients.values(), cls.rssl])
+        cls.json = system.native(server, name='watch', options=['--websocket', '--user', 'watch'])
+        hold_until_ready(feed, distributor, [*cls.clients.values(), cls.rssl, cls.json])
         feed.wait_count('feed_rounds_total', 1)
         positions = system.wait_right(p2ps)
         # A view sees the updates that change something in it, the last may not.
-        wait_at([cls.clients['single'], cls.clients['batch'], cls.rssl], positions)
+        wait_at([cls.clients['single'], cls.clients['batch'], cls.rssl, cls.json], positions)
         cls.metrics, cls.status = p2ps.metrics(), p2ps.status()
         cls.ends = {name: client.finish() for name, client in cls.clients.items()}
         cls.p2ps = p2ps
@@ -76,6 +77,9 @@ class WebSocket(SystemTest):
     def test_an_rssl_client_beside_them_sees_the_same(self):
         self.assert_finished_well(self.rssl)
 
+    def test_the_native_client_over_websocket_sees_the_same(self):
+        self.assert_finished_well(self.json)
+
     def test_the_login_announces_the_connection(self):
         login = self.clients['single'].seen('login')[0]
         self.assertEqual((login['type'], login['elements']), ('Refresh', {'PingTimeout': '30', 'MaxMsgSize': '61440'}))
@@ -84,13 +88,14 @@ class WebSocket(SystemTest):
         written = self.metrics.sum('json_messages_written_total')
         sent = self.metrics.sum('websocket_messages_out_total')
         self.assertEqual(self.metrics.sum('json_messages_unwritable_total'), 0)
-        # Two of the three want the same; it is most of what they get.
+        # Three of the four want the same; it is most of what they get.
         self.assertLess(written, 0.8 * sent)
 
     def test_the_status_tells_of_them(self):
         clients = [c for c in self.status['clients'] if c['protocol'] == 'websocket']
-        self.assertEqual({(c['user'], c['streams']) for c in clients}, {('python', len(ITEMS)), ('python', len(PRICES))})
-        self.assertEqual(self.status['websocket_connections'], 3)
+        wanted = {('python', len(ITEMS)), ('python', len(PRICES)), ('watch', len(ITEMS))}
+        self.assertEqual({(c['user'], c['streams']) for c in clients}, wanted)
+        self.assertEqual(self.status['websocket_connections'], 4)
 
     def test_the_status_counts_what_went_through_each_connection(self):
         flows = [client['connection'] for client in self.status['clients'] if client['protocol'] == 'websocket']

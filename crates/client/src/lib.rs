@@ -2,9 +2,10 @@
 //! out of a market data system.
 //!
 //! A [`Consumer`] subscribes items at a server (a point-to-point server, an ADS, an interactive provider) and
-//! is told of their images, updates and states. A [`Provider`] connects to a distribution server and
-//! publishes items there. An [`InteractiveProvider`] is itself the server that consumers ask, over RSSL and, if
-//! it is given a port for it, in JSON over WebSocket. All look after
+//! is told of their images, updates and states; a [`StandbyConsumer`] does so at several at once, of which one
+//! is active and the others ready to take over. A [`Provider`] connects to a distribution server and
+//! publishes items there. An [`InteractiveProvider`] is itself the server that consumers ask, over RSSL and,
+//! if it is given a port for it, in JSON over WebSocket. All look after
 //! everything below by themselves: connecting, versions, login, directory, dictionary, reconnecting, asking
 //! or publishing again.
 //!
@@ -85,6 +86,30 @@
 //!   `web::a_lost_connection_makes_items_suspect_and_they_come_back`); what is no message costs the
 //!   connection (`web::what_is_no_message_costs_the_connection_and_is_counted`).
 //!
+//! **Warm standby** ([`StandbyConsumer`], [`StandbyCore`]).
+//! - Each server has a session of its own and is asked for every item; the application is told what the active
+//!   one sends (`standby::both_servers_are_asked_and_what_the_standby_sends_is_not_told`).
+//! - When that is lost, the next server's image of each item is told and its updates follow, without a suspect
+//!   state in between
+//!   (`standby::when_the_active_server_is_lost_the_image_of_the_standby_is_told_and_its_updates_follow`).
+//!   Nothing is lost or doubled and numbers never go back as long as a server that is behind catches up in
+//!   time (`standby::nothing_is_lost_or_doubled_whatever_happens_to_the_servers`,
+//!   `standby::a_standby_that_stays_behind_is_believed_after_a_while`). `interop/system/test_standby.py` kills
+//!   servers of both kinds in mid-stream.
+//! - The server that comes back stands by
+//!   (`standby::the_server_that_comes_back_is_the_standby_and_takes_over_in_its_turn`), or takes over again
+//!   when it has the items (`standby::the_preferred_server_takes_over_again_when_it_has_the_items`). While all
+//!   are gone items are suspect (`standby::when_all_servers_are_gone_items_are_suspect_until_one_is_back`).
+//! - It may be each service that moves (`standby::service_based_a_service_that_goes_down_moves_alone`).
+//! - Views, priorities and pauses reach every server
+//!   (`standby::view_priority_and_pause_reach_both_servers_and_what_comes_back_later`); posts go to the active
+//!   one (`standby::posts_go_to_the_active_server_and_are_answered_once_with_numbers_of_one_sequence`), as do
+//!   requests for snapshots and private streams
+//!   (`standby::snapshots_and_private_streams_are_the_active_servers_alone`).
+//! - Servers that announce standby support can be told their role
+//!   (`standby::servers_that_want_to_know_their_role_are_told_before_they_are_asked`,
+//!   `standby::service_based_roles_are_told_for_each_service`).
+//!
 //! **Items.**
 //! - An item may be subscribed at any time: it waits for connection, service and dictionary
 //!   (`services::an_item_of_an_unknown_service_is_told_so_once_and_waits_for_it`,
@@ -155,7 +180,7 @@
 //! # Not built yet
 //!
 //! Non-interactive providers over WebSocket, for which there is no server; views at an interactive provider;
-//! warm standby; posts in parts; symbol lists whose items are opened by
+//! a channel of a consumer with warm standby; posts in parts; symbol lists whose items are opened by
 //! themselves.
 
 mod config;
@@ -178,14 +203,16 @@ mod wire;
 
 pub use self::config::{
     ClientTlsConfig, ConsumerConfig, DictionaryMode, HostPort, HostPortError, InteractiveConfig,
-    ProviderConfig, ProviderServiceConfig, WebSocketConfig,
+    ProviderConfig, ProviderServiceConfig, StandbyMode, StandbyServerConfig, WarmStandbyConfig,
+    WebSocketConfig,
 };
 pub use connector::{Attempt, Socket};
 pub use consumer::{
     Capability, Consumer, ConsumerChannel, ConsumerCore, ConsumerEvent, DictionaryFault, EntryFields,
     FieldId, FieldRef, FieldView, Fields, GenericSpec, ItemEvent, ItemHandle, ItemMsg, ItemRequestSpec,
     ItemView, MapEntryView, MapEntryViews, MapView, OwnedEvent, OwnedItemEvent, OwnedOutcome, PostEvent,
-    PostId, PostOutcome, PostSpec, ServiceChange, ServiceEvent, SubscribeError, TellError,
+    PostId, PostOutcome, PostSpec, ServerEvent, ServiceChange, ServiceEvent, StandbyConsumer, StandbyCore,
+    SubscribeError, TellError,
 };
 pub use driver::StartError;
 pub use endpoint::Endpoint;

@@ -161,6 +161,12 @@ impl CachedItem {
         &self.state
     }
 
+    /// The number of the last message that had one and went into the image.
+    #[must_use]
+    pub fn seq_num(&self) -> Option<u32> {
+        self.seq_num
+    }
+
     /// The data.
     #[must_use]
     pub fn image(&self) -> &Image {
@@ -210,6 +216,12 @@ impl CachedItem {
                 None => break,
             }
         }
+    }
+
+    /// Whether the image has all that came: a payload that cannot be merged is in the updates alone.
+    #[must_use]
+    pub fn can_be_told(&self) -> bool {
+        self.is_known() && self.is_current()
     }
 
     /// The state to tell: an image that updates have passed over without being merged is not to be trusted,

@@ -50,6 +50,7 @@ elements! {
     SupportOmmPost "SupportOMMPost"; SupportBatchRequests "SupportBatchRequests";
     SupportViewRequests "SupportViewRequests"; SupportOptimizedPauseResume "SupportOptimizedPauseResume";
     SupportStandby "SupportStandby"; SupportStandbyMode "SupportStandbyMode";
+    WarmStandbyMode "WarmStandbyMode";
     SupportEnhancedSymbolList "SupportEnhancedSymbolList"; AuthenticationTtReissue "AuthenticationTTReissue";
     AuthenticationExtendedResp "AuthenticationExtendedResp";
     AuthenticationErrorCode "AuthenticationErrorCode";

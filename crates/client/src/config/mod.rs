@@ -4,6 +4,7 @@ mod consumer;
 mod host;
 mod interactive;
 mod provider;
+mod standby;
 mod tls;
 mod web;
 
@@ -11,6 +12,7 @@ pub use consumer::{ConsumerConfig, DictionaryMode};
 pub use host::{HostPort, HostPortError};
 pub use interactive::InteractiveConfig;
 pub use provider::{ProviderConfig, ProviderServiceConfig};
+pub use standby::{StandbyMode, StandbyServerConfig, WarmStandbyConfig};
 pub use tls::ClientTlsConfig;
 pub use web::WebSocketConfig;
 

@@ -52,7 +52,7 @@ impl Book {
         handles.iter().filter(|handle| self.end(**handle, batch)).count()
     }
 
-    fn next_batch(&mut self) -> u32 {
+    pub(super) fn next_batch(&mut self) -> u32 {
         self.last_batch = self.last_batch.checked_add(1).unwrap_or(1);
         self.last_batch
     }

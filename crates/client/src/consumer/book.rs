@@ -107,19 +107,26 @@ impl Book {
         self.add(spec, 0)
     }
 
-    pub(super) fn add(
-        &mut self,
-        spec: &ItemRequestSpec<'_>,
-        batch: u32,
-    ) -> Result<ItemHandle, SubscribeError> {
+    /// Whether there can be such an item.
+    pub(super) fn check(spec: &ItemRequestSpec<'_>) -> Result<(), SubscribeError> {
         for name in [spec.service, spec.name] {
             if !(1..=NAME_BYTES_MAX).contains(&name.len()) {
                 return Err(SubscribeError::NameLength { bytes: name.len(), max: NAME_BYTES_MAX });
             }
         }
-        if !rdm::item::has_items(spec.domain) {
-            return Err(SubscribeError::NotAnItemDomain(spec.domain));
+        if rdm::item::has_items(spec.domain) {
+            Ok(())
+        } else {
+            Err(SubscribeError::NotAnItemDomain(spec.domain))
         }
+    }
+
+    pub(super) fn add(
+        &mut self,
+        spec: &ItemRequestSpec<'_>,
+        batch: u32,
+    ) -> Result<ItemHandle, SubscribeError> {
+        Book::check(spec)?;
         let line = self.line(spec.service);
         let name: Arc<str> = spec.name.into();
         let key = (line, spec.domain, Arc::clone(&name));

@@ -54,6 +54,9 @@ pub enum ConsumerEvent<'a> {
     DictionaryReady(&'a Arc<Dictionary>),
     /// The dictionary cannot be downloaded now. It is tried again.
     DictionaryUnavailable(DictionaryFault),
+    /// With warm standby: which server is the active one, when it is there for the first time and after each
+    /// switch. Refreshes of its images follow.
+    Active(ServerEvent<'a>),
     /// What became of a post that wanted an ack.
     Posted(PostEvent<'a>),
     /// Something about an item.
@@ -92,6 +95,19 @@ impl ServiceEvent<'_> {
         self.service
             .is_some_and(|service| service.state.up && service.state.accepting_requests != Some(false))
     }
+}
+
+/// A server is the active one from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerEvent<'a> {
+    /// For which service; `None` for all.
+    pub service: Option<&'a str>,
+    /// Which of the servers, from 0.
+    pub server: usize,
+    /// Where it is.
+    pub host: &'a HostPort,
+    /// Where the server is, or was last tried, that was the active one before.
+    pub instead_of: Option<&'a HostPort>,
 }
 
 /// Why the dictionary is not there.

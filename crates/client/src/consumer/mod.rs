@@ -20,6 +20,7 @@ mod requests;
 mod sending;
 mod session;
 mod spec;
+mod standby;
 mod streams;
 
 pub(crate) use self::answers::Sink;
@@ -27,7 +28,9 @@ pub use self::core::ConsumerCore;
 pub(crate) use self::session::Session;
 pub use channel::ConsumerChannel;
 pub use driver::Consumer;
-pub use event::{ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, ServiceChange, ServiceEvent};
+pub use event::{
+    ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, ServerEvent, ServiceChange, ServiceEvent,
+};
 pub use fields::{FieldId, FieldRef, FieldView, Fields};
 pub use map::{EntryFields, MapEntryView, MapEntryViews, MapView};
 pub use owned::{OwnedEvent, OwnedItemEvent, OwnedOutcome};
@@ -35,3 +38,4 @@ pub use posts::{PostEvent, PostId, PostOutcome};
 pub use sending::{Capability, GenericSpec, PostSpec, TellError};
 pub(crate) use spec::NAME_BYTES_MAX;
 pub use spec::{ItemHandle, ItemRequestSpec, ItemView, SubscribeError};
+pub use standby::{StandbyConsumer, StandbyCore};

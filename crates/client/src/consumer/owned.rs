@@ -11,7 +11,7 @@ use rwf::{
     Value, encode_to_vec,
 };
 
-use super::event::{ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, ServiceChange};
+use super::event::{ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, ServerEvent, ServiceChange};
 use super::fields::{FieldRef, FieldScan};
 use super::posts::{PostEvent, PostId, PostOutcome};
 use super::{FieldId, ItemHandle};
@@ -68,6 +68,17 @@ pub enum OwnedEvent {
     DictionaryReady(Arc<Dictionary>),
     /// See [`ConsumerEvent::DictionaryUnavailable`].
     DictionaryUnavailable(DictionaryFault),
+    /// See [`ConsumerEvent::Active`].
+    Active {
+        /// For which service; `None` for all.
+        service: Option<String>,
+        /// Which of the servers, from 0.
+        server: usize,
+        /// Where it is.
+        host: HostPort,
+        /// Where the server is that was the active one before.
+        instead_of: Option<HostPort>,
+    },
     /// See [`ConsumerEvent::Posted`].
     Posted {
         /// Which.
@@ -162,6 +173,12 @@ impl From<ConsumerEvent<'_>> for OwnedEvent {
             },
             ConsumerEvent::DictionaryReady(dictionary) => OwnedEvent::DictionaryReady(Arc::clone(dictionary)),
             ConsumerEvent::DictionaryUnavailable(fault) => OwnedEvent::DictionaryUnavailable(fault),
+            ConsumerEvent::Active(ServerEvent { service, server, host, instead_of }) => OwnedEvent::Active {
+                service: service.map(str::to_owned),
+                server,
+                host: host.clone(),
+                instead_of: instead_of.cloned(),
+            },
             ConsumerEvent::Posted(PostEvent { id, tag, item, outcome }) => {
                 OwnedEvent::Posted { id, tag, item, outcome: outcome.into() }
             }

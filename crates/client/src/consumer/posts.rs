@@ -76,6 +76,11 @@ impl Posts {
         if self.waiting.len() < self.count_max { Ok(()) } else { Err(self.count_max as u32) }
     }
 
+    /// The next id is to follow this one.
+    pub(crate) fn continue_after(&mut self, id: u32) {
+        self.last_id = id;
+    }
+
     /// The id for the next post, which nobody waits for.
     pub(crate) fn next_id(&mut self) -> PostId {
         loop {

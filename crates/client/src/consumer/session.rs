@@ -19,6 +19,7 @@ use super::dictionary::{DictionarySource, Progress};
 use super::event::{ConsumerEvent, ServiceChange, ServiceEvent};
 use super::fields::FieldIndex;
 use super::posts::Posts;
+use super::standby::Roles;
 use crate::lifecycle::{SessionLayer, Tallies};
 use crate::login::{self, LoginTexts};
 use crate::{ConsumerConfig, DisconnectReason, HostPort, Identity};
@@ -35,7 +36,7 @@ macro_rules! lookup {
 }
 
 /// The stream of the source directory, as stock consumers have it.
-const DIRECTORY_STREAM_ID: i32 = 2;
+pub(super) const DIRECTORY_STREAM_ID: i32 = 2;
 
 /// How far the session has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,8 @@ pub(crate) struct Session {
     pub(super) is_paused: bool,
     /// The server is to be told of a change of the login.
     pub(super) is_login_due: bool,
+    /// What the server is to be told of its place among several, if anything.
+    pub(super) roles: Option<Roles>,
     /// Why the session ended the connection.
     fault: Option<DisconnectReason>,
     pub(super) counters: Arc<ConsumerSession>,
@@ -133,6 +136,7 @@ impl Session {
             message: Encoding::default(),
             is_paused: false,
             is_login_due: false,
+            roles: None,
             fault: None,
             counters,
         }
@@ -165,6 +169,17 @@ impl Session {
     /// Whether what the server can do is known.
     pub(super) fn knows_features(&self) -> bool {
         matches!(self.stage, Stage::Browsing { .. } | Stage::Ready)
+    }
+
+    /// Whether items can be asked for, if the dictionary lets them.
+    #[inline]
+    pub(super) fn is_ready(&self) -> bool {
+        self.stage == Stage::Ready
+    }
+
+    /// What item events need to know.
+    pub(super) fn lookup(&self) -> Lookup<'_> {
+        lookup!(self)
     }
 
     #[inline]
@@ -314,6 +329,7 @@ impl Session {
         for change in &changes {
             self.on_change(now, change, sink);
         }
+        self.book.is_pump_due |= self.roles.is_some();
         self.follow(now, out, sink);
         Ok(())
     }
@@ -332,20 +348,25 @@ impl Session {
                 return self.book.on_group(now, *service_id, group, lookup, sink);
             }
             DirectoryChange::State { service_id, status } => {
+                self.tell_service(ServiceChange::Changed, *service_id, sink);
                 if let Some(status) = status {
                     let lookup = lookup!(self);
                     self.book.on_service_status(now, *service_id, status.borrow(), lookup, sink);
                 }
-                (ServiceChange::Changed, service_id)
+                return;
             }
             DirectoryChange::Info { service_id }
             | DirectoryChange::Load { service_id }
             | DirectoryChange::Data { service_id }
             | DirectoryChange::Links { service_id } => (ServiceChange::Changed, service_id),
         };
-        if let Some(service) = self.directory.service(*id) {
+        self.tell_service(change, *id, sink);
+    }
+
+    fn tell_service(&self, change: ServiceChange, id: u16, sink: &mut Sink<'_>) {
+        if let Some(service) = self.directory.service(id) {
             let name = &service.info.name;
-            sink(ConsumerEvent::Service(ServiceEvent { change, id: *id, name, service: Some(service) }));
+            sink(ConsumerEvent::Service(ServiceEvent { change, id, name, service: Some(service) }));
         }
     }
 
@@ -458,6 +479,10 @@ impl SessionLayer for Session {
         if !self.can_pump() {
             return;
         }
+        if !self.send_roles(out) {
+            self.book.is_held = true;
+            return;
+        }
         let lookup = lookup!(self);
         if self.book.has_untold() {
             self.book.follow(now, &self.directory, lookup, sink);
@@ -485,6 +510,9 @@ impl SessionLayer for Session {
         self.dictionary.on_disconnected();
         self.posts.on_disconnected(&self.counters, sink);
         self.is_login_due = false;
+        if let Some(roles) = &mut self.roles {
+            roles.on_disconnected();
+        }
         let lookup = lookup!(self);
         self.book.on_disconnected(now, lookup, sink);
     }

@@ -66,7 +66,7 @@ impl Consumers {
     }
 }
 
-fn word(event: &OwnedEvent) -> String {
+pub(crate) fn word(event: &OwnedEvent) -> String {
     match event {
         OwnedEvent::Connected { host, .. } => format!("connected {host}"),
         OwnedEvent::Disconnected { host, reason, retry_in } => match retry_in {
@@ -84,6 +84,11 @@ fn word(event: &OwnedEvent) -> String {
         },
         OwnedEvent::DictionaryReady(dictionary) => format!("dictionary of {}", dictionary.field_count()),
         OwnedEvent::DictionaryUnavailable(fault) => format!("no dictionary: {fault:?}"),
+        OwnedEvent::Active { service, host, instead_of, .. } => {
+            let of = service.as_ref().map_or(String::new(), |service| format!(" for {service}"));
+            let before = instead_of.as_ref().map_or(String::new(), |before| format!(" instead of {before}"));
+            format!("active {host}{before}{of}")
+        }
         OwnedEvent::Posted { id, tag, item, outcome } => {
             format!("post {} of {tag}{}: {outcome:?}", id.0, if item.is_some() { " on stream" } else { "" })
         }

@@ -2,6 +2,7 @@
 
 mod consumers;
 mod dictionary;
+mod group;
 mod hostile;
 mod interactive;
 mod interactive_web;
@@ -14,6 +15,7 @@ mod services;
 mod session;
 mod session_file;
 mod sockets;
+mod standby;
 mod telling;
 mod web;
 mod world;

@@ -1,6 +1,6 @@
 //! A core and a server without a network, under virtual time.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,15 +38,40 @@ pub(crate) struct World<C, T> {
     pub(crate) now: Nanos,
     pub(crate) core: C,
     pub(crate) told: Vec<T>,
+    /// The hosts that were looked for beside the connection.
+    pub(crate) probes: Vec<String>,
+    end: End,
+}
+
+/// The other end of a core's connection.
+pub(crate) struct End {
     pub(crate) door: Door,
     /// The hosts of all attempts to connect.
     pub(crate) connects: Vec<String>,
-    /// The hosts that were looked for beside the connection.
-    pub(crate) probes: Vec<String>,
     pub(crate) server: Option<Server>,
     pub(crate) manners: Manners,
     /// What servers that are gone had received and not dealt with.
     pub(crate) lost: usize,
+}
+
+impl Default for End {
+    fn default() -> Self {
+        End { door: Door::Open, connects: Vec::new(), server: None, manners: Manners::default(), lost: 0 }
+    }
+}
+
+impl<C, T> Deref for World<C, T> {
+    type Target = End;
+
+    fn deref(&self) -> &End {
+        &self.end
+    }
+}
+
+impl<C, T> DerefMut for World<C, T> {
+    fn deref_mut(&mut self) -> &mut End {
+        &mut self.end
+    }
 }
 
 /// How the server answers by itself.
@@ -106,17 +131,7 @@ where
     T: for<'a> FromEvent<C::Event<'a>>,
 {
     pub(crate) fn new(core: C) -> World<C, T> {
-        World {
-            now: Nanos(1_000_000_000),
-            core,
-            told: Vec::new(),
-            door: Door::Open,
-            connects: Vec::new(),
-            probes: Vec::new(),
-            server: None,
-            manners: Manners::default(),
-            lost: 0,
-        }
+        World { now: Nanos(1_000_000_000), core, told: Vec::new(), probes: Vec::new(), end: End::default() }
     }
 
     /// Everything that happens without time going by.
@@ -140,7 +155,7 @@ where
                 break;
             }
             self.now = due.max(self.now);
-            if let Some(server) = &mut self.server {
+            if let Some(server) = &mut self.end.server {
                 let _ = server.connection.on_wakeup(self.now);
             }
             self.settle();
@@ -193,52 +208,12 @@ where
 
     fn follow(&mut self) -> bool {
         let told = &mut self.told;
-        match self.core.socket(self.now) {
-            Socket::Present => false,
-            Socket::Absent => self.server.take().inspect(|server| self.lost += server.inbox.len()).is_some(),
-            Socket::Connect(attempt) => {
-                self.connects.push(attempt.host.to_string());
-                self.server = None;
-                match self.door {
-                    Door::Open => {
-                        self.core.on_established(self.now);
-                        self.server = Some(Server::new(self.now, &self.manners.server));
-                    }
-                    Door::Shut => {
-                        let failure = ConnectFailure::Io(std::io::ErrorKind::ConnectionRefused);
-                        self.core.on_connect_failed(self.now, failure, &mut |e| told.push(T::from_event(e)));
-                    }
-                    Door::Silent => {}
-                    Door::Slammed => {
-                        self.core.on_established(self.now);
-                        let end = Disconnect::EndOfStream;
-                        self.core.on_disconnected(self.now, end, &mut |e| told.push(T::from_event(e)));
-                    }
-                }
-                true
-            }
-        }
+        self.end.follow(&mut self.core, self.now, &mut |e| told.push(T::from_event(e)))
     }
 
     fn carry(&mut self) -> bool {
-        let Some(server) = &mut self.server else { return false };
-        if server.is_deaf {
-            return false;
-        }
-        let to_server = self.core.pending().to_vec();
-        self.core.consume(self.now, to_server.len());
-        let ended = server.connection.on_bytes(self.now, &to_server, &mut server.heard).is_err();
-        server.answer(&self.manners);
-        let to_client = server.connection.outbound().flush().to_vec();
-        server.connection.outbound().consume(to_client.len());
         let told = &mut self.told;
-        if !to_client.is_empty() {
-            self.core.on_bytes(self.now, &to_client, &mut |e: C::Event<'_>| told.push(T::from_event(e)));
-        }
-        if ended {
-            self.server = None;
-        }
-        !to_server.is_empty() || !to_client.is_empty()
+        self.end.carry(&mut self.core, self.now, &mut |e: C::Event<'_>| told.push(T::from_event(e)))
     }
 
     fn wake(&mut self) -> bool {
@@ -249,6 +224,69 @@ where
         let told = &mut self.told;
         self.core.on_wakeup(self.now, &mut |e| told.push(T::from_event(e)));
         true
+    }
+}
+
+impl End {
+    /// Does with the TCP connection what the core wants; returns whether that was something.
+    pub(crate) fn follow<C: Endpoint>(
+        &mut self,
+        core: &mut C,
+        now: Nanos,
+        sink: &mut dyn FnMut(C::Event<'_>),
+    ) -> bool {
+        match core.socket(now) {
+            Socket::Present => return false,
+            Socket::Absent => {
+                let gone = self.server.take();
+                self.lost += gone.as_ref().map_or(0, |server| server.inbox.len());
+                return gone.is_some();
+            }
+            Socket::Connect(attempt) => self.connects.push(attempt.host.to_string()),
+        }
+        self.server = None;
+        match self.door {
+            Door::Open => {
+                core.on_established(now);
+                self.server = Some(Server::new(now, &self.manners.server));
+            }
+            Door::Shut => {
+                let failure = ConnectFailure::Io(std::io::ErrorKind::ConnectionRefused);
+                core.on_connect_failed(now, failure, sink);
+            }
+            Door::Silent => {}
+            Door::Slammed => {
+                core.on_established(now);
+                core.on_disconnected(now, Disconnect::EndOfStream, sink);
+            }
+        }
+        true
+    }
+
+    /// Carries what waits at either end; returns whether that was something.
+    pub(crate) fn carry<C: Endpoint, F: FnMut(C::Event<'_>)>(
+        &mut self,
+        core: &mut C,
+        now: Nanos,
+        sink: &mut F,
+    ) -> bool {
+        let Some(server) = &mut self.server else { return false };
+        if server.is_deaf {
+            return false;
+        }
+        let to_server = core.pending().to_vec();
+        core.consume(now, to_server.len());
+        let ended = server.connection.on_bytes(now, &to_server, &mut server.heard).is_err();
+        server.answer(&self.manners);
+        let to_client = server.connection.outbound().flush().to_vec();
+        server.connection.outbound().consume(to_client.len());
+        if !to_client.is_empty() {
+            core.on_bytes(now, &to_client, sink);
+        }
+        if ended {
+            self.server = None;
+        }
+        !to_server.is_empty() || !to_client.is_empty()
     }
 }
 

@@ -38,7 +38,21 @@ counters! {
         messages_refused: Total, "messages", "Messages that were malformed or out of place: each costs its connection.";
         images_spoilt: Total, "images", "Images given up because a payload could not be merged.";
         round_trips: Total, "messages", "Measurements of the round trip sent back.";
+        roles_told: Total, "messages", "Messages that told a server its role in a warm standby.";
         json_faults: Total, "messages", "Over WebSocket: messages that could not be made JSON or RWF, or that the server has refused as such.";
+    }
+}
+
+counters! {
+    /// One consumer with warm standby: what it does beside the sessions with its servers.
+    struct WarmStandby("standby") {
+        switches: Total, "switches", "Times that another server became the active one, for all services or for one.";
+        returns: Total, "switches", "Of these: to the preferred server, though the other one was good.";
+        images_told: Total, "images", "Images of a standby told as refreshes because it became the active one.";
+        images_requested: Total, "images", "Images asked for at a server that became the active one without them.";
+        waits: Total, "images", "Images that were older than what had been told, by their sequence numbers, and were waited for.";
+        waits_expired: Total, "images", "Of these: told though they were still older at the end of the time allowed.";
+        updates_withheld: Total, "messages", "Item updates of servers that were not the active one, or of items that waited for their image.";
     }
 }
 

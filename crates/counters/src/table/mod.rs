@@ -12,7 +12,7 @@ mod messaging;
 mod rssl;
 mod websocket;
 
-pub use client::{ConsumerSession, InteractiveSession, Line, ProviderSession};
+pub use client::{ConsumerSession, InteractiveSession, Line, ProviderSession, WarmStandby};
 pub use feed::Feed;
 pub use lbtrm::{LbmDelivery, LbmrResolver, LbtrmReceiver, LbtrmSource};
 pub use listener::{Listener, UserLists};

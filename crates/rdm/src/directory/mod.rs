@@ -1,5 +1,6 @@
 //! The source directory domain: which services there are, what they offer and whether they can be used.
 
+mod consumer_status;
 mod delta;
 mod filter;
 mod message;
@@ -11,6 +12,7 @@ mod service;
 mod table;
 mod write;
 
+pub use consumer_status::ConsumerStatus;
 pub use delta::{
     Change, Edit, GroupElements, InfoElements, LinkEdit, LinkElements, LoadElements, ServiceDelta,
     StateElements,

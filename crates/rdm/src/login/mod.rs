@@ -3,11 +3,13 @@
 mod refresh;
 mod request;
 mod round_trip;
+pub(crate) mod standby;
 mod status;
 
 pub use refresh::{AuthenticationAnswer, BatchSupport, Features, LoginRefresh, SymbolListSupport};
 pub use request::{LoginRequest, Role};
 pub use round_trip::RoundTrip;
+pub use standby::{ConnectionStatus, STANDBY_BY_LOGIN, STANDBY_BY_SERVICE, StandbyRole};
 pub use status::LoginStatus;
 
 use rwf::{Attributes, CloseMsg, DataType, Domain, GenericMsg, Key, Msg};

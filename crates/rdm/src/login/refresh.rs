@@ -56,7 +56,8 @@ pub struct Features {
     pub optimized_pause_resume: Option<bool>,
     /// Warm standby is possible.
     pub standby: Option<bool>,
-    /// Which modes of standby, as bits.
+    /// Which modes of standby, as bits: [`STANDBY_BY_LOGIN`](super::STANDBY_BY_LOGIN),
+    /// [`STANDBY_BY_SERVICE`](super::STANDBY_BY_SERVICE).
     pub standby_mode: Option<u64>,
     /// A provider may ask the server for dictionaries.
     pub provider_dictionary_download: Option<bool>,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use client::{Consumer, ConsumerEvent, FieldView, ItemEvent, ItemMsg, MapEntryView};
+use client::{ConsumerEvent, FieldView, ItemEvent, ItemMsg, MapEntryView};
 use market::CachedItem;
 use market::image::{FieldImage, Image};
 use rwf::{DataType, Dictionary, MapAction, Real, State, StreamState, Value as RwfValue};
@@ -12,6 +12,7 @@ use units::Nanos;
 
 use super::View;
 use super::item::Watched;
+use super::source::Source;
 
 pub(super) struct Lines {
     /// Names of the fields that are shown; all if there are none.
@@ -122,7 +123,7 @@ impl Lines {
         Value::Object(object)
     }
 
-    fn final_line(&self, tag: u64, item: &Watched, consumer: &Consumer) -> Value {
+    fn final_line(&self, tag: u64, item: &Watched, consumer: &Source) -> Value {
         let mut object = Map::new();
         object.insert("ev".to_owned(), "final".into());
         object.insert("item".to_owned(), item.name.name.clone().into());
@@ -182,6 +183,10 @@ impl View for Lines {
             ConsumerEvent::Disconnected { host, reason, .. } => {
                 json!({ "ev": "disconnected", "host": host.to_string(), "reason": reason.to_string() })
             }
+            ConsumerEvent::Active(event) => json!({
+                "ev": "active", "host": event.host.to_string(), "server": event.server,
+                "service": event.service, "instead_of": event.instead_of.map(ToString::to_string),
+            }),
             ConsumerEvent::LoggedIn(login) => json!({ "ev": "login", "state": state(login.state) }),
             ConsumerEvent::LoginStatus(now) => json!({ "ev": "login_status", "state": state(*now) }),
             ConsumerEvent::LoginRefused { state: now, retry } => {
@@ -206,7 +211,7 @@ impl View for Lines {
         writeln!(out, "{line}")
     }
 
-    fn on_turn(&mut self, _: Nanos, _: &[Watched], _: &Consumer, _: &mut dyn Write) -> io::Result<()> {
+    fn on_turn(&mut self, _: Nanos, _: &[Watched], _: &Source, _: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }
 
@@ -214,7 +219,7 @@ impl View for Lines {
         Nanos::NEVER
     }
 
-    fn on_end(&mut self, items: &[Watched], consumer: &Consumer, out: &mut dyn Write) -> io::Result<()> {
+    fn on_end(&mut self, items: &[Watched], consumer: &Source, out: &mut dyn Write) -> io::Result<()> {
         let mut tagged = (0..).zip(items);
         tagged.try_for_each(|(tag, item)| writeln!(out, "{}", self.final_line(tag, item, consumer)))
     }

@@ -4,18 +4,20 @@ mod item;
 mod json;
 mod plain;
 mod screen;
+mod source;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::Duration;
 
 use client::{
-    ClientTlsConfig, Compression, Consumer, ConsumerConfig, ConsumerEvent, HostPort, ItemRequestSpec,
-    WebSocketConfig,
+    ClientTlsConfig, Compression, ConsumerConfig, ConsumerEvent, HostPort, ItemRequestSpec, StandbyMode,
+    StandbyServerConfig, WarmStandbyConfig, WebSocketConfig,
 };
 use net::clock;
 use units::Nanos;
 
 use self::item::{Watched, WatchedName};
+use self::source::Source;
 use crate::failure::Failure;
 use crate::host::Stop;
 
@@ -27,6 +29,8 @@ Examples:
   tickcast watch --book BTCUSDT              with the order book
   tickcast watch --json 8:BTCUSDT            every event of the book as a line of JSON
   tickcast watch --snapshot --json BTCUSDT   one image, then the end; exit status 1 if it does not come
+  tickcast watch --host a:14002 --standby b:14002 BTCUSDT
+                                             from a; from b as soon as a is lost
 
 Exit status: 0 done; 1 an item was closed or its image did not come in time; 2 wrong usage.")]
 pub(crate) struct WatchArgs {
@@ -37,6 +41,13 @@ pub(crate) struct WatchArgs {
     /// Servers, tried in turn.
     #[arg(long, value_name = "HOST:PORT", default_value = "localhost:14002")]
     host: Vec<HostPort>,
+    /// A server that stands by, with a session of its own, and takes over at once when the active one is
+    /// lost; several in the order in which they take over.
+    #[arg(long, value_name = "HOST:PORT")]
+    standby: Vec<HostPort>,
+    /// What of a server is lost together: all of it with its login, or each service by itself.
+    #[arg(long, value_parser = ["login", "service"], default_value = "login", requires = "standby")]
+    standby_mode: String,
     /// The service that has the items.
     #[arg(long, value_name = "NAME", default_value = "BINANCE")]
     service: String,
@@ -89,13 +100,13 @@ trait View {
         &mut self,
         now: Nanos,
         items: &[Watched],
-        consumer: &Consumer,
+        consumer: &Source,
         out: &mut dyn Write,
     ) -> io::Result<()>;
     /// When [`View::on_turn`] is wanted though nothing happens.
     fn next_wakeup(&self) -> Nanos;
     /// The end.
-    fn on_end(&mut self, items: &[Watched], consumer: &Consumer, out: &mut dyn Write) -> io::Result<()>;
+    fn on_end(&mut self, items: &[Watched], consumer: &Source, out: &mut dyn Write) -> io::Result<()>;
 }
 
 pub(crate) fn run(args: &WatchArgs) -> Result<(), Failure> {
@@ -114,7 +125,7 @@ pub(crate) fn run(args: &WatchArgs) -> Result<(), Failure> {
         keep_images: true,
         ..ConsumerConfig::default()
     };
-    let mut consumer = Consumer::new(&config).map_err(|e| Failure::Config(e.to_string()))?;
+    let mut consumer = Source::new(&config, &standby(args)).map_err(|e| Failure::Config(e.to_string()))?;
     let mut items = subscribe(args, &mut consumer)?;
     let mut view: Box<dyn View> = match args.json {
         true => Box::new(json::Lines::new(&args.fields)),
@@ -132,7 +143,16 @@ pub(crate) fn run(args: &WatchArgs) -> Result<(), Failure> {
     verdict(args, &items)
 }
 
-fn subscribe(args: &WatchArgs, consumer: &mut Consumer) -> Result<Vec<Watched>, Failure> {
+fn standby(args: &WatchArgs) -> WarmStandbyConfig {
+    let server = |host: &HostPort| StandbyServerConfig { hosts: vec![host.clone()], services: Vec::new() };
+    WarmStandbyConfig {
+        servers: args.standby.iter().map(server).collect(),
+        mode: if args.standby_mode == "service" { StandbyMode::Service } else { StandbyMode::Login },
+        ..WarmStandbyConfig::default()
+    }
+}
+
+fn subscribe(args: &WatchArgs, consumer: &mut Source) -> Result<Vec<Watched>, Failure> {
     let books = args.items.iter().filter(|_| args.book).map(WatchedName::book);
     let mut names: Vec<WatchedName> = args.items.iter().cloned().chain(books).collect();
     let mut seen = std::collections::HashSet::new();
@@ -155,7 +175,7 @@ fn subscribe(args: &WatchArgs, consumer: &mut Consumer) -> Result<Vec<Watched>, 
 fn watch(
     args: &WatchArgs,
     stop: &Stop,
-    consumer: &mut Consumer,
+    consumer: &mut Source,
     items: &mut [Watched],
     view: &mut dyn View,
     out: &mut dyn Write,

@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
-use client::{Consumer, ConsumerEvent, ItemEvent, ItemMsg};
+use client::{ConsumerEvent, ItemEvent, ItemMsg};
 use rwf::{DataType, Real, Value};
 use units::Nanos;
 
 use super::View;
 use super::item::Watched;
+use super::source::Source;
 
 pub(super) struct Lines {
     fields: Vec<String>,
@@ -73,7 +74,7 @@ impl View for Lines {
         }
     }
 
-    fn on_turn(&mut self, _: Nanos, _: &[Watched], _: &Consumer, _: &mut dyn Write) -> io::Result<()> {
+    fn on_turn(&mut self, _: Nanos, _: &[Watched], _: &Source, _: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }
 
@@ -81,7 +82,7 @@ impl View for Lines {
         Nanos::NEVER
     }
 
-    fn on_end(&mut self, _: &[Watched], _: &Consumer, _: &mut dyn Write) -> io::Result<()> {
+    fn on_end(&mut self, _: &[Watched], _: &Source, _: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }
 }
@@ -94,6 +95,11 @@ pub(super) fn session_line(event: &ConsumerEvent<'_>) -> Option<String> {
             format!("{host}: {reason}; next attempt in {:.1} s", delay.as_secs_f64())
         }
         ConsumerEvent::Disconnected { host, reason, retry_in: None } => format!("{host}: {reason}"),
+        ConsumerEvent::Active(event) => {
+            let instead = event.instead_of.map_or(String::new(), |before| format!(" instead of {before}"));
+            let of = event.service.map_or(String::new(), |service| format!(" of {service}"));
+            format!("{} is the active server{of}{instead}", event.host)
+        }
         ConsumerEvent::LoggedIn(_) => "logged in".to_owned(),
         ConsumerEvent::LoginStatus(state) => format!("login: {state}"),
         ConsumerEvent::LoginRefused { state, .. } => format!("login refused: {state}"),

@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use client::{Consumer, ConsumerEvent};
+use client::ConsumerEvent;
 use market::image::{Image, MapImage};
 use rwf::{DataState, Dictionary, Domain, Value};
 use units::Nanos;
 
 use super::item::Watched;
+use super::source::Source;
 use super::{View, WatchArgs, plain};
 
 /// Redrawn so often at most: more than an eye can follow.
@@ -114,7 +115,7 @@ impl Screen {
         }
     }
 
-    fn take(&mut self, now: Nanos, items: &[Watched], consumer: &Consumer) {
+    fn take(&mut self, now: Nanos, items: &[Watched], consumer: &Source) {
         self.rows.resize_with(items.len(), Row::default);
         let is_rate_due = now >= self.rates_due;
         if is_rate_due {
@@ -139,7 +140,7 @@ impl Screen {
         }
     }
 
-    fn lines(&self, items: &[Watched], consumer: &Consumer) -> Vec<String> {
+    fn lines(&self, items: &[Watched], consumer: &Source) -> Vec<String> {
         let mut lines = vec![format!("\x1b[1m{}\x1b[0m   (Ctrl-C ends)", self.title), String::new()];
         let prices = || items.iter().zip(&self.rows).filter(|(item, _)| !is_book(item));
         if prices().next().is_some() {
@@ -232,7 +233,7 @@ impl View for Screen {
         &mut self,
         now: Nanos,
         items: &[Watched],
-        consumer: &Consumer,
+        consumer: &Source,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         if now < self.due {
@@ -248,7 +249,7 @@ impl View for Screen {
         self.due
     }
 
-    fn on_end(&mut self, items: &[Watched], consumer: &Consumer, out: &mut dyn Write) -> io::Result<()> {
+    fn on_end(&mut self, items: &[Watched], consumer: &Source, out: &mut dyn Write) -> io::Result<()> {
         let lines = self.lines(items, consumer);
         self.draw(&lines, out)
     }

@@ -1,0 +1,46 @@
+//! What a core knows of an item, told once more.
+
+use market::{ItemKey, RefreshForm, Scratch};
+use rwf::{DataState, DataType, RefreshMsg, State, StatusMsg};
+
+use crate::consumer::answers::Sink;
+use crate::consumer::event::ItemMsg;
+use crate::consumer::item::Fate;
+use crate::consumer::{ConsumerCore, ItemHandle};
+
+/// About how many bytes a part of an image has; only a map has parts.
+const PART_BYTES: usize = 61_440;
+
+impl ConsumerCore {
+    /// Tells the image of an item as an unsolicited refresh, in parts if it is large. Returns whether there
+    /// was one that can be trusted; nothing was told if not.
+    pub(super) fn tell_image(&self, handle: ItemHandle, scratch: &mut Scratch, sink: &mut Sink<'_>) -> bool {
+        let session = &self.life.session;
+        let (Some(item), Some(image)) = (session.book.item(handle), self.image(handle)) else { return false };
+        let Some(service) = session.book.service_id(item) else { return false };
+        let key = ItemKey::named(service, item.domain, item.name.as_bytes());
+        let form = RefreshForm { solicited: false, part_bytes: PART_BYTES };
+        let mut is_good = false;
+        image.encode_refresh(key, form, scratch, |bytes| {
+            let msg = RefreshMsg::parse(bytes).expect("it has just been written");
+            is_good = msg.state.data == DataState::Ok;
+            if is_good {
+                let state = Some((msg.state, Fate::Lives));
+                let lookup = session.lookup();
+                session.book.emit(handle.0, ItemMsg::Refresh(&msg), Some(bytes), state, lookup, sink);
+            }
+        });
+        is_good
+    }
+
+    /// Tells a state of an item that is not the server's.
+    pub(super) fn tell_state(&self, handle: ItemHandle, state: State<'_>, sink: &mut Sink<'_>) {
+        let session = &self.life.session;
+        let Some(item) = session.book.item(handle) else { return };
+        let stream_id = item.phase.stream_id().unwrap_or_default();
+        let msg =
+            StatusMsg { state: Some(state), ..StatusMsg::new(item.domain, stream_id, DataType::NO_DATA) };
+        let fate = Some((state, Fate::Lives));
+        session.book.emit(handle.0, ItemMsg::Status(&msg), None, fate, session.lookup(), sink);
+    }
+}
