@@ -5,6 +5,7 @@ import com.refinitiv.ema.access.ElementList;
 import com.refinitiv.ema.access.EmaFactory;
 import com.refinitiv.ema.access.Msg;
 import com.refinitiv.ema.access.ReqMsg;
+import com.refinitiv.ema.rdm.EmaRdm;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -51,10 +52,10 @@ final class KeyParts {
         return m;
     }
 
-    /** Those that a message has. */
+    /** Those that a message has. A name type of a RIC means the same as none, and JSON always has it. */
     static Map<String, Object> of(Msg m) {
         Map<String, Object> parts = new LinkedHashMap<>();
-        if (m.hasNameType()) {
+        if (m.hasNameType() && m.nameType() != EmaRdm.INSTRUMENT_NAME_RIC) {
             parts.put("name_type", m.nameType());
         }
         if (m.hasFilter()) {
