@@ -94,16 +94,16 @@ class Transports(Dialling):
         cls.wait_ready(len(cls.KINDS))
         cls.distributor.wait_count('line_certificate_failures_total', 2, provider='LATE')
         cls.refused = cls.provider_status('LATE')
-        cls.outcomes = {service: cls.consumed(service) for service in cls.KINDS}
+        cls.outcomes = {service: cls.outcome_of(service) for service in cls.KINDS}
         cls.metrics, cls.log = cls.distributor.metrics(), cls.distributor.log()
         cls.differences = {name: cls.provider_status(name)['dictionary_differences'] for name in cls.KINDS}
         impostor.kill()
         cls.providers.append(cls.provider('honest', port, *served_with('server'), service='LATE'))
         cls.wait_ready(len(cls.KINDS) + 1)
-        cls.late = cls.consumed('LATE')
+        cls.late = cls.outcome_of('LATE')
 
     @classmethod
-    def consumed(cls, service):
+    def outcome_of(cls, service):
         cls.system_.wait_serving(cls.p2ps, service)
         options = ('--check-seq', '--updates', '10', '--post', '2')
         return cls.consume('consumer-' + service.lower(), *options, service=service)
