@@ -2,10 +2,14 @@
 
 use rdm::dictionary::{DictionaryMsg, DictionaryParts, PartSizes};
 use rdm::directory::{DirectoryMsg, DirectoryRefresh, DirectoryUpdate, Service, ServiceDelta};
-use rdm::{RdmError, ToVec};
-use rwf::Msg;
+use rdm::{RdmError, Reply, ToVec};
+use rwf::{Msg, StateCode};
 
 use super::{ClientId, PointToPoint, ServerSink};
+
+/// Most streams of the source directory that one client may have open: each is looked at when a service
+/// changes. Applications have one, or one for each service that they follow.
+pub(super) const DIRECTORY_STREAMS_MAX: usize = 1_000;
 
 /// Requests.
 impl PointToPoint {
@@ -32,6 +36,14 @@ impl PointToPoint {
         };
         if let Some(known) = self.clients.get_mut(&client) {
             known.directories.retain(|d| d.stream_id != request.stream_id);
+            if request.streaming && known.directories.len() >= DIRECTORY_STREAMS_MAX {
+                self.counters.requests_refused.inc();
+                let text = "too many streams of the source directory on this connection";
+                if let Ok(answer) = Reply::to(msg).closed(StateCode::TOO_MANY_ITEMS, text).to_vec() {
+                    sink.send(client, &answer);
+                }
+                return Ok(());
+            }
             if request.streaming {
                 known.directories.push(request);
             }

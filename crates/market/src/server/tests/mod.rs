@@ -1,6 +1,7 @@
 mod batches;
 mod clients;
 mod conversations;
+mod directories;
 mod front;
 mod gaps;
 mod keys;
