@@ -3,6 +3,7 @@
 import json
 
 from consumers import JAR, JAVA
+from java_tools import JAVA_PROVIDER
 from ports import free_ports
 from process import wait_until
 from system_test import SystemTest
@@ -11,8 +12,6 @@ SERVICE = 'IP'
 FIELDS = 'data/dictionary/tickcast-fields.dic'
 NAMES = ('A', 'B', 'C', 'D')
 ITEMS = tuple((name, 6) for name in NAMES)
-# What the library's provider needs.
-JAVA_PROVIDER = ['-Xmx1g' if word.startswith('-Xmx') else word for word in JAVA]
 # Short, so that the end of interest is seen at the provider soon.
 LINGER = {'p2ps': {'p2ps.item_linger_ms': 300}, 'distributor': {'source_distributor.requests.linger_ms': 300}}
 

@@ -10,21 +10,14 @@ from fractions import Fraction
 import python_clients
 from consumers import JAR, JAVA
 from daemons import binary
+from java_tools import JAVA_PROVIDER, TLS, WITH_DICTIONARY
 from ports import free_ports
-from process import ROOT, Follower, wait_until
+from process import Follower, wait_until
 from system_test import SystemTest
 
 EXAMPLES = os.path.join(os.path.dirname(binary()), 'examples')
-DATA = os.path.join(ROOT, 'data', 'dictionary')
-DICTIONARY = (
-    '--field-dictionary', os.path.join(DATA, 'tickcast-fields.dic'),
-    '--enum-dictionary', os.path.join(DATA, 'tickcast-enums.def'),
-)
-TLS = os.path.join(ROOT, 'crates', 'net', 'testdata', 'tls')
 SERVER_TLS = ('--tls-certificate', os.path.join(TLS, 'server.pem'), '--tls-key', os.path.join(TLS, 'server.key'))
 CA = os.path.join(TLS, 'ca.pem')
-# The library's provider needs much.
-PROVIDER_JAVA = ['java', '-Xmx1g', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-jar']
 
 
 def example(name, *options):
@@ -39,7 +32,7 @@ class Tool(SystemTest):
 
     @classmethod
     def tool(cls, name, tool, *options):
-        java = PROVIDER_JAVA if tool.endswith('provider') else JAVA
+        java = JAVA_PROVIDER if tool.endswith('provider') else JAVA
         return cls.start(name, java + [JAR, tool, *options])
 
     @classmethod
@@ -71,7 +64,7 @@ class Provider(Tool):
         port = free_ports()
         cls.provider = cls.tool(
             'provider', 'iprovider', '--port', str(port), '--service', 'TEST', '--items', 'A,B,C,D', '--rate', '50',
-            '--capabilities', '5,6,7,8,10', *DICTIONARY, *cls.TRANSPORT,
+            '--capabilities', '5,6,7,8,10', *WITH_DICTIONARY, *cls.TRANSPORT,
         )
         cls.wait_told(cls.provider, 'ready')
         cls.tour = cls.start('tour', example('tour', 'localhost:%d' % port, 'TEST', *cls.TRUST))
@@ -134,7 +127,7 @@ class ProviderThatComesBack(Tool):
     @classmethod
     def scenario(cls):
         port = free_ports()
-        words = ('iprovider', '--port', str(port), '--service', 'TEST', '--items', 'A', *DICTIONARY)
+        words = ('iprovider', '--port', str(port), '--service', 'TEST', '--items', 'A', *WITH_DICTIONARY)
         first = cls.tool('first', *words)
         cls.wait_told(first, 'ready')
         cls.consumer = cls.start('consumer', example('consumer', 'localhost:%d' % port, 'TEST', 'A'))
@@ -158,7 +151,7 @@ class LoginThatIsRefused(Tool):
     @classmethod
     def scenario(cls):
         port = free_ports()
-        provider = cls.tool('provider', 'iprovider', '--port', str(port), '--login-reject', 'denied', *DICTIONARY)
+        provider = cls.tool('provider', 'iprovider', '--port', str(port), '--login-reject', 'denied', *WITH_DICTIONARY)
         cls.wait_told(provider, 'ready')
         cls.consumer = cls.start('consumer', example('consumer', 'localhost:%d' % port, 'TEST', 'A'))
         cls.status = cls.consumer.wait()

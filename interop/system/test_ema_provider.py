@@ -39,11 +39,7 @@ class Published(Judged):
         )
         self.keep(provider)
         provider.wait_told('published')
-        wait_until(
-            lambda: service in str(self.p2ps.status()),
-            '%s is in the directory' % service,
-            [provider, self.p2ps],
-        )
+        self.system_.wait_serving(self.p2ps, service)
         return provider
 
     def check(self, service, *options, port=None):

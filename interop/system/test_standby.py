@@ -6,10 +6,10 @@ import expected
 from consumers import JAR, NativeConsumer
 from daemons import binary, hold_until_ready, wait_at
 from expected import ITEMS
+from java_tools import JAVA_PROVIDER, WITH_DICTIONARY
 from ports import free_ports
 from process import wait_until
 from system_test import SystemTest
-from test_client import DICTIONARY, PROVIDER_JAVA
 
 # The client has the work of two: all prices, and a book that is not the busiest.
 WATCHED = tuple(item for item in ITEMS if item[1] == 6) + (('BTCUSD.PERP', 8),)
@@ -115,8 +115,8 @@ class TwoProviders(SystemTest):
 
     @classmethod
     def provider(cls, name, port):
-        options = ('--service', 'TEST', '--items', 'A,B', '--rate', '50', *DICTIONARY)
-        words = PROVIDER_JAVA + [JAR, 'iprovider', '--port', str(port), *options]
+        options = ('--service', 'TEST', '--items', 'A,B', '--rate', '50', *WITH_DICTIONARY)
+        words = JAVA_PROVIDER + [JAR, 'iprovider', '--port', str(port), *options]
         process = cls.system().process(name, words)
         wait_until(lambda: '"ready"' in process.out(), '%s listens' % name, [process])
         return process

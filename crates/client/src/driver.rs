@@ -12,8 +12,8 @@ use units::Nanos;
 use crate::wire::{READS_MAX, Wire};
 use crate::{ClientTlsConfig, Endpoint};
 
-/// How long [`Driver::close`] tries to write what is pending.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long the close of a connection tries to write what is pending.
+pub(crate) const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// What [`Consumer`](crate::Consumer) and [`Provider`](crate::Provider) are made of.
 pub(crate) struct Driver<E> {

@@ -15,6 +15,7 @@ use crate::consumer::{
     ConsumerEvent, GenericSpec, ItemHandle, ItemRequestSpec, ItemView, PostId, PostSpec, SubscribeError,
     TellError,
 };
+use crate::driver::LAST_WORDS;
 use crate::wire::{READS_MAX, Wire};
 use crate::{ClientTlsConfig, ConsumerConfig, Identity, StartError, WarmStandbyConfig};
 
@@ -57,9 +58,6 @@ pub struct StandbyConsumer {
 /// Reads from each server in one turn: fewer than a consumer of one server has, so that one of which much
 /// comes does not keep the others' pings.
 const READS: usize = READS_MAX / 4;
-
-/// How long [`StandbyConsumer::close`] tries to write what is pending at a server.
-const LAST_WORDS: Duration = Duration::from_millis(500);
 
 impl StandbyConsumer {
     /// A consumer that connects to all servers with the first call of [`StandbyConsumer::dispatch`].
