@@ -1,4 +1,4 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Kind;
 
@@ -64,26 +64,73 @@ pub struct Registered {
     pub set: Arc<dyn CounterSet>,
 }
 
-/// All sets of a process, for whoever exports them. Never touched on the path of an update.
+/// All sets of a process, for whoever exports them. Sets come and go while it runs; it is never touched on
+/// the path of an update.
 #[derive(Clone, Default)]
-pub struct Registry(Arc<Mutex<Vec<Registered>>>);
+pub struct Registry(Arc<Mutex<Sets>>);
+
+#[derive(Default)]
+struct Sets {
+    all: Vec<Registered>,
+    refused: u64,
+}
+
+/// How many sets a [`Registry`] takes: those of some thousand transport sessions.
+pub const SETS_MAX: usize = 16_384;
 
 impl Registry {
-    /// Adds a set.
-    pub fn register(&self, labels: &[(&str, &str)], set: Arc<dyn CounterSet>) {
+    /// Adds a set until it is removed. Returns whether there was room: it is refused, and counted, when
+    /// [`SETS_MAX`] are there; its counters count all the same.
+    pub fn register(&self, labels: &[(&str, &str)], set: Arc<dyn CounterSet>) -> bool {
         let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Registered { labels, set });
+        let mut sets = self.sets();
+        let has_room = sets.all.len() < SETS_MAX;
+        if has_room {
+            sets.all.push(Registered { labels, set });
+        } else {
+            sets.refused += 1;
+        }
+        has_room
+    }
+
+    /// Adds a set for as long as the result lives: that of a transport session, for example.
+    #[must_use]
+    pub fn lend(&self, labels: &[(&str, &str)], set: Arc<dyn CounterSet>) -> Registration {
+        self.register(labels, Arc::clone(&set));
+        Registration { registry: self.clone(), set }
     }
 
     /// Removes a set that was added; nothing happens if it is not there.
     pub fn remove(&self, set: &Arc<dyn CounterSet>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|r| !Arc::ptr_eq(&r.set, set));
+        self.sets().all.retain(|r| !Arc::ptr_eq(&r.set, set));
     }
 
     /// The sets at this moment.
     #[must_use]
     pub fn snapshot(&self) -> Vec<Registered> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.sets().all.clone()
+    }
+
+    /// How often a set was refused because there were too many.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.sets().refused
+    }
+
+    fn sets(&self) -> MutexGuard<'_, Sets> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A set's time in a [`Registry`]; dropping it removes the set.
+pub struct Registration {
+    registry: Registry,
+    set: Arc<dyn CounterSet>,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.registry.remove(&self.set);
     }
 }
 
@@ -122,5 +169,31 @@ mod tests {
         registry.register(&[], set.clone());
         registry.remove(&set);
         assert!(registry.snapshot().is_empty());
+    }
+
+    #[test]
+    fn a_set_is_there_as_long_as_its_registration() {
+        let registry = Registry::default();
+        registry.register(&[], Arc::new(Sample::default()));
+        let first = registry.lend(&[("session", "1")], Arc::new(Sample::default()));
+        let second = registry.lend(&[("session", "2")], Arc::new(Sample::default()));
+        assert_eq!(registry.snapshot().len(), 3);
+        drop(first);
+        let labels: Vec<_> = registry.snapshot().iter().map(|r| r.labels.clone()).collect();
+        assert_eq!(labels, [vec![], vec![("session".to_owned(), "2".to_owned())]]);
+        drop(second);
+        assert_eq!(registry.snapshot().len(), 1);
+    }
+
+    #[test]
+    fn a_full_registry_refuses_counts_and_takes_again() {
+        let registry = Registry::default();
+        let set: Arc<dyn CounterSet> = Arc::new(Sample::default());
+        let first = registry.lend(&[], Arc::new(Sample::default()));
+        assert!((1..SETS_MAX).all(|_| registry.register(&[], set.clone())));
+        assert!(!registry.register(&[], set.clone()));
+        assert_eq!((registry.refused(), registry.snapshot().len()), (1, SETS_MAX));
+        drop(first);
+        assert!(registry.register(&[], set));
     }
 }

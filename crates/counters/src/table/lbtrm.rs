@@ -13,14 +13,23 @@ counters! {
         naks_rcved: Total, "naks", "Numbers in those packets.";
         naks_ignored: Total, "naks", "Numbers NAKed within the ignore interval of their retransmission.";
         naks_shed: Total, "naks", "Numbers not retransmitted because limit and queue were full.";
+        naks_crybaby: Total, "naks", "Numbers passed over: beyond the asker's share while others ask.";
+        nak_senders_evicted: Total, "receivers", "Addresses of NAKs forgotten because of others.";
         naks_refused: Total, "naks", "Numbers not retransmitted because retransmission is turned off.";
         naks_rx_delay_ignored: Total, "naks", "Numbers that wait for the retransmission rate limit.";
         naks_outside_window: Total, "naks", "Numbers that are older than the window or were never sent.";
+        nak_pckts_unauthentic: Total, "packets", "Packets at the NAK port without a right keyed code.";
         nak_pckts_dropped: Total, "packets", "Packets at the NAK port that are no NAK for this session.";
         rxs_sent: Total, "datagrams", "Retransmissions sent.";
         rx_bytes_sent: Total, "bytes", "UDP payload bytes of retransmissions.";
         rctlr_data_msgs: Gauge, "datagrams", "Datagrams queued behind the data rate limit or the driver.";
         rctlr_rx_msgs: Gauge, "datagrams", "Retransmissions queued behind the retransmission rate limit.";
+        rate_bits_per_second: Gauge, "bits/s", "Data rate that congestion control allows; 0 without it.";
+        rate_lowered: Total, "times", "Data rate lowered because of congestion.";
+        round_trip: Gauge, "ns", "Smoothed time from a session message to the report on it.";
+        reports_rcved: Total, "packets", "Reports of receivers for congestion control.";
+        reports_passed_over: Total, "packets", "Reports of receivers that do not govern the rate.";
+        receivers_too_slow: Total, "receivers", "Receivers left to their losses at the lowest rate.";
         ncfs_sent: Total, "ncfs", "Numbers in NAK confirmations sent.";
         ncfs_dropped: Total, "ncfs", "NAK confirmations not sent because too many were waiting.";
         sms_sent: Total, "packets", "Session messages sent.";
@@ -36,6 +45,7 @@ counters! {
         bytes_rcved: Total, "bytes", "UDP payload bytes of those datagrams.";
         nak_pckts_sent: Total, "packets", "NAK packets sent.";
         naks_sent: Total, "naks", "Numbers in those packets.";
+        reports_sent: Total, "packets", "Reports sent for congestion control.";
         lost: Total, "datagrams", "Datagrams found missing; most are recovered later.";
         recovered: Total, "datagrams", "Missing datagrams that arrived by retransmission.";
         out_of_order: Total, "datagrams", "Missing datagrams whose original arrived late.";
@@ -59,6 +69,7 @@ counters! {
         unrecovered_end: Total, "datagrams", "Given up: the session ended.";
         missing: Gauge, "datagrams", "Datagrams missing now.";
         sms_rcved: Total, "packets", "Session messages received.";
+        dgrams_unauthentic: Total, "packets", "Dropped: without a keyed code, or with a wrong one.";
         dgrams_dropped_size: Total, "packets", "Dropped: shorter than their headers or counts say.";
         dgrams_dropped_type: Total, "packets", "Dropped: type not known, or not sent by sources.";
         dgrams_dropped_version: Total, "packets", "Dropped: version not known.";
@@ -105,10 +116,44 @@ counters! {
         queries_sent: Total, "records", "Topic and wildcard queries sent.";
         queries_rcved: Total, "records", "Queries received.";
         queries_answered: Total, "records", "Queries for a topic of ours.";
-        patterns_ignored: Total, "records", "Wildcard queries with a pattern that is not a literal prefix.";
+        patterns_ignored: Total, "records", "Wildcard queries with a pattern that is not understood.";
+        patterns_shed: Total, "records", "Wildcard queries not looked at because there were too many.";
         records_rcved: Total, "records", "Topic information records received.";
         records_ignored: Total, "records", "Records of other transports or with names that are not text.";
         sources_known: Gauge, "sources", "Sources in the cache.";
         sources_refused: Total, "sources", "Sources not remembered because the cache was full.";
+        keepalives_sent: Total, "packets", "Keep-alives sent to unicast resolvers.";
+        keepalives_rcved: Total, "packets", "Keep-alives of unicast resolvers received.";
+    }
+}
+
+counters! {
+    /// The sending side of the sessions of TCP and shared memory.
+    struct LbmSource("lbm_source") {
+        lbm_msgs_sent: Total, "messages", "LBMC messages and fragments written.";
+        bytes_sent: Total, "bytes", "Bytes of those messages, headers included.";
+        fragments_sent: Total, "fragments", "Fragments of messages too long for one LBMC message.";
+        tsni_sent: Total, "records", "Topic numbers announced.";
+        send_would_block: Total, "calls", "Sends refused because there was no room.";
+    }
+}
+
+counters! {
+    /// The sending side of TCP sessions.
+    struct LbttcpSource("lbttcp_source") {
+        num_clients: Gauge, "connections", "Receivers connected.";
+        bytes_buffered: Gauge, "bytes", "Bytes that wait for the slowest receiver.";
+        clients_refused: Total, "connections", "Receivers refused because there were too many, or on an error.";
+        clients_lost: Total, "connections", "Receivers that have gone.";
+        lbm_msgs_passed_over: Total, "messages", "LBMC messages that a slow receiver was not sent.";
+    }
+}
+
+counters! {
+    /// The receiving side of TCP sessions.
+    struct LbttcpReceiver("lbttcp_receiver") {
+        bytes_rcved: Total, "bytes", "Bytes received.";
+        sessions_broken: Total, "sessions", "Connections that failed or broke without the end of the session.";
+        sessions_malformed: Total, "sessions", "Connections closed because of bytes that are no LBMC messages.";
     }
 }

@@ -6,7 +6,22 @@ counters! {
         datagrams_dropped_by_kernel: Gauge, "datagrams", "Datagrams that the kernel dropped because the socket's buffer was full, as it last said.";
         unknown_datagrams: Total, "datagrams", "Datagrams of sessions that nobody here has subscribed to, or of none.";
         sends_blocked: Total, "calls", "Sends refused because too much waits for the rate limit or the socket.";
+        sends_dropped: Total, "messages", "Messages of other threads' sources that no transport could ever take.";
         sends_failed: Total, "calls", "System calls that could not send.";
+        requests_open: Gauge, "requests", "Requests that may still be answered.";
+        responses_unknown: Total, "messages", "Answers to requests that are over, or that nobody here has sent.";
+        ipc_sessions_broken: Total, "sessions", "Sessions of shared memory whose source died, dropped this receiver, or wrote nonsense.";
         joins_failed: Total, "calls", "Groups or connections that could not be opened.";
+    }
+}
+
+counters! {
+    /// The queue of events between the thread of a context and the one that dispatches them.
+    struct EventQueue("event_queue") {
+        events: Total, "events", "Events put into the queue.";
+        depth_bytes: Gauge, "bytes", "Bytes in the queue when the last event was put in.";
+        depth_bytes_max: Gauge, "bytes", "Most bytes there were.";
+        waits_for_room: Total, "events", "Events for which the context's thread had to wait, because the queue was full.";
+        events_dropped: Total, "events", "Events dropped because the context was stopped, or nobody dispatches any more.";
     }
 }

@@ -5,18 +5,30 @@
 
 mod client;
 mod feed;
+mod lbtipc;
 mod lbtrm;
+mod lbtru;
 mod listener;
 mod market;
 mod messaging;
+mod recovery;
+mod relay;
 mod rssl;
 mod websocket;
+mod xdp;
 
 pub use client::{ConsumerSession, InteractiveSession, Line, ProviderSession, WarmStandby};
 pub use feed::Feed;
-pub use lbtrm::{LbmDelivery, LbmrResolver, LbtrmReceiver, LbtrmSource};
+pub use lbtipc::{LbtIpcReceiver, LbtIpcSource};
+pub use lbtrm::{
+    LbmDelivery, LbmSource, LbmrResolver, LbtrmReceiver, LbtrmSource, LbttcpReceiver, LbttcpSource,
+};
+pub use lbtru::{LbtruClients, LbtruConnection, LbtruReceiver, LbtruSource};
 pub use listener::{Listener, UserLists};
 pub use market::{Distributor, PointToPoint};
-pub use messaging::MessagingContext;
+pub use messaging::{EventQueue, MessagingContext};
+pub use recovery::{HotFailover, LbmRecovery, LbmRetention};
+pub use relay::{LbmrRelay, ResolverSocket};
 pub use rssl::RsslConnections;
 pub use websocket::{JsonClients, WebSocketConnections};
+pub use xdp::XdpSocket;
