@@ -115,7 +115,7 @@ impl Pair {
         }
         self.receiver.on_wakeup(self.now, &mut self.reader);
         while let Some(feedback) = self.receiver.poll_transmit(self.now) {
-            self.source.on_datagram(self.now, feedback.datagram).expect("a NAK");
+            self.source.on_datagram(self.now, FROM, feedback.datagram).expect("a NAK");
         }
     }
 }

@@ -53,6 +53,11 @@ pub enum WireError {
         /// Where the string begins.
         at: usize,
     },
+    /// The code at the end of the packet is missing or wrong, or its key is not known.
+    Unauthentic {
+        /// The key that the packet names; none if it has no code.
+        key: Option<u16>,
+    },
     /// Numbers that contradict each other, such as a trailing edge beyond the leading one.
     Inconsistent {
         /// What was being read.
@@ -68,6 +73,8 @@ pub enum WireError {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
+    /// The keyed code at the end of a packet.
+    Authentication,
     /// The common LBT-RM header of eight bytes.
     LbtrmHeader,
     /// The version of an LBT-RM datagram.
@@ -78,7 +85,21 @@ pub enum Part {
     LbtrmOptions,
     /// The LBT-RM DATA header.
     LbtrmData,
-    /// An LBT-RM session message.
+    /// The header of an LBT-RU datagram, four bytes.
+    LbtruHeader,
+    /// The version of an LBT-RU datagram.
+    LbtruVersion,
+    /// The type of an LBT-RU datagram.
+    LbtruType,
+    /// An option of an LBT-RU datagram.
+    LbtruOption,
+    /// The session id of an LBT-RU datagram.
+    LbtruSession,
+    /// The numbers of LBT-RU DATA.
+    LbtruData,
+    /// A receiver's sign of life.
+    Ack,
+    /// A session message.
     SessionMessage,
     /// A NAK and its list.
     Nak,
@@ -109,11 +130,19 @@ impl Part {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Part::Authentication => "keyed code",
             Part::LbtrmHeader => "LBT-RM header",
             Part::LbtrmVersion => "LBT-RM version",
             Part::LbtrmType => "LBT-RM type",
             Part::LbtrmOptions => "LBT-RM next header",
             Part::LbtrmData => "LBT-RM DATA header",
+            Part::LbtruHeader => "LBT-RU header",
+            Part::LbtruVersion => "LBT-RU version",
+            Part::LbtruType => "LBT-RU type",
+            Part::LbtruOption => "LBT-RU option",
+            Part::LbtruSession => "LBT-RU session id",
+            Part::LbtruData => "LBT-RU DATA header",
+            Part::Ack => "ACK",
             Part::SessionMessage => "session message",
             Part::Nak => "NAK",
             Part::Ncf => "NCF",
@@ -147,6 +176,10 @@ impl fmt::Display for WireError {
             }
             WireError::Unterminated { part, at } => {
                 write!(f, "{} at byte {at} has no terminating zero", part.name())
+            }
+            WireError::Unauthentic { key: None } => f.write_str("the packet has no keyed code"),
+            WireError::Unauthentic { key: Some(key) } => {
+                write!(f, "the keyed code under key {key} is wrong, or the key is not known")
             }
             WireError::Inconsistent { part, found, limit } => {
                 write!(f, "{} states {found}, which contradicts {limit}", part.name())

@@ -28,6 +28,14 @@ impl TokenBucket {
         TokenBucket { bits_per_second, credit: depth, depth, refilled: now }
     }
 
+    /// Goes on at another rate, with `interval` and `depth_min_bytes` as in [`TokenBucket::new`]; what was
+    /// earned before stays, up to the new depth.
+    pub fn set_rate(&mut self, bits_per_second: u64, interval: Duration, depth_min_bytes: u64, now: Nanos) {
+        let _earned = self.available(now);
+        let fresh = TokenBucket::new(bits_per_second, interval, depth_min_bytes, now);
+        *self = TokenBucket { credit: self.credit.min(fresh.depth), ..fresh };
+    }
+
     /// Bytes that may go out at `now`.
     pub fn available(&mut self, now: Nanos) -> u64 {
         if self.bits_per_second == 0 {
@@ -103,6 +111,19 @@ mod tests {
         bucket.take(u64::MAX);
         assert_eq!(bucket.available(Nanos(1)), u64::MAX);
         assert_eq!(bucket.ready_at(u64::MAX), Nanos(0));
+    }
+
+    #[test]
+    fn a_rate_that_changes_while_running_counts_from_the_change_on() {
+        let ms = Duration::from_millis(1);
+        let mut bucket = TokenBucket::new(8_000_000, ms, 1_500, Nanos(0));
+        bucket.take(1_500);
+        bucket.set_rate(80_000_000, ms, 1_500, Nanos(MS));
+        assert_eq!(bucket.available(Nanos(MS)), 1_000, "earned at the old rate");
+        assert_eq!(bucket.available(Nanos(MS + MS / 10)), 2_000, "and at the new one");
+        assert_eq!(bucket.available(Nanos(9 * MS)), 10_000, "as deep as the new rate allows");
+        bucket.set_rate(8_000_000, ms, 1_500, Nanos(9 * MS));
+        assert_eq!(bucket.available(Nanos(9 * MS)), 1_500, "what is beyond the new depth is gone");
     }
 
     #[test]

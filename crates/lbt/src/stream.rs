@@ -80,6 +80,8 @@ pub struct StreamMessage<'a> {
 
 /// Takes a byte stream in any cuts and gives whole messages.
 ///
+/// Retransmissions are not put together: each fragment is handed on as it is.
+///
 /// A message that lies whole in what is pushed is handed on without a copy. Memory is bounded by one LBMC
 /// message and one message being put together, and grows with what arrived, not with what was announced.
 pub struct StreamDecoder {
@@ -176,7 +178,9 @@ impl StreamDecoder {
         message: &Message<'_>,
         on_message: &mut impl FnMut(StreamMessage<'_>),
     ) -> Result<(), StreamError> {
-        let Some((first_sqn, offset, length)) = message.headers.frag() else {
+        // a message that was asked for by its number comes alone, whatever it is a piece of
+        let frag = message.headers.frag().filter(|_| message.kind != Kind::Retransmission);
+        let Some((first_sqn, offset, length)) = frag else {
             on_message(StreamMessage {
                 kind: message.kind,
                 topic_index: message.topic_index,

@@ -170,7 +170,7 @@ fn mutated_packets_panic_nowhere_and_leave_every_promise_intact() {
             b.receiver.on_wakeup(b.now, &mut cover);
             while b.receiver.poll_transmit(b.now).is_some() {}
             assert!(b.receiver.memory_bytes() < RECEIVER_BYTES_MAX, "{}", b.receiver.memory_bytes());
-            let _ = source.on_datagram(b.now, &packet);
+            let _ = source.on_datagram(b.now, FROM, &packet);
             let _ = resolver.on_datagram(b.now, &packet, &mut Nobody);
             while resolver.poll_transmit(b.now).is_some() {}
         }
@@ -284,7 +284,7 @@ impl SourceWalk {
                 let numbers: Vec<_> = (0..rng.below(200)).map(|_| near(rng)).collect();
                 let mut nak = Vec::new();
                 Nak::emit(SESSION, &numbers, &mut nak);
-                source.on_datagram(self.now, &nak).expect("well-formed");
+                source.on_datagram(self.now, FROM, &nak).expect("well-formed");
             }
             _ => (0..rng.below(20)).for_each(|_| self.transmit(rng, source)),
         }

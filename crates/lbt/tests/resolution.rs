@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use tickcast_lbt::config::ResolverConfig;
-use tickcast_lbt::resolution::{QueryId, ResolveError, Resolver, ResolverSink, SourceRecord};
+use tickcast_lbt::resolution::{
+    QueryId, ResolveError, Resolver, ResolverSink, SourceRecord, TransportSession,
+};
 use tickcast_lbt::rm::SessionKey;
-use tickcast_lbt::wire::lbmr::{Kind, Packet, Query, ResolutionRequest, Transport};
+use tickcast_lbt::wire::lbmr::{Kind, Packet, Queries, Query, ResolutionRequest, Transport};
 use tickcast_lbt::wire::lbtrm::SessionHeader;
 use units::Nanos;
 
@@ -20,9 +22,12 @@ fn record(topic_index: u32) -> SourceRecord {
     let session = SessionHeader { ucast_port: 14391, session_id: 0x5eed_1234 };
     SourceRecord {
         topic_index,
-        key: SessionKey { source: SOURCE, session },
-        group: SocketAddrV4::new(Ipv4Addr::new(224, 10, 10, 10), 14400),
+        session: TransportSession::LbtRm {
+            key: SessionKey { source: SOURCE, session },
+            group: SocketAddrV4::new(Ipv4Addr::new(224, 10, 10, 10), 14400),
+        },
         request: Some(SocketAddrV4::new(SOURCE, 14391)),
+        late_join: None,
     }
 }
 
@@ -67,6 +72,17 @@ impl Context {
 
     fn query_prefix(&mut self, prefix: &str) -> QueryId {
         self.resolver.query_prefix(self.now, prefix, &mut self.found).expect("a good name")
+    }
+
+    fn query_pattern(&mut self, pattern: &str) -> Result<QueryId, ResolveError> {
+        self.resolver.query_pattern(self.now, pattern, &mut self.found)
+    }
+
+    /// Somebody asks this context to repeat.
+    fn repeat(&mut self, mask: u16) {
+        let mut out = Vec::new();
+        Packet::of(Kind::ResolutionRequest(mask)).emit(&mut out);
+        self.hear(&out);
     }
 
     fn hear(&mut self, datagram: &[u8]) {
@@ -213,20 +229,97 @@ fn a_prefix_finds_what_begins_so_and_nothing_else() {
     assert_eq!(times[..5], [0, 50, 150, 350, 750], "the first is the second prefix's, then both");
 }
 
+fn wildcard_packet(patterns: &[(u8, &[u8])]) -> Vec<u8> {
+    let (mut bytes, mut out) = (Vec::new(), Vec::new());
+    patterns.iter().for_each(|&(syntax, pattern)| Query::Pattern { syntax, pattern }.emit(&mut bytes));
+    let queries = Queries::written(patterns.len() as u8, true, &bytes);
+    Packet { queries, ..Packet::of(Kind::Wildcard) }.emit(&mut out);
+    out
+}
+
 #[test]
-fn patterns_that_are_no_prefix_are_counted_and_left_alone() {
+fn a_pattern_is_answered_by_the_topics_it_is_found_in_and_heard_by_who_asked() {
+    let (mut source, mut receiver) = (Context::new(|_| {}), Context::new(|_| {}));
+    for (index, topic) in ["px.eq.ACME", "px.eq.ZETA", "px.fx.EUR"].into_iter().enumerate() {
+        source.advertise(topic, index as u32);
+    }
+    source.run(at(100_000));
+    receiver.query_pattern(r"^px\.(eq\.[A-M]|fx)").expect("understood");
+    let asked = receiver.drain();
+    assert_eq!(names(&asked[0]), [r"^px\.(eq\.[A-M]|fx)?"]);
+    source.hear(&asked[0]);
+    let answers = source.drain();
+    assert_eq!(names(&answers[0]), ["px.eq.ACME", "px.fx.EUR"]);
+    // what others answer to others is not what was asked for
+    source.repeat(ResolutionRequest::ADVERTISEMENTS);
+    source.drain().iter().for_each(|answer| receiver.hear(answer));
+    assert_eq!(receiver.found.topics(), ["px.eq.ACME", "px.fx.EUR"]);
+    receiver.query_pattern("ZETA$").expect("understood");
+    assert_eq!(receiver.found.topics(), ["px.eq.ZETA"], "from the cache");
+    let refused = receiver.query_pattern(r"(px)\1").expect_err("a reference back").to_string();
+    assert!(refused.contains(r"(px)\\1") && refused.contains("backreferences"), "{refused}");
+}
+
+#[test]
+fn patterns_that_are_not_understood_are_counted_and_left_alone() {
     let mut source = Context::new(|_| {});
     source.advertise("px.eq.ACME", 7);
     source.run(at(100_000));
-    let mut bytes = Vec::new();
-    Query::Pattern { syntax: 1, pattern: br"^px\.eq\.[A-M].*$" }.emit(&mut bytes);
-    Query::Pattern { syntax: 2, pattern: b"^px" }.emit(&mut bytes);
-    let queries = tickcast_lbt::wire::lbmr::Queries::written(2, true, &bytes);
-    let mut out = Vec::new();
-    Packet { queries, ..Packet::of(Kind::Wildcard) }.emit(&mut out);
-    source.hear(&out);
+    source.hear(&wildcard_packet(&[(1, br"^px(?=\.eq)"), (2, b"^px"), (1, b"\xff")]));
     assert!(source.drain().is_empty());
-    assert_eq!(source.counters.patterns_ignored.get(), 2);
+    assert_eq!((source.counters.patterns_ignored.get(), source.counters.queries_answered.get()), (3, 0));
+}
+
+#[test]
+fn a_flood_of_patterns_is_shed_and_honest_ones_are_answered_again_after_it() {
+    let mut source = Context::new(|_| {});
+    source.advertise("px.eq.ACME", 7);
+    source.run(at(100_000));
+    for i in 0..1_000 {
+        source.hear(&wildcard_packet(&[(1, format!(r"\w{{9}}{i}").as_bytes())]));
+    }
+    assert!((700..900).contains(&source.counters.patterns_shed.get()), "{:?}", source.counters);
+    source.run(at(101_000));
+    source.hear(&wildcard_packet(&[(1, br"ACME")]));
+    assert_eq!(names(&source.drain()[0]), ["px.eq.ACME"]);
+}
+
+#[test]
+fn a_receiver_whose_query_was_lost_at_a_quiescent_source_hears_it_by_a_later_one() {
+    let (mut source, mut receiver) = (Context::new(|_| {}), Context::new(|_| {}));
+    source.advertise("px.eq.ACME", 7);
+    source.run(at(100_000));
+    assert_eq!(source.resolver.next_wakeup(), Nanos::NEVER, "it is quiescent");
+    receiver.now = at(100_000);
+    receiver.query("px.eq.ACME");
+    // all queries of the initial phase are lost, and most of the others
+    let asked = receiver.run(at(160_000));
+    let last = &asked.last().expect("queries go on for a minute").1;
+    source.now = at(160_000);
+    source.hear(last);
+    source.drain().iter().for_each(|answer| receiver.hear(answer));
+    assert_eq!(receiver.found.topics(), ["px.eq.ACME"]);
+}
+
+#[test]
+fn two_that_fell_silent_deaf_to_each_other_are_woken_by_a_resolution_request() {
+    let (mut source, mut receiver) = (Context::new(|_| {}), Context::new(|_| {}));
+    source.advertise("px.eq.ACME", 7);
+    receiver.query("px.eq.ACME");
+    // the network is cut as long as both speak
+    source.run(at(200_000));
+    receiver.run(at(200_000));
+    assert_eq!(
+        (source.resolver.next_wakeup(), receiver.resolver.next_wakeup()),
+        (Nanos::NEVER, Nanos::NEVER)
+    );
+    let mut operator = Context::new(|_| {});
+    operator.resolver.request_resolution(ResolutionRequest::ADVERTISEMENTS);
+    let request = operator.drain();
+    source.hear(&request[0]);
+    source.drain().iter().for_each(|answer| receiver.hear(answer));
+    assert_eq!(receiver.found.topics(), ["px.eq.ACME"]);
+    assert_eq!(source.run(at(261_000)).len(), 60, "and it is said for a minute again");
 }
 
 #[test]
@@ -305,7 +398,7 @@ fn a_source_is_reported_once_and_again_when_it_changes_or_was_forgotten() {
     assert_eq!(c.found.0[0].2.request, request);
     assert_eq!(c.counters.sources_known.get(), 1, "the same source");
     c.found.0.clear();
-    c.resolver.forget_session(record(7).key);
+    c.resolver.forget_session(&record(7).session);
     assert_eq!((c.counters.sources_known.get(), c.counters.tr_rcv_unresolved_topics.get()), (0, 1));
     c.hear(&first[0]);
     assert_eq!(c.found.topics().len(), 1);
@@ -364,7 +457,7 @@ fn what_is_malformed_or_of_another_transport_is_counted() {
     assert!(c.resolver.on_datagram(c.now, b"\0\x01\0\0unterminated", &mut c.found).is_err());
     c.hear(&[4, 0, 0, 0, 1, 2, 3]);
     let ip = SOURCE;
-    let transport = Transport::Tcp { ip, port: 14371, session_id: None };
+    let transport = Transport::Shared { smx: true, host_id: 1, session_id: 2, transport_id: 3 };
     let mut bytes = Vec::new();
     let tir = |name, transport| tickcast_lbt::wire::lbmr::TopicInformation {
         name,
@@ -392,8 +485,8 @@ fn names_that_cannot_be_sent_are_refused() {
     let long = "x".repeat(256);
     for name in ["", "a\0b", &long] {
         let bad = ResolveError::BadName { bytes: name.len(), max: 255 };
-        assert_eq!(c.resolver.advertise(c.now, name, record(1)), Err(bad));
-        assert_eq!(c.resolver.query(c.now, name, &mut c.found), Err(bad));
+        assert_eq!(c.resolver.advertise(c.now, name, record(1)), Err(bad.clone()));
+        assert_eq!(c.resolver.query(c.now, name, &mut c.found), Err(bad.clone()));
     }
     // as a pattern each point takes two bytes
     let points = ".".repeat(130);
@@ -466,4 +559,34 @@ fn what_two_contexts_say_to_each_other_is_what_the_dissectors_expect() {
     let require =
         ["--require", "lbmr.TIR=80", "--require", "lbmr.TQR=10", "--require", "lbmr.wildcard-query=4"];
     pcap::judge(&path, &[&require[..], &["--require", "lbmr.extended=2"]].concat());
+}
+
+#[test]
+fn a_configured_source_is_reported_without_any_traffic_and_never_forgotten() {
+    let mut c = Context::new(|_| {});
+    let fixed: SourceRecord = "TCP:10.29.3.1:14371[7]".parse().expect("a source string");
+    c.resolver.add_static("px.eq.ACME", fixed, &mut c.found).expect("a good name");
+    assert!(c.found.topics().is_empty(), "nobody has asked");
+    let exact = c.query("px.eq.ACME");
+    let pattern = c.query_prefix("px.");
+    let found: Vec<_> = std::mem::take(&mut c.found.0).into_iter().map(|f| (f.0, f.2)).collect();
+    assert_eq!(found, [(exact, fixed), (pattern, fixed)]);
+    c.resolver.forget_session(&fixed.session);
+    assert_eq!(c.resolver.known("px.eq.ACME"), [fixed]);
+    c.resolver.report_static(&mut c.found);
+    assert_eq!(c.found.topics(), ["px.eq.ACME", "px.eq.ACME"], "to both, for the next attempt");
+    let late: SourceRecord = "TCP:10.29.3.2:14371[9]".parse().expect("a source string");
+    c.resolver.add_static("px.eq.ZETA", late, &mut c.found).expect("a good name");
+    assert_eq!(c.found.topics(), ["px.eq.ZETA"], "those who ask already hear of it");
+}
+
+#[test]
+fn a_configured_topic_is_not_asked_for_and_others_are() {
+    let mut c = Context::new(|_| {});
+    let fixed: SourceRecord = "TCP:10.29.3.1:14371[7]".parse().expect("a source string");
+    c.resolver.add_static("px.eq.ACME", fixed, &mut c.found).expect("a good name");
+    c.query("px.eq.ACME");
+    assert_eq!(c.run(Nanos(2_000_000_000)).len(), 0);
+    c.query("px.eq.ZETA");
+    assert!(!c.run(Nanos(4_000_000_000)).is_empty());
 }

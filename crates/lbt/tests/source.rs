@@ -2,6 +2,7 @@
 //! to NAKs.
 
 use counters::table::LbtrmSource;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 use tickcast_lbt::config::SourceConfig;
@@ -11,6 +12,7 @@ use tickcast_lbt::wire::lbtrm::{Data, Nak, NcfReason, Packet, SessionHeader};
 use units::{Nanos, Sqn};
 
 const SESSION: SessionHeader = SessionHeader { ucast_port: 14391, session_id: 0x5eed_1234 };
+const NAKER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 29, 3, 21), 45_241);
 const MS: Duration = Duration::from_millis(1);
 
 struct Bench {
@@ -61,7 +63,7 @@ impl Bench {
         let mut out = Vec::new();
         let numbers: Vec<_> = numbers.iter().map(|&n| Sqn(n)).collect();
         Nak::emit(SESSION, &numbers, &mut out);
-        self.source.on_datagram(self.now, &out).expect("a NAK");
+        self.source.on_datagram(self.now, NAKER, &out).expect("a NAK");
     }
 
     fn advance(&mut self, by: Duration) {
@@ -543,9 +545,9 @@ fn packets_that_are_no_nak_of_this_session_are_counted_and_dropped() {
     let sent = b.send_datagrams(topic, 2);
     let mut other = Vec::new();
     Nak::emit(SessionHeader { session_id: 1, ..SESSION }, &[Sqn(0)], &mut other);
-    assert!(b.source.on_datagram(b.now, &other).is_err());
-    assert!(b.source.on_datagram(b.now, b"\x03").is_err());
-    assert!(b.source.on_datagram(b.now, &sent[0]).is_ok(), "well-formed, and not for a source");
+    assert!(b.source.on_datagram(b.now, NAKER, &other).is_err());
+    assert!(b.source.on_datagram(b.now, NAKER, b"\x03").is_err());
+    assert!(b.source.on_datagram(b.now, NAKER, &sent[0]).is_ok(), "well-formed, and not for a source");
     assert!(b.drain().is_empty());
     assert_eq!((b.counters.nak_pckts_dropped.get(), b.counters.nak_pckts_rcved.get()), (3, 0));
 }

@@ -3,13 +3,21 @@
 //! Spans are [`Duration`]s, sizes bytes, rates bits per second. The table of defaults beside the field's
 //! stands in the documentation of the crate.
 
+mod failover;
+mod lbtru;
 mod receiver;
+mod recovery;
+mod relay;
 mod resolver;
 mod source;
 
+pub use failover::FailoverConfig;
+pub use lbtru::{LbtruReceiverConfig, LbtruSourceConfig, check_lbtru_session};
 pub use receiver::{DeliveryConfig, NakLaw, Order, ReceiverConfig};
+pub use recovery::{RecoveryConfig, RetentionConfig};
+pub use relay::RelayConfig;
 pub use resolver::ResolverConfig;
-pub use source::SourceConfig;
+pub use source::{CongestionControl, SourceConfig};
 
 use std::fmt;
 use std::time::Duration;
@@ -114,7 +122,7 @@ pub(crate) fn ns(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn in_range(option: &'static str, value: u64, min: u64, max: u64) -> Result<(), ConfigError> {
+pub(crate) fn in_range(option: &'static str, value: u64, min: u64, max: u64) -> Result<(), ConfigError> {
     if (min..=max).contains(&value) {
         return Ok(());
     }

@@ -168,7 +168,7 @@ impl ReceiverConfig {
 }
 
 impl DeliveryConfig {
-    fn check(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let entries = u64::from(self.delivery_control_maximum_total_map_entries);
         // a datagram of the largest size holds fewer than 5,461 messages, and one datagram must fit
         in_range("delivery_control_maximum_total_map_entries", entries, 8_192, 1 << 26)?;

@@ -1,4 +1,5 @@
 use super::{ConfigError, in_range, span_in_range};
+use std::net::SocketAddrV4;
 use std::time::Duration;
 
 /// Topic resolution of one context.
@@ -50,6 +51,11 @@ pub struct ResolverConfig {
     pub resolver_sustain_query_bps: u64,
     /// Most sources remembered, of all topics heard; further ones are not, and counted.
     pub resolver_cache_maximum: u32,
+    /// Unicast resolvers, for networks without multicast; everything goes to each of them, and nothing to a
+    /// group. Empty for multicast.
+    pub resolver_unicast_daemons: Vec<SocketAddrV4>,
+    /// Time between keep-alives to unicast resolvers.
+    pub resolver_unicast_keepalive_interval: Duration,
     /// The packet options that UM 6 sends, identifying this context by eight bytes; `None` for plain packets.
     pub packet_options: Option<[u8; 8]>,
 }
@@ -81,6 +87,8 @@ impl Default for ResolverConfig {
             resolver_initial_query_bps: 1_000_000,
             resolver_sustain_query_bps: 1_000_000,
             resolver_cache_maximum: 1 << 20,
+            resolver_unicast_daemons: Vec::new(),
+            resolver_unicast_keepalive_interval: ms(500),
             packet_options: None,
         }
     }
@@ -137,7 +145,10 @@ impl ResolverConfig {
         in_range("resolver_sustain_advertisement_bps", self.resolver_sustain_advertisement_bps, 0, max)?;
         in_range("resolver_initial_query_bps", self.resolver_initial_query_bps, 0, max)?;
         in_range("resolver_sustain_query_bps", self.resolver_sustain_query_bps, 0, max)?;
-        in_range("resolver_cache_maximum", u64::from(self.resolver_cache_maximum), 1, 1 << 28)
+        in_range("resolver_cache_maximum", u64::from(self.resolver_cache_maximum), 1, 1 << 28)?;
+        let keepalive = self.resolver_unicast_keepalive_interval;
+        span_in_range("resolver_unicast_keepalive_interval", keepalive, Duration::from_millis(1))?;
+        in_range("resolver_unicast_daemons", self.resolver_unicast_daemons.len() as u64, 0, 16)
     }
 }
 

@@ -4,8 +4,27 @@ use std::time::Duration;
 
 /// Smallest datagram that may be configured, as in the field.
 const DATAGRAM_MIN: u64 = 500;
+/// Lowest rate that congestion control may go down to, bits per second.
+const MINIMUM_RATE_MIN: u64 = 10_000;
 /// Longest UDP payload over IPv4.
 const DATAGRAM_MAX: u64 = 65_507;
+
+/// Whether a source adapts its data rate to what its receivers report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CongestionControl {
+    /// The data rate is the limit.
+    None,
+    /// The data rate moves between this floor, in bits of UDP payload per second, and the data rate limit: see
+    /// [`crate::congestion`].
+    Adaptive {
+        /// A receiver that is slower is named and left to its losses.
+        minimum_rate: u64,
+        /// Round trip, queues included, at which the rate is lowered though nothing is lost; zero for loss
+        /// alone. It must be the same for all sources that share a link, else those with the lower value
+        /// starve.
+        maximum_round_trip: Duration,
+    },
+}
 
 /// One LBT-RM transport session, sending side.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +40,10 @@ pub struct SourceConfig {
     pub implicit_batching_interval: Duration,
     /// New data and retransmissions together, bits of UDP payload per second; 0 for no limit.
     pub transport_lbtrm_data_rate_limit: u64,
-    /// Retransmissions, bits of UDP payload per second; 0 for no retransmissions at all: NAKs are then
+    /// Whether the data rate follows what receivers report.
+    pub transport_lbtrm_congestion_control: CongestionControl,
+    /// Retransmissions, bits of UDP payload per second; with congestion control no greater a part of the
+    /// present data rate than this is of its limit; 0 for no retransmissions at all: NAKs are then
     /// answered "do not retry".
     pub transport_lbtrm_retransmit_rate_limit: u64,
     /// How much of both rates may go out at once, as a span: the depth of the token buckets. Refilled
@@ -38,6 +60,9 @@ pub struct SourceConfig {
     pub transport_lbtrm_ignore_interval: Duration,
     /// How many numbers may wait for the retransmission rate limit before NAKs are shed.
     pub transport_lbtrm_retransmit_queue_maximum: u32,
+    /// Most of the retransmission rate that one receiver may use while others ask too and the rate does not
+    /// do for all, per cent, 1..=100; 100 for no limit.
+    pub transport_lbtrm_retransmit_share_maximum: u8,
     /// Silence before the first session message; doubled after each up to the maximum. Short, because it is
     /// what finds the loss of the last datagram before a pause.
     pub transport_lbtrm_sm_minimum_interval: Duration,
@@ -65,12 +90,14 @@ impl Default for SourceConfig {
             implicit_batching_minimum_length: 65_507,
             implicit_batching_interval: Duration::ZERO,
             transport_lbtrm_data_rate_limit: 1_000_000_000,
+            transport_lbtrm_congestion_control: CongestionControl::None,
             transport_lbtrm_retransmit_rate_limit: 200_000_000,
             transport_lbtrm_rate_interval: Duration::from_millis(1),
             transport_lbtrm_transmission_window_size: 32 << 20,
             transport_session_maximum_buffer: 256 << 10,
             transport_lbtrm_ignore_interval: Duration::from_millis(5),
             transport_lbtrm_retransmit_queue_maximum: 4_096,
+            transport_lbtrm_retransmit_share_maximum: 50,
             transport_lbtrm_sm_minimum_interval: Duration::from_millis(10),
             transport_lbtrm_sm_maximum_interval: Duration::from_secs(1),
             transport_topic_sequence_number_info_interval: Duration::from_secs(1),
@@ -106,6 +133,8 @@ impl SourceConfig {
         in_range("maximum_message_size", message, datagram, window / 2)?;
         let queue = u64::from(self.transport_lbtrm_retransmit_queue_maximum);
         in_range("transport_lbtrm_retransmit_queue_maximum", queue, 1, 1 << 20)?;
+        let share = u64::from(self.transport_lbtrm_retransmit_share_maximum);
+        in_range("transport_lbtrm_retransmit_share_maximum", share, 1, 100)?;
         let count = u64::from(self.transmit_run_maximum_count);
         in_range("transmit_run_maximum_count", count, 1, 1 << 16)?;
         let bytes = u64::from(self.transmit_run_maximum_bytes);
@@ -132,6 +161,16 @@ impl SourceConfig {
             (self.transport_lbtrm_data_rate_limit, self.transport_lbtrm_retransmit_rate_limit);
         in_range("transport_lbtrm_data_rate_limit", data, 0, 1_000_000_000_000)?;
         in_range("transport_lbtrm_retransmit_rate_limit", again, 0, 1_000_000_000_000)?;
+        if let CongestionControl::Adaptive { minimum_rate, maximum_round_trip } =
+            self.transport_lbtrm_congestion_control
+        {
+            let (option, least) = ("transport_lbtrm_data_rate_limit", MINIMUM_RATE_MIN);
+            in_range(option, data, least, 1_000_000_000_000)?;
+            let option = "transport_lbtrm_congestion_control_minimum_rate";
+            in_range(option, minimum_rate, least, data)?;
+            let option = "transport_lbtrm_congestion_control_maximum_round_trip";
+            span_in_range(option, maximum_round_trip, Duration::ZERO)?;
+        }
         if data != 0 && again >= data {
             return Err(ConfigError::Relation {
                 option: "transport_lbtrm_retransmit_rate_limit",
@@ -178,6 +217,23 @@ mod tests {
                 other => panic!("{name}: {other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn congestion_control_needs_a_limit_and_a_floor_below_it() {
+        let maximum_round_trip = Duration::from_millis(30);
+        let floor = |minimum_rate| CongestionControl::Adaptive { minimum_rate, maximum_round_trip };
+        let mut config = SourceConfig {
+            transport_lbtrm_congestion_control: floor(2_000_000_000),
+            ..SourceConfig::default()
+        };
+        let error = config.check().expect_err("a floor above the limit");
+        assert!(error.to_string().contains("minimum_rate is 2000000000"), "{error}");
+        config.transport_lbtrm_congestion_control = floor(1_000_000);
+        assert_eq!(config.check(), Ok(()));
+        config.transport_lbtrm_data_rate_limit = 0;
+        let error = config.check().expect_err("without a limit there is nothing to move below");
+        assert!(error.to_string().contains("data_rate_limit is 0"), "{error}");
     }
 
     #[test]

@@ -35,6 +35,20 @@ pub struct Delivered<'a> {
     pub headers: Headers<'a>,
     /// Whether the message, or a fragment of it, came by retransmission.
     pub recovered: bool,
+    /// By which way it came.
+    pub via: Via,
+}
+
+/// By which way a message came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Via {
+    /// The transport session.
+    #[default]
+    Transport,
+    /// Asked for by a receiver that came later: sent before it joined.
+    LateJoin,
+    /// Asked for after the transport had given it up.
+    OffTransport,
 }
 
 /// A range of a topic's numbers that is lost for good.
@@ -85,4 +99,8 @@ pub enum EndReason {
     TimedOut,
     /// The receiver was told to close it.
     Closed,
+    /// The connection to the source, or its process, is gone without a word.
+    Broken,
+    /// The source refused the receiver, or knew it no longer.
+    Reset,
 }

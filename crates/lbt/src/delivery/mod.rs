@@ -15,7 +15,7 @@ mod subscription;
 mod table;
 mod topic;
 
-pub use event::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink};
+pub use event::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink, Via};
 pub use subscription::SubscribeError;
 pub(crate) use topic::{WIDE_ZERO, widen};
 
@@ -145,6 +145,7 @@ impl Delivery {
                 payload,
                 headers: Headers::NONE,
                 recovered: place.recovered,
+                via: Via::Transport,
             });
         }
         if let Some((_, segment)) = stored {

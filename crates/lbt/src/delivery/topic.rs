@@ -1,4 +1,4 @@
-use super::event::{BeginOfStream, Delivered, Lost, Sink};
+use super::event::{BeginOfStream, Delivered, Lost, Sink, Via};
 use super::reassembly::{Assembly, AssemblyPool, Piece};
 use crate::config::Order;
 use crate::wire::lbmc::{Header, Message};
@@ -271,6 +271,7 @@ impl<S: Sink> Topic<'_, S> {
             payload: message.data(),
             headers: message.headers,
             recovered,
+            via: Via::Transport,
         });
     }
 
@@ -344,6 +345,7 @@ impl<S: Sink> Topic<'_, S> {
             payload: assembly.data(),
             headers,
             recovered: assembly.recovered,
+            via: Via::Transport,
         });
         self.shared.pool.end(assembly);
     }

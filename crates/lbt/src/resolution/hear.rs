@@ -1,5 +1,6 @@
 //! What a context does about the queries and records it hears.
 
+use super::compiled::Compiled;
 use super::pattern::Pattern;
 use super::record::SourceRecord;
 use super::resolver::{QueryId, Resolver, ResolverSink, range_of};
@@ -12,21 +13,44 @@ impl Resolver {
         self.counters.queries_rcved.inc();
         let slots: Vec<u32> = match query {
             WireQuery::Topic(name) => self.slots_of(std::str::from_utf8(name).unwrap_or_default()),
-            WireQuery::Pattern { syntax, pattern } => {
-                let text = std::str::from_utf8(pattern).ok().filter(|_| syntax == lbmr::PATTERN_PCRE);
-                match text.and_then(Pattern::parse) {
-                    Some(Pattern::Exact(name)) => self.slots_of(&name),
-                    Some(Pattern::Prefix(prefix)) => {
-                        range_of(&self.ads_by_topic, &prefix).flat_map(|(_, slots)| slots).copied().collect()
-                    }
-                    None => return self.counters.patterns_ignored.inc(),
-                }
-            }
+            WireQuery::Pattern { syntax, pattern } => match self.slots_matching(now, syntax, pattern) {
+                Some(slots) => slots,
+                None => return,
+            },
         };
         if !slots.is_empty() {
             self.counters.queries_answered.inc();
         }
         slots.into_iter().for_each(|slot| self.wake_advertisement(now, slot));
+    }
+
+    /// The advertisements that a pattern asks for; `None` if it is not looked at, which is counted.
+    fn slots_matching(&mut self, now: Nanos, syntax: u8, pattern: &[u8]) -> Option<Vec<u32>> {
+        let text = std::str::from_utf8(pattern).ok().filter(|_| syntax == lbmr::PATTERN_PCRE);
+        let Some(text) = text else {
+            self.counters.patterns_ignored.inc();
+            return None;
+        };
+        let pattern = match self.compiled.find(now, text, self.ads_by_topic.len()) {
+            Compiled::Pattern(pattern) => pattern,
+            Compiled::Unknown => {
+                self.counters.patterns_ignored.inc();
+                return None;
+            }
+            Compiled::Shed => {
+                self.counters.patterns_shed.inc();
+                return None;
+            }
+        };
+        let ads = &self.ads_by_topic;
+        Some(match pattern {
+            Pattern::Exact(name) => ads.get(name.as_str()).cloned().unwrap_or_default(),
+            Pattern::Prefix(prefix) => range_of(ads, prefix).flat_map(|(_, slots)| slots).copied().collect(),
+            Pattern::Expression(_) => {
+                let matching = ads.iter().filter(|(topic, _)| pattern.matches(topic));
+                matching.flat_map(|(_, slots)| slots).copied().collect()
+            }
+        })
     }
 
     fn slots_of(&self, topic: &str) -> Vec<u32> {
@@ -69,6 +93,11 @@ impl Resolver {
         let (Some(source), Ok(topic)) = (SourceRecord::of(record), std::str::from_utf8(record.name)) else {
             return self.counters.records_ignored.inc();
         };
+        self.learn(topic, source, sink);
+    }
+
+    /// A source of a topic is known, perhaps not for the first time.
+    pub(super) fn learn<S: ResolverSink>(&mut self, topic: &str, source: SourceRecord, sink: &mut S) {
         match self.remember(topic, source) {
             Memory::Known => {}
             Memory::Changed => self.report(topic, &source, sink),
@@ -82,7 +111,7 @@ impl Resolver {
     }
 
     fn remember(&mut self, topic: &str, source: SourceRecord) -> Memory {
-        let same = |s: &SourceRecord| s.key == source.key && s.topic_index == source.topic_index;
+        let same = |s: &SourceRecord| s.session == source.session && s.topic_index == source.topic_index;
         let known = self.cache.get_mut(topic).and_then(|sources| sources.iter_mut().find(|s| same(s)));
         match known {
             Some(known) if *known == source => return Memory::Known,
@@ -108,10 +137,10 @@ impl Resolver {
     }
 
     /// Reports a source to the queries that ask for it.
-    fn report<S: ResolverSink>(&mut self, topic: &str, source: &SourceRecord, sink: &mut S) {
+    pub(super) fn report<S: ResolverSink>(&self, topic: &str, source: &SourceRecord, sink: &mut S) {
         let exact = self.queries_by_topic.get(topic).copied();
-        let prefix = |slot: u32| self.queries.get(slot).and_then(|q| q.prefix.as_deref());
-        let matching = |slot: &u32| prefix(*slot).is_some_and(|p| topic.starts_with(p));
+        let pattern = |slot: u32| self.queries.get(slot).and_then(|q| q.pattern.as_ref());
+        let matching = |slot: &u32| pattern(*slot).is_some_and(|p| p.matches(topic));
         for slot in exact.into_iter().chain(self.wildcards.iter().copied().filter(matching)) {
             sink.source_found(QueryId::new(slot, self.queries.generation(slot)), topic, source);
         }

@@ -1,15 +1,17 @@
-use super::pattern::Pattern;
+use super::compiled::CompiledPatterns;
+use super::keepalive::Keepalives;
+use super::pattern::{Pattern, PatternError};
 use super::phase::Phases;
-use super::record::SourceRecord;
+use super::record::{SourceRecord, TransportSession};
 use super::slots::Slots;
 use super::transmit::{Limits, Outbox, Subject, Timer, Timers, arm};
 use crate::config::{ConfigError, ResolverConfig};
 use crate::error::WireError;
-use crate::rm::SessionKey;
 use crate::wire::lbmr::{Kind, NAME_LEN_MAX, Packet};
 use counters::table::LbmrResolver;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::time::Duration;
 use units::Nanos;
@@ -17,8 +19,8 @@ use units::Nanos;
 /// Topic resolution of one context.
 ///
 /// The driver calls: `on_datagram` for what arrives at the resolver's group, `poll_transmit` until there is
-/// nothing to send, again at [`Resolver::next_wakeup`]. What it sends goes to the same group, or to a
-/// unicast resolver.
+/// nothing to send, again at [`Resolver::next_wakeup`]. What it sends goes to the same group, or to each of
+/// the [`Resolver::unicast_daemons`] from the socket at which their datagrams arrive.
 pub struct Resolver {
     pub(super) advertisements: Slots<Advertisement>,
     pub(super) queries: Slots<Query>,
@@ -26,6 +28,8 @@ pub struct Resolver {
     pub(super) queries_by_topic: BTreeMap<Box<str>, u32>,
     pub(super) wildcards: Vec<u32>,
     pub(super) cache: BTreeMap<Box<str>, Vec<SourceRecord>>,
+    /// Those of them that were configured.
+    fixed: BTreeMap<Box<str>, Vec<SourceRecord>>,
     pub(super) cached: usize,
     pub(super) cache_max: usize,
     /// Topics that are queried and have no known source.
@@ -33,6 +37,7 @@ pub struct Resolver {
     pub(super) timers: Timers,
     pub(super) outbox: Outbox,
     pub(super) requested: u16,
+    pub(super) keepalives: Keepalives,
     pub(super) advertising: Phases,
     pub(super) querying: Phases,
     pub(super) wildcard_querying: Phases,
@@ -40,6 +45,8 @@ pub struct Resolver {
     pub(super) context: Option<[u8; 8]>,
     pub(super) immediate_response: bool,
     sources_enough: usize,
+    /// The patterns of others.
+    pub(super) compiled: CompiledPatterns,
     pub(super) counters: Arc<LbmrResolver>,
 }
 
@@ -53,23 +60,23 @@ pub(super) struct Advertisement {
     pub(super) wire_len: usize,
 }
 
-/// A topic or prefix somebody wants.
+/// A topic or pattern somebody wants.
 pub(super) struct Query {
     /// What is sent: the topic, or the pattern.
     pub(super) text: Box<str>,
-    /// The prefix that the pattern stands for.
-    pub(super) prefix: Option<Box<str>>,
+    /// The pattern.
+    pub(super) pattern: Option<Pattern>,
     pub(super) timer: Timer,
 }
 
 impl Query {
     pub(super) fn subject(&self) -> Subject {
-        if self.prefix.is_some() { Subject::Wildcard } else { Subject::Query }
+        if self.pattern.is_some() { Subject::Wildcard } else { Subject::Query }
     }
 
     /// Bytes of its record: the name and its zero, and a type if it is a pattern.
     pub(super) fn wire_len(&self) -> usize {
-        self.text.len() + if self.prefix.is_some() { 2 } else { 1 }
+        self.text.len() + if self.pattern.is_some() { 2 } else { 1 }
     }
 }
 
@@ -95,7 +102,7 @@ pub trait ResolverSink {
 
 /// Why a name was not taken.
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResolveError {
     /// Empty, with a zero byte, or too long (a prefix: as a pattern).
     BadName {
@@ -106,15 +113,18 @@ pub enum ResolveError {
     },
     /// The topic is queried already.
     AlreadyQueried,
+    /// The pattern is not understood, or too large.
+    BadPattern(PatternError),
 }
 
 impl fmt::Display for ResolveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
+        match self {
             ResolveError::BadName { bytes, max } => {
                 write!(f, "a name of {bytes} bytes: allowed are 1 to {max}, none of them zero")
             }
             ResolveError::AlreadyQueried => f.write_str("the topic is queried already"),
+            ResolveError::BadPattern(error) => error.fmt(f),
         }
     }
 }
@@ -139,12 +149,14 @@ impl Resolver {
             queries_by_topic: BTreeMap::new(),
             wildcards: Vec::new(),
             cache: BTreeMap::new(),
+            fixed: BTreeMap::new(),
             cached: 0,
             cache_max: config.resolver_cache_maximum as usize,
             unresolved: 0,
             timers: Timers::new(),
             outbox: Outbox::new(config),
             requested: 0,
+            keepalives: Keepalives::new(config),
             advertising: Phases {
                 initial_min: config.resolver_advertisement_minimum_initial_interval,
                 initial_max: config.resolver_advertisement_maximum_initial_interval,
@@ -169,6 +181,7 @@ impl Resolver {
             limits: Limits::new(config, now),
             context: config.packet_options,
             immediate_response: config.resolver_advertisement_send_immediate_response,
+            compiled: CompiledPatterns::new(now),
             sources_enough: config.resolution_number_of_sources_query_threshold as usize,
             counters,
         })
@@ -244,21 +257,35 @@ impl Resolver {
         prefix: &str,
         sink: &mut S,
     ) -> Result<QueryId, ResolveError> {
-        let pattern = Pattern::of_prefix(prefix);
-        check_name(&pattern, prefix.len())?;
-        let id = self.begin_query(now, &pattern, Some(prefix.into()));
-        self.wildcards.push(id.0);
-        for (topic, sources) in range_of(&self.cache, prefix) {
-            sources.iter().for_each(|source| sink.source_found(id, topic, source));
-        }
-        self.count_queries();
-        Ok(id)
+        let text = Pattern::of_prefix(prefix);
+        check_name(&text, prefix.len())?;
+        Ok(self.begin_wildcard(now, &text, Pattern::Prefix(prefix.into()), sink))
+    }
+
+    /// Begins to ask for the sources of all topics in whose names a pattern is found. Those that are known
+    /// are reported at once.
+    ///
+    /// The pattern is in the syntax of Perl, as far as it can be matched in time linear in a name's length:
+    /// without look around, references back, recursion, atomic groups and possessive repetition. Of the
+    /// classes of Unicode there are `\d`, `\s` and `\w`.
+    ///
+    /// # Errors
+    /// The pattern is not understood, longer than 255 bytes, or takes too much memory when compiled; the
+    /// error says which.
+    pub fn query_pattern<S: ResolverSink>(
+        &mut self,
+        now: Nanos,
+        pattern: &str,
+        sink: &mut S,
+    ) -> Result<QueryId, ResolveError> {
+        let parsed = Pattern::parse(pattern).map_err(ResolveError::BadPattern)?;
+        Ok(self.begin_wildcard(now, pattern, parsed, sink))
     }
 
     /// Asks no more, and reports no more sources to it.
     pub fn stop_query(&mut self, id: QueryId) {
         let Some(query) = self.queries.remove(id.0, id.1) else { return };
-        if query.prefix.is_some() {
+        if query.pattern.is_some() {
             self.wildcards.retain(|&slot| slot != id.0);
         } else {
             self.queries_by_topic.remove(&query.text);
@@ -273,18 +300,52 @@ impl Resolver {
         self.requested |= mask;
     }
 
-    /// Forgets the sources of a session that is over; if they are heard again, they are reported again.
-    pub fn forget_session(&mut self, key: SessionKey) {
-        let queried = &self.queries_by_topic;
+    /// Makes a source known that is not advertised, by configuration. It is reported like one that is heard,
+    /// and never forgotten. Its topic by name is asked for no more; other sources of it are found if they
+    /// advertise.
+    ///
+    /// # Errors
+    /// The name could not be sent either.
+    pub fn add_static<S: ResolverSink>(
+        &mut self,
+        topic: &str,
+        record: SourceRecord,
+        sink: &mut S,
+    ) -> Result<(), ResolveError> {
+        check_name(topic, topic.len())?;
+        self.fixed.entry(topic.into()).or_default().push(record);
+        self.learn(topic, record, sink);
+        Ok(())
+    }
+
+    /// Reports all sources that were configured once more to the queries that ask for them: some time after a
+    /// session of one of them was over, since nobody will advertise its successor.
+    pub fn report_static<S: ResolverSink>(&mut self, sink: &mut S) {
+        for (topic, sources) in &self.fixed {
+            sources.iter().for_each(|source| self.report(topic, source, sink));
+        }
+    }
+
+    /// Forgets the sources of a session that is over; if they are heard again, they are reported again. Those
+    /// that were configured stay known ([`Resolver::report_static`]).
+    pub fn forget_session(&mut self, session: &TransportSession) {
+        let (queried, fixed) = (&self.queries_by_topic, &self.fixed);
         self.cache.retain(|topic, sources| {
             let before = sources.len();
-            sources.retain(|s| s.key != key);
+            let kept = fixed.get(topic).map_or(&[][..], Vec::as_slice);
+            sources.retain(|s| s.session != *session || kept.contains(s));
             self.cached -= before - sources.len();
             self.unresolved += usize::from(sources.is_empty() && queried.contains_key(topic));
             !sources.is_empty()
         });
         self.counters.sources_known.set(self.cached as u64);
         self.count_queries();
+    }
+
+    /// Where everything is to be sent: the unicast resolvers, each of them; none if it goes to the group.
+    #[must_use]
+    pub fn unicast_daemons(&self) -> &[SocketAddrV4] {
+        self.keepalives.daemons()
     }
 
     /// The sources of a topic that are known.
@@ -310,6 +371,9 @@ impl Resolver {
         match packet.kind {
             Kind::ResolutionRequest(mask) => self.repeat(now, mask),
             Kind::Other { .. } => self.counters.tr_dgrams_dropped_type.inc(),
+            Kind::Normal if packet.queries.is_empty() && packet.records.is_empty() => {
+                self.counters.keepalives_rcved.inc();
+            }
             Kind::Normal | Kind::Wildcard | Kind::ReceiverAlive | Kind::SourceAlive => {}
         }
         packet.queries.iter().for_each(|query| self.on_query(now, query));
@@ -332,9 +396,26 @@ impl Resolver {
 
     // ---- private steps
 
-    fn begin_query(&mut self, now: Nanos, text: &str, prefix: Option<Box<str>>) -> QueryId {
-        let phases = if prefix.is_some() { &self.wildcard_querying } else { &self.querying };
-        let query = Query { text: text.into(), prefix, timer: Timer::begin(phases, now) };
+    fn begin_wildcard<S: ResolverSink>(
+        &mut self,
+        now: Nanos,
+        text: &str,
+        pattern: Pattern,
+        sink: &mut S,
+    ) -> QueryId {
+        let id = self.begin_query(now, text, Some(pattern.clone()));
+        self.wildcards.push(id.0);
+        let begin = if let Pattern::Prefix(prefix) = &pattern { prefix } else { "" };
+        for (topic, sources) in range_of(&self.cache, begin).filter(|(topic, _)| pattern.matches(topic)) {
+            sources.iter().for_each(|source| sink.source_found(id, topic, source));
+        }
+        self.count_queries();
+        id
+    }
+
+    fn begin_query(&mut self, now: Nanos, text: &str, pattern: Option<Pattern>) -> QueryId {
+        let phases = if pattern.is_some() { &self.wildcard_querying } else { &self.querying };
+        let query = Query { text: text.into(), pattern, timer: Timer::begin(phases, now) };
         let (slot, generation) = self.queries.insert(query);
         let query = self.queries.get_mut(slot).expect("just inserted");
         let subject = query.subject();
@@ -348,9 +429,9 @@ impl Resolver {
         }
     }
 
-    /// Queries for a topic end when enough sources of it are known.
+    /// Queries for a topic end when enough sources of it are known, or those that were configured.
     pub(super) fn stop_if_enough(&mut self, topic: &str) {
-        if self.known(topic).len() < self.sources_enough {
+        if self.known(topic).len() < self.sources_enough && !self.fixed.contains_key(topic) {
             return;
         }
         let slot = self.queries_by_topic.get(topic).copied();

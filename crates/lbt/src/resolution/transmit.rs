@@ -131,6 +131,12 @@ impl Resolver {
         self.collect_due(now);
         self.outbox.queries.clear();
         self.outbox.records.clear();
+        if let Some(kind) = self.keepalives.poll(now, self.advertisements.len() > 0) {
+            self.outbox.datagram.clear();
+            Packet::of(kind).emit(&mut self.outbox.datagram);
+            self.counters.keepalives_sent.inc();
+            return Some(self.count_sent());
+        }
         if self.requested != 0 {
             let mask = std::mem::take(&mut self.requested);
             self.outbox.datagram.clear();
@@ -158,7 +164,7 @@ impl Resolver {
         if self.requested != 0 {
             return Nanos::ZERO;
         }
-        let timer = self.timers.peek().map_or(Nanos::NEVER, |t| t.0.0);
+        let timer = self.timers.peek().map_or(Nanos::NEVER, |t| t.0.0).min(self.keepalives.due());
         let queued = [Subject::Advertisement, Subject::Query, Subject::Wildcard];
         queued.into_iter().map(|subject| self.ready_at(subject)).fold(timer, Nanos::min)
     }

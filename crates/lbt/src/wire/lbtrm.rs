@@ -9,6 +9,8 @@
 //! ```
 
 use super::Reader;
+pub use super::list::{NcfReason, SqnList};
+use super::list::{emit_list, list_count};
 use crate::error::{Part, WireError};
 use units::Sqn;
 
@@ -216,33 +218,6 @@ impl<'a> SessionMessage<'a> {
     }
 }
 
-/// The counted list of a NAK or NCF: numbers of four bytes each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SqnList<'a>(&'a [u8]);
-
-impl<'a> SqnList<'a> {
-    fn read(r: &mut Reader<'a>, count: u16) -> Result<SqnList<'a>, WireError> {
-        r.take(4 * usize::from(count)).map(SqnList)
-    }
-
-    /// How many numbers there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len() / 4
-    }
-
-    /// Whether the list is empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The numbers in their order.
-    pub fn iter(&self) -> impl Iterator<Item = Sqn> + use<'a> {
-        self.0.as_chunks::<4>().0.iter().map(|b| Sqn(u32::from_be_bytes(*b)))
-    }
-}
-
 /// NAK: `num_naks u16, format u16`, then the numbers. Sent to the source's unicast port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nak<'a> {
@@ -276,50 +251,11 @@ impl<'a> Nak<'a> {
         emit_list(numbers, out);
     }
 
-    /// Appends the header alone, for a list that is written by other means.
+    /// Appends the header alone, for a list or a trailer that is written by other means.
     pub fn emit_header(session: SessionHeader, count: u16, format: u16, out: &mut Vec<u8>) {
         out.extend_from_slice(&header(TYPE_NAK, session));
         out.extend_from_slice(&count.to_be_bytes());
         out.extend_from_slice(&format.to_be_bytes());
-    }
-}
-
-/// Why a NAK is not, or not yet, answered by a retransmission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NcfReason {
-    /// It will not come: stop asking.
-    DoNotRetry,
-    /// It was retransmitted a moment ago.
-    Ignored,
-    /// It waits for the retransmission rate limit.
-    RetransmitDelay,
-    /// Limit and queue are full.
-    Shed,
-    /// Not known to this library; handled like the three above.
-    Unknown(u8),
-}
-
-impl NcfReason {
-    fn from_code(code: u8) -> NcfReason {
-        match code {
-            0 => NcfReason::DoNotRetry,
-            1 => NcfReason::Ignored,
-            2 => NcfReason::RetransmitDelay,
-            3 => NcfReason::Shed,
-            other => NcfReason::Unknown(other),
-        }
-    }
-
-    /// The value on the wire, 0..=15.
-    #[must_use]
-    pub fn code(self) -> u8 {
-        match self {
-            NcfReason::DoNotRetry => 0,
-            NcfReason::Ignored => 1,
-            NcfReason::RetransmitDelay => 2,
-            NcfReason::Shed => 3,
-            NcfReason::Unknown(code) => code & 0xF,
-        }
     }
 }
 
@@ -380,16 +316,6 @@ impl<'a> Ncf<'a> {
     }
 }
 
-fn list_count(numbers: &[Sqn]) -> u16 {
-    u16::try_from(numbers.len()).expect("a NAK or NCF list is cut to one datagram by who fills it")
-}
-
-fn emit_list(numbers: &[Sqn], out: &mut Vec<u8>) {
-    for sqn in numbers {
-        out.extend_from_slice(&sqn.0.to_be_bytes());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -434,13 +360,6 @@ mod tests {
             let mut bad = good.clone();
             bad[at] = value;
             assert!(matches!(Packet::parse(&bad), Err(WireError::Unsupported { .. })), "{at} {value}");
-        }
-    }
-
-    #[test]
-    fn reasons_map_to_codes_and_back() {
-        for code in 0..16 {
-            assert_eq!(NcfReason::from_code(code).code(), code);
         }
     }
 }

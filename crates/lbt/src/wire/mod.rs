@@ -5,9 +5,12 @@
 //! bytes again (`tests/golden.rs`). The layouts are those that Wireshark's dissectors for the family
 //! accept.
 
+pub mod extension;
 pub mod lbmc;
 pub mod lbmr;
 pub mod lbtrm;
+pub mod lbtru;
+pub mod list;
 
 use crate::error::{Part, WireError};
 

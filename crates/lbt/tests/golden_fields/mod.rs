@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tickcast_lbt::wire::lbmc::{Header, Messages};
 use tickcast_lbt::wire::lbmr::{self, PacketOption, Query, TopicOption, Transport};
 use tickcast_lbt::wire::lbtrm;
+use tickcast_lbt::wire::lbtru::{self, Body};
 
 /// Values in the order of their appearance, by field name.
 #[derive(Default)]
@@ -94,6 +95,56 @@ pub(crate) fn lbtrm_fields(packet: &lbtrm::Packet<'_>) -> Fields {
     f
 }
 
+pub(crate) fn lbtru_fields(packet: &lbtru::Packet<'_>) -> Fields {
+    let mut f = match packet.body {
+        Body::Data { .. } => lbmc_fields(packet.rest),
+        _ => Fields::default(),
+    };
+    let (code, flags) = match packet.body {
+        Body::Data { sqn, trail_sqn } => {
+            f.number("lbtru.data.sqn", sqn.0);
+            f.number("lbtru.data.trail", trail_sqn.0);
+            (0u8, "lbtru.hdr.flags")
+        }
+        Body::SessionMessage { sm_sqn, lead_sqn, trail_sqn } => {
+            f.number("lbtru.sm.sqn", sm_sqn);
+            f.number("lbtru.sm.lead", lead_sqn.0);
+            f.number("lbtru.sm.trail", trail_sqn.0);
+            (2, "lbtru.hdr.flags")
+        }
+        Body::Nak { format, numbers } => {
+            f.number("lbtru.nak.num", numbers.len() as u64);
+            f.number("lbtru.nak.format", format);
+            numbers.iter().for_each(|n| f.number("lbtru.nak.list.nak", n.0));
+            (3, "lbtru.hdr.res")
+        }
+        Body::Ncf { trail_sqn, reserved, reason, format, numbers } => {
+            f.number("lbtru.ncf.trail", trail_sqn.0);
+            f.number("lbtru.ncf.num", numbers.len() as u64);
+            f.number("lbtru.ncf.reserved", reserved);
+            f.number("lbtru.ncf.reason", reason.code());
+            f.number("lbtru.ncf.format", format);
+            numbers.iter().for_each(|n| f.number("lbtru.ncf.list.ncf", n.0));
+            (4, "lbtru.hdr.res")
+        }
+        Body::Ack { sqn } => {
+            f.number("lbtru.ack.sqn", sqn.0);
+            (5, "lbtru.hdr.res")
+        }
+        Body::ConnectRequest => (6, "lbtru.hdr.request"),
+        Body::Reset => (7, "lbtru.hdr.reason"),
+    };
+    f.number("lbtru.hdr.type", code);
+    f.number(flags, packet.flags);
+    if let Some(id) = packet.options.session_id {
+        f.number("lbtru.opt_sid.session_id", id);
+    }
+    if let Some(id) = packet.options.client_id {
+        f.number("lbtru.opt_cid.client_id", id);
+    }
+    f
+}
+
 pub(crate) fn lbmc_fields(messages: &[u8]) -> Fields {
     let mut f = Fields::default();
     for message in Messages::new(messages) {
@@ -135,6 +186,52 @@ fn header_fields(f: &mut Fields, header: &Header<'_>) {
                 f.number("lbmc.tsni.tsni_rec.tidx", index);
                 f.number("lbmc.tsni.tsni_rec.sqn", sqn.0);
             }
+        }
+        Header::Chain { elements } => {
+            elements.iter().filter(|e| e.kind == 6).for_each(|e| {
+                let len = u32::from_be_bytes(*e.data.first_chunk().expect("four bytes"));
+                f.number("lbmc.apphdr_chain.msgprop.proplen", len);
+            });
+        }
+        Header::SourceIndex { flags, transport, topic } => {
+            f.number("lbmc.srcidx.flags", flags);
+            f.number("lbmc.srcidx.srcidx", u64::from(transport) << 32 | u64::from(topic));
+        }
+        Header::LateJoinInfoRequest {
+            flags,
+            request,
+            transport,
+            topic,
+            ip,
+            port,
+            low,
+            request_max,
+            outstanding_max,
+        } => {
+            f.number("lbmc.lji_req.flags", flags);
+            f.number("lbmc.lji_req.request_idx", request);
+            f.number("lbmc.lji_req.transport_idx", transport);
+            f.number("lbmc.lji_req.topic_idx", topic);
+            f.text("lbmc.lji_req.req_ip", ip.to_string());
+            f.number("lbmc.lji_req.req_port", port);
+            f.number("lbmc.lji_req.tx_low_sqn", low.0);
+            f.number("lbmc.lji_req.rx_req_max", request_max);
+            f.number("lbmc.lji_req.rx_req_outstanding_max", outstanding_max);
+        }
+        Header::LateJoinInfo { flags, low, high, request } => {
+            f.number("lbmc.ume_lj_info.flags", flags);
+            f.number("lbmc.ume_lj_info.low_seqnum", low.0);
+            f.number("lbmc.ume_lj_info.high_seqnum", high.0);
+            f.number("lbmc.ume_lj_info.qidx", request);
+        }
+        Header::RetransmissionRequest { flags, request, transport, topic, sqn, port, ip } => {
+            f.number("lbmc.ume_rxreq.flags", flags);
+            f.number("lbmc.ume_rxreq.request_idx", request);
+            f.number("lbmc.ume_rxreq.transport_idx", transport);
+            f.number("lbmc.ume_rxreq.id_2", topic);
+            f.number("lbmc.ume_rxreq.seqnum", sqn.0);
+            f.number("lbmc.ume_rxreq.rx_port", port);
+            f.text("lbmc.ume_rxreq.rx_ip", ip.to_string());
         }
         Header::Stream { flags, stream, sqn, context } => {
             f.number("lbmc.stream.flags", flags);
@@ -235,6 +332,14 @@ fn topic_option_fields(f: &mut Fields, option: &TopicOption<'_>) {
             f.number("lbmr.topt.exfunc.src_tcp_port", request_port);
             f.text("lbmr.topt.exfunc.src_ip_addr", ip.to_string());
             f.number("lbmr.topt.exfunc.functionality_flags", functions);
+        }
+        TopicOption::LateJoin { flags, request_port, ip, transport, high, low } => {
+            f.number("lbmr.topt.latejoin.flags", flags);
+            f.number("lbmr.topt.latejoin.src_tcp_port", request_port);
+            f.text("lbmr.topt.latejoin.src_ip_addr", ip.to_string());
+            f.number("lbmr.topt.latejoin.transport_idx", transport);
+            f.number("lbmr.topt.latejoin.high_seqnum", high);
+            f.number("lbmr.topt.latejoin.low_seqnum", low);
         }
         TopicOption::OriginatingTransport { flags, id } => {
             f.number("lbmr.topt.otid.flags", flags);

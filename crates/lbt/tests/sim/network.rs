@@ -18,6 +18,8 @@ pub(crate) struct LinkPlan {
     /// Chance of a packet to be held back by up to `reorder_ns`.
     pub(crate) reorder: f64,
     pub(crate) reorder_ns: u64,
+    /// Chance of a packet to arrive damaged in a way that UDP's checksum did not see.
+    pub(crate) corrupt: f64,
     pub(crate) delay_ns: u64,
     pub(crate) jitter_ns: u64,
     /// Nothing passes from the first to the second moment.
@@ -34,6 +36,7 @@ impl LinkPlan {
             duplicate: 0.0,
             reorder: 0.0,
             reorder_ns: 0,
+            corrupt: 0.0,
             delay_ns,
             jitter_ns: 0,
             partitions: Vec::new(),
@@ -64,13 +67,17 @@ pub(crate) struct Network {
     order: u64,
     faults: bool,
     pub(crate) dropped: u64,
+    pub(crate) damaged: u64,
 }
+
+/// Bytes of the longer of the transports' DATA headers.
+const HEADER_LEN: usize = 20;
 
 impl Network {
     pub(crate) fn new(plans: Vec<LinkPlan>, seed: u64) -> Network {
         let links = plans.into_iter().map(|plan| Link { plan, bad: false, last_arrival: Nanos::ZERO });
         let (links, flights) = (links.collect(), BinaryHeap::new());
-        Network { links, flights, rng: Rng::new(seed), order: 0, faults: true, dropped: 0 }
+        Network { links, flights, rng: Rng::new(seed), order: 0, faults: true, dropped: 0, damaged: 0 }
     }
 
     /// From now on links only delay.
@@ -111,8 +118,32 @@ impl Network {
         } else {
             *last_arrival = arrives;
         }
+        let mut datagram = datagram.to_vec();
+        if self.faults && self.rng.chance(self.links[link].plan.corrupt) {
+            self.damage(&mut datagram);
+        }
         self.order += 1;
-        self.flights.push(Reverse(Flight { arrives, order: self.order, link, datagram: datagram.to_vec() }));
+        self.flights.push(Reverse(Flight { arrives, order: self.order, link, datagram }));
+    }
+
+    /// Cuts a packet short, replaces it or its tail by garbage, or, rarely, turns a bit of its header. A bit
+    /// that is turned in a message is not for the transport to find.
+    fn damage(&mut self, datagram: &mut Vec<u8>) {
+        self.damaged += 1;
+        let at = self.rng.below(datagram.len() as u64 + 1) as usize;
+        match self.rng.below(8) {
+            0..4 => datagram.truncate(at),
+            4..6 => datagram.iter_mut().for_each(|b| *b = self.rng.next_u32() as u8),
+            6 if datagram.len() <= HEADER_LEN => {
+                datagram[at..].iter_mut().for_each(|b| *b = self.rng.next_u32() as u8);
+            }
+            6 => datagram.extend([0; 3]),
+            _ => {
+                let bits = 8 * datagram.len().min(HEADER_LEN) as u64;
+                let bit = self.rng.below(bits) as usize;
+                datagram[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
     }
 
     /// The next packet that has arrived by `now`: its link and bytes.

@@ -1,5 +1,6 @@
 //! Everything a run draws from its seed, in one value that is printed when the run fails.
 
+use crate::ends::Transport;
 use crate::network::LinkPlan;
 use std::time::Duration;
 use tickcast_lbt::config::{NakLaw, Order, ReceiverConfig, SourceConfig};
@@ -10,6 +11,7 @@ pub(crate) const MS: Duration = Duration::from_millis(1);
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
+    pub(crate) transport: Transport,
     pub(crate) source: SourceConfig,
     pub(crate) nodes: Vec<NodePlan>,
     /// From the source to each node, then from each node to the source.
@@ -20,6 +22,8 @@ pub(crate) struct Plan {
     pub(crate) longest: usize,
     /// When the source crashes and another session takes its place.
     pub(crate) crash: Option<Nanos>,
+    /// When the source stands still.
+    pub(crate) stall: Option<(Nanos, Nanos)>,
     /// When faults stop.
     pub(crate) heal: Nanos,
     pub(crate) first_sqn: Sqn,
@@ -32,6 +36,16 @@ pub(crate) struct NodePlan {
     /// When the node begins to listen, and when it subscribes to the topics with odd numbers.
     pub(crate) joins: Nanos,
     pub(crate) subscribes_rest: Nanos,
+    /// When it stands still; what arrives meanwhile waits in a buffer.
+    pub(crate) stall: Option<(Nanos, Nanos)>,
+    /// When it is gone without a word.
+    pub(crate) dies: Nanos,
+}
+
+/// A stretch of up to 100 ms.
+fn pause(rng: &mut Rng, length: Duration) -> (Nanos, Nanos) {
+    let from = at(rng, length);
+    (from, from + Duration::from_nanos(rng.below(100_000_000)))
 }
 
 fn at(rng: &mut Rng, span: Duration) -> Nanos {
@@ -51,17 +65,26 @@ pub(crate) enum Weather {
 
 impl Plan {
     pub(crate) fn draw(seed: u64, weather: Weather) -> Plan {
-        let mut rng = Rng::new(seed);
+        // of two neighbours each gives one transport the same weather
+        let mut rng = Rng::new(seed / 2);
         let foul = weather == Weather::Foul;
+        let transport = if seed.is_multiple_of(2) { Transport::Lbtrm } else { Transport::Lbtru };
         let length = MS * 400;
         let node_count = 1 + rng.below(4) as usize;
         let nodes = (0..node_count).map(|_| NodePlan::draw(&mut rng, length, weather)).collect();
-        let links = (0..2 * node_count).map(|_| draw_link(&mut rng, length, weather)).collect();
+        let mut links: Vec<_> = (0..2 * node_count).map(|_| draw_link(&mut rng, length, weather)).collect();
+        if foul && rng.chance(0.2) {
+            // nothing passes either way
+            let (node, cut) = (rng.below(node_count as u64) as usize, pause(&mut rng, length));
+            links[node].partitions.push(cut);
+            links[node_count + node].partitions.push(cut);
+        }
         let bursts = (0..10 + rng.below(120)).map(|_| (at(&mut rng, length), 1 + rng.below(40) as u32));
         let mut bursts: Vec<_> = bursts.collect();
         bursts.sort();
         Plan {
             seed,
+            transport,
             source: draw_source(&mut rng, foul),
             nodes,
             links,
@@ -69,6 +92,7 @@ impl Plan {
             bursts,
             longest: if rng.chance(0.5) { 300 } else { 9_000 },
             crash: (foul && rng.chance(0.25)).then(|| at(&mut rng, length)),
+            stall: (foul && rng.chance(0.15)).then(|| pause(&mut rng, length)),
             heal: Nanos::ZERO + length,
             first_sqn: if rng.chance(0.3) { Sqn(0u32.wrapping_sub(rng.below(300) as u32)) } else { Sqn(0) },
         }
@@ -106,6 +130,8 @@ impl NodePlan {
             config,
             order: if rng.chance(0.25) { Order::Arrival } else { Order::Topic },
             joins,
+            stall: (weather == Weather::Foul && rng.chance(0.25)).then(|| pause(rng, length)),
+            dies: if weather == Weather::Foul && rng.chance(0.1) { at(rng, length) } else { Nanos::NEVER },
             subscribes_rest: if rng.chance(0.3) { joins.max(at(rng, length)) } else { joins },
         }
     }
@@ -124,8 +150,10 @@ fn draw_link(rng: &mut Rng, length: Duration, weather: Weather) -> LinkPlan {
                 plan.loss_bad = 0.5 + rng.unit() * 0.5;
             }
             if rng.chance(0.3) {
-                let from = at(rng, length);
-                plan.partitions.push((from, from + Duration::from_nanos(rng.below(100_000_000))));
+                plan.corrupt = rng.unit() * 0.03;
+            }
+            if rng.chance(0.3) {
+                plan.partitions.push(pause(rng, length));
             }
         }
     }

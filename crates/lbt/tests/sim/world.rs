@@ -1,22 +1,20 @@
 //! One source, several receivers, a network between them, and a clock that jumps to whatever is next.
 
+use crate::ends::{Hearer, Sender, Transport, receiver_bytes_max, session_of};
 use crate::network::Network;
 use crate::oracle::{Oracle, Sent, Stream, content};
+use crate::outcome::Outcome;
 use crate::plan::{MS, NodePlan, Plan};
 use counters::table::{LbmDelivery, LbtrmReceiver, LbtrmSource};
-use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tickcast_lbt::config::Order;
-use tickcast_lbt::delivery::EndReason;
-use tickcast_lbt::rm::{Receiver, SessionKey, Source, TopicId};
-use tickcast_lbt::wire::lbtrm::SessionHeader;
+use tickcast_lbt::session::TopicId;
 use units::{Nanos, Rng, Sqn};
 
-pub(crate) const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 29, 3, 1);
-pub(crate) const UCAST_PORT: u16 = 14391;
-pub(crate) const FROM: SocketAddrV4 = SocketAddrV4::new(SOURCE, 40_001);
 const FIRST_TOPIC: u32 = 1_000;
+/// Packets that wait in the socket of somebody who stands still; further ones are lost.
+const SOCKET_PACKETS: usize = 200;
 
 pub(crate) struct World {
     pub(crate) plan: Plan,
@@ -28,6 +26,10 @@ pub(crate) struct World {
     bursts_done: usize,
     /// Messages of a burst that the source would not take yet.
     waiting: u32,
+    /// What arrived while the source stood still, and from which node.
+    inbox: VecDeque<(usize, Vec<u8>)>,
+    /// The source was stopped.
+    gone: bool,
     /// What passes the source's network card.
     pub(crate) tap: Option<Vec<Tapped>>,
 }
@@ -35,44 +37,58 @@ pub(crate) struct World {
 /// A packet seen at the source.
 pub(crate) struct Tapped {
     pub(crate) at: Nanos,
-    /// The node it came from; `None` for what the source sends to the group.
-    pub(crate) from_node: Option<usize>,
+    /// Whether it goes to the source.
+    pub(crate) inbound: bool,
+    /// The node at the other end; none for what goes to a group.
+    pub(crate) node: Option<usize>,
     pub(crate) datagram: Vec<u8>,
 }
 
-struct Session {
-    source: Source,
-    id: u32,
+pub(crate) struct Session {
+    source: Sender,
+    pub(crate) id: u32,
     topics: Vec<TopicId>,
-    sent: Sent,
-    counters: Arc<LbtrmSource>,
+    pub(crate) sent: Sent,
+    pub(crate) counters: Arc<LbtrmSource>,
+    memory_max: usize,
 }
 
 pub(crate) struct Node {
-    plan: NodePlan,
+    pub(crate) plan: NodePlan,
+    inbox: VecDeque<Vec<u8>>,
     pub(crate) heard: BTreeMap<u32, Heard>,
 }
 
 /// One session at one node.
 pub(crate) struct Heard {
-    receiver: Receiver,
+    pub(crate) receiver: Hearer,
     pub(crate) streams: BTreeMap<u32, Stream>,
     pub(crate) counters: Arc<LbtrmReceiver>,
     pub(crate) delivery: Arc<LbmDelivery>,
     rest_subscribed: bool,
 }
 
+/// When somebody who would act at `at` does, if there is a stretch in which he stands still.
+fn awake(stall: Option<(Nanos, Nanos)>, at: Nanos) -> Nanos {
+    match stall {
+        Some((from, to)) if (from..to).contains(&at) => to,
+        _ => at,
+    }
+}
+
 impl World {
     pub(crate) fn new(plan: Plan) -> World {
-        let nodes = plan.nodes.iter().map(|p| Node { plan: p.clone(), heard: BTreeMap::new() }).collect();
+        let node = |p: &NodePlan| Node { plan: p.clone(), inbox: VecDeque::new(), heard: BTreeMap::new() };
         let mut world = World {
             now: Nanos::ZERO,
             rng: Rng::new(plan.seed ^ 0x5eed),
             network: Network::new(plan.links.clone(), plan.seed ^ 0x11),
             sessions: Vec::new(),
-            nodes,
+            nodes: plan.nodes.iter().map(node).collect(),
             bursts_done: 0,
             waiting: 0,
+            inbox: VecDeque::new(),
+            gone: false,
             tap: None,
             plan,
         };
@@ -80,7 +96,8 @@ impl World {
         world
     }
 
-    /// Runs through the faults, heals, ends the session and lets everything come to rest; then checks it all.
+    /// Runs through the faults, heals, ends the session, stops the source and lets everything come to rest;
+    /// then checks it all.
     pub(crate) fn run(&mut self) -> Outcome {
         self.run_until(self.plan.heal);
         self.network.heal();
@@ -93,20 +110,22 @@ impl World {
         );
         let session = self.sessions.last_mut().expect("one at least");
         session.source.end(self.now);
-        self.run_until(self.now + MS * 13_000);
+        self.run_until(self.now + MS * 1_500);
+        self.gone = true;
+        self.run_until(self.now + MS * 11_500);
         self.check()
     }
 
     fn start_session(&mut self) {
         let id = 0x5eed_0000 + self.sessions.len() as u32;
-        let header = SessionHeader { ucast_port: UCAST_PORT, session_id: id };
-        let counters = Arc::new(LbtrmSource::default());
         let first = if self.sessions.is_empty() { self.plan.first_sqn } else { Sqn(0) };
-        let source = Source::starting_at(&self.plan.source, header, first, self.now, counters.clone());
-        let mut source = source.expect("plans are allowed");
+        let (mut source, counters) = Sender::new(self.plan.transport, &self.plan.source, id, first, self.now);
         let topics =
             (0..self.plan.topics).map(|i| source.add_topic_at(self.now, FIRST_TOPIC + i, first)).collect();
-        self.sessions.push(Session { source, id, topics, sent: Sent::default(), counters });
+        let queue = 64 * self.plan.source.transport_lbtrm_retransmit_queue_maximum as usize;
+        let memory_max = source.memory_bytes() + (self.nodes.len() + 1) * (queue + (128 << 10));
+        let sent = Sent::default();
+        self.sessions.push(Session { source, id, topics, sent, counters, memory_max });
     }
 
     fn run_until(&mut self, end: Nanos) {
@@ -123,13 +142,35 @@ impl World {
 
     fn next_event(&self) -> Nanos {
         let burst = self.plan.bursts.get(self.bursts_done).map_or(Nanos::NEVER, |b| b.0);
-        let source = self.sessions.last().expect("one at least").source.next_wakeup();
-        let receivers = self.nodes.iter().flat_map(|n| n.heard.values()).map(|h| h.receiver.next_wakeup());
         let crash = self.plan.crash.unwrap_or(Nanos::NEVER);
-        let rest = self.nodes.iter().filter(|n| n.heard.values().any(|h| !h.rest_subscribed));
-        let subscribes = rest.map(|n| n.plan.subscribes_rest);
-        let endpoints = receivers.chain(subscribes).min().unwrap_or(Nanos::NEVER);
-        burst.min(source).min(endpoints).min(crash).min(self.network.next_arrival())
+        let nodes = self.nodes.iter().map(|n| self.node_event(n)).min().unwrap_or(Nanos::NEVER);
+        burst.min(crash).min(nodes).min(self.source_event()).min(self.network.next_arrival())
+    }
+
+    fn source_event(&self) -> Nanos {
+        if self.gone {
+            return Nanos::NEVER;
+        }
+        let session = self.sessions.last().expect("one at least");
+        let inbox = if self.inbox.is_empty() { Nanos::NEVER } else { self.now };
+        awake(self.plan.stall, session.source.next_wakeup().max(self.now).min(inbox))
+    }
+
+    fn node_event(&self, node: &Node) -> Nanos {
+        let plan = &node.plan;
+        let inbox = if node.inbox.is_empty() { Nanos::NEVER } else { self.now };
+        let receivers = node.heard.values().map(|h| h.receiver.next_wakeup()).min().unwrap_or(Nanos::NEVER);
+        let subscribes = node.heard.values().any(|h| !h.rest_subscribed);
+        let subscribes = if subscribes { plan.subscribes_rest } else { Nanos::NEVER };
+        let connects = if self.is_to_connect(node) { plan.joins } else { Nanos::NEVER };
+        let at = awake(plan.stall, inbox.min(receivers).min(subscribes).min(connects).max(self.now));
+        if at >= plan.dies { Nanos::NEVER } else { at }
+    }
+
+    /// Whether a node knows of a session that it is not connected to: a resolver would have told it.
+    fn is_to_connect(&self, node: &Node) -> bool {
+        let id = self.sessions.last().expect("one at least").id;
+        self.plan.transport == Transport::Lbtru && !self.gone && !node.heard.contains_key(&id)
     }
 
     fn step(&mut self) {
@@ -138,72 +179,68 @@ impl World {
             self.start_session();
         }
         while let Some((link, datagram)) = self.network.arrived(self.now) {
-            self.arrive(link, &datagram);
+            self.arrive(link, datagram);
         }
         while self.plan.bursts.get(self.bursts_done).is_some_and(|b| b.0 <= self.now) {
             self.waiting += self.plan.bursts[self.bursts_done].1;
             self.bursts_done += 1;
         }
-        self.drive_source();
+        if !self.gone && awake(self.plan.stall, self.now) == self.now {
+            self.drive_source();
+        }
         for node in 0..self.nodes.len() {
-            self.drive_node(node);
+            let plan = &self.nodes[node].plan;
+            if self.now < plan.dies && self.now >= plan.joins && awake(plan.stall, self.now) == self.now {
+                self.drive_node(node);
+            }
         }
     }
 
-    fn arrive(&mut self, link: usize, datagram: &[u8]) {
-        let nodes = self.nodes.len();
-        if link >= nodes {
-            let session = self.sessions.last_mut().expect("one at least");
-            if let Some(tap) = &mut self.tap {
-                let from_node = Some(link - nodes);
-                tap.push(Tapped { at: self.now, from_node, datagram: datagram.to_vec() });
+    /// A packet reaches a socket.
+    fn arrive(&mut self, link: usize, datagram: Vec<u8>) {
+        let Some(node) = link.checked_sub(self.nodes.len()) else {
+            let node = &mut self.nodes[link];
+            if self.now >= node.plan.joins && node.inbox.len() < SOCKET_PACKETS {
+                node.inbox.push_back(datagram);
             }
-            // after a crash NAKs for the old session still arrive, and are refused
-            let _ = session.source.on_datagram(self.now, datagram);
             return;
+        };
+        if let Some(tap) = &mut self.tap {
+            let datagram = datagram.clone();
+            tap.push(Tapped { at: self.now, inbound: true, node: Some(node), datagram });
         }
-        let node = &mut self.nodes[link];
-        if self.now < node.plan.joins {
-            return;
+        if self.inbox.len() < SOCKET_PACKETS {
+            self.inbox.push_back((node, datagram));
         }
-        let key = SessionKey::of(SOURCE, datagram).expect("a whole header");
-        let id = key.session.session_id;
-        let session = self.sessions.iter().find(|s| s.id == id).expect("a session that was");
-        let (plan, now) = (&node.plan, self.now);
-        let heard = node.heard.entry(id).or_insert_with(|| Heard::new(plan, key, now, &session.topics));
-        if heard.receiver.has_ended() {
-            return;
-        }
-        let Heard { receiver, streams, .. } = heard;
-        let mut oracle = Oracle { session: id, sent: &session.sent, streams };
-        // a jump by more than may be missing is refused once, and taken when it is confirmed
-        let _ = receiver.on_datagram(now, FROM, datagram, &mut oracle);
     }
 
     fn drive_source(&mut self) {
         self.feed();
         let session = self.sessions.last_mut().expect("one at least");
+        for (node, datagram) in self.inbox.drain(..) {
+            session.source.on_datagram(self.now, node, &datagram);
+        }
         session.source.on_wakeup(self.now);
         loop {
-            while let Some(run) = session.source.poll_transmit(self.now) {
-                // a driver may get rid of only a part of a run
-                let count = 1 + self.rng.below(u64::from(run.count)) as u32;
-                for datagram in run.datagrams().take(count as usize) {
-                    for link in 0..self.nodes.len() {
-                        self.network.send(self.now, link, datagram);
-                    }
-                    if let Some(tap) = &mut self.tap {
-                        tap.push(Tapped { at: self.now, from_node: None, datagram: datagram.to_vec() });
-                    }
+            let (now, network, tap) = (self.now, &mut self.network, &mut self.tap);
+            // what is not for one node goes to all
+            let all = self.nodes.len();
+            let mut send = |node: Option<usize>, datagram: &[u8]| {
+                for link in node.map_or(0..all, |n| n..n + 1) {
+                    network.send(now, link, datagram);
                 }
-                session.source.sent(self.now, count);
-            }
-            session.source.on_wakeup(self.now);
-            let next = session.source.next_wakeup();
-            if next > self.now {
+                if let Some(tap) = tap {
+                    tap.push(Tapped { at: now, inbound: false, node, datagram: datagram.to_vec() });
+                }
+            };
+            while session.source.transmit(now, &mut self.rng, &mut send) {}
+            session.source.on_wakeup(now);
+            if session.source.next_wakeup() > now {
                 break;
             }
         }
+        let held = session.source.memory_bytes();
+        assert!(held <= session.memory_max, "the source holds {held} of {} bytes", session.memory_max);
         if self.waiting > 0 {
             self.feed();
         }
@@ -217,7 +254,7 @@ impl World {
             let (topic, index) = (session.topics[at], session.topics[at].index());
             let len = if self.rng.chance(0.1) { self.plan.longest } else { 120 };
             let len = self.rng.below(len as u64 + 1) as usize;
-            let first = session.source.next_sqn(topic).expect("open").0;
+            let first = session.source.next_sqn(topic);
             let payload = content(session.id, index, first, len);
             let (head, tail) = payload.split_at(len / 3);
             let Ok(last) = session.source.send(self.now, topic, &[head, tail]) else { break };
@@ -228,35 +265,59 @@ impl World {
     }
 
     fn drive_node(&mut self, at: usize) {
+        let to_connect = self.is_to_connect(&self.nodes[at]);
+        let (transport, now, sessions) = (self.plan.transport, self.now, &self.sessions);
         let node = &mut self.nodes[at];
+        let session = |id: u32| sessions.iter().find(|s| s.id == id);
+        if to_connect {
+            let session = sessions.last().expect("one at least");
+            node.heard.insert(session.id, Heard::new(transport, &node.plan, session, now));
+        }
+        while let Some(datagram) = node.inbox.pop_front() {
+            let id = session_of(transport, &datagram);
+            if let (Transport::Lbtrm, Some(session)) = (transport, id.and_then(session)) {
+                let new = || Heard::new(transport, &node.plan, session, now);
+                node.heard.entry(session.id).or_insert_with(new);
+            }
+            let heard = node.heard.iter_mut().filter(|(own, _)| match transport {
+                Transport::Lbtrm => id == Some(**own),
+                Transport::Lbtru => id.is_none_or(|id| id == **own),
+            });
+            for (id, heard) in heard.filter(|(_, h)| !h.receiver.has_ended()) {
+                let sent = &session(*id).expect("a session that was").sent;
+                let mut oracle = Oracle { session: *id, sent, streams: &mut heard.streams };
+                heard.receiver.on_datagram(now, &datagram, &mut oracle);
+            }
+        }
         for (id, heard) in &mut node.heard {
-            let session = self.sessions.iter().find(|s| s.id == *id).expect("a session that was");
-            if !heard.rest_subscribed && node.plan.subscribes_rest <= self.now {
+            let session = session(*id).expect("a session that was");
+            if !heard.rest_subscribed && node.plan.subscribes_rest <= now {
                 heard.subscribe(&session.topics, 1, node.plan.order);
                 heard.rest_subscribed = true;
             }
             let Heard { receiver, streams, .. } = heard;
             let mut oracle = Oracle { session: *id, sent: &session.sent, streams };
-            receiver.on_wakeup(self.now, &mut oracle);
-            while let Some(feedback) = receiver.poll_transmit(self.now) {
-                assert_eq!(feedback.to, SocketAddrV4::new(SOURCE, UCAST_PORT));
-                self.network.send(self.now, self.plan.nodes.len() + at, feedback.datagram);
-            }
-            assert!(receiver.next_wakeup() > self.now, "a receiver that was served has time");
+            receiver.on_wakeup(now, &mut oracle);
+            let link = self.plan.nodes.len() + at;
+            receiver.transmit(now, |datagram| self.network.send(now, link, datagram));
+            assert!(receiver.next_wakeup() > now, "a receiver that was served has time");
+            let (held, max) = (receiver.memory_bytes(), receiver_bytes_max(&node.plan));
+            assert!(held <= max, "node {at} holds {held} of {max} bytes");
         }
     }
 
     fn check(&self) -> Outcome {
-        let mut outcome = Outcome { dropped: self.network.dropped, ..Outcome::default() };
+        let mut outcome =
+            Outcome { dropped: self.network.dropped, damaged: self.network.damaged, ..Outcome::default() };
         for session in &self.sessions {
             outcome.retransmitted += session.counters.rxs_sent.get();
             outcome.confirmed += session.counters.ncfs_sent.get();
         }
         let last = self.sessions.last().expect("one at least");
-        for node in &self.nodes {
+        for node in self.nodes.iter().filter(|n| n.plan.dies == Nanos::NEVER) {
             for (id, heard) in &node.heard {
                 let session = self.sessions.iter().find(|s| s.id == *id).expect("a session that was");
-                heard.check(session, *id == last.id, &mut outcome);
+                outcome.take(node, heard, session, *id == last.id);
             }
         }
         outcome
@@ -267,28 +328,13 @@ impl World {
     }
 }
 
-/// What a run came to, all receivers together.
-#[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) dropped: u64,
-    pub(crate) delivered: u64,
-    pub(crate) lost: u64,
-    pub(crate) recovered: u64,
-    pub(crate) retransmitted: u64,
-    pub(crate) confirmed: u64,
-    pub(crate) naks: u64,
-}
-
 impl Heard {
-    fn new(plan: &NodePlan, key: SessionKey, now: Nanos, topics: &[TopicId]) -> Heard {
-        let counters = Arc::new(LbtrmReceiver::default());
+    fn new(transport: Transport, plan: &NodePlan, session: &Session, now: Nanos) -> Heard {
         let delivery = Arc::new(LbmDelivery::default());
-        let seed = now.0 ^ u64::from(key.session.session_id);
-        let receiver = Receiver::new(&plan.config, key, seed, now, counters.clone(), delivery.clone());
-        let receiver = receiver.expect("plans are allowed");
+        let (receiver, counters) = Hearer::new(transport, &plan.config, session.id, now, delivery.clone());
         let streams = BTreeMap::new();
         let mut heard = Heard { receiver, streams, counters, delivery, rest_subscribed: false };
-        heard.subscribe(topics, 0, plan.order);
+        heard.subscribe(&session.topics, 0, plan.order);
         heard
     }
 
@@ -297,39 +343,9 @@ impl Heard {
         for topic in topics.iter().skip(from).step_by(2) {
             let index = topic.index();
             // the session may be over
-            if self.receiver.subscribe_ordered(index, u64::from(index) * 10, Some(order)).is_ok() {
+            if self.receiver.subscribe_ordered(index, u64::from(index) * 10, order).is_ok() {
                 self.streams.insert(index, Stream::new(order));
             }
         }
-    }
-
-    fn check(&self, session: &Session, is_last: bool, outcome: &mut Outcome) {
-        assert!(self.receiver.has_ended(), "every session comes to its end");
-        assert_eq!(self.receiver.missing(), 0);
-        let c = &self.counters;
-        let given_up = c.unrecovered_txw.get()
-            + c.unrecovered_tmo.get()
-            + c.unrecovered_ncf.get()
-            + c.unrecovered_bound.get()
-            + c.unrecovered_end.get();
-        let repaired = c.recovered.get() + c.out_of_order.get();
-        assert_eq!(c.lost.get(), repaired + given_up, "what was missing was repaired or given up");
-        assert_eq!(self.delivery.order_map_entries.get(), 0);
-        for (&topic, stream) in &self.streams {
-            assert_eq!(stream.begun.is_some(), stream.end.is_some(), "topic {topic}: what begins ends");
-            let reason = stream.end.map(|e| e.reason);
-            if is_last && reason == Some(EndReason::Ended) {
-                stream.check_complete(&session.sent, topic);
-            }
-            // a crash in the middle of a message loses that message without the loss of a datagram, and so
-            // does the bound on messages being put together
-            let unfinished = self.delivery.fragments_unrecoverably_lost.get() > 0;
-            let seen = given_up > 0 || stream.lost_count == 0 || unfinished;
-            assert!(seen, "topic {topic} of {:#x}: loss the transport did not see", session.id);
-            outcome.delivered += stream.messages;
-            outcome.lost += stream.lost_count;
-        }
-        outcome.recovered += c.recovered.get();
-        outcome.naks += c.naks_sent.get();
     }
 }

@@ -1,4 +1,5 @@
 use super::super::Reader;
+use super::element::Elements;
 use super::{NEXT_DATA, NEXT_NONE, TSNI_RECORDS_MAX};
 use crate::error::{Part, WireError};
 use std::net::Ipv4Addr;
@@ -8,8 +9,13 @@ pub(super) const FRAG: u8 = 0x01;
 const BATCH: u8 = 0x02;
 const REQUEST: u8 = 0x04;
 const TOPIC_NAME: u8 = 0x05;
+const CHAIN: u8 = 0x07;
+const SOURCE_INDEX: u8 = 0x0E;
+const RETRANSMISSION_REQUEST: u8 = 0x15;
+const LATE_JOIN_INFO: u8 = 0x1E;
 const TSNI: u8 = 0x20;
 const STREAM: u8 = 0x4B;
+const LATE_JOIN_INFO_REQUEST: u8 = 0x4E;
 const TCP_SESSION_ID: u8 = 0x6B;
 const EXTOPT: u8 = 0xFE;
 
@@ -54,6 +60,71 @@ pub enum Header<'a> {
         flags: u16,
         /// The name, without a zero.
         name: &'a [u8],
+    },
+    /// Chain 0x07: `reserved u8, first element u8`, then elements; see [`Elements`].
+    Chain {
+        /// The application's elements, one at least.
+        elements: Elements<'a>,
+    },
+    /// Source index 0x0E: `flags u16, transport u32, topic u32`: what is sent again, and of which source.
+    SourceIndex {
+        /// 0x8000: may be ignored.
+        flags: u16,
+        /// The transport session's number within its context.
+        transport: u32,
+        /// The topic's index.
+        topic: u32,
+    },
+    /// Late-join information request 0x4E: `flags u16, request u32, transport u32, topic u32, ip, port u16,
+    /// reserved u16, low u32, request max u32, outstanding max u32`: which messages of a topic are retained?
+    LateJoinInfoRequest {
+        /// Which of the last three fields are given: 1, 2, 4.
+        flags: u16,
+        /// Number of the request at the one who asks.
+        request: u32,
+        /// The transport session's number within its context.
+        transport: u32,
+        /// The topic's index.
+        topic: u32,
+        /// Address of the one who asks.
+        ip: Ipv4Addr,
+        /// Request port of the one who asks.
+        port: u16,
+        /// Lowest number wanted.
+        low: Sqn,
+        /// Most messages that will be asked for.
+        request_max: u32,
+        /// Most of them at a time.
+        outstanding_max: u32,
+    },
+    /// Late-join information 0x1E: `flags u16, low u32, high u32, request u32`: the numbers retained.
+    LateJoinInfo {
+        /// 0x8000: may be ignored.
+        flags: u16,
+        /// Lowest number that can be asked for; after `high` if there is none.
+        low: Sqn,
+        /// The last number sent.
+        high: Sqn,
+        /// The request answered.
+        request: u32,
+    },
+    /// Retransmission request 0x15: `flags u16, request u32, transport u32, topic u32, sqn u32, port u16,
+    /// reserved u16, ip`.
+    RetransmissionRequest {
+        /// 0x4000: an announcement of the last number is wanted.
+        flags: u16,
+        /// Number of the request at the one who asks.
+        request: u32,
+        /// The transport session's number within its context.
+        transport: u32,
+        /// The topic's index.
+        topic: u32,
+        /// The number wanted.
+        sqn: Sqn,
+        /// Request port of the one who asks.
+        port: u16,
+        /// Address of the one who asks.
+        ip: Ipv4Addr,
     },
     /// TSNI 0x20: `count u16`, then topic index and last number sent, four bytes each.
     Tsni {
@@ -118,6 +189,16 @@ impl<'a> Header<'a> {
             REQUEST => Header::read_request(&mut r)?,
             TOPIC_NAME => Header::TopicName { flags: r.u16()?, name: r.take(r.left())? },
             TSNI => Header::read_tsni(&mut r)?,
+            CHAIN => Header::Chain { elements: Elements::read(&mut r)? },
+            SOURCE_INDEX => Header::SourceIndex { flags: r.u16()?, transport: r.u32()?, topic: r.u32()? },
+            LATE_JOIN_INFO_REQUEST => Header::read_late_join_request(&mut r)?,
+            LATE_JOIN_INFO => Header::LateJoinInfo {
+                flags: r.u16()?,
+                low: Sqn(r.u32()?),
+                high: Sqn(r.u32()?),
+                request: r.u32()?,
+            },
+            RETRANSMISSION_REQUEST => Header::read_retransmission_request(&mut r)?,
             STREAM => {
                 Header::Stream { flags: r.u16()?, stream: r.u32()?, sqn: Sqn(r.u32()?), context: r.array()? }
             }
@@ -141,6 +222,30 @@ impl<'a> Header<'a> {
         Ok(Header::Request { flags, transport, index, port, ip: Ipv4Addr::from(r.array()?) })
     }
 
+    fn read_late_join_request(r: &mut Reader<'a>) -> Result<Header<'a>, WireError> {
+        let (flags, request, transport, topic) = (r.u16()?, r.u32()?, r.u32()?, r.u32()?);
+        let (ip, port, _reserved) = (Ipv4Addr::from(r.array()?), r.u16()?, r.u16()?);
+        let (low, request_max, outstanding_max) = (Sqn(r.u32()?), r.u32()?, r.u32()?);
+        Ok(Header::LateJoinInfoRequest {
+            flags,
+            request,
+            transport,
+            topic,
+            ip,
+            port,
+            low,
+            request_max,
+            outstanding_max,
+        })
+    }
+
+    fn read_retransmission_request(r: &mut Reader<'a>) -> Result<Header<'a>, WireError> {
+        let (flags, request, transport, topic, sqn) = (r.u16()?, r.u32()?, r.u32()?, r.u32()?, Sqn(r.u32()?));
+        let (port, _reserved) = (r.u16()?, r.u16()?);
+        let ip = Ipv4Addr::from(r.array()?);
+        Ok(Header::RetransmissionRequest { flags, request, transport, topic, sqn, port, ip })
+    }
+
     fn read_tsni(r: &mut Reader<'a>) -> Result<Header<'a>, WireError> {
         let count = r.u16()?;
         let records = TsniRecords(r.take(8 * usize::from(count & 0x7FFF))?);
@@ -155,6 +260,11 @@ impl<'a> Header<'a> {
             Header::Batch { .. } => BATCH,
             Header::Request { .. } => REQUEST,
             Header::TopicName { .. } => TOPIC_NAME,
+            Header::Chain { .. } => CHAIN,
+            Header::SourceIndex { .. } => SOURCE_INDEX,
+            Header::LateJoinInfoRequest { .. } => LATE_JOIN_INFO_REQUEST,
+            Header::LateJoinInfo { .. } => LATE_JOIN_INFO,
+            Header::RetransmissionRequest { .. } => RETRANSMISSION_REQUEST,
             Header::Tsni { .. } => TSNI,
             Header::Stream { .. } => STREAM,
             Header::TcpSessionId { .. } => TCP_SESSION_ID,
@@ -184,6 +294,34 @@ impl<'a> Header<'a> {
                 out.extend_from_slice(&flags.to_be_bytes());
                 out.extend_from_slice(name);
             }
+            Header::Chain { elements } => elements.emit(out),
+            Header::SourceIndex { flags, transport, topic } => {
+                out.extend_from_slice(&flags.to_be_bytes());
+                numbers(out, &[transport, topic]);
+            }
+            Header::LateJoinInfoRequest {
+                flags,
+                request,
+                transport,
+                topic,
+                ip,
+                port,
+                low,
+                request_max,
+                outstanding_max,
+            } => {
+                out.extend_from_slice(&flags.to_be_bytes());
+                numbers(out, &[request, transport, topic, ip.to_bits(), u32::from(port) << 16]);
+                numbers(out, &[low.0, request_max, outstanding_max]);
+            }
+            Header::LateJoinInfo { flags, low, high, request } => {
+                out.extend_from_slice(&flags.to_be_bytes());
+                numbers(out, &[low.0, high.0, request]);
+            }
+            Header::RetransmissionRequest { flags, request, transport, topic, sqn, port, ip } => {
+                out.extend_from_slice(&flags.to_be_bytes());
+                numbers(out, &[request, transport, topic, sqn.0, u32::from(port) << 16, ip.to_bits()]);
+            }
             Header::Tsni { flags, records } => {
                 let count = records.len() as u16 | flags;
                 out.extend_from_slice(&count.to_be_bytes());
@@ -208,6 +346,11 @@ impl<'a> Header<'a> {
             Header::Other { body, .. } => out.extend_from_slice(body),
         }
     }
+}
+
+/// Appends numbers of four bytes each; a port with the two reserved bytes behind it is one.
+fn numbers(out: &mut Vec<u8>, values: &[u32]) {
+    values.iter().for_each(|value| out.extend_from_slice(&value.to_be_bytes()));
 }
 
 /// Topics and the last number sent on each.
@@ -279,13 +422,32 @@ impl<'a> Headers<'a> {
         Ok((Headers { first, bytes: &whole[fixed..pos] }, pos, kind))
     }
 
+    /// A chain of which the first header has number `first`, as [`Headers::parts`] gave it.
+    ///
+    /// # Errors
+    /// It is no chain: it is cut, or a known header has a body of the wrong size.
+    pub fn parse(first: u8, bytes: &'a [u8]) -> Result<Headers<'a>, WireError> {
+        if bytes.is_empty() {
+            return Ok(Headers::NONE);
+        }
+        let (mut kind, mut at) = (first, 0);
+        while at < bytes.len() {
+            let (next, body) = split(&bytes[at..], at)?;
+            Header::parse(kind, body)?;
+            at += PREFIX_LEN + body.len();
+            kind = next;
+        }
+        Ok(Headers { first, bytes })
+    }
+
     /// A chain that was walked before: the number of its first header and its bytes.
     pub(crate) fn from_checked(first: u8, bytes: &'a [u8]) -> Headers<'a> {
         Headers { first, bytes }
     }
 
     /// The number of the first header, and the chain's bytes.
-    pub(crate) fn parts(&self) -> (u8, &'a [u8]) {
+    #[must_use]
+    pub fn parts(&self) -> (u8, &'a [u8]) {
         (self.first, self.bytes)
     }
 
@@ -299,6 +461,15 @@ impl<'a> Headers<'a> {
     #[must_use]
     pub fn iter(&self) -> HeaderIter<'a> {
         HeaderIter { kind: self.first, bytes: self.bytes }
+    }
+
+    /// The hot failover number of the message, if it has one.
+    #[must_use]
+    pub fn failover_number(&self) -> Option<u64> {
+        self.iter().find_map(|h| match h {
+            Header::Chain { elements } => elements.failover_number(),
+            _ => None,
+        })
     }
 
     /// The FRAG header as (first number, offset, length of the whole message).
@@ -383,6 +554,21 @@ mod tests {
         assert!(matches!(Message::parse(&bytes, 0), Err(WireError::Trailing { extra: 1, .. })));
         let bytes = with(Header::Other { kind: TSNI, body: &[0, 2, 0, 0, 0, 0] });
         assert!(matches!(Message::parse(&bytes, 0), Err(WireError::Truncated { need: 16, .. })));
+    }
+
+    #[test]
+    fn a_chain_reads_back_from_its_parts() {
+        let mut chain = Chain::default();
+        chain.push(&Header::Batch { flags: 2 });
+        chain.push(&Header::Other { kind: 0x7E, body: b"\0\0ab" });
+        let mut bytes = Vec::new();
+        emit_message(&mut bytes, Kind::Message, Some((1, Sqn(2))), &chain, Some(b"data"));
+        let message = Message::parse(&bytes, 0).expect("well-formed");
+        let (first, parts) = message.headers.parts();
+        let again = Headers::parse(first, parts).expect("it was checked");
+        assert!(again.iter().eq(message.headers.iter()) && again.iter().count() == 2);
+        assert_eq!(Headers::parse(0, &[]), Ok(Headers::NONE));
+        assert!(Headers::parse(first, &parts[..parts.len() - 1]).is_err());
     }
 
     #[test]

@@ -12,9 +12,11 @@
 //! The type of a header stands in the header before it. A header that is not known is skipped by its length.
 
 mod chain;
+mod element;
 mod header;
 
 pub use chain::{Chain, emit_message};
+pub use element::{Element, Elements, FAILOVER_NUMBER_LEN, failover_element};
 pub use header::{Header, Headers, TsniRecords, emit_tsni};
 
 use crate::error::{Part, WireError};

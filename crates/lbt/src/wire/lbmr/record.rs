@@ -7,6 +7,7 @@ const OPTIONS_FLAG: u8 = 0x80;
 /// Bytes of the length option that begins the options of a record.
 const LENGTH_OPTION_LEN: usize = 4;
 
+const TOPT_LATE_JOIN: u8 = 0x04;
 const TOPT_ORIGINATING_TRANSPORT: u8 = 0x08;
 const TOPT_EXTENDED_FUNCTIONALITY: u8 = 0x0E;
 
@@ -254,6 +255,22 @@ pub enum TopicOption<'a> {
         /// 1 late join, 2 persistence, 4 queuing, 8 load balancing; the upper bits are free.
         functions: u32,
     },
+    /// 0x04: `flags u16, request port u16, reserved u16, ip, transport u32, high u32, low u32`: messages of
+    /// the topic are retained, and where they are asked for.
+    LateJoin {
+        /// 0x8000: may be ignored.
+        flags: u16,
+        /// TCP port for requests.
+        request_port: u16,
+        /// Address for requests.
+        ip: Ipv4Addr,
+        /// The transport session's number within its context.
+        transport: u32,
+        /// The last number sent when this was written; a hint.
+        high: u32,
+        /// The lowest number retained when this was written; a hint.
+        low: u32,
+    },
     /// 0x08: `flags u16`, 32 opaque bytes.
     OriginatingTransport {
         /// 0x8000: may be ignored.
@@ -280,6 +297,12 @@ impl<'a> TopicOption<'a> {
                 let ip = Ipv4Addr::from(r.array()?);
                 TopicOption::ExtendedFunctionality { flags, request_port, ip, functions: r.u32()? }
             }
+            TOPT_LATE_JOIN => {
+                let (flags, request_port, _reserved) = (r.u16()?, r.u16()?, r.u16()?);
+                let ip = Ipv4Addr::from(r.array()?);
+                let (transport, high, low) = (r.u32()?, r.u32()?, r.u32()?);
+                TopicOption::LateJoin { flags, request_port, ip, transport, high, low }
+            }
             TOPT_ORIGINATING_TRANSPORT => {
                 TopicOption::OriginatingTransport { flags: r.u16()?, id: r.array()? }
             }
@@ -299,6 +322,14 @@ impl<'a> TopicOption<'a> {
                 out.extend_from_slice(&[0, 0]);
                 out.extend_from_slice(&ip.octets());
                 out.extend_from_slice(&functions.to_be_bytes());
+            }
+            TopicOption::LateJoin { flags, request_port, ip, transport, high, low } => {
+                out.extend_from_slice(&[TOPT_LATE_JOIN, 24]);
+                out.extend_from_slice(&flags.to_be_bytes());
+                out.extend_from_slice(&request_port.to_be_bytes());
+                out.extend_from_slice(&[0, 0]);
+                out.extend_from_slice(&ip.octets());
+                [transport, high, low].iter().for_each(|n| out.extend_from_slice(&n.to_be_bytes()));
             }
             TopicOption::OriginatingTransport { flags, id } => {
                 out.extend_from_slice(&[TOPT_ORIGINATING_TRANSPORT, 36]);

@@ -1,10 +1,11 @@
+use super::framing::Framing;
 use super::source::Source;
 use crate::wire::lbmc::{self, CONTROL_HEADER_LEN, Chain, Kind, TSNI_RECORDS_MAX};
 use units::Nanos;
 
 /// How far the end of the session has been said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     No,
     /// Topics before this one have been announced for the last time.
     Announcing(usize),
@@ -12,13 +13,13 @@ pub(super) enum Ending {
 }
 
 /// Bytes of the longest control message that announces topics.
-pub(super) const TSNI_LEN_MAX: usize = CONTROL_HEADER_LEN + 4 + 8 * TSNI_RECORDS_MAX;
+pub(crate) const TSNI_LEN_MAX: usize = CONTROL_HEADER_LEN + 4 + 8 * TSNI_RECORDS_MAX;
 
 /// Headers of announcements in one wake-up, so that many silent topics do not hold up what else there is to
 /// do.
 const HEADERS_PER_WAKEUP: usize = 16;
 
-impl Source {
+impl<T: Framing> Source<T> {
     /// When there is something to announce, or to go on ending with; never while the backlog is full.
     pub(super) fn announcing_due(&self) -> Nanos {
         if self.is_blocked() {

@@ -1,32 +1,15 @@
-use units::{Nanos, Sqn};
-
-/// What was last done about NAKs for a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    /// Nothing since it was sent.
-    None,
-    /// It waits to be retransmitted.
-    Queued,
-    /// It was retransmitted.
-    Repeated,
-    /// It was retransmitted, and a later NAK was told so.
-    Confirmed,
-    /// The group was told that it will not come, or not now.
-    Refused,
-}
+use units::Sqn;
 
 /// Sent and unsent datagrams in a ring of bytes, each whole and in one piece, one right behind the other.
 ///
 /// That way a run of datagrams of equal length is one slice, which the driver can hand to the kernel to be
 /// cut into datagrams (UDP segmentation offload). Numbers run from `trail` (oldest) over `unsent` (first
-/// not sent) to `next` (not yet closed). Offsets, lengths and answers are arrays beside the bytes, indexed
-/// by the number's low bits.
-pub(super) struct Window {
+/// not sent) to `next` (not yet closed). Offsets and lengths are arrays beside the bytes, indexed by the
+/// number's low bits.
+pub(crate) struct Window {
     bytes: Box<[u8]>,
     offsets: Box<[u32]>,
     lens: Box<[u16]>,
-    answers: Box<[Answer]>,
-    answered_at: Box<[Nanos]>,
     mask: u32,
     trail: Sqn,
     unsent: Sqn,
@@ -39,26 +22,29 @@ pub(super) struct Window {
 
 /// Datagrams that lie behind one another and are equally long, except that the last may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
-    pub(super) at: usize,
-    pub(super) bytes: usize,
-    pub(super) segment_len: usize,
-    pub(super) count: u32,
+pub(crate) struct Run {
+    pub(crate) at: usize,
+    pub(crate) bytes: usize,
+    pub(crate) segment_len: usize,
+    pub(crate) count: u32,
 }
 
 /// Mean datagram length that the arrays beside the bytes are sized for; shorter ones make the window shorter.
 const MEAN_DATAGRAM_BYTES: usize = 128;
 
+/// How many datagrams a window of `capacity` bytes has numbers for.
+pub(crate) fn slots(capacity: usize) -> usize {
+    (capacity / MEAN_DATAGRAM_BYTES).next_power_of_two()
+}
+
 impl Window {
     /// An empty window of `capacity` bytes whose first datagram gets number `first`.
-    pub(super) fn new(capacity: usize, first: Sqn) -> Window {
-        let slots = (capacity / MEAN_DATAGRAM_BYTES).next_power_of_two();
+    pub(crate) fn new(capacity: usize, first: Sqn) -> Window {
+        let slots = slots(capacity);
         Window {
             bytes: vec![0; capacity].into_boxed_slice(),
             offsets: vec![0; slots].into_boxed_slice(),
             lens: vec![0; slots].into_boxed_slice(),
-            answers: vec![Answer::None; slots].into_boxed_slice(),
-            answered_at: vec![Nanos::ZERO; slots].into_boxed_slice(),
             mask: (slots - 1) as u32,
             trail: first,
             unsent: first,
@@ -74,44 +60,42 @@ impl Window {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let slot = size_of::<u32>() + size_of::<u16>() + size_of::<Answer>() + size_of::<Nanos>();
+        let slot = size_of::<u32>() + size_of::<u16>();
         self.bytes.len() + self.offsets.len() * slot
     }
 
     /// Writes every page once, so that none is first touched while sending.
-    pub(super) fn prefault(&mut self) {
+    pub(crate) fn prefault(&mut self) {
         const PAGE: usize = 4_096;
         self.bytes.iter_mut().step_by(PAGE).for_each(|b| *b = std::hint::black_box(0));
         let slots = self.lens.len();
-        for i in (0..slots).step_by(PAGE / size_of::<Nanos>()) {
+        for i in (0..slots).step_by(PAGE / size_of::<u32>()) {
             self.offsets[i] = std::hint::black_box(0);
             self.lens[i] = std::hint::black_box(0);
-            self.answers[i] = std::hint::black_box(Answer::None);
-            self.answered_at[i] = std::hint::black_box(Nanos::ZERO);
         }
     }
 
-    pub(super) fn trail(&self) -> Sqn {
+    pub(crate) fn trail(&self) -> Sqn {
         self.trail
     }
 
-    pub(super) fn unsent(&self) -> Sqn {
+    pub(crate) fn unsent(&self) -> Sqn {
         self.unsent
     }
 
-    pub(super) fn next(&self) -> Sqn {
+    pub(crate) fn next(&self) -> Sqn {
         self.next
     }
 
-    pub(super) fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.next.0.wrapping_sub(self.trail.0)
     }
 
-    pub(super) fn unsent_count(&self) -> u32 {
+    pub(crate) fn unsent_count(&self) -> u32 {
         self.next.0.wrapping_sub(self.unsent.0)
     }
 
-    pub(super) fn live_bytes(&self) -> u64 {
+    pub(crate) fn live_bytes(&self) -> u64 {
         self.live_bytes
     }
 
@@ -165,7 +149,7 @@ impl Window {
 
     /// The bytes of the ring from `at`, for the datagram being filled.
     #[inline]
-    pub(super) fn bytes_mut(&mut self, at: usize, len: usize) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self, at: usize, len: usize) -> &mut [u8] {
         &mut self.bytes[at..at + len]
     }
 
@@ -175,7 +159,6 @@ impl Window {
         let slot = self.slot(self.next);
         self.offsets[slot] = at as u32;
         self.lens[slot] = len as u16;
-        self.answers[slot] = Answer::None;
         self.next = self.next.next();
         self.tail = at + len;
         self.live_bytes += len as u64;
@@ -185,7 +168,7 @@ impl Window {
     /// The longest run that begins at `first` within `count_max` datagrams and `bytes_max` bytes.
     ///
     /// `first` is in the window. `None` if not even the first fits.
-    pub(super) fn run(&self, first: Sqn, count_max: u32, bytes_max: u64) -> Option<Run> {
+    pub(crate) fn run(&self, first: Sqn, count_max: u32, bytes_max: u64) -> Option<Run> {
         let slot = self.slot(first);
         let (at, segment_len) = (self.offsets[slot] as usize, usize::from(self.lens[slot]));
         let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
@@ -209,43 +192,32 @@ impl Window {
         Some(Run { at, bytes, segment_len, count })
     }
 
-    pub(super) fn slice(&self, at: usize, len: usize) -> &[u8] {
+    pub(crate) fn slice(&self, at: usize, len: usize) -> &[u8] {
         &self.bytes[at..at + len]
     }
 
-    /// Marks the oldest unsent datagram as sent and returns its length.
-    pub(super) fn mark_sent(&mut self) -> u64 {
-        debug_assert!(self.unsent != self.next, "only what is in the window is handed out");
-        let len = u64::from(self.lens[self.slot(self.unsent)]);
-        self.unsent = self.unsent.next();
-        self.unsent_bytes -= len;
-        len
+    /// Marks the oldest `count` unsent datagrams as sent and returns their length.
+    pub(crate) fn mark_sent(&mut self, count: u32) -> u64 {
+        debug_assert!(count <= self.unsent_count(), "only what is in the window is handed out");
+        let bytes = (0..count).map(|i| self.len_of(self.unsent.plus(i))).sum();
+        self.unsent = self.unsent.plus(count);
+        self.unsent_bytes -= bytes;
+        bytes
     }
 
     /// Whether the number was sent and is still there.
-    pub(super) fn holds_sent(&self, sqn: Sqn) -> bool {
+    pub(crate) fn holds_sent(&self, sqn: Sqn) -> bool {
         let age = sqn.0.wrapping_sub(self.trail.0);
         age < self.unsent.0.wrapping_sub(self.trail.0)
     }
 
-    pub(super) fn len_of(&self, sqn: Sqn) -> u64 {
+    pub(crate) fn len_of(&self, sqn: Sqn) -> u64 {
         u64::from(self.lens[self.slot(sqn)])
     }
 
     /// Where the datagram of `sqn` lies.
-    pub(super) fn offset_of(&self, sqn: Sqn) -> usize {
+    pub(crate) fn offset_of(&self, sqn: Sqn) -> usize {
         self.offsets[self.slot(sqn)] as usize
-    }
-
-    pub(super) fn answer(&self, sqn: Sqn) -> (Answer, Nanos) {
-        let slot = self.slot(sqn);
-        (self.answers[slot], self.answered_at[slot])
-    }
-
-    pub(super) fn set_answer(&mut self, sqn: Sqn, answer: Answer, at: Nanos) {
-        let slot = self.slot(sqn);
-        self.answers[slot] = answer;
-        self.answered_at[slot] = at;
     }
 
     #[inline]
@@ -275,10 +247,10 @@ mod tests {
             for _ in 0..500 {
                 let len = 20 + rng.below(1_480) as usize;
                 if !push(&mut window, len, 1_500) {
-                    window.mark_sent();
+                    window.mark_sent(1);
                 }
                 if rng.chance(0.6) && window.unsent_count() > 0 {
-                    window.mark_sent();
+                    window.mark_sent(1);
                 }
                 let mut total = 0;
                 for i in 0..window.count() {
@@ -298,7 +270,7 @@ mod tests {
         let mut window = Window::new(65_536, Sqn(0));
         while push(&mut window, 1_000, 1_000) {}
         assert_eq!(window.unsent_count(), 65);
-        assert_eq!(window.mark_sent(), 1_000);
+        assert_eq!(window.mark_sent(1), 1_000);
         assert!(push(&mut window, 1_000, 1_000), "the sent one makes room");
         assert_eq!((window.trail(), window.unsent()), (Sqn(1), Sqn(1)));
     }

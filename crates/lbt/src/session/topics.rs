@@ -18,7 +18,7 @@ impl TopicId {
 }
 
 /// The topics of a session, their numbers, and when their last numbers are to be announced.
-pub(super) struct Topics {
+pub(crate) struct Topics {
     topics: Vec<Topic>,
     free: Vec<u32>,
     interval: Duration,
@@ -30,29 +30,29 @@ pub(super) struct Topics {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Topic {
-    pub(super) index: u32,
-    pub(super) next: Sqn,
-    pub(super) first: Sqn,
-    pub(super) last_message: Nanos,
+pub(crate) struct Topic {
+    pub(crate) index: u32,
+    pub(crate) next: Sqn,
+    pub(crate) first: Sqn,
+    pub(crate) last_message: Nanos,
     announced: Nanos,
-    pub(super) open: bool,
+    pub(crate) open: bool,
 }
 
 /// Topics looked at in one wake-up.
 const SCAN_STEP: usize = 4_096;
 
 impl Topics {
-    pub(super) fn new(interval: Duration, threshold: Duration) -> Topics {
+    pub(crate) fn new(interval: Duration, threshold: Duration) -> Topics {
         let (scan_at, earliest) = (Nanos::NEVER, Nanos::NEVER);
         Topics { topics: Vec::new(), free: Vec::new(), interval, threshold, cursor: 0, scan_at, earliest }
     }
 
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.topics.capacity() * size_of::<Topic>() + self.free.capacity() * size_of::<u32>()
     }
 
-    pub(super) fn add(&mut self, now: Nanos, index: u32, first: Sqn) -> TopicId {
+    pub(crate) fn add(&mut self, now: Nanos, index: u32, first: Sqn) -> TopicId {
         let topic = Topic { index, next: first, first, last_message: now, announced: now, open: true };
         self.scan_at = self.scan_at.min(now + self.interval);
         let slot = match self.free.pop() {
@@ -69,28 +69,28 @@ impl Topics {
     }
 
     /// Forgets a topic; nothing happens if it was removed before.
-    pub(super) fn remove(&mut self, id: TopicId) {
+    pub(crate) fn remove(&mut self, id: TopicId) {
         if let Some(topic) = self.get_mut(id) {
             topic.open = false;
             self.free.push(id.slot);
         }
     }
 
-    pub(super) fn contains_index(&self, index: u32) -> bool {
+    pub(crate) fn contains_index(&self, index: u32) -> bool {
         self.topics.iter().any(|t| t.open && t.index == index)
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, id: TopicId) -> Option<&mut Topic> {
+    pub(crate) fn get_mut(&mut self, id: TopicId) -> Option<&mut Topic> {
         self.topics.get_mut(id.slot as usize).filter(|t| t.index == id.index && t.open)
     }
 
-    pub(super) fn get(&self, id: TopicId) -> Option<&Topic> {
+    pub(crate) fn get(&self, id: TopicId) -> Option<&Topic> {
         self.topics.get(id.slot as usize).filter(|t| t.index == id.index && t.open)
     }
 
     /// When silent topics are to be looked for.
-    pub(super) fn scan_at(&self) -> Nanos {
+    pub(crate) fn scan_at(&self) -> Nanos {
         self.scan_at
     }
 
@@ -99,7 +99,7 @@ impl Topics {
     /// Returns whether to ask again at once: there may be more. A topic is announced when it has been
     /// silent for the interval, again after each interval, and no more once it has been silent for the
     /// threshold.
-    pub(super) fn silent(&mut self, now: Nanos, count_max: usize, found: &mut Vec<(u32, Sqn)>) -> bool {
+    pub(crate) fn silent(&mut self, now: Nanos, count_max: usize, found: &mut Vec<(u32, Sqn)>) -> bool {
         if now < self.scan_at {
             return false;
         }
@@ -128,7 +128,7 @@ impl Topics {
     }
 
     /// Every topic that has had a message, from the `from`th on; for the end of the session.
-    pub(super) fn all_spoken(&mut self, from: usize, count_max: usize, found: &mut Vec<(u32, Sqn)>) -> usize {
+    pub(crate) fn all_spoken(&mut self, from: usize, count_max: usize, found: &mut Vec<(u32, Sqn)>) -> usize {
         let mut at = from;
         while at < self.topics.len() && found.len() < count_max {
             let topic = &self.topics[at];
@@ -140,7 +140,7 @@ impl Topics {
         at
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.topics.len()
     }
 }

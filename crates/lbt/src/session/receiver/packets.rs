@@ -2,59 +2,42 @@
 
 use super::super::backoff::first_wait;
 use super::super::tally;
-use super::{Phase, Receiver, SessionKey};
+use super::{Phase, Receiver};
 use crate::delivery::{EndReason, Place, Sink, WIDE_ZERO, widen};
 use crate::error::{Part, WireError};
 use crate::wire::lbmc;
-use crate::wire::lbtrm::{Data, Ncf, NcfReason, Packet, SessionMessage};
-use std::net::SocketAddrV4;
+use crate::wire::list::{NcfReason, SqnList};
 use units::{Nanos, Sqn};
 
-impl Receiver {
-    #[inline]
-    pub(super) fn take<S: Sink>(
-        &mut self,
-        now: Nanos,
-        from: SocketAddrV4,
-        datagram: &[u8],
-        sink: &mut S,
-    ) -> Result<(), WireError> {
-        let packet = Packet::parse(datagram)?;
-        let key = SessionKey { source: *from.ip(), session: packet.session() };
-        if key != self.key || self.phase == Phase::Ended {
-            let (found, limit) = (key.session.session_id, self.key.session.session_id);
-            return Err(WireError::Inconsistent { part: Part::LbtrmHeader, found, limit });
-        }
-        match packet {
-            Packet::Data(data) => self.on_data(now, &data, datagram.len(), sink)?,
-            Packet::SessionMessage(sm) => self.on_session_message(now, &sm, sink)?,
-            Packet::Ncf(ncf) => self.on_ncf(&ncf, sink),
-            Packet::Nak(_) => {
-                let (found, limit) = (u32::from(datagram[0]), 0);
-                return Err(WireError::Unsupported { part: Part::LbtrmType, found, limit });
-            }
-        }
-        self.heard = now;
-        Ok(())
-    }
+/// A DATA datagram of either transport.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrived<'a> {
+    pub(crate) sqn: Sqn,
+    pub(crate) trail: Sqn,
+    /// Whether it is a retransmission.
+    pub(crate) again: bool,
+    pub(crate) messages: &'a [u8],
+    /// Its length with all headers.
+    pub(crate) len: usize,
+}
 
+impl<T> Receiver<T> {
     #[inline]
-    fn on_data<S: Sink>(
+    pub(crate) fn on_data<S: Sink>(
         &mut self,
         now: Nanos,
-        data: &Data<'_>,
-        len: usize,
+        data: Arrived<'_>,
         sink: &mut S,
     ) -> Result<(), WireError> {
         let count = lbmc::check(data.messages)?;
         let in_order = data.sqn.0 == self.next as u32 && self.loss.is_empty();
         if !in_order || self.phase != Phase::Live {
-            return self.on_data_out_of_order(now, data, len, count, sink);
+            return self.on_data_out_of_order(now, data, count, sink);
         }
         let t = self.next;
         self.next = t + 1;
-        self.count_accepted(len);
-        let place = Place { t, front: t + 1, clear_from: 0, recovered: data.is_retransmission() };
+        self.count_accepted(data.len);
+        let place = Place { t, front: t + 1, clear_from: 0, recovered: data.again };
         self.delivery.on_datagram(place, data.messages, sink);
         if self.delivery.ended_at().is_some() {
             self.advance(sink);
@@ -66,35 +49,39 @@ impl Receiver {
     fn on_data_out_of_order<S: Sink>(
         &mut self,
         now: Nanos,
-        data: &Data<'_>,
-        len: usize,
+        data: Arrived<'_>,
         count: u32,
         sink: &mut S,
     ) -> Result<(), WireError> {
-        let recovered = data.is_retransmission();
+        let recovered = data.again;
         if self.phase == Phase::Waiting && recovered && !self.late_start {
             // somebody else's past: the first original sets the start
             self.counters.before_start.inc();
             return Ok(());
         }
-        self.begin(data.sqn, data.trail_sqn);
+        self.begin(data.sqn, data.trail);
         let t = widen(self.next, data.sqn);
         if t >= self.next {
             self.raise_to(now, t, data.sqn)?;
             self.next = t + 1;
         } else {
             match self.loss.remove(t) {
-                Some(gap) => tally::repaired(&self.counters, now.since(gap.detected), gap.naks, recovered),
+                Some(gap) => {
+                    tally::repaired(&self.counters, now.since(gap.detected), gap.naks, recovered);
+                    if !recovered {
+                        self.reporter.on_late();
+                    }
+                }
                 None => {
                     tally::unwanted(&self.counters, t < self.base);
-                    self.give_up_below(widen(t, data.trail_sqn));
+                    self.give_up_below(widen(t, data.trail));
                     self.advance(sink);
                     return Ok(());
                 }
             }
         }
-        self.count_accepted(len);
-        self.give_up_below(widen(t, data.trail_sqn));
+        self.count_accepted(data.len);
+        self.give_up_below(widen(t, data.trail));
         // what became final by giving up goes before this datagram, what this datagram completes goes after
         // it
         self.delivery.on_front(self.front().min(t), sink);
@@ -105,43 +92,50 @@ impl Receiver {
         Ok(())
     }
 
-    fn on_session_message<S: Sink>(
+    pub(crate) fn on_session_message<S: Sink>(
         &mut self,
         now: Nanos,
-        sm: &SessionMessage<'_>,
+        lead: Sqn,
+        trail: Sqn,
         sink: &mut S,
     ) -> Result<(), WireError> {
         self.counters.sms_rcved.inc();
-        self.begin(sm.lead_sqn.next(), sm.trail_sqn);
-        let end = widen(self.next, sm.lead_sqn) + 1;
+        self.begin(lead.next(), trail);
+        let end = widen(self.next, lead) + 1;
         if end > self.next {
-            self.raise_to(now, end, sm.lead_sqn)?;
+            self.raise_to(now, end, lead)?;
             self.next = end;
         }
-        self.give_up_below(widen(self.next, sm.trail_sqn));
+        self.give_up_below(widen(self.next, trail));
         self.advance(sink);
         Ok(())
     }
 
-    fn on_ncf<S: Sink>(&mut self, ncf: &Ncf<'_>, sink: &mut S) {
+    pub(crate) fn on_ncf<S: Sink>(
+        &mut self,
+        reason: NcfReason,
+        trail: Sqn,
+        numbers: SqnList<'_>,
+        sink: &mut S,
+    ) {
         let counters = &self.counters;
-        let counter = match ncf.reason {
+        let counter = match reason {
             NcfReason::DoNotRetry => &counters.ncfs_do_not_retry,
             NcfReason::Ignored => &counters.ncfs_ignored,
             NcfReason::RetransmitDelay => &counters.ncfs_rx_delay,
             NcfReason::Shed => &counters.ncfs_shed,
             NcfReason::Unknown(_) => &counters.ncfs_unknown,
         };
-        counter.add(ncf.numbers.len() as u64);
-        for sqn in ncf.numbers.iter() {
+        counter.add(numbers.len() as u64);
+        for sqn in numbers.iter() {
             let t = widen(self.next, sqn);
-            if ncf.reason != NcfReason::DoNotRetry {
+            if reason != NcfReason::DoNotRetry {
                 self.loss.put_off(t, self.suppress);
             } else if self.loss.give_up(t) {
                 self.counters.unrecovered_ncf.inc();
             }
         }
-        self.give_up_below(widen(self.next, ncf.trail_sqn));
+        self.give_up_below(widen(self.next, trail));
         self.advance(sink);
     }
 
@@ -176,6 +170,7 @@ impl Receiver {
             let due = self.first_nak_due(now);
             let given_up = self.loss.add(self.next, end, now, due);
             self.counters.lost.add(jump);
+            self.reporter.on_loss(now, jump, &mut self.rng);
             self.counters.unrecovered_bound.add(given_up);
         }
         Ok(())
@@ -220,7 +215,7 @@ impl Receiver {
         }
     }
 
-    pub(super) fn end<S: Sink>(&mut self, reason: EndReason, sink: &mut S) {
+    pub(crate) fn end<S: Sink>(&mut self, reason: EndReason, sink: &mut S) {
         let count = self.loss.give_up_below(self.next);
         self.counters.unrecovered_end.add(count);
         self.counters.missing.set(0);

@@ -1,6 +1,8 @@
-use super::window::{Answer, Window};
+use super::answers::{Answer, Answers};
+use super::window::{Run, Window};
+use crate::config::SourceConfig;
 use crate::rate::TokenBucket;
-use crate::wire::lbtrm::{Nak, NcfReason};
+use crate::wire::list::{NcfReason, SqnList};
 use counters::table::LbtrmSource;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,20 +16,31 @@ use units::{Nanos, Sqn};
 /// | retransmitted within the ignore interval | confirmed as ignored, once an interval |
 /// | refused within the ignore interval | nothing: the group was told |
 /// | retransmission is off | confirmed as "do not retry" |
+/// | the rate limit has no room and the asker is beyond its share | passed over |
 /// | the queue is full | confirmed as shed |
 /// | the rate limit has room | queued, goes out with the next transmission |
 /// | otherwise | queued, confirmed as delayed |
 ///
 /// So each number costs at most one retransmission and two confirmations an ignore interval, however many
 /// receivers ask and however often: a crybaby cannot take more than the retransmission rate limit.
-pub(super) struct Retransmitter {
+pub(crate) struct Retransmitter {
     enabled: bool,
     ignore: Duration,
+    ignore_min: Duration,
     queue_max: usize,
+    answers: Answers,
     /// Numbers and the lengths of their datagrams.
     queue: VecDeque<(Sqn, u16)>,
     queued_bytes: u64,
     ncfs: [NcfList; 4],
+}
+
+/// Limits what one receiver may ask for where a source has one retransmitter for all.
+pub(crate) trait Share {
+    /// Whether `bytes` for the one who asks are within its share; if not, they are counted as passed over.
+    fn allows(&mut self, bytes: u64) -> bool;
+    /// A retransmission of `bytes` is due to the one who asks.
+    fn charge(&mut self, bytes: u64);
 }
 
 /// The numbers to be confirmed for one reason.
@@ -40,75 +53,94 @@ struct NcfList {
 const NCFS_WAITING_MAX: usize = 4_096;
 
 impl Retransmitter {
-    pub(super) fn new(enabled: bool, ignore: Duration, queue_max: usize) -> Retransmitter {
+    /// Remembers its answers for `answers` numbers.
+    pub(crate) fn new(config: &SourceConfig, answers: usize) -> Retransmitter {
         let list = |reason| NcfList { reason, numbers: Vec::new() };
         let ncfs = [NcfReason::DoNotRetry, NcfReason::Ignored, NcfReason::RetransmitDelay, NcfReason::Shed];
         Retransmitter {
-            enabled,
-            ignore,
-            queue_max,
+            enabled: config.transport_lbtrm_retransmit_rate_limit != 0,
+            ignore: config.transport_lbtrm_ignore_interval,
+            ignore_min: config.transport_lbtrm_ignore_interval,
+            queue_max: config.transport_lbtrm_retransmit_queue_maximum as usize,
+            answers: Answers::new(answers),
             queue: VecDeque::new(),
             queued_bytes: 0,
             ncfs: ncfs.map(list),
         }
     }
 
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         let waiting: usize = self.ncfs.iter().map(|l| l.numbers.capacity()).sum();
-        self.queue.capacity() * size_of::<(Sqn, u16)>() + waiting * size_of::<Sqn>()
+        let queues = self.queue.capacity() * size_of::<(Sqn, u16)>() + waiting * size_of::<Sqn>();
+        queues + self.answers.memory_bytes()
     }
 
-    /// Takes a NAK's numbers.
-    pub(super) fn on_nak(
+    /// Writes what it remembers once, so that no page of it is first touched while sending.
+    pub(crate) fn prefault(&mut self) {
+        self.answers.prefault();
+    }
+
+    /// A retransmission takes so long to be seen: NAKs are ignored meanwhile, if that is longer than the
+    /// configured interval.
+    pub(crate) fn set_round_trip(&mut self, round_trip: Duration) {
+        self.ignore = self.ignore_min.max(round_trip);
+    }
+
+    /// Takes a NAK's numbers; `share` limits who asks.
+    pub(crate) fn on_nak(
         &mut self,
         now: Nanos,
-        nak: &Nak<'_>,
-        window: &mut Window,
+        numbers: SqnList<'_>,
+        window: &Window,
         limit: &mut TokenBucket,
+        mut share: Option<&mut dyn Share>,
         counters: &LbtrmSource,
     ) {
         let mut room = limit.available(now).saturating_sub(self.queued_bytes);
-        for sqn in nak.numbers.iter() {
+        for sqn in numbers.iter() {
             counters.naks_rcved.inc();
             if !window.holds_sent(sqn) {
                 counters.naks_outside_window.inc();
                 continue;
             }
-            let (answer, at) = window.answer(sqn);
+            let (answer, at) = self.answers.get(sqn);
             let recent = now.since(at) < self.ignore;
             match answer {
                 Answer::Queued => counters.naks_rx_delay_ignored.inc(),
                 Answer::Repeated if recent => {
                     counters.naks_ignored.inc();
-                    window.set_answer(sqn, Answer::Confirmed, at);
+                    self.answers.set(sqn, Answer::Confirmed, at);
                     self.confirm(NcfReason::Ignored, sqn, counters);
                 }
                 Answer::Confirmed if recent => counters.naks_ignored.inc(),
                 Answer::Refused if recent => self.refusal_counter(counters).inc(),
-                _ => room = self.accept(now, sqn, window, room, counters),
+                _ => {
+                    let len = window.len_of(sqn);
+                    if len > room && share.as_mut().is_some_and(|s| !s.allows(len)) {
+                        counters.naks_crybaby.inc();
+                        continue;
+                    }
+                    let queued = self.queue.len();
+                    room = self.accept(now, sqn, window, room, counters);
+                    if let (Some(share), true) = (&mut share, self.queue.len() > queued) {
+                        share.charge(len);
+                    }
+                }
             }
         }
-        counters.rctlr_rx_msgs.set(self.queue.len() as u64);
     }
 
     /// Queues or refuses a number that nothing was done about lately; returns what the rate limit has left.
-    fn accept(
-        &mut self,
-        now: Nanos,
-        sqn: Sqn,
-        window: &mut Window,
-        room: u64,
-        counters: &LbtrmSource,
-    ) -> u64 {
+    fn accept(&mut self, now: Nanos, sqn: Sqn, window: &Window, room: u64, counters: &LbtrmSource) -> u64 {
         if !self.enabled || self.queue.len() >= self.queue_max {
-            window.set_answer(sqn, Answer::Refused, now);
+            self.answers.set(sqn, Answer::Refused, now);
             self.refusal_counter(counters).inc();
             let reason = if self.enabled { NcfReason::Shed } else { NcfReason::DoNotRetry };
             self.confirm(reason, sqn, counters);
             return room;
         }
         let len = window.len_of(sqn);
-        window.set_answer(sqn, Answer::Queued, now);
+        self.answers.set(sqn, Answer::Queued, now);
         self.queue.push_back((sqn, len as u16));
         self.queued_bytes += len;
         if len > room {
@@ -132,18 +164,18 @@ impl Retransmitter {
     }
 
     /// Whether a retransmission or a confirmation waits.
-    pub(super) fn has_ncfs(&self) -> bool {
+    pub(crate) fn has_ncfs(&self) -> bool {
         self.ncfs.iter().any(|l| !l.numbers.is_empty())
     }
 
     /// The first confirmations to send, at most `count_max` of one reason.
-    pub(super) fn first_ncfs(&self, count_max: usize) -> Option<(NcfReason, &[Sqn])> {
+    pub(crate) fn first_ncfs(&self, count_max: usize) -> Option<(NcfReason, &[Sqn])> {
         let list = self.ncfs.iter().find(|l| !l.numbers.is_empty())?;
         Some((list.reason, &list.numbers[..list.numbers.len().min(count_max)]))
     }
 
     /// Drops what [`Retransmitter::first_ncfs`] returned, `count` numbers of it.
-    pub(super) fn drop_ncfs(&mut self, count: usize) {
+    pub(crate) fn drop_ncfs(&mut self, count: usize) {
         if let Some(list) = self.ncfs.iter_mut().find(|l| !l.numbers.is_empty()) {
             list.numbers.drain(..count);
         }
@@ -153,7 +185,7 @@ impl Retransmitter {
     /// queue begins.
     ///
     /// Numbers that left the window while they waited are dropped here.
-    pub(super) fn front(&mut self, window: &Window, count_max: u32) -> Option<(Sqn, u32)> {
+    fn front(&mut self, window: &Window, count_max: u32) -> Option<(Sqn, u32)> {
         while let Some(&(first, len)) = self.queue.front() {
             if window.holds_sent(first) {
                 let candidates = self.queue.iter().zip(0..count_max);
@@ -166,22 +198,28 @@ impl Retransmitter {
         None
     }
 
+    /// The retransmissions that go out first, as far as they lie behind one another within `bytes_max`.
+    pub(crate) fn next_run(&mut self, window: &Window, count_max: u32, bytes_max: u64) -> Option<(Sqn, Run)> {
+        let (first, count_max) = self.front(window, count_max)?;
+        window.run(first, count_max, bytes_max).map(|run| (first, run))
+    }
+
     /// Takes the first of the queue as retransmitted and returns its length.
-    pub(super) fn mark_sent(&mut self, now: Nanos, window: &mut Window) -> u64 {
+    pub(crate) fn mark_sent(&mut self, now: Nanos, window: &Window) -> u64 {
         let (sqn, len) = self.queue.pop_front().expect("only what is queued is handed out");
         self.queued_bytes -= u64::from(len);
         if window.holds_sent(sqn) {
-            window.set_answer(sqn, Answer::Repeated, now);
+            self.answers.set(sqn, Answer::Repeated, now);
         }
         u64::from(len)
     }
 
     /// Bytes of the retransmission that goes out first.
-    pub(super) fn front_len(&self) -> Option<u64> {
+    pub(crate) fn front_len(&self) -> Option<u64> {
         self.queue.front().map(|&(_, len)| u64::from(len))
     }
 
-    pub(super) fn queued(&self) -> usize {
+    pub(crate) fn queued(&self) -> usize {
         self.queue.len()
     }
 }

@@ -1,8 +1,8 @@
 use super::announce::Ending;
+use super::framing::Framing;
 use super::source::{SendError, Source};
 use super::topics::TopicId;
 use crate::wire::lbmc::{self, Chain, FRAG_LEN, MESSAGE_HEADER_LEN};
-use crate::wire::lbtrm::{DATA_HEADER_LEN, Data};
 use units::{Nanos, Sqn};
 
 /// The datagram being filled.
@@ -23,7 +23,7 @@ impl Open {
     pub(super) const NONE: Open = Open { start: 0, at: 0, room: 0, messages: 0, since: Nanos::NEVER };
 }
 
-impl Source {
+impl<T: Framing> Source<T> {
     pub(super) fn known(&self, topic: TopicId) -> Result<(), SendError> {
         if self.ending != Ending::No {
             return Err(SendError::Ended);
@@ -42,7 +42,7 @@ impl Source {
         parts: &[&[u8]],
     ) -> Result<Sqn, SendError> {
         let need = MESSAGE_HEADER_LEN + len;
-        if need > self.datagram_max - DATA_HEADER_LEN {
+        if need > self.payload_max() {
             return self.send_fragments(now, topic, &Chain::default(), len, parts);
         }
         self.known(topic)?;
@@ -117,17 +117,21 @@ impl Source {
             self.counters.send_would_block.inc();
             return Err(SendError::WouldBlock);
         };
-        let (at, room) = (start + DATA_HEADER_LEN, self.datagram_max - DATA_HEADER_LEN);
+        let (at, room) = (start + T::DATA_HEADER_LEN, self.payload_max());
         self.open = Open { start, at, room, messages: 0, since: now };
         Ok(())
     }
 
     pub(super) fn close(&mut self) {
         let Open { start, at, messages, .. } = self.open;
-        let header = Data::new(self.session, self.window.next(), self.window.trail());
-        let out = self.window.bytes_mut(start, DATA_HEADER_LEN);
-        header.emit_header(out.first_chunk_mut().expect("as long as the header"));
-        self.window.close(start, at - start);
+        let (sqn, trail) = (self.window.next(), self.window.trail());
+        let out = self.window.bytes_mut(start, T::DATA_HEADER_LEN);
+        self.transport.emit_data_header(sqn, trail, out);
+        let (filled, seal_len) = (at - start, self.transport.seal_len());
+        if seal_len > 0 {
+            self.transport.seal(self.window.bytes_mut(start, filled + seal_len));
+        }
+        self.window.close(start, filled + seal_len);
         self.open = Open::NONE;
         self.counters.lbm_msgs_sent.add(u64::from(messages));
         self.counters.rctlr_data_msgs.set(u64::from(self.window.unsent_count()));
@@ -155,14 +159,14 @@ impl Source {
             return Err(SendError::TooLong { bytes: len + headers.len(), max });
         }
         self.known(topic)?;
-        self.reserve(now, self.datagram_max - DATA_HEADER_LEN)?;
+        self.reserve(now, self.payload_max())?;
         let count = (len + headers.len()).div_ceil(per_fragment) as u64;
         if !self.window.can_hold(count + 1, self.datagram_max as u64) {
             self.counters.send_would_block.inc();
             return Err(SendError::WouldBlock);
         }
         let first_sqn = self.topics.get(topic).ok_or(SendError::UnknownTopic)?.next;
-        let mut gather = Gather { parts, offset: 0 };
+        let mut gather = Gather::new(parts);
         let (mut done, mut last) = (0, first_sqn);
         while done < len {
             let own = if done == 0 { headers } else { &Chain::default() };
@@ -174,8 +178,14 @@ impl Source {
         Ok(last)
     }
 
+    /// Bytes of messages that fit one datagram.
+    #[inline]
+    pub(super) fn payload_max(&self) -> usize {
+        self.datagram_max - T::DATA_HEADER_LEN - self.transport.seal_len()
+    }
+
     fn fragment_payload(&self) -> usize {
-        self.datagram_max - DATA_HEADER_LEN - MESSAGE_HEADER_LEN - FRAG_LEN
+        self.payload_max() - MESSAGE_HEADER_LEN - FRAG_LEN
     }
 
     fn append_fragment(
@@ -202,15 +212,15 @@ impl Source {
 }
 
 /// Room for one message in the open datagram. Dropped without [`Claim::commit`], it leaves nothing behind.
-pub struct Claim<'a> {
-    source: &'a mut Source,
+pub struct Claim<'a, T> {
+    source: &'a mut Source<T>,
     now: Nanos,
     topic: TopicId,
     len: usize,
 }
 
-impl<'a> Claim<'a> {
-    pub(super) fn new(source: &'a mut Source, now: Nanos, topic: TopicId, len: usize) -> Claim<'a> {
+impl<'a, T: Framing> Claim<'a, T> {
+    pub(super) fn new(source: &'a mut Source<T>, now: Nanos, topic: TopicId, len: usize) -> Claim<'a, T> {
         Claim { source, now, topic, len }
     }
 
@@ -232,22 +242,22 @@ impl<'a> Claim<'a> {
     }
 }
 
-pub(super) fn gathered_len(parts: &[&[u8]]) -> usize {
+pub(crate) fn gathered_len(parts: &[&[u8]]) -> usize {
     parts.iter().map(|p| p.len()).sum()
 }
 
 /// One fragment of a message.
 #[derive(Clone, Copy)]
-struct Fragment {
-    first_sqn: Sqn,
-    offset: u32,
-    length: u32,
-    payload: usize,
+pub(crate) struct Fragment {
+    pub(crate) first_sqn: Sqn,
+    pub(crate) offset: u32,
+    pub(crate) length: u32,
+    pub(crate) payload: usize,
 }
 
 impl Fragment {
     /// Message header and FRAG header, the latter followed by a header of number `next`.
-    fn message_header(
+    pub(crate) fn message_header(
         &self,
         need: usize,
         topic_index: u32,
@@ -266,33 +276,37 @@ impl Fragment {
 }
 
 /// Writes front to back into room that was measured before.
-pub(super) struct Writer<'a>(&'a mut [u8]);
+pub(crate) struct Writer<'a>(&'a mut [u8]);
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(out: &'a mut [u8]) -> Writer<'a> {
+    pub(crate) fn new(out: &'a mut [u8]) -> Writer<'a> {
         Writer(out)
     }
 
-    pub(super) fn put(&mut self, bytes: &[u8]) {
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
         let (here, rest) = std::mem::take(&mut self.0).split_at_mut(bytes.len());
         here.copy_from_slice(bytes);
         self.0 = rest;
     }
 
-    fn rest(self) -> &'a mut [u8] {
+    pub(crate) fn rest(self) -> &'a mut [u8] {
         self.0
     }
 }
 
 /// Reads several slices as if they were one.
-struct Gather<'a> {
+pub(crate) struct Gather<'a> {
     parts: &'a [&'a [u8]],
     offset: usize,
 }
 
-impl Gather<'_> {
+impl<'a> Gather<'a> {
+    pub(crate) fn new(parts: &'a [&'a [u8]]) -> Gather<'a> {
+        Gather { parts, offset: 0 }
+    }
+
     /// Fills `out` with the next bytes; the parts hold at least as many.
-    fn copy(&mut self, mut out: &mut [u8]) {
+    pub(crate) fn copy(&mut self, mut out: &mut [u8]) {
         while !out.is_empty() {
             let here = &self.parts[0][self.offset..];
             let n = here.len().min(out.len());

@@ -6,7 +6,7 @@ use units::Nanos;
 /// The first comes a short while after the last datagram, so that receivers soon find the loss of a tail;
 /// each further one after twice the wait of the one before, up to a maximum. Any datagram begins the
 /// schedule anew. Before the session's first datagram there are none.
-pub(super) struct SessionMessageSchedule {
+pub(crate) struct SessionMessageSchedule {
     wait_min: Duration,
     wait_max: Duration,
     wait: Duration,
@@ -15,25 +15,25 @@ pub(super) struct SessionMessageSchedule {
 }
 
 impl SessionMessageSchedule {
-    pub(super) fn new(wait_min: Duration, wait_max: Duration) -> SessionMessageSchedule {
+    pub(crate) fn new(wait_min: Duration, wait_max: Duration) -> SessionMessageSchedule {
         SessionMessageSchedule { wait_min, wait_max, wait: wait_min, due: Nanos::NEVER, sm_sqn: 0 }
     }
 
-    pub(super) fn due(&self) -> Nanos {
+    pub(crate) fn due(&self) -> Nanos {
         self.due
     }
 
     /// The number of the next session message.
-    pub(super) fn sm_sqn(&self) -> u32 {
+    pub(crate) fn sm_sqn(&self) -> u32 {
         self.sm_sqn
     }
 
-    pub(super) fn on_datagram(&mut self, now: Nanos) {
+    pub(crate) fn on_datagram(&mut self, now: Nanos) {
         self.wait = self.wait_min;
         self.due = now + self.wait;
     }
 
-    pub(super) fn on_session_message(&mut self, now: Nanos) {
+    pub(crate) fn on_session_message(&mut self, now: Nanos) {
         self.sm_sqn = self.sm_sqn.wrapping_add(1);
         self.wait = self.wait.saturating_mul(2).min(self.wait_max);
         self.due = now + self.wait;

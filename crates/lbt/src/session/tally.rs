@@ -29,10 +29,15 @@ pub(super) fn unwanted(c: &LbtrmReceiver, before_start: bool) {
 
 /// A datagram was dropped.
 #[cold]
-pub(super) fn dropped(c: &LbtrmReceiver, error: &WireError) {
+pub(crate) fn dropped(c: &LbtrmReceiver, error: &WireError) {
     let counter = match error {
-        WireError::Unsupported { part: Part::LbtrmVersion, .. } => &c.dgrams_dropped_version,
-        WireError::Unsupported { part: Part::LbtrmType, .. } => &c.dgrams_dropped_type,
+        WireError::Unsupported { part: Part::LbtrmVersion | Part::LbtruVersion, .. } => {
+            &c.dgrams_dropped_version
+        }
+        WireError::Unsupported { part: Part::LbtrmType | Part::LbtruType, .. } => &c.dgrams_dropped_type,
+        WireError::Unauthentic { .. } | WireError::Truncated { part: Part::Authentication, .. } => {
+            &c.dgrams_unauthentic
+        }
         WireError::Inconsistent { .. } => &c.dgrams_dropped_other,
         WireError::Truncated { part, .. } if !is_lbmc(*part) => &c.dgrams_dropped_size,
         _ => &c.dgrams_dropped_hdr,

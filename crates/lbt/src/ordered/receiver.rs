@@ -1,0 +1,126 @@
+use crate::config::{ConfigError, DeliveryConfig, Order};
+use crate::delivery::{Delivery, EndReason, Place, Sink, SubscribeError, WIDE_ZERO};
+use crate::error::WireError;
+use crate::wire::lbmc::{self, Message};
+use counters::table::LbmDelivery;
+use std::sync::Arc;
+
+/// The receiving side of one session, with the topics of it that somebody subscribed to.
+///
+/// The driver calls [`Receiver::on_bytes`] for what arrives, [`Receiver::on_passed_over`] where the transport
+/// has left something out, and [`Receiver::end`] when the transport is gone.
+pub struct Receiver {
+    delivery: Delivery,
+    /// Stands for a transport number: counts inputs.
+    t: u64,
+    /// What was left out last lies before this input; 0 if nothing ever was.
+    passed_over_at: u64,
+    has_ended: bool,
+}
+
+impl Receiver {
+    /// A receiver that has heard nothing yet.
+    ///
+    /// # Errors
+    /// The first option out of range.
+    pub fn new(config: &DeliveryConfig, counters: Arc<LbmDelivery>) -> Result<Receiver, ConfigError> {
+        config.check()?;
+        let mut delivery = Delivery::new(config, counters);
+        delivery.begin_session(WIDE_ZERO, false);
+        Ok(Receiver { delivery, t: WIDE_ZERO, passed_over_at: 0, has_ended: false })
+    }
+
+    /// Delivers the messages of a topic from now on; `token` comes back in every event. The stream begins
+    /// with the first whole message that arrives.
+    ///
+    /// # Errors
+    /// The topic is subscribed, or there are too many.
+    pub fn subscribe(
+        &mut self,
+        topic_index: u32,
+        token: u64,
+        order: Option<Order>,
+    ) -> Result<(), SubscribeError> {
+        self.delivery.subscribe(topic_index, token, order, self.t)
+    }
+
+    /// Drops a topic with all that waits for it; no event follows.
+    pub fn unsubscribe(&mut self, topic_index: u32) {
+        self.delivery.unsubscribe(topic_index);
+    }
+
+    /// Takes the whole messages at the begin of `bytes` and returns how many bytes they have; the rest is the
+    /// begin of a message, to be given again with what follows it.
+    ///
+    /// # Errors
+    /// Bytes that are no LBMC message: the place in the stream is lost. Nothing of `bytes` was delivered.
+    #[inline]
+    pub fn on_bytes<S: Sink>(&mut self, bytes: &[u8], sink: &mut S) -> Result<usize, WireError> {
+        let whole = whole_messages(bytes)?;
+        if whole > 0 && !self.has_ended {
+            self.take(&bytes[..whole], sink);
+        }
+        Ok(whole)
+    }
+
+    #[inline]
+    fn take<S: Sink>(&mut self, messages: &[u8], sink: &mut S) {
+        let t = self.t;
+        self.t = t + 1;
+        // Nothing is ever missing below: a jump of a topic's number is final at once.
+        let place = Place { t, front: t + 1, clear_from: 0, recovered: false };
+        self.delivery.on_datagram(place, messages, sink);
+        if self.delivery.ended_at().is_some() {
+            self.end(EndReason::Ended, sink);
+        }
+    }
+
+    /// The transport has left out messages before the next ones that are given.
+    pub fn on_passed_over(&mut self) {
+        self.passed_over_at = self.t;
+    }
+
+    /// The session is over: every topic's stream that had begun ends.
+    pub fn end<S: Sink>(&mut self, reason: EndReason, sink: &mut S) {
+        if !std::mem::replace(&mut self.has_ended, true) {
+            self.delivery.end_session(reason, self.passed_over_at, sink);
+        }
+    }
+
+    /// Whether the session is over.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Memory held.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.delivery.memory_bytes()
+    }
+}
+
+/// Bytes of the whole, well-formed messages at the begin of a stream.
+#[inline]
+fn whole_messages(bytes: &[u8]) -> Result<usize, WireError> {
+    let mut at = 0;
+    while at < bytes.len() {
+        at += match lbmc::plain(&bytes[at..]) {
+            Some((_, _, len)) => len,
+            None => match other_message(bytes, at)? {
+                Some(len) => len,
+                None => break,
+            },
+        };
+    }
+    Ok(at)
+}
+
+/// A message with headers, or one that is cut.
+#[inline(never)]
+fn other_message(bytes: &[u8], at: usize) -> Result<Option<usize>, WireError> {
+    match lbmc::stream_len(&bytes[at..])? {
+        Some(len) if len <= bytes.len() - at => Message::parse(&bytes[..at + len], at).map(|m| Some(m.len)),
+        _ => Ok(None),
+    }
+}

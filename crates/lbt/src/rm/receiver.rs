@@ -1,0 +1,186 @@
+use crate::authentication::{Keys, SEAL_LEN, Sealer};
+use crate::config::{ConfigError, ReceiverConfig};
+use crate::delivery::{EndReason, Sink};
+use crate::error::{Part, WireError};
+use crate::session::{self, Arrived, Feedback, NAK_NUMBERS_MAX, Phase, tally};
+use crate::wire::extension::{SUBTYPE_REPORT, emit_extension};
+use crate::wire::lbtrm::{HEADER_LEN, Nak, Packet, SessionHeader};
+use counters::table::{LbmDelivery, LbtrmReceiver};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::time::Duration;
+use units::Nanos;
+
+/// The receiving side of one LBT-RM transport session.
+pub type Receiver = session::Receiver<Listener>;
+
+/// What tells transport sessions apart: the UDP source port of data is not part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionKey {
+    /// Address of the source.
+    pub source: Ipv4Addr,
+    /// Its unicast port and session id.
+    pub session: SessionHeader,
+}
+
+impl SessionKey {
+    /// The session a datagram from `source` belongs to, without looking further; `None` if it is too short.
+    #[must_use]
+    pub fn of(source: Ipv4Addr, datagram: &[u8]) -> Option<SessionKey> {
+        let &[_, _, p0, p1, s0, s1, s2, s3] = datagram.first_chunk::<HEADER_LEN>()?;
+        let ucast_port = u16::from_be_bytes([p0, p1]);
+        let session = SessionHeader { ucast_port, session_id: u32::from_be_bytes([s0, s1, s2, s3]) };
+        Some(SessionKey { source, session })
+    }
+}
+
+/// What the receiver of an LBT-RM session has of its own.
+pub struct Listener {
+    key: SessionKey,
+    preactivity: Duration,
+    /// Checks what comes in and signs what goes out, where that is wanted.
+    sealer: Option<Box<Sealer>>,
+    /// A NAK or report being handed out.
+    out: Vec<u8>,
+}
+
+impl Receiver {
+    /// A receiver that has heard nothing yet. `seed` is where its random waits come from.
+    ///
+    /// # Errors
+    /// The first option that is out of range or contradicts another.
+    pub fn new(
+        config: &ReceiverConfig,
+        key: SessionKey,
+        seed: u64,
+        now: Nanos,
+        counters: Arc<LbtrmReceiver>,
+        delivery_counters: Arc<LbmDelivery>,
+    ) -> Result<Receiver, ConfigError> {
+        let preactivity = match config.transport_lbtrm_preactivity_timeout {
+            Duration::ZERO => config.transport_lbtrm_activity_timeout,
+            span => span,
+        };
+        let out = Vec::with_capacity(HEADER_LEN + 4 + 4 * NAK_NUMBERS_MAX + SEAL_LEN);
+        let transport = Listener { key, preactivity, sealer: None, out };
+        Receiver::with_transport(config, transport, seed, now, counters, delivery_counters)
+    }
+
+    /// Takes only what is signed from now on, and signs NAKs and reports.
+    pub fn authenticate(&mut self, keys: Keys) {
+        self.transport.sealer = Some(Box::new(Sealer::new(keys, self.transport.key.source)));
+    }
+
+    /// Takes a datagram that arrived from the group.
+    ///
+    /// # Errors
+    /// What is wrong with it; it was counted and dropped whole, and nothing of it was delivered.
+    #[inline]
+    pub fn on_datagram<S: Sink>(
+        &mut self,
+        now: Nanos,
+        from: SocketAddrV4,
+        datagram: &[u8],
+        sink: &mut S,
+    ) -> Result<(), WireError> {
+        match self.take(now, from, datagram, sink) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                tally::dropped(&self.counters, &error);
+                Err(error)
+            }
+        }
+    }
+
+    #[inline]
+    fn take<S: Sink>(
+        &mut self,
+        now: Nanos,
+        from: SocketAddrV4,
+        datagram: &[u8],
+        sink: &mut S,
+    ) -> Result<(), WireError> {
+        let packet = Packet::parse(datagram)?;
+        let key = SessionKey { source: *from.ip(), session: packet.session() };
+        if key != self.transport.key || self.has_ended() {
+            let (found, limit) = (key.session.session_id, self.transport.key.session.session_id);
+            return Err(WireError::Inconsistent { part: Part::LbtrmHeader, found, limit });
+        }
+        let packet = match &self.transport.sealer {
+            None => packet,
+            Some(sealer) => Packet::parse(sealer.open(datagram)?)?,
+        };
+        match packet {
+            Packet::Data(data) => {
+                let again = data.is_retransmission();
+                let (sqn, trail, messages) = (data.sqn, data.trail_sqn, data.messages);
+                let len = datagram.len();
+                self.on_data(now, Arrived { sqn, trail, again, messages, len }, sink)?;
+            }
+            Packet::SessionMessage(sm) => {
+                self.on_session_message(now, sm.lead_sqn, sm.trail_sqn, sink)?;
+                self.on_pulse(now, sm.sm_sqn, sm.trailer);
+            }
+            Packet::Ncf(ncf) => self.on_ncf(ncf.reason, ncf.trail_sqn, ncf.numbers, sink),
+            Packet::Nak(_) => {
+                let (found, limit) = (u32::from(datagram[0]), 0);
+                return Err(WireError::Unsupported { part: Part::LbtrmType, found, limit });
+            }
+        }
+        self.heard = now;
+        Ok(())
+    }
+
+    /// Does what is due: gives up what is too old, ends a session that fell silent. NAKs come out of
+    /// [`Receiver::poll_transmit`] afterwards.
+    pub fn on_wakeup<S: Sink>(&mut self, now: Nanos, sink: &mut S) {
+        match self.phase() {
+            Phase::Live => self.age(now, sink),
+            Phase::Waiting if now >= self.heard + self.transport.preactivity => {
+                self.end(EndReason::TimedOut, sink);
+            }
+            Phase::Waiting | Phase::Ended => {}
+        }
+    }
+
+    /// The next NAK or report to send, if one is due; to be called until there is none.
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<Feedback<'_>> {
+        let report = if self.next_naks(now).is_empty() { Some(self.next_report(now)?) } else { None };
+        let Listener { key, out, sealer, .. } = &mut self.transport;
+        out.clear();
+        match report {
+            None => Nak::emit(key.session, &self.naks, out),
+            Some(report) => {
+                Nak::emit_header(key.session, 0, 0, out);
+                emit_extension(out, SUBTYPE_REPORT, &report.emit());
+            }
+        }
+        if let Some(sealer) = sealer {
+            sealer.append(out);
+        }
+        let to = SocketAddrV4::new(key.source, key.session.ucast_port);
+        Some(Feedback { to, datagram: out })
+    }
+
+    /// When [`Receiver::on_wakeup`] and [`Receiver::poll_transmit`] are to be called at the latest.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Nanos {
+        match self.phase() {
+            Phase::Ended => Nanos::NEVER,
+            Phase::Waiting => self.heard + self.transport.preactivity,
+            Phase::Live => self.live_due(),
+        }
+    }
+
+    /// The session.
+    #[must_use]
+    pub fn key(&self) -> SessionKey {
+        self.transport.key
+    }
+
+    /// Memory held: loss map, held datagrams, messages being put together, topics.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.parts_memory_bytes() + self.transport.out.capacity()
+    }
+}

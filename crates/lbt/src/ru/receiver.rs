@@ -1,0 +1,238 @@
+use super::connection::{Connection, SessionKey};
+use crate::authentication::{Keys, SEAL_LEN, Sealer};
+use crate::config::{ConfigError, LbtruReceiverConfig};
+use crate::delivery::{EndReason, Sink};
+use crate::error::{Part, WireError};
+use crate::session::{self, Arrived, Feedback, NAK_NUMBERS_MAX, Phase, tally};
+use crate::wire::extension::{SUBTYPE_REPORT, emit_extension};
+use crate::wire::lbtru::{self, Body, FLAG_SYN, HEADER_LEN, OPTION_LEN, Options, Packet};
+use counters::table::{LbmDelivery, LbtruReceiver};
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+use units::Nanos;
+
+/// The receiving side of one LBT-RU transport session.
+pub type Receiver = session::Receiver<Subscriber>;
+
+/// What the receiver of an LBT-RU session has of its own: the connection to the source.
+pub struct Subscriber {
+    connection: Connection,
+    /// Checks what comes in and signs what goes out, where that is wanted.
+    sealer: Option<Box<Sealer>>,
+    /// What is being handed out.
+    out: Vec<u8>,
+    counters: Arc<LbtruReceiver>,
+}
+
+impl Receiver {
+    /// A receiver that is going to connect. `client_id` is drawn anew for each; `seed` is where its random
+    /// waits come from.
+    ///
+    /// # Errors
+    /// The first option that is out of range or contradicts another.
+    pub fn new(
+        config: &LbtruReceiverConfig,
+        key: SessionKey,
+        client_id: u32,
+        seed: u64,
+        now: Nanos,
+        counters: Arc<LbtruReceiver>,
+        delivery_counters: Arc<LbmDelivery>,
+    ) -> Result<Receiver, ConfigError> {
+        config.check()?;
+        let connection = Connection::new(config, key, client_id, now);
+        let out = Vec::with_capacity(HEADER_LEN + 4 + 4 * NAK_NUMBERS_MAX + OPTION_LEN + SEAL_LEN);
+        let session = counters.session.clone();
+        let transport = Subscriber { connection, sealer: None, out, counters };
+        Receiver::with_transport(&config.session(), transport, seed, now, session, delivery_counters)
+    }
+
+    /// Takes only what is signed from now on, and signs what it sends.
+    pub fn authenticate(&mut self, keys: Keys) {
+        let source = *self.transport.connection.key.source.ip();
+        self.transport.sealer = Some(Box::new(Sealer::new(keys, source)));
+    }
+
+    /// Takes a datagram that arrived at the receiver's port.
+    ///
+    /// # Errors
+    /// What is wrong with it; it was counted and dropped whole, and nothing of it was delivered.
+    #[inline]
+    pub fn on_datagram<S: Sink>(
+        &mut self,
+        now: Nanos,
+        from: SocketAddrV4,
+        datagram: &[u8],
+        sink: &mut S,
+    ) -> Result<(), WireError> {
+        match self.take(now, from, datagram, sink) {
+            Ok(()) => Ok(()),
+            Err(error @ WireError::Inconsistent { part: Part::LbtruSession, .. }) => {
+                self.transport.counters.connection.dgrams_dropped_sid.inc();
+                Err(error)
+            }
+            Err(error) => {
+                tally::dropped(&self.counters, &error);
+                Err(error)
+            }
+        }
+    }
+
+    #[inline]
+    fn take<S: Sink>(
+        &mut self,
+        now: Nanos,
+        from: SocketAddrV4,
+        datagram: &[u8],
+        sink: &mut S,
+    ) -> Result<(), WireError> {
+        let len = datagram.len();
+        let packet = match &self.transport.sealer {
+            None => Packet::parse(datagram)?,
+            Some(sealer) => Packet::parse(sealer.open(datagram)?)?,
+        };
+        let (source, phase) = (self.transport.connection.key.source, self.phase());
+        if from != source || phase == Phase::Ended {
+            let (found, limit) = (from.ip().to_bits(), source.ip().to_bits());
+            return Err(WireError::Inconsistent { part: Part::LbtruHeader, found, limit });
+        }
+        let Subscriber { connection, counters, .. } = &mut self.transport;
+        if packet.body == Body::Reset {
+            counters.connection.rsts_rcved.inc();
+            connection.doubt(now);
+            return Ok(());
+        }
+        let is_answer = matches!(packet.body, Body::SessionMessage { .. }) && packet.flags & FLAG_SYN != 0;
+        let right = if is_answer {
+            connection.is_answered_by(packet.options)
+        } else {
+            packet.options.session_id == connection.session_id
+        };
+        if !right {
+            let (found, limit) = (packet.options.session_id, connection.session_id);
+            let (found, limit) = (found.unwrap_or(0), limit.unwrap_or(0));
+            return Err(WireError::Inconsistent { part: Part::LbtruSession, found, limit });
+        }
+        if phase == Phase::Waiting && !is_answer {
+            counters.connection.dgrams_dropped_early.inc();
+            return Ok(());
+        }
+        self.take_of_session(now, &packet, is_answer, len, sink)?;
+        self.heard = now;
+        if self.transport.connection.heard() {
+            self.transport.counters.connection.rsts_outlived.inc();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn take_of_session<S: Sink>(
+        &mut self,
+        now: Nanos,
+        packet: &Packet<'_>,
+        is_answer: bool,
+        len: usize,
+        sink: &mut S,
+    ) -> Result<(), WireError> {
+        match packet.body {
+            Body::Data { sqn, trail_sqn: trail } => {
+                let (again, messages) = (packet.is_retransmission(), packet.rest);
+                self.on_data(now, Arrived { sqn, trail, again, messages, len }, sink)?;
+                self.transport.connection.confirmed();
+            }
+            Body::SessionMessage { sm_sqn, lead_sqn, trail_sqn } => {
+                if is_answer {
+                    self.transport.counters.connection.syns_rcved.inc();
+                    self.transport.connection.answered(now);
+                } else {
+                    self.transport.connection.confirmed();
+                }
+                self.on_session_message(now, lead_sqn, trail_sqn, sink)?;
+                self.on_pulse(now, sm_sqn, packet.rest);
+            }
+            Body::Ncf { trail_sqn, reason, numbers, .. } => self.on_ncf(reason, trail_sqn, numbers, sink),
+            Body::Nak { .. } | Body::Ack { .. } | Body::ConnectRequest | Body::Reset => {
+                return Err(WireError::Unsupported { part: Part::LbtruType, found: 0, limit: 0 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what is due: gives up what is too old; ends a session that nobody answers for, that fell silent,
+    /// or that was reset. What is to be sent comes out of [`Receiver::poll_transmit`] afterwards.
+    pub fn on_wakeup<S: Sink>(&mut self, now: Nanos, sink: &mut S) {
+        if self.phase() == Phase::Live {
+            self.age(now, sink);
+        }
+        if self.phase() == Phase::Ended {
+            return;
+        }
+        if self.transport.connection.is_reset(now) {
+            self.end(EndReason::Reset, sink);
+        } else if self.transport.connection.has_failed(now) {
+            self.end(EndReason::TimedOut, sink);
+        }
+    }
+
+    /// The next connect request, sign of life, NAK or report to send, if one is due; to be called until there
+    /// is none.
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<Feedback<'_>> {
+        if self.phase() == Phase::Ended
+            || !(self.write_due(now) || self.write_nak(now) || self.write_report(now))
+        {
+            return None;
+        }
+        let Subscriber { sealer, out, .. } = &mut self.transport;
+        if let Some(sealer) = sealer {
+            sealer.append(out);
+        }
+        Some(Feedback { to: self.transport.connection.key.source, datagram: &self.transport.out })
+    }
+
+    fn write_due(&mut self, now: Nanos) -> bool {
+        let highest = self.highest();
+        let Subscriber { connection, out, counters, .. } = &mut self.transport;
+        connection.write_due(now, highest, out, &counters.connection)
+    }
+
+    fn write_nak(&mut self, now: Nanos) -> bool {
+        if self.next_naks(now).is_empty() {
+            return false;
+        }
+        let Subscriber { connection, out, .. } = &mut self.transport;
+        out.clear();
+        lbtru::emit_nak(Options::session(connection.session_id), &self.naks, out);
+        true
+    }
+
+    fn write_report(&mut self, now: Nanos) -> bool {
+        let Some(report) = self.next_report(now) else { return false };
+        let Subscriber { connection, out, .. } = &mut self.transport;
+        out.clear();
+        lbtru::emit_nak(Options::session(connection.session_id), &[], out);
+        emit_extension(out, SUBTYPE_REPORT, &report.emit());
+        true
+    }
+
+    /// When [`Receiver::on_wakeup`] and [`Receiver::poll_transmit`] are to be called at the latest.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Nanos {
+        match self.phase() {
+            Phase::Ended => Nanos::NEVER,
+            Phase::Waiting => self.transport.connection.due(),
+            Phase::Live => self.live_due().min(self.transport.connection.due()),
+        }
+    }
+
+    /// The session.
+    #[must_use]
+    pub fn key(&self) -> SessionKey {
+        self.transport.connection.key
+    }
+
+    /// Memory held: loss map, held datagrams, messages being put together, topics.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.parts_memory_bytes() + self.transport.out.capacity()
+    }
+}

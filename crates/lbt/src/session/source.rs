@@ -1,0 +1,291 @@
+use super::announce::{Ending, TSNI_LEN_MAX};
+use super::fill::{Claim, Open, Writer, gathered_len};
+use super::framing::Framing;
+use super::pace::Pace;
+use super::silence::SessionMessageSchedule;
+use super::topics::{TopicId, Topics};
+use super::window::Window;
+use crate::config::{ConfigError, SourceConfig};
+use crate::rate::TokenBucket;
+use crate::wire::lbmc::{self, Chain, MESSAGE_HEADER_LEN};
+use counters::table::LbtrmSource;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use units::{Nanos, Sqn};
+
+/// The sending side of one transport session: [`rm::Source`](crate::rm::Source) or
+/// [`ru::Source`](crate::ru::Source).
+///
+/// Messages of any topic of the session are appended to the open datagram, which lies at its final place in
+/// the transmission window: nothing is copied again. A datagram is closed when the next message does not
+/// fit, when it has the configured length, when its oldest message has waited long enough, or by
+/// [`Source::flush`]. Closed datagrams, retransmissions, session messages and NAK confirmations come out of
+/// the transport's `poll_transmit`.
+///
+/// The driver calls: `send` or `claim` any number of times, `flush` when there is nothing more to send,
+/// `poll_transmit` and `sent` until there is nothing to transmit, `on_datagram` for what arrives at the
+/// unicast port, `on_wakeup` at `next_wakeup`.
+pub struct Source<T> {
+    /// What the transport has of its own: how DATA begins, whom datagrams go to, what is said to them.
+    pub(crate) transport: T,
+    pub(crate) window: Window,
+    pub(super) open: Open,
+    pub(super) topics: Topics,
+    pub(crate) data_limit: TokenBucket,
+    pub(crate) repeat_limit: TokenBucket,
+    /// The rate, if congestion control moves it.
+    pub(super) pace: Option<Box<Pace>>,
+    /// How often each datagram goes out.
+    pub(crate) copies: u64,
+    pub(crate) schedule: SessionMessageSchedule,
+    pub(crate) datagram_max: usize,
+    pub(crate) run_count_max: u32,
+    pub(crate) run_bytes_max: u64,
+    pub(super) batch_len: usize,
+    pub(super) batch_wait: Duration,
+    pub(super) backlog_max: u64,
+    pub(super) message_max: u32,
+    pub(crate) ending: Ending,
+    pub(super) announcements: Vec<(u32, Sqn)>,
+    /// A control message being built.
+    pub(super) scratch: Vec<u8>,
+    pub(crate) counters: Arc<LbtrmSource>,
+}
+
+/// Why a message was not taken.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// The backlog is full: call again after some of it was sent. Nothing of the message was taken.
+    WouldBlock,
+    /// The message is longer than may be sent, or claimed, at once.
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// The topic was removed, or is another session's.
+    UnknownTopic,
+    /// [`Source::end`] was called.
+    Ended,
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            SendError::WouldBlock => f.write_str("the backlog is full"),
+            SendError::TooLong { bytes, max } => {
+                write!(f, "a message of {bytes} bytes is above the limit of {max}")
+            }
+            SendError::UnknownTopic => f.write_str("the topic is not one of this session"),
+            SendError::Ended => f.write_str("the session has ended"),
+        }
+    }
+}
+
+impl std::error::Error for SendError {}
+
+impl<T: Framing> Source<T> {
+    /// A session with no topics yet, whose first datagram has the number `first`.
+    ///
+    /// # Errors
+    /// The first option that is out of range or contradicts another.
+    pub(crate) fn with_transport(
+        config: &SourceConfig,
+        transport: T,
+        first: Sqn,
+        now: Nanos,
+        counters: Arc<LbtrmSource>,
+    ) -> Result<Source<T>, ConfigError> {
+        config.check()?;
+        let depth_min = 2 * u64::from(config.transport_lbtrm_datagram_max_size);
+        let bucket = |bps| TokenBucket::new(bps, config.transport_lbtrm_rate_interval, depth_min, now);
+        let mut source = Source {
+            transport,
+            window: Window::new(config.transport_lbtrm_transmission_window_size as usize, first),
+            open: Open::NONE,
+            topics: Topics::new(
+                config.transport_topic_sequence_number_info_interval,
+                config.transport_topic_sequence_number_info_active_threshold,
+            ),
+            data_limit: bucket(config.transport_lbtrm_data_rate_limit),
+            repeat_limit: bucket(config.transport_lbtrm_retransmit_rate_limit),
+            pace: Pace::new(config, now),
+            copies: 1,
+            schedule: SessionMessageSchedule::new(
+                config.transport_lbtrm_sm_minimum_interval,
+                config.transport_lbtrm_sm_maximum_interval,
+            ),
+            datagram_max: config.transport_lbtrm_datagram_max_size as usize,
+            run_count_max: config.transmit_run_maximum_count,
+            run_bytes_max: u64::from(config.transmit_run_maximum_bytes),
+            batch_len: config.implicit_batching_minimum_length as usize,
+            batch_wait: config.implicit_batching_interval,
+            backlog_max: config.transport_session_maximum_buffer,
+            message_max: config.maximum_message_size,
+            ending: Ending::No,
+            announcements: Vec::with_capacity(lbmc::TSNI_RECORDS_MAX),
+            scratch: Vec::with_capacity(TSNI_LEN_MAX),
+            counters,
+        };
+        source.apply_rate(now);
+        Ok(source)
+    }
+
+    /// Whether no message was taken yet.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.window.count() == 0 && self.open.room == 0
+    }
+
+    /// Adds a topic. Its index is chosen by the caller, unique within the session; its numbers begin at 0.
+    ///
+    /// # Panics
+    /// In debug builds, if the index is in use: two topics under one index cannot be told apart by receivers.
+    pub fn add_topic(&mut self, now: Nanos, topic_index: u32) -> TopicId {
+        self.add_topic_at(now, topic_index, Sqn(0))
+    }
+
+    /// The same with another number for the first message. Topics begin at 0; a test of the wrap does not.
+    pub fn add_topic_at(&mut self, now: Nanos, topic_index: u32, first: Sqn) -> TopicId {
+        debug_assert!(!self.topics.contains_index(topic_index), "topic index {topic_index} is in use");
+        self.topics.add(now, topic_index, first)
+    }
+
+    /// Forgets a topic; its messages in the window are still retransmitted.
+    pub fn remove_topic(&mut self, topic: TopicId) {
+        self.topics.remove(topic);
+    }
+
+    /// Whether messages that need another datagram would be refused now; over once `sent` took
+    /// enough away.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        self.window.unsent_bytes() >= self.backlog_max
+    }
+
+    /// The number the topic's next message, or first fragment of it, will have.
+    #[must_use]
+    pub fn next_sqn(&self, topic: TopicId) -> Option<Sqn> {
+        self.topics.get(topic).map(|t| t.next)
+    }
+
+    /// Appends one message, gathered from `parts`, and returns its number: that of the last fragment if it is
+    /// longer than fits a datagram.
+    ///
+    /// # Errors
+    /// See [`SendError`]; nothing was taken.
+    #[inline]
+    pub fn send(&mut self, now: Nanos, topic: TopicId, parts: &[&[u8]]) -> Result<Sqn, SendError> {
+        let len = gathered_len(parts);
+        let need = MESSAGE_HEADER_LEN + len;
+        if need > self.open.room {
+            return self.send_into_next(now, topic, len, parts);
+        }
+        self.append(now, topic, need, parts)
+    }
+
+    /// Appends one message with extension headers. If it is fragmented, the headers travel with the first
+    /// fragment.
+    ///
+    /// # Errors
+    /// See [`SendError`]; nothing was taken.
+    pub fn send_with(
+        &mut self,
+        now: Nanos,
+        topic: TopicId,
+        headers: &Chain,
+        parts: &[&[u8]],
+    ) -> Result<Sqn, SendError> {
+        if headers.is_empty() {
+            return self.send(now, topic, parts);
+        }
+        let len = gathered_len(parts);
+        let need = MESSAGE_HEADER_LEN + headers.len() + len;
+        if need > self.payload_max() {
+            return self.send_fragments(now, topic, headers, len, parts);
+        }
+        self.known(topic)?;
+        self.reserve(now, need)?;
+        let sqn = self.topics.get_mut(topic).ok_or(SendError::UnknownTopic)?.next;
+        let mut out = Writer::new(self.window.bytes_mut(self.open.at, need));
+        let mut header = lbmc::plain_header(need, topic.index(), sqn);
+        header[1] = headers.first(0);
+        out.put(&header);
+        out.put(headers.bytes());
+        parts.iter().for_each(|p| out.put(p));
+        Ok(self.appended(now, topic, need))
+    }
+
+    /// Reserves room for a message of exactly `len` bytes in the open datagram, to be written in place.
+    ///
+    /// # Errors
+    /// See [`SendError`]; a claim cannot be longer than fits one datagram.
+    pub fn claim(&mut self, now: Nanos, topic: TopicId, len: usize) -> Result<Claim<'_, T>, SendError> {
+        let max = self.claim_max();
+        if len > max {
+            return Err(SendError::TooLong { bytes: len, max });
+        }
+        self.known(topic)?;
+        self.reserve(now, MESSAGE_HEADER_LEN + len)?;
+        Ok(Claim::new(self, now, topic, len))
+    }
+
+    /// The longest message that fits one datagram.
+    #[must_use]
+    pub fn claim_max(&self) -> usize {
+        self.payload_max() - MESSAGE_HEADER_LEN
+    }
+
+    /// Closes the open datagram, so that [`Source::poll_transmit`] hands it out.
+    pub fn flush(&mut self) {
+        if self.open.messages > 0 {
+            self.close();
+        }
+    }
+
+    /// Does what is due: closes a datagram whose oldest message has waited long enough, announces silent
+    /// topics, goes on with ending the session.
+    pub(crate) fn wake(&mut self, now: Nanos) {
+        if self.batch_due() <= now {
+            self.flush();
+        }
+        if self.announcing_due() <= now {
+            self.announce(now);
+        }
+    }
+
+    /// When [`Source::wake`] has something to do.
+    pub(crate) fn wakeup_due(&self) -> Nanos {
+        self.batch_due().min(self.announcing_due())
+    }
+
+    /// Ends the session: announces the last number of each topic and sends an end-of-transport message, all
+    /// of it recoverable like data. Later sends are refused; the driver goes on transmitting, answering
+    /// NAKs and waking for as long as receivers may need to recover the tail (their NAK generation
+    /// interval).
+    ///
+    /// If the backlog is full, `on_wakeup` goes on with it; [`Source::has_ended`] tells when all
+    /// was said. A session that never sent anything says nothing at its end.
+    pub fn end(&mut self, now: Nanos) {
+        if self.ending == Ending::No {
+            self.flush();
+            self.ending = Ending::Announcing(0);
+            self.announce(now);
+        }
+    }
+
+    /// Whether everything was said and sent.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ending == Ending::Done && self.window.unsent_count() == 0
+    }
+
+    /// Memory held by window and topics.
+    pub(crate) fn parts_memory_bytes(&self) -> usize {
+        let small = self.scratch.capacity() + self.announcements.capacity() * size_of::<(u32, Sqn)>();
+        let pace = self.pace.as_ref().map_or(0, |p| p.memory_bytes());
+        self.window.memory_bytes() + self.topics.memory_bytes() + pace + small
+    }
+}

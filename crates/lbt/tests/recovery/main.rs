@@ -1,0 +1,460 @@
+//! Late join and off-transport recovery under a seeded network and a virtual clock: live datagrams are lost,
+//! connections are cut, sources die, receivers join at any time. `SEED=… cargo test --test recovery` repeats a
+//! failing run alone.
+
+mod oracle;
+#[path = "../support/seeds.rs"]
+mod seeds;
+mod world;
+mod written;
+
+use counters::table::{LbmRecovery, LbmRetention};
+use seeds::{for_each_seed, only_seed};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::time::Duration;
+use tickcast_lbt::config::{RecoveryConfig, RetentionConfig};
+use tickcast_lbt::delivery::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink, Via};
+use tickcast_lbt::recovery::{RecoveryError, Requester, Responder};
+use tickcast_lbt::stream::StreamDecoder;
+use tickcast_lbt::wire::lbmc::{self, Chain, Header, Headers, Kind, Message};
+use units::{Nanos, Sqn};
+use world::{Outcome, Weather, World};
+
+#[test]
+fn whatever_is_lost_cut_or_dies_each_number_is_delivered_or_reported_once_in_its_place() {
+    let mut total = Outcome::default();
+    for_each_seed(0..80, |seed| total.add(&World::new(seed, Weather::Foul).run()));
+    if only_seed().is_none() {
+        // the runs must have seen what they are meant to test
+        assert!(total.late_join > 10_000 && total.otr > 5_000 && total.lost > 100, "{total:?}");
+        assert!(total.cuts > 50 && total.deaths > 10 && total.unavailable > 100, "{total:?}");
+        assert!(total.not_held > 100 && total.repeated > 20 && total.given_up > 10, "{total:?}");
+        assert!(total.duplicates > 10 && total.fragments_lost > 0 && total.before_start > 0, "{total:?}");
+    }
+}
+
+#[test]
+fn with_a_source_that_lives_nothing_retained_is_lost() {
+    let mut total = Outcome::default();
+    for_each_seed(0..40, |seed| {
+        let outcome = World::new(seed, Weather::Rainy).run();
+        assert_eq!((outcome.lost_within, outcome.late_begins), (0, 0), "{outcome:?}");
+        total.add(&outcome);
+    });
+    assert!(only_seed().is_some() || (total.late_join > 5_000 && total.otr > 2_000), "{total:?}");
+}
+
+#[test]
+fn a_run_repeats_exactly_from_its_seed() {
+    let run = |seed| format!("{:?}", World::new(seed, Weather::Foul).run());
+    assert_eq!(run(5), run(5));
+    assert_ne!(run(5), run(6));
+}
+
+// ---- single steps
+
+const TOPIC: u32 = 0x0a11_ce01;
+const TRANSPORT: u32 = 0x77;
+const MS: Duration = Duration::from_millis(1);
+
+fn at(ms: u32) -> Nanos {
+    Nanos::ZERO + MS * ms
+}
+
+/// What the application hears, as text.
+#[derive(Default)]
+struct Heard(Vec<String>);
+
+impl Sink for Heard {
+    fn deliver(&mut self, m: Delivered<'_>) {
+        let way = match m.via {
+            Via::Transport => "",
+            Via::LateJoin => " late",
+            Via::OffTransport => " otr",
+        };
+        self.0.push(format!("{} {}{way}", m.sqn, String::from_utf8_lossy(m.payload)));
+    }
+    fn lost(&mut self, lost: Lost) {
+        self.0.push(format!("lost {}+{}", lost.first, lost.count));
+    }
+    fn begin_of_stream(&mut self, begin: BeginOfStream) {
+        self.0.push(format!("begin {}", begin.first));
+    }
+    fn end_of_stream(&mut self, end: EndOfStream) {
+        self.0.push(format!("end {}", end.next));
+    }
+}
+
+impl Heard {
+    fn take(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+struct Bench {
+    requester: Requester,
+    responder: Responder,
+    asked: Arc<LbmRecovery>,
+    kept: Arc<LbmRetention>,
+    heard: Heard,
+}
+
+impl Bench {
+    fn new(change: impl FnOnce(&mut RecoveryConfig)) -> Bench {
+        let mut config = RecoveryConfig::default();
+        change(&mut config);
+        let (asked, kept) = (Arc::new(LbmRecovery::default()), Arc::new(LbmRetention::default()));
+        let own = SocketAddrV4::new(Ipv4Addr::new(10, 29, 3, 21), 14393);
+        let requester = Requester::new(&config, TRANSPORT, own, asked.clone()).expect("allowed");
+        let mut responder = Responder::new(&retention(), Nanos::ZERO, kept.clone()).expect("allowed");
+        responder.add_topic(TRANSPORT, TOPIC, &retention()).expect("allowed");
+        Bench { requester, responder, asked, kept, heard: Heard::default() }
+    }
+
+    fn add(&mut self) {
+        self.requester.add_topic(Nanos::ZERO, TOPIC, 1, true).expect("free");
+    }
+
+    /// The source sends numbers of one topic; each is its own text.
+    fn send(&mut self, numbers: std::ops::Range<u32>) {
+        for number in numbers {
+            let mut out = Vec::new();
+            let text = format!("m{number}");
+            let topic = Some((TOPIC, Sqn(number)));
+            lbmc::emit_message(&mut out, Kind::Message, topic, &Chain::default(), Some(text.as_bytes()));
+            self.responder.retain(Nanos::ZERO, TRANSPORT, &out);
+        }
+    }
+
+    fn begin(&mut self, first: u32) {
+        let begin = BeginOfStream { token: 1, topic_index: TOPIC, first: Sqn(first) };
+        self.requester.tap(at(1), &mut self.heard).begin_of_stream(begin);
+    }
+
+    fn live(&mut self, numbers: std::ops::Range<u32>) {
+        for number in numbers {
+            let text = format!("m{number}");
+            self.requester.tap(at(1), &mut self.heard).deliver(Delivered {
+                token: 1,
+                topic_index: TOPIC,
+                first_sqn: Sqn(number),
+                sqn: Sqn(number),
+                payload: text.as_bytes(),
+                headers: Headers::NONE,
+                recovered: false,
+                via: Via::Transport,
+            });
+        }
+    }
+
+    fn lost(&mut self, first: u32, count: u32) {
+        let lost = Lost { token: 1, topic_index: TOPIC, first: Sqn(first), count };
+        self.requester.tap(at(1), &mut self.heard).lost(lost);
+    }
+
+    /// Connects, and lets both sides talk until they have nothing more to say.
+    fn talk(&mut self, now: Nanos) {
+        self.requester.on_connected();
+        let client = self.responder.open().expect("room");
+        while let Some(asked) = self.requester.poll_transmit(now).map(<[u8]>::to_vec) {
+            let mut answers = Vec::new();
+            StreamDecoder::default()
+                .push(&asked, |m| assert!(self.responder.on_message(client, &m)))
+                .expect("well-formed");
+            while self.responder.poll_transmit(now, client, 1 << 20, &mut answers) {}
+            StreamDecoder::default()
+                .push(&answers, |m| assert!(self.requester.on_message(now, &m, &mut self.heard)))
+                .expect("well-formed");
+        }
+        self.responder.close(client);
+    }
+}
+
+fn retention() -> RetentionConfig {
+    RetentionConfig { retransmit_retention_size_limit: 1 << 16, ..RetentionConfig::default() }
+}
+
+#[test]
+fn a_late_joiner_hears_what_is_retained_then_the_live_stream_each_once() {
+    let mut b = Bench::new(|_| {});
+    b.add();
+    b.send(0..5);
+    b.begin(3);
+    b.live(3..5);
+    assert!(b.heard.take().is_empty() && b.requester.wants_connection());
+    b.talk(at(2));
+    assert_eq!(b.heard.take(), ["begin 0", "0 m0 late", "1 m1 late", "2 m2 late", "3 m3", "4 m4"]);
+    assert!(b.requester.is_idle());
+    b.live(5..6);
+    assert_eq!(b.heard.take(), ["5 m5"]);
+    assert_eq!((b.asked.late_join_msgs.get(), b.asked.msgs_held.get(), b.asked.topics.get()), (3, 2, 1));
+    assert_eq!((b.kept.rxs_sent.get(), b.kept.info_requests_rcved.get()), (3, 1));
+    assert!(b.kept.rx_bytes_sent.get() > 3 * 24 && b.kept.requests_rcved.get() == 3);
+}
+
+/// The TCP payloads of the golden late join.
+fn golden_conversation() -> Vec<Vec<u8>> {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/41-lbmc-late-join-over-tcp.json");
+    let text = std::fs::read_to_string(file).expect("the vectors are part of the repository");
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&text).expect("JSON");
+    let payloads = rows.iter().skip(1).map(|row| row["payload_hex"].as_str().unwrap_or_default());
+    let byte =
+        |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16).expect("hexadecimal");
+    let bytes = payloads.map(|hex| hex.as_bytes().chunks(2).map(byte).collect::<Vec<u8>>());
+    bytes.filter(|payload| !payload.is_empty()).collect()
+}
+
+#[test]
+fn the_conversation_is_that_of_the_golden_capture_byte_for_byte() {
+    let golden = golden_conversation();
+    let mut b = Bench::new(|c| {
+        c.retransmit_request_maximum = 1_000;
+        c.retransmit_request_outstanding_maximum = 10;
+    });
+    b.add();
+    for number in [899, 900] {
+        let (mut out, text) = (Vec::new(), format!("old message {number}"));
+        let topic = Some((TOPIC, Sqn(number)));
+        lbmc::emit_message(&mut out, Kind::Message, topic, &Chain::default(), Some(text.as_bytes()));
+        b.responder.retain(Nanos::ZERO, TRANSPORT, &out);
+    }
+    b.requester.on_connected();
+    let client = b.responder.open().expect("room");
+    let asked = b.requester.poll_transmit(at(1)).expect("a question").to_vec();
+    assert_eq!(asked, golden[0], "which messages are retained?");
+    StreamDecoder::default()
+        .push(&golden[1], |m| assert!(b.requester.on_message(at(1), &m, &mut b.heard)))
+        .expect("well-formed");
+    let mut requests = Vec::new();
+    while let Some(bytes) = b.requester.poll_transmit(at(1)) {
+        requests.extend_from_slice(bytes);
+    }
+    // of the ten that are allowed at once the first is for 100; in the capture it is for 899
+    assert_eq!(requests.len(), 10 * golden[2].len());
+    let mut expected = golden[2].clone();
+    expected[20..24].copy_from_slice(&100u32.to_be_bytes());
+    assert_eq!(requests[..expected.len()], expected);
+    let mut answers = Vec::new();
+    StreamDecoder::default()
+        .push(&golden[2], |m| assert!(b.responder.on_message(client, &m)))
+        .expect("well-formed");
+    assert!(b.responder.poll_transmit(at(1), client, 1 << 16, &mut answers));
+    assert_eq!(answers, golden[3]);
+}
+
+#[test]
+fn a_late_joiner_of_a_silent_topic_does_not_wait_for_live_messages() {
+    let mut b = Bench::new(|c| c.retransmit_request_maximum = 2);
+    b.add();
+    b.send(0..5);
+    b.talk(at(2));
+    assert_eq!(b.heard.take(), ["begin 3", "3 m3 late", "4 m4 late"], "the newest two");
+    b.send(5..8);
+    b.begin(7);
+    b.live(7..8);
+    b.talk(at(3));
+    assert_eq!(b.heard.take(), ["5 m5 late", "6 m6 late", "7 m7"]);
+}
+
+#[test]
+fn what_the_transport_gave_up_is_asked_for_and_delivered_in_its_place() {
+    let mut b = Bench::new(|c| c.use_late_join = false);
+    b.add();
+    b.send(0..10);
+    b.begin(0);
+    b.live(0..2);
+    assert_eq!(b.heard.take(), ["begin 0", "0 m0", "1 m1"]);
+    b.lost(2, 3);
+    b.live(5..6);
+    assert!(b.heard.take().is_empty());
+    b.talk(at(2));
+    assert_eq!(b.heard.take(), ["2 m2 otr", "3 m3 otr", "4 m4 otr", "5 m5"]);
+    assert_eq!((b.asked.otr_msgs.get(), b.asked.requests_sent.get(), b.asked.rxs_rcved.get()), (3, 3, 3));
+}
+
+#[test]
+fn the_first_request_waits_for_the_initial_delay() {
+    let mut b = Bench::new(|c| {
+        c.use_late_join = false;
+        c.otr_request_initial_delay = MS * 100;
+    });
+    b.add();
+    b.send(0..3);
+    b.begin(0);
+    b.lost(0, 3);
+    b.requester.on_connected();
+    assert_eq!(b.requester.poll_transmit(at(100)), None);
+    assert_eq!(b.requester.next_wakeup(), at(101));
+    b.talk(at(101));
+    assert_eq!(b.heard.take(), ["begin 0", "0 m0 otr", "1 m1 otr", "2 m2 otr"]);
+}
+
+#[test]
+fn without_off_transport_recovery_or_retention_loss_is_passed_on() {
+    for retained in [true, false] {
+        let mut b = Bench::new(|c| (c.use_late_join, c.use_otr) = (false, !retained));
+        b.requester.add_topic(Nanos::ZERO, TOPIC, 1, retained).expect("free");
+        b.begin(7);
+        b.lost(7, 2);
+        b.live(9..10);
+        assert_eq!(b.heard.take(), ["begin 7", "lost 7+2", "9 m9"]);
+        assert!(!b.requester.wants_connection());
+        assert_eq!((b.asked.lost_events.get(), b.asked.msgs_lost.get()), (1, 2));
+    }
+}
+
+#[test]
+fn what_is_no_longer_retained_is_lost_in_its_place() {
+    let mut b = Bench::new(|c| c.use_late_join = false);
+    b.add();
+    b.begin(0);
+    b.live(0..1);
+    b.lost(1, 4);
+    b.live(5..6);
+    b.send(3..6);
+    b.talk(at(2));
+    assert_eq!(b.heard.take(), ["begin 0", "0 m0", "lost 1+2", "3 m3 otr", "4 m4 otr", "5 m5"]);
+    assert_eq!((b.asked.unavailable.get(), b.kept.requests_unavailable.get()), (2, 2));
+}
+
+#[test]
+fn without_an_answer_a_late_joiner_begins_with_the_live_stream() {
+    let mut b = Bench::new(|_| {});
+    b.add();
+    b.begin(3);
+    b.live(3..5);
+    b.requester.on_connected();
+    assert!(b.requester.poll_transmit(at(5)).is_some());
+    let due = b.requester.next_wakeup();
+    assert_eq!(due, at(505), "asked again");
+    assert!(b.requester.poll_transmit(due).is_some());
+    assert_eq!(b.asked.info_requests_sent.get(), 2);
+    b.requester.on_wakeup(at(10_004), &mut b.heard);
+    assert!(b.heard.take().is_empty());
+    b.requester.on_wakeup(at(10_005), &mut b.heard);
+    assert_eq!(b.heard.take(), ["begin 3", "3 m3", "4 m4"]);
+}
+
+#[test]
+fn what_nobody_answers_is_lost_after_the_generation_interval() {
+    let mut b = Bench::new(|c| c.use_late_join = false);
+    b.add();
+    b.begin(0);
+    b.lost(0, 2);
+    b.live(2..3);
+    b.requester.on_connected();
+    assert!(b.requester.poll_transmit(at(5)).is_some());
+    assert!(b.requester.poll_transmit(at(505)).is_some());
+    assert_eq!((b.asked.requests_sent.get(), b.asked.requests_repeated.get()), (2, 2));
+    b.requester.on_wakeup(at(10_005), &mut b.heard);
+    assert_eq!(b.heard.take(), ["begin 0", "lost 0+2", "2 m2"]);
+    assert_eq!((b.asked.given_up.get(), b.requester.next_wakeup()), (2, Nanos::NEVER));
+}
+
+#[test]
+fn of_a_session_that_is_over_with_its_connection_nothing_is_waited_for() {
+    let mut b = Bench::new(|c| c.use_late_join = false);
+    b.add();
+    b.begin(0);
+    b.lost(0, 2);
+    let end = EndOfStream {
+        token: 1,
+        topic_index: TOPIC,
+        reason: EndReason::TimedOut,
+        next: Sqn(2),
+        tail_unknown: false,
+    };
+    b.requester.tap(at(1), &mut b.heard).end_of_stream(end);
+    assert_eq!(b.heard.take(), ["begin 0"], "its process may still answer");
+    b.requester.on_refused(&mut b.heard);
+    assert_eq!(b.heard.take(), ["lost 0+2", "end 2"]);
+    assert!(b.requester.is_idle());
+}
+
+#[test]
+fn a_topic_that_is_removed_gives_back_what_it_held_and_says_nothing_more() {
+    let mut b = Bench::new(|c| c.maximum_topics = 1);
+    b.add();
+    let twice = b.requester.add_topic(Nanos::ZERO, TOPIC, 1, true);
+    assert_eq!(twice, Err(RecoveryError::AlreadyAdded { topic_index: TOPIC }));
+    let more = b.requester.add_topic(Nanos::ZERO, TOPIC + 1, 1, true);
+    assert_eq!(more, Err(RecoveryError::TooMany { max: 1 }));
+    b.begin(3);
+    b.live(3..5);
+    assert_eq!((b.asked.hold_bytes.get(), b.asked.topics_recovering.get()), (4, 1));
+    b.requester.remove_topic(TOPIC);
+    assert_eq!((b.asked.hold_bytes.get(), b.asked.hold_bytes_max.get()), (0, 4));
+    assert!(b.heard.take().is_empty() && b.requester.is_idle());
+    b.live(5..6);
+    assert_eq!(b.heard.take(), ["5 m5"], "what is not watched over is passed on");
+}
+
+#[test]
+fn requests_beyond_the_bound_are_dropped_and_counted() {
+    let config = RetentionConfig {
+        retransmit_retention_clients_maximum: 1,
+        retransmit_retention_requests_maximum: 2,
+        retransmit_retention_rate_limit: 1_000_000,
+        ..retention()
+    };
+    let kept = Arc::new(LbmRetention::default());
+    let mut responder = Responder::new(&config, Nanos::ZERO, kept.clone()).expect("allowed");
+    responder.add_topic(TRANSPORT, TOPIC, &config).expect("allowed");
+    let client = responder.open().expect("room");
+    assert_eq!((responder.open(), kept.clients.get(), kept.clients_refused.get()), (None, 1, 1));
+    let mut asked = Vec::new();
+    let mut chain = Chain::default();
+    chain.push(&Header::LateJoinInfoRequest {
+        flags: 0,
+        request: 9,
+        transport: TRANSPORT,
+        topic: TOPIC + 1,
+        ip: Ipv4Addr::LOCALHOST,
+        port: 1,
+        low: Sqn(0),
+        request_max: 0,
+        outstanding_max: 0,
+    });
+    for _ in 0..3 {
+        lbmc::emit_message(&mut asked, Kind::Control, None, &chain, None);
+    }
+    lbmc::emit_message(&mut asked, Kind::Message, Some((1, Sqn(1))), &Chain::default(), Some(b"no request"));
+    let mut taken = 0;
+    StreamDecoder::default()
+        .push(&asked, |m| taken += u32::from(responder.on_message(client, &m)))
+        .expect("well-formed");
+    assert_eq!((taken, kept.requests_refused.get(), kept.msgs_ignored.get()), (3, 1, 1));
+    let mut out = Vec::new();
+    assert_eq!(responder.ready_at(client), Nanos::ZERO);
+    assert!(responder.poll_transmit(Nanos::ZERO, client, 1 << 20, &mut out));
+    let message = Message::parse(&out, 0).expect("well-formed");
+    let info = Header::LateJoinInfo { flags: 0, low: Sqn(0), high: Sqn(u32::MAX), request: 9 };
+    assert_eq!(
+        message.headers.iter().collect::<Vec<_>>(),
+        [info],
+        "of a topic that is not retained: nothing"
+    );
+    assert_eq!((out.len(), responder.ready_at(client)), (40, Nanos::NEVER));
+    responder.close(client);
+    assert_eq!((kept.clients.get(), responder.open().is_some()), (0, true));
+}
+
+#[test]
+fn answers_nobody_asked_for_are_counted_and_change_nothing() {
+    let mut b = Bench::new(|_| {});
+    b.add();
+    let mut bytes = Vec::new();
+    let mut chain = Chain::default();
+    chain.push(&Header::LateJoinInfo { flags: 0, low: Sqn(0), high: Sqn(9), request: 0xFFFF_FFFF });
+    lbmc::emit_message(&mut bytes, Kind::Control, None, &chain, None);
+    for topic in [TOPIC, TOPIC + 1] {
+        let topic = Some((topic, Sqn(3)));
+        lbmc::emit_message(&mut bytes, Kind::Retransmission, topic, &Chain::default(), Some(b"x"));
+    }
+    StreamDecoder::default()
+        .push(&bytes, |m| assert!(b.requester.on_message(at(2), &m, &mut b.heard)))
+        .expect("well-formed");
+    assert!(b.heard.take().is_empty());
+    assert_eq!((b.asked.rxs_unexpected.get(), b.asked.rxs_rcved.get()), (3, 0));
+}
