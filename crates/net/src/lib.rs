@@ -1,22 +1,33 @@
-//! System calls for data: UDP with segmentation offload, TCP with or without TLS, names of hosts, polling,
-//! clocks, waiting, rings.
+//! System calls for data: UDP with segmentation offload, TCP with or without TLS, shared memory between
+//! processes, names of hosts, polling, clocks, waiting, rings, and the file in which others read counters.
 //!
 //! The only room in which bytes meet the kernel, and (with the bindings) the only one where `unsafe` is
 //! allowed. Everything is non-blocking; [`Poller`] is where a thread waits, and [`WaitStrategy`] says how.
 
 pub mod affinity;
 pub mod agent;
+pub mod authentication;
+#[cfg(not(loom))]
+mod byte_lock;
 pub mod clock;
+#[cfg(not(loom))]
+pub mod counters_file;
 pub mod descriptors;
 mod file_stamp;
+pub mod interface;
+#[cfg(not(loom))]
+mod owned_file;
 mod poller;
 mod resolver;
 pub mod ring;
+#[cfg_attr(loom, allow(dead_code))]
+pub mod shm;
 pub mod tcp;
 pub mod tls;
 mod transport;
 pub mod udp;
 mod wait;
+pub mod xdp;
 
 pub use file_stamp::FileStamp;
 pub use poller::{Interest, Poller, Ready, Registrar, Token, Waker};

@@ -1,7 +1,7 @@
 //! Waiting for sockets: a thin, level-triggered epoll.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,6 +87,13 @@ impl Registrar {
     /// It is not in the set.
     pub fn remove(&self, fd: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&*self.0, fd)?)
+    }
+}
+
+/// The set itself is readable when something in it is ready: another poller can wait for it.
+impl AsFd for Registrar {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -4,10 +4,12 @@
 //! in one call (`UDP_SEGMENT`) costs about as much as one datagram, and a receiver that takes coalesced runs
 //! (`UDP_GRO`) saves as much again. `sendmmsg`/`recvmmsg` alone save nearly nothing.
 
+mod each;
 mod receive;
 mod send;
 mod socket;
 
+pub use each::SendBatch;
 pub use receive::{ReceiveBatch, Received};
 pub use send::Sent;
 pub use socket::{MulticastOptions, UdpSocket};

@@ -70,3 +70,21 @@ fn an_interface_that_does_not_exist_is_named() {
     let error = UdpSocket::multicast_receiver(group, options).unwrap_err().to_string();
     assert!(error.contains("239.255.77.2:40000") && error.contains("192.0.2.77"), "{error}");
 }
+
+#[test]
+fn a_run_sent_datagram_by_datagram_arrives_alike_and_is_cut_at_the_room_of_the_batch() {
+    let to = UdpSocket::multicast_sender(any_port(), OPTIONS).unwrap();
+    let from = UdpSocket::multicast_sender(any_port(), OPTIONS).unwrap();
+    let bytes: Vec<u8> = (0..1000u32).map(|i| i as u8).collect();
+    let (mut batch, mut rest, mut calls) = (SendBatch::new(3), &bytes[..], Vec::new());
+    while !rest.is_empty() {
+        let address = to.local_address().unwrap();
+        let Sent::Datagrams(n) = from.send_each(address, rest, 300, &mut batch).unwrap() else { continue };
+        calls.push(n);
+        rest = &rest[(n * 300).min(rest.len())..];
+    }
+    assert_eq!(calls, [3, 1]);
+    let got = collect(&to, 4);
+    assert_eq!(got.iter().map(|(_, d)| d.len()).collect::<Vec<_>>(), [300, 300, 300, 100]);
+    assert_eq!(got.iter().flat_map(|(_, d)| d.clone()).collect::<Vec<_>>(), bytes);
+}

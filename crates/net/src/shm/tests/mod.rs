@@ -1,0 +1,2 @@
+mod ring;
+mod session;

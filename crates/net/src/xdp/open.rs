@@ -1,0 +1,226 @@
+//! Opening a socket: frames, rings, program, queue.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use counters::table::XdpSocket as Counters;
+
+use super::flow::Flows;
+use super::frame::{HEADERS_LEN, IP_UDP_LEN};
+use super::memory::{FromKernel, ToKernel, Umem};
+use super::netlink::{Link, Netlink};
+use super::program::{Program, QUEUES_MAX};
+use super::receive::RECEIVE_MAX;
+use super::service::Watch;
+use super::{XdpCopy, XdpMode, XdpOptions, XdpSocket};
+
+/// Bytes that the kernel keeps free before a frame that arrives (`XDP_PACKET_HEADROOM`).
+const HEADROOM: usize = 256;
+/// The kernel lets go of a queue some time after the socket on it was closed.
+const BIND_ATTEMPTS: u32 = 100;
+const BIND_INTERVAL: Duration = Duration::from_millis(20);
+/// Frames that one busy look may take.
+const BUSY_POLL_BUDGET: libc::c_int = 64;
+const SEND_BUFFER_BYTES: libc::c_int = 16 << 20;
+
+impl XdpSocket {
+    /// Opens the queue of an interface. Nothing is received before [`XdpSocket::bind`] and
+    /// [`XdpSocket::join`].
+    ///
+    /// If the interface was in use a moment ago this waits, for two seconds at most, until the kernel has let
+    /// go of it.
+    ///
+    /// # Errors
+    /// An option is out of its range; no interface has the address; the rights are missing (`CAP_NET_RAW`,
+    /// `CAP_NET_ADMIN` and `CAP_BPF`, and `CAP_IPC_LOCK` or `ulimit -l` for the frames); the interface has a
+    /// program or the queue a socket already; the driver cannot do what was asked for. Each is named.
+    pub fn open(options: &XdpOptions, counters: Arc<Counters>) -> io::Result<XdpSocket> {
+        check(options)?;
+        let mut netlink = Netlink::new()?;
+        let link = netlink.link_of(options.interface)?.ok_or_else(|| {
+            let said = format!("no Ethernet interface has the address {}", options.interface);
+            io::Error::new(io::ErrorKind::AddrNotAvailable, said)
+        })?;
+        let doing = |what: &str, e: io::Error| named(what, &link, options, e);
+        let fd = new_socket().map_err(|e| doing("open a socket", e))?;
+        let umem_frames = options.receive_frames as usize + options.send_frames as usize;
+        let umem = Umem::new(umem_frames, options.frame_bytes as usize)
+            .map_err(|e| doing("get memory for the frames", e))?;
+        let rings = Rings::new(fd.as_fd(), &umem, options).map_err(|e| doing("register the frames", e))?;
+        let Rings { mut fill, transmit, received, completed } = rings;
+        if !options.busy_poll.is_zero() {
+            busy_poll(fd.as_fd(), options.busy_poll).map_err(|e| doing("ask for busy polling", e))?;
+        }
+        // More than one batch of copies may wait in the kernel; as root its ceiling is passed over.
+        let _ = set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER_BYTES);
+        let frame = |n: u32| u64::from(n) * u64::from(options.frame_bytes);
+        (0..options.receive_frames).for_each(|n| {
+            fill.push(frame(n));
+        });
+        fill.publish();
+        let program = Program::attach(link.index, options.mode).map_err(|e| doing("attach a program", e))?;
+        bind(fd.as_fd(), link.index, options).map_err(|e| doing("bind", e))?;
+        program.serve(options.queue, fd.as_fd()).map_err(|e| doing("serve the queue", e))?;
+        let frame_room = options.frame_bytes as usize - HEADROOM - HEADERS_LEN;
+        Ok(XdpSocket {
+            datagram_max: link.mtu.saturating_sub(IP_UDP_LEN).min(frame_room),
+            name: link.name.clone(),
+            interface: options.interface,
+            verify: options.checksum,
+            busy_poll: !options.busy_poll.is_zero(),
+            anchors: Vec::new(),
+            flows: Flows::new(link, options.ttl, options.checksum, netlink),
+            program,
+            fill,
+            transmit,
+            received,
+            completed,
+            umem,
+            fd,
+            free: (options.receive_frames..options.receive_frames + options.send_frames)
+                .rev()
+                .map(frame)
+                .collect(),
+            slots: Vec::with_capacity(RECEIVE_MAX),
+            held: Vec::with_capacity(RECEIVE_MAX),
+            unsent: false,
+            watch: Watch::new(),
+            counters,
+        })
+    }
+}
+
+struct Rings {
+    fill: ToKernel<u64>,
+    transmit: ToKernel<libc::xdp_desc>,
+    received: FromKernel<libc::xdp_desc>,
+    completed: FromKernel<u64>,
+}
+
+impl Rings {
+    fn new(fd: BorrowedFd<'_>, umem: &Umem, options: &XdpOptions) -> io::Result<Rings> {
+        let (receive, send) = (options.receive_frames, options.send_frames);
+        set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &umem.registration())?;
+        // Every frame has room in every ring that it may be in, so none of ours can overflow.
+        set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_FILL_RING, &receive)?;
+        set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_COMPLETION_RING, &send)?;
+        set_option(fd, libc::SOL_XDP, libc::XDP_RX_RING, &receive)?;
+        set_option(fd, libc::SOL_XDP, libc::XDP_TX_RING, &send)?;
+        const NOWHERE: libc::xdp_ring_offset =
+            libc::xdp_ring_offset { producer: 0, consumer: 0, desc: 0, flags: 0 };
+        let mut at = libc::xdp_mmap_offsets { rx: NOWHERE, tx: NOWHERE, fr: NOWHERE, cr: NOWHERE };
+        get_option(fd, libc::XDP_MMAP_OFFSETS, &mut at)?;
+        Ok(Rings {
+            fill: ToKernel::new(fd, receive, at.fr, libc::XDP_UMEM_PGOFF_FILL_RING)?,
+            transmit: ToKernel::new(fd, send, at.tx, libc::XDP_PGOFF_TX_RING as u64)?,
+            received: FromKernel::new(fd, receive, at.rx, libc::XDP_PGOFF_RX_RING as u64)?,
+            completed: FromKernel::new(fd, send, at.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING)?,
+        })
+    }
+}
+
+fn check(options: &XdpOptions) -> io::Result<()> {
+    let frames = |name: &str, value: u32, least: u32| {
+        let good = value.is_power_of_two() && (least..=65_536).contains(&value);
+        in_range(good, || format!("{name} is {value}, allowed are powers of two from {least} to 65536"))
+    };
+    frames("receive_frames", options.receive_frames, 2 * RECEIVE_MAX as u32)?;
+    frames("send_frames", options.send_frames, 64)?;
+    let bytes = options.frame_bytes;
+    in_range([2048, 4096].contains(&bytes), || format!("frame_bytes is {bytes}, allowed are 2048 and 4096"))?;
+    let queue = options.queue;
+    in_range(queue < QUEUES_MAX, || format!("queue is {queue}, allowed are 0 to {}", QUEUES_MAX - 1))
+}
+
+fn in_range(good: bool, said: impl FnOnce() -> String) -> io::Result<()> {
+    if good { Ok(()) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, said())) }
+}
+
+fn new_socket() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no pointers are handed over.
+    let fd = unsafe { libc::socket(libc::AF_XDP, kind, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn bind(fd: BorrowedFd<'_>, interface: u32, options: &XdpOptions) -> io::Result<()> {
+    let copy = match options.copy {
+        XdpCopy::Auto => 0,
+        XdpCopy::Copy => libc::XDP_COPY,
+        XdpCopy::ZeroCopy => libc::XDP_ZEROCOPY,
+    };
+    let address = libc::sockaddr_xdp {
+        sxdp_family: libc::AF_XDP as u16,
+        sxdp_flags: copy | libc::XDP_USE_NEED_WAKEUP,
+        sxdp_ifindex: interface,
+        sxdp_queue_id: options.queue,
+        sxdp_shared_umem_fd: 0,
+    };
+    let len = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
+    for attempt in 1.. {
+        // SAFETY: the address is a local of the length given.
+        let result = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) };
+        if result == 0 {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EBUSY) || attempt == BIND_ATTEMPTS {
+            return Err(error);
+        }
+        std::thread::sleep(BIND_INTERVAL);
+    }
+    Ok(())
+}
+
+fn busy_poll(fd: BorrowedFd<'_>, span: Duration) -> io::Result<()> {
+    let us = libc::c_int::try_from(span.as_micros()).unwrap_or(libc::c_int::MAX).max(1);
+    let options = [
+        (libc::SO_PREFER_BUSY_POLL, 1),
+        (libc::SO_BUSY_POLL, us),
+        (libc::SO_BUSY_POLL_BUDGET, BUSY_POLL_BUDGET),
+    ];
+    options.iter().try_for_each(|(option, value)| set_option(fd, libc::SOL_SOCKET, *option, value))
+}
+
+fn set_option<T>(fd: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+    let len = size_of::<T>() as libc::socklen_t;
+    let value = std::ptr::from_ref(value).cast();
+    // SAFETY: pointer and length describe a value that outlives the call. The memory that `XDP_UMEM_REG`
+    // names is pinned by the kernel, so that it may be unmapped at any time.
+    let result = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, value, len) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads an option of AF_XDP into a plain C struct.
+pub(super) fn get_option<T>(fd: BorrowedFd<'_>, option: libc::c_int, value: &mut T) -> io::Result<()> {
+    let mut len = size_of::<T>() as libc::socklen_t;
+    let value = std::ptr::from_mut(value).cast();
+    // SAFETY: the kernel writes at most `len` bytes, numbers alone, into a value of that size.
+    let result = unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, option, value, &raw mut len) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The error with what was being done, where, and what helps.
+fn named(what: &str, link: &Link, options: &XdpOptions, error: io::Error) -> io::Error {
+    let advice = match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => "; it takes CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF",
+        Some(libc::EAFNOSUPPORT) => "; the kernel is built without AF_XDP",
+        Some(libc::ENOBUFS) => "; the frames exceed the memory that may be locked: raise `ulimit -l`",
+        Some(libc::EBUSY | libc::EEXIST) => {
+            "; another socket or program has it: one context uses an interface by AF_XDP"
+        }
+        Some(libc::EOPNOTSUPP) if options.mode == XdpMode::Native || options.copy == XdpCopy::ZeroCopy => {
+            "; the driver cannot do it: choose another mode"
+        }
+        Some(libc::EINVAL | libc::ERANGE) => "; does the queue exist, and is the MTU at most a frame?",
+        _ => "",
+    };
+    let place = format!("AF_XDP on interface {} ({}), queue {}", link.name, options.interface, options.queue);
+    io::Error::new(error.kind(), format!("{place}: cannot {what}: {error}{advice}"))
+}

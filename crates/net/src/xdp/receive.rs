@@ -1,0 +1,150 @@
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::AsRawFd;
+
+use super::XdpSocket;
+use super::frame::{self, Checksum, FrameError};
+use super::memory::Umem;
+
+/// The most datagrams of one receive call.
+pub const RECEIVE_MAX: usize = 64;
+/// Looks at an empty ring after which a spinning owner is told if the interface is gone.
+const EMPTY_LOOKS_MAX: u32 = 1 << 20;
+
+/// Where a datagram lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    from: SocketAddrV4,
+    to: SocketAddrV4,
+    at: u64,
+    len: usize,
+}
+
+/// A datagram as it lies in the memory that the kernel wrote it to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XdpDatagram<'r> {
+    /// Who sent it.
+    pub from: SocketAddrV4,
+    /// The bound address or joined group it was sent to.
+    pub to: SocketAddrV4,
+    /// The bytes it carries.
+    pub payload: &'r [u8],
+}
+
+/// The datagrams of one receive call.
+#[derive(Debug)]
+pub struct XdpReceived<'r> {
+    umem: &'r Umem,
+    slots: &'r [Slot],
+}
+
+impl<'r> XdpReceived<'r> {
+    /// Whether the call brought nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The datagrams in the order of arrival.
+    pub fn datagrams(&self) -> impl ExactSizeIterator<Item = XdpDatagram<'r>> + use<'r> {
+        let umem = self.umem;
+        self.slots.iter().map(move |slot| XdpDatagram {
+            from: slot.from,
+            to: slot.to,
+            payload: umem.bytes(slot.at, slot.len),
+        })
+    }
+}
+
+impl XdpSocket {
+    /// Takes what has arrived, [`RECEIVE_MAX`] datagrams at most, without copying; nothing when there is
+    /// nothing. Their memory goes back to the kernel with the next call.
+    ///
+    /// # Errors
+    /// The interface is gone: the socket will receive nothing more. A thread that spins is told within about
+    /// a million looks, one that blocks by [`XdpSocket::service`].
+    #[inline]
+    pub fn receive(&mut self) -> io::Result<XdpReceived<'_>> {
+        if !self.held.is_empty() {
+            self.give_back();
+        }
+        self.slots.clear();
+        while self.held.len() < RECEIVE_MAX {
+            let Some(descriptor) = self.received.pop() else { break };
+            self.held.push(self.umem.frame_of(descriptor.addr));
+            self.take(descriptor);
+        }
+        if self.held.is_empty() {
+            self.look_again()?;
+        } else {
+            self.received.release();
+            self.watch.empty_looks = 0;
+        }
+        Ok(XdpReceived { umem: &self.umem, slots: &self.slots })
+    }
+
+    /// Reads a frame; it is counted, whatever comes of it.
+    #[inline]
+    fn take(&mut self, descriptor: libc::xdp_desc) {
+        let bytes = self.umem.bytes(descriptor.addr, descriptor.len as usize);
+        let parsed = match frame::parse(bytes, self.verify) {
+            Ok(parsed) => parsed,
+            Err(FrameError::UdpChecksum | FrameError::IpChecksum) => {
+                return self.counters.checksum_errors.inc();
+            }
+            Err(_) => return self.counters.frames_malformed.inc(),
+        };
+        if parsed.checksum == Checksum::Unfinished {
+            self.counters.checksums_unfinished.inc();
+        }
+        self.counters.datagrams_received.inc();
+        let at = descriptor.addr + (parsed.payload.as_ptr() as usize - bytes.as_ptr() as usize) as u64;
+        self.slots.push(Slot { from: parsed.from, to: parsed.to, at, len: parsed.payload.len() });
+    }
+
+    fn give_back(&mut self) {
+        for at in self.held.drain(..) {
+            // The ring has room for every frame.
+            self.fill.push(at);
+        }
+        self.fill.publish();
+    }
+
+    /// There was nothing: whatever has to be done for something to come, or to go.
+    #[inline]
+    fn look_again(&mut self) -> io::Result<()> {
+        if self.unsent {
+            self.kick()?;
+        }
+        if self.busy_poll || self.fill.needs_wakeup() {
+            self.wake_receive();
+        }
+        self.watch.empty_looks += 1;
+        if self.watch.empty_looks >= EMPTY_LOOKS_MAX {
+            self.watch.empty_looks = 0;
+            self.look_for_interface()?;
+        }
+        Ok(())
+    }
+
+    /// Lets the driver look at the ring, or at its device. What is wrong shows elsewhere.
+    fn wake_receive(&self) {
+        // SAFETY: nothing is handed over: the call has no room for bytes nor for an address.
+        unsafe {
+            libc::recvfrom(
+                self.fd.as_raw_fd(),
+                std::ptr::null_mut(),
+                0,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+            )
+        };
+    }
+}
