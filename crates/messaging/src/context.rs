@@ -1,72 +1,84 @@
-use std::collections::HashMap;
-use std::fmt;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-use counters::table::{LbmDelivery, LbmrResolver, LbtrmReceiver, LbtrmSource};
-use lbt::rm::SessionKey;
+use counters::table::{
+    LbmDelivery, LbmSource, LbmrResolver, LbtrmReceiver, LbtrmSource, LbtruReceiver, LbtruSource,
+    LbttcpReceiver, LbttcpSource,
+};
+use counters::{Registration, Registry};
+use lbt::authentication::Keys;
+use lbt::resolution::{QueryId, TransportSession};
+use lbt::wire::lbmc::Chain;
 use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
-use net::{Interest, Registrar, Token};
+use net::{Interest, Registrar, Token, Waker, clock};
 use slab::Slab;
 use units::{Nanos, Rng};
 
 use crate::direct::Direct;
-use crate::publish::Publisher;
-use crate::subscribe::{Group, Session, Subscription};
+use crate::error::ContextError;
+use crate::incoming::{IpcIncoming, RmIncoming, RuIncoming, TcpIncoming};
+use crate::keys;
+use crate::outgoing::Outgoing;
+use crate::receiver::{Found, ReceiverEntry, Subscription};
+use crate::retention::Retained;
+use crate::source::SourceEntry;
+use crate::standalone::Standalone;
+use crate::stream::Streams;
+use crate::tls::Tls;
+use crate::xdp::Xdp;
 use crate::{Handler, MessagingConfig};
 
-/// Why a context, or a part of it, could not be made.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ContextError {
-    /// A socket; the error says which.
-    Io(io::Error),
-    /// An option of the protocol.
-    Config(lbt::config::ConfigError),
-    /// A topic's name.
-    Topic(lbt::resolution::ResolveError),
-}
-
-impl fmt::Display for ContextError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ContextError::Io(e) => e.fmt(f),
-            ContextError::Config(e) => e.fmt(f),
-            ContextError::Topic(e) => e.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ContextError {}
-
-impl From<io::Error> for ContextError {
-    fn from(e: io::Error) -> Self {
-        ContextError::Io(e)
-    }
-}
-
-impl From<lbt::config::ConfigError> for ContextError {
-    fn from(e: lbt::config::ConfigError) -> Self {
-        ContextError::Config(e)
-    }
-}
-
-impl From<lbt::resolution::ResolveError> for ContextError {
-    fn from(e: lbt::resolution::ResolveError) -> Self {
-        ContextError::Topic(e)
-    }
-}
-
 /// What a context counts into. One context is one writer.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[allow(missing_docs)]
 pub struct ContextCounters {
     pub source: Arc<LbtrmSource>,
     pub receiver: Arc<LbtrmReceiver>,
+    pub lbm_source: Arc<LbmSource>,
+    pub tcp_source: Arc<LbttcpSource>,
+    pub tcp_receiver: Arc<LbttcpReceiver>,
+    pub ru_source: Arc<LbtruSource>,
+    pub ru_receiver: Arc<LbtruReceiver>,
     pub delivery: Arc<LbmDelivery>,
     pub resolver: Arc<LbmrResolver>,
+    pub retention: Arc<counters::table::LbmRetention>,
+    pub recovery: Arc<counters::table::LbmRecovery>,
     pub context: Arc<counters::table::MessagingContext>,
+    pub xdp: Arc<counters::table::XdpSocket>,
+    pub events: Arc<counters::table::EventQueue>,
+    /// Where sessions that count for themselves (shared memory) are shown as long as they last.
+    pub registry: Option<Registry>,
+}
+
+impl ContextCounters {
+    /// New counters that `registry` shows under `labels`.
+    #[must_use]
+    pub fn registered(registry: &Registry, labels: &[(&str, &str)]) -> ContextCounters {
+        let counters = ContextCounters { registry: Some(registry.clone()), ..ContextCounters::default() };
+        let sets: [Arc<dyn counters::CounterSet>; 14] = [
+            counters.source.clone(),
+            counters.receiver.clone(),
+            counters.delivery.clone(),
+            counters.resolver.clone(),
+            counters.context.clone(),
+            counters.lbm_source.clone(),
+            counters.tcp_source.clone(),
+            counters.tcp_receiver.clone(),
+            counters.ru_source.clone(),
+            counters.ru_receiver.clone(),
+            counters.xdp.clone(),
+            counters.events.clone(),
+            counters.retention.clone(),
+            counters.recovery.clone(),
+        ];
+        // What the registry has no room for it counts itself.
+        for set in sets {
+            registry.register(labels, set);
+        }
+        counters
+    }
 }
 
 /// The kinds of descriptors of a context, in the upper part of a token's lower half.
@@ -74,21 +86,32 @@ pub struct ContextCounters {
 #[repr(u32)]
 pub(crate) enum Port {
     Resolver = 0,
-    Publisher = 1,
+    Outgoing = 1,
     Group = 2,
     Listener = 3,
     Connection = 4,
+    TcpClient = 5,
+    TcpSession = 6,
+    IpcSession = 7,
+    RuReceiver = 8,
+    Waker = 9,
+    Xdp = 10,
 }
 
 const PORT_SHIFT: u32 = 28;
 const INDEX_MASK: u64 = (1 << PORT_SHIFT) - 1;
 
 /// The sockets and protocol state of one thread.
+///
+/// A context goes by the time it was last told: by [`Context::on_ready`], [`Context::on_wakeup`],
+/// [`Context::advance`], or by its own clock in [`Context::poll`] and [`Context::wait`].
 pub struct Context {
     pub(crate) config: MessagingConfig,
+    pub(crate) interface: Ipv4Addr,
     pub(crate) registrar: Registrar,
     /// The upper half of all tokens.
     token_base: u64,
+    pub(crate) now: Nanos,
     pub(crate) rng: Rng,
     pub(crate) counters: ContextCounters,
     /// Hears topic resolution.
@@ -96,21 +119,43 @@ pub struct Context {
     /// Sends topic resolution and NAKs.
     pub(crate) control: UdpSocket,
     pub(crate) resolver: lbt::resolution::Resolver,
-    pub(crate) publisher: Option<Publisher>,
-    pub(crate) groups: Slab<Group>,
-    pub(crate) sessions: HashMap<SessionKey, Session>,
-    pub(crate) next_session: u64,
+    /// The last number of a source or receiver.
+    number: u32,
+    pub(crate) sources: Slab<SourceEntry>,
+    pub(crate) outgoing: Slab<Outgoing>,
+    pub(crate) receivers: Slab<ReceiverEntry>,
     pub(crate) subscriptions: Slab<Subscription>,
-    pub(crate) next_source: u32,
+    pub(crate) by_query: HashMap<QueryId, usize>,
+    pub(crate) found: VecDeque<Found>,
+    pub(crate) streams: Streams,
+    pub(crate) rm_in: RmIncoming,
+    pub(crate) tcp_in: TcpIncoming,
+    pub(crate) ipc_in: IpcIncoming,
+    pub(crate) ru_in: RuIncoming,
+    /// Of LBT-RM sessions with keyed codes.
+    pub(crate) keys: Option<Keys>,
+    /// Of LBT-RU sessions with keyed codes.
+    pub(crate) ru_keys: Option<Keys>,
+    pub(crate) tls: Tls,
+    pub(crate) xdp: Xdp,
+    pub(crate) next_session: u64,
+    /// When sources known by configuration are tried again.
+    pub(crate) static_due: Nanos,
     pub(crate) direct: Direct,
+    /// Made with the first source that retains messages.
+    pub(crate) retained: Option<Box<Retained>>,
+    pub(crate) standalone: Standalone,
+    waker: Option<Waker>,
     /// Taken out while its datagrams are handed on.
-    batch: Option<ReceiveBatch>,
+    pub(crate) batch: Option<ReceiveBatch>,
+    /// Headers being built.
+    pub(crate) chain: Chain,
 }
 
 impl Context {
-    /// A context without sources and receivers. Its descriptors are added to `registrar` under tokens whose
-    /// upper 32 bits are `token_space`; the thread hands those to [`Context::on_ready`]. `seed` must differ
-    /// from process to process.
+    /// A context without sources and receivers, for a thread that has a poller of its own: the context's
+    /// descriptors are added to `registrar` under tokens whose upper 32 bits are `token_space`; the thread
+    /// hands those to [`Context::on_ready`]. `seed` must differ from process to process.
     ///
     /// # Errors
     /// A socket cannot be opened or an option is out of range; the error names it.
@@ -122,146 +167,235 @@ impl Context {
         now: Nanos,
         counters: ContextCounters,
     ) -> Result<Context, ContextError> {
-        let group = SocketAddrV4::new(config.resolver_multicast_address, config.resolver_multicast_port);
-        let resolver_socket = UdpSocket::multicast_receiver(group, multicast_options(config))?;
-        let any_port = SocketAddrV4::new(config.interface, 0);
-        let control = UdpSocket::multicast_sender(any_port, multicast_options(config))?;
+        let interface = config.interface.address()?;
+        let options = multicast_options(config, interface);
+        let resolver_socket = if config.resolver_unicast_daemon.is_empty() {
+            UdpSocket::multicast_receiver(resolver_group(config), options)?
+        } else {
+            let (low, high) = (config.resolver_unicast_port_low, config.resolver_unicast_port_high);
+            first_free(interface, low, high, |a| UdpSocket::multicast_sender(a, options))?
+        };
+        let control = UdpSocket::multicast_sender(SocketAddrV4::new(interface, 0), options)?;
         let resolver = lbt::resolution::Resolver::new(&config.resolver(), now, counters.resolver.clone())?;
-        let context = Context {
+        let mut context = Context {
             config: config.clone(),
+            interface,
             registrar: registrar.clone(),
             token_base: u64::from(token_space) << 32,
+            now,
             rng: Rng::new(seed),
             resolver_socket,
             control,
             resolver,
-            publisher: None,
-            groups: Slab::new(),
-            sessions: HashMap::new(),
-            next_session: 0,
+            number: 0,
+            sources: Slab::new(),
+            outgoing: Slab::new(),
+            receivers: Slab::new(),
             subscriptions: Slab::new(),
-            next_source: 0,
+            by_query: HashMap::new(),
+            found: VecDeque::new(),
+            streams: Streams::default(),
+            rm_in: RmIncoming::default(),
+            tcp_in: TcpIncoming::default(),
+            ipc_in: IpcIncoming::default(),
+            ru_in: RuIncoming::default(),
+            tls: Tls::load(config)?,
+            xdp: Xdp::open(config, interface, counters.xdp.clone())?,
+            keys: config.transport_lbtrm_authentication_key_file.as_deref().map(keys::load).transpose()?,
+            ru_keys: config.transport_lbtru_authentication_key_file.as_deref().map(keys::load).transpose()?,
+            next_session: 0,
+            static_due: Nanos::NEVER,
             direct: Direct::default(),
+            retained: None,
+            standalone: Standalone::new(config),
+            waker: None,
             batch: Some(ReceiveBatch::new(RECEIVE_SLOTS)),
+            chain: Chain::default(),
             counters,
         };
         registrar.add(&context.resolver_socket, context.token(Port::Resolver, 0), Interest::Read)?;
+        context.watch_xdp()?;
+        context.learn_static_sources()?;
         Ok(context)
+    }
+
+    /// The configuration it was made with.
+    #[must_use]
+    pub fn config(&self) -> &MessagingConfig {
+        &self.config
+    }
+
+    /// What it counts into.
+    #[must_use]
+    pub fn counters(&self) -> &ContextCounters {
+        &self.counters
     }
 
     pub(crate) fn token(&self, port: Port, index: usize) -> Token {
         Token(self.token_base | u64::from(port as u32) << PORT_SHIFT | index as u64)
     }
 
-    pub(crate) fn options(&self) -> MulticastOptions {
-        multicast_options(&self.config)
+    pub(crate) fn multicast_options(&self) -> MulticastOptions {
+        multicast_options(&self.config, self.interface)
+    }
+
+    /// Shows the counters of a session as long as the result is kept.
+    pub(crate) fn show(
+        &self,
+        transport: &TransportSession,
+        set: Arc<dyn counters::CounterSet>,
+    ) -> Option<Registration> {
+        let registry = self.counters.registry.as_ref()?;
+        Some(registry.lend(&[("transport", &transport.to_string())], set))
+    }
+
+    pub(crate) fn next_number(&mut self) -> u32 {
+        self.number += 1;
+        self.number
+    }
+
+    /// Tells the context the time, for what is sent before the next input.
+    #[inline]
+    pub fn advance(&mut self, now: Nanos) {
+        self.now = self.now.max(now);
+    }
+
+    /// Reads the clock, where something happens that is not done for every message.
+    pub(crate) fn refresh_clock(&mut self) {
+        self.advance(clock::monotonic());
     }
 
     /// A descriptor of this context is ready: takes what has arrived, up to one batch.
     pub fn on_ready(&mut self, now: Nanos, ready: net::Ready, handler: &mut impl Handler) {
+        self.advance(now);
+        self.tell_found(handler);
         let index = (ready.token.0 & INDEX_MASK) as usize;
         match ready.token.0 as u32 >> PORT_SHIFT {
-            p if p == Port::Group as u32 => self.on_group_ready(now, index, handler),
-            p if p == Port::Resolver as u32 => self.on_resolver_ready(now, handler),
-            p if p == Port::Publisher as u32 => self.on_publisher_ready(now),
+            p if p == Port::Group as u32 => drop(self.on_group_ready(now, index, handler)),
+            p if p == Port::Resolver as u32 => self.on_resolver_ready(handler),
+            p if p == Port::Outgoing as u32 => self.on_outgoing_ready(now, index, handler),
+            p if p == Port::TcpClient as u32 => self.on_tcp_client_ready(index, ready, handler),
+            p if p == Port::IpcSession as u32 => drop(self.poll_ipc(handler)),
+            p if p == Port::Xdp as u32 => drop(self.poll_xdp(now, handler)),
+            p if p == Port::Waker as u32 => self.waker.iter().for_each(Waker::acknowledge),
+            p if p == Port::RuReceiver as u32 => drop(self.on_ru_ready(now, handler)),
+            p if p == Port::TcpSession as u32 => self.on_tcp_session_ready(index, ready, handler),
             p if p == Port::Listener as u32 => self.on_listener_ready(handler),
             p if p == Port::Connection as u32 => self.on_connection_ready(index, ready, handler),
             _ => {}
         }
+        self.rest(now, handler);
     }
 
-    fn on_group_ready(&mut self, now: Nanos, index: usize, handler: &mut impl Handler) {
-        let Some(mut batch) = self.batch.take() else { return };
-        if let Some(group) = self.groups.get(index)
-            && let Ok(received) = group.socket.receive(&mut batch)
-        {
-            for (from, datagram) in received.datagrams() {
-                self.on_session_datagram(now, from, datagram, handler);
-            }
-            self.counters.context.datagrams_dropped_by_kernel.set(batch.kernel_drops().into());
-        }
-        self.batch = Some(batch);
-        self.send_feedback(now);
-    }
-
-    fn on_resolver_ready(&mut self, now: Nanos, handler: &mut impl Handler) {
+    fn on_resolver_ready(&mut self, handler: &mut impl Handler) {
         let Some(mut batch) = self.batch.take() else { return };
         if let Ok(received) = self.resolver_socket.receive(&mut batch) {
             for (_, datagram) in received.datagrams() {
-                self.on_resolution_datagram(now, datagram, handler);
+                self.on_resolution_datagram(datagram);
             }
         }
         self.batch = Some(batch);
-        self.send_resolution(now);
+        self.tell_found(handler);
+        self.send_resolution();
     }
 
-    fn on_publisher_ready(&mut self, now: Nanos) {
-        let Some(mut batch) = self.batch.take() else { return };
-        if let Some(publisher) = &mut self.publisher {
-            publisher.on_ready(now, &mut batch);
-            publisher.transmit(now, &self.counters.context);
+    /// What ends a [`Context::wait`] from another thread.
+    ///
+    /// # Errors
+    /// The process is out of descriptors.
+    pub fn waker(&mut self) -> io::Result<Waker> {
+        if let Some(waker) = &self.waker {
+            return Ok(waker.clone());
         }
-        self.batch = Some(batch);
+        let waker = Waker::new(&self.registrar, self.token(Port::Waker, 0))?;
+        self.waker = Some(waker.clone());
+        Ok(waker)
     }
 
     /// Does what is due: topic resolution, NAKs, session messages, retransmissions that waited for the rate
     /// limit.
     pub fn on_wakeup(&mut self, now: Nanos, handler: &mut impl Handler) {
-        self.wake_sessions(now, handler);
-        self.send_feedback(now);
+        self.advance(now);
+        self.tell_found(handler);
+        self.wake_incoming(now, handler);
         if now >= self.resolver.next_wakeup() {
-            self.send_resolution(now);
+            self.send_resolution();
         }
-        if let Some(publisher) = &mut self.publisher {
-            publisher.on_wakeup(now);
-            publisher.transmit(now, &self.counters.context);
+        self.wake_outgoing(now, handler);
+        self.wake_recovery(now, handler);
+        self.wake_direct(now);
+        self.wake_xdp(now);
+        self.wake_static(now);
+        self.rest(now, handler);
+    }
+
+    /// Before the thread that drives this context may sleep in its poller.
+    fn rest(&mut self, now: Nanos, handler: &mut impl Handler) {
+        if !self.standalone.has_poller() {
+            self.drain_ipc(now, handler);
         }
     }
 
     /// When [`Context::on_wakeup`] is due next.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
-        let sessions = self.sessions.values().map(|s| s.receiver.next_wakeup());
-        let publisher = self.publisher.as_ref().map_or(Nanos::NEVER, Publisher::next_wakeup);
-        sessions.chain([publisher, self.resolver.next_wakeup()]).min().unwrap_or(Nanos::NEVER)
+        if !self.found.is_empty() {
+            return Nanos::ZERO;
+        }
+        let outgoing = self.outgoing.iter().map(|(_, o)| o.next_wakeup()).min().unwrap_or(Nanos::NEVER);
+        let own = self.incoming_wakeup().min(self.direct_wakeup()).min(self.xdp.next_wakeup());
+        let own = own.min(self.recovery_wakeup()).min(self.static_due);
+        outgoing.min(own).min(self.resolver.next_wakeup())
     }
 
     /// Sends everything that waits: datagrams that are not full, and direct messages.
-    pub fn flush(&mut self, now: Nanos) {
-        if let Some(publisher) = &mut self.publisher {
-            publisher.flush(now, &self.counters.context);
+    pub fn flush(&mut self) {
+        for at in 0..self.outgoing.capacity() {
+            self.flush_outgoing(self.now, at);
         }
         self.flush_direct();
     }
 
     /// Tells receivers that this process ends. The context is of no use afterwards.
-    pub fn end(&mut self, now: Nanos) {
-        if let Some(publisher) = &mut self.publisher {
-            publisher.end(now, &self.counters.context);
+    pub fn end(&mut self) {
+        self.refresh_clock();
+        for advertisement in self.sources.iter().filter_map(|(_, source)| source.advertisement) {
+            self.resolver.withdraw(advertisement);
+        }
+        for at in 0..self.outgoing.capacity() {
+            self.end_outgoing(self.now, at);
         }
         self.flush_direct();
     }
 
-    /// Sends topic resolution that is due.
-    pub(crate) fn send_resolution(&mut self, now: Nanos) {
-        let group =
-            SocketAddrV4::new(self.config.resolver_multicast_address, self.config.resolver_multicast_port);
-        while let Some(datagram) = self.resolver.poll_transmit(now) {
-            match self.control.send_run(group, datagram, datagram.len()) {
-                Ok(Sent::Datagrams(_)) => {}
-                // It is repeated by its own schedule.
-                Ok(Sent::WouldBlock) | Err(_) => self.counters.context.sends_failed.inc(),
+    /// Sends topic resolution that is due: to the group, or to each unicast resolver.
+    pub(crate) fn send_resolution(&mut self) {
+        let group = [resolver_group(&self.config)];
+        let daemons = &self.config.resolver_unicast_daemon[..];
+        let (socket, to) =
+            if daemons.is_empty() { (&self.control, &group[..]) } else { (&self.resolver_socket, daemons) };
+        while let Some(datagram) = self.resolver.poll_transmit(self.now) {
+            for address in to {
+                match socket.send_run(*address, datagram, datagram.len()) {
+                    Ok(Sent::Datagrams(_)) => {}
+                    // It is repeated by its own schedule.
+                    Ok(Sent::WouldBlock) | Err(_) => self.counters.context.sends_failed.inc(),
+                }
             }
         }
     }
 }
 
+fn resolver_group(config: &MessagingConfig) -> SocketAddrV4 {
+    SocketAddrV4::new(config.resolver_multicast_address, config.resolver_multicast_port)
+}
+
 /// Runs of datagrams taken in one receive call, 64 KiB of buffer each.
 const RECEIVE_SLOTS: usize = 16;
 
-fn multicast_options(config: &MessagingConfig) -> MulticastOptions {
+fn multicast_options(config: &MessagingConfig, interface: Ipv4Addr) -> MulticastOptions {
     MulticastOptions {
-        interface: config.interface,
+        interface,
         ttl: config.ttl,
         buffer_bytes: config.transport_lbtrm_receiver_socket_buffer_bytes as usize,
     }

@@ -1,21 +1,26 @@
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 
-use lbt::stream::{StreamDecoder, StreamEncoder};
+use lbt::recovery::ClientId;
+use lbt::stream::{StreamDecoder, StreamEncoder, StreamMessage};
+use lbt::wire::lbmc::Header;
 use net::tcp::{self, Moved};
 use net::{Interest, Ready};
 use slab::Slab;
+use units::Nanos;
 
-use crate::Handler;
-use crate::context::{Context, ContextError, Port, first_free};
-
-/// A direct connection between two processes. Numbers are given once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnectionId(pub u64);
+use crate::context::{Context, Port, first_free};
+use crate::error::ContextError;
+use crate::incoming::SessionRef;
+use crate::recovery;
+use crate::request::Requests;
+use crate::stream::Bridge;
+use crate::{ConnectionId, Handler, RequestId};
 
 /// Direct connections and where they come in.
 #[derive(Default)]
 pub(crate) struct Direct {
+    pub(crate) requests: Requests,
     listener: Option<(TcpListener, SocketAddrV4)>,
     connections: Slab<Connection>,
     next: u64,
@@ -32,17 +37,52 @@ struct Connection {
     out: Vec<u8>,
     sent: usize,
     waits_for_room: bool,
+    purpose: Purpose,
+    /// What the retained messages' part calls the peer, once it has asked for one.
+    asker: Option<ClientId>,
+}
+
+/// Whom a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// The application; it hears of no other.
+    Application,
+    /// Opened to answer requests of the peer at this address, used last at that time.
+    Answers { to: SocketAddrV4, used: Nanos },
+    /// Opened to ask the source of a session for messages.
+    Recovery(SessionRef),
+}
+
+impl Connection {
+    fn answers(&self) -> Option<(SocketAddrV4, Nanos)> {
+        match self.purpose {
+            Purpose::Answers { to, used } => Some((to, used)),
+            Purpose::Application | Purpose::Recovery(_) => None,
+        }
+    }
+
+    /// Whether more answers may be put into what waits to be written.
+    fn takes_answers(&self) -> bool {
+        self.out.len() - self.sent < ANSWERS_MAX_BYTES
+    }
 }
 
 /// The longest direct message: an image, at most.
 const MESSAGE_MAX_BYTES: u32 = 16 << 20;
 /// Bytes that may wait for a slow peer before the connection is given up.
 const BACKLOG_MAX_BYTES: usize = 256 << 20;
+/// Retained messages that wait for the peer's socket, about.
+const ANSWERS_MAX_BYTES: usize = 256 << 10;
 const READ_BYTES: usize = 256 << 10;
 
 impl Direct {
     pub(crate) fn address(&self) -> Option<SocketAddrV4> {
         self.listener.as_ref().map(|(_, address)| *address)
+    }
+
+    /// What waits to be written to a connection.
+    pub(crate) fn out_of(&mut self, connection: ConnectionId) -> Option<&mut Vec<u8>> {
+        self.connections.iter_mut().find(|(_, c)| c.id == connection).map(|(_, c)| &mut c.out)
     }
 }
 
@@ -54,7 +94,7 @@ impl Context {
     /// No port of the range is free.
     pub fn listen(&mut self) -> Result<SocketAddrV4, ContextError> {
         let (low, high) = (self.config.request_tcp_port_low, self.config.request_tcp_port_high);
-        let listener = first_free(self.config.interface, low, high, tcp::listen)?;
+        let listener = first_free(self.interface, low, high, tcp::listen)?;
         let SocketAddr::V4(address) = listener.local_addr()? else {
             return Err(io::Error::other("a listener bound to an IPv4 address has another").into());
         };
@@ -69,10 +109,21 @@ impl Context {
     /// The attempt failed at once; the error names the address.
     pub fn connect(&mut self, to: SocketAddrV4) -> Result<ConnectionId, ContextError> {
         let stream = tcp::connect(SocketAddr::V4(to))?;
-        Ok(self.add_connection(stream, false)?)
+        Ok(self.add_connection(stream, false, Purpose::Application)?)
     }
 
-    fn add_connection(&mut self, stream: TcpStream, is_established: bool) -> io::Result<ConnectionId> {
+    /// Begins to connect to the source of a session, to ask for messages.
+    pub(crate) fn connect_for(&mut self, to: SocketAddrV4, session: SessionRef) -> io::Result<ConnectionId> {
+        let stream = tcp::connect(SocketAddr::V4(to))?;
+        self.add_connection(stream, false, Purpose::Recovery(session))
+    }
+
+    fn add_connection(
+        &mut self,
+        stream: TcpStream,
+        is_established: bool,
+        purpose: Purpose,
+    ) -> io::Result<ConnectionId> {
         let index = self.direct.connections.vacant_key();
         let interest = if is_established { Interest::Read } else { Interest::ReadWrite };
         self.registrar.add(&stream, self.token(Port::Connection, index), interest)?;
@@ -87,6 +138,8 @@ impl Context {
             out: Vec::new(),
             sent: 0,
             waits_for_room: !is_established,
+            purpose,
+            asker: None,
         });
         Ok(id)
     }
@@ -106,14 +159,84 @@ impl Context {
         if let Some(index) = found {
             // The last messages are worth one attempt; the connection is given up either way.
             let _ = self.write_connection(index);
-            self.direct.connections.remove(index);
+            self.remove_connection(index);
         }
+    }
+
+    fn remove_connection(&mut self, index: usize) -> Connection {
+        let gone = self.direct.connections.remove(index);
+        if let (Some(asker), Some(retained)) = (gone.asker, &mut self.retained) {
+            retained.responder.close(asker);
+        }
+        gone
+    }
+
+    /// Appends an answer to a connection to the one who asked, opened if there is none.
+    pub(crate) fn send_answer(
+        &mut self,
+        to: SocketAddrV4,
+        header: &Header<'_>,
+        payload: &[u8],
+    ) -> io::Result<()> {
+        let known = self.direct.connections.iter().find(|(_, c)| c.answers().is_some_and(|(at, _)| at == to));
+        let index = match known {
+            Some((index, _)) => index,
+            None => {
+                let stream = tcp::connect(SocketAddr::V4(to))?;
+                let index = self.direct.connections.vacant_key();
+                self.add_connection(stream, false, Purpose::Answers { to, used: self.now })?;
+                index
+            }
+        };
+        let connection = &mut self.direct.connections[index];
+        connection.purpose = Purpose::Answers { to, used: self.now };
+        connection.encoder.message(&mut connection.out, 0, &[*header], payload).map_err(io::Error::other)?;
+        Ok(())
+    }
+
+    /// Puts what a peer has asked for of the retained messages into what waits to be written.
+    fn answer(&mut self, now: Nanos, index: usize) {
+        if let Some(retained) = &mut self.retained
+            && let Some(connection) = self.direct.connections.get_mut(index)
+            && let Some(asker) = connection.asker
+            && connection.takes_answers()
+        {
+            let len_max = connection.sent + ANSWERS_MAX_BYTES;
+            retained.responder.poll_transmit(now, asker, len_max, &mut connection.out);
+        }
+    }
+
+    fn answers_at(&self) -> Nanos {
+        let Some(retained) = &self.retained else { return Nanos::NEVER };
+        let waiting = self.direct.connections.iter().filter(|(_, c)| c.takes_answers());
+        let ready = waiting.filter_map(|(_, c)| c.asker).map(|asker| retained.responder.ready_at(asker));
+        ready.min().unwrap_or(Nanos::NEVER)
+    }
+
+    /// Sends retained messages that waited for the rate limit; closes connections to those who asked that
+    /// have not been used for long.
+    pub(crate) fn wake_direct(&mut self, now: Nanos) {
+        if self.answers_at() <= now {
+            (0..self.direct.connections.capacity()).for_each(|index| self.answer(now, index));
+            self.flush_direct();
+        }
+        let limit = self.config.response_deletion_timeout();
+        self.direct
+            .connections
+            .retain(|_, c| c.sent < c.out.len() || c.answers().is_none_or(|(_, used)| now < used + limit));
+    }
+
+    pub(crate) fn direct_wakeup(&self) -> Nanos {
+        let limit = self.config.response_deletion_timeout();
+        let used = self.direct.connections.iter().filter(|(_, c)| c.sent == c.out.len());
+        let unused = used.filter_map(|(_, c)| c.answers().map(|(_, used)| used + limit)).min();
+        unused.unwrap_or(Nanos::NEVER).min(self.answers_at())
     }
 
     pub(crate) fn on_listener_ready(&mut self, handler: &mut impl Handler) {
         while let Some((listener, _)) = &self.direct.listener {
             match tcp::accept(listener) {
-                Ok(Some((stream, peer))) => match self.add_connection(stream, true) {
+                Ok(Some((stream, peer))) => match self.add_connection(stream, true, Purpose::Application) {
                     Ok(id) => handler.on_accepted(id, peer),
                     Err(_) => self.counters.context.joins_failed.inc(),
                 },
@@ -128,14 +251,18 @@ impl Context {
 
     pub(crate) fn on_connection_ready(&mut self, index: usize, ready: Ready, handler: &mut impl Handler) {
         let Some(connection) = self.direct.connections.get_mut(index) else { return };
-        let id = connection.id;
-        let result = if connection.is_established {
+        let (id, purpose, was_established) = (connection.id, connection.purpose, connection.is_established);
+        let result = if was_established {
             Ok(())
         } else {
             match tcp::connected(&connection.stream) {
                 Ok(true) => {
                     connection.is_established = true;
-                    handler.on_connected(id);
+                    match purpose {
+                        Purpose::Application => handler.on_connected(id),
+                        Purpose::Answers { .. } => {}
+                        Purpose::Recovery(session) => self.on_recovery_connected(session),
+                    }
                     Ok(())
                 }
                 Ok(false) => return,
@@ -144,24 +271,54 @@ impl Context {
         };
         let result =
             result.and_then(|()| if ready.readable { self.read_connection(index, handler) } else { Ok(()) });
+        self.answer(self.now, index);
         let result = result.and_then(|()| self.write_connection(index).map_err(|e| e.to_string()));
         if let Err(reason) = result {
-            self.direct.connections.remove(index);
-            handler.on_closed(id, &reason);
+            let gone = self.remove_connection(index);
+            match purpose {
+                Purpose::Application => handler.on_closed(id, &reason),
+                Purpose::Answers { .. } => {}
+                Purpose::Recovery(session) => {
+                    self.on_recovery_gone(self.now, session, gone.is_established, handler);
+                }
+            }
+            self.direct.requests.on_closed(id, &self.counters.context, handler);
+        } else if let Purpose::Recovery(session) = purpose {
+            self.drive_recovery(self.now, session, handler);
         }
     }
 
     fn read_connection(&mut self, index: usize, handler: &mut impl Handler) -> Result<(), String> {
-        let Direct { connections, buffer, .. } = &mut self.direct;
+        let Direct { connections, buffer, requests, .. } = &mut self.direct;
+        let retained = &mut self.retained;
         buffer.resize(READ_BYTES, 0);
         let Some(connection) = connections.get_mut(index) else { return Ok(()) };
         match tcp::read(&connection.stream, buffer).map_err(|e| e.to_string())? {
             Moved::Bytes(count) => {
                 let id = connection.id;
+                if let Purpose::Recovery(session) = connection.purpose {
+                    let Some(recovery) = recovery::of(&mut self.rm_in, &mut self.ru_in, session) else {
+                        return Ok(());
+                    };
+                    let mut bridge = Bridge { streams: &mut self.streams, handler };
+                    let pushed = connection.decoder.push(&buffer[..count], |msg| {
+                        // What is no answer is nobody's business.
+                        recovery.requester.on_message(self.now, &msg, &mut bridge);
+                    });
+                    return pushed.map_err(|e| e.to_string());
+                }
+                let asker = &mut connection.asker;
                 let pushed = connection.decoder.push(&buffer[..count], |msg| {
-                    // Control messages, such as the announcement of a session, have nothing for the
-                    // application.
-                    if !msg.payload.is_empty() {
+                    if let Some(retained) = retained
+                        && retained.take_request(asker, &msg)
+                    {
+                        return;
+                    }
+                    if let Some(request) = response_to(&msg) {
+                        requests.on_response(id, request, msg.payload, &self.counters.context, handler);
+                    } else if !msg.payload.is_empty() {
+                        // Control messages, such as the announcement of a session, have nothing for the
+                        // application.
                         handler.on_direct(id, msg.payload);
                     }
                 });
@@ -211,4 +368,15 @@ impl Context {
             }
         }
     }
+}
+
+/// The request that a message answers.
+fn response_to(message: &StreamMessage<'_>) -> Option<RequestId> {
+    if message.headers.is_empty() {
+        return None;
+    }
+    message.headers.iter().find_map(|header| match header {
+        Header::Request { index, .. } => Some(RequestId(index)),
+        _ => None,
+    })
 }

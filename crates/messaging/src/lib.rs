@@ -1,34 +1,149 @@
-//! Publish and subscribe by topic: contexts, sources, receivers on reliable multicast.
+//! Publish and subscribe by topic: contexts, sources, receivers, without a broker.
 //!
-//! A [`Context`] owns the sockets of one thread. Sources publish on its LBT-RM transport session, receivers
-//! find the sources of their topics by LBMR and join their sessions; what the transport cannot repair is told
-//! in place. Beside it, processes reach each other directly over TCP at the *request port* that
-//! advertisements carry: messages of any size, in order, both ways.
+//! A [`Context`] owns the sockets of one thread. A [`Source`] publishes a topic on a transport session, a
+//! [`Receiver`] finds all sources of its topic, or of all topics that a pattern names, and hears them:
+//! messages in order, and in its place what could not be repaired. Beside it, processes reach each other
+//! directly over TCP at the *request port* that advertisements carry: messages of any size, in order, both
+//! ways.
 //!
-//! Nothing runs by itself: the thread that owns a context waits for its descriptors with a [`net::Poller`]
-//! and calls [`Context::on_ready`], [`Context::on_wakeup`] and, when there is nothing more to send,
-//! [`Context::flush`].
+//! # Who drives it
 //!
-//! Promises (tests in `tests/loopback.rs`):
+//! Nothing runs by itself. A context is driven in one of three ways:
 //!
-//! - Messages of a topic arrive in order, whole and once, however large
-//!   (`messages_of_any_size_arrive_in_order`).
-//! - A receiver finds sources that begin before or after it
-//!   (`receivers_and_sources_find_each_other_in_any_order`).
-//! - A process that ends tells its receivers (`the_end_of_a_source_is_told`).
-//! - Direct messages are independent of multicast and carry both ways (`direct_messages_go_both_ways`).
+//! - by whoever uses it: [`Context::standalone`], and then [`Context::poll`] again and again (or
+//!   [`Context::wait`], which waits as configured);
+//! - with other work of a thread: [`Context::new`] with the thread's [`net::Poller`], and then
+//!   [`Context::on_ready`], [`Context::on_wakeup`] and, when there is nothing more to send,
+//!   [`Context::flush`];
+//! - by a thread of its own: [`EmbeddedContext`], reached through bounded rings.
+//!
+//! Events go to a [`Handler`] of the application, whose calls are inlined into the way of a message.
+//!
+//! # Transports
+//!
+//! The configuration says which transport a topic has (`transport`, `source_transport`), [`SourceOptions`]
+//! may say otherwise; a receiver follows what the source advertises. All give the same events.
+//!
+//! | transport | a session is | a slow receiver | loss |
+//! |---|---|---|---|
+//! | `lbtrm` | a multicast group; sent by sockets or by AF_XDP (`transport_lbtrm_carrier`) | does not notice others | repaired by NAK, else told |
+//! | `lbtru` | datagrams to each receiver | does not notice others | repaired by NAK, else told |
+//! | `tcp` | a connection to each receiver, encrypted if certificates are configured | holds up all, or is passed over (`transport_tcp_multiple_receiver_behavior`) | told where it was passed over |
+//! | `lbtipc` | a ring in memory that the processes of a host share | holds up all, or is lapped (`transport_lbtipc_behavior`) | told where it was lapped |
+//!
+//! # Late join and recovery beyond the transport
+//!
+//! A source with `late_join` (of the configuration or [`SourceOptions`]; over LBT-RM and reliable unicast)
+//! retains what it sends, within bounds of bytes, number and age, and its context answers at the request port,
+//! which is opened for it. A receiver in topic order asks there for what was sent before it joined
+//! (`use_late_join`) and for what the transport gave up (`use_otr`), over a connection that it opens when it
+//! is needed; live messages wait meanwhile. [`Message::via`] says by which way a message came. What cannot be
+//! had is told as loss, in its place. A stream ends when nothing of it is asked for any more. A receiver that
+//! joins a stream which another receiver of its context hears already begins with the next message.
+//!
+//! # What is promised, and which test proves it
+//!
+//! Each of these holds over every transport (`tests/conformance`, a test `TRANSPORT::NAME`):
+//!
+//! - Messages of a topic arrive in order, whole and once
+//!   (`messages_of_any_size_arrive_in_order_whole_and_once`), up to 64 MiB
+//!   (`a_message_of_64_mib_arrives_whole`); a longer one is refused with the limit
+//!   (`a_message_above_the_limit_is_refused_with_the_limit`).
+//! - A receiver that comes later begins with the next message
+//!   (`a_late_receiver_begins_with_the_next_message`); every receiving context gets everything
+//!   (`every_receiving_context_gets_everything`), and so does every receiver of one context
+//!   (`receivers_of_one_topic_in_one_context_are_each_told_everything`).
+//! - Two sources of a topic are two streams (`two_sources_of_a_topic_are_two_streams_each_in_order`); the
+//!   end of one is told, and its successor found (`the_end_of_a_source_is_told_and_a_new_one_is_found`).
+//! - A send never waits: it is refused, and the source is woken when there is room
+//!   (`a_full_session_refuses_loses_nothing_and_wakes_the_source`).
+//! - What is written in place is sent from there, or leaves nothing behind
+//!   (`a_claim_is_a_message_when_committed_and_nothing_when_dropped`).
+//! - Prefixes and patterns (`a_prefix_receiver_hears_every_topic_that_begins_so`,
+//!   `a_pattern_receiver_hears_every_topic_in_which_it_is_found`), thousands of topics
+//!   (`thousands_of_topics_share_a_session`), receivers that stop
+//!   (`a_deleted_receiver_hears_no_more_and_others_go_on`).
+//! - Requests are answered directly, any number of times (`a_request_is_answered_any_number_of_times`), and
+//!   end when they are cancelled or the one who answered is gone (`a_cancelled_request_is_answered_in_vain`,
+//!   `a_request_ends_when_the_one_who_answered_is_gone`).
+//!
+//! Over LBT-RM and reliable unicast, where a source retains messages (the same, a test
+//! `TRANSPORT_retained::NAME`):
+//!
+//! - A late joiner gets everything that is retained and then the live stream, each message once and in order
+//!   (`a_late_joiner_gets_everything_retained_and_then_the_live_stream_once_in_order`), from the oldest
+//!   message that is retained on (`a_late_joiner_begins_with_the_oldest_message_retained`), if it wants to
+//!   (`who_wants_no_late_join_begins_with_the_next_message`).
+//! - What the transport gave up comes from the source
+//!   (`what_the_transport_gave_up_is_recovered_from_the_source`).
+//! - Waiting ends when the source dies, each number delivered or told lost
+//!   (`when_the_source_dies_a_late_joiner_is_told_what_it_lost_and_of_the_end`).
+//! - Connections last as long as they are of use (`a_connection_that_nothing_is_asked_over_is_closed`).
+//!
+//! And beside that:
+//!
+//! - A message costs no allocation in either direction (`tests/allocation.rs`).
+//! - What a receiver lost for good is told in its place, with its range, also where the source sets the pace
+//!   (`tests/transports.rs`: `a_tcp_receiver_that_is_passed_over_is_told_what_it_lost`,
+//!   `a_receiver_of_shared_memory_that_is_lapped_is_told_what_it_lost`).
+//! - A source that dies ends its streams (`a_session_of_shared_memory_whose_source_dies_is_over`; one that ends is not taken for dead:
+//!   `a_session_of_shared_memory_that_ends_in_order_is_heard_to_its_end_and_is_not_broken`), and so do
+//!   bytes that are no messages (`bytes_that_are_no_messages_end_a_tcp_session`).
+//! - A context joins only the groups of topics that it receives
+//!   (`topics_of_a_range_of_groups_have_sessions_of_their_own`).
+//! - A topic may be fixed by configuration at both ends, and then costs no packet of resolution, over each
+//!   transport with packets (`tests/static_sources.rs`:
+//!   `both_ends_of_a_multicast_topic_are_fixed_by_configuration_without_any_resolution` and its like); a
+//!   source that starts later or comes back is found
+//!   (`a_receiver_finds_a_fixed_source_that_starts_later_and_again_when_it_has_come_back`).
+//! - A preset stands under everything that is set explicitly (`config::presets`:
+//!   `what_a_file_or_a_setting_says_stands_over_the_preset_wherever_that_is_chosen`).
+//! - Between threads nothing is lost and nothing grows: a full ring refuses
+//!   (`tests/embedded.rs`: `a_full_ring_refuses_and_loses_nothing`), a full event queue makes the context
+//!   wait (`a_queue_keeps_the_order_of_all_events_and_makes_the_context_wait_when_it_is_full`).
+//! - At 5 % loss everything is repaired between two hosts, over each transport and carrier, and the packets
+//!   are what tshark expects (`interop/netns/test_messaging.py`).
+//! - Direct messages are independent of all that and carry both ways (`tests/loopback.rs`:
+//!   `direct_messages_go_both_ways`).
 
 mod config;
 mod context;
 mod direct;
+mod embedded;
+mod error;
 mod event;
-mod publish;
-mod subscribe;
+mod handle;
+mod incoming;
+mod interface;
+mod keys;
+mod options;
+mod outgoing;
+mod receiver;
+mod recovery;
+mod request;
+mod retention;
+mod source;
+mod standalone;
+mod statics;
+mod stream;
+mod tls;
+mod xdp;
 
-pub use crate::config::MessagingConfig;
-pub use context::{Context, ContextCounters, ContextError};
-pub use direct::ConnectionId;
-pub use event::{Handler, SourceInfo};
+pub use crate::config::{
+    Carrier, CongestionControl, IpcBehavior, MessagingConfig, OrderedDelivery, Preset, ReceiverBehavior,
+    StaticSource, TopicTransport, Transport, Wait,
+};
+pub use context::{Context, ContextCounters};
+pub use embedded::{EmbeddedContext, EmbeddedSource, EventQueue, QueueError, Stopped};
+pub use error::ContextError;
+pub use event::{Asked, BatchEdge, End, Handler, Loss, Message, RequestEnd, SourceEvent, SourceInfo};
+pub use handle::{ConnectionId, Receiver, RequestId, Source, StreamId};
+pub use interface::Interface;
+pub use lbt::config::Order;
+pub use lbt::delivery::{EndReason, Via};
+pub use lbt::resolution::{ResolveError, TransportSession};
 pub use lbt::rm::SendError;
-pub use publish::TopicId;
-pub use subscribe::{ReceiverId, SourceId};
+pub use options::{ReceiverOptions, SendFlags, SourceOptions};
+pub use outgoing::Claim;
+pub use request::RequestError;
+pub use units::Sqn;

@@ -1,21 +1,21 @@
 //! Contexts of one process against each other, over the real sockets of the loopback interface.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
-use net::{Poller, WaitStrategy, Waiter, clock};
 use tickcast_messaging::{
-    ConnectionId, Context, ContextCounters, Handler, MessagingConfig, ReceiverId, SendError, SourceId,
-    SourceInfo,
+    ConnectionId, Context, End, Handler, Interface, Loss, Message, MessagingConfig, Receiver,
+    ReceiverOptions, SendError, SourceInfo, SourceOptions, StreamId,
 };
 
 /// Everything that a context has said.
 #[derive(Default)]
 struct Heard {
-    sources: Vec<(ReceiverId, SourceId, SourceInfo)>,
-    messages: Vec<(SourceId, Vec<u8>)>,
+    /// Stream, session, request port.
+    sources: Vec<(StreamId, u64, Option<SocketAddrV4>)>,
+    messages: Vec<(StreamId, Vec<u8>)>,
     lost: u32,
-    ended: Vec<SourceId>,
+    ended: Vec<StreamId>,
     accepted: Vec<ConnectionId>,
     connected: Vec<ConnectionId>,
     direct: Vec<(ConnectionId, Vec<u8>)>,
@@ -23,17 +23,17 @@ struct Heard {
 }
 
 impl Handler for Heard {
-    fn on_source(&mut self, receiver: ReceiverId, source: SourceId, info: &SourceInfo) {
-        self.sources.push((receiver, source, *info));
+    fn on_source(&mut self, _: Receiver, stream: StreamId, info: &SourceInfo<'_>) {
+        self.sources.push((stream, info.session, info.request));
     }
-    fn on_message(&mut self, source: SourceId, payload: &[u8]) {
-        self.messages.push((source, payload.to_vec()));
+    fn on_message(&mut self, message: &Message<'_>) {
+        self.messages.push((message.stream, message.payload.to_vec()));
     }
-    fn on_loss(&mut self, _: SourceId, count: u32) {
-        self.lost += count;
+    fn on_loss(&mut self, _: Receiver, _: StreamId, loss: Loss) {
+        self.lost += loss.count;
     }
-    fn on_source_ended(&mut self, source: SourceId) {
-        self.ended.push(source);
+    fn on_end(&mut self, _: Receiver, stream: StreamId, _: &End) {
+        self.ended.push(stream);
     }
     fn on_accepted(&mut self, connection: ConnectionId, _: SocketAddr) {
         self.accepted.push(connection);
@@ -49,20 +49,18 @@ impl Handler for Heard {
     }
 }
 
-/// A context with its poller and what it has heard.
+/// A context and what it has heard.
 struct Party {
     context: Context,
-    poller: Poller,
     heard: Heard,
 }
 
 impl Party {
     /// `test` keeps the traffic of tests that run at the same time apart.
     fn new(test: u8) -> Party {
-        let poller = Poller::new().expect("a descriptor is free");
         let port = 20_000 + (std::process::id() % 10_000) as u16;
         let config = MessagingConfig {
-            interface: Ipv4Addr::LOCALHOST,
+            interface: Interface::Address(Ipv4Addr::LOCALHOST),
             resolver_multicast_address: Ipv4Addr::new(239, 255, 91, test),
             resolver_multicast_port: port,
             transport_lbtrm_multicast_address: Ipv4Addr::new(239, 255, 92, test),
@@ -73,25 +71,20 @@ impl Party {
             request_tcp_port_high: 40_000,
             ..MessagingConfig::default()
         };
-        let counters = ContextCounters::default();
-        let context =
-            Context::new(&config, poller.registrar(), 7, clock::seed(), clock::monotonic(), counters)
-                .expect("the loopback interface has multicast");
-        Party { context, poller, heard: Heard::default() }
+        let context = Context::standalone(&config).expect("the loopback interface has multicast");
+        Party { context, heard: Heard::default() }
+    }
+
+    fn publish(&mut self, topic: &str) -> tickcast_messaging::Source {
+        self.context.create_source(topic, &SourceOptions::default()).expect("a port is free")
+    }
+
+    fn receive(&mut self, topic: &str) {
+        self.context.create_receiver(topic, &ReceiverOptions::default()).expect("a legal name");
     }
 
     fn turn(&mut self) {
-        let now = clock::monotonic();
-        if now >= self.context.next_wakeup() {
-            self.context.on_wakeup(now, &mut self.heard);
-        }
-        let timer = self.context.next_wakeup().since(clock::monotonic()).min(Duration::from_millis(1));
-        let timeout = Waiter::new(WaitStrategy::Block).timeout(false, Some(timer));
-        let ready: Vec<_> = self.poller.wait(timeout).expect("the poller works").collect();
-        for one in ready {
-            self.context.on_ready(clock::monotonic(), one, &mut self.heard);
-        }
-        self.context.flush(clock::monotonic());
+        self.context.wait(Some(Duration::from_millis(1)), &mut self.heard).expect("the poller works");
     }
 }
 
@@ -107,8 +100,8 @@ fn until(parties: &mut [&mut Party], mut done: impl FnMut(&mut [&mut Party]) -> 
 #[test]
 fn messages_of_any_size_arrive_in_order() {
     let (mut a, mut b) = (Party::new(1), Party::new(1));
-    let topic = a.context.publish(clock::monotonic(), "px").expect("a port is free");
-    b.context.subscribe(clock::monotonic(), "px", &mut b.heard).expect("a legal name");
+    let topic = a.publish("px");
+    b.receive("px");
     until(&mut [&mut a, &mut b], |p| !p[1].heard.sources.is_empty());
     let message = |i: u32| {
         let len = [0, 1, 64, 1_400, 1_441, 5_000, 100_000][i as usize % 7];
@@ -118,15 +111,15 @@ fn messages_of_any_size_arrive_in_order() {
     until(&mut [&mut a, &mut b], |p| {
         while sent < 700 {
             let bytes = message(sent);
-            match p[0].context.send(clock::monotonic(), topic, &[&bytes[..2], &bytes[2..]]) {
-                Ok(()) => sent += 1,
+            match p[0].context.send(topic, &[&bytes[..2], &bytes[2..]]) {
+                Ok(_) => sent += 1,
                 Err(SendError::WouldBlock) => break,
                 Err(other) => panic!("{other}"),
             }
         }
         p[1].heard.messages.len() >= 700
     });
-    let source = b.heard.sources[0].1;
+    let source = b.heard.sources[0].0;
     for (i, got) in b.heard.messages.iter().enumerate() {
         assert_eq!(*got, (source, message(i as u32)));
     }
@@ -136,16 +129,16 @@ fn messages_of_any_size_arrive_in_order() {
 #[test]
 fn receivers_and_sources_find_each_other_in_any_order() {
     let (mut a, mut b, mut late) = (Party::new(2), Party::new(2), Party::new(2));
-    b.context.subscribe(clock::monotonic(), "early", &mut b.heard).expect("a legal name");
-    b.context.subscribe(clock::monotonic(), "other", &mut b.heard).expect("a legal name");
+    b.receive("early");
+    b.receive("other");
     for _ in 0..20 {
         b.turn();
     }
-    let topic = a.context.publish(clock::monotonic(), "early").expect("a port is free");
+    let topic = a.publish("early");
     until(&mut [&mut a, &mut b], |p| !p[1].heard.sources.is_empty());
-    late.context.subscribe(clock::monotonic(), "early", &mut late.heard).expect("a legal name");
+    late.receive("early");
     until(&mut [&mut a, &mut b, &mut late], |p| !p[2].heard.sources.is_empty());
-    a.context.send(clock::monotonic(), topic, &[b"to all"]).expect("there is room");
+    a.context.send(topic, &[b"to all"]).expect("there is room");
     until(&mut [&mut a, &mut b, &mut late], |p| p[1..].iter().all(|q| q.heard.messages.len() == 1));
     assert_eq!((b.heard.sources.len(), late.heard.sources.len()), (1, 1));
 }
@@ -153,28 +146,28 @@ fn receivers_and_sources_find_each_other_in_any_order() {
 #[test]
 fn the_end_of_a_source_is_told() {
     let (mut a, mut b) = (Party::new(3), Party::new(3));
-    let topic = a.context.publish(clock::monotonic(), "px").expect("a port is free");
-    b.context.subscribe(clock::monotonic(), "px", &mut b.heard).expect("a legal name");
+    let topic = a.publish("px");
+    b.receive("px");
     until(&mut [&mut a, &mut b], |p| !p[1].heard.sources.is_empty());
-    a.context.send(clock::monotonic(), topic, &[b"last"]).expect("there is room");
+    a.context.send(topic, &[b"last"]).expect("there is room");
     until(&mut [&mut a, &mut b], |p| p[1].heard.messages.len() == 1);
-    a.context.end(clock::monotonic());
+    a.context.end();
     drop(a);
-    until(&mut [&mut b], |p| p[0].heard.ended == [p[0].heard.sources[0].1]);
+    until(&mut [&mut b], |p| p[0].heard.ended == [p[0].heard.sources[0].0]);
     let mut again = Party::new(3);
-    again.context.publish(clock::monotonic(), "px").expect("a port is free");
+    again.publish("px");
     until(&mut [&mut again, &mut b], |p| p[1].heard.sources.len() == 2);
-    assert_ne!(b.heard.sources[0].2.session, b.heard.sources[1].2.session);
+    assert_ne!(b.heard.sources[0].1, b.heard.sources[1].1);
 }
 
 #[test]
 fn direct_messages_go_both_ways() {
     let (mut a, mut b) = (Party::new(4), Party::new(4));
     let address = a.context.listen().expect("a port is free");
-    a.context.publish(clock::monotonic(), "px").expect("a port is free");
-    b.context.subscribe(clock::monotonic(), "px", &mut b.heard).expect("a legal name");
+    a.publish("px");
+    b.receive("px");
     until(&mut [&mut a, &mut b], |p| !p[1].heard.sources.is_empty());
-    assert_eq!(b.heard.sources[0].2.request, Some(address), "the advertisement says where");
+    assert_eq!(b.heard.sources[0].2, Some(address), "the advertisement says where");
     let up = b.context.connect(address).expect("somebody listens");
     b.context.send_direct(up, b"hello");
     let large = vec![7; 3 << 20];

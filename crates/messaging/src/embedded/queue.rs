@@ -1,0 +1,299 @@
+use std::collections::VecDeque;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use counters::table;
+use lbt::delivery::Via;
+use lbt::resolution::TransportSession;
+use lbt::wire::lbmc::Headers;
+use net::ring::{self, Consumer, Producer, PushError};
+use units::Sqn;
+
+use crate::event::{End, Loss, SourceInfo};
+use crate::{ConnectionId, Handler, Message, Receiver, RequestEnd, RequestId, Source, SourceEvent, StreamId};
+
+/// An event that is not a message; these do not come often.
+enum Other {
+    Source { receiver: Receiver, stream: StreamId, topic: Box<str>, origin: Origin },
+    Begin(Receiver, StreamId, Sqn),
+    Loss(Receiver, StreamId, Loss),
+    End(Receiver, StreamId, End),
+    SourceEvent(Source, SourceEvent),
+    Response(RequestId, Box<[u8]>),
+    RequestEnd(RequestId, RequestEnd),
+    Accepted(ConnectionId, SocketAddr),
+    Connected(ConnectionId),
+    Direct(ConnectionId, Box<[u8]>),
+    Closed(ConnectionId, Box<str>),
+}
+
+/// The rest of a [`SourceInfo`].
+struct Origin {
+    session: u64,
+    transport: TransportSession,
+    request: Option<SocketAddrV4>,
+}
+
+type Others = Arc<Mutex<VecDeque<Other>>>;
+
+/// Puts events into the queue, on the context's thread.
+///
+/// An entry of the ring begins with its kind: a message (head of 28 bytes, extension headers, payload), a
+/// part of the payload of the next message where that is too long for one entry, or a mark for an event that
+/// stands in the list of the others, so that all keep their order.
+pub(super) struct Enqueuer {
+    ring: Producer,
+    others: Others,
+    part_max: usize,
+    counters: Arc<table::EventQueue>,
+    is_stopping: Arc<AtomicBool>,
+    is_abandoned: Arc<AtomicBool>,
+}
+
+/// Events of a context, to be dispatched by a thread of the application.
+///
+/// When it is full, the context's thread waits until there is room: what arrives meanwhile waits in the
+/// kernel or with its sources, as if that thread were slow. Dropped, it takes no more events.
+pub struct EventQueue {
+    ring: Consumer,
+    others: Others,
+    /// Parts of the payload of the next message.
+    parts: Vec<u8>,
+    is_abandoned: Arc<AtomicBool>,
+}
+
+const MESSAGE: u8 = 0;
+const PART: u8 = 1;
+const OTHER: u8 = 2;
+/// Bytes before the headers of a message.
+const HEAD: usize = 28;
+
+pub(super) fn pair(
+    bytes: usize,
+    counters: Arc<table::EventQueue>,
+    is_stopping: Arc<AtomicBool>,
+) -> (Enqueuer, EventQueue) {
+    let (producer, consumer) = ring::ring(bytes);
+    let others = Others::default();
+    let is_abandoned = Arc::new(AtomicBool::new(false));
+    // Headers have their length in two bytes, but no chain comes near that.
+    let part_max = producer.message_max_bytes() / 2;
+    let queue = EventQueue {
+        ring: consumer,
+        others: others.clone(),
+        parts: Vec::new(),
+        is_abandoned: is_abandoned.clone(),
+    };
+    let ring = producer;
+    (Enqueuer { ring, others, part_max, counters, is_stopping, is_abandoned }, queue)
+}
+
+impl Enqueuer {
+    /// Puts an entry in, waiting for room if there is none; false if nobody will make room any more.
+    #[inline]
+    fn push(&mut self, parts: &[&[u8]]) -> bool {
+        if self.ring.push(parts) != Err(PushError::Full) {
+            self.ring.publish();
+            return true;
+        }
+        self.wait_for_room(parts)
+    }
+
+    #[cold]
+    fn wait_for_room(&mut self, parts: &[&[u8]]) -> bool {
+        self.counters.waits_for_room.inc();
+        self.ring.publish();
+        loop {
+            if self.is_abandoned.load(Ordering::Acquire) || self.is_stopping.load(Ordering::Acquire) {
+                self.counters.events_dropped.inc();
+                return false;
+            }
+            std::thread::yield_now();
+            if self.ring.push(parts) != Err(PushError::Full) {
+                self.ring.publish();
+                return true;
+            }
+        }
+    }
+
+    fn other(&mut self, event: Other) {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner).push_back(event);
+        if !self.push(&[&[OTHER]]) {
+            self.others.lock().unwrap_or_else(PoisonError::into_inner).pop_back();
+        }
+        self.count();
+    }
+
+    #[inline]
+    fn count(&self) {
+        self.counters.events.inc();
+        let depth = self.ring.depth_bytes();
+        self.counters.depth_bytes.set(depth);
+        self.counters.depth_bytes_max.raise(depth);
+    }
+}
+
+impl Handler for Enqueuer {
+    #[inline]
+    fn on_message(&mut self, message: &Message<'_>) {
+        let mut payload = message.payload;
+        while payload.len() > self.part_max {
+            let (part, rest) = payload.split_at(self.part_max);
+            if !self.push(&[&[PART], part]) {
+                return;
+            }
+            payload = rest;
+        }
+        let (first, headers) = message.headers.parts();
+        let mut head = [0; HEAD];
+        head[0] = MESSAGE;
+        head[1] = u8::from(message.recovered);
+        head[2] = via_code(message.via);
+        head[3] = first;
+        head[4..12].copy_from_slice(&message.receiver.to_bits().to_ne_bytes());
+        head[12..16].copy_from_slice(&message.stream.0.to_ne_bytes());
+        head[16..20].copy_from_slice(&message.sqn.0.to_ne_bytes());
+        head[20..24].copy_from_slice(&message.first_sqn.0.to_ne_bytes());
+        head[24..28].copy_from_slice(&(headers.len() as u32).to_ne_bytes());
+        self.push(&[&head, headers, payload]);
+        self.count();
+    }
+
+    fn on_source(&mut self, receiver: Receiver, stream: StreamId, info: &SourceInfo<'_>) {
+        let SourceInfo { topic, session, transport, request } = *info;
+        let origin = Origin { session, transport, request };
+        self.other(Other::Source { receiver, stream, topic: topic.into(), origin });
+    }
+    fn on_begin(&mut self, receiver: Receiver, stream: StreamId, first: Sqn) {
+        self.other(Other::Begin(receiver, stream, first));
+    }
+    fn on_loss(&mut self, receiver: Receiver, stream: StreamId, loss: Loss) {
+        self.other(Other::Loss(receiver, stream, loss));
+    }
+    fn on_end(&mut self, receiver: Receiver, stream: StreamId, end: &End) {
+        self.other(Other::End(receiver, stream, *end));
+    }
+    fn on_source_event(&mut self, source: Source, event: SourceEvent) {
+        self.other(Other::SourceEvent(source, event));
+    }
+    fn on_response(&mut self, request: RequestId, payload: &[u8]) {
+        self.other(Other::Response(request, payload.into()));
+    }
+    fn on_request_end(&mut self, request: RequestId, reason: RequestEnd) {
+        self.other(Other::RequestEnd(request, reason));
+    }
+    fn on_accepted(&mut self, connection: ConnectionId, peer: SocketAddr) {
+        self.other(Other::Accepted(connection, peer));
+    }
+    fn on_connected(&mut self, connection: ConnectionId) {
+        self.other(Other::Connected(connection));
+    }
+    fn on_direct(&mut self, connection: ConnectionId, payload: &[u8]) {
+        self.other(Other::Direct(connection, payload.into()));
+    }
+    fn on_closed(&mut self, connection: ConnectionId, reason: &str) {
+        self.other(Other::Closed(connection, reason.into()));
+    }
+}
+
+impl EventQueue {
+    /// Hands up to `max` events to `handler`, oldest first, without waiting; returns how many there were.
+    pub fn dispatch(&mut self, max: usize, handler: &mut impl Handler) -> usize {
+        let EventQueue { ring, others, parts, .. } = self;
+        let mut count = 0;
+        while count < max {
+            let taken = ring.drain(1, |entry| match entry.split_first() {
+                Some((&PART, part)) => parts.extend_from_slice(part),
+                Some((&MESSAGE, _)) => {
+                    count += 1;
+                    hand_on(entry, parts, handler);
+                    parts.clear();
+                }
+                _ => {
+                    count += 1;
+                    let other = others.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                    other.into_iter().for_each(|event| tell(event, handler));
+                }
+            });
+            if taken == 0 {
+                break;
+            }
+        }
+        count
+    }
+
+    /// Whether there is nothing to dispatch at this moment.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+}
+
+impl Drop for EventQueue {
+    fn drop(&mut self) {
+        self.is_abandoned.store(true, Ordering::Release);
+    }
+}
+
+#[inline]
+fn hand_on(entry: &[u8], parts: &mut Vec<u8>, handler: &mut impl Handler) {
+    let Some((head, rest)) = entry.split_first_chunk::<HEAD>() else { return };
+    let word = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let receiver = u64::from(word(8)) << 32 | u64::from(word(4));
+    let receiver = if cfg!(target_endian = "little") { receiver } else { receiver.rotate_left(32) };
+    let (headers, payload) = rest.split_at(word(24) as usize);
+    // They were checked before they were put in.
+    let headers = Headers::parse(head[3], headers).unwrap_or(Headers::NONE);
+    let payload = if parts.is_empty() {
+        payload
+    } else {
+        parts.extend_from_slice(payload);
+        &parts[..]
+    };
+    handler.on_message(&Message {
+        receiver: Receiver::from_bits(receiver),
+        stream: StreamId(word(12)),
+        sqn: Sqn(word(16)),
+        first_sqn: Sqn(word(20)),
+        payload,
+        recovered: head[1] != 0,
+        via: via_of(head[2]),
+        headers,
+    });
+}
+
+fn tell(event: Other, handler: &mut impl Handler) {
+    match event {
+        Other::Source { receiver, stream, topic, origin } => {
+            let Origin { session, transport, request } = origin;
+            handler.on_source(receiver, stream, &SourceInfo { topic: &topic, session, transport, request });
+        }
+        Other::Begin(receiver, stream, first) => handler.on_begin(receiver, stream, first),
+        Other::Loss(receiver, stream, loss) => handler.on_loss(receiver, stream, loss),
+        Other::End(receiver, stream, end) => handler.on_end(receiver, stream, &end),
+        Other::SourceEvent(source, event) => handler.on_source_event(source, event),
+        Other::Response(request, payload) => handler.on_response(request, &payload),
+        Other::RequestEnd(request, reason) => handler.on_request_end(request, reason),
+        Other::Accepted(connection, peer) => handler.on_accepted(connection, peer),
+        Other::Connected(connection) => handler.on_connected(connection),
+        Other::Direct(connection, payload) => handler.on_direct(connection, &payload),
+        Other::Closed(connection, reason) => handler.on_closed(connection, &reason),
+    }
+}
+
+fn via_code(via: Via) -> u8 {
+    match via {
+        Via::Transport => 0,
+        Via::LateJoin => 1,
+        Via::OffTransport => 2,
+    }
+}
+
+fn via_of(code: u8) -> Via {
+    match code {
+        1 => Via::LateJoin,
+        2 => Via::OffTransport,
+        _ => Via::Transport,
+    }
+}

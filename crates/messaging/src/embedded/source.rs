@@ -1,0 +1,166 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lbt::rm::SendError;
+use net::ring::{self, Consumer, Producer, PushError};
+
+use super::Bell;
+use crate::{Context, Source};
+
+/// Why a message was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueError {
+    /// The context's thread has not made room yet, because the transport refuses more or there is too much to
+    /// do. Nothing was taken.
+    WouldBlock,
+    /// Longer than the ring between the threads takes at once: raise `source_queue_bytes` to four times its
+    /// length.
+    TooLong {
+        /// Bytes of the message.
+        bytes: usize,
+        /// The most that is taken.
+        max: usize,
+    },
+    /// The context's thread has ended.
+    Stopped,
+}
+
+impl fmt::Display for QueueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            QueueError::WouldBlock => f.write_str("the ring to the context's thread is full"),
+            QueueError::TooLong { bytes, max } => write!(
+                f,
+                "a message of {bytes} bytes is above the {max} that go through the ring to the context's \
+                 thread: raise source_queue_bytes"
+            ),
+            QueueError::Stopped => f.write_str("the context's thread has ended"),
+        }
+    }
+}
+
+impl std::error::Error for QueueError {}
+
+/// A source of a context with a thread of its own. One thread at a time sends with it, any one. The topic
+/// ends when it is dropped.
+pub struct EmbeddedSource {
+    ring: Producer,
+    bell: Arc<Bell>,
+    is_stopping: Arc<AtomicBool>,
+    is_gone: Arc<AtomicBool>,
+    source: Source,
+}
+
+/// The other end of it, on the context's thread.
+pub(super) struct Feed {
+    ring: Consumer,
+    is_gone: Arc<AtomicBool>,
+    source: Source,
+    /// A message that was taken out of the ring and refused by the transport.
+    refused: Vec<u8>,
+    is_refused: bool,
+}
+
+/// Messages taken from one ring in a turn.
+const MESSAGES_PER_TURN: usize = 256;
+
+pub(super) fn pair(
+    source: Source,
+    bytes: usize,
+    bell: Arc<Bell>,
+    is_stopping: Arc<AtomicBool>,
+) -> (EmbeddedSource, Feed) {
+    let (producer, consumer) = ring::ring(bytes);
+    let is_gone = Arc::new(AtomicBool::new(false));
+    let refused = Vec::with_capacity(producer.message_max_bytes());
+    let feed = Feed { ring: consumer, is_gone: is_gone.clone(), source, refused, is_refused: false };
+    (EmbeddedSource { ring: producer, bell, is_stopping, is_gone, source }, feed)
+}
+
+impl EmbeddedSource {
+    /// Appends a message, gathered from `parts`; it goes to the context's thread with
+    /// [`EmbeddedSource::flush`].
+    ///
+    /// # Errors
+    /// [`QueueError`]. A message that the transport can never take (longer than `maximum_message_size`) is
+    /// dropped by the context's thread and counted there.
+    #[inline]
+    pub fn send(&mut self, parts: &[&[u8]]) -> Result<(), QueueError> {
+        match self.ring.push(parts) {
+            Ok(()) => Ok(()),
+            Err(PushError::Full) => {
+                self.flush();
+                if self.is_stopping.load(Ordering::Relaxed) {
+                    return Err(QueueError::Stopped);
+                }
+                Err(QueueError::WouldBlock)
+            }
+            Err(PushError::TooLong { bytes, max }) => Err(QueueError::TooLong { bytes, max }),
+        }
+    }
+
+    /// Hands what was sent to the context's thread, and wakes it if it sleeps.
+    #[inline]
+    pub fn flush(&mut self) {
+        if self.ring.publish() {
+            self.bell.ring();
+        }
+    }
+
+    /// The handle that the context's thread knows it by, as in
+    /// [`Handler::on_source_event`](crate::Handler::on_source_event).
+    #[must_use]
+    pub fn handle(&self) -> Source {
+        self.source
+    }
+}
+
+impl Drop for EmbeddedSource {
+    fn drop(&mut self) {
+        self.ring.publish();
+        self.is_gone.store(true, Ordering::Release);
+        self.bell.ring();
+    }
+}
+
+impl Feed {
+    /// Moves messages into the context, as many as it takes; tells whether there were any.
+    pub(super) fn empty_into(&mut self, context: &mut Context) -> bool {
+        if self.is_refused {
+            match context.send(self.source, &[&self.refused]) {
+                Ok(_) => {}
+                Err(SendError::WouldBlock) => return false,
+                Err(_) => context.counters().context.sends_dropped.inc(),
+            }
+            self.is_refused = false;
+        }
+        let Feed { ring, source, refused, is_refused, .. } = self;
+        let mut count = 0;
+        while count < MESSAGES_PER_TURN && !*is_refused {
+            let taken = ring.drain(1, |message| match context.send(*source, &[message]) {
+                Ok(_) => {}
+                Err(SendError::WouldBlock) => {
+                    refused.clear();
+                    refused.extend_from_slice(message);
+                    *is_refused = true;
+                }
+                Err(_) => context.counters().context.sends_dropped.inc(),
+            });
+            if taken == 0 {
+                break;
+            }
+            count += taken;
+        }
+        count > 0
+    }
+
+    /// Whether the application has dropped its end and everything was sent; the topic then ends.
+    pub(super) fn is_over(&mut self, context: &mut Context) -> bool {
+        let is_over = self.is_gone.load(Ordering::Acquire) && self.ring.is_empty() && !self.is_refused;
+        if is_over {
+            context.delete_source(self.source);
+        }
+        is_over
+    }
+}

@@ -1,0 +1,60 @@
+use std::fmt;
+use std::io;
+
+use crate::Transport;
+
+/// Why a context, or a part of it, could not be made.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ContextError {
+    /// A socket, a file or a thread; the error says which.
+    Io(io::Error),
+    /// An option of the protocol.
+    Config(lbt::config::ConfigError),
+    /// A topic's name or a pattern.
+    Topic(lbt::resolution::ResolveError),
+    /// Certificates of the TCP transport.
+    Tls(net::tls::TlsError),
+    /// Late join is not offered over this transport; over LBT-RM and reliable unicast it is.
+    LateJoin(Transport),
+}
+
+impl fmt::Display for ContextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ContextError::Io(e) => e.fmt(f),
+            ContextError::Config(e) => e.fmt(f),
+            ContextError::Topic(e) => e.fmt(f),
+            ContextError::Tls(e) => e.fmt(f),
+            ContextError::LateJoin(transport) => {
+                write!(f, "late_join is offered over lbtrm and lbtru, not over {transport}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ContextError {}
+
+impl From<io::Error> for ContextError {
+    fn from(e: io::Error) -> Self {
+        ContextError::Io(e)
+    }
+}
+
+impl From<lbt::config::ConfigError> for ContextError {
+    fn from(e: lbt::config::ConfigError) -> Self {
+        ContextError::Config(e)
+    }
+}
+
+impl From<lbt::resolution::ResolveError> for ContextError {
+    fn from(e: lbt::resolution::ResolveError) -> Self {
+        ContextError::Topic(e)
+    }
+}
+
+impl From<net::tls::TlsError> for ContextError {
+    fn from(e: net::tls::TlsError) -> Self {
+        ContextError::Tls(e)
+    }
+}

@@ -1,0 +1,223 @@
+//! Shared memory: a reader of each session's ring.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use counters::Registration;
+use counters::table::MessagingContext;
+use lbt::config::Order;
+use lbt::delivery::EndReason;
+use lbt::ordered::Receiver as OrderedReceiver;
+use lbt::resolution::TransportSession;
+use net::Interest;
+use net::shm::{self, OpenError, ReadError, SessionName, Wait};
+use slab::Slab;
+use units::Nanos;
+
+use super::SessionRef;
+use crate::Handler;
+use crate::context::{Context, Port};
+use crate::error::ContextError;
+use crate::stream::{Bridge, Streams};
+
+/// The sessions of shared memory of a context.
+#[derive(Default)]
+pub(crate) struct IpcIncoming {
+    sessions: Slab<Session>,
+    by_transport: HashMap<TransportSession, usize>,
+}
+
+struct Session {
+    transport: TransportSession,
+    number: u64,
+    ring: shm::Receiver,
+    _shown: Option<Registration>,
+    receiver: OrderedReceiver,
+    /// When to ask whether the source is alive.
+    look_at: Nanos,
+    /// The source was told that we sleep.
+    is_asleep: bool,
+    /// The source may not have noticed: look again then.
+    doubt_until: Nanos,
+}
+
+/// How often a receiver asks whether its source is alive.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Messages read in one turn.
+const MESSAGES_PER_TURN: usize = 4_096;
+
+impl IpcIncoming {
+    pub(super) fn subscribe(&mut self, at: usize, index: u32, token: u64, order: Option<Order>) -> bool {
+        let session = self.sessions.get_mut(at);
+        session.is_some_and(|s| s.receiver.subscribe(index, token, order).is_ok())
+    }
+
+    pub(super) fn unsubscribe(&mut self, at: usize, index: u32) {
+        if let Some(session) = self.sessions.get_mut(at) {
+            session.receiver.unsubscribe(index);
+        }
+    }
+
+    /// Forgets a session.
+    pub(super) fn close(&mut self, at: usize) -> Option<TransportSession> {
+        let gone = self.sessions.try_remove(at)?;
+        self.by_transport.remove(&gone.transport);
+        Some(gone.transport)
+    }
+
+    pub(super) fn next_wakeup(&self) -> Nanos {
+        let due = self.sessions.iter().map(|(_, s)| s.look_at.min(s.doubt_until));
+        due.min().unwrap_or(Nanos::NEVER)
+    }
+
+    /// Tells the sources that this thread is about to sleep. False if there is something to read after all.
+    pub(crate) fn before_sleep(&mut self, now: Nanos) -> bool {
+        self.sessions.iter_mut().all(|(_, session)| session.before_sleep(now))
+    }
+}
+
+impl Session {
+    fn before_sleep(&mut self, now: Nanos) -> bool {
+        if self.is_asleep {
+            return true;
+        }
+        self.is_asleep = true;
+        self.doubt_until = Nanos::NEVER;
+        match self.ring.before_sleep() {
+            Wait::Ready => {
+                self.wake();
+                return false;
+            }
+            Wait::Sleep => {}
+            Wait::SleepAtMost(span) => self.doubt_until = now + span,
+        }
+        true
+    }
+
+    #[inline]
+    fn wake(&mut self) {
+        if self.is_asleep {
+            self.ring.after_sleep();
+            self.is_asleep = false;
+            self.doubt_until = Nanos::NEVER;
+        }
+    }
+
+    /// Reads what there is; whether that was anything, and whether the session is over.
+    #[inline]
+    fn read(
+        &mut self,
+        streams: &mut Streams,
+        handler: &mut impl Handler,
+        counters: &MessagingContext,
+    ) -> (bool, bool) {
+        let Session { ring, receiver, .. } = self;
+        let mut bridge = Bridge { streams, handler };
+        let mut is_malformed = false;
+        let read = ring.poll(MESSAGES_PER_TURN, |frame| {
+            is_malformed |= receiver.on_bytes(frame.bytes, &mut bridge) != Ok(frame.bytes.len());
+        });
+        match read {
+            Ok(0) => return (false, false),
+            Ok(_) => {}
+            Err(ReadError::Lapped(_)) => receiver.on_passed_over(),
+            Err(ReadError::Dropped | ReadError::Nonsense { .. }) => is_malformed = true,
+        }
+        if is_malformed {
+            counters.ipc_sessions_broken.inc();
+        }
+        (true, is_malformed || receiver.has_ended())
+    }
+}
+
+impl Context {
+    /// Opens a session of this host; none if its source is gone.
+    pub(super) fn open_ipc(
+        &mut self,
+        transport: TransportSession,
+        name: SessionName,
+    ) -> Result<Option<(SessionRef, u64)>, ContextError> {
+        if let Some(&at) = self.ipc_in.by_transport.get(&transport) {
+            return Ok(Some((SessionRef::Ipc(at), self.ipc_in.sessions[at].number)));
+        }
+        let mut ring = match shm::Receiver::open(name, Path::new(&self.config.transport_lbtipc_directory)) {
+            Ok(ring) => ring,
+            Err(OpenError::Ended) => return Ok(None),
+            Err(OpenError::Io(error)) => return Err(error.into()),
+            Err(error) => return Err(std::io::Error::other(error.to_string()).into()),
+        };
+        let receiver = OrderedReceiver::new(&self.config.delivery(), self.counters.delivery.clone())?;
+        let at = self.ipc_in.sessions.vacant_key();
+        if self.sleeps() {
+            let bell = ring.enable_sleep().map_err(|error| std::io::Error::other(error.to_string()))?;
+            self.registrar.add(bell, self.token(Port::IpcSession, at), Interest::Read)?;
+        }
+        self.next_session += 1;
+        let number = self.next_session;
+        let look_at = self.now + LOOK_EVERY;
+        let (is_asleep, doubt_until) = (false, Nanos::NEVER);
+        let shown = self.show(&transport, ring.counters().clone());
+        let session =
+            Session { transport, number, ring, _shown: shown, receiver, look_at, is_asleep, doubt_until };
+        self.ipc_in.sessions.insert(session);
+        self.ipc_in.by_transport.insert(transport, at);
+        Ok(Some((SessionRef::Ipc(at), number)))
+    }
+
+    /// Looks at every ring once.
+    #[inline]
+    pub(crate) fn poll_ipc(&mut self, handler: &mut impl Handler) -> bool {
+        let mut worked = false;
+        for at in 0..self.ipc_in.sessions.capacity() {
+            let Some(session) = self.ipc_in.sessions.get_mut(at) else { continue };
+            session.wake();
+            let (read, is_over) = session.read(&mut self.streams, handler, &self.counters.context);
+            worked |= read;
+            if is_over {
+                let reason = if session.receiver.has_ended() { EndReason::Ended } else { EndReason::Broken };
+                self.end_ipc(at, reason, handler);
+            }
+        }
+        worked
+    }
+
+    /// Reads all rings until they are empty, and lets the sources know that this thread may sleep: for
+    /// threads that wait in a poller of their own.
+    pub(crate) fn drain_ipc(&mut self, now: Nanos, handler: &mut impl Handler) {
+        loop {
+            while self.poll_ipc(handler) {}
+            if self.ipc_in.before_sleep(now) {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn wake_ipc(&mut self, now: Nanos, handler: &mut impl Handler) {
+        for at in 0..self.ipc_in.sessions.capacity() {
+            let Some(session) = self.ipc_in.sessions.get_mut(at) else { continue };
+            if now >= session.look_at {
+                session.look_at = now + LOOK_EVERY;
+                if session.ring.is_over() {
+                    // All it wrote was read. One that is closed without farewell is a context that was dropped.
+                    let reason = if session.ring.has_closed() { EndReason::Ended } else { EndReason::Broken };
+                    if reason == EndReason::Broken {
+                        self.counters.context.ipc_sessions_broken.inc();
+                    }
+                    self.end_ipc(at, reason, handler);
+                }
+            }
+        }
+    }
+
+    fn end_ipc(&mut self, at: usize, reason: EndReason, handler: &mut impl Handler) {
+        if let Some(session) = self.ipc_in.sessions.get_mut(at) {
+            let mut bridge = Bridge { streams: &mut self.streams, handler };
+            session.receiver.on_passed_over();
+            session.receiver.end(reason, &mut bridge);
+        }
+        if let Some(transport) = self.ipc_in.close(at) {
+            self.end_session(SessionRef::Ipc(at), &transport, reason, handler);
+        }
+    }
+}

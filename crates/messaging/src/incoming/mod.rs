@@ -1,0 +1,152 @@
+//! The transport sessions that a context receives.
+
+mod ipc;
+mod reliable;
+mod rm;
+mod ru;
+mod tcp;
+
+use lbt::config::Order;
+use lbt::delivery::EndReason;
+use lbt::resolution::{SourceRecord, TransportSession};
+use units::Nanos;
+
+use crate::context::Context;
+use crate::error::ContextError;
+use crate::stream::NewStream;
+use crate::{Handler, Receiver};
+
+pub(crate) use ipc::IpcIncoming;
+pub(crate) use rm::RmIncoming;
+pub(crate) use ru::RuIncoming;
+pub(crate) use tcp::TcpIncoming;
+
+/// A session that is received: its transport and its place there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionRef {
+    Rm(usize),
+    Tcp(usize),
+    Ipc(usize),
+    Ru(usize),
+}
+
+impl Context {
+    /// Listens to a source of a topic for a receiver.
+    pub(crate) fn join(
+        &mut self,
+        receiver: Receiver,
+        topic: &str,
+        record: &SourceRecord,
+    ) -> Result<(), ContextError> {
+        let Some(entry) = self.receivers.get(receiver.slot as usize) else { return Ok(()) };
+        let order = entry.options.order;
+        if let Some(slot) = self.streams.find(record) {
+            if self.streams.attach(slot, receiver) {
+                self.announce(slot, receiver);
+            }
+            return Ok(());
+        }
+        let Some((session, session_number)) = self.open_session(&record.session)? else {
+            // It may be heard later: it is reported again when it is advertised again.
+            self.resolver.forget_session(&record.session);
+            return Ok(());
+        };
+        let token = self.streams.next_slot() as u64;
+        self.watch(session, record, token, order)?;
+        if !self.subscribe(session, record.topic_index, token, order) {
+            self.unwatch(session, record.topic_index);
+            self.counters.context.joins_failed.inc();
+            return Ok(());
+        }
+        let burst_min = self.config.delivery_control_maximum_burst_loss;
+        let slot =
+            self.streams.insert(&NewStream { receiver, session, session_number, record, topic, burst_min });
+        self.announce(slot, receiver);
+        Ok(())
+    }
+
+    /// Begins to receive a session, if it is not received already; none if it cannot be heard here.
+    fn open_session(
+        &mut self,
+        session: &TransportSession,
+    ) -> Result<Option<(SessionRef, u64)>, ContextError> {
+        match *session {
+            TransportSession::LbtRm { key, group } => self.open_rm(key, group).map(Some),
+            TransportSession::Tcp { address, .. } => self.open_tcp(*session, address).map(Some),
+            TransportSession::LbtRu { address, session_id } => self.open_ru(address, session_id),
+            TransportSession::Ipc { host_id, session_id, transport_id } => {
+                if host_id != crate::outgoing::host_id()? {
+                    return Ok(None);
+                }
+                self.open_ipc(*session, net::shm::SessionName { session_id, transport_id })
+            }
+        }
+    }
+
+    fn subscribe(&mut self, session: SessionRef, index: u32, token: u64, order: Option<Order>) -> bool {
+        match session {
+            SessionRef::Rm(at) => self.rm_in.sessions.subscribe(at, index, token, order),
+            SessionRef::Tcp(at) => self.tcp_in.subscribe(at, index, token, order),
+            SessionRef::Ipc(at) => self.ipc_in.subscribe(at, index, token, order),
+            SessionRef::Ru(at) => self.ru_in.sessions.subscribe(at, index, token, order),
+        }
+    }
+
+    /// Nobody hears a topic of a session any more; a session that is left without topics is closed.
+    pub(crate) fn leave(&mut self, session: SessionRef, record: &SourceRecord) {
+        let is_last = !self.streams.has_session(session);
+        if is_last {
+            self.forget_recovery(session);
+        } else {
+            self.unwatch(session, record.topic_index);
+        }
+        match session {
+            SessionRef::Rm(at) if is_last => drop(self.rm_in.close(at, &self.registrar, &mut self.xdp)),
+            SessionRef::Rm(at) => self.rm_in.sessions.unsubscribe(at, record.topic_index),
+            SessionRef::Tcp(at) if is_last => drop(self.tcp_in.close(at)),
+            SessionRef::Tcp(at) => self.tcp_in.unsubscribe(at, record.topic_index),
+            SessionRef::Ipc(at) if is_last => drop(self.ipc_in.close(at)),
+            SessionRef::Ipc(at) => self.ipc_in.unsubscribe(at, record.topic_index),
+            SessionRef::Ru(at) if is_last => drop(self.ru_in.close(at)),
+            SessionRef::Ru(at) => self.ru_in.sessions.unsubscribe(at, record.topic_index),
+        }
+        if is_last {
+            self.resolver.forget_session(&record.session);
+        }
+    }
+
+    /// A session is over: its streams end, and are found again if they are advertised again.
+    pub(crate) fn end_session(
+        &mut self,
+        session: SessionRef,
+        transport: &TransportSession,
+        reason: EndReason,
+        handler: &mut impl Handler,
+    ) {
+        self.resolver.forget_session(transport);
+        self.streams.end_session(session, reason, handler);
+    }
+
+    /// Ends a session that is over, of which something was still asked for, once nothing is.
+    pub(crate) fn end_recovered(&mut self, session: SessionRef, handler: &mut impl Handler) {
+        match session {
+            SessionRef::Rm(at) if self.rm_in.sessions.has_ended(at) => self.end_rm(at, handler),
+            SessionRef::Ru(at) if self.ru_in.sessions.has_ended(at) => self.end_ru(at, handler),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn wake_incoming(&mut self, now: Nanos, handler: &mut impl Handler) {
+        self.wake_rm(now, handler);
+        self.wake_ru(now, handler);
+        self.wake_ipc(now, handler);
+    }
+
+    pub(crate) fn incoming_wakeup(&self) -> Nanos {
+        self.rm_in
+            .sessions
+            .next_wakeup()
+            .min(self.ru_in.sessions.next_wakeup())
+            .min(self.ipc_in.next_wakeup())
+    }
+}

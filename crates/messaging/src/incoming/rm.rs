@@ -1,0 +1,222 @@
+//! LBT-RM: a socket for each group, a receiver for each session.
+
+use std::collections::HashMap;
+use std::net::SocketAddrV4;
+
+use lbt::delivery::EndReason;
+use lbt::resolution::TransportSession;
+use lbt::rm::{Receiver as RmReceiver, SessionKey};
+use net::udp::{ReceiveBatch, Sent, UdpSocket};
+use net::{Interest, Registrar};
+use slab::Slab;
+use units::Nanos;
+
+use super::SessionRef;
+use super::reliable::Sessions;
+use crate::Handler;
+use crate::context::{Context, Port};
+use crate::error::ContextError;
+use crate::recovery;
+use crate::stream::Bridge;
+use crate::xdp::Xdp;
+
+/// The LBT-RM sessions of a context.
+#[derive(Default)]
+pub(crate) struct RmIncoming {
+    groups: Slab<Group>,
+    /// Each with its group.
+    pub(crate) sessions: Sessions<RmReceiver, SocketAddrV4>,
+    by_key: HashMap<SessionKey, usize>,
+    /// The session of the last datagram.
+    recent: Option<(SessionKey, usize)>,
+}
+
+/// A multicast group that sessions use.
+struct Group {
+    address: SocketAddrV4,
+    /// None if it is received by AF_XDP.
+    socket: Option<UdpSocket>,
+}
+
+impl RmIncoming {
+    #[inline]
+    fn find(&mut self, key: SessionKey) -> Option<usize> {
+        if let Some((recent, at)) = self.recent
+            && recent == key
+        {
+            return Some(at);
+        }
+        let at = *self.by_key.get(&key)?;
+        self.recent = Some((key, at));
+        Some(at)
+    }
+
+    /// Forgets a session, and leaves its group if no other session is on it.
+    pub(super) fn close(
+        &mut self,
+        at: usize,
+        registrar: &Registrar,
+        xdp: &mut Xdp,
+    ) -> Option<TransportSession> {
+        let gone = self.sessions.remove(at)?;
+        let (key, group) = (gone.receiver.key(), gone.place);
+        self.by_key.remove(&key);
+        self.recent = None;
+        if !self.sessions.iter().any(|s| s.place == group)
+            && let Some(index) = self.groups.iter().find(|(_, g)| g.address == group).map(|(i, _)| i)
+        {
+            match self.groups.remove(index).socket {
+                // Closing the descriptor takes it out of the poller as well.
+                Some(socket) => drop(registrar.remove(&socket)),
+                None => xdp.leave(group),
+            }
+        }
+        Some(TransportSession::LbtRm { key, group })
+    }
+
+    /// How many sockets there are.
+    pub(crate) fn descriptors(&self) -> usize {
+        self.groups.iter().filter(|(_, g)| g.socket.is_some()).count()
+    }
+}
+
+impl Context {
+    pub(super) fn open_rm(
+        &mut self,
+        key: SessionKey,
+        group: SocketAddrV4,
+    ) -> Result<(SessionRef, u64), ContextError> {
+        if let Some(&at) = self.rm_in.by_key.get(&key) {
+            return Ok((SessionRef::Rm(at), self.rm_in.sessions[at].number));
+        }
+        let mut receiver = RmReceiver::new(
+            &self.config.receiver(),
+            key,
+            self.rng.next_u64(),
+            self.now,
+            self.counters.receiver.clone(),
+            self.counters.delivery.clone(),
+        )?;
+        if let Some(keys) = &self.keys {
+            receiver.authenticate(keys.clone());
+        }
+        self.join_group(group)?;
+        self.next_session += 1;
+        let number = self.next_session;
+        let at = self.rm_in.sessions.insert(receiver, number, group);
+        self.rm_in.by_key.insert(key, at);
+        Ok((SessionRef::Rm(at), number))
+    }
+
+    fn join_group(&mut self, address: SocketAddrV4) -> Result<(), ContextError> {
+        if self.rm_in.groups.iter().any(|(_, g)| g.address == address) {
+            return Ok(());
+        }
+        if let Some(xdp) = self.xdp.socket() {
+            xdp.join(address)?;
+            self.rm_in.groups.insert(Group { address, socket: None });
+            return Ok(());
+        }
+        let socket = UdpSocket::multicast_receiver(address, self.multicast_options())?;
+        let index = self.rm_in.groups.vacant_key();
+        self.registrar.add(&socket, self.token(Port::Group, index), Interest::Read)?;
+        self.rm_in.groups.insert(Group { address, socket: Some(socket) });
+        Ok(())
+    }
+
+    /// Takes what has arrived on a group's socket, up to one batch; false if that was nothing.
+    pub(crate) fn on_group_ready(&mut self, now: Nanos, index: usize, handler: &mut impl Handler) -> bool {
+        let Some(mut batch) = self.batch.take() else { return false };
+        let worked = self.receive_group(now, index, &mut batch, handler);
+        self.batch = Some(batch);
+        if worked {
+            self.send_feedback(now);
+        }
+        worked
+    }
+
+    fn receive_group(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        batch: &mut ReceiveBatch,
+        handler: &mut impl Handler,
+    ) -> bool {
+        let Some(Group { socket: Some(socket), .. }) = self.rm_in.groups.get(index) else { return false };
+        let Ok(received) = socket.receive(batch) else { return false };
+        if received.is_empty() {
+            return false;
+        }
+        for (from, datagram) in received.datagrams() {
+            self.on_session_datagram(now, from, datagram, handler);
+        }
+        self.counters.context.datagrams_dropped_by_kernel.set(batch.kernel_drops().into());
+        true
+    }
+
+    /// Looks at every group's socket once.
+    pub(crate) fn poll_groups(&mut self, now: Nanos, handler: &mut impl Handler) -> bool {
+        let mut worked = false;
+        for index in 0..self.rm_in.groups.capacity() {
+            if self.rm_in.groups.get(index).is_some_and(|group| group.socket.is_some()) {
+                worked |= self.on_group_ready(now, index, handler);
+            }
+        }
+        worked
+    }
+
+    #[inline]
+    pub(crate) fn on_session_datagram(
+        &mut self,
+        now: Nanos,
+        from: SocketAddrV4,
+        datagram: &[u8],
+        handler: &mut impl Handler,
+    ) {
+        let found = SessionKey::of(*from.ip(), datagram).and_then(|key| self.rm_in.find(key));
+        let Some(at) = found else {
+            self.counters.context.unknown_datagrams.inc();
+            return;
+        };
+        let mut bridge = Bridge { streams: &mut self.streams, handler };
+        if self.rm_in.sessions.on_datagram(at, now, from, datagram, &mut bridge) {
+            self.end_rm(at, handler);
+        }
+    }
+
+    pub(super) fn wake_rm(&mut self, now: Nanos, handler: &mut impl Handler) {
+        for at in 0..self.rm_in.sessions.capacity() {
+            let mut bridge = Bridge { streams: &mut self.streams, handler };
+            if self.rm_in.sessions.on_wakeup(at, now, &mut bridge) {
+                self.end_rm(at, handler);
+            }
+        }
+        self.send_feedback(now);
+    }
+
+    /// Ends a session, unless something of it is still asked for.
+    pub(super) fn end_rm(&mut self, at: usize, handler: &mut impl Handler) {
+        let session = SessionRef::Rm(at);
+        let recovery = recovery::of(&mut self.rm_in, &mut self.ru_in, session);
+        if recovery.is_some_and(|recovery| !recovery.requester.is_idle()) {
+            return;
+        }
+        self.forget_recovery(session);
+        if let Some(transport) = self.rm_in.close(at, &self.registrar, &mut self.xdp) {
+            self.end_session(session, &transport, EndReason::TimedOut, handler);
+        }
+    }
+
+    /// Sends NAKs that are due.
+    pub(crate) fn send_feedback(&mut self, now: Nanos) {
+        for receiver in self.rm_in.sessions.receivers() {
+            while let Some(feedback) = receiver.poll_transmit(now) {
+                match self.control.send_run(feedback.to, feedback.datagram, feedback.datagram.len()) {
+                    Ok(Sent::Datagrams(_)) => {}
+                    // The numbers are NAKed again.
+                    Ok(Sent::WouldBlock) | Err(_) => self.counters.context.sends_failed.inc(),
+                }
+            }
+        }
+    }
+}

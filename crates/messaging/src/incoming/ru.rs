@@ -1,0 +1,147 @@
+//! LBT-RU: one socket for all sessions, told apart by the address of their sources.
+
+use std::collections::HashMap;
+use std::net::SocketAddrV4;
+
+use lbt::delivery::EndReason;
+use lbt::resolution::TransportSession;
+use lbt::ru::{Receiver as RuReceiver, SessionKey};
+use net::Interest;
+use net::udp::{Sent, UdpSocket};
+use units::Nanos;
+
+use super::SessionRef;
+use super::reliable::Sessions;
+use crate::Handler;
+use crate::context::{Context, Port, first_free};
+use crate::error::ContextError;
+use crate::recovery;
+use crate::stream::Bridge;
+
+/// The LBT-RU sessions of a context.
+#[derive(Default)]
+pub(crate) struct RuIncoming {
+    /// Opened with the first session.
+    socket: Option<UdpSocket>,
+    pub(crate) sessions: Sessions<RuReceiver>,
+    by_source: HashMap<SocketAddrV4, usize>,
+}
+
+impl RuIncoming {
+    /// Forgets a session; its source drops us when it hears no more of us.
+    pub(super) fn close(&mut self, at: usize) -> Option<TransportSession> {
+        let SessionKey { source, session_id } = self.sessions.remove(at)?.receiver.key();
+        self.by_source.remove(&source);
+        Some(TransportSession::LbtRu { address: source, session_id })
+    }
+
+    /// How many sockets there are.
+    pub(crate) fn descriptors(&self) -> usize {
+        usize::from(self.socket.is_some())
+    }
+}
+
+impl Context {
+    /// Begins to connect to a session; none if another session of the same address is received still.
+    pub(super) fn open_ru(
+        &mut self,
+        address: SocketAddrV4,
+        session_id: Option<u32>,
+    ) -> Result<Option<(SessionRef, u64)>, ContextError> {
+        let key = SessionKey { source: address, session_id };
+        if let Some(&at) = self.ru_in.by_source.get(&address) {
+            let session = &self.ru_in.sessions[at];
+            return Ok((session.receiver.key() == key).then_some((SessionRef::Ru(at), session.number)));
+        }
+        if self.ru_in.socket.is_none() {
+            let low = self.config.transport_lbtru_receiver_port_low;
+            let high = self.config.transport_lbtru_receiver_port_high;
+            let options = self.multicast_options();
+            let socket = first_free(self.interface, low, high, |a| UdpSocket::multicast_sender(a, options))?;
+            self.registrar.add(&socket, self.token(Port::RuReceiver, 0), Interest::Read)?;
+            self.ru_in.socket = Some(socket);
+        }
+        let (client_id, seed) = (self.rng.next_u32().max(1), self.rng.next_u64());
+        let mut receiver = RuReceiver::new(
+            &self.config.lbtru_receiver(),
+            key,
+            client_id,
+            seed,
+            self.now,
+            self.counters.ru_receiver.clone(),
+            self.counters.delivery.clone(),
+        )?;
+        if let Some(keys) = &self.ru_keys {
+            receiver.authenticate(keys.clone());
+        }
+        self.next_session += 1;
+        let number = self.next_session;
+        let at = self.ru_in.sessions.insert(receiver, number, ());
+        self.ru_in.by_source.insert(address, at);
+        self.send_ru(self.now);
+        Ok(Some((SessionRef::Ru(at), number)))
+    }
+
+    /// Takes what has arrived, up to one batch; false if that was nothing.
+    pub(crate) fn on_ru_ready(&mut self, now: Nanos, handler: &mut impl Handler) -> bool {
+        let Some(mut batch) = self.batch.take() else { return false };
+        let mut worked = false;
+        if let Some(socket) = &self.ru_in.socket
+            && let Ok(received) = socket.receive(&mut batch)
+        {
+            for (from, datagram) in received.datagrams() {
+                worked = true;
+                let Some(&at) = self.ru_in.by_source.get(&from) else {
+                    self.counters.context.unknown_datagrams.inc();
+                    continue;
+                };
+                let mut bridge = Bridge { streams: &mut self.streams, handler };
+                if self.ru_in.sessions.on_datagram(at, now, from, datagram, &mut bridge) {
+                    self.end_ru(at, handler);
+                }
+            }
+        }
+        self.batch = Some(batch);
+        if worked {
+            self.send_ru(now);
+        }
+        worked
+    }
+
+    pub(super) fn wake_ru(&mut self, now: Nanos, handler: &mut impl Handler) {
+        for at in 0..self.ru_in.sessions.capacity() {
+            let mut bridge = Bridge { streams: &mut self.streams, handler };
+            if self.ru_in.sessions.on_wakeup(at, now, &mut bridge) {
+                self.end_ru(at, handler);
+            }
+        }
+        self.send_ru(now);
+    }
+
+    /// Ends a session, unless something of it is still asked for.
+    pub(super) fn end_ru(&mut self, at: usize, handler: &mut impl Handler) {
+        let session = SessionRef::Ru(at);
+        let recovery = recovery::of(&mut self.rm_in, &mut self.ru_in, session);
+        if recovery.is_some_and(|recovery| !recovery.requester.is_idle()) {
+            return;
+        }
+        self.forget_recovery(session);
+        if let Some(transport) = self.ru_in.close(at) {
+            self.end_session(session, &transport, EndReason::TimedOut, handler);
+        }
+    }
+
+    /// Sends connect requests, signs of life and NAKs that are due.
+    fn send_ru(&mut self, now: Nanos) {
+        let Some(socket) = &self.ru_in.socket else { return };
+        for receiver in self.ru_in.sessions.receivers() {
+            while let Some(feedback) = receiver.poll_transmit(now) {
+                match socket.send_run(feedback.to, feedback.datagram, feedback.datagram.len()) {
+                    Ok(Sent::Datagrams(_)) => {}
+                    // All of them are repeated.
+                    Ok(Sent::WouldBlock) | Err(_) => self.counters.context.sends_failed.inc(),
+                }
+            }
+        }
+    }
+}

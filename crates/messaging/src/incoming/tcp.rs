@@ -1,0 +1,243 @@
+//! TCP: a connection for each session.
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, SocketAddrV4};
+
+use lbt::config::Order;
+use lbt::delivery::EndReason;
+use lbt::ordered::Receiver as OrderedReceiver;
+use lbt::resolution::TransportSession;
+use net::tcp::{self, Moved};
+use net::{Interest, Ready, Transport};
+use slab::Slab;
+
+use super::SessionRef;
+use crate::Handler;
+use crate::context::{Context, Port};
+use crate::error::ContextError;
+use crate::stream::{Bridge, Streams};
+
+/// The TCP sessions of a context.
+#[derive(Default)]
+pub(crate) struct TcpIncoming {
+    sessions: Slab<Session>,
+    by_transport: HashMap<TransportSession, usize>,
+}
+
+struct Session {
+    transport: TransportSession,
+    address: SocketAddrV4,
+    number: u64,
+    /// None for a moment, when TLS begins.
+    connection: Option<Transport>,
+    is_established: bool,
+    /// What TLS waits for beside input.
+    waits_for_room: bool,
+    receiver: OrderedReceiver,
+    buffer: Box<[u8]>,
+    filled: usize,
+}
+
+/// What reading a connection has come to.
+enum Progress {
+    Nothing,
+    Something,
+    Over,
+}
+
+/// Bytes read with one system call at most; a message that is cut needs less.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Buffers read from one connection in a turn.
+const READS_MAX: usize = 4;
+
+impl TcpIncoming {
+    pub(super) fn subscribe(&mut self, at: usize, index: u32, token: u64, order: Option<Order>) -> bool {
+        let session = self.sessions.get_mut(at);
+        session.is_some_and(|s| s.receiver.subscribe(index, token, order).is_ok())
+    }
+
+    pub(super) fn unsubscribe(&mut self, at: usize, index: u32) {
+        if let Some(session) = self.sessions.get_mut(at) {
+            session.receiver.unsubscribe(index);
+        }
+    }
+
+    /// Forgets a session; the connection is closed.
+    pub(super) fn close(&mut self, at: usize) -> Option<TransportSession> {
+        let gone = self.sessions.try_remove(at)?;
+        self.by_transport.remove(&gone.transport);
+        Some(gone.transport)
+    }
+
+    /// How many sockets there are.
+    pub(crate) fn descriptors(&self) -> usize {
+        self.sessions.len()
+    }
+}
+
+impl Session {
+    /// Reads until there is nothing more, or enough for a turn.
+    #[inline]
+    fn read(
+        &mut self,
+        streams: &mut Streams,
+        handler: &mut impl Handler,
+        counters: &counters::table::LbttcpReceiver,
+    ) -> Progress {
+        let Some(connection) = &mut self.connection else { return Progress::Nothing };
+        let mut progress = Progress::Nothing;
+        let mut reads = 0;
+        // What TLS holds inside no poller tells of.
+        while reads < READS_MAX || connection.may_hold_input() {
+            reads += 1;
+            let room = &mut self.buffer[self.filled..];
+            let (count, is_full) = match connection.read(room) {
+                Ok(Moved::Bytes(count)) => (count, count == room.len()),
+                Ok(Moved::WouldBlock) => break,
+                Ok(Moved::End) | Err(_) => {
+                    if !self.receiver.has_ended() {
+                        counters.sessions_broken.inc();
+                    }
+                    return Progress::Over;
+                }
+            };
+            progress = Progress::Something;
+            counters.bytes_rcved.add(count as u64);
+            self.filled += count;
+            let mut bridge = Bridge { streams, handler };
+            match self.receiver.on_bytes(&self.buffer[..self.filled], &mut bridge) {
+                Ok(taken) => {
+                    self.buffer.copy_within(taken..self.filled, 0);
+                    self.filled -= taken;
+                }
+                Err(_) => {
+                    counters.sessions_malformed.inc();
+                    return Progress::Over;
+                }
+            }
+            if self.receiver.has_ended() {
+                return Progress::Over;
+            }
+            if !is_full && !connection.may_hold_input() {
+                break;
+            }
+        }
+        progress
+    }
+}
+
+impl Context {
+    pub(super) fn open_tcp(
+        &mut self,
+        transport: TransportSession,
+        address: SocketAddrV4,
+    ) -> Result<(SessionRef, u64), ContextError> {
+        if let Some(&at) = self.tcp_in.by_transport.get(&transport) {
+            return Ok((SessionRef::Tcp(at), self.tcp_in.sessions[at].number));
+        }
+        let receiver = OrderedReceiver::new(&self.config.delivery(), self.counters.delivery.clone())?;
+        let stream = tcp::connect(SocketAddr::V4(address))?;
+        let at = self.tcp_in.sessions.vacant_key();
+        self.registrar.add(&stream, self.token(Port::TcpSession, at), Interest::ReadWrite)?;
+        self.next_session += 1;
+        let number = self.next_session;
+        self.tcp_in.sessions.insert(Session {
+            transport,
+            address,
+            number,
+            connection: Some(Transport::Plain(stream)),
+            is_established: false,
+            waits_for_room: true,
+            receiver,
+            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            filled: 0,
+        });
+        self.tcp_in.by_transport.insert(transport, at);
+        Ok((SessionRef::Tcp(at), number))
+    }
+
+    pub(crate) fn on_tcp_session_ready(&mut self, at: usize, _: Ready, handler: &mut impl Handler) {
+        self.read_tcp(at, handler);
+    }
+
+    /// Looks at every connection once.
+    pub(crate) fn poll_tcp(&mut self, handler: &mut impl Handler) -> bool {
+        let mut worked = false;
+        for at in 0..self.tcp_in.sessions.capacity() {
+            if self.tcp_in.sessions.get(at).is_some_and(|s| s.is_established) {
+                worked |= self.read_tcp(at, handler);
+            }
+        }
+        worked
+    }
+
+    fn read_tcp(&mut self, at: usize, handler: &mut impl Handler) -> bool {
+        match self.establish_tcp(at) {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(_) => {
+                self.counters.tcp_receiver.sessions_broken.inc();
+                self.end_tcp(at, handler);
+                return true;
+            }
+        }
+        let Some(session) = self.tcp_in.sessions.get_mut(at) else { return false };
+        match session.read(&mut self.streams, handler, &self.counters.tcp_receiver) {
+            Progress::Nothing => false,
+            Progress::Something => true,
+            Progress::Over => {
+                self.end_tcp(at, handler);
+                true
+            }
+        }
+    }
+
+    /// Whether the connection stands; begins TLS when it does, if it is wanted.
+    #[inline]
+    fn establish_tcp(&mut self, at: usize) -> Result<bool, ContextError> {
+        let Some(session) = self.tcp_in.sessions.get(at) else { return Ok(false) };
+        if session.is_established && !session.waits_for_room {
+            return Ok(true);
+        }
+        self.settle_tcp(at)
+    }
+
+    #[cold]
+    fn settle_tcp(&mut self, at: usize) -> Result<bool, ContextError> {
+        let token = self.token(Port::TcpSession, at);
+        let session = &mut self.tcp_in.sessions[at];
+        if !session.is_established {
+            let Some(Transport::Plain(stream)) = &session.connection else { return Ok(false) };
+            if !tcp::connected(stream)? {
+                return Ok(false);
+            }
+            session.is_established = true;
+            if let Some(tls) = &self.tls.client
+                && let Some(Transport::Plain(stream)) = session.connection.take()
+            {
+                session.connection = Some(tls.connect(stream, &session.address.ip().to_string())?);
+            }
+        }
+        let Some(connection) = &mut session.connection else { return Ok(false) };
+        connection.flush()?;
+        session.waits_for_room = connection.waits_for_room(false);
+        let interest = if session.waits_for_room { Interest::ReadWrite } else { Interest::Read };
+        self.registrar.change(&*connection, token, interest)?;
+        Ok(true)
+    }
+
+    fn end_tcp(&mut self, at: usize, handler: &mut impl Handler) {
+        let mut reason = EndReason::Broken;
+        if let Some(session) = self.tcp_in.sessions.get_mut(at) {
+            if session.receiver.has_ended() {
+                reason = EndReason::Ended;
+            }
+            let mut bridge = Bridge { streams: &mut self.streams, handler };
+            session.receiver.on_passed_over();
+            session.receiver.end(EndReason::Broken, &mut bridge);
+        }
+        if let Some(transport) = self.tcp_in.close(at) {
+            self.end_session(SessionRef::Tcp(at), &transport, reason, handler);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+use std::net::SocketAddrV4;
+
+use lbt::config::Order;
+
+use crate::Transport;
+
+/// What a source asks for other than the configuration says. The default asks for nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceOptions {
+    /// The transport; else what `source_transport` and `transport` say for the topic.
+    pub transport: Option<Transport>,
+    /// Multicast group and port, for LBT-RM; else what the configuration says for the topic. Sources of one
+    /// group share a transport session.
+    pub group: Option<SocketAddrV4>,
+    /// Whether what is sent is retained for receivers that join late or lost it; else what the configuration
+    /// says (`late_join`). Over LBT-RM and reliable unicast.
+    pub late_join: Option<bool>,
+}
+
+/// What a receiver asks for other than the configuration says. The default asks for nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverOptions {
+    /// Order of delivery; else `ordered_delivery`. Where several receivers of a context hear the same source,
+    /// the order is that of the first of them.
+    pub order: Option<Order>,
+}
+
+/// What a single send asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendFlags {
+    /// Nothing more follows soon: what waits of the session goes out with this message.
+    pub flush: bool,
+    /// The first message of an explicit batch.
+    pub batch_start: bool,
+    /// The last one; the batch goes out with it.
+    pub batch_end: bool,
+}
+
+impl SendFlags {
+    /// Goes out at once.
+    pub const FLUSH: SendFlags = SendFlags { flush: true, batch_start: false, batch_end: false };
+    /// Begins an explicit batch.
+    pub const BATCH_START: SendFlags = SendFlags { flush: false, batch_start: true, batch_end: false };
+    /// Ends an explicit batch.
+    pub const BATCH_END: SendFlags = SendFlags { flush: false, batch_start: false, batch_end: true };
+}

@@ -1,0 +1,177 @@
+//! Shared memory: a ring that receivers of this host read.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::DerefMut;
+use std::time::Duration;
+
+use counters::Registration;
+use lbt::ordered::{Room, Slot, Source};
+use lbt::resolution::TransportSession;
+use net::shm::{self, Pacing, SessionName};
+use units::Nanos;
+
+use super::{Outgoing, OutgoingKind, Place};
+use crate::config::IpcBehavior;
+use crate::context::Context;
+use crate::error::ContextError;
+use crate::event::SourceEvent;
+
+/// The sending side of a session of shared memory.
+pub(crate) struct IpcOutgoing {
+    pub(super) session: Source,
+    pub(super) ring: Ring,
+    /// When to look after the receivers again.
+    look_at: Nanos,
+    is_receiver_paced: bool,
+    pub(super) events: Vec<SourceEvent>,
+    _shown: Option<Registration>,
+}
+
+/// The ring as a room for messages.
+pub(crate) struct Ring {
+    source: shm::Source,
+    ring_bytes: u64,
+    is_receiver_paced: bool,
+    /// The last claim found no room.
+    is_full: bool,
+}
+
+/// How often the source looks after its receivers.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// What receivers of shared memory are called in events: they have no address.
+const HERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+/// The only session of a context.
+const TRANSPORT_ID: u16 = 20_001;
+
+impl Context {
+    pub(super) fn open_ipc_outgoing(&mut self, index: u32) -> Result<Outgoing, ContextError> {
+        let config = &self.config;
+        let is_receiver_paced = config.transport_lbtipc_behavior == IpcBehavior::ReceiverPaced;
+        let stopped = Duration::from_micros(config.transport_lbtipc_receiver_stopped_timeout_us);
+        let pacing = if is_receiver_paced {
+            Pacing::Receiver { drop_stopped_after: Some(stopped).filter(|span| !span.is_zero()) }
+        } else {
+            Pacing::Source
+        };
+        let ring_bytes = config.transport_lbtipc_transmission_window_size_bytes.next_power_of_two();
+        let options = shm::SourceOptions {
+            directory: (&config.transport_lbtipc_directory).into(),
+            ring_bytes,
+            pacing,
+            ..shm::SourceOptions::default()
+        };
+        let session = Source::new(&config.ipc_source(), self.counters.lbm_source.clone())?;
+        let session_id = self.rng.next_u32().max(1);
+        let source = shm::Source::create(SessionName { session_id, transport_id: TRANSPORT_ID }, &options)?;
+        let host_id = host_id()?;
+        let transport = TransportSession::Ipc { host_id, session_id, transport_id: TRANSPORT_ID };
+        let shown = self.show(&transport, source.counters().clone());
+        let kind = IpcOutgoing {
+            session,
+            ring: Ring { source, ring_bytes, is_receiver_paced, is_full: false },
+            look_at: self.now,
+            is_receiver_paced,
+            events: Vec::new(),
+            _shown: shown,
+        };
+        Ok(Outgoing::new(Place::Ipc, transport, OutgoingKind::Ipc(Box::new(kind)), index))
+    }
+}
+
+/// Tells hosts apart: made from the identifier that a kernel draws when it starts.
+pub(crate) fn host_id() -> io::Result<u32> {
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id")?;
+    Ok(boot.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)))
+}
+
+impl IpcOutgoing {
+    #[inline]
+    pub(super) fn flush(&mut self) {
+        self.ring.source.publish();
+        self.ring.is_full = false;
+    }
+
+    pub(super) fn on_wakeup(&mut self, now: Nanos) {
+        self.session.on_wakeup(now, &mut self.ring);
+        self.flush();
+        if now >= self.look_at {
+            self.look_after_readers(now);
+        }
+    }
+
+    fn look_after_readers(&mut self, now: Nanos) {
+        self.look_at = now + LOOK_EVERY;
+        let changes = self.ring.source.look_after_readers(now);
+        let told = |event, count: u32| std::iter::repeat_n(event, count as usize);
+        self.events.extend(told(SourceEvent::ReceiverConnected(HERE), changes.joined));
+        self.events.extend(told(SourceEvent::ReceiverDisconnected(HERE), changes.left));
+    }
+
+    pub(super) fn next_wakeup(&self) -> Nanos {
+        let own = if self.events.is_empty() { self.look_at } else { Nanos::ZERO };
+        // Nobody tells when a receiver has read: it is looked for.
+        let room = if self.ring.is_full && self.is_receiver_paced { Nanos::ZERO } else { Nanos::NEVER };
+        own.min(room).min(self.session.next_wakeup())
+    }
+
+    pub(super) fn end(&mut self) {
+        self.session.end(&mut self.ring);
+        self.flush();
+    }
+}
+
+impl Room for Ring {
+    type Slot<'a> = RingSlot<'a>;
+
+    /// What was full may have room by now: the claim says.
+    #[inline]
+    fn is_blocked(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn slot(&mut self, len: usize) -> Option<RingSlot<'_>> {
+        match self.source.claim(len, 0) {
+            Ok(claim) => Some(RingSlot(claim)),
+            Err(_) => {
+                self.is_full = true;
+                None
+            }
+        }
+    }
+
+    fn can_hold(&self, count: usize, len: usize) -> bool {
+        // A frame has eight bytes before the message and lies within one of sixteen segments.
+        let per_segment = (self.ring_bytes / 16) / (len as u64 + 16).next_multiple_of(8);
+        let need = (count as u64).div_ceil(per_segment.max(1)) + 2;
+        let lag = if self.is_receiver_paced {
+            self.source.readers().map(|reader| reader.lag_bytes).max().unwrap_or(0)
+        } else {
+            0
+        };
+        need * (self.ring_bytes / 16) + lag <= self.ring_bytes
+    }
+}
+
+impl Ring {
+    /// Whether the last send found no room, and none was looked for since.
+    pub(super) fn was_full(&self) -> bool {
+        self.is_full
+    }
+}
+
+/// Room for one message in the ring.
+pub(crate) struct RingSlot<'a>(shm::Claim<'a>);
+
+impl Slot for RingSlot<'_> {
+    #[inline]
+    fn bytes(&mut self) -> &mut [u8] {
+        self.0.deref_mut()
+    }
+
+    #[inline]
+    fn commit(self) {
+        self.0.commit();
+    }
+}

@@ -1,0 +1,312 @@
+//! The transport sessions that a context publishes on.
+
+mod binding;
+mod claim;
+mod ipc;
+mod rm;
+mod ru;
+mod tcp;
+
+use std::net::SocketAddrV4;
+
+use lbt::ordered::Room;
+use lbt::resolution::TransportSession;
+use lbt::rm::{SendError, TopicId};
+use lbt::wire::lbmc::Chain;
+use net::Ready;
+use units::{Nanos, Sqn};
+
+use crate::Handler;
+use crate::context::Context;
+use crate::error::ContextError;
+
+use binding::Binding;
+
+pub use claim::Claim;
+pub(crate) use ipc::{IpcOutgoing, Ring, host_id};
+pub(crate) use rm::RmOutgoing;
+pub(crate) use ru::RuOutgoing;
+pub(crate) use tcp::TcpOutgoing;
+
+/// A session that sources of this context publish on.
+pub(crate) struct Outgoing {
+    /// What tells sessions apart when a source looks for one.
+    pub(crate) place: Place,
+    pub(crate) transport: TransportSession,
+    pub(crate) kind: OutgoingKind,
+    /// Index of the next topic.
+    next_index: u32,
+    /// A send was refused: its sources are to be told when there is room.
+    pub(crate) has_refused: bool,
+}
+
+/// Which session a source belongs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Rm(SocketAddrV4),
+    Tcp,
+    Ipc,
+    Ru,
+    /// One that the configuration fixes: its topics are where `resolver_static_source` of others says.
+    Fixed(TransportSession),
+}
+
+/// A session by its transport.
+pub(crate) enum OutgoingKind {
+    Rm(Box<RmOutgoing>),
+    Tcp(Box<TcpOutgoing>),
+    Ipc(Box<IpcOutgoing>),
+    Ru(Box<RuOutgoing>),
+}
+
+impl Outgoing {
+    pub(crate) fn new(place: Place, transport: TransportSession, kind: OutgoingKind, index: u32) -> Outgoing {
+        Outgoing { place, transport, kind, next_index: index, has_refused: false }
+    }
+
+    /// Adds a topic; returns its index in the session as well: the one given, or the next.
+    pub(crate) fn add_topic(&mut self, now: Nanos, index: Option<u32>) -> (TopicId, u32) {
+        let index = index.unwrap_or_else(|| {
+            let next = self.next_index;
+            self.next_index = next.wrapping_add(1);
+            next
+        });
+        let id = match &mut self.kind {
+            OutgoingKind::Rm(session) => session.session.add_topic(now, index),
+            OutgoingKind::Tcp(session) => session.session.add_topic(now, index),
+            OutgoingKind::Ipc(session) => session.session.add_topic(now, index),
+            OutgoingKind::Ru(session) => session.session.add_topic(now, index),
+        };
+        (id, index)
+    }
+
+    pub(crate) fn remove_topic(&mut self, topic: TopicId) {
+        match &mut self.kind {
+            OutgoingKind::Rm(session) => session.session.remove_topic(topic),
+            OutgoingKind::Tcp(session) => session.session.remove_topic(topic),
+            OutgoingKind::Ipc(session) => session.session.remove_topic(topic),
+            OutgoingKind::Ru(session) => session.session.remove_topic(topic),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn send(&mut self, now: Nanos, topic: TopicId, parts: &[&[u8]]) -> Result<Sqn, SendError> {
+        match &mut self.kind {
+            OutgoingKind::Rm(session) => session.session.send(now, topic, parts),
+            OutgoingKind::Tcp(session) => {
+                let sqn = session.session.send(now, topic, parts, &mut session.backlog)?;
+                session.on_written();
+                Ok(sqn)
+            }
+            OutgoingKind::Ipc(session) => session.session.send(now, topic, parts, &mut session.ring),
+            OutgoingKind::Ru(session) => session.session.send(now, topic, parts),
+        }
+    }
+
+    pub(crate) fn send_with(
+        &mut self,
+        now: Nanos,
+        topic: TopicId,
+        headers: &Chain,
+        parts: &[&[u8]],
+    ) -> Result<Sqn, SendError> {
+        match &mut self.kind {
+            OutgoingKind::Rm(session) => session.session.send_with(now, topic, headers, parts),
+            OutgoingKind::Tcp(session) => {
+                session.session.send_with(now, topic, headers, parts, &mut session.backlog)
+            }
+            OutgoingKind::Ipc(session) => {
+                session.session.send_with(now, topic, headers, parts, &mut session.ring)
+            }
+            OutgoingKind::Ru(session) => session.session.send_with(now, topic, headers, parts),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn claim(&mut self, now: Nanos, topic: TopicId, len: usize) -> Result<Claim<'_>, SendError> {
+        match &mut self.kind {
+            OutgoingKind::Rm(session) => session.session.claim(now, topic, len).map(Claim::rm),
+            OutgoingKind::Tcp(session) => {
+                session.on_written();
+                session.session.claim(now, topic, len, &mut session.backlog).map(Claim::tcp)
+            }
+            OutgoingKind::Ipc(session) => {
+                session.session.claim(now, topic, len, &mut session.ring).map(Claim::ipc)
+            }
+            OutgoingKind::Ru(session) => session.session.claim(now, topic, len).map(Claim::ru),
+        }
+    }
+
+    /// The number of the next datagram, for transports whose sessions are datagrams.
+    pub(crate) fn next_datagram(&self) -> Option<Sqn> {
+        match &self.kind {
+            OutgoingKind::Rm(session) => Some(session.session.next_datagram()),
+            OutgoingKind::Ru(session) => Some(session.session.next_datagram()),
+            OutgoingKind::Tcp(_) | OutgoingKind::Ipc(_) => None,
+        }
+    }
+
+    /// Gives `each` the messages of the datagrams that were closed since number `from`, and moves that.
+    pub(crate) fn written(&self, from: &mut Sqn, each: impl FnMut(&[u8])) {
+        match &self.kind {
+            OutgoingKind::Rm(session) => session.session.written(from, each),
+            OutgoingKind::Ru(session) => session.session.written(from, each),
+            OutgoingKind::Tcp(_) | OutgoingKind::Ipc(_) => {}
+        }
+    }
+
+    pub(crate) fn claim_max(&self) -> usize {
+        match &self.kind {
+            OutgoingKind::Rm(session) => session.session.claim_max(),
+            OutgoingKind::Tcp(session) => session.session.claim_max(),
+            OutgoingKind::Ipc(session) => session.session.claim_max(),
+            OutgoingKind::Ru(session) => session.session.claim_max(),
+        }
+    }
+
+    pub(crate) fn is_blocked(&self) -> bool {
+        match &self.kind {
+            OutgoingKind::Rm(session) => session.session.is_blocked(),
+            OutgoingKind::Tcp(session) => session.backlog.is_blocked(),
+            OutgoingKind::Ipc(session) => session.ring.was_full(),
+            OutgoingKind::Ru(session) => session.session.is_blocked(),
+        }
+    }
+
+    pub(crate) fn next_wakeup(&self) -> Nanos {
+        match &self.kind {
+            OutgoingKind::Rm(session) => session.next_wakeup(),
+            OutgoingKind::Tcp(session) => session.next_wakeup(),
+            OutgoingKind::Ipc(session) => session.next_wakeup(),
+            OutgoingKind::Ru(session) => session.next_wakeup(),
+        }
+    }
+}
+
+impl Context {
+    /// The session on which a source publishes, opened if there is none.
+    pub(crate) fn outgoing_at(&mut self, place: Place) -> Result<usize, ContextError> {
+        if let Some((at, _)) = self.outgoing.iter().find(|(_, o)| o.place == place) {
+            return Ok(at);
+        }
+        let at = self.outgoing.vacant_key();
+        let index = self.rng.next_u32();
+        let mut opened = match place {
+            Place::Rm(group) => self.open_rm_outgoing(at, group, index, self.rm_binding())?,
+            Place::Tcp => self.open_tcp_outgoing(at, index, self.tcp_binding())?,
+            Place::Ipc => self.open_ipc_outgoing(index)?,
+            Place::Ru => self.open_ru_outgoing(at, index, self.ru_binding())?,
+            Place::Fixed(session) => self.open_fixed_outgoing(at, session, index)?,
+        };
+        opened.place = place;
+        self.outgoing.insert(opened);
+        Ok(at)
+    }
+
+    /// Sends what a session has closed, and answers what came for it, as far as limits and sockets allow.
+    pub(crate) fn transmit(&mut self, now: Nanos, at: usize) {
+        match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
+            Some(OutgoingKind::Rm(session)) => session.transmit(now, &self.counters.context, &mut self.xdp),
+            Some(OutgoingKind::Tcp(session)) => session.transmit(),
+            Some(OutgoingKind::Ipc(session)) => session.flush(),
+            Some(OutgoingKind::Ru(session)) => session.transmit(now, &self.counters.context),
+            None => {}
+        }
+        self.retain(now, at);
+    }
+
+    /// Sends everything that waits in a session.
+    #[inline]
+    pub(crate) fn flush_outgoing(&mut self, now: Nanos, at: usize) {
+        match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
+            Some(OutgoingKind::Rm(session)) => session.flush(now, &self.counters.context, &mut self.xdp),
+            Some(OutgoingKind::Tcp(session)) => session.flush(),
+            Some(OutgoingKind::Ipc(session)) => session.flush(),
+            Some(OutgoingKind::Ru(session)) => session.flush(now, &self.counters.context),
+            None => {}
+        }
+        self.retain(now, at);
+    }
+
+    pub(crate) fn end_outgoing(&mut self, now: Nanos, at: usize) {
+        match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
+            Some(OutgoingKind::Rm(session)) => session.end(now, &self.counters.context, &mut self.xdp),
+            Some(OutgoingKind::Tcp(session)) => session.end(),
+            Some(OutgoingKind::Ipc(session)) => session.end(),
+            Some(OutgoingKind::Ru(session)) => session.end(now, &self.counters.context),
+            None => {}
+        }
+        self.retain(now, at);
+    }
+
+    pub(crate) fn wake_outgoing(&mut self, now: Nanos, handler: &mut impl Handler) {
+        for at in 0..self.outgoing.capacity() {
+            match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
+                Some(OutgoingKind::Rm(session)) => {
+                    session.on_wakeup(now, &self.counters.context, &mut self.xdp)
+                }
+                Some(OutgoingKind::Tcp(session)) => session.on_wakeup(now),
+                Some(OutgoingKind::Ipc(session)) => session.on_wakeup(now),
+                Some(OutgoingKind::Ru(session)) => session.on_wakeup(now, &self.counters.context),
+                None => continue,
+            }
+            self.retain(now, at);
+            self.tell_sources(at, handler);
+        }
+    }
+
+    /// Something has come for a session: NAKs, or somebody who connects.
+    pub(crate) fn on_outgoing_ready(&mut self, now: Nanos, at: usize, handler: &mut impl Handler) {
+        match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
+            Some(OutgoingKind::Rm(session)) => {
+                if let Some(batch) = &mut self.batch {
+                    session.on_ready(now, batch, &self.counters.context, &mut self.xdp);
+                }
+            }
+            Some(OutgoingKind::Ru(session)) => {
+                if let Some(batch) = &mut self.batch {
+                    session.on_ready(now, batch, &self.counters.context);
+                }
+            }
+            Some(OutgoingKind::Tcp(_)) => self.accept_tcp(at),
+            Some(OutgoingKind::Ipc(_)) | None => {}
+        }
+        self.retain(now, at);
+        self.tell_sources(at, handler);
+    }
+
+    /// A datagram has come to a port of the AF_XDP socket.
+    pub(crate) fn on_nak(&mut self, now: Nanos, from: SocketAddrV4, to: SocketAddrV4, datagram: &[u8]) {
+        let taken = self.outgoing.iter_mut().any(|(_, outgoing)| match &mut outgoing.kind {
+            OutgoingKind::Rm(session) => session.on_nak(now, from, to, datagram),
+            _ => false,
+        });
+        if !taken {
+            self.counters.context.unknown_datagrams.inc();
+        }
+    }
+
+    /// A connection of a TCP session is ready.
+    pub(crate) fn on_tcp_client_ready(&mut self, index: usize, ready: Ready, handler: &mut impl Handler) {
+        let (at, client) = (index >> tcp::CLIENT_BITS, index & ((1 << tcp::CLIENT_BITS) - 1));
+        if let Some(OutgoingKind::Tcp(session)) = self.outgoing.get_mut(at).map(|o| &mut o.kind) {
+            session.on_client_ready(client, ready);
+        }
+        self.tell_sources(at, handler);
+    }
+
+    /// Tells the sources of a session what has happened to it.
+    fn tell_sources(&mut self, at: usize, handler: &mut impl Handler) {
+        let events = match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
+            Some(OutgoingKind::Tcp(session)) => std::mem::take(&mut session.events),
+            Some(OutgoingKind::Ipc(session)) => std::mem::take(&mut session.events),
+            Some(OutgoingKind::Ru(session)) => std::iter::from_fn(|| session.next_event()).collect(),
+            Some(OutgoingKind::Rm(session)) => std::iter::from_fn(|| session.next_event()).collect(),
+            None => Vec::new(),
+        };
+        for event in events {
+            self.tell_event(at, event, handler);
+        }
+        self.tell_room(at, handler);
+    }
+}

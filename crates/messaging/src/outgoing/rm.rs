@@ -1,0 +1,198 @@
+//! LBT-RM: one socket for data out and NAKs in.
+
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::time::Duration;
+
+use counters::table::MessagingContext;
+use lbt::resolution::TransportSession;
+use lbt::rm::{self, SessionKey, Source};
+use lbt::wire::lbtrm::SessionHeader;
+use net::Interest;
+use net::udp::{ReceiveBatch, Sent, UdpSocket};
+use net::xdp::XdpSocket;
+use units::Nanos;
+
+use super::{Binding, Outgoing, OutgoingKind, Place};
+use crate::context::{Context, Port, first_free};
+use crate::error::ContextError;
+use crate::event::SourceEvent;
+use crate::xdp::Xdp;
+
+/// The sending side of an LBT-RM session.
+pub(crate) struct RmOutgoing {
+    port: RmPort,
+    group: SocketAddrV4,
+    pub(super) session: Source,
+    /// The socket's buffer was full; no use to try before then.
+    blocked_until: Nanos,
+}
+
+/// Where a session's datagrams leave and its NAKs come in.
+enum RmPort {
+    Socket(UdpSocket),
+    /// A port of the context's AF_XDP socket.
+    Xdp(SocketAddrV4),
+}
+
+impl RmPort {
+    fn send_run(
+        &self,
+        to: SocketAddrV4,
+        bytes: &[u8],
+        segment_len: usize,
+        xdp: &mut Xdp,
+    ) -> io::Result<Sent> {
+        match self {
+            RmPort::Socket(socket) => socket.send_run(to, bytes, segment_len),
+            RmPort::Xdp(local) => match xdp.socket() {
+                Some(socket) => socket.send_run(local.port(), to, bytes, segment_len),
+                // Its datagrams are being handed on; this is tried again right after that.
+                None => Ok(Sent::WouldBlock),
+            },
+        }
+    }
+}
+
+/// How long to wait when a UDP socket takes nothing: about what it sends meanwhile.
+pub(super) const BLOCKED_WAIT: Duration = Duration::from_micros(100);
+
+impl Context {
+    pub(super) fn open_rm_outgoing(
+        &mut self,
+        at: usize,
+        group: SocketAddrV4,
+        index: u32,
+        Binding { low, high, session_id }: Binding,
+    ) -> Result<Outgoing, ContextError> {
+        let options = self.multicast_options();
+        let (port, local) = match self.xdp.socket() {
+            Some(xdp) => {
+                let bound = bind_xdp(xdp, low, high)?;
+                (RmPort::Xdp(bound), bound)
+            }
+            None => {
+                let bind = |a| UdpSocket::multicast_sender(a, options);
+                let socket = first_free(self.interface, low, high, bind)?;
+                let local = socket.local_address()?;
+                self.registrar.add(&socket, self.token(Port::Outgoing, at), Interest::Read)?;
+                (RmPort::Socket(socket), local)
+            }
+        };
+        let header = SessionHeader {
+            ucast_port: local.port(),
+            session_id: session_id.unwrap_or_else(|| self.rng.next_u32().max(1)),
+        };
+        let mut session = Source::new(&self.config.source(), header, self.now, self.counters.source.clone())?;
+        if let Some(keys) = &self.keys {
+            session.authenticate(keys.clone(), *local.ip());
+        }
+        session.prefault();
+        let key = SessionKey { source: *local.ip(), session: header };
+        let kind =
+            OutgoingKind::Rm(Box::new(RmOutgoing { port, group, session, blocked_until: Nanos::ZERO }));
+        Ok(Outgoing::new(Place::Rm(group), TransportSession::LbtRm { key, group }, kind, index))
+    }
+}
+
+impl RmOutgoing {
+    /// NAKs have arrived.
+    pub(super) fn on_ready(
+        &mut self,
+        now: Nanos,
+        batch: &mut ReceiveBatch,
+        counters: &MessagingContext,
+        xdp: &mut Xdp,
+    ) {
+        if let RmPort::Socket(socket) = &self.port
+            && let Ok(received) = socket.receive(batch)
+        {
+            for (from, datagram) in received.datagrams() {
+                // What is not a NAK of this session is counted by the session.
+                let _ = self.session.on_datagram(now, from, datagram);
+            }
+        }
+        self.transmit(now, counters, xdp);
+    }
+
+    /// A NAK has come to a port of the context's AF_XDP socket; false if that is not this session's.
+    pub(super) fn on_nak(
+        &mut self,
+        now: Nanos,
+        from: SocketAddrV4,
+        to: SocketAddrV4,
+        datagram: &[u8],
+    ) -> bool {
+        let is_ours = matches!(self.port, RmPort::Xdp(local) if local == to);
+        if is_ours {
+            // What is not a NAK of this session is counted by the session.
+            let _ = self.session.on_datagram(now, from, datagram);
+        }
+        is_ours
+    }
+
+    pub(super) fn on_wakeup(&mut self, now: Nanos, counters: &MessagingContext, xdp: &mut Xdp) {
+        self.session.on_wakeup(now);
+        self.transmit(now, counters, xdp);
+    }
+
+    pub(super) fn next_event(&mut self) -> Option<SourceEvent> {
+        match self.session.poll_event()? {
+            rm::SourceEvent::Crybaby { address, .. } | rm::SourceEvent::TooSlow { address } => {
+                Some(SourceEvent::ReceiverTooSlow(SocketAddr::V4(address)))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn next_wakeup(&self) -> Nanos {
+        self.session.next_wakeup().max(self.blocked_until)
+    }
+
+    #[inline]
+    pub(super) fn flush(&mut self, now: Nanos, counters: &MessagingContext, xdp: &mut Xdp) {
+        self.session.flush();
+        self.transmit(now, counters, xdp);
+    }
+
+    pub(super) fn end(&mut self, now: Nanos, counters: &MessagingContext, xdp: &mut Xdp) {
+        self.session.end(now);
+        self.transmit(now, counters, xdp);
+    }
+
+    /// Sends what there is to send until the rate limit or the socket has enough.
+    pub(super) fn transmit(&mut self, now: Nanos, counters: &MessagingContext, xdp: &mut Xdp) {
+        if now < self.blocked_until {
+            return;
+        }
+        while let Some(run) = self.session.poll_transmit(now) {
+            match self.port.send_run(self.group, run.bytes, run.segment_len, xdp) {
+                Ok(Sent::Datagrams(count)) => self.session.sent(now, count as u32),
+                Ok(Sent::WouldBlock) => {
+                    self.blocked_until = now + BLOCKED_WAIT;
+                    return;
+                }
+                // No route, say. The datagrams count as sent and lost; NAKs bring them back when there is one
+                // again.
+                Err(_) => {
+                    counters.sends_failed.inc();
+                    let count = run.count;
+                    self.session.sent(now, count);
+                }
+            }
+        }
+    }
+}
+
+/// Binds the first free port of a range.
+fn bind_xdp(socket: &mut XdpSocket, low: u16, high: u16) -> io::Result<SocketAddrV4> {
+    let mut refused = io::Error::from(io::ErrorKind::AddrInUse);
+    for port in low..=high {
+        match socket.bind(port) {
+            Ok(bound) => return Ok(bound),
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse => refused = e,
+            Err(e) => return Err(e),
+        }
+    }
+    Err(refused)
+}

@@ -1,0 +1,246 @@
+//! TCP: the source listens, receivers connect, the stream is the session.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use counters::table::LbttcpSource;
+use lbt::ordered::{Backlog, Cursor, Source};
+use lbt::resolution::TransportSession;
+use net::tcp::{self, Moved};
+use net::{Interest, Ready, Registrar, Token, Transport};
+use slab::Slab;
+use units::Nanos;
+
+use super::{Binding, Outgoing, OutgoingKind, Place};
+use crate::config::ReceiverBehavior;
+use crate::context::{Context, Port, first_free};
+use crate::error::ContextError;
+use crate::event::SourceEvent;
+
+/// The sending side of a TCP session.
+pub(crate) struct TcpOutgoing {
+    listener: TcpListener,
+    session_id: u32,
+    pub(super) session: Source,
+    pub(super) backlog: Backlog,
+    clients: Slab<Client>,
+    clients_max: usize,
+    is_source_paced: bool,
+    /// Bytes that waited when everything was last offered to the sockets.
+    offered: u64,
+    /// What the sources are to be told.
+    pub(super) events: Vec<SourceEvent>,
+    registrar: Registrar,
+    /// Of the first client.
+    token: Token,
+    counters: Arc<LbttcpSource>,
+}
+
+/// One receiver.
+struct Client {
+    transport: Transport,
+    peer: SocketAddr,
+    cursor: Cursor,
+    waits_for_room: bool,
+}
+
+/// Bytes that make it worth a system call though nobody has flushed.
+const WRITE_MIN: u64 = 64 << 10;
+/// Clients of a session in the index of a token, above them the session.
+pub(super) const CLIENT_BITS: u32 = 16;
+
+impl Context {
+    pub(super) fn open_tcp_outgoing(
+        &mut self,
+        at: usize,
+        index: u32,
+        Binding { low, high, session_id }: Binding,
+    ) -> Result<Outgoing, ContextError> {
+        let config = &self.config;
+        let listener = first_free(self.interface, low, high, tcp::listen)?;
+        let SocketAddr::V4(address) = listener.local_addr()? else {
+            return Err(io::Error::other("a listener bound to an IPv4 address has another").into());
+        };
+        let options = config.tcp_source();
+        let buffer = config.transport_tcp_session_maximum_buffer_bytes as usize;
+        let session_id = session_id.unwrap_or_else(|| self.rng.next_u32().max(1));
+        let kind = TcpOutgoing {
+            listener,
+            session_id,
+            session: Source::new(&options, self.counters.lbm_source.clone())?,
+            backlog: Backlog::new(buffer, options.maximum_message_size as usize),
+            clients: Slab::new(),
+            clients_max: config.transport_tcp_maximum_clients as usize,
+            is_source_paced: config.transport_tcp_multiple_receiver_behavior == ReceiverBehavior::SourcePaced,
+            offered: 0,
+            events: Vec::new(),
+            registrar: self.registrar.clone(),
+            token: self.token(Port::TcpClient, at << CLIENT_BITS),
+            counters: self.counters.tcp_source.clone(),
+        };
+        self.registrar.add(&kind.listener, self.token(Port::Outgoing, at), Interest::Read)?;
+        let transport = TransportSession::Tcp { address, session_id: Some(session_id) };
+        Ok(Outgoing::new(Place::Tcp, transport, OutgoingKind::Tcp(Box::new(kind)), index))
+    }
+
+    /// Takes receivers that have connected.
+    pub(super) fn accept_tcp(&mut self, at: usize) {
+        let Some(Outgoing { kind: OutgoingKind::Tcp(session), .. }) = self.outgoing.get_mut(at) else {
+            return;
+        };
+        loop {
+            let accepted = match tcp::accept(&session.listener) {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => return,
+                Err(_) => return session.counters.clients_refused.inc(),
+            };
+            let transport = match &self.tls.server {
+                Some(tls) => tls.accept(accepted.0),
+                None => Ok(Transport::Plain(accepted.0)),
+            };
+            let added = transport.and_then(|transport| session.add_client(transport, accepted.1));
+            if added.is_err() {
+                session.counters.clients_refused.inc();
+            }
+        }
+    }
+}
+
+impl TcpOutgoing {
+    fn add_client(&mut self, transport: Transport, peer: SocketAddr) -> io::Result<()> {
+        if self.clients.len() >= self.clients_max {
+            return Err(io::Error::other("too many receivers"));
+        }
+        let index = self.clients.vacant_key();
+        self.registrar.add(&transport, self.client_token(index), Interest::Read)?;
+        let mut greeting = Vec::new();
+        Source::session_header(self.session_id, &mut greeting);
+        let cursor = self.backlog.cursor_after(greeting);
+        self.clients.insert(Client { transport, peer, cursor, waits_for_room: false });
+        self.counters.num_clients.set(self.clients.len() as u64);
+        self.events.push(SourceEvent::ReceiverConnected(peer));
+        self.write_client(index);
+        Ok(())
+    }
+
+    fn client_token(&self, index: usize) -> Token {
+        Token(self.token.0 | index as u64)
+    }
+
+    /// A receiver's socket has room, or something to read: the end of the connection, or of a handshake.
+    pub(super) fn on_client_ready(&mut self, index: usize, ready: Ready) {
+        let Some(client) = self.clients.get_mut(index) else { return };
+        let mut ignored = [0; 4096];
+        while ready.readable || client.transport.may_hold_input() {
+            match client.transport.read(&mut ignored) {
+                // Receivers have nothing to say.
+                Ok(Moved::Bytes(_)) => {}
+                Ok(Moved::WouldBlock) => break,
+                Ok(Moved::End) | Err(_) => return self.drop_client(index),
+            }
+        }
+        client.waits_for_room = false;
+        self.write_client(index);
+        self.release();
+    }
+
+    fn drop_client(&mut self, index: usize) {
+        if let Some(gone) = self.clients.try_remove(index) {
+            self.counters.clients_lost.inc();
+            self.counters.num_clients.set(self.clients.len() as u64);
+            self.events.push(SourceEvent::ReceiverDisconnected(gone.peer));
+            self.release();
+        }
+    }
+
+    /// Writes what a client has not been given, as far as its socket takes it.
+    fn write_client(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else { return };
+        let mut is_broken = false;
+        loop {
+            let bytes = self.backlog.next_bytes(&client.cursor);
+            if bytes.is_empty() {
+                is_broken |= client.transport.flush().is_err();
+                break;
+            }
+            match client.transport.write(bytes) {
+                Ok(Moved::Bytes(count)) => self.backlog.taken(&mut client.cursor, count),
+                Ok(Moved::WouldBlock) => break,
+                Ok(Moved::End) | Err(_) => {
+                    is_broken = true;
+                    break;
+                }
+            }
+        }
+        let waits = client.transport.waits_for_room(self.backlog.pending(&client.cursor) > 0);
+        if waits != client.waits_for_room {
+            client.waits_for_room = waits;
+            let interest = if waits { Interest::ReadWrite } else { Interest::Read };
+            let token = Token(self.token.0 | index as u64);
+            is_broken |= self.registrar.change(&client.transport, token, interest).is_err();
+        }
+        if is_broken {
+            self.drop_client(index);
+        }
+    }
+
+    /// Gives every receiver what it has not been given.
+    pub(super) fn transmit(&mut self) {
+        for index in 0..self.clients.capacity() {
+            if self.clients.get(index).is_some_and(|c| !c.waits_for_room) {
+                self.write_client(index);
+            }
+        }
+        self.release();
+        if self.is_source_paced && lbt::ordered::Room::is_blocked(&self.backlog) {
+            self.pass_over_laggards();
+        }
+        self.offered = self.backlog.waiting_bytes();
+    }
+
+    #[inline]
+    pub(super) fn flush(&mut self) {
+        if self.backlog.waiting_bytes() != self.offered {
+            self.transmit();
+        }
+    }
+
+    /// After a message was written: whether so much waits that it should not wait for a flush.
+    #[inline]
+    pub(super) fn on_written(&mut self) {
+        if self.backlog.waiting_bytes() >= self.offered + WRITE_MIN {
+            self.transmit();
+        }
+    }
+
+    fn pass_over_laggards(&mut self) {
+        for (_, client) in &mut self.clients {
+            if self.backlog.is_laggard(&client.cursor) {
+                let count = self.backlog.pass_over(&mut client.cursor);
+                self.counters.lbm_msgs_passed_over.add(count);
+            }
+        }
+        self.release();
+    }
+
+    fn release(&mut self) {
+        self.backlog.release(self.clients.iter().map(|(_, c)| &c.cursor));
+        self.counters.bytes_buffered.set(self.backlog.waiting_bytes());
+        self.offered = self.offered.min(self.backlog.waiting_bytes());
+    }
+
+    pub(super) fn on_wakeup(&mut self, now: Nanos) {
+        self.session.on_wakeup(now, &mut self.backlog);
+        self.flush();
+    }
+
+    pub(super) fn next_wakeup(&self) -> Nanos {
+        if self.events.is_empty() { self.session.next_wakeup() } else { Nanos::ZERO }
+    }
+
+    pub(super) fn end(&mut self) {
+        self.session.end(&mut self.backlog);
+        self.transmit();
+    }
+}

@@ -1,0 +1,200 @@
+//! What receivers ask sources for: messages sent before they joined, and what the transport gave up.
+//!
+//! A session of which a source retains messages has a [`Recovery`] between its receiver and the handler.
+//! While something is to be asked for, it has a connection to the source's request port.
+
+use std::net::SocketAddrV4;
+
+use lbt::config::Order;
+use lbt::recovery::Requester;
+use lbt::resolution::SourceRecord;
+use units::Nanos;
+
+use crate::context::Context;
+use crate::incoming::{RmIncoming, RuIncoming, SessionRef};
+use crate::stream::Bridge;
+use crate::{ConnectionId, Handler};
+
+/// What is asked for of one session.
+pub(crate) struct Recovery {
+    pub(crate) requester: Requester,
+    source: SocketAddrV4,
+    connection: Option<ConnectionId>,
+    /// When to try to connect again.
+    connects_at: Nanos,
+    /// When the connection was last of use.
+    used: Nanos,
+}
+
+/// The recovery of a session, if it has one.
+pub(crate) fn of<'a>(
+    rm: &'a mut RmIncoming,
+    ru: &'a mut RuIncoming,
+    session: SessionRef,
+) -> Option<&'a mut Recovery> {
+    place(rm, ru, session)?.as_deref_mut()
+}
+
+fn place<'a>(
+    rm: &'a mut RmIncoming,
+    ru: &'a mut RuIncoming,
+    session: SessionRef,
+) -> Option<&'a mut Option<Box<Recovery>>> {
+    match session {
+        SessionRef::Rm(at) => rm.sessions.recovery(at),
+        SessionRef::Ru(at) => ru.sessions.recovery(at),
+        SessionRef::Tcp(_) | SessionRef::Ipc(_) => None,
+    }
+}
+
+impl Context {
+    /// Watches over a topic that is about to be subscribed, if its source retains messages and somebody wants
+    /// them. `order` is that of its receiver; only in topic order there is a place for what comes later.
+    pub(crate) fn watch(
+        &mut self,
+        session: SessionRef,
+        record: &SourceRecord,
+        token: u64,
+        order: Option<Order>,
+    ) -> Result<(), lbt::config::ConfigError> {
+        let (Some(transport), Some(source)) = (record.late_join, record.request) else { return Ok(()) };
+        let is_ordered = order.unwrap_or(self.config.ordered_delivery.order()) == Order::Topic;
+        if !is_ordered || !(self.config.use_late_join || self.config.use_otr) {
+            return Ok(());
+        }
+        let Some(place) = place(&mut self.rm_in, &mut self.ru_in, session) else { return Ok(()) };
+        let recovery = match place {
+            Some(recovery) => recovery,
+            None => {
+                let own = self.direct.address().unwrap_or(SocketAddrV4::new(self.interface, 0));
+                let counters = self.counters.recovery.clone();
+                let requester = Requester::new(&self.config.recovery(), transport, own, counters)?;
+                let (connection, connects_at, used) = (None, self.now, self.now);
+                place.insert(Box::new(Recovery { requester, source, connection, connects_at, used }))
+            }
+        };
+        // Without, the topic is heard as the transport tells it.
+        if recovery.requester.add_topic(self.now, record.topic_index, token, true).is_err() {
+            self.counters.context.joins_failed.inc();
+        }
+        Ok(())
+    }
+
+    /// Nobody hears a topic any more.
+    pub(crate) fn unwatch(&mut self, session: SessionRef, topic_index: u32) {
+        if let Some(recovery) = of(&mut self.rm_in, &mut self.ru_in, session) {
+            recovery.requester.remove_topic(topic_index);
+        }
+    }
+
+    /// A session is about to be closed: its connection is closed as well.
+    pub(crate) fn forget_recovery(&mut self, session: SessionRef) {
+        let gone = place(&mut self.rm_in, &mut self.ru_in, session).and_then(Option::take);
+        if let Some(connection) = gone.and_then(|gone| gone.connection) {
+            self.disconnect(connection);
+        }
+    }
+
+    pub(crate) fn wake_recovery(&mut self, now: Nanos, handler: &mut impl Handler) {
+        for at in 0..self.rm_in.sessions.capacity() {
+            self.drive_recovery(now, SessionRef::Rm(at), handler);
+        }
+        for at in 0..self.ru_in.sessions.capacity() {
+            self.drive_recovery(now, SessionRef::Ru(at), handler);
+        }
+    }
+
+    pub(crate) fn recovery_wakeup(&self) -> Nanos {
+        let idle = self.config.response_deletion_timeout();
+        let due = |(is_over, recovery): (bool, &Recovery)| match recovery.connection {
+            _ if is_over && recovery.requester.is_idle() => Nanos::ZERO,
+            None if !recovery.requester.wants_connection() => Nanos::NEVER,
+            None => recovery.connects_at.min(recovery.requester.next_wakeup()),
+            Some(_) if recovery.requester.wants_connection() => recovery.requester.next_wakeup(),
+            Some(_) => recovery.used + idle,
+        };
+        self.rm_in
+            .sessions
+            .recoveries()
+            .chain(self.ru_in.sessions.recoveries())
+            .map(due)
+            .min()
+            .unwrap_or(Nanos::NEVER)
+    }
+
+    /// Does what is due for a session: gives up, connects, asks, closes an idle connection, and ends a
+    /// session that is over once nothing is asked for any more.
+    pub(crate) fn drive_recovery(&mut self, now: Nanos, session: SessionRef, handler: &mut impl Handler) {
+        let Some(recovery) = of(&mut self.rm_in, &mut self.ru_in, session) else { return };
+        if recovery.requester.next_wakeup() <= now {
+            recovery.requester.on_wakeup(now, &mut Bridge { streams: &mut self.streams, handler });
+        }
+        match recovery.connection {
+            None if recovery.requester.wants_connection() && now >= recovery.connects_at => {
+                let source = recovery.source;
+                let connection = self.connect_for(source, session);
+                self.note_connection(now, session, connection.ok(), handler);
+            }
+            Some(connection) if recovery.requester.wants_connection() => {
+                recovery.used = now;
+                if let Some(out) = self.direct.out_of(connection) {
+                    while let Some(requests) = recovery.requester.poll_transmit(now) {
+                        out.extend_from_slice(requests);
+                    }
+                }
+                self.flush_direct();
+            }
+            Some(connection) if now >= recovery.used + self.config.response_deletion_timeout() => {
+                recovery.connection = None;
+                recovery.requester.on_disconnected();
+                self.disconnect(connection);
+            }
+            _ => {}
+        }
+        self.end_recovered(session, handler);
+    }
+
+    fn note_connection(
+        &mut self,
+        now: Nanos,
+        session: SessionRef,
+        connection: Option<ConnectionId>,
+        handler: &mut impl Handler,
+    ) {
+        match connection {
+            None => self.on_recovery_gone(now, session, false, handler),
+            connection => {
+                if let Some(recovery) = of(&mut self.rm_in, &mut self.ru_in, session) {
+                    recovery.connection = connection;
+                    recovery.used = now;
+                }
+            }
+        }
+    }
+
+    /// The connection for a session stands.
+    pub(crate) fn on_recovery_connected(&mut self, session: SessionRef) {
+        if let Some(recovery) = of(&mut self.rm_in, &mut self.ru_in, session) {
+            recovery.requester.on_connected();
+        }
+    }
+
+    /// The connection for a session is gone, or was not to be had.
+    pub(crate) fn on_recovery_gone(
+        &mut self,
+        now: Nanos,
+        session: SessionRef,
+        was_established: bool,
+        handler: &mut impl Handler,
+    ) {
+        let Some(recovery) = of(&mut self.rm_in, &mut self.ru_in, session) else { return };
+        recovery.connection = None;
+        recovery.connects_at = now + self.config.recovery().retransmit_request_interval;
+        if was_established {
+            recovery.requester.on_disconnected();
+        } else {
+            recovery.requester.on_refused(&mut Bridge { streams: &mut self.streams, handler });
+        }
+        self.end_recovered(session, handler);
+    }
+}

@@ -1,0 +1,137 @@
+//! Requests and their answers: a request is an ordinary message that carries where to answer; any number of
+//! answers come straight back over TCP.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+
+use counters::table::MessagingContext;
+use lbt::wire::lbmc::Header;
+
+use crate::context::Context;
+use crate::error::ContextError;
+use crate::{Asked, ConnectionId, Handler, RequestEnd, RequestId, SendError, Source};
+
+/// Why a request was not sent.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// The message was not taken.
+    Send(SendError),
+    /// The request port, at which answers come in, could not be opened.
+    Listen(ContextError),
+    /// So many requests are open.
+    TooMany {
+        /// The bound.
+        max: usize,
+    },
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RequestError::Send(e) => e.fmt(f),
+            RequestError::Listen(e) => e.fmt(f),
+            RequestError::TooMany { max } => write!(f, "{max} requests are open, which is the limit"),
+        }
+    }
+}
+
+impl std::error::Error for RequestError {}
+
+/// Requests that may be answered.
+#[derive(Default)]
+pub(crate) struct Requests {
+    next: u32,
+    /// By number, with the connection over which the last answer came.
+    open: HashMap<RequestId, Option<ConnectionId>>,
+}
+
+/// Most requests that are open at once.
+const REQUESTS_MAX: usize = 65_536;
+
+impl Requests {
+    pub(crate) fn on_response(
+        &mut self,
+        connection: ConnectionId,
+        request: RequestId,
+        payload: &[u8],
+        counters: &MessagingContext,
+        handler: &mut impl Handler,
+    ) {
+        match self.open.get_mut(&request) {
+            Some(answered_by) => {
+                *answered_by = Some(connection);
+                handler.on_response(request, payload);
+            }
+            None => counters.responses_unknown.inc(),
+        }
+    }
+
+    /// A connection is gone: what was answered over it is over.
+    pub(crate) fn on_closed(
+        &mut self,
+        connection: ConnectionId,
+        counters: &MessagingContext,
+        handler: &mut impl Handler,
+    ) {
+        let answered = self.open.iter().filter(|(_, by)| **by == Some(connection));
+        let mut ended: Vec<RequestId> = answered.map(|(request, _)| *request).collect();
+        ended.sort_unstable();
+        for request in ended {
+            self.open.remove(&request);
+            handler.on_request_end(request, RequestEnd::PeerGone);
+        }
+        counters.requests_open.set(self.open.len() as u64);
+    }
+}
+
+impl Context {
+    /// Sends a request on a source's topic. Every receiver of the topic may answer, more than once; the
+    /// answers come by [`Handler::on_response`] until [`Context::cancel_request`], or until the connection
+    /// is closed over which the last one came ([`Handler::on_request_end`]).
+    ///
+    /// The request port is opened with the first request, if [`Context::listen`] was not called.
+    ///
+    /// # Errors
+    /// [`RequestError::Send`] as [`Context::send`]; [`RequestError::Listen`] if no port is free;
+    /// [`RequestError::TooMany`] if 65,536 requests are open.
+    pub fn request(&mut self, source: Source, parts: &[&[u8]]) -> Result<RequestId, RequestError> {
+        if self.direct.requests.open.len() >= REQUESTS_MAX {
+            return Err(RequestError::TooMany { max: REQUESTS_MAX });
+        }
+        let address = match self.direct.address() {
+            Some(address) => address,
+            None => self.listen().map_err(RequestError::Listen)?,
+        };
+        let id = RequestId(self.direct.requests.next);
+        let (port, ip) = (address.port(), *address.ip());
+        let header = Header::Request { flags: 0, transport: 0, index: id.0, port, ip };
+        self.send_with_header(source, &header, parts).map_err(RequestError::Send)?;
+        let requests = &mut self.direct.requests;
+        requests.next = requests.next.wrapping_add(1);
+        requests.open.insert(id, None);
+        self.counters.context.requests_open.set(requests.open.len() as u64);
+        Ok(id)
+    }
+
+    /// Takes no more answers to a request; no event for it follows.
+    pub fn cancel_request(&mut self, request: RequestId) {
+        let open = &mut self.direct.requests.open;
+        open.remove(&request);
+        self.counters.context.requests_open.set(open.len() as u64);
+    }
+
+    /// Answers a request, see [`Message::request`](crate::Message::request); any number of times. The answer
+    /// leaves with [`Context::flush`], over a connection that is opened for it and kept for
+    /// `response_tcp_deletion_timeout_us` after the last answer to the same process. If that process is gone,
+    /// nothing is told.
+    ///
+    /// # Errors
+    /// No connection can be opened, or the payload is longer than 4 GiB.
+    pub fn respond(&mut self, asked: Asked, payload: &[u8]) -> io::Result<()> {
+        let Asked { index, address } = asked;
+        let (port, ip) = (address.port(), *address.ip());
+        self.send_answer(address, &Header::Request { flags: 0, transport: 0, index, port, ip }, payload)
+    }
+}

@@ -1,0 +1,98 @@
+//! What sources retain for those who join late or lost it, and the answers to them at the request port.
+
+use lbt::recovery::{ClientId, Responder};
+use lbt::stream::StreamMessage;
+use lbt::wire::lbmc::{Header, Kind};
+use units::{Nanos, Sqn};
+
+use crate::Transport;
+use crate::context::Context;
+use crate::error::ContextError;
+use crate::outgoing::Place;
+
+/// The retained messages of a context's sources. Sessions go by their slots.
+pub(crate) struct Retained {
+    pub(crate) responder: Responder,
+    /// The first datagram that was not looked at yet, of each session with sources that retain.
+    written: Vec<Option<Sqn>>,
+}
+
+impl Retained {
+    /// Takes a request of a connection; false if it is none. `client` is what the connection is called, once
+    /// it has asked for something.
+    pub(crate) fn take_request(
+        &mut self,
+        client: &mut Option<ClientId>,
+        message: &StreamMessage<'_>,
+    ) -> bool {
+        if message.kind != Kind::Control || !message.headers.iter().any(is_request) {
+            return false;
+        }
+        if client.is_none() {
+            *client = self.responder.open();
+        }
+        client.is_some_and(|client| self.responder.on_message(client, message))
+    }
+}
+
+fn is_request(header: Header<'_>) -> bool {
+    matches!(header, Header::LateJoinInfoRequest { .. } | Header::RetransmissionRequest { .. })
+}
+
+impl Context {
+    /// Whether a source at `place` is to retain what it sends.
+    pub(crate) fn retains(&self, asked: Option<bool>, place: Place) -> Result<bool, ContextError> {
+        if !asked.unwrap_or(self.config.late_join) {
+            return Ok(false);
+        }
+        match place {
+            Place::Rm(_) | Place::Ru => Ok(true),
+            // Who knows of it by configuration is not told where to ask.
+            Place::Fixed(_) => Ok(false),
+            Place::Tcp => Err(ContextError::LateJoin(Transport::Tcp)),
+            Place::Ipc => Err(ContextError::LateJoin(Transport::LbtIpc)),
+        }
+    }
+
+    /// Begins to retain a topic of a session.
+    pub(crate) fn retain_topic(&mut self, session: usize, topic_index: u32) -> Result<(), ContextError> {
+        let config = self.config.retention();
+        if self.retained.is_none() {
+            let responder = Responder::new(&config, self.now, self.counters.retention.clone())?;
+            self.retained = Some(Box::new(Retained { responder, written: Vec::new() }));
+        }
+        let Some(retained) = &mut self.retained else { return Ok(()) };
+        retained.responder.add_topic(session as u32, topic_index, &config)?;
+        if retained.written.len() <= session {
+            retained.written.resize(session + 1, None);
+        }
+        let written = &mut retained.written[session];
+        *written = written.or_else(|| self.outgoing[session].next_datagram());
+        Ok(())
+    }
+
+    /// Retains no more of a topic, and forgets what was retained.
+    pub(crate) fn forget_retained(&mut self, session: usize, topic_index: u32) {
+        if let Some(retained) = &mut self.retained {
+            retained.responder.remove_topic(session as u32, topic_index);
+        }
+    }
+
+    /// Retains what a session has closed since the last time.
+    #[inline]
+    pub(crate) fn retain(&mut self, now: Nanos, session: usize) {
+        if self.retained.is_some() {
+            self.retain_written(now, session);
+        }
+    }
+
+    #[inline(never)]
+    fn retain_written(&mut self, now: Nanos, session: usize) {
+        let Some(Retained { responder, written }) = self.retained.as_deref_mut() else { return };
+        if let Some(Some(from)) = written.get_mut(session)
+            && let Some(outgoing) = self.outgoing.get(session)
+        {
+            outgoing.written(from, |messages| responder.retain(now, session as u32, messages));
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Sources: topics that a context publishes.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use lbt::resolution::{AdvertisementId, SourceRecord};
+use lbt::rm::{SendError, TopicId};
+use lbt::wire::lbmc::{Chain, Header};
+use units::Sqn;
+
+use crate::context::Context;
+use crate::error::ContextError;
+use crate::event::{BATCH_END, BATCH_START, SourceEvent};
+use crate::outgoing::{Claim, Place};
+use crate::{Handler, SendFlags, Source, SourceOptions, Transport};
+
+/// A topic of ours.
+pub(crate) struct SourceEntry {
+    number: u32,
+    pub(crate) session: usize,
+    topic: TopicId,
+    /// None if it is not advertised: receivers know of it by configuration.
+    pub(crate) advertisement: Option<AdvertisementId>,
+    /// Its number in `source_static_session`.
+    pub(crate) static_place: Option<usize>,
+    /// A send was refused and nobody has said yet that there is room.
+    is_refused: bool,
+    topic_index: u32,
+}
+
+impl Context {
+    /// Begins to publish a topic: it is advertised, and its messages number from 0.
+    ///
+    /// Sources share a transport session where transport and place are the same: for LBT-RM the group. A
+    /// topic of `source_static_session` is published there, whatever `options` ask for, and not advertised.
+    ///
+    /// # Errors
+    /// [`ContextError::Io`] if the session cannot be opened, [`ContextError::Topic`] if the name cannot be
+    /// sent, [`ContextError::Config`] if an option is out of range, [`ContextError::LateJoin`] if the
+    /// transport does not offer it; each names what it is about.
+    pub fn create_source(&mut self, topic: &str, options: &SourceOptions) -> Result<Source, ContextError> {
+        self.refresh_clock();
+        let fixed = self.static_place(topic)?;
+        let place = fixed.map_or_else(|| self.place_of(topic, options), |(_, r)| Place::Fixed(r.session));
+        let retains = self.retains(options.late_join, place)?;
+        if retains && self.direct.address().is_none() {
+            self.listen()?;
+        }
+        let session = self.outgoing_at(place)?;
+        let request = self.direct.address();
+        let outgoing = &mut self.outgoing[session];
+        let (id, topic_index) = outgoing.add_topic(self.now, fixed.map(|(_, record)| record.topic_index));
+        let late_join = retains.then_some(session as u32);
+        let record = SourceRecord { topic_index, session: outgoing.transport, request, late_join };
+        let retained = if retains { self.retain_topic(session, topic_index) } else { Ok(()) };
+        let advertised = retained.and_then(|()| match fixed {
+            Some(_) => Ok(None),
+            None => Ok(Some(self.resolver.advertise(self.now, topic, record)?)),
+        });
+        let advertisement = match advertised {
+            Ok(advertisement) => advertisement,
+            Err(error) => {
+                self.outgoing[session].remove_topic(id);
+                self.forget_retained(session, topic_index);
+                return Err(error);
+            }
+        };
+        let number = self.next_number();
+        let static_place = fixed.map(|(number, _)| number);
+        let entry = SourceEntry {
+            number,
+            session,
+            topic: id,
+            advertisement,
+            static_place,
+            is_refused: false,
+            topic_index,
+        };
+        let slot = self.sources.insert(entry) as u32;
+        self.send_resolution();
+        Ok(Source { slot, number })
+    }
+
+    /// Ends a topic. What was sent before still goes out and is repaired, but is no longer retained.
+    pub fn delete_source(&mut self, source: Source) {
+        if self.source_entry(source).is_none() {
+            return;
+        }
+        let gone = self.sources.remove(source.slot as usize);
+        self.outgoing[gone.session].remove_topic(gone.topic);
+        self.forget_retained(gone.session, gone.topic_index);
+        if let Some(advertisement) = gone.advertisement {
+            self.resolver.withdraw(advertisement);
+        }
+    }
+
+    fn place_of(&self, topic: &str, options: &SourceOptions) -> Place {
+        match options.transport.unwrap_or_else(|| self.config.transport_of(topic)) {
+            Transport::LbtRm => Place::Rm(options.group.unwrap_or_else(|| self.config.group_of(topic))),
+            Transport::Tcp => Place::Tcp,
+            Transport::LbtIpc => Place::Ipc,
+            Transport::LbtRu => Place::Ru,
+        }
+    }
+
+    #[inline]
+    fn source_entry(&self, source: Source) -> Option<&SourceEntry> {
+        self.sources.get(source.slot as usize).filter(|entry| entry.number == source.number)
+    }
+
+    /// Appends a message, gathered from `parts`, and returns its topic number. It leaves when a datagram is
+    /// full, or with [`Context::flush`] (which [`Context::poll`] does).
+    ///
+    /// # Errors
+    /// [`SendError::WouldBlock`] when more than the configured buffer waits for the rate limit, the socket
+    /// or the slowest receiver: nothing was taken, and [`SourceEvent::WakeUp`] tells when there is room
+    /// again. [`SendError::TooLong`] above `maximum_message_size`. [`SendError::UnknownTopic`] after
+    /// [`Context::delete_source`]. [`SendError::Ended`] after [`Context::end`].
+    #[inline]
+    pub fn send(&mut self, source: Source, parts: &[&[u8]]) -> Result<Sqn, SendError> {
+        let Some(entry) = self.source_entry(source) else { return Err(SendError::UnknownTopic) };
+        let (session, topic) = (entry.session, entry.topic);
+        match self.outgoing[session].send(self.now, topic, parts) {
+            Err(SendError::WouldBlock) => self.send_again(source, None, parts),
+            result => result,
+        }
+    }
+
+    /// The same with flags.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub fn send_flagged(
+        &mut self,
+        source: Source,
+        flags: SendFlags,
+        parts: &[&[u8]],
+    ) -> Result<Sqn, SendError> {
+        let bits =
+            if flags.batch_start { BATCH_START } else { 0 } | if flags.batch_end { BATCH_END } else { 0 };
+        let sqn = if bits == 0 {
+            self.send(source, parts)?
+        } else {
+            self.send_with_header(source, &Header::Batch { flags: bits }, parts)?
+        };
+        if flags.flush || flags.batch_end {
+            self.flush_source(source);
+        }
+        Ok(sqn)
+    }
+
+    pub(crate) fn send_with_header(
+        &mut self,
+        source: Source,
+        header: &Header<'_>,
+        parts: &[&[u8]],
+    ) -> Result<Sqn, SendError> {
+        let mut chain = std::mem::take(&mut self.chain);
+        chain.clear();
+        chain.push(header);
+        let result = self.send_chain(source, &chain, parts);
+        self.chain = chain;
+        result
+    }
+
+    fn send_chain(&mut self, source: Source, chain: &Chain, parts: &[&[u8]]) -> Result<Sqn, SendError> {
+        let Some(entry) = self.source_entry(source) else { return Err(SendError::UnknownTopic) };
+        let (session, topic) = (entry.session, entry.topic);
+        match self.outgoing[session].send_with(self.now, topic, chain, parts) {
+            Err(SendError::WouldBlock) => self.send_again(source, Some(chain), parts),
+            result => result,
+        }
+    }
+
+    /// What waits may be sent by now: tries that, and then once more.
+    #[cold]
+    #[inline(never)]
+    fn send_again(
+        &mut self,
+        source: Source,
+        chain: Option<&Chain>,
+        parts: &[&[u8]],
+    ) -> Result<Sqn, SendError> {
+        self.refresh_clock();
+        let (session, topic) =
+            (self.sources[source.slot as usize].session, self.sources[source.slot as usize].topic);
+        self.transmit(self.now, session);
+        let outgoing = &mut self.outgoing[session];
+        let result = match chain {
+            None => outgoing.send(self.now, topic, parts),
+            Some(chain) => outgoing.send_with(self.now, topic, chain, parts),
+        };
+        if result == Err(SendError::WouldBlock) {
+            self.refuse(source);
+        }
+        result
+    }
+
+    fn refuse(&mut self, source: Source) {
+        self.counters.context.sends_blocked.inc();
+        let entry = &mut self.sources[source.slot as usize];
+        entry.is_refused = true;
+        self.outgoing[entry.session].has_refused = true;
+    }
+
+    /// Reserves room for a message of exactly `len` bytes where it will be sent from.
+    ///
+    /// # Errors
+    /// As [`Context::send`]; a claim cannot be longer than [`Context::claim_max`].
+    #[inline]
+    pub fn claim(&mut self, source: Source, len: usize) -> Result<Claim<'_>, SendError> {
+        let Some(entry) = self.source_entry(source) else { return Err(SendError::UnknownTopic) };
+        let (session, topic) = (entry.session, entry.topic);
+        if self.outgoing[session].is_blocked() {
+            self.refresh_clock();
+            self.transmit(self.now, session);
+            if self.outgoing[session].is_blocked() {
+                self.refuse(source);
+                return Err(SendError::WouldBlock);
+            }
+        }
+        self.outgoing[session].claim(self.now, topic, len)
+    }
+
+    /// The longest message that can be claimed: what fits one datagram of the source's transport.
+    #[must_use]
+    pub fn claim_max(&self, source: Source) -> usize {
+        self.source_entry(source).map_or(0, |entry| self.outgoing[entry.session].claim_max())
+    }
+
+    /// Sends what waits of a source's session.
+    pub fn flush_source(&mut self, source: Source) {
+        if let Some(session) = self.source_entry(source).map(|entry| entry.session) {
+            self.flush_outgoing(self.now, session);
+        }
+    }
+
+    /// The transport session that a source publishes on; prints as the field's source strings do.
+    #[must_use]
+    pub fn source_transport(&self, source: Source) -> Option<lbt::resolution::TransportSession> {
+        self.source_entry(source).map(|entry| self.outgoing[entry.session].transport)
+    }
+
+    /// Tells every source of a session.
+    pub(crate) fn tell_event(&self, session: usize, event: SourceEvent, handler: &mut impl Handler) {
+        for (slot, entry) in self.sources.iter().filter(|(_, entry)| entry.session == session) {
+            handler.on_source_event(Source { slot: slot as u32, number: entry.number }, event);
+        }
+    }
+
+    /// Wakes the sources of a session of which sends were refused, if there is room now.
+    pub(crate) fn tell_room(&mut self, session: usize, handler: &mut impl Handler) {
+        let Some(outgoing) = self.outgoing.get_mut(session) else { return };
+        if !outgoing.has_refused || outgoing.is_blocked() {
+            return;
+        }
+        outgoing.has_refused = false;
+        for (slot, entry) in &mut self.sources {
+            if entry.session == session && std::mem::take(&mut entry.is_refused) {
+                let source = Source { slot: slot as u32, number: entry.number };
+                handler.on_source_event(source, SourceEvent::WakeUp);
+            }
+        }
+    }
+}
+
+/// The multicast group of a topic among those from `low` to `high`: always the same for one name.
+pub(crate) fn spread(topic: &str, low: Ipv4Addr, high: Ipv4Addr, port: u16) -> SocketAddrV4 {
+    let count = u64::from(high.to_bits().saturating_sub(low.to_bits())) + 1;
+    let hash = topic
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    // The low bits of this hash are its weakest.
+    let offset = (hash ^ (hash >> 32)) % count;
+    SocketAddrV4::new(Ipv4Addr::from_bits(low.to_bits() + offset as u32), port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_are_spread_over_the_groups_of_a_range_and_stay_where_they_are() {
+        let (low, high) = (Ipv4Addr::new(224, 10, 10, 10), Ipv4Addr::new(224, 10, 10, 14));
+        let mut counts = [0; 5];
+        for i in 0..1_000 {
+            let topic = format!("px.{i}");
+            let group = spread(&topic, low, high, 14_400);
+            assert_eq!(group, spread(&topic, low, high, 14_400));
+            counts[(group.ip().to_bits() - low.to_bits()) as usize] += 1;
+        }
+        assert!(counts.iter().all(|&count| count > 120), "{counts:?}");
+        assert_eq!(*spread("px", low, low, 1).ip(), low);
+    }
+}

@@ -1,0 +1,207 @@
+//! A context that is driven by whoever uses it, with a poller of its own.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use net::{Poller, Ready, Waiter, clock};
+use units::Nanos;
+
+use crate::context::{Context, ContextCounters};
+use crate::error::ContextError;
+use crate::{Handler, MessagingConfig};
+
+/// What a context needs to be driven by [`Context::poll`] and [`Context::wait`].
+pub(crate) struct Standalone {
+    /// None if the context shares another's poller.
+    poller: Option<Poller>,
+    waiter: Waiter,
+    ready: Vec<Ready>,
+    /// Polls come one right after another, so that the clock need not be read for each.
+    is_spinning: bool,
+    turns: u32,
+    /// When to look at the descriptors that carry no data, and at the timers.
+    look_at: Nanos,
+}
+
+/// Of so many turns of a spinning context one reads the clock.
+const TURNS_PER_CLOCK: u32 = 16;
+/// How often a busy context looks at connections, NAKs and topic resolution.
+const LOOK_EVERY: Duration = Duration::from_micros(50);
+/// Data sockets up to this many are read without asking the poller first.
+const DIRECT_MAX: usize = 4;
+
+impl Standalone {
+    pub(crate) fn new(config: &MessagingConfig) -> Standalone {
+        Standalone {
+            poller: None,
+            waiter: Waiter::new(config.wait.strategy()),
+            ready: Vec::with_capacity(256),
+            is_spinning: config.wait == crate::config::Wait::Spin,
+            turns: 0,
+            look_at: Nanos::ZERO,
+        }
+    }
+
+    pub(crate) fn has_poller(&self) -> bool {
+        self.poller.is_some()
+    }
+}
+
+impl Context {
+    /// A context with a poller of its own, for a thread that does nothing else or calls [`Context::poll`]
+    /// often.
+    ///
+    /// # Errors
+    /// As [`Context::new`].
+    pub fn standalone(config: &MessagingConfig) -> Result<Context, ContextError> {
+        Context::standalone_with(config, ContextCounters::default())
+    }
+
+    /// The same with counters that somebody reads.
+    ///
+    /// # Errors
+    /// As [`Context::new`].
+    pub fn standalone_with(
+        config: &MessagingConfig,
+        counters: ContextCounters,
+    ) -> Result<Context, ContextError> {
+        let poller = Poller::new()?;
+        let (seed, now) = (clock::seed(), clock::monotonic());
+        let mut context = Context::new(config, poller.registrar(), 0, seed, now, counters)?;
+        context.standalone.poller = Some(poller);
+        Ok(context)
+    }
+
+    /// One turn without waiting: sends what waits, takes what has arrived, does what is due. Tells whether
+    /// messages or events may have come.
+    ///
+    /// Data sockets and rings are looked at in each turn; connections, NAKs, topic resolution and timers
+    /// every 50 us. With `wait = "spin"` the clock is read in one of 16 turns: to be called without pause
+    /// then.
+    ///
+    /// # Errors
+    /// The poller failed, which nothing can mend.
+    #[inline]
+    pub fn poll(&mut self, handler: &mut impl Handler) -> io::Result<bool> {
+        let own = &mut self.standalone;
+        own.turns = own.turns.wrapping_add(1);
+        if !own.is_spinning || own.turns.is_multiple_of(TURNS_PER_CLOCK) {
+            self.refresh_clock();
+        }
+        self.flush();
+        self.tell_found(handler);
+        let mut worked = self.poll_ipc(handler);
+        let looks_directly = self.data_descriptors() <= DIRECT_MAX;
+        if looks_directly {
+            worked |= self.poll_data(handler);
+        }
+        if !looks_directly || self.now >= self.standalone.look_at {
+            worked |= self.look_around(Some(Duration::ZERO), handler)?;
+        }
+        Ok(worked)
+    }
+
+    /// One turn that waits for something to arrive or to be due, at most `timeout` (`None`: for ever), by the
+    /// configured wait strategy. Tells whether messages or events may have come.
+    ///
+    /// # Errors
+    /// As [`Context::poll`].
+    pub fn wait(&mut self, timeout: Option<Duration>, handler: &mut impl Handler) -> io::Result<bool> {
+        let worked = self.poll(handler)?;
+        if worked {
+            return Ok(true);
+        }
+        self.refresh_clock();
+        let due = self.next_wakeup();
+        let until_due = (due != Nanos::NEVER).then(|| due.since(self.now));
+        let limit = match (until_due, timeout) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        match self.standalone.waiter.timeout(false, limit) {
+            // The next turn looks again.
+            Some(Duration::ZERO) => Ok(false),
+            patience => {
+                let patience = self.before_sleep(patience);
+                let worked = self.look_around(patience, handler)?;
+                self.standalone.waiter.timeout(worked, limit);
+                Ok(worked)
+            }
+        }
+    }
+
+    /// What an event loop of others waits for: readable when [`Context::poll`] has something to take. Messages
+    /// that were sent and not flushed go out with the next poll as well.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.registrar.as_fd()
+    }
+
+    /// How long such a loop may wait from now on before it polls again though nothing is readable; `None`: for
+    /// ever. To be asked anew before each wait.
+    #[must_use]
+    pub fn until_wakeup(&mut self) -> Option<Duration> {
+        self.refresh_clock();
+        let due = self.next_wakeup();
+        let until_due = (due != Nanos::NEVER).then(|| due.since(self.now));
+        self.before_sleep(until_due)
+    }
+
+    /// Tells the sources of rings that this thread is about to sleep; returns how long it may.
+    fn before_sleep(&mut self, patience: Option<Duration>) -> Option<Duration> {
+        if !self.ipc_in.before_sleep(self.now) {
+            return Some(Duration::ZERO);
+        }
+        let due = self.incoming_wakeup();
+        let limit = (due != Nanos::NEVER).then(|| due.since(self.now));
+        match (patience, limit) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Looks at the data sockets.
+    #[inline]
+    fn poll_data(&mut self, handler: &mut impl Handler) -> bool {
+        let mut worked = self.poll_groups(self.now, handler);
+        worked |= self.poll_xdp(self.now, handler);
+        if self.ru_in.descriptors() > 0 {
+            worked |= self.on_ru_ready(self.now, handler);
+        }
+        worked |= self.poll_tcp(handler);
+        worked
+    }
+
+    fn data_descriptors(&self) -> usize {
+        self.rm_in.descriptors() + self.tcp_in.descriptors() + self.ru_in.descriptors()
+    }
+
+    /// Whether whoever drives this context ever sleeps.
+    pub(crate) fn sleeps(&self) -> bool {
+        !self.standalone.is_spinning
+    }
+
+    /// Looks at all descriptors, waiting for them as long as `patience` says, and does what is due.
+    #[cold]
+    #[inline(never)]
+    fn look_around(&mut self, patience: Option<Duration>, handler: &mut impl Handler) -> io::Result<bool> {
+        let mut ready = std::mem::take(&mut self.standalone.ready);
+        ready.clear();
+        if let Some(poller) = &mut self.standalone.poller {
+            ready.extend(poller.wait(patience)?);
+        }
+        self.refresh_clock();
+        for one in &ready {
+            self.on_ready(self.now, *one, handler);
+        }
+        let mut worked = !ready.is_empty();
+        self.standalone.ready = ready;
+        if self.next_wakeup() <= self.now {
+            worked |= !self.found.is_empty();
+            self.on_wakeup(self.now, handler);
+        }
+        self.standalone.look_at = self.now + LOOK_EVERY;
+        Ok(worked)
+    }
+}

@@ -1,0 +1,229 @@
+//! The sources that receivers hear, and the way of their events to the handler.
+
+use std::collections::HashMap;
+
+use lbt::delivery::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink};
+use lbt::resolution::{SourceRecord, TransportSession};
+use slab::Slab;
+use units::Sqn;
+
+use crate::event::{End, Loss, SourceInfo};
+use crate::incoming::SessionRef;
+use crate::{Handler, Message, Receiver, StreamId};
+
+/// One topic of one transport session that receivers of this context hear. The transports know it by its
+/// slot.
+pub(crate) struct Stream {
+    pub(crate) id: StreamId,
+    /// The only receiver; with several, the first.
+    receiver: Receiver,
+    /// There are several receivers: they stand in `all`.
+    is_shared: bool,
+    all: Vec<Attached>,
+    burst_min: u32,
+    begun: Option<Sqn>,
+    end: Option<End>,
+    pub(crate) session: SessionRef,
+    pub(crate) record: SourceRecord,
+    topic: Box<str>,
+    session_number: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Attached {
+    receiver: Receiver,
+    /// It was told where the stream begins for it.
+    begun: bool,
+}
+
+impl Stream {
+    pub(crate) fn info(&self) -> SourceInfo<'_> {
+        let SourceRecord { session: transport, request, .. } = self.record;
+        SourceInfo { topic: &self.topic, session: self.session_number, transport, request }
+    }
+
+    fn receivers(&self) -> impl Iterator<Item = Receiver> + '_ {
+        let only = (!self.is_shared).then_some(self.receiver);
+        only.into_iter().chain(self.all.iter().map(|a| a.receiver))
+    }
+}
+
+/// What a stream is made with.
+pub(crate) struct NewStream<'a> {
+    pub(crate) receiver: Receiver,
+    pub(crate) session: SessionRef,
+    pub(crate) session_number: u64,
+    pub(crate) record: &'a SourceRecord,
+    pub(crate) topic: &'a str,
+    pub(crate) burst_min: u32,
+}
+
+/// All streams of a context.
+#[derive(Default)]
+pub(crate) struct Streams {
+    entries: Slab<Stream>,
+    by_source: HashMap<(TransportSession, u32), usize>,
+    next: u32,
+}
+
+impl Streams {
+    pub(crate) fn find(&self, record: &SourceRecord) -> Option<usize> {
+        self.by_source.get(&(record.session, record.topic_index)).copied()
+    }
+
+    /// The slot that the next stream will have.
+    pub(crate) fn next_slot(&self) -> usize {
+        self.entries.vacant_key()
+    }
+
+    pub(crate) fn insert(&mut self, new: &NewStream<'_>) -> usize {
+        let id = StreamId(self.next);
+        self.next += 1;
+        let key = (new.record.session, new.record.topic_index);
+        let slot = self.entries.insert(Stream {
+            id,
+            receiver: new.receiver,
+            is_shared: false,
+            all: Vec::new(),
+            burst_min: new.burst_min,
+            begun: None,
+            end: None,
+            session: new.session,
+            record: *new.record,
+            topic: new.topic.into(),
+            session_number: new.session_number,
+        });
+        self.by_source.insert(key, slot);
+        slot
+    }
+
+    /// Adds a receiver to a stream; false if it hears it already.
+    pub(crate) fn attach(&mut self, slot: usize, receiver: Receiver) -> bool {
+        let Some(stream) = self.entries.get_mut(slot) else { return false };
+        if stream.receivers().any(|r| r == receiver) {
+            return false;
+        }
+        if !stream.is_shared {
+            stream.is_shared = true;
+            stream.all.push(Attached { receiver: stream.receiver, begun: stream.begun.is_some() });
+        }
+        stream.all.push(Attached { receiver, begun: false });
+        true
+    }
+
+    /// Takes a receiver off all streams; returns those that nobody hears any more, which are gone.
+    pub(crate) fn detach(&mut self, receiver: Receiver) -> Vec<Stream> {
+        let mut unheard = Vec::new();
+        for (slot, stream) in &mut self.entries {
+            if stream.is_shared {
+                stream.all.retain(|a| a.receiver != receiver);
+                if let [last] = stream.all[..] {
+                    stream.receiver = last.receiver;
+                    // A receiver that was not told of the begin must still be.
+                    if last.begun || stream.begun.is_none() {
+                        stream.is_shared = false;
+                        stream.all.clear();
+                    }
+                } else if stream.all.is_empty() {
+                    unheard.push(slot);
+                }
+            } else if stream.receiver == receiver {
+                unheard.push(slot);
+            }
+        }
+        unheard.into_iter().map(|slot| self.remove(slot)).collect()
+    }
+
+    fn remove(&mut self, slot: usize) -> Stream {
+        let stream = self.entries.remove(slot);
+        self.by_source.remove(&(stream.record.session, stream.record.topic_index));
+        stream
+    }
+
+    pub(crate) fn get(&self, slot: usize) -> Option<&Stream> {
+        self.entries.get(slot)
+    }
+
+    /// Whether any stream of a session is left.
+    pub(crate) fn has_session(&self, session: SessionRef) -> bool {
+        self.entries.iter().any(|(_, s)| s.session == session)
+    }
+
+    /// A session is over: tells all receivers of its streams, in the order in which these were found.
+    /// `reason` is for those of which nothing was heard.
+    pub(crate) fn end_session(&mut self, session: SessionRef, reason: EndReason, handler: &mut impl Handler) {
+        let mut slots: Vec<(StreamId, usize)> =
+            self.entries.iter().filter(|(_, s)| s.session == session).map(|(slot, s)| (s.id, slot)).collect();
+        slots.sort_unstable();
+        let unheard = End { reason, next: None, tail_unknown: false };
+        for (id, slot) in slots {
+            let stream = self.remove(slot);
+            let end = stream.end.unwrap_or(unheard);
+            stream.receivers().for_each(|receiver| handler.on_end(receiver, id, &end));
+        }
+    }
+}
+
+/// Hands a session's events on; tokens are slots of streams.
+pub(crate) struct Bridge<'a, H> {
+    pub(crate) streams: &'a mut Streams,
+    pub(crate) handler: &'a mut H,
+}
+
+impl<H: Handler> Sink for Bridge<'_, H> {
+    #[inline]
+    fn deliver(&mut self, message: Delivered<'_>) {
+        let Some(stream) = self.streams.entries.get(message.token as usize) else { return };
+        let event = Message {
+            receiver: stream.receiver,
+            stream: stream.id,
+            sqn: message.sqn,
+            first_sqn: message.first_sqn,
+            payload: message.payload,
+            recovered: message.recovered,
+            via: message.via,
+            headers: message.headers,
+        };
+        if stream.is_shared {
+            return self.deliver_shared(message.token as usize, &event);
+        }
+        self.handler.on_message(&event);
+    }
+
+    fn lost(&mut self, lost: Lost) {
+        let Some(stream) = self.streams.entries.get(lost.token as usize) else { return };
+        let loss = Loss { first: lost.first, count: lost.count, is_burst: lost.count >= stream.burst_min };
+        stream.receivers().for_each(|receiver| self.handler.on_loss(receiver, stream.id, loss));
+    }
+
+    fn begin_of_stream(&mut self, begin: BeginOfStream) {
+        let Some(stream) = self.streams.entries.get_mut(begin.token as usize) else { return };
+        stream.begun = Some(begin.first);
+        stream.all.iter_mut().for_each(|a| a.begun = true);
+        let id = stream.id;
+        stream.receivers().for_each(|receiver| self.handler.on_begin(receiver, id, begin.first));
+    }
+
+    /// Told for all streams together when the session is dropped.
+    fn end_of_stream(&mut self, end: EndOfStream) {
+        if let Some(stream) = self.streams.entries.get_mut(end.token as usize) {
+            let EndOfStream { reason, next, tail_unknown, .. } = end;
+            stream.end = Some(End { reason, next: Some(next), tail_unknown });
+        }
+    }
+}
+
+impl<H: Handler> Bridge<'_, H> {
+    #[cold]
+    #[inline(never)]
+    fn deliver_shared(&mut self, slot: usize, message: &Message<'_>) {
+        let Some(stream) = self.streams.entries.get_mut(slot) else { return };
+        for attached in &mut stream.all {
+            if !attached.begun {
+                attached.begun = true;
+                self.handler.on_begin(attached.receiver, stream.id, message.first_sqn);
+            }
+            self.handler.on_message(&Message { receiver: attached.receiver, ..*message });
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What a message costs of the heap: nothing, in either direction, on any transport, once everything is set
+//! up.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use tickcast_messaging::{
+    Context, Handler, Interface, IpcBehavior, Message, MessagingConfig, ReceiverOptions, SendError,
+    SourceOptions, Transport,
+};
+
+#[derive(Default)]
+struct Count(u64);
+
+impl Handler for Count {
+    fn on_message(&mut self, _: &Message<'_>) {
+        self.0 += 1;
+    }
+}
+
+const WATCHDOG: Duration = Duration::from_secs(60);
+/// Messages of one round, and rounds.
+const MESSAGES: u64 = 2_000;
+const ROUNDS: usize = 21;
+
+fn config(transport: Transport, test: u8) -> MessagingConfig {
+    let process = std::process::id();
+    let port = 22_000 + (process % 4_000) as u16;
+    MessagingConfig {
+        interface: Interface::Address(Ipv4Addr::LOCALHOST),
+        transport,
+        transport_lbtipc_behavior: IpcBehavior::ReceiverPaced,
+        resolver_multicast_address: Ipv4Addr::new(239, 252, (process / 4_000) as u8, test),
+        resolver_multicast_port: port,
+        transport_lbtrm_multicast_address: Ipv4Addr::new(239, 251, (process / 4_000) as u8, test),
+        transport_lbtrm_destination_port: port,
+        transport_lbtrm_source_port_low: 30_000,
+        transport_lbtrm_source_port_high: 45_000,
+        transport_tcp_port_low: 30_000,
+        transport_tcp_port_high: 45_000,
+        transport_lbtru_port_low: 30_000,
+        transport_lbtru_port_high: 45_000,
+        transport_lbtru_receiver_port_low: 30_000,
+        transport_lbtru_receiver_port_high: 45_000,
+        ..MessagingConfig::default()
+    }
+}
+
+/// Topic resolution and timers, which do allocate, fall into some of the rounds; a message that allocates
+/// shows in all of them.
+fn a_message_allocates_nothing(transport: Transport, test: u8) {
+    a_message_allocates_nothing_with(&config(transport, test));
+}
+
+fn a_message_allocates_nothing_with(config: &MessagingConfig) {
+    let mut a = Context::standalone(config).expect("the loopback interface has multicast");
+    let mut b = Context::standalone(config).expect("the loopback interface has multicast");
+    let source = a.create_source("px", &SourceOptions::default()).expect("a port is free");
+    b.create_receiver("px", &ReceiverOptions::default()).expect("a legal name");
+    let (mut count, begun) = (Count::default(), Instant::now());
+    while count.0 == 0 {
+        assert!(begun.elapsed() < WATCHDOG, "they do not meet");
+        a.send(source, &[b"hello"]).expect("there is room");
+        a.poll(&mut ()).expect("the poller works");
+        b.poll(&mut count).expect("the poller works");
+    }
+    let mut round = |count: &mut Count| {
+        let (begun, mut sent) = (Instant::now(), 0);
+        let end = count.0 + MESSAGES;
+        while count.0 < end {
+            assert!(begun.elapsed() < WATCHDOG, "messages are missing");
+            // A few at a time, and all the ways there are.
+            for _ in 0..20u32.min((MESSAGES - sent) as u32) {
+                let result = match sent % 3 {
+                    0 => a.claim(source, 64).map(|mut claim| {
+                        claim.payload().fill(7);
+                        claim.commit()
+                    }),
+                    1 => a.send(source, &[&[1; 64]]),
+                    _ => a.send(source, &[&[2; 40], &[3; 700]]),
+                };
+                match result {
+                    Ok(_) => sent += 1,
+                    Err(SendError::WouldBlock) => break,
+                    Err(other) => panic!("{other}"),
+                }
+            }
+            a.poll(&mut ()).expect("the poller works");
+            b.poll(count).expect("the poller works");
+        }
+    };
+    let mut allocations: Vec<u64> =
+        (0..ROUNDS).map(|_| allocation_counter::measure(|| round(&mut count)).count_total).collect();
+    allocations.sort_unstable();
+    assert_eq!(allocations[ROUNDS / 2], 0, "of each round of {MESSAGES} messages: {allocations:?}");
+}
+
+#[test]
+fn multicast_allocates_nothing() {
+    a_message_allocates_nothing(Transport::LbtRm, 1);
+}
+
+#[test]
+fn tcp_allocates_nothing() {
+    a_message_allocates_nothing(Transport::Tcp, 2);
+}
+
+#[test]
+fn shared_memory_allocates_nothing() {
+    a_message_allocates_nothing(Transport::LbtIpc, 3);
+}
+
+#[test]
+fn unicast_allocates_nothing() {
+    a_message_allocates_nothing(Transport::LbtRu, 4);
+}
+
+#[test]
+fn a_message_that_is_retained_allocates_nothing() {
+    for (transport, test) in [(Transport::LbtRm, 5), (Transport::LbtRu, 6)] {
+        let config = config(transport, test);
+        a_message_allocates_nothing_with(&MessagingConfig {
+            late_join: true,
+            // Small enough to be full, and the oldest dropped, before anything is measured.
+            retransmit_retention_message_maximum: 1_000,
+            request_tcp_port_low: 30_000,
+            request_tcp_port_high: 45_000,
+            ..config
+        });
+    }
+}

@@ -1,0 +1,83 @@
+//! One suite over all transports: what an application may rely on whatever carries its messages.
+//!
+//! Every case is a function of the transport; real sockets on the loopback interface, no namespaces, no
+//! rights.
+
+mod cases;
+mod late_join;
+mod party;
+mod requests;
+mod topics;
+
+use party::World;
+use tickcast_messaging::Transport;
+
+/// Runs the cases over each transport, each run a test of its own.
+macro_rules! conformance {
+    (transports { $( $transport:ident = $choice:expr ),+ $(,)? } cases $cases:tt) => {
+        $( conformance!(@one $transport = $choice; $cases); )+
+    };
+    (@one $transport:ident = $choice:expr; { $( $case:path as $name:ident ),+ $(,)? }) => {
+        mod $transport {
+            use super::*;
+            $(
+                #[test]
+                fn $name() {
+                    $case(&World::new($choice));
+                }
+            )+
+        }
+    };
+}
+
+conformance! {
+    transports {
+        lbtrm = Transport::LbtRm,
+        tcp = Transport::Tcp,
+        lbtipc = Transport::LbtIpc,
+        lbtru = Transport::LbtRu,
+    }
+    cases {
+    cases::sizes as messages_of_any_size_arrive_in_order_whole_and_once,
+    cases::huge as a_message_of_64_mib_arrives_whole,
+    cases::too_long as a_message_above_the_limit_is_refused_with_the_limit,
+    cases::late as a_late_receiver_begins_with_the_next_message,
+    cases::two_sources as two_sources_of_a_topic_are_two_streams_each_in_order,
+    cases::several_contexts as every_receiving_context_gets_everything,
+    cases::several_receivers as receivers_of_one_topic_in_one_context_are_each_told_everything,
+    cases::ends as the_end_of_a_source_is_told_and_a_new_one_is_found,
+    cases::blocks as a_full_session_refuses_loses_nothing_and_wakes_the_source,
+    cases::claims as a_claim_is_a_message_when_committed_and_nothing_when_dropped,
+    cases::batches as an_explicit_batch_is_marked_at_both_ends,
+    cases::arrival as order_of_arrival_delivers_the_same_where_nothing_is_lost,
+    cases::deleted_source as a_deleted_source_sends_no_more,
+    topics::prefix as a_prefix_receiver_hears_every_topic_that_begins_so,
+    topics::pattern as a_pattern_receiver_hears_every_topic_in_which_it_is_found,
+    topics::thousands as thousands_of_topics_share_a_session,
+    topics::unsubscribe as a_deleted_receiver_hears_no_more_and_others_go_on,
+    topics::uninteresting as topics_that_nobody_wants_are_not_delivered,
+    requests::answered as a_request_is_answered_any_number_of_times,
+    requests::cancelled as a_cancelled_request_is_answered_in_vain,
+    requests::peer_gone as a_request_ends_when_the_one_who_answered_is_gone,
+    }
+}
+
+conformance! {
+    transports {
+        lbtrm_retained = Transport::LbtRm,
+        lbtru_retained = Transport::LbtRu,
+    }
+    cases {
+    late_join::everything as a_late_joiner_gets_everything_retained_and_then_the_live_stream_once_in_order,
+    late_join::bound as a_late_joiner_begins_with_the_oldest_message_retained,
+    late_join::unwanted as who_wants_no_late_join_begins_with_the_next_message,
+    late_join::beyond_the_transport as what_the_transport_gave_up_is_recovered_from_the_source,
+    late_join::source_dies as when_the_source_dies_a_late_joiner_is_told_what_it_lost_and_of_the_end,
+    late_join::idle as a_connection_that_nothing_is_asked_over_is_closed,
+    }
+}
+
+#[test]
+fn a_source_of_a_transport_without_late_join_refuses_to_retain() {
+    late_join::refused();
+}

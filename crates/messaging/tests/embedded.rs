@@ -1,0 +1,278 @@
+//! Contexts with threads of their own.
+
+use std::net::Ipv4Addr;
+use std::sync::mpsc::{Receiver as Inbox, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use tickcast_messaging::{
+    Asked, Context, ContextCounters, EmbeddedContext, EmbeddedSource, EventQueue, Handler, Interface,
+    Message, MessagingConfig, QueueError, Receiver, ReceiverOptions, RequestId, SourceInfo, SourceOptions,
+    StreamId, Wait,
+};
+
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+fn config(test: u8) -> MessagingConfig {
+    let process = std::process::id();
+    let port = 26_000 + (process % 4_000) as u16;
+    MessagingConfig {
+        interface: Interface::Address(Ipv4Addr::LOCALHOST),
+        resolver_multicast_address: Ipv4Addr::new(239, 254, (process / 4_000) as u8, test),
+        resolver_multicast_port: port,
+        transport_lbtrm_multicast_address: Ipv4Addr::new(239, 253, (process / 4_000) as u8, test),
+        transport_lbtrm_destination_port: port,
+        transport_lbtrm_source_port_low: 30_000,
+        transport_lbtrm_source_port_high: 45_000,
+        request_tcp_port_low: 30_000,
+        request_tcp_port_high: 45_000,
+        ..MessagingConfig::default()
+    }
+}
+
+/// Tells another thread what it hears.
+struct Teller(Sender<Vec<u8>>);
+
+impl Handler for Teller {
+    fn on_message(&mut self, message: &Message<'_>) {
+        // The test may be over.
+        let _ = self.0.send(message.payload.to_vec());
+    }
+}
+
+fn receiving(config: &MessagingConfig) -> (EmbeddedContext, Inbox<Vec<u8>>) {
+    let (teller, told) = channel();
+    let context =
+        EmbeddedContext::start(config, ContextCounters::default(), Teller(teller)).expect("it starts");
+    receive(&context, "px");
+    (context, told)
+}
+
+fn receive(context: &EmbeddedContext, topic: &'static str) -> Receiver {
+    let created = context.call(move |context| context.create_receiver(topic, &ReceiverOptions::default()));
+    created.expect("it runs").expect("a legal name")
+}
+
+fn source(context: &EmbeddedContext) -> EmbeddedSource {
+    context.create_source("px", &SourceOptions::default()).expect("a port is free")
+}
+
+/// Sends until the other side hears it.
+fn meet(source: &mut EmbeddedSource, told: &Inbox<Vec<u8>>) {
+    let begun = Instant::now();
+    loop {
+        assert!(begun.elapsed() < WATCHDOG, "they do not meet");
+        source.send(&[b"hello"]).expect("there is room");
+        source.flush();
+        match told.recv_timeout(Duration::from_millis(20)) {
+            Ok(_) => break,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => panic!("the receiving thread has died"),
+        }
+    }
+    source.send(&[b"begin"]).expect("there is room");
+    source.flush();
+    while told.recv_timeout(WATCHDOG).expect("it arrives") != b"begin" {}
+}
+
+#[test]
+fn messages_go_from_thread_to_thread_by_every_wait_strategy() {
+    for (test, wait) in Wait::ALL.iter().enumerate() {
+        let config = MessagingConfig { wait: *wait, ..config(1 + test as u8) };
+        let (_receiving, told) = receiving(&config);
+        let sending = EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
+        let mut source = source(&sending);
+        meet(&mut source, &told);
+        for i in 0..200u32 {
+            // Each of them finds the thread asleep, if it ever sleeps.
+            source.send(&[&i.to_be_bytes()[..2], &i.to_be_bytes()[2..]]).expect("there is room");
+            source.flush();
+            assert_eq!(told.recv_timeout(WATCHDOG).expect("it arrives"), i.to_be_bytes());
+        }
+    }
+}
+
+#[test]
+fn a_full_ring_refuses_and_loses_nothing() {
+    let mut config = config(11);
+    config.source_queue_bytes = 65_536;
+    config.transport_lbtrm_data_rate_limit_bits_per_second = 400_000_000;
+    let (_receiving, told) = receiving(&config);
+    let sending = EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
+    let mut source = source(&sending);
+    meet(&mut source, &told);
+    assert!(matches!(source.send(&[&[0; 65_536]]), Err(QueueError::TooLong { .. })));
+    let (mut refusals, message) = (0, |i: u32| [&i.to_be_bytes()[..], &[7; 996]].concat());
+    for i in 0..3_000 {
+        while let Err(error) = source.send(&[&message(i)]) {
+            assert_eq!(error, QueueError::WouldBlock);
+            refusals += 1;
+            std::thread::yield_now();
+        }
+    }
+    source.flush();
+    for i in 0..3_000 {
+        assert!(told.recv_timeout(WATCHDOG).expect("it arrives") == message(i), "message {i}");
+    }
+    assert!(refusals > 0);
+}
+
+#[test]
+fn stopping_sends_what_was_sent_before_and_ends_the_handles() {
+    let config = config(12);
+    let (_receiving, told) = receiving(&config);
+    let sending = EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
+    let mut source = source(&sending);
+    meet(&mut source, &told);
+    source.send(&[b"last"]).expect("there is room");
+    source.flush();
+    sending.stop().expect("nothing failed");
+    assert_eq!(told.recv_timeout(WATCHDOG).expect("it arrives"), b"last");
+    while source.send(&[&[0; 1_000]]).is_ok() {}
+    assert_eq!(source.send(&[&[0; 1_000]]), Err(QueueError::Stopped));
+}
+
+#[test]
+fn a_topic_ends_with_its_handle() {
+    let config = config(13);
+    let sending = EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
+    let source = source(&sending);
+    let handle = source.handle();
+    let exists = move |context: &mut Context| context.source_transport(handle).is_some();
+    assert!(sending.call(exists).expect("it runs"));
+    drop(source);
+    let begun = Instant::now();
+    while sending.call(exists).expect("it runs") {
+        assert!(begun.elapsed() < WATCHDOG, "the topic does not end");
+    }
+}
+
+/// What came out of an event queue.
+#[derive(Default)]
+struct Heard {
+    topics: Vec<String>,
+    begins: usize,
+    messages: Vec<Vec<u8>>,
+    asked: Vec<Asked>,
+    responses: Vec<(RequestId, Vec<u8>)>,
+}
+
+impl Handler for Heard {
+    fn on_message(&mut self, message: &Message<'_>) {
+        self.asked.extend(message.request());
+        self.messages.push(message.payload.to_vec());
+    }
+    fn on_source(&mut self, _: Receiver, _: StreamId, info: &SourceInfo<'_>) {
+        self.topics.push(info.topic.to_owned());
+    }
+    fn on_begin(&mut self, _: Receiver, _: StreamId, _: tickcast_messaging::Sqn) {
+        self.begins += 1;
+    }
+    fn on_response(&mut self, request: RequestId, payload: &[u8]) {
+        self.responses.push((request, payload.to_vec()));
+    }
+}
+
+fn dispatch_until(queue: &mut EventQueue, heard: &mut Heard, done: impl Fn(&Heard) -> bool) {
+    let begun = Instant::now();
+    while !done(heard) {
+        assert!(begun.elapsed() < WATCHDOG, "hangs with {} messages", heard.messages.len());
+        if queue.dispatch(100, heard) == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+#[test]
+fn a_queue_keeps_the_order_of_all_events_and_makes_the_context_wait_when_it_is_full() {
+    let mut config = config(14);
+    config.event_queue_bytes = 65_536;
+    let counters = ContextCounters::default();
+    let (receiving, mut queue) = EmbeddedContext::start_queued(&config, counters.clone()).expect("it starts");
+    receive(&receiving, "px");
+    let sending = EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
+    let mut source = source(&sending);
+    let mut heard = Heard::default();
+    dispatch_until(&mut queue, &mut heard, |heard| !heard.topics.is_empty());
+    assert_eq!((heard.topics.join(","), heard.begins), ("px".to_owned(), 0));
+    // More than the queue holds, and one message that is longer than it.
+    let message = |i: u32| vec![i as u8; if i == 50 { 200_000 } else { 1_000 }];
+    let mut sent = 0;
+    while counters.events.waits_for_room.get() == 0 {
+        match source.send(&[&message(sent)]) {
+            Ok(()) => sent += 1,
+            Err(QueueError::WouldBlock | QueueError::TooLong { .. }) => std::thread::yield_now(),
+            Err(other) => panic!("{other}"),
+        }
+        assert!(sent < 1_000_000, "the queue never fills");
+        source.flush();
+    }
+    dispatch_until(&mut queue, &mut heard, |heard| heard.messages.len() == sent as usize);
+    assert_eq!(heard.begins, 1);
+    for (i, payload) in heard.messages.iter().enumerate() {
+        assert!(*payload == message(i as u32), "message {i}");
+    }
+    assert!(counters.events.depth_bytes_max.get() > 30_000 && counters.events.events.get() > u64::from(sent));
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn a_context_whose_queue_nobody_empties_stops_all_the_same_and_counts_what_it_dropped() {
+    let mut config = config(15);
+    config.event_queue_bytes = 65_536;
+    let counters = ContextCounters::default();
+    let (receiving, queue) = EmbeddedContext::start_queued(&config, counters.clone()).expect("it starts");
+    receive(&receiving, "px");
+    let sending = EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
+    let mut source = source(&sending);
+    let begun = Instant::now();
+    while counters.events.waits_for_room.get() == 0 {
+        assert!(begun.elapsed() < WATCHDOG, "the queue never fills");
+        let _ = source.send(&[&[0; 1_000]]);
+        source.flush();
+    }
+    receiving.stop().expect("nothing failed");
+    assert!(counters.events.events_dropped.get() > 0);
+    drop(queue);
+}
+
+#[test]
+fn requests_and_answers_pass_the_queue_with_what_they_carry() {
+    let config = config(16);
+    let start = || EmbeddedContext::start_queued(&config, ContextCounters::default()).expect("it starts");
+    let ((asking, mut answers), (answering, mut questions)) = (start(), start());
+    receive(&answering, "px");
+    let source = source(&asking);
+    let handle = source.handle();
+    let mut heard = Heard::default();
+    dispatch_until(&mut questions, &mut heard, |heard| !heard.topics.is_empty());
+    let request = asking.call(move |context| context.request(handle, &[b"what?"]));
+    let request = request.expect("it runs").expect("there is room");
+    dispatch_until(&mut questions, &mut heard, |heard| !heard.asked.is_empty());
+    let asked = heard.asked[0];
+    answering.call(move |context| context.respond(asked, b"this")).expect("it runs").expect("it is near");
+    let mut told = Heard::default();
+    dispatch_until(&mut answers, &mut told, |told| !told.responses.is_empty());
+    assert_eq!(told.responses, [(request, b"this".to_vec())]);
+}
+
+#[test]
+fn a_cpu_that_does_not_exist_is_told_when_starting() {
+    let config = MessagingConfig { thread_cpu: Some(100_000), ..config(17) };
+    let refused = EmbeddedContext::start(&config, ContextCounters::default(), ()).err();
+    assert!(refused.expect("there is none").to_string().contains("100000"));
+}
+
+#[test]
+fn a_message_that_no_transport_could_take_is_dropped_and_counted_and_the_next_one_goes() {
+    let config = MessagingConfig { maximum_message_size_bytes: Some(65_536), ..config(30) };
+    let (_receiving, told) = receiving(&config);
+    let counters = ContextCounters::default();
+    let sending = EmbeddedContext::start(&config, counters.clone(), ()).expect("it starts");
+    let mut source = source(&sending);
+    meet(&mut source, &told);
+    source.send(&[&[7; 65_537]]).expect("the ring has room");
+    source.send(&[b"the next"]).expect("the ring has room");
+    source.flush();
+    assert_eq!(told.recv_timeout(WATCHDOG).expect("it arrives"), b"the next");
+    assert_eq!(counters.context.sends_dropped.get(), 1);
+}

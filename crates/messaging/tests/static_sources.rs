@@ -1,0 +1,163 @@
+//! Both ends of a topic that is fixed by configuration.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use tickcast_messaging::{
+    Context, ContextCounters, End, Handler, Interface, Message, MessagingConfig, Receiver, ReceiverOptions,
+    SourceInfo, SourceOptions, StreamId,
+};
+
+#[derive(Default)]
+struct Heard {
+    payloads: Vec<Vec<u8>>,
+    sources: Vec<String>,
+    ends: usize,
+}
+
+impl Handler for Heard {
+    fn on_message(&mut self, message: &Message<'_>) {
+        self.payloads.push(message.payload.to_vec());
+    }
+    fn on_source(&mut self, _: Receiver, _: StreamId, info: &SourceInfo<'_>) {
+        self.sources.push(format!("{} {}", info.topic, info.transport));
+    }
+    fn on_end(&mut self, _: Receiver, _: StreamId, _: &End) {
+        self.ends += 1;
+    }
+}
+
+struct Party {
+    context: Context,
+    heard: Heard,
+    counters: ContextCounters,
+}
+
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// Loopback, with the settings of `toml` besides.
+fn party(test: u8, toml: &str) -> Party {
+    let process = std::process::id();
+    let config = MessagingConfig::load(Some(("test.toml", toml.as_bytes())), [""; 0]).expect("sound");
+    let config = MessagingConfig {
+        interface: Interface::Address(Ipv4Addr::LOCALHOST),
+        resolver_multicast_address: Ipv4Addr::new(239, 247, (process / 2_000) as u8, test),
+        resolver_multicast_port: 24_000 + (process % 2_000) as u16,
+        ..config
+    };
+    let counters = ContextCounters::default();
+    let context = Context::standalone_with(&config, counters.clone()).expect("loopback is there");
+    Party { context, heard: Heard::default(), counters }
+}
+
+impl Party {
+    fn turn(&mut self) {
+        self.context.wait(Some(Duration::from_millis(1)), &mut self.heard).expect("the poller works");
+    }
+
+    fn resolution_datagrams(&self) -> u64 {
+        self.counters.resolver.tr_dgrams_sent.get() + self.counters.resolver.tr_dgrams_rcved.get()
+    }
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+    socket.local_addr().expect("bound").port()
+}
+
+/// Source strings of one transport for topics `px` and `py` of one session.
+fn places(transport: &str, test: u8) -> [String; 2] {
+    let process = std::process::id();
+    let (port, group) = (free_port(), Ipv4Addr::new(239, 246, (process / 2_000) as u8, test));
+    let session = match transport {
+        "LBTRM" => {
+            format!("LBTRM:127.0.0.1:{port}:5eed1234:{group}:{}", 24_000 + process % 2_000)
+        }
+        other => format!("{other}:127.0.0.1:{port}:5eed1234"),
+    };
+    [7, 4_000_000_000_u32].map(|index| format!("{session}[{index}]"))
+}
+
+fn lines(key: &str, places: &[String; 2]) -> String {
+    format!("[messaging]\n{key} = [\"px = {}\", \"py = {}\"]\n", places[0], places[1])
+}
+
+fn both_ends(transport: &str, test: u8) {
+    let places = places(transport, test);
+    let mut a = party(test, &lines("source_static_session", &places));
+    let mut b = party(test, &lines("resolver_static_source", &places));
+    let (options, receiver_options) = (SourceOptions::default(), ReceiverOptions::default());
+    let px = a.context.create_source("px", &options).expect("the port is free");
+    let py = a.context.create_source("py", &options).expect("it shares the session");
+    for (source, place) in [px, py].into_iter().zip(&places) {
+        let transport = a.context.source_transport(source).expect("it exists").to_string();
+        assert!(place.starts_with(&format!("{transport}[")), "{transport} is not {place}");
+    }
+    b.context.create_receiver("px", &receiver_options).expect("a legal name");
+    b.context.create_receiver("py", &receiver_options).expect("a legal name");
+    let begun = Instant::now();
+    let has = |b: &Party, text: &[u8]| b.heard.payloads.iter().any(|p| p == text);
+    while !(has(&b, b"to x") && has(&b, b"to y")) {
+        assert!(begun.elapsed() < WATCHDOG, "{transport}: they do not meet");
+        a.context.send(px, &[b"to x"]).expect("there is room");
+        a.context.send(py, &[b"to y"]).expect("there is room");
+        a.turn();
+        b.turn();
+    }
+    assert_eq!(b.heard.sources.len(), 2);
+    assert_eq!((a.resolution_datagrams(), b.resolution_datagrams()), (0, 0), "{transport}");
+    let error = a.context.create_source("px", &options).expect_err("its place is taken").to_string();
+    assert!(error.contains("source_static_session") && error.contains("px"), "{error}");
+    a.context.delete_source(px);
+    a.context.create_source("px", &options).expect("its place is free again");
+}
+
+#[test]
+fn both_ends_of_a_multicast_topic_are_fixed_by_configuration_without_any_resolution() {
+    both_ends("LBTRM", 1);
+}
+
+#[test]
+fn both_ends_of_a_tcp_topic_are_fixed_by_configuration_without_any_resolution() {
+    both_ends("TCP", 2);
+}
+
+#[test]
+fn both_ends_of_a_unicast_topic_are_fixed_by_configuration_without_any_resolution() {
+    both_ends("LBT-RU", 3);
+}
+
+#[test]
+fn a_receiver_finds_a_fixed_source_that_starts_later_and_again_when_it_has_come_back() {
+    let places = places("TCP", 4);
+    let mut b = party(4, &lines("resolver_static_source", &places));
+    b.context.create_receiver("px", &ReceiverOptions::default()).expect("a legal name");
+    let begun = Instant::now();
+    while b.heard.ends == 0 {
+        assert!(begun.elapsed() < WATCHDOG, "nobody listens there");
+        b.turn();
+    }
+    for _ in 0..2 {
+        let mut a = party(4, &lines("source_static_session", &places));
+        let px = a.context.create_source("px", &SourceOptions::default()).expect("the port is free");
+        b.heard.payloads.clear();
+        while b.heard.payloads.is_empty() {
+            assert!(begun.elapsed() < WATCHDOG, "it is not tried again");
+            a.context.send(px, &[b"hello"]).expect("there is room");
+            a.turn();
+            b.turn();
+        }
+    }
+    assert_eq!(b.resolution_datagrams(), 0);
+}
+
+#[test]
+fn a_place_that_is_not_this_host_s_is_refused_with_both_addresses() {
+    let toml = "[messaging]\nsource_static_session = [\"px = TCP:127.9.9.9:14371[1]\"]\n";
+    let mut a = party(5, toml);
+    let error = a.context.create_source("px", &SourceOptions::default()).expect_err("not here").to_string();
+    for part in ["source_static_session", "127.9.9.9", "127.0.0.1"] {
+        assert!(error.contains(part), "{error}");
+    }
+}

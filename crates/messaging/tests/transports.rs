@@ -1,0 +1,454 @@
+//! What is peculiar to one transport, or to how it is configured.
+
+use std::io::{BufRead, BufReader};
+use std::net::Ipv4Addr;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lbt::config::RelayConfig;
+use lbt::resolution::Relay;
+use net::clock;
+use net::udp::{MulticastOptions, ReceiveBatch, UdpSocket};
+use tickcast_messaging::{
+    Context, ContextCounters, End, EndReason, Handler, Interface, Loss, Message, MessagingConfig, Receiver,
+    ReceiverBehavior, ReceiverOptions, SendError, Source, SourceEvent, SourceInfo, SourceOptions, Sqn,
+    StreamId, Transport,
+};
+
+#[derive(Default)]
+struct Heard {
+    begun: Option<Sqn>,
+    next: Option<Sqn>,
+    payloads: Vec<Vec<u8>>,
+    lost: u32,
+    bursts: u32,
+    ends: Vec<End>,
+    sources: Vec<String>,
+    events: Vec<(Source, SourceEvent)>,
+}
+
+impl Handler for Heard {
+    fn on_message(&mut self, message: &Message<'_>) {
+        if let Some(next) = self.next {
+            assert_eq!(message.first_sqn, next, "every number is a message or told as lost");
+        }
+        self.next = Some(message.sqn.next());
+        self.payloads.push(message.payload.to_vec());
+    }
+    fn on_source(&mut self, _: Receiver, _: StreamId, info: &SourceInfo<'_>) {
+        self.sources.push(format!("{} {}", info.topic, info.transport));
+    }
+    fn on_begin(&mut self, _: Receiver, _: StreamId, first: Sqn) {
+        (self.begun, self.next) = (Some(first), Some(first));
+    }
+    fn on_loss(&mut self, _: Receiver, _: StreamId, loss: Loss) {
+        assert_eq!(Some(loss.first), self.next, "loss stands where it is missing");
+        self.next = Some(loss.first.plus(loss.count));
+        self.lost += loss.count;
+        self.bursts += u32::from(loss.is_burst);
+    }
+    fn on_end(&mut self, _: Receiver, _: StreamId, end: &End) {
+        self.ends.push(*end);
+    }
+    fn on_source_event(&mut self, source: Source, event: SourceEvent) {
+        self.events.push((source, event));
+    }
+}
+
+struct Party {
+    context: Context,
+    heard: Heard,
+    counters: ContextCounters,
+}
+
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+fn config(test: u8) -> MessagingConfig {
+    let process = std::process::id();
+    let port = 24_000 + (process % 2_000) as u16;
+    MessagingConfig {
+        interface: Interface::Address(Ipv4Addr::LOCALHOST),
+        resolver_multicast_address: Ipv4Addr::new(239, 250, (process / 2_000) as u8, test),
+        resolver_multicast_port: port,
+        transport_lbtrm_multicast_address: Ipv4Addr::new(239, 249, (process / 2_000) as u8, test),
+        transport_lbtrm_destination_port: port,
+        transport_lbtrm_source_port_low: 30_000,
+        transport_lbtrm_source_port_high: 45_000,
+        transport_tcp_port_low: 30_000,
+        transport_tcp_port_high: 45_000,
+        transport_lbtru_port_low: 30_000,
+        transport_lbtru_port_high: 45_000,
+        transport_lbtru_receiver_port_low: 30_000,
+        transport_lbtru_receiver_port_high: 45_000,
+        request_tcp_port_low: 30_000,
+        request_tcp_port_high: 45_000,
+        resolver_unicast_port_low: 30_000,
+        resolver_unicast_port_high: 45_000,
+        ..MessagingConfig::default()
+    }
+}
+
+fn party(config: &MessagingConfig) -> Party {
+    let counters = ContextCounters::default();
+    let context =
+        Context::standalone_with(config, counters.clone()).expect("the loopback interface is there");
+    Party { context, heard: Heard::default(), counters }
+}
+
+impl Party {
+    fn source(&mut self, topic: &str) -> Source {
+        self.context.create_source(topic, &SourceOptions::default()).expect("a port is free")
+    }
+
+    fn receiver(&mut self, topic: &str) -> Receiver {
+        self.context.create_receiver(topic, &ReceiverOptions::default()).expect("a legal name")
+    }
+
+    fn turn(&mut self) {
+        self.context.wait(Some(Duration::from_millis(1)), &mut self.heard).expect("the poller works");
+    }
+}
+
+fn until(parties: &mut [&mut Party], done: impl Fn(&[&mut Party]) -> bool) {
+    let begun = Instant::now();
+    while !done(parties) {
+        assert!(begun.elapsed() < WATCHDOG, "hangs");
+        parties.iter_mut().for_each(|party| party.turn());
+    }
+}
+
+fn meet(a: &mut Party, source: Source, b: &mut Party) {
+    let begun = Instant::now();
+    while b.heard.payloads.is_empty() {
+        assert!(begun.elapsed() < WATCHDOG, "they do not meet");
+        a.context.send(source, &[b"hello"]).expect("there is room");
+        a.turn();
+        b.turn();
+    }
+}
+
+/// Sends far more than all buffers hold while the receiver does nothing, then lets it catch up.
+fn pass_over(transport: Transport, test: u8, messages: u32) -> (Party, Party) {
+    let config = MessagingConfig {
+        transport,
+        transport_tcp_multiple_receiver_behavior: ReceiverBehavior::SourcePaced,
+        transport_lbtipc_transmission_window_size_bytes: 2 << 20,
+        ..config(test)
+    };
+    let (mut a, mut b) = (party(&config), party(&config));
+    let source = a.source("px");
+    b.receiver("px");
+    meet(&mut a, source, &mut b);
+    for i in 0..messages {
+        a.context
+            .send(source, &[&i.to_be_bytes(), &[7; 2_000]])
+            .expect("a source that sets the pace never waits");
+    }
+    a.context.send(source, &[b"last"]).expect("there is room");
+    until(&mut [&mut a, &mut b], |p| p[1].heard.payloads.last().is_some_and(|bytes| bytes == b"last"));
+    let (heard, next) = (&b.heard, b.heard.next.expect("much was heard"));
+    let first = heard.begun.expect("it has begun");
+    assert!(heard.lost > 0 && heard.bursts > 0, "{} lost, {} bursts", heard.lost, heard.bursts);
+    assert_eq!(
+        heard.payloads.len() as u32 + heard.lost,
+        next.0 - first.0,
+        "delivered and lost are what was sent"
+    );
+    (a, b)
+}
+
+#[test]
+fn a_tcp_receiver_that_is_passed_over_is_told_what_it_lost() {
+    let (a, b) = pass_over(Transport::Tcp, 1, 50_000);
+    assert_eq!(a.counters.tcp_source.lbm_msgs_passed_over.get(), u64::from(b.heard.lost));
+    assert!(b.counters.tcp_receiver.bytes_rcved.get() > 1_000_000);
+}
+
+#[test]
+fn a_receiver_of_shared_memory_that_is_lapped_is_told_what_it_lost() {
+    pass_over(Transport::LbtIpc, 2, 5_000);
+}
+
+#[test]
+fn a_source_is_told_who_comes_and_goes_and_refuses_more_than_it_may_have() {
+    let config = MessagingConfig { transport: Transport::Tcp, transport_tcp_maximum_clients: 1, ..config(3) };
+    let (mut a, mut b) = (party(&config), party(&config));
+    let source = a.source("px");
+    let other = a.source("py");
+    b.receiver("px");
+    meet(&mut a, source, &mut b);
+    let come = |p: &Party| {
+        p.heard.events.iter().filter(|(_, e)| matches!(e, SourceEvent::ReceiverConnected(_))).count()
+    };
+    assert_eq!(come(&a), 2, "each source of the session is told");
+    assert!(a.heard.events.iter().any(|(of, _)| *of == other));
+    assert_eq!(a.counters.tcp_source.num_clients.get(), 1);
+    let mut c = party(&config);
+    c.receiver("px");
+    until(&mut [&mut a, &mut b, &mut c], |p| {
+        p[0].counters.tcp_source.clients_refused.get() > 0
+            && p[2].counters.tcp_receiver.sessions_broken.get() > 0
+    });
+    assert_eq!(c.heard.ends[0].reason, EndReason::Broken);
+    drop(c);
+    drop(b);
+    let gone =
+        |p: &Party| p.heard.events.iter().any(|(_, e)| matches!(e, SourceEvent::ReceiverDisconnected(_)));
+    until(&mut [&mut a], |p| gone(p[0]));
+    assert_eq!((a.counters.tcp_source.num_clients.get(), a.counters.tcp_source.clients_lost.get()), (0, 1));
+}
+
+#[test]
+fn the_slowest_receiver_of_a_tcp_session_sets_the_pace_unless_the_source_does() {
+    let config = MessagingConfig { transport: Transport::Tcp, ..config(4) };
+    let (mut a, mut fast, mut slow) = (party(&config), party(&config), party(&config));
+    let source = a.source("px");
+    fast.receiver("px");
+    slow.receiver("px");
+    meet(&mut a, source, &mut fast);
+    meet(&mut a, source, &mut slow);
+    let mut sent = 0;
+    while let Ok(_) | Err(SendError::TooLong { .. }) = a.context.send(source, &[&[7; 2_000]]) {
+        sent += 1;
+        fast.turn();
+        assert!(sent < 1_000_000, "it never blocks");
+    }
+    assert!(a.counters.tcp_source.bytes_buffered.get() > 100_000);
+    until(&mut [&mut a, &mut fast, &mut slow], |p| p[2].heard.payloads.len() > sent);
+    assert_eq!((fast.heard.lost, slow.heard.lost), (0, 0));
+}
+
+#[test]
+fn bytes_that_are_no_messages_end_a_tcp_session() {
+    let config = MessagingConfig { transport: Transport::Tcp, ..config(5) };
+    let mut b = party(&config);
+    b.receiver("px");
+    // A source whose port is somebody else's: what comes from there is no LBMC.
+    let listener = net::tcp::listen("127.0.0.1:0".parse().expect("an address")).expect("a port is free");
+    let std::net::SocketAddr::V4(address) = listener.local_addr().expect("bound") else { unreachable!() };
+    advertise(
+        &config,
+        lbt::resolution::TransportSession::Tcp { address, session_id: Some(7) },
+        &mut b,
+        |b| {
+            while let Ok(Some((stream, _))) = net::tcp::accept(&listener) {
+                net::tcp::write(&stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("connected");
+                // Kept open: it is the bytes that end the session.
+                std::mem::forget(stream);
+            }
+            b.counters.tcp_receiver.sessions_malformed.get() > 0 && !b.heard.ends.is_empty()
+        },
+    );
+}
+
+/// Tells a process of this program that it is to be the source that dies, and by which number.
+const DOOMED: &str = "TICKCAST_TEST_DOOMED_SESSION";
+
+#[test]
+fn a_session_of_shared_memory_whose_source_dies_is_over() {
+    let config = config(6);
+    let mut b = party(&config);
+    b.receiver("px");
+    let session_id = 0x5eed_0000 | std::process::id();
+    let mut doomed = Command::new(std::env::current_exe().expect("it runs"))
+        .args(["--exact", "the_source_that_is_killed", "--ignored", "--nocapture"])
+        .env(DOOMED, session_id.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("this program");
+    let lines = BufReader::new(doomed.stdout.take().expect("piped")).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.contains("it is there")), "it has failed");
+    let session =
+        lbt::resolution::TransportSession::Ipc { host_id: host_id_of(&config), session_id, transport_id: 9 };
+    advertise(&config, session, &mut b, |b| {
+        if !b.heard.sources.is_empty() {
+            // Once it is dead that is refused.
+            let _ = doomed.kill();
+        }
+        b.counters.context.ipc_sessions_broken.get() > 0 && !b.heard.ends.is_empty()
+    });
+    doomed.wait().expect("it was started");
+    assert_eq!(b.heard.ends[0].reason, EndReason::Broken);
+}
+
+#[test]
+#[ignore = "a part of a_session_of_shared_memory_whose_source_dies_is_over, in a process of its own"]
+fn the_source_that_is_killed() {
+    let Ok(number) = std::env::var(DOOMED) else { return };
+    let name = net::shm::SessionName { session_id: number.parse().expect("a number"), transport_id: 9 };
+    let _ring = net::shm::Source::create(name, &net::shm::SourceOptions::default()).expect("there is room");
+    println!("it is there");
+    std::thread::sleep(WATCHDOG);
+}
+
+#[test]
+fn a_session_of_shared_memory_that_ends_in_order_is_heard_to_its_end_and_is_not_broken() {
+    let config = MessagingConfig { transport: Transport::LbtIpc, ..config(30) };
+    // A context that is dropped without being ended tells no topic's end; its ring is closed all the same.
+    for is_ended in [true, false] {
+        let (mut a, mut b) = (party(&config), party(&config));
+        let source = a.source("px");
+        b.receiver("px");
+        meet(&mut a, source, &mut b);
+        for i in 0..50_000_u32 {
+            a.context.send(source, &[&i.to_be_bytes()]).expect("there is room");
+        }
+        a.context.flush();
+        if is_ended {
+            a.context.end();
+        }
+        drop(a);
+        until(&mut [&mut b], |p| !p[0].heard.ends.is_empty());
+        assert_eq!(b.heard.payloads.last().map(Vec::as_slice), Some(&49_999_u32.to_be_bytes()[..]));
+        assert_eq!((b.heard.lost, b.heard.ends[0].reason), (0, EndReason::Ended));
+        assert_eq!(b.counters.context.ipc_sessions_broken.get(), 0);
+    }
+}
+
+/// The number by which this host is known, as a source of shared memory advertises it.
+fn host_id_of(config: &MessagingConfig) -> u32 {
+    let mut a = party(&MessagingConfig { transport: Transport::LbtIpc, ..config.clone() });
+    let source = a.source("other");
+    match a.context.source_transport(source) {
+        Some(lbt::resolution::TransportSession::Ipc { host_id, .. }) => host_id,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Advertises a source of topic `px` that is not one of a context, until `done`.
+fn advertise(
+    config: &MessagingConfig,
+    session: lbt::resolution::TransportSession,
+    to: &mut Party,
+    mut done: impl FnMut(&Party) -> bool,
+) {
+    let counters = std::sync::Arc::default();
+    let mut resolver =
+        lbt::resolution::Resolver::new(&config.resolver(), clock::monotonic(), counters).expect("allowed");
+    let record = lbt::resolution::SourceRecord { topic_index: 1, session, request: None, late_join: None };
+    resolver.advertise(clock::monotonic(), "px", record).expect("a legal name");
+    let socket =
+        UdpSocket::multicast_sender("127.0.0.1:0".parse().expect("an address"), LOOPBACK).expect("free");
+    let group =
+        std::net::SocketAddrV4::new(config.resolver_multicast_address, config.resolver_multicast_port);
+    let begun = Instant::now();
+    while !done(to) {
+        assert!(begun.elapsed() < WATCHDOG, "hangs");
+        while let Some(datagram) = resolver.poll_transmit(clock::monotonic()) {
+            socket.send_run(group, datagram, datagram.len()).expect("loopback");
+        }
+        to.turn();
+    }
+}
+
+const LOOPBACK: MulticastOptions =
+    MulticastOptions { interface: Ipv4Addr::LOCALHOST, ttl: 0, buffer_bytes: 1 << 20 };
+
+#[test]
+fn topics_of_a_range_of_groups_have_sessions_of_their_own() {
+    let mut config = config(7);
+    let base = config.transport_lbtrm_multicast_address.to_bits();
+    config.transport_lbtrm_multicast_address_low = Some(Ipv4Addr::from_bits(base));
+    config.transport_lbtrm_multicast_address_high = Some(Ipv4Addr::from_bits(base + 3));
+    config.transport_lbtrm_transmission_window_size_bytes = 1 << 20;
+    let (mut a, mut b) = (party(&config), party(&config));
+    let topics: Vec<String> = (0..12).map(|i| format!("px.{i}")).collect();
+    let sources: Vec<Source> = topics.iter().map(|topic| a.source(topic)).collect();
+    let mut sessions: Vec<String> =
+        sources.iter().map(|s| a.context.source_transport(*s).expect("it exists").to_string()).collect();
+    sessions.sort_unstable();
+    sessions.dedup();
+    assert_eq!(sessions.len(), 4, "{sessions:?}");
+    b.receiver(&topics[5]);
+    meet(&mut a, sources[5], &mut b);
+    let before = b.counters.context.unknown_datagrams.get();
+    for source in &sources {
+        a.context.send(*source, &[b"to its own"]).expect("there is room");
+    }
+    until(&mut [&mut a, &mut b], |p| p[1].heard.payloads.last().is_some_and(|bytes| bytes == b"to its own"));
+    assert_eq!(b.counters.context.unknown_datagrams.get(), before, "groups of other topics are not joined");
+}
+
+#[test]
+fn rules_say_which_transport_a_topic_has() {
+    let rule = |text: &str| text.parse().expect("a rule");
+    let config = MessagingConfig {
+        source_transport: vec![rule("px.fast = lbtipc"), rule("px.* = tcp")],
+        transport: Transport::LbtRu,
+        ..config(8)
+    };
+    let mut a = party(&config);
+    let mut transport = |topic: &str| {
+        let source = a.source(topic);
+        a.context.source_transport(source).expect("it exists").to_string()
+    };
+    assert!(transport("px.fast").starts_with("LBT-IPC:"));
+    assert!(transport("px.eq").starts_with("TCP:"));
+    assert!(transport("orders").starts_with("LBT-RU:"));
+}
+
+#[test]
+fn contexts_find_each_other_through_a_unicast_resolver() {
+    let address = "127.0.0.1:0".parse().expect("an address");
+    let socket = UdpSocket::multicast_sender(address, LOOPBACK).expect("a port is free");
+    let daemon = socket.local_address().expect("bound");
+    let config = MessagingConfig { resolver_unicast_daemon: vec![daemon], ..config(9) };
+    let (mut a, mut b) = (party(&config), party(&config));
+    let source = a.source("px");
+    b.receiver("px");
+    let relay_config = RelayConfig {
+        resolver_unicast_client_port_low: 30_000,
+        resolver_unicast_client_port_high: 45_000,
+        ..RelayConfig::default()
+    };
+    let counters = std::sync::Arc::default();
+    let mut relay = Relay::new(&relay_config, clock::monotonic(), counters).expect("allowed");
+    let mut batch = ReceiveBatch::new(4);
+    let begun = Instant::now();
+    while b.heard.payloads.is_empty() {
+        assert!(begun.elapsed() < WATCHDOG, "they do not find each other");
+        let now = clock::monotonic();
+        for (from, datagram) in socket.receive(&mut batch).expect("bound").datagrams() {
+            let relayed = relay.on_datagram(now, from, datagram, |client| {
+                socket.send_run(client, datagram, datagram.len()).expect("loopback");
+            });
+            relayed.expect("contexts send what is legal");
+        }
+        a.context.send(source, &[b"hello"]).expect("there is room");
+        a.turn();
+        b.turn();
+    }
+    assert_eq!(b.heard.sources.len(), 1);
+}
+
+#[test]
+fn a_tcp_session_is_encrypted_by_configuration_and_certificates_are_checked() {
+    let file = |name: &str| Some(format!("{}/../net/testdata/tls/{name}", env!("CARGO_MANIFEST_DIR")));
+    let source_side = MessagingConfig {
+        transport: Transport::Tcp,
+        transport_tcp_tls_certificate_file: file("server.pem"),
+        transport_tcp_tls_key_file: file("server.key"),
+        ..config(10)
+    };
+    let trusting = MessagingConfig { transport_tcp_tls_ca_file: file("ca.pem"), ..config(10) };
+    let wary = MessagingConfig { transport_tcp_tls_ca_file: file("other-ca.pem"), ..config(10) };
+    let (mut a, mut b, mut c) = (party(&source_side), party(&trusting), party(&wary));
+    let source = a.source("px");
+    b.receiver("px");
+    c.receiver("px");
+    meet(&mut a, source, &mut b);
+    let message = |i: u32| [&i.to_be_bytes()[..], &vec![i as u8; (i * 997 % 100_000) as usize]].concat();
+    b.heard.payloads.clear();
+    let mut sent = 0;
+    let begun = Instant::now();
+    while b.heard.payloads.len() < 300 || c.counters.tcp_receiver.sessions_broken.get() == 0 {
+        assert!(begun.elapsed() < WATCHDOG, "{} messages", b.heard.payloads.len());
+        while sent < 300 && a.context.send(source, &[&message(sent)]).is_ok() {
+            sent += 1;
+        }
+        [&mut a, &mut b, &mut c].into_iter().for_each(Party::turn);
+    }
+    let got: Vec<_> = b.heard.payloads.iter().filter(|bytes| *bytes != b"hello").collect();
+    assert!(got.iter().zip(0..).all(|(bytes, i)| **bytes == message(i)));
+    assert!(c.heard.payloads.is_empty(), "who does not trust the certificate hears nothing");
+}
