@@ -1,0 +1,160 @@
+use std::io;
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+
+use ::daemon::{Describer, Status};
+use counters::Registry;
+use counters::table::{LbmrRelay, ResolverSocket};
+use lbt::resolution::Relay;
+use net::agent::Agent;
+use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
+use net::{Interest, Ready, Registrar, Token};
+use serde_json::{Value, json};
+use tracing::info;
+use units::Nanos;
+
+use crate::ResolverDaemonConfig;
+
+/// A unicast resolver on one thread.
+pub struct ResolverDaemon {
+    config: ResolverDaemonConfig,
+    relay: Relay,
+    socket: UdpSocket,
+    batch: ReceiveBatch,
+    token_space: u32,
+    counters: Arc<LbmrRelay>,
+    socket_counters: Arc<ResolverSocket>,
+    describer: Describer,
+}
+
+/// Runs of datagrams taken in one receive call, 64 KiB of buffer each.
+const RECEIVE_SLOTS: usize = 16;
+/// How many clients a status page lists.
+const CLIENTS_LISTED: usize = 1_000;
+
+impl ResolverDaemon {
+    /// Opens the port. Its descriptor has a token whose upper half is `token_space`.
+    ///
+    /// # Errors
+    /// The port is taken or a value is out of range; the error names it.
+    pub fn new(
+        config: &ResolverDaemonConfig,
+        registrar: &Registrar,
+        token_space: u32,
+        now: Nanos,
+        registry: &Registry,
+    ) -> io::Result<ResolverDaemon> {
+        let (counters, socket_counters) =
+            (Arc::new(LbmrRelay::default()), Arc::new(ResolverSocket::default()));
+        registry.register(&[], counters.clone());
+        registry.register(&[], socket_counters.clone());
+        let relay = Relay::new(&config.relay(), now, counters.clone())
+            .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e.to_string()))?;
+        let options = MulticastOptions {
+            interface: config.interface,
+            ttl: 1,
+            buffer_bytes: config.socket_buffer_bytes as usize,
+        };
+        let socket = UdpSocket::multicast_sender(SocketAddrV4::new(config.interface, config.port), options)?;
+        registrar.add(&socket, Token(u64::from(token_space) << 32), Interest::Read)?;
+        info!(address = %socket.local_address()?, "unicast resolver");
+        Ok(ResolverDaemon {
+            config: config.clone(),
+            relay,
+            socket,
+            batch: ReceiveBatch::new(RECEIVE_SLOTS),
+            token_space,
+            counters,
+            socket_counters,
+            describer: Describer::default(),
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn local_address(&self) -> io::Result<SocketAddrV4> {
+        self.socket.local_address()
+    }
+
+    /// Where its description can be read.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.describer.status()
+    }
+
+    fn take_datagrams(&mut self, now: Nanos) -> io::Result<()> {
+        let (socket, counters) = (&self.socket, &self.socket_counters);
+        let received = socket.receive(&mut self.batch)?;
+        for (from, datagram) in received.datagrams() {
+            if !self.config.admits(*from.ip()) {
+                counters.dgrams_dropped_network.inc();
+                continue;
+            }
+            // what is malformed is counted by the relay
+            let _ = self.relay.on_datagram(now, from, datagram, |to| send(socket, to, datagram, counters));
+        }
+        counters.dgrams_dropped_by_kernel.set(self.batch.kernel_drops().into());
+        Ok(())
+    }
+
+    fn describe(relay: &Relay, now: Nanos, counters: &LbmrRelay) -> Value {
+        let clients = relay.clients().take(CLIENTS_LISTED).map(|client| {
+            let silent = now.since(client.heard).as_millis() as u64;
+            json!({"address": client.address.to_string(), "silent_ms": silent})
+        });
+        json!({
+            "role": "resolver",
+            "clients_count": counters.clients.get(),
+            "clients": clients.collect::<Vec<Value>>(),
+        })
+    }
+}
+
+/// Sends a datagram; what the socket does not take is repeated by who said it.
+fn send(socket: &UdpSocket, to: SocketAddrV4, datagram: &[u8], counters: &ResolverSocket) {
+    match socket.send_run(to, datagram, datagram.len()) {
+        Ok(Sent::Datagrams(_)) => {}
+        Ok(Sent::WouldBlock) | Err(_) => counters.sends_failed.inc(),
+    }
+}
+
+impl Agent for ResolverDaemon {
+    fn owns(&self, token_space: u32) -> bool {
+        token_space == self.token_space
+    }
+
+    fn on_ready(&mut self, now: Nanos, _: Ready) {
+        // an error is the network's answer to something sent to a client that is gone
+        let _ = self.take_datagrams(now);
+    }
+
+    fn turn(&mut self, now: Nanos) {
+        while let Some((to, keepalive)) = self.relay.poll_keepalive(now) {
+            send(&self.socket, to, keepalive, &self.socket_counters);
+        }
+        let (relay, counters) = (&self.relay, &self.counters);
+        self.describer.describe(now, || ResolverDaemon::describe(relay, now, counters));
+    }
+
+    fn next_wakeup(&self) -> Nanos {
+        self.relay.next_wakeup().min(self.describer.next_wakeup())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn what_the_socket_does_not_take_is_counted() {
+        let options = MulticastOptions { interface: Ipv4Addr::LOCALHOST, ttl: 1, buffer_bytes: 65_536 };
+        let local = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let socket = UdpSocket::multicast_sender(local, options).expect("any port");
+        let counters = ResolverSocket::default();
+        send(&socket, local, b"to no port", &counters);
+        assert_eq!(counters.sends_failed.get(), 1);
+    }
+}
