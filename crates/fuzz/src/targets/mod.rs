@@ -4,16 +4,21 @@ mod backbone;
 mod container;
 mod dictionary;
 mod domain;
+mod failover;
 mod image;
 mod json;
 mod lbt;
+mod lbt_session;
 mod message;
 mod p2ps;
+mod recovery;
+mod relay;
 mod rssl_frames;
 mod rssl_handshake;
 mod rssl_session;
 mod value;
 mod websocket;
+mod xdp_frame;
 
 use std::sync::LazyLock;
 
@@ -152,10 +157,48 @@ pub static TARGETS: &[Target] = &[
         "messages between source distributor and P2PS: what parses encodes to one that parses the same"
     ),
     target!(
+        "recovery_session",
+        1024,
+        recovery::execute,
+        "late join and off-transport recovery, and peers gone mad: what is delivered and lost has no hole and \
+         no overlap, waiting ends"
+    ),
+    target!(
+        "failover_stream",
+        512,
+        failover::execute,
+        "sources of one stream that skip, lose and die: numbers ascend, each comes once"
+    ),
+    target!(
+        "resolver_relay",
+        1024,
+        relay::execute,
+        "datagrams to a unicast resolver: only what parses goes on, to clients alone and never back"
+    ),
+    target!(
         "lbt_packets",
         2048,
         lbt::execute,
-        "datagrams of the reliable transport and of topic resolution: every view of them ends"
+        "datagrams of the reliable transports and of topic resolution: every view of them ends"
+    ),
+    target!(
+        "lbt_rm_session",
+        1024,
+        lbt_session::execute::<lbt_session::Multicast>,
+        "operations on both ends of a multicast session and on the wire between them: each number of a topic \
+         is delivered or lost once and in order, memory within its bound, both ends come to rest"
+    ),
+    target!(
+        "lbt_ru_session",
+        1024,
+        lbt_session::execute::<lbt_session::Unicast>,
+        "operations on both ends of a unicast session: likewise"
+    ),
+    target!(
+        "xdp_frame",
+        1600,
+        xdp_frame::execute,
+        "a frame from the wire: what is read lies within it, and written again it reads the same"
     ),
 ];
 
