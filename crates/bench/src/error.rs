@@ -40,5 +40,6 @@ from!(
     rwf::DecodeError,
     rwf::EncodeError,
     rssl::ConfigError,
-    net::tls::TlsError
+    net::tls::TlsError,
+    roles::Failure
 );

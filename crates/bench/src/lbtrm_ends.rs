@@ -7,10 +7,11 @@ use clap::Args;
 use counters::table::LbtrmReceiver;
 use measure::Latencies;
 use messaging::{
-    Context, ContextCounters, Handler, MessagingConfig, ReceiverId, SendError, SourceId, SourceInfo, TopicId,
+    Context, ContextCounters, Handler, Message, MessagingConfig, ReceiverOptions, SendError, Source,
+    SourceOptions, Wait,
 };
+use net::clock;
 use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
-use net::{Poller, clock};
 use serde_json::json;
 use units::Nanos;
 
@@ -47,16 +48,12 @@ impl EndArgs {
             transport_lbtrm_multicast_address: GROUP,
             transport_lbtrm_destination_port: self.group_port,
             resolver_multicast_port: self.resolver_port,
+            wait: Wait::Spin,
             transport_lbtrm_datagram_max_size_bytes: self.datagram,
             transport_lbtrm_data_rate_limit_bits_per_second: 0,
             transport_lbtrm_receiver_socket_buffer_bytes: BUFFER_BYTES as u64,
             ..MessagingConfig::default()
         }
-    }
-
-    fn context(&self, poller: &Poller, counters: ContextCounters) -> Result<Context, BenchError> {
-        let (seed, now) = (clock::seed(), clock::monotonic());
-        Ok(Context::new(&self.messaging(), poller.registrar(), 1, seed, now, counters)?)
     }
 
     fn group(&self) -> SocketAddrV4 {
@@ -74,35 +71,30 @@ const MULTICAST: MulticastOptions =
 
 pub(crate) fn sender(args: &EndArgs) -> Result<(), BenchError> {
     args.cpu.enter()?;
-    let mut poller = Poller::new()?;
-    let context = args.context(&poller, ContextCounters::default())?;
-    let mut sender = Sender { context, topic: None };
-    let topic = sender.context.publish(clock::monotonic(), TOPIC)?;
-    sender.topic = Some(topic);
+    let mut context = Context::standalone(&args.messaging())?;
+    let topic = context.create_source(TOPIC, &SourceOptions::default())?;
+    let mut sender = Sender { context, topic };
     // Until a receiver has found the topic and joined.
-    sender.serve_for(&mut poller, Duration::from_millis(500))?;
+    sender.serve_for(Duration::from_millis(500))?;
     answer(&json!({ "ready": true }));
     let (commands, mut message) = (process::commands(), args.message());
     loop {
         match commands.try_recv() {
             Ok(command) => {
                 let sent = Pacing::Spin.run(&command, |due| {
-                    let mut now = clock::monotonic();
                     for intended in due {
                         message[..8].copy_from_slice(&intended.0.to_be_bytes());
-                        now = sender.send(&mut poller, now, &message)?;
+                        sender.send(&message)?;
                     }
-                    sender.serve(&mut poller, Duration::ZERO)
+                    sender.serve()
                 })?;
                 message[..8].copy_from_slice(&sent.end.0.to_be_bytes());
                 message[8] = run_number(&command);
-                sender.send(&mut poller, clock::monotonic(), &message)?;
+                sender.send(&message)?;
                 message[8] = 0;
                 answer(&json!({ "sent": sent.count }));
             }
-            Err(std::sync::mpsc::TryRecvError::Empty) => {
-                sender.serve(&mut poller, Duration::from_millis(1))?
-            }
+            Err(std::sync::mpsc::TryRecvError::Empty) => sender.serve_for(Duration::from_millis(1))?,
             Err(std::sync::mpsc::TryRecvError::Disconnected) => return Ok(()),
         }
     }
@@ -110,77 +102,45 @@ pub(crate) fn sender(args: &EndArgs) -> Result<(), BenchError> {
 
 struct Sender {
     context: Context,
-    topic: Option<TopicId>,
+    topic: Source,
 }
 
 impl Sender {
-    /// Returns the time, which is another if it had to wait.
-    fn send(&mut self, poller: &mut Poller, mut now: Nanos, message: &[u8]) -> Result<Nanos, BenchError> {
-        let Some(topic) = self.topic else { return Ok(now) };
+    fn send(&mut self, message: &[u8]) -> Result<(), BenchError> {
         loop {
-            match self.context.send(now, topic, &[message]) {
-                Ok(()) => return Ok(now),
-                Err(SendError::WouldBlock) => self.serve(poller, Duration::ZERO)?,
+            match self.context.send(self.topic, &[message]) {
+                Ok(_) => return Ok(()),
+                Err(SendError::WouldBlock) => self.serve()?,
                 Err(error) => return Err(BenchError::new(error.to_string())),
             }
-            now = clock::monotonic();
         }
     }
 
     /// Sends what is complete or waits, and answers NAKs.
-    fn serve(&mut self, poller: &mut Poller, timeout: Duration) -> Result<(), BenchError> {
-        serve(&mut self.context, poller, timeout, &mut Deaf)
+    fn serve(&mut self) -> Result<(), BenchError> {
+        self.context.poll(&mut ())?;
+        Ok(())
     }
 
-    fn serve_for(&mut self, poller: &mut Poller, span: Duration) -> Result<(), BenchError> {
+    fn serve_for(&mut self, span: Duration) -> Result<(), BenchError> {
         let end = clock::monotonic().after(span);
         while clock::monotonic() < end {
-            self.serve(poller, Duration::from_millis(1))?;
+            self.serve()?;
         }
         Ok(())
     }
 }
 
-fn serve(
-    context: &mut Context,
-    poller: &mut Poller,
-    timeout: Duration,
-    handler: &mut impl Handler,
-) -> Result<(), BenchError> {
-    context.flush(clock::monotonic());
-    let ready: Vec<_> = poller.wait(Some(timeout))?.collect();
-    let now = clock::monotonic();
-    for one in ready {
-        context.on_ready(now, one, handler);
-    }
-    if context.next_wakeup() <= now {
-        context.on_wakeup(now, handler);
-    }
-    context.flush(now);
-    Ok(())
-}
-
-/// Hears nothing.
-struct Deaf;
-
-impl Handler for Deaf {
-    fn on_source(&mut self, _: ReceiverId, _: SourceId, _: &SourceInfo) {}
-    fn on_message(&mut self, _: SourceId, _: &[u8]) {}
-    fn on_loss(&mut self, _: SourceId, _: u32) {}
-    fn on_source_ended(&mut self, _: SourceId) {}
-}
-
 pub(crate) fn receiver(args: &EndArgs) -> Result<(), BenchError> {
     args.cpu.enter()?;
-    let mut poller = Poller::new()?;
     let counters = ContextCounters::default();
-    let mut context = args.context(&poller, counters.clone())?;
+    let mut context = Context::standalone_with(&args.messaging(), counters.clone())?;
     let mut seen = Seen::default();
-    context.subscribe(clock::monotonic(), TOPIC, &mut seen)?;
+    context.create_receiver(TOPIC, &ReceiverOptions::default())?;
     answer(&json!({ "listening": true }));
     let mut repaired = 0;
     loop {
-        serve(&mut context, &mut poller, Duration::ZERO, &mut seen)?;
+        context.poll(&mut seen)?;
         if seen.ended.is_some() {
             seen.tell(repairs(&counters.receiver, &mut repaired));
         }
@@ -235,13 +195,10 @@ fn age_ns(message: &[u8]) -> u64 {
 }
 
 impl Handler for Seen {
-    fn on_source(&mut self, _: ReceiverId, _: SourceId, _: &SourceInfo) {}
     #[inline]
-    fn on_message(&mut self, _: SourceId, message: &[u8]) {
-        Seen::on_message(self, message);
+    fn on_message(&mut self, message: &Message<'_>) {
+        Seen::on_message(self, message.payload);
     }
-    fn on_loss(&mut self, _: SourceId, _: u32) {}
-    fn on_source_ended(&mut self, _: SourceId) {}
 }
 
 /// The same messages in the same datagrams, without numbers and repair.

@@ -7,14 +7,25 @@
 
 mod chain;
 mod codec;
+mod contest;
+mod cost;
 mod end_to_end;
 mod error;
 mod fan_out;
+mod jitter;
 mod lbtrm;
 mod lbtrm_ends;
+mod load;
+mod own;
+mod pair;
+mod pingpong;
+mod probe;
 mod process;
+mod raw;
 mod report;
 mod role;
+mod stream;
+mod sustained;
 mod update;
 
 pub use error::BenchError;
@@ -23,11 +34,29 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use load::Shape;
+
 /// A workload.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
     /// What decoding and encoding costs: an update of 74 bytes, every container beside ETA's codec, and JSON.
     Rwf(codec::RwfArgs),
+    /// A message to and fro by shared memory, UDP, multicast and TCP: half of its round trip, beside the bare
+    /// path and the peers.
+    Pingpong(pingpong::PingpongArgs),
+    /// Messages one way as fast as they go without loss, beside the bare path and the peers.
+    Stream(stream::StreamArgs),
+    /// Latency under load: one source, one receiver, every message timed from when it was meant to be sent.
+    #[command(name = "messaging-1-1")]
+    OneToOne(load::LoadArgs),
+    /// The same with three sources and three receivers, each pair on a multicast group of its own.
+    #[command(name = "messaging-3-3")]
+    ThreeToThree(load::LoadArgs),
+    /// What the library itself takes for a message, in instructions (by valgrind), beside what it took
+    /// before.
+    Cost(cost::CostArgs),
+    /// What this machine does to a thread that only spins, and where its CPUs lie.
+    Jitter(jitter::JitterArgs),
     /// Reliable multicast: messages of 64 bytes from one process to another, the highest rate without loss.
     Lbtrm(lbtrm::LbtrmArgs),
     /// Publisher, source distributor, point-to-point server, consumer: latency at fixed rates beside a chain
@@ -61,6 +90,9 @@ pub struct AllArgs {
     /// The peer of the fan-out over WebSocket; `nats-server` is looked for in the PATH if this is not given.
     #[arg(long, value_name = "FILE")]
     nats_server: Option<PathBuf>,
+    /// All sizes, datagrams and rates between two ends; else messages of 64 bytes, in 1472, at one rate.
+    #[arg(long)]
+    full: bool,
 }
 
 /// How long and how often.
@@ -84,6 +116,12 @@ pub struct RunOptions {
 pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
     match command {
         BenchCommand::Rwf(args) => codec::run(args),
+        BenchCommand::Pingpong(args) => pingpong::run(args),
+        BenchCommand::Stream(args) => stream::run(args),
+        BenchCommand::OneToOne(args) => load::run(args, Shape::OneToOne),
+        BenchCommand::ThreeToThree(args) => load::run(args, Shape::ThreeToThree),
+        BenchCommand::Cost(args) => cost::run(args),
+        BenchCommand::Jitter(args) => jitter::run(args),
         BenchCommand::Lbtrm(args) => lbtrm::run(args),
         BenchCommand::EndToEnd(args) => end_to_end::run(args),
         BenchCommand::FanOut(args) => fan_out::run(args),
@@ -96,9 +134,31 @@ pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
 fn all(args: &AllArgs) -> Result<(), BenchError> {
     let options = args.options;
     codec::run(&codec::RwfArgs::new(options, args.eta.clone()))?;
-    lbtrm::run(&lbtrm::LbtrmArgs::new(options))?;
+    let sizes: &[u32] = if args.full { &[64, 256, 1024] } else { &[64] };
+    pingpong::run(&pingpong::PingpongArgs::new(options, sizes))?;
+    let datagrams: &[u32] = if args.full { &[1472, 8972] } else { &[1472] };
+    stream::run(&stream::StreamArgs::new(options, sizes, datagrams))?;
+    let rates: &[u64] = if args.full { &load::RATES } else { &[125_000] };
+    for shape in [Shape::OneToOne, Shape::ThreeToThree] {
+        load::run(&load::LoadArgs::new(options, sizes, rates), shape)?;
+    }
+    if args.full {
+        lbtrm::run(&lbtrm::LbtrmArgs::new(options))?;
+    }
     end_to_end::run(&end_to_end::EndToEndArgs::new(options))?;
     fan_out::run(&fan_out::FanOutArgs::new(options, args.tls.clone()))?;
     let (tls, nats_server) = (args.tls.clone(), args.nats_server.clone());
     fan_out::run_websocket(&fan_out::WebSocketFanOutArgs::new(options, tls, nats_server))
+}
+
+/// What a message of the workloads may have: the stamp of the observer at least, and it fits a datagram.
+fn message_size() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(measure::STAMP_BYTES as i64..=1400)
+}
+
+/// The CPUs of two ends.
+fn two_cpus(cpus: &[usize]) -> Result<[usize; 2], BenchError> {
+    let differ = |cpus: &[usize; 2]| cpus[0] != cpus[1];
+    let two = cpus.try_into().ok().filter(differ);
+    two.ok_or_else(|| BenchError::new(format!("--cpus: two that differ, not {cpus:?}; both ends spin")))
 }

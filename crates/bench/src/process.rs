@@ -13,13 +13,16 @@ use std::time::Duration;
 use net::clock;
 use serde_json::Value;
 
+pub(crate) use roles::{answer, commands};
+
 use crate::BenchError;
 
 /// A process that does a part of a workload. It ends with this value.
 pub(crate) struct Process {
     name: String,
     child: Child,
-    input: ChildStdin,
+    /// None once it has been told to end.
+    input: Option<ChildStdin>,
     lines: Receiver<Value>,
     /// Goes when it has ended.
     _scratch: Option<Scratch>,
@@ -56,7 +59,7 @@ impl Process {
                 }
             }
         });
-        Ok(Process { name: name.to_owned(), child, input, lines, _scratch: None })
+        Ok(Process { name: name.to_owned(), child, input: Some(input), lines, _scratch: None })
     }
 
     /// Keeps the files that it works with until it has ended.
@@ -74,8 +77,19 @@ impl Process {
 
     /// Tells it to do something.
     pub(crate) fn tell(&mut self, value: &impl Display) -> Result<(), BenchError> {
-        writeln!(self.input, "{value}")?;
-        Ok(self.input.flush()?)
+        let Some(input) = &mut self.input else { return Ok(()) };
+        writeln!(input, "{value}")?;
+        Ok(input.flush()?)
+    }
+
+    /// Lets it end by itself, so that it can remove what it has made; one that does not is killed.
+    pub(crate) fn end(mut self, limit: Duration) -> Result<(), BenchError> {
+        self.input = None;
+        let deadline = clock::monotonic().after(limit);
+        while self.child.try_wait()?.is_none() && clock::monotonic() < deadline {
+            clock::sleep_until(clock::monotonic().after(Duration::from_millis(1)));
+        }
+        Ok(())
     }
 
     /// The next line that it prints and that has this key.
@@ -166,26 +180,6 @@ impl Drop for Scratch {
         // What is left of it is in the directory of temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// The commands that a role gets, one JSON object a line; the end of them is the end of the role.
-pub(crate) fn commands() -> Receiver<Value> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            if let Ok(value) = serde_json::from_str(&line)
-                && sender.send(value).is_err()
-            {
-                return;
-            }
-        }
-    });
-    receiver
-}
-
-/// Answers the process that started this one.
-pub(crate) fn answer(value: &Value) {
-    println!("{value}");
 }
 
 #[cfg(test)]

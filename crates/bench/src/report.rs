@@ -36,6 +36,21 @@ impl Report {
         self.notes.push(text);
     }
 
+    /// The same with something for programs beside it.
+    pub(crate) fn note_with(&mut self, text: String, object: Value) {
+        if self.json {
+            println!("{}", json!({ "workload": self.title, "note": text, "state": object }));
+        }
+        self.notes.push(text);
+    }
+
+    /// Adds a sentence that has not been said yet.
+    pub(crate) fn note_once(&mut self, text: String) {
+        if !self.notes.contains(&text) {
+            self.note(text);
+        }
+    }
+
     /// Says on a terminal what is being measured; the next line takes its place.
     pub(crate) fn progress(&self, what: &str) {
         if std::io::stderr().is_terminal() {
@@ -71,6 +86,11 @@ pub(crate) fn spread_json(runs: &Runs) -> Value {
 
 pub(crate) fn micros(ns: f64) -> String {
     format!("{:.1}", ns / 1000.0)
+}
+
+/// With as many digits as a time in shared memory needs.
+pub(crate) fn fine_micros(ns: f64) -> String {
+    if ns < 10_000.0 { format!("{:.3}", ns / 1000.0) } else { micros(ns) }
 }
 
 pub(crate) fn millions(count: f64) -> String {

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use crate::end_to_end::Pacing;
 use crate::lbtrm_ends::EndArgs;
-use crate::{BenchError, chain, end_to_end, fan_out, lbtrm_ends};
+use crate::{BenchError, chain, cost, end_to_end, fan_out, lbtrm_ends, own, pair, raw};
 
 #[derive(Debug, Args)]
 pub struct RoleArgs {
@@ -92,6 +92,15 @@ enum Role {
     LbtrmReceiver(EndArgs),
     RawSender(EndArgs),
     RawReceiver(EndArgs),
+    /// An end over the messaging library.
+    Own {
+        #[arg(last = true)]
+        words: Vec<String>,
+    },
+    /// What runs under callgrind.
+    CostProgram,
+    RawPingpong(pair::EndArgs),
+    RawStream(pair::EndArgs),
 }
 
 pub(crate) fn run(args: &RoleArgs) -> Result<(), BenchError> {
@@ -116,5 +125,9 @@ pub(crate) fn run(args: &RoleArgs) -> Result<(), BenchError> {
         Role::LbtrmReceiver(args) => lbtrm_ends::receiver(args),
         Role::RawSender(args) => lbtrm_ends::raw_sender(args),
         Role::RawReceiver(args) => lbtrm_ends::raw_receiver(args),
+        Role::Own { words } => own::run(words),
+        Role::CostProgram => cost::program(),
+        Role::RawPingpong(args) => raw::pingpong(args),
+        Role::RawStream(args) => raw::stream(args),
     }
 }

@@ -1,0 +1,125 @@
+//! Ways that are compared: in turns, with a look at the machine around each round.
+
+use measure::{Placement, Runs};
+use serde_json::json;
+
+use crate::pair::{Kind, Way};
+use crate::report::Report;
+use crate::{BenchError, RunOptions, probe};
+
+/// What several ways came to, in rounds in which each had its turn.
+pub(crate) struct Rounds<R> {
+    /// By way and round.
+    pub(crate) results: Vec<Vec<R>>,
+    /// Of all rounds.
+    pub(crate) placement: Placement,
+}
+
+/// Lets each way have its turn, as often as the options say. A round in the middle of which the CPUs were
+/// moved is done again, as many times as there are rounds at most; what of it remains is marked.
+///
+/// A peer that fails takes no part any more, which is noted.
+pub(crate) fn in_turns<R>(
+    ways: &mut Vec<Way>,
+    cpus: [usize; 2],
+    options: RunOptions,
+    report: &mut Report,
+    what: &str,
+    mut measure: impl FnMut(&Way) -> Result<R, BenchError>,
+) -> Result<Rounds<R>, BenchError> {
+    let mut rounds: Vec<(Vec<R>, Placement)> = Vec::new();
+    let mut moved = 0;
+    while rounds.len() < options.runs as usize {
+        let before = probe::placement(cpus)?;
+        let mut round = Vec::new();
+        let mut failed = Vec::new();
+        for (at, way) in ways.iter().enumerate() {
+            report.progress(&format!("{what}, {}, run {} of {}", way.name, rounds.len() + 1, options.runs));
+            match (measure(way), &way.kind) {
+                (Ok(result), _) => round.push(result),
+                (Err(error), Kind::Peer(_)) => failed.push((at, error)),
+                (Err(error), _) => return Err(BenchError::new(format!("{what}, {}: {error}", way.name))),
+            }
+        }
+        for (at, error) in failed.into_iter().rev() {
+            report.note(format!("{what}: {} is left out: {error}", ways[at].name));
+            ways.remove(at);
+            rounds.iter_mut().for_each(|(results, _)| drop(results.remove(at)));
+        }
+        let placement = before.and(probe::placement(cpus)?);
+        if placement == Placement::Changed && moved < options.runs {
+            moved += 1;
+            continue;
+        }
+        rounds.push((round, placement));
+    }
+    let placement = rounds.iter().map(|(_, placement)| *placement).reduce(Placement::and);
+    let mut results: Vec<Vec<R>> = ways.iter().map(|_| Vec::new()).collect();
+    for (round, _) in rounds {
+        results.iter_mut().zip(round).for_each(|(of_way, result)| of_way.push(result));
+    }
+    Ok(Rounds { results, placement: placement.unwrap_or(Placement::Changed) })
+}
+
+/// A figure of each way, and its ratio to the bare machine's in the same round.
+pub(crate) struct Figures {
+    pub(crate) runs: Vec<Runs>,
+    /// Medians of the rounds' ratios, where something bare took part.
+    pub(crate) to_raw: Vec<Option<f64>>,
+}
+
+/// Takes a figure out of each result. What is better of two bare ways in a round is what counts there.
+pub(crate) fn figures<R>(
+    ways: &[Way],
+    rounds: &Rounds<R>,
+    figure: impl Fn(&R) -> f64,
+    better: fn(f64, f64) -> f64,
+) -> Figures {
+    let of: Vec<Vec<f64>> = rounds.results.iter().map(|way| way.iter().map(&figure).collect()).collect();
+    let raw_at = |round: usize| {
+        let bare = ways.iter().zip(&of).filter(|(way, _)| way.kind == Kind::Raw);
+        bare.map(|(_, figures)| figures[round]).reduce(better)
+    };
+    let to_raw = |figures: &Vec<f64>| {
+        let ratios: Option<Runs> = figures.iter().enumerate().map(|(at, f)| Some(f / raw_at(at)?)).collect();
+        ratios.map(|ratios| ratios.median())
+    };
+    let to_raw = of.iter().map(to_raw).collect();
+    Figures { runs: of.into_iter().map(Runs::from_iter).collect(), to_raw }
+}
+
+pub(crate) fn ratio(to_raw: Option<f64>) -> String {
+    to_raw.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
+}
+
+/// Says how still the machine is where the ends will run.
+pub(crate) fn note_jitter(
+    report: &mut Report,
+    cpus: [usize; 2],
+    options: RunOptions,
+) -> Result<(), BenchError> {
+    let span = std::time::Duration::from_secs_f64(options.seconds);
+    for cpu in cpus {
+        report.progress(&format!("jitter of CPU {cpu}"));
+        let jitter = probe::jitter(cpu, span)?;
+        report.note_with(format!("CPU {cpu}, idle: {jitter}"), json!({ "cpu": cpu, "jitter": jitter }));
+    }
+    Ok(())
+}
+
+/// Ways of a path: what is bare, ours, and the peers that are there; those that are not are noted.
+pub(crate) fn with_peers(
+    ways: &mut Vec<Way>,
+    program: &'static str,
+    modes: &[(&str, &'static str)],
+    report: &mut Report,
+) {
+    match crate::pair::peer(program) {
+        Some(file) => {
+            ways.extend(modes.iter().map(|(name, mode)| Way::new(*name, Kind::Peer(file.clone()), mode)));
+        }
+        None => {
+            report.note_once(format!("{program} is left out: it is not in the PATH; `make peers` builds it"))
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Latency under load: one way at fixed rates, every message observed, from the time it was meant to be sent.
+
+use std::time::Duration;
+
+use clap::Args;
+use measure::{Runs, STAMP_BYTES};
+use serde_json::json;
+
+use crate::contest;
+use crate::pair::{EndArgs, Kind, Pace, Path, Streamed, Way};
+use crate::report::{self, Report};
+use crate::{BenchError, RunOptions, own};
+
+#[derive(Debug, Args)]
+pub struct LoadArgs {
+    #[command(flatten)]
+    options: RunOptions,
+    /// By what the messages travel.
+    #[arg(long, default_value_t = Path::Multicast)]
+    path: Path,
+    /// Bytes of a message.
+    #[arg(long, value_delimiter = ',', default_values_t = [64], value_parser = crate::message_size())]
+    sizes: Vec<u32>,
+    /// Messages a second, of all sources together.
+    #[arg(long, value_delimiter = ',', default_values_t = RATES)]
+    rates: Vec<u64>,
+    /// Longest UDP payload of a datagram.
+    #[arg(long, default_value_t = 1472)]
+    datagram: u32,
+    /// CPUs of the senders and of the receivers.
+    #[arg(long, value_delimiter = ',', num_args = 2, default_values_t = [0, 1])]
+    cpus: Vec<usize>,
+}
+
+pub(crate) const RATES: [u64; 6] = [25_000, 50_000, 100_000, 125_000, 500_000, 1_000_000];
+
+impl LoadArgs {
+    pub(crate) fn new(options: RunOptions, sizes: &[u32], rates: &[u64]) -> LoadArgs {
+        let (sizes, rates, cpus) = (sizes.to_vec(), rates.to_vec(), vec![0, 1]);
+        LoadArgs { options, path: Path::Multicast, sizes, rates, datagram: 1472, cpus }
+    }
+}
+
+/// How many sources and receivers there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    OneToOne,
+    ThreeToThree,
+}
+
+impl Shape {
+    fn title(self) -> &'static str {
+        match self {
+            Shape::OneToOne => "messaging-1-1",
+            Shape::ThreeToThree => "messaging-3-3",
+        }
+    }
+
+    fn pairs(self) -> usize {
+        match self {
+            Shape::OneToOne => 1,
+            Shape::ThreeToThree => 3,
+        }
+    }
+}
+
+pub(crate) fn run(args: &LoadArgs, shape: Shape) -> Result<(), BenchError> {
+    let heads = [
+        "bytes",
+        "messages/s",
+        "way",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "longest us",
+        "lost",
+        "to raw",
+        "CPUs",
+    ];
+    let mut report = Report::new(shape.title(), args.options.json, &heads);
+    let cpus = crate::two_cpus(&args.cpus)?;
+    contest::note_jitter(&mut report, cpus, args.options)?;
+    let mut ways = ways(args.path, shape, &mut report);
+    for size in &args.sizes {
+        for rate in &args.rates {
+            measure(args, shape, (*size, *rate), cpus, &mut ways, &mut report)?;
+        }
+    }
+    let layout = match shape {
+        Shape::OneToOne => "One sender, one receiver, each alone on its CPU",
+        Shape::ThreeToThree => {
+            "Three senders with a context and a group each share one thread and CPU, three receivers another"
+        }
+    };
+    report.note(format!(
+        "By {}. {layout}; all spin. Every message is timed, from when it was meant to be sent; the stamp is \
+         {STAMP_BYTES} bytes of it. \"to raw\" is the median of the rounds' ratios of p50.",
+        args.path
+    ));
+    report.print();
+    Ok(())
+}
+
+fn ways(path: Path, shape: Shape, report: &mut Report) -> Vec<Way> {
+    // What is bare has one sender; its datagrams are filled with what is due, as ours are.
+    let raw = (shape == Shape::OneToOne).then(|| {
+        let mode = match path {
+            Path::Udp | Path::Multicast => "gso",
+            Path::Shm => "each",
+            Path::Tcp => "",
+        };
+        Way::new("raw", Kind::Raw, mode)
+    });
+    let mut ways: Vec<Way> = raw.into_iter().chain(own::way(path)).collect();
+    match path {
+        Path::Tcp if shape == Shape::OneToOne => {
+            contest::with_peers(&mut ways, "zeromq-peer", &[("zeromq", "")], report);
+        }
+        Path::Tcp => {}
+        Path::Shm | Path::Udp | Path::Multicast => {
+            contest::with_peers(&mut ways, "aeron-peer", &[("aeron", "claim")], report);
+        }
+    }
+    ways
+}
+
+fn measure(
+    args: &LoadArgs,
+    shape: Shape,
+    (size, rate): (u32, u64),
+    cpus: [usize; 2],
+    ways: &mut Vec<Way>,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    let [cpu, far_cpu] = cpus;
+    let (datagram, pairs) = (args.datagram as usize, shape.pairs());
+    let end = EndArgs {
+        path: args.path,
+        size: size as usize,
+        datagram,
+        mode: String::new(),
+        pairs,
+        port: 0,
+        cpu,
+        far_cpu,
+    };
+    let span = Duration::from_secs_f64(args.options.seconds);
+    let what = format!("{size} bytes, {rate}/s");
+    let rounds = contest::in_turns(ways, cpus, args.options, report, &what, |way| {
+        way.stream(&end, span, Pace::Timed(rate))
+    })?;
+    let of = |figure: fn(&Streamed) -> u64| {
+        contest::figures(ways, &rounds, |streamed| figure(streamed) as f64, f64::min)
+    };
+    let p50 = of(|s| s.observed.latencies.p50_ns);
+    let p99 = of(|s| s.observed.latencies.p99_ns).runs;
+    let p999 = of(|s| s.observed.latencies.p999_ns).runs;
+    let longest = of(|s| s.observed.latencies.max_ns).runs;
+    for (at, way) in ways.iter().enumerate() {
+        let lost: u64 = rounds.results[at].iter().map(Streamed::lost).sum();
+        let median = |runs: &[Runs]| report::fine_micros(runs[at].median());
+        let cells = [
+            size.to_string(),
+            rate.to_string(),
+            way.name.clone(),
+            report::spread(&p50.runs[at], report::fine_micros),
+            median(&p99),
+            median(&p999),
+            median(&longest),
+            lost.to_string(),
+            contest::ratio(p50.to_raw[at]),
+            rounds.placement.to_string(),
+        ];
+        let object = json!({
+            "path": args.path.to_string(), "size": size, "rate": rate, "way": way.name,
+            "p50_ns": report::spread_json(&p50.runs[at]), "p99_ns": report::spread_json(&p99[at]),
+            "p999_ns": report::spread_json(&p999[at]), "max_ns": report::spread_json(&longest[at]),
+            "lost": lost, "to_raw": p50.to_raw[at], "placement": rounds.placement,
+        });
+        report.row(cells, object);
+    }
+    Ok(())
+}

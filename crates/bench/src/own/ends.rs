@@ -1,0 +1,170 @@
+//! An end of a run: a context that its thread drives, a source in one direction and a receiver in the other.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use messaging::{
+    Context, Handler, IpcBehavior, Message, MessagingConfig, ReceiverOptions, SendError, Source,
+    SourceOptions, Wait,
+};
+use net::clock;
+use roles::{End, Failure, Link, answer, play};
+use serde_json::json;
+
+use crate::BenchError;
+use crate::end_to_end::START_LIMIT;
+
+/// Of each multicast socket.
+const BUFFER_BYTES: u64 = 64 << 20;
+/// From the near end, from the far one.
+const TOPICS: [&str; 2] = ["there", "back"];
+/// What the ends say to each other before a run, shorter than any message of it.
+const HELLO: &[u8] = b"hello";
+/// How often the near end says it.
+const HELLO_EVERY: Duration = Duration::from_millis(5);
+
+fn topic(pair: usize, direction: usize) -> String {
+    format!("bench.{pair}.{}", TOPICS[direction])
+}
+
+/// Plays the end that the words describe.
+pub(crate) fn run(words: &[String]) -> Result<(), BenchError> {
+    let end = End::parse(words)?;
+    net::affinity::pin_to_cpu(end.cpu)?;
+    let mut ends: Vec<Ends> = (0..end.pairs).map(|pair| Ends::open(&end, pair)).collect::<Result<_, _>>()?;
+    if !end.is_far() {
+        ends.iter_mut().try_for_each(Ends::await_other)?;
+    }
+    answer(&json!({ "ready": true }));
+    Ok(play(&end, &mut ends)?)
+}
+
+struct Ends {
+    context: Context,
+    source: Source,
+    is_far: bool,
+    /// The other end has said hello; what is far answers, so that the near one knows that both ways are open.
+    is_heard: bool,
+}
+
+impl Ends {
+    fn open(end: &End, pair: usize) -> Result<Ends, Failure> {
+        let mut context = Context::standalone(&configuration(end, pair))?;
+        let own = usize::from(end.is_far());
+        let transport = super::transport(&end.mode).ok_or_else(|| format!("{} is no transport", end.mode))?;
+        context.create_receiver(&topic(pair, 1 - own), &ReceiverOptions::default())?;
+        let options = SourceOptions { transport: Some(transport), ..SourceOptions::default() };
+        let source = context.create_source(&topic(pair, own), &options)?;
+        Ok(Ends { context, source, is_far: end.is_far(), is_heard: false })
+    }
+
+    /// Until messages go both ways.
+    fn await_other(&mut self) -> Result<(), Failure> {
+        let (deadline, mut next) = (clock::monotonic().after(START_LIMIT), clock::monotonic());
+        while !self.is_heard {
+            let now = clock::monotonic();
+            if now > deadline {
+                return Err(format!("the other end was not heard within {START_LIMIT:?}").into());
+            }
+            if now >= next {
+                self.send(HELLO)?;
+                next = now.after(HELLO_EVERY);
+            }
+            self.receive(|_| ())?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn on_hello(&mut self) -> Result<(), Failure> {
+        self.is_heard = true;
+        if self.is_far {
+            // There is no room only if another answer waits.
+            self.send(HELLO)?;
+        }
+        Ok(())
+    }
+}
+
+fn configuration(end: &End, pair: usize) -> MessagingConfig {
+    // With groups of their own the ends do not hear themselves.
+    let group = Ipv4Addr::new(239, 77, 4, (2 * pair + usize::from(end.is_far())) as u8);
+    MessagingConfig {
+        wait: Wait::Spin,
+        ttl: 0,
+        resolver_multicast_port: end.port,
+        transport_lbtrm_multicast_address: group,
+        transport_lbtrm_destination_port: end.port,
+        transport_lbtrm_source_port_low: 20_000,
+        transport_lbtrm_source_port_high: 29_999,
+        request_tcp_port_low: 20_000,
+        request_tcp_port_high: 29_999,
+        transport_lbtrm_datagram_max_size_bytes: end.datagram as u32,
+        transport_lbtrm_data_rate_limit_bits_per_second: 0,
+        transport_lbtrm_receiver_socket_buffer_bytes: BUFFER_BYTES,
+        transport_lbtru_port_low: 20_000,
+        transport_lbtru_port_high: 29_999,
+        transport_lbtru_receiver_port_low: 20_000,
+        transport_lbtru_receiver_port_high: 29_999,
+        transport_lbtru_datagram_max_size_bytes: end.datagram as u32,
+        transport_lbtru_data_rate_limit_bits_per_second: 0,
+        // The sender waits for the receiver, as that of the peers does.
+        transport_lbtipc_behavior: IpcBehavior::ReceiverPaced,
+        ..MessagingConfig::default()
+    }
+}
+
+/// Hands payloads on.
+struct Hands<F> {
+    handle: F,
+    count: usize,
+    has_hello: bool,
+}
+
+impl<F: FnMut(&[u8])> Handler for Hands<F> {
+    #[inline]
+    fn on_message(&mut self, message: &Message<'_>) {
+        if message.payload.len() == HELLO.len() {
+            self.has_hello = true;
+            return;
+        }
+        self.count += 1;
+        (self.handle)(message.payload);
+    }
+}
+
+impl Link for Ends {
+    /// What fills the longest run of datagrams that one call sends.
+    const BURST: u64 = 512;
+
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> Result<bool, Failure> {
+        match self.context.send(self.source, &[message]) {
+            Ok(_) => Ok(true),
+            Err(SendError::WouldBlock) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, handle: impl FnMut(&[u8])) -> Result<usize, Failure> {
+        let mut hands = Hands { handle, count: 0, has_hello: false };
+        self.context.poll(&mut hands)?;
+        let (count, has_hello) = (hands.count, hands.has_hello);
+        if has_hello {
+            self.on_hello()?;
+        }
+        Ok(count)
+    }
+
+    #[inline]
+    fn turn(&mut self) -> Result<(), Failure> {
+        self.receive(|_| ()).map(drop)
+    }
+
+    /// A turn of the context does both.
+    #[inline]
+    fn turn_beside_receive(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! A message to and fro: half of its round trip, beside the bare path and the peers.
+
+use std::time::Duration;
+
+use clap::Args;
+use measure::Summary;
+use serde_json::json;
+
+use crate::contest::{self, Figures};
+use crate::pair::{EndArgs, Kind, Path, Way};
+use crate::report::{self, Report};
+use crate::{BenchError, RunOptions, own};
+
+#[derive(Debug, Args)]
+pub struct PingpongArgs {
+    #[command(flatten)]
+    options: RunOptions,
+    /// By what the message travels.
+    #[arg(long, value_delimiter = ',', default_values_t = PATHS)]
+    paths: Vec<Path>,
+    /// Bytes of the message.
+    #[arg(long, value_delimiter = ',', default_values_t = [64], value_parser = crate::message_size())]
+    sizes: Vec<u32>,
+    /// CPUs of the two ends, which spin.
+    #[arg(long, value_delimiter = ',', num_args = 2, default_values_t = [0, 1])]
+    cpus: Vec<usize>,
+}
+
+const PATHS: [Path; 4] = [Path::Shm, Path::Udp, Path::Multicast, Path::Tcp];
+
+impl PingpongArgs {
+    pub(crate) fn new(options: RunOptions, sizes: &[u32]) -> PingpongArgs {
+        PingpongArgs { options, paths: PATHS.to_vec(), sizes: sizes.to_vec(), cpus: vec![0, 1] }
+    }
+}
+
+pub(crate) fn run(args: &PingpongArgs) -> Result<(), BenchError> {
+    let heads = ["path", "bytes", "way", "p50 us", "p99 us", "p99.9 us", "longest us", "to raw", "CPUs"];
+    let mut report = Report::new("pingpong", args.options.json, &heads);
+    let cpus = crate::two_cpus(&args.cpus)?;
+    contest::note_jitter(&mut report, cpus, args.options)?;
+    for path in &args.paths {
+        let mut ways = ways(*path, &mut report);
+        for size in &args.sizes {
+            measure(args, *path, *size as usize, cpus, &mut ways, &mut report)?;
+        }
+    }
+    report.note(
+        "Half round trips, both ends spinning; \"to raw\" is the median of the rounds' ratios of p50."
+            .to_owned(),
+    );
+    report.print();
+    Ok(())
+}
+
+fn ways(path: Path, report: &mut Report) -> Vec<Way> {
+    let mut ways = vec![Way::new("raw", Kind::Raw, "")];
+    ways.extend(own::way(path));
+    match path {
+        Path::Shm | Path::Udp | Path::Multicast => {
+            contest::with_peers(&mut ways, "aeron-peer", &[("aeron", "claim")], report);
+        }
+        Path::Tcp => contest::with_peers(&mut ways, "zeromq-peer", &[("zeromq", "")], report),
+    }
+    ways
+}
+
+fn measure(
+    args: &PingpongArgs,
+    path: Path,
+    size: usize,
+    cpus: [usize; 2],
+    ways: &mut Vec<Way>,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    let [cpu, far_cpu] = cpus;
+    let end = EndArgs { path, size, datagram: 1472, mode: String::new(), pairs: 1, port: 0, cpu, far_cpu };
+    let (span, what) = (Duration::from_secs_f64(args.options.seconds), format!("{path}, {size} bytes"));
+    let rounds = contest::in_turns(ways, cpus, args.options, report, &what, |way| way.pingpong(&end, span))?;
+    let of = |figure: fn(&Summary) -> u64| {
+        contest::figures(ways, &rounds, |summary| figure(summary) as f64, f64::min)
+    };
+    let p50 = of(|s| s.p50_ns);
+    let others = [of(|s| s.p99_ns), of(|s| s.p999_ns), of(|s| s.max_ns)];
+    for (at, way) in ways.iter().enumerate() {
+        let median = |figures: &Figures| report::fine_micros(figures.runs[at].median());
+        let [p99, p999, longest] = &others;
+        let cells = [
+            path.to_string(),
+            size.to_string(),
+            way.name.clone(),
+            report::spread(&p50.runs[at], report::fine_micros),
+            median(p99),
+            median(p999),
+            median(longest),
+            contest::ratio(p50.to_raw[at]),
+            rounds.placement.to_string(),
+        ];
+        let object = json!({
+            "path": path.to_string(), "size": size, "way": way.name,
+            "p50_ns": report::spread_json(&p50.runs[at]), "p99_ns": report::spread_json(&p99.runs[at]),
+            "p999_ns": report::spread_json(&p999.runs[at]), "max_ns": report::spread_json(&longest.runs[at]),
+            "to_raw": p50.to_raw[at], "placement": rounds.placement,
+        });
+        report.row(cells, object);
+    }
+    Ok(())
+}

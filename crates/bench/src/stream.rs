@@ -1,0 +1,132 @@
+//! One way as fast as it goes without loss, beside the bare path and the peers.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::contest;
+use crate::pair::{EndArgs, Kind, Pace, Path, Streamed, Way};
+use crate::report::{self, Report};
+use crate::sustained::Sustained;
+use crate::{BenchError, RunOptions, own};
+
+#[derive(Debug, Args)]
+pub struct StreamArgs {
+    #[command(flatten)]
+    options: RunOptions,
+    /// By what the messages travel.
+    #[arg(long, value_delimiter = ',', default_values_t = PATHS)]
+    paths: Vec<Path>,
+    /// Bytes of a message.
+    #[arg(long, value_delimiter = ',', default_values_t = [64], value_parser = crate::message_size())]
+    sizes: Vec<u32>,
+    /// Longest UDP payload of a datagram; the peers take the nearest length that they know.
+    #[arg(long, value_delimiter = ',', default_values_t = [1472])]
+    datagrams: Vec<u32>,
+    /// CPUs of sender and receiver, which spin.
+    #[arg(long, value_delimiter = ',', num_args = 2, default_values_t = [0, 1])]
+    cpus: Vec<usize>,
+}
+
+const PATHS: [Path; 4] = [Path::Multicast, Path::Udp, Path::Tcp, Path::Shm];
+
+impl StreamArgs {
+    pub(crate) fn new(options: RunOptions, sizes: &[u32], datagrams: &[u32]) -> StreamArgs {
+        let (sizes, datagrams) = (sizes.to_vec(), datagrams.to_vec());
+        StreamArgs { options, paths: PATHS.to_vec(), sizes, datagrams, cpus: vec![0, 1] }
+    }
+}
+
+pub(crate) fn run(args: &StreamArgs) -> Result<(), BenchError> {
+    let heads = ["path", "bytes", "datagram", "way", "messages/s", "MB/s", "lost", "to raw", "CPUs"];
+    let mut report = Report::new("stream", args.options.json, &heads);
+    let cpus = crate::two_cpus(&args.cpus)?;
+    contest::note_jitter(&mut report, cpus, args.options)?;
+    for path in &args.paths {
+        let mut ways = ways(*path, &mut report);
+        let in_datagrams = matches!(path, Path::Udp | Path::Multicast);
+        let datagrams = if in_datagrams { &args.datagrams[..] } else { &args.datagrams[..1] };
+        for (datagram, size) in datagrams.iter().flat_map(|d| args.sizes.iter().map(move |s| (*d, *s))) {
+            if in_datagrams && size > datagram {
+                return Err(BenchError::new(format!("a message of {size} bytes in datagrams of {datagram}")));
+            }
+            let [cpu, far_cpu] = cpus;
+            let (size, datagram) = (size as usize, datagram as usize);
+            let end =
+                EndArgs { path: *path, size, datagram, mode: String::new(), pairs: 1, port: 0, cpu, far_cpu };
+            measure(args, &end, cpus, &mut ways, &mut report)?;
+        }
+    }
+    report.note(
+        "Messages that arrived, a second; \"to raw\" is the median of the rounds' ratios to the best bare way. \
+         LBT-RM and LBT-RU run at the highest rate that they sustain without loss, the others as fast as they are let."
+            .to_owned(),
+    );
+    report.print();
+    Ok(())
+}
+
+fn ways(path: Path, report: &mut Report) -> Vec<Way> {
+    let raw = |name, mode| Way::new(name, Kind::Raw, mode);
+    let mut ways = match path {
+        Path::Udp | Path::Multicast => vec![raw("raw, sendmmsg", "mmsg"), raw("raw, GSO and GRO", "gso")],
+        Path::Tcp => vec![raw("raw, 256 KiB a write", "")],
+        Path::Shm => vec![raw("raw, published each", "each"), raw("raw, published every 16", "16")],
+    };
+    ways.extend(own::way(path));
+    match path {
+        Path::Shm | Path::Udp | Path::Multicast => {
+            let modes = [("aeron, offer", "offer"), ("aeron, claim", "claim")];
+            contest::with_peers(&mut ways, "aeron-peer", &modes, report);
+        }
+        Path::Tcp => contest::with_peers(&mut ways, "zeromq-peer", &[("zeromq", "")], report),
+    }
+    ways
+}
+
+fn measure(
+    args: &StreamArgs,
+    end: &EndArgs,
+    cpus: [usize; 2],
+    ways: &mut Vec<Way>,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    let (path, size, datagram) = (end.path, end.size, end.datagram);
+    let span = Duration::from_secs_f64(args.options.seconds);
+    let what = format!("{path}, {size} bytes in {datagram}");
+    let mut sustained = None;
+    let rounds = contest::in_turns(ways, cpus, args.options, report, &what, |way| {
+        if !way.needs_rate() {
+            return way.stream(end, span, Pace::FlatOut);
+        }
+        let rate = match &mut sustained {
+            Some(rate) => rate,
+            none => none.insert(Sustained::search(way, end, span)?),
+        };
+        rate.run(way, end, span)
+    })?;
+    let figures = contest::figures(ways, &rounds, Streamed::per_second, f64::max);
+    for (at, way) in ways.iter().enumerate() {
+        let lost: u64 = rounds.results[at].iter().map(Streamed::lost).sum();
+        let runs = &figures.runs[at];
+        let cells = [
+            path.to_string(),
+            size.to_string(),
+            datagram.to_string(),
+            way.name.clone(),
+            report::spread(runs, report::millions),
+            format!("{:.0}", runs.median() * size as f64 / 1e6),
+            lost.to_string(),
+            contest::ratio(figures.to_raw[at]),
+            rounds.placement.to_string(),
+        ];
+        let object = json!({
+            "path": path.to_string(), "size": size, "datagram": datagram, "way": way.name,
+            "received_per_s": report::spread_json(runs), "lost": lost,
+            "to_raw": figures.to_raw[at], "placement": rounds.placement,
+        });
+        report.row(cells, object);
+    }
+    Ok(())
+}
