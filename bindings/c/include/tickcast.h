@@ -1,0 +1,250 @@
+/*
+ * Tickcast: publish and subscribe by topic, without a broker.
+ *
+ * A context holds sockets and protocol state. A source publishes a topic; a receiver hears all sources of a topic, or
+ * of all topics that begin alike. Nothing runs by itself: the application calls tickcast_context_poll again and again,
+ * or tickcast_context_wait, or gives a thread to tickcast_context_run. Events are told by callbacks from within these
+ * calls.
+ *
+ * Threads. A context belongs to one thread at a time: no two calls with the same context may run at once, and the
+ * application sees to that. tickcast_context_stop alone may be called from any thread and from a signal handler.
+ * Different contexts are independent.
+ *
+ * Callbacks run on the thread that polls, one at a time. Within them
+ *   - tickcast_source_send and tickcast_respond are taken down (a copy of the payload) and done in their order when the
+ *     callbacks of this turn are over; the number of the message is not known yet and told as 0;
+ *   - tickcast_last_error and tickcast_context_stop may be called;
+ *   - all other calls with the same context are refused with TICKCAST_ERROR_BUSY.
+ * They must return normally: no longjmp, no C++ exception.
+ *
+ * Memory. What a call is given is not used after it has returned, except callbacks and the user pointer of
+ * tickcast_context_set_handlers. What a callback is given is valid until it returns. A claimed payload is valid until
+ * it is committed or aborted. Sources, receivers, streams and requests are numbers: nothing needs to be freed but the
+ * context, and a number that names nothing any more is refused, never taken for another.
+ *
+ * Errors. Functions return TICKCAST_OK (or a positive answer that they describe) or a negative error;
+ * tickcast_last_error says more in words. A bug of the library itself is told as TICKCAST_ERROR_BUG; the context can
+ * only be destroyed then.
+ *
+ * Link with -ltickcast; with libtickcast.a also -lpthread -ldl -lm.
+ */
+#ifndef TICKCAST_H
+#define TICKCAST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a function says. */
+#define TICKCAST_OK 0
+/* An argument is NULL that must not be, or is not UTF-8, or names nothing (any more). */
+#define TICKCAST_ERROR_ARGUMENT (-1)
+/* File or settings: all faults are told, each with its place. */
+#define TICKCAST_ERROR_CONFIG (-2)
+/* The system refused something. */
+#define TICKCAST_ERROR_IO (-3)
+/* Not now: what may wait for the transport waits. TICKCAST_SOURCE_WAKE_UP tells when there is room again. */
+#define TICKCAST_ERROR_WOULD_BLOCK (-4)
+/* The message is longer than the limit; the text says the limit. */
+#define TICKCAST_ERROR_TOO_LONG (-5)
+/* The source was deleted or its session has ended. */
+#define TICKCAST_ERROR_ENDED (-6)
+/* Called from a callback, or while a claim is open. */
+#define TICKCAST_ERROR_BUSY (-7)
+/* A bug of the library. */
+#define TICKCAST_ERROR_BUG (-8)
+/* So many are open already; the text says the limit. */
+#define TICKCAST_ERROR_LIMIT (-9)
+
+/* What a send asks for; to be combined. */
+#define TICKCAST_FLUSH 1u
+#define TICKCAST_BATCH_START 2u
+#define TICKCAST_BATCH_END 4u
+
+/* What is special about a message. */
+#define TICKCAST_RECOVERED 1u      /* it came by retransmission */
+#define TICKCAST_LATE_JOIN 2u      /* it was sent before the receiver joined */
+#define TICKCAST_OFF_TRANSPORT 4u  /* it was recovered after the transport had given it up */
+#define TICKCAST_IS_REQUEST 8u     /* it may be answered; `asked` says where */
+#define TICKCAST_IS_BATCH_START 16u
+#define TICKCAST_IS_BATCH_END 32u
+
+/* How a receiver takes its messages; to be combined. */
+#define TICKCAST_ARRIVAL_ORDER 1u  /* as they arrive; else as `ordered_delivery` says */
+
+/* Events of a source. */
+#define TICKCAST_SOURCE_RECEIVER_CONNECTED 1
+#define TICKCAST_SOURCE_RECEIVER_DISCONNECTED 2
+#define TICKCAST_SOURCE_WAKE_UP 3
+#define TICKCAST_SOURCE_RECEIVER_TOO_SLOW 4 /* it is left to its losses for a while */
+
+/* Why a stream is over. */
+#define TICKCAST_END_ENDED 1     /* the source said so */
+#define TICKCAST_END_TIMED_OUT 2 /* it was not heard for the activity timeout */
+#define TICKCAST_END_CLOSED 3    /* it was closed on this side */
+#define TICKCAST_END_BROKEN 4    /* the connection to it broke */
+#define TICKCAST_END_RESET 5     /* it refused the receiver, or knew it no longer */
+
+typedef struct tickcast_context tickcast_context;
+typedef uint64_t tickcast_source;
+typedef uint64_t tickcast_receiver;
+/* One source as receivers hear it. */
+typedef uint32_t tickcast_stream;
+/* A request that was sent and may be answered. */
+typedef uint32_t tickcast_request;
+
+/* Where a request is answered. A value: it may be kept. */
+typedef struct tickcast_asked {
+    uint32_t index;   /* the number of the request at the one who asks */
+    uint32_t address; /* IPv4 address of the one who asks, in host order */
+    uint16_t port;    /* its request port */
+} tickcast_asked;
+
+typedef struct tickcast_message {
+    tickcast_receiver receiver;
+    tickcast_stream stream;
+    uint32_t sqn;       /* topic number, of the last fragment if it was fragmented */
+    uint32_t first_sqn; /* topic number of the first fragment */
+    uint32_t flags;     /* TICKCAST_RECOVERED and so on */
+    const void *data;   /* not aligned; valid until the callback returns */
+    size_t length;
+    tickcast_asked asked; /* all zero if this is no request */
+} tickcast_message;
+
+/* Callbacks; each may be NULL. `user` is what tickcast_context_set_handlers was given. */
+typedef struct tickcast_handlers {
+    size_t size; /* sizeof(tickcast_handlers): later versions of the library have more callbacks */
+    void (*on_message)(void *user, const tickcast_message *message);
+    /* A source was found; before anything else of its stream. `source` is how the field writes it. */
+    void (*on_source)(void *user, tickcast_receiver receiver, tickcast_stream stream, const char *topic,
+                      const char *source);
+    /* The first message of the stream follows, or the loss of it; `first` is its number. */
+    void (*on_begin)(void *user, tickcast_receiver receiver, tickcast_stream stream, uint32_t first);
+    /* `count` messages from `first` will not come; `is_burst` is 1 for more than the configured many. */
+    void (*on_loss)(void *user, tickcast_receiver receiver, tickcast_stream stream, uint32_t first, uint32_t count,
+                    int is_burst);
+    /* The stream is over; its number is not used again. `reason` is TICKCAST_END_... */
+    void (*on_end)(void *user, tickcast_receiver receiver, tickcast_stream stream, int reason);
+    /* `event` is TICKCAST_SOURCE_...; `peer` is "address:port" or NULL. */
+    void (*on_source_event)(void *user, tickcast_source source, int event, const char *peer);
+    /* An answer to a request of ours; there may be many. */
+    void (*on_response)(void *user, tickcast_request request, const void *data, size_t length);
+    /* Nobody will answer this request any more. */
+    void (*on_request_end)(void *user, tickcast_request request);
+} tickcast_handlers;
+
+/* The version of the library, as text. */
+const char *tickcast_version(void);
+/* What the last call of this thread that failed had to say; valid until the next one fails. Never NULL. */
+const char *tickcast_last_error(void);
+
+/*
+ * A context. `file` is the path of a TOML file with a section [messaging], or NULL; `settings` are `count` texts
+ * "key=value" that stand over it, such as "interface=10.29.4.0/24". *context is NULL after an error.
+ */
+int tickcast_context_create(const char *file, const char *const *settings, size_t count, tickcast_context **context);
+/* Tells receivers that the context's sources end, and frees it. NULL is nothing. */
+void tickcast_context_destroy(tickcast_context *context);
+/* Who hears events from now on; NULL: nobody. The struct is copied. */
+int tickcast_context_set_handlers(tickcast_context *context, const tickcast_handlers *handlers, void *user);
+/*
+ * One turn without waiting: sends what waits, takes what has arrived. 1 if something may have happened, 0 if not. An
+ * error of a send or an answer of a callback is told here.
+ */
+int tickcast_context_poll(tickcast_context *context);
+/* One turn that waits for something to happen, at most so many nanoseconds (negative: for ever). Else as poll. */
+int tickcast_context_wait(tickcast_context *context, int64_t timeout_ns);
+/* Turns until tickcast_context_stop is called or a turn fails. */
+int tickcast_context_run(tickcast_context *context);
+/* Ends tickcast_context_run, within 50 ms, now or when it is called next. */
+int tickcast_context_stop(tickcast_context *context);
+/* Sends what waits of all sources. */
+int tickcast_context_flush(tickcast_context *context);
+/* A descriptor that is readable when poll has something to take, for other event loops; it must not be closed. */
+int tickcast_context_descriptor(tickcast_context *context);
+/* How long such a loop may wait before it polls though nothing is readable, ns; INT64_MAX: for ever. */
+int64_t tickcast_context_until_wakeup_ns(tickcast_context *context);
+
+/* Publishes a topic, on a transport by name ("lbtrm") or, for NULL, as the configuration says. */
+int tickcast_source_create(tickcast_context *context, const char *topic, const char *transport,
+                           tickcast_source *source);
+/* Sends a message; *sqn (may be NULL) is its topic number. `data` may be NULL if `length` is 0. */
+int tickcast_source_send(tickcast_context *context, tickcast_source source, const void *data, size_t length,
+                         uint32_t flags, uint32_t *sqn);
+/*
+ * Room for a message of exactly `length` bytes where it will be sent from: fill it, then commit or abort it. Until then
+ * all other calls with the context are refused with TICKCAST_ERROR_BUSY.
+ */
+int tickcast_source_claim(tickcast_context *context, tickcast_source source, size_t length, void **payload);
+int tickcast_source_commit(tickcast_context *context, uint32_t *sqn);
+int tickcast_source_abort(tickcast_context *context);
+/* The longest message that can be claimed. */
+int tickcast_source_claim_max(tickcast_context *context, tickcast_source source, size_t *length);
+/* Sends what waits of this source. */
+int tickcast_source_flush(tickcast_context *context, tickcast_source source);
+/* Ends the topic. */
+int tickcast_source_delete(tickcast_context *context, tickcast_source source);
+
+/* Hears all sources of a topic, now and later. `flags`: TICKCAST_ARRIVAL_ORDER or 0. */
+int tickcast_receiver_create(tickcast_context *context, const char *topic, uint32_t flags,
+                             tickcast_receiver *receiver);
+/* The same for all topics that begin with `prefix`. */
+int tickcast_receiver_create_prefix(tickcast_context *context, const char *prefix, uint32_t flags,
+                                    tickcast_receiver *receiver);
+/* No event for this receiver follows. */
+int tickcast_receiver_delete(tickcast_context *context, tickcast_receiver receiver);
+
+/*
+ * Sends a message that may be answered by everyone who receives it, any number of times: on_response hears the answers
+ * until tickcast_request_cancel or on_request_end.
+ */
+int tickcast_request_send(tickcast_context *context, tickcast_source source, const void *data, size_t length,
+                          tickcast_request *request);
+/* Takes no more answers; no event for it follows. */
+int tickcast_request_cancel(tickcast_context *context, tickcast_request request);
+/* Answers a request, with what its message says in `asked`; it goes straight to the one who asks. */
+int tickcast_respond(tickcast_context *context, const tickcast_asked *asked, const void *data, size_t length);
+
+/*
+ * A context with a thread of the library, which drives it by the configured wait strategy, CPU and priority. Callbacks
+ * run there, until tickcast_thread_stop has returned; within them, calls with the thread are refused with
+ * TICKCAST_ERROR_BUSY, but senders may be used. Any thread may make these calls.
+ */
+typedef struct tickcast_thread tickcast_thread;
+/* A source of such a context. One thread at a time sends with it, any one. */
+typedef struct tickcast_sender tickcast_sender;
+
+/* Starts the thread; arguments as for tickcast_context_create and tickcast_context_set_handlers. */
+int tickcast_thread_start(const char *file, const char *const *settings, size_t count,
+                          const tickcast_handlers *handlers, void *user, tickcast_thread **thread);
+/* Ends the thread, after what was sent before has left, and frees it. Senders are destroyed apart, before or after. */
+int tickcast_thread_stop(tickcast_thread *thread);
+/* As tickcast_receiver_create, _create_prefix, _delete, and tickcast_respond; they wait for the thread to do it. */
+int tickcast_thread_receive(tickcast_thread *thread, const char *topic, uint32_t flags,
+                            tickcast_receiver *receiver);
+int tickcast_thread_receive_prefix(tickcast_thread *thread, const char *prefix, uint32_t flags,
+                                   tickcast_receiver *receiver);
+int tickcast_thread_forget(tickcast_thread *thread, tickcast_receiver receiver);
+int tickcast_thread_respond(tickcast_thread *thread, const tickcast_asked *asked, const void *data, size_t length);
+
+/* Publishes a topic; as tickcast_source_create. */
+int tickcast_sender_create(tickcast_thread *thread, const char *topic, const char *transport,
+                           tickcast_sender **sender);
+/*
+ * Puts a message into the sender's queue, without waiting; it goes to the thread with TICKCAST_FLUSH or
+ * tickcast_sender_flush. TICKCAST_ERROR_WOULD_BLOCK when the queue is full, TICKCAST_ERROR_ENDED when it is full and
+ * the thread has ended.
+ */
+int tickcast_sender_send(tickcast_sender *sender, const void *data, size_t length, uint32_t flags);
+int tickcast_sender_flush(tickcast_sender *sender);
+/* Ends the topic, when all of it was sent. NULL is nothing. */
+void tickcast_sender_destroy(tickcast_sender *sender);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

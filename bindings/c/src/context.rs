@@ -1,0 +1,408 @@
+//! `tickcast_context_...`
+
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::ffi::{c_char, c_int, c_void};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use messaging::{Claim, Context, MessagingConfig, SendError};
+
+use crate::callbacks::{Calls, Handlers};
+use crate::deferred::{Action, Deferred};
+use crate::error::{Failure, guarded};
+use crate::text;
+
+/// `tickcast_context`: a context and who uses it at the moment.
+pub struct ContextHandle {
+    /// An open claim. It borrows from `context`, and is declared before it to be dropped before it.
+    claim: UnsafeCell<Option<Claim<'static>>>,
+    context: UnsafeCell<Box<Context>>,
+    /// What callbacks want done.
+    deferred: RefCell<Deferred>,
+    calls: Cell<Calls>,
+    state: Cell<State>,
+    is_stopped: AtomicBool,
+}
+
+/// Who uses the context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nobody.
+    Idle,
+    /// A function of ours; a callback of the application may be running.
+    AtWork,
+    /// The claim borrows from it.
+    Claimed,
+    /// A function of ours panicked.
+    Broken,
+}
+
+/// While it lives the context is at work.
+struct Entered<'a>(&'a Cell<State>);
+
+impl<'a> Entered<'a> {
+    #[inline]
+    fn new(state: &'a Cell<State>) -> Result<Entered<'a>, Failure> {
+        match state.get() {
+            State::Idle => {
+                state.set(State::AtWork);
+                Ok(Entered(state))
+            }
+            State::AtWork => Err(Failure::Busy("called from a callback of the same context")),
+            State::Claimed => Err(Failure::Busy("a claim is open: commit or abort it first")),
+            State::Broken => Err(Failure::Bug),
+        }
+    }
+}
+
+impl Drop for Entered<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.set(if std::thread::panicking() { State::Broken } else { State::Idle });
+    }
+}
+
+/// How long [`tickcast_context_run`] waits at most before it looks whether it is stopped.
+const RUN_TURN: Duration = Duration::from_millis(50);
+
+impl ContextHandle {
+    fn new(context: Context) -> ContextHandle {
+        ContextHandle {
+            claim: UnsafeCell::new(None),
+            context: UnsafeCell::new(Box::new(context)),
+            deferred: RefCell::default(),
+            calls: Cell::new(Calls::NONE),
+            state: Cell::new(State::Idle),
+            is_stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a callback may be running, so that sends must wait.
+    #[inline]
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.state.get() == State::AtWork
+    }
+
+    /// Runs `work` with the context to itself.
+    #[inline]
+    pub(crate) fn enter<R>(
+        &self,
+        work: impl FnOnce(&mut Context) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let _entered = Entered::new(&self.state)?;
+        // SAFETY: the state was Idle and is AtWork until `_entered` is dropped, so no claim is open and nobody
+        // else is in here: calls from callbacks find AtWork and are refused, those of other threads stay away
+        // by the contract of the header.
+        work(unsafe { &mut *self.context.get() })
+    }
+
+    /// The same, after what callbacks wanted to be sent.
+    #[inline]
+    pub(crate) fn enter_in_turn<R>(
+        &self,
+        work: impl FnOnce(&mut Context) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        self.enter(|context| {
+            self.deferred.borrow_mut().run(context)?;
+            work(context)
+        })
+    }
+
+    /// Takes down what a callback wants done.
+    pub(crate) fn defer(&self, action: Action, payload: &[u8]) -> Result<(), Failure> {
+        self.deferred.borrow_mut().push(action, payload)
+    }
+
+    /// One turn, `turn`, and before and after it what callbacks wanted done.
+    #[inline]
+    fn turn(
+        &self,
+        turn: impl FnOnce(&mut Context, &mut Calls) -> std::io::Result<bool>,
+    ) -> Result<c_int, Failure> {
+        let mut calls = self.calls.get();
+        self.enter(|context| {
+            self.run_deferred(context)?;
+            let worked = turn(context, &mut calls).map_err(Failure::Io)?;
+            self.run_deferred(context)?;
+            Ok(c_int::from(worked))
+        })
+    }
+
+    #[inline]
+    fn run_deferred(&self, context: &mut Context) -> Result<(), Failure> {
+        match self.deferred.borrow_mut().run(context) {
+            // It goes on with the next turn.
+            Err(Failure::Send(SendError::WouldBlock)) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Opens a claim, by `make`.
+    #[inline]
+    pub(crate) fn open_claim(
+        &self,
+        make: impl for<'a> FnOnce(&'a mut Context) -> Result<Claim<'a>, Failure>,
+    ) -> Result<*mut c_void, Failure> {
+        let entered = Entered::new(&self.state)?;
+        // SAFETY: as in `enter`. The claim lives in `self.claim`, which is emptied or dropped before `context`,
+        // and while it is there the state is Claimed, so that nobody else reaches the context, which is boxed
+        // and does not move: the borrow may be as long as the handle lives.
+        let context: &'static mut Context = unsafe { &mut *self.context.get() };
+        self.deferred.borrow_mut().run(context)?;
+        let claim = make(context)?;
+        drop(entered);
+        // SAFETY: the only references to `claim` are made here and in `close_claim`, each for one statement.
+        let place = unsafe { &mut *self.claim.get() };
+        let payload = place.insert(claim).payload().as_mut_ptr().cast();
+        self.state.set(State::Claimed);
+        Ok(payload)
+    }
+
+    /// Ends the claim, by `end`.
+    #[inline]
+    pub(crate) fn close_claim<R>(&self, end: impl FnOnce(Claim<'static>) -> R) -> Result<R, Failure> {
+        // SAFETY: as in `open_claim`.
+        let claim = unsafe { &mut *self.claim.get() }.take().ok_or(Failure::NoClaim)?;
+        self.state.set(State::AtWork);
+        let _entered = Entered(&self.state);
+        Ok(end(claim))
+    }
+}
+
+/// The context behind a pointer of the application.
+///
+/// # Safety
+/// `context` is NULL, or came from [`tickcast_context_create`] and was not destroyed.
+pub(crate) unsafe fn handle<'a>(context: *const ContextHandle) -> Result<&'a ContextHandle, Failure> {
+    // SAFETY: the caller's promise; only shared references to a handle are ever made.
+    unsafe { context.as_ref() }.ok_or(Failure::Null("context"))
+}
+
+/// The configuration of a file and of settings.
+///
+/// # Safety
+/// `file` is a text or NULL; `settings` are `count` texts.
+pub(crate) unsafe fn configuration(
+    file: *const c_char,
+    settings: *const *const c_char,
+    count: usize,
+) -> Result<MessagingConfig, Failure> {
+    // SAFETY: the header's promise: a text or NULL.
+    let file = unsafe { text::optional(file, "file") }?;
+    let mut texts = Vec::new();
+    for i in 0..count {
+        if settings.is_null() {
+            return Err(Failure::Null("settings"));
+        }
+        // SAFETY: the header's promise: `count` texts.
+        texts.push(unsafe { text::required(*settings.add(i), "settings") }?);
+    }
+    let contents = match file {
+        None => None,
+        Some(path) => match std::fs::read(path) {
+            Ok(contents) => Some((path, contents)),
+            Err(e) => return Err(Failure::Config(format!("cannot read the configuration {path}: {e}"))),
+        },
+    };
+    let layer = contents.as_ref().map(|(name, bytes)| (*name, bytes.as_slice()));
+    MessagingConfig::load(layer, texts).map_err(|e| Failure::Config(e.to_string()))
+}
+
+/// A copy of the application's handlers; those that it does not know yet stay empty.
+///
+/// # Safety
+/// `handlers` is NULL or what the header says.
+pub(crate) unsafe fn handlers_of(handlers: *const Handlers) -> Handlers {
+    let mut known = Handlers::NONE;
+    if !handlers.is_null() {
+        // SAFETY: the header's promise: `handlers` begins with its size.
+        let size = unsafe { handlers.cast::<usize>().read() }.min(size_of::<Handlers>());
+        // SAFETY: so many bytes are there and there is room for them; any callbacks behind stay empty. Both
+        // sides consist of a size and optional pointers to functions, for which all bytes of the other side
+        // are values.
+        unsafe {
+            std::ptr::copy_nonoverlapping(handlers.cast::<u8>(), (&raw mut known).cast::<u8>(), size);
+        }
+    }
+    known
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn tickcast_version() -> *const c_char {
+    const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
+    VERSION.as_ptr().cast()
+}
+
+/// See the header.
+///
+/// # Safety
+/// The pointers are what the header says, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_context_create(
+    file: *const c_char,
+    settings: *const *const c_char,
+    count: usize,
+    context: *mut *mut ContextHandle,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise: `context` may be written.
+        unsafe { text::answer(context, std::ptr::null_mut(), "context") }?;
+        // SAFETY: the header's promise: texts or NULL.
+        let config = unsafe { configuration(file, settings, count) }?;
+        let made = Context::standalone(&config).map_err(Failure::Context)?;
+        let made = Box::into_raw(Box::new(ContextHandle::new(made)));
+        // SAFETY: as above.
+        unsafe { text::answer(context, made, "context") }?;
+        Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `context` is NULL or a context that is not used after this.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_context_destroy(context: *mut ContextHandle) {
+    guarded(|| {
+        // SAFETY: the header's promise: NULL, or a context that nobody uses any more.
+        let handle = unsafe { handle(context) }?;
+        let _ = handle.close_claim(drop);
+        let ended = handle.enter_in_turn(|context| {
+            context.end();
+            Ok(())
+        });
+        if matches!(ended, Err(Failure::Busy(_))) {
+            ended?;
+        }
+        // SAFETY: it came from `Box::into_raw` and nobody uses it: not at work, and by promise not later.
+        drop(unsafe { Box::from_raw(context) });
+        Ok(0)
+    });
+}
+
+/// See the header.
+///
+/// # Safety
+/// The pointers are what the header says, or NULL; the callbacks may be called with `user` from now on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_context_set_handlers(
+    context: *mut ContextHandle,
+    handlers: *const Handlers,
+    user: *mut c_void,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let handle = unsafe { handle(context) }?;
+        // SAFETY: the header's promise.
+        let known = unsafe { handlers_of(handlers) };
+        handle.enter(|_| {
+            handle.calls.set(Calls { handlers: known, user });
+            Ok(0)
+        })
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `context` is NULL or a context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_context_poll(context: *mut ContextHandle) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let handle = unsafe { handle(context) }?;
+        handle.turn(|context, calls| context.poll(calls))
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `context` is NULL or a context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_context_wait(context: *mut ContextHandle, timeout_ns: i64) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let handle = unsafe { handle(context) }?;
+        let timeout = u64::try_from(timeout_ns).ok().map(Duration::from_nanos);
+        handle.turn(|context, calls| context.wait(timeout, calls))
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `context` is NULL or a context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_context_run(context: *mut ContextHandle) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let handle = unsafe { handle(context) }?;
+        while !handle.is_stopped.swap(false, Ordering::AcqRel) {
+            handle.turn(|context, calls| context.wait(Some(RUN_TURN), calls))?;
+        }
+        Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `context` is NULL or a context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_context_stop(context: *mut ContextHandle) -> c_int {
+    // Nothing but an atomic write: it may interrupt any other call.
+    // SAFETY: the header's promise.
+    match unsafe { context.as_ref() } {
+        Some(handle) => {
+            handle.is_stopped.store(true, Ordering::Release);
+            0
+        }
+        None => crate::error::ErrorCode::Argument as c_int,
+    }
+}
+
+/// See the header.
+///
+/// # Safety
+/// `context` is NULL or a context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_context_flush(context: *mut ContextHandle) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        unsafe { handle(context) }?.enter_in_turn(|context| {
+            context.flush();
+            Ok(0)
+        })
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `context` is NULL or a context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_context_descriptor(context: *mut ContextHandle) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        unsafe { handle(context) }?.enter(|context| Ok(context.descriptor().as_raw_fd()))
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `context` is NULL or a context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_context_until_wakeup_ns(context: *mut ContextHandle) -> i64 {
+    let mut until = i64::MAX;
+    let result = guarded(|| {
+        // SAFETY: the header's promise.
+        let wait = unsafe { handle(context) }?.enter(|context| Ok(context.until_wakeup()))?;
+        until = wait.map_or(i64::MAX, |wait| i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX));
+        Ok(0)
+    });
+    if result < 0 { i64::from(result) } else { until }
+}

@@ -1,0 +1,201 @@
+//! `tickcast_source_...`
+
+use std::ffi::{c_char, c_int, c_void};
+
+use messaging::{SendFlags, Source, SourceOptions, Transport};
+
+use crate::context::{ContextHandle, handle};
+use crate::deferred::Action;
+use crate::error::{Failure, guarded};
+use crate::text;
+
+/// Flags of a send.
+pub mod flags {
+    /// `TICKCAST_FLUSH`
+    pub const FLUSH: u32 = 1;
+    /// `TICKCAST_BATCH_START`
+    pub const BATCH_START: u32 = 2;
+    /// `TICKCAST_BATCH_END`
+    pub const BATCH_END: u32 = 4;
+}
+
+fn send_flags(bits: u32) -> SendFlags {
+    let is_set = |flag| bits & flag != 0;
+    SendFlags {
+        flush: is_set(flags::FLUSH),
+        batch_start: is_set(flags::BATCH_START),
+        batch_end: is_set(flags::BATCH_END),
+    }
+}
+
+pub(crate) fn transport_of(name: &str) -> Result<Transport, Failure> {
+    let names = || Transport::ALL.iter().map(|t| t.name()).collect::<Vec<_>>().join(", ");
+    let found = Transport::ALL.iter().copied().find(|t| t.name() == name);
+    found.ok_or_else(|| Failure::Config(format!("transport `{name}` is none of {}", names())))
+}
+
+/// See the header.
+///
+/// # Safety
+/// The pointers are what the header says, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_source_create(
+    context: *mut ContextHandle,
+    topic: *const c_char,
+    transport: *const c_char,
+    source: *mut u64,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let (handle, topic) = unsafe { (handle(context)?, text::required(topic, "topic")?) };
+        // SAFETY: the header's promise.
+        let transport = unsafe { text::optional(transport, "transport") }?.map(transport_of).transpose()?;
+        let options = SourceOptions { transport, ..SourceOptions::default() };
+        let made =
+            handle.enter(|context| context.create_source(topic, &options).map_err(Failure::Context))?;
+        // SAFETY: the header's promise.
+        unsafe { text::answer(source, made.to_bits(), "source") }?;
+        Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// The pointers are what the header says, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_source_send(
+    context: *mut ContextHandle,
+    source: u64,
+    data: *const c_void,
+    length: usize,
+    flags: u32,
+    sqn: *mut u32,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let (handle, payload) = unsafe { (handle(context)?, text::bytes(data.cast(), length)?) };
+        let (source, flags) = (Source::from_bits(source), send_flags(flags));
+        let number = if handle.is_at_work() {
+            handle.defer(Action::Send(source, flags), payload)?;
+            0
+        } else {
+            let send = |context: &mut messaging::Context| {
+                context.send_flagged(source, flags, &[payload]).map_err(Failure::Send)
+            };
+            handle.enter_in_turn(send)?.0
+        };
+        if !sqn.is_null() {
+            // SAFETY: the header's promise.
+            unsafe { text::answer(sqn, number, "sqn") }?;
+        }
+        Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// The pointers are what the header says, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_source_claim(
+    context: *mut ContextHandle,
+    source: u64,
+    length: usize,
+    payload: *mut *mut c_void,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let handle = unsafe { handle(context) }?;
+        // SAFETY: the header's promise. Before the claim is open, so that nothing is left open if it is NULL.
+        unsafe { text::answer(payload, std::ptr::null_mut(), "payload") }?;
+        let source = Source::from_bits(source);
+        let room = handle.open_claim(|context| context.claim(source, length).map_err(Failure::Send))?;
+        // SAFETY: as above.
+        unsafe { text::answer(payload, room, "payload") }?;
+        Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// The pointers are what the header says, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_source_commit(context: *mut ContextHandle, sqn: *mut u32) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let number = unsafe { handle(context) }?.close_claim(|claim| claim.commit())?;
+        if !sqn.is_null() {
+            // SAFETY: the header's promise.
+            unsafe { text::answer(sqn, number.0, "sqn") }?;
+        }
+        Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `context` is NULL or a context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_source_abort(context: *mut ContextHandle) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        unsafe { handle(context) }?.close_claim(drop)?;
+        Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// The pointers are what the header says, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_source_claim_max(
+    context: *mut ContextHandle,
+    source: u64,
+    length: *mut usize,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let handle = unsafe { handle(context) }?;
+        let max = handle.enter(|context| Ok(context.claim_max(Source::from_bits(source))))?;
+        if max == 0 {
+            return Err(Failure::Unknown("source"));
+        }
+        // SAFETY: the header's promise.
+        unsafe { text::answer(length, max, "length") }?;
+        Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `context` is NULL or a context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_source_flush(context: *mut ContextHandle, source: u64) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        unsafe { handle(context) }?.enter_in_turn(|context| {
+            context.flush_source(Source::from_bits(source));
+            Ok(0)
+        })
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `context` is NULL or a context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_source_delete(context: *mut ContextHandle, source: u64) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        unsafe { handle(context) }?.enter_in_turn(|context| {
+            context.delete_source(Source::from_bits(source));
+            Ok(0)
+        })
+    })
+}

@@ -1,0 +1,298 @@
+//! The functions of the header, called as C calls them.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tickcast::callbacks::{Handlers, MessageValue};
+use tickcast::context::*;
+use tickcast::error::{ErrorCode, tickcast_last_error};
+use tickcast::receiver::*;
+use tickcast::request::*;
+use tickcast::source::*;
+use tickcast::thread::*;
+
+const OK: c_int = 0;
+/// Whatever takes longer hangs.
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+fn last_error() -> String {
+    // SAFETY: it is a text until the next error of this thread.
+    unsafe { CStr::from_ptr(tickcast_last_error()) }.to_string_lossy().into_owned()
+}
+
+/// What keeps this test's traffic apart from others.
+fn settings(test: u8) -> Vec<CString> {
+    let port = 20_000 + std::process::id() % 10_000;
+    [
+        format!("resolver_multicast_address=239.255.93.{test}"),
+        format!("resolver_multicast_port={port}"),
+        format!("transport_lbtrm_multicast_address=239.255.94.{test}"),
+        format!("transport_lbtrm_destination_port={port}"),
+        "transport_lbtrm_source_port_low=30000".to_owned(),
+        "transport_lbtrm_source_port_high=40000".to_owned(),
+        "request_tcp_port_low=30000".to_owned(),
+        "request_tcp_port_high=40000".to_owned(),
+    ]
+    .map(|text| CString::new(text).expect("no zeros"))
+    .to_vec()
+}
+
+fn context(test: u8) -> *mut ContextHandle {
+    let settings = settings(test);
+    let pointers: Vec<*const c_char> = settings.iter().map(|s| s.as_ptr()).collect();
+    let mut context = null_mut();
+    // SAFETY: texts and a place, as the header wants them.
+    let code =
+        unsafe { tickcast_context_create(null(), pointers.as_ptr(), pointers.len(), &raw mut context) };
+    assert_eq!(code, OK, "{}", last_error());
+    context
+}
+
+fn source(context: *mut ContextHandle, topic: &CStr) -> u64 {
+    let mut source = 0;
+    // SAFETY: a context, a text and a place.
+    let code = unsafe { tickcast_source_create(context, topic.as_ptr(), null(), &raw mut source) };
+    assert_eq!(code, OK, "{}", last_error());
+    source
+}
+
+fn receiver(context: *mut ContextHandle, topic: &CStr) -> u64 {
+    let mut receiver = 0;
+    // SAFETY: a context, a text and a place.
+    let code = unsafe { tickcast_receiver_create(context, topic.as_ptr(), 0, &raw mut receiver) };
+    assert_eq!(code, OK, "{}", last_error());
+    receiver
+}
+
+fn send(context: *mut ContextHandle, source: u64, payload: &[u8]) -> c_int {
+    // SAFETY: a context and bytes that are there.
+    unsafe { tickcast_source_send(context, source, payload.as_ptr().cast(), payload.len(), 1, null_mut()) }
+}
+
+/// What callbacks have seen.
+struct Seen {
+    context: *mut ContextHandle,
+    source: u64,
+    messages: Vec<Vec<u8>>,
+    codes: Vec<c_int>,
+}
+
+unsafe extern "C" fn on_message(user: *mut c_void, message: *const MessageValue) {
+    // SAFETY: what was given to `tickcast_context_set_handlers`, and what the library gives to callbacks.
+    let (seen, message) = unsafe { (&mut *user.cast::<Seen>(), &*message) };
+    // SAFETY: so many bytes are there until this returns.
+    let payload = unsafe { std::slice::from_raw_parts(message.data.cast::<u8>(), message.length) };
+    seen.messages.push(payload.to_vec());
+    if payload == b"first" {
+        seen.codes.push(send(seen.context, seen.source, b"second"));
+        // SAFETY: a context; it is in use, which the library is to notice.
+        seen.codes.push(unsafe { tickcast_context_poll(seen.context) });
+        let mut place = null_mut();
+        // SAFETY: as above, and a place.
+        seen.codes.push(unsafe { tickcast_source_claim(seen.context, seen.source, 8, &raw mut place) });
+    }
+}
+
+fn handlers() -> Handlers {
+    Handlers {
+        size: size_of::<Handlers>(),
+        on_message: Some(on_message),
+        on_source: None,
+        on_begin: None,
+        on_loss: None,
+        on_end: None,
+        on_source_event: None,
+        on_response: None,
+        on_request_end: None,
+    }
+}
+
+/// Turns until `is_done`; sends `again` now and then, until its receiver is found.
+fn drive(seen: &mut Seen, again: &[u8], is_done: impl Fn(&Seen) -> bool) {
+    let user: *mut Seen = seen;
+    let handlers = handlers();
+    let begun = Instant::now();
+    // SAFETY: `user` outlives the handlers' use, which ends below.
+    unsafe {
+        let context = (*user).context;
+        assert_eq!(tickcast_context_set_handlers(context, &raw const handlers, user.cast()), OK);
+        while !is_done(&*user) {
+            assert!(begun.elapsed() < WATCHDOG, "{:?}", (*user).messages);
+            if (*user).messages.is_empty() {
+                assert_eq!(send(context, (*user).source, again), OK);
+            }
+            assert!(tickcast_context_wait(context, 10_000_000) >= 0, "{}", last_error());
+        }
+        assert_eq!(tickcast_context_set_handlers(context, null(), null_mut()), OK);
+    }
+}
+
+#[test]
+fn a_callback_sends_and_the_rest_is_refused() {
+    let context = context(1);
+    receiver(context, c"c.callback");
+    let source = source(context, c"c.callback");
+    let mut seen = Seen { context, source, messages: Vec::new(), codes: Vec::new() };
+    drive(&mut seen, b"first", |seen| seen.messages.iter().any(|m| m == b"second"));
+    let busy = ErrorCode::Busy as c_int;
+    assert_eq!(seen.codes[..3], [OK, busy, busy]);
+    // SAFETY: it is not used any more.
+    unsafe { tickcast_context_destroy(context) };
+}
+
+#[test]
+fn a_claim_is_sent_when_it_is_committed_and_leaves_nothing_when_it_is_aborted() {
+    let context = context(2);
+    receiver(context, c"c.claim");
+    let source = source(context, c"c.claim");
+    // SAFETY: a context and places; payloads are written while they are claimed.
+    unsafe {
+        let (mut room, mut max) = (null_mut::<c_void>(), 0);
+        assert_eq!(tickcast_source_claim_max(context, source, &raw mut max), OK);
+        let too_long = tickcast_source_claim(context, source, max + 1, &raw mut room);
+        assert_eq!((too_long, room.is_null()), (ErrorCode::TooLong as c_int, true), "{}", last_error());
+        assert_eq!(tickcast_source_claim(context, source, 7, &raw mut room), OK);
+        assert_eq!(send(context, source, b"no"), ErrorCode::Busy as c_int);
+        room.cast::<[u8; 7]>().write(*b"aborted");
+        assert_eq!(tickcast_source_abort(context), OK);
+        assert_eq!(tickcast_source_abort(context), ErrorCode::Argument as c_int);
+    }
+    let mut seen = Seen { context, source, messages: Vec::new(), codes: Vec::new() };
+    drive(&mut seen, b"found", |seen| !seen.messages.is_empty());
+    // SAFETY: as above.
+    unsafe {
+        let mut room = null_mut::<c_void>();
+        assert_eq!(tickcast_source_claim(context, source, 9, &raw mut room), OK);
+        room.cast::<[u8; 9]>().write(*b"committed");
+        let mut sqn = 0;
+        assert_eq!(tickcast_source_commit(context, &raw mut sqn), OK);
+        assert!(sqn > 0);
+    }
+    drive(&mut seen, b"found", |seen| seen.messages.iter().any(|m| m == b"committed"));
+    assert!(seen.messages.iter().all(|m| m != b"aborted"));
+    // SAFETY: an open claim goes with the context, which is not used any more.
+    unsafe {
+        let mut room = null_mut::<c_void>();
+        assert_eq!(tickcast_source_claim(context, source, 9, &raw mut room), OK);
+        tickcast_context_destroy(context);
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_its_name() {
+    let argument = ErrorCode::Argument as c_int;
+    let context = context(3);
+    let topic = c"c.refused";
+    let source = source(context, topic);
+    let mut place = 0;
+    // SAFETY: NULL is allowed everywhere, and refused.
+    unsafe {
+        assert_eq!(tickcast_context_poll(null_mut()), argument);
+        assert_eq!(last_error(), "`context` is NULL");
+        assert_eq!(tickcast_source_create(context, null(), null(), &raw mut place), argument);
+        assert_eq!(last_error(), "`topic` is NULL");
+        assert_eq!(tickcast_source_create(context, topic.as_ptr(), c"pigeon".as_ptr(), &raw mut place), -2);
+        assert!(last_error().contains("pigeon") && last_error().contains("lbtrm"), "{}", last_error());
+        assert_eq!(tickcast_source_create(context, c"\xff".as_ptr(), null(), &raw mut place), argument);
+        assert_eq!(last_error(), "`topic` is not UTF-8");
+        assert_eq!(tickcast_source_send(context, source, null(), 1, 0, null_mut()), argument);
+        assert_eq!(tickcast_source_send(context, source, null(), 0, 0, null_mut()), OK);
+        assert_eq!(tickcast_respond(context, null(), null(), 0), argument);
+        assert_eq!(tickcast_source_commit(context, null_mut()), argument);
+        assert_eq!(tickcast_source_delete(context, source), OK);
+        assert_eq!(send(context, source, b"gone"), ErrorCode::Ended as c_int);
+        tickcast_context_destroy(context);
+        tickcast_context_destroy(null_mut());
+    }
+}
+
+#[test]
+fn a_wrong_setting_is_told_with_the_nearest_name() {
+    let setting = c"tll=4".as_ptr();
+    let mut context = null_mut();
+    // SAFETY: one text and a place.
+    let code = unsafe { tickcast_context_create(null(), &raw const setting, 1, &raw mut context) };
+    assert_eq!((code, context.is_null()), (ErrorCode::Config as c_int, true));
+    assert!(last_error().contains("ttl"), "{}", last_error());
+    let missing = c"/nonexistent.toml".as_ptr();
+    // SAFETY: as above.
+    let code = unsafe { tickcast_context_create(missing, null(), 0, &raw mut context) };
+    assert_eq!(code, ErrorCode::Config as c_int);
+    assert!(last_error().contains("/nonexistent.toml"), "{}", last_error());
+}
+
+#[test]
+fn another_event_loop_learns_what_to_wait_for() {
+    let context = context(4);
+    receiver(context, c"c.loop");
+    // SAFETY: a context.
+    unsafe {
+        assert!(tickcast_context_descriptor(context) >= 0);
+        assert!(tickcast_context_until_wakeup_ns(context) >= 0);
+        assert_eq!(tickcast_context_until_wakeup_ns(null_mut()), i64::from(ErrorCode::Argument as c_int));
+        assert_eq!(tickcast_context_stop(context), OK);
+        assert_eq!(tickcast_context_run(context), OK);
+        tickcast_context_destroy(context);
+    }
+}
+
+/// What a thread's callbacks have seen.
+struct SeenThere {
+    thread: AtomicPtr<ThreadHandle>,
+    messages: AtomicUsize,
+    refused: AtomicUsize,
+}
+
+unsafe extern "C" fn on_message_there(user: *mut c_void, _: *const MessageValue) {
+    // SAFETY: what was given to `tickcast_thread_start`; it is only ever shared.
+    let seen = unsafe { &*user.cast::<SeenThere>() };
+    let mut receiver = 0;
+    let thread = seen.thread.load(Ordering::Acquire);
+    // SAFETY: a thread that is running, a text and a place.
+    let code = unsafe { tickcast_thread_receive(thread, c"c.other".as_ptr(), 0, &raw mut receiver) };
+    seen.refused.fetch_add(usize::from(code == ErrorCode::Busy as c_int), Ordering::AcqRel);
+    seen.messages.fetch_add(1, Ordering::AcqRel);
+}
+
+#[test]
+fn a_thread_of_the_library_sends_and_calls_back() {
+    let settings = settings(5);
+    let pointers: Vec<*const c_char> = settings.iter().map(|s| s.as_ptr()).collect();
+    let seen = SeenThere {
+        thread: AtomicPtr::new(null_mut()),
+        messages: AtomicUsize::new(0),
+        refused: AtomicUsize::new(0),
+    };
+    let handlers = Handlers { on_message: Some(on_message_there), ..handlers() };
+    let (mut thread, mut sender, mut receiver) = (null_mut(), null_mut(), 0);
+    let user = (&raw const seen).cast_mut().cast::<c_void>();
+    let begun = Instant::now();
+    // SAFETY: texts, places, and callbacks whose `user` outlives the thread; one thread uses the sender.
+    unsafe {
+        let (texts, count) = (pointers.as_ptr(), pointers.len());
+        let code = tickcast_thread_start(null(), texts, count, &raw const handlers, user, &raw mut thread);
+        assert_eq!(code, OK, "{}", last_error());
+        seen.thread.store(thread, Ordering::Release);
+        assert_eq!(tickcast_thread_receive(thread, c"c.thread".as_ptr(), 0, &raw mut receiver), OK);
+        assert_eq!(tickcast_sender_create(thread, c"c.thread".as_ptr(), null(), &raw mut sender), OK);
+        while seen.messages.load(Ordering::Acquire) < 3 {
+            assert!(begun.elapsed() < WATCHDOG);
+            let code = tickcast_sender_send(sender, b"there".as_ptr().cast(), 5, 1);
+            assert_eq!(code, OK, "{}", last_error());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(tickcast_thread_forget(thread, receiver), OK);
+        assert_eq!(tickcast_thread_stop(thread), OK);
+        // What nobody takes any more stays in the queue until that is full.
+        let (payload, mut code) = ([0_u8; 1000], OK);
+        while code == OK {
+            code = tickcast_sender_send(sender, payload.as_ptr().cast(), payload.len(), 1);
+        }
+        assert_eq!(code, ErrorCode::Ended as c_int, "{}", last_error());
+        tickcast_sender_destroy(sender);
+    }
+    let (messages, refused) = (seen.messages.into_inner(), seen.refused.into_inner());
+    assert_eq!(messages, refused);
+}

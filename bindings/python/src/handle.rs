@@ -1,0 +1,105 @@
+//! Sources and receivers as Python has them.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyMemoryView};
+
+use crate::context::Context;
+use crate::error;
+
+/// Gives `work` the bytes of `bytes`, or of whatever shows its bytes (which are copied).
+pub(crate) fn with_bytes<R>(data: &Bound<'_, PyAny>, work: impl FnOnce(&[u8]) -> PyResult<R>) -> PyResult<R> {
+    if let Ok(bytes) = data.cast::<PyBytes>() {
+        return work(bytes.as_bytes());
+    }
+    let copy = PyMemoryView::from(data)?.call_method0("tobytes")?;
+    work(copy.cast::<PyBytes>()?.as_bytes())
+}
+
+/// A topic that is published.
+#[pyclass(frozen, module = "tickcast")]
+pub(crate) struct Source {
+    pub(crate) context: Py<Context>,
+    pub(crate) bits: u64,
+    pub(crate) topic: String,
+}
+
+#[pymethods]
+impl Source {
+    #[getter]
+    fn id(&self) -> u64 {
+        self.bits
+    }
+    #[getter]
+    fn topic(&self) -> &str {
+        &self.topic
+    }
+    #[getter]
+    fn transport(&self, py: Python<'_>) -> PyResult<String> {
+        let source = messaging::Source::from_bits(self.bits);
+        self.context.get().with(py, |context| {
+            context.source_transport(source).map_or_else(String::new, |transport| transport.to_string())
+        })
+    }
+    #[pyo3(signature = (data, *, flush = false, batch = None))]
+    fn send(&self, data: &Bound<'_, PyAny>, flush: bool, batch: Option<&str>) -> PyResult<u32> {
+        let (batch_start, batch_end) = match batch {
+            None => (false, false),
+            Some("start") => (true, false),
+            Some("end") => (false, true),
+            Some(_) => return Err(error::ConfigError::new_err("batch is `start`, `end` or None")),
+        };
+        let flags = messaging::SendFlags { flush, batch_start, batch_end };
+        let source = messaging::Source::from_bits(self.bits);
+        with_bytes(data, |payload| {
+            let send = |context: &mut messaging::Context| context.send_flagged(source, flags, &[payload]);
+            let sent = self.context.get().with(data.py(), send)?;
+            sent.map(|sqn| sqn.0).map_err(|e| error::of_send(&e))
+        })
+    }
+    fn request(&self, data: &Bound<'_, PyAny>) -> PyResult<u32> {
+        let source = messaging::Source::from_bits(self.bits);
+        with_bytes(data, |payload| {
+            let request = |context: &mut messaging::Context| context.request(source, &[payload]);
+            let sent = self.context.get().with(data.py(), request)?;
+            sent.map(|request| request.0).map_err(|e| error::of_request(&e))
+        })
+    }
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        let source = messaging::Source::from_bits(self.bits);
+        self.context.get().with(py, |context| context.flush_source(source))
+    }
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let source = messaging::Source::from_bits(self.bits);
+        self.context.get().with_if_open(py, |context| context.delete_source(source))
+    }
+    fn __repr__(&self) -> String {
+        format!("Source({:?})", self.topic)
+    }
+}
+
+/// A topic, or a set of topics, that is received.
+#[pyclass(frozen, module = "tickcast")]
+pub(crate) struct Receiver {
+    pub(crate) context: Py<Context>,
+    pub(crate) bits: u64,
+    pub(crate) topic: String,
+}
+
+#[pymethods]
+impl Receiver {
+    #[getter]
+    fn id(&self) -> u64 {
+        self.bits
+    }
+    #[getter]
+    fn topic(&self) -> &str {
+        &self.topic
+    }
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let receiver = messaging::Receiver::from_bits(self.bits);
+        self.context.get().with_if_open(py, |context| context.delete_receiver(receiver))
+    }
+    fn __repr__(&self) -> String {
+        format!("Receiver({:?})", self.topic)
+    }
+}

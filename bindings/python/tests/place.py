@@ -1,0 +1,83 @@
+"""What keeps a test's traffic apart from that of others on this host."""
+
+import itertools
+import os
+import subprocess
+import sys
+import unittest
+
+import tickcast
+
+WATCHDOG_S = 60
+EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'examples')
+_places = itertools.count(1)
+
+
+def settings():
+    """Groups and ports of a place of its own."""
+    port, place = 20000 + os.getpid() % 10000, next(_places)
+    return {
+        'resolver_multicast_address': '239.255.97.%d' % place,
+        'resolver_multicast_port': port,
+        'transport_lbtrm_multicast_address': '239.255.98.%d' % place,
+        'transport_lbtrm_destination_port': port,
+        'transport_lbtrm_source_port_low': 30000,
+        'transport_lbtrm_source_port_high': 40000,
+        'request_tcp_port_low': 30000,
+        'request_tcp_port_high': 40000,
+    }
+
+
+def words(settings):
+    return ['%s=%s' % item for item in settings.items()]
+
+
+class Example:
+    """An example in Python, as a process."""
+
+    def __init__(self, name, *arguments):
+        path = os.path.join(EXAMPLES, name + '.py')
+        command = [sys.executable, '-u', path, *arguments]
+        self.child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def end(self):
+        """What it wrote, when it has ended by itself."""
+        try:
+            out, errors = self.child.communicate(timeout=WATCHDOG_S)
+        finally:
+            if self.child.poll() is None:
+                self.child.kill()
+                self.child.communicate()
+        if self.child.returncode != 0:
+            raise AssertionError('exit status %d: %s%s' % (self.child.returncode, out, errors))
+        return out
+
+
+class Pair(unittest.TestCase):
+    """A context that publishes `topic` and one that receives it, which have found each other."""
+
+    topic = 'py.pair'
+
+    def setUp(self):
+        place = settings()
+        self.sender, self.hearer = tickcast.Context(**place), tickcast.Context(**place)
+        self.addCleanup(self.hearer.close)
+        self.addCleanup(self.sender.close)
+        self.source = self.sender.source(self.topic)
+        self.receiver = self.hearer.receiver(self.topic)
+        self.drive_until(lambda events: any(event.KIND == 'source' for event in events))
+
+    def drive_until(self, is_enough):
+        """Events of the receiving context until they are enough."""
+        events = []
+        for _ in range(WATCHDOG_S * 100):
+            events += self.hearer.wait(0.005)
+            events += self.sender.wait(0.005)
+            if is_enough(events):
+                return events
+        raise AssertionError('never came; events: %s' % events)
+
+    def messages(self, count):
+        is_message = lambda event: event.KIND == 'message'
+        events = self.drive_until(lambda events: sum(map(is_message, events)) >= count)
+        return list(filter(is_message, events))

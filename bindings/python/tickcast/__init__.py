@@ -1,0 +1,92 @@
+"""Publish and subscribe by topic, without a broker.
+
+    with tickcast.Context(interface='10.29.4.0/24') as context:
+        source = context.source('px.eq')
+        source.send(b'hello', flush=True)
+
+A `Context` holds sockets and protocol state. Nothing runs by itself: `poll`, `wait`, `events`, `run`, or `tickcast.aio`
+drive it. Each turn brings events: small objects that do not change. `Message.payload` is a read-only `memoryview` into
+the bytes of its turn: nothing is copied for it, and it stays valid as long as the view, or a NumPy array on it, lives. It
+keeps all payloads of that turn in memory; `bytes(message)` is a copy that does not.
+"""
+
+from typing import Union
+
+from tickcast._native import (
+    Begin,
+    ClosedError,
+    ConfigError,
+    End,
+    LimitError,
+    Loss,
+    Message,
+    MessageTooLongError,
+    Receiver,
+    RequestEnded,
+    Response,
+    Source,
+    SourceFound,
+    SourceNotice,
+    TickcastError,
+    TransportError,
+    WouldBlockError,
+)
+from tickcast._native import Context as _Context
+
+Event = Union[Message, SourceFound, Begin, Loss, End, SourceNotice, Response, RequestEnded]
+
+__all__ = [
+    'Begin',
+    'ClosedError',
+    'ConfigError',
+    'Context',
+    'End',
+    'Event',
+    'LimitError',
+    'Loss',
+    'Message',
+    'MessageTooLongError',
+    'Receiver',
+    'RequestEnded',
+    'Response',
+    'Source',
+    'SourceFound',
+    'SourceNotice',
+    'TickcastError',
+    'TransportError',
+    'WouldBlockError',
+    'dispatch',
+]
+
+
+class Context(_Context):
+    """Sockets and protocol state; a file with a section [messaging] and settings over it as keywords."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def events(self, timeout=None):
+        """Events as they come; ends when none has come for `timeout` seconds, or when the context is closed."""
+        while not self.is_closed:
+            try:
+                turn = self.wait(timeout)
+            except ClosedError:
+                return
+            if not turn:
+                return
+            yield from turn
+
+    def run(self, handler, timeout=None):
+        """Calls `handler.on_message(event)` and so on for each event (see `dispatch`), as long as `events` gives some."""
+        for event in self.events(timeout):
+            dispatch(event, handler)
+
+
+def dispatch(event, handler):
+    """Calls the method of `handler` that is for this event, `on_` and the event's KIND, if it has one."""
+    method = getattr(handler, 'on_' + event.KIND, None)
+    if method is not None:
+        method(event)

@@ -1,0 +1,229 @@
+import os
+from types import TracebackType
+from typing import Any, ClassVar, Iterator, List, Literal, Optional, Type, Union, final
+
+__all__: List[str]
+
+_Setting = Union[str, int, bool, List[str]]
+_Bytes = Union[bytes, bytearray, memoryview, Any]
+"""Whatever shows its bytes; `bytes` are sent from where they are, all else is copied once."""
+
+class TickcastError(Exception):
+    """All errors of this package."""
+
+class ConfigError(TickcastError):
+    """A file, a setting or a topic is wrong; the text says where."""
+
+class TransportError(TickcastError):
+    """The system refused something."""
+
+class WouldBlockError(TickcastError):
+    """Not now: what may wait for the transport waits. A `SourceNotice` "wake_up" tells when there is room again."""
+
+class MessageTooLongError(TickcastError):
+    """The message is longer than the limit."""
+
+class ClosedError(TickcastError):
+    """The context or the source was closed."""
+
+class LimitError(TickcastError):
+    """So many are open already."""
+
+@final
+class Message:
+    """A message of a source."""
+
+    KIND: ClassVar[Literal["message"]]
+    @property
+    def receiver_id(self) -> int:
+        """The `Receiver.id` of who receives it."""
+    @property
+    def stream(self) -> int:
+        """The number of the source as this context hears it."""
+    @property
+    def topic(self) -> str: ...
+    @property
+    def sqn(self) -> int:
+        """Topic number, of the last fragment if it was fragmented."""
+    @property
+    def first_sqn(self) -> int: ...
+    @property
+    def recovered(self) -> bool:
+        """It came by retransmission."""
+    @property
+    def via(self) -> Literal["transport", "late_join", "off_transport"]: ...
+    @property
+    def batch(self) -> Optional[Literal["start", "end"]]: ...
+    @property
+    def is_request(self) -> bool:
+        """It may be answered, by `Context.respond`."""
+    @property
+    def payload(self) -> memoryview:
+        """The bytes, not copied. Valid as long as the view lives; keeps the payloads of the turn in memory."""
+    def array(self, dtype: Any = ...) -> Any:
+        """The bytes as a NumPy array of `dtype` (else bytes), not copied, not writable; lives like `payload`."""
+    def __len__(self) -> int: ...
+    def __bytes__(self) -> bytes: ...
+
+@final
+class SourceFound:
+    """A source was found; before anything else of its stream."""
+
+    KIND: ClassVar[Literal["source"]]
+    @property
+    def receiver_id(self) -> int: ...
+    @property
+    def stream(self) -> int: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def source(self) -> str:
+        """The transport session as the field writes it."""
+
+@final
+class Begin:
+    """The first message of a stream follows, or the loss of it."""
+
+    KIND: ClassVar[Literal["begin"]]
+    @property
+    def receiver_id(self) -> int: ...
+    @property
+    def stream(self) -> int: ...
+    @property
+    def first(self) -> int: ...
+
+@final
+class Loss:
+    """`count` messages from `first` will not come; told in their place in the stream."""
+
+    KIND: ClassVar[Literal["loss"]]
+    @property
+    def receiver_id(self) -> int: ...
+    @property
+    def stream(self) -> int: ...
+    @property
+    def first(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def is_burst(self) -> bool: ...
+
+@final
+class End:
+    """A stream is over; its number is not used again."""
+
+    KIND: ClassVar[Literal["end"]]
+    @property
+    def receiver_id(self) -> int: ...
+    @property
+    def stream(self) -> int: ...
+    @property
+    def reason(self) -> Literal["ended", "timed_out", "closed", "broken", "reset"]: ...
+
+@final
+class SourceNotice:
+    """Something happened to a source of ours."""
+
+    KIND: ClassVar[Literal["source_notice"]]
+    @property
+    def source_id(self) -> int: ...
+    @property
+    def what(self) -> Literal["receiver_connected", "receiver_disconnected", "receiver_too_slow", "wake_up"]: ...
+    @property
+    def peer(self) -> Optional[str]: ...
+
+@final
+class Response:
+    """An answer to a request of ours."""
+
+    KIND: ClassVar[Literal["response"]]
+    @property
+    def request(self) -> int: ...
+    @property
+    def payload(self) -> memoryview:
+        """As `Message.payload`."""
+    def __len__(self) -> int: ...
+    def __bytes__(self) -> bytes: ...
+
+@final
+class RequestEnded:
+    """Nobody will answer the request any more."""
+
+    KIND: ClassVar[Literal["request_ended"]]
+    @property
+    def request(self) -> int: ...
+
+Event = Union[Message, SourceFound, Begin, Loss, End, SourceNotice, Response, RequestEnded]
+
+@final
+class Source:
+    """A topic that is published; made by `Context.source`."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def transport(self) -> str:
+        """The transport session as the field writes it."""
+    def send(self, data: _Bytes, *, flush: bool = False, batch: Optional[Literal["start", "end"]] = None) -> int:
+        """Sends a message and returns its topic number. It leaves with the next turn at the latest, with `flush` at
+        once."""
+    def request(self, data: _Bytes) -> int:
+        """Sends a message that may be answered; returns the number that a `Response` names."""
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+@final
+class Receiver:
+    """A topic, or a set of topics, that is received; made by `Context.receiver`."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def topic(self) -> str: ...
+    def close(self) -> None:
+        """No event for it follows."""
+
+class Context:
+    """Sockets and protocol state. Threads may share a context: while one waits, others send."""
+
+    def __new__(
+        cls, config: Optional[Union[str, "os.PathLike[str]"]] = None, **settings: _Setting
+    ) -> "Context":
+        """`config` is a TOML file with a section [messaging]; `settings` stand over it."""
+    def source(self, topic: str, *, transport: Optional[str] = None) -> Source: ...
+    def receiver(self, topic: str, *, arrival_order: bool = False) -> Receiver: ...
+    def prefix_receiver(self, prefix: str, *, arrival_order: bool = False) -> Receiver: ...
+    def poll(self) -> List[Event]:
+        """One turn without waiting."""
+    def wait(self, timeout: Optional[float] = None) -> List[Event]:
+        """Turns until there are events, at most `timeout` seconds. The interpreter is let go meanwhile."""
+    def events(self, timeout: Optional[float] = None) -> Iterator[Event]:
+        """Events as they come; ends when none has come for `timeout` seconds, or when the context is closed."""
+    def run(self, handler: object, timeout: Optional[float] = None) -> None:
+        """`dispatch` for each of `events`."""
+    def respond(self, message: Message, data: _Bytes) -> None:
+        """Answers a request; any number of times."""
+    def cancel_request(self, request: int) -> None:
+        """Takes no more answers."""
+    def flush(self) -> None:
+        """Sends what waits."""
+    def fileno(self) -> int:
+        """Readable when `poll` has something to take. It must not be closed."""
+    def until_wakeup(self) -> Optional[float]:
+        """How many seconds an event loop may wait before it polls though nothing is readable."""
+    def close(self) -> None:
+        """Tells receivers that the sources end. Nothing but `close` may be called then."""
+    @property
+    def is_closed(self) -> bool: ...
+    def __enter__(self) -> "Context": ...
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None: ...
+
+def dispatch(event: Event, handler: object) -> None:
+    """Calls the method of `handler` that is for this event, `on_` and the event's KIND, if it has one."""
