@@ -1,4 +1,4 @@
-"""Walks LBT-RM, LBMC and LBMR packets by their own lengths, as a second opinion beside tshark.
+"""Walks LBT-RM, LBT-RU, LBMC and LBMR packets by their own lengths, as a second opinion beside tshark.
 
 tshark shows what a packet says; it does not notice when the parts do not fill the packet. Each walker goes
 through all parts and raises BadLength where one runs past the end or where bytes are left over. All integers
@@ -8,8 +8,11 @@ are big-endian.
 import struct
 
 DATA, SM, NAK, NCF = 0, 2, 3, 4
-TYPE_NAMES = {DATA: 'DATA', SM: 'SM', NAK: 'NAK', NCF: 'NCF'}
+ACK, CREQ, RST = 5, 6, 7  # LBT-RU only
+TYPE_NAMES = {DATA: 'DATA', SM: 'SM', NAK: 'NAK', NCF: 'NCF', ACK: 'ACK', CREQ: 'CREQ', RST: 'RST'}
 RETRANSMISSION = 0x20  # in the DATA flags
+LBTRU_RETRANSMISSION, LBTRU_SYN = 0x4000, 0x8000  # in the flags of DATA and SM
+LBTRU_SESSION_ID, LBTRU_CLIENT_ID = 1, 2  # options
 LBMC_WITH_TOPIC = (0, 2, 10)  # message, proactive retransmission, retransmission
 NO_MORE_HEADERS, DATA_FOLLOWS = 0xFF, 0x00
 LBMR_NORMAL, LBMR_WILDCARD, LBMR_TOPIC_MANAGEMENT = 0, 1, 4
@@ -60,6 +63,65 @@ class Lbtrm:
     def _list(self, b, at, count):
         self.numbers = _take('>%dI' % count, b, at, '%s list of %d numbers' % (self.name, count))
         self.trailer_bytes = len(b) - at - 4 * count
+
+
+class Lbtru:
+    """One LBT-RU packet: `kind`, `session_id` and `client_id` where it has such options, and by kind:
+
+    DATA: `number`, `retransmitted`, `messages` [(type, length)]; SM: `lead`, `is_syn`; ACK: `number`;
+    NAK, NCF: `numbers`; `trailer_bytes` behind body and options of all but DATA.
+    """
+
+    def __init__(self, b):
+        first, next_header, flags = _take('>BBH', b, 0, 'LBT-RU header')
+        if first >> 4 != 0:
+            raise BadLength('LBT-RU version %d' % (first >> 4))
+        self.kind = first & 15
+        self.number = self.lead = self.session_id = self.client_id = None
+        self.retransmitted, self.is_syn, self.messages, self.numbers = False, False, [], ()
+        at = 4
+        if self.kind == DATA:
+            self.number, _ = _take('>II', b, at, 'DATA body')
+            self.retransmitted = bool(flags & LBTRU_RETRANSMISSION)
+            at += 8
+        elif self.kind == SM:
+            _, self.lead, _ = _take('>III', b, at, 'SM body')
+            self.is_syn = bool(flags & LBTRU_SYN)
+            at += 12
+        elif self.kind in (NAK, NCF):
+            form, before = ('>HH', 4) if self.kind == NAK else ('>IHBB', 8)
+            count = _take(form, b, at, '%s body' % self.name)[0 if self.kind == NAK else 1]
+            self.numbers = _take('>%dI' % count, b, at + before, '%s list of %d numbers' % (self.name, count))
+            at += before + 4 * count
+        elif self.kind == ACK:
+            (self.number,) = _take('>I', b, at, 'ACK body')
+            at += 4
+        elif self.kind not in (CREQ, RST):
+            raise BadLength('LBT-RU type %d is unknown' % self.kind)
+        at = self._options(b, at, next_header)
+        if self.kind == DATA:
+            self.messages = lbmc_messages(b, at)
+        self.trailer_bytes = 0 if self.kind == DATA else len(b) - at
+
+    @property
+    def name(self):
+        return TYPE_NAMES[self.kind] + ('-RX' if self.retransmitted else '')
+
+    def _options(self, b, at, kind):
+        if kind and self.kind == RST:
+            raise BadLength('an RST has no options, this one has option %d' % kind)
+        while kind:
+            following, length, _, value = _take('>BBHI', b, at, 'LBT-RU option %d' % kind)
+            if length != 8:
+                raise BadLength('LBT-RU option of %d bytes at byte %d' % (length, at))
+            if kind == LBTRU_SESSION_ID:
+                self.session_id = value
+            elif kind == LBTRU_CLIENT_ID:
+                self.client_id = value
+            else:
+                raise BadLength('LBT-RU option %d at byte %d is unknown' % (kind, at))
+            kind, at = following, at + 8
+        return at
 
 
 def lbmc_messages(b, at):

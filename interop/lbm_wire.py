@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
 """lbm_wire.py [options] CAPTURE...
 
-Judges captures of LBT-RM and LBMR traffic with an unmodified tshark (empty profile). A capture fails with
+Judges captures of LBT-RM, LBT-RU and LBMR traffic with an unmodified tshark (empty profile). A capture fails
+with
  - a malformed packet, an expert item of severity error, or a warning other than those of the sequence
    analysis (every NAK is one);
- - a UDP packet that tshark does not dissect as LBT-RM or LBMR;
- - LBMC messages that do not fill their datagram exactly, NAK or NCF lists and LBMR records that do not fit
-   theirs;
+ - a UDP packet that tshark does not dissect as LBT-RM, LBT-RU or LBMR;
+ - LBMC messages that do not fill their datagram exactly, NAK or NCF lists, LBT-RU options and LBMR records
+   that do not fit theirs;
  - a transport sequence number that is never seen: per session, everything from the first DATA to the highest
-   DATA or SM must occur, as original or as retransmission;
- - no LBT-RM or LBMR packet at all.
+   DATA or SM must occur, as original or as retransmission; of LBT-RU for each client, from the number that it
+   acknowledged before the first DATA;
+ - no LBT-RM, LBT-RU or LBMR packet at all.
 Prints what was counted, and each failure with its frame. Other protocols than UDP are counted and not judged.
 
   --group LOW[-HIGH]       groups of LBT-RM             (224.10.10.10-224.10.10.14)
   --port LOW[-HIGH]        destination ports of LBT-RM  (14400)
   --source-port LOW[-HIGH] unicast ports of the sources, where NAKs arrive (14390-14399)
+  --unicast-source-port LOW[-HIGH]    ports of LBT-RU sources    (14380-14389)
+  --unicast-receiver-port LOW[-HIGH]  ports of LBT-RU receivers  (14360-14379)
   --resolver ADDR:PORT     topic resolution by multicast (224.9.10.11:12965)
   --ignore-port N          UDP traffic of this port is not judged (repeatable)
   --no-trailers            fail on bytes after the counted part of SM, NAK and NCF
@@ -35,7 +39,7 @@ import subprocess
 import sys
 import tempfile
 
-from lbm_packets import BadLength, DATA, NAK, SM, Lbtrm, lbmr_counts
+from lbm_packets import ACK, BadLength, CREQ, DATA, NAK, RST, SM, Lbtrm, Lbtru, lbmr_counts
 
 FIELDS = (
     'frame.number',
@@ -75,8 +79,16 @@ class Session:
         self.missing = set()
         self.naked = set()  # NAKed, no retransmission yet
         self.jumps = []
+        self.has_begun = False  # with DATA
+
+    def on_join(self, number):
+        """A client of LBT-RU acknowledges: what follows `number` is for it."""
+        if not self.has_begun:
+            self.high = number
+            self.missing.clear()
 
     def on_data(self, number, retransmitted):
+        self.has_begun = True
         wide = self._unwrap(number)
         self.missing.discard(wide)
         if retransmitted:
@@ -137,7 +149,8 @@ class Judge:
     def __init__(self, ignored_ports=(), trailers_allowed=True):
         self.ignored_ports, self.trailers_allowed = ignored_ports, trailers_allowed
         self.verdict = Verdict()
-        self.sessions = collections.OrderedDict()
+        self.sessions = collections.OrderedDict()  # by what failures call them
+        self.lbtru_ids = {}  # (source, client): the last id
 
     def on_frame(self, f):
         v, layers = self.verdict, f['frame.protocols'].split(':')
@@ -152,8 +165,9 @@ class Judge:
             return
         if 'tcp' not in layers:  # what tshark guesses there is about other protocols
             self._expert(f)
-        if 'lbtrm' in layers or 'lbmr' in layers:
-            self._lbm(f, 'lbtrm' in layers)
+        judged = [name for name in ('lbtrm', 'lbtru', 'lbmr') if name in layers]
+        if judged:
+            self._lbm(f, judged[0])
         elif f['ip.proto'] != UDP:
             v.counts['not UDP'] += 1
         elif 'udp' not in layers and (
@@ -164,7 +178,7 @@ class Judge:
             v.counts['not dissected'] += 1
             v.fail(
                 'not dissected',
-                'UDP %s:%s to %s:%s is neither LBT-RM nor LBMR to tshark'
+                'UDP %s:%s to %s:%s is neither LBT-RM nor LBT-RU nor LBMR to tshark'
                 % (f['ip.src'], f['udp.srcport'], f['ip.dst'], f['udp.dstport']),
                 f['frame.number'],
             )
@@ -182,22 +196,23 @@ class Judge:
         if malformed:
             self.verdict.fail('malformed', 'malformed packet', f['frame.number'])
 
-    def _lbm(self, f, is_lbtrm):
+    def _lbm(self, f, protocol):
         payload = bytes.fromhex(f['udp.payload'])
+        self.verdict.counts[protocol] += 1
         try:
-            if is_lbtrm:
-                self.verdict.counts['lbtrm'] += 1
+            if protocol == 'lbtrm':
                 self._lbtrm(f, Lbtrm(payload))
+            elif protocol == 'lbtru':
+                self._lbtru(f, Lbtru(payload))
             else:
-                self.verdict.counts['lbmr'] += 1
                 for name, count in lbmr_counts(payload).items():
                     self.verdict.counts['lbmr.' + name] += count
         except BadLength as e:
             self.verdict.fail('lengths', str(e), f['frame.number'])
 
-    def _lbtrm(self, f, p):
+    def _packet(self, f, p, protocol):
         v = self.verdict
-        v.counts['lbtrm.' + p.name] += 1
+        v.counts['%s.%s' % (protocol, p.name)] += 1
         v.counts['lbmc.messages'] += len(p.messages)
         v.counts['lbmc.batched datagrams'] += len(p.messages) > 1
         if [length for _, length in p.messages] != [int(n) for n in _all(f['lbmc.msglen'])]:
@@ -207,19 +222,44 @@ class Judge:
                 f['frame.number'],
             )
         if p.trailer_bytes:
-            v.counts['lbtrm.trailers'] += 1
+            v.counts[protocol + '.trailers'] += 1
             if not self.trailers_allowed:
                 v.fail(
                     'trailer',
                     '%s with %d bytes after its counted part' % (p.name, p.trailer_bytes),
                     f['frame.number'],
                 )
+
+    def _lbtrm(self, f, p):
+        self._packet(f, p, 'lbtrm')
         source = f['ip.dst'] if p.kind == NAK else f['ip.src']
-        session = self.sessions.setdefault((source, p.ucast_port, p.session_id), Session())
+        name = 'session %s:%d:0x%08x' % (source, p.ucast_port, p.session_id)
+        session = self.sessions.setdefault(name, Session())
         if p.kind == DATA:
             session.on_data(p.number, p.retransmitted)
         elif p.kind == SM:
             session.on_lead(p.lead)
+        elif p.kind == NAK:
+            session.on_nak(p.numbers)
+
+    def _lbtru(self, f, p):
+        self._packet(f, p, 'lbtru')
+        if p.kind in (CREQ, RST):
+            return  # which name no session
+        ends = ['%s:%s' % (f['ip.src'], f['udp.srcport']), '%s:%s' % (f['ip.dst'], f['udp.dstport'])]
+        source, client = reversed(ends) if p.kind in (NAK, ACK) else ends
+        if p.session_id is None:
+            session_id = self.lbtru_ids.get((source, client), 0)
+        else:
+            session_id = self.lbtru_ids[source, client] = p.session_id
+        name = 'session %s:0x%08x of client %s' % (source, session_id, client)
+        session = self.sessions.setdefault(name, Session())
+        if p.kind == DATA:
+            session.on_data(p.number, p.retransmitted)
+        elif p.kind == SM and not p.is_syn:
+            session.on_lead(p.lead)
+        elif p.kind == ACK:
+            session.on_join(p.number)
         elif p.kind == NAK:
             session.on_nak(p.numbers)
 
@@ -231,8 +271,7 @@ class Judge:
 
     def finish(self, answers_wanted=False, least=()):
         v = self.verdict
-        for (address, port, session_id), s in self.sessions.items():
-            name = 'session %s:%d:0x%08x' % (address, port, session_id)
+        for name, s in self.sessions.items():
             v.counts['lost numbers'] += len(s.missing)
             v.counts['unanswered NAKs'] += len(s.naked)
             for low, high in s.jumps:
@@ -242,8 +281,8 @@ class Judge:
             if s.naked and answers_wanted:
                 v.fail('unanswered', '%s: NAKed and not retransmitted: %s' % (name, ranges(s.naked)))
         v.counts['sessions'] = len(self.sessions)
-        if not v.counts['lbtrm'] and not v.counts['lbmr']:
-            v.fail('empty', 'no LBT-RM or LBMR packet')
+        if not any(v.counts[protocol] for protocol in ('lbtrm', 'lbtru', 'lbmr')):
+            v.fail('empty', 'no LBT-RM, LBT-RU or LBMR packet')
         for name, count in least:
             if v.counts[name] < count:
                 v.fail('least', '%d %s, at least %d wanted' % (v.counts[name], name, count))
@@ -343,6 +382,10 @@ def preferences(options):
         if value:
             low, _, high = value.partition('-')
             wanted += ['lbtrm.%s:%s' % (low_name, low), 'lbtrm.%s:%s' % (high_name, high or low)]
+    for value, end in ((options.unicast_source_port, 'source'), (options.unicast_receiver_port, 'receiver')):
+        if value:
+            low, _, high = value.partition('-')
+            wanted += ['lbtru.%s_port_low:%s' % (end, low), 'lbtru.%s_port_high:%s' % (end, high or low)]
     if options.resolver:
         address, _, port = options.resolver.rpartition(':')
         for way in ('incoming', 'outgoing'):
@@ -387,7 +430,8 @@ def _least(text):
 def main(argv=None):
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument('captures', nargs='+')
-    for name in ('--group', '--port', '--source-port', '--resolver'):
+    ports = ('--port', '--source-port', '--unicast-source-port', '--unicast-receiver-port')
+    for name in ('--group', '--resolver') + ports:
         parser.add_argument(name)
     parser.add_argument('--ignore-port', action='append', default=[])
     parser.add_argument('--least', action='append', default=[], type=_least)

@@ -19,6 +19,7 @@ needs=(
     "nft nftables"
     "tcpdump tcpdump"
     "tshark tshark"
+    "valgrind valgrind"
     "javac default-jdk-headless"
     "mvn maven"
 )

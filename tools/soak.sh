@@ -1,23 +1,25 @@
 #!/usr/bin/env bash
 # Random tests for long: each run begins at other seeds and says which. A failure names its seed; SEED=n repeats it.
-#   RUNS    runs of each simulated system (1000), ten times as many of the reliable transport
+#   RUNS    runs of each simulated system (1000), ten times as many of the reliable transports
 #   CASES   cases of each property test (20000)
+#   KILLS   processes killed while they use shared memory (10000)
 #   FROM    first seed (the time)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
-runs=${RUNS:-1000} cases=${CASES:-20000} from=${FROM:-$(date +%s)}
+runs=${RUNS:-1000} cases=${CASES:-20000} from=${FROM:-$(date +%s)} kills=${KILLS:-10000}
 . tools/steps.sh
 
 tests() {
     cargo test --locked --profile ci "$@"
 }
 
-echo "RUNS=$runs CASES=$cases FROM=$from"
+echo "RUNS=$runs CASES=$cases KILLS=$kills FROM=$from"
 step "rings (loom)" env RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" \
-    cargo test --locked --profile ci -p tickcast-net --lib ring
+    cargo test --locked --profile ci -p tickcast-net --lib -- ring:: shm::model
+SHM_KILLS=$kills step "shared memory under kill -9" tests -p tickcast-net --test shm_kill -- --nocapture
 export FROM=$from
 RUNS=$runs step "source distributor and P2PS under faults" tests -p tickcast-sim
-RUNS=$((runs * 10)) step "reliable transport under faults" tests -p tickcast-lbt --test sim --test fuzz
+RUNS=$((runs * 10)) step "reliable transports under faults" tests -p tickcast-lbt --test sim --test fuzz
 PROPTEST_CASES=$cases step "properties" tests -p tickcast-rwf -p tickcast-rdm -p tickcast-rssl -p tickcast-config --tests
 steps_summary

@@ -16,11 +16,15 @@ python_tests() {
 
 # The target directory is another because the flags are: the tests' own crates stay as they are.
 loom() {
-    RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$target/loom cargo test --locked --profile ci -p tickcast-net --lib ring
+    RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$target/loom cargo test --locked --profile ci -p tickcast-net --lib -- ring:: shm::model
 }
 
 java_tools() {
     (cd interop/java && mvn -B -q package)
+}
+
+python_package() {
+    CARGO_TARGET_DIR=$target PROFILE=ci bindings/python/test.sh
 }
 
 system_tests() {
@@ -31,10 +35,13 @@ step "what is missing" tools/install.sh
 lint_steps
 step "tests of the policy" python_tests tools
 step "tests" cargo test --locked --profile ci --workspace
+# About two minutes of a core.
+RUNS=8000 step "reliable transports under faults" cargo test --locked --profile ci -p tickcast-lbt --test sim
 step "every interleaving of the rings (loom)" loom
 step "wire judge" python_tests interop
 step "reckoning of final images" python_tests interop/reckon
 step "networks" python_tests interop/netns
+step "Python package" python_package
 step "Java tools" java_tools
 step "Java tools against other software" python_tests interop/java/tests
 step "system" system_tests

@@ -9,6 +9,8 @@ import unittest
 from daemons import ROOT, binary
 
 SHORT = ['--runs', '1', '--seconds', '0.5', '--json']
+# For what spins on both CPUs.
+VERY_SHORT = ['--seconds', '0.1']
 TLS = os.path.join(ROOT, 'crates', 'net', 'testdata', 'tls')
 PEERS = os.path.join(os.environ.get('CARGO_TARGET_DIR', os.path.join(ROOT, 'target')), 'peers')
 WITH_PEERS = os.pathsep.join([PEERS, os.environ['PATH']])
@@ -16,7 +18,8 @@ WITH_PEERS = os.pathsep.join([PEERS, os.environ['PATH']])
 
 def bench(*words, **environment):
     """The figures of a workload, one object a row."""
-    done = subprocess.run([binary(), 'bench', *words, *SHORT], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    shortness = SHORT if '--seconds' not in words else ['--runs', '1', '--json']
+    done = subprocess.run([binary(), 'bench', *words, *shortness], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, timeout=120, env={**os.environ, **environment})
     if done.returncode != 0:
         raise AssertionError('bench %s: status %d\n%s' % (' '.join(words), done.returncode, done.stderr))
@@ -92,6 +95,55 @@ class Bench(unittest.TestCase):
         # A way that does not keep up on a busy machine is not asked for the second rate.
         self.assertEqual({row['way'] for row in figures}, {'raw', 'lbtrm'})
         self.assertTrue(all(row['lost'] == 0 for row in figures), figures)
+
+    def ends(self, words, ways, **environment):
+        """Rows of workloads between two ends, by path and way."""
+        rows = bench(*words, **environment)
+        figures = self.of(words[0], [row for row in rows if 'figures' in row])
+        self.assertTrue(ways <= {(row['path'], row['way']) for row in figures}, figures)
+        self.assertTrue(all(row['placement'] in ('near', 'far', 'changed') for row in figures), figures)
+        jitter = [row['state']['jitter'] for row in rows if 'state' in row]
+        self.assertEqual(len(jitter), 2, rows)
+        self.assertTrue(all(cpu['watched_ns'] > 0 for cpu in jitter), jitter)
+        return figures, [row['note'] for row in rows if 'note' in row]
+
+    def test_ping_pongs_beside_bare_paths(self):
+        ways = {(path, 'raw') for path in ('shm', 'udp', 'multicast', 'tcp')}
+        ways |= {('multicast', 'tickcast, LBT-RM'), ('tcp', 'tickcast, TCP')}
+        figures, notes = self.ends(['pingpong', '--sizes', '64', *VERY_SHORT], ways, PATH='/nowhere')
+        for row in figures:
+            self.assertGreater(row['p50_ns']['median'], 0, row)
+            self.assertGreaterEqual(row['max_ns']['median'], row['p99_ns']['median'], row)
+            self.assertTrue(row['to_raw'] == 1.0 or row['way'] != 'raw', row)
+        self.assertEqual(len([note for note in notes if 'make peers' in note]), 2, notes)
+
+    def test_streams_beside_bare_paths(self):
+        ways = {('multicast', 'raw, sendmmsg'), ('multicast', 'raw, GSO and GRO'), ('multicast', 'tickcast, LBT-RM'),
+                ('tcp', 'raw, 256 KiB a write'), ('tcp', 'tickcast, TCP'),
+                ('shm', 'raw, published each'), ('shm', 'raw, published every 16')}
+        words = ['stream', '--paths', 'multicast,tcp,shm', '--sizes', '64', *VERY_SHORT]
+        figures, _ = self.ends(words, ways, PATH='/nowhere')
+        self.assertTrue(all(row['received_per_s']['median'] > 0 for row in figures), figures)
+        waits = [row for row in figures if row['path'] in ('tcp', 'shm')]
+        self.assertTrue(all(row['lost'] == 0 for row in waits), figures)
+
+    def test_latency_under_load_of_one_and_of_three_pairs(self):
+        for workload, raw in (('messaging-1-1', {('multicast', 'raw')}), ('messaging-3-3', set())):
+            ways = raw | {('multicast', 'tickcast, LBT-RM')}
+            figures, _ = self.ends([workload, '--rates', '1000,3000', *VERY_SHORT], ways, PATH='/nowhere')
+            self.assertEqual({row['rate'] for row in figures}, {1000, 3000})
+            self.assertTrue(all(row['lost'] == 0 and row['p50_ns']['median'] > 0 for row in figures), figures)
+
+    @unittest.skipUnless(shutil.which('aeron-peer', path=WITH_PEERS), 'there is no aeron-peer; make peers')
+    def test_aeron_takes_part_where_it_is(self):
+        words = ['stream', '--paths', 'shm,multicast', *VERY_SHORT]
+        ways = {(path, way) for path in ('shm', 'multicast') for way in ('aeron, offer', 'aeron, claim')}
+        figures, _ = self.ends(words, ways, PATH=WITH_PEERS)
+        self.assertTrue(all(row['lost'] == 0 for row in figures if 'aeron' in row['way']), figures)
+
+    def test_jitter_of_an_idle_machine(self):
+        figures = self.of('jitter', [row for row in bench('jitter') if 'figures' in row])
+        self.assertEqual([row['cpu'] for row in figures], [0, 1])
 
     def test_a_process_that_cannot_start_is_named(self):
         words = [binary(), 'bench', 'end-to-end', '--set', 'p2ps.rssl_prot=1', *SHORT]

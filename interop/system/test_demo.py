@@ -144,7 +144,8 @@ class OtherConsumer(SystemTest):
 
     @classmethod
     def scenario(cls):
-        cls.demo = cls.system().demo('--speed', '10')
+        # Again and again: the recording must not end before a Java program of a busy machine has what it wants.
+        cls.demo = cls.system().demo('--speed', '10', '--loop')
         cls.jar = build_other(cls.directory)
 
     def run_other(self, name, *options):

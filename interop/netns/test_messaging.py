@@ -1,0 +1,112 @@
+"""python3 -m unittest test_messaging        (needs root, ip, nft, tcpdump, cargo; tshark for the judgement)
+
+The messaging library between two hosts that lose packets: each transport that has packets, and both carriers
+of LBT-RM, chosen by configuration alone. The program is an example of crates/messaging, MESSAGING_ENDS=PATH or
+built here.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+JUDGE = os.path.join(ROOT, 'interop', 'lbm_wire.py')
+sys.path.insert(0, HERE)
+from netns import Lab, address
+
+MESSAGES, BYTES = 20000, 700  # of which two share a datagram
+LOSS_PERCENT = 5
+WATCHDOG_S = 120
+FOUND_S = 3  # for the receiver to find the source and connect
+
+
+def program():
+    path = os.environ.get('MESSAGING_ENDS')
+    if path is None:
+        build = ['cargo', 'build', '--locked', '--profile', 'ci', '-p', 'tickcast-messaging']
+        build += ['--example', 'ends']
+        subprocess.run(build, cwd=ROOT, check=True, stderr=subprocess.DEVNULL)
+        target = os.environ.get('CARGO_TARGET_DIR', os.path.join(ROOT, 'target'))
+        path = os.path.join(target, 'ci', 'examples', 'ends')
+    return path
+
+
+@unittest.skipIf(os.geteuid() != 0, 'network namespaces need root')
+class Transports(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.program = program()
+
+    def setUp(self):
+        name = 'msg%d' % os.getpid()
+        Lab(name).down()
+        self.network = Lab.up(name, 2)
+        self.addCleanup(self.network.down)
+
+    def end(self, host, verb, transport, carrier):
+        words = [self.program, verb, address(host), transport, carrier, str(MESSAGES), str(BYTES)]
+        pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
+        process = self.network.popen(host, *words, **pipes)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        self.assertEqual(process.stdout.readline(), 'ready\n')
+        return process
+
+    def run_ends(self, transport, source_carrier, receiver_carrier, plain_host=2):
+        with tempfile.TemporaryDirectory() as directory:
+            filter = 'udp or tcp'
+            capture = self.network.capture(plain_host, os.path.join(directory, 'c.pcap'), filter)
+            self.network.drop(LOSS_PERCENT, [2 if plain_host == 2 else 1])
+            receiver = self.end(2, 'receive', transport, receiver_carrier)
+            source = self.end(1, 'send', transport, source_carrier)
+            time.sleep(FOUND_S)
+            source.stdin.write('go\n')
+            source.stdin.flush()
+            out, _ = receiver.communicate(timeout=WATCHDOG_S)
+            seen = json.loads(out)
+            source.communicate(timeout=WATCHDOG_S)
+            self.assertEqual(capture.stop()['missed'], 0)
+            self.assertEqual((seen['wrong'], seen['lost']), (0, 0), seen)
+            self.assertEqual(seen['first'] + seen['messages'], MESSAGES, seen)
+            self.assertLess(seen['first'], 100, 'the first may be lost before the receiver knows of any')
+            self.judged(capture.path, transport)
+            return seen
+
+    def judged(self, pcap, transport):
+        if shutil.which('tshark') is None:
+            print('tshark is missing: packets not judged', file=sys.stderr)
+            return
+        words = [sys.executable, JUDGE, '--source-port', '1024-65535', pcap]
+        if transport in ('lbtrm', 'lbtru'):
+            words += ['--least', '%s.DATA=%d' % (transport, MESSAGES // 4)]
+        done = subprocess.run(
+            words,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_multicast_by_sockets_recovers_what_is_lost(self):
+        self.assertGreater(self.run_ends('lbtrm', 'socket', 'socket')['recovered'], 100)
+
+    def test_multicast_by_af_xdp_is_heard_by_a_socket(self):
+        self.assertGreater(self.run_ends('lbtrm', 'af_xdp', 'socket')['recovered'], 100)
+
+    def test_multicast_by_a_socket_is_heard_by_af_xdp(self):
+        # What comes in on host 2 goes past its filter, so it is the NAKs on host 1 that are lost.
+        self.run_ends('lbtrm', 'socket', 'af_xdp', plain_host=1)
+
+    def test_unicast_recovers_what_is_lost(self):
+        self.assertGreater(self.run_ends('lbtru', 'socket', 'socket')['recovered'], 100)
+
+    def test_tcp_goes_on_under_loss(self):
+        self.run_ends('tcp', 'socket', 'socket')
+
+
+if __name__ == '__main__':
+    unittest.main()
