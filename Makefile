@@ -6,8 +6,11 @@
 tickcast = cargo run --release --bin tickcast --
 java = interop/java/target/tickcast-interop.jar
 peers = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/peers
-# ETA's codec takes part where the jar is, nats-server where it is in the PATH or in the directory of `make peers`.
-bench = PATH="$(peers):$$PATH" $(tickcast) bench all --tls crates/net/testdata/tls $(addprefix --eta ,$(wildcard $(java)))
+# ETA's codec takes part where the jar is, the peers where they are in the PATH or in the directory of `make peers`.
+# Growth of the cost of a message is judged once figures are committed (`tickcast bench cost --against bench/cost.json --update`).
+cost = $(addprefix --against ,$(wildcard bench/cost.json))
+bench = PATH="$(peers):$$PATH" $(tickcast) bench
+all = --tls crates/net/testdata/tls $(addprefix --eta ,$(wildcard $(java)))
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,12 +25,14 @@ lint: ## format, clippy, documentation, dependency policy
 	@tools/lint.sh
 
 bench: ## figures of this machine, in minutes, beside the peers that are there
-	$(bench) --runs 3 --seconds 0.7
+	$(bench) cost $(cost)
+	$(bench) all $(all) --runs 3 --seconds 0.5
 
 bench-full: ## figures worth writing down
-	$(bench) --runs 7 --seconds 4
+	$(bench) cost $(cost)
+	$(bench) all $(all) --full --runs 7 --seconds 4
 
-peers: ## installs nats-server, which `make bench` measures beside Tickcast
+peers: ## installs what `make bench` measures beside Tickcast: Aeron, ZeroMQ, nats-server
 	@tools/peers.sh $(peers)
 
 soak: ## random tests for long, from new seeds; RUNS=1000 CASES=20000

@@ -16,7 +16,7 @@ use crate::value::Value;
 ///
 /// For a test of whoever puts a configuration together: keys without documentation or with names that are no
 /// bare lower-case TOML keys, keys with the same name or the same environment variable, empty ranges,
-/// defaults that their own range or check refuses or that a file cannot state.
+/// defaults that their own range or check refuses or that a file cannot state, presets of optional keys.
 #[must_use]
 pub fn audit<T: Section>() -> Vec<String> {
     let schema = T::schema();
@@ -30,6 +30,15 @@ pub fn audit<T: Section>() -> Vec<String> {
 }
 
 fn audit_section(schema: &Schema, section: &str, mistakes: &mut Vec<String>) {
+    for preset in schema.presets {
+        for key in preset.values.iter().filter_map(|(name, _)| schema.key(name)) {
+            if matches!(key.kind, Kind::Optional(_)) {
+                let path = path::below(section, key.name);
+                let name = preset.name;
+                mistakes.push(format!("{path}: optional, so that no file could take preset {name} back"));
+            }
+        }
+    }
     for (index, key) in schema.keys.iter().enumerate() {
         let path = path::below(section, key.name);
         if schema.keys[..index].iter().any(|other| other.name == key.name) {

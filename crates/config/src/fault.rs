@@ -82,6 +82,7 @@ impl fmt::Display for Fault {
         };
         match at.layer {
             Layer::File => write!(f, "{}:{}:{}: {}", Plain(&at.name), at.line, at.column, self.message)?,
+            Layer::Preset => write!(f, "preset {}: {}", at.name, self.message)?,
             Layer::Default | Layer::Environment | Layer::Flag => write!(f, "{}: {}", at.name, self.message)?,
         }
         write_excerpt(f, at)?;
@@ -96,7 +97,7 @@ fn write_excerpt(f: &mut fmt::Formatter<'_>, at: &Location) -> fmt::Result {
     let (gutter, prefix) = match at.layer {
         Layer::File => (format!("{:>3}", at.line), ""),
         Layer::Flag => ("   ".to_owned(), "--set "),
-        Layer::Default | Layer::Environment => ("   ".to_owned(), ""),
+        Layer::Default | Layer::Preset | Layer::Environment => ("   ".to_owned(), ""),
     };
     write!(f, "\n{gutter} | {prefix}{}\n", at.excerpt)?;
     // A tab stays a tab, so that the carets stand below the place however wide a tab is.

@@ -84,6 +84,11 @@ fn plain_keys(schema: &Schema, value: &Value, path: &str, keys: &mut Vec<String>
 fn write_origin(out: &mut String, key: &str, origins: &Origins) {
     match origins.of(key) {
         Origin::Default => out.push_str("{ \"layer\": \"default\" }"),
+        Origin::Preset(name) => {
+            out.push_str("{ \"layer\": \"preset\", \"name\": ");
+            write_text(out, name);
+            out.push_str(" }");
+        }
         Origin::File { name, line } => {
             out.push_str("{ \"layer\": \"file\", \"name\": ");
             write_text(out, name);

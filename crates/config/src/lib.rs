@@ -1,8 +1,8 @@
 //! The TOML schema: one description of each key feeds parsing, errors, defaults and the reference page.
 //!
 //! A room declares its keys with [`section!`] and [`choice!`]: name, type, default, range and meaning, each
-//! once. The program puts the sections together in a section of its own and loads it from four layers: the
-//! defaults, files, the environment, `--set` flags. This crate opens no file and reads no environment; the
+//! once. The program puts the sections together in a section of its own and loads it from its layers: the
+//! defaults, a preset if a section has chosen one, files, the environment, `--set` flags. This crate opens no file and reads no environment; the
 //! texts come in as arguments.
 //!
 //! ```
@@ -44,6 +44,8 @@
 //!
 //! - A later layer's value counts, key by key, and every value knows where it came from
 //!   (`layers.rs`: `each_layer_overrides_the_one_below_and_every_value_knows_its_origin`).
+//! - A preset stands under every other layer, wherever it is chosen (`presets.rs`:
+//!   `a_preset_stands_under_every_layer_wherever_it_is_chosen`).
 //! - Whatever is wrong is reported, all of it at once, each fault with its place and what was expected
 //!   (`faults.rs`: `all_faults_of_all_layers_are_reported_at_once`, and one test for each kind of fault).
 //! - What is shown is a file that gives the same configuration (`properties.rs`:
@@ -71,6 +73,7 @@ mod nearest;
 mod origin;
 mod overrides;
 mod path;
+mod presets;
 mod range;
 mod reading;
 mod reference;
@@ -96,7 +99,7 @@ pub use range::{KeyRange, Number};
 pub use reference::reference;
 #[doc(hidden)]
 pub use schema::plain_name;
-pub use schema::{Key, KeyBuilder, Schema};
+pub use schema::{Key, KeyBuilder, PRESET_KEY, PresetValues, Schema};
 pub use section::Section;
 pub use source::{Layer, Location};
 pub use value::Value;

@@ -12,6 +12,7 @@ use crate::kind::Kind;
 use crate::origin::{self, Origins, Places};
 use crate::overrides::{ENVIRONMENT_PREFIX, Override, key_of_variable, variable_hint};
 use crate::path;
+use crate::presets;
 use crate::reading::{Reading, quoted_key};
 use crate::schema::Schema;
 use crate::section::Section;
@@ -24,7 +25,7 @@ pub const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// Collects the layers of a configuration and loads it.
 ///
-/// Default, then files in the order in which they are given, then the environment, then flags: of two values
+/// Default, then the preset that a section has chosen, then files in the order in which they are given, then the environment, then flags: of two values
 /// for one key the later layer's counts. Sections are merged key by key; lists, also lists of tables, are
 /// replaced whole. Nothing is judged before [`Loader::load`], so that one run reports all that is wrong.
 #[derive(Debug)]
@@ -125,6 +126,7 @@ impl<T: Section> Loader<T> {
         for assignment in self.flags {
             layers.flag(&assignment);
         }
+        presets::apply(&mut layers.admission, layers.tables);
         if reading.is_complete() {
             missing(&schema, "", &tables, None, &mut reading);
         }

@@ -15,6 +15,8 @@ use crate::value::Value;
 pub enum Origin {
     /// Nothing set it.
     Default,
+    /// The preset of this name, which a key of the section chooses.
+    Preset(String),
     /// A line of a file.
     File {
         /// The file's name as it was given.
@@ -32,6 +34,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Origin::Default => f.write_str("default"),
+            Origin::Preset(name) => write!(f, "preset {name}"),
             Origin::File { name, line } => write!(f, "{}:{line}", Plain(name)),
             Origin::Environment(variable) => f.write_str(variable),
             Origin::Flag => f.write_str("--set"),
@@ -79,6 +82,7 @@ fn origin(place: Place, sources: &Sources) -> Origin {
     let source = sources.get(place.source);
     match source.layer {
         Layer::Default => Origin::Default,
+        Layer::Preset => Origin::Preset(source.name.to_string()),
         Layer::File => Origin::File { name: source.name.to_string(), line: sources.line(place) },
         Layer::Environment => Origin::Environment(source.name.to_string()),
         Layer::Flag => Origin::Flag,

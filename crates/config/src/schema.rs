@@ -15,6 +15,20 @@ pub struct Schema {
     pub doc: String,
     /// Its keys, in the order in which they were declared.
     pub keys: Vec<Key>,
+    /// Values that the key [`PRESET_KEY`] of the section puts under what the layers above the defaults set.
+    pub presets: &'static [PresetValues],
+}
+
+/// The key by which a section with presets chooses one.
+pub const PRESET_KEY: &str = "preset";
+
+/// What one preset sets.
+#[derive(Clone, Copy, Debug)]
+pub struct PresetValues {
+    /// Its name, as a value of [`PRESET_KEY`].
+    pub name: &'static str,
+    /// Keys of the section that are not optional, and their values, written as [in variables](crate::Loader::environment).
+    pub values: &'static [(&'static str, &'static str)],
 }
 
 /// One key of a section; a section within a section is a key too.
@@ -37,13 +51,20 @@ impl Schema {
     /// A section without keys; `doc` as the attribute `#[doc]` has it.
     #[must_use]
     pub fn new(doc: &str) -> Schema {
-        Schema { doc: paragraphs(doc), keys: Vec::new() }
+        Schema { doc: paragraphs(doc), keys: Vec::new(), presets: &[] }
     }
 
     /// Adds a key.
     #[must_use]
     pub fn with(mut self, key: impl Into<Key>) -> Schema {
         self.keys.push(key.into());
+        self
+    }
+
+    /// The section with presets.
+    #[must_use]
+    pub fn with_presets(mut self, presets: &'static [PresetValues]) -> Schema {
+        self.presets = presets;
         self
     }
 

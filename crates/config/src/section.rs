@@ -69,6 +69,8 @@ pub trait Section: KeyType + Default + Clone + Debug + PartialEq {
 ///   `type`.
 /// - `check` names a `fn(&Self) -> Result<(), Vec<Complaint>>` for relations between keys. It runs when all
 ///   keys of the section, and of the sections in it, could be read.
+/// - `presets` (after `check`) names a `&'static [PresetValues]`: values that count where nothing sets their
+///   keys, chosen by the section's key `preset`.
 ///
 /// A section has at least one key and cannot contain itself.
 ///
@@ -122,6 +124,7 @@ macro_rules! section {
             )+
         }
         $(check = $check:path;)?
+        $(presets = $presets:expr;)?
     ) => {
         $(#[doc = $doc])*
         #[derive(Clone, Debug, PartialEq)]
@@ -151,6 +154,7 @@ macro_rules! section {
                         )
                         $( .$word($($argument)?) )*
                     ) )*
+                    $( .with_presets($presets) )?
             }
         }
 

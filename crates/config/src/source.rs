@@ -8,6 +8,8 @@ use std::sync::Arc;
 pub enum Layer {
     /// The default that the section declares.
     Default,
+    /// A preset that a key of the section chooses.
+    Preset,
     /// A configuration file.
     File,
     /// An environment variable.

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::command::FeedArgs;
+use crate::command::{CountersArgs, FeedArgs, PublishArgs, SubscribeArgs};
 use crate::config::ConfigArgs;
 use crate::demo::DemoArgs;
 use crate::watch::WatchArgs;
@@ -27,11 +27,19 @@ pub(crate) enum Command {
     SourceDistributor(ConfigArgs),
     /// Runs a point-to-point server: consumers connect to it (port 14002), it listens to the backbone.
     P2ps(ConfigArgs),
+    /// Runs a unicast resolver (port 15380): topic resolution where there is no multicast.
+    Resolver(ConfigArgs),
+    /// Publishes a topic: a text, lines of standard input, or test messages.
+    Pub(PublishArgs),
+    /// Subscribes to a topic, or all that begin alike: prints messages, or statistics each second.
+    Sub(SubscribeArgs),
     /// Measures the system beside the bare sockets below it.
     Bench {
         #[command(subcommand)]
         command: bench::BenchCommand,
     },
+    /// Shows what the processes of this host count, as tables, JSON or rates.
+    Counters(CountersArgs),
     /// Checks and explains configurations.
     Config {
         #[command(subcommand)]

@@ -7,6 +7,7 @@ use config::{Loaded, Loader};
 use feed::FeedConfig;
 use messaging::MessagingConfig;
 use p2ps::P2psConfig;
+use resolver::ResolverDaemonConfig;
 use source_distributor::SourceDistributorConfig;
 
 use crate::failure::Failure;
@@ -23,6 +24,8 @@ config::section! {
         p2ps: P2psConfig;
         /// The backbone between them.
         messaging: MessagingConfig;
+        /// The unicast resolver.
+        resolver: ResolverDaemonConfig;
         /// The data dictionary.
         dictionary: DictionaryConfig;
         /// What operators see.
@@ -52,12 +55,16 @@ impl DictionaryConfig {
 }
 
 config::section! {
-    /// HTTP for operators: health, metrics, status.
+    /// What operators see: health, metrics and status over HTTP, and counters in a file for `tickcast counters`.
     pub struct AdminConfig {
         /// Address to listen on.
         interface: Ipv4Addr = Ipv4Addr::LOCALHOST;
         /// Port to listen on; none if it is not given.
         port: Option<u16> = None;
+        /// Directory of the file of counters, in memory; none is written if it is empty.
+        counters_directory: String = "/dev/shm";
+        /// How often counters are copied into that file.
+        counters_interval_ms: u32 = 1_000, range 10..=3_600_000;
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use counters::Registry;
+use net::counters_file::{CountersFile, CountersFileOptions};
 use net::{Registrar, Token, Waker};
 use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -100,4 +101,24 @@ pub(crate) fn start_admin(
         tracing::info!(%address, "admin: /health /metrics /status");
     }
     Ok(())
+}
+
+/// Publishes the counters in a file until the result is dropped, if a directory is configured. A daemon whose
+/// counters cannot be published does its work all the same.
+pub(crate) fn publish_counters(
+    config: &AdminConfig,
+    registry: &Registry,
+    role: &str,
+) -> Option<CountersFile> {
+    if config.counters_directory.is_empty() {
+        return None;
+    }
+    let options = CountersFileOptions {
+        directory: (&config.counters_directory).into(),
+        interval: Duration::from_millis(config.counters_interval_ms.into()),
+        program: format!("tickcast {role}"),
+    };
+    CountersFile::publish(registry.clone(), &options)
+        .inspect_err(|error| tracing::warn!(%error, "`tickcast counters` will not find this process"))
+        .ok()
 }

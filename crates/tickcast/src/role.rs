@@ -10,6 +10,7 @@ use daemon::{Status, ThreadConfig, WaitConfig};
 use messaging::ContextCounters;
 use net::{Poller, Token, clock};
 use p2ps::PointToPointServer;
+use resolver::{ResolverDaemon, ResolverDaemonConfig};
 use rwf::Dictionary;
 use source_distributor::SourceDistributor;
 
@@ -115,6 +116,20 @@ fn serve(
     Ok(())
 }
 
+/// Runs a unicast resolver on the calling thread until it is stopped. `ready` is called when its port is open.
+pub(crate) fn resolver(
+    config: &ResolverDaemonConfig,
+    registry: &Registry,
+    stop: &Stop,
+    ready: impl FnOnce(Status) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut poller = enter(&config.thread, stop)?;
+    let mut daemon = ResolverDaemon::new(config, poller.registrar(), LISTENER, clock::monotonic(), registry)?;
+    ready(daemon.status())?;
+    net::agent::run(&mut poller, config.thread.strategy(), &mut [&mut daemon], stop.flag())?;
+    Ok(())
+}
+
 fn enter(thread: &ThreadConfig, stop: &Stop) -> Result<Poller, Failure> {
     thread.enter()?;
     let descriptors_max = net::descriptors::raise_limit()?;
@@ -130,12 +145,5 @@ fn spins(thread: &ThreadConfig) -> bool {
 
 /// What a messaging context counts, shown under the role it belongs to.
 fn context_counters(registry: &Registry, role: &str) -> ContextCounters {
-    let counters = ContextCounters::default();
-    let labels = [("role", role)];
-    registry.register(&labels, counters.source.clone());
-    registry.register(&labels, counters.receiver.clone());
-    registry.register(&labels, counters.delivery.clone());
-    registry.register(&labels, counters.resolver.clone());
-    registry.register(&labels, counters.context.clone());
-    counters
+    ContextCounters::registered(registry, &[("role", role)])
 }

@@ -4,8 +4,8 @@ use std::net::SocketAddrV4;
 
 use market::server::{SourceId, Topic};
 use messaging::{
-    ConnectionId, Context, ContextCounters, Handler, MessagingConfig, ReceiverId, SourceId as Heard,
-    SourceInfo,
+    ConnectionId, Context, ContextCounters, End, Handler, Message, MessagingConfig, Receiver,
+    ReceiverOptions, SourceInfo, StreamId,
 };
 use net::{Ready, Registrar};
 use units::Nanos;
@@ -23,7 +23,7 @@ pub struct MulticastInlet {
 #[derive(Default)]
 struct State {
     /// The service of each receiver; the directory's has none.
-    topics: HashMap<ReceiverId, Option<String>>,
+    topics: HashMap<Receiver, Option<String>>,
     /// Where the instance behind a directory takes links.
     requests: HashMap<SourceId, SocketAddrV4>,
     links: BTreeMap<u64, ConnectionId>,
@@ -44,37 +44,32 @@ impl MulticastInlet {
     ) -> io::Result<MulticastInlet> {
         let mut context = Context::new(config, registrar, token_space, seed, now, counters).map_err(to_io)?;
         let mut state = State::default();
-        let mut nobody = Adapter { state: &mut state, events: &mut Nobody, now };
-        let receiver = context.subscribe(now, DIRECTORY_TOPIC, &mut nobody).map_err(to_io)?;
+        let receiver =
+            context.create_receiver(DIRECTORY_TOPIC, &ReceiverOptions::default()).map_err(to_io)?;
         state.topics.insert(receiver, None);
         Ok(MulticastInlet { context, state })
     }
 
-    fn subscribe(&mut self, now: Nanos, service: String, events: &mut impl InletEvents) {
-        // A source that is known already is reported while the topic is not yet in the table, and therefore
-        // here.
-        let mut found = Found::default();
+    fn subscribe(&mut self, service: String) {
         let topic = format!("{SERVICE_TOPIC_PREFIX}{service}");
         // A name that cannot be sent is not one that an instance could have published.
-        let Ok(receiver) = self.context.subscribe(now, &topic, &mut found) else { return };
-        self.state.topics.insert(receiver, Some(service));
-        let mut adapter = Adapter { state: &mut self.state, events, now };
-        for (receiver, source, info) in found.0 {
-            adapter.on_source(receiver, source, &info);
+        if let Ok(receiver) = self.context.create_receiver(&topic, &ReceiverOptions::default()) {
+            self.state.topics.insert(receiver, Some(service));
         }
     }
 }
 
 impl Inlet for MulticastInlet {
     fn execute(&mut self, now: Nanos, command: InletCommand, events: &mut impl InletEvents) {
+        self.context.advance(now);
         match command {
-            InletCommand::Subscribe(service) => self.subscribe(now, service, events),
+            InletCommand::Subscribe(service) => self.subscribe(service),
             InletCommand::Unsubscribe(service) => {
                 let topics = &mut self.state.topics;
                 let found = topics.iter().find(|(_, t)| t.as_ref() == Some(&service)).map(|(r, _)| *r);
                 if let Some(receiver) = found {
                     topics.remove(&receiver);
-                    self.context.unsubscribe(receiver);
+                    self.context.delete_receiver(receiver);
                 }
             }
             InletCommand::Connect { instance, directory } => {
@@ -111,7 +106,8 @@ impl Inlet for MulticastInlet {
     }
 
     fn flush(&mut self, now: Nanos) {
-        self.context.flush(now);
+        self.context.advance(now);
+        self.context.flush();
     }
 }
 
@@ -129,9 +125,9 @@ impl<E: InletEvents> Adapter<'_, E> {
 }
 
 impl<E: InletEvents> Handler for Adapter<'_, E> {
-    fn on_source(&mut self, receiver: ReceiverId, source: Heard, info: &SourceInfo) {
+    fn on_source(&mut self, receiver: Receiver, stream: StreamId, info: &SourceInfo<'_>) {
         let Some(topic) = self.state.topics.get(&receiver) else { return };
-        let source = SourceId(source.0);
+        let source = SourceId(stream.0);
         match topic {
             Some(name) => self.events.on_source(self.now, source, Topic::Service(name), info.session),
             None => {
@@ -144,16 +140,15 @@ impl<E: InletEvents> Handler for Adapter<'_, E> {
     }
 
     #[inline]
-    fn on_message(&mut self, source: Heard, payload: &[u8]) {
-        self.events.on_stream_message(self.now, SourceId(source.0), payload);
+    fn on_message(&mut self, message: &Message<'_>) {
+        // Of loss nothing is told: the jump of the sequence in the next message, or in a heartbeat, says the same
+        // to the message.
+        self.events.on_stream_message(self.now, SourceId(message.stream.0), message.payload);
     }
 
-    /// The jump of the sequence in the next message, or in a heartbeat, says the same to the message.
-    fn on_loss(&mut self, _: Heard, _: u32) {}
-
-    fn on_source_ended(&mut self, source: Heard) {
-        self.state.requests.remove(&SourceId(source.0));
-        self.events.on_source_ended(self.now, SourceId(source.0));
+    fn on_end(&mut self, _: Receiver, stream: StreamId, _: &End) {
+        self.state.requests.remove(&SourceId(stream.0));
+        self.events.on_source_ended(self.now, SourceId(stream.0));
     }
 
     fn on_connected(&mut self, connection: ConnectionId) {
@@ -174,29 +169,4 @@ impl<E: InletEvents> Handler for Adapter<'_, E> {
             self.events.on_link_down(self.now, instance);
         }
     }
-}
-
-/// Sources found while a topic is being subscribed to.
-#[derive(Default)]
-struct Found(Vec<(ReceiverId, Heard, SourceInfo)>);
-
-impl Handler for Found {
-    fn on_source(&mut self, receiver: ReceiverId, source: Heard, info: &SourceInfo) {
-        self.0.push((receiver, source, *info));
-    }
-    fn on_message(&mut self, _: Heard, _: &[u8]) {}
-    fn on_loss(&mut self, _: Heard, _: u32) {}
-    fn on_source_ended(&mut self, _: Heard) {}
-}
-
-/// Hears nothing: a context that was just made knows no source.
-struct Nobody;
-
-impl InletEvents for Nobody {
-    fn on_source(&mut self, _: Nanos, _: SourceId, _: Topic<'_>, _: u64) {}
-    fn on_source_ended(&mut self, _: Nanos, _: SourceId) {}
-    fn on_stream_message(&mut self, _: Nanos, _: SourceId, _: &[u8]) {}
-    fn on_link_up(&mut self, _: Nanos, _: u64) {}
-    fn on_link_down(&mut self, _: Nanos, _: u64) {}
-    fn on_link_message(&mut self, _: Nanos, _: u64, _: &[u8]) {}
 }

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use market::distributor::PeerId;
 use messaging::{
-    ConnectionId, Context, ContextCounters, Handler, MessagingConfig, ReceiverId, SendError, SourceId,
-    SourceInfo, TopicId,
+    ConnectionId, Context, ContextCounters, Handler, Message, MessagingConfig, SendError, Source,
+    SourceOptions,
 };
 use net::{Ready, Registrar};
 use units::Nanos;
@@ -16,10 +16,10 @@ use crate::{DIRECTORY_TOPIC, Outlet, OutletEvent, SERVICE_TOPIC_PREFIX};
 /// A source distributor's side of the multicast backbone.
 pub struct MulticastOutlet {
     context: Context,
-    directory: TopicId,
-    streams: BTreeMap<u16, TopicId>,
+    directory: Source,
+    streams: BTreeMap<u16, Source>,
     /// Messages that the transport had no room for, oldest first.
-    waiting: VecDeque<(TopicId, Vec<u8>)>,
+    waiting: VecDeque<(Source, Vec<u8>)>,
     peers: BTreeMap<PeerId, ConnectionId>,
     next_peer: u32,
     inbox: Inbox,
@@ -40,7 +40,7 @@ impl MulticastOutlet {
     ) -> io::Result<MulticastOutlet> {
         let mut context = Context::new(config, registrar, token_space, seed, now, counters).map_err(to_io)?;
         context.listen().map_err(to_io)?;
-        let directory = context.publish(now, DIRECTORY_TOPIC).map_err(to_io)?;
+        let directory = context.create_source(DIRECTORY_TOPIC, &SourceOptions::default()).map_err(to_io)?;
         Ok(MulticastOutlet {
             context,
             directory,
@@ -53,11 +53,12 @@ impl MulticastOutlet {
     }
 
     #[inline]
-    fn send(&mut self, now: Nanos, topic: TopicId, header: &[u8], body: &[u8]) {
+    fn send(&mut self, now: Nanos, topic: Source, header: &[u8], body: &[u8]) {
         if self.waiting.is_empty() {
-            match self.context.send(now, topic, &[header, body]) {
+            self.context.advance(now);
+            match self.context.send(topic, &[header, body]) {
                 // Too long for the transport: the hole in the sequence tells the receivers.
-                Ok(()) | Err(SendError::TooLong { .. } | SendError::UnknownTopic | SendError::Ended) => {
+                Ok(_) | Err(SendError::TooLong { .. } | SendError::UnknownTopic | SendError::Ended) => {
                     return;
                 }
                 Err(_) => {}
@@ -67,8 +68,9 @@ impl MulticastOutlet {
     }
 
     fn send_waiting(&mut self, now: Nanos) {
+        self.context.advance(now);
         while let Some((topic, bytes)) = self.waiting.front() {
-            if self.context.send(now, *topic, &[bytes]) == Err(SendError::WouldBlock) {
+            if self.context.send(*topic, &[bytes]) == Err(SendError::WouldBlock) {
                 return;
             }
             self.waiting.pop_front();
@@ -106,13 +108,15 @@ impl MulticastOutlet {
 impl Outlet for MulticastOutlet {
     fn open_stream(&mut self, now: Nanos, service: u16, name: &str) -> io::Result<()> {
         let topic = format!("{SERVICE_TOPIC_PREFIX}{name}");
-        self.streams.insert(service, self.context.publish(now, &topic).map_err(to_io)?);
+        self.context.advance(now);
+        let source = self.context.create_source(&topic, &SourceOptions::default()).map_err(to_io)?;
+        self.streams.insert(service, source);
         Ok(())
     }
 
     fn close_stream(&mut self, service: u16) {
         if let Some(topic) = self.streams.remove(&service) {
-            self.context.unpublish(topic);
+            self.context.delete_source(topic);
         }
     }
 
@@ -160,11 +164,12 @@ impl Outlet for MulticastOutlet {
 
     fn flush(&mut self, now: Nanos) {
         self.send_waiting(now);
-        self.context.flush(now);
+        self.context.flush();
     }
 
     fn end(&mut self, now: Nanos) {
-        self.context.end(now);
+        self.context.advance(now);
+        self.context.end();
     }
 }
 
@@ -179,10 +184,7 @@ enum Event {
 }
 
 impl Handler for Inbox {
-    fn on_source(&mut self, _: ReceiverId, _: SourceId, _: &SourceInfo) {}
-    fn on_message(&mut self, _: SourceId, _: &[u8]) {}
-    fn on_loss(&mut self, _: SourceId, _: u32) {}
-    fn on_source_ended(&mut self, _: SourceId) {}
+    fn on_message(&mut self, _: &Message<'_>) {}
     fn on_accepted(&mut self, connection: ConnectionId, _: SocketAddr) {
         self.0.push(Event::Accepted(connection));
     }

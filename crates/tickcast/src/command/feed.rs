@@ -47,6 +47,7 @@ pub(crate) fn run(args: &FeedArgs) -> Result<(), Failure> {
     registry.register(&[], feed);
     registry.register(&[], session);
     registry.register(&[("part", "feed")], connection);
+    let _counters = host::publish_counters(&config.admin, &registry, "feed");
     host::start_admin(&config.admin, &registry, || serde_json::json!({ "role": "feed" }))?;
     replay.run(stop.flag()).map_err(|e| Failure::Run(e.to_string()))
 }

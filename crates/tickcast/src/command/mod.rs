@@ -1,10 +1,14 @@
 //! The subcommands.
 
 mod configuration;
+mod counters;
 mod daemons;
 mod feed;
+mod topic;
 
+pub(crate) use counters::CountersArgs;
 pub(crate) use feed::FeedArgs;
+pub(crate) use topic::{PublishArgs, SubscribeArgs};
 
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
@@ -17,7 +21,11 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Feed(args) => feed::run(&args),
         Command::SourceDistributor(config) => daemons::source_distributor(&config),
         Command::P2ps(config) => daemons::p2ps(&config),
+        Command::Resolver(config) => daemons::resolver(&config),
+        Command::Pub(args) => topic::publish(&args),
+        Command::Sub(args) => topic::subscribe(&args),
         Command::Bench { command } => bench::run(&command).map_err(|e| Failure::Run(e.to_string())),
+        Command::Counters(args) => counters::run(&args),
         Command::Config { action } => configuration::run(&action),
     }
 }

@@ -102,6 +102,8 @@ fn play(args: &DemoArgs) -> Result<(), Failure> {
     registry.register(&[], session);
     registry.register(&[("port", "feed")], connection);
 
+    let _counters = host::publish_counters(&config.admin, &registry, "demo");
+
     let carrier = match args.backbone {
         Backbone::Multicast => Carrier::Multicast,
         Backbone::InProcess => Carrier::InProcess(Hub::new()),

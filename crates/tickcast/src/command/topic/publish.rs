@@ -1,0 +1,362 @@
+//! `tickcast pub`.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, SocketAddrV4};
+use std::str::FromStr;
+use std::time::Duration;
+
+use measure::Schedule;
+use messaging::{
+    Context, Handler, Message, RequestError, RequestId, SendError, Source, SourceEvent, SourceOptions,
+    Transport,
+};
+use net::clock;
+use units::Nanos;
+
+use super::payload::{Next, Payloads};
+use super::{TURN, printable, seconds};
+use crate::config::ConfigArgs;
+use crate::failure::Failure;
+use crate::host::Stop;
+
+/// What to publish and how.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tickcast pub greeting --text hello --count 3             three texts, one a second
+  ls | tickcast pub names --stdin                          each line is a message
+  tickcast pub load --size 200 --rate 50000 --seconds 10   numbered test messages with time stamps
+  tickcast pub load --rate max --count 1000000 --transport tcp --receivers 1
+  tickcast pub clock --request --text 'what time is it' --count 1 --linger 5
+  tickcast pub px.eq --text hello --set messaging.interface=10.29.4.0/24
+
+Test messages carry their number and the time at which they were meant to leave, so that `tickcast sub --quiet`
+on the same host can tell how long they took, waiting before the send included. Without --count, --seconds or
+the end of standard input it publishes until it is stopped.
+
+Exit status: 0 all was sent (and with --request answered); 1 it was not, standard error says why; 2 wrong usage
+or configuration.")]
+pub(crate) struct PublishArgs {
+    /// The topic.
+    topic: String,
+    /// Sends this text.
+    #[arg(long, conflicts_with_all = ["stdin", "size"])]
+    text: Option<String>,
+    /// Sends each line of standard input.
+    #[arg(long, conflicts_with = "size")]
+    stdin: bool,
+    /// Sends test messages of so many bytes (this is the default); below 32 they carry neither number nor
+    /// time.
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = size())]
+    size: u32,
+    /// Messages a second, or max for as many as go; else one a second, and lines as they come.
+    #[arg(long, value_name = "NUMBER")]
+    rate: Option<Rate>,
+    /// Ends after so many messages.
+    #[arg(long, value_name = "NUMBER")]
+    count: Option<u64>,
+    /// Ends after so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    seconds: Option<Duration>,
+    /// The transport, whatever the configuration says for the topic: lbtrm, lbtru, tcp or lbtipc.
+    #[arg(long, value_name = "NAME", value_parser = transport)]
+    transport: Option<Transport>,
+    /// Multicast group and port of the topic, for lbtrm.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    group: Option<SocketAddrV4>,
+    /// Waits so long before the first message: receivers that do not know the topic yet find it meanwhile.
+    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
+    delay: Duration,
+    /// Waits until so many receivers have connected, on transports with connections.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    receivers: usize,
+    /// Stays so long after the last message: what receivers have missed is sent again meanwhile.
+    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
+    linger: Duration,
+    /// Sends requests, and writes the first answer to each to standard output; with --linger it waits so long
+    /// for the last ones.
+    #[arg(long)]
+    request: bool,
+    /// No progress on standard error, only the end.
+    #[arg(long)]
+    quiet: bool,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+/// Messages a second; infinite for as many as go.
+#[derive(Clone, Copy, Debug)]
+struct Rate(f64);
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Rate, String> {
+        if text == "max" {
+            return Ok(Rate(f64::INFINITY));
+        }
+        let number: f64 = text.parse().map_err(|_| "neither a number nor max".to_owned())?;
+        if number > 0.0 && number.is_finite() { Ok(Rate(number)) } else { Err("must be above 0".to_owned()) }
+    }
+}
+
+fn size() -> impl clap::builder::TypedValueParser<Value = u32> {
+    clap::value_parser!(u32).range(0..=67_108_864)
+}
+
+fn transport(text: &str) -> Result<Transport, String> {
+    let names = || Transport::ALL.iter().map(|t| t.name()).collect::<Vec<_>>().join(", ");
+    Transport::ALL
+        .iter()
+        .copied()
+        .find(|t| t.name() == text)
+        .ok_or_else(|| format!("must be one of {}", names()))
+}
+
+/// Messages between two looks at the network.
+const BURST_MAX: u32 = 64;
+/// A wait below this is spun away: the kernel would make it longer.
+const SPIN_BELOW: Duration = Duration::from_micros(100);
+
+pub(crate) fn run(args: &PublishArgs) -> Result<(), Failure> {
+    let config = args.config.load()?.value.messaging;
+    let stop = Stop::default();
+    stop.on_signals()?;
+    let mut context = Context::standalone(&config).map_err(|e| Failure::Run(e.to_string()))?;
+    let options = SourceOptions { transport: args.transport, group: args.group, ..SourceOptions::default() };
+    let source = context.create_source(&args.topic, &options).map_err(|e| Failure::Run(e.to_string()))?;
+    let mut publisher = Publisher::new(args, context, source)?;
+    eprintln!("publishing `{}` on {}", args.topic, publisher.transport());
+    publisher.wait_for_receivers(&stop)?;
+    let result = publisher.publish(&stop);
+    publisher.report("published");
+    publisher.linger(&stop)?;
+    result.and_then(|()| publisher.verdict())
+}
+
+struct Publisher<'a> {
+    args: &'a PublishArgs,
+    context: Context,
+    source: Source,
+    peers: Peers,
+    payloads: Payloads,
+    sent: u64,
+    bytes: u64,
+    refused: u64,
+    answered: u64,
+    begun: Nanos,
+}
+
+impl<'a> Publisher<'a> {
+    fn new(args: &'a PublishArgs, context: Context, source: Source) -> Result<Publisher<'a>, Failure> {
+        let payloads = match &args.text {
+            Some(text) => Payloads::text(text),
+            None if args.stdin => Payloads::stdin()?,
+            None => Payloads::test(args.size as usize),
+        };
+        let (peers, begun) = (Peers::default(), clock::monotonic());
+        Ok(Publisher {
+            args,
+            context,
+            source,
+            peers,
+            payloads,
+            sent: 0,
+            bytes: 0,
+            refused: 0,
+            answered: 0,
+            begun,
+        })
+    }
+
+    fn transport(&self) -> String {
+        self.context.source_transport(self.source).map_or_else(String::new, |t| t.to_string())
+    }
+
+    fn wait_for_receivers(&mut self, stop: &Stop) -> Result<(), Failure> {
+        let until = clock::monotonic().after(self.args.delay);
+        while !stop.is_set() {
+            let now = clock::monotonic();
+            if now >= until && self.peers.connected >= self.args.receivers {
+                break;
+            }
+            let patience = if now < until { until.since(now).min(TURN) } else { TURN };
+            self.turn(patience)?;
+        }
+        Ok(())
+    }
+
+    /// One turn, with a wait if it is worth one, and what follows from it.
+    fn turn(&mut self, patience: Duration) -> Result<(), Failure> {
+        if patience < SPIN_BELOW {
+            self.context.poll(&mut self.peers)?;
+        } else {
+            self.context.wait(Some(patience), &mut self.peers)?;
+        }
+        for request in self.peers.answered.drain(..) {
+            self.context.cancel_request(request);
+            self.answered += 1;
+        }
+        self.peers.failed.take().map_or(Ok(()), |error| Err(Failure::Output(error)))
+    }
+
+    fn publish(&mut self, stop: &Stop) -> Result<(), Failure> {
+        let default = if self.args.stdin { f64::INFINITY } else { 1.0 };
+        let rate = self.args.rate.map_or(default, |rate| rate.0);
+        self.begun = clock::monotonic();
+        let mut schedule = Schedule::new(self.begun, rate);
+        let end = self.args.seconds.map_or(Nanos::NEVER, |limit| self.begun.after(limit));
+        let mut report_at = self.begun.after(Duration::from_secs(1));
+        loop {
+            let now = clock::monotonic();
+            if stop.is_set() || now >= end {
+                return Ok(());
+            }
+            if now >= report_at && !self.args.quiet {
+                report_at = now.after(Duration::from_secs(1));
+                self.report("so far");
+            }
+            let patience = match self.burst(now, rate, &mut schedule)? {
+                Burst::Over => return Ok(()),
+                Burst::Sent if schedule.next() <= now => Duration::ZERO,
+                Burst::Sent => schedule.next().min(end).since(now).min(TURN),
+                Burst::Waits => TURN,
+            };
+            self.turn(patience)?;
+        }
+    }
+
+    /// Sends what is due.
+    fn burst(&mut self, now: Nanos, rate: f64, schedule: &mut Schedule) -> Result<Burst, Failure> {
+        for _ in 0..BURST_MAX {
+            if self.args.count.is_some_and(|count| self.sent >= count) {
+                return Ok(Burst::Over);
+            }
+            let due = schedule.next();
+            if due > now {
+                return Ok(Burst::Sent);
+            }
+            // At no given rate a message is meant to leave when it leaves.
+            let at = if rate.is_finite() { due } else { now };
+            let payload = match self.payloads.next(self.sent, at)? {
+                Next::Payload(payload) => payload,
+                Next::Later => return Ok(Burst::Waits),
+                Next::End => return Ok(Burst::Over),
+            };
+            let sent = if self.args.request {
+                self.context.request(self.source, &[payload]).map(drop)
+            } else {
+                self.context.send(self.source, &[payload]).map(drop).map_err(RequestError::Send)
+            };
+            match sent {
+                Ok(()) => {
+                    self.sent += 1;
+                    self.bytes += payload.len() as u64;
+                    self.payloads.advance();
+                    schedule.take_due(now);
+                }
+                Err(RequestError::Send(SendError::WouldBlock)) => {
+                    self.refused += 1;
+                    return Ok(Burst::Sent);
+                }
+                Err(error) => return Err(Failure::Run(format!("message {}: {error}", self.sent))),
+            }
+        }
+        Ok(Burst::Sent)
+    }
+
+    fn linger(&mut self, stop: &Stop) -> Result<(), Failure> {
+        let until = clock::monotonic().after(self.args.linger);
+        self.context.flush();
+        while !stop.is_set() && clock::monotonic() < until {
+            if self.args.request && self.answered == self.sent {
+                break;
+            }
+            self.turn(TURN)?;
+        }
+        self.context.end();
+        Ok(())
+    }
+
+    fn verdict(&self) -> Result<(), Failure> {
+        if !self.args.request || self.answered == self.sent {
+            return Ok(());
+        }
+        Err(Failure::Run(format!("{} of {} requests were answered", self.answered, self.sent)))
+    }
+
+    fn report(&self, what: &str) {
+        let took = clock::monotonic().since(self.begun).as_secs_f64();
+        let rate = self.sent as f64 / took.max(1e-9);
+        let Publisher { sent, bytes, refused, .. } = self;
+        eprintln!("{what}: {sent} messages, {bytes} bytes, {rate:.0} a second, {refused} sends had to wait");
+    }
+}
+
+/// How far a burst came.
+enum Burst {
+    /// All has been sent, or the transport takes no more for now.
+    Sent,
+    /// The next line is not there.
+    Waits,
+    /// Nothing more is to be sent.
+    Over,
+}
+
+/// Counts the connected receivers, and shows their answers.
+#[derive(Default)]
+struct Peers {
+    connected: usize,
+    answered: Vec<RequestId>,
+    /// The first error of standard output.
+    failed: Option<io::Error>,
+}
+
+impl Handler for Peers {
+    fn on_message(&mut self, _: &Message<'_>) {}
+
+    fn on_response(&mut self, request: RequestId, payload: &[u8]) {
+        if !self.answered.contains(&request) {
+            self.answered.push(request);
+            let mut out = io::stdout().lock();
+            let result = writeln!(out, "{}", printable(payload)).and_then(|()| out.flush());
+            self.failed = self.failed.take().or(result.err());
+        }
+    }
+
+    fn on_source_event(&mut self, _: Source, event: SourceEvent) {
+        let say = |what: &str, who: SocketAddr| eprintln!("{what}: {who}");
+        match event {
+            SourceEvent::ReceiverConnected(who) => {
+                self.connected += 1;
+                say("receiver connected", who);
+            }
+            SourceEvent::ReceiverDisconnected(who) => {
+                self.connected = self.connected.saturating_sub(1);
+                say("receiver disconnected", who);
+            }
+            SourceEvent::ReceiverTooSlow(who) => say("receiver too slow", who),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_a_number_above_zero_or_max() {
+        assert_eq!("2.5".parse::<Rate>().map(|r| r.0), Ok(2.5));
+        assert_eq!("max".parse::<Rate>().map(|r| r.0), Ok(f64::INFINITY));
+        for bad in ["0", "-1", "inf", "fast", ""] {
+            assert!(bad.parse::<Rate>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_transport_is_refused_with_those_there_are() {
+        assert_eq!(transport("lbtrm"), Ok(Transport::LbtRm));
+        assert!(transport("pigeon").is_err_and(|e| e.contains("lbtrm")));
+    }
+}
