@@ -111,6 +111,30 @@ fn in_order_of_arrival_a_message_that_lacks_a_fragment_is_dropped_and_the_fragme
     assert_eq!(b.log.take(), [plain(4, "more")]);
 }
 
+/// A bit that turns in the number of a datagram puts its messages where they do not belong. They are there all
+/// the same, and a gap that becomes final around them leaves them out.
+#[test]
+fn what_a_damaged_number_put_too_late_is_delivered_and_not_lost() {
+    for (order, before) in [(Order::Arrival, true), (Order::Topic, false)] {
+        let mut b = bench(order);
+        b.take(&data(0, &[(7, 0, "a")]));
+        b.take(&data(9, &[(7, 2, "c")]));
+        let held: Vec<Event> = if before { vec![plain(2, "c")] } else { vec![] };
+        assert_eq!(b.log.take(), [vec![BEGIN, plain(0, "a")], held].concat(), "{order:?}");
+        // everything before this one is settled, but not before the damaged one
+        for t in 1..4 {
+            b.take(&data(t, &[]));
+        }
+        b.take(&data(4, &[(7, 4, "e")]));
+        let rest = if before { vec![] } else { vec![plain(2, "c")] };
+        assert_eq!(
+            b.log.take(),
+            [vec![lost(1, 1)], rest, vec![lost(3, 1), plain(4, "e")]].concat(),
+            "{order:?}"
+        );
+    }
+}
+
 #[test]
 fn an_unfinished_message_at_the_end_of_the_session_is_lost() {
     let mut b = bench(Order::Topic);

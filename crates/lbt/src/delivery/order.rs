@@ -59,10 +59,8 @@ impl Delivery {
         }
         if started && (number == next || place.is_final()) {
             self.shared.counters.lbm_msgs_rcved.inc();
-            let mut topic = self.topic(slot, sink);
-            if number > next {
-                topic.lose_until(number, place.t);
-            }
+            let mut topic =
+                if number > next { self.reach(slot, number, place, sink) } else { self.topic(slot, sink) };
             topic.accept(message, place.t, place.recovered);
             return self.drain(slot, place.settled_before(), sink);
         }
@@ -156,10 +154,16 @@ impl Delivery {
     /// Delivers what waits for a topic as far as its gaps are closed, or final because numbers below
     /// `front` are settled.
     pub(super) fn drain<S: Sink>(&mut self, slot: u32, front: u64, sink: &mut S) {
+        self.drain_where(slot, |held| held.t < front, sink);
+    }
+
+    /// Delivers what waits for a topic as far as its gaps are closed, or final because what is held after
+    /// them is `settled`.
+    fn drain_where<S: Sink>(&mut self, slot: u32, settled: impl Fn(&Held) -> bool, sink: &mut S) {
         let (hot, cold) = (&mut self.hot[slot as usize], &mut self.cold[slot as usize]);
         let mut topic = Topic { hot, cold, shared: &mut self.shared, sink };
         while let Some(&entry) = topic.cold.held.front() {
-            let settled = entry.t < front;
+            let settled = settled(&entry);
             if !topic.cold.started {
                 if !settled {
                     break;
@@ -218,7 +222,7 @@ impl Delivery {
         topic.begin();
         let next = topic.hot.next;
         if end > next && place.is_final() {
-            topic.lose_until(end, place.t);
+            self.reach(slot, end, place, sink);
         } else if end > next {
             self.hold(slot, Held::announced(end, place.t));
             return;
@@ -226,6 +230,25 @@ impl Delivery {
             topic.hot.last_t = place.t;
         }
         self.drain(slot, place.settled_before(), sink);
+    }
+
+    /// Settles all numbers of the topic below `number`, which a datagram tells for good: what waits is taken,
+    /// the rest is lost.
+    fn reach<'a, S: Sink>(
+        &'a mut self,
+        slot: u32,
+        number: u64,
+        place: Place,
+        sink: &'a mut S,
+    ) -> Topic<'a, S> {
+        // of an honest source nothing waits here, since what it sent before was drained before; a datagram
+        // whose number was damaged can hold lower ones at a higher place
+        self.drain_where(slot, |held| held.number < number, sink);
+        let mut topic = self.topic(slot, sink);
+        if number > topic.hot.next {
+            topic.lose_until(number, place.t);
+        }
+        topic
     }
 }
 
