@@ -11,7 +11,7 @@ use lbt::resolution::SourceRecord;
 use units::Nanos;
 
 use crate::context::Context;
-use crate::incoming::{RmIncoming, RuIncoming, SessionRef};
+use crate::incoming::{Incoming, SessionRef};
 use crate::stream::Bridge;
 use crate::{ConnectionId, Handler};
 
@@ -26,24 +26,24 @@ pub(crate) struct Recovery {
     used: Nanos,
 }
 
-/// The recovery of a session, if it has one.
-pub(crate) fn of<'a>(
-    rm: &'a mut RmIncoming,
-    ru: &'a mut RuIncoming,
-    session: SessionRef,
-) -> Option<&'a mut Recovery> {
-    place(rm, ru, session)?.as_deref_mut()
+impl Recovery {
+    /// The session stands: the source can be asked.
+    pub(crate) fn on_established(&mut self) {
+        self.connects_at = Nanos::ZERO;
+    }
 }
 
-fn place<'a>(
-    rm: &'a mut RmIncoming,
-    ru: &'a mut RuIncoming,
-    session: SessionRef,
-) -> Option<&'a mut Option<Box<Recovery>>> {
+/// The recovery of a session, if it has one.
+pub(crate) fn of(incoming: &mut Incoming, session: SessionRef) -> Option<&mut Recovery> {
+    place(incoming, session)?.as_deref_mut()
+}
+
+fn place(incoming: &mut Incoming, session: SessionRef) -> Option<&mut Option<Box<Recovery>>> {
     match session {
-        SessionRef::Rm(at) => rm.sessions.recovery(at),
-        SessionRef::Ru(at) => ru.sessions.recovery(at),
-        SessionRef::Tcp(_) | SessionRef::Ipc(_) => None,
+        SessionRef::Rm(at) => incoming.rm.sessions.recovery(at),
+        SessionRef::Ru(at) => incoming.ru.sessions.recovery(at),
+        SessionRef::Tcp(at) => incoming.tcp.recovery(at),
+        SessionRef::Ipc(at) => incoming.ipc.recovery(at),
     }
 }
 
@@ -62,14 +62,20 @@ impl Context {
         if !is_ordered || !(self.config.use_late_join || self.config.use_otr) {
             return Ok(());
         }
-        let Some(place) = place(&mut self.rm_in, &mut self.ru_in, session) else { return Ok(()) };
+        let is_established = match session {
+            SessionRef::Tcp(at) => self.incoming.tcp.is_established(at),
+            SessionRef::Rm(_) | SessionRef::Ru(_) | SessionRef::Ipc(_) => true,
+        };
+        let Some(place) = place(&mut self.incoming, session) else { return Ok(()) };
         let recovery = match place {
             Some(recovery) => recovery,
             None => {
                 let own = self.direct.address().unwrap_or(SocketAddrV4::new(self.interface, 0));
                 let counters = self.counters.recovery.clone();
                 let requester = Requester::new(&self.config.recovery(), transport, own, counters)?;
-                let (connection, connects_at, used) = (None, self.now, self.now);
+                // Before the session stands its source may send what neither of the two connections brings.
+                let connects_at = if is_established { self.now } else { Nanos::NEVER };
+                let (connection, used) = (None, self.now);
                 place.insert(Box::new(Recovery { requester, source, connection, connects_at, used }))
             }
         };
@@ -82,25 +88,31 @@ impl Context {
 
     /// Nobody hears a topic any more.
     pub(crate) fn unwatch(&mut self, session: SessionRef, topic_index: u32) {
-        if let Some(recovery) = of(&mut self.rm_in, &mut self.ru_in, session) {
+        if let Some(recovery) = of(&mut self.incoming, session) {
             recovery.requester.remove_topic(topic_index);
         }
     }
 
     /// A session is about to be closed: its connection is closed as well.
     pub(crate) fn forget_recovery(&mut self, session: SessionRef) {
-        let gone = place(&mut self.rm_in, &mut self.ru_in, session).and_then(Option::take);
+        let gone = place(&mut self.incoming, session).and_then(Option::take);
         if let Some(connection) = gone.and_then(|gone| gone.connection) {
             self.disconnect(connection);
         }
     }
 
     pub(crate) fn wake_recovery(&mut self, now: Nanos, handler: &mut impl Handler) {
-        for at in 0..self.rm_in.sessions.capacity() {
+        for at in 0..self.incoming.rm.sessions.capacity() {
             self.drive_recovery(now, SessionRef::Rm(at), handler);
         }
-        for at in 0..self.ru_in.sessions.capacity() {
+        for at in 0..self.incoming.ru.sessions.capacity() {
             self.drive_recovery(now, SessionRef::Ru(at), handler);
+        }
+        for at in 0..self.incoming.tcp.capacity() {
+            self.drive_recovery(now, SessionRef::Tcp(at), handler);
+        }
+        for at in 0..self.incoming.ipc.capacity() {
+            self.drive_recovery(now, SessionRef::Ipc(at), handler);
         }
     }
 
@@ -113,19 +125,15 @@ impl Context {
             Some(_) if recovery.requester.wants_connection() => recovery.requester.next_wakeup(),
             Some(_) => recovery.used + idle,
         };
-        self.rm_in
-            .sessions
-            .recoveries()
-            .chain(self.ru_in.sessions.recoveries())
-            .map(due)
-            .min()
-            .unwrap_or(Nanos::NEVER)
+        let Incoming { rm, tcp, ipc, ru } = &self.incoming;
+        let reliable = rm.sessions.recoveries().chain(ru.sessions.recoveries());
+        reliable.chain(tcp.recoveries()).chain(ipc.recoveries()).map(due).min().unwrap_or(Nanos::NEVER)
     }
 
     /// Does what is due for a session: gives up, connects, asks, closes an idle connection, and ends a
     /// session that is over once nothing is asked for any more.
     pub(crate) fn drive_recovery(&mut self, now: Nanos, session: SessionRef, handler: &mut impl Handler) {
-        let Some(recovery) = of(&mut self.rm_in, &mut self.ru_in, session) else { return };
+        let Some(recovery) = of(&mut self.incoming, session) else { return };
         if recovery.requester.next_wakeup() <= now {
             recovery.requester.on_wakeup(now, &mut Bridge { streams: &mut self.streams, handler });
         }
@@ -164,7 +172,7 @@ impl Context {
         match connection {
             None => self.on_recovery_gone(now, session, false, handler),
             connection => {
-                if let Some(recovery) = of(&mut self.rm_in, &mut self.ru_in, session) {
+                if let Some(recovery) = of(&mut self.incoming, session) {
                     recovery.connection = connection;
                     recovery.used = now;
                 }
@@ -174,7 +182,7 @@ impl Context {
 
     /// The connection for a session stands.
     pub(crate) fn on_recovery_connected(&mut self, session: SessionRef) {
-        if let Some(recovery) = of(&mut self.rm_in, &mut self.ru_in, session) {
+        if let Some(recovery) = of(&mut self.incoming, session) {
             recovery.requester.on_connected();
         }
     }
@@ -187,7 +195,7 @@ impl Context {
         was_established: bool,
         handler: &mut impl Handler,
     ) {
-        let Some(recovery) = of(&mut self.rm_in, &mut self.ru_in, session) else { return };
+        let Some(recovery) = of(&mut self.incoming, session) else { return };
         recovery.connection = None;
         recovery.connects_at = now + self.config.recovery().retransmit_request_interval;
         if was_established {

@@ -4,17 +4,20 @@ use std::collections::HashMap;
 use std::net::{SocketAddr, SocketAddrV4};
 
 use lbt::config::Order;
-use lbt::delivery::EndReason;
+use lbt::delivery::{EndReason, Sink};
+use lbt::error::WireError;
 use lbt::ordered::Receiver as OrderedReceiver;
 use lbt::resolution::TransportSession;
 use net::tcp::{self, Moved};
 use net::{Interest, Ready, Transport};
 use slab::Slab;
+use units::Nanos;
 
 use super::SessionRef;
 use crate::Handler;
 use crate::context::{Context, Port};
 use crate::error::ContextError;
+use crate::recovery::{self, Recovery};
 use crate::stream::{Bridge, Streams};
 
 /// The TCP sessions of a context.
@@ -28,7 +31,7 @@ struct Session {
     transport: TransportSession,
     address: SocketAddrV4,
     number: u64,
-    /// None for a moment, when TLS begins.
+    /// None for a moment, when TLS begins, and when the session is over.
     connection: Option<Transport>,
     is_established: bool,
     /// What TLS waits for beside input.
@@ -36,6 +39,10 @@ struct Session {
     receiver: OrderedReceiver,
     buffer: Box<[u8]>,
     filled: usize,
+    /// Of what was sent before, or passed over, if a source of the session retains it.
+    recovery: Option<Box<Recovery>>,
+    /// The session is over, but something is still asked for.
+    ended: Option<EndReason>,
 }
 
 /// What reading a connection has come to.
@@ -69,9 +76,29 @@ impl TcpIncoming {
         Some(gone.transport)
     }
 
+    /// Slots of sessions, used or not.
+    pub(crate) fn capacity(&self) -> usize {
+        self.sessions.capacity()
+    }
+
+    pub(crate) fn is_established(&self, at: usize) -> bool {
+        self.sessions.get(at).is_some_and(|session| session.is_established)
+    }
+
+    /// Where the recovery of a session is kept.
+    pub(crate) fn recovery(&mut self, at: usize) -> Option<&mut Option<Box<Recovery>>> {
+        self.sessions.get_mut(at).map(|session| &mut session.recovery)
+    }
+
+    /// The recoveries there are, each with whether its session is over.
+    pub(crate) fn recoveries(&self) -> impl Iterator<Item = (bool, &Recovery)> {
+        let sessions = self.sessions.iter();
+        sessions.filter_map(|(_, session)| Some((session.ended.is_some(), session.recovery.as_deref()?)))
+    }
+
     /// How many sockets there are.
     pub(crate) fn descriptors(&self) -> usize {
-        self.sessions.len()
+        self.sessions.iter().filter(|(_, session)| session.connection.is_some()).count()
     }
 }
 
@@ -80,6 +107,7 @@ impl Session {
     #[inline]
     fn read(
         &mut self,
+        now: Nanos,
         streams: &mut Streams,
         handler: &mut impl Handler,
         counters: &counters::table::LbttcpReceiver,
@@ -105,7 +133,8 @@ impl Session {
             counters.bytes_rcved.add(count as u64);
             self.filled += count;
             let mut bridge = Bridge { streams, handler };
-            match self.receiver.on_bytes(&self.buffer[..self.filled], &mut bridge) {
+            let bytes = &self.buffer[..self.filled];
+            match take(&mut self.receiver, self.recovery.as_deref_mut(), now, bytes, &mut bridge) {
                 Ok(taken) => {
                     self.buffer.copy_within(taken..self.filled, 0);
                     self.filled -= taken;
@@ -126,22 +155,37 @@ impl Session {
     }
 }
 
+/// Hands bytes of a session on, past what is recovered if anything is.
+#[inline]
+fn take<S: Sink>(
+    receiver: &mut OrderedReceiver,
+    recovery: Option<&mut Recovery>,
+    now: Nanos,
+    bytes: &[u8],
+    sink: &mut S,
+) -> Result<usize, WireError> {
+    match recovery {
+        None => receiver.on_bytes(bytes, sink),
+        Some(recovery) => receiver.on_bytes(bytes, &mut recovery.requester.tap(now, sink)),
+    }
+}
+
 impl Context {
     pub(super) fn open_tcp(
         &mut self,
         transport: TransportSession,
         address: SocketAddrV4,
     ) -> Result<(SessionRef, u64), ContextError> {
-        if let Some(&at) = self.tcp_in.by_transport.get(&transport) {
-            return Ok((SessionRef::Tcp(at), self.tcp_in.sessions[at].number));
+        if let Some(&at) = self.incoming.tcp.by_transport.get(&transport) {
+            return Ok((SessionRef::Tcp(at), self.incoming.tcp.sessions[at].number));
         }
         let receiver = OrderedReceiver::new(&self.config.delivery(), self.counters.delivery.clone())?;
         let stream = tcp::connect(SocketAddr::V4(address))?;
-        let at = self.tcp_in.sessions.vacant_key();
+        let at = self.incoming.tcp.sessions.vacant_key();
         self.registrar.add(&stream, self.token(Port::TcpSession, at), Interest::ReadWrite)?;
         self.next_session += 1;
         let number = self.next_session;
-        self.tcp_in.sessions.insert(Session {
+        self.incoming.tcp.sessions.insert(Session {
             transport,
             address,
             number,
@@ -151,8 +195,10 @@ impl Context {
             receiver,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             filled: 0,
+            recovery: None,
+            ended: None,
         });
-        self.tcp_in.by_transport.insert(transport, at);
+        self.incoming.tcp.by_transport.insert(transport, at);
         Ok((SessionRef::Tcp(at), number))
     }
 
@@ -163,8 +209,8 @@ impl Context {
     /// Looks at every connection once.
     pub(crate) fn poll_tcp(&mut self, handler: &mut impl Handler) -> bool {
         let mut worked = false;
-        for at in 0..self.tcp_in.sessions.capacity() {
-            if self.tcp_in.sessions.get(at).is_some_and(|s| s.is_established) {
+        for at in 0..self.incoming.tcp.sessions.capacity() {
+            if self.incoming.tcp.sessions.get(at).is_some_and(|s| s.is_established) {
                 worked |= self.read_tcp(at, handler);
             }
         }
@@ -181,8 +227,8 @@ impl Context {
                 return true;
             }
         }
-        let Some(session) = self.tcp_in.sessions.get_mut(at) else { return false };
-        match session.read(&mut self.streams, handler, &self.counters.tcp_receiver) {
+        let Some(session) = self.incoming.tcp.sessions.get_mut(at) else { return false };
+        match session.read(self.now, &mut self.streams, handler, &self.counters.tcp_receiver) {
             Progress::Nothing => false,
             Progress::Something => true,
             Progress::Over => {
@@ -195,7 +241,7 @@ impl Context {
     /// Whether the connection stands; begins TLS when it does, if it is wanted.
     #[inline]
     fn establish_tcp(&mut self, at: usize) -> Result<bool, ContextError> {
-        let Some(session) = self.tcp_in.sessions.get(at) else { return Ok(false) };
+        let Some(session) = self.incoming.tcp.sessions.get(at) else { return Ok(false) };
         if session.is_established && !session.waits_for_room {
             return Ok(true);
         }
@@ -205,13 +251,16 @@ impl Context {
     #[cold]
     fn settle_tcp(&mut self, at: usize) -> Result<bool, ContextError> {
         let token = self.token(Port::TcpSession, at);
-        let session = &mut self.tcp_in.sessions[at];
+        let session = &mut self.incoming.tcp.sessions[at];
         if !session.is_established {
             let Some(Transport::Plain(stream)) = &session.connection else { return Ok(false) };
             if !tcp::connected(stream)? {
                 return Ok(false);
             }
             session.is_established = true;
+            if let Some(recovery) = &mut session.recovery {
+                recovery.on_established();
+            }
             if let Some(tls) = &self.tls.client
                 && let Some(Transport::Plain(stream)) = session.connection.take()
             {
@@ -227,17 +276,36 @@ impl Context {
     }
 
     fn end_tcp(&mut self, at: usize, handler: &mut impl Handler) {
-        let mut reason = EndReason::Broken;
-        if let Some(session) = self.tcp_in.sessions.get_mut(at) {
-            if session.receiver.has_ended() {
-                reason = EndReason::Ended;
+        let Some(session) = self.incoming.tcp.sessions.get_mut(at) else { return };
+        let reason = if session.receiver.has_ended() { EndReason::Ended } else { EndReason::Broken };
+        let mut bridge = Bridge { streams: &mut self.streams, handler };
+        session.receiver.on_passed_over();
+        match session.recovery.as_deref_mut() {
+            None => session.receiver.end(EndReason::Broken, &mut bridge),
+            Some(recovery) => {
+                let mut tap = recovery.requester.tap(self.now, &mut bridge);
+                session.receiver.end(EndReason::Broken, &mut tap);
             }
-            let mut bridge = Bridge { streams: &mut self.streams, handler };
-            session.receiver.on_passed_over();
-            session.receiver.end(EndReason::Broken, &mut bridge);
         }
-        if let Some(transport) = self.tcp_in.close(at) {
-            self.end_session(SessionRef::Tcp(at), &transport, reason, handler);
+        let was_established = session.is_established;
+        (session.ended, session.connection, session.is_established) = (Some(reason), None, false);
+        if !was_established {
+            // Nothing was heard of it: there is nothing to be complete.
+            self.forget_recovery(SessionRef::Tcp(at));
+        }
+        self.finish_tcp(at, handler);
+    }
+
+    /// Forgets a session that is over, unless something of it is still asked for.
+    pub(super) fn finish_tcp(&mut self, at: usize, handler: &mut impl Handler) {
+        let session = SessionRef::Tcp(at);
+        let Some(reason) = self.incoming.tcp.sessions.get(at).and_then(|s| s.ended) else { return };
+        if recovery::of(&mut self.incoming, session).is_some_and(|r| !r.requester.is_idle()) {
+            return;
+        }
+        self.forget_recovery(session);
+        if let Some(transport) = self.incoming.tcp.close(at) {
+            self.end_session(session, &transport, reason, handler);
         }
     }
 }
