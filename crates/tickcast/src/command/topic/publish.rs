@@ -119,10 +119,10 @@ const BURST_MAX: u32 = 64;
 const SPIN_BELOW: Duration = Duration::from_micros(100);
 
 pub(crate) fn run(args: &PublishArgs) -> Result<(), Failure> {
-    let config = args.config.load()?.value.messaging;
+    let config = args.config.load()?.value;
     let stop = Stop::default();
     stop.on_signals()?;
-    let mut context = Context::standalone(&config).map_err(|e| Failure::Run(e.to_string()))?;
+    let (mut context, _published) = super::counted_context(&config, "pub")?;
     let options = SourceOptions { transport: args.transport, group: args.group, ..SourceOptions::default() };
     let source = context.create_source(&args.topic, &options).map_err(|e| Failure::Run(e.to_string()))?;
     let mut publisher = Publisher::new(args, context, source)?;
