@@ -2,7 +2,7 @@
 """The messaging library on real sockets, in namespaces: where datagrams are lost, and where a receiver stops.
 
   scenarios.py loss [--transport lbtrm|lbtru]... [--datagram BYTES]... [--rate N] [--seconds N] [--percent N]
-      one source, one receiver, messages of 64 bytes; so many percent of the UDP packets that come in are
+      one source, one receiver, messages of 64 bytes, a hundred at a time; so many percent of the UDP packets that come in are
       lost at both ends: data, NAKs, confirmations, retransmissions
   scenarios.py stop [--case CASE]... [--rate N]
       one source, three receivers, of which one is stopped (SIGSTOP) for two seconds; beside it a run in which
@@ -32,6 +32,7 @@ from netns import Lab, address
 
 TOPIC = 'load'
 BYTES = 64
+BURST = 100  # messages that share datagrams, where datagrams are lost
 DELAY_S = 2  # for the receivers to find the source
 LINGER_S = 60  # the source is stopped before
 STOPPED_S = 2
@@ -39,7 +40,8 @@ BEFORE_S, AFTER_S = 4, 6  # of a run in which a receiver is stopped
 QUIET_S = 5  # without a message: nothing more will come
 WATCHDOG_S = 180
 # What is shown of the counters, whatever the transport.
-SOURCE_COUNTERS = ('rxs_sent', 'naks_rcved', 'naks_shed', 'naks_crybaby', 'naks_outside_window', 'sends_blocked')
+SOURCE_COUNTERS = ('rxs_sent', 'naks_rcved', 'naks_shed', 'naks_crybaby', 'naks_outside_window', 'naks_ignored',
+                   'naks_rx_delay', 'ncfs', 'sends_blocked', 'sends_failed')
 RECEIVER_COUNTERS = (
     'naks_sent', 'unrecovered_txw', 'unrecovered_tmo', 'unrecovered_bound', 'unrecovered_ncf', 'unrecovered_end',
     'datagrams_dropped_by_kernel',
@@ -97,12 +99,19 @@ class End:
     def _on_line(self, line):
         self.lines.append((time.monotonic(), json.loads(line)))
 
-    def counters(self):
-        """What it has counted, without what is zero."""
+    def counted(self, names):
+        """Counters whose names hold one of these, without what is zero, and its processor time."""
         words = [self.binary, 'counters', str(self.process.pid), '--json']
         said = subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout
-        sets = json.loads(said)['sets']
-        return {name: count for one in sets for name, count in one['counters'].items() if count}
+        all = [pair for one in json.loads(said)['sets'] for pair in one['counters'].items()]
+        sums = {name: sum(count for full, count in all if name in full) for name in names}
+        return {**{name: count for name, count in sums.items() if count}, 'cpu_s': self.cpu_s()}
+
+    def cpu_s(self):
+        """Processor time so far, of the program and of the kernel for it."""
+        with open('/proc/%d/stat' % self.process.pid) as stat:
+            fields = stat.read().rpartition(')')[2].split()
+        return round((int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK'), 2)
 
     def waits_for(self, word, limit_s):
         """Until it has said so on standard error."""
@@ -135,14 +144,14 @@ class End:
 class Run:
     """A source on host 1 and receivers, on hosts 2 and up, or with shared memory on host 1 as well."""
 
-    def __init__(self, lab, binary, transport, receivers, rate, seconds, settings=()):
+    def __init__(self, lab, binary, transport, receivers, rate, seconds, settings=(), burst=1):
         self.count = int(rate * seconds)
         self.ends = []
         hosts = [1] * receivers if transport == 'lbtipc' else range(2, 2 + receivers)
         sub = ['sub', '--quiet', '--json', TOPIC]
         self.receivers = [self._end(lab, binary, host, sub, settings) for host in hosts]
         pub = ['pub', TOPIC, '--size', BYTES, '--rate', rate, '--count', self.count, '--transport', transport]
-        pub += ['--delay', DELAY_S, '--linger', LINGER_S, '--quiet']
+        pub += ['--burst', burst, '--delay', DELAY_S, '--linger', LINGER_S, '--quiet']
         if transport != 'lbtrm':
             pub += ['--receivers', receivers]
         self.source = self._end(lab, binary, 1, [str(word) for word in pub], settings)
@@ -174,8 +183,8 @@ class Run:
                 last, since = now, time.monotonic()
             time.sleep(0.05)
         sent = {'sent': self.count, 'per_second': round(self.count / took)}
-        sent.update(picked(self.source.counters(), SOURCE_COUNTERS))
-        counted = [picked(receiver.counters(), RECEIVER_COUNTERS) for receiver in self.receivers]
+        sent.update(self.source.counted(SOURCE_COUNTERS))
+        counted = [receiver.counted(RECEIVER_COUNTERS) for receiver in self.receivers]
         for end in self.ends:
             end.process.send_signal(signal.SIGINT)
             end.process.wait(timeout=WATCHDOG_S)
@@ -202,12 +211,6 @@ class Run:
         return latency(seconds)
 
 
-def picked(counters, names):
-    """Those whose names hold one of these."""
-    found = {name: [n for full, n in counters.items() if name in full] for name in names}
-    return {name: sum(counts) for name, counts in found.items() if counts}
-
-
 def latency(seconds):
     """Medians over the seconds, and the worst of them; none without messages."""
     seconds = [one['latency'] for one in seconds if one['latency'] is not None]
@@ -225,11 +228,11 @@ def loss(binary, transport, datagram=1472, rate=1_000_000, seconds=5, percent=5)
     settings += ['transport_%s_datagram_max_size_bytes=%d' % (t, datagram) for t in ('lbtrm', 'lbtru')]
     with Lab.up(name, 2, mtu=1500 if datagram <= 1472 else 9000) as lab:
         lab.drop(percent)
-        with Run(lab, binary, transport, 1, rate, seconds, settings) as run:
+        with Run(lab, binary, transport, 1, rate, seconds, settings, BURST) as run:
             sent, (heard,) = run.finish()
         dropped = {host: counts['dropped'] for host, counts in lab.counters().items()}
     if heard['lost']:
-        raise ScenarioError('%s: unrecovered: %r' % (transport, heard))
+        raise ScenarioError('unrecovered: dropped %r, sent %r, heard %r' % (dropped, sent, heard))
     what = {'scenario': 'loss', 'transport': transport, 'datagram': datagram, 'percent': percent, 'rate': rate}
     return {**what, 'dropped': dropped, 'source': sent, 'receiver': heard}
 

@@ -81,6 +81,9 @@ impl EndArgs {
                 CongestionControl::None
             },
             transport_lbtrm_congestion_control_minimum_rate_bits_per_second: 500_000,
+            // Sources that begin lose some hundred datagrams before they know the link, and may repair with a fifth of
+            // what it then leaves them.
+            transport_lbtrm_nak_generation_interval_us: 5_000_000,
             // What a sender that had to wait for a CPU may make up for: little against the queue of the link.
             transport_lbtrm_rate_interval_us: 5_000,
             ..MessagingConfig::default()

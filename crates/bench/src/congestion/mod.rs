@@ -53,7 +53,7 @@ const FIXED_SECONDS: u32 = 10;
 /// For the receivers to find the sources.
 const DISCOVERY: Duration = Duration::from_secs(1);
 /// For what is missing at the end to be repaired.
-const LINGER: Duration = Duration::from_secs(3);
+const LINGER: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &CongestionArgs) -> Result<(), BenchError> {
     let heads =
@@ -75,9 +75,9 @@ pub(crate) fn run(args: &CongestionArgs) -> Result<(), BenchError> {
     let came = adaptive.run(&network, args.stagger, &report)?;
     came.show(&format!("{} with congestion control", args.flows), raw_per_second, &mut report);
     report.note(format!(
-        "A link of {} Mbit/s with a queue of {} ms (tc tbf); messages of 1,440 bytes, each a datagram; a process for each \
-         end, which waits. Shares and rates are of the second half of each run; what is dropped is that of \
-         the whole run, in the queue.",
+        "A link of {} Mbit/s with a queue of {} ms (tc tbf); messages of 1,440 bytes, each a datagram; a \
+         process for each end, which waits. Shares and rates are of the second half of each run; what is dropped is that of \
+         the whole run, in the queue. Receivers give a datagram up after 5 s.",
         args.megabits_per_second, args.queue_ms
     ));
     report.print();
@@ -101,8 +101,10 @@ struct Came {
     /// How many seconds these are.
     seconds: u64,
     repaired: u64,
-    /// Told as lost, or not delivered.
-    unrecovered: u64,
+    /// Told as lost.
+    lost: u64,
+    /// Neither delivered nor told as lost by the end.
+    missing: u64,
     retransmitted: u64,
     carried: u64,
     dropped: u64,
@@ -147,11 +149,13 @@ impl Flows {
         let settled = heard.iter().map(|heard| messages(heard, first, first + seconds)).collect();
         let sum = |values: &[Value], name: &str| values.iter().filter_map(|v| v[name].as_u64()).sum::<u64>();
         let whole: u64 = heard.iter().map(|heard| messages(heard, 0, u64::MAX)).sum();
+        let lost = sum(&heard, "lost");
         Ok(Came {
             settled,
             seconds,
             repaired: sum(&heard, "recovered"),
-            unrecovered: sum(&sent, "sent").saturating_sub(sum(&heard, "first") + whole),
+            lost,
+            missing: sum(&sent, "sent").saturating_sub(sum(&heard, "first") + whole + lost),
             retransmitted: sum(&sent, "retransmitted"),
             carried: after.0 - before.0,
             dropped: after.1 - before.1,
@@ -208,7 +212,7 @@ impl Came {
         let dropped = self.dropped as f64 / (self.carried + self.dropped).max(1) as f64;
         let per_second: Vec<u64> = self.settled.iter().map(|n| n / self.seconds).collect();
         // A raw sender that sends too much loses what the link does not carry, which says nothing of it.
-        let unrecovered = (self.settled.len() > 1).then_some(self.unrecovered);
+        let unrecovered = (self.settled.len() > 1).then_some(self.lost + self.missing);
         let cells = [
             way.to_owned(),
             format!("{:.0}", self.per_second()),
@@ -223,7 +227,8 @@ impl Came {
         let object = json!({
             "way": way, "messages_per_second": self.per_second(), "of_raw": of_raw,
             "least_to_most": least_to_most, "jain": jain, "dropped": dropped, "repaired": self.repaired,
-            "retransmitted": self.retransmitted, "unrecovered": unrecovered, "shares": per_second,
+            "retransmitted": self.retransmitted, "unrecovered": unrecovered,
+            "missing": self.missing, "shares": per_second,
         });
         report.row(cells, object);
     }
@@ -235,8 +240,8 @@ mod tests {
 
     fn came(settled: &[u64]) -> Came {
         let settled = settled.to_vec();
-        let (repaired, unrecovered, retransmitted, carried, dropped) = (0, 0, 0, 0, 0);
-        Came { settled, seconds: 2, repaired, unrecovered, retransmitted, carried, dropped }
+        let (repaired, lost, missing, retransmitted, carried, dropped) = (0, 0, 0, 0, 0, 0);
+        Came { settled, seconds: 2, repaired, lost, missing, retransmitted, carried, dropped }
     }
 
     #[test]

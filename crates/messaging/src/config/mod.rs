@@ -203,7 +203,7 @@ config::section! {
         delivery_control_maximum_burst_loss: u32 = 1_024, range 2..;
         /// Most messages of a session that wait for missing ones before them, all topics together; beyond it
         /// the oldest missing ones are given up. They take no more memory than the larger of the two
-        /// transmission windows.
+        /// transmission windows, or 32 MiB.
         delivery_control_maximum_total_map_entries: u32 = 200_000, range 8_192..=67_108_864;
         /// Whether sources that do not say otherwise retain what they send, for receivers that join late or
         /// lost more than their transport could repair.
