@@ -18,7 +18,7 @@ use units::{Nanos, Rng};
 
 use crate::direct::Direct;
 use crate::error::ContextError;
-use crate::incoming::Incoming;
+use crate::incoming::{IpcIncoming, RmIncoming, RuIncoming, TcpIncoming};
 use crate::keys;
 use crate::outgoing::Outgoing;
 use crate::receiver::{Found, ReceiverEntry, Subscription};
@@ -128,7 +128,10 @@ pub struct Context {
     pub(crate) by_query: HashMap<QueryId, usize>,
     pub(crate) found: VecDeque<Found>,
     pub(crate) streams: Streams,
-    pub(crate) incoming: Incoming,
+    pub(crate) rm_in: RmIncoming,
+    pub(crate) tcp_in: TcpIncoming,
+    pub(crate) ipc_in: IpcIncoming,
+    pub(crate) ru_in: RuIncoming,
     /// Of LBT-RM sessions with keyed codes.
     pub(crate) keys: Option<Keys>,
     /// Of LBT-RU sessions with keyed codes.
@@ -192,7 +195,10 @@ impl Context {
             by_query: HashMap::new(),
             found: VecDeque::new(),
             streams: Streams::default(),
-            incoming: Incoming::default(),
+            rm_in: RmIncoming::default(),
+            tcp_in: TcpIncoming::default(),
+            ipc_in: IpcIncoming::default(),
+            ru_in: RuIncoming::default(),
             tls: Tls::load(config)?,
             xdp: Xdp::open(config, interface, counters.xdp.clone())?,
             keys: config.transport_lbtrm_authentication_key_file.as_deref().map(keys::load).transpose()?,

@@ -150,7 +150,7 @@ impl Context {
 
     /// Tells the sources of rings that this thread is about to sleep; returns how long it may.
     fn before_sleep(&mut self, patience: Option<Duration>) -> Option<Duration> {
-        if !self.incoming.ipc.before_sleep(self.now) {
+        if !self.ipc_in.before_sleep(self.now) {
             return Some(Duration::ZERO);
         }
         let due = self.incoming_wakeup();
@@ -166,7 +166,7 @@ impl Context {
     fn poll_data(&mut self, handler: &mut impl Handler) -> bool {
         let mut worked = self.poll_groups(self.now, handler);
         worked |= self.poll_xdp(self.now, handler);
-        if self.incoming.ru.descriptors() > 0 {
+        if self.ru_in.descriptors() > 0 {
             worked |= self.on_ru_ready(self.now, handler);
         }
         worked |= self.poll_tcp(handler);
@@ -174,7 +174,7 @@ impl Context {
     }
 
     fn data_descriptors(&self) -> usize {
-        self.incoming.rm.descriptors() + self.incoming.tcp.descriptors() + self.incoming.ru.descriptors()
+        self.rm_in.descriptors() + self.tcp_in.descriptors() + self.ru_in.descriptors()
     }
 
     /// Whether whoever drives this context ever sleeps.

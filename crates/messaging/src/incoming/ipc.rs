@@ -174,8 +174,8 @@ impl Context {
         transport: TransportSession,
         name: SessionName,
     ) -> Result<Option<(SessionRef, u64)>, ContextError> {
-        if let Some(&at) = self.incoming.ipc.by_transport.get(&transport) {
-            return Ok(Some((SessionRef::Ipc(at), self.incoming.ipc.sessions[at].number)));
+        if let Some(&at) = self.ipc_in.by_transport.get(&transport) {
+            return Ok(Some((SessionRef::Ipc(at), self.ipc_in.sessions[at].number)));
         }
         let mut ring = match shm::Receiver::open(name, Path::new(&self.config.transport_lbtipc_directory)) {
             Ok(ring) => ring,
@@ -184,7 +184,7 @@ impl Context {
             Err(error) => return Err(std::io::Error::other(error.to_string()).into()),
         };
         let receiver = OrderedReceiver::new(&self.config.delivery(), self.counters.delivery.clone())?;
-        let at = self.incoming.ipc.sessions.vacant_key();
+        let at = self.ipc_in.sessions.vacant_key();
         if self.sleeps() {
             let bell = ring.enable_sleep().map_err(|error| std::io::Error::other(error.to_string()))?;
             self.registrar.add(bell, self.token(Port::IpcSession, at), Interest::Read)?;
@@ -206,8 +206,8 @@ impl Context {
             recovery: None,
             ended: None,
         };
-        self.incoming.ipc.sessions.insert(session);
-        self.incoming.ipc.by_transport.insert(transport, at);
+        self.ipc_in.sessions.insert(session);
+        self.ipc_in.by_transport.insert(transport, at);
         Ok(Some((SessionRef::Ipc(at), number)))
     }
 
@@ -215,8 +215,8 @@ impl Context {
     #[inline]
     pub(crate) fn poll_ipc(&mut self, handler: &mut impl Handler) -> bool {
         let mut worked = false;
-        for at in 0..self.incoming.ipc.sessions.capacity() {
-            let Some(session) = self.incoming.ipc.sessions.get_mut(at) else { continue };
+        for at in 0..self.ipc_in.sessions.capacity() {
+            let Some(session) = self.ipc_in.sessions.get_mut(at) else { continue };
             if session.ended.is_some() {
                 continue;
             }
@@ -237,15 +237,15 @@ impl Context {
     pub(crate) fn drain_ipc(&mut self, now: Nanos, handler: &mut impl Handler) {
         loop {
             while self.poll_ipc(handler) {}
-            if self.incoming.ipc.before_sleep(now) {
+            if self.ipc_in.before_sleep(now) {
                 return;
             }
         }
     }
 
     pub(super) fn wake_ipc(&mut self, now: Nanos, handler: &mut impl Handler) {
-        for at in 0..self.incoming.ipc.sessions.capacity() {
-            let Some(session) = self.incoming.ipc.sessions.get_mut(at) else { continue };
+        for at in 0..self.ipc_in.sessions.capacity() {
+            let Some(session) = self.ipc_in.sessions.get_mut(at) else { continue };
             if now >= session.look_at && session.ended.is_none() {
                 session.look_at = now + LOOK_EVERY;
                 if session.ring.is_over() {
@@ -261,7 +261,7 @@ impl Context {
     }
 
     fn end_ipc(&mut self, at: usize, reason: EndReason, handler: &mut impl Handler) {
-        let Some(session) = self.incoming.ipc.sessions.get_mut(at) else { return };
+        let Some(session) = self.ipc_in.sessions.get_mut(at) else { return };
         let mut bridge = Bridge { streams: &mut self.streams, handler };
         session.receiver.on_passed_over();
         match session.recovery.as_deref_mut() {
@@ -278,12 +278,12 @@ impl Context {
     /// Forgets a session that is over, unless something of it is still asked for.
     pub(super) fn finish_ipc(&mut self, at: usize, handler: &mut impl Handler) {
         let session = SessionRef::Ipc(at);
-        let Some(reason) = self.incoming.ipc.sessions.get(at).and_then(|s| s.ended) else { return };
-        if recovery::of(&mut self.incoming, session).is_some_and(|r| !r.requester.is_idle()) {
+        let Some(reason) = self.ipc_in.sessions.get(at).and_then(|s| s.ended) else { return };
+        if recovery::of(recovery::incoming!(self), session).is_some_and(|r| !r.requester.is_idle()) {
             return;
         }
         self.forget_recovery(session);
-        if let Some(transport) = self.incoming.ipc.close(at) {
+        if let Some(transport) = self.ipc_in.close(at) {
             self.end_session(session, &transport, reason, handler);
         }
     }

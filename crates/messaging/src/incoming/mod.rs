@@ -21,15 +21,6 @@ pub(crate) use rm::RmIncoming;
 pub(crate) use ru::RuIncoming;
 pub(crate) use tcp::TcpIncoming;
 
-/// The sessions that a context receives, by transport.
-#[derive(Default)]
-pub(crate) struct Incoming {
-    pub(crate) rm: RmIncoming,
-    pub(crate) tcp: TcpIncoming,
-    pub(crate) ipc: IpcIncoming,
-    pub(crate) ru: RuIncoming,
-}
-
 /// A session that is received: its transport and its place there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionRef {
@@ -94,10 +85,10 @@ impl Context {
 
     fn subscribe(&mut self, session: SessionRef, index: u32, token: u64, order: Option<Order>) -> bool {
         match session {
-            SessionRef::Rm(at) => self.incoming.rm.sessions.subscribe(at, index, token, order),
-            SessionRef::Tcp(at) => self.incoming.tcp.subscribe(at, index, token, order),
-            SessionRef::Ipc(at) => self.incoming.ipc.subscribe(at, index, token, order),
-            SessionRef::Ru(at) => self.incoming.ru.sessions.subscribe(at, index, token, order),
+            SessionRef::Rm(at) => self.rm_in.sessions.subscribe(at, index, token, order),
+            SessionRef::Tcp(at) => self.tcp_in.subscribe(at, index, token, order),
+            SessionRef::Ipc(at) => self.ipc_in.subscribe(at, index, token, order),
+            SessionRef::Ru(at) => self.ru_in.sessions.subscribe(at, index, token, order),
         }
     }
 
@@ -110,14 +101,14 @@ impl Context {
             self.unwatch(session, record.topic_index);
         }
         match session {
-            SessionRef::Rm(at) if is_last => drop(self.incoming.rm.close(at, &self.registrar, &mut self.xdp)),
-            SessionRef::Rm(at) => self.incoming.rm.sessions.unsubscribe(at, record.topic_index),
-            SessionRef::Tcp(at) if is_last => drop(self.incoming.tcp.close(at)),
-            SessionRef::Tcp(at) => self.incoming.tcp.unsubscribe(at, record.topic_index),
-            SessionRef::Ipc(at) if is_last => drop(self.incoming.ipc.close(at)),
-            SessionRef::Ipc(at) => self.incoming.ipc.unsubscribe(at, record.topic_index),
-            SessionRef::Ru(at) if is_last => drop(self.incoming.ru.close(at)),
-            SessionRef::Ru(at) => self.incoming.ru.sessions.unsubscribe(at, record.topic_index),
+            SessionRef::Rm(at) if is_last => drop(self.rm_in.close(at, &self.registrar, &mut self.xdp)),
+            SessionRef::Rm(at) => self.rm_in.sessions.unsubscribe(at, record.topic_index),
+            SessionRef::Tcp(at) if is_last => drop(self.tcp_in.close(at)),
+            SessionRef::Tcp(at) => self.tcp_in.unsubscribe(at, record.topic_index),
+            SessionRef::Ipc(at) if is_last => drop(self.ipc_in.close(at)),
+            SessionRef::Ipc(at) => self.ipc_in.unsubscribe(at, record.topic_index),
+            SessionRef::Ru(at) if is_last => drop(self.ru_in.close(at)),
+            SessionRef::Ru(at) => self.ru_in.sessions.unsubscribe(at, record.topic_index),
         }
         if is_last {
             self.resolver.forget_session(&record.session);
@@ -139,8 +130,8 @@ impl Context {
     /// Ends a session that is over, of which something was still asked for, once nothing is.
     pub(crate) fn end_recovered(&mut self, session: SessionRef, handler: &mut impl Handler) {
         match session {
-            SessionRef::Rm(at) if self.incoming.rm.sessions.has_ended(at) => self.end_rm(at, handler),
-            SessionRef::Ru(at) if self.incoming.ru.sessions.has_ended(at) => self.end_ru(at, handler),
+            SessionRef::Rm(at) if self.rm_in.sessions.has_ended(at) => self.end_rm(at, handler),
+            SessionRef::Ru(at) if self.ru_in.sessions.has_ended(at) => self.end_ru(at, handler),
             SessionRef::Tcp(at) => self.finish_tcp(at, handler),
             SessionRef::Ipc(at) => self.finish_ipc(at, handler),
             _ => {}
@@ -154,11 +145,10 @@ impl Context {
     }
 
     pub(crate) fn incoming_wakeup(&self) -> Nanos {
-        self.incoming
-            .rm
+        self.rm_in
             .sessions
             .next_wakeup()
-            .min(self.incoming.ru.sessions.next_wakeup())
-            .min(self.incoming.ipc.next_wakeup())
+            .min(self.ru_in.sessions.next_wakeup())
+            .min(self.ipc_in.next_wakeup())
     }
 }

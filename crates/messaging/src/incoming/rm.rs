@@ -86,8 +86,8 @@ impl Context {
         key: SessionKey,
         group: SocketAddrV4,
     ) -> Result<(SessionRef, u64), ContextError> {
-        if let Some(&at) = self.incoming.rm.by_key.get(&key) {
-            return Ok((SessionRef::Rm(at), self.incoming.rm.sessions[at].number));
+        if let Some(&at) = self.rm_in.by_key.get(&key) {
+            return Ok((SessionRef::Rm(at), self.rm_in.sessions[at].number));
         }
         let mut receiver = RmReceiver::new(
             &self.config.receiver(),
@@ -103,24 +103,24 @@ impl Context {
         self.join_group(group)?;
         self.next_session += 1;
         let number = self.next_session;
-        let at = self.incoming.rm.sessions.insert(receiver, number, group);
-        self.incoming.rm.by_key.insert(key, at);
+        let at = self.rm_in.sessions.insert(receiver, number, group);
+        self.rm_in.by_key.insert(key, at);
         Ok((SessionRef::Rm(at), number))
     }
 
     fn join_group(&mut self, address: SocketAddrV4) -> Result<(), ContextError> {
-        if self.incoming.rm.groups.iter().any(|(_, g)| g.address == address) {
+        if self.rm_in.groups.iter().any(|(_, g)| g.address == address) {
             return Ok(());
         }
         if let Some(xdp) = self.xdp.socket() {
             xdp.join(address)?;
-            self.incoming.rm.groups.insert(Group { address, socket: None });
+            self.rm_in.groups.insert(Group { address, socket: None });
             return Ok(());
         }
         let socket = UdpSocket::multicast_receiver(address, self.multicast_options())?;
-        let index = self.incoming.rm.groups.vacant_key();
+        let index = self.rm_in.groups.vacant_key();
         self.registrar.add(&socket, self.token(Port::Group, index), Interest::Read)?;
-        self.incoming.rm.groups.insert(Group { address, socket: Some(socket) });
+        self.rm_in.groups.insert(Group { address, socket: Some(socket) });
         Ok(())
     }
 
@@ -142,7 +142,7 @@ impl Context {
         batch: &mut ReceiveBatch,
         handler: &mut impl Handler,
     ) -> bool {
-        let Some(Group { socket: Some(socket), .. }) = self.incoming.rm.groups.get(index) else {
+        let Some(Group { socket: Some(socket), .. }) = self.rm_in.groups.get(index) else {
             return false;
         };
         let Ok(received) = socket.receive(batch) else { return false };
@@ -159,8 +159,8 @@ impl Context {
     /// Looks at every group's socket once.
     pub(crate) fn poll_groups(&mut self, now: Nanos, handler: &mut impl Handler) -> bool {
         let mut worked = false;
-        for index in 0..self.incoming.rm.groups.capacity() {
-            if self.incoming.rm.groups.get(index).is_some_and(|group| group.socket.is_some()) {
+        for index in 0..self.rm_in.groups.capacity() {
+            if self.rm_in.groups.get(index).is_some_and(|group| group.socket.is_some()) {
                 worked |= self.on_group_ready(now, index, handler);
             }
         }
@@ -175,21 +175,21 @@ impl Context {
         datagram: &[u8],
         handler: &mut impl Handler,
     ) {
-        let found = SessionKey::of(*from.ip(), datagram).and_then(|key| self.incoming.rm.find(key));
+        let found = SessionKey::of(*from.ip(), datagram).and_then(|key| self.rm_in.find(key));
         let Some(at) = found else {
             self.counters.context.unknown_datagrams.inc();
             return;
         };
         let mut bridge = Bridge { streams: &mut self.streams, handler };
-        if self.incoming.rm.sessions.on_datagram(at, now, from, datagram, &mut bridge) {
+        if self.rm_in.sessions.on_datagram(at, now, from, datagram, &mut bridge) {
             self.end_rm(at, handler);
         }
     }
 
     pub(super) fn wake_rm(&mut self, now: Nanos, handler: &mut impl Handler) {
-        for at in 0..self.incoming.rm.sessions.capacity() {
+        for at in 0..self.rm_in.sessions.capacity() {
             let mut bridge = Bridge { streams: &mut self.streams, handler };
-            if self.incoming.rm.sessions.on_wakeup(at, now, &mut bridge) {
+            if self.rm_in.sessions.on_wakeup(at, now, &mut bridge) {
                 self.end_rm(at, handler);
             }
         }
@@ -199,19 +199,19 @@ impl Context {
     /// Ends a session, unless something of it is still asked for.
     pub(super) fn end_rm(&mut self, at: usize, handler: &mut impl Handler) {
         let session = SessionRef::Rm(at);
-        let recovery = recovery::of(&mut self.incoming, session);
+        let recovery = recovery::of(recovery::incoming!(self), session);
         if recovery.is_some_and(|recovery| !recovery.requester.is_idle()) {
             return;
         }
         self.forget_recovery(session);
-        if let Some(transport) = self.incoming.rm.close(at, &self.registrar, &mut self.xdp) {
+        if let Some(transport) = self.rm_in.close(at, &self.registrar, &mut self.xdp) {
             self.end_session(session, &transport, EndReason::TimedOut, handler);
         }
     }
 
     /// Sends NAKs that are due.
     pub(crate) fn send_feedback(&mut self, now: Nanos) {
-        for receiver in self.incoming.rm.sessions.receivers() {
+        for receiver in self.rm_in.sessions.receivers() {
             while let Some(feedback) = receiver.poll_transmit(now) {
                 match self.control.send_run(feedback.to, feedback.datagram, feedback.datagram.len()) {
                     Ok(Sent::Datagrams(_)) => {}

@@ -49,17 +49,17 @@ impl Context {
         session_id: Option<u32>,
     ) -> Result<Option<(SessionRef, u64)>, ContextError> {
         let key = SessionKey { source: address, session_id };
-        if let Some(&at) = self.incoming.ru.by_source.get(&address) {
-            let session = &self.incoming.ru.sessions[at];
+        if let Some(&at) = self.ru_in.by_source.get(&address) {
+            let session = &self.ru_in.sessions[at];
             return Ok((session.receiver.key() == key).then_some((SessionRef::Ru(at), session.number)));
         }
-        if self.incoming.ru.socket.is_none() {
+        if self.ru_in.socket.is_none() {
             let low = self.config.transport_lbtru_receiver_port_low;
             let high = self.config.transport_lbtru_receiver_port_high;
             let options = self.multicast_options();
             let socket = first_free(self.interface, low, high, |a| UdpSocket::multicast_sender(a, options))?;
             self.registrar.add(&socket, self.token(Port::RuReceiver, 0), Interest::Read)?;
-            self.incoming.ru.socket = Some(socket);
+            self.ru_in.socket = Some(socket);
         }
         let (client_id, seed) = (self.rng.next_u32().max(1), self.rng.next_u64());
         let mut receiver = RuReceiver::new(
@@ -76,8 +76,8 @@ impl Context {
         }
         self.next_session += 1;
         let number = self.next_session;
-        let at = self.incoming.ru.sessions.insert(receiver, number, ());
-        self.incoming.ru.by_source.insert(address, at);
+        let at = self.ru_in.sessions.insert(receiver, number, ());
+        self.ru_in.by_source.insert(address, at);
         self.send_ru(self.now);
         Ok(Some((SessionRef::Ru(at), number)))
     }
@@ -86,17 +86,17 @@ impl Context {
     pub(crate) fn on_ru_ready(&mut self, now: Nanos, handler: &mut impl Handler) -> bool {
         let Some(mut batch) = self.batch.take() else { return false };
         let mut worked = false;
-        if let Some(socket) = &self.incoming.ru.socket
+        if let Some(socket) = &self.ru_in.socket
             && let Ok(received) = socket.receive(&mut batch)
         {
             for (from, datagram) in received.datagrams() {
                 worked = true;
-                let Some(&at) = self.incoming.ru.by_source.get(&from) else {
+                let Some(&at) = self.ru_in.by_source.get(&from) else {
                     self.counters.context.unknown_datagrams.inc();
                     continue;
                 };
                 let mut bridge = Bridge { streams: &mut self.streams, handler };
-                if self.incoming.ru.sessions.on_datagram(at, now, from, datagram, &mut bridge) {
+                if self.ru_in.sessions.on_datagram(at, now, from, datagram, &mut bridge) {
                     self.end_ru(at, handler);
                 }
             }
@@ -109,9 +109,9 @@ impl Context {
     }
 
     pub(super) fn wake_ru(&mut self, now: Nanos, handler: &mut impl Handler) {
-        for at in 0..self.incoming.ru.sessions.capacity() {
+        for at in 0..self.ru_in.sessions.capacity() {
             let mut bridge = Bridge { streams: &mut self.streams, handler };
-            if self.incoming.ru.sessions.on_wakeup(at, now, &mut bridge) {
+            if self.ru_in.sessions.on_wakeup(at, now, &mut bridge) {
                 self.end_ru(at, handler);
             }
         }
@@ -121,20 +121,20 @@ impl Context {
     /// Ends a session, unless something of it is still asked for.
     pub(super) fn end_ru(&mut self, at: usize, handler: &mut impl Handler) {
         let session = SessionRef::Ru(at);
-        let recovery = recovery::of(&mut self.incoming, session);
+        let recovery = recovery::of(recovery::incoming!(self), session);
         if recovery.is_some_and(|recovery| !recovery.requester.is_idle()) {
             return;
         }
         self.forget_recovery(session);
-        if let Some(transport) = self.incoming.ru.close(at) {
+        if let Some(transport) = self.ru_in.close(at) {
             self.end_session(session, &transport, EndReason::TimedOut, handler);
         }
     }
 
     /// Sends connect requests, signs of life and NAKs that are due.
     fn send_ru(&mut self, now: Nanos) {
-        let Some(socket) = &self.incoming.ru.socket else { return };
-        for receiver in self.incoming.ru.sessions.receivers() {
+        let Some(socket) = &self.ru_in.socket else { return };
+        for receiver in self.ru_in.sessions.receivers() {
             while let Some(feedback) = receiver.poll_transmit(now) {
                 match socket.send_run(feedback.to, feedback.datagram, feedback.datagram.len()) {
                     Ok(Sent::Datagrams(_)) => {}

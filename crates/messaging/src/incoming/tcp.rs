@@ -176,16 +176,16 @@ impl Context {
         transport: TransportSession,
         address: SocketAddrV4,
     ) -> Result<(SessionRef, u64), ContextError> {
-        if let Some(&at) = self.incoming.tcp.by_transport.get(&transport) {
-            return Ok((SessionRef::Tcp(at), self.incoming.tcp.sessions[at].number));
+        if let Some(&at) = self.tcp_in.by_transport.get(&transport) {
+            return Ok((SessionRef::Tcp(at), self.tcp_in.sessions[at].number));
         }
         let receiver = OrderedReceiver::new(&self.config.delivery(), self.counters.delivery.clone())?;
         let stream = tcp::connect(SocketAddr::V4(address))?;
-        let at = self.incoming.tcp.sessions.vacant_key();
+        let at = self.tcp_in.sessions.vacant_key();
         self.registrar.add(&stream, self.token(Port::TcpSession, at), Interest::ReadWrite)?;
         self.next_session += 1;
         let number = self.next_session;
-        self.incoming.tcp.sessions.insert(Session {
+        self.tcp_in.sessions.insert(Session {
             transport,
             address,
             number,
@@ -198,7 +198,7 @@ impl Context {
             recovery: None,
             ended: None,
         });
-        self.incoming.tcp.by_transport.insert(transport, at);
+        self.tcp_in.by_transport.insert(transport, at);
         Ok((SessionRef::Tcp(at), number))
     }
 
@@ -209,8 +209,8 @@ impl Context {
     /// Looks at every connection once.
     pub(crate) fn poll_tcp(&mut self, handler: &mut impl Handler) -> bool {
         let mut worked = false;
-        for at in 0..self.incoming.tcp.sessions.capacity() {
-            if self.incoming.tcp.sessions.get(at).is_some_and(|s| s.is_established) {
+        for at in 0..self.tcp_in.sessions.capacity() {
+            if self.tcp_in.sessions.get(at).is_some_and(|s| s.is_established) {
                 worked |= self.read_tcp(at, handler);
             }
         }
@@ -227,7 +227,7 @@ impl Context {
                 return true;
             }
         }
-        let Some(session) = self.incoming.tcp.sessions.get_mut(at) else { return false };
+        let Some(session) = self.tcp_in.sessions.get_mut(at) else { return false };
         match session.read(self.now, &mut self.streams, handler, &self.counters.tcp_receiver) {
             Progress::Nothing => false,
             Progress::Something => true,
@@ -241,7 +241,7 @@ impl Context {
     /// Whether the connection stands; begins TLS when it does, if it is wanted.
     #[inline]
     fn establish_tcp(&mut self, at: usize) -> Result<bool, ContextError> {
-        let Some(session) = self.incoming.tcp.sessions.get(at) else { return Ok(false) };
+        let Some(session) = self.tcp_in.sessions.get(at) else { return Ok(false) };
         if session.is_established && !session.waits_for_room {
             return Ok(true);
         }
@@ -251,7 +251,7 @@ impl Context {
     #[cold]
     fn settle_tcp(&mut self, at: usize) -> Result<bool, ContextError> {
         let token = self.token(Port::TcpSession, at);
-        let session = &mut self.incoming.tcp.sessions[at];
+        let session = &mut self.tcp_in.sessions[at];
         if !session.is_established {
             let Some(Transport::Plain(stream)) = &session.connection else { return Ok(false) };
             if !tcp::connected(stream)? {
@@ -276,7 +276,7 @@ impl Context {
     }
 
     fn end_tcp(&mut self, at: usize, handler: &mut impl Handler) {
-        let Some(session) = self.incoming.tcp.sessions.get_mut(at) else { return };
+        let Some(session) = self.tcp_in.sessions.get_mut(at) else { return };
         let reason = if session.receiver.has_ended() { EndReason::Ended } else { EndReason::Broken };
         let mut bridge = Bridge { streams: &mut self.streams, handler };
         session.receiver.on_passed_over();
@@ -299,12 +299,12 @@ impl Context {
     /// Forgets a session that is over, unless something of it is still asked for.
     pub(super) fn finish_tcp(&mut self, at: usize, handler: &mut impl Handler) {
         let session = SessionRef::Tcp(at);
-        let Some(reason) = self.incoming.tcp.sessions.get(at).and_then(|s| s.ended) else { return };
-        if recovery::of(&mut self.incoming, session).is_some_and(|r| !r.requester.is_idle()) {
+        let Some(reason) = self.tcp_in.sessions.get(at).and_then(|s| s.ended) else { return };
+        if recovery::of(recovery::incoming!(self), session).is_some_and(|r| !r.requester.is_idle()) {
             return;
         }
         self.forget_recovery(session);
-        if let Some(transport) = self.incoming.tcp.close(at) {
+        if let Some(transport) = self.tcp_in.close(at) {
             self.end_session(session, &transport, reason, handler);
         }
     }
