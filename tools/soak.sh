@@ -14,6 +14,16 @@ tests() {
     cargo test --locked --profile ci "$@"
 }
 
+# Figures as lines of JSON: 5 % loss at a million messages a second, a receiver that is stopped.
+scenarios() {
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "not root: skipped"
+        return
+    fi
+    cargo build --locked --profile ci --bin tickcast
+    TICKCAST=$target/ci/tickcast python3 interop/netns/scenarios.py all
+}
+
 echo "RUNS=$runs CASES=$cases KILLS=$kills FROM=$from"
 step "rings (loom)" env RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" \
     cargo test --locked --profile ci -p tickcast-net --lib -- ring:: shm::model
@@ -22,4 +32,5 @@ export FROM=$from
 RUNS=$runs step "source distributor and P2PS under faults" tests -p tickcast-sim
 RUNS=$((runs * 10)) step "reliable transports under faults" tests -p tickcast-lbt --test sim --test fuzz
 PROPTEST_CASES=$cases step "properties" tests -p tickcast-rwf -p tickcast-rdm -p tickcast-rssl -p tickcast-config --tests
+step "loss and stopped receivers on real sockets" scenarios
 steps_summary

@@ -23,6 +23,10 @@ java_tools() {
     (cd interop/java && mvn -B -q package)
 }
 
+network_tests() {
+    TICKCAST=$tickcast python_tests interop/netns
+}
+
 python_package() {
     CARGO_TARGET_DIR=$target PROFILE=ci bindings/python/test.sh
 }
@@ -40,7 +44,7 @@ RUNS=8000 step "reliable transports under faults" cargo test --locked --profile 
 step "every interleaving of the rings (loom)" loom
 step "wire judge" python_tests interop
 step "reckoning of final images" python_tests interop/reckon
-step "networks" python_tests interop/netns
+step "networks" network_tests
 step "Python package" python_package
 step "Java tools" java_tools
 step "Java tools against other software" python_tests interop/java/tests

@@ -194,6 +194,13 @@ int tickcast_receiver_create(tickcast_context *context, const char *topic, uint3
 /* The same for all topics that begin with `prefix`. */
 int tickcast_receiver_create_prefix(tickcast_context *context, const char *prefix, uint32_t flags,
                                     tickcast_receiver *receiver);
+/*
+ * The same for all topics in whose names `pattern` is found. It is in the syntax of Perl, as far as that can be matched
+ * in time linear in a name's length: no look around, no references back. 1 to 255 bytes. TICKCAST_ERROR_ARGUMENT if it is
+ * not understood; the words say why.
+ */
+int tickcast_receiver_create_pattern(tickcast_context *context, const char *pattern, uint32_t flags,
+                                     tickcast_receiver *receiver);
 /* No event for this receiver follows. */
 int tickcast_receiver_delete(tickcast_context *context, tickcast_receiver receiver);
 
@@ -222,11 +229,16 @@ int tickcast_thread_start(const char *file, const char *const *settings, size_t 
                           const tickcast_handlers *handlers, void *user, tickcast_thread **thread);
 /* Ends the thread, after what was sent before has left, and frees it. Senders are destroyed apart, before or after. */
 int tickcast_thread_stop(tickcast_thread *thread);
-/* As tickcast_receiver_create, _create_prefix, _delete, and tickcast_respond; they wait for the thread to do it. */
+/*
+ * As tickcast_receiver_create, _create_prefix, _create_pattern, _delete, and tickcast_respond; they wait for the thread
+ * to do it.
+ */
 int tickcast_thread_receive(tickcast_thread *thread, const char *topic, uint32_t flags,
                             tickcast_receiver *receiver);
 int tickcast_thread_receive_prefix(tickcast_thread *thread, const char *prefix, uint32_t flags,
                                    tickcast_receiver *receiver);
+int tickcast_thread_receive_pattern(tickcast_thread *thread, const char *pattern, uint32_t flags,
+                                    tickcast_receiver *receiver);
 int tickcast_thread_forget(tickcast_thread *thread, tickcast_receiver receiver);
 int tickcast_thread_respond(tickcast_thread *thread, const tickcast_asked *asked, const void *data, size_t length);
 

@@ -72,6 +72,21 @@ pub unsafe extern "C" fn tickcast_receiver_create_prefix(
 /// See the header.
 ///
 /// # Safety
+/// The pointers are what the header says, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_receiver_create_pattern(
+    context: *mut ContextHandle,
+    pattern: *const c_char,
+    flags: u32,
+    receiver: *mut u64,
+) -> c_int {
+    // SAFETY: the header's promise.
+    unsafe { create(context, (pattern, "pattern"), flags, receiver, Context::create_pattern_receiver) }
+}
+
+/// See the header.
+///
+/// # Safety
 /// `context` is NULL or a context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickcast_receiver_delete(context: *mut ContextHandle, receiver: u64) -> c_int {

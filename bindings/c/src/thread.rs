@@ -194,6 +194,21 @@ pub unsafe extern "C" fn tickcast_thread_receive_prefix(
 /// See the header.
 ///
 /// # Safety
+/// The pointers are what the header says, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_thread_receive_pattern(
+    thread: *mut ThreadHandle,
+    pattern: *const c_char,
+    flags: u32,
+    receiver: *mut u64,
+) -> c_int {
+    // SAFETY: the header's promise.
+    unsafe { receive(thread, (pattern, "pattern"), flags, receiver, Context::create_pattern_receiver) }
+}
+
+/// See the header.
+///
+/// # Safety
 /// `thread` is NULL or a thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickcast_thread_forget(thread: *mut ThreadHandle, receiver: u64) -> c_int {

@@ -209,6 +209,28 @@ fn what_cannot_be_meant_is_refused_with_its_name() {
 }
 
 #[test]
+fn a_pattern_receives_the_topics_in_which_it_is_found() {
+    let (context, mut receiver) = (context(6), 0);
+    // SAFETY: a context, texts and a place.
+    unsafe {
+        let code = tickcast_receiver_create_pattern(context, c"c.(".as_ptr(), 0, &raw mut receiver);
+        assert_eq!(code, ErrorCode::Argument as c_int);
+        assert!(last_error().contains("c.("), "{}", last_error());
+        let pattern = c"^c\\.pattern\\.[ab]$".as_ptr();
+        let code = tickcast_receiver_create_pattern(context, pattern, 0, &raw mut receiver);
+        assert_eq!(code, OK, "{}", last_error());
+    }
+    let (found, other) = (source(context, c"c.pattern.b"), source(context, c"c.pattern.c"));
+    let mut seen = Seen { context, source: found, messages: Vec::new(), codes: Vec::new() };
+    drive(&mut seen, b"b", |seen| !seen.messages.is_empty());
+    assert_eq!((send(context, other, b"c"), send(context, found, b"last")), (OK, OK));
+    drive(&mut seen, b"b", |seen| seen.messages.iter().any(|m| m == b"last"));
+    assert!(seen.messages.iter().all(|m| m != b"c"), "{:?}", seen.messages);
+    // SAFETY: it is not used any more.
+    unsafe { tickcast_context_destroy(context) };
+}
+
+#[test]
 fn a_wrong_setting_is_told_with_the_nearest_name() {
     let setting = c"tll=4".as_ptr();
     let mut context = null_mut();
@@ -275,7 +297,12 @@ fn a_thread_of_the_library_sends_and_calls_back() {
         let code = tickcast_thread_start(null(), texts, count, &raw const handlers, user, &raw mut thread);
         assert_eq!(code, OK, "{}", last_error());
         seen.thread.store(thread, Ordering::Release);
-        assert_eq!(tickcast_thread_receive(thread, c"c.thread".as_ptr(), 0, &raw mut receiver), OK);
+        let wrong = tickcast_thread_receive_pattern(thread, c"c.(".as_ptr(), 0, &raw mut receiver);
+        assert_eq!(wrong, ErrorCode::Argument as c_int);
+        assert_eq!(tickcast_thread_receive(thread, c"c.silent".as_ptr(), 0, &raw mut receiver), OK);
+        assert_eq!(tickcast_thread_forget(thread, receiver), OK);
+        let pattern = c"^c\\.t.*d$".as_ptr();
+        assert_eq!(tickcast_thread_receive_pattern(thread, pattern, 0, &raw mut receiver), OK);
         assert_eq!(tickcast_sender_create(thread, c"c.thread".as_ptr(), null(), &raw mut sender), OK);
         while seen.messages.load(Ordering::Acquire) < 3 {
             assert!(begun.elapsed() < WATCHDOG);

@@ -185,6 +185,14 @@ impl Context {
         Ok(Receiver { context: slf.clone().unbind(), bits, topic: format!("{prefix}*") })
     }
 
+    #[pyo3(signature = (pattern, *, arrival_order = false))]
+    fn pattern_receiver(slf: &Bound<'_, Self>, pattern: String, arrival_order: bool) -> PyResult<Receiver> {
+        let options = receiver_options(arrival_order);
+        let made = slf.get().with(slf.py(), |context| context.create_pattern_receiver(&pattern, &options))?;
+        let bits = made.map_err(|e| error::of_context(&e))?.to_bits();
+        Ok(Receiver { context: slf.clone().unbind(), bits, topic: pattern })
+    }
+
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let mut gathered = Gathered::default();
         let turn = py.detach(|| self.turn(&mut gathered)).map_err(|e| error::of_io(&e))?;

@@ -83,6 +83,20 @@ class Wildcards(Pair):
         self.assertEqual(got, {'py.wild.%d' % i: (b'%d' % i, receiver.id) for i in range(3)})
 
 
+    def test_a_pattern_receives_all_topics_in_which_it_is_found(self):
+        with self.assertRaisesRegex(tickcast.ConfigError, r'py\.\('):
+            self.hearer.pattern_receiver('py.(')
+        receiver = self.hearer.pattern_receiver(r'^py\.pat\.[02]$|other')
+        self.assertEqual(receiver.topic, r'^py\.pat\.[02]$|other')
+        sources = [self.sender.source('py.pat.%d' % i) for i in range(3)] + [self.sender.source('an.other')]
+        self.drive_until(lambda events: sum(e.KIND == 'source' for e in events) == 3)
+        for i, source in enumerate(sources):
+            source.send(b'%d' % i)
+        got = {m.topic: (bytes(m), m.receiver_id) for m in self.messages(3)}
+        wanted = {'py.pat.0': b'0', 'py.pat.2': b'2', 'an.other': b'3'}
+        self.assertEqual(got, {topic: (payload, receiver.id) for topic, payload in wanted.items()})
+
+
 class Requests(Pair):
     def test_a_request_is_answered_as_often_as_the_responder_likes(self):
         request = self.source.request(b'question')

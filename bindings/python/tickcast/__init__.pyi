@@ -195,6 +195,9 @@ class Context:
     def source(self, topic: str, *, transport: Optional[str] = None) -> Source: ...
     def receiver(self, topic: str, *, arrival_order: bool = False) -> Receiver: ...
     def prefix_receiver(self, prefix: str, *, arrival_order: bool = False) -> Receiver: ...
+    def pattern_receiver(self, pattern: str, *, arrival_order: bool = False) -> Receiver:
+        """All topics in whose names `pattern` is found: Perl's syntax, without look around and references back.
+        ConfigError says why one is not understood."""
     def poll(self) -> List[Event]:
         """One turn without waiting."""
     def wait(self, timeout: Optional[float] = None) -> List[Event]:

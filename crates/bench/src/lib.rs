@@ -7,6 +7,7 @@
 
 mod chain;
 mod codec;
+mod congestion;
 mod contest;
 mod cost;
 mod end_to_end;
@@ -59,6 +60,9 @@ pub enum BenchCommand {
     Jitter(jitter::JitterArgs),
     /// Reliable multicast: messages of 64 bytes from one process to another, the highest rate without loss.
     Lbtrm(lbtrm::LbtrmArgs),
+    /// Sources that share a narrow link, with congestion control and at a fixed rate, beside a raw sender (needs
+    /// root, ip, tc).
+    Congestion(congestion::CongestionArgs),
     /// Publisher, source distributor, point-to-point server, consumer: latency at fixed rates beside a chain
     /// of bare sockets.
     EndToEnd(end_to_end::EndToEndArgs),
@@ -123,6 +127,7 @@ pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
         BenchCommand::Cost(args) => cost::run(args),
         BenchCommand::Jitter(args) => jitter::run(args),
         BenchCommand::Lbtrm(args) => lbtrm::run(args),
+        BenchCommand::Congestion(args) => congestion::run(args),
         BenchCommand::EndToEnd(args) => end_to_end::run(args),
         BenchCommand::FanOut(args) => fan_out::run(args),
         BenchCommand::WebSocketFanOut(args) => fan_out::run_websocket(args),

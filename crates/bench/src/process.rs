@@ -82,9 +82,14 @@ impl Process {
         Ok(input.flush()?)
     }
 
+    /// Tells it to end; what it says by then is still to be had.
+    pub(crate) fn close(&mut self) {
+        self.input = None;
+    }
+
     /// Lets it end by itself, so that it can remove what it has made; one that does not is killed.
     pub(crate) fn end(mut self, limit: Duration) -> Result<(), BenchError> {
-        self.input = None;
+        self.close();
         let deadline = clock::monotonic().after(limit);
         while self.child.try_wait()?.is_none() && clock::monotonic() < deadline {
             clock::sleep_until(clock::monotonic().after(Duration::from_millis(1)));

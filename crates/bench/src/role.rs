@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use crate::end_to_end::Pacing;
 use crate::lbtrm_ends::EndArgs;
-use crate::{BenchError, chain, cost, end_to_end, fan_out, lbtrm_ends, own, pair, raw};
+use crate::{BenchError, chain, congestion, cost, end_to_end, fan_out, lbtrm_ends, own, pair, raw};
 
 #[derive(Debug, Args)]
 pub struct RoleArgs {
@@ -88,6 +88,8 @@ enum Role {
     },
     BareServer(fan_out::BareServerArgs),
     BareMounts(fan_out::BareMountsArgs),
+    CongestionSender(congestion::EndArgs),
+    CongestionReceiver(congestion::EndArgs),
     LbtrmSender(EndArgs),
     LbtrmReceiver(EndArgs),
     RawSender(EndArgs),
@@ -121,6 +123,8 @@ pub(crate) fn run(args: &RoleArgs) -> Result<(), BenchError> {
         }
         Role::BareServer(args) => fan_out::bare_server(args),
         Role::BareMounts(args) => fan_out::bare_mounts(args),
+        Role::CongestionSender(args) => congestion::sender(args),
+        Role::CongestionReceiver(args) => congestion::receiver(args),
         Role::LbtrmSender(args) => lbtrm_ends::sender(args),
         Role::LbtrmReceiver(args) => lbtrm_ends::receiver(args),
         Role::RawSender(args) => lbtrm_ends::raw_sender(args),

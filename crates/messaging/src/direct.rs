@@ -304,7 +304,7 @@ impl Context {
             Moved::Bytes(count) => {
                 let id = connection.id;
                 if let Purpose::Recovery(session) = connection.purpose {
-                    let Some(recovery) = recovery::of(&mut self.rm_in, &mut self.ru_in, session) else {
+                    let Some(recovery) = recovery::of(recovery::incoming!(self), session) else {
                         return Ok(());
                     };
                     let mut bridge = Bridge { streams: &mut self.streams, handler };

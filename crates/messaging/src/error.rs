@@ -1,8 +1,6 @@
 use std::fmt;
 use std::io;
 
-use crate::Transport;
-
 /// Why a context, or a part of it, could not be made.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -15,8 +13,6 @@ pub enum ContextError {
     Topic(lbt::resolution::ResolveError),
     /// Certificates of the TCP transport.
     Tls(net::tls::TlsError),
-    /// Late join is not offered over this transport; over LBT-RM and reliable unicast it is.
-    LateJoin(Transport),
 }
 
 impl fmt::Display for ContextError {
@@ -26,9 +22,6 @@ impl fmt::Display for ContextError {
             ContextError::Config(e) => e.fmt(f),
             ContextError::Topic(e) => e.fmt(f),
             ContextError::Tls(e) => e.fmt(f),
-            ContextError::LateJoin(transport) => {
-                write!(f, "late_join is offered over lbtrm and lbtru, not over {transport}")
-            }
         }
     }
 }

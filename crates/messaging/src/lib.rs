@@ -33,10 +33,10 @@
 //!
 //! # Late join and recovery beyond the transport
 //!
-//! A source with `late_join` (of the configuration or [`SourceOptions`]; over LBT-RM and reliable unicast)
-//! retains what it sends, within bounds of bytes, number and age, and its context answers at the request port,
-//! which is opened for it. A receiver in topic order asks there for what was sent before it joined
-//! (`use_late_join`) and for what the transport gave up (`use_otr`), over a connection that it opens when it
+//! A source with `late_join` (of the configuration or [`SourceOptions`]) retains what it sends, whatever its
+//! transport, within bounds of bytes, number and age, and its context answers at the request port, which is
+//! opened for it. A receiver in topic order asks there for what was sent before it joined
+//! (`use_late_join`) and for what the transport gave up or passed it over with (`use_otr`), over a connection that it opens when it
 //! is needed; live messages wait meanwhile. [`Message::via`] says by which way a message came. What cannot be
 //! had is told as loss, in its place. A stream ends when nothing of it is asked for any more. A receiver that
 //! joins a stream which another receiver of its context hears already begins with the next message.
@@ -67,15 +67,16 @@
 //!   end when they are cancelled or the one who answered is gone (`a_cancelled_request_is_answered_in_vain`,
 //!   `a_request_ends_when_the_one_who_answered_is_gone`).
 //!
-//! Over LBT-RM and reliable unicast, where a source retains messages (the same, a test
-//! `TRANSPORT_retained::NAME`):
+//! Where a source retains messages (the same, tests `TRANSPORT_late_join::NAME`, `TRANSPORT_retained::NAME` and
+//! `TRANSPORT_source_paced::NAME`):
 //!
 //! - A late joiner gets everything that is retained and then the live stream, each message once and in order
 //!   (`a_late_joiner_gets_everything_retained_and_then_the_live_stream_once_in_order`), from the oldest
 //!   message that is retained on (`a_late_joiner_begins_with_the_oldest_message_retained`), if it wants to
 //!   (`who_wants_no_late_join_begins_with_the_next_message`).
 //! - What the transport gave up comes from the source
-//!   (`what_the_transport_gave_up_is_recovered_from_the_source`).
+//!   (`what_the_transport_gave_up_is_recovered_from_the_source`), and so does what a slow receiver was passed
+//!   over with (`what_a_receiver_was_passed_over_with_is_recovered_from_the_source`).
 //! - Waiting ends when the source dies, each number delivered or told lost
 //!   (`when_the_source_dies_a_late_joiner_is_told_what_it_lost_and_of_the_end`).
 //! - Connections last as long as they are of use (`a_connection_that_nothing_is_asked_over_is_closed`).

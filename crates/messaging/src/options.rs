@@ -13,7 +13,7 @@ pub struct SourceOptions {
     /// group share a transport session.
     pub group: Option<SocketAddrV4>,
     /// Whether what is sent is retained for receivers that join late or lost it; else what the configuration
-    /// says (`late_join`). Over LBT-RM and reliable unicast.
+    /// says (`late_join`).
     pub late_join: Option<bool>,
 }
 

@@ -11,7 +11,7 @@ use lbt::resolution::SourceRecord;
 use units::Nanos;
 
 use crate::context::Context;
-use crate::incoming::{RmIncoming, RuIncoming, SessionRef};
+use crate::incoming::{IpcIncoming, RmIncoming, RuIncoming, SessionRef, TcpIncoming};
 use crate::stream::Bridge;
 use crate::{ConnectionId, Handler};
 
@@ -26,24 +26,45 @@ pub(crate) struct Recovery {
     used: Nanos,
 }
 
-/// The recovery of a session, if it has one.
-pub(crate) fn of<'a>(
-    rm: &'a mut RmIncoming,
-    ru: &'a mut RuIncoming,
-    session: SessionRef,
-) -> Option<&'a mut Recovery> {
-    place(rm, ru, session)?.as_deref_mut()
+impl Recovery {
+    /// The session stands: the source can be asked.
+    pub(crate) fn on_established(&mut self) {
+        self.connects_at = Nanos::ZERO;
+    }
 }
 
-fn place<'a>(
-    rm: &'a mut RmIncoming,
-    ru: &'a mut RuIncoming,
-    session: SessionRef,
-) -> Option<&'a mut Option<Box<Recovery>>> {
+/// The sessions that a context receives, borrowed apart from the rest of it.
+pub(crate) struct Incoming<'a> {
+    pub(crate) rm: &'a mut RmIncoming,
+    pub(crate) tcp: &'a mut TcpIncoming,
+    pub(crate) ipc: &'a mut IpcIncoming,
+    pub(crate) ru: &'a mut RuIncoming,
+}
+
+/// The [`Incoming`] of a context.
+macro_rules! incoming {
+    ($context:expr) => {
+        $crate::recovery::Incoming {
+            rm: &mut $context.rm_in,
+            tcp: &mut $context.tcp_in,
+            ipc: &mut $context.ipc_in,
+            ru: &mut $context.ru_in,
+        }
+    };
+}
+pub(crate) use incoming;
+
+/// The recovery of a session, if it has one.
+pub(crate) fn of(incoming: Incoming<'_>, session: SessionRef) -> Option<&mut Recovery> {
+    place(incoming, session)?.as_deref_mut()
+}
+
+fn place(incoming: Incoming<'_>, session: SessionRef) -> Option<&mut Option<Box<Recovery>>> {
     match session {
-        SessionRef::Rm(at) => rm.sessions.recovery(at),
-        SessionRef::Ru(at) => ru.sessions.recovery(at),
-        SessionRef::Tcp(_) | SessionRef::Ipc(_) => None,
+        SessionRef::Rm(at) => incoming.rm.sessions.recovery(at),
+        SessionRef::Ru(at) => incoming.ru.sessions.recovery(at),
+        SessionRef::Tcp(at) => incoming.tcp.recovery(at),
+        SessionRef::Ipc(at) => incoming.ipc.recovery(at),
     }
 }
 
@@ -62,14 +83,20 @@ impl Context {
         if !is_ordered || !(self.config.use_late_join || self.config.use_otr) {
             return Ok(());
         }
-        let Some(place) = place(&mut self.rm_in, &mut self.ru_in, session) else { return Ok(()) };
+        let is_established = match session {
+            SessionRef::Tcp(at) => self.tcp_in.is_established(at),
+            SessionRef::Rm(_) | SessionRef::Ru(_) | SessionRef::Ipc(_) => true,
+        };
+        let Some(place) = place(incoming!(self), session) else { return Ok(()) };
         let recovery = match place {
             Some(recovery) => recovery,
             None => {
                 let own = self.direct.address().unwrap_or(SocketAddrV4::new(self.interface, 0));
                 let counters = self.counters.recovery.clone();
                 let requester = Requester::new(&self.config.recovery(), transport, own, counters)?;
-                let (connection, connects_at, used) = (None, self.now, self.now);
+                // Before the session stands its source may send what neither of the two connections brings.
+                let connects_at = if is_established { self.now } else { Nanos::NEVER };
+                let (connection, used) = (None, self.now);
                 place.insert(Box::new(Recovery { requester, source, connection, connects_at, used }))
             }
         };
@@ -82,14 +109,14 @@ impl Context {
 
     /// Nobody hears a topic any more.
     pub(crate) fn unwatch(&mut self, session: SessionRef, topic_index: u32) {
-        if let Some(recovery) = of(&mut self.rm_in, &mut self.ru_in, session) {
+        if let Some(recovery) = of(incoming!(self), session) {
             recovery.requester.remove_topic(topic_index);
         }
     }
 
     /// A session is about to be closed: its connection is closed as well.
     pub(crate) fn forget_recovery(&mut self, session: SessionRef) {
-        let gone = place(&mut self.rm_in, &mut self.ru_in, session).and_then(Option::take);
+        let gone = place(incoming!(self), session).and_then(Option::take);
         if let Some(connection) = gone.and_then(|gone| gone.connection) {
             self.disconnect(connection);
         }
@@ -102,6 +129,12 @@ impl Context {
         for at in 0..self.ru_in.sessions.capacity() {
             self.drive_recovery(now, SessionRef::Ru(at), handler);
         }
+        for at in 0..self.tcp_in.capacity() {
+            self.drive_recovery(now, SessionRef::Tcp(at), handler);
+        }
+        for at in 0..self.ipc_in.capacity() {
+            self.drive_recovery(now, SessionRef::Ipc(at), handler);
+        }
     }
 
     pub(crate) fn recovery_wakeup(&self) -> Nanos {
@@ -113,19 +146,15 @@ impl Context {
             Some(_) if recovery.requester.wants_connection() => recovery.requester.next_wakeup(),
             Some(_) => recovery.used + idle,
         };
-        self.rm_in
-            .sessions
-            .recoveries()
-            .chain(self.ru_in.sessions.recoveries())
-            .map(due)
-            .min()
-            .unwrap_or(Nanos::NEVER)
+        let reliable = self.rm_in.sessions.recoveries().chain(self.ru_in.sessions.recoveries());
+        let ordered = self.tcp_in.recoveries().chain(self.ipc_in.recoveries());
+        reliable.chain(ordered).map(due).min().unwrap_or(Nanos::NEVER)
     }
 
     /// Does what is due for a session: gives up, connects, asks, closes an idle connection, and ends a
     /// session that is over once nothing is asked for any more.
     pub(crate) fn drive_recovery(&mut self, now: Nanos, session: SessionRef, handler: &mut impl Handler) {
-        let Some(recovery) = of(&mut self.rm_in, &mut self.ru_in, session) else { return };
+        let Some(recovery) = of(incoming!(self), session) else { return };
         if recovery.requester.next_wakeup() <= now {
             recovery.requester.on_wakeup(now, &mut Bridge { streams: &mut self.streams, handler });
         }
@@ -164,7 +193,7 @@ impl Context {
         match connection {
             None => self.on_recovery_gone(now, session, false, handler),
             connection => {
-                if let Some(recovery) = of(&mut self.rm_in, &mut self.ru_in, session) {
+                if let Some(recovery) = of(incoming!(self), session) {
                     recovery.connection = connection;
                     recovery.used = now;
                 }
@@ -174,7 +203,7 @@ impl Context {
 
     /// The connection for a session stands.
     pub(crate) fn on_recovery_connected(&mut self, session: SessionRef) {
-        if let Some(recovery) = of(&mut self.rm_in, &mut self.ru_in, session) {
+        if let Some(recovery) = of(incoming!(self), session) {
             recovery.requester.on_connected();
         }
     }
@@ -187,7 +216,7 @@ impl Context {
         was_established: bool,
         handler: &mut impl Handler,
     ) {
-        let Some(recovery) = of(&mut self.rm_in, &mut self.ru_in, session) else { return };
+        let Some(recovery) = of(incoming!(self), session) else { return };
         recovery.connection = None;
         recovery.connects_at = now + self.config.recovery().retransmit_request_interval;
         if was_established {

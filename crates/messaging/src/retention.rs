@@ -5,7 +5,6 @@ use lbt::stream::StreamMessage;
 use lbt::wire::lbmc::{Header, Kind};
 use units::{Nanos, Sqn};
 
-use crate::Transport;
 use crate::context::Context;
 use crate::error::ContextError;
 use crate::outgoing::Place;
@@ -41,17 +40,9 @@ fn is_request(header: Header<'_>) -> bool {
 
 impl Context {
     /// Whether a source at `place` is to retain what it sends.
-    pub(crate) fn retains(&self, asked: Option<bool>, place: Place) -> Result<bool, ContextError> {
-        if !asked.unwrap_or(self.config.late_join) {
-            return Ok(false);
-        }
-        match place {
-            Place::Rm(_) | Place::Ru => Ok(true),
-            // Who knows of it by configuration is not told where to ask.
-            Place::Fixed(_) => Ok(false),
-            Place::Tcp => Err(ContextError::LateJoin(Transport::Tcp)),
-            Place::Ipc => Err(ContextError::LateJoin(Transport::LbtIpc)),
-        }
+    pub(crate) fn retains(&self, asked: Option<bool>, place: Place) -> bool {
+        // Who knows of a fixed one by configuration is not told where to ask.
+        asked.unwrap_or(self.config.late_join) && !matches!(place, Place::Fixed(_))
     }
 
     /// Begins to retain a topic of a session.
@@ -67,7 +58,9 @@ impl Context {
             retained.written.resize(session + 1, None);
         }
         let written = &mut retained.written[session];
-        *written = written.or_else(|| self.outgoing[session].next_datagram());
+        if written.is_none() {
+            *written = Some(self.outgoing[session].keep_written());
+        }
         Ok(())
     }
 
@@ -90,7 +83,7 @@ impl Context {
     fn retain_written(&mut self, now: Nanos, session: usize) {
         let Some(Retained { responder, written }) = self.retained.as_deref_mut() else { return };
         if let Some(Some(from)) = written.get_mut(session)
-            && let Some(outgoing) = self.outgoing.get(session)
+            && let Some(outgoing) = self.outgoing.get_mut(session)
         {
             outgoing.written(from, |messages| responder.retain(now, session as u32, messages));
         }

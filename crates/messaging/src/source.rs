@@ -35,13 +35,12 @@ impl Context {
     ///
     /// # Errors
     /// [`ContextError::Io`] if the session cannot be opened, [`ContextError::Topic`] if the name cannot be
-    /// sent, [`ContextError::Config`] if an option is out of range, [`ContextError::LateJoin`] if the
-    /// transport does not offer it; each names what it is about.
+    /// sent, [`ContextError::Config`] if an option is out of range; each names what it is about.
     pub fn create_source(&mut self, topic: &str, options: &SourceOptions) -> Result<Source, ContextError> {
         self.refresh_clock();
         let fixed = self.static_place(topic)?;
         let place = fixed.map_or_else(|| self.place_of(topic, options), |(_, r)| Place::Fixed(r.session));
-        let retains = self.retains(options.late_join, place)?;
+        let retains = self.retains(options.late_join, place);
         if retains && self.direct.address().is_none() {
             self.listen()?;
         }

@@ -117,7 +117,7 @@ fn unicast_allocates_nothing() {
 
 #[test]
 fn a_message_that_is_retained_allocates_nothing() {
-    for (transport, test) in [(Transport::LbtRm, 5), (Transport::LbtRu, 6)] {
+    for (transport, test) in Transport::ALL.iter().copied().zip(5..) {
         let config = config(transport, test);
         a_message_allocates_nothing_with(&MessagingConfig {
             late_join: true,

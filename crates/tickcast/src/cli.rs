@@ -31,7 +31,7 @@ pub(crate) enum Command {
     Resolver(ConfigArgs),
     /// Publishes a topic: a text, lines of standard input, or test messages.
     Pub(PublishArgs),
-    /// Subscribes to a topic, or all that begin alike: prints messages, or statistics each second.
+    /// Subscribes to a topic, all that begin alike, or all that a pattern fits: prints messages, or statistics each second.
     Sub(SubscribeArgs),
     /// Measures the system beside the bare sockets below it.
     Bench {

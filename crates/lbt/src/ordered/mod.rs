@@ -7,7 +7,7 @@
 //!
 //! There are no transport numbers, and nothing is asked for again. What a receiver misses, because it was
 //! lapped or passed over, shows as a jump of its topics' numbers in the next message or announcement, and is
-//! loss in that place.
+//! loss in that place. A source that retains messages has its room [`Kept`].
 //!
 //! Promises:
 //!
@@ -19,9 +19,11 @@
 //!   (`backlog.rs`: `a_laggard_that_is_passed_over_goes_on_with_a_whole_message`).
 
 mod backlog;
+mod kept;
 mod receiver;
 mod source;
 
 pub use backlog::{Backlog, BacklogSlot, Cursor};
+pub use kept::{Kept, KeptSlot};
 pub use receiver::Receiver;
 pub use source::{Claim, OrderedConfig, Room, Slot, Source};

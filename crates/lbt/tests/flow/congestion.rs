@@ -72,6 +72,30 @@ fn equal_sources_come_to_equal_shares() {
     }
 }
 
+/// What the one with the least got beside the one with the most.
+fn least_to_most(got: &[u64]) -> f64 {
+    let (least, most) = (got.iter().min(), got.iter().max());
+    least.zip(most).map_or(0.0, |(&least, &most)| least as f64 / most as f64)
+}
+
+#[test]
+fn over_ten_seconds_equal_sources_differ_by_less_than_a_tenth() {
+    for (mbit, queue_ms, flows, stagger_ms) in
+        [(40, 50, 4, 0), (40, 50, 4, 100), (40, 50, 2, 0), (100, 20, 4, 50)]
+    {
+        let mut link = Link::new(link(mbit, queue_ms, 100));
+        let begin = |i: u32| Duration::from_millis(stagger_ms) * i;
+        (0..flows).for_each(|i| link.add(&adaptive(1_000 * MBIT), begin(i), &[None]));
+        link.run_for(SECOND * 8);
+        let got = link.received_in(SECOND * 10);
+        let least = least_to_most(&got);
+        println!(
+            "{mbit} Mbit/s, queue of {queue_ms} ms, {stagger_ms} ms apart: {got:?}, least/most {least:.3}"
+        );
+        assert!(least > 0.9, "{got:?}");
+    }
+}
+
 #[test]
 fn without_congestion_control_a_link_wastes() {
     let plan = link(10, 50, 100);

@@ -201,8 +201,12 @@ config::section! {
         ordered_delivery: OrderedDelivery = OrderedDelivery::Topic;
         /// Loss of so many messages at once is told as a burst.
         delivery_control_maximum_burst_loss: u32 = 1_024, range 2..;
+        /// Most messages of a session that wait for missing ones before them, all topics together; beyond it
+        /// the oldest missing ones are given up. They take no more memory than the larger of the two
+        /// transmission windows, or 32 MiB.
+        delivery_control_maximum_total_map_entries: u32 = 200_000, range 8_192..=67_108_864;
         /// Whether sources that do not say otherwise retain what they send, for receivers that join late or
-        /// lost more than their transport could repair. Sources of LBT-RM and reliable unicast can.
+        /// lost more than their transport could repair.
         late_join: bool = false;
         /// Memory of each such source for messages with their headers; the oldest leave first.
         retransmit_retention_size_limit_bytes: u64 = 25_165_824, range 65_536..=68_719_476_736;
@@ -303,11 +307,19 @@ impl MessagingConfig {
     pub fn delivery(&self) -> DeliveryConfig {
         let standard = DeliveryConfig::default();
         let maximum_message_size = self.message_max(standard.maximum_message_size);
+        // What is older than a window cannot be retransmitted anyway; a source's is taken to be like ours.
+        let window = self
+            .transport_lbtrm_transmission_window_size_bytes
+            .max(self.transport_lbtru_transmission_window_size_bytes);
         DeliveryConfig {
             ordered_delivery: self.ordered_delivery.order(),
             maximum_message_size,
+            delivery_control_maximum_total_map_entries: self.delivery_control_maximum_total_map_entries,
             // A message whose first fragment is late waits as a whole, and is then put together.
-            hold_maximum_bytes: standard.hold_maximum_bytes.max(2 * maximum_message_size),
+            hold_maximum_bytes: standard
+                .hold_maximum_bytes
+                .max(u32::try_from(window).unwrap_or(u32::MAX))
+                .max(2 * maximum_message_size),
             reassembly_maximum_bytes: standard
                 .reassembly_maximum_bytes
                 .max(2 * u64::from(maximum_message_size)),

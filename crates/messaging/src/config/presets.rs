@@ -45,6 +45,8 @@ const THROUGHPUT: &[(&str, &str)] = &[
     ("transport_lbtrm_transmission_window_size_bytes", "67108864"),
     ("transport_lbtru_transmission_window_size_bytes", "67108864"),
     ("transport_lbtipc_transmission_window_size_bytes", "67108864"),
+    // What the window holds of short messages: none is given up as long as it can be retransmitted.
+    ("delivery_control_maximum_total_map_entries", "2000000"),
     ("transport_lbtrm_receiver_socket_buffer_bytes", "33554432"),
     ("transport_tcp_session_maximum_buffer_bytes", "8388608"),
     ("source_queue_bytes", "16777216"),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use counters::Registration;
 use counters::table::MessagingContext;
 use lbt::config::Order;
-use lbt::delivery::EndReason;
+use lbt::delivery::{EndReason, Sink};
 use lbt::ordered::Receiver as OrderedReceiver;
 use lbt::resolution::TransportSession;
 use net::Interest;
@@ -19,6 +19,7 @@ use super::SessionRef;
 use crate::Handler;
 use crate::context::{Context, Port};
 use crate::error::ContextError;
+use crate::recovery::{self, Recovery};
 use crate::stream::{Bridge, Streams};
 
 /// The sessions of shared memory of a context.
@@ -40,6 +41,10 @@ struct Session {
     is_asleep: bool,
     /// The source may not have noticed: look again then.
     doubt_until: Nanos,
+    /// Of what was sent before, or overwritten, if a source of the session retains it.
+    recovery: Option<Box<Recovery>>,
+    /// The session is over, but something is still asked for.
+    ended: Option<EndReason>,
 }
 
 /// How often a receiver asks whether its source is alive.
@@ -66,9 +71,25 @@ impl IpcIncoming {
         Some(gone.transport)
     }
 
+    /// Slots of sessions, used or not.
+    pub(crate) fn capacity(&self) -> usize {
+        self.sessions.capacity()
+    }
+
+    /// Where the recovery of a session is kept.
+    pub(crate) fn recovery(&mut self, at: usize) -> Option<&mut Option<Box<Recovery>>> {
+        self.sessions.get_mut(at).map(|session| &mut session.recovery)
+    }
+
+    /// The recoveries there are, each with whether its session is over.
+    pub(crate) fn recoveries(&self) -> impl Iterator<Item = (bool, &Recovery)> {
+        let sessions = self.sessions.iter();
+        sessions.filter_map(|(_, session)| Some((session.ended.is_some(), session.recovery.as_deref()?)))
+    }
+
     pub(super) fn next_wakeup(&self) -> Nanos {
-        let due = self.sessions.iter().map(|(_, s)| s.look_at.min(s.doubt_until));
-        due.min().unwrap_or(Nanos::NEVER)
+        let live = self.sessions.iter().filter(|(_, s)| s.ended.is_none());
+        live.map(|(_, s)| s.look_at.min(s.doubt_until)).min().unwrap_or(Nanos::NEVER)
     }
 
     /// Tells the sources that this thread is about to sleep. False if there is something to read after all.
@@ -79,7 +100,7 @@ impl IpcIncoming {
 
 impl Session {
     fn before_sleep(&mut self, now: Nanos) -> bool {
-        if self.is_asleep {
+        if self.is_asleep || self.ended.is_some() {
             return true;
         }
         self.is_asleep = true;
@@ -108,16 +129,17 @@ impl Session {
     #[inline]
     fn read(
         &mut self,
+        now: Nanos,
         streams: &mut Streams,
         handler: &mut impl Handler,
         counters: &MessagingContext,
     ) -> (bool, bool) {
-        let Session { ring, receiver, .. } = self;
+        let Session { ring, receiver, recovery, .. } = self;
         let mut bridge = Bridge { streams, handler };
-        let mut is_malformed = false;
-        let read = ring.poll(MESSAGES_PER_TURN, |frame| {
-            is_malformed |= receiver.on_bytes(frame.bytes, &mut bridge) != Ok(frame.bytes.len());
-        });
+        let (read, mut is_malformed) = match recovery {
+            None => take(ring, receiver, &mut bridge),
+            Some(recovery) => take(ring, receiver, &mut recovery.requester.tap(now, &mut bridge)),
+        };
         match read {
             Ok(0) => return (false, false),
             Ok(_) => {}
@@ -129,6 +151,20 @@ impl Session {
         }
         (true, is_malformed || receiver.has_ended())
     }
+}
+
+/// Hands on what a ring has; how much that was, and whether it was malformed.
+#[inline]
+fn take<S: Sink>(
+    ring: &mut shm::Receiver,
+    receiver: &mut OrderedReceiver,
+    sink: &mut S,
+) -> (Result<usize, ReadError>, bool) {
+    let mut is_malformed = false;
+    let read = ring.poll(MESSAGES_PER_TURN, |frame| {
+        is_malformed |= receiver.on_bytes(frame.bytes, sink) != Ok(frame.bytes.len());
+    });
+    (read, is_malformed)
 }
 
 impl Context {
@@ -158,8 +194,18 @@ impl Context {
         let look_at = self.now + LOOK_EVERY;
         let (is_asleep, doubt_until) = (false, Nanos::NEVER);
         let shown = self.show(&transport, ring.counters().clone());
-        let session =
-            Session { transport, number, ring, _shown: shown, receiver, look_at, is_asleep, doubt_until };
+        let session = Session {
+            transport,
+            number,
+            ring,
+            _shown: shown,
+            receiver,
+            look_at,
+            is_asleep,
+            doubt_until,
+            recovery: None,
+            ended: None,
+        };
         self.ipc_in.sessions.insert(session);
         self.ipc_in.by_transport.insert(transport, at);
         Ok(Some((SessionRef::Ipc(at), number)))
@@ -171,8 +217,12 @@ impl Context {
         let mut worked = false;
         for at in 0..self.ipc_in.sessions.capacity() {
             let Some(session) = self.ipc_in.sessions.get_mut(at) else { continue };
+            if session.ended.is_some() {
+                continue;
+            }
             session.wake();
-            let (read, is_over) = session.read(&mut self.streams, handler, &self.counters.context);
+            let counters = &self.counters.context;
+            let (read, is_over) = session.read(self.now, &mut self.streams, handler, counters);
             worked |= read;
             if is_over {
                 let reason = if session.receiver.has_ended() { EndReason::Ended } else { EndReason::Broken };
@@ -196,7 +246,7 @@ impl Context {
     pub(super) fn wake_ipc(&mut self, now: Nanos, handler: &mut impl Handler) {
         for at in 0..self.ipc_in.sessions.capacity() {
             let Some(session) = self.ipc_in.sessions.get_mut(at) else { continue };
-            if now >= session.look_at {
+            if now >= session.look_at && session.ended.is_none() {
                 session.look_at = now + LOOK_EVERY;
                 if session.ring.is_over() {
                     // All it wrote was read. One that is closed without farewell is a context that was dropped.
@@ -211,13 +261,30 @@ impl Context {
     }
 
     fn end_ipc(&mut self, at: usize, reason: EndReason, handler: &mut impl Handler) {
-        if let Some(session) = self.ipc_in.sessions.get_mut(at) {
-            let mut bridge = Bridge { streams: &mut self.streams, handler };
-            session.receiver.on_passed_over();
-            session.receiver.end(reason, &mut bridge);
+        let Some(session) = self.ipc_in.sessions.get_mut(at) else { return };
+        let mut bridge = Bridge { streams: &mut self.streams, handler };
+        session.receiver.on_passed_over();
+        match session.recovery.as_deref_mut() {
+            None => session.receiver.end(reason, &mut bridge),
+            Some(recovery) => {
+                session.receiver.end(reason, &mut recovery.requester.tap(self.now, &mut bridge));
+            }
         }
+        session.wake();
+        session.ended = Some(reason);
+        self.finish_ipc(at, handler);
+    }
+
+    /// Forgets a session that is over, unless something of it is still asked for.
+    pub(super) fn finish_ipc(&mut self, at: usize, handler: &mut impl Handler) {
+        let session = SessionRef::Ipc(at);
+        let Some(reason) = self.ipc_in.sessions.get(at).and_then(|s| s.ended) else { return };
+        if recovery::of(recovery::incoming!(self), session).is_some_and(|r| !r.requester.is_idle()) {
+            return;
+        }
+        self.forget_recovery(session);
         if let Some(transport) = self.ipc_in.close(at) {
-            self.end_session(SessionRef::Ipc(at), &transport, reason, handler);
+            self.end_session(session, &transport, reason, handler);
         }
     }
 }

@@ -154,6 +154,8 @@ impl Context {
         match session {
             SessionRef::Rm(at) if self.rm_in.sessions.has_ended(at) => self.end_rm(at, handler),
             SessionRef::Ru(at) if self.ru_in.sessions.has_ended(at) => self.end_ru(at, handler),
+            SessionRef::Tcp(at) => self.finish_tcp(at, handler),
+            SessionRef::Ipc(at) => self.finish_ipc(at, handler),
             _ => {}
         }
     }

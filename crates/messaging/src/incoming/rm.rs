@@ -210,7 +210,7 @@ impl Context {
     /// Ends a session, unless something of it is still asked for.
     pub(super) fn end_rm(&mut self, at: usize, handler: &mut impl Handler) {
         let session = SessionRef::Rm(at);
-        let recovery = recovery::of(&mut self.rm_in, &mut self.ru_in, session);
+        let recovery = recovery::of(recovery::incoming!(self), session);
         if recovery.is_some_and(|recovery| !recovery.requester.is_idle()) {
             return;
         }

@@ -4,17 +4,20 @@ use std::collections::HashMap;
 use std::net::{SocketAddr, SocketAddrV4};
 
 use lbt::config::Order;
-use lbt::delivery::EndReason;
+use lbt::delivery::{EndReason, Sink};
+use lbt::error::WireError;
 use lbt::ordered::Receiver as OrderedReceiver;
 use lbt::resolution::TransportSession;
 use net::tcp::{self, Moved};
 use net::{Interest, Ready, Transport};
 use slab::Slab;
+use units::Nanos;
 
 use super::SessionRef;
 use crate::Handler;
 use crate::context::{Context, Port};
 use crate::error::ContextError;
+use crate::recovery::{self, Recovery};
 use crate::stream::{Bridge, Streams};
 
 /// The TCP sessions of a context.
@@ -28,7 +31,7 @@ struct Session {
     transport: TransportSession,
     address: SocketAddrV4,
     number: u64,
-    /// None for a moment, when TLS begins.
+    /// None for a moment, when TLS begins, and when the session is over.
     connection: Option<Transport>,
     is_established: bool,
     /// What TLS waits for beside input.
@@ -36,6 +39,10 @@ struct Session {
     receiver: OrderedReceiver,
     buffer: Box<[u8]>,
     filled: usize,
+    /// Of what was sent before, or passed over, if a source of the session retains it.
+    recovery: Option<Box<Recovery>>,
+    /// The session is over, but something is still asked for.
+    ended: Option<EndReason>,
 }
 
 /// What reading a connection has come to.
@@ -69,9 +76,29 @@ impl TcpIncoming {
         Some(gone.transport)
     }
 
+    /// Slots of sessions, used or not.
+    pub(crate) fn capacity(&self) -> usize {
+        self.sessions.capacity()
+    }
+
+    pub(crate) fn is_established(&self, at: usize) -> bool {
+        self.sessions.get(at).is_some_and(|session| session.is_established)
+    }
+
+    /// Where the recovery of a session is kept.
+    pub(crate) fn recovery(&mut self, at: usize) -> Option<&mut Option<Box<Recovery>>> {
+        self.sessions.get_mut(at).map(|session| &mut session.recovery)
+    }
+
+    /// The recoveries there are, each with whether its session is over.
+    pub(crate) fn recoveries(&self) -> impl Iterator<Item = (bool, &Recovery)> {
+        let sessions = self.sessions.iter();
+        sessions.filter_map(|(_, session)| Some((session.ended.is_some(), session.recovery.as_deref()?)))
+    }
+
     /// How many sockets there are.
     pub(crate) fn descriptors(&self) -> usize {
-        self.sessions.len()
+        self.sessions.iter().filter(|(_, session)| session.connection.is_some()).count()
     }
 }
 
@@ -80,6 +107,7 @@ impl Session {
     #[inline]
     fn read(
         &mut self,
+        now: Nanos,
         streams: &mut Streams,
         handler: &mut impl Handler,
         counters: &counters::table::LbttcpReceiver,
@@ -105,7 +133,8 @@ impl Session {
             counters.bytes_rcved.add(count as u64);
             self.filled += count;
             let mut bridge = Bridge { streams, handler };
-            match self.receiver.on_bytes(&self.buffer[..self.filled], &mut bridge) {
+            let bytes = &self.buffer[..self.filled];
+            match take(&mut self.receiver, self.recovery.as_deref_mut(), now, bytes, &mut bridge) {
                 Ok(taken) => {
                     self.buffer.copy_within(taken..self.filled, 0);
                     self.filled -= taken;
@@ -123,6 +152,21 @@ impl Session {
             }
         }
         progress
+    }
+}
+
+/// Hands bytes of a session on, past what is recovered if anything is.
+#[inline]
+fn take<S: Sink>(
+    receiver: &mut OrderedReceiver,
+    recovery: Option<&mut Recovery>,
+    now: Nanos,
+    bytes: &[u8],
+    sink: &mut S,
+) -> Result<usize, WireError> {
+    match recovery {
+        None => receiver.on_bytes(bytes, sink),
+        Some(recovery) => receiver.on_bytes(bytes, &mut recovery.requester.tap(now, sink)),
     }
 }
 
@@ -151,6 +195,8 @@ impl Context {
             receiver,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             filled: 0,
+            recovery: None,
+            ended: None,
         });
         self.tcp_in.by_transport.insert(transport, at);
         Ok((SessionRef::Tcp(at), number))
@@ -182,7 +228,7 @@ impl Context {
             }
         }
         let Some(session) = self.tcp_in.sessions.get_mut(at) else { return false };
-        match session.read(&mut self.streams, handler, &self.counters.tcp_receiver) {
+        match session.read(self.now, &mut self.streams, handler, &self.counters.tcp_receiver) {
             Progress::Nothing => false,
             Progress::Something => true,
             Progress::Over => {
@@ -212,6 +258,9 @@ impl Context {
                 return Ok(false);
             }
             session.is_established = true;
+            if let Some(recovery) = &mut session.recovery {
+                recovery.on_established();
+            }
             if let Some(tls) = &self.tls.client
                 && let Some(Transport::Plain(stream)) = session.connection.take()
             {
@@ -227,17 +276,36 @@ impl Context {
     }
 
     fn end_tcp(&mut self, at: usize, handler: &mut impl Handler) {
-        let mut reason = EndReason::Broken;
-        if let Some(session) = self.tcp_in.sessions.get_mut(at) {
-            if session.receiver.has_ended() {
-                reason = EndReason::Ended;
+        let Some(session) = self.tcp_in.sessions.get_mut(at) else { return };
+        let reason = if session.receiver.has_ended() { EndReason::Ended } else { EndReason::Broken };
+        let mut bridge = Bridge { streams: &mut self.streams, handler };
+        session.receiver.on_passed_over();
+        match session.recovery.as_deref_mut() {
+            None => session.receiver.end(EndReason::Broken, &mut bridge),
+            Some(recovery) => {
+                let mut tap = recovery.requester.tap(self.now, &mut bridge);
+                session.receiver.end(EndReason::Broken, &mut tap);
             }
-            let mut bridge = Bridge { streams: &mut self.streams, handler };
-            session.receiver.on_passed_over();
-            session.receiver.end(EndReason::Broken, &mut bridge);
         }
+        let was_established = session.is_established;
+        (session.ended, session.connection, session.is_established) = (Some(reason), None, false);
+        if !was_established {
+            // Nothing was heard of it: there is nothing to be complete.
+            self.forget_recovery(SessionRef::Tcp(at));
+        }
+        self.finish_tcp(at, handler);
+    }
+
+    /// Forgets a session that is over, unless something of it is still asked for.
+    pub(super) fn finish_tcp(&mut self, at: usize, handler: &mut impl Handler) {
+        let session = SessionRef::Tcp(at);
+        let Some(reason) = self.tcp_in.sessions.get(at).and_then(|s| s.ended) else { return };
+        if recovery::of(recovery::incoming!(self), session).is_some_and(|r| !r.requester.is_idle()) {
+            return;
+        }
+        self.forget_recovery(session);
         if let Some(transport) = self.tcp_in.close(at) {
-            self.end_session(SessionRef::Tcp(at), &transport, reason, handler);
+            self.end_session(session, &transport, reason, handler);
         }
     }
 }

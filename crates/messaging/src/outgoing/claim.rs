@@ -1,4 +1,4 @@
-use lbt::ordered::{self, Backlog};
+use lbt::ordered::{self, Backlog, Kept};
 use lbt::{rm, ru};
 use units::Sqn;
 
@@ -10,8 +10,8 @@ pub struct Claim<'a>(Inner<'a>);
 
 enum Inner<'a> {
     Rm(rm::Claim<'a>),
-    Tcp(ordered::Claim<'a, Backlog>),
-    Ipc(ordered::Claim<'a, Ring>),
+    Tcp(ordered::Claim<'a, Kept<Backlog>>),
+    Ipc(ordered::Claim<'a, Kept<Ring>>),
     Ru(ru::Claim<'a>),
 }
 
@@ -20,11 +20,11 @@ impl<'a> Claim<'a> {
         Claim(Inner::Rm(claim))
     }
 
-    pub(crate) fn tcp(claim: ordered::Claim<'a, Backlog>) -> Claim<'a> {
+    pub(crate) fn tcp(claim: ordered::Claim<'a, Kept<Backlog>>) -> Claim<'a> {
         Claim(Inner::Tcp(claim))
     }
 
-    pub(crate) fn ipc(claim: ordered::Claim<'a, Ring>) -> Claim<'a> {
+    pub(crate) fn ipc(claim: ordered::Claim<'a, Kept<Ring>>) -> Claim<'a> {
         Claim(Inner::Ipc(claim))
     }
 

@@ -6,7 +6,7 @@ use std::ops::DerefMut;
 use std::time::Duration;
 
 use counters::Registration;
-use lbt::ordered::{Room, Slot, Source};
+use lbt::ordered::{Kept, Room, Slot, Source};
 use lbt::resolution::TransportSession;
 use net::shm::{self, Pacing, SessionName};
 use units::Nanos;
@@ -20,7 +20,7 @@ use crate::event::SourceEvent;
 /// The sending side of a session of shared memory.
 pub(crate) struct IpcOutgoing {
     pub(super) session: Source,
-    pub(super) ring: Ring,
+    pub(super) ring: Kept<Ring>,
     /// When to look after the receivers again.
     look_at: Nanos,
     is_receiver_paced: bool,
@@ -69,7 +69,7 @@ impl Context {
         let shown = self.show(&transport, source.counters().clone());
         let kind = IpcOutgoing {
             session,
-            ring: Ring { source, ring_bytes, is_receiver_paced, is_full: false },
+            ring: Kept::new(Ring { source, ring_bytes, is_receiver_paced, is_full: false }),
             look_at: self.now,
             is_receiver_paced,
             events: Vec::new(),

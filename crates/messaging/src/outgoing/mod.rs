@@ -59,6 +59,9 @@ pub(crate) enum OutgoingKind {
     Ru(Box<RuOutgoing>),
 }
 
+/// Bytes that wait to be retained before further sends make room for themselves.
+const KEPT_MAX_BYTES: usize = 1 << 20;
+
 impl Outgoing {
     pub(crate) fn new(place: Place, transport: TransportSession, kind: OutgoingKind, index: u32) -> Outgoing {
         Outgoing { place, transport, kind, next_index: index, has_refused: false }
@@ -137,21 +140,26 @@ impl Outgoing {
         }
     }
 
-    /// The number of the next datagram, for transports whose sessions are datagrams.
-    pub(crate) fn next_datagram(&self) -> Option<Sqn> {
-        match &self.kind {
-            OutgoingKind::Rm(session) => Some(session.session.next_datagram()),
-            OutgoingKind::Ru(session) => Some(session.session.next_datagram()),
-            OutgoingKind::Tcp(_) | OutgoingKind::Ipc(_) => None,
+    /// Begins to keep what is written for [`Outgoing::written`]; the number of the next datagram, where there
+    /// are any.
+    pub(crate) fn keep_written(&mut self) -> Sqn {
+        match &mut self.kind {
+            OutgoingKind::Rm(session) => return session.session.next_datagram(),
+            OutgoingKind::Ru(session) => return session.session.next_datagram(),
+            OutgoingKind::Tcp(session) => session.backlog.keep(KEPT_MAX_BYTES),
+            OutgoingKind::Ipc(session) => session.ring.keep(KEPT_MAX_BYTES),
         }
+        Sqn(0)
     }
 
-    /// Gives `each` the messages of the datagrams that were closed since number `from`, and moves that.
-    pub(crate) fn written(&self, from: &mut Sqn, each: impl FnMut(&[u8])) {
-        match &self.kind {
+    /// Gives `each` the messages that were written since the last time: of datagrams those that were closed
+    /// since number `from`, which is moved.
+    pub(crate) fn written(&mut self, from: &mut Sqn, each: impl FnMut(&[u8])) {
+        match &mut self.kind {
             OutgoingKind::Rm(session) => session.session.written(from, each),
             OutgoingKind::Ru(session) => session.session.written(from, each),
-            OutgoingKind::Tcp(_) | OutgoingKind::Ipc(_) => {}
+            OutgoingKind::Tcp(session) => session.backlog.take(each),
+            OutgoingKind::Ipc(session) => session.ring.take(each),
         }
     }
 
@@ -168,7 +176,7 @@ impl Outgoing {
         match &self.kind {
             OutgoingKind::Rm(session) => session.session.is_blocked(),
             OutgoingKind::Tcp(session) => session.backlog.is_blocked(),
-            OutgoingKind::Ipc(session) => session.ring.was_full(),
+            OutgoingKind::Ipc(session) => session.ring.was_full() || session.ring.is_blocked(),
             OutgoingKind::Ru(session) => session.session.is_blocked(),
         }
     }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use counters::table::LbttcpSource;
-use lbt::ordered::{Backlog, Cursor, Source};
+use lbt::ordered::{Backlog, Cursor, Kept, Room, Source};
 use lbt::resolution::TransportSession;
 use net::tcp::{self, Moved};
 use net::{Interest, Ready, Registrar, Token, Transport};
@@ -23,7 +23,7 @@ pub(crate) struct TcpOutgoing {
     listener: TcpListener,
     session_id: u32,
     pub(super) session: Source,
-    pub(super) backlog: Backlog,
+    pub(super) backlog: Kept<Backlog>,
     clients: Slab<Client>,
     clients_max: usize,
     is_source_paced: bool,
@@ -69,7 +69,7 @@ impl Context {
             listener,
             session_id,
             session: Source::new(&options, self.counters.lbm_source.clone())?,
-            backlog: Backlog::new(buffer, options.maximum_message_size as usize),
+            backlog: Kept::new(Backlog::new(buffer, options.maximum_message_size as usize)),
             clients: Slab::new(),
             clients_max: config.transport_tcp_maximum_clients as usize,
             is_source_paced: config.transport_tcp_multiple_receiver_behavior == ReceiverBehavior::SourcePaced,
@@ -193,7 +193,7 @@ impl TcpOutgoing {
             }
         }
         self.release();
-        if self.is_source_paced && lbt::ordered::Room::is_blocked(&self.backlog) {
+        if self.is_source_paced && Backlog::is_blocked(&self.backlog) {
             self.pass_over_laggards();
         }
         self.offered = self.backlog.waiting_bytes();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tickcast_messaging::{ContextError, MessagingConfig, SendError, Source, SourceOptions, Transport, Via};
+use tickcast_messaging::{IpcBehavior, MessagingConfig, ReceiverBehavior, SendError, Source, Via};
 
 use crate::party::{Event, Party, World, meet, until};
 
@@ -140,6 +140,42 @@ pub(crate) fn beyond_the_transport(world: &World) {
     assert_eq!(b.counters.recovery.otr_msgs.get(), recovered as u64);
 }
 
+pub(crate) fn passed_over(world: &World) {
+    let retains = |config: &mut MessagingConfig| {
+        retains(config);
+        config.transport_tcp_multiple_receiver_behavior = ReceiverBehavior::SourcePaced;
+        config.transport_tcp_session_maximum_buffer_bytes = 65_536;
+        config.transport_lbtipc_behavior = IpcBehavior::SourcePaced;
+        config.transport_lbtipc_transmission_window_size_bytes = 2_097_152;
+    };
+    let (mut a, mut b) = (world.party_with(retains), world.party());
+    let source = a.source("px");
+    b.receiver("px");
+    meet(&mut a, source, [&mut b]);
+    // The receiver does not look meanwhile; neither the ring nor the kernel's buffers have the room.
+    let message = |i: u32| i.to_be_bytes().repeat(8_000);
+    let mut sent = 0;
+    until([&mut a], |[a]| {
+        while sent < 600 && a.send(source, &message(sent)).is_ok() {
+            sent += 1;
+        }
+        sent == 600
+    });
+    until([&mut a, &mut b], |[a, b]| {
+        if sent < 620 && a.send(source, &message(sent)).is_ok() {
+            sent += 1;
+        }
+        b.heard.messages().count() == 620
+    });
+    for (i, payload) in (0..).zip(b.heard.payloads()) {
+        assert!(payload == message(i), "message {i}");
+    }
+    assert_eq!(b.heard.losses(), 0);
+    let recovered = b.heard.ways.iter().filter(|way| **way == Via::OffTransport).count();
+    assert!(recovered > 0, "it was passed over");
+    assert_eq!(b.heard.ways.last(), Some(&Via::Transport), "the live stream goes on");
+}
+
 pub(crate) fn source_dies(world: &World) {
     let slow = |config: &mut MessagingConfig| {
         retains(config);
@@ -196,13 +232,4 @@ pub(crate) fn idle(world: &World) {
     until([&mut a, &mut b], |[a, _]| a.counters.retention.clients.get() == 0);
     assert!(a.counters.retention.info_requests_rcved.get() > 0, "there was a connection");
     assert_is(&b, 0, 50);
-}
-
-pub(crate) fn refused() {
-    for transport in [Transport::Tcp, Transport::LbtIpc] {
-        let mut a = World::new(transport).party();
-        let options = SourceOptions { late_join: Some(true), ..SourceOptions::default() };
-        let refused = a.context.create_source("px", &options).map(|_| ());
-        assert!(matches!(refused, Err(ContextError::LateJoin(named)) if named == transport), "{refused:?}");
-    }
 }

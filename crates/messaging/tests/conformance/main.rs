@@ -68,16 +68,32 @@ conformance! {
         lbtru_retained = Transport::LbtRu,
     }
     cases {
-    late_join::everything as a_late_joiner_gets_everything_retained_and_then_the_live_stream_once_in_order,
-    late_join::bound as a_late_joiner_begins_with_the_oldest_message_retained,
-    late_join::unwanted as who_wants_no_late_join_begins_with_the_next_message,
     late_join::beyond_the_transport as what_the_transport_gave_up_is_recovered_from_the_source,
-    late_join::source_dies as when_the_source_dies_a_late_joiner_is_told_what_it_lost_and_of_the_end,
-    late_join::idle as a_connection_that_nothing_is_asked_over_is_closed,
     }
 }
 
-#[test]
-fn a_source_of_a_transport_without_late_join_refuses_to_retain() {
-    late_join::refused();
+conformance! {
+    transports {
+        tcp_source_paced = Transport::Tcp,
+        lbtipc_source_paced = Transport::LbtIpc,
+    }
+    cases {
+    late_join::passed_over as what_a_receiver_was_passed_over_with_is_recovered_from_the_source,
+    }
+}
+
+conformance! {
+    transports {
+        lbtrm_late_join = Transport::LbtRm,
+        lbtru_late_join = Transport::LbtRu,
+        tcp_late_join = Transport::Tcp,
+        lbtipc_late_join = Transport::LbtIpc,
+    }
+    cases {
+    late_join::everything as a_late_joiner_gets_everything_retained_and_then_the_live_stream_once_in_order,
+    late_join::bound as a_late_joiner_begins_with_the_oldest_message_retained,
+    late_join::unwanted as who_wants_no_late_join_begins_with_the_next_message,
+    late_join::source_dies as when_the_source_dies_a_late_joiner_is_told_what_it_lost_and_of_the_end,
+    late_join::idle as a_connection_that_nothing_is_asked_over_is_closed,
+    }
 }

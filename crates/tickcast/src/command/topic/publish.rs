@@ -26,6 +26,7 @@ Examples:
   tickcast pub greeting --text hello --count 3             three texts, one a second
   ls | tickcast pub names --stdin                          each line is a message
   tickcast pub load --size 200 --rate 50000 --seconds 10   numbered test messages with time stamps
+  tickcast pub load --rate 1000000 --burst 100             a hundred at a time, which share datagrams
   tickcast pub load --rate max --count 1000000 --transport tcp --receivers 1
   tickcast pub clock --request --text 'what time is it' --count 1 --linger 5
   tickcast pub px.eq --text hello --set messaging.interface=10.29.4.0/24
@@ -52,6 +53,11 @@ pub(crate) struct PublishArgs {
     /// Messages a second, or max for as many as go; else one a second, and lines as they come.
     #[arg(long, value_name = "NUMBER")]
     rate: Option<Rate>,
+    /// Sends so many messages at a time, when the last of them is due, so that they share datagrams; with a
+    /// rate.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    burst: u32,
     /// Ends after so many messages.
     #[arg(long, value_name = "NUMBER")]
     count: Option<u64>,
@@ -119,10 +125,10 @@ const BURST_MAX: u32 = 64;
 const SPIN_BELOW: Duration = Duration::from_micros(100);
 
 pub(crate) fn run(args: &PublishArgs) -> Result<(), Failure> {
-    let config = args.config.load()?.value.messaging;
+    let config = args.config.load()?.value;
     let stop = Stop::default();
     stop.on_signals()?;
-    let mut context = Context::standalone(&config).map_err(|e| Failure::Run(e.to_string()))?;
+    let (mut context, _published) = super::counted_context(&config, "pub")?;
     let options = SourceOptions { transport: args.transport, group: args.group, ..SourceOptions::default() };
     let source = context.create_source(&args.topic, &options).map_err(|e| Failure::Run(e.to_string()))?;
     let mut publisher = Publisher::new(args, context, source)?;
@@ -218,24 +224,34 @@ impl<'a> Publisher<'a> {
             }
             let patience = match self.burst(now, rate, &mut schedule)? {
                 Burst::Over => return Ok(()),
-                Burst::Sent if schedule.next() <= now => Duration::ZERO,
-                Burst::Sent => schedule.next().min(end).since(now).min(TURN),
+                Burst::Sent if self.due(rate, &schedule) <= now => Duration::ZERO,
+                Burst::Sent => self.due(rate, &schedule).min(end).since(now).min(TURN),
                 Burst::Waits => TURN,
             };
             self.turn(patience)?;
         }
     }
 
+    /// When the next message may leave: the first of a burst waits for the last one's time.
+    fn due(&self, rate: f64, schedule: &Schedule) -> Nanos {
+        let others = match self.sent % u64::from(self.args.burst) {
+            0 if rate.is_finite() => f64::from(self.args.burst - 1),
+            _ => 0.0,
+        };
+        let span = Duration::try_from_secs_f64(others / rate).unwrap_or(Duration::MAX);
+        schedule.next().after(span)
+    }
+
     /// Sends what is due.
     fn burst(&mut self, now: Nanos, rate: f64, schedule: &mut Schedule) -> Result<Burst, Failure> {
-        for _ in 0..BURST_MAX {
+        for _ in 0..self.args.burst.max(BURST_MAX) {
             if self.args.count.is_some_and(|count| self.sent >= count) {
                 return Ok(Burst::Over);
             }
-            let due = schedule.next();
-            if due > now {
+            if self.due(rate, schedule) > now {
                 return Ok(Burst::Sent);
             }
+            let due = schedule.next();
             // At no given rate a message is meant to leave when it leaves.
             let at = if rate.is_finite() { due } else { now };
             let payload = match self.payloads.next(self.sent, at)? {

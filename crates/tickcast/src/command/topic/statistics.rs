@@ -4,10 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use measure::{Latencies, Summary};
-use messaging::Message;
+use messaging::{Message, StreamId};
 use net::clock;
 use serde_json::{Value, json};
-use units::Nanos;
+use units::{Nanos, Sqn};
 
 use super::stamp::{Stamp, clock_id};
 
@@ -18,6 +18,7 @@ struct Span {
     bytes: u64,
     recovered: u64,
     lost: u64,
+    disordered: u64,
     latencies: Latencies,
 }
 
@@ -30,6 +31,8 @@ pub(super) struct Statistics {
     /// When the first message came.
     begun: Option<Nanos>,
     last: Nanos,
+    /// The stream that was heard last, and its number.
+    heard: Option<(StreamId, Sqn)>,
 }
 
 /// What a span came to.
@@ -39,6 +42,7 @@ pub(super) struct Figures {
     bytes: u64,
     recovered: u64,
     lost: u64,
+    disordered: u64,
     seconds: f64,
     latency: Option<Summary>,
 }
@@ -52,6 +56,7 @@ impl Statistics {
             second_begun: now,
             begun: None,
             last: now,
+            heard: None,
         }
     }
 
@@ -71,6 +76,10 @@ impl Statistics {
         span.messages += 1;
         span.bytes += message.payload.len() as u64;
         span.recovered += u64::from(message.recovered);
+        let is_behind =
+            |(stream, sqn): (StreamId, Sqn)| stream == message.stream && !sqn.precedes(message.sqn);
+        span.disordered += u64::from(self.heard.is_some_and(is_behind));
+        self.heard = Some((message.stream, message.sqn));
         let stamp = Stamp::read(message.payload).filter(|s| s.clock == self.clock && s.clock != 0);
         let now = if stamp.is_some() || self.begun.is_none() { clock::monotonic() } else { self.last };
         self.begun.get_or_insert(now);
@@ -93,11 +102,12 @@ impl Statistics {
     fn end_second(&mut self, now: Nanos, span: Duration) -> Figures {
         self.second_begun = now;
         let figures = self.second.figures(span);
-        let Span { messages, bytes, recovered, lost, latencies } = &mut self.second;
+        let Span { messages, bytes, recovered, lost, disordered, latencies } = &mut self.second;
         self.total.messages += std::mem::take(messages);
         self.total.bytes += std::mem::take(bytes);
         self.total.recovered += std::mem::take(recovered);
         self.total.lost += std::mem::take(lost);
+        self.total.disordered += std::mem::take(disordered);
         self.total.latencies.merge(latencies);
         latencies.clear();
         figures
@@ -117,6 +127,7 @@ impl Span {
             bytes: self.bytes,
             recovered: self.recovered,
             lost: self.lost,
+            disordered: self.disordered,
             seconds: span.as_secs_f64(),
             latency: (self.latencies.count() > 0).then(|| self.latencies.summary()),
         }
@@ -138,7 +149,7 @@ impl Figures {
         });
         json!({
             "ev": event, "messages": self.messages, "bytes": self.bytes, "recovered": self.recovered,
-            "lost": self.lost, "seconds": self.seconds, "messages_per_second": self.per_second(self.messages),
+            "lost": self.lost, "disordered": self.disordered, "seconds": self.seconds, "messages_per_second": self.per_second(self.messages),
             "latency": latency,
         })
     }
@@ -149,6 +160,9 @@ impl fmt::Display for Figures {
         let (rate, megabytes) = (self.per_second(self.messages), self.per_second(self.bytes) / 1e6);
         write!(f, "{} messages, {rate:.0} a second, {megabytes:.3} MB/s", self.messages)?;
         write!(f, ", {} recovered, {} lost", self.recovered, self.lost)?;
+        if self.disordered > 0 {
+            write!(f, ", {} out of order or twice", self.disordered)?;
+        }
         let Some(latency) = &self.latency else { return Ok(()) };
         let us = |ns: u64| ns as f64 / 1e3;
         let Summary { p50_ns, p99_ns, p999_ns, max_ns, .. } = *latency;

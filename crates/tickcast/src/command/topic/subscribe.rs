@@ -24,6 +24,7 @@ use crate::host::Stop;
 Examples:
   tickcast sub greeting                          each message: topic, number, text
   tickcast sub --wildcard 'px.*'                 all topics that begin with px.
+  tickcast sub --pattern '^px\\.[A-M]|fx'         all topics in whose names the pattern is found
   tickcast sub --json --count 10 px.eq           ten messages as lines of JSON, then the end
   tickcast sub --quiet load                      a line of statistics each second; with test messages of
                                                  `tickcast pub` of the same host, latencies too
@@ -35,11 +36,15 @@ Messages and statistics go to standard output; what is found, begins, is lost an
 
 Exit status: 0 all well; 1 messages were lost, or fewer than --count came; 2 wrong usage or configuration.")]
 pub(crate) struct SubscribeArgs {
-    /// The topic; with --wildcard the beginning of topics and a `*`.
+    /// The topic; with --wildcard the beginning of topics and a `*`; with --pattern a pattern.
     topic: String,
     /// Receives all topics that TOPIC fits: PREFIX*.
     #[arg(long)]
     wildcard: bool,
+    /// Receives all topics in whose names TOPIC is found: a regular expression in the syntax of Perl, without
+    /// look around and references back.
+    #[arg(long, conflicts_with = "wildcard")]
+    pattern: bool,
     /// Delivers in the order of arrival, not of sending.
     #[arg(long)]
     arrival: bool,
@@ -72,10 +77,10 @@ pub(crate) struct SubscribeArgs {
 const LAST_ANSWERS: Duration = Duration::from_millis(300);
 
 pub(crate) fn run(args: &SubscribeArgs) -> Result<(), Failure> {
-    let config = args.config.load()?.value.messaging;
+    let config = args.config.load()?.value;
     let stop = Stop::default();
     stop.on_signals()?;
-    let mut context = Context::standalone(&config).map_err(|e| Failure::Run(e.to_string()))?;
+    let (mut context, _published) = super::counted_context(&config, "sub")?;
     subscribe(args, &mut context)?;
     let mut view = View::new(args);
     let result = watch(args, &stop, &mut context, &mut view);
@@ -103,6 +108,8 @@ fn subscribe(args: &SubscribeArgs, context: &mut Context) -> Result<(), Failure>
             return Err(Failure::Config("--wildcard: a `*` stands at the end of the topic alone".to_owned()));
         }
         context.create_prefix_receiver(prefix, &options)
+    } else if args.pattern {
+        context.create_pattern_receiver(&args.topic, &options)
     } else {
         context.create_receiver(&args.topic, &options)
     };
