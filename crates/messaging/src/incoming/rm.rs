@@ -24,6 +24,8 @@ use crate::xdp::Xdp;
 #[derive(Default)]
 pub(crate) struct RmIncoming {
     groups: Slab<Group>,
+    /// Of them, those with a socket.
+    socket_count: usize,
     /// Each with its group.
     pub(crate) sessions: Sessions<RmReceiver, SocketAddrV4>,
     by_key: HashMap<SessionKey, usize>,
@@ -67,7 +69,10 @@ impl RmIncoming {
         {
             match self.groups.remove(index).socket {
                 // Closing the descriptor takes it out of the poller as well.
-                Some(socket) => drop(registrar.remove(&socket)),
+                Some(socket) => {
+                    self.socket_count -= 1;
+                    let _ = registrar.remove(&socket);
+                }
                 None => xdp.leave(group),
             }
         }
@@ -76,7 +81,7 @@ impl RmIncoming {
 
     /// How many sockets there are.
     pub(crate) fn descriptors(&self) -> usize {
-        self.groups.iter().filter(|(_, g)| g.socket.is_some()).count()
+        self.socket_count
     }
 }
 
@@ -121,6 +126,7 @@ impl Context {
         let index = self.rm_in.groups.vacant_key();
         self.registrar.add(&socket, self.token(Port::Group, index), Interest::Read)?;
         self.rm_in.groups.insert(Group { address, socket: Some(socket) });
+        self.rm_in.socket_count += 1;
         Ok(())
     }
 
@@ -157,6 +163,9 @@ impl Context {
     /// Looks at every group's socket once.
     pub(crate) fn poll_groups(&mut self, now: Nanos, handler: &mut impl Handler) -> bool {
         let mut worked = false;
+        if self.rm_in.socket_count == 0 {
+            return false;
+        }
         for index in 0..self.rm_in.groups.capacity() {
             if self.rm_in.groups.get(index).is_some_and(|group| group.socket.is_some()) {
                 worked |= self.on_group_ready(now, index, handler);

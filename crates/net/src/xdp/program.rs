@@ -23,6 +23,15 @@ pub(super) struct Program {
     _link: Link,
 }
 
+/// Which frames are redirected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// Datagrams to the addresses that are added.
+    Destinations,
+    /// Every frame, without a look.
+    Everything,
+}
+
 /// Datagrams to our addresses that the program left to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Passed {
@@ -36,12 +45,16 @@ const FRAGMENTED: i32 = 0;
 const OTHER_QUEUE: i32 = 1;
 
 impl Program {
-    /// Loads the program and attaches it; it passes everything until addresses are added.
-    pub(super) fn attach(interface: u32, mode: XdpMode) -> io::Result<Program> {
+    /// Loads the program and attaches it; it passes everything until a queue is served and, if it takes
+    /// them, addresses are added.
+    pub(super) fn attach(interface: u32, mode: XdpMode, takes: Takes) -> io::Result<Program> {
         let destinations = Map::new(MapKind::Hash, DESTINATIONS_MAX)?;
         let sockets = Map::new(MapKind::Sockets, QUEUES_MAX)?;
         let passed = Map::new(MapKind::Array, 2)?;
-        let code = code(destinations.fd(), sockets.fd(), passed.fd());
+        let code = match takes {
+            Takes::Destinations => code(destinations.fd(), sockets.fd(), passed.fd()),
+            Takes::Everything => code_for_everything(sockets.fd()),
+        };
         let program = bpf::load_xdp("tickcast", &code)?;
         let flags = match mode {
             XdpMode::Auto => 0,
@@ -211,6 +224,17 @@ fn code(destinations: libc::c_int, sockets: libc::c_int, passed: libc::c_int) ->
     a.label(Pass);
     a.op(MOVE_NUMBER, 0, 0, 0, XDP_PASS); // r0 = XDP_PASS
     a.label(Exit);
+    a.op(EXIT, 0, 0, 0, 0);
+    a.finish()
+}
+
+/// The shortest program: what comes on a queue with a socket goes there.
+fn code_for_everything(sockets: libc::c_int) -> Vec<Instruction> {
+    let mut a = Assembler::default();
+    a.op(LOAD_WORD, 2, 1, 16, 0); // r2 = context.rx_queue_index
+    a.map(1, sockets); // r1 = sockets
+    a.op(MOVE_NUMBER, 3, 0, 0, XDP_PASS); // r3 = what to return when the queue has no socket
+    a.op(CALL, 0, 0, 0, REDIRECT_MAP); // r0 = XDP_REDIRECT or r3
     a.op(EXIT, 0, 0, 0, 0);
     a.finish()
 }
