@@ -246,6 +246,31 @@ fn a_bare_frame_that_cannot_be_is_refused() {
 }
 
 #[test]
+fn groups_that_the_program_looks_up_in_one_slot_are_told_apart() {
+    let Some(lab) = lab("groups in one slot", 1) else { return };
+    // Their bytes combine to the same.
+    let [mut first, mut second] = [GROUP, GROUP];
+    first.set_ip(Ipv4Addr::new(239, 77, 5, 6));
+    second.set_ip(Ipv4Addr::new(239, 77, 6, 5));
+    let mut near = Near::open(&options());
+    near.socket.join(first).unwrap();
+    near.socket.join(second).unwrap();
+    lab.to_far().unwrap();
+    let multicast = MulticastOptions { interface: FAR, ttl: 1, buffer_bytes: 1 << 20 };
+    let far = UdpSocket::multicast_sender(SocketAddrV4::new(FAR, 0), multicast).unwrap();
+    lab.to_near().unwrap();
+    let send = |to, text: &[u8]| assert_eq!(far.send_run(to, text, 9).unwrap(), Sent::Datagrams(1));
+    send(first, b"first");
+    send(second, b"second");
+    let heard: Vec<_> = near.receive(2).into_iter().map(|(_, to, payload)| (to, payload)).collect();
+    assert_eq!(heard, [(first, b"first".to_vec()), (second, b"second".to_vec())]);
+    near.socket.leave(second).unwrap();
+    send(second, b"left");
+    send(first, b"still");
+    assert_eq!(near.receive(1)[0].2, b"still");
+}
+
+#[test]
 fn a_wrong_checksum_is_dropped_and_counted() {
     let Some(lab) = lab("checksums by AF_XDP", 1) else { return };
     let mut near = Near::open(&options());
