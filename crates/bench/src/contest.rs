@@ -110,8 +110,8 @@ pub(crate) fn note_jitter(
     Ok(())
 }
 
-/// Ways where the path is: between two hosts if it leads from one to another. None, which is noted, where there
-/// cannot be two.
+/// Ways where the path is: between two hosts if it leads from one to another. None, which is noted, where
+/// there cannot be two.
 pub(crate) fn in_place(path: Path, ways: Vec<Way>, report: &mut Report) -> Vec<Way> {
     if path != Path::Veth {
         return ways;

@@ -26,7 +26,8 @@ pub(crate) enum Path {
     Multicast,
     /// TCP over loopback.
     Tcp,
-    /// UDP between two hosts (network namespaces) joined by a veth pair, by AF_XDP and by sockets; needs root.
+    /// UDP between two hosts (network namespaces) joined by a veth pair, by AF_XDP and by sockets; needs
+    /// root.
     Veth,
 }
 

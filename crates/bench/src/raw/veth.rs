@@ -1,5 +1,5 @@
-//! An end of a bare path between two hosts: frames by AF_XDP, made beforehand and without a look at their headers,
-//! or datagrams through the kernel. Each end is a process, driven by the loops that drive ours.
+//! An end of a bare path between two hosts: frames by AF_XDP, made beforehand and without a look at their
+//! headers, or datagrams through the kernel. Each end is a process, driven by the loops that drive ours.
 
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};

@@ -11,8 +11,9 @@ use super::open::{Parts, Rings};
 use super::program::{Program, Takes};
 use super::send::{Woken, wake};
 
-/// Sends one frame, made beforehand, again and again, and takes every frame of the same length that comes
-/// to its queue for the other end's, without looking at its headers. For measurements: nothing that the interface receives reaches the kernel's network stack.
+/// Sends one frame, made beforehand, again and again, and takes every frame of the same length that comes to
+/// its queue for the other end's, without looking at its headers. For measurements: nothing that the interface
+/// receives reaches the kernel's network stack.
 #[derive(Debug)]
 pub struct BareSocket {
     // Dropped from here on: first what the kernel sees, then the memory it uses.
@@ -30,7 +31,7 @@ impl BareSocket {
     /// Opens the queue of an interface. The frame is a datagram to a group, without UDP checksum.
     ///
     /// # Errors
-    /// As [`XdpSocket::open`](super::XdpSocket::open); `to` is no group, or the datagram does not fit a frame.
+    /// As [`XdpSocket::open`](super::XdpSocket::open); `to` is no group, or the datagram fits no frame.
     pub fn open(options: &XdpOptions, to: SocketAddrV4, payload: &[u8]) -> io::Result<BareSocket> {
         let frame_len = HEADERS_LEN + payload.len();
         if !to.ip().is_multicast() || frame_len > options.frame_bytes as usize {
