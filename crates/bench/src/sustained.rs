@@ -27,7 +27,9 @@ impl Sustained {
         let (mut low, mut high) = (LOWEST, HIGHEST);
         for _ in 0..TRIALS {
             let middle = (low * high).sqrt();
-            if run(way, end, span.min(TRIAL), middle)?.is_sustained() {
+            // A machine that stood still for a moment says nothing about the rate.
+            let is_sustained = || Ok::<_, BenchError>(run(way, end, span.min(TRIAL), middle)?.is_sustained());
+            if is_sustained()? || is_sustained()? {
                 low = middle;
             } else {
                 high = middle;

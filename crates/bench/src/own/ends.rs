@@ -147,8 +147,9 @@ impl<F: FnMut(&[u8])> Handler for Hands<F> {
 }
 
 impl Link for Ends {
-    /// What fills the longest run of datagrams that one call sends.
-    const BURST: u64 = 512;
+    /// As many messages of 64 bytes as fill the longest run of datagrams that one call sends: 7 of 8972 bytes, 44
+    /// of 1472.
+    const BURST: u64 = 742;
 
     #[inline]
     fn send(&mut self, message: &[u8]) -> Result<bool, Failure> {

@@ -11,8 +11,8 @@ use net::{Interest, Registrar};
 use slab::Slab;
 use units::Nanos;
 
-use super::SessionRef;
 use super::reliable::Sessions;
+use super::{Look, SessionRef};
 use crate::Handler;
 use crate::context::{Context, Port};
 use crate::error::ContextError;
@@ -24,7 +24,7 @@ use crate::xdp::Xdp;
 #[derive(Default)]
 pub(crate) struct RmIncoming {
     groups: Slab<Group>,
-    /// Of them, those with a socket.
+    /// Of those that have a socket.
     socket_count: usize,
     /// Each with its group.
     pub(crate) sessions: Sessions<RmReceiver, SocketAddrV4>,
@@ -71,7 +71,7 @@ impl RmIncoming {
                 // Closing the descriptor takes it out of the poller as well.
                 Some(socket) => {
                     self.socket_count -= 1;
-                    let _ = registrar.remove(&socket);
+                    drop(registrar.remove(&socket));
                 }
                 None => xdp.leave(group),
             }
@@ -131,9 +131,15 @@ impl Context {
     }
 
     /// Takes what has arrived on a group's socket, up to one batch; false if that was nothing.
-    pub(crate) fn on_group_ready(&mut self, now: Nanos, index: usize, handler: &mut impl Handler) -> bool {
+    pub(crate) fn on_group_ready(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        look: Look,
+        handler: &mut impl Handler,
+    ) -> bool {
         let Some(mut batch) = self.batch.take() else { return false };
-        let worked = self.receive_group(now, index, &mut batch, handler);
+        let worked = self.receive_group(now, index, look, &mut batch, handler);
         self.batch = Some(batch);
         if worked {
             self.send_feedback(now);
@@ -145,11 +151,12 @@ impl Context {
         &mut self,
         now: Nanos,
         index: usize,
+        look: Look,
         batch: &mut ReceiveBatch,
         handler: &mut impl Handler,
     ) -> bool {
         let Some(Group { socket: Some(socket), .. }) = self.rm_in.groups.get(index) else { return false };
-        let Ok(received) = socket.receive(batch) else { return false };
+        let Ok(received) = look.at(socket, batch) else { return false };
         if received.is_empty() {
             return false;
         }
@@ -162,13 +169,13 @@ impl Context {
 
     /// Looks at every group's socket once.
     pub(crate) fn poll_groups(&mut self, now: Nanos, handler: &mut impl Handler) -> bool {
-        let mut worked = false;
         if self.rm_in.socket_count == 0 {
             return false;
         }
+        let mut worked = false;
         for index in 0..self.rm_in.groups.capacity() {
             if self.rm_in.groups.get(index).is_some_and(|group| group.socket.is_some()) {
-                worked |= self.on_group_ready(now, index, handler);
+                worked |= self.on_group_ready(now, index, Look::Direct, handler);
             }
         }
         worked

@@ -1,4 +1,4 @@
-//! LBT-RM: one socket for data out and NAKs in.
+//! LBT-RM: an address from which data goes out and to which NAKs come.
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -30,7 +30,8 @@ pub(crate) struct RmOutgoing {
 
 /// Where a session's datagrams leave and its NAKs come in.
 enum RmPort {
-    Socket(UdpSocket),
+    /// Of one address.
+    Sockets { data: UdpSocket, naks: UdpSocket },
     /// A port of the context's AF_XDP socket.
     Xdp(SocketAddrV4),
 }
@@ -44,7 +45,7 @@ impl RmPort {
         xdp: &mut Xdp,
     ) -> io::Result<Sent> {
         match self {
-            RmPort::Socket(socket) => socket.send_run(to, bytes, segment_len),
+            RmPort::Sockets { data, .. } => data.send_run(to, bytes, segment_len),
             RmPort::Xdp(local) => match xdp.socket() {
                 Some(socket) => socket.send_run(local.port(), to, bytes, segment_len),
                 // Its datagrams are being handed on; this is tried again right after that.
@@ -73,10 +74,10 @@ impl Context {
             }
             None => {
                 let bind = |a| UdpSocket::multicast_sender(a, options);
-                let socket = first_free(self.interface, low, high, bind)?;
-                let local = socket.local_address()?;
-                self.registrar.add(&socket, self.token(Port::Outgoing, at), Interest::Read)?;
-                (RmPort::Socket(socket), local)
+                let naks = first_free(self.interface, low, high, bind)?;
+                let (local, data) = (naks.local_address()?, naks.lane(group, options)?);
+                self.registrar.add(&naks, self.token(Port::Outgoing, at), Interest::Read)?;
+                (RmPort::Sockets { data, naks }, local)
             }
         };
         let header = SessionHeader {
@@ -104,8 +105,8 @@ impl RmOutgoing {
         counters: &MessagingContext,
         xdp: &mut Xdp,
     ) {
-        if let RmPort::Socket(socket) = &self.port
-            && let Ok(received) = socket.receive(batch)
+        if let RmPort::Sockets { naks, .. } = &self.port
+            && let Ok(received) = naks.receive(batch)
         {
             for (from, datagram) in received.datagrams() {
                 // What is not a NAK of this session is counted by the session.
