@@ -117,6 +117,21 @@ class Bench(unittest.TestCase):
             self.assertTrue(row['to_raw'] == 1.0 or row['way'] != 'raw', row)
         self.assertEqual(len([note for note in notes if 'make peers' in note]), 2, notes)
 
+    @unittest.skipUnless(os.geteuid() == 0, 'two hosts (network namespaces) need root')
+    def test_ping_pongs_between_two_hosts(self):
+        ways = {('veth', way) for way in ('raw, AF_XDP', 'raw, UDP', 'tickcast, AF_XDP', 'tickcast, sockets')}
+        figures, notes = self.ends(['pingpong', '--paths', 'veth', '--sizes', '64', *VERY_SHORT], ways)
+        self.assertEqual(len(figures), 4, notes)
+        for row in figures:
+            self.assertGreater(row['p50_ns']['median'], 0, row)
+            self.assertGreater(row['to_raw'], 0, row)
+
+    def test_two_hosts_that_cannot_be_are_noted(self):
+        rows = bench('pingpong', '--paths', 'veth', *VERY_SHORT, PATH='/nowhere')
+        notes = [row['note'] for row in rows if 'note' in row]
+        self.assertTrue(any(note.startswith('veth is left out: two hosts cannot be made: ') for note in notes), notes)
+        self.assertFalse([row for row in rows if 'figures' in row], rows)
+
     def test_streams_beside_bare_paths(self):
         ways = {('multicast', 'raw, sendmmsg'), ('multicast', 'raw, GSO and GRO'), ('multicast', 'tickcast, LBT-RM'),
                 ('tcp', 'raw, 256 KiB a write'), ('tcp', 'tickcast, TCP'),

@@ -1,9 +1,12 @@
 //! Ways that are compared: in turns, with a look at the machine around each round.
 
+use std::sync::Arc;
+
 use measure::{Placement, Runs};
+use net::lab::Lab;
 use serde_json::json;
 
-use crate::pair::{Kind, Way};
+use crate::pair::{Kind, Path, Way};
 use crate::report::Report;
 use crate::{BenchError, RunOptions, probe};
 
@@ -105,6 +108,26 @@ pub(crate) fn note_jitter(
         report.note_with(format!("CPU {cpu}, idle: {jitter}"), json!({ "cpu": cpu, "jitter": jitter }));
     }
     Ok(())
+}
+
+/// Ways where the path is: between two hosts if it leads from one to another. None, which is noted, where
+/// there cannot be two.
+pub(crate) fn in_place(path: Path, ways: Vec<Way>, report: &mut Report) -> Vec<Way> {
+    if path != Path::Veth {
+        return ways;
+    }
+    // By a thread of its own, which is left on one of them.
+    let hosts = std::thread::scope(|scope| scope.spawn(|| Lab::new(1)).join());
+    match hosts.unwrap_or_else(|_| Err(std::io::Error::other("making them has panicked"))) {
+        Ok(hosts) => {
+            let hosts = Arc::new(hosts);
+            ways.into_iter().map(|way| way.between(&hosts)).collect()
+        }
+        Err(error) => {
+            report.note_once(format!("{path} is left out: two hosts cannot be made: {error}"));
+            Vec::new()
+        }
+    }
 }
 
 /// Ways of a path: what is bare, ours, and the peers that are there; those that are not are noted.

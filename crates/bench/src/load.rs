@@ -107,21 +107,21 @@ fn ways(path: Path, shape: Shape, report: &mut Report) -> Vec<Way> {
         let mode = match path {
             Path::Udp | Path::Multicast => "gso",
             Path::Shm => "each",
-            Path::Tcp => "",
+            Path::Tcp | Path::Veth => "",
         };
         Way::new("raw", Kind::Raw, mode)
     });
-    let mut ways: Vec<Way> = raw.into_iter().chain(own::way(path)).collect();
+    let mut ways: Vec<Way> = raw.into_iter().chain(own::ways(path)).collect();
     match path {
         Path::Tcp if shape == Shape::OneToOne => {
             contest::with_peers(&mut ways, "zeromq-peer", &[("zeromq", "")], report);
         }
-        Path::Tcp => {}
+        Path::Tcp | Path::Veth => {}
         Path::Shm | Path::Udp | Path::Multicast => {
             contest::with_peers(&mut ways, "aeron-peer", &[("aeron", "claim")], report);
         }
     }
-    ways
+    contest::in_place(path, ways, report)
 }
 
 fn measure(

@@ -3,15 +3,17 @@
 //! The programs, ours and others', and what is told to them: [`roles`].
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use measure::{Observed, Summary};
+use net::lab::Lab;
 use serde_json::{Value, json};
 
-use crate::BenchError;
 use crate::end_to_end::{START_LIMIT, free_port};
 use crate::process::Process;
+use crate::{BenchError, own};
 
 /// By what a message travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -24,6 +26,9 @@ pub(crate) enum Path {
     Multicast,
     /// TCP over loopback.
     Tcp,
+    /// UDP between two hosts (network namespaces) joined by a veth pair, by AF_XDP and by sockets; needs
+    /// root.
+    Veth,
 }
 
 impl std::fmt::Display for Path {
@@ -33,6 +38,7 @@ impl std::fmt::Display for Path {
             Path::Udp => "udp",
             Path::Multicast => "multicast",
             Path::Tcp => "tcp",
+            Path::Veth => "veth",
         })
     }
 }
@@ -91,6 +97,8 @@ pub(crate) struct Way {
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) mode: &'static str,
+    /// The hosts of its ends, if not both are on this one.
+    hosts: Option<Arc<Lab>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,15 +112,23 @@ pub(crate) enum Kind {
 
 impl Way {
     pub(crate) fn new(name: impl Into<String>, kind: Kind, mode: &'static str) -> Way {
-        Way { name: name.into(), kind, mode }
+        Way { name: name.into(), kind, mode, hosts: None }
+    }
+
+    /// The same between two hosts.
+    pub(crate) fn between(self, hosts: &Arc<Lab>) -> Way {
+        Way { hosts: Some(hosts.clone()), ..self }
     }
 
     fn start(&self, role: &str, args: &EndArgs) -> Result<Process, BenchError> {
         let words = args.words();
         let name = format!("{}, {role}", self.name);
+        let end =
+            |kind: &str| Process::role(kind, &[&["--".to_owned(), role.to_owned()], &words[..]].concat());
         let mut process = match &self.kind {
+            Kind::Raw if self.hosts.is_some() => end("raw-end")?,
             Kind::Raw => Process::role(&format!("raw-{role}"), &words)?,
-            Kind::Own => Process::role("own", &[&["--".to_owned(), role.to_owned()], &words[..]].concat())?,
+            Kind::Own => end("own")?,
             Kind::Peer(program) => {
                 Process::program(&name, program, &[&[role.to_owned()], &words[..]].concat())?
             }
@@ -121,14 +137,28 @@ impl Way {
         Ok(process)
     }
 
-    /// Both ends, the far one first, which waits for the other. What is bare has both in one process.
+    /// Starts an end on the host where it belongs.
+    fn start_there(&self, role: &str, args: &EndArgs, is_far: bool) -> Result<Process, BenchError> {
+        let Some(hosts) = &self.hosts else { return self.start(role, args) };
+        // By a thread of its own, as a process starts on the host of the thread that starts it.
+        std::thread::scope(|scope| {
+            let starting = scope.spawn(|| {
+                if is_far { hosts.to_far() } else { hosts.to_near() }?;
+                self.start(role, args)
+            });
+            starting.join().map_err(|_| BenchError::new("starting an end has panicked"))?
+        })
+    }
+
+    /// Both ends, the far one first, which waits for the other. What is bare has both in one process, unless
+    /// they are on two hosts.
     fn pair(&self, [far, near]: [&str; 2], args: &EndArgs) -> Result<(Option<Process>, Process), BenchError> {
         let args = EndArgs { mode: self.mode.to_owned(), port: free_port()?, ..args.clone() };
-        if self.kind == Kind::Raw {
+        if self.kind == Kind::Raw && self.hosts.is_none() {
             return Ok((None, self.start(near, &args)?));
         }
-        let far = self.start(far, &args.other_end())?;
-        Ok((Some(far), self.start(near, &args)?))
+        let far = self.start_there(far, &args.other_end(), true)?;
+        Ok((Some(far), self.start_there(near, &args, false)?))
     }
 
     /// Half round trips of one run.
@@ -142,7 +172,7 @@ impl Way {
 
     /// Whether nothing holds its sender back when the receiver cannot follow, so that it needs a rate.
     pub(crate) fn needs_rate(&self) -> bool {
-        self.kind == Kind::Own && matches!(self.mode, "lbtrm" | "lbtru")
+        self.kind == Kind::Own && own::needs_rate(self.mode)
     }
 
     /// One run in one direction.

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::contest::{self, Figures};
 use crate::pair::{EndArgs, Kind, Path, Way};
 use crate::report::{self, Report};
-use crate::{BenchError, RunOptions, own};
+use crate::{BenchError, RunOptions, own, raw};
 
 #[derive(Debug, Args)]
 pub struct PingpongArgs {
@@ -26,7 +26,7 @@ pub struct PingpongArgs {
     cpus: Vec<usize>,
 }
 
-const PATHS: [Path; 4] = [Path::Shm, Path::Udp, Path::Multicast, Path::Tcp];
+const PATHS: [Path; 5] = [Path::Shm, Path::Udp, Path::Multicast, Path::Tcp, Path::Veth];
 
 impl PingpongArgs {
     pub(crate) fn new(options: RunOptions, sizes: &[u32]) -> PingpongArgs {
@@ -41,6 +41,9 @@ pub(crate) fn run(args: &PingpongArgs) -> Result<(), BenchError> {
     contest::note_jitter(&mut report, cpus, args.options)?;
     for path in &args.paths {
         let mut ways = ways(*path, &mut report);
+        if ways.is_empty() {
+            continue;
+        }
         for size in &args.sizes {
             measure(args, *path, *size as usize, cpus, &mut ways, &mut report)?;
         }
@@ -54,15 +57,20 @@ pub(crate) fn run(args: &PingpongArgs) -> Result<(), BenchError> {
 }
 
 fn ways(path: Path, report: &mut Report) -> Vec<Way> {
-    let mut ways = vec![Way::new("raw", Kind::Raw, "")];
-    ways.extend(own::way(path));
+    let raw = |name, mode| Way::new(name, Kind::Raw, mode);
+    let mut ways = match path {
+        Path::Veth => vec![raw("raw, AF_XDP", raw::AF_XDP), raw("raw, UDP", "")],
+        _ => vec![raw("raw", "")],
+    };
+    ways.extend(own::ways(path));
     match path {
         Path::Shm | Path::Udp | Path::Multicast => {
             contest::with_peers(&mut ways, "aeron-peer", &[("aeron", "claim")], report);
         }
         Path::Tcp => contest::with_peers(&mut ways, "zeromq-peer", &[("zeromq", "")], report),
+        Path::Veth => {}
     }
-    ways
+    contest::in_place(path, ways, report)
 }
 
 fn measure(

@@ -101,6 +101,11 @@ enum Role {
     },
     /// What runs under callgrind.
     CostProgram,
+    /// A bare end of a pair of hosts.
+    RawEnd {
+        #[arg(last = true)]
+        words: Vec<String>,
+    },
     RawPingpong(pair::EndArgs),
     RawStream(pair::EndArgs),
 }
@@ -131,6 +136,7 @@ pub(crate) fn run(args: &RoleArgs) -> Result<(), BenchError> {
         Role::RawReceiver(args) => lbtrm_ends::raw_receiver(args),
         Role::Own { words } => own::run(words),
         Role::CostProgram => cost::program(),
+        Role::RawEnd { words } => raw::end(words),
         Role::RawPingpong(args) => raw::pingpong(args),
         Role::RawStream(args) => raw::stream(args),
     }

@@ -45,7 +45,10 @@ pub(crate) fn run(args: &StreamArgs) -> Result<(), BenchError> {
     contest::note_jitter(&mut report, cpus, args.options)?;
     for path in &args.paths {
         let mut ways = ways(*path, &mut report);
-        let in_datagrams = matches!(path, Path::Udp | Path::Multicast);
+        if ways.is_empty() {
+            continue;
+        }
+        let in_datagrams = matches!(path, Path::Udp | Path::Multicast | Path::Veth);
         let datagrams = if in_datagrams { &args.datagrams[..] } else { &args.datagrams[..1] };
         for (datagram, size) in datagrams.iter().flat_map(|d| args.sizes.iter().map(move |s| (*d, *s))) {
             if in_datagrams && size > datagram {
@@ -73,16 +76,19 @@ fn ways(path: Path, report: &mut Report) -> Vec<Way> {
         Path::Udp | Path::Multicast => vec![raw("raw, sendmmsg", "mmsg"), raw("raw, GSO and GRO", "gso")],
         Path::Tcp => vec![raw("raw, 256 KiB a write", "")],
         Path::Shm => vec![raw("raw, published each", "each"), raw("raw, published every 16", "16")],
+        // Nothing would hold a bare sender back.
+        Path::Veth => Vec::new(),
     };
-    ways.extend(own::way(path));
+    ways.extend(own::ways(path));
     match path {
         Path::Shm | Path::Udp | Path::Multicast => {
             let modes = [("aeron, offer", "offer"), ("aeron, claim", "claim")];
             contest::with_peers(&mut ways, "aeron-peer", &modes, report);
         }
         Path::Tcp => contest::with_peers(&mut ways, "zeromq-peer", &[("zeromq", "")], report),
+        Path::Veth => {}
     }
-    ways
+    contest::in_place(path, ways, report)
 }
 
 fn measure(

@@ -169,6 +169,21 @@ impl Context {
         now: Nanos,
         counters: ContextCounters,
     ) -> Result<Context, ContextError> {
+        let mut context = Context::unwatched(config, registrar, token_space, seed, now, counters)?;
+        context.watch_xdp()?;
+        Ok(context)
+    }
+
+    /// The same, but whoever drives it looks at the AF_XDP socket in each turn and shows it to the poller
+    /// only before it sleeps: while a poller watches it, the kernel does work for each datagram.
+    pub(crate) fn unwatched(
+        config: &MessagingConfig,
+        registrar: &Registrar,
+        token_space: u32,
+        seed: u64,
+        now: Nanos,
+        counters: ContextCounters,
+    ) -> Result<Context, ContextError> {
         let interface = config.interface.address()?;
         let options = multicast_options(config, interface);
         let resolver_socket = if config.resolver_unicast_daemon.is_empty() {
@@ -217,7 +232,6 @@ impl Context {
             counters,
         };
         registrar.add(&context.resolver_socket, context.token(Port::Resolver, 0), Interest::Read)?;
-        context.watch_xdp()?;
         context.learn_static_sources()?;
         Ok(context)
     }

@@ -131,8 +131,8 @@ mod tls;
 mod xdp;
 
 pub use crate::config::{
-    Carrier, CongestionControl, IpcBehavior, MessagingConfig, OrderedDelivery, Preset, ReceiverBehavior,
-    StaticSource, TopicTransport, Transport, Wait,
+    AfXdpMode, Carrier, CongestionControl, IpcBehavior, MessagingConfig, OrderedDelivery, Preset,
+    ReceiverBehavior, StaticSource, TopicTransport, Transport, Wait,
 };
 pub use context::{Context, ContextCounters};
 pub use embedded::{EmbeddedContext, EmbeddedSource, EventQueue, QueueError, Stopped};

@@ -69,7 +69,7 @@ impl Context {
     ) -> Result<Context, ContextError> {
         let poller = Poller::new()?;
         let (seed, now) = (clock::seed(), clock::monotonic());
-        let mut context = Context::new(config, poller.registrar(), 0, seed, now, counters)?;
+        let mut context = Context::unwatched(config, poller.registrar(), 0, seed, now, counters)?;
         context.standalone.poller = Some(poller);
         Ok(context)
     }
@@ -93,6 +93,7 @@ impl Context {
         self.flush_stirred();
         self.tell_found(handler);
         let mut worked = self.poll_ipc(handler);
+        worked |= self.poll_xdp(self.now, handler);
         let looks_directly = self.data_descriptors() <= DIRECT_MAX;
         if looks_directly {
             worked |= self.poll_data(handler);
@@ -149,9 +150,10 @@ impl Context {
         self.before_sleep(until_due)
     }
 
-    /// Tells the sources of rings that this thread is about to sleep; returns how long it may.
+    /// Tells the sources of rings that this thread is about to sleep, and the kernel that it is to be woken
+    /// by AF_XDP; returns how long it may.
     fn before_sleep(&mut self, patience: Option<Duration>) -> Option<Duration> {
-        if !self.ipc_in.before_sleep(self.now) {
+        if self.watch_xdp().is_err() || !self.ipc_in.before_sleep(self.now) {
             return Some(Duration::ZERO);
         }
         let due = self.incoming_wakeup();
@@ -166,7 +168,6 @@ impl Context {
     #[inline]
     fn poll_data(&mut self, handler: &mut impl Handler) -> bool {
         let mut worked = self.poll_groups(self.now, handler);
-        worked |= self.poll_xdp(self.now, handler);
         if self.ru_in.descriptors() > 0 {
             worked |= self.on_ru_ready(self.now, Look::Direct, handler);
         }

@@ -12,15 +12,16 @@ use units::Nanos;
 use crate::Handler;
 use crate::config::{Carrier, MessagingConfig};
 use crate::context::{Context, Port};
-use crate::error::ContextError;
 
 /// The AF_XDP socket of a context, if it has one.
 #[derive(Default)]
 pub(crate) struct Xdp {
     /// Taken out while its datagrams are handed on.
-    socket: Option<XdpSocket>,
+    socket: Option<Box<XdpSocket>>,
     /// Groups to leave when it is back.
     to_leave: Vec<SocketAddrV4>,
+    /// The poller knows of it.
+    is_watched: bool,
 }
 
 impl Xdp {
@@ -34,16 +35,18 @@ impl Xdp {
         }
         let options = XdpOptions {
             queue: config.transport_lbtrm_af_xdp_queue,
+            mode: config.transport_lbtrm_af_xdp_mode.mode(),
             ttl: config.ttl,
             ..XdpOptions::on(interface)
         };
-        Ok(Xdp { socket: Some(XdpSocket::open(&options, counters)?), to_leave: Vec::new() })
+        let socket = Box::new(XdpSocket::open(&options, counters)?);
+        Ok(Xdp { socket: Some(socket), ..Xdp::default() })
     }
 
     /// Whether LBT-RM goes this way. The socket is out only while datagrams are handed on, and nothing is
     /// opened then.
     pub(crate) fn socket(&mut self) -> Option<&mut XdpSocket> {
-        self.socket.as_mut()
+        self.socket.as_deref_mut()
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -51,7 +54,7 @@ impl Xdp {
     }
 
     pub(crate) fn next_wakeup(&self) -> Nanos {
-        self.socket.as_ref().map_or(Nanos::NEVER, XdpSocket::next_service)
+        self.socket.as_deref().map_or(Nanos::NEVER, XdpSocket::next_service)
     }
 
     /// Leaves a group, as soon as the socket is there.
@@ -60,6 +63,7 @@ impl Xdp {
         self.leave_groups();
     }
 
+    #[cold]
     fn leave_groups(&mut self) {
         if let Some(socket) = &mut self.socket {
             for group in self.to_leave.drain(..) {
@@ -71,11 +75,15 @@ impl Xdp {
 }
 
 impl Context {
-    /// Shows the socket to the poller.
-    pub(crate) fn watch_xdp(&mut self) -> Result<(), ContextError> {
+    /// Shows the socket to the poller, for good.
+    pub(crate) fn watch_xdp(&mut self) -> io::Result<()> {
+        if self.xdp.is_watched {
+            return Ok(());
+        }
         let token = self.token(Port::Xdp, 0);
         if let Some(socket) = self.xdp.socket() {
             self.registrar.add(&*socket, token, Interest::Read)?;
+            self.xdp.is_watched = true;
         }
         Ok(())
     }
@@ -104,7 +112,9 @@ impl Context {
             Err(_) => self.counters.context.sends_failed.inc(),
         }
         self.xdp.socket = Some(socket);
-        self.xdp.leave_groups();
+        if !self.xdp.to_leave.is_empty() {
+            self.xdp.leave_groups();
+        }
         if worked {
             self.send_feedback(now);
         }

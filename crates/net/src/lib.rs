@@ -15,6 +15,7 @@ pub mod counters_file;
 pub mod descriptors;
 mod file_stamp;
 pub mod interface;
+pub mod lab;
 #[cfg(not(loom))]
 mod owned_file;
 mod poller;

@@ -7,7 +7,7 @@ use crate::Failure;
 pub struct End {
     /// `pingpong`, `reflector`, `stream` or `receiver`.
     pub role: String,
-    /// `shm`, `udp`, `multicast` or `tcp`.
+    /// `shm`, `udp`, `multicast`, `tcp` or `veth`.
     pub path: String,
     /// Bytes of a message.
     pub size: usize,

@@ -4,15 +4,17 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use messaging::{
-    Context, Handler, IpcBehavior, Message, MessagingConfig, ReceiverOptions, SendError, Source,
+    AfXdpMode, Context, Handler, IpcBehavior, Message, MessagingConfig, ReceiverOptions, SendError, Source,
     SourceOptions, Wait,
 };
 use net::clock;
+use net::lab::{FAR, NEAR};
 use roles::{End, Failure, Link, answer, play};
 use serde_json::json;
 
 use crate::BenchError;
 use crate::end_to_end::START_LIMIT;
+use crate::pair::Path;
 
 /// Of each multicast socket.
 const BUFFER_BYTES: u64 = 64 << 20;
@@ -49,9 +51,12 @@ struct Ends {
 
 impl Ends {
     fn open(end: &End, pair: usize) -> Result<Ends, Failure> {
-        let mut context = Context::standalone(&configuration(end, pair))?;
+        let found = super::by_mode(&end.mode);
+        let (transport, carrier) = found.ok_or_else(|| format!("{} is no transport", end.mode))?;
+        let mut configuration = configuration(end, pair);
+        configuration.transport_lbtrm_carrier = carrier;
+        let mut context = Context::standalone(&configuration)?;
         let own = usize::from(end.is_far());
-        let transport = super::transport(&end.mode).ok_or_else(|| format!("{} is no transport", end.mode))?;
         context.create_receiver(&topic(pair, 1 - own), &ReceiverOptions::default())?;
         let options = SourceOptions { transport: Some(transport), ..SourceOptions::default() };
         let source = context.create_source(&topic(pair, own), &options)?;
@@ -89,9 +94,17 @@ impl Ends {
 fn configuration(end: &End, pair: usize) -> MessagingConfig {
     // With groups of their own the ends do not hear themselves.
     let group = Ipv4Addr::new(239, 77, 4, (2 * pair + usize::from(end.is_far())) as u8);
+    // On a network of two hosts datagrams leave the host, but not the network.
+    let (interface, ttl) = match (end.path == Path::Veth.to_string(), end.is_far()) {
+        (false, _) => (Ipv4Addr::LOCALHOST, 0),
+        (true, false) => (NEAR, 1),
+        (true, true) => (FAR, 1),
+    };
     MessagingConfig {
+        interface: interface.into(),
         wait: Wait::Spin,
-        ttl: 0,
+        ttl,
+        transport_lbtrm_af_xdp_mode: AfXdpMode::Generic,
         resolver_multicast_port: end.port,
         transport_lbtrm_multicast_address: group,
         transport_lbtrm_destination_port: end.port,

@@ -4,19 +4,36 @@ mod ends;
 
 pub(crate) use ends::run;
 
-use messaging::Transport;
+use messaging::{Carrier, Transport};
 
 use crate::pair::{Kind, Path, Way};
 
-/// The transport of ours that goes by a path; none if there is none yet.
-pub(crate) fn way(path: Path) -> Option<Way> {
-    let (name, key) = match path {
-        Path::Shm => ("tickcast, LBT-IPC", "lbtipc"),
-        Path::Udp => ("tickcast, LBT-RU", "lbtru"),
-        Path::Multicast => ("tickcast, LBT-RM", "lbtrm"),
-        Path::Tcp => ("tickcast, TCP", "tcp"),
+/// The mode of LBT-RM by AF_XDP; other modes are the transports' names in the configuration.
+const AF_XDP: &str = "lbtrm, af_xdp";
+
+/// The transports of ours that go by a path.
+pub(crate) fn ways(path: Path) -> Vec<Way> {
+    let ways = match path {
+        Path::Shm => &[("tickcast, LBT-IPC", "lbtipc")][..],
+        Path::Udp => &[("tickcast, LBT-RU", "lbtru")],
+        Path::Multicast => &[("tickcast, LBT-RM", "lbtrm")],
+        Path::Tcp => &[("tickcast, TCP", "tcp")],
+        Path::Veth => &[("tickcast, AF_XDP", AF_XDP), ("tickcast, sockets", "lbtrm")],
     };
-    transport(key).map(|_| Way::new(name, Kind::Own, key))
+    ways.iter().map(|(name, mode)| Way::new(*name, Kind::Own, mode)).collect()
+}
+
+/// Whether nothing holds the sender of a mode back when the receiver cannot follow, so that it needs a rate.
+pub(crate) fn needs_rate(mode: &str) -> bool {
+    matches!(by_mode(mode), Some((Transport::LbtRm | Transport::LbtRu, _)))
+}
+
+/// What a mode stands for.
+fn by_mode(mode: &str) -> Option<(Transport, Carrier)> {
+    if mode == AF_XDP {
+        return Some((Transport::LbtRm, Carrier::AfXdp));
+    }
+    transport(mode).map(|transport| (transport, Carrier::Socket))
 }
 
 /// By its name in the configuration.

@@ -31,6 +31,7 @@ fn measure(args: &EndArgs, span: Duration) -> io::Result<Summary> {
         }
         Path::Udp => Udp::pair().and_then(|(near, far)| both(near, far, args, span)),
         Path::Multicast => Udp::multicast_pair(args.port).and_then(|(near, far)| both(near, far, args, span)),
+        Path::Veth => Err(io::Error::other("its ends are processes")),
         Path::Tcp => Tcp::pair().and_then(|(near, far)| both(near, far, args, span)),
     }
 }

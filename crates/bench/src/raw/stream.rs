@@ -96,6 +96,7 @@ fn one_run(args: &EndArgs, command: &Value) -> Result<Run, BenchError> {
             let (near, far) = Datagrams::open(args)?;
             threads(args, command, near, move |taking| receive_datagrams(&far, taking))
         }
+        Path::Veth => Err(BenchError::new("its ends are processes")),
         Path::Tcp => {
             let (near, far) = Tcp::pair()?;
             threads(args, command, Stream(near), |taking| receive_stream(far, taking))

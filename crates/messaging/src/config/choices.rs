@@ -60,6 +60,28 @@ config::choice! {
 }
 
 config::choice! {
+    /// Where in the kernel AF_XDP takes frames.
+    pub enum AfXdpMode {
+        /// In the driver where it can, else behind it.
+        Auto = "auto",
+        /// In the driver; an error where it cannot.
+        Native = "native",
+        /// Behind the driver, with any interface; on veth the faster one.
+        Generic = "generic",
+    }
+}
+
+impl AfXdpMode {
+    pub(crate) fn mode(self) -> net::xdp::XdpMode {
+        match self {
+            AfXdpMode::Auto => net::xdp::XdpMode::Auto,
+            AfXdpMode::Native => net::xdp::XdpMode::Native,
+            AfXdpMode::Generic => net::xdp::XdpMode::Generic,
+        }
+    }
+}
+
+config::choice! {
     /// What a slow receiver of a session means for the others.
     pub enum ReceiverBehavior {
         /// The slowest receiver sets the pace: sends are refused until it has caught up.

@@ -18,8 +18,8 @@ use crate::Interface;
 use crate::source::spread;
 
 pub use choices::{
-    Carrier, CongestionControl, IpcBehavior, OrderedDelivery, Preset, ReceiverBehavior, TopicTransport,
-    Transport, Wait,
+    AfXdpMode, Carrier, CongestionControl, IpcBehavior, OrderedDelivery, Preset, ReceiverBehavior,
+    TopicTransport, Transport, Wait,
 };
 pub use statics::StaticSource;
 
@@ -62,6 +62,8 @@ config::section! {
         transport_lbtrm_carrier: Carrier = Carrier::Socket;
         /// Queue of the interface that AF_XDP uses.
         transport_lbtrm_af_xdp_queue: u32 = 0, range 0..=1023;
+        /// Where in the kernel AF_XDP takes frames.
+        transport_lbtrm_af_xdp_mode: AfXdpMode = AfXdpMode::Auto;
         /// Lowest UDP port at which a session takes NAKs.
         transport_lbtrm_source_port_low: u16 = 14390, range 1..=65535;
         /// Highest UDP port at which a session takes NAKs.

@@ -169,6 +169,9 @@ impl Context {
 
     /// Looks at every group's socket once.
     pub(crate) fn poll_groups(&mut self, now: Nanos, handler: &mut impl Handler) -> bool {
+        if self.rm_in.socket_count == 0 {
+            return false;
+        }
         let mut worked = false;
         for index in 0..self.rm_in.groups.capacity() {
             if self.rm_in.groups.get(index).is_some_and(|group| group.socket.is_some()) {

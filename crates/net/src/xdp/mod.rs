@@ -39,6 +39,7 @@
 //!   (`every_interleaving_hands_over_whole_entries_in_order`, by loom).
 
 mod anchor;
+mod bare;
 mod bpf;
 mod checksum;
 mod flow;
@@ -53,6 +54,7 @@ mod send;
 mod service;
 mod socket;
 
+pub use bare::BareSocket;
 pub use program::DESTINATIONS_MAX;
 pub use receive::{RECEIVE_MAX, XdpDatagram, XdpReceived};
 pub use socket::XdpSocket;

@@ -11,7 +11,7 @@ use super::flow::Flows;
 use super::frame::{HEADERS_LEN, IP_UDP_LEN};
 use super::memory::{FromKernel, ToKernel, Umem};
 use super::netlink::{Link, Netlink};
-use super::program::{Program, QUEUES_MAX};
+use super::program::{Program, QUEUES_MAX, Takes};
 use super::receive::RECEIVE_MAX;
 use super::service::Watch;
 use super::{XdpCopy, XdpMode, XdpOptions, XdpSocket};
@@ -37,32 +37,8 @@ impl XdpSocket {
     /// `CAP_NET_ADMIN` and `CAP_BPF`, and `CAP_IPC_LOCK` or `ulimit -l` for the frames); the interface has a
     /// program or the queue a socket already; the driver cannot do what was asked for. Each is named.
     pub fn open(options: &XdpOptions, counters: Arc<Counters>) -> io::Result<XdpSocket> {
-        check(options)?;
-        let mut netlink = Netlink::new()?;
-        let link = netlink.link_of(options.interface)?.ok_or_else(|| {
-            let said = format!("no Ethernet interface has the address {}", options.interface);
-            io::Error::new(io::ErrorKind::AddrNotAvailable, said)
-        })?;
-        let doing = |what: &str, e: io::Error| named(what, &link, options, e);
-        let fd = new_socket().map_err(|e| doing("open a socket", e))?;
-        let umem_frames = options.receive_frames as usize + options.send_frames as usize;
-        let umem = Umem::new(umem_frames, options.frame_bytes as usize)
-            .map_err(|e| doing("get memory for the frames", e))?;
-        let rings = Rings::new(fd.as_fd(), &umem, options).map_err(|e| doing("register the frames", e))?;
-        let Rings { mut fill, transmit, received, completed } = rings;
-        if !options.busy_poll.is_zero() {
-            busy_poll(fd.as_fd(), options.busy_poll).map_err(|e| doing("ask for busy polling", e))?;
-        }
-        // More than one batch of copies may wait in the kernel; as root its ceiling is passed over.
-        let _ = set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER_BYTES);
-        let frame = |n: u32| u64::from(n) * u64::from(options.frame_bytes);
-        (0..options.receive_frames).for_each(|n| {
-            fill.push(frame(n));
-        });
-        fill.publish();
-        let program = Program::attach(link.index, options.mode).map_err(|e| doing("attach a program", e))?;
-        bind(fd.as_fd(), link.index, options).map_err(|e| doing("bind", e))?;
-        program.serve(options.queue, fd.as_fd()).map_err(|e| doing("serve the queue", e))?;
+        let Parts { netlink, link, program, fd, umem, rings } = Parts::open(options, Takes::Destinations)?;
+        let Rings { fill, transmit, received, completed } = rings;
         let frame_room = options.frame_bytes as usize - HEADROOM - HEADERS_LEN;
         Ok(XdpSocket {
             datagram_max: link.mtu.saturating_sub(IP_UDP_LEN).min(frame_room),
@@ -79,10 +55,7 @@ impl XdpSocket {
             completed,
             umem,
             fd,
-            free: (options.receive_frames..options.receive_frames + options.send_frames)
-                .rev()
-                .map(frame)
-                .collect(),
+            free: options.frames_to_send().rev().collect(),
             slots: Vec::with_capacity(RECEIVE_MAX),
             held: Vec::with_capacity(RECEIVE_MAX),
             unsent: false,
@@ -92,11 +65,66 @@ impl XdpSocket {
     }
 }
 
-struct Rings {
-    fill: ToKernel<u64>,
-    transmit: ToKernel<libc::xdp_desc>,
-    received: FromKernel<libc::xdp_desc>,
-    completed: FromKernel<u64>,
+impl XdpOptions {
+    /// Where the frames to send from lie, behind those to receive into.
+    pub(super) fn frames_to_send(&self) -> impl DoubleEndedIterator<Item = u64> + use<> {
+        let frame_bytes = u64::from(self.frame_bytes);
+        (self.receive_frames..self.receive_frames + self.send_frames).map(move |n| u64::from(n) * frame_bytes)
+    }
+}
+
+/// A queue that is served: what every socket consists of.
+pub(super) struct Parts {
+    pub(super) netlink: Netlink,
+    pub(super) link: Link,
+    pub(super) program: Program,
+    pub(super) fd: OwnedFd,
+    pub(super) umem: Umem,
+    pub(super) rings: Rings,
+}
+
+impl Parts {
+    /// Opens the queue of an interface; all frames to receive into are the kernel's then.
+    ///
+    /// # Errors
+    /// As [`XdpSocket::open`].
+    pub(super) fn open(options: &XdpOptions, takes: Takes) -> io::Result<Parts> {
+        check(options)?;
+        let mut netlink = Netlink::new()?;
+        let link = netlink.link_of(options.interface)?.ok_or_else(|| {
+            let said = format!("no Ethernet interface has the address {}", options.interface);
+            io::Error::new(io::ErrorKind::AddrNotAvailable, said)
+        })?;
+        let doing = |what: &str, e: io::Error| named(what, &link, options, e);
+        let fd = new_socket().map_err(|e| doing("open a socket", e))?;
+        let umem_frames = options.receive_frames as usize + options.send_frames as usize;
+        let umem = Umem::new(umem_frames, options.frame_bytes as usize)
+            .map_err(|e| doing("get memory for the frames", e))?;
+        let mut rings =
+            Rings::new(fd.as_fd(), &umem, options).map_err(|e| doing("register the frames", e))?;
+        if !options.busy_poll.is_zero() {
+            busy_poll(fd.as_fd(), options.busy_poll).map_err(|e| doing("ask for busy polling", e))?;
+        }
+        // More than one batch of copies may wait in the kernel; as root its ceiling is passed over.
+        let _ = set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER_BYTES);
+        (0..options.receive_frames).for_each(|n| {
+            rings.fill.push(u64::from(n) * u64::from(options.frame_bytes));
+        });
+        rings.fill.publish();
+        let program =
+            Program::attach(link.index, options.mode, takes).map_err(|e| doing("attach a program", e))?;
+        bind(fd.as_fd(), link.index, options).map_err(|e| doing("bind", e))?;
+        program.serve(options.queue, fd.as_fd()).map_err(|e| doing("serve the queue", e))?;
+        Ok(Parts { netlink, link, program, fd, umem, rings })
+    }
+}
+
+/// The four rings of a socket.
+pub(super) struct Rings {
+    pub(super) fill: ToKernel<u64>,
+    pub(super) transmit: ToKernel<libc::xdp_desc>,
+    pub(super) received: FromKernel<libc::xdp_desc>,
+    pub(super) completed: FromKernel<u64>,
 }
 
 impl Rings {

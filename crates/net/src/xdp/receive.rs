@@ -74,19 +74,25 @@ impl XdpSocket {
         if !self.held.is_empty() {
             self.give_back();
         }
+        let Some(first) = self.received.pop() else {
+            self.look_again()?;
+            return Ok(XdpReceived { umem: &self.umem, slots: &[] });
+        };
+        self.take_from(first);
+        Ok(XdpReceived { umem: &self.umem, slots: &self.slots })
+    }
+
+    /// Takes a frame and those behind it.
+    fn take_from(&mut self, first: libc::xdp_desc) {
         self.slots.clear();
-        while self.held.len() < RECEIVE_MAX {
-            let Some(descriptor) = self.received.pop() else { break };
+        let mut next = Some(first);
+        while let Some(descriptor) = next {
             self.held.push(self.umem.frame_of(descriptor.addr));
             self.take(descriptor);
+            next = if self.held.len() < RECEIVE_MAX { self.received.pop() } else { None };
         }
-        if self.held.is_empty() {
-            self.look_again()?;
-        } else {
-            self.received.release();
-            self.watch.empty_looks = 0;
-        }
-        Ok(XdpReceived { umem: &self.umem, slots: &self.slots })
+        self.received.release();
+        self.watch.empty_looks = 0;
     }
 
     /// Reads a frame; it is counted, whatever comes of it.

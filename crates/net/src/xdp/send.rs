@@ -1,6 +1,6 @@
 use std::io;
 use std::net::SocketAddrV4;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::XdpSocket;
 use super::flow::Way;
@@ -76,27 +76,10 @@ impl XdpSocket {
 
     fn wake_transmit(&mut self) -> io::Result<()> {
         for _ in 0..KICKS_MAX {
-            // SAFETY: nothing is handed over: the call has neither bytes nor an address.
-            let result = unsafe {
-                libc::sendto(
-                    self.fd.as_raw_fd(),
-                    std::ptr::null(),
-                    0,
-                    libc::MSG_DONTWAIT,
-                    std::ptr::null(),
-                    0,
-                )
-            };
-            if result >= 0 {
-                break;
-            }
-            let error = io::Error::last_os_error();
-            match error.raw_os_error() {
-                // It has taken its share.
-                Some(libc::EAGAIN | libc::EINTR) => {}
-                // The device cannot take more for now.
-                Some(libc::EBUSY | libc::ENOBUFS) => break,
-                _ => return Err(self.broken(&error)),
+            match wake(&self.fd) {
+                Ok(Woken::TookItsShare) => {}
+                Ok(_) => break,
+                Err(e) => return Err(self.broken(&e)),
             }
         }
         self.unsent = !self.transmit.is_drained();
@@ -128,6 +111,35 @@ impl XdpSocket {
             }
             Err(e) => Err(e),
         }
+    }
+}
+
+/// What the kernel has done with the transmit ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Woken {
+    /// It has taken all.
+    TookAll,
+    /// As many frames as it takes a call.
+    TookItsShare,
+    /// The device cannot take more for now.
+    Busy,
+}
+
+/// Lets the kernel look at the transmit ring.
+#[inline]
+pub(super) fn wake(socket: &OwnedFd) -> io::Result<Woken> {
+    // SAFETY: nothing is handed over: the call has neither bytes nor an address.
+    let result = unsafe {
+        libc::sendto(socket.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0)
+    };
+    if result >= 0 {
+        return Ok(Woken::TookAll);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EINTR) => Ok(Woken::TookItsShare),
+        Some(libc::EBUSY | libc::ENOBUFS) => Ok(Woken::Busy),
+        _ => Err(error),
     }
 }
 

@@ -1,19 +1,16 @@
 //! Over a veth pair between two network namespaces; skipped, and said so, without root.
 
-#[path = "../../tests/lab/mod.rs"]
-mod lab;
-
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket as StdSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use counters::table::XdpSocket as Counters;
-use lab::{FAR, Lab, NEAR, ip};
 use units::Nanos;
 
 use super::frame::{Ends, HEADERS_LEN, Headers, MacAddress};
 use super::*;
+use crate::lab::{FAR, Lab, NEAR, ip};
 use crate::udp::{MulticastOptions, Sent, UdpSocket};
 use crate::{Interest, Poller, Token};
 
@@ -23,6 +20,16 @@ const MODES: [XdpMode; 2] = [XdpMode::Generic, XdpMode::Native];
 
 fn options() -> XdpOptions {
     XdpOptions { mode: XdpMode::Generic, receive_frames: 256, send_frames: 64, ..XdpOptions::on(NEAR) }
+}
+
+/// Without the rights or the kernel for it there is none, and standard error says what was skipped and why.
+fn lab(what: &str, queues: u32) -> Option<Lab> {
+    let lab = Lab::new(queues);
+    if let Err(why) = &lab {
+        // Not `eprintln!`, which the test harness keeps to itself.
+        let _ = writeln!(std::io::stderr(), "SKIPPED {what}: {why}");
+    }
+    lab.ok()
 }
 
 struct Near {
@@ -82,9 +89,9 @@ impl Near {
 
 /// An ordinary socket on the far host.
 fn far_socket(lab: &Lab) -> StdSocket {
-    lab.to_far();
+    lab.to_far().unwrap();
     let socket = StdSocket::bind((FAR, 0)).unwrap();
-    lab.to_near();
+    lab.to_near().unwrap();
     socket.set_read_timeout(Some(WATCHDOG)).unwrap();
     socket
 }
@@ -123,7 +130,7 @@ fn pattern(len: usize) -> Vec<u8> {
 
 #[test]
 fn datagrams_of_every_length_arrive_at_a_socket_byte_for_byte() {
-    let Some(lab) = Lab::new("AF_XDP to a socket") else { return };
+    let Some(lab) = lab("AF_XDP to a socket", 1) else { return };
     for mode in MODES {
         let mut near = Near::open(&XdpOptions { mode, ..options() });
         assert_eq!(near.socket.datagram_max_bytes(), 1472);
@@ -143,7 +150,7 @@ fn datagrams_of_every_length_arrive_at_a_socket_byte_for_byte() {
 
 #[test]
 fn datagrams_of_a_socket_of_every_length_arrive_byte_for_byte() {
-    let Some(lab) = Lab::new("a socket to AF_XDP") else { return };
+    let Some(lab) = lab("a socket to AF_XDP", 1) else { return };
     for mode in MODES {
         let mut near = Near::open(&XdpOptions { mode, ..options() });
         let far = far_socket(&lab);
@@ -159,15 +166,15 @@ fn datagrams_of_a_socket_of_every_length_arrive_byte_for_byte() {
 
 #[test]
 fn groups_are_joined_and_left_and_a_run_to_one_is_cut_into_its_datagrams() {
-    let Some(lab) = Lab::new("groups by AF_XDP") else { return };
+    let Some(lab) = lab("groups by AF_XDP", 1) else { return };
     let mut near = Near::open(&options());
     near.socket.join(GROUP).unwrap();
     assert!(near.socket.join(GROUP).unwrap_err().to_string().contains("239.77.1.2:47401"));
-    lab.to_far();
+    lab.to_far().unwrap();
     let far_options = MulticastOptions { interface: FAR, ttl: 1, buffer_bytes: 1 << 20 };
     let far = UdpSocket::multicast_receiver(GROUP, far_options).unwrap();
     let sender = UdpSocket::multicast_sender(SocketAddrV4::new(FAR, 0), far_options).unwrap();
-    lab.to_near();
+    lab.to_near().unwrap();
 
     near.send(GROUP, &pattern(100_000), 1000);
     let (mut batch, mut got, began) = (crate::udp::ReceiveBatch::new(8), Vec::new(), Instant::now());
@@ -188,9 +195,9 @@ fn groups_are_joined_and_left_and_a_run_to_one_is_cut_into_its_datagrams() {
 
 #[test]
 fn two_sockets_of_ours_understand_each_other_and_check_whole_checksums() {
-    let Some(lab) = Lab::new("AF_XDP to AF_XDP") else { return };
+    let Some(lab) = lab("AF_XDP to AF_XDP", 1) else { return };
     let mut near = Near::open(&options());
-    lab.to_far();
+    lab.to_far().unwrap();
     let mut far = Near::open(&XdpOptions { interface: FAR, ..options() });
     far.socket.join(GROUP).unwrap();
     near.send(GROUP, &pattern(1400), 100);
@@ -200,10 +207,74 @@ fn two_sockets_of_ours_understand_each_other_and_check_whole_checksums() {
 }
 
 #[test]
-fn a_wrong_checksum_is_dropped_and_counted() {
-    let Some(lab) = Lab::new("checksums by AF_XDP") else { return };
+fn a_bare_frame_is_a_datagram_and_frames_as_long_are_taken() {
+    let Some(lab) = lab("bare AF_XDP", 1) else { return };
+    let mut near = BareSocket::open(&options(), GROUP, b"bare").unwrap();
+    lab.to_far().unwrap();
+    let far_options = XdpOptions { interface: FAR, ..options() };
+    let mut far = XdpSocket::open(&far_options, Arc::default()).unwrap();
+    far.join(GROUP).unwrap();
+    assert!(near.send().unwrap() && near.send().unwrap());
+    let mut payloads = Vec::new();
+    let began = Instant::now();
+    while payloads.len() < 2 {
+        assert!(began.elapsed() < WATCHDOG, "{} of 2 datagrams", payloads.len());
+        payloads.extend(far.receive().unwrap().datagrams().map(|d| (d.to, d.payload.to_vec())));
+    }
+    assert_eq!(payloads, [(GROUP, b"bare".to_vec()), (GROUP, b"bare".to_vec())]);
+    // More than there are frames to receive into: they go round.
+    let from = far.bind(0).unwrap().port();
+    assert_eq!(far.send_run(from, GROUP, b"of another length", 17).unwrap(), Sent::Datagrams(1));
+    let (mut taken, count) = (0, 2 * options().receive_frames as usize);
+    for sent in 0..count {
+        assert_eq!(far.send_run(from, GROUP, b"back", 4).unwrap(), Sent::Datagrams(1));
+        while taken <= sent {
+            assert!(began.elapsed() < WATCHDOG, "{taken} of {count} frames");
+            taken += near.receive(|payload| assert_eq!(payload, b"back"));
+        }
+    }
+    assert_eq!(taken, count);
+}
+
+#[test]
+fn a_bare_frame_that_cannot_be_is_refused() {
+    let refused = |to: &str, bytes: usize| {
+        BareSocket::open(&options(), to.parse().unwrap(), &vec![0; bytes]).unwrap_err().to_string()
+    };
+    assert_eq!(refused("10.77.0.2:1", 4), "10.77.0.2:1 is no group, or 4 bytes fit no frame");
+    assert_eq!(refused("239.1.1.1:1", 2007), "239.1.1.1:1 is no group, or 2007 bytes fit no frame");
+}
+
+#[test]
+fn groups_that_the_program_looks_up_in_one_slot_are_told_apart() {
+    let Some(lab) = lab("groups in one slot", 1) else { return };
+    // Their bytes combine to the same.
+    let [mut first, mut second] = [GROUP, GROUP];
+    first.set_ip(Ipv4Addr::new(239, 77, 5, 6));
+    second.set_ip(Ipv4Addr::new(239, 77, 6, 5));
     let mut near = Near::open(&options());
-    lab.to_far();
+    near.socket.join(first).unwrap();
+    near.socket.join(second).unwrap();
+    lab.to_far().unwrap();
+    let multicast = MulticastOptions { interface: FAR, ttl: 1, buffer_bytes: 1 << 20 };
+    let far = UdpSocket::multicast_sender(SocketAddrV4::new(FAR, 0), multicast).unwrap();
+    lab.to_near().unwrap();
+    let send = |to, text: &[u8]| assert_eq!(far.send_run(to, text, 9).unwrap(), Sent::Datagrams(1));
+    send(first, b"first");
+    send(second, b"second");
+    let heard: Vec<_> = near.receive(2).into_iter().map(|(_, to, payload)| (to, payload)).collect();
+    assert_eq!(heard, [(first, b"first".to_vec()), (second, b"second".to_vec())]);
+    near.socket.leave(second).unwrap();
+    send(second, b"left");
+    send(first, b"still");
+    assert_eq!(near.receive(1)[0].2, b"still");
+}
+
+#[test]
+fn a_wrong_checksum_is_dropped_and_counted() {
+    let Some(lab) = lab("checksums by AF_XDP", 1) else { return };
+    let mut near = Near::open(&options());
+    lab.to_far().unwrap();
     let mut far = Near::open(&XdpOptions { interface: FAR, ..options() });
     far.socket.join(GROUP).unwrap();
     let ends = Ends {
@@ -233,7 +304,7 @@ fn a_wrong_checksum_is_dropped_and_counted() {
 
 #[test]
 fn other_ports_and_protocols_go_on_to_the_kernel() {
-    let Some(lab) = Lab::new("other traffic beside AF_XDP") else { return };
+    let Some(lab) = lab("other traffic beside AF_XDP", 1) else { return };
     for mode in MODES {
         let mut near = Near::open(&XdpOptions { mode, ..options() });
         let beside = StdSocket::bind((NEAR, 0)).unwrap();
@@ -243,9 +314,9 @@ fn other_ports_and_protocols_go_on_to_the_kernel() {
         far.send_to(b"beside", beside.local_addr().unwrap()).unwrap();
         let mut room = [0; 16];
         assert_eq!(beside.recv_from(&mut room).unwrap().0, 6);
-        lab.to_far();
+        lab.to_far().unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        lab.to_near();
+        lab.to_near().unwrap();
         client.write_all(b"stream").unwrap();
         let mut server = listener.accept().unwrap().0;
         server.set_read_timeout(Some(WATCHDOG)).unwrap();
@@ -259,7 +330,7 @@ fn other_ports_and_protocols_go_on_to_the_kernel() {
 
 #[test]
 fn an_unresolved_neighbour_is_reached_by_the_kernel_first_and_by_frames_then() {
-    let Some(lab) = Lab::new("neighbours of AF_XDP") else { return };
+    let Some(lab) = lab("neighbours of AF_XDP", 1) else { return };
     let mut near = Near::open(&options());
     let far = far_socket(&lab);
     let mut room = [0; 16];
@@ -287,7 +358,7 @@ fn an_unresolved_neighbour_is_reached_by_the_kernel_first_and_by_frames_then() {
 
 #[test]
 fn a_host_that_is_not_reached_through_the_interface_is_sent_to_by_the_kernel() {
-    let Some(_lab) = Lab::new("routes of AF_XDP") else { return };
+    let Some(_lab) = lab("routes of AF_XDP", 1) else { return };
     let mut near = Near::open(&options());
     let own = StdSocket::bind((NEAR, 0)).unwrap();
     own.set_read_timeout(Some(WATCHDOG)).unwrap();
@@ -304,7 +375,7 @@ fn a_host_that_is_not_reached_through_the_interface_is_sent_to_by_the_kernel() {
 
 #[test]
 fn a_datagram_that_no_frame_holds_is_refused_with_the_limit() {
-    let Some(_lab) = Lab::new("long datagrams by AF_XDP") else { return };
+    let Some(_lab) = lab("long datagrams by AF_XDP", 1) else { return };
     let mut near = Near::open(&options());
     let error = near.socket.send_run(near.local.port(), GROUP, &[0; 1473], 1473).unwrap_err().to_string();
     assert!(error.contains("1473") && error.contains("1472") && error.contains("near"), "{error}");
@@ -316,7 +387,7 @@ fn a_datagram_that_no_frame_holds_is_refused_with_the_limit() {
 
 #[test]
 fn what_is_not_bound_sends_nothing() {
-    let Some(_lab) = Lab::new("ports of AF_XDP") else { return };
+    let Some(_lab) = lab("ports of AF_XDP", 1) else { return };
     let mut near = Near::open(&options());
     let port = near.local.port();
     let error = near.socket.send_run(port ^ 1, GROUP, b"x", 1).unwrap_err().to_string();
@@ -332,7 +403,7 @@ fn what_is_not_bound_sends_nothing() {
 
 #[test]
 fn fragments_are_passed_and_counted() {
-    let Some(lab) = Lab::new("fragments beside AF_XDP") else { return };
+    let Some(lab) = lab("fragments beside AF_XDP", 1) else { return };
     let mut near = Near::open(&options());
     let far = far_socket(&lab);
     far.send_to(&pattern(4000), near.local).unwrap();
@@ -344,12 +415,12 @@ fn fragments_are_passed_and_counted() {
 
 #[test]
 fn a_run_that_no_device_has_cut_arrives_in_the_mode_of_the_driver_and_is_dropped_in_generic_mode() {
-    let Some(lab) = Lab::new("uncut runs to AF_XDP") else { return };
-    lab.to_far();
+    let Some(lab) = lab("uncut runs to AF_XDP", 1) else { return };
+    lab.to_far().unwrap();
     ip("link set far gso_max_segs 64").unwrap();
     let far_options = MulticastOptions { interface: FAR, ttl: 1, buffer_bytes: 1 << 20 };
     let sender = UdpSocket::multicast_sender(SocketAddrV4::new(FAR, 0), far_options).unwrap();
-    lab.to_near();
+    lab.to_near().unwrap();
     for mode in MODES {
         let mut near = Near::open(&XdpOptions { mode, ..options() });
         assert_eq!(sender.send_run(near.local, &pattern(9000), 1000).unwrap(), Sent::Datagrams(9));
@@ -364,7 +435,7 @@ fn a_run_that_no_device_has_cut_arrives_in_the_mode_of_the_driver_and_is_dropped
 
 #[test]
 fn the_loopback_interface_serves_in_generic_mode() {
-    let Some(_lab) = Lab::new("AF_XDP on loopback") else { return };
+    let Some(_lab) = lab("AF_XDP on loopback", 1) else { return };
     let mut near = Near::open(&XdpOptions { interface: Ipv4Addr::LOCALHOST, ..options() });
     near.socket.join(GROUP).unwrap();
     let options = MulticastOptions { interface: Ipv4Addr::LOCALHOST, ttl: 1, buffer_bytes: 1 << 20 };
@@ -381,7 +452,7 @@ fn the_loopback_interface_serves_in_generic_mode() {
 
 #[test]
 fn what_comes_on_another_queue_is_passed_and_counted() {
-    let Some(lab) = Lab::with_queues("queues of AF_XDP", 2) else { return };
+    let Some(lab) = lab("queues of AF_XDP", 2) else { return };
     let mut near = Near::open(&XdpOptions { queue: 1, ..options() });
     let far = far_socket(&lab);
     far.send_to(b"queue 0", near.local).unwrap();
@@ -399,7 +470,7 @@ fn what_comes_on_another_queue_is_passed_and_counted() {
 
 #[test]
 fn a_full_ring_blocks_until_frames_return() {
-    let Some(lab) = Lab::new("back pressure of AF_XDP") else { return };
+    let Some(lab) = lab("back pressure of AF_XDP", 1) else { return };
     let mut near = Near::open(&options());
     let kept = std::mem::take(&mut near.socket.free);
     let port = near.local.port();
@@ -424,13 +495,13 @@ fn a_full_ring_blocks_until_frames_return() {
 
 #[test]
 fn an_interface_that_is_down_keeps_what_it_was_given_and_goes_on_when_it_is_up() {
-    let Some(lab) = Lab::new("an interface down under AF_XDP") else { return };
+    let Some(lab) = lab("an interface down under AF_XDP", 1) else { return };
     let mut near = Near::open(&options());
     let far = far_socket(&lab);
-    lab.to_far();
+    lab.to_far().unwrap();
     let far_options = MulticastOptions { interface: FAR, ttl: 1, buffer_bytes: 1 << 20 };
     let member = UdpSocket::multicast_receiver(GROUP, far_options).unwrap();
-    lab.to_near();
+    lab.to_near().unwrap();
     ip("link set near down").unwrap();
     let error = near.socket.send_run(near.local.port(), GROUP, b"kept", 4).unwrap_err();
     assert_eq!(error.raw_os_error().or(Some(libc::ENETDOWN)), Some(libc::ENETDOWN), "{error}");
@@ -447,7 +518,7 @@ fn an_interface_that_is_down_keeps_what_it_was_given_and_goes_on_when_it_is_up()
 
 #[test]
 fn what_finds_no_frame_is_counted_and_reception_goes_on() {
-    let Some(lab) = Lab::new("a slow receiver by AF_XDP") else { return };
+    let Some(lab) = lab("a slow receiver by AF_XDP", 1) else { return };
     let mut near = Near::open(&XdpOptions { receive_frames: 128, ..options() });
     let far = far_socket(&lab);
     for i in 0..300u32 {
@@ -469,7 +540,7 @@ fn what_finds_no_frame_is_counted_and_reception_goes_on() {
 
 #[test]
 fn more_addresses_than_are_remembered_are_found_anew() {
-    let Some(_lab) = Lab::new("many flows by AF_XDP") else { return };
+    let Some(_lab) = lab("many flows by AF_XDP", 1) else { return };
     let mut near = Near::open(&options());
     for i in 0..=super::flow::FLOWS_MAX as u16 {
         let [high, low] = i.to_be_bytes();
@@ -482,7 +553,7 @@ fn more_addresses_than_are_remembered_are_found_anew() {
 
 #[test]
 fn more_addresses_than_can_be_received_are_refused_with_the_limit() {
-    let Some(_lab) = Lab::new("many addresses of AF_XDP") else { return };
+    let Some(_lab) = lab("many addresses of AF_XDP", 1) else { return };
     let mut near = Near::open(&options());
     for port in 1..DESTINATIONS_MAX as u16 {
         near.socket.program.add(SocketAddrV4::new(Ipv4Addr::new(239, 79, 0, 0), port)).unwrap();
@@ -493,7 +564,7 @@ fn more_addresses_than_can_be_received_are_refused_with_the_limit() {
 
 #[test]
 fn a_second_socket_on_an_interface_is_refused_by_name() {
-    let Some(_lab) = Lab::new("two AF_XDP sockets") else { return };
+    let Some(_lab) = lab("two AF_XDP sockets", 1) else { return };
     let _near = Near::open(&options());
     let error = XdpSocket::open(&options(), Arc::default()).unwrap_err().to_string();
     assert!(error.contains("interface near") && error.contains("one context"), "{error}");
@@ -501,7 +572,7 @@ fn a_second_socket_on_an_interface_is_refused_by_name() {
 
 #[test]
 fn the_interface_is_free_again_when_the_socket_is_dropped() {
-    let Some(lab) = Lab::new("AF_XDP again") else { return };
+    let Some(lab) = lab("AF_XDP again", 1) else { return };
     let near = Near::open(&options());
     let local = near.local;
     drop(near);
@@ -517,7 +588,7 @@ fn the_interface_is_free_again_when_the_socket_is_dropped() {
 
 #[test]
 fn an_interface_that_is_taken_away_is_an_error() {
-    let Some(_lab) = Lab::new("an interface that goes") else { return };
+    let Some(_lab) = lab("an interface that goes", 1) else { return };
     let told = |e: std::io::Error| {
         assert_eq!(e.kind(), std::io::ErrorKind::NotConnected, "{e}");
         assert!(e.to_string().contains("interface near: the interface is gone"), "{e}");
@@ -548,7 +619,7 @@ fn an_interface_that_is_taken_away_is_an_error() {
 
 #[test]
 fn a_thread_that_blocks_wakes_up_for_a_datagram() {
-    let Some(lab) = Lab::new("waiting for AF_XDP") else { return };
+    let Some(lab) = lab("waiting for AF_XDP", 1) else { return };
     let mut near = Near::open(&options());
     let mut poller = Poller::new().unwrap();
     poller.registrar().add(&near.socket, Token(7), Interest::Read).unwrap();
@@ -565,7 +636,7 @@ fn a_thread_that_blocks_wakes_up_for_a_datagram() {
 
 #[test]
 fn busy_polling_by_the_kernel_is_asked_for() {
-    let Some(lab) = Lab::new("busy polling of AF_XDP") else { return };
+    let Some(lab) = lab("busy polling of AF_XDP", 1) else { return };
     let busy_poll = Duration::from_micros(20);
     let mut near = Near::open(&XdpOptions { busy_poll, mode: XdpMode::Native, ..options() });
     far_socket(&lab).send_to(b"busy", near.local).unwrap();
