@@ -118,6 +118,7 @@ mod interface;
 mod keys;
 mod options;
 mod outgoing;
+mod published;
 mod receiver;
 mod recovery;
 mod request;

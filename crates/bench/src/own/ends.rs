@@ -92,6 +92,8 @@ fn configuration(end: &End, pair: usize) -> MessagingConfig {
     MessagingConfig {
         wait: Wait::Spin,
         ttl: 0,
+        // Nothing else runs beside what is measured.
+        counters_directory: String::new(),
         resolver_multicast_port: end.port,
         transport_lbtrm_multicast_address: group,
         transport_lbtrm_destination_port: end.port,
