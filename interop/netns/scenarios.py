@@ -80,7 +80,7 @@ class End:
 
     def __init__(self, lab, binary, host, words, settings):
         words = [binary] + words + ['--set', 'messaging.interface=' + address(host)]
-        words += ['--set', 'admin.counters_interval_ms=100']
+        words += ['--set', 'messaging.counters_interval_ms=100']
         words += [word for setting in settings for word in ('--set', 'messaging.' + setting)]
         self.binary = binary
         self.process = lab.popen(host, *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

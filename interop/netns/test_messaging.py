@@ -1,8 +1,8 @@
 """python3 -m unittest test_messaging        (needs root, ip, nft, tcpdump, cargo; tshark for the judgement)
 
 The messaging library between two hosts that lose packets: each transport that has packets, and both carriers
-of LBT-RM, chosen by configuration alone. The program is an example of crates/messaging, MESSAGING_ENDS=PATH or
-built here.
+of LBT-RM, chosen by configuration alone; and a link that is cut. The programs are examples of crates/messaging,
+MESSAGING_ENDS=PATH (of `ends`, the others beside it) or built here.
 """
 
 import json
@@ -30,7 +30,7 @@ def program():
     path = os.environ.get('MESSAGING_ENDS')
     if path is None:
         build = ['cargo', 'build', '--locked', '--profile', 'ci', '-p', 'tickcast-messaging']
-        build += ['--example', 'ends']
+        build += ['--example', 'ends', '--example', 'publish', '--example', 'subscribe']
         subprocess.run(build, cwd=ROOT, check=True, stderr=subprocess.DEVNULL)
         target = os.environ.get('CARGO_TARGET_DIR', os.path.join(ROOT, 'target'))
         path = os.path.join(target, 'ci', 'examples', 'ends')
@@ -106,6 +106,31 @@ class Transports(unittest.TestCase):
 
     def test_tcp_goes_on_under_loss(self):
         self.run_ends('tcp', 'socket', 'socket')
+
+    def example(self, host, name, *words):
+        path = os.path.join(os.path.dirname(self.program), name)
+        settings = ['transport=tcp', 'interface=' + address(host), 'transport_tcp_activity_timeout_us=3000000']
+        pipes = {'stdout': subprocess.PIPE, 'text': True}
+        process = self.network.popen(host, path, *words, *settings, **pipes)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def connections(self, host):
+        return self.network.run(host, 'ss', '-Htn', 'state', 'established').splitlines()
+
+    def test_both_ends_of_tcp_notice_that_the_other_machine_has_vanished(self):
+        receiver = self.example(2, 'subscribe', 'px')
+        self.example(1, 'publish', 'px', '100000')
+        self.assertIn('message', receiver.stdout.readline())
+        self.assertEqual([len(self.connections(host)) for host in (1, 2)], [1, 1])
+        self.network.run(2, 'ip', 'link', 'set', 'eth0', 'down')
+        receiver.communicate(timeout=WATCHDOG_S)
+        self.assertEqual(receiver.returncode, 0, 'its source has ended')
+        until = time.monotonic() + WATCHDOG_S
+        while self.connections(1):
+            self.assertLess(time.monotonic(), until, 'the source still waits for its receiver')
+            time.sleep(0.2)
 
 
 if __name__ == '__main__':

@@ -49,6 +49,8 @@ impl EndArgs {
             transport_lbtrm_destination_port: self.group_port,
             resolver_multicast_port: self.resolver_port,
             wait: Wait::Spin,
+            // Nothing else runs beside what is measured.
+            counters_directory: String::new(),
             transport_lbtrm_datagram_max_size_bytes: self.datagram,
             transport_lbtrm_data_rate_limit_bits_per_second: 0,
             transport_lbtrm_receiver_socket_buffer_bytes: BUFFER_BYTES as u64,

@@ -162,6 +162,39 @@ fn the_batch_interval_closes_a_datagram_when_its_oldest_message_has_waited() {
 }
 
 #[test]
+fn an_explicit_batch_is_closed_by_a_full_datagram_or_a_flush_and_by_nothing_else() {
+    let mut b = Bench::new(|c| {
+        c.implicit_batching_minimum_length = 1;
+        c.implicit_batching_interval = MS;
+    });
+    let (topic, silent) = (b.topic(1), b.topic(2));
+    b.send(silent, b"once");
+    assert_eq!(b.drain().len(), 1, "implicit batching is off");
+    b.source.hold(true);
+    b.send(topic, &[1; 100]);
+    for _ in 0..10_000 {
+        b.advance(MS);
+    }
+    let sent = b.drain();
+    assert!(!sent.is_empty() && sent.iter().all(|d| !matches!(Packet::parse(d), Ok(Packet::Data(_)))));
+    assert_eq!(b.counters.tsni_sent.get(), 0, "a silent topic of the session waits");
+    for _ in 0..11 {
+        b.send(topic, &[1; 100]);
+    }
+    assert!(b.drain().is_empty());
+    b.send(topic, &[1; 100]);
+    assert_eq!(b.drain().len(), 1, "twelve fit");
+    assert_eq!(messages(&b.flushed()[0]).len(), 1);
+    b.send(topic, b"x");
+    b.source.hold(false);
+    assert!(b.source.next_wakeup() <= b.now + MS, "what is left is subject to the timer again");
+    b.advance(MS);
+    assert!(messages(&b.drain()[0]).iter().any(|m| m.data() == b"x"));
+    b.send(topic, b"y");
+    assert_eq!(messages(&b.drain()[0])[0].data(), b"y");
+}
+
+#[test]
 fn equal_datagrams_are_handed_out_as_one_run_that_may_be_sent_in_part() {
     let mut b = Bench::new(|_| {});
     let topic = b.topic(1);

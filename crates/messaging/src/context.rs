@@ -21,6 +21,7 @@ use crate::error::ContextError;
 use crate::incoming::{IpcIncoming, Look, RmIncoming, RuIncoming, TcpIncoming};
 use crate::keys;
 use crate::outgoing::Outgoing;
+use crate::published::{self, Shown};
 use crate::receiver::{Found, ReceiverEntry, Subscription};
 use crate::retention::Retained;
 use crate::source::SourceEntry;
@@ -48,8 +49,11 @@ pub struct ContextCounters {
     pub context: Arc<counters::table::MessagingContext>,
     pub xdp: Arc<counters::table::XdpSocket>,
     pub events: Arc<counters::table::EventQueue>,
-    /// Where sessions that count for themselves (shared memory) are shown as long as they last.
+    /// Where sessions that count for themselves (shared memory) are shown as long as they last. Without, the
+    /// context shows all of its counters in the file of its process (`counters_directory`).
     pub registry: Option<Registry>,
+    /// That they are shown there.
+    shown: Option<Arc<Shown>>,
 }
 
 impl ContextCounters {
@@ -57,27 +61,41 @@ impl ContextCounters {
     #[must_use]
     pub fn registered(registry: &Registry, labels: &[(&str, &str)]) -> ContextCounters {
         let counters = ContextCounters { registry: Some(registry.clone()), ..ContextCounters::default() };
-        let sets: [Arc<dyn counters::CounterSet>; 14] = [
-            counters.source.clone(),
-            counters.receiver.clone(),
-            counters.delivery.clone(),
-            counters.resolver.clone(),
-            counters.context.clone(),
-            counters.lbm_source.clone(),
-            counters.tcp_source.clone(),
-            counters.tcp_receiver.clone(),
-            counters.ru_source.clone(),
-            counters.ru_receiver.clone(),
-            counters.xdp.clone(),
-            counters.events.clone(),
-            counters.retention.clone(),
-            counters.recovery.clone(),
-        ];
         // What the registry has no room for it counts itself.
-        for set in sets {
+        for set in counters.sets() {
             registry.register(labels, set);
         }
         counters
+    }
+
+    /// Counters that nobody else shows are shown in the file of this process, as long as a copy of these
+    /// lives. To be called by a thread with the CPUs and the priority that the file's thread may have.
+    pub(crate) fn publish(&mut self, config: &MessagingConfig) {
+        if self.registry.is_none()
+            && let Some(shown) = published::show(config, &self.sets())
+        {
+            self.registry = Some(shown.registry.clone());
+            self.shown = Some(Arc::new(shown));
+        }
+    }
+
+    fn sets(&self) -> [Arc<dyn counters::CounterSet>; 14] {
+        [
+            self.source.clone(),
+            self.receiver.clone(),
+            self.delivery.clone(),
+            self.resolver.clone(),
+            self.context.clone(),
+            self.lbm_source.clone(),
+            self.tcp_source.clone(),
+            self.tcp_receiver.clone(),
+            self.ru_source.clone(),
+            self.ru_receiver.clone(),
+            self.xdp.clone(),
+            self.events.clone(),
+            self.retention.clone(),
+            self.recovery.clone(),
+        ]
     }
 }
 
@@ -182,8 +200,9 @@ impl Context {
         token_space: u32,
         seed: u64,
         now: Nanos,
-        counters: ContextCounters,
+        mut counters: ContextCounters,
     ) -> Result<Context, ContextError> {
+        counters.publish(config);
         let interface = config.interface.address()?;
         let options = multicast_options(config, interface);
         let resolver_socket = if config.resolver_unicast_daemon.is_empty() {
@@ -365,10 +384,11 @@ impl Context {
         outgoing.min(own).min(self.resolver.next_wakeup())
     }
 
-    /// Sends everything that waits: datagrams that are not full, and direct messages.
+    /// Sends everything that waits: datagrams that are not full, and direct messages. Explicit batches that
+    /// are not over stay.
     pub fn flush(&mut self) {
         for at in 0..self.outgoing.capacity() {
-            self.flush_outgoing(self.now, at);
+            self.turn_outgoing(self.now, at);
         }
         self.flush_direct();
     }

@@ -131,6 +131,7 @@ impl Context {
         is_established: bool,
         purpose: Purpose,
     ) -> io::Result<ConnectionId> {
+        self.config.watch_direct(&stream)?;
         let index = self.direct.connections.vacant_key();
         let interest = if is_established { Interest::Read } else { Interest::ReadWrite };
         self.registrar.add(&stream, self.token(Port::Connection, index), interest)?;

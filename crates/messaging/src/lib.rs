@@ -102,6 +102,12 @@
 //! - Between threads nothing is lost and nothing grows: a full ring refuses
 //!   (`tests/embedded.rs`: `a_full_ring_refuses_and_loses_nothing`), a full event queue makes the context
 //!   wait (`a_queue_keeps_the_order_of_all_events_and_makes_the_context_wait_when_it_is_full`).
+//! - An explicit batch is held until its end or a full datagram (`tests/conformance`:
+//!   `an_explicit_batch_is_held_until_its_end_or_a_full_datagram`).
+//! - What a context counts is there for `tickcast counters`, under its number, as long as it lives
+//!   (`tests/statistics.rs`: `every_context_is_shown_under_its_number_as_long_as_it_lives`).
+//! - Both ends of a TCP session notice a peer whose machine has vanished (`interop/netns/test_messaging.py`:
+//!   `test_both_ends_of_tcp_notice_that_the_other_machine_has_vanished`).
 //! - At 5 % loss everything is repaired between two hosts, over each transport and carrier, and the packets
 //!   are what tshark expects (`interop/netns/test_messaging.py`).
 //! - Direct messages are independent of all that and carry both ways (`tests/loopback.rs`:
@@ -119,6 +125,7 @@ mod interface;
 mod keys;
 mod options;
 mod outgoing;
+mod published;
 mod receiver;
 mod recovery;
 mod request;

@@ -24,6 +24,8 @@ pub(crate) struct SourceEntry {
     pub(crate) static_place: Option<usize>,
     /// A send was refused and nobody has said yet that there is room.
     is_refused: bool,
+    /// Between the first and the last message of an explicit batch.
+    in_batch: bool,
     topic_index: u32,
 }
 
@@ -72,6 +74,7 @@ impl Context {
             advertisement,
             static_place,
             is_refused: false,
+            in_batch: false,
             topic_index,
         };
         let slot = self.sources.insert(entry) as u32;
@@ -84,6 +87,7 @@ impl Context {
         if self.source_entry(source).is_none() {
             return;
         }
+        self.mark_batch(source, false);
         let gone = self.sources.remove(source.slot as usize);
         self.outgoing[gone.session].remove_topic(gone.topic);
         self.forget_retained(gone.session, gone.topic_index);
@@ -127,6 +131,10 @@ impl Context {
 
     /// The same with flags.
     ///
+    /// From a `batch_start` to its `batch_end` what is sent on the session stays together: no turn and no
+    /// timer of implicit batching sends it, only a full datagram does (with TCP 64 KiB, in shared memory a
+    /// segment), or an explicit flush. A batch that is refused at its start has not begun.
+    ///
     /// # Errors
     /// As [`Context::send`].
     pub fn send_flagged(
@@ -137,15 +145,33 @@ impl Context {
     ) -> Result<Sqn, SendError> {
         let bits =
             if flags.batch_start { BATCH_START } else { 0 } | if flags.batch_end { BATCH_END } else { 0 };
-        let sqn = if bits == 0 {
-            self.send(source, parts)?
+        let begins = flags.batch_start && self.mark_batch(source, true);
+        let result = if bits == 0 {
+            self.send(source, parts)
         } else {
-            self.send_with_header(source, &Header::Batch { flags: bits }, parts)?
+            self.send_with_header(source, &Header::Batch { flags: bits }, parts)
         };
-        if flags.flush || flags.batch_end {
+        if if result.is_ok() { flags.batch_end } else { begins } {
+            self.mark_batch(source, false);
+        }
+        if result.is_ok() && (flags.flush || flags.batch_end) {
             self.flush_source(source);
         }
-        Ok(sqn)
+        result
+    }
+
+    /// A source begins or ends an explicit batch; tells whether that is a change. What a session has is held
+    /// as long as one of its sources is within a batch.
+    fn mark_batch(&mut self, source: Source, in_batch: bool) -> bool {
+        let Some(entry) = self.sources.get_mut(source.slot as usize).filter(|e| e.number == source.number)
+        else {
+            return false;
+        };
+        let changes = std::mem::replace(&mut entry.in_batch, in_batch) != in_batch;
+        if changes {
+            self.outgoing[entry.session].count_batch(in_batch);
+        }
+        changes
     }
 
     pub(crate) fn send_with_header(

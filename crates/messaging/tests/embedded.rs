@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::mpsc::{Receiver as Inbox, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use net::affinity;
 use tickcast_messaging::{
     Asked, Context, ContextCounters, EmbeddedContext, EmbeddedSource, EventQueue, Handler, Interface,
     Message, MessagingConfig, QueueError, Receiver, ReceiverOptions, RequestId, SourceInfo, SourceOptions,
@@ -260,6 +261,22 @@ fn a_cpu_that_does_not_exist_is_told_when_starting() {
     let config = MessagingConfig { thread_cpu: Some(100_000), ..config(17) };
     let refused = EmbeddedContext::start(&config, ContextCounters::default(), ()).err();
     assert!(refused.expect("there is none").to_string().contains("100000"));
+}
+
+#[test]
+fn the_thread_has_the_real_time_priority_that_is_configured_and_the_applications_none() {
+    let config = MessagingConfig { thread_realtime_priority: Some(3), ..config(31) };
+    let context = match EmbeddedContext::start(&config, ContextCounters::default(), ()) {
+        Err(error) => {
+            let told = error.to_string();
+            assert!(told.contains("real-time priority 3"), "{told}");
+            return eprintln!("SKIPPED: this process may not take a real-time priority: {told}");
+        }
+        Ok(context) => context,
+    };
+    let there = context.call(|_| affinity::realtime_priority()).expect("it runs").expect("it is told");
+    assert_eq!((there, affinity::realtime_priority().expect("it is told")), (Some(3), None));
+    context.stop().expect("nothing failed");
 }
 
 #[test]

@@ -28,13 +28,41 @@ pub fn pin_to_cpu(cpu: usize) -> io::Result<()> {
 /// # Errors
 /// The process may not, or the priority is out of range.
 pub fn set_realtime_priority(priority: u8) -> io::Result<()> {
+    set_scheduler(libc::SCHED_FIFO, priority).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot take real-time priority {priority}: {error}"))
+    })
+}
+
+/// Takes a real-time priority from the calling thread again, also one that it has inherited.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn set_ordinary_priority() -> io::Result<()> {
+    set_scheduler(libc::SCHED_OTHER, 0)
+}
+
+fn set_scheduler(policy: libc::c_int, priority: u8) -> io::Result<()> {
     // SAFETY: an all-zero sched_param is a valid value of that plain C struct.
     let mut parameter: libc::sched_param = unsafe { std::mem::zeroed() };
     parameter.sched_priority = priority.into();
     // SAFETY: 0 names the calling thread, and the parameter is a live local that is only read.
-    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) } == 0 {
-        return Ok(());
+    let result = unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The real-time priority (SCHED_FIFO) of the calling thread, if it has one.
+///
+/// # Errors
+/// The kernel does not say.
+pub fn realtime_priority() -> io::Result<Option<u8>> {
+    // SAFETY: 0 names the calling thread; no memory is passed.
+    let policy = unsafe { libc::sched_getscheduler(0) };
+    // SAFETY: an all-zero sched_param is a valid value of that plain C struct.
+    let mut parameter: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: 0 names the calling thread, and the parameter is a live local that may be written.
+    if policy < 0 || unsafe { libc::sched_getparam(0, &raw mut parameter) } != 0 {
+        return Err(io::Error::last_os_error());
     }
-    let error = io::Error::last_os_error();
-    Err(io::Error::new(error.kind(), format!("cannot take real-time priority {priority}: {error}")))
+    let is_realtime = policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO;
+    Ok(is_realtime.then_some(parameter.sched_priority as u8))
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use counters::Registry;
 use counters::snapshot::{self, Head, Snapshot};
 
-use crate::{clock, owned_file};
+use crate::{affinity, clock, owned_file};
 
 const MAGIC: [u8; 8] = *b"TICKCNT\0";
 const VERSION: u32 = 1;
@@ -106,6 +106,7 @@ fn bank_at(sequence: u64) -> u64 {
 
 /// A thread that publishes the counters of this process; dropping it ends the thread and removes the file.
 pub struct CountersFile {
+    process: u32,
     stop: Arc<(Mutex<bool>, Condvar)>,
     thread: Option<JoinHandle<()>>,
 }
@@ -122,6 +123,8 @@ impl CountersFile {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let (stopped, interval) = (Arc::clone(&stop), options.interval);
         let thread = std::thread::Builder::new().name("counters".to_owned()).spawn(move || {
+            // It inherits the priority of whoever publishes, before whom nothing else may run.
+            let _ = affinity::set_ordinary_priority();
             let (is_over, changed) = &*stopped;
             let mut guard = is_over.lock().unwrap_or_else(PoisonError::into_inner);
             while !*guard {
@@ -130,12 +133,16 @@ impl CountersFile {
                 let _ = writer.write(&registry);
             }
         })?;
-        Ok(CountersFile { stop, thread: Some(thread) })
+        Ok(CountersFile { process: std::process::id(), stop, thread: Some(thread) })
     }
 }
 
 impl Drop for CountersFile {
     fn drop(&mut self) {
+        // A child of a fork has neither the thread nor the file, which are its parent's.
+        if std::process::id() != self.process {
+            return std::mem::forget(self.thread.take());
+        }
         *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.1.notify_all();
         if let Some(thread) = self.thread.take() {

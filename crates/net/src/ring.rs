@@ -284,7 +284,8 @@ mod model {
                 })
             };
             take(1);
-            take(2);
+            // What was there before, and what comes meanwhile.
+            take(4);
             let pushed = writer.join().unwrap();
             take(usize::MAX);
             assert_eq!(next, pushed);

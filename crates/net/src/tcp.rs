@@ -2,8 +2,9 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 /// What one attempt to move bytes did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,29 @@ pub fn accept(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAdd
         }
     }
 }
+
+/// Lets the kernel break a connection whose peer has vanished without a word: one that answers nothing for
+/// `timeout`, whether or not there is anything to say to it (`SO_KEEPALIVE`), and one that takes nothing of
+/// what waits for it for as long (`TCP_USER_TIMEOUT`). The kernel counts in seconds, from
+/// two to 32,000.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn set_activity_timeout(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
+    let seconds = timeout.as_secs().clamp(2, ACTIVITY_SECONDS_MAX);
+    let interval = (seconds / 8).max(1);
+    let probes = seconds / 2 / interval;
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(seconds - probes * interval))
+        .with_interval(Duration::from_secs(interval))
+        .with_retries(probes as u32);
+    let socket = SockRef::from(stream);
+    socket.set_tcp_keepalive(&keepalive)?;
+    socket.set_tcp_user_timeout(Some(Duration::from_secs(seconds)))
+}
+
+/// The kernel takes no longer times of keep-alive than 32,767 seconds.
+const ACTIVITY_SECONDS_MAX: u64 = 32_000;
 
 /// Begins to connect; the stream becomes writable when the attempt has ended, and [`connected`] says how.
 ///
@@ -152,6 +176,26 @@ mod tests {
         drop(client);
         while !poller.wait(None).unwrap().any(|r| r.token == Token(3)) {}
         assert_eq!(read(&server, &mut buffer).unwrap(), Moved::End);
+    }
+
+    #[test]
+    fn the_times_of_keep_alive_add_up_to_the_timeout() {
+        let listener = listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let stream = connect(listener.local_addr().unwrap()).unwrap();
+        let socket = SockRef::from(&stream);
+        assert!(!socket.keepalive().unwrap());
+        for (timeout_ms, idle, interval, probes) in [(1, 1, 1, 1), (3_000, 2, 1, 1), (60_000, 32, 7, 4)] {
+            set_activity_timeout(&stream, Duration::from_millis(timeout_ms)).unwrap();
+            let seconds = Duration::from_secs;
+            assert!(socket.keepalive().unwrap());
+            assert_eq!(socket.tcp_keepalive_time().unwrap(), seconds(idle), "{timeout_ms}");
+            assert_eq!(socket.tcp_keepalive_interval().unwrap(), seconds(interval), "{timeout_ms}");
+            assert_eq!(socket.tcp_keepalive_retries().unwrap(), probes, "{timeout_ms}");
+            let whole = seconds(idle + interval * u64::from(probes));
+            assert_eq!(socket.tcp_user_timeout().unwrap(), Some(whole));
+        }
+        set_activity_timeout(&stream, Duration::MAX).expect("as long as the kernel counts");
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(32_000)));
     }
 
     #[test]

@@ -138,6 +138,8 @@ impl Pair {
         let port = free_port()?;
         let config = MessagingConfig {
             ttl: 0,
+            // Nothing else runs beside what is measured.
+            counters_directory: String::new(),
             resolver_multicast_port: port,
             transport_lbtrm_destination_port: port,
             transport_lbtrm_source_port_low: 20_000,

@@ -105,6 +105,8 @@ fn configuration(end: &End, pair: usize) -> MessagingConfig {
         wait: Wait::Spin,
         ttl,
         transport_lbtrm_af_xdp_mode: AfXdpMode::Generic,
+        // Nothing else runs beside what is measured.
+        counters_directory: String::new(),
         resolver_multicast_port: end.port,
         transport_lbtrm_multicast_address: group,
         transport_lbtrm_destination_port: end.port,

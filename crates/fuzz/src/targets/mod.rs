@@ -1,7 +1,9 @@
 //! The targets, by room.
 
+mod authentication;
 mod backbone;
 mod container;
+mod counters;
 mod dictionary;
 mod domain;
 mod failover;
@@ -16,6 +18,7 @@ mod relay;
 mod rssl_frames;
 mod rssl_handshake;
 mod rssl_session;
+mod shared_memory;
 mod value;
 mod websocket;
 mod xdp_frame;
@@ -193,6 +196,24 @@ pub static TARGETS: &[Target] = &[
         1024,
         lbt_session::execute::<lbt_session::Unicast>,
         "operations on both ends of a unicast session: likewise"
+    ),
+    target!(
+        "lbt_authentication",
+        1024,
+        authentication::execute,
+        "datagrams to both ends of a session with keyed codes: what is not signed as it must be has no effect"
+    ),
+    target!(
+        "shared_memory",
+        1024,
+        shared_memory::execute,
+        "what other processes write into a region of shared memory: its readers stay within it, each look ends"
+    ),
+    target!(
+        "counters_snapshot",
+        4096,
+        counters::execute,
+        "the counters of another process: what is read fits together and was there"
     ),
     target!(
         "xdp_frame",

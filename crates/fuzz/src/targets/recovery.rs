@@ -170,8 +170,12 @@ impl World {
     /// Both sides of the connection say what they have to say; up to so many messages.
     fn talk(&mut self, count: u8) {
         let Some(client) = self.client else { return };
+        self.requester.on_wakeup(self.now, &mut self.heard);
         for _ in 0..=count % 16 {
-            let Some(asked) = self.requester.poll_transmit(self.now).map(<[u8]>::to_vec) else { return };
+            let Some(asked) = self.requester.poll_transmit(self.now).map(<[u8]>::to_vec) else {
+                assert!(self.requester.next_wakeup() > self.now, "who was served has time");
+                return;
+            };
             let taken = decode(&asked, |m| assert!(self.responder.on_message(client, m)));
             taken.expect("what it asks is well-formed");
             let mut out = Vec::new();

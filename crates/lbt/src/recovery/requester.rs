@@ -272,11 +272,13 @@ impl Requester {
             if !self.connected {
                 return self.deadline(slot);
             }
-            let info = match topic.join {
-                Join::Asking { again, .. } => again,
-                Join::Done => Nanos::NEVER,
+            // What waits for room, or for the range that is retained, is asked for when an answer has come.
+            let (info, next) = match topic.join {
+                Join::Asking { again: Nanos::ZERO, .. } if !has_room => (Nanos::NEVER, Nanos::NEVER),
+                Join::Asking { again, .. } => (again, Nanos::NEVER),
+                Join::Done if has_room => (Nanos::NEVER, topic.asks_at()),
+                Join::Done => (Nanos::NEVER, Nanos::NEVER),
             };
-            let next = if has_room { topic.asks_at() } else { Nanos::NEVER };
             let again = match topic.requests.again() {
                 Nanos::ZERO => Nanos::ZERO,
                 again => again.max(self.quiet_until()),

@@ -26,6 +26,7 @@ impl<T: Framing> Source<T> {
             return Nanos::NEVER;
         }
         match self.ending {
+            Ending::No if self.is_held => Nanos::NEVER,
             Ending::No => self.topics.scan_at(),
             Ending::Announcing(_) => Nanos::ZERO,
             Ending::Done => Nanos::NEVER,

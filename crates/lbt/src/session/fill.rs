@@ -138,7 +138,7 @@ impl<T: Framing> Source<T> {
     }
 
     pub(super) fn batch_due(&self) -> Nanos {
-        if self.batch_wait.is_zero() || self.open.messages == 0 {
+        if self.batch_wait.is_zero() || self.open.messages == 0 || self.is_held {
             return Nanos::NEVER;
         }
         self.open.since + self.batch_wait

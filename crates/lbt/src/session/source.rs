@@ -42,8 +42,13 @@ pub struct Source<T> {
     pub(crate) datagram_max: usize,
     pub(crate) run_count_max: u32,
     pub(crate) run_bytes_max: u64,
+    /// Bytes at which a datagram is closed; above all while an explicit batch is held.
     pub(super) batch_len: usize,
+    /// The same without an explicit batch.
+    implicit_len: usize,
     pub(super) batch_wait: Duration,
+    /// An explicit batch is open.
+    pub(super) is_held: bool,
     pub(super) backlog_max: u64,
     pub(super) message_max: u32,
     pub(crate) ending: Ending,
@@ -122,6 +127,8 @@ impl<T: Framing> Source<T> {
             run_count_max: config.transmit_run_maximum_count,
             run_bytes_max: u64::from(config.transmit_run_maximum_bytes),
             batch_len: config.implicit_batching_minimum_length as usize,
+            implicit_len: config.implicit_batching_minimum_length as usize,
+            is_held: false,
             batch_wait: config.implicit_batching_interval,
             backlog_max: config.transport_session_maximum_buffer,
             message_max: config.maximum_message_size,
@@ -243,6 +250,13 @@ impl<T: Framing> Source<T> {
         if self.open.messages > 0 {
             self.close();
         }
+    }
+
+    /// An explicit batch begins, or is over. As long as one is open, datagrams are closed only when they are
+    /// full or by [`Source::flush`]: implicit batching and the announcements of silent topics wait.
+    pub fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
+        self.batch_len = if is_held { usize::MAX } else { self.implicit_len };
     }
 
     /// Does what is due: closes a datagram whose oldest message has waited long enough, announces silent

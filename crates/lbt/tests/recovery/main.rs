@@ -337,6 +337,43 @@ fn without_an_answer_a_late_joiner_begins_with_the_live_stream() {
 }
 
 #[test]
+fn a_topic_that_joins_without_room_for_its_question_waits_for_an_answer_instead_of_turning() {
+    let mut b = Bench::new(|c| c.retransmit_request_outstanding_maximum = 1);
+    b.add();
+    b.send(0..1);
+    b.requester.on_connected();
+    let client = b.responder.open().expect("room");
+    let exchange = |b: &mut Bench| {
+        let asked = b.requester.poll_transmit(at(5)).expect("a question").to_vec();
+        let mut answer = Vec::new();
+        StreamDecoder::default()
+            .push(&asked, |m| assert!(b.responder.on_message(client, &m)))
+            .expect("well-formed");
+        while b.responder.poll_transmit(at(5), client, 1 << 16, &mut answer) {}
+        answer
+    };
+    let hear = |b: &mut Bench, answer: &[u8]| {
+        StreamDecoder::default()
+            .push(answer, |m| assert!(b.requester.on_message(at(5), &m, &mut b.heard)))
+            .expect("well-formed");
+    };
+    let range = exchange(&mut b);
+    b.begin(1);
+    b.lost(1, 1);
+    assert_eq!(b.requester.next_wakeup(), at(505), "what is missing waits for the range that is retained");
+    hear(&mut b, &range);
+    let message = exchange(&mut b);
+    b.requester.add_topic(at(5), TOPIC + 1, 2, true).expect("free");
+    assert_eq!((b.requester.outstanding(), b.requester.poll_transmit(at(5))), (1, None));
+    assert_eq!(b.requester.next_wakeup(), at(505), "when the request that is out is asked again");
+    hear(&mut b, &message);
+    assert_eq!(b.requester.next_wakeup(), Nanos::ZERO, "there is room for the question");
+    while b.requester.poll_transmit(at(5)).is_some() {}
+    assert_eq!(b.asked.info_requests_sent.get(), 2);
+    assert_eq!(b.requester.next_wakeup(), at(505), "nothing is left to be said now");
+}
+
+#[test]
 fn what_nobody_answers_is_lost_after_the_generation_interval() {
     let mut b = Bench::new(|c| c.use_late_join = false);
     b.add();

@@ -203,6 +203,8 @@ impl World {
             if node.requester.next_wakeup() <= now {
                 node.requester.on_wakeup(now, &mut oracle);
             }
+            node.ask(now, self.now_ms, &mut self.rng);
+            assert!(node.requester.next_wakeup() > now, "a requester that was served has time");
             let outstanding_max = node.config.retransmit_request_outstanding_maximum as usize;
             assert!(node.requester.outstanding() <= outstanding_max);
             assert!(node.counters.hold_bytes_max.get() <= node.config.hold_maximum_bytes);
@@ -316,10 +318,8 @@ impl World {
     fn talk(&mut self, at: usize) {
         let (now, now_ms) = (self.now(), self.now_ms);
         let node = &mut self.nodes[at];
+        node.ask(now, now_ms, &mut self.rng);
         let Some(c) = &mut node.connection else { return };
-        while let Some(asked) = node.requester.poll_transmit(now) {
-            push(&mut c.up, now_ms, asked, &mut self.rng);
-        }
         for piece in arrived(&mut c.up, now_ms) {
             let take = |m: tickcast_lbt::stream::StreamMessage<'_>| {
                 self.responder.on_message(c.client, &m);
@@ -372,6 +372,13 @@ impl Node {
             connects_ms: 0,
             streams: BTreeMap::new(),
             joined: false,
+        }
+    }
+
+    fn ask(&mut self, now: Nanos, now_ms: u64, rng: &mut Rng) {
+        let Some(connection) = &mut self.connection else { return };
+        while let Some(asked) = self.requester.poll_transmit(now) {
+            push(&mut connection.up, now_ms, asked, rng);
         }
     }
 }

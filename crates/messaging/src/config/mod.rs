@@ -81,6 +81,9 @@ config::section! {
         transport_tcp_datagram_max_size_bytes: u32 = 65_535, range 500..=65_535;
         /// Receivers that one TCP session takes.
         transport_tcp_maximum_clients: u32 = 1_000, range 1..=60_000;
+        /// A TCP session's peer that answers nothing for so long is taken to have vanished, and so is a receiver
+        /// that takes nothing for so long of what waits for it; whole seconds, two at least, 0 for never.
+        transport_tcp_activity_timeout_us: u64 = 60_000_000, range 0..=32_000_000_000;
         /// Certificate (PEM) of sources' TCP sessions, which are then encrypted; the key goes with it.
         transport_tcp_tls_certificate_file: Option<String> = None, length 1..=4_096;
         /// Private key (PEM) of that certificate.
@@ -128,6 +131,11 @@ config::section! {
         /// Longest message; 8 MiB, or half the transmission window if that is less, if it is not set. The
         /// transmission window of LBT-RM must be at least twice as long.
         maximum_message_size_bytes: Option<u32> = None, range 65_536..=67_108_864;
+        /// Directory, in memory, of the file in which a process shows the counters of its contexts to `tickcast
+        /// counters`; none is written if it is empty. Daemons have `admin.counters_directory`.
+        counters_directory: String = "/dev/shm", length 0..=4_096;
+        /// How often counters are copied into that file; the first context of a process says.
+        counters_interval_ms: u32 = 1_000, range 10..=3_600_000;
         /// Group of topic resolution.
         resolver_multicast_address: Ipv4Addr = Ipv4Addr::new(224, 9, 10, 11);
         /// UDP port of topic resolution.
@@ -151,6 +159,8 @@ config::section! {
         request_tcp_port_low: u16 = 14391, range 1..=65535;
         /// Highest TCP port at which other processes reach this one directly.
         request_tcp_port_high: u16 = 14395, range 1..=65535;
+        /// The same as `transport_tcp_activity_timeout` for connections to other processes directly.
+        request_tcp_activity_timeout_us: u64 = 60_000_000, range 0..=32_000_000_000;
         /// A connection opened to answer requests is closed when it was not used for so long.
         response_tcp_deletion_timeout_us: u64 = 20_000_000, range 1_000..=86_400_000_000;
         /// Socket buffers of the multicast sockets. As root the kernel's ceiling is passed over.
@@ -327,6 +337,16 @@ impl MessagingConfig {
                 .max(2 * u64::from(maximum_message_size)),
             ..standard
         }
+    }
+
+    /// Lets a connection of a TCP session notice that its peer has vanished.
+    pub(crate) fn watch_tcp(&self, stream: &std::net::TcpStream) -> std::io::Result<()> {
+        watch(stream, self.transport_tcp_activity_timeout_us)
+    }
+
+    /// The same for a connection to another process directly.
+    pub(crate) fn watch_direct(&self, stream: &std::net::TcpStream) -> std::io::Result<()> {
+        watch(stream, self.request_tcp_activity_timeout_us)
     }
 
     pub(crate) fn response_deletion_timeout(&self) -> Duration {
@@ -550,6 +570,13 @@ impl MessagingConfig {
 
 /// Most groups that topics are spread over: each has a transmission window.
 const GROUPS_MAX: u32 = 256;
+
+fn watch(stream: &std::net::TcpStream, timeout_us: u64) -> std::io::Result<()> {
+    match timeout_us {
+        0 => Ok(()),
+        us => net::tcp::set_activity_timeout(stream, Duration::from_micros(us)),
+    }
+}
 
 const A_DAY: Duration = Duration::from_secs(86_400);
 

@@ -107,10 +107,12 @@ impl EmbeddedContext {
 
     fn start_with<H: Handler + Send + 'static>(
         config: &MessagingConfig,
-        counters: ContextCounters,
+        mut counters: ContextCounters,
         is_stopping: Arc<AtomicBool>,
         handler: H,
     ) -> Result<EmbeddedContext, ContextError> {
+        // Here: the thread to be started has a CPU and a priority of its own.
+        counters.publish(config);
         let (tasks, inbox) = channel();
         let (started, outcome) = sync_channel(1);
         let (config_there, stop) = (config.clone(), is_stopping.clone());

@@ -181,6 +181,7 @@ impl Context {
         }
         let receiver = OrderedReceiver::new(&self.config.delivery(), self.counters.delivery.clone())?;
         let stream = tcp::connect(SocketAddr::V4(address))?;
+        self.config.watch_tcp(&stream)?;
         let at = self.tcp_in.sessions.vacant_key();
         self.registrar.add(&stream, self.token(Port::TcpSession, at), Interest::ReadWrite)?;
         self.next_session += 1;

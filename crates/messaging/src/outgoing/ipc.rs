@@ -24,6 +24,9 @@ pub(crate) struct IpcOutgoing {
     /// When to look after the receivers again.
     look_at: Nanos,
     is_receiver_paced: bool,
+    /// An explicit batch is open: it is shown when it ends, when a segment is full, or when
+    /// there was no room for more of it.
+    pub(super) is_held: bool,
     pub(super) events: Vec<SourceEvent>,
     _shown: Option<Registration>,
 }
@@ -72,6 +75,7 @@ impl Context {
             ring: Kept::new(Ring { source, ring_bytes, is_receiver_paced, is_full: false }),
             look_at: self.now,
             is_receiver_paced,
+            is_held: false,
             events: Vec::new(),
             _shown: shown,
         };
@@ -94,7 +98,9 @@ impl IpcOutgoing {
 
     pub(super) fn on_wakeup(&mut self, now: Nanos) {
         self.session.on_wakeup(now, &mut self.ring);
-        self.flush();
+        if !self.is_held || self.ring.is_full {
+            self.flush();
+        }
         if now >= self.look_at {
             self.look_after_readers(now);
         }

@@ -38,6 +38,8 @@ pub(crate) struct Outgoing {
     next_index: u32,
     /// A send was refused: its sources are to be told when there is room.
     pub(crate) has_refused: bool,
+    /// Sources that are within an explicit batch.
+    batches: u32,
 }
 
 /// Which session a source belongs on.
@@ -64,7 +66,7 @@ const KEPT_MAX_BYTES: usize = 1 << 20;
 
 impl Outgoing {
     pub(crate) fn new(place: Place, transport: TransportSession, kind: OutgoingKind, index: u32) -> Outgoing {
-        Outgoing { place, transport, kind, next_index: index, has_refused: false }
+        Outgoing { place, transport, kind, next_index: index, has_refused: false, batches: 0 }
     }
 
     /// Adds a topic; returns its index in the session as well: the one given, or the next.
@@ -81,6 +83,18 @@ impl Outgoing {
             OutgoingKind::Ru(session) => session.session.add_topic(now, index),
         };
         (id, index)
+    }
+
+    /// One more source is within an explicit batch, or one less: what is not full is held until none is.
+    pub(crate) fn count_batch(&mut self, begins: bool) {
+        self.batches = if begins { self.batches + 1 } else { self.batches - 1 };
+        let is_held = self.batches > 0;
+        match &mut self.kind {
+            OutgoingKind::Rm(session) => session.session.hold(is_held),
+            OutgoingKind::Tcp(session) => session.is_held = is_held,
+            OutgoingKind::Ipc(session) => session.is_held = is_held,
+            OutgoingKind::Ru(session) => session.session.hold(is_held),
+        }
     }
 
     pub(crate) fn remove_topic(&mut self, topic: TopicId) {
@@ -232,6 +246,16 @@ impl Context {
             None => {}
         }
         self.retain(now, at);
+    }
+
+    /// A turn of the context: sends what waits in a session, but for an explicit batch that is not over.
+    #[inline]
+    pub(crate) fn turn_outgoing(&mut self, now: Nanos, at: usize) {
+        match self.outgoing.get(at) {
+            Some(outgoing) if outgoing.batches == 0 => self.flush_outgoing(now, at),
+            Some(Outgoing { kind: OutgoingKind::Rm(_) | OutgoingKind::Ru(_), .. }) => self.transmit(now, at),
+            _ => {}
+        }
     }
 
     /// Sends everything that waits in a session.

@@ -24,6 +24,8 @@ pub(crate) struct TcpOutgoing {
     session_id: u32,
     pub(super) session: Source,
     pub(super) backlog: Kept<Backlog>,
+    /// An explicit batch is open: only what makes it worth a system call is offered.
+    pub(super) is_held: bool,
     clients: Slab<Client>,
     clients_max: usize,
     is_source_paced: bool,
@@ -70,6 +72,7 @@ impl Context {
             session_id,
             session: Source::new(&options, self.counters.lbm_source.clone())?,
             backlog: Kept::new(Backlog::new(buffer, options.maximum_message_size as usize)),
+            is_held: false,
             clients: Slab::new(),
             clients_max: config.transport_tcp_maximum_clients as usize,
             is_source_paced: config.transport_tcp_multiple_receiver_behavior == ReceiverBehavior::SourcePaced,
@@ -95,11 +98,13 @@ impl Context {
                 Ok(None) => return,
                 Err(_) => return session.counters.clients_refused.inc(),
             };
-            let transport = match &self.tls.server {
-                Some(tls) => tls.accept(accepted.0),
-                None => Ok(Transport::Plain(accepted.0)),
-            };
-            let added = transport.and_then(|transport| session.add_client(transport, accepted.1));
+            let (stream, peer) = accepted;
+            let watched = self.config.watch_tcp(&stream);
+            let transport = watched.and_then(|()| match &self.tls.server {
+                Some(tls) => tls.accept(stream),
+                None => Ok(Transport::Plain(stream)),
+            });
+            let added = transport.and_then(|transport| session.add_client(transport, peer));
             if added.is_err() {
                 session.counters.clients_refused.inc();
             }
@@ -232,7 +237,9 @@ impl TcpOutgoing {
 
     pub(super) fn on_wakeup(&mut self, now: Nanos) {
         self.session.on_wakeup(now, &mut self.backlog);
-        self.flush();
+        if !self.is_held {
+            self.flush();
+        }
     }
 
     pub(super) fn next_wakeup(&self) -> Nanos {

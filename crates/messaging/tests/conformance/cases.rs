@@ -232,6 +232,51 @@ pub(crate) fn batches(world: &World) {
     assert_eq!(b.heard.batches, [(vec![0], BatchEdge::Start), (vec![2], BatchEdge::End)]);
 }
 
+/// Neither turns nor timers nor the minimum length end a batch; a datagram (a segment, in shared memory) that
+/// is full goes out.
+pub(crate) fn held(world: &World) {
+    let mut a = world.party_with(|c| {
+        c.implicit_batching_minimum_length_bytes = 1;
+        c.implicit_batching_interval_us = 100;
+        c.transport_lbtipc_transmission_window_size_bytes = 2 << 20;
+    });
+    let mut b = world.party();
+    let (source, other) = (a.source("px"), a.source("other"));
+    b.receiver("px");
+    meet(&mut a, source, [&mut b]);
+    let send = |a: &mut Party, flags, payload: &[u8]| {
+        a.context.send_flagged(source, flags, &[payload]).expect("there is room");
+    };
+    send(&mut a, SendFlags::BATCH_START, b"first");
+    send(&mut a, SendFlags::default(), b"second");
+    a.context.send(other, &[b"of another source of the session"]).expect("there is room");
+    for _ in 0..30 {
+        a.turn();
+        b.turn();
+    }
+    assert_eq!(b.heard.messages().count(), 0);
+    send(&mut a, SendFlags::BATCH_END, b"third");
+    until([&mut b], |[b]| b.heard.messages().count() == 3);
+    let explicit = SendFlags { flush: true, ..SendFlags::BATCH_START };
+    send(&mut a, explicit, b"flushed");
+    until([&mut b], |[b]| b.heard.messages().count() == 4);
+    for _ in 0..400 {
+        while a.send(source, &[7; 1_000]) == Err(SendError::WouldBlock) {
+            a.turn();
+            b.turn();
+        }
+    }
+    until([&mut a, &mut b], |[_, b]| b.heard.messages().count() > 4);
+    for _ in 0..30 {
+        a.turn();
+        b.turn();
+    }
+    assert!(b.heard.messages().count() < 404, "the last datagram is not full");
+    a.context.delete_source(source);
+    until([&mut a, &mut b], |[_, b]| b.heard.messages().count() == 404);
+    assert_eq!(b.heard.losses(), 0);
+}
+
 pub(crate) fn arrival(world: &World) {
     let (mut a, mut b) = (world.party(), world.party());
     let source = a.source("px");

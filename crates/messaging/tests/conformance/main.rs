@@ -49,6 +49,7 @@ conformance! {
     cases::blocks as a_full_session_refuses_loses_nothing_and_wakes_the_source,
     cases::claims as a_claim_is_a_message_when_committed_and_nothing_when_dropped,
     cases::batches as an_explicit_batch_is_marked_at_both_ends,
+    cases::held as an_explicit_batch_is_held_until_its_end_or_a_full_datagram,
     cases::arrival as order_of_arrival_delivers_the_same_where_nothing_is_lost,
     cases::deleted_source as a_deleted_source_sends_no_more,
     topics::prefix as a_prefix_receiver_hears_every_topic_that_begins_so,

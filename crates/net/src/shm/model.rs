@@ -80,6 +80,75 @@ fn no_interleaving_delivers_a_torn_message() {
     });
 }
 
+/// Four messages fit a segment; each lies where one of the last lap was.
+fn nothing_of_the_last_lap_is_shown(is_receiver_paced: bool, publish_each: bool) {
+    model(move || {
+        let geometry = Geometry::new(4 * RING_BYTES_MIN).expect("a power of two");
+        let region = Arc::new(Region::on_heap(geometry));
+        let mut producer = Producer::new(Arc::clone(&region), is_receiver_paced);
+        let (place, start) = if is_receiver_paced {
+            let (word, start) = slots::join(region.control(), 0, 1);
+            (Place::Slot { index: 0, word }, start)
+        } else {
+            (Place::copies(geometry), 0)
+        };
+        let mut reader = Reader::new(Arc::clone(&region), place, start);
+        for number in 0..16 {
+            assert!(send(&mut producer, number));
+            assert_eq!(poll(&mut reader, 2), Ok(vec![number]));
+        }
+        let writer = loom::thread::spawn(move || {
+            for number in 16..19u64 {
+                let mut claim = producer.claim(8, number as u32).expect("everything was read");
+                claim.copy_from_slice(&number.to_le_bytes());
+                claim.commit();
+                if publish_each || number == 18 {
+                    producer.publish();
+                }
+            }
+        });
+        let mut all = poll(&mut reader, 1).unwrap();
+        all.extend(poll(&mut reader, 3).unwrap());
+        writer.join().unwrap();
+        all.extend(poll(&mut reader, 3).unwrap());
+        assert_eq!(all, [16, 17, 18]);
+    });
+}
+
+#[test]
+fn no_interleaving_shows_what_was_there_before_in_place() {
+    nothing_of_the_last_lap_is_shown(true, true);
+}
+
+#[test]
+fn no_interleaving_shows_what_was_there_before_to_who_copies() {
+    nothing_of_the_last_lap_is_shown(false, true);
+}
+
+#[test]
+fn no_interleaving_shows_a_part_of_a_batch_before_it_is_whole() {
+    nothing_of_the_last_lap_is_shown(true, false);
+}
+
+/// What it has read may be overwritten; what it was reading when it left, too, but not before.
+#[test]
+fn no_interleaving_overwrites_a_receiver_that_leaves() {
+    model(|| {
+        let region = region();
+        let mut producer = Producer::new(Arc::clone(&region), true);
+        let (word, start) = slots::join(region.control(), 0, 1);
+        let mut reader = Reader::new(Arc::clone(&region), Place::Slot { index: 0, word }, start);
+        for number in 0..4 {
+            assert!(send(&mut producer, number));
+        }
+        let writer =
+            loom::thread::spawn(move || (4..6).filter(|number| send(&mut producer, *number)).count());
+        assert_eq!(poll(&mut reader, 1), Ok(vec![0]));
+        slots::leave(region.control(), 0, word);
+        writer.join().unwrap();
+    });
+}
+
 #[test]
 fn no_interleaving_overwrites_what_a_receiver_is_reading() {
     model(|| {

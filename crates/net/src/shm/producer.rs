@@ -190,12 +190,12 @@ impl Producer {
         &self.region
     }
 
-    /// Whether a receiver at `position` stands in the way of the next segment.
+    /// Whether a receiver at `position` stands in the way of the next segment. One that is joining may say a
+    /// position that the ring has long left: it is waited for until it says where it begins, which is not
+    /// known before. Nobody is ahead of what was written.
     pub(super) fn is_held_up_by(&self, position: u64) -> bool {
-        let lag = self.written.wrapping_sub(position);
-        self.written == self.room_end
-            && lag <= self.geometry.ring_bytes()
-            && lag + self.geometry.segment_bytes() > self.geometry.ring_bytes()
+        let room = self.geometry.ring_bytes() - self.geometry.segment_bytes();
+        self.written == self.room_end && self.written.checked_sub(position).is_some_and(|lag| lag > room)
     }
 
     #[cold]

@@ -87,19 +87,15 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// A reader that begins at `position`, a place between two messages.
+    /// A reader that begins at `position`, a place between two messages; at one that no source comes to it
+    /// fails with the first look.
     pub(super) fn new(region: Arc<Region>, place: Place, position: u64) -> Reader {
         let geometry = region.geometry();
+        let failed = (!is_sane(position)).then_some(ReadError::Nonsense { position });
+        let position = if failed.is_none() { position } else { 0 };
         let knows_frames = position == 0;
-        let cursor = Cursor {
-            region,
-            geometry,
-            position,
-            segment_end: position,
-            frames: 0,
-            knows_frames,
-            failed: None,
-        };
+        let cursor =
+            Cursor { region, geometry, position, segment_end: position, frames: 0, knows_frames, failed };
         Reader { place, cursor }
     }
 
@@ -137,6 +133,12 @@ impl Reader {
     pub(super) fn region(&self) -> &Arc<Region> {
         &self.cursor.region
     }
+}
+
+/// Whether a position, read where others may write anything, is one of a source: between words, and no further
+/// than any stream gets.
+fn is_sane(position: u64) -> bool {
+    position.is_multiple_of(HEADER_BYTES) && position < 1 << 62
 }
 
 /// Where a reader is.
@@ -269,7 +271,7 @@ impl Cursor {
             if header.is_padding {
                 continue;
             }
-            self.frames += 1;
+            self.frames = self.frames.wrapping_add(1);
             count += 1;
             handle(Frame { tag: header.tag, bytes: &bytes::of(copied)[..header.bytes as usize] });
         }
@@ -320,9 +322,10 @@ impl Cursor {
             }
         }
         (self.segment_end, self.knows_frames) = (self.position, true);
-        if self.position <= old {
-            self.fail();
-            return ReadError::Nonsense { position: old };
+        if self.position <= old || !is_sane(self.position) {
+            let error = ReadError::Nonsense { position: old };
+            (self.position, self.segment_end, self.failed) = (old, old, Some(error));
+            return error;
         }
         let messages = old_frames.map(|before| self.frames.wrapping_sub(before));
         ReadError::Lapped(Missed { bytes: self.position - old, messages })

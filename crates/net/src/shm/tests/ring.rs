@@ -312,8 +312,56 @@ fn nonsense_in_the_ring_is_an_error() {
             let mut bytes = 0u64;
             let _ = reader.poll(100, |frame| bytes += frame.bytes.iter().map(|b| u64::from(*b)).sum::<u64>());
         }
+        let (word, start) = slots::join(control, 1, 1);
+        let places = [Place::Slot { index: 1, word }, Place::copies(region.geometry())];
+        for place in places {
+            let mut late = Reader::new(Arc::clone(&region), place, start);
+            let _ = late.poll(100, |frame| assert!(frame.bytes.len() as u64 <= RING_BYTES_MIN));
+        }
         control.slots[0].position.store(any, Relaxed);
         let _ = push(&mut producer, 0, &[0; 4000]);
+    }
+}
+
+/// Does what `slots::join` does, with two pauses in which the source would go around the ring.
+#[test]
+fn who_takes_long_to_join_is_waited_for() {
+    let region = region();
+    let mut producer = Producer::new(Arc::clone(&region), true);
+    let (control, word) = (region.control(), 1 << 2 | 1);
+    let before = control.published.0.load(Relaxed);
+    let mut sent = fill_laps(&mut producer, 0, 2);
+    control.slots[0].position.store(before, Relaxed);
+    control.slots[0].state.store(word, Relaxed);
+    let start = control.published.0.load(Relaxed);
+    let first = sent;
+    while sent < first + 2 * 64 && push(&mut producer, sent, &[sent as u8; 1016]).is_ok() {
+        sent += 1;
+    }
+    producer.publish();
+    control.slots[0].position.store(start, Relaxed);
+    let mut reader = Reader::new(Arc::clone(&region), Place::Slot { index: 0, word }, start);
+    let heard: Vec<u32> = read_all(&mut reader).into_iter().map(|(tag, _)| tag).collect();
+    assert_eq!(heard, (first..sent).collect::<Vec<_>>(), "all from where it joined");
+    assert!(push(&mut producer, sent, &[0; 1016]).is_ok(), "it is not waited for any longer");
+}
+
+#[test]
+fn who_joins_where_no_source_can_be_is_told() {
+    for position in [1, 4, RING_BYTES_MIN + 7, 1 << 62, u64::MAX & !7, u64::MAX] {
+        let region = Arc::clone(ring(true).0.region());
+        region.control().published.0.store(position, Relaxed);
+        let (word, start) = slots::join(region.control(), 1, 1);
+        let places = [Place::Slot { index: 1, word }, Place::copies(region.geometry())];
+        for place in places {
+            let mut late = Reader::new(Arc::clone(&region), place, start);
+            for _ in 0..2 {
+                assert_eq!(
+                    late.poll(1, |_| panic!("there is nothing")),
+                    Err(ReadError::Nonsense { position })
+                );
+            }
+        }
     }
 }
 

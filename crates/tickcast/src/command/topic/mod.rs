@@ -14,25 +14,8 @@ pub(super) use subscribe::run as subscribe;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use counters::Registry;
-use messaging::{Context, ContextCounters};
-use net::counters_file::CountersFile;
-
-use crate::config::RootConfig;
-use crate::failure::Failure;
-use crate::host::publish_counters;
-
 /// How long a turn waits at most, so that signals and ends are noticed.
 const TURN: Duration = Duration::from_millis(50);
-
-/// A context whose counters other processes see as long as the second value is kept.
-fn counted_context(config: &RootConfig, role: &str) -> Result<(Context, Option<CountersFile>), Failure> {
-    let registry = Registry::default();
-    let counters = ContextCounters::registered(&registry, &[("role", role)]);
-    let context =
-        Context::standalone_with(&config.messaging, counters).map_err(|e| Failure::Run(e.to_string()))?;
-    Ok((context, publish_counters(&config.admin, &registry, role)))
-}
 
 /// A time of the command line, in seconds.
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -1,5 +1,6 @@
 //! `tickcast pub`.
 
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 use std::net::{SocketAddr, SocketAddrV4};
 use std::str::FromStr;
@@ -28,7 +29,7 @@ Examples:
   tickcast pub load --size 200 --rate 50000 --seconds 10   numbered test messages with time stamps
   tickcast pub load --rate 1000000 --burst 100             a hundred at a time, which share datagrams
   tickcast pub load --rate max --count 1000000 --transport tcp --receivers 1
-  tickcast pub clock --request --text 'what time is it' --count 1 --linger 5
+  tickcast pub clock --request --text 'what time is it' --count 1 --linger 5      all answers of five seconds
   tickcast pub px.eq --text hello --set messaging.interface=10.29.4.0/24
 
 Test messages carry their number and the time at which they were meant to leave, so that `tickcast sub --quiet`
@@ -79,10 +80,12 @@ pub(crate) struct PublishArgs {
     /// Stays so long after the last message: what receivers have missed is sent again meanwhile.
     #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
     linger: Duration,
-    /// Sends requests, and writes the first answer to each to standard output; with --linger it waits so long
-    /// for the last ones.
+    /// Sends requests, and writes every answer to standard output that comes within --linger of its request.
     #[arg(long)]
     request: bool,
+    /// Is content with so many answers to each request, and waits no longer for more.
+    #[arg(long, value_name = "NUMBER", requires = "request", value_parser = clap::value_parser!(u64).range(1..))]
+    answers: Option<u64>,
     /// No progress on standard error, only the end.
     #[arg(long)]
     quiet: bool,
@@ -128,7 +131,7 @@ pub(crate) fn run(args: &PublishArgs) -> Result<(), Failure> {
     let config = args.config.load()?.value;
     let stop = Stop::default();
     stop.on_signals()?;
-    let (mut context, _published) = super::counted_context(&config, "pub")?;
+    let mut context = Context::standalone(&config.messaging).map_err(|e| Failure::Run(e.to_string()))?;
     let options = SourceOptions { transport: args.transport, group: args.group, ..SourceOptions::default() };
     let source = context.create_source(&args.topic, &options).map_err(|e| Failure::Run(e.to_string()))?;
     let mut publisher = Publisher::new(args, context, source)?;
@@ -149,7 +152,8 @@ struct Publisher<'a> {
     sent: u64,
     bytes: u64,
     refused: u64,
-    answered: u64,
+    /// Requests that are still open, and until when, in the order of sending.
+    waiting: VecDeque<(Nanos, RequestId)>,
     begun: Nanos,
 }
 
@@ -160,7 +164,7 @@ impl<'a> Publisher<'a> {
             None if args.stdin => Payloads::stdin()?,
             None => Payloads::test(args.size as usize),
         };
-        let (peers, begun) = (Peers::default(), clock::monotonic());
+        let peers = Peers { answers_max: args.answers.unwrap_or(u64::MAX), ..Peers::default() };
         Ok(Publisher {
             args,
             context,
@@ -170,8 +174,8 @@ impl<'a> Publisher<'a> {
             sent: 0,
             bytes: 0,
             refused: 0,
-            answered: 0,
-            begun,
+            waiting: VecDeque::new(),
+            begun: clock::monotonic(),
         })
     }
 
@@ -199,11 +203,27 @@ impl<'a> Publisher<'a> {
         } else {
             self.context.wait(Some(patience), &mut self.peers)?;
         }
-        for request in self.peers.answered.drain(..) {
-            self.context.cancel_request(request);
-            self.answered += 1;
-        }
+        self.close_requests();
         self.peers.failed.take().map_or(Ok(()), |error| Err(Failure::Output(error)))
+    }
+
+    /// Closes the requests that have all the answers that are wanted, or had their time.
+    fn close_requests(&mut self) {
+        for request in self.peers.satisfied.drain(..) {
+            self.context.cancel_request(request);
+        }
+        let now = clock::monotonic();
+        while let Some(&(until, request)) = self.waiting.front() {
+            let is_open = self.peers.open.contains_key(&request);
+            if is_open && until > now {
+                break;
+            }
+            self.waiting.pop_front();
+            if is_open {
+                self.peers.open.remove(&request);
+                self.context.cancel_request(request);
+            }
+        }
     }
 
     fn publish(&mut self, stop: &Stop) -> Result<(), Failure> {
@@ -260,7 +280,10 @@ impl<'a> Publisher<'a> {
                 Next::End => return Ok(Burst::Over),
             };
             let sent = if self.args.request {
-                self.context.request(self.source, &[payload]).map(drop)
+                self.context.request(self.source, &[payload]).map(|request| {
+                    self.peers.open.insert(request, 0);
+                    self.waiting.push_back((now.after(self.args.linger), request));
+                })
             } else {
                 self.context.send(self.source, &[payload]).map(drop).map_err(RequestError::Send)
             };
@@ -285,7 +308,7 @@ impl<'a> Publisher<'a> {
         let until = clock::monotonic().after(self.args.linger);
         self.context.flush();
         while !stop.is_set() && clock::monotonic() < until {
-            if self.args.request && self.answered == self.sent {
+            if self.args.request && self.peers.open.is_empty() {
                 break;
             }
             self.turn(TURN)?;
@@ -295,10 +318,11 @@ impl<'a> Publisher<'a> {
     }
 
     fn verdict(&self) -> Result<(), Failure> {
-        if !self.args.request || self.answered == self.sent {
+        let answered = self.peers.answered;
+        if !self.args.request || answered == self.sent {
             return Ok(());
         }
-        Err(Failure::Run(format!("{} of {} requests were answered", self.answered, self.sent)))
+        Err(Failure::Run(format!("{answered} of {} requests were answered", self.sent)))
     }
 
     fn report(&self, what: &str) {
@@ -323,7 +347,14 @@ enum Burst {
 #[derive(Default)]
 struct Peers {
     connected: usize,
-    answered: Vec<RequestId>,
+    /// Open requests with the answers that have come to each.
+    open: HashMap<RequestId, u64>,
+    /// Answers that are wanted of each.
+    answers_max: u64,
+    /// Requests with at least one answer.
+    answered: u64,
+    /// Requests with all the answers that are wanted.
+    satisfied: Vec<RequestId>,
     /// The first error of standard output.
     failed: Option<io::Error>,
 }
@@ -332,12 +363,16 @@ impl Handler for Peers {
     fn on_message(&mut self, _: &Message<'_>) {}
 
     fn on_response(&mut self, request: RequestId, payload: &[u8]) {
-        if !self.answered.contains(&request) {
-            self.answered.push(request);
-            let mut out = io::stdout().lock();
-            let result = writeln!(out, "{}", printable(payload)).and_then(|()| out.flush());
-            self.failed = self.failed.take().or(result.err());
+        let Some(answers) = self.open.get_mut(&request) else { return };
+        *answers += 1;
+        self.answered += u64::from(*answers == 1);
+        if *answers == self.answers_max {
+            self.open.remove(&request);
+            self.satisfied.push(request);
         }
+        let mut out = io::stdout().lock();
+        let result = writeln!(out, "{}", printable(payload)).and_then(|()| out.flush());
+        self.failed = self.failed.take().or(result.err());
     }
 
     fn on_source_event(&mut self, _: Source, event: SourceEvent) {

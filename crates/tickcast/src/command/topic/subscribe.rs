@@ -80,7 +80,7 @@ pub(crate) fn run(args: &SubscribeArgs) -> Result<(), Failure> {
     let config = args.config.load()?.value;
     let stop = Stop::default();
     stop.on_signals()?;
-    let (mut context, _published) = super::counted_context(&config, "sub")?;
+    let mut context = Context::standalone(&config.messaging).map_err(|e| Failure::Run(e.to_string()))?;
     subscribe(args, &mut context)?;
     let mut view = View::new(args);
     let result = watch(args, &stop, &mut context, &mut view);

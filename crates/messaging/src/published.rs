@@ -1,0 +1,85 @@
+//! The counters of contexts that no one else shows, in the file of this process for `tickcast counters`.
+//!
+//! One file and one thread for all contexts of a process, from its first context to its last: `net` copies
+//! the values there, and the threads that count know nothing of it.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use counters::{CounterSet, Registration, Registry};
+use net::counters_file::{CountersFile, CountersFileOptions};
+
+use crate::MessagingConfig;
+
+/// The files of this process, one for each directory.
+static FILES: Mutex<Vec<Weak<Published>>> = Mutex::new(Vec::new());
+
+/// One file, and what is shown in it.
+struct Published {
+    registry: Registry,
+    directory: String,
+    /// A child of a fork does not publish in its parent's name.
+    process: u32,
+    /// Contexts shown so far.
+    contexts: Mutex<u64>,
+    _file: CountersFile,
+}
+
+/// The sets of one context, shown as long as this lives.
+pub(crate) struct Shown {
+    pub(crate) registry: Registry,
+    // Dropped first: a set leaves before the file does.
+    _sets: Vec<Registration>,
+    _published: Arc<Published>,
+}
+
+/// Shows the sets of a context, told apart by its number within the process. None if the configuration wants
+/// no file, or it cannot be made: the context does its work all the same.
+pub(crate) fn show(config: &MessagingConfig, sets: &[Arc<dyn CounterSet>]) -> Option<Shown> {
+    if config.counters_directory.is_empty() {
+        return None;
+    }
+    let published = file(config)?;
+    let number = {
+        let mut contexts = published.contexts.lock().unwrap_or_else(PoisonError::into_inner);
+        *contexts += 1;
+        contexts.to_string()
+    };
+    let registry = published.registry.clone();
+    let lend = |set: &Arc<dyn CounterSet>| registry.lend(&[("context", &number)], set.clone());
+    Some(Shown { _sets: sets.iter().map(lend).collect(), registry: registry.clone(), _published: published })
+}
+
+fn file(config: &MessagingConfig) -> Option<Arc<Published>> {
+    let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+    files.retain(|file| file.strong_count() > 0);
+    let (directory, process) = (&config.counters_directory, std::process::id());
+    let here = |file: &Arc<Published>| file.directory == *directory && file.process == process;
+    if let Some(file) = files.iter().filter_map(Weak::upgrade).find(here) {
+        return Some(file);
+    }
+    let registry = Registry::default();
+    let options = CountersFileOptions {
+        directory: directory.into(),
+        interval: Duration::from_millis(config.counters_interval_ms.into()),
+        program: program(),
+    };
+    let made = Arc::new(Published {
+        _file: CountersFile::publish(registry.clone(), &options).ok()?,
+        registry,
+        directory: directory.clone(),
+        process,
+        contexts: Mutex::new(0),
+    });
+    files.push(Arc::downgrade(&made));
+    Some(made)
+}
+
+/// What the process was started as, without its directory.
+fn program() -> String {
+    let first = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&first).file_name().unwrap_or(OsStr::new("unknown"));
+    name.to_string_lossy().into_owned()
+}
