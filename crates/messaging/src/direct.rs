@@ -300,7 +300,7 @@ impl Context {
                     let Some(recovery) = recovery::of(&mut self.rm_in, &mut self.ru_in, session) else {
                         return Ok(());
                     };
-                    let mut bridge = Bridge { streams: &mut self.streams, handler };
+                    let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
                     let pushed = connection.decoder.push(&buffer[..count], |msg| {
                         // What is no answer is nobody's business.
                         recovery.requester.on_message(self.now, &msg, &mut bridge);

@@ -17,6 +17,8 @@ pub enum ContextError {
     Tls(net::tls::TlsError),
     /// Late join is not offered over this transport; over LBT-RM and reliable unicast it is.
     LateJoin(Transport),
+    /// A receiver with hot failover has topic order, not that of arrival.
+    FailoverOrder,
 }
 
 impl fmt::Display for ContextError {
@@ -26,6 +28,9 @@ impl fmt::Display for ContextError {
             ContextError::Config(e) => e.fmt(f),
             ContextError::Topic(e) => e.fmt(f),
             ContextError::Tls(e) => e.fmt(f),
+            ContextError::FailoverOrder => {
+                f.write_str("hot_failover goes with the order `topic` alone, not with `arrival`")
+            }
             ContextError::LateJoin(transport) => {
                 write!(f, "late_join is offered over lbtrm and lbtru, not over {transport}")
             }

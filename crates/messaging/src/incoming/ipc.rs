@@ -108,12 +108,13 @@ impl Session {
     #[inline]
     fn read(
         &mut self,
+        now: Nanos,
         streams: &mut Streams,
         handler: &mut impl Handler,
         counters: &MessagingContext,
     ) -> (bool, bool) {
         let Session { ring, receiver, .. } = self;
-        let mut bridge = Bridge { streams, handler };
+        let mut bridge = Bridge { streams, handler, now };
         let mut is_malformed = false;
         let read = ring.poll(MESSAGES_PER_TURN, |frame| {
             is_malformed |= receiver.on_bytes(frame.bytes, &mut bridge) != Ok(frame.bytes.len());
@@ -172,7 +173,7 @@ impl Context {
         for at in 0..self.ipc_in.sessions.capacity() {
             let Some(session) = self.ipc_in.sessions.get_mut(at) else { continue };
             session.wake();
-            let (read, is_over) = session.read(&mut self.streams, handler, &self.counters.context);
+            let (read, is_over) = session.read(self.now, &mut self.streams, handler, &self.counters.context);
             worked |= read;
             if is_over {
                 let reason = if session.receiver.has_ended() { EndReason::Ended } else { EndReason::Broken };
@@ -212,7 +213,7 @@ impl Context {
 
     fn end_ipc(&mut self, at: usize, reason: EndReason, handler: &mut impl Handler) {
         if let Some(session) = self.ipc_in.sessions.get_mut(at) {
-            let mut bridge = Bridge { streams: &mut self.streams, handler };
+            let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
             session.receiver.on_passed_over();
             session.receiver.end(reason, &mut bridge);
         }

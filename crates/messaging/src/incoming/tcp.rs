@@ -10,6 +10,7 @@ use lbt::resolution::TransportSession;
 use net::tcp::{self, Moved};
 use net::{Interest, Ready, Transport};
 use slab::Slab;
+use units::Nanos;
 
 use super::SessionRef;
 use crate::Handler;
@@ -80,6 +81,7 @@ impl Session {
     #[inline]
     fn read(
         &mut self,
+        now: Nanos,
         streams: &mut Streams,
         handler: &mut impl Handler,
         counters: &counters::table::LbttcpReceiver,
@@ -104,7 +106,7 @@ impl Session {
             progress = Progress::Something;
             counters.bytes_rcved.add(count as u64);
             self.filled += count;
-            let mut bridge = Bridge { streams, handler };
+            let mut bridge = Bridge { streams, handler, now };
             match self.receiver.on_bytes(&self.buffer[..self.filled], &mut bridge) {
                 Ok(taken) => {
                     self.buffer.copy_within(taken..self.filled, 0);
@@ -182,7 +184,7 @@ impl Context {
             }
         }
         let Some(session) = self.tcp_in.sessions.get_mut(at) else { return false };
-        match session.read(&mut self.streams, handler, &self.counters.tcp_receiver) {
+        match session.read(self.now, &mut self.streams, handler, &self.counters.tcp_receiver) {
             Progress::Nothing => false,
             Progress::Something => true,
             Progress::Over => {
@@ -232,7 +234,7 @@ impl Context {
             if session.receiver.has_ended() {
                 reason = EndReason::Ended;
             }
-            let mut bridge = Bridge { streams: &mut self.streams, handler };
+            let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
             session.receiver.on_passed_over();
             session.receiver.end(EndReason::Broken, &mut bridge);
         }

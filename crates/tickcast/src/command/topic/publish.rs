@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use measure::Schedule;
 use messaging::{
-    Context, Handler, Message, RequestError, RequestId, SendError, Source, SourceEvent, SourceOptions,
-    Transport,
+    Context, Handler, Message, RequestError, RequestId, SendError, SendFlags, Source, SourceEvent,
+    SourceOptions, Transport,
 };
 use net::clock;
 use units::Nanos;
@@ -28,6 +28,7 @@ Examples:
   tickcast pub load --size 200 --rate 50000 --seconds 10   numbered test messages with time stamps
   tickcast pub load --rate max --count 1000000 --transport tcp --receivers 1
   tickcast pub clock --request --text 'what time is it' --count 1 --linger 5
+  tickcast pub px.eq --hot-failover 0 --rate 1000          one of several publishers of the same messages
   tickcast pub px.eq --text hello --set messaging.interface=10.29.4.0/24
 
 Test messages carry their number and the time at which they were meant to leave, so that `tickcast sub --quiet`
@@ -77,6 +78,10 @@ pub(crate) struct PublishArgs {
     /// for the last ones.
     #[arg(long)]
     request: bool,
+    /// Numbers the messages for hot failover, from this number on: of several publishers of the same messages
+    /// under the same numbers `tickcast sub --hot-failover` hears the first copies.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "request")]
+    hot_failover: Option<u64>,
     /// No progress on standard error, only the end.
     #[arg(long)]
     quiet: bool,
@@ -245,6 +250,10 @@ impl<'a> Publisher<'a> {
             };
             let sent = if self.args.request {
                 self.context.request(self.source, &[payload]).map(drop)
+            } else if let Some(first) = self.args.hot_failover {
+                let (number, flags) = (first.wrapping_add(self.sent), SendFlags::default());
+                let sent = self.context.send_hot_failover(self.source, number, flags, &[payload]);
+                sent.map(drop).map_err(RequestError::Send)
             } else {
                 self.context.send(self.source, &[payload]).map(drop).map_err(RequestError::Send)
             };
