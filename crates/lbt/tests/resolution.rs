@@ -557,7 +557,8 @@ fn with_packet_options_the_datagrams_are_those_of_um_6_byte_for_byte() {
     source.now = at(30);
     assert_eq!(source.drain(), [golden[3].clone()], "both, later");
     receiver.hear(&golden[3]);
-    assert_eq!(receiver.found.0[0].2, record(0x0a11_ce01));
+    let origin = Some(Origin { source: SOURCE, context: [0xc1, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6, 0xc7, 0xc8] });
+    assert_eq!(receiver.found.0[0].2, SourceRecord { origin, ..record(0x0a11_ce01) });
 }
 
 #[test]

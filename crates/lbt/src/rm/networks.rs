@@ -13,6 +13,8 @@ pub(super) struct Networks {
     /// The source's address on the second one.
     second: Ipv4Addr,
     ways: [Way; 2],
+    /// Which brought the last packet, and since when it alone brings any.
+    alone: Option<(usize, Nanos)>,
     silence: Duration,
     /// Which of them brought the highest number.
     front: usize,
@@ -26,21 +28,14 @@ pub(super) struct Networks {
 /// One of them.
 #[derive(Clone, Copy)]
 struct Way {
-    /// When it last brought something.
-    heard: Nanos,
     has_brought: bool,
     is_silent: bool,
 }
 
 impl Networks {
-    pub(super) fn new(
-        now: Nanos,
-        second: Ipv4Addr,
-        silence: Duration,
-        counters: Arc<LbtrmNetworks>,
-    ) -> Networks {
-        let way = Way { heard: now, has_brought: false, is_silent: false };
-        Networks { second, ways: [way; 2], silence, front: 0, asked: 0, sm_sqn: None, counters }
+    pub(super) fn new(second: Ipv4Addr, silence: Duration, counters: Arc<LbtrmNetworks>) -> Networks {
+        let way = Way { has_brought: false, is_silent: false };
+        Networks { second, ways: [way; 2], alone: None, silence, front: 0, asked: 0, sm_sqn: None, counters }
     }
 
     pub(super) fn second(&self) -> Ipv4Addr {
@@ -52,10 +47,13 @@ impl Networks {
         let (at, other) = (usize::from(is_second), usize::from(!is_second));
         let counters = &self.counters;
         [&counters.a_dgrams_rcved, &counters.b_dgrams_rcved][at].inc();
-        let way = &mut self.ways[at];
-        (way.heard, way.has_brought) = (now, true);
+        self.ways[at].has_brought = true;
         self.set_silent(at, false);
-        if now >= self.ways[other].heard + self.silence {
+        // Not since the other's last packet: after a pause of the source it is not late yet.
+        if self.alone.is_none_or(|(last, _)| last != at) {
+            self.alone = Some((at, now));
+        }
+        if self.alone.is_some_and(|(_, since)| now >= since + self.silence) {
             self.set_silent(other, true);
         }
     }

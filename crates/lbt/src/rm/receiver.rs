@@ -77,14 +77,8 @@ impl Receiver {
 
     /// From now on the session is heard on two networks: on the second the source's address is `second`.
     /// `silence` is how long one may bring nothing while the other does before it counts as silent.
-    pub fn add_network(
-        &mut self,
-        now: Nanos,
-        second: Ipv4Addr,
-        silence: Duration,
-        counters: Arc<LbtrmNetworks>,
-    ) {
-        self.transport.networks = Some(Box::new(Networks::new(now, second, silence, counters)));
+    pub fn add_network(&mut self, second: Ipv4Addr, silence: Duration, counters: Arc<LbtrmNetworks>) {
+        self.transport.networks = Some(Box::new(Networks::new(second, silence, counters)));
     }
 
     /// The source's address on the second network, if there is one.

@@ -176,7 +176,7 @@ impl Context {
         if let Some(receiver) = self.rm_in.sessions.receiver(at)
             && receiver.second_source().is_none()
         {
-            receiver.add_network(self.now, key.source, silence, counters);
+            receiver.add_network(key.source, silence, counters);
             self.rm_in.by_key.insert(key, at);
         }
     }
