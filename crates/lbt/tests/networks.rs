@@ -1,5 +1,5 @@
-//! One session on two networks: the first copy of each datagram counts. Two links to each node and two back, with
-//! faults of their own, under a seeded network and a virtual clock.
+//! One session on two networks: the first copy of each datagram counts. Two links to each node and two
+//! back, with faults of their own, under a seeded network and a virtual clock.
 
 #[path = "sim/network.rs"]
 #[allow(dead_code, reason = "each test file uses its part of it")]

@@ -18,7 +18,7 @@ use units::{Nanos, Rng};
 
 use crate::direct::Direct;
 use crate::error::ContextError;
-use crate::incoming::{IpcIncoming, RmIncoming, RuIncoming, TcpIncoming};
+use crate::incoming::{IpcIncoming, Look, RmIncoming, RuIncoming, TcpIncoming};
 use crate::keys;
 use crate::outgoing::Outgoing;
 use crate::receiver::{Found, ReceiverEntry, Subscription};
@@ -129,6 +129,8 @@ pub struct Context {
     number: u32,
     pub(crate) sources: Slab<SourceEntry>,
     pub(crate) outgoing: Slab<Outgoing>,
+    /// Until then flushing has nothing to do, unless something is sent or comes: see [`Context::stir`].
+    pub(crate) quiet_until: Nanos,
     pub(crate) receivers: Slab<ReceiverEntry>,
     pub(crate) subscriptions: Slab<Subscription>,
     pub(crate) by_query: HashMap<QueryId, usize>,
@@ -200,6 +202,7 @@ impl Context {
             number: 0,
             sources: Slab::new(),
             outgoing: Slab::new(),
+            quiet_until: Nanos::ZERO,
             receivers: Slab::new(),
             subscriptions: Slab::new(),
             by_query: HashMap::new(),
@@ -289,14 +292,14 @@ impl Context {
         self.tell_found(handler);
         let index = (ready.token.0 & INDEX_MASK) as usize;
         match ready.token.0 as u32 >> PORT_SHIFT {
-            p if p == Port::Group as u32 => drop(self.on_group_ready(now, index, handler)),
+            p if p == Port::Group as u32 => drop(self.on_group_ready(now, index, Look::Told, handler)),
             p if p == Port::Resolver as u32 => self.on_resolver_ready(index, handler),
             p if p == Port::Outgoing as u32 => self.on_outgoing_ready(now, index, handler),
             p if p == Port::TcpClient as u32 => self.on_tcp_client_ready(index, ready, handler),
             p if p == Port::IpcSession as u32 => drop(self.poll_ipc(handler)),
             p if p == Port::Xdp as u32 => drop(self.poll_xdp(now, handler)),
             p if p == Port::Waker as u32 => self.waker.iter().for_each(Waker::acknowledge),
-            p if p == Port::RuReceiver as u32 => drop(self.on_ru_ready(now, handler)),
+            p if p == Port::RuReceiver as u32 => drop(self.on_ru_ready(now, Look::Told, handler)),
             p if p == Port::TcpSession as u32 => self.on_tcp_session_ready(index, ready, handler),
             p if p == Port::Listener as u32 => self.on_listener_ready(handler),
             p if p == Port::Connection as u32 => self.on_connection_ready(index, ready, handler),
@@ -376,6 +379,27 @@ impl Context {
             self.flush_outgoing(self.now, at);
         }
         self.flush_direct();
+    }
+
+    /// What is sent may have something to flush.
+    #[inline]
+    pub(crate) fn stir(&mut self) {
+        self.quiet_until = Nanos::ZERO;
+    }
+
+    /// Flushes as long as that has anything to do.
+    #[inline]
+    pub(crate) fn flush_stirred(&mut self) {
+        if self.now >= self.quiet_until {
+            self.flush();
+            self.quiet_until = self.flush_due();
+        }
+    }
+
+    /// When to flush again if nothing is sent or comes till then.
+    fn flush_due(&self) -> Nanos {
+        let due = self.outgoing.iter().map(|(_, outgoing)| outgoing.flush_due()).min();
+        if self.direct.is_idle() { due.unwrap_or(Nanos::NEVER) } else { Nanos::ZERO }
     }
 
     /// Tells receivers that this process ends. The context is of no use afterwards.

@@ -27,6 +27,13 @@ pub(crate) struct Direct {
     buffer: Vec<u8>,
 }
 
+impl Direct {
+    /// Whether there are no connections.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.connections.is_empty()
+    }
+}
+
 struct Connection {
     id: ConnectionId,
     stream: TcpStream,

@@ -120,6 +120,7 @@ impl Context {
     pub fn send(&mut self, source: Source, parts: &[&[u8]]) -> Result<Sqn, SendError> {
         let Some(entry) = self.source_entry(source) else { return Err(SendError::UnknownTopic) };
         let (session, topic) = (entry.session, entry.topic);
+        self.stir();
         match self.outgoing[session].send(self.now, topic, parts) {
             Err(SendError::WouldBlock) => self.send_again(source, None, parts),
             result => result,
@@ -163,6 +164,7 @@ impl Context {
     fn send_chain(&mut self, source: Source, chain: &Chain, parts: &[&[u8]]) -> Result<Sqn, SendError> {
         let Some(entry) = self.source_entry(source) else { return Err(SendError::UnknownTopic) };
         let (session, topic) = (entry.session, entry.topic);
+        self.stir();
         match self.outgoing[session].send_with(self.now, topic, chain, parts) {
             Err(SendError::WouldBlock) => self.send_again(source, Some(chain), parts),
             result => result,
@@ -208,6 +210,7 @@ impl Context {
     pub fn claim(&mut self, source: Source, len: usize) -> Result<Claim<'_>, SendError> {
         let Some(entry) = self.source_entry(source) else { return Err(SendError::UnknownTopic) };
         let (session, topic) = (entry.session, entry.topic);
+        self.stir();
         if self.outgoing[session].is_blocked() {
             self.refresh_clock();
             self.transmit(self.now, session);

@@ -9,6 +9,7 @@ use units::Nanos;
 
 use crate::context::{Context, ContextCounters};
 use crate::error::ContextError;
+use crate::incoming::Look;
 use crate::{Handler, MessagingConfig};
 
 /// What a context needs to be driven by [`Context::poll`] and [`Context::wait`].
@@ -89,7 +90,7 @@ impl Context {
         if !own.is_spinning || own.turns.is_multiple_of(TURNS_PER_CLOCK) {
             self.refresh_clock();
         }
-        self.flush();
+        self.flush_stirred();
         self.tell_found(handler);
         let mut worked = self.poll_ipc(handler);
         let looks_directly = self.data_descriptors() <= DIRECT_MAX;
@@ -167,7 +168,7 @@ impl Context {
         let mut worked = self.poll_groups(self.now, handler);
         worked |= self.poll_xdp(self.now, handler);
         if self.ru_in.descriptors() > 0 {
-            worked |= self.on_ru_ready(self.now, handler);
+            worked |= self.on_ru_ready(self.now, Look::Direct, handler);
         }
         worked |= self.poll_tcp(handler);
         worked

@@ -1,5 +1,5 @@
-//! LBT-RM on two networks, which here are two addresses of the loopback interface: what goes out on one comes in
-//! on both. `interop/netns/test_networks.py` has networks that know nothing of each other.
+//! LBT-RM on two networks, which here are two addresses of the loopback interface: what goes out on one
+//! comes in on both. `interop/netns/test_networks.py` has networks that know nothing of each other.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::{Duration, Instant};

@@ -33,12 +33,12 @@ config::section! {
         /// Interface that everything uses: its address, its name, or a network, which stands for the first
         /// interface in it. 127.0.0.1 keeps all on this host.
         interface: Interface = Interface::Address(Ipv4Addr::LOCALHOST);
-        /// Interface of a second network, B, that carries the same multicast as that of `interface`, A: LBT-RM
-        /// sessions send everything on both, and of what comes on both the first copy is taken.
+        /// Interface of a second network, B, that carries the same multicast as that of `interface`, A:
+        /// LBT-RM sessions send everything on both, and of what comes on both the first copy is taken.
         interface_b: Option<Interface> = None;
-        /// Silence of one of the two networks, while the other brings something of the same session, after which
-        /// that network is counted as silent and no NAK goes out on it. Silent sources say something each
-        /// `transport_lbtrm_sm_maximum_interval_us`.
+        /// Silence of one of the two networks, while the other brings something of the same session, after
+        /// which that network is counted as silent and no NAK goes out on it. Silent sources say something
+        /// each `transport_lbtrm_sm_maximum_interval_us`.
         transport_lbtrm_network_silence_timeout_us: u64 = 3_000_000, range 1_000..=600_000_000;
         /// Transport of sources that do not choose one.
         transport: Transport = Transport::LbtRm;
@@ -208,8 +208,8 @@ config::section! {
         ordered_delivery: OrderedDelivery = OrderedDelivery::Topic;
         /// Loss of so many messages at once is told as a burst.
         delivery_control_maximum_burst_loss: u32 = 1_024, range 2..;
-        /// How long a receiver with hot failover waits for a number that one source has passed over and another
-        /// may still send.
+        /// How long a receiver with hot failover waits for a number that one source has passed over and
+        /// another may still send.
         hot_failover_gap_interval_us: u64 = 1_000_000, range 0..=100_000_000;
         /// Most messages of a topic that such a receiver holds behind such a number; beyond it the oldest gap
         /// is given up.

@@ -6,9 +6,12 @@ mod rm;
 mod ru;
 mod tcp;
 
+use std::io;
+
 use lbt::config::Order;
 use lbt::delivery::EndReason;
 use lbt::resolution::{SourceRecord, TransportSession};
+use net::udp::{ReceiveBatch, Received, UdpSocket};
 use units::Nanos;
 
 use crate::context::Context;
@@ -21,6 +24,25 @@ pub(crate) use ipc::IpcIncoming;
 pub(crate) use rm::RmIncoming;
 pub(crate) use ru::RuIncoming;
 pub(crate) use tcp::TcpIncoming;
+
+/// Why a socket is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// The poller has told that something is there.
+    Told,
+    /// It is this one's turn, whether or not something is there.
+    Direct,
+}
+
+impl Look {
+    #[inline]
+    fn at<'b>(self, socket: &UdpSocket, batch: &'b mut ReceiveBatch) -> io::Result<Received<'b>> {
+        match self {
+            Look::Told => socket.receive(batch),
+            Look::Direct => socket.poll(batch),
+        }
+    }
+}
 
 /// A session that is received: its transport and its place there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +97,8 @@ impl Context {
         }
         let part = self.part_of(receiver, topic, has_failover)?;
         if part.is_some() != has_failover {
-            // It may be taken later, when another source has ended: it is reported again when it is advertised
-            // again.
+            // It may be taken later, when another source has ended: it is reported again when it is
+            // advertised again.
             self.leave(session, record);
             return Ok(());
         }

@@ -12,8 +12,8 @@ use net::{Interest, Registrar};
 use slab::Slab;
 use units::Nanos;
 
-use super::SessionRef;
 use super::reliable::Sessions;
+use super::{Look, SessionRef};
 use crate::Handler;
 use crate::context::{Context, Port};
 use crate::error::ContextError;
@@ -25,6 +25,9 @@ use crate::xdp::Xdp;
 #[derive(Default)]
 pub(crate) struct RmIncoming {
     groups: Slab<Group>,
+    /// Of those that have a socket.
+    socket_count: usize,
+    /// Each with its group.
     pub(crate) sessions: Sessions<RmReceiver, RmPlace>,
     /// A session that is heard on two networks stands here under its key on each.
     by_key: HashMap<SessionKey, usize>,
@@ -74,7 +77,10 @@ impl RmIncoming {
                 match &left.socket {
                     _ if left.address != group => return true,
                     // Closing the descriptor takes it out of the poller as well.
-                    Some(socket) => drop(registrar.remove(socket)),
+                    Some(socket) => {
+                        self.socket_count -= 1;
+                        drop(registrar.remove(socket));
+                    }
                     None => xdp.leave(group),
                 }
                 false
@@ -85,7 +91,7 @@ impl RmIncoming {
 
     /// How many sockets there are.
     pub(crate) fn descriptors(&self) -> usize {
-        self.groups.iter().filter(|(_, g)| g.socket.is_some()).count()
+        self.socket_count
     }
 }
 
@@ -149,6 +155,7 @@ impl Context {
         let index = self.rm_in.groups.vacant_key();
         self.registrar.add(&socket, self.token(Port::Group, index), Interest::Read)?;
         self.rm_in.groups.insert(Group { address, socket: Some(socket) });
+        self.rm_in.socket_count += 1;
         Ok(())
     }
 
@@ -182,9 +189,15 @@ impl Context {
     }
 
     /// Takes what has arrived on a group's socket, up to one batch; false if that was nothing.
-    pub(crate) fn on_group_ready(&mut self, now: Nanos, index: usize, handler: &mut impl Handler) -> bool {
+    pub(crate) fn on_group_ready(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        look: Look,
+        handler: &mut impl Handler,
+    ) -> bool {
         let Some(mut batch) = self.batch.take() else { return false };
-        let worked = self.receive_group(now, index, &mut batch, handler);
+        let worked = self.receive_group(now, index, look, &mut batch, handler);
         self.batch = Some(batch);
         if worked {
             self.send_feedback(now);
@@ -196,11 +209,12 @@ impl Context {
         &mut self,
         now: Nanos,
         index: usize,
+        look: Look,
         batch: &mut ReceiveBatch,
         handler: &mut impl Handler,
     ) -> bool {
         let Some(Group { socket: Some(socket), .. }) = self.rm_in.groups.get(index) else { return false };
-        let Ok(received) = socket.receive(batch) else { return false };
+        let Ok(received) = look.at(socket, batch) else { return false };
         if received.is_empty() {
             return false;
         }
@@ -216,7 +230,7 @@ impl Context {
         let mut worked = false;
         for index in 0..self.rm_in.groups.capacity() {
             if self.rm_in.groups.get(index).is_some_and(|group| group.socket.is_some()) {
-                worked |= self.on_group_ready(now, index, handler);
+                worked |= self.on_group_ready(now, index, Look::Direct, handler);
             }
         }
         worked

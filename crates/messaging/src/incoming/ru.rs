@@ -10,8 +10,8 @@ use net::Interest;
 use net::udp::{Sent, UdpSocket};
 use units::Nanos;
 
-use super::SessionRef;
 use super::reliable::Sessions;
+use super::{Look, SessionRef};
 use crate::Handler;
 use crate::context::{Context, Port, first_free};
 use crate::error::ContextError;
@@ -83,11 +83,11 @@ impl Context {
     }
 
     /// Takes what has arrived, up to one batch; false if that was nothing.
-    pub(crate) fn on_ru_ready(&mut self, now: Nanos, handler: &mut impl Handler) -> bool {
+    pub(crate) fn on_ru_ready(&mut self, now: Nanos, look: Look, handler: &mut impl Handler) -> bool {
         let Some(mut batch) = self.batch.take() else { return false };
         let mut worked = false;
         if let Some(socket) = &self.ru_in.socket
-            && let Ok(received) = socket.receive(&mut batch)
+            && let Ok(received) = look.at(socket, &mut batch)
         {
             for (from, datagram) in received.datagrams() {
                 worked = true;

@@ -176,6 +176,15 @@ impl Outgoing {
         }
     }
 
+    /// When to flush again what was just flushed, if nothing is sent or comes till then.
+    pub(crate) fn flush_due(&self) -> Nanos {
+        match &self.kind {
+            // Its sockets are looked at in each turn anyway.
+            OutgoingKind::Tcp(_) => Nanos::ZERO,
+            OutgoingKind::Rm(_) | OutgoingKind::Ipc(_) | OutgoingKind::Ru(_) => self.next_wakeup(),
+        }
+    }
+
     pub(crate) fn next_wakeup(&self) -> Nanos {
         match &self.kind {
             OutgoingKind::Rm(session) => session.next_wakeup(),
@@ -202,12 +211,14 @@ impl Context {
             Place::Fixed(session) => self.open_fixed_outgoing(at, session, index)?,
         };
         opened.place = place;
+        self.stir();
         self.outgoing.insert(opened);
         Ok(at)
     }
 
     /// Sends what a session has closed, and answers what came for it, as far as limits and sockets allow.
     pub(crate) fn transmit(&mut self, now: Nanos, at: usize) {
+        self.stir();
         match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
             Some(OutgoingKind::Rm(session)) => session.transmit(now, &self.counters.context, &mut self.xdp),
             Some(OutgoingKind::Tcp(session)) => session.transmit(),
@@ -232,6 +243,7 @@ impl Context {
     }
 
     pub(crate) fn end_outgoing(&mut self, now: Nanos, at: usize) {
+        self.stir();
         match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
             Some(OutgoingKind::Rm(session)) => session.end(now, &self.counters.context, &mut self.xdp),
             Some(OutgoingKind::Tcp(session)) => session.end(),
@@ -243,6 +255,7 @@ impl Context {
     }
 
     pub(crate) fn wake_outgoing(&mut self, now: Nanos, handler: &mut impl Handler) {
+        self.stir();
         for at in 0..self.outgoing.capacity() {
             match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
                 Some(OutgoingKind::Rm(session)) => {
@@ -260,6 +273,7 @@ impl Context {
 
     /// Something has come for a session: NAKs, or somebody who connects.
     pub(crate) fn on_outgoing_ready(&mut self, now: Nanos, at: usize, handler: &mut impl Handler) {
+        self.stir();
         match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
             Some(OutgoingKind::Rm(session)) => {
                 if let Some(batch) = &mut self.batch {
@@ -280,6 +294,7 @@ impl Context {
 
     /// A datagram has come to a port of the AF_XDP socket.
     pub(crate) fn on_nak(&mut self, now: Nanos, from: SocketAddrV4, to: SocketAddrV4, datagram: &[u8]) {
+        self.stir();
         let taken = self.outgoing.iter_mut().any(|(_, outgoing)| match &mut outgoing.kind {
             OutgoingKind::Rm(session) => session.on_nak(now, from, to, datagram),
             _ => false,
@@ -291,6 +306,7 @@ impl Context {
 
     /// A connection of a TCP session is ready.
     pub(crate) fn on_tcp_client_ready(&mut self, index: usize, ready: Ready, handler: &mut impl Handler) {
+        self.stir();
         let (at, client) = (index >> tcp::CLIENT_BITS, index & ((1 << tcp::CLIENT_BITS) - 1));
         if let Some(OutgoingKind::Tcp(session)) = self.outgoing.get_mut(at).map(|o| &mut o.kind) {
             session.on_client_ready(client, ready);

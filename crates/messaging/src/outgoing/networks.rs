@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use counters::table::LbtrmNetworks;
 use lbt::rm::Transmit;
-use net::udp::{Sent, UdpSocket};
+use net::udp::{MulticastOptions, Sent, UdpSocket};
 use units::Nanos;
 
 use super::rm::RmPort;
@@ -19,7 +19,8 @@ use crate::xdp::Xdp;
 /// or not at all. If the leading one fails, or takes nothing for a moment though the other would, the other
 /// leads: a network that is down does not hold the session up.
 pub(super) struct SecondPort {
-    socket: UdpSocket,
+    data: UdpSocket,
+    naks: UdpSocket,
     /// The second network leads.
     leads: bool,
     /// Since when the leading one takes nothing.
@@ -31,12 +32,20 @@ pub(super) struct SecondPort {
 const PATIENCE: Duration = Duration::from_millis(2);
 
 impl SecondPort {
-    pub(super) fn new(socket: UdpSocket, counters: Arc<LbtrmNetworks>) -> SecondPort {
-        SecondPort { socket, leads: false, blocked_since: None, counters }
+    pub(super) fn open(
+        port: u16,
+        group: SocketAddrV4,
+        options: MulticastOptions,
+        counters: &Arc<LbtrmNetworks>,
+    ) -> io::Result<SecondPort> {
+        let naks = UdpSocket::multicast_sender(SocketAddrV4::new(options.interface, port), options)?;
+        let data = naks.lane(group, options)?;
+        Ok(SecondPort { data, naks, leads: false, blocked_since: None, counters: counters.clone() })
     }
 
-    pub(super) fn socket(&self) -> &UdpSocket {
-        &self.socket
+    /// Where NAKs come in.
+    pub(super) fn naks(&self) -> &UdpSocket {
+        &self.naks
     }
 
     /// Sends a run on both networks; says how much of it went out on one at least.
@@ -83,7 +92,7 @@ impl SecondPort {
         xdp: &mut Xdp,
     ) -> io::Result<Sent> {
         if is_second {
-            self.socket.send_run(to, bytes, segment_len)
+            self.data.send_run(to, bytes, segment_len)
         } else {
             first.send_run(to, bytes, segment_len, xdp)
         }

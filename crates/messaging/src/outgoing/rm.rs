@@ -1,4 +1,4 @@
-//! LBT-RM: one socket for data out and NAKs in.
+//! LBT-RM: an address from which data goes out and to which NAKs come.
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -9,7 +9,7 @@ use lbt::resolution::{Origin, TransportSession};
 use lbt::rm::{self, SessionKey, Source};
 use lbt::wire::lbtrm::SessionHeader;
 use net::Interest;
-use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
+use net::udp::{ReceiveBatch, Sent, UdpSocket};
 use net::xdp::XdpSocket;
 use units::Nanos;
 
@@ -33,7 +33,8 @@ pub(crate) struct RmOutgoing {
 
 /// Where a session's datagrams leave and its NAKs come in.
 pub(super) enum RmPort {
-    Socket(UdpSocket),
+    /// Of one address.
+    Sockets { data: UdpSocket, naks: UdpSocket },
     /// A port of the context's AF_XDP socket.
     Xdp(SocketAddrV4),
 }
@@ -47,7 +48,7 @@ impl RmPort {
         xdp: &mut Xdp,
     ) -> io::Result<Sent> {
         match self {
-            RmPort::Socket(socket) => socket.send_run(to, bytes, segment_len),
+            RmPort::Sockets { data, .. } => data.send_run(to, bytes, segment_len),
             RmPort::Xdp(local) => match xdp.socket() {
                 Some(socket) => socket.send_run(local.port(), to, bytes, segment_len),
                 // Its datagrams are being handed on; this is tried again right after that.
@@ -76,24 +77,21 @@ impl Context {
             }
             None => {
                 let bind = |address: SocketAddrV4| {
-                    let socket = UdpSocket::multicast_sender(address, options)?;
+                    let naks = UdpSocket::multicast_sender(address, options)?;
                     // What is said of the session on one network holds on the other: its port is the same.
-                    let on_second = |options: MulticastOptions| {
-                        let address = SocketAddrV4::new(options.interface, socket.local_address()?.port());
-                        UdpSocket::multicast_sender(address, options)
-                    };
+                    let port = naks.local_address()?.port();
+                    let on_second = |options| SecondPort::open(port, group, options, &self.counters.networks);
                     let second = second.map(on_second).transpose()?;
-                    Ok((socket, second))
+                    Ok((naks, second))
                 };
-                let (socket, second) = first_free(self.interface, low, high, bind)?;
-                let local = socket.local_address()?;
+                let (naks, second) = first_free(self.interface, low, high, bind)?;
+                let (local, data) = (naks.local_address()?, naks.lane(group, options)?);
                 let token = self.token(Port::Outgoing, at);
-                self.registrar.add(&socket, token, Interest::Read)?;
+                self.registrar.add(&naks, token, Interest::Read)?;
                 if let Some(second) = &second {
-                    self.registrar.add(second, token, Interest::Read)?;
+                    self.registrar.add(second.naks(), token, Interest::Read)?;
                 }
-                let second = second.map(|socket| SecondPort::new(socket, self.counters.networks.clone()));
-                (RmPort::Socket(socket), local, second)
+                (RmPort::Sockets { data, naks }, local, second)
             }
         };
         let header = SessionHeader {
@@ -124,9 +122,9 @@ impl RmOutgoing {
         counters: &MessagingContext,
         xdp: &mut Xdp,
     ) {
-        let first = if let RmPort::Socket(socket) = &self.port { Some(socket) } else { None };
-        for socket in first.into_iter().chain(self.second.as_ref().map(SecondPort::socket)) {
-            let Ok(received) = socket.receive(batch) else { continue };
+        let first = if let RmPort::Sockets { naks, .. } = &self.port { Some(naks) } else { None };
+        for naks in first.into_iter().chain(self.second.as_ref().map(SecondPort::naks)) {
+            let Ok(received) = naks.receive(batch) else { continue };
             for (from, datagram) in received.datagrams() {
                 // What is not a NAK of this session is counted by the session.
                 let _ = self.session.on_datagram(now, from, datagram);

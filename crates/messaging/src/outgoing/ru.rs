@@ -1,11 +1,11 @@
-//! LBT-RU: one socket for everything, datagrams to each client.
+//! LBT-RU: datagrams to each client from one address, to which their answers come.
 
 use counters::table::MessagingContext;
 use lbt::resolution::TransportSession;
 use lbt::ru::{ClientEvent, Source};
-use net::Interest;
-use net::udp::{ReceiveBatch, Sent, UdpSocket};
-use std::net::SocketAddr;
+use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
+use net::{Interest, Registrar, Token};
+use std::net::{SocketAddr, SocketAddrV4};
 use units::Nanos;
 
 use super::rm::BLOCKED_WAIT;
@@ -17,10 +17,18 @@ use crate::event::SourceEvent;
 /// The sending side of an LBT-RU session.
 pub(crate) struct RuOutgoing {
     socket: UdpSocket,
+    /// Sockets of the same address for clients of their own.
+    lanes: Vec<(SocketAddrV4, UdpSocket)>,
+    lane_options: MulticastOptions,
+    registrar: Registrar,
+    token: Token,
     pub(super) session: Source,
     /// The socket's buffer was full; no use to try before then.
     blocked_until: Nanos,
 }
+
+/// So many clients have a socket of their own, which is faster to send to. Others share one.
+const LANES_MAX: usize = 8;
 
 impl Context {
     pub(super) fn open_ru_outgoing(
@@ -45,8 +53,17 @@ impl Context {
         if let Some(keys) = &self.ru_keys {
             session.authenticate(keys.clone(), *address.ip());
         }
-        self.registrar.add(&socket, self.token(Port::Outgoing, at), Interest::Read)?;
-        let kind = OutgoingKind::Ru(Box::new(RuOutgoing { socket, session, blocked_until: Nanos::ZERO }));
+        let token = self.token(Port::Outgoing, at);
+        self.registrar.add(&socket, token, Interest::Read)?;
+        let kind = OutgoingKind::Ru(Box::new(RuOutgoing {
+            socket,
+            lanes: Vec::new(),
+            lane_options: options,
+            registrar: self.registrar.clone(),
+            token,
+            session,
+            blocked_until: Nanos::ZERO,
+        }));
         let transport = TransportSession::LbtRu { address, session_id: Some(session_id) };
         Ok(Outgoing::new(Place::Ru, transport, kind, index))
     }
@@ -55,13 +72,31 @@ impl Context {
 impl RuOutgoing {
     /// Requests, signs of life or NAKs have arrived.
     pub(super) fn on_ready(&mut self, now: Nanos, batch: &mut ReceiveBatch, counters: &MessagingContext) {
-        if let Ok(received) = self.socket.receive(batch) {
+        for socket in std::iter::once(&self.socket).chain(self.lanes.iter().map(|(_, lane)| lane)) {
+            let Ok(received) = socket.receive(batch) else { continue };
             for (from, datagram) in received.datagrams() {
                 // What is not for this session is counted by the session.
                 let _ = self.session.on_datagram(now, from, datagram);
             }
         }
         self.transmit(now, counters);
+    }
+
+    /// A lane is only a faster way: without one its client is reached as the others are.
+    fn open_lane(&mut self, client: SocketAddrV4) {
+        if self.lanes.len() < LANES_MAX
+            && let Ok(lane) = self.socket.lane(client, self.lane_options)
+            && self.registrar.add(&lane, self.token, Interest::Read).is_ok()
+        {
+            self.lanes.push((client, lane));
+        }
+    }
+
+    fn close_lane(&mut self, client: SocketAddrV4) {
+        if let Some(at) = self.lanes.iter().position(|(address, _)| *address == client) {
+            // Closing the descriptor takes it out of the poller as well.
+            drop(self.registrar.remove(&self.lanes.swap_remove(at).1));
+        }
     }
 
     pub(super) fn on_wakeup(&mut self, now: Nanos, counters: &MessagingContext) {
@@ -86,8 +121,15 @@ impl RuOutgoing {
 
     pub(super) fn next_event(&mut self) -> Option<SourceEvent> {
         Some(match self.session.poll_event()? {
-            ClientEvent::Connected(address) => SourceEvent::ReceiverConnected(SocketAddr::V4(address)),
-            ClientEvent::TimedOut(address) => SourceEvent::ReceiverDisconnected(SocketAddr::V4(address)),
+            ClientEvent::Connected(address) => {
+                self.close_lane(address);
+                self.open_lane(address);
+                SourceEvent::ReceiverConnected(SocketAddr::V4(address))
+            }
+            ClientEvent::TimedOut(address) => {
+                self.close_lane(address);
+                SourceEvent::ReceiverDisconnected(SocketAddr::V4(address))
+            }
             ClientEvent::TooSlow(address) => SourceEvent::ReceiverTooSlow(SocketAddr::V4(address)),
         })
     }
@@ -100,7 +142,9 @@ impl RuOutgoing {
         while let Some(next) = self.session.poll_transmit(now) {
             let Some(&to) = next.to.first() else { return };
             let run = next.run;
-            match self.socket.send_run(to, run.bytes, run.segment_len) {
+            let lane = self.lanes.iter().find(|(client, _)| *client == to);
+            let socket = lane.map_or(&self.socket, |(_, lane)| lane);
+            match socket.send_run(to, run.bytes, run.segment_len) {
                 Ok(Sent::Datagrams(count)) => self.session.sent(now, count as u32),
                 Ok(Sent::WouldBlock) => {
                     self.blocked_until = now + BLOCKED_WAIT;

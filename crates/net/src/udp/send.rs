@@ -28,14 +28,20 @@ impl UdpSocket {
         debug_assert!(segment_bytes > 0 && !bytes.is_empty());
         let one_call = SEGMENTS_MAX.min(PAYLOAD_MAX_BYTES / segment_bytes).max(1) * segment_bytes;
         let now = &bytes[..bytes.len().min(one_call)];
+        debug_assert!(self.peer.is_none_or(|peer| peer == to), "a lane leads to one peer");
         if now.len() > segment_bytes && self.offload.get() {
-            match segmented(self.fd(), to, now, segment_bytes as u16) {
+            let unbound = self.peer.is_none().then_some(to);
+            match segmented(self.fd(), unbound, now, segment_bytes as u16) {
                 Err(e) if refuses_offload(&e) => self.offload.set(false),
                 result => return outcome(result, now.len().div_ceil(segment_bytes)),
             }
         }
         let first = &now[..now.len().min(segment_bytes)];
-        outcome(self.plain().send_to(first, to).map(drop), 1)
+        let result = match self.peer {
+            Some(_) => self.plain().send(first),
+            None => self.plain().send_to(first, to),
+        };
+        outcome(result.map(drop), 1)
     }
 }
 
@@ -57,14 +63,17 @@ fn outcome(result: io::Result<()>, datagram_count: usize) -> io::Result<Sent> {
 #[repr(C, align(8))]
 struct SegmentControl([u8; 24]);
 
-fn segmented(fd: libc::c_int, to: SocketAddrV4, bytes: &[u8], segment_bytes: u16) -> io::Result<()> {
-    let mut address = super::receive::sockaddr(to);
+/// `to` is none for a socket that has a peer.
+fn segmented(fd: libc::c_int, to: Option<SocketAddrV4>, bytes: &[u8], segment_bytes: u16) -> io::Result<()> {
+    let mut address = to.map(super::receive::sockaddr);
     let mut vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let mut control = SegmentControl([0; 24]);
     // SAFETY: an all-zero msghdr is a valid value of that plain C struct.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_name = (&raw mut address).cast();
-    header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+    if let Some(address) = &mut address {
+        header.msg_name = (&raw mut *address).cast();
+        header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+    }
     header.msg_iov = &raw mut vector;
     header.msg_iovlen = 1;
     header.msg_control = control.0.as_mut_ptr().cast();

@@ -3,6 +3,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
+use super::receive::Gait;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// Where multicast goes out and comes in.
@@ -22,6 +23,9 @@ pub struct UdpSocket {
     socket: std::net::UdpSocket,
     /// Cleared when the path refuses segmentation offload; sends then go out one by one.
     pub(super) offload: Cell<bool>,
+    /// The only address it sends to.
+    pub(super) peer: Option<SocketAddrV4>,
+    pub(super) gait: Cell<Gait>,
 }
 
 impl UdpSocket {
@@ -53,11 +57,7 @@ impl UdpSocket {
         let attempt = || {
             let socket = new_socket()?;
             socket.bind(&SocketAddr::V4(local).into())?;
-            socket.set_multicast_if_v4(&options.interface)?;
-            socket.set_multicast_ttl_v4(options.ttl.into())?;
-            socket.set_multicast_loop_v4(true)?;
-            grow(&socket, libc::SO_SNDBUFFORCE, options.buffer_bytes, Socket::set_send_buffer_size)?;
-            Self::for_receiving(socket, options.buffer_bytes)
+            Self::for_sending(socket, options)
         };
         attempt()
             .map_err(|e| named(e, &format!("send multicast from {local} on interface {}", options.interface)))
@@ -65,10 +65,47 @@ impl UdpSocket {
 
     fn for_receiving(socket: Socket, buffer_bytes: usize) -> io::Result<UdpSocket> {
         grow(&socket, libc::SO_RCVBUFFORCE, buffer_bytes, Socket::set_recv_buffer_size)?;
-        set_flag(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL)?;
+        set_option(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
         // Kernels before 5.0 lack it; datagrams then come one by one, which the reader takes as well.
-        let _ = set_flag(&socket, libc::SOL_UDP, libc::UDP_GRO);
-        Ok(UdpSocket { socket: socket.into(), offload: Cell::new(true) })
+        let _ = set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, 1);
+        let socket = socket.into();
+        Ok(UdpSocket { socket, offload: Cell::new(true), peer: None, gait: Cell::new(Gait::default()) })
+    }
+
+    /// A second socket of the same address that sends to `peer` only: the kernel finds the way once, not for each
+    /// datagram. What `peer` itself sends to this address comes to the new socket from now on, so of a multicast
+    /// group nothing does.
+    ///
+    /// On loopback it saves 0.3 us of the 3.5 us that a datagram takes there and into its receiver.
+    ///
+    /// # Errors
+    /// The process is out of descriptors, or there is no way to `peer`.
+    pub fn lane(&self, peer: SocketAddrV4, options: MulticastOptions) -> io::Result<UdpSocket> {
+        let own = SockRef::from(&self.socket);
+        let local = SocketAddr::V4(self.local_address()?);
+        let attempt = || {
+            let socket = new_socket()?;
+            socket.set_reuse_address(true)?;
+            socket.bind(&local.into())?;
+            socket.set_reuse_address(false)?;
+            // To a group there is a way by the interface, whatever the routes of the host say.
+            socket.set_multicast_if_v4(&options.interface)?;
+            socket.connect(&SocketAddr::V4(peer).into())?;
+            Self::for_sending(socket, options)
+        };
+        // Two sockets share an address if both say so when the second binds. Nobody else gets it after that.
+        own.set_reuse_address(true)?;
+        let lane = attempt();
+        own.set_reuse_address(false)?;
+        Ok(UdpSocket { peer: Some(peer), ..lane? })
+    }
+
+    fn for_sending(socket: Socket, options: MulticastOptions) -> io::Result<UdpSocket> {
+        socket.set_multicast_if_v4(&options.interface)?;
+        socket.set_multicast_ttl_v4(options.ttl.into())?;
+        socket.set_multicast_loop_v4(true)?;
+        grow(&socket, libc::SO_SNDBUFFORCE, options.buffer_bytes, Socket::set_send_buffer_size)?;
+        Self::for_receiving(socket, options.buffer_bytes)
     }
 
     /// The address it is bound to.
@@ -124,18 +161,14 @@ fn grow(
     if set_option(socket, libc::SOL_SOCKET, force, wanted).is_ok() { Ok(()) } else { ordinary(socket, bytes) }
 }
 
-fn set_flag(socket: &Socket, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
-    set_option(socket, level, option, 1)
-}
-
-fn set_option(
-    socket: &Socket,
+pub(super) fn set_option(
+    socket: &impl AsRawFd,
     level: libc::c_int,
     option: libc::c_int,
     value: libc::c_int,
 ) -> io::Result<()> {
     // SAFETY: the pointer and the length describe `value`, which outlives the call; the descriptor is open,
-    // as `socket` owns it.
+    // as `socket` owns or borrows it.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

@@ -1,5 +1,6 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use super::receive::Gait;
 use super::*;
 use crate::{Interest, Poller, Token};
 
@@ -87,4 +88,97 @@ fn a_run_sent_datagram_by_datagram_arrives_alike_and_is_cut_at_the_room_of_the_b
     let got = collect(&to, 4);
     assert_eq!(got.iter().map(|(_, d)| d.len()).collect::<Vec<_>>(), [300, 300, 300, 100]);
     assert_eq!(got.iter().flat_map(|(_, d)| d.clone()).collect::<Vec<_>>(), bytes);
+}
+
+#[test]
+fn a_lane_sends_from_the_same_address_which_stays_the_sockets_own() {
+    let sender = UdpSocket::multicast_sender(any_port(), OPTIONS).unwrap();
+    let local = sender.local_address().unwrap();
+    let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, 3), local.port());
+    let other = SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, 4), local.port());
+    let [receiver, elsewhere] = [group, other].map(|g| UdpSocket::multicast_receiver(g, OPTIONS).unwrap());
+    let lane = sender.lane(group, OPTIONS).unwrap();
+    assert_eq!(lane.send_run(group, b"one", 3).unwrap(), Sent::Datagrams(1));
+    assert_eq!(lane.send_run(group, b"two three", 4).unwrap(), Sent::Datagrams(3));
+    assert_eq!(sender.send_run(other, b"other", 5).unwrap(), Sent::Datagrams(1));
+    let got = collect(&receiver, 4);
+    assert_eq!(got.iter().map(|(_, d)| &d[..]).collect::<Vec<_>>(), [&b"one"[..], b"two ", b"thre", b"e"]);
+    assert!(got.iter().all(|(from, _)| *from == local), "{got:?}");
+    assert_eq!(collect(&elsewhere, 1), [(local, b"other".to_vec())]);
+    // what comes to the address comes to the socket itself
+    let answers = UdpSocket::multicast_sender(any_port(), OPTIONS).unwrap();
+    answers.send_run(local, b"NAK", 3).unwrap();
+    assert_eq!(collect(&sender, 1), [(answers.local_address().unwrap(), b"NAK".to_vec())]);
+    // and nobody else can have it
+    assert!(UdpSocket::multicast_sender(local, OPTIONS).is_err());
+}
+
+#[test]
+fn a_batch_asks_for_more_when_more_comes() {
+    let to = UdpSocket::multicast_sender(any_port(), OPTIONS).unwrap();
+    let from = UdpSocket::multicast_sender(any_port(), OPTIONS).unwrap();
+    for n in 1..=8u8 {
+        // of different lengths, so that they are not coalesced
+        from.send_run(to.local_address().unwrap(), &vec![n; n.into()], n.into()).unwrap();
+    }
+    let mut batch = ReceiveBatch::new(4);
+    let mut counts = Vec::new();
+    let mut all = Vec::new();
+    loop {
+        let received = to.poll(&mut batch).unwrap();
+        if received.is_empty() {
+            break;
+        }
+        counts.push(received.datagrams().count());
+        all.extend(received.datagrams().map(|(_, datagram)| datagram.to_vec()));
+    }
+    assert_eq!(all, (1..=8u8).map(|n| vec![n; n.into()]).collect::<Vec<_>>());
+    assert_eq!(counts, [1, 2, 4, 1]);
+}
+
+/// Takes everything that comes in `calls` calls.
+fn poll(socket: &UdpSocket, batch: &mut ReceiveBatch, calls: u32) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for _ in 0..calls {
+        all.extend(socket.poll(batch).unwrap().datagrams().map(|(_, datagram)| datagram.to_vec()));
+    }
+    all
+}
+
+#[test]
+fn a_socket_that_is_asked_in_vain_takes_single_datagrams_and_runs_again_when_they_come() {
+    let to = UdpSocket::multicast_sender(any_port(), OPTIONS).unwrap();
+    let from = UdpSocket::multicast_sender(any_port(), OPTIONS).unwrap();
+    let address = to.local_address().unwrap();
+    let mut batch = ReceiveBatch::new(4);
+    let run: Vec<u8> = (0..100u8).collect();
+    let pieces: Vec<Vec<u8>> = run.chunks(10).map(<[u8]>::to_vec).collect();
+    let gaits = |socket: &UdpSocket| std::mem::discriminant(&socket.gait.get());
+    let (runs, single) = (Gait::default(), Gait::Single { busy: 0 });
+    let [runs, single] = [runs, single].map(|gait| std::mem::discriminant(&gait));
+
+    assert_eq!(gaits(&to), runs);
+    assert!(poll(&to, &mut batch, 1_000).is_empty());
+    assert_eq!(gaits(&to), single, "nothing came");
+    for _ in 0..3 {
+        from.send_run(address, b"one", 3).unwrap();
+        assert_eq!(poll(&to, &mut batch, 2), [b"one"]);
+        assert_eq!(gaits(&to), single, "single messages keep it");
+    }
+    // a run is cut by the kernel as long as nobody asked for it in one piece
+    from.send_run(address, &run, 10).unwrap();
+    assert_eq!(poll(&to, &mut batch, 20), pieces);
+    assert_eq!(gaits(&to), runs, "one after the other");
+    from.send_run(address, &run, 10).unwrap();
+    assert_eq!(poll(&to, &mut batch, 1), pieces, "as a run");
+    assert!(poll(&to, &mut batch, 1_000).is_empty());
+    assert_eq!(gaits(&to), runs, "runs are waited for");
+    from.send_run(address, &run, 10).unwrap();
+    assert_eq!(poll(&to, &mut batch, 1), pieces, "still as a run");
+    assert!(poll(&to, &mut batch, 100_000).is_empty());
+    assert_eq!(gaits(&to), single, "but not for ever");
+    // nor if the owner has a poller look for it from now on
+    from.send_run(address, &run, 10).unwrap();
+    let counts = [(); 3].map(|()| to.receive(&mut batch).unwrap().datagrams().count());
+    assert_eq!((counts, gaits(&to)), ([4, 4, 2], runs));
 }
