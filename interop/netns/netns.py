@@ -117,16 +117,31 @@ class Lab:
     def popen(self, host, *words, **options):
         return subprocess.Popen(self.command(host, *words), **options)
 
-    def drop(self, percent, hosts=None):
-        """Drops `percent` of incoming UDP on `hosts` (None: all); 0 drops nothing but counts."""
+    def second_network(self, mtu=1500):
+        """Joins all hosts by another switch, too: eth1, 10.78.0.N. Loss there is independent of the first."""
+        switch = self._namespace(SWITCH)
+        self._make_bridge(switch, 'br1', mtu)
+        for number in self.hosts():
+            self._plug(number, 'second%d' % number, 'eth1', 'br1', address(number, 1), mtu)
+
+    def cable(self, host, device, is_whole):
+        """Cuts the cable of a host's eth0 or eth1, or mends it: the interface stays up, without a carrier."""
+        port = {'eth0': 'host%d', 'eth1': 'second%d'}[device] % host
+        state = 'up' if is_whole else 'down'
+        _run('ip', '-n', self._namespace(SWITCH), 'link', 'set', port, state)
+
+    def drop(self, percent, hosts=None, devices=('eth0',)):
+        """Drops `percent` of incoming UDP on `hosts` (None: all), on each device by itself; 0 drops nothing but
+        counts."""
         if percent and not 0.001 <= percent <= 100:
             raise NetnsError('%s percent; 0 or 0.001 to 100 are possible' % percent)
-        rules = ['meta l4proto udp iifname "eth0" counter name "arrived"']
-        if percent:
-            rules.append(
-                'meta l4proto udp iifname "eth0" numgen random mod 100000 <= %d counter name "dropped" drop'
-                % (round(percent * 1000) - 1)
-            )
+        rules = []
+        for device in devices:
+            match = 'meta l4proto udp iifname "%s" ' % device
+            rules.append(match + 'counter name "arrived"')
+            if percent:
+                one_in = 'numgen random mod 100000 <= %d ' % (round(percent * 1000) - 1)
+                rules.append(match + one_in + 'counter name "dropped" drop')
         # "table; delete table" in one transaction replaces whatever was there.
         text = (
             'table %s {}\ndelete table %s\n'
@@ -151,10 +166,10 @@ class Lab:
             }
         return found
 
-    def capture(self, host, path, *expression):
-        """A running Capture on a host's eth0, or of what crosses the switch: all, or what a filter of
+    def capture(self, host, path, *expression, device='eth0'):
+        """A running Capture on a host's device, or of what crosses the switch: all, or what a filter of
         tcpdump's lets through."""
-        return Capture(self, host, path, *expression)
+        return Capture(self, host, path, *expression, device=device)
 
     def _wanted(self, hosts):
         there = self.hosts()
@@ -172,66 +187,41 @@ class Lab:
         switch = self._namespace(SWITCH)
         _run('ip', 'netns', 'add', switch)
         _settings(switch)
+        self._make_bridge(switch, 'br0', mtu)
+        _run('ip', '-n', switch, 'link', 'set', 'lo', 'up')
+
+    def _make_bridge(self, switch, name, mtu):
         # Without snooping every port gets all multicast, as on a plain switch: no report can be missed.
-        _run(
-            'ip',
-            '-n',
-            switch,
-            'link',
-            'add',
-            'br0',
-            'mtu',
-            str(mtu),
-            'type',
-            'bridge',
-            'stp_state',
-            '0',
-            'forward_delay',
-            '0',
-            'mcast_snooping',
-            '0',
-        )
-        for device in ('lo', 'br0'):
-            _run('ip', '-n', switch, 'link', 'set', device, 'up')
+        words = ['ip', '-n', switch, 'link', 'add', name, 'mtu', str(mtu), 'type', 'bridge']
+        _run(*words, 'stp_state', '0', 'forward_delay', '0', 'mcast_snooping', '0')
+        _run('ip', '-n', switch, 'link', 'set', name, 'up')
 
     def _make_host(self, number, mtu):
-        host, switch, port = self._namespace(number), self._namespace(SWITCH), 'host%d' % number
+        host = self._namespace(number)
         _run('ip', 'netns', 'add', host)
         _settings(host)
-        # gso_max_segs 1: the kernel cuts a segmented send before the device, as it would be on a wire.
-        _run(
-            'ip',
-            '-n',
-            switch,
-            'link',
-            'add',
-            port,
-            'mtu',
-            str(mtu),
-            'type',
-            'veth',
-            'peer',
-            'name',
-            'eth0',
-            'mtu',
-            str(mtu),
-            'netns',
-            host,
-        )
-        _run('ip', '-n', host, 'link', 'set', 'eth0', 'gso_max_segs', '1')
-        _run('ip', '-n', switch, 'link', 'set', port, 'master', 'br0', 'up')
-        _run('ip', '-n', host, 'address', 'add', address(number) + '/16', 'dev', 'eth0')
-        for device in ('lo', 'eth0'):
-            _run('ip', '-n', host, 'link', 'set', device, 'up')
+        self._plug(number, 'host%d' % number, 'eth0', 'br0', address(number), mtu)
+        _run('ip', '-n', host, 'link', 'set', 'lo', 'up')
         _run('ip', '-n', host, 'route', 'add', '224.0.0.0/4', 'dev', 'eth0')
+
+    def _plug(self, number, port, device, bridge, own_address, mtu):
+        """Gives a host a device with an address, and joins it to a bridge of the switch."""
+        host, switch = self._namespace(number), self._namespace(SWITCH)
+        words = ['ip', '-n', switch, 'link', 'add', port, 'mtu', str(mtu), 'type', 'veth']
+        _run(*words, 'peer', 'name', device, 'mtu', str(mtu), 'netns', host)
+        # gso_max_segs 1: the kernel cuts a segmented send before the device, as it would be on a wire.
+        _run('ip', '-n', host, 'link', 'set', device, 'gso_max_segs', '1')
+        _run('ip', '-n', switch, 'link', 'set', port, 'master', bridge, 'up')
+        _run('ip', '-n', host, 'address', 'add', own_address + '/16', 'dev', device)
+        _run('ip', '-n', host, 'link', 'set', device, 'up')
 
 
 class Capture:
     """tcpdump on a host or on the switch, begun when the constructor returns."""
 
-    def __init__(self, lab, host, path, *expression):
+    def __init__(self, lab, host, path, *expression, device='eth0'):
         """`expression`: tcpdump's filter, nothing for all packets."""
-        device = 'br0' if host == SWITCH else 'eth0'
+        device = 'br0' if host == SWITCH else device
         _need('tcpdump')
         self.path = path
         self.counts = None
@@ -285,8 +275,8 @@ class Capture:
         raise NetnsError('tcpdump ended by itself')
 
 
-def address(number):
-    return '10.77.%d.%d' % (number >> 8, number & 255)
+def address(number, network=0):
+    return '10.%d.%d.%d' % (77 + network, number >> 8, number & 255)
 
 
 def _settings(namespace):

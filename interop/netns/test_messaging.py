@@ -78,13 +78,13 @@ class Transports(unittest.TestCase):
             self.judged(capture.path, transport)
             return seen
 
-    def judged(self, pcap, transport):
+    def judged(self, pcap, transport, least=MESSAGES // 4):
         if shutil.which('tshark') is None:
             print('tshark is missing: packets not judged', file=sys.stderr)
             return
         words = [sys.executable, JUDGE, '--source-port', '1024-65535', pcap]
         if transport in ('lbtrm', 'lbtru'):
-            words += ['--least', '%s.DATA=%d' % (transport, MESSAGES // 4)]
+            words += ['--least', '%s.DATA=%d' % (transport, least)]
         done = subprocess.run(
             words,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -14,7 +14,7 @@ pub const ARRIVAL_ORDER: u32 = 1;
 /// What the flags of a receiver ask for.
 pub(crate) fn options_of(flags: u32) -> ReceiverOptions {
     let order = (flags & ARRIVAL_ORDER != 0).then_some(Order::Arrival);
-    ReceiverOptions { order }
+    ReceiverOptions { order, ..ReceiverOptions::default() }
 }
 
 /// Makes a receiver by `make`.

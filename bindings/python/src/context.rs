@@ -257,7 +257,7 @@ impl Context {
 }
 
 fn receiver_options(arrival_order: bool) -> ReceiverOptions {
-    ReceiverOptions { order: arrival_order.then_some(Order::Arrival) }
+    ReceiverOptions { order: arrival_order.then_some(Order::Arrival), ..ReceiverOptions::default() }
 }
 
 fn transport_of(name: &str) -> PyResult<Transport> {

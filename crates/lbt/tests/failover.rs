@@ -205,6 +205,23 @@ fn after_a_restart_the_numbering_begins_anew() {
     assert_eq!(b.heard(), "9 11 0 1");
 }
 
+#[test]
+fn streams_that_count_into_the_same_gauges_add_up_and_take_their_part_away_when_they_are_gone() {
+    let counters = Arc::new(Counters::default());
+    let new = || HotFailover::new(&FailoverConfig::default(), counters.clone()).expect("allowed");
+    let (mut first, mut other, mut heard) = (new(), new(), Heard::default());
+    assert!(!first.has_sources());
+    for merger in [&mut first, &mut other] {
+        let [early, late] = [merger.add_source(), merger.add_source()].map(|source| source.expect("room"));
+        with_message(0, |m| merger.on_message(at(0), late, m, &mut heard));
+        with_message(2, |m| merger.on_message(at(0), early, m, &mut heard));
+    }
+    let gauges = || (counters.sources.get(), counters.held_now.get(), counters.hold_bytes.get());
+    assert_eq!((gauges(), counters.hold_bytes_max.get()), ((4, 2, 2 * (8 + 16)), 2 * (8 + 16)));
+    drop(other);
+    assert_eq!((gauges(), first.has_sources()), ((2, 1, 8 + 16), true));
+}
+
 // ---- random conduct
 
 /// A source of the simulation: where it is, and what became of the numbers on the way to the receiver.

@@ -184,7 +184,7 @@ fn two_contexts_find_each_other_through_either_of_two_resolvers() {
         assert_eq!(contexts[0].resolver.unicast_daemons(), daemons);
         let address = SocketAddrV4::new(Ipv4Addr::new(10, 29, 3, 1), 14_371);
         let session = TransportSession::Tcp { address, session_id: None };
-        let record = SourceRecord { topic_index: 7, session, request: None, late_join: None };
+        let record = SourceRecord { topic_index: 7, session, request: None, late_join: None, origin: None };
         contexts[0].resolver.advertise(at(0), "px.eq.ACME", record).expect("a good name");
         let Context { resolver, found, .. } = &mut contexts[1];
         resolver.query(at(0), "px.eq.ACME", found).expect("a good name");
@@ -229,7 +229,7 @@ fn keepalives_say_whether_the_context_has_sources() {
     assert_eq!(context.resolver.poll_transmit(at(0)), None);
     assert_eq!(context.resolver.next_wakeup(), at(500));
     let session = TransportSession::Ipc { host_id: 1, session_id: 2, transport_id: 3 };
-    let record = SourceRecord { topic_index: 7, session, request: None, late_join: None };
+    let record = SourceRecord { topic_index: 7, session, request: None, late_join: None, origin: None };
     context.resolver.advertise(at(500), "a", record).expect("a good name");
     assert_eq!(context.resolver.poll_transmit(at(500)), Some(&[3, 0, 0, 0][..]));
 }

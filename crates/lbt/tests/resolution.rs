@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use tickcast_lbt::config::ResolverConfig;
 use tickcast_lbt::resolution::{
-    QueryId, ResolveError, Resolver, ResolverSink, SourceRecord, TransportSession,
+    Origin, QueryId, ResolveError, Resolver, ResolverSink, SourceRecord, TransportSession,
 };
 use tickcast_lbt::rm::SessionKey;
 use tickcast_lbt::wire::lbmr::{Kind, Packet, Queries, Query, ResolutionRequest, Transport};
@@ -28,6 +28,7 @@ fn record(topic_index: u32) -> SourceRecord {
         },
         request: Some(SocketAddrV4::new(SOURCE, 14391)),
         late_join: None,
+        origin: None,
     }
 }
 
@@ -405,6 +406,34 @@ fn a_source_is_reported_once_and_again_when_it_changes_or_was_forgotten() {
 }
 
 #[test]
+fn what_goes_out_on_a_second_network_names_the_source_there_and_both_are_forgotten_together() {
+    let second = Ipv4Addr::new(10, 30, 3, 1);
+    let mut source = Context::new(|_| {});
+    source.resolver.add_network(second);
+    let origin = Some(Origin { source: SOURCE, context: [5; 8] });
+    let first = SourceRecord { origin, ..record(7) };
+    source.resolver.advertise(at(0), "t", first).expect("a good name");
+    source.query("wanted");
+    let on_first = source.resolver.poll_transmit(at(0)).expect("it is due").to_vec();
+    let on_second = source.resolver.second().to_vec();
+    let mut c = Context::new(|_| {});
+    c.query("t");
+    c.hear(&on_first);
+    c.hear(&on_second);
+    let found: Vec<SourceRecord> = c.found.0.iter().map(|found| found.2).collect();
+    assert_eq!(found, [first, first.on_network(second)]);
+    c.found.0.clear();
+    c.resolver.forget_session(&first.session);
+    assert_eq!(c.counters.sources_known.get(), 0);
+    // What names no source is the same on both, and so is the query that went with the advertisement.
+    let asked = |datagram: &[u8]| Packet::parse(datagram).expect("well-formed").queries.iter().count();
+    assert_eq!((asked(&on_first), asked(&on_second)), (1, 1));
+    source.resolver.request_resolution(ResolutionRequest::QUERIES);
+    let request = source.resolver.poll_transmit(at(0)).expect("it is due").to_vec();
+    assert_eq!(source.resolver.second(), request);
+}
+
+#[test]
 fn the_cache_is_bounded() {
     let mut c = Context::new(|c| c.resolver_cache_maximum = 10);
     let mut source = Context::new(|_| {});
@@ -528,7 +557,8 @@ fn with_packet_options_the_datagrams_are_those_of_um_6_byte_for_byte() {
     source.now = at(30);
     assert_eq!(source.drain(), [golden[3].clone()], "both, later");
     receiver.hear(&golden[3]);
-    assert_eq!(receiver.found.0[0].2, record(0x0a11_ce01));
+    let origin = Some(Origin { source: SOURCE, context: [0xc1, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6, 0xc7, 0xc8] });
+    assert_eq!(receiver.found.0[0].2, SourceRecord { origin, ..record(0x0a11_ce01) });
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Two ends of a topic for tests on a real network: `ends send|receive INTERFACE TRANSPORT CARRIER COUNT
-//! BYTES`.
+//! BYTES [SECOND_INTERFACE [RATE]]`; RATE is messages a second.
 //!
 //! Each prints `ready`. The sender waits for a line on its input, sends COUNT numbered messages, prints what
 //! it did as JSON and serves NAKs until its input ends. The receiver prints what it has heard once it has
@@ -8,7 +8,7 @@
 use std::error::Error;
 use std::io::BufRead;
 use std::sync::mpsc::{TryRecvError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tickcast_messaging::{
     Carrier, Context, ContextCounters, Handler, Loss, Message, MessagingConfig, Receiver, ReceiverOptions,
@@ -45,39 +45,47 @@ impl Handler for Heard {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [verb, interface, transport, carrier, count, bytes] = &words[..] else {
-        return Err("ends send|receive INTERFACE TRANSPORT CARRIER COUNT BYTES".into());
+    let [verb, interface, transport, carrier, count, bytes, more @ ..] = &words[..] else {
+        return Err("ends send|receive INTERFACE TRANSPORT CARRIER COUNT BYTES [SECOND [RATE]]".into());
     };
     let (count, bytes): (u32, usize) = (count.parse()?, bytes.parse()?);
+    let second = more.first().map(|second| second.parse()).transpose()?;
+    let rate: Option<f64> = more.get(1).map(|rate| rate.parse()).transpose()?;
     let named = |name: &String| Transport::ALL.iter().find(|t| t.name() == name).copied();
-    let config = MessagingConfig {
+    let mut config = MessagingConfig {
         interface: interface.parse()?,
+        interface_b: second,
         transport: named(transport).ok_or("no such transport")?,
         transport_lbtrm_carrier: if carrier == "af_xdp" { Carrier::AfXdp } else { Carrier::Socket },
         ..MessagingConfig::default()
     };
+    if config.interface_b.is_some() {
+        config.transport_lbtrm_network_silence_timeout_us = 500_000;
+        config.transport_lbtrm_sm_maximum_interval_us = 100_000;
+    }
     let counters = ContextCounters::default();
     let context = Context::standalone_with(&config, counters.clone())?;
     match verb.as_str() {
-        "send" => send(context, count, bytes),
+        "send" => send(context, count, bytes, rate),
         _ => receive(context, count),
     }
 }
 
-fn send(mut context: Context, count: u32, bytes: usize) -> Result<(), Box<dyn Error>> {
+fn send(mut context: Context, count: u32, bytes: usize, rate: Option<f64>) -> Result<(), Box<dyn Error>> {
     let source = context.create_source("ends", &SourceOptions::default())?;
     println!("ready");
     let (lines, input) = channel();
     std::thread::spawn(move || std::io::stdin().lock().lines().try_for_each(|line| lines.send(line)));
     let mut sent = 0;
-    let mut has_begun = false;
+    let (mut has_begun, mut begun) = (false, Instant::now());
     loop {
         match input.try_recv() {
-            Ok(_) => has_begun = true,
+            Ok(_) => (has_begun, begun) = (true, Instant::now()),
             Err(TryRecvError::Empty) => {}
             Err(TryRecvError::Disconnected) => break,
         }
-        while has_begun && sent < count {
+        let due = rate.map_or(count, |rate| (begun.elapsed().as_secs_f64() * rate) as u32);
+        while has_begun && sent < count.min(due) {
             let mut message = vec![sent as u8; bytes.max(4)];
             message[..4].copy_from_slice(&sent.to_be_bytes());
             match context.send(source, &[&message]) {
@@ -86,7 +94,9 @@ fn send(mut context: Context, count: u32, bytes: usize) -> Result<(), Box<dyn Er
                 Err(error) => return Err(error.into()),
             }
             if sent == count {
-                println!("{{\"sent\": {sent}}}");
+                let networks = &context.counters().networks;
+                let dropped = [networks.a_copies_dropped.get(), networks.b_copies_dropped.get()];
+                println!("{{\"sent\": {sent}, \"copies_dropped\": {dropped:?}}}");
             }
         }
         context.wait(Some(Duration::from_millis(1)), &mut ())?;
@@ -104,9 +114,15 @@ fn receive(mut context: Context, count: u32) -> Result<(), Box<dyn Error>> {
     }
     let Heard { first, messages, lost, wrong, recovered, .. } = heard;
     let first = first.unwrap_or(0);
+    let ContextCounters { receiver, networks: n, .. } = context.counters();
+    let (naks, repaired) = (receiver.naks_sent.get(), receiver.recovered.get());
+    let arrived = [n.a_dgrams_rcved.get(), n.b_dgrams_rcved.get()];
+    let filled = [n.a_gaps_filled.get(), n.b_gaps_filled.get()];
+    let (silences, silent) = ([n.a_silences.get(), n.b_silences.get()], [n.a_silent.get(), n.b_silent.get()]);
     println!(
         "{{\"first\": {first}, \"messages\": {messages}, \"lost\": {lost}, \"wrong\": {wrong}, \
-         \"recovered\": {recovered}}}"
+         \"recovered\": {recovered}, \"naks\": {naks}, \"repaired\": {repaired}, \"arrived\": {arrived:?}, \
+         \"filled\": {filled:?}, \"silences\": {silences:?}, \"silent\": {silent:?}}}"
     );
     Ok(())
 }

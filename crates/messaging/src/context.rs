@@ -7,7 +7,7 @@ use counters::table::{
     LbmDelivery, LbmSource, LbmrResolver, LbtrmReceiver, LbtrmSource, LbtruReceiver, LbtruSource,
     LbttcpReceiver, LbttcpSource,
 };
-use counters::{Registration, Registry};
+use counters::{Counter, Registration, Registry};
 use lbt::authentication::Keys;
 use lbt::resolution::{QueryId, TransportSession};
 use lbt::wire::lbmc::Chain;
@@ -46,6 +46,8 @@ pub struct ContextCounters {
     pub resolver: Arc<LbmrResolver>,
     pub retention: Arc<counters::table::LbmRetention>,
     pub recovery: Arc<counters::table::LbmRecovery>,
+    pub failover: Arc<counters::table::HotFailover>,
+    pub networks: Arc<counters::table::LbtrmNetworks>,
     pub context: Arc<counters::table::MessagingContext>,
     pub xdp: Arc<counters::table::XdpSocket>,
     pub events: Arc<counters::table::EventQueue>,
@@ -79,7 +81,7 @@ impl ContextCounters {
         }
     }
 
-    fn sets(&self) -> [Arc<dyn counters::CounterSet>; 14] {
+    fn sets(&self) -> [Arc<dyn counters::CounterSet>; 16] {
         [
             self.source.clone(),
             self.receiver.clone(),
@@ -95,6 +97,8 @@ impl ContextCounters {
             self.events.clone(),
             self.retention.clone(),
             self.recovery.clone(),
+            self.failover.clone(),
+            self.networks.clone(),
         ]
     }
 }
@@ -136,6 +140,8 @@ pub struct Context {
     resolver_socket: UdpSocket,
     /// Sends topic resolution and NAKs.
     pub(crate) control: UdpSocket,
+    /// The second network, if there is one.
+    pub(crate) second: Option<SecondNetwork>,
     pub(crate) resolver: lbt::resolution::Resolver,
     /// The last number of a source or receiver.
     number: u32,
@@ -204,24 +210,28 @@ impl Context {
     ) -> Result<Context, ContextError> {
         counters.publish(config);
         let interface = config.interface.address()?;
-        let options = multicast_options(config, interface);
-        let resolver_socket = if config.resolver_unicast_daemon.is_empty() {
-            UdpSocket::multicast_receiver(resolver_group(config), options)?
-        } else {
-            let (low, high) = (config.resolver_unicast_port_low, config.resolver_unicast_port_high);
-            first_free(interface, low, high, |a| UdpSocket::multicast_sender(a, options))?
+        let (resolver_socket, control) = resolution_sockets(config, interface)?;
+        let mut resolver =
+            lbt::resolution::Resolver::new(&config.resolver(), now, counters.resolver.clone())?;
+        let mut rng = Rng::new(seed);
+        let second = match &config.interface_b {
+            Some(second) => {
+                let second = SecondNetwork::open(config, second.address()?, &mut rng)?;
+                resolver.add_network(second.interface);
+                Some(second)
+            }
+            None => None,
         };
-        let control = UdpSocket::multicast_sender(SocketAddrV4::new(interface, 0), options)?;
-        let resolver = lbt::resolution::Resolver::new(&config.resolver(), now, counters.resolver.clone())?;
         let mut context = Context {
             config: config.clone(),
             interface,
             registrar: registrar.clone(),
             token_base: u64::from(token_space) << 32,
             now,
-            rng: Rng::new(seed),
+            rng,
             resolver_socket,
             control,
+            second,
             resolver,
             number: 0,
             sources: Slab::new(),
@@ -251,6 +261,9 @@ impl Context {
             counters,
         };
         registrar.add(&context.resolver_socket, context.token(Port::Resolver, 0), Interest::Read)?;
+        if let Some(second) = &context.second {
+            registrar.add(&second.resolver_socket, context.token(Port::Resolver, 1), Interest::Read)?;
+        }
         context.learn_static_sources()?;
         Ok(context)
     }
@@ -273,6 +286,11 @@ impl Context {
 
     pub(crate) fn multicast_options(&self) -> MulticastOptions {
         multicast_options(&self.config, self.interface)
+    }
+
+    /// The same on the second network, if there is one.
+    pub(crate) fn second_options(&self) -> Option<MulticastOptions> {
+        self.second.as_ref().map(|second| multicast_options(&self.config, second.interface))
     }
 
     /// Shows the counters of a session as long as the result is kept.
@@ -308,7 +326,7 @@ impl Context {
         let index = (ready.token.0 & INDEX_MASK) as usize;
         match ready.token.0 as u32 >> PORT_SHIFT {
             p if p == Port::Group as u32 => drop(self.on_group_ready(now, index, Look::Told, handler)),
-            p if p == Port::Resolver as u32 => self.on_resolver_ready(handler),
+            p if p == Port::Resolver as u32 => self.on_resolver_ready(index, handler),
             p if p == Port::Outgoing as u32 => self.on_outgoing_ready(now, index, handler),
             p if p == Port::TcpClient as u32 => self.on_tcp_client_ready(index, ready, handler),
             p if p == Port::IpcSession as u32 => drop(self.poll_ipc(handler)),
@@ -323,9 +341,11 @@ impl Context {
         self.rest(now, handler);
     }
 
-    fn on_resolver_ready(&mut self, handler: &mut impl Handler) {
+    fn on_resolver_ready(&mut self, index: usize, handler: &mut impl Handler) {
         let Some(mut batch) = self.batch.take() else { return };
-        if let Ok(received) = self.resolver_socket.receive(&mut batch) {
+        let second = self.second.as_ref().filter(|_| index == 1);
+        let socket = second.map_or(&self.resolver_socket, |second| &second.resolver_socket);
+        if let Ok(received) = socket.receive(&mut batch) {
             for (_, datagram) in received.datagrams() {
                 self.on_resolution_datagram(datagram);
             }
@@ -359,6 +379,7 @@ impl Context {
         }
         self.wake_outgoing(now, handler);
         self.wake_recovery(now, handler);
+        self.streams.failovers.on_wakeup(now, handler);
         self.wake_direct(now);
         self.wake_xdp(now);
         self.wake_static(now);
@@ -381,6 +402,7 @@ impl Context {
         let outgoing = self.outgoing.iter().map(|(_, o)| o.next_wakeup()).min().unwrap_or(Nanos::NEVER);
         let own = self.incoming_wakeup().min(self.direct_wakeup()).min(self.xdp.next_wakeup());
         let own = own.min(self.recovery_wakeup()).min(self.static_due);
+        let own = own.min(self.streams.failovers.next_wakeup());
         outgoing.min(own).min(self.resolver.next_wakeup())
     }
 
@@ -432,16 +454,53 @@ impl Context {
         let daemons = &self.config.resolver_unicast_daemon[..];
         let (socket, to) =
             if daemons.is_empty() { (&self.control, &group[..]) } else { (&self.resolver_socket, daemons) };
+        let failed = &self.counters.context.sends_failed;
         while let Some(datagram) = self.resolver.poll_transmit(self.now) {
-            for address in to {
-                match socket.send_run(*address, datagram, datagram.len()) {
-                    Ok(Sent::Datagrams(_)) => {}
-                    // It is repeated by its own schedule.
-                    Ok(Sent::WouldBlock) | Err(_) => self.counters.context.sends_failed.inc(),
-                }
+            send_to_each(socket, to, datagram, failed);
+            if let Some(second) = &self.second {
+                let socket = if daemons.is_empty() { &second.control } else { &second.resolver_socket };
+                send_to_each(socket, to, self.resolver.second(), failed);
             }
         }
     }
+}
+
+fn send_to_each(socket: &UdpSocket, to: &[SocketAddrV4], datagram: &[u8], failed: &Counter) {
+    for address in to {
+        match socket.send_run(*address, datagram, datagram.len()) {
+            Ok(Sent::Datagrams(_)) => {}
+            // It is repeated by its own schedule.
+            Ok(Sent::WouldBlock) | Err(_) => failed.inc(),
+        }
+    }
+}
+
+/// The second network of a context.
+pub(crate) struct SecondNetwork {
+    pub(crate) interface: Ipv4Addr,
+    /// By which the sessions of this context are known as the same on both networks.
+    pub(crate) instance: [u8; 8],
+    resolver_socket: UdpSocket,
+    pub(crate) control: UdpSocket,
+}
+
+impl SecondNetwork {
+    fn open(config: &MessagingConfig, interface: Ipv4Addr, rng: &mut Rng) -> io::Result<SecondNetwork> {
+        let (resolver_socket, control) = resolution_sockets(config, interface)?;
+        Ok(SecondNetwork { interface, instance: rng.next_u64().to_be_bytes(), resolver_socket, control })
+    }
+}
+
+/// What hears topic resolution on a network, and what sends it and NAKs.
+fn resolution_sockets(config: &MessagingConfig, interface: Ipv4Addr) -> io::Result<(UdpSocket, UdpSocket)> {
+    let options = multicast_options(config, interface);
+    let hears = if config.resolver_unicast_daemon.is_empty() {
+        UdpSocket::multicast_receiver(resolver_group(config), options)?
+    } else {
+        let (low, high) = (config.resolver_unicast_port_low, config.resolver_unicast_port_high);
+        first_free(interface, low, high, |a| UdpSocket::multicast_sender(a, options))?
+    };
+    Ok((hears, UdpSocket::multicast_sender(SocketAddrV4::new(interface, 0), options)?))
 }
 
 fn resolver_group(config: &MessagingConfig) -> SocketAddrV4 {

@@ -308,7 +308,7 @@ impl Context {
                     let Some(recovery) = recovery::of(recovery::incoming!(self), session) else {
                         return Ok(());
                     };
-                    let mut bridge = Bridge { streams: &mut self.streams, handler };
+                    let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
                     let pushed = connection.decoder.push(&buffer[..count], |msg| {
                         // What is no answer is nobody's business.
                         recovery.requester.on_message(self.now, &msg, &mut bridge);

@@ -1,11 +1,11 @@
 use std::net::{SocketAddr, SocketAddrV4};
 
-use lbt::delivery::{EndReason, Via};
+use lbt::delivery::{Delivered, EndReason, Via};
 use lbt::resolution::TransportSession;
 use lbt::wire::lbmc::{Header, Headers};
 use units::Sqn;
 
-use crate::{ConnectionId, Receiver, RequestId, Source, StreamId};
+use crate::{ConnectionId, Receiver, RequestId, SendFlags, Source, StreamId};
 
 /// What is known of a source when it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,29 @@ pub struct Message<'a> {
     pub headers: Headers<'a>,
 }
 
-impl Message<'_> {
+impl<'a> Message<'a> {
+    /// What a transport has delivered, for one receiver.
+    #[inline]
+    pub(crate) fn of(receiver: Receiver, stream: StreamId, message: &Delivered<'a>) -> Message<'a> {
+        Message {
+            receiver,
+            stream,
+            sqn: message.sqn,
+            first_sqn: message.first_sqn,
+            payload: message.payload,
+            recovered: message.recovered,
+            via: message.via,
+            headers: message.headers,
+        }
+    }
+
+    /// The number under which several sources send it, if it was sent by
+    /// [`Context::send_hot_failover`](crate::Context::send_hot_failover).
+    #[must_use]
+    pub fn failover_number(&self) -> Option<u64> {
+        self.headers.failover_number()
+    }
+
     /// Where to answer, if the message is a request; see [`Context::respond`](crate::Context::respond).
     #[must_use]
     pub fn request(&self) -> Option<Asked> {
@@ -74,6 +96,12 @@ impl Message<'_> {
 pub(crate) const BATCH_START: u16 = 2;
 pub(crate) const BATCH_END: u16 = 1;
 
+/// The bits of the BATCH header that flags ask for; 0 for no header.
+pub(crate) fn batch_bits(flags: SendFlags) -> u16 {
+    let start = if flags.batch_start { BATCH_START } else { 0 };
+    start | if flags.batch_end { BATCH_END } else { 0 }
+}
+
 /// The two ends of an explicit batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchEdge {
@@ -101,6 +129,15 @@ pub struct Loss {
     pub count: u32,
     /// There are at least `delivery_control_maximum_burst_loss` of them.
     pub is_burst: bool,
+}
+
+/// Numbers of a topic with hot failover that no source can deliver any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailoverLoss {
+    /// The first number.
+    pub first: u64,
+    /// How many; some of them may never have been sent.
+    pub count: u64,
 }
 
 /// The end of a stream.
@@ -143,6 +180,11 @@ pub enum RequestEnd {
 /// [`on_begin`](Handler::on_begin) before the first message, then messages and losses in their order, then
 /// [`on_end`](Handler::on_end) (also if nothing was heard). Two receivers of one topic in one context have
 /// the same [`StreamId`]s, and each is told everything.
+///
+/// A receiver with [`ReceiverOptions::hot_failover`](crate::ReceiverOptions) is told of each source the same,
+/// but only the first copy of a message, under the stream that brought it, and instead of each source's loss
+/// [`on_failover_loss`](Handler::on_failover_loss). A copy that had to wait for a number before it may follow
+/// the end of the stream that brought it.
 pub trait Handler {
     /// A message of a source.
     fn on_message(&mut self, message: &Message<'_>);
@@ -158,6 +200,11 @@ pub trait Handler {
     /// Messages of a source are lost for good, in the place where they are missing.
     fn on_loss(&mut self, receiver: Receiver, stream: StreamId, loss: Loss) {
         let _ = (receiver, stream, loss);
+    }
+    /// Numbers of a topic are lost for good, in the place where they are missing: no source of a hot failover
+    /// receiver can deliver them any more.
+    fn on_failover_loss(&mut self, receiver: Receiver, topic: &str, loss: FailoverLoss) {
+        let _ = (receiver, topic, loss);
     }
     /// A source has ended, or was not heard for too long. Its id is not used again.
     fn on_end(&mut self, receiver: Receiver, stream: StreamId, end: &End) {

@@ -81,6 +81,27 @@
 //!   (`when_the_source_dies_a_late_joiner_is_told_what_it_lost_and_of_the_end`).
 //! - Connections last as long as they are of use (`a_connection_that_nothing_is_asked_over_is_closed`).
 //!
+//! With hot failover, over every transport (the same, a test `TRANSPORT::NAME`):
+//!
+//! - The first copy of each message is heard, in the order of the numbers
+//!   (`of_two_sources_with_hot_failover_the_first_copy_of_each_message_is_heard`); a source that is killed
+//!   leaves no gap (`a_source_killed_at_any_moment_leaves_no_gap_and_nothing_twice_to_hot_failover`), nor
+//!   does one that comes late or ends (`a_source_that_comes_late_or_ends_does_not_disturb_hot_failover`).
+//! - What no source can deliver is told once
+//!   (`what_one_source_lost_comes_from_the_other_and_what_both_lost_is_told_once`).
+//!
+//! On two networks (`tests/networks.rs`, `interop/netns/test_networks.py`; the protocol by itself in
+//! `crates/lbt/tests/networks.rs`):
+//!
+//! - The session is one and each message heard once
+//!   (`what_is_sent_on_two_networks_is_one_stream_and_each_message_is_heard_once`), also by who is on one of
+//!   them (`who_is_on_one_network_hears_a_session_of_two_once`); a stranger's is not taken for it
+//!   (`a_session_that_only_calls_itself_the_same_is_another_one`).
+//! - Neither loss on both nor a network that is cut costs a message
+//!   (`test_twenty_per_cent_loss_on_both_networks_costs_nothing_but_few_naks`,
+//!   `test_a_cut_cable_is_counted_and_not_noticed`,
+//!   `test_an_interface_that_is_down_does_not_hold_the_source_up`).
+//!
 //! And beside that:
 //!
 //! - A message costs no allocation in either direction (`tests/allocation.rs`).
@@ -119,6 +140,7 @@ mod direct;
 mod embedded;
 mod error;
 mod event;
+mod failover;
 mod handle;
 mod incoming;
 mod interface;
@@ -144,7 +166,9 @@ pub use crate::config::{
 pub use context::{Context, ContextCounters};
 pub use embedded::{EmbeddedContext, EmbeddedSource, EventQueue, QueueError, Stopped};
 pub use error::ContextError;
-pub use event::{Asked, BatchEdge, End, Handler, Loss, Message, RequestEnd, SourceEvent, SourceInfo};
+pub use event::{
+    Asked, BatchEdge, End, FailoverLoss, Handler, Loss, Message, RequestEnd, SourceEvent, SourceInfo,
+};
 pub use handle::{ConnectionId, Receiver, RequestId, Source, StreamId};
 pub use interface::Interface;
 pub use lbt::config::Order;

@@ -23,6 +23,18 @@ pub struct ReceiverOptions {
     /// Order of delivery; else `ordered_delivery`. Where several receivers of a context hear the same source,
     /// the order is that of the first of them.
     pub order: Option<Order>,
+    /// Several sources of the topic send the same messages, each under a number that the application gave it
+    /// ([`Context::send_hot_failover`](crate::Context::send_hot_failover)): the first copy of each is
+    /// delivered, in the order of the numbers; messages without one are left out. It goes with topic order
+    /// alone, also of other receivers of the context that hear the same sources.
+    pub hot_failover: bool,
+}
+
+impl ReceiverOptions {
+    /// The order in which its sources are heard.
+    pub(crate) fn source_order(&self) -> Option<Order> {
+        if self.hot_failover { Some(Order::Topic) } else { self.order }
+    }
 }
 
 /// What a single send asks for.

@@ -1,5 +1,6 @@
 //! Receivers: topics, or sets of them, that a context hears.
 
+use lbt::config::Order;
 use lbt::resolution::{QueryId, ResolverSink, SourceRecord};
 
 use crate::context::Context;
@@ -32,12 +33,14 @@ impl Context {
     /// each told everything.
     ///
     /// # Errors
-    /// [`ContextError::Topic`]: the name cannot be sent.
+    /// [`ContextError::Topic`]: the name cannot be sent. [`ContextError::FailoverOrder`]: options that do not
+    /// go together.
     pub fn create_receiver(
         &mut self,
         topic: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
+        check(options)?;
         self.refresh_clock();
         let same = |s: &Subscription| s.topic.as_deref() == Some(topic);
         if let Some(at) = self.subscriptions.iter().find(|(_, s)| same(s)).map(|(at, _)| at) {
@@ -61,6 +64,7 @@ impl Context {
         prefix: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
+        check(options)?;
         self.refresh_clock();
         let mut heard = Heard::default();
         let query = self.resolver.query_prefix(self.now, prefix, &mut heard)?;
@@ -77,6 +81,7 @@ impl Context {
         pattern: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
+        check(options)?;
         self.refresh_clock();
         let mut heard = Heard::default();
         let query = self.resolver.query_pattern(self.now, pattern, &mut heard)?;
@@ -175,6 +180,14 @@ impl Context {
             }
         }
     }
+}
+
+/// What is in no order cannot be merged.
+fn check(options: &ReceiverOptions) -> Result<(), ContextError> {
+    if options.hot_failover && options.order == Some(Order::Arrival) {
+        return Err(ContextError::FailoverOrder);
+    }
+    Ok(())
 }
 
 /// What the resolver has found, to be joined once it is not borrowed any more.

@@ -156,7 +156,7 @@ impl Context {
     pub(crate) fn drive_recovery(&mut self, now: Nanos, session: SessionRef, handler: &mut impl Handler) {
         let Some(recovery) = of(incoming!(self), session) else { return };
         if recovery.requester.next_wakeup() <= now {
-            recovery.requester.on_wakeup(now, &mut Bridge { streams: &mut self.streams, handler });
+            recovery.requester.on_wakeup(now, &mut Bridge { streams: &mut self.streams, handler, now });
         }
         match recovery.connection {
             None if recovery.requester.wants_connection() && now >= recovery.connects_at => {
@@ -222,7 +222,7 @@ impl Context {
         if was_established {
             recovery.requester.on_disconnected();
         } else {
-            recovery.requester.on_refused(&mut Bridge { streams: &mut self.streams, handler });
+            recovery.requester.on_refused(&mut Bridge { streams: &mut self.streams, handler, now });
         }
         self.end_recovered(session, handler);
     }

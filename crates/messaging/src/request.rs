@@ -107,7 +107,7 @@ impl Context {
         let id = RequestId(self.direct.requests.next);
         let (port, ip) = (address.port(), *address.ip());
         let header = Header::Request { flags: 0, transport: 0, index: id.0, port, ip };
-        self.send_with_header(source, &header, parts).map_err(RequestError::Send)?;
+        self.send_with_headers(source, &[header], parts).map_err(RequestError::Send)?;
         let requests = &mut self.direct.requests;
         requests.next = requests.next.wrapping_add(1);
         requests.open.insert(id, None);

@@ -9,7 +9,7 @@ use units::Sqn;
 
 use crate::context::Context;
 use crate::error::ContextError;
-use crate::event::{BATCH_END, BATCH_START, SourceEvent};
+use crate::event::{SourceEvent, batch_bits};
 use crate::outgoing::{Claim, Place};
 use crate::{Handler, SendFlags, Source, SourceOptions, Transport};
 
@@ -51,7 +51,8 @@ impl Context {
         let outgoing = &mut self.outgoing[session];
         let (id, topic_index) = outgoing.add_topic(self.now, fixed.map(|(_, record)| record.topic_index));
         let late_join = retains.then_some(session as u32);
-        let record = SourceRecord { topic_index, session: outgoing.transport, request, late_join };
+        let origin = outgoing.origin;
+        let record = SourceRecord { topic_index, session: outgoing.transport, request, late_join, origin };
         let retained = if retains { self.retain_topic(session, topic_index) } else { Ok(()) };
         let advertised = retained.and_then(|()| match fixed {
             Some(_) => Ok(None),
@@ -143,14 +144,21 @@ impl Context {
         flags: SendFlags,
         parts: &[&[u8]],
     ) -> Result<Sqn, SendError> {
-        let bits =
-            if flags.batch_start { BATCH_START } else { 0 } | if flags.batch_end { BATCH_END } else { 0 };
+        self.send_marked(source, flags, |context| match batch_bits(flags) {
+            0 => context.send(source, parts),
+            bits => context.send_with_headers(source, &[Header::Batch { flags: bits }], parts),
+        })
+    }
+
+    /// Sends by `send`, with what the flags ask for before and after that.
+    pub(crate) fn send_marked(
+        &mut self,
+        source: Source,
+        flags: SendFlags,
+        send: impl FnOnce(&mut Context) -> Result<Sqn, SendError>,
+    ) -> Result<Sqn, SendError> {
         let begins = flags.batch_start && self.mark_batch(source, true);
-        let result = if bits == 0 {
-            self.send(source, parts)
-        } else {
-            self.send_with_header(source, &Header::Batch { flags: bits }, parts)
-        };
+        let result = send(self);
         if if result.is_ok() { flags.batch_end } else { begins } {
             self.mark_batch(source, false);
         }
@@ -170,19 +178,20 @@ impl Context {
         let changes = std::mem::replace(&mut entry.in_batch, in_batch) != in_batch;
         if changes {
             self.outgoing[entry.session].count_batch(in_batch);
+            self.stir();
         }
         changes
     }
 
-    pub(crate) fn send_with_header(
+    pub(crate) fn send_with_headers(
         &mut self,
         source: Source,
-        header: &Header<'_>,
+        headers: &[Header<'_>],
         parts: &[&[u8]],
     ) -> Result<Sqn, SendError> {
         let mut chain = std::mem::take(&mut self.chain);
         chain.clear();
-        chain.push(header);
+        headers.iter().for_each(|header| chain.push(header));
         let result = self.send_chain(source, &chain, parts);
         self.chain = chain;
         result

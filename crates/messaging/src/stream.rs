@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use lbt::delivery::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink};
 use lbt::resolution::{SourceRecord, TransportSession};
 use slab::Slab;
-use units::Sqn;
+use units::{Nanos, Sqn};
 
 use crate::event::{End, Loss, SourceInfo};
+use crate::failover::{Failovers, Part};
 use crate::incoming::SessionRef;
 use crate::{Handler, Message, Receiver, StreamId};
 
@@ -17,9 +18,11 @@ pub(crate) struct Stream {
     pub(crate) id: StreamId,
     /// The only receiver; with several, the first.
     receiver: Receiver,
-    /// There are several receivers: they stand in `all`.
+    /// There are several receivers, or one with hot failover: they stand in `all`.
     is_shared: bool,
     all: Vec<Attached>,
+    /// It is heard in topic order.
+    pub(crate) is_ordered: bool,
     burst_min: u32,
     begun: Option<Sqn>,
     end: Option<End>,
@@ -34,6 +37,8 @@ struct Attached {
     receiver: Receiver,
     /// It was told where the stream begins for it.
     begun: bool,
+    /// What the stream is of its merged one, if it is a hot failover receiver.
+    part: Option<Part>,
 }
 
 impl Stream {
@@ -56,6 +61,9 @@ pub(crate) struct NewStream<'a> {
     pub(crate) record: &'a SourceRecord,
     pub(crate) topic: &'a str,
     pub(crate) burst_min: u32,
+    pub(crate) is_ordered: bool,
+    /// Of the receiver's merged stream, if it has hot failover.
+    pub(crate) part: Option<Part>,
 }
 
 /// All streams of a context.
@@ -64,6 +72,7 @@ pub(crate) struct Streams {
     entries: Slab<Stream>,
     by_source: HashMap<(TransportSession, u32), usize>,
     next: u32,
+    pub(crate) failovers: Failovers,
 }
 
 impl Streams {
@@ -80,11 +89,13 @@ impl Streams {
         let id = StreamId(self.next);
         self.next += 1;
         let key = (new.record.session, new.record.topic_index);
+        let (receiver, part) = (new.receiver, new.part);
         let slot = self.entries.insert(Stream {
             id,
-            receiver: new.receiver,
-            is_shared: false,
-            all: Vec::new(),
+            receiver,
+            is_shared: part.is_some(),
+            all: part.iter().map(|_| Attached { receiver, begun: false, part }).collect(),
+            is_ordered: new.is_ordered,
             burst_min: new.burst_min,
             begun: None,
             end: None,
@@ -97,18 +108,20 @@ impl Streams {
         slot
     }
 
-    /// Adds a receiver to a stream; false if it hears it already.
-    pub(crate) fn attach(&mut self, slot: usize, receiver: Receiver) -> bool {
-        let Some(stream) = self.entries.get_mut(slot) else { return false };
-        if stream.receivers().any(|r| r == receiver) {
-            return false;
-        }
+    /// Whether a receiver hears a stream.
+    pub(crate) fn hears(&self, slot: usize, receiver: Receiver) -> bool {
+        self.entries.get(slot).is_some_and(|stream| stream.receivers().any(|r| r == receiver))
+    }
+
+    /// Adds a receiver to a stream that it does not hear yet.
+    pub(crate) fn attach(&mut self, slot: usize, receiver: Receiver, part: Option<Part>) {
+        let Some(stream) = self.entries.get_mut(slot) else { return };
         if !stream.is_shared {
             stream.is_shared = true;
-            stream.all.push(Attached { receiver: stream.receiver, begun: stream.begun.is_some() });
+            let begun = stream.begun.is_some();
+            stream.all.push(Attached { receiver: stream.receiver, begun, part: None });
         }
-        stream.all.push(Attached { receiver, begun: false });
-        true
+        stream.all.push(Attached { receiver, begun: false, part });
     }
 
     /// Takes a receiver off all streams; returns those that nobody hears any more, which are gone.
@@ -120,7 +133,7 @@ impl Streams {
                 if let [last] = stream.all[..] {
                     stream.receiver = last.receiver;
                     // A receiver that was not told of the begin must still be.
-                    if last.begun || stream.begun.is_none() {
+                    if last.part.is_none() && (last.begun || stream.begun.is_none()) {
                         stream.is_shared = false;
                         stream.all.clear();
                     }
@@ -131,6 +144,7 @@ impl Streams {
                 unheard.push(slot);
             }
         }
+        self.failovers.forget(receiver);
         unheard.into_iter().map(|slot| self.remove(slot)).collect()
     }
 
@@ -151,7 +165,13 @@ impl Streams {
 
     /// A session is over: tells all receivers of its streams, in the order in which these were found.
     /// `reason` is for those of which nothing was heard.
-    pub(crate) fn end_session(&mut self, session: SessionRef, reason: EndReason, handler: &mut impl Handler) {
+    pub(crate) fn end_session(
+        &mut self,
+        now: Nanos,
+        session: SessionRef,
+        reason: EndReason,
+        handler: &mut impl Handler,
+    ) {
         let mut slots: Vec<(StreamId, usize)> =
             self.entries.iter().filter(|(_, s)| s.session == session).map(|(slot, s)| (s.id, slot)).collect();
         slots.sort_unstable();
@@ -159,6 +179,9 @@ impl Streams {
         for (id, slot) in slots {
             let stream = self.remove(slot);
             let end = stream.end.unwrap_or(unheard);
+            for part in stream.all.iter().filter_map(|a| a.part) {
+                self.failovers.leave(now, part, handler);
+            }
             stream.receivers().for_each(|receiver| handler.on_end(receiver, id, &end));
         }
     }
@@ -168,32 +191,32 @@ impl Streams {
 pub(crate) struct Bridge<'a, H> {
     pub(crate) streams: &'a mut Streams,
     pub(crate) handler: &'a mut H,
+    pub(crate) now: Nanos,
 }
 
 impl<H: Handler> Sink for Bridge<'_, H> {
     #[inline]
     fn deliver(&mut self, message: Delivered<'_>) {
         let Some(stream) = self.streams.entries.get(message.token as usize) else { return };
-        let event = Message {
-            receiver: stream.receiver,
-            stream: stream.id,
-            sqn: message.sqn,
-            first_sqn: message.first_sqn,
-            payload: message.payload,
-            recovered: message.recovered,
-            via: message.via,
-            headers: message.headers,
-        };
         if stream.is_shared {
-            return self.deliver_shared(message.token as usize, &event);
+            return self.deliver_shared(&message);
         }
-        self.handler.on_message(&event);
+        self.handler.on_message(&Message::of(stream.receiver, stream.id, &message));
     }
 
     fn lost(&mut self, lost: Lost) {
-        let Some(stream) = self.streams.entries.get(lost.token as usize) else { return };
+        let Streams { entries, failovers, .. } = &mut *self.streams;
+        let Some(stream) = entries.get(lost.token as usize) else { return };
         let loss = Loss { first: lost.first, count: lost.count, is_burst: lost.count >= stream.burst_min };
-        stream.receivers().for_each(|receiver| self.handler.on_loss(receiver, stream.id, loss));
+        if !stream.is_shared {
+            return self.handler.on_loss(stream.receiver, stream.id, loss);
+        }
+        for attached in &stream.all {
+            match attached.part {
+                None => self.handler.on_loss(attached.receiver, stream.id, loss),
+                Some(part) => failovers.on_lost(part),
+            }
+        }
     }
 
     fn begin_of_stream(&mut self, begin: BeginOfStream) {
@@ -216,14 +239,23 @@ impl<H: Handler> Sink for Bridge<'_, H> {
 impl<H: Handler> Bridge<'_, H> {
     #[cold]
     #[inline(never)]
-    fn deliver_shared(&mut self, slot: usize, message: &Message<'_>) {
-        let Some(stream) = self.streams.entries.get_mut(slot) else { return };
+    fn deliver_shared(&mut self, message: &Delivered<'_>) {
+        let Streams { entries, failovers, .. } = &mut *self.streams;
+        let Some(stream) = entries.get_mut(message.token as usize) else { return };
         for attached in &mut stream.all {
             if !attached.begun {
                 attached.begun = true;
                 self.handler.on_begin(attached.receiver, stream.id, message.first_sqn);
             }
-            self.handler.on_message(&Message { receiver: attached.receiver, ..*message });
+            match attached.part {
+                None => self.handler.on_message(&Message::of(attached.receiver, stream.id, message)),
+                Some(part) => {
+                    // The stream may be gone when a message that was held is delivered: its id is not used
+                    // again, its slot is.
+                    let named = Delivered { token: stream.id.0.into(), ..*message };
+                    failovers.on_message(self.now, part, &named, self.handler);
+                }
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tickcast_messaging::{
     Context, Handler, Interface, IpcBehavior, Message, MessagingConfig, ReceiverOptions, SendError,
-    SourceOptions, Transport,
+    SendFlags, SourceOptions, Transport,
 };
 
 #[derive(Default)]
@@ -98,6 +98,47 @@ fn a_message_allocates_nothing_with(config: &MessagingConfig) {
 #[test]
 fn multicast_allocates_nothing() {
     a_message_allocates_nothing(Transport::LbtRm, 1);
+}
+
+#[test]
+fn multicast_on_two_networks_allocates_nothing() {
+    let interface_b = Some(Interface::Address(Ipv4Addr::new(127, 0, 0, 2)));
+    a_message_allocates_nothing_with(&MessagingConfig { interface_b, ..config(Transport::LbtRm, 7) });
+}
+
+#[test]
+fn hot_failover_allocates_nothing() {
+    for (transport, test) in [(Transport::LbtRm, 8), (Transport::Tcp, 9)] {
+        let config = config(transport, test);
+        let mut ends =
+            [0, 1, 2].map(|_| Context::standalone(&config).expect("the loopback interface has multicast"));
+        let [a, b, c] = &mut ends;
+        let sources = [&mut *a, &mut *b]
+            .map(|end| end.create_source("px", &SourceOptions::default()).expect("a port is free"));
+        let options = ReceiverOptions { hot_failover: true, ..ReceiverOptions::default() };
+        c.create_receiver("px", &options).expect("a legal name");
+        let (mut count, mut number, begun) = (Count::default(), 0, Instant::now());
+        let mut round = |messages: u64, count: &mut Count| {
+            for _ in 0..messages {
+                for (end, source) in [&mut *a, &mut *b].into_iter().zip(sources) {
+                    let sent =
+                        end.send_hot_failover(source, number, SendFlags::default(), &[&[1; 40], &[2; 60]]);
+                    sent.expect("there is room");
+                    end.poll(&mut ()).expect("the poller works");
+                }
+                number += 1;
+                c.poll(count).expect("the poller works");
+            }
+        };
+        while count.0 < 1_000 {
+            assert!(begun.elapsed() < WATCHDOG, "they do not meet");
+            round(1, &mut count);
+        }
+        let mut allocations: Vec<u64> =
+            (0..ROUNDS).map(|_| allocation_counter::measure(|| round(200, &mut count)).count_total).collect();
+        allocations.sort_unstable();
+        assert_eq!(allocations[ROUNDS / 2], 0, "of each round of 200 messages: {allocations:?}");
+    }
 }
 
 #[test]

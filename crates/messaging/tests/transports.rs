@@ -325,7 +325,13 @@ fn advertise(
     let counters = std::sync::Arc::default();
     let mut resolver =
         lbt::resolution::Resolver::new(&config.resolver(), clock::monotonic(), counters).expect("allowed");
-    let record = lbt::resolution::SourceRecord { topic_index: 1, session, request: None, late_join: None };
+    let record = lbt::resolution::SourceRecord {
+        topic_index: 1,
+        session,
+        request: None,
+        late_join: None,
+        origin: None,
+    };
     resolver.advertise(clock::monotonic(), "px", record).expect("a legal name");
     let socket =
         UdpSocket::multicast_sender("127.0.0.1:0".parse().expect("an address"), LOOPBACK).expect("free");

@@ -79,6 +79,27 @@ counters! {
 }
 
 counters! {
+    /// The two networks, A and B, that carry the LBT-RM sessions of one context.
+    struct LbtrmNetworks("lbtrm_networks") {
+        a_dgrams_rcved: Total, "packets", "Packets of sessions with two networks that came on network A.";
+        b_dgrams_rcved: Total, "packets", "The same on network B.";
+        a_first_copies: Total, "datagrams", "DATA datagrams of which network A brought the first copy.";
+        b_first_copies: Total, "datagrams", "The same on network B.";
+        second_copies: Total, "datagrams", "DATA datagrams that had come on either network, or been given up, before.";
+        a_gaps_filled: Total, "datagrams", "Missing datagrams, as network B had shown, whose original came on network A.";
+        b_gaps_filled: Total, "datagrams", "Missing datagrams, as network A had shown, whose original came on network B.";
+        a_feedback_sent: Total, "packets", "NAKs and reports sent on network A.";
+        b_feedback_sent: Total, "packets", "The same on network B.";
+        a_silent: Gauge, "sessions", "Sessions that are heard on network B and not on network A.";
+        b_silent: Gauge, "sessions", "Sessions that are heard on network A and not on network B.";
+        a_silences: Total, "times", "Times that a session fell silent on network A.";
+        b_silences: Total, "times", "The same on network B.";
+        a_copies_dropped: Total, "datagrams", "Datagrams sent on network B alone: the socket of network A failed or took no more.";
+        b_copies_dropped: Total, "datagrams", "Datagrams sent on network A alone, likewise.";
+    }
+}
+
+counters! {
     /// Delivery of the topics of one transport session.
     struct LbmDelivery("lbm_delivery") {
         lbm_msgs_rcved: Total, "messages", "LBMC messages and fragments of subscribed topics, first copies.";

@@ -21,7 +21,8 @@ pub use client::{ConsumerSession, InteractiveSession, Line, ProviderSession, War
 pub use feed::Feed;
 pub use lbtipc::{LbtIpcReceiver, LbtIpcSource};
 pub use lbtrm::{
-    LbmDelivery, LbmSource, LbmrResolver, LbtrmReceiver, LbtrmSource, LbttcpReceiver, LbttcpSource,
+    LbmDelivery, LbmSource, LbmrResolver, LbtrmNetworks, LbtrmReceiver, LbtrmSource, LbttcpReceiver,
+    LbttcpSource,
 };
 pub use lbtru::{LbtruClients, LbtruConnection, LbtruReceiver, LbtruSource};
 pub use listener::{Listener, UserLists};

@@ -1,6 +1,7 @@
 use super::hold::Hold;
 use crate::config::{ConfigError, FailoverConfig};
 use crate::delivery::Delivered;
+use counters::Counter;
 use counters::table::HotFailover as Counters;
 use std::fmt;
 use std::sync::Arc;
@@ -32,6 +33,16 @@ pub struct HotFailover {
     count_max: usize,
     bytes_max: usize,
     counters: Arc<Counters>,
+    /// What the gauges have of this stream.
+    shown: Shown,
+}
+
+/// One stream's part of the gauges, which it shares with the other streams of a context.
+#[derive(Clone, Copy, Default)]
+struct Shown {
+    sources: u64,
+    held: u64,
+    bytes: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -88,6 +99,7 @@ impl HotFailover {
             count_max: config.hot_failover_hold_maximum_count as usize,
             bytes_max: config.hot_failover_hold_maximum_bytes as usize,
             counters,
+            shown: Shown::default(),
         })
     }
 
@@ -186,6 +198,12 @@ impl HotFailover {
         self.count();
     }
 
+    /// Whether a source is heard now.
+    #[must_use]
+    pub fn has_sources(&self) -> bool {
+        self.sources.iter().any(Option::is_some)
+    }
+
     /// When [`HotFailover::on_wakeup`] is to be called at the latest.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
@@ -242,11 +260,26 @@ impl HotFailover {
         self.next = Some(first);
     }
 
-    fn count(&self) {
+    /// Shows what there is now.
+    fn count(&mut self) {
+        let sources = self.sources.iter().flatten().count() as u64;
+        self.show(Shown { sources, held: self.hold.len() as u64, bytes: self.hold.bytes() as u64 });
+    }
+
+    fn show(&mut self, now: Shown) {
+        let before = std::mem::replace(&mut self.shown, now);
         let counters = &self.counters;
-        counters.sources.set(self.sources.iter().flatten().count() as u64);
-        counters.held_now.set(self.hold.len() as u64);
-        counters.hold_bytes.set(self.hold.bytes() as u64);
-        counters.hold_bytes_max.raise(self.hold.bytes() as u64);
+        let moved = |gauge: &Counter, from: u64, to: u64| gauge.set((gauge.get() + to).saturating_sub(from));
+        moved(&counters.sources, before.sources, now.sources);
+        moved(&counters.held_now, before.held, now.held);
+        moved(&counters.hold_bytes, before.bytes, now.bytes);
+        counters.hold_bytes_max.raise(counters.hold_bytes.get());
+    }
+}
+
+/// What a stream showed is there no more.
+impl Drop for HotFailover {
+    fn drop(&mut self) {
+        self.show(Shown::default());
     }
 }

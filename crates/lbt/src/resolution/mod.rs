@@ -38,7 +38,7 @@ mod source_string;
 mod transmit;
 
 pub use pattern::PatternError;
-pub use record::{SourceRecord, TransportSession};
+pub use record::{Origin, SourceRecord, TransportSession};
 pub use relay::{Relay, RelayClient};
 pub use resolver::{AdvertisementId, QueryId, ResolveError, Resolver, ResolverSink};
 pub use source_string::SourceStringError;

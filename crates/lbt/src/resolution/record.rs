@@ -16,6 +16,18 @@ pub struct SourceRecord {
     /// The source retains messages for late joiners and off-transport recovery, asked for at `request`: the
     /// number of its transport session there.
     pub late_join: Option<u32>,
+    /// Whose the session is, if the source says so. One that sends on two networks advertises its session on
+    /// each under its address there, and says the same here.
+    pub origin: Option<Origin>,
+}
+
+/// What names a multicast session whichever network it is advertised on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The source's address on its first network.
+    pub source: Ipv4Addr,
+    /// The instance of its context, drawn at random: 64 bits that another session has by intent alone.
+    pub context: [u8; 8],
 }
 
 /// One transport session of any transport: what tells it from others, and where it is to be found.
@@ -141,14 +153,46 @@ impl SourceRecord {
         let session = TransportSession::of(&record.transport)?;
         let request = record.options.and_then(|options| options.iter().find_map(request_address));
         let late_join = record.options.and_then(|options| options.iter().find_map(late_join_transport));
-        Some(SourceRecord { topic_index: record.index, session, request, late_join })
+        let own = SourceRecord { topic_index: record.index, session, request, late_join, origin: None };
+        let origin = record.options.and_then(|options| options.iter().find_map(|o| own.origin_in(o)));
+        Some(SourceRecord { origin, ..own })
+    }
+
+    /// Whose session the record says it is. It counts where everything but the address is that of the session
+    /// itself: what a router passes on as a session of its own is another one.
+    fn origin_in(&self, option: TopicOption<'_>) -> Option<Origin> {
+        let TopicOption::OriginatingTransport { id, .. } = option else { return None };
+        let (&source, &context) = (id[1..].first_chunk::<4>()?, id[21..].first_chunk::<8>()?);
+        let origin = Origin { source: Ipv4Addr::from(source), context };
+        let is_own = matches!(self.session, TransportSession::LbtRm { .. })
+            && self.originating_transport(origin)[..29] == id[..29];
+        is_own.then_some(origin)
+    }
+
+    /// The record as it stands on the network on which the source has another address.
+    #[must_use]
+    pub fn on_network(&self, source: Ipv4Addr) -> SourceRecord {
+        match self.session {
+            TransportSession::LbtRm { key, group } => {
+                let key = SessionKey { source, ..key };
+                SourceRecord { session: TransportSession::LbtRm { key, group }, ..*self }
+            }
+            _ => *self,
+        }
+    }
+
+    /// The record as it stands on the source's first network: the same for all that are of one session.
+    #[must_use]
+    pub fn on_first_network(&self) -> SourceRecord {
+        self.origin.map_or(*self, |origin| self.on_network(origin.source))
     }
 
     /// Appends the topic information record. With `context`, the originating transport is named as UM 6 does.
     pub(super) fn emit(&self, name: &str, ttl: u16, context: Option<[u8; 8]>, out: &mut Vec<u8>) {
         let mut options = Vec::new();
-        if let Some(context) = context {
-            let id = self.originating_transport(context);
+        let origin = self.origin.or(context.map(|context| Origin { source: self.address(), context }));
+        if let Some(origin) = origin {
+            let id = self.originating_transport(origin);
             TopicOption::OriginatingTransport { flags: IGNORABLE, id }.emit(&mut options);
         }
         if let Some(request) = self.request {
@@ -169,9 +213,18 @@ impl SourceRecord {
             .emit(out);
     }
 
+    /// The address in the session's name.
+    fn address(&self) -> Ipv4Addr {
+        match self.session {
+            TransportSession::LbtRm { key, .. } => key.source,
+            TransportSession::LbtRu { address, .. } | TransportSession::Tcp { address, .. } => *address.ip(),
+            TransportSession::Ipc { host_id, .. } => Ipv4Addr::from_bits(host_id),
+        }
+    }
+
     /// The 32 bytes by which the field names a transport: type, addresses, session id in the other byte
     /// order, topic index, context. For transports other than LBT-RM the addresses that they lack are zero.
-    fn originating_transport(&self, context: [u8; 8]) -> [u8; 32] {
+    fn originating_transport(&self, origin: Origin) -> [u8; 32] {
         let none = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
         let (source, group, session_id) = match self.session {
             TransportSession::LbtRm { key, group } => {
@@ -187,13 +240,13 @@ impl SourceRecord {
         };
         let mut id = [0; 32];
         id[0] = self.session.kind();
-        id[1..5].copy_from_slice(&source.ip().octets());
+        id[1..5].copy_from_slice(&origin.source.octets());
         id[5..7].copy_from_slice(&source.port().to_be_bytes());
         id[7..11].copy_from_slice(&group.ip().octets());
         id[11..13].copy_from_slice(&group.port().to_be_bytes());
         id[13..17].copy_from_slice(&session_id.to_le_bytes());
         id[17..21].copy_from_slice(&self.topic_index.to_be_bytes());
-        id[21..29].copy_from_slice(&context);
+        id[21..29].copy_from_slice(&origin.context);
         id[31] = 1;
         id
     }
@@ -252,16 +305,45 @@ mod tests {
             for (request, context, late_join) in
                 [(None, None, None), (request, Some([9; 8]), None), (request, None, Some(0x77))]
             {
-                let record = SourceRecord { topic_index: 7, session, request, late_join };
+                let record = SourceRecord { topic_index: 7, session, request, late_join, origin: None };
                 let (mut bytes, mut datagram) = (Vec::new(), Vec::new());
                 record.emit("px.eq.ACME", 16, context, &mut bytes);
                 Packet { records: TopicRecords::written(1, &bytes), ..Packet::of(Kind::Normal) }
                     .emit(&mut datagram);
                 let packet = Packet::parse(&datagram).expect("well-formed");
                 let read = packet.records.iter().next().expect("one record");
-                assert_eq!(SourceRecord::of(&read), Some(record));
+                let is_named = context.is_some() && matches!(session, TransportSession::LbtRm { .. });
+                let origin = is_named.then_some(Origin { source: *at(0).ip(), context: [9; 8] });
+                assert_eq!(SourceRecord::of(&read), Some(SourceRecord { origin, ..record }));
             }
         }
+    }
+
+    /// What is read of a record that was written.
+    fn over_the_wire(record: &SourceRecord, change: impl FnOnce(&mut Vec<u8>)) -> SourceRecord {
+        let (mut bytes, mut datagram) = (Vec::new(), Vec::new());
+        record.emit("px", 16, None, &mut bytes);
+        change(&mut bytes);
+        Packet { records: TopicRecords::written(1, &bytes), ..Packet::of(Kind::Normal) }.emit(&mut datagram);
+        let packet = Packet::parse(&datagram).expect("well-formed");
+        SourceRecord::of(&packet.records.iter().next().expect("one record")).expect("a known transport")
+    }
+
+    #[test]
+    fn the_records_of_one_session_on_two_networks_name_the_same_session() {
+        let [session, ..] = sessions();
+        let origin = Some(Origin { source: Ipv4Addr::new(10, 29, 3, 1), context: [7; 8] });
+        let first = SourceRecord { topic_index: 7, session, request: None, late_join: None, origin };
+        let second = first.on_network(Ipv4Addr::new(10, 30, 3, 1));
+        assert_ne!(first.session, second.session);
+        for record in [first, second] {
+            let read = over_the_wire(&record, |_| {});
+            assert_eq!((read, read.on_first_network()), (record, first));
+        }
+        // Of a session whose port is another one the name is another's: a router's, say.
+        let passed_on = over_the_wire(&second, |bytes| *bytes.last_mut().expect("the unicast port") ^= 1);
+        assert_eq!(passed_on.origin, None);
+        assert_eq!(passed_on.on_first_network(), passed_on);
     }
 
     #[test]

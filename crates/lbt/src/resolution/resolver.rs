@@ -11,7 +11,7 @@ use crate::wire::lbmr::{Kind, NAME_LEN_MAX, Packet};
 use counters::table::LbmrResolver;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 use units::Nanos;
@@ -187,6 +187,12 @@ impl Resolver {
         })
     }
 
+    /// From now on what is handed out is sent on a second network as well, where the sources of this context
+    /// have this address: see [`Resolver::second`].
+    pub fn add_network(&mut self, address: Ipv4Addr) {
+        self.outbox.add_network(address);
+    }
+
     /// Begins to advertise a source.
     ///
     /// # Errors
@@ -333,7 +339,8 @@ impl Resolver {
         self.cache.retain(|topic, sources| {
             let before = sources.len();
             let kept = fixed.get(topic).map_or(&[][..], Vec::as_slice);
-            sources.retain(|s| s.session != *session || kept.contains(s));
+            let is_of = |s: &SourceRecord| s.session == *session || s.on_first_network().session == *session;
+            sources.retain(|s| !is_of(s) || kept.contains(s));
             self.cached -= before - sources.len();
             self.unresolved += usize::from(sources.is_empty() && queried.contains_key(topic));
             !sources.is_empty()

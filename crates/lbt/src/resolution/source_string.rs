@@ -61,7 +61,7 @@ impl FromStr for SourceRecord {
             ("TCP", 3 | 4) => TransportSession::Tcp { address: address(1)?, session_id: optional_id()? },
             _ => return Err(wrong("the transport is not known, or its parts are too many or too few")),
         };
-        Ok(SourceRecord { topic_index, session, request: None, late_join: None })
+        Ok(SourceRecord { topic_index, session, request: None, late_join: None, origin: None })
     }
 }
 

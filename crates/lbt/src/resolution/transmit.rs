@@ -1,7 +1,7 @@
 use super::limit::Limit;
 use super::phase::{Phase, Phases, Schedule};
 use super::record::IGNORABLE;
-use super::resolver::Resolver;
+use super::resolver::{Advertisement, Resolver};
 use crate::config::ResolverConfig;
 use crate::wire::lbmr::{
     HEADER_LEN, Kind, PATTERN_PCRE, Packet, PacketOption, PacketOptions, QUERIES_MAX, Queries, Query,
@@ -9,6 +9,7 @@ use crate::wire::lbmr::{
 };
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::net::Ipv4Addr;
 use units::Nanos;
 
 /// What is sent by its schedule.
@@ -54,6 +55,16 @@ pub(super) struct Outbox {
     records: Vec<u8>,
     options: Vec<u8>,
     has_options: bool,
+    /// The same datagram for a second network.
+    second: Option<Second>,
+}
+
+/// What is sent on a second network.
+struct Second {
+    /// The address of this context's sources there.
+    address: Ipv4Addr,
+    records: Vec<u8>,
+    datagram: Vec<u8>,
 }
 
 /// The version field as UM 6 fills it.
@@ -79,12 +90,37 @@ impl Outbox {
             records: Vec::new(),
             options,
             has_options: config.packet_options.is_some(),
+            second: None,
+        }
+    }
+
+    pub(super) fn add_network(&mut self, address: Ipv4Addr) {
+        self.second = Some(Second { address, records: Vec::new(), datagram: Vec::new() });
+    }
+
+    /// Begins a datagram.
+    fn clear(&mut self) {
+        self.queries.clear();
+        self.records.clear();
+        self.datagram.clear();
+        if let Some(second) = &mut self.second {
+            second.records.clear();
+            second.datagram.clear();
+        }
+    }
+
+    fn push_record(&mut self, ad: &Advertisement, ttl: u16, context: Option<[u8; 8]>) {
+        ad.record.emit(&ad.topic, ttl, context, &mut self.records);
+        if let Some(second) = &mut self.second {
+            let record = ad.record.on_network(second.address);
+            record.emit(&ad.topic, ttl, context, &mut second.records);
         }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         let queues: usize = self.queues.iter().map(|q| q.capacity() * size_of::<u32>()).sum();
-        queues + self.datagram.capacity() + self.queries.capacity() + self.records.capacity()
+        let second = self.second.as_ref().map_or(0, |s| s.records.capacity() + s.datagram.capacity());
+        queues + self.datagram.capacity() + self.queries.capacity() + self.records.capacity() + second
     }
 
     /// Puts a record into the queue of its kind, unless it is there.
@@ -112,15 +148,17 @@ impl Outbox {
 
     fn build(&mut self, kind: Kind, queries: usize, records: usize) {
         let options = self.has_options.then_some(PacketOptions::written(&self.options));
-        self.datagram.clear();
-        Packet {
+        let packet = |bytes| Packet {
             version: u8::from(self.has_options),
             queries: Queries::written(queries as u8, kind == Kind::Wildcard, &self.queries),
-            records: TopicRecords::written(records as u16, &self.records),
+            records: TopicRecords::written(records as u16, bytes),
             options,
             ..Packet::of(kind)
+        };
+        packet(&self.records).emit(&mut self.datagram);
+        if let Some(second) = self.second.as_mut().filter(|_| records > 0) {
+            packet(&second.records).emit(&mut second.datagram);
         }
-        .emit(&mut self.datagram);
     }
 }
 
@@ -129,17 +167,14 @@ impl Resolver {
     /// none.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<&[u8]> {
         self.collect_due(now);
-        self.outbox.queries.clear();
-        self.outbox.records.clear();
+        self.outbox.clear();
         if let Some(kind) = self.keepalives.poll(now, self.advertisements.len() > 0) {
-            self.outbox.datagram.clear();
             Packet::of(kind).emit(&mut self.outbox.datagram);
             self.counters.keepalives_sent.inc();
             return Some(self.count_sent());
         }
         if self.requested != 0 {
             let mask = std::mem::take(&mut self.requested);
-            self.outbox.datagram.clear();
             Packet::of(Kind::ResolutionRequest(mask)).emit(&mut self.outbox.datagram);
             return Some(self.count_sent());
         }
@@ -155,6 +190,14 @@ impl Resolver {
         }
         self.outbox.build(Kind::Normal, queries, records);
         Some(self.count_sent())
+    }
+
+    /// What [`Resolver::poll_transmit`] handed out last, as it is to be sent on the second network: with the
+    /// addresses that sources have there.
+    #[must_use]
+    pub fn second(&self) -> &[u8] {
+        let second = self.outbox.second.as_ref().map(|second| &second.datagram);
+        second.filter(|datagram| !datagram.is_empty()).unwrap_or(&self.outbox.datagram)
     }
 
     /// When [`Resolver::poll_transmit`] is to be called at the latest; in the past if there is something to
@@ -254,7 +297,7 @@ impl Resolver {
             }
             limit.take(ad.wire_len);
             let ttl = if ad.sent_before { TTL } else { TTL_FIRST };
-            ad.record.emit(&ad.topic, ttl, self.context, &mut self.outbox.records);
+            self.outbox.push_record(ad, ttl, self.context);
             ad.sent_before = true;
             ad.timer.queued = false;
             if ad.timer.schedule.due() <= now {

@@ -1,11 +1,13 @@
+use super::networks::Networks;
 use crate::authentication::{Keys, SEAL_LEN, Sealer};
 use crate::config::{ConfigError, ReceiverConfig};
 use crate::delivery::{EndReason, Sink};
 use crate::error::{Part, WireError};
-use crate::session::{self, Arrived, Feedback, NAK_NUMBERS_MAX, Phase, tally};
+use crate::session::{self, Arrived, Feedback, NAK_NUMBERS_MAX, Phase, Standing, tally};
 use crate::wire::extension::{SUBTYPE_REPORT, emit_extension};
 use crate::wire::lbtrm::{HEADER_LEN, Nak, Packet, SessionHeader};
-use counters::table::{LbmDelivery, LbtrmReceiver};
+use crate::wire::list::NcfReason;
+use counters::table::{LbmDelivery, LbtrmNetworks, LbtrmReceiver};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +44,8 @@ pub struct Listener {
     sealer: Option<Box<Sealer>>,
     /// A NAK or report being handed out.
     out: Vec<u8>,
+    /// A second network that carries the session.
+    networks: Option<Box<Networks>>,
 }
 
 impl Receiver {
@@ -62,13 +66,25 @@ impl Receiver {
             span => span,
         };
         let out = Vec::with_capacity(HEADER_LEN + 4 + 4 * NAK_NUMBERS_MAX + SEAL_LEN);
-        let transport = Listener { key, preactivity, sealer: None, out };
+        let transport = Listener { key, preactivity, sealer: None, out, networks: None };
         Receiver::with_transport(config, transport, seed, now, counters, delivery_counters)
     }
 
     /// Takes only what is signed from now on, and signs NAKs and reports.
     pub fn authenticate(&mut self, keys: Keys) {
         self.transport.sealer = Some(Box::new(Sealer::new(keys, self.transport.key.source)));
+    }
+
+    /// From now on the session is heard on two networks: on the second the source's address is `second`.
+    /// `silence` is how long one may bring nothing while the other does before it counts as silent.
+    pub fn add_network(&mut self, second: Ipv4Addr, silence: Duration, counters: Arc<LbtrmNetworks>) {
+        self.transport.networks = Some(Box::new(Networks::new(second, silence, counters)));
+    }
+
+    /// The source's address on the second network, if there is one.
+    #[must_use]
+    pub fn second_source(&self) -> Option<Ipv4Addr> {
+        self.transport.networks.as_ref().map(|networks| networks.second())
     }
 
     /// Takes a datagram that arrived from the group.
@@ -101,15 +117,31 @@ impl Receiver {
         sink: &mut S,
     ) -> Result<(), WireError> {
         let packet = Packet::parse(datagram)?;
-        let key = SessionKey { source: *from.ip(), session: packet.session() };
-        if key != self.transport.key || self.has_ended() {
-            let (found, limit) = (key.session.session_id, self.transport.key.session.session_id);
+        let (source, session) = (*from.ip(), packet.session());
+        let is_first = source == self.transport.key.source;
+        let is_source = is_first || self.second_source() == Some(source);
+        if !is_source || session != self.transport.key.session || self.has_ended() {
+            let (found, limit) = (session.session_id, self.transport.key.session.session_id);
             return Err(WireError::Inconsistent { part: Part::LbtrmHeader, found, limit });
         }
         let packet = match &self.transport.sealer {
             None => packet,
             Some(sealer) => Packet::parse(sealer.open(datagram)?)?,
         };
+        if let Some(networks) = self.transport.networks.take() {
+            return self.take_of_two(now, networks, !is_first, packet, datagram, sink);
+        }
+        self.take_packet(now, packet, datagram, sink)
+    }
+
+    #[inline]
+    fn take_packet<S: Sink>(
+        &mut self,
+        now: Nanos,
+        packet: Packet<'_>,
+        datagram: &[u8],
+        sink: &mut S,
+    ) -> Result<(), WireError> {
         match packet {
             Packet::Data(data) => {
                 let again = data.is_retransmission();
@@ -131,6 +163,49 @@ impl Receiver {
         Ok(())
     }
 
+    /// Takes a packet that another network brings as well.
+    #[inline(never)]
+    fn take_of_two<S: Sink>(
+        &mut self,
+        now: Nanos,
+        mut networks: Box<Networks>,
+        is_second: bool,
+        packet: Packet<'_>,
+        datagram: &[u8],
+        sink: &mut S,
+    ) -> Result<(), WireError> {
+        networks.hear(now, is_second);
+        let taken = match packet {
+            Packet::Data(data) => match self.standing(data.sqn) {
+                Standing::Past => {
+                    networks.on_second_copy();
+                    self.heard = now;
+                    Ok(())
+                }
+                standing => {
+                    let again = data.is_retransmission();
+                    let taken = self.take_packet(now, packet, datagram, sink);
+                    if taken.is_ok() {
+                        networks.on_first_copy(is_second, standing, again);
+                    }
+                    taken
+                }
+            },
+            Packet::SessionMessage(sm) if !networks.is_new(sm.sm_sqn) => {
+                // What congestion control says with it was taken.
+                self.heard = now;
+                self.on_session_message(now, sm.lead_sqn, sm.trail_sqn, sink)
+            }
+            // Put off once, not twice.
+            Packet::Ncf(ncf) if ncf.reason != NcfReason::DoNotRetry && !networks.is_guide(is_second) => {
+                Ok(())
+            }
+            _ => self.take_packet(now, packet, datagram, sink),
+        };
+        self.transport.networks = Some(networks);
+        taken
+    }
+
     /// Does what is due: gives up what is too old, ends a session that fell silent. NAKs come out of
     /// [`Receiver::poll_transmit`] afterwards.
     pub fn on_wakeup<S: Sink>(&mut self, now: Nanos, sink: &mut S) {
@@ -146,7 +221,7 @@ impl Receiver {
     /// The next NAK or report to send, if one is due; to be called until there is none.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Feedback<'_>> {
         let report = if self.next_naks(now).is_empty() { Some(self.next_report(now)?) } else { None };
-        let Listener { key, out, sealer, .. } = &mut self.transport;
+        let Listener { key, out, sealer, networks, .. } = &mut self.transport;
         out.clear();
         match report {
             None => Nak::emit(key.session, &self.naks, out),
@@ -158,8 +233,9 @@ impl Receiver {
         if let Some(sealer) = sealer {
             sealer.append(out);
         }
-        let to = SocketAddrV4::new(key.source, key.session.ucast_port);
-        Some(Feedback { to, datagram: out })
+        let second = networks.as_mut().and_then(|networks| networks.way_of_feedback());
+        let to = SocketAddrV4::new(second.unwrap_or(key.source), key.session.ucast_port);
+        Some(Feedback { to, datagram: out, is_second: second.is_some() })
     }
 
     /// When [`Receiver::on_wakeup`] and [`Receiver::poll_transmit`] are to be called at the latest.

@@ -186,7 +186,8 @@ impl Receiver {
         if let Some(sealer) = sealer {
             sealer.append(out);
         }
-        Some(Feedback { to: self.transport.connection.key.source, datagram: &self.transport.out })
+        let to = self.transport.connection.key.source;
+        Some(Feedback { to, datagram: &self.transport.out, is_second: false })
     }
 
     fn write_due(&mut self, now: Nanos) -> bool {

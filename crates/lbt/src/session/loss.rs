@@ -99,6 +99,11 @@ impl LossMap {
         Some(gap)
     }
 
+    /// Whether a number is missing.
+    pub(super) fn contains(&self, t: u64) -> bool {
+        self.find(t).is_some()
+    }
+
     fn find(&self, t: u64) -> Option<usize> {
         let after = self.gaps.partition_point(|g| g.first <= t);
         let at = after.checked_sub(1)?;

@@ -33,6 +33,13 @@ config::section! {
         /// Interface that everything uses: its address, its name, or a network, which stands for the first
         /// interface in it. 127.0.0.1 keeps all on this host.
         interface: Interface = Interface::Address(Ipv4Addr::LOCALHOST);
+        /// Interface of a second network, B, that carries the same multicast as that of `interface`, A:
+        /// LBT-RM sessions send everything on both, and of what comes on both the first copy is taken.
+        interface_b: Option<Interface> = None;
+        /// Silence of one of the two networks, while the other brings something of the same session, after
+        /// which that network is counted as silent and no NAK goes out on it. Silent sources say something
+        /// each `transport_lbtrm_sm_maximum_interval_us`.
+        transport_lbtrm_network_silence_timeout_us: u64 = 3_000_000, range 1_000..=600_000_000;
         /// Transport of sources that do not choose one.
         transport: Transport = Transport::LbtRm;
         /// Transports of some topics: `PREFIX* = TRANSPORT` or `TOPIC = TRANSPORT`, the first that fits.
@@ -217,6 +224,16 @@ config::section! {
         /// the oldest missing ones are given up. They take no more memory than the larger of the two
         /// transmission windows, or 32 MiB.
         delivery_control_maximum_total_map_entries: u32 = 200_000, range 8_192..=67_108_864;
+        /// How long a receiver with hot failover waits for a number that one source has passed over and
+        /// another may still send.
+        hot_failover_gap_interval_us: u64 = 1_000_000, range 0..=100_000_000;
+        /// Most messages of a topic that such a receiver holds behind such a number; beyond it the oldest gap
+        /// is given up.
+        hot_failover_hold_maximum_count: u32 = 16_384, range 1..=16_777_216;
+        /// Most bytes of them.
+        hot_failover_hold_maximum_bytes: u64 = 16_777_216, range 0..=68_719_476_736;
+        /// Most sources of a topic that such a receiver hears at once.
+        hot_failover_maximum_sources: u32 = 8, range 1..=64;
         /// Whether sources that do not say otherwise retain what they send, for receivers that join late or
         /// lost more than their transport could repair.
         late_join: bool = false;
@@ -458,6 +475,7 @@ impl MessagingConfig {
         }
         complaints.extend(self.check_group_range());
         complaints.extend(self.check_message_size());
+        complaints.extend(self.check_networks());
         complaints.extend(self.check_certificates());
         complaints.extend(statics::check(&self.source_static_session));
         for (low_key, low, high_key, high) in [
@@ -510,6 +528,7 @@ impl MessagingConfig {
             self.resolver().check(),
             self.retention().check(),
             self.recovery().check(),
+            self.failover().check(),
             lbt::config::check_session(&source, &receiver),
             lbt::config::check_lbtru_session(&self.lbtru_source(), &self.lbtru_receiver()),
         ];
@@ -558,6 +577,12 @@ impl MessagingConfig {
                 2 * u64::from(message)
             ),
         ))
+    }
+
+    fn check_networks(&self) -> Option<config::Complaint> {
+        let keys = ["interface_b", "transport_lbtrm_carrier"];
+        let is_bypassed = self.interface_b.is_some() && self.transport_lbtrm_carrier == Carrier::AfXdp;
+        is_bypassed.then(|| config::Complaint::new(keys, "two networks go with the carrier `socket` alone"))
     }
 
     fn check_certificates(&self) -> Option<config::Complaint> {

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use lbt::config::{RecoveryConfig, RetentionConfig};
+use lbt::config::{FailoverConfig, RecoveryConfig, RetentionConfig};
 
 use crate::MessagingConfig;
 
@@ -38,6 +38,17 @@ impl MessagingConfig {
             ..standard
         }
     }
+
+    /// How a receiver with hot failover merges its sources.
+    #[must_use]
+    pub fn failover(&self) -> FailoverConfig {
+        FailoverConfig {
+            hot_failover_gap_interval: Duration::from_micros(self.hot_failover_gap_interval_us),
+            hot_failover_hold_maximum_count: self.hot_failover_hold_maximum_count,
+            hot_failover_hold_maximum_bytes: self.hot_failover_hold_maximum_bytes,
+            hot_failover_maximum_sources: self.hot_failover_maximum_sources,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -49,6 +60,7 @@ mod tests {
         let config = MessagingConfig::default();
         assert_eq!(config.retention(), RetentionConfig::default());
         assert_eq!(config.recovery(), RecoveryConfig::default());
+        assert_eq!(config.failover(), FailoverConfig::default());
         let faults = MessagingConfig::load(None, ["retransmit_request_generation_interval_us=999999"]);
         let text = faults.expect_err("below two request intervals").to_string();
         assert!(text.contains("retransmit_request_generation_interval_us"), "{text}");

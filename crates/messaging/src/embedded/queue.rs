@@ -10,7 +10,7 @@ use lbt::wire::lbmc::Headers;
 use net::ring::{self, Consumer, Producer, PushError};
 use units::Sqn;
 
-use crate::event::{End, Loss, SourceInfo};
+use crate::event::{End, FailoverLoss, Loss, SourceInfo};
 use crate::{ConnectionId, Handler, Message, Receiver, RequestEnd, RequestId, Source, SourceEvent, StreamId};
 
 /// An event that is not a message; these do not come often.
@@ -18,6 +18,7 @@ enum Other {
     Source { receiver: Receiver, stream: StreamId, topic: Box<str>, origin: Origin },
     Begin(Receiver, StreamId, Sqn),
     Loss(Receiver, StreamId, Loss),
+    FailoverLoss(Receiver, Box<str>, FailoverLoss),
     End(Receiver, StreamId, End),
     SourceEvent(Source, SourceEvent),
     Response(RequestId, Box<[u8]>),
@@ -171,6 +172,9 @@ impl Handler for Enqueuer {
     fn on_loss(&mut self, receiver: Receiver, stream: StreamId, loss: Loss) {
         self.other(Other::Loss(receiver, stream, loss));
     }
+    fn on_failover_loss(&mut self, receiver: Receiver, topic: &str, loss: FailoverLoss) {
+        self.other(Other::FailoverLoss(receiver, topic.into(), loss));
+    }
     fn on_end(&mut self, receiver: Receiver, stream: StreamId, end: &End) {
         self.other(Other::End(receiver, stream, *end));
     }
@@ -271,6 +275,7 @@ fn tell(event: Other, handler: &mut impl Handler) {
         }
         Other::Begin(receiver, stream, first) => handler.on_begin(receiver, stream, first),
         Other::Loss(receiver, stream, loss) => handler.on_loss(receiver, stream, loss),
+        Other::FailoverLoss(receiver, topic, loss) => handler.on_failover_loss(receiver, &topic, loss),
         Other::End(receiver, stream, end) => handler.on_end(receiver, stream, &end),
         Other::SourceEvent(source, event) => handler.on_source_event(source, event),
         Other::Response(request, payload) => handler.on_response(request, &payload),

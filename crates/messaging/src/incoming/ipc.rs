@@ -135,7 +135,7 @@ impl Session {
         counters: &MessagingContext,
     ) -> (bool, bool) {
         let Session { ring, receiver, recovery, .. } = self;
-        let mut bridge = Bridge { streams, handler };
+        let mut bridge = Bridge { streams, handler, now };
         let (read, mut is_malformed) = match recovery {
             None => take(ring, receiver, &mut bridge),
             Some(recovery) => take(ring, receiver, &mut recovery.requester.tap(now, &mut bridge)),
@@ -262,7 +262,7 @@ impl Context {
 
     fn end_ipc(&mut self, at: usize, reason: EndReason, handler: &mut impl Handler) {
         let Some(session) = self.ipc_in.sessions.get_mut(at) else { return };
-        let mut bridge = Bridge { streams: &mut self.streams, handler };
+        let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
         session.receiver.on_passed_over();
         match session.recovery.as_deref_mut() {
             None => session.receiver.end(reason, &mut bridge),

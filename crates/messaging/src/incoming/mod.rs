@@ -16,6 +16,7 @@ use units::Nanos;
 
 use crate::context::Context;
 use crate::error::ContextError;
+use crate::failover::Part;
 use crate::stream::NewStream;
 use crate::{Handler, Receiver};
 
@@ -61,18 +62,32 @@ impl Context {
         record: &SourceRecord,
     ) -> Result<(), ContextError> {
         let Some(entry) = self.receivers.get(receiver.slot as usize) else { return Ok(()) };
-        let order = entry.options.order;
+        let (advertised, record) = (record, &self.known_as(record));
+        let (order, has_failover) = (entry.options.source_order(), entry.options.hot_failover);
+        let is_ordered = order.unwrap_or(self.config.ordered_delivery.order()) == Order::Topic;
         if let Some(slot) = self.streams.find(record) {
-            if self.streams.attach(slot, receiver) {
+            self.add_network(advertised, record);
+            if self.streams.hears(slot, receiver) {
+                return Ok(());
+            }
+            if has_failover && !self.streams.get(slot).is_some_and(|stream| stream.is_ordered) {
+                // What is in no order cannot be merged.
+                self.counters.context.joins_failed.inc();
+                return Ok(());
+            }
+            let part = self.part_of(receiver, topic, has_failover)?;
+            if part.is_some() == has_failover {
+                self.streams.attach(slot, receiver, part);
                 self.announce(slot, receiver);
             }
             return Ok(());
         }
-        let Some((session, session_number)) = self.open_session(&record.session)? else {
+        let Some((session, session_number)) = self.open_session(record)? else {
             // It may be heard later: it is reported again when it is advertised again.
             self.resolver.forget_session(&record.session);
             return Ok(());
         };
+        self.add_network(advertised, record);
         let token = self.streams.next_slot() as u64;
         self.watch(session, record, token, order)?;
         if !self.subscribe(session, record.topic_index, token, order) {
@@ -80,27 +95,55 @@ impl Context {
             self.counters.context.joins_failed.inc();
             return Ok(());
         }
+        let part = self.part_of(receiver, topic, has_failover)?;
+        if part.is_some() != has_failover {
+            // It may be taken later, when another source has ended: it is reported again when it is
+            // advertised again.
+            self.leave(session, record);
+            return Ok(());
+        }
         let burst_min = self.config.delivery_control_maximum_burst_loss;
-        let slot =
-            self.streams.insert(&NewStream { receiver, session, session_number, record, topic, burst_min });
+        let slot = self.streams.insert(&NewStream {
+            receiver,
+            session,
+            session_number,
+            record,
+            topic,
+            burst_min,
+            is_ordered,
+            part,
+        });
         self.announce(slot, receiver);
         Ok(())
     }
 
-    /// Begins to receive a session, if it is not received already; none if it cannot be heard here.
-    fn open_session(
+    /// What a source is of the merged stream of a receiver with hot failover; none without, or if that has as
+    /// many sources as it may.
+    fn part_of(
         &mut self,
-        session: &TransportSession,
-    ) -> Result<Option<(SessionRef, u64)>, ContextError> {
-        match *session {
-            TransportSession::LbtRm { key, group } => self.open_rm(key, group).map(Some),
-            TransportSession::Tcp { address, .. } => self.open_tcp(*session, address).map(Some),
+        receiver: Receiver,
+        topic: &str,
+        wanted: bool,
+    ) -> Result<Option<Part>, ContextError> {
+        if !wanted {
+            return Ok(None);
+        }
+        let (config, counters) = (self.config.failover(), &self.counters.failover);
+        Ok(self.streams.failovers.join(receiver, topic, &config, counters)?)
+    }
+
+    /// Begins to receive a session, if it is not received already; none if it cannot be heard here.
+    fn open_session(&mut self, record: &SourceRecord) -> Result<Option<(SessionRef, u64)>, ContextError> {
+        let session = record.session;
+        match session {
+            TransportSession::LbtRm { key, group } => self.open_rm(key, group, record.origin).map(Some),
+            TransportSession::Tcp { address, .. } => self.open_tcp(session, address).map(Some),
             TransportSession::LbtRu { address, session_id } => self.open_ru(address, session_id),
             TransportSession::Ipc { host_id, session_id, transport_id } => {
                 if host_id != crate::outgoing::host_id()? {
                     return Ok(None);
                 }
-                self.open_ipc(*session, net::shm::SessionName { session_id, transport_id })
+                self.open_ipc(session, net::shm::SessionName { session_id, transport_id })
             }
         }
     }
@@ -146,7 +189,7 @@ impl Context {
         handler: &mut impl Handler,
     ) {
         self.resolver.forget_session(transport);
-        self.streams.end_session(session, reason, handler);
+        self.streams.end_session(self.now, session, reason, handler);
     }
 
     /// Ends a session that is over, of which something was still asked for, once nothing is.

@@ -121,6 +121,10 @@ impl<R: Reliable, P> Sessions<R, P> {
         self.0.iter_mut().map(|(_, session)| &mut session.receiver)
     }
 
+    pub(super) fn receiver(&mut self, at: usize) -> Option<&mut R> {
+        self.0.get_mut(at).map(|session| &mut session.receiver)
+    }
+
     /// Slots of sessions, used or not.
     pub(crate) fn capacity(&self) -> usize {
         self.0.capacity()

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddrV4;
+use std::time::Duration;
 
 use lbt::delivery::EndReason;
-use lbt::resolution::TransportSession;
+use lbt::resolution::{Origin, SourceRecord, TransportSession};
 use lbt::rm::{Receiver as RmReceiver, SessionKey};
-use net::udp::{ReceiveBatch, Sent, UdpSocket};
+use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
 use net::{Interest, Registrar};
 use slab::Slab;
 use units::Nanos;
@@ -27,13 +28,20 @@ pub(crate) struct RmIncoming {
     /// Of those that have a socket.
     socket_count: usize,
     /// Each with its group.
-    pub(crate) sessions: Sessions<RmReceiver, SocketAddrV4>,
+    pub(crate) sessions: Sessions<RmReceiver, RmPlace>,
+    /// A session that is heard on two networks stands here under its key on each.
     by_key: HashMap<SessionKey, usize>,
     /// The session of the last datagram.
     recent: Option<(SessionKey, usize)>,
 }
 
-/// A multicast group that sessions use.
+/// Where a session is heard, and what it calls itself.
+pub(crate) struct RmPlace {
+    group: SocketAddrV4,
+    origin: Option<Origin>,
+}
+
+/// A multicast group that sessions use, on one network.
 struct Group {
     address: SocketAddrV4,
     /// None if it is received by AF_XDP.
@@ -61,20 +69,22 @@ impl RmIncoming {
         xdp: &mut Xdp,
     ) -> Option<TransportSession> {
         let gone = self.sessions.remove(at)?;
-        let (key, group) = (gone.receiver.key(), gone.place);
-        self.by_key.remove(&key);
+        let (key, group) = (gone.receiver.key(), gone.place.group);
+        self.by_key.retain(|_, session| *session != at);
         self.recent = None;
-        if !self.sessions.iter().any(|s| s.place == group)
-            && let Some(index) = self.groups.iter().find(|(_, g)| g.address == group).map(|(i, _)| i)
-        {
-            match self.groups.remove(index).socket {
-                // Closing the descriptor takes it out of the poller as well.
-                Some(socket) => {
-                    self.socket_count -= 1;
-                    drop(registrar.remove(&socket));
+        if !self.sessions.iter().any(|s| s.place.group == group) {
+            self.groups.retain(|_, left| {
+                match &left.socket {
+                    _ if left.address != group => return true,
+                    // Closing the descriptor takes it out of the poller as well.
+                    Some(socket) => {
+                        self.socket_count -= 1;
+                        drop(registrar.remove(socket));
+                    }
+                    None => xdp.leave(group),
                 }
-                None => xdp.leave(group),
-            }
+                false
+            });
         }
         Some(TransportSession::LbtRm { key, group })
     }
@@ -90,6 +100,7 @@ impl Context {
         &mut self,
         key: SessionKey,
         group: SocketAddrV4,
+        origin: Option<Origin>,
     ) -> Result<(SessionRef, u64), ContextError> {
         if let Some(&at) = self.rm_in.by_key.get(&key) {
             return Ok((SessionRef::Rm(at), self.rm_in.sessions[at].number));
@@ -108,7 +119,7 @@ impl Context {
         self.join_group(group)?;
         self.next_session += 1;
         let number = self.next_session;
-        let at = self.rm_in.sessions.insert(receiver, number, group);
+        let at = self.rm_in.sessions.insert(receiver, number, RmPlace { group, origin });
         self.rm_in.by_key.insert(key, at);
         Ok((SessionRef::Rm(at), number))
     }
@@ -122,12 +133,59 @@ impl Context {
             self.rm_in.groups.insert(Group { address, socket: None });
             return Ok(());
         }
-        let socket = UdpSocket::multicast_receiver(address, self.multicast_options())?;
+        let joined = self.join_group_on(address, self.multicast_options());
+        let Some(options) = self.second_options() else { return joined };
+        // One network will do, and the other may have come back when the next session begins.
+        match (joined, self.join_group_on(address, options)) {
+            (Err(error), Err(_)) => Err(error),
+            (Ok(()), Ok(())) => Ok(()),
+            _ => {
+                self.counters.context.joins_failed.inc();
+                Ok(())
+            }
+        }
+    }
+
+    fn join_group_on(
+        &mut self,
+        address: SocketAddrV4,
+        options: MulticastOptions,
+    ) -> Result<(), ContextError> {
+        let socket = UdpSocket::multicast_receiver(address, options)?;
         let index = self.rm_in.groups.vacant_key();
         self.registrar.add(&socket, self.token(Port::Group, index), Interest::Read)?;
         self.rm_in.groups.insert(Group { address, socket: Some(socket) });
         self.rm_in.socket_count += 1;
         Ok(())
+    }
+
+    /// The record by which a source is known here. One of a session on two networks stands for the session on
+    /// the first of them, if it is of the same origin: what only calls itself so is a session of its own.
+    pub(super) fn known_as(&self, record: &SourceRecord) -> SourceRecord {
+        let first = record.on_first_network();
+        let TransportSession::LbtRm { key, .. } = first.session else { return *record };
+        match self.rm_in.by_key.get(&key) {
+            Some(&at) if self.rm_in.sessions[at].place.origin != record.origin => *record,
+            _ => first,
+        }
+    }
+
+    /// A session has been advertised, as `known`, under its address on a network: it is heard there as well.
+    pub(super) fn add_network(&mut self, record: &SourceRecord, known: &SourceRecord) {
+        let (TransportSession::LbtRm { key, .. }, TransportSession::LbtRm { key: first, .. }) =
+            (record.session, known.session)
+        else {
+            return;
+        };
+        let Some(&at) = self.rm_in.by_key.get(&first).filter(|_| key != first) else { return };
+        let silence = Duration::from_micros(self.config.transport_lbtrm_network_silence_timeout_us);
+        let counters = self.counters.networks.clone();
+        if let Some(receiver) = self.rm_in.sessions.receiver(at)
+            && receiver.second_source().is_none()
+        {
+            receiver.add_network(key.source, silence, counters);
+            self.rm_in.by_key.insert(key, at);
+        }
     }
 
     /// Takes what has arrived on a group's socket, up to one batch; false if that was nothing.
@@ -194,7 +252,7 @@ impl Context {
             self.counters.context.unknown_datagrams.inc();
             return;
         };
-        let mut bridge = Bridge { streams: &mut self.streams, handler };
+        let mut bridge = Bridge { streams: &mut self.streams, handler, now };
         if self.rm_in.sessions.on_datagram(at, now, from, datagram, &mut bridge) {
             self.end_rm(at, handler);
         }
@@ -202,7 +260,7 @@ impl Context {
 
     pub(super) fn wake_rm(&mut self, now: Nanos, handler: &mut impl Handler) {
         for at in 0..self.rm_in.sessions.capacity() {
-            let mut bridge = Bridge { streams: &mut self.streams, handler };
+            let mut bridge = Bridge { streams: &mut self.streams, handler, now };
             if self.rm_in.sessions.on_wakeup(at, now, &mut bridge) {
                 self.end_rm(at, handler);
             }
@@ -227,7 +285,9 @@ impl Context {
     pub(crate) fn send_feedback(&mut self, now: Nanos) {
         for receiver in self.rm_in.sessions.receivers() {
             while let Some(feedback) = receiver.poll_transmit(now) {
-                match self.control.send_run(feedback.to, feedback.datagram, feedback.datagram.len()) {
+                let second = self.second.as_ref().filter(|_| feedback.is_second);
+                let socket = second.map_or(&self.control, |second| &second.control);
+                match socket.send_run(feedback.to, feedback.datagram, feedback.datagram.len()) {
                     Ok(Sent::Datagrams(_)) => {}
                     // The numbers are NAKed again.
                     Ok(Sent::WouldBlock) | Err(_) => self.counters.context.sends_failed.inc(),

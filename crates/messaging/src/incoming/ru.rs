@@ -95,7 +95,7 @@ impl Context {
                     self.counters.context.unknown_datagrams.inc();
                     continue;
                 };
-                let mut bridge = Bridge { streams: &mut self.streams, handler };
+                let mut bridge = Bridge { streams: &mut self.streams, handler, now };
                 if self.ru_in.sessions.on_datagram(at, now, from, datagram, &mut bridge) {
                     self.end_ru(at, handler);
                 }
@@ -110,7 +110,7 @@ impl Context {
 
     pub(super) fn wake_ru(&mut self, now: Nanos, handler: &mut impl Handler) {
         for at in 0..self.ru_in.sessions.capacity() {
-            let mut bridge = Bridge { streams: &mut self.streams, handler };
+            let mut bridge = Bridge { streams: &mut self.streams, handler, now };
             if self.ru_in.sessions.on_wakeup(at, now, &mut bridge) {
                 self.end_ru(at, handler);
             }

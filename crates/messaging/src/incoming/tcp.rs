@@ -132,7 +132,7 @@ impl Session {
             progress = Progress::Something;
             counters.bytes_rcved.add(count as u64);
             self.filled += count;
-            let mut bridge = Bridge { streams, handler };
+            let mut bridge = Bridge { streams, handler, now };
             let bytes = &self.buffer[..self.filled];
             match take(&mut self.receiver, self.recovery.as_deref_mut(), now, bytes, &mut bridge) {
                 Ok(taken) => {
@@ -279,7 +279,7 @@ impl Context {
     fn end_tcp(&mut self, at: usize, handler: &mut impl Handler) {
         let Some(session) = self.tcp_in.sessions.get_mut(at) else { return };
         let reason = if session.receiver.has_ended() { EndReason::Ended } else { EndReason::Broken };
-        let mut bridge = Bridge { streams: &mut self.streams, handler };
+        let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
         session.receiver.on_passed_over();
         match session.recovery.as_deref_mut() {
             None => session.receiver.end(EndReason::Broken, &mut bridge),

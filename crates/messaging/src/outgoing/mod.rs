@@ -3,6 +3,7 @@
 mod binding;
 mod claim;
 mod ipc;
+mod networks;
 mod rm;
 mod ru;
 mod tcp;
@@ -10,7 +11,7 @@ mod tcp;
 use std::net::SocketAddrV4;
 
 use lbt::ordered::Room;
-use lbt::resolution::TransportSession;
+use lbt::resolution::{Origin, TransportSession};
 use lbt::rm::{SendError, TopicId};
 use lbt::wire::lbmc::Chain;
 use net::Ready;
@@ -33,6 +34,8 @@ pub(crate) struct Outgoing {
     /// What tells sessions apart when a source looks for one.
     pub(crate) place: Place,
     pub(crate) transport: TransportSession,
+    /// What names it on both networks, if it is on two.
+    pub(crate) origin: Option<Origin>,
     pub(crate) kind: OutgoingKind,
     /// Index of the next topic.
     next_index: u32,
@@ -66,7 +69,7 @@ const KEPT_MAX_BYTES: usize = 1 << 20;
 
 impl Outgoing {
     pub(crate) fn new(place: Place, transport: TransportSession, kind: OutgoingKind, index: u32) -> Outgoing {
-        Outgoing { place, transport, kind, next_index: index, has_refused: false, batches: 0 }
+        Outgoing { place, transport, origin: None, kind, next_index: index, has_refused: false, batches: 0 }
     }
 
     /// Adds a topic; returns its index in the session as well: the one given, or the next.

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 use counters::table::MessagingContext;
-use lbt::resolution::TransportSession;
+use lbt::resolution::{Origin, TransportSession};
 use lbt::rm::{self, SessionKey, Source};
 use lbt::wire::lbtrm::SessionHeader;
 use net::Interest;
@@ -13,6 +13,7 @@ use net::udp::{ReceiveBatch, Sent, UdpSocket};
 use net::xdp::XdpSocket;
 use units::Nanos;
 
+use super::networks::SecondPort;
 use super::{Binding, Outgoing, OutgoingKind, Place};
 use crate::context::{Context, Port, first_free};
 use crate::error::ContextError;
@@ -22,6 +23,8 @@ use crate::xdp::Xdp;
 /// The sending side of an LBT-RM session.
 pub(crate) struct RmOutgoing {
     port: RmPort,
+    /// The same on the second network.
+    second: Option<SecondPort>,
     group: SocketAddrV4,
     pub(super) session: Source,
     /// The socket's buffer was full; no use to try before then.
@@ -29,7 +32,7 @@ pub(crate) struct RmOutgoing {
 }
 
 /// Where a session's datagrams leave and its NAKs come in.
-enum RmPort {
+pub(super) enum RmPort {
     /// Of one address.
     Sockets { data: UdpSocket, naks: UdpSocket },
     /// A port of the context's AF_XDP socket.
@@ -37,7 +40,7 @@ enum RmPort {
 }
 
 impl RmPort {
-    fn send_run(
+    pub(super) fn send_run(
         &self,
         to: SocketAddrV4,
         bytes: &[u8],
@@ -66,18 +69,29 @@ impl Context {
         index: u32,
         Binding { low, high, session_id }: Binding,
     ) -> Result<Outgoing, ContextError> {
-        let options = self.multicast_options();
-        let (port, local) = match self.xdp.socket() {
+        let (options, second) = (self.multicast_options(), self.second_options());
+        let (port, local, second) = match self.xdp.socket() {
             Some(xdp) => {
                 let bound = bind_xdp(xdp, low, high)?;
-                (RmPort::Xdp(bound), bound)
+                (RmPort::Xdp(bound), bound, None)
             }
             None => {
-                let bind = |a| UdpSocket::multicast_sender(a, options);
-                let naks = first_free(self.interface, low, high, bind)?;
+                let bind = |address: SocketAddrV4| {
+                    let naks = UdpSocket::multicast_sender(address, options)?;
+                    // What is said of the session on one network holds on the other: its port is the same.
+                    let port = naks.local_address()?.port();
+                    let on_second = |options| SecondPort::open(port, group, options, &self.counters.networks);
+                    let second = second.map(on_second).transpose()?;
+                    Ok((naks, second))
+                };
+                let (naks, second) = first_free(self.interface, low, high, bind)?;
                 let (local, data) = (naks.local_address()?, naks.lane(group, options)?);
-                self.registrar.add(&naks, self.token(Port::Outgoing, at), Interest::Read)?;
-                (RmPort::Sockets { data, naks }, local)
+                let token = self.token(Port::Outgoing, at);
+                self.registrar.add(&naks, token, Interest::Read)?;
+                if let Some(second) = &second {
+                    self.registrar.add(second.naks(), token, Interest::Read)?;
+                }
+                (RmPort::Sockets { data, naks }, local, second)
             }
         };
         let header = SessionHeader {
@@ -90,9 +104,12 @@ impl Context {
         }
         session.prefault();
         let key = SessionKey { source: *local.ip(), session: header };
-        let kind =
-            OutgoingKind::Rm(Box::new(RmOutgoing { port, group, session, blocked_until: Nanos::ZERO }));
-        Ok(Outgoing::new(Place::Rm(group), TransportSession::LbtRm { key, group }, kind, index))
+        let blocked_until = Nanos::ZERO;
+        let origin = self.second.as_ref().filter(|_| second.is_some());
+        let origin = origin.map(|network| Origin { source: *local.ip(), context: network.instance });
+        let kind = OutgoingKind::Rm(Box::new(RmOutgoing { port, second, group, session, blocked_until }));
+        let opened = Outgoing::new(Place::Rm(group), TransportSession::LbtRm { key, group }, kind, index);
+        Ok(Outgoing { origin, ..opened })
     }
 }
 
@@ -105,9 +122,9 @@ impl RmOutgoing {
         counters: &MessagingContext,
         xdp: &mut Xdp,
     ) {
-        if let RmPort::Sockets { naks, .. } = &self.port
-            && let Ok(received) = naks.receive(batch)
-        {
+        let first = if let RmPort::Sockets { naks, .. } = &self.port { Some(naks) } else { None };
+        for naks in first.into_iter().chain(self.second.as_ref().map(SecondPort::naks)) {
+            let Ok(received) = naks.receive(batch) else { continue };
             for (from, datagram) in received.datagrams() {
                 // What is not a NAK of this session is counted by the session.
                 let _ = self.session.on_datagram(now, from, datagram);
@@ -167,7 +184,11 @@ impl RmOutgoing {
             return;
         }
         while let Some(run) = self.session.poll_transmit(now) {
-            match self.port.send_run(self.group, run.bytes, run.segment_len, xdp) {
+            let sent = match &mut self.second {
+                None => self.port.send_run(self.group, run.bytes, run.segment_len, xdp),
+                Some(second) => second.send_on_both(now, &self.port, self.group, &run, xdp),
+            };
+            match sent {
                 Ok(Sent::Datagrams(count)) => self.session.sent(now, count as u32),
                 Ok(Sent::WouldBlock) => {
                     self.blocked_until = now + BLOCKED_WAIT;

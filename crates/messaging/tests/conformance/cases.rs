@@ -280,7 +280,7 @@ pub(crate) fn held(world: &World) {
 pub(crate) fn arrival(world: &World) {
     let (mut a, mut b) = (world.party(), world.party());
     let source = a.source("px");
-    let options = ReceiverOptions { order: Some(Order::Arrival) };
+    let options = ReceiverOptions { order: Some(Order::Arrival), ..ReceiverOptions::default() };
     b.context.create_receiver("px", &options).expect("a legal name");
     meet(&mut a, source, [&mut b]);
     let mut sent = 0;

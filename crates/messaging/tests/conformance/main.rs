@@ -4,6 +4,7 @@
 //! rights.
 
 mod cases;
+mod failover;
 mod late_join;
 mod party;
 mod requests;
@@ -60,6 +61,11 @@ conformance! {
     requests::answered as a_request_is_answered_any_number_of_times,
     requests::cancelled as a_cancelled_request_is_answered_in_vain,
     requests::peer_gone as a_request_ends_when_the_one_who_answered_is_gone,
+    failover::first_copies as of_two_sources_with_hot_failover_the_first_copy_of_each_message_is_heard,
+    failover::killed as a_source_killed_at_any_moment_leaves_no_gap_and_nothing_twice_to_hot_failover,
+    failover::lossy as what_one_source_lost_comes_from_the_other_and_what_both_lost_is_told_once,
+    failover::late as a_source_that_comes_late_or_ends_does_not_disturb_hot_failover,
+    failover::bound as a_hot_failover_receiver_hears_no_more_sources_than_it_may,
     }
 }
 

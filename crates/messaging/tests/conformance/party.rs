@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use tickcast_messaging::{
-    Asked, BatchEdge, Context, ContextCounters, End, Handler, Interface, IpcBehavior, Loss, Message,
-    MessagingConfig, Receiver, ReceiverOptions, RequestEnd, RequestId, SendError, Source, SourceEvent,
-    SourceInfo, SourceOptions, Sqn, StreamId, Transport, Via,
+    Asked, BatchEdge, Context, ContextCounters, End, FailoverLoss, Handler, Interface, IpcBehavior, Loss,
+    Message, MessagingConfig, Receiver, ReceiverOptions, RequestEnd, RequestId, SendError, Source,
+    SourceEvent, SourceInfo, SourceOptions, Sqn, StreamId, Transport, Via,
 };
 
 /// Everything that a context has said, in its order.
@@ -17,6 +17,7 @@ pub(crate) enum Event {
     Begin(Receiver, StreamId, Sqn),
     Message(Receiver, StreamId, Sqn, Vec<u8>),
     Loss(Receiver, StreamId, Loss),
+    FailoverLoss(Receiver, String, FailoverLoss),
     End(Receiver, StreamId, End),
     Told(Source, SourceEvent),
     Response(RequestId, Vec<u8>),
@@ -29,12 +30,15 @@ pub(crate) struct Heard {
     pub(crate) asked: Vec<Asked>,
     pub(crate) batches: Vec<(Vec<u8>, BatchEdge)>,
     pub(crate) ways: Vec<Via>,
+    /// Hot failover numbers, of messages that have one.
+    pub(crate) numbers: Vec<u64>,
 }
 
 impl Handler for Heard {
     fn on_message(&mut self, message: &Message<'_>) {
         self.asked.extend(message.request());
         self.ways.push(message.via);
+        self.numbers.extend(message.failover_number());
         self.batches.extend(message.batch().map(|edge| (message.payload.to_vec(), edge)));
         let Message { receiver, stream, sqn, payload, .. } = *message;
         self.events.push(Event::Message(receiver, stream, sqn, payload.to_vec()));
@@ -47,6 +51,9 @@ impl Handler for Heard {
     }
     fn on_loss(&mut self, receiver: Receiver, stream: StreamId, loss: Loss) {
         self.events.push(Event::Loss(receiver, stream, loss));
+    }
+    fn on_failover_loss(&mut self, receiver: Receiver, topic: &str, loss: FailoverLoss) {
+        self.events.push(Event::FailoverLoss(receiver, topic.to_owned(), loss));
     }
     fn on_end(&mut self, receiver: Receiver, stream: StreamId, end: &End) {
         self.events.push(Event::End(receiver, stream, *end));

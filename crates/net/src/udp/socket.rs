@@ -88,6 +88,8 @@ impl UdpSocket {
             socket.set_reuse_address(true)?;
             socket.bind(&local.into())?;
             socket.set_reuse_address(false)?;
+            // To a group there is a way by the interface, whatever the routes of the host say.
+            socket.set_multicast_if_v4(&options.interface)?;
             socket.connect(&SocketAddr::V4(peer).into())?;
             Self::for_sending(socket, options)
         };

@@ -1,6 +1,6 @@
 mod packets;
 
-pub(crate) use packets::Arrived;
+pub(crate) use packets::{Arrived, Standing};
 
 use super::backoff::next_wait;
 use super::loss::LossMap;
@@ -71,6 +71,8 @@ pub struct Feedback<'a> {
     pub to: SocketAddrV4,
     /// What to send.
     pub datagram: &'a [u8],
+    /// On the second network of a session that has two.
+    pub is_second: bool,
 }
 
 /// Numbers in one NAK packet: what an Ethernet frame carries, a keyed code included.

@@ -21,7 +21,29 @@ pub(crate) struct Arrived<'a> {
     pub(crate) len: usize,
 }
 
+/// What a datagram's number is to a receiver before it is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Higher than all that were heard of, or the first.
+    New,
+    Missing,
+    /// It is here, was given up, or is older than this receiver.
+    Past,
+}
+
 impl<T> Receiver<T> {
+    /// What a number is to this receiver now.
+    pub(crate) fn standing(&self, sqn: Sqn) -> Standing {
+        let t = widen(self.next, sqn);
+        if self.phase != Phase::Live || t >= self.next {
+            Standing::New
+        } else if self.loss.contains(t) {
+            Standing::Missing
+        } else {
+            Standing::Past
+        }
+    }
+
     #[inline]
     pub(crate) fn on_data<S: Sink>(
         &mut self,

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use measure::Schedule;
 use messaging::{
-    Context, Handler, Message, RequestError, RequestId, SendError, Source, SourceEvent, SourceOptions,
-    Transport,
+    Context, Handler, Message, RequestError, RequestId, SendError, SendFlags, Source, SourceEvent,
+    SourceOptions, Transport,
 };
 use net::clock;
 use units::Nanos;
@@ -30,6 +30,7 @@ Examples:
   tickcast pub load --rate 1000000 --burst 100             a hundred at a time, which share datagrams
   tickcast pub load --rate max --count 1000000 --transport tcp --receivers 1
   tickcast pub clock --request --text 'what time is it' --count 1 --linger 5      all answers of five seconds
+  tickcast pub px.eq --hot-failover 0 --rate 1000          one of several publishers of the same messages
   tickcast pub px.eq --text hello --set messaging.interface=10.29.4.0/24
 
 Test messages carry their number and the time at which they were meant to leave, so that `tickcast sub --quiet`
@@ -86,6 +87,10 @@ pub(crate) struct PublishArgs {
     /// Is content with so many answers to each request, and waits no longer for more.
     #[arg(long, value_name = "NUMBER", requires = "request", value_parser = clap::value_parser!(u64).range(1..))]
     answers: Option<u64>,
+    /// Numbers the messages for hot failover, from this number on: of several publishers of the same messages
+    /// under the same numbers `tickcast sub --hot-failover` hears the first copies.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "request")]
+    hot_failover: Option<u64>,
     /// No progress on standard error, only the end.
     #[arg(long)]
     quiet: bool,
@@ -284,6 +289,10 @@ impl<'a> Publisher<'a> {
                     self.peers.open.insert(request, 0);
                     self.waiting.push_back((now.after(self.args.linger), request));
                 })
+            } else if let Some(first) = self.args.hot_failover {
+                let (number, flags) = (first.wrapping_add(self.sent), SendFlags::default());
+                let sent = self.context.send_hot_failover(self.source, number, flags, &[payload]);
+                sent.map(drop).map_err(RequestError::Send)
             } else {
                 self.context.send(self.source, &[payload]).map(drop).map_err(RequestError::Send)
             };

@@ -89,8 +89,8 @@ impl Statistics {
         Some(took)
     }
 
-    pub(super) fn on_loss(&mut self, count: u32) {
-        self.second.lost += u64::from(count);
+    pub(super) fn on_loss(&mut self, count: u64) {
+        self.second.lost += count;
     }
 
     /// Ends a second, if it is over.

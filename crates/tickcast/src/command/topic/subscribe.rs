@@ -6,7 +6,8 @@ use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
 use messaging::{
-    Asked, Context, End, Handler, Loss, Message, Order, Receiver, ReceiverOptions, SourceInfo, StreamId,
+    Asked, Context, End, FailoverLoss, Handler, Loss, Message, Order, Receiver, ReceiverOptions, SourceInfo,
+    StreamId,
 };
 use net::clock;
 use serde_json::{Value, json};
@@ -29,6 +30,7 @@ Examples:
   tickcast sub --quiet load                      a line of statistics each second; with test messages of
                                                  `tickcast pub` of the same host, latencies too
   tickcast sub --respond 'ask later' clock       answers requests
+  tickcast sub --hot-failover px.eq              the first copy of what several publishers send
   tickcast sub --until-end --quiet load          ends when all sources that were found have ended
 
 Messages and statistics go to standard output; what is found, begins, is lost and ends goes to standard error
@@ -48,6 +50,9 @@ pub(crate) struct SubscribeArgs {
     /// Delivers in the order of arrival, not of sending.
     #[arg(long)]
     arrival: bool,
+    /// Several publishers send the same messages under the same numbers: shows the first copy of each.
+    #[arg(long, conflicts_with = "arrival")]
+    hot_failover: bool,
     /// Shows payloads in hexadecimal.
     #[arg(long)]
     hex: bool,
@@ -101,7 +106,7 @@ pub(crate) fn run(args: &SubscribeArgs) -> Result<(), Failure> {
 
 fn subscribe(args: &SubscribeArgs, context: &mut Context) -> Result<(), Failure> {
     let order = args.arrival.then_some(Order::Arrival);
-    let options = ReceiverOptions { order };
+    let options = ReceiverOptions { order, hot_failover: args.hot_failover };
     let result = if args.wildcard {
         let prefix = args.topic.strip_suffix('*').unwrap_or(&args.topic);
         if prefix.contains('*') {
@@ -248,6 +253,9 @@ impl<'a> View<'a> {
                 _ => ("hex", hex(message.payload)),
             };
             object[name] = payload.into();
+            if let Some(number) = message.failover_number() {
+                object["number"] = number.into();
+            }
             if let Some(took) = took {
                 object["latency_ns"] = json!(took.as_nanos() as u64);
             }
@@ -291,7 +299,7 @@ impl Handler for View<'_> {
     }
 
     fn on_loss(&mut self, _: Receiver, stream: StreamId, loss: Loss) {
-        self.statistics.on_loss(loss.count);
+        self.statistics.on_loss(loss.count.into());
         let topic = self.topic(stream).to_owned();
         let Loss { first, count, is_burst } = loss;
         let (stream, sqn) = (stream.0, first.0);
@@ -299,6 +307,13 @@ impl Handler for View<'_> {
             "ev": "loss", "topic": topic, "stream": stream, "sqn": sqn, "count": count, "burst": is_burst,
         });
         self.tell(&json, &format!("`{topic}`: {count} messages are lost, from {first}"));
+    }
+
+    fn on_failover_loss(&mut self, _: Receiver, topic: &str, loss: FailoverLoss) {
+        let FailoverLoss { first, count } = loss;
+        self.statistics.on_loss(count);
+        let json = json!({ "ev": "failover_loss", "topic": topic, "number": first, "count": count });
+        self.tell(&json, &format!("`{topic}`: {count} messages are lost, from number {first}"));
     }
 
     fn on_end(&mut self, _: Receiver, stream: StreamId, end: &End) {
