@@ -90,22 +90,9 @@ class EachTransport(PubSub):
             with self.subTest(transport):
                 sub = self.subscribe('questions', '--respond', 'noon', '--count', 2)
                 words = ('--request', '--text', 'what time is it', '--rate', 10, '--count', 2, '--linger', 30)
-                words += ('--answers', 1, '--transport', transport, '--delay', 2)
-                status, pub = self.publish('questions', *words)
+                status, pub = self.publish('questions', *words, '--transport', transport, '--delay', 2)
                 self.assertEqual((status, pub.out()), (0, 'noon\nnoon\n'), pub.log())
                 self.assertEqual(sub.wait(), 0, sub.log())
-
-
-    def test_all_answers_to_a_request_are_shown(self):
-        subs = [self.subscribe('votes', '--respond', answer, '--count', 1) for answer in ('no', 'yes')]
-        words = ('--request', '--text', 'shall we', '--count', 1, '--delay', 2)
-        status, pub = self.publish('votes', *words, '--answers', 2, '--linger', 30)
-        self.assertEqual((status, sorted(pub.out().split())), (0, ['no', 'yes']), pub.log())
-        self.assertEqual([sub.wait() for sub in subs], [0, 0])
-        subs = [self.subscribe('votes', '--respond', answer, '--count', 1) for answer in ('no', 'yes')]
-        status, pub = self.publish('votes', *words, '--linger', 4)
-        self.assertEqual((status, sorted(pub.out().split())), (0, ['no', 'yes']), 'all of the time it lingers')
-        self.assertEqual([sub.wait() for sub in subs], [0, 0])
 
 
 class Forms(PubSub):

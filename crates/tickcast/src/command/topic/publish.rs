@@ -1,6 +1,5 @@
 //! `tickcast pub`.
 
-use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 use std::net::{SocketAddr, SocketAddrV4};
 use std::str::FromStr;
@@ -28,7 +27,7 @@ Examples:
   ls | tickcast pub names --stdin                          each line is a message
   tickcast pub load --size 200 --rate 50000 --seconds 10   numbered test messages with time stamps
   tickcast pub load --rate max --count 1000000 --transport tcp --receivers 1
-  tickcast pub clock --request --text 'what time is it' --count 1 --linger 5      all answers of five seconds
+  tickcast pub clock --request --text 'what time is it' --count 1 --linger 5
   tickcast pub px.eq --text hello --set messaging.interface=10.29.4.0/24
 
 Test messages carry their number and the time at which they were meant to leave, so that `tickcast sub --quiet`
@@ -74,12 +73,10 @@ pub(crate) struct PublishArgs {
     /// Stays so long after the last message: what receivers have missed is sent again meanwhile.
     #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
     linger: Duration,
-    /// Sends requests, and writes every answer to standard output that comes within --linger of its request.
+    /// Sends requests, and writes the first answer to each to standard output; with --linger it waits so long
+    /// for the last ones.
     #[arg(long)]
     request: bool,
-    /// Is content with so many answers to each request, and waits no longer for more.
-    #[arg(long, value_name = "NUMBER", requires = "request", value_parser = clap::value_parser!(u64).range(1..))]
-    answers: Option<u64>,
     /// No progress on standard error, only the end.
     #[arg(long)]
     quiet: bool,
@@ -146,8 +143,7 @@ struct Publisher<'a> {
     sent: u64,
     bytes: u64,
     refused: u64,
-    /// Requests that are still open, and until when, in the order of sending.
-    waiting: VecDeque<(Nanos, RequestId)>,
+    answered: u64,
     begun: Nanos,
 }
 
@@ -158,7 +154,7 @@ impl<'a> Publisher<'a> {
             None if args.stdin => Payloads::stdin()?,
             None => Payloads::test(args.size as usize),
         };
-        let peers = Peers { answers_max: args.answers.unwrap_or(u64::MAX), ..Peers::default() };
+        let (peers, begun) = (Peers::default(), clock::monotonic());
         Ok(Publisher {
             args,
             context,
@@ -168,8 +164,8 @@ impl<'a> Publisher<'a> {
             sent: 0,
             bytes: 0,
             refused: 0,
-            waiting: VecDeque::new(),
-            begun: clock::monotonic(),
+            answered: 0,
+            begun,
         })
     }
 
@@ -197,27 +193,11 @@ impl<'a> Publisher<'a> {
         } else {
             self.context.wait(Some(patience), &mut self.peers)?;
         }
-        self.close_requests();
-        self.peers.failed.take().map_or(Ok(()), |error| Err(Failure::Output(error)))
-    }
-
-    /// Closes the requests that have all the answers that are wanted, or had their time.
-    fn close_requests(&mut self) {
-        for request in self.peers.satisfied.drain(..) {
+        for request in self.peers.answered.drain(..) {
             self.context.cancel_request(request);
+            self.answered += 1;
         }
-        let now = clock::monotonic();
-        while let Some(&(until, request)) = self.waiting.front() {
-            let is_open = self.peers.open.contains_key(&request);
-            if is_open && until > now {
-                break;
-            }
-            self.waiting.pop_front();
-            if is_open {
-                self.peers.open.remove(&request);
-                self.context.cancel_request(request);
-            }
-        }
+        self.peers.failed.take().map_or(Ok(()), |error| Err(Failure::Output(error)))
     }
 
     fn publish(&mut self, stop: &Stop) -> Result<(), Failure> {
@@ -264,10 +244,7 @@ impl<'a> Publisher<'a> {
                 Next::End => return Ok(Burst::Over),
             };
             let sent = if self.args.request {
-                self.context.request(self.source, &[payload]).map(|request| {
-                    self.peers.open.insert(request, 0);
-                    self.waiting.push_back((now.after(self.args.linger), request));
-                })
+                self.context.request(self.source, &[payload]).map(drop)
             } else {
                 self.context.send(self.source, &[payload]).map(drop).map_err(RequestError::Send)
             };
@@ -292,7 +269,7 @@ impl<'a> Publisher<'a> {
         let until = clock::monotonic().after(self.args.linger);
         self.context.flush();
         while !stop.is_set() && clock::monotonic() < until {
-            if self.args.request && self.peers.open.is_empty() {
+            if self.args.request && self.answered == self.sent {
                 break;
             }
             self.turn(TURN)?;
@@ -302,11 +279,10 @@ impl<'a> Publisher<'a> {
     }
 
     fn verdict(&self) -> Result<(), Failure> {
-        let answered = self.peers.answered;
-        if !self.args.request || answered == self.sent {
+        if !self.args.request || self.answered == self.sent {
             return Ok(());
         }
-        Err(Failure::Run(format!("{answered} of {} requests were answered", self.sent)))
+        Err(Failure::Run(format!("{} of {} requests were answered", self.answered, self.sent)))
     }
 
     fn report(&self, what: &str) {
@@ -331,14 +307,7 @@ enum Burst {
 #[derive(Default)]
 struct Peers {
     connected: usize,
-    /// Open requests with the answers that have come to each.
-    open: HashMap<RequestId, u64>,
-    /// Answers that are wanted of each.
-    answers_max: u64,
-    /// Requests with at least one answer.
-    answered: u64,
-    /// Requests with all the answers that are wanted.
-    satisfied: Vec<RequestId>,
+    answered: Vec<RequestId>,
     /// The first error of standard output.
     failed: Option<io::Error>,
 }
@@ -347,16 +316,12 @@ impl Handler for Peers {
     fn on_message(&mut self, _: &Message<'_>) {}
 
     fn on_response(&mut self, request: RequestId, payload: &[u8]) {
-        let Some(answers) = self.open.get_mut(&request) else { return };
-        *answers += 1;
-        self.answered += u64::from(*answers == 1);
-        if *answers == self.answers_max {
-            self.open.remove(&request);
-            self.satisfied.push(request);
+        if !self.answered.contains(&request) {
+            self.answered.push(request);
+            let mut out = io::stdout().lock();
+            let result = writeln!(out, "{}", printable(payload)).and_then(|()| out.flush());
+            self.failed = self.failed.take().or(result.err());
         }
-        let mut out = io::stdout().lock();
-        let result = writeln!(out, "{}", printable(payload)).and_then(|()| out.flush());
-        self.failed = self.failed.take().or(result.err());
     }
 
     fn on_source_event(&mut self, _: Source, event: SourceEvent) {
