@@ -100,10 +100,6 @@ struct World {
 
 const NODES: usize = 2;
 
-fn link(node: usize, network: usize) -> usize {
-    2 * node + network
-}
-
 fn link_back(node: usize, network: usize) -> usize {
     2 * NODES + 2 * node + network
 }
