@@ -348,7 +348,7 @@ fn who_takes_long_to_join_is_waited_for() {
 
 #[test]
 fn who_joins_where_no_source_can_be_is_told() {
-    for position in [1, 4, RING_BYTES_MIN + 7, 1 << 62, u64::MAX & !7, u64::MAX] {
+    for position in [1, 4, RING_BYTES_MIN + 7, 1 << 62, !7, u64::MAX] {
         let region = Arc::clone(ring(true).0.region());
         region.control().published.0.store(position, Relaxed);
         let (word, start) = slots::join(region.control(), 1, 1);
