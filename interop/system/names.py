@@ -38,6 +38,8 @@ class NameServer:
                 query, client = self.socket.recvfrom(MESSAGE_BYTES_MAX)
             except OSError:
                 return
+            if len(query) < 12:  # no query: the socket is being closed
+                continue
             self.asked += 1
             if self.answering.is_set():
                 self.socket.sendto(self._reply(query), client)
