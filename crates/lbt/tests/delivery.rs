@@ -136,6 +136,23 @@ fn what_a_damaged_number_put_too_late_is_delivered_and_not_lost() {
 }
 
 #[test]
+fn what_came_under_a_damaged_number_first_is_not_delivered_again() {
+    for order in [Order::Arrival, Order::Topic] {
+        let mut b = bench(order);
+        b.take(&data(0, &[(7, 0, "a")]));
+        b.take(&data(9, &[(7, 2, "c")]));
+        b.take(&data(1, &[]));
+        b.take(&data(2, &[(7, 2, "c")]));
+        let (begun, c) = ([BEGIN, plain(0, "a")], [plain(2, "c")]);
+        let expected = match order {
+            Order::Arrival => [&begun[..], &c, &[lost(1, 1)]].concat(),
+            Order::Topic => [&begun[..], &[lost(1, 1)], &c].concat(),
+        };
+        assert_eq!(b.log.take(), expected, "{order:?}");
+    }
+}
+
+#[test]
 fn an_unfinished_message_at_the_end_of_the_session_is_lost() {
     let mut b = bench(Order::Topic);
     take_piece(&mut b, 0, 0, 0);
