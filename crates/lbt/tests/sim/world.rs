@@ -117,7 +117,8 @@ impl World {
     }
 
     fn start_session(&mut self) {
-        let id = 0x5eed_0000 + self.sessions.len() as u32;
+        // many bits apart, as drawn ones are: one that turns must not make a session of another
+        let id = 0x5eed_0000 ^ (self.sessions.len() as u32).wrapping_mul(0x9e37_79b9);
         let first = if self.sessions.is_empty() { self.plan.first_sqn } else { Sqn(0) };
         let (mut source, counters) = Sender::new(self.plan.transport, &self.plan.source, id, first, self.now);
         let topics =
