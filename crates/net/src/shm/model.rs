@@ -130,17 +130,23 @@ fn no_interleaving_shows_a_part_of_a_batch_before_it_is_whole() {
     nothing_of_the_last_lap_is_shown(true, false);
 }
 
+/// A ring with four messages for the receiver in slot 0, whose word comes last.
+fn four_sent() -> (Arc<Region>, Producer, Reader, u64) {
+    let region = region();
+    let mut producer = Producer::new(Arc::clone(&region), true);
+    let (word, start) = slots::join(region.control(), 0, 1);
+    let reader = Reader::new(Arc::clone(&region), Place::Slot { index: 0, word }, start);
+    for number in 0..4 {
+        assert!(send(&mut producer, number));
+    }
+    (region, producer, reader, word)
+}
+
 /// What it has read may be overwritten; what it was reading when it left, too, but not before.
 #[test]
 fn no_interleaving_overwrites_a_receiver_that_leaves() {
     model(|| {
-        let region = region();
-        let mut producer = Producer::new(Arc::clone(&region), true);
-        let (word, start) = slots::join(region.control(), 0, 1);
-        let mut reader = Reader::new(Arc::clone(&region), Place::Slot { index: 0, word }, start);
-        for number in 0..4 {
-            assert!(send(&mut producer, number));
-        }
+        let (region, mut producer, mut reader, word) = four_sent();
         let writer =
             loom::thread::spawn(move || (4..6).filter(|number| send(&mut producer, *number)).count());
         assert_eq!(poll(&mut reader, 1), Ok(vec![0]));
@@ -152,13 +158,7 @@ fn no_interleaving_overwrites_a_receiver_that_leaves() {
 #[test]
 fn no_interleaving_overwrites_what_a_receiver_is_reading() {
     model(|| {
-        let region = region();
-        let mut producer = Producer::new(Arc::clone(&region), true);
-        let (word, start) = slots::join(region.control(), 0, 1);
-        let mut reader = Reader::new(Arc::clone(&region), Place::Slot { index: 0, word }, start);
-        for number in 0..4 {
-            assert!(send(&mut producer, number));
-        }
+        let (_, mut producer, mut reader, _) = four_sent();
         let writer = loom::thread::spawn(move || {
             let mut sent = 4;
             for _ in 0..2 {
@@ -201,13 +201,7 @@ fn no_interleaving_overwrites_a_receiver_that_joins() {
 #[test]
 fn no_interleaving_overwrites_what_a_dropped_receiver_is_reading() {
     model(|| {
-        let region = region();
-        let mut producer = Producer::new(Arc::clone(&region), true);
-        let (word, start) = slots::join(region.control(), 0, 1);
-        let mut reader = Reader::new(Arc::clone(&region), Place::Slot { index: 0, word }, start);
-        for number in 0..4 {
-            assert!(send(&mut producer, number));
-        }
+        let (_, mut producer, mut reader, _) = four_sent();
         let writer = loom::thread::spawn(move || {
             let control = Arc::clone(producer.region());
             let slot = &control.control().slots[0];
