@@ -65,7 +65,30 @@ impl<'a> Packet<'a> {
     /// # Errors
     /// Another version or type, option headers, or fewer bytes than the type and its counts need. The LBMC
     /// messages of a DATA datagram are not looked at: see [`super::lbmc::check`].
+    #[inline]
     pub fn parse(datagram: &'a [u8]) -> Result<Packet<'a>, WireError> {
+        match Packet::data(datagram) {
+            Some(packet) => Ok(packet),
+            None => Packet::parse_any(datagram),
+        }
+    }
+
+    /// DATA that is as it should be: nearly all of what comes. Read field by field it takes 110 instructions more.
+    #[inline]
+    fn data(datagram: &'a [u8]) -> Option<Packet<'a>> {
+        let (header, messages) = datagram.split_first_chunk::<DATA_HEADER_LEN>()?;
+        let word =
+            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let (sqn, trail_sqn, last) = (Sqn(word(8)), Sqn(word(12)), word(16));
+        if header[..2] != [TYPE_DATA, 0] || sqn.precedes(trail_sqn) {
+            return None;
+        }
+        let session = SessionHeader { ucast_port: (word(0) & 0xFFFF) as u16, session_id: word(4) };
+        let (flags, tgsz, fec_symbol) = ((last >> 24) as u8, (last >> 16) as u8, (last & 0xFFFF) as u16);
+        Some(Packet::Data(Data { session, sqn, trail_sqn, flags, tgsz, fec_symbol, messages }))
+    }
+
+    fn parse_any(datagram: &'a [u8]) -> Result<Packet<'a>, WireError> {
         let mut r = Reader::new(datagram, Part::LbtrmHeader);
         let ver_type = r.u8()?;
         let next_hdr = r.u8()?;
@@ -339,6 +362,27 @@ mod tests {
             for cut in 0..whole.len() {
                 let result = Packet::parse(&whole[..cut]);
                 assert!(matches!(result, Err(WireError::Truncated { .. })), "{cut}: {result:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_read_at_once_is_what_is_read_field_by_field() {
+        let mut header = [0; DATA_HEADER_LEN];
+        Data { tgsz: 3, fec_symbol: 0x102, ..Data::new(SESSION, Sqn(9), Sqn(3)) }.emit_header(&mut header);
+        assert!(Packet::data(&header).is_some());
+        let mut rng = units::Rng::new(1);
+        for round in 0..20_000 {
+            let mut datagram = [&header[..], b"messages"].concat();
+            datagram.truncate(rng.below(datagram.len() as u64 + 1) as usize);
+            for _ in 0..round % 4 {
+                let at = rng.below(datagram.len().max(1) as u64) as usize;
+                if let Some(byte) = datagram.get_mut(at) {
+                    *byte ^= 1 << rng.below(8);
+                }
+            }
+            if let Some(packet) = Packet::data(&datagram) {
+                assert_eq!(Packet::parse_any(&datagram), Ok(packet), "{datagram:02x?}");
             }
         }
     }

@@ -212,6 +212,31 @@ impl<'a> Packet<'a> {
     /// datagram are not looked at: see [`super::lbmc::check`].
     #[inline]
     pub fn parse(datagram: &'a [u8]) -> Result<Packet<'a>, WireError> {
+        match Packet::usual(datagram) {
+            Some(packet) => Ok(packet),
+            None => Packet::parse_any(datagram),
+        }
+    }
+
+    /// DATA as [`emit_data_header`] writes it, if it is that: nearly all of what comes. Read field by field it takes
+    /// 190 instructions more.
+    #[inline]
+    fn usual(datagram: &'a [u8]) -> Option<Packet<'a>> {
+        let (header, rest) = datagram.split_first_chunk::<DATA_HEADER_LEN>()?;
+        let word =
+            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let is_usual = header[..2] == [TYPE_DATA, OPTION_SESSION_ID]
+            && header[12..14] == [OPTION_NONE, OPTION_LEN as u8]
+            && !Sqn(word(4)).precedes(Sqn(word(8)));
+        is_usual.then(|| Packet {
+            flags: (word(0) & 0xFFFF) as u16,
+            body: Body::Data { sqn: Sqn(word(4)), trail_sqn: Sqn(word(8)) },
+            options: Options::session(Some(word(16))),
+            rest,
+        })
+    }
+
+    fn parse_any(datagram: &'a [u8]) -> Result<Packet<'a>, WireError> {
         let mut r = Reader::new(datagram, Part::LbtruHeader);
         let (ver_type, next_hdr, flags) = (r.u8()?, r.u8()?, r.u16()?);
         if ver_type >> 4 != 0 {
@@ -396,6 +421,27 @@ mod tests {
                     let again = emitted(&packet);
                     assert_eq!(Packet::parse(&again), Ok(packet), "bit {bit} of {whole:02x?}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_read_at_once_is_what_is_read_field_by_field() {
+        let usual = &samples()[2];
+        assert!(Packet::usual(usual).is_some());
+        let mut rng = units::Rng::new(1);
+        for round in 0..20_000 {
+            let mut datagram = usual.clone();
+            datagram.extend_from_slice(b"messages");
+            datagram.truncate(rng.below(datagram.len() as u64 + 1) as usize);
+            for _ in 0..round % 4 {
+                let at = rng.below(datagram.len().max(1) as u64) as usize;
+                if let Some(byte) = datagram.get_mut(at) {
+                    *byte ^= 1 << rng.below(8);
+                }
+            }
+            if let Some(packet) = Packet::usual(&datagram) {
+                assert_eq!(Packet::parse_any(&datagram), Ok(packet), "{datagram:02x?}");
             }
         }
     }

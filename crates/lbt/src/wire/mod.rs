@@ -23,6 +23,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    #[inline]
     pub(crate) fn new(bytes: &'a [u8], part: Part) -> Reader<'a> {
         Reader { bytes, at: 0, part }
     }
@@ -44,6 +45,7 @@ impl<'a> Reader<'a> {
         &self.bytes[self.at..]
     }
 
+    #[inline]
     pub(crate) fn take(&mut self, need: usize) -> Result<&'a [u8], WireError> {
         let have = self.left();
         if need > have {
@@ -54,18 +56,22 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    #[inline]
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
         Ok(*self.take(N)?.first_chunk().expect("take returns as many bytes as asked"))
     }
 
+    #[inline]
     pub(crate) fn u8(&mut self) -> Result<u8, WireError> {
         Ok(self.array::<1>()?[0])
     }
 
+    #[inline]
     pub(crate) fn u16(&mut self) -> Result<u16, WireError> {
         Ok(u16::from_be_bytes(self.array()?))
     }
 
+    #[inline]
     pub(crate) fn u32(&mut self) -> Result<u32, WireError> {
         Ok(u32::from_be_bytes(self.array()?))
     }
