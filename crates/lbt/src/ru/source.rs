@@ -308,9 +308,9 @@ impl Source {
             What::Data(first) => {
                 let bytes_max = self.data_bytes_max(now);
                 let run = self.window.run(first.plus(done), count - done, bytes_max)?;
-                let affordable = self.data_limit.available(now) / run.bytes as u64;
-                let whole = done == 0 && run.count == count;
-                let clients = if whole { left.min(usize::try_from(affordable).unwrap_or(left)) } else { 1 };
+                let whole = left > 1 && done == 0 && run.count == count;
+                let mut affordable = || self.data_limit.available(now) / run.bytes as u64;
+                let clients = if whole { left.min(usize::try_from(affordable()).unwrap_or(left)) } else { 1 };
                 (Some(run), clients.max(1))
             }
         };
