@@ -1,6 +1,8 @@
 use std::io;
 use std::net::SocketAddrV4;
 
+use rustix::net::SendFlags;
+
 use super::{PAYLOAD_MAX_BYTES, UdpSocket};
 
 /// The kernel's limit on segments in one call (`UDP_MAX_SEGMENTS` is 64 up to Linux 6.10, 128 since).
@@ -38,7 +40,8 @@ impl UdpSocket {
         }
         let first = &now[..now.len().min(segment_bytes)];
         let result = match self.peer {
-            Some(_) => self.plain().send(first),
+            // Without the C library, as in receiving.
+            Some(_) => Ok(rustix::net::send(self, first, SendFlags::empty())?),
             None => self.plain().send_to(first, to),
         };
         outcome(result.map(drop), 1)
