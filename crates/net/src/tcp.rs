@@ -80,6 +80,16 @@ pub fn set_activity_timeout(stream: &TcpStream, timeout: Duration) -> io::Result
     socket.set_tcp_user_timeout(Some(Duration::from_secs(seconds)))
 }
 
+/// Has the kernel acknowledge what comes with what is sent, every second full segment, or within 40 ms
+/// (`TCP_QUICKACK` off), as it does by itself once both sides speak in turn. On a connection on which one side speaks
+/// it acknowledges each segment by itself, and a message waits for the acknowledgement to be built.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn delay_acknowledgements(stream: &TcpStream) -> io::Result<()> {
+    SockRef::from(stream).set_tcp_quickack(false)
+}
+
 /// The kernel takes no longer times of keep-alive than 32,767 seconds.
 const ACTIVITY_SECONDS_MAX: u64 = 32_000;
 
