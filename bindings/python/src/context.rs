@@ -80,7 +80,9 @@ impl Context {
         let mut inner = self.lock();
         let Some(inner) = inner.as_mut() else { return Ok(None) };
         inner.context.poll(gathered)?;
-        Ok(Some((inner.context.until_wakeup(), inner.spins)))
+        // Asking is for who is going to sleep.
+        let wakeup = if inner.spins { None } else { inner.context.until_wakeup() };
+        Ok(Some((wakeup, inner.spins)))
     }
 
     /// Turns until there are events or it is `until`. The context is free while nothing can be done.

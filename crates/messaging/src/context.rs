@@ -123,6 +123,11 @@ pub(crate) enum Port {
 const PORT_SHIFT: u32 = 28;
 const INDEX_MASK: u64 = (1 << PORT_SHIFT) - 1;
 
+/// What a poller tells that a descriptor is ready by; `base` is the upper half.
+pub(crate) fn token(base: u64, port: Port, index: usize) -> Token {
+    Token(base | u64::from(port as u32) << PORT_SHIFT | index as u64)
+}
+
 /// The sockets and protocol state of one thread.
 ///
 /// A context goes by the time it was last told: by [`Context::on_ready`], [`Context::on_wakeup`],
@@ -132,7 +137,7 @@ pub struct Context {
     pub(crate) interface: Ipv4Addr,
     pub(crate) registrar: Registrar,
     /// The upper half of all tokens.
-    token_base: u64,
+    pub(crate) token_base: u64,
     pub(crate) now: Nanos,
     pub(crate) rng: Rng,
     pub(crate) counters: ContextCounters,
@@ -172,8 +177,10 @@ pub struct Context {
     pub(crate) retained: Option<Box<Retained>>,
     pub(crate) standalone: Standalone,
     waker: Option<Waker>,
+    /// The poller knows of the data sockets: see [`Context::watch_data`].
+    pub(crate) watches_data: bool,
     /// Taken out while its datagrams are handed on.
-    pub(crate) batch: Option<ReceiveBatch>,
+    pub(crate) batch: Option<Box<ReceiveBatch>>,
     /// Headers being built.
     pub(crate) chain: Chain,
 }
@@ -194,12 +201,12 @@ impl Context {
         counters: ContextCounters,
     ) -> Result<Context, ContextError> {
         let mut context = Context::unwatched(config, registrar, token_space, seed, now, counters)?;
-        context.watch_xdp()?;
+        context.watch_data()?;
         Ok(context)
     }
 
-    /// The same, but whoever drives it looks at the AF_XDP socket in each turn and shows it to the poller
-    /// only before it sleeps: while a poller watches it, the kernel does work for each datagram.
+    /// The same, but whoever drives it looks at the data sockets in each turn and shows them to the poller
+    /// only before it sleeps: see [`Context::watch_data`].
     pub(crate) fn unwatched(
         config: &MessagingConfig,
         registrar: &Registrar,
@@ -256,7 +263,8 @@ impl Context {
             retained: None,
             standalone: Standalone::new(config),
             waker: None,
-            batch: Some(ReceiveBatch::new(RECEIVE_SLOTS)),
+            watches_data: false,
+            batch: Some(Box::new(ReceiveBatch::new(RECEIVE_SLOTS))),
             chain: Chain::default(),
             counters,
         };
@@ -281,7 +289,7 @@ impl Context {
     }
 
     pub(crate) fn token(&self, port: Port, index: usize) -> Token {
-        Token(self.token_base | u64::from(port as u32) << PORT_SHIFT | index as u64)
+        token(self.token_base, port, index)
     }
 
     pub(crate) fn multicast_options(&self) -> MulticastOptions {
@@ -330,7 +338,7 @@ impl Context {
             p if p == Port::Outgoing as u32 => self.on_outgoing_ready(now, index, handler),
             p if p == Port::TcpClient as u32 => self.on_tcp_client_ready(index, ready, handler),
             p if p == Port::IpcSession as u32 => drop(self.poll_ipc(handler)),
-            p if p == Port::Xdp as u32 => drop(self.poll_xdp(now, handler)),
+            p if p == Port::Xdp as u32 => self.on_xdp_ready(now, handler),
             p if p == Port::Waker as u32 => self.waker.iter().for_each(Waker::acknowledge),
             p if p == Port::RuReceiver as u32 => drop(self.on_ru_ready(now, Look::Told, handler)),
             p if p == Port::TcpSession as u32 => self.on_tcp_session_ready(index, ready, handler),

@@ -157,6 +157,7 @@ mod standalone;
 mod statics;
 mod stream;
 mod tls;
+mod watch;
 mod xdp;
 
 pub use crate::config::{

@@ -71,6 +71,9 @@ impl Context {
         let (seed, now) = (clock::seed(), clock::monotonic());
         let mut context = Context::unwatched(config, poller.registrar(), 0, seed, now, counters)?;
         context.standalone.poller = Some(poller);
+        if !context.standalone.is_spinning {
+            context.watch_sockets()?;
+        }
         Ok(context)
     }
 
@@ -97,6 +100,8 @@ impl Context {
         let looks_directly = self.data_descriptors() <= DIRECT_MAX;
         if looks_directly {
             worked |= self.poll_data(handler);
+        } else {
+            self.watch_sockets()?;
         }
         if !looks_directly || self.now >= self.standalone.look_at {
             worked |= self.look_around(Some(Duration::ZERO), handler)?;
@@ -133,8 +138,9 @@ impl Context {
         }
     }
 
-    /// What an event loop of others waits for: readable when [`Context::poll`] has something to take. Messages
-    /// that were sent and not flushed go out with the next poll as well.
+    /// What an event loop of others waits for, if [`Context::until_wakeup`] is asked before each wait: readable
+    /// when [`Context::poll`] has something to take. Messages that were sent and not flushed go out with the
+    /// next poll as well.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.registrar.as_fd()
@@ -150,10 +156,10 @@ impl Context {
         self.before_sleep(until_due)
     }
 
-    /// Tells the sources of rings that this thread is about to sleep, and the kernel that it is to be woken
-    /// by AF_XDP; returns how long it may.
+    /// Tells the sources of rings that this thread is about to sleep, and the kernel that it is to be woken;
+    /// returns how long it may.
     fn before_sleep(&mut self, patience: Option<Duration>) -> Option<Duration> {
-        if self.watch_xdp().is_err() || !self.ipc_in.before_sleep(self.now) {
+        if self.watch_data().is_err() || !self.ipc_in.before_sleep(self.now) {
             return Some(Duration::ZERO);
         }
         let due = self.incoming_wakeup();
@@ -177,11 +183,6 @@ impl Context {
 
     fn data_descriptors(&self) -> usize {
         self.rm_in.descriptors() + self.tcp_in.descriptors() + self.ru_in.descriptors()
-    }
-
-    /// Whether whoever drives this context ever sleeps.
-    pub(crate) fn sleeps(&self) -> bool {
-        !self.standalone.is_spinning
     }
 
     /// Looks at all descriptors, waiting for them as long as `patience` says, and does what is due.

@@ -88,7 +88,14 @@ impl Context {
         Ok(())
     }
 
-    /// Takes what has arrived; false if that was nothing.
+    /// The poller has told that something is there.
+    pub(crate) fn on_xdp_ready(&mut self, now: Nanos, handler: &mut impl Handler) {
+        if self.poll_xdp(now, handler) {
+            self.send_feedback(now);
+        }
+    }
+
+    /// Takes what has arrived, in this one's turn; false if that was nothing.
     #[inline]
     pub(crate) fn poll_xdp(&mut self, now: Nanos, handler: &mut impl Handler) -> bool {
         if self.xdp.is_open() { self.receive_xdp(now, handler) } else { false }
@@ -114,9 +121,6 @@ impl Context {
         self.xdp.socket = Some(socket);
         if !self.xdp.to_leave.is_empty() {
             self.xdp.leave_groups();
-        }
-        if worked {
-            self.send_feedback(now);
         }
         worked
     }

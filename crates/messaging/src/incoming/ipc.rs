@@ -1,6 +1,7 @@
 //! Shared memory: a reader of each session's ring.
 
 use std::collections::HashMap;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use lbt::config::Order;
 use lbt::delivery::{EndReason, Sink};
 use lbt::ordered::Receiver as OrderedReceiver;
 use lbt::resolution::TransportSession;
-use net::Interest;
 use net::shm::{self, OpenError, ReadError, SessionName, Wait};
+use net::{Interest, Registrar, Token};
 use slab::Slab;
 use units::Nanos;
 
@@ -93,9 +94,20 @@ impl IpcIncoming {
     }
 
     /// Tells the sources that this thread is about to sleep. False if there is something to read after all.
+    /// Gives each session a bell that the poller watches, the token for a session's number by `token`.
+    pub(crate) fn watch(&mut self, registrar: &Registrar, token: impl Fn(usize) -> Token) -> io::Result<()> {
+        self.sessions.iter_mut().try_for_each(|(at, session)| watch(&mut session.ring, registrar, token(at)))
+    }
+
     pub(crate) fn before_sleep(&mut self, now: Nanos) -> bool {
         self.sessions.iter_mut().all(|(_, session)| session.before_sleep(now))
     }
+}
+
+/// Gives a ring a bell that the poller watches. A ring without one is looked at from time to time.
+fn watch(ring: &mut shm::Receiver, registrar: &Registrar, token: Token) -> io::Result<()> {
+    let bell = ring.enable_sleep().map_err(|error| io::Error::other(error.to_string()))?;
+    registrar.add(bell, token, Interest::Read)
 }
 
 impl Session {
@@ -185,9 +197,9 @@ impl Context {
         };
         let receiver = OrderedReceiver::new(&self.config.delivery(), self.counters.delivery.clone())?;
         let at = self.ipc_in.sessions.vacant_key();
-        if self.sleeps() {
-            let bell = ring.enable_sleep().map_err(|error| std::io::Error::other(error.to_string()))?;
-            self.registrar.add(bell, self.token(Port::IpcSession, at), Interest::Read)?;
+        if self.watches_data {
+            let token = self.token(Port::IpcSession, at);
+            watch(&mut ring, &self.registrar, token)?;
         }
         self.next_session += 1;
         let number = self.next_session;

@@ -30,7 +30,8 @@ pub(crate) use tcp::TcpIncoming;
 pub(crate) enum Look {
     /// The poller has told that something is there.
     Told,
-    /// It is this one's turn, whether or not something is there.
+    /// It is this one's turn, whether or not something is there. An answer to a message does not wait here for
+    /// the NAKs that are due: they leave with the next look at the timers, within 50 us.
     Direct,
 }
 

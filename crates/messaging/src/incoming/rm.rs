@@ -7,8 +7,8 @@ use std::time::Duration;
 use lbt::delivery::EndReason;
 use lbt::resolution::{Origin, SourceRecord, TransportSession};
 use lbt::rm::{Receiver as RmReceiver, SessionKey};
+use net::Registrar;
 use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
-use net::{Interest, Registrar};
 use slab::Slab;
 use units::Nanos;
 
@@ -93,6 +93,11 @@ impl RmIncoming {
     pub(crate) fn descriptors(&self) -> usize {
         self.socket_count
     }
+
+    /// Each with its number.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = (usize, &UdpSocket)> {
+        self.groups.iter().filter_map(|(index, group)| Some((index, group.socket.as_ref()?)))
+    }
 }
 
 impl Context {
@@ -153,7 +158,7 @@ impl Context {
     ) -> Result<(), ContextError> {
         let socket = UdpSocket::multicast_receiver(address, options)?;
         let index = self.rm_in.groups.vacant_key();
-        self.registrar.add(&socket, self.token(Port::Group, index), Interest::Read)?;
+        self.register_data(&socket, Port::Group, index)?;
         self.rm_in.groups.insert(Group { address, socket: Some(socket) });
         self.rm_in.socket_count += 1;
         Ok(())
@@ -199,7 +204,7 @@ impl Context {
         let Some(mut batch) = self.batch.take() else { return false };
         let worked = self.receive_group(now, index, look, &mut batch, handler);
         self.batch = Some(batch);
-        if worked {
+        if worked && look == Look::Told {
             self.send_feedback(now);
         }
         worked

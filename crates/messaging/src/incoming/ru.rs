@@ -6,7 +6,6 @@ use std::net::SocketAddrV4;
 use lbt::delivery::EndReason;
 use lbt::resolution::TransportSession;
 use lbt::ru::{Receiver as RuReceiver, SessionKey};
-use net::Interest;
 use net::udp::{Sent, UdpSocket};
 use units::Nanos;
 
@@ -25,19 +24,38 @@ pub(crate) struct RuIncoming {
     socket: Option<UdpSocket>,
     pub(crate) sessions: Sessions<RuReceiver>,
     by_source: HashMap<SocketAddrV4, usize>,
+    /// The session of the last datagram.
+    recent: Option<(SocketAddrV4, usize)>,
 }
 
 impl RuIncoming {
+    #[inline]
+    fn find(&mut self, source: SocketAddrV4) -> Option<usize> {
+        if let Some((recent, at)) = self.recent
+            && recent == source
+        {
+            return Some(at);
+        }
+        let at = *self.by_source.get(&source)?;
+        self.recent = Some((source, at));
+        Some(at)
+    }
+
     /// Forgets a session; its source drops us when it hears no more of us.
     pub(super) fn close(&mut self, at: usize) -> Option<TransportSession> {
         let SessionKey { source, session_id } = self.sessions.remove(at)?.receiver.key();
         self.by_source.remove(&source);
+        self.recent = None;
         Some(TransportSession::LbtRu { address: source, session_id })
     }
 
     /// How many sockets there are.
     pub(crate) fn descriptors(&self) -> usize {
         usize::from(self.socket.is_some())
+    }
+
+    pub(crate) fn socket(&self) -> Option<&UdpSocket> {
+        self.socket.as_ref()
     }
 }
 
@@ -58,7 +76,7 @@ impl Context {
             let high = self.config.transport_lbtru_receiver_port_high;
             let options = self.multicast_options();
             let socket = first_free(self.interface, low, high, |a| UdpSocket::multicast_sender(a, options))?;
-            self.registrar.add(&socket, self.token(Port::RuReceiver, 0), Interest::Read)?;
+            self.register_data(&socket, Port::RuReceiver, 0)?;
             self.ru_in.socket = Some(socket);
         }
         let (client_id, seed) = (self.rng.next_u32().max(1), self.rng.next_u64());
@@ -91,7 +109,7 @@ impl Context {
         {
             for (from, datagram) in received.datagrams() {
                 worked = true;
-                let Some(&at) = self.ru_in.by_source.get(&from) else {
+                let Some(at) = self.ru_in.find(from) else {
                     self.counters.context.unknown_datagrams.inc();
                     continue;
                 };
@@ -102,7 +120,7 @@ impl Context {
             }
         }
         self.batch = Some(batch);
-        if worked {
+        if worked && look == Look::Told {
             self.send_ru(now);
         }
         worked

@@ -36,6 +36,8 @@ struct Session {
     is_established: bool,
     /// What TLS waits for beside input.
     waits_for_room: bool,
+    /// The poller has let go of it, as the context looks at it in each turn.
+    is_unwatched: bool,
     receiver: OrderedReceiver,
     buffer: Box<[u8]>,
     filled: usize,
@@ -94,6 +96,12 @@ impl TcpIncoming {
     pub(crate) fn recoveries(&self) -> impl Iterator<Item = (bool, &Recovery)> {
         let sessions = self.sessions.iter();
         sessions.filter_map(|(_, session)| Some((session.ended.is_some(), session.recovery.as_deref()?)))
+    }
+
+    /// The connections that the poller does not watch, each with its number.
+    pub(crate) fn unwatched(&self) -> impl Iterator<Item = (usize, &Transport)> {
+        let sessions = self.sessions.iter().filter(|(_, session)| session.is_unwatched);
+        sessions.filter_map(|(at, session)| Some((at, session.connection.as_ref()?)))
     }
 
     /// How many sockets there are.
@@ -193,6 +201,7 @@ impl Context {
             connection: Some(Transport::Plain(stream)),
             is_established: false,
             waits_for_room: true,
+            is_unwatched: false,
             receiver,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             filled: 0,
@@ -259,6 +268,7 @@ impl Context {
                 return Ok(false);
             }
             session.is_established = true;
+            tcp::delay_acknowledgements(stream)?;
             if let Some(recovery) = &mut session.recovery {
                 recovery.on_established();
             }
@@ -271,6 +281,11 @@ impl Context {
         let Some(connection) = &mut session.connection else { return Ok(false) };
         connection.flush()?;
         session.waits_for_room = connection.waits_for_room(false);
+        if !session.waits_for_room && !self.watches_data {
+            session.is_unwatched = true;
+            self.registrar.remove(&*connection)?;
+            return Ok(true);
+        }
         let interest = if session.waits_for_room { Interest::ReadWrite } else { Interest::Read };
         self.registrar.change(&*connection, token, interest)?;
         Ok(true)
