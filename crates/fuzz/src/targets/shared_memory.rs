@@ -23,8 +23,8 @@ const POLL_MAX: usize = 64;
 /// anywhere into the region. What a receiver is handed lies within a segment, and whatever it finds, each
 /// look ends and an error that is final stays.
 ///
-/// The ring is in memory. One input in 256, by a sum over it, goes through a file with its locks too, which takes
-/// thirty times as long, and ends alike.
+/// The ring is in memory. One input in 256, by a sum over it, goes through a file with its locks too, which
+/// takes thirty times as long, and ends alike.
 pub(super) fn execute(input: &[u8]) -> Outcome {
     let sum = input.iter().fold(0u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(*byte));
     let outcome = run::<InMemory>(input);

@@ -1,4 +1,4 @@
-//! A ring without the file, its locks and its sockets: what is fuzzed, a thousand times as often as with them.
+//! A ring without the file, its locks and its sockets: what is fuzzed.
 
 use std::sync::Arc;
 
@@ -84,8 +84,8 @@ impl BareRing {
         is_news
     }
 
-    /// As [`Source::look_after_readers`](super::Source::look_after_readers), where those of the slots in `dead`,
-    /// one bit each, have died.
+    /// As [`Source::look_after_readers`](super::Source::look_after_readers). Those of the slots in `dead`, one
+    /// bit each, have died.
     pub fn look_after_readers(&mut self, now: Nanos, dead: u64) -> ReaderChanges {
         self.watch.look_after(&self.producer, now, |index, slot, generation| {
             dead >> index & 1 == 1 && slots::reclaim(slot, generation)

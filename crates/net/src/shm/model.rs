@@ -208,12 +208,13 @@ fn overwrites_no_receiver_that_joins(publish_each: bool) {
                 }
             }
             producer.publish();
-            sent
+            (producer, sent)
         });
         let (mut reader, _, start) = join(&region);
         let all = poll(&mut reader, 1).unwrap();
-        let sent = writer.join().unwrap();
+        let (mut producer, sent) = writer.join().unwrap();
         all_since_joining(&mut reader, start, sent, all);
+        assert!(send(&mut producer, sent), "it is not waited for any longer");
     });
 }
 

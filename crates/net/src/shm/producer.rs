@@ -128,8 +128,8 @@ impl Producer {
 
     /// Takes the receivers that sleep off the list and remembers to wake them.
     ///
-    /// `sleep` says why one of the two sees the other. A receiver only relies on that once `looks_for_sleepers`
-    /// tells it that this publication and every later one come this way.
+    /// `sleep` says why one of the two sees the other. A receiver only relies on that once
+    /// `looks_for_sleepers` tells it that this publication and every later one come this way.
     #[cold]
     fn look_for_sleepers(&mut self) {
         let control = self.region.control();

@@ -1,8 +1,8 @@
 //! A receiver that goes to sleep; `Producer::look_for_sleepers` is the source's side.
 //!
 //! The receiver sets its bit, fences, then looks for frames; the source publishes, fences, then looks for
-//! bits. Both fences are sequentially consistent, so one of the two sees the other, and nothing but the fences
-//! orders anything here: all accesses are relaxed.
+//! bits. Both fences are sequentially consistent, so one of the two sees the other, and nothing but the
+//! fences orders anything here: all accesses are relaxed.
 
 use std::time::Duration;
 

@@ -55,15 +55,16 @@ pub(super) fn join(control: &Control, index: usize, pid: u32) -> (u64, u64) {
     let generation = (slot.state.load(Relaxed) >> STATE_BITS) + 1;
     let word = generation << STATE_BITS | ACTIVE;
     slot.pid.store(u64::from(pid), Relaxed);
-    // Both positions and the state are released: the source must not see them before the last owner, whose
-    // lock has come to this one, has ceased to read. The first spares the source from waiting for this one.
+    // Released, as is what comes behind the fence: the source may take this position for the last owner's,
+    // whose lock has come to this one, and that one has ceased to read. It spares the source from waiting for
+    // this one.
     slot.position.store(control.published.0.load(Relaxed), Release);
     // A store would do; loom, though, knows no order between a store and the exchange it races with.
     slot.state.swap(word, Release);
     fence(SeqCst);
     // Relaxed, as the one before: who enters a segment looks again.
     let start = control.published.0.load(Relaxed);
-    slot.position.store(start, Release);
+    slot.position.store(start, Relaxed);
     (word, start)
 }
 

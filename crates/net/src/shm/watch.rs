@@ -52,8 +52,8 @@ impl Watch {
         self.seen.iter().filter(|seen| seen.is_there).count() as u64
     }
 
-    /// Looks at every slot. `bury` is given a slot and its generation; it frees it when the owner is dead, and
-    /// says whether it has.
+    /// Looks at every slot. `bury` is given a slot and its generation; it frees it when the owner is dead,
+    /// and says whether it has.
     pub(super) fn look_after(
         &mut self,
         producer: &Producer,
