@@ -21,7 +21,8 @@ miri() {
         return
     fi
     MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=$target/miri \
-        cargo +nightly miri test --locked -p tickcast-net --lib -- shm::tests::ring ring::tests
+        cargo +nightly miri test --locked -p tickcast-net --lib -- \
+        shm::tests::ring ring::tests udp::receive xdp::memory
 }
 
 # Figures as lines of JSON: 5 % loss at a million messages a second, a receiver that is stopped.
@@ -35,7 +36,7 @@ scenarios() {
 }
 
 echo "RUNS=$runs CASES=$cases KILLS=$kills FROM=$from"
-step "rings (loom)" env RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" LOOM_MAX_PREEMPTIONS=4 \
+step "rings (loom)" env RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" LOOM_MAX_PREEMPTIONS=5 \
     cargo test --locked --profile ci -p tickcast-net --lib -- ring:: shm::model
 step "each ordering of the rings weakened (loom)" python3 tools/weaken.py
 step "rings (Miri)" miri

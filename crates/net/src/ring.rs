@@ -11,7 +11,7 @@ use loom::sync::{Arc, atomic::AtomicU64};
 #[cfg(not(loom))]
 use std::sync::{Arc, atomic::AtomicU64};
 
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 mod storage;
 
@@ -116,7 +116,8 @@ impl Producer {
     /// Bytes between what was read and what was written, headers and padding included.
     #[must_use]
     pub fn depth_bytes(&self) -> u64 {
-        (self.written - self.shared.read.0.load(Acquire)) * WORD as u64
+        // Relaxed: a number alone, behind which nothing is written.
+        (self.written - self.shared.read.0.load(Relaxed)) * WORD as u64
     }
 
     fn has_room(&mut self, words: u64) -> bool {
@@ -164,7 +165,8 @@ impl Consumer {
     /// Whether there is nothing to read at this moment.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.read == self.shared.written.0.load(Acquire)
+        // Relaxed: who reads looks again.
+        self.read == self.shared.written.0.load(Relaxed)
     }
 }
 
