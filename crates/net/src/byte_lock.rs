@@ -32,6 +32,16 @@ pub(crate) fn is_locked(file: &File, offset: u64) -> io::Result<bool> {
     Ok(range.l_type != libc::F_UNLCK as libc::c_short)
 }
 
+/// Gives the lock on the byte at `offset` back before the file is closed.
+///
+/// # Errors
+/// The file system knows no locks.
+pub(crate) fn unlock(file: &File, offset: u64) -> io::Result<()> {
+    let mut range = range(offset);
+    range.l_type = libc::F_UNLCK as libc::c_short;
+    lock_call(file, libc::F_OFD_SETLK, &mut range)
+}
+
 fn range(offset: u64) -> libc::flock {
     // SAFETY: a structure of integers, for which zero is a value.
     let mut range: libc::flock = unsafe { std::mem::zeroed() };
@@ -65,6 +75,9 @@ mod tests {
         assert!(is_locked(&second, 3).unwrap());
         assert!(!is_locked(&first, 3).unwrap(), "its own lock is not told");
         assert!(try_lock(&second, 4).unwrap(), "another byte");
+        assert!(try_lock(&first, 5).unwrap());
+        unlock(&first, 5).unwrap();
+        assert!(try_lock(&second, 5).unwrap());
         drop(first);
         assert!(!is_locked(&second, 3).unwrap());
         assert!(try_lock(&second, 3).unwrap());

@@ -1,7 +1,8 @@
 //! Processes that are killed while they use shared memory: nothing torn, nobody stuck, nothing left behind.
 //!
 //! The processes are this test program again, which runs one of the ignored tests below. `SHM_KILLS` says how
-//! often one is killed (200); `SEED` repeats a run.
+//! often one is killed (200); `SEED` repeats a run. How long the others took to go on is told by the clock
+//! on the wall and by this process's own, and judged by the latter.
 
 use std::collections::HashMap;
 use std::fs;
@@ -20,6 +21,8 @@ use units::Rng;
 const RING_BYTES: u64 = 65_536;
 /// No wait here takes as long unless something is stuck.
 const WATCHDOG: Duration = Duration::from_secs(60);
+/// Whoever is left goes on within this time of the process's own.
+const GOES_ON: Duration = Duration::from_secs(1);
 const ROLE: &str = "SHM_KILL_ROLE";
 
 fn kills() -> u32 {
@@ -39,6 +42,7 @@ fn options(directory: &Path, pacing: Pacing) -> SourceOptions {
 /// Time in which this process runs: between two looks a moment at most counts, so that a machine that stands
 /// still, or is busy with others, is not taken for a process that is stuck.
 struct Running {
+    started: Instant,
     looked: Instant,
     sum: Duration,
 }
@@ -48,7 +52,8 @@ const MOMENT: Duration = Duration::from_millis(50);
 
 impl Running {
     fn start() -> Running {
-        Running { looked: Instant::now(), sum: Duration::ZERO }
+        let now = Instant::now();
+        Running { started: now, looked: now, sum: Duration::ZERO }
     }
 
     /// How long it is since the start.
@@ -57,6 +62,22 @@ impl Running {
         self.sum += (now - self.looked).min(MOMENT);
         self.looked = now;
         self.sum
+    }
+}
+
+/// How long those that are left took to go on after a kill, at the most, by both clocks.
+#[derive(Debug, Default)]
+struct Longest {
+    own: Duration,
+    wall: Duration,
+}
+
+impl Longest {
+    /// Takes in one kill, since which `running` has run.
+    fn take(&mut self, running: &mut Running) {
+        self.own = self.own.max(running.look());
+        self.wall = self.wall.max(running.started.elapsed());
+        assert!(self.own < GOES_ON, "those that are left took {self:?}");
     }
 }
 
@@ -233,7 +254,7 @@ fn open_soon(name: SessionName, directory: &Path, patience: Duration) -> Option<
 fn a_source_may_be_killed_at_any_instruction() {
     let place = Place::new("source");
     let mut rng = rng();
-    let (mut in_creation, mut messages, mut longest) = (0, 0, Duration::ZERO);
+    let (mut in_creation, mut messages, mut longest) = (0, 0, Longest::default());
     for session in 0..kills() {
         let argument = rng.next_u64() >> 1;
         let other = Other::start("source_process", &place.0, session, argument);
@@ -263,14 +284,14 @@ fn a_source_may_be_killed_at_any_instruction() {
                 messages += reader.poll().expect("its source lives");
             }
         }
-        other.signal(Signal::KILL);
         let mut killed = Running::start();
+        other.signal(Signal::KILL);
         for reader in &mut readers {
             while !reader.receiver.is_over() {
                 messages += reader.poll().expect("what was published is whole");
                 assert!(killed.look() < WATCHDOG, "the end has not come");
             }
-            longest = longest.max(killed.look());
+            longest.take(&mut killed);
         }
         drop(other);
         if readers.is_empty() {
@@ -280,8 +301,10 @@ fn a_source_may_be_killed_at_any_instruction() {
     }
     println!(
         "{} sources killed, {in_creation} before they were found; {messages} messages, all whole; the end was seen \
-         after {longest:?} at the latest",
-        kills()
+         after {:?} at the latest, {:?} by the clock on the wall",
+        kills(),
+        longest.own,
+        longest.wall
     );
 }
 
@@ -335,8 +358,7 @@ fn receivers_may_be_killed_at_any_instruction() {
     let name = SessionName { session_id: 1, transport_id: 1 };
     let mut source = Source::create(name, &options(&place.0, pacing(true))).expect("room");
     let mut steady = Check::new(Receiver::open(name, &place.0).expect("it was just made"));
-    let mut next = 0;
-    let mut died = 0;
+    let (mut next, mut died, mut longest) = (0, 0, Longest::default());
     source.look_after_readers(clock::monotonic());
     for _ in 0..kills() {
         let other = Other::start("receiver_process", &place.0, 1, rng.next_u64() >> 1);
@@ -345,18 +367,28 @@ fn receivers_may_be_killed_at_any_instruction() {
         });
         let kill_at = Instant::now() + Duration::from_micros(rng.below(2_000));
         stream_until(&mut source, &mut steady, &mut next, |_| Instant::now() >= kill_at);
+        let mut killed = Running::start();
         drop(other);
         let goes_on_at = source.position() + 3 * RING_BYTES;
         stream_until(&mut source, &mut steady, &mut next, |source| {
             died += source.look_after_readers(clock::monotonic()).died;
+            killed.look();
             source.position() > goes_on_at
         });
+        longest.take(&mut killed);
     }
     assert_eq!(died, kills(), "each was noticed");
     assert_eq!(source.readers().count(), 1);
     source.publish();
     while steady.poll().expect("it reads all the time") > 0 {}
     assert_eq!(steady.next, Some(next), "the other receiver got everything");
+    println!(
+        "{} receivers killed; {next} messages, all whole; three rings more were sent and read after {:?} at the \
+         latest, {:?} by the clock on the wall",
+        kills(),
+        longest.own,
+        longest.wall
+    );
     drop(source);
     drop(steady);
     assert_eq!(place.names(), [""; 0]);

@@ -28,7 +28,7 @@ const UNICAST_EVERY: u32 = 16;
 /// What brings datagrams.
 pub(crate) enum Carrier {
     /// Sockets of the kernel: one for unicast, one for the group.
-    Sockets { local: UdpSocket, group: UdpSocket, batch: ReceiveBatch, looks: u32 },
+    Sockets { local: UdpSocket, group: UdpSocket, batch: Box<ReceiveBatch>, looks: u32 },
     /// AF_XDP.
     Xdp { socket: Box<XdpSocket>, local: SocketAddrV4 },
 }
@@ -40,7 +40,7 @@ impl Carrier {
         Ok(Carrier::Sockets {
             local: UdpSocket::multicast_sender(SocketAddrV4::new(interface, 0), options)?,
             group: UdpSocket::multicast_receiver(group, options)?,
-            batch: ReceiveBatch::new(8),
+            batch: Box::new(ReceiveBatch::new(8)),
             looks: 0,
         })
     }

@@ -40,9 +40,12 @@ mod model;
 mod producer;
 mod reader;
 mod region;
+mod sleep;
 mod slots;
 mod sync;
 
+#[cfg(not(loom))]
+mod bare;
 #[cfg(not(loom))]
 mod file;
 #[cfg(not(loom))]
@@ -53,14 +56,21 @@ mod source;
 mod tests;
 #[cfg(not(loom))]
 mod wake;
+#[cfg(not(loom))]
+mod watch;
 
 pub use layout::LayoutError;
 pub use producer::{Claim, ClaimError};
 pub use reader::{Frame, Missed, ReadError};
+pub use sleep::Wait;
 
+#[cfg(not(loom))]
+pub use bare::{BareReceiver, BareRing};
 #[cfg(not(loom))]
 pub use file::{SessionName, clean};
 #[cfg(not(loom))]
-pub use receiver::{OpenError, Receiver, Wait};
+pub use receiver::{OpenError, Receiver};
 #[cfg(not(loom))]
-pub use source::{Pacing, ReaderChanges, ReaderInfo, Source, SourceOptions};
+pub use source::{Pacing, ReaderInfo, Source, SourceOptions};
+#[cfg(not(loom))]
+pub use watch::ReaderChanges;

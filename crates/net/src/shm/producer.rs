@@ -128,15 +128,14 @@ impl Producer {
 
     /// Takes the receivers that sleep off the list and remembers to wake them.
     ///
-    /// A receiver that wants to sleep sets its bit, fences, then looks at `published`; here `published` is
-    /// stored, then a fence, then the bits are read. One of the two sees the other. A receiver only relies on
-    /// that once `looks_for_sleepers` tells it that every later publication comes this way.
+    /// `sleep` says why one of the two sees the other. A receiver only relies on that once
+    /// `looks_for_sleepers` tells it that this publication and every later one come this way.
     #[cold]
     fn look_for_sleepers(&mut self) {
         let control = self.region.control();
         if !self.looks_for_sleepers {
             self.looks_for_sleepers = true;
-            control.source.looks_for_sleepers.store(1, Release);
+            control.source.looks_for_sleepers.store(1, Relaxed);
         }
         fence(SeqCst);
         let sleepers = control.sleepers.0.load(Relaxed);

@@ -123,11 +123,16 @@ impl Reader {
         self.cursor.position
     }
 
-    /// Whether there is anything behind the position at this moment.
+    /// Whether there is anything behind the position at this moment. Orders nothing: who reads looks again.
     pub(super) fn has_more(&self) -> bool {
         let Cursor { region, position, segment_end, .. } = &self.cursor;
-        region.control().published.0.load(Acquire) > *position
-            || position != segment_end && region.header(*position) != NO_FRAME
+        region.control().published.0.load(Relaxed) > *position
+            || position != segment_end && region.header_relaxed(*position) != NO_FRAME
+    }
+
+    /// Whether the source has ended the stream. [`Reader::has_more`] then sees all that it has published.
+    pub(super) fn has_closed(&self) -> bool {
+        self.cursor.region.control().source.closed.load(Acquire) != 0
     }
 
     pub(super) fn region(&self) -> &Arc<Region> {
@@ -213,7 +218,8 @@ impl Cursor {
     #[cold]
     fn enter_in_place(&mut self, index: usize, word: u64) -> bool {
         let slot = &self.region.control().slots[index];
-        if self.region.control().published.0.load(Acquire) <= self.position {
+        // The fence below makes an acquire of this, before any header of the segment is looked at.
+        if self.region.control().published.0.load(Relaxed) <= self.position {
             return false;
         }
         slot.position.store(self.position, Release);

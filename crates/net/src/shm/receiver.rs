@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use counters::table::LbtIpcReceiver;
 
@@ -15,8 +14,9 @@ use super::file::{self, SessionName};
 use super::layout::{Identity, LayoutError, SLOT_COUNT};
 use super::reader::{Frame, Place, ReadError, Reader};
 use super::region::Region;
+use super::sleep::{self, UNNOTICED_SLEEP_MAX, Wait};
 use super::slots;
-use super::sync::{Acquire, Relaxed, Release, SeqCst, fence};
+use super::sync::Acquire;
 use super::wake::Bell;
 use crate::{byte_lock, owned_file};
 
@@ -73,17 +73,6 @@ impl From<LayoutError> for OpenError {
     fn from(e: LayoutError) -> OpenError {
         OpenError::Layout(e)
     }
-}
-
-/// What a receiver may do that has found nothing to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// There is something to read after all.
-    Ready,
-    /// Wait until the descriptor is readable: the next publication makes it so.
-    Sleep,
-    /// The same, but no longer than this: the source has not noticed yet that somebody sleeps.
-    SleepAtMost(Duration),
 }
 
 /// A slot of the ring, given back when dropped.
@@ -213,7 +202,7 @@ impl Receiver {
     /// is one whose source has died.
     #[must_use]
     pub fn has_closed(&self) -> bool {
-        self.reader.region().control().source.closed.load(Acquire) != 0
+        self.reader.has_closed()
     }
 
     /// Gets ready to sleep, so that [`Receiver::before_sleep`] may be used; returns what to wait for. Takes a
@@ -228,7 +217,7 @@ impl Receiver {
             }
             if let Some(seat) = &self.seat {
                 self.bell = Some(Bell::new(&self.path, seat.index)?);
-                self.reader.region().control().wake_wanted.0.store(1, Release);
+                sleep::want_wakes(self.reader.region().control());
             }
         }
         match &self.bell {
@@ -239,35 +228,21 @@ impl Receiver {
 
     /// Says that this receiver is about to sleep. After waking, and after [`Wait::Ready`] too, comes
     /// [`Receiver::after_sleep`].
-    ///
-    /// The order here (bit, fence, look) and the source's (publish, fence, look for bits) make sure that one
-    /// sees the other.
     pub fn before_sleep(&mut self) -> Wait {
-        let Some(seat) = &self.seat else { return Wait::SleepAtMost(UNNOTICED_SLEEP_MAX) };
-        let control = self.reader.region().control();
-        let is_noticed = control.source.looks_for_sleepers.load(Acquire) != 0;
-        control.sleepers.0.fetch_or(1 << seat.index, Relaxed);
-        fence(SeqCst);
-        if self.reader.has_more() || control.source.closed.load(Acquire) != 0 {
-            Wait::Ready
-        } else if is_noticed {
-            Wait::Sleep
-        } else {
-            Wait::SleepAtMost(UNNOTICED_SLEEP_MAX)
+        match &self.seat {
+            Some(seat) => sleep::before_sleep(&self.reader, seat.index),
+            None => Wait::SleepAtMost(UNNOTICED_SLEEP_MAX),
         }
     }
 
     /// Says that this receiver is awake.
     pub fn after_sleep(&mut self) {
         if let (Some(seat), Some(bell)) = (&self.seat, &self.bell) {
-            self.reader.region().control().sleepers.0.fetch_and(!(1 << seat.index), Relaxed);
+            sleep::after_sleep(self.reader.region().control(), seat.index);
             bell.quiet();
         }
     }
 }
-
-/// How long a receiver may sleep before the source has noticed that somebody does.
-const UNNOTICED_SLEEP_MAX: Duration = Duration::from_millis(1);
 
 fn check(file: &File, name: SessionName) -> Result<Identity, OpenError> {
     let found = file.metadata()?;

@@ -55,11 +55,16 @@ pub(super) fn join(control: &Control, index: usize, pid: u32) -> (u64, u64) {
     let generation = (slot.state.load(Relaxed) >> STATE_BITS) + 1;
     let word = generation << STATE_BITS | ACTIVE;
     slot.pid.store(u64::from(pid), Relaxed);
-    slot.position.store(control.published.0.load(Acquire), Relaxed);
-    slot.state.store(word, Release);
+    // Released, as is what comes behind the fence: the source may take this position for the last owner's,
+    // whose lock has come to this one, and that one has ceased to read. It spares the source from waiting for
+    // this one.
+    slot.position.store(control.published.0.load(Relaxed), Release);
+    // A store would do; loom, though, knows no order between a store and the exchange it races with.
+    slot.state.swap(word, Release);
     fence(SeqCst);
-    let start = control.published.0.load(Acquire);
-    slot.position.store(start, Release);
+    // Relaxed, as the one before: who enters a segment looks again.
+    let start = control.published.0.load(Relaxed);
+    slot.position.store(start, Relaxed);
     (word, start)
 }
 
@@ -77,17 +82,19 @@ pub(super) fn is_mine(slot: &Slot, word: u64) -> bool {
     slot.state.load(Relaxed) == word
 }
 
-/// Drops an active receiver. Returns whether it was active until now.
+/// Drops an active receiver. Returns whether it was active until now. What is ordered here is ordered by the
+/// fence behind which the source then looks for room.
 pub(super) fn drop_reader(slot: &Slot, generation: u64) -> bool {
     let (from, to) = (generation << STATE_BITS | ACTIVE, generation << STATE_BITS | DROPPED);
-    slot.state.compare_exchange(from, to, SeqCst, Relaxed).is_ok()
+    slot.state.compare_exchange(from, to, Relaxed, Relaxed).is_ok()
 }
 
-/// Frees the slot of a dead receiver, unless somebody else has taken it meanwhile.
+/// Frees the slot of a dead receiver, unless somebody else has taken it meanwhile. Relaxed: the dead read
+/// nothing, and who joins and the source are ordered by their fences.
 pub(super) fn reclaim(slot: &Slot, generation: u64) -> bool {
     let free = generation << STATE_BITS | FREE;
     [ACTIVE, DROPPED].iter().any(|state| {
-        slot.state.compare_exchange(generation << STATE_BITS | state, free, SeqCst, Relaxed).is_ok()
+        slot.state.compare_exchange(generation << STATE_BITS | state, free, Relaxed, Relaxed).is_ok()
     })
 }
 

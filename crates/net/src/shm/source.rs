@@ -10,10 +10,11 @@ use counters::table::LbtIpcSource;
 use units::Nanos;
 
 use super::file::{self, SessionName};
-use super::layout::{Geometry, Identity, SLOT_COUNT};
+use super::layout::{Geometry, Identity, Slot};
 use super::producer::{Claim, ClaimError, Producer};
 use super::slots::{self, SlotState};
 use super::wake::Waker;
+use super::watch::{ReaderChanges, Watch};
 use crate::{byte_lock, clock, owned_file};
 
 /// Who waits for whom.
@@ -54,19 +55,6 @@ impl Default for SourceOptions {
     }
 }
 
-/// How the receivers have changed since the last look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReaderChanges {
-    /// Now there that were not.
-    pub joined: u32,
-    /// No longer there: left in order, or found dead.
-    pub left: u32,
-    /// Of those that left, found dead.
-    pub died: u32,
-    /// Dropped because they had stopped.
-    pub dropped: u32,
-}
-
 /// One receiver that has a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReaderInfo {
@@ -78,15 +66,6 @@ pub struct ReaderInfo {
     pub is_dropped: bool,
 }
 
-/// What the source remembers of a slot.
-#[derive(Clone, Copy, Default)]
-struct Watch {
-    generation: u64,
-    is_there: bool,
-    position: u64,
-    moved_at: Nanos,
-}
-
 /// The writer of one session.
 pub struct Source {
     producer: Producer,
@@ -95,7 +74,7 @@ pub struct Source {
     pacing: Pacing,
     waker: Waker,
     counters: Arc<LbtIpcSource>,
-    watches: Box<[Watch; SLOT_COUNT]>,
+    watch: Watch,
 }
 
 impl Source {
@@ -128,7 +107,7 @@ impl Source {
             pacing: options.pacing,
             waker,
             counters: Arc::default(),
-            watches: Box::new([Watch::default(); SLOT_COUNT]),
+            watch: Watch::new(options.pacing),
         })
     }
 
@@ -178,10 +157,10 @@ impl Source {
     /// Looks after the receivers: who came and went, who died, who has stopped. To be called every 100 ms or
     /// so, and not on the path of a message: it costs a system call for each receiver.
     pub fn look_after_readers(&mut self, now: Nanos) -> ReaderChanges {
-        let mut changes = ReaderChanges::default();
-        for index in 0..SLOT_COUNT {
-            self.look_after(index, now, &mut changes);
-        }
+        let (file, waker) = (&self.file, &self.waker);
+        let changes = self.watch.look_after(&self.producer, now, |index, slot, generation| {
+            bury(file, waker, index, slot, generation)
+        });
         self.wake();
         self.count(changes);
         changes
@@ -197,44 +176,7 @@ impl Source {
         counters.clients_left.add(changes.left.into());
         counters.clients_died.add(changes.died.into());
         counters.clients_dropped.add(changes.dropped.into());
-        counters.num_clients.set(self.watches.iter().filter(|watch| watch.is_there).count() as u64);
-    }
-
-    fn look_after(&mut self, index: usize, now: Nanos, changes: &mut ReaderChanges) {
-        let region = Arc::clone(self.producer.region());
-        let slot = &region.control().slots[index];
-        let was = self.watches[index];
-        let (generation, position, is_dropped) = match slots::look(slot) {
-            SlotState::Free => {
-                changes.left += u32::from(was.is_there);
-                self.watches[index].is_there = false;
-                return;
-            }
-            SlotState::Active { generation, position } => (generation, position, false),
-            SlotState::Dropped { generation, position } => (generation, position, true),
-        };
-        if was.generation != generation || !was.is_there {
-            changes.left += u32::from(was.is_there);
-            changes.joined += 1;
-        }
-        let is_dead = byte_lock::is_locked(&self.file, file::slot_lock(index)).is_ok_and(|is_held| !is_held);
-        if is_dead && slots::reclaim(slot, generation) {
-            self.waker.forget(index);
-            self.watches[index] = Watch { generation, ..Watch::default() };
-            changes.left += 1;
-            changes.died += 1;
-            return;
-        }
-        let is_same = was.is_there && was.generation == generation && was.position == position;
-        let moved_at = if is_same && self.producer.is_held_up_by(position) { was.moved_at } else { now };
-        self.watches[index] = Watch { generation, is_there: true, position, moved_at };
-        if let Pacing::Receiver { drop_stopped_after: Some(limit) } = self.pacing
-            && !is_dropped
-            && now.since(moved_at) >= limit
-            && slots::drop_reader(slot, generation)
-        {
-            changes.dropped += 1;
-        }
+        counters.num_clients.set(self.watch.count());
     }
 
     /// The receivers that have a slot. Where the source does not wait, only those do that may sleep.
@@ -285,4 +227,22 @@ impl Drop for Source {
         self.count(ReaderChanges::default());
         let _ = owned_file::remove(&self.file, &self.path);
     }
+}
+
+/// Frees the slot of a dead receiver and removes its socket's name. Returns whether it was dead. Who does so
+/// holds the slot's lock: the next owner's socket has the same name.
+fn bury(file: &File, waker: &Waker, index: usize, slot: &Slot, generation: u64) -> bool {
+    let lock = file::slot_lock(index);
+    let is_dead = byte_lock::is_locked(file, lock).is_ok_and(|is_held| !is_held)
+        && byte_lock::try_lock(file, lock).unwrap_or(false);
+    if !is_dead {
+        return false;
+    }
+    let is_freed = slots::reclaim(slot, generation);
+    if is_freed {
+        waker.forget(index);
+    }
+    // It cannot fail, and if it did, this slot would stay empty.
+    let _ = byte_lock::unlock(file, lock);
+    is_freed
 }

@@ -65,11 +65,13 @@ const BUSY_MAX: u32 = 4;
 /// Buffers for one receive call, reused from call to call: 64 KiB a slot, a slot a (coalesced) run of
 /// datagrams.
 pub struct ReceiveBatch {
-    bytes: Box<[u8]>,
-    control: Box<[Control]>,
-    names: Box<[libc::sockaddr_in]>,
-    vectors: Box<[libc::iovec]>,
-    headers: Box<[libc::mmsghdr]>,
+    // Vectors that never grow, into which pointers lead, and not boxes: a box that is moved claims that no
+    // other pointer leads to what it holds, and so does a mutable slice.
+    bytes: Vec<u8>,
+    control: Vec<Control>,
+    names: Vec<libc::sockaddr_in>,
+    vectors: Vec<libc::iovec>,
+    headers: Vec<libc::mmsghdr>,
     slots: Vec<Slot>,
     /// Slots that the next [`UdpSocket::poll`] asks for. One that has filled all it asked for asks for twice as many: after a single
     /// datagram the kernel is not asked in vain for another, which would delay it.
@@ -77,8 +79,8 @@ pub struct ReceiveBatch {
     kernel_drops: u32,
 }
 
-// SAFETY: the raw pointers inside `vectors` and `headers` lead to boxes that the batch owns and never replaces; boxes
-// stay where they are when the batch moves.
+// SAFETY: the raw pointers inside `vectors` and `headers` lead to what the batch owns and never replaces, and what
+// stays where it is when the batch moves.
 unsafe impl Send for ReceiveBatch {}
 
 impl ReceiveBatch {
@@ -91,11 +93,11 @@ impl ReceiveBatch {
         // SAFETY: an all-zero mmsghdr is a valid value of that plain C struct.
         let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
         let mut batch = ReceiveBatch {
-            bytes: vec![0; n * SLOT_BYTES].into(),
-            control: vec![Control([0; CONTROL_BYTES]); n].into(),
-            names: vec![name; n].into(),
-            vectors: vec![vector; n].into(),
-            headers: vec![header; n].into(),
+            bytes: vec![0; n * SLOT_BYTES],
+            control: vec![Control([0; CONTROL_BYTES]); n],
+            names: vec![name; n],
+            vectors: vec![vector; n],
+            headers: vec![header; n],
             slots: Vec::with_capacity(n),
             wanted: 1,
             kernel_drops: 0,
@@ -113,16 +115,20 @@ impl ReceiveBatch {
 
     /// Makes the first `count` slots ready for a call; those that a call did not fill still are.
     fn prepare(&mut self, count: usize) {
+        let (bytes, names) = (self.bytes.as_mut_ptr(), self.names.as_mut_ptr());
+        let (vectors, control) = (self.vectors.as_mut_ptr(), self.control.as_mut_ptr());
         for (i, header) in self.headers.iter_mut().enumerate().take(count) {
-            self.vectors[i] = libc::iovec {
-                iov_base: self.bytes[i * SLOT_BYTES..].as_mut_ptr().cast(),
-                iov_len: SLOT_BYTES,
-            };
-            header.msg_hdr.msg_name = (&raw mut self.names[i]).cast();
+            // SAFETY: each header has its vector, name, control room and `SLOT_BYTES` of the bytes: `new` has made
+            // as many of all, and none ever grows or shrinks.
+            let (bytes, name, vector, control) =
+                unsafe { (bytes.add(i * SLOT_BYTES), names.add(i), vectors.add(i), control.add(i)) };
+            // SAFETY: as above; nothing borrows the vectors.
+            unsafe { vector.write(libc::iovec { iov_base: bytes.cast(), iov_len: SLOT_BYTES }) };
+            header.msg_hdr.msg_name = name.cast();
             header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-            header.msg_hdr.msg_iov = &raw mut self.vectors[i];
+            header.msg_hdr.msg_iov = vector;
             header.msg_hdr.msg_iovlen = 1;
-            header.msg_hdr.msg_control = self.control[i].0.as_mut_ptr().cast();
+            header.msg_hdr.msg_control = control.cast();
             header.msg_hdr.msg_controllen = CONTROL_BYTES as _;
             header.msg_hdr.msg_flags = 0;
             header.msg_len = 0;
@@ -279,7 +285,7 @@ impl UdpSocket {
                 batch.bytes.as_mut_ptr(),
                 SLOT_BYTES,
                 libc::MSG_DONTWAIT,
-                &raw mut batch.names[0],
+                batch.names.as_mut_ptr(),
                 &raw mut name_len,
             )
         };
@@ -327,4 +333,60 @@ pub(super) fn sockaddr(address: SocketAddrV4) -> libc::sockaddr_in {
 
 fn address(name: &libc::sockaddr_in) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes()), u16::from_be(name.sin_port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does to a slot what the kernel does, through the pointers that it is given: so this runs under Miri.
+    fn fill(batch: &mut ReceiveBatch, slot: usize, from: SocketAddrV4, bytes: &[u8], segment_bytes: u32) {
+        let header = &mut batch.headers[slot];
+        header.msg_len = bytes.len() as u32;
+        // SAFETY: name, vector and control are as long as the header says, and this writes no more: two control
+        // messages of 32 bits have room.
+        unsafe {
+            header.msg_hdr.msg_name.cast::<libc::sockaddr_in>().write(sockaddr(from));
+            let vector = header.msg_hdr.msg_iov.read();
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), vector.iov_base.cast(), bytes.len());
+            let mut control = libc::CMSG_FIRSTHDR(&raw const header.msg_hdr);
+            for (level, kind, value) in
+                [(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 3), (libc::SOL_UDP, libc::UDP_GRO, segment_bytes)]
+            {
+                (*control).cmsg_level = level;
+                (*control).cmsg_type = kind;
+                (*control).cmsg_len = libc::CMSG_LEN(4) as _;
+                libc::CMSG_DATA(control).cast::<u32>().write_unaligned(value);
+                control = libc::CMSG_NXTHDR(&raw const header.msg_hdr, control);
+            }
+            header.msg_hdr.msg_controllen = 2 * libc::CMSG_SPACE(4) as usize;
+        }
+    }
+
+    fn collected(batch: &mut ReceiveBatch, count: usize) -> Vec<(SocketAddrV4, Vec<u8>)> {
+        batch.collect(count);
+        let received = Received { bytes: &batch.bytes, slots: &batch.slots };
+        received.datagrams().map(|(from, bytes)| (from, bytes.to_vec())).collect()
+    }
+
+    #[test]
+    fn a_batch_gives_what_was_put_behind_its_pointers_and_can_be_filled_again() {
+        let from = |port| SocketAddrV4::new(Ipv4Addr::new(10, 1, 2, 3), port);
+        let mut batch = Box::new(ReceiveBatch::new(2));
+        fill(&mut batch, 0, from(1), b"first", 2);
+        assert_eq!(
+            collected(&mut batch, 1),
+            [(from(1), b"fi".to_vec()), (from(1), b"rs".to_vec()), (from(1), b"t".to_vec())]
+        );
+        assert_eq!(batch.kernel_drops(), 3);
+        // The other slot is as it was prepared at the start.
+        for _ in 0..2 {
+            let used = batch.slots.len();
+            batch.prepare(used);
+            batch.slots.clear();
+            fill(&mut batch, 0, from(2), b"next", 9);
+            fill(&mut batch, 1, from(3), b"last", 9);
+            assert_eq!(collected(&mut batch, 2), [(from(2), b"next".to_vec()), (from(3), b"last".to_vec())]);
+        }
+    }
 }

@@ -182,7 +182,10 @@ impl Umem {
         let mapping = Mapping::new(frame_count * frame_bytes, flags, -1, 0)?;
         // SAFETY: the range is the mapping's own. Huge pages are a matter of speed alone, so a refusal is
         // passed over.
-        unsafe { libc::madvise(mapping.start.as_ptr().cast(), mapping.bytes, libc::MADV_HUGEPAGE) };
+        #[cfg(not(miri))]
+        unsafe {
+            libc::madvise(mapping.start.as_ptr().cast(), mapping.bytes, libc::MADV_HUGEPAGE)
+        };
         // SAFETY: as above; nothing refers to the memory yet. Every page is touched once, before traffic.
         unsafe { std::ptr::write_bytes(mapping.start.as_ptr(), 0, mapping.bytes) };
         Ok(Umem { mapping, frame_bytes })
@@ -234,5 +237,75 @@ impl Umem {
         let in_frame = at as usize & (self.frame_bytes - 1);
         let fits = in_frame + len <= self.frame_bytes && at < self.mapping.bytes as u64;
         assert!(fits, "{len} bytes at {at} are not in one frame of {}", self.frame_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::{Acquire, Release};
+
+    use super::*;
+
+    const SIZE: u32 = 4;
+
+    /// A ring whose other side is this test.
+    fn shared() -> Shared<u64> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let mapping = Mapping::new(4096, flags, -1, 0).expect("there is memory");
+        let places = libc::xdp_ring_offset { producer: 0, consumer: 64, desc: 256, flags: 128 };
+        Shared { mapping, places, entries: PhantomData }
+    }
+
+    #[test]
+    fn entries_are_where_the_other_side_looks_for_them() {
+        let mut ring = ToKernel { shared: shared(), position: Producer::new(SIZE) };
+        for lap in 0..3 {
+            for i in 0..SIZE {
+                assert!(ring.push(u64::from(lap * SIZE + i)));
+            }
+            assert!(!ring.push(0), "it is full");
+            assert_eq!(ring.shared.written().load(Acquire), lap * SIZE);
+            ring.publish();
+            for i in 0..SIZE {
+                // SAFETY: a slot below the size, which was written and published.
+                assert_eq!(unsafe { ring.shared.entry(i).read() }, u64::from(lap * SIZE + i));
+            }
+            assert!(!ring.is_drained());
+            ring.shared.read().store((lap + 1) * SIZE, Release);
+            assert!(ring.is_drained());
+        }
+        assert!(!ring.needs_wakeup());
+        ring.shared.word(128).store(libc::XDP_RING_NEED_WAKEUP, Release);
+        assert!(ring.needs_wakeup());
+    }
+
+    #[test]
+    fn entries_of_the_other_side_are_taken_once_each() {
+        let mut ring = FromKernel { shared: shared(), position: Consumer::new(SIZE) };
+        assert_eq!(ring.pop(), None);
+        for count in 0..10u32 {
+            // SAFETY: a slot below the size, which was released or never written.
+            unsafe { ring.shared.entry(count % SIZE).write(count.into()) };
+            ring.shared.written().store(count + 1, Release);
+            assert_eq!(ring.pop(), Some(count.into()));
+            assert_eq!(ring.pop(), None);
+            ring.release();
+            assert_eq!(ring.shared.read().load(Acquire), count + 1);
+        }
+    }
+
+    #[test]
+    fn frames_are_apart() {
+        let mut umem = Umem::new(4, 2048).expect("there is memory");
+        for frame in 0..4 {
+            umem.bytes_mut(frame * 2048, 2048).fill(frame as u8 + 1);
+        }
+        assert_eq!(umem.bytes(2048 + 2000, 48), [2; 48]);
+        assert_eq!(umem.bytes(3 * 2048, 1), [4]);
+        assert_eq!(umem.frame_of(2 * 2048 + 77), 2 * 2048);
+        for (at, len) in [(0, 2049), (2047, 2), (4 * 2048, 0)] {
+            let look = std::panic::AssertUnwindSafe(|| umem.bytes(at, len).len());
+            assert!(std::panic::catch_unwind(look).is_err(), "{len} bytes at {at}");
+        }
     }
 }

@@ -5,6 +5,10 @@ use super::WORD;
 use crate::shm::layout::{CONTROL_BYTES, Control, Geometry};
 use crate::shm::sync::{Acquire, AtomicU64, Relaxed, Release};
 
+/// Where in the file the words begin that are atomics, and where they end.
+const CONTROL_READ: usize = std::mem::offset_of!(Control, published);
+const CONTROL_END: usize = size_of::<Control>();
+
 /// What holds the memory, and gives it back when dropped.
 enum Memory {
     /// The file mapped, the control part and the ring each by itself.
@@ -14,8 +18,7 @@ enum Memory {
         /// Writable for the source only.
         _ring: Mapping,
     },
-    /// For tests.
-    #[cfg(test)]
+    /// Of this process alone.
     Heap { control: NonNull<Control>, ring: NonNull<[u64]> },
 }
 
@@ -92,12 +95,39 @@ impl Region {
     }
 
     /// A ring of this process alone.
-    #[cfg(test)]
     pub(in crate::shm) fn on_heap(geometry: Geometry) -> Region {
         let control = NonNull::from(Box::leak(Box::new(Control::new())));
         let words = vec![0u64; geometry.ring_bytes() as usize / WORD].into_boxed_slice();
         let words = NonNull::from(Box::leak(words));
         Region { control, ring: words.cast(), geometry, memory: Memory::Heap { control, ring: words } }
+    }
+
+    /// Makes a ring of this process alone as it was in the beginning.
+    pub(in crate::shm) fn clear(&mut self) {
+        if let Memory::Heap { control, ring } = &mut self.memory {
+            // SAFETY: both were leaked in `on_heap`, and who borrows this mutably is the only one who does.
+            unsafe {
+                *control.as_mut() = Control::new();
+                ring.as_mut().fill(0);
+            }
+        }
+    }
+
+    /// Sets a byte that lies `at` bytes from the start of the file, if it belongs to a word that anybody reads.
+    pub(in crate::shm) fn set_byte(&self, at: usize, byte: u8) {
+        let word = match at {
+            // SAFETY: a word of `Control`, all of which from here on are atomics or are read by nobody.
+            CONTROL_READ..CONTROL_END => unsafe {
+                AtomicU64::from_ptr(self.control.as_ptr().cast::<u64>().add(at / WORD))
+            },
+            CONTROL_BYTES.. if at - CONTROL_BYTES < self.geometry.ring_bytes() as usize => {
+                self.word((at - CONTROL_BYTES) & !(WORD - 1))
+            }
+            _ => return,
+        };
+        let mut bytes = word.load(Relaxed).to_ne_bytes();
+        bytes[at % WORD] = byte;
+        word.store(u64::from_ne_bytes(bytes), Relaxed);
     }
 
     #[inline]
@@ -153,6 +183,11 @@ impl Region {
     #[inline]
     pub(in crate::shm) fn header(&self, position: u64) -> u64 {
         self.word(self.geometry.offset(position)).load(Acquire)
+    }
+
+    /// The same for who does not look behind it.
+    pub(in crate::shm) fn header_relaxed(&self, position: u64) -> u64 {
+        self.word(self.geometry.offset(position)).load(Relaxed)
     }
 
     /// Writes the header at a position of a frame.
@@ -227,7 +262,6 @@ impl Drop for Region {
     fn drop(&mut self) {
         match &self.memory {
             Memory::Mapped { .. } => {}
-            #[cfg(test)]
             Memory::Heap { control, ring } => {
                 // SAFETY: both were leaked in `on_heap`, and nothing borrows from them any more.
                 unsafe {

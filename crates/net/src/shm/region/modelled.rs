@@ -44,6 +44,10 @@ impl Region {
         self.atoms[self.index(position)].load(Acquire)
     }
 
+    pub(in crate::shm) fn header_relaxed(&self, position: u64) -> u64 {
+        self.atoms[self.index(position)].load(Relaxed)
+    }
+
     pub(in crate::shm) fn set_header(&self, position: u64, word: u64) {
         self.atoms[self.index(position)].store(word, Relaxed);
     }
