@@ -265,7 +265,7 @@ mod tests {
                 r.on_pulse(now, 0, &pulse(sent, Some((ME, 0))), 0, &mut rng);
                 delays.push(r.report(now, 0).expect("it governs").delay_us);
             }
-            assert_eq!(delays, [0, 0, 7_000, 25_000]);
+            assert_eq!(delays, [0, 0, 6_997, 24_993], "less what clocks may drift");
         }
     }
 
