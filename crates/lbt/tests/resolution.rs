@@ -406,6 +406,59 @@ fn a_source_is_reported_once_and_again_when_it_changes_or_was_forgotten() {
 }
 
 #[test]
+fn what_was_under_way_when_a_session_ended_does_not_have_it_found_again() {
+    let second = Ipv4Addr::new(10, 30, 3, 1);
+    let advertised = |source: SourceRecord, network: Option<Ipv4Addr>| {
+        let mut other = Context::new(|_| {});
+        network.into_iter().for_each(|address| other.resolver.add_network(address));
+        other.resolver.advertise(at(0), "t", source).expect("a good name");
+        let on_first = other.resolver.poll_transmit(at(0)).expect("it is due").to_vec();
+        network.map_or(on_first, |_| other.resolver.second().to_vec())
+    };
+    let origin = Some(Origin { source: SOURCE, context: [5; 8] });
+    let of = SourceRecord { origin, ..record(7) };
+    let mut c = Context::new(|_| {});
+    c.query("t");
+    c.hear(&advertised(of, None));
+    c.resolver.end_session(c.now, &of.session);
+    c.found.0.clear();
+    c.now = at(9_999);
+    c.hear(&advertised(of, None));
+    c.hear(&advertised(of, Some(second)));
+    assert_eq!((c.found.topics().len(), c.counters.records_of_ended.get()), (0, 2));
+    assert_eq!((c.counters.sources_known.get(), c.counters.tr_rcv_unresolved_topics.get()), (0, 1));
+    // One that was started again in its place is another one.
+    let TransportSession::LbtRm { mut key, group } = of.session else { panic!("it is LBT-RM") };
+    key.session.session_id += 1;
+    c.hear(&advertised(SourceRecord { session: TransportSession::LbtRm { key, group }, ..of }, None));
+    assert_eq!(c.found.topics().len(), 1);
+    c.now = at(10_000);
+    c.hear(&advertised(of, None));
+    assert_eq!(c.found.topics().len(), 1, "somebody means it");
+}
+
+#[test]
+fn ended_sessions_are_remembered_within_a_bound_and_not_without_an_id() {
+    let session = |n: u16| TransportSession::Tcp {
+        address: SocketAddrV4::new(SOURCE, 14_371),
+        session_id: Some(n.into()),
+    };
+    let mut c = Context::new(|_| {});
+    c.query("t");
+    (0..1_025).for_each(|n| c.resolver.end_session(c.now, &session(n)));
+    let nameless = TransportSession::Tcp { address: SocketAddrV4::new(SOURCE, 14_371), session_id: None };
+    c.resolver.end_session(c.now, &nameless);
+    for session in [session(0), session(1), session(1_024), nameless] {
+        let mut other = Context::new(|_| {});
+        let source = SourceRecord { session, ..record(7) };
+        other.resolver.advertise(at(0), "t", source).expect("a good name");
+        c.hear(&other.drain()[0]);
+    }
+    let found: Vec<TransportSession> = c.found.0.iter().map(|found| found.2.session).collect();
+    assert_eq!((found, c.counters.records_of_ended.get()), (vec![session(0), nameless], 2));
+}
+
+#[test]
 fn what_goes_out_on_a_second_network_names_the_source_there_and_both_are_forgotten_together() {
     let second = Ipv4Addr::new(10, 30, 3, 1);
     let mut source = Context::new(|_| {});

@@ -163,6 +163,12 @@ impl Streams {
         self.entries.iter().any(|(_, s)| s.session == session)
     }
 
+    /// Why a session ended, as its transport has told one of its streams.
+    pub(crate) fn reason_of_end(&self, session: SessionRef) -> Option<EndReason> {
+        let mut of_session = self.entries.iter().filter(|(_, stream)| stream.session == session);
+        of_session.find_map(|(_, stream)| Some(stream.end?.reason))
+    }
+
     /// A session is over: tells all receivers of its streams, in the order in which these were found.
     /// `reason` is for those of which nothing was heard.
     pub(crate) fn end_session(

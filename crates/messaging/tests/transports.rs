@@ -305,6 +305,48 @@ fn a_session_of_shared_memory_that_ends_in_order_is_heard_to_its_end_and_is_not_
     }
 }
 
+#[test]
+fn what_was_advertised_before_a_session_ended_does_not_have_it_found_again() {
+    let all = [Transport::LbtRm, Transport::LbtRu, Transport::Tcp, Transport::LbtIpc];
+    for (test, transport) in (32..).zip(all) {
+        let config = MessagingConfig { transport, ..config(test) };
+        let group =
+            std::net::SocketAddrV4::new(config.resolver_multicast_address, config.resolver_multicast_port);
+        let tap = UdpSocket::multicast_receiver(group, LOOPBACK).expect("free");
+        let sender =
+            UdpSocket::multicast_sender("127.0.0.1:0".parse().expect("an address"), LOOPBACK).expect("free");
+        let mut b = party(&config);
+        b.receiver("px");
+        let mut a = party(&config);
+        let source = a.source("px");
+        meet(&mut a, source, &mut b);
+        a.context.end();
+        drop(a);
+        until(&mut [&mut b], |p| !p[0].heard.ends.is_empty());
+        assert_eq!(b.heard.ends[0].reason, EndReason::Ended, "{transport:?}");
+        let (mut batch, mut under_way) = (ReceiveBatch::new(16), Vec::<Vec<u8>>::new());
+        loop {
+            let received = tap.receive(&mut batch).expect("loopback");
+            if received.is_empty() {
+                break;
+            }
+            under_way.extend(received.datagrams().map(|(_, datagram)| datagram.to_vec()));
+        }
+        let before = b.counters.resolver.records_of_ended.get();
+        for datagram in &under_way {
+            sender.send_run(group, datagram, datagram.len()).expect("loopback");
+        }
+        until(&mut [&mut b], |p| p[0].counters.resolver.records_of_ended.get() > before);
+        assert_eq!(b.heard.sources.len(), 1, "{transport:?}: it is found once");
+        let mut again = party(&config);
+        let source = again.source("px");
+        b.heard.payloads.clear();
+        b.heard.next = None;
+        meet(&mut again, source, &mut b);
+        assert_eq!(b.heard.sources.len(), 2, "{transport:?}: one that is started again is another one");
+    }
+}
+
 /// The number by which this host is known, as a source of shared memory advertises it.
 fn host_id_of(config: &MessagingConfig) -> u32 {
     let mut a = party(&MessagingConfig { transport: Transport::LbtIpc, ..config.clone() });

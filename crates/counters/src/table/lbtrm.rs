@@ -141,6 +141,7 @@ counters! {
         patterns_shed: Total, "records", "Wildcard queries not looked at because there were too many.";
         records_rcved: Total, "records", "Topic information records received.";
         records_ignored: Total, "records", "Records of other transports or with names that are not text.";
+        records_of_ended: Total, "records", "Records of sessions that had just ended, passed over.";
         sources_known: Gauge, "sources", "Sources in the cache.";
         sources_refused: Total, "sources", "Sources not remembered because the cache was full.";
         keepalives_sent: Total, "packets", "Keep-alives sent to unicast resolvers.";

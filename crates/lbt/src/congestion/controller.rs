@@ -85,8 +85,8 @@ pub(crate) enum Verdict {
 const PULSES_KEPT: usize = 64;
 const PULSE_EVERY_MIN: Duration = Duration::from_millis(10);
 const PULSE_EVERY_MAX: Duration = Duration::from_millis(100);
-/// A pulse costs about 110 bytes on the wire: 3 in 1,000, and one in 100 for a rate that begins.
-const PULSE_EVERY_BYTES: u64 = 36 << 10;
+/// A pulse costs about 110 bytes on the wire: 5 in 1,000, and one in 100 for a rate that begins.
+const PULSE_EVERY_BYTES: u64 = 24 << 10;
 const PULSE_EVERY_BYTES_STARTING: u64 = 12 << 10;
 /// The one who governs and is silent for so long governs no more; without any report the NAKs do.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -98,7 +98,10 @@ const START_GROWTH: Duration = Duration::from_millis(150);
 const GROWTH_DATAGRAMS: f64 = 2.0;
 /// Added to the round trip, so that on a link without delay the growth has an end.
 const ROUND_TRIP_ADDED: Duration = Duration::from_millis(10);
-const FALL_MIN: f64 = 0.05;
+/// A rate grows by no more than this of itself in a second: reports of a low rate are some ten milliseconds
+/// apart.
+const GROWTH_MAX: f64 = 4.0;
+const FALL_MIN: f64 = 0.03;
 const FALL_MAX: f64 = 0.2;
 /// The law is applied for this time at most, however long nobody reported.
 const STEP_MAX: Duration = Duration::from_millis(200);
@@ -197,6 +200,7 @@ impl Controller {
         if now.since(self.reported) < SILENCE || now.since(self.applied) < PULSE_EVERY_MAX {
             return false;
         }
+        self.last_round_trips = [Duration::ZERO; 2];
         if self.naks == 0 {
             self.grow(now);
         } else {
@@ -231,7 +235,7 @@ impl Controller {
         let lowered = self.apply(now, report, next);
         if lowered && self.rate == self.floor {
             self.at_floor += 1;
-        } else if report.lost == 0 && report.count() > 0 {
+        } else if self.rate > self.floor {
             self.at_floor = 0;
         }
         if self.at_floor < AT_FLOOR_MAX {
@@ -260,7 +264,8 @@ impl Controller {
             return false;
         }
         let very_long = long && queued >= self.round_trip_max * 2;
-        let less = if very_long { FALL_MAX } else { self.fall() };
+        let lost = f64::from(report.lost) / f64::from(report.count());
+        let less = if very_long { FALL_MAX } else { self.fall().max((lost / 2.0).min(FALL_MAX)) };
         let told = report.count() >= SHARE_COUNT_MIN && (self.starting || is_heavy(report));
         let delivered = if told { self.delivered(report) } else { u64::MAX };
         self.lower_to(((self.rate as f64 * (1.0 - less)) as u64).min(delivered / 10 * 9).max(self.rate / 4));
@@ -282,10 +287,11 @@ impl Controller {
     }
 
     /// The part by which the rate falls: a tenth for one that regains it in some hundred milliseconds, more
-    /// for larger rates.
+    /// for larger rates; by the fourth root, so that the falls of many that share a link still make an end of
+    /// what they have grown by.
     fn fall(&self) -> f64 {
         let ordinary = self.additive() * 1.5;
-        (0.1 * (self.rate as f64 / ordinary).sqrt()).clamp(FALL_MIN, FALL_MAX)
+        (0.1 * (self.rate as f64 / ordinary).sqrt().sqrt()).clamp(FALL_MIN, FALL_MAX)
     }
 
     fn lower_to(&mut self, rate: u64) {
@@ -315,10 +321,22 @@ impl Controller {
         if used < rate * since * 0.75 {
             return;
         }
-        let per_second =
-            if self.starting { rate / START_GROWTH.as_secs_f64() } else { (self.additive() * rate).sqrt() };
+        let per_second = if self.starting {
+            rate / START_GROWTH.as_secs_f64()
+        } else {
+            (self.additive() * rate).sqrt().min(rate * GROWTH_MAX) * self.room()
+        };
         self.rate = ((rate + per_second * since) as u64).min(self.limit);
         self.starting &= self.rate < self.limit;
+    }
+
+    /// How much of the longest round trip is left: rates grow less the closer they are to it. All sources of a
+    /// link see the same, and slow down together before their reports can tell them that it was too much.
+    fn room(&self) -> f64 {
+        if self.round_trip_max.is_zero() {
+            return 1.0;
+        }
+        1.0 - self.last_round_trips[1].div_duration_f64(self.round_trip_max).min(1.0)
     }
 
     /// By how much a rate would grow in a second, were it by a few datagrams each round trip: what sources

@@ -40,8 +40,11 @@ struct Heard {
     governs: bool,
 }
 
-/// How long the shortest way is remembered at least; clocks drift by less than a millisecond meanwhile.
-const LEAST_WINDOW: Duration = Duration::from_secs(10);
+/// How long the shortest way is remembered at least. A queue that many sources keep from running empty would
+/// pass for a way without any, and its losses for the weather.
+const LEAST_WINDOW: Duration = Duration::from_secs(60);
+/// Clocks drift apart by less: the shortest way is taken to grow by one part in so many.
+const DRIFT_PARTS: i64 = 10_000;
 /// Wait of the one who governs from a loss to its report: reordering is over by then.
 const AFTER_LOSS: Duration = Duration::from_millis(2);
 /// Time between two reports, pulses aside.
@@ -139,7 +142,9 @@ impl Reporter {
         if now.since(self.least_since) >= LEAST_WINDOW {
             (self.least_ns, self.least_since) = ([i64::MAX, self.least_ns[0]], now);
         }
-        self.least_ns[0] = self.least_ns[0].min(way_ns);
+        let since_ns = self.heard.map_or(0, |h| now.since(h.at).as_nanos() as i64);
+        let grown = self.least_ns.map(|least_ns| least_ns.saturating_add(since_ns / DRIFT_PARTS));
+        self.least_ns = [grown[0].min(way_ns), grown[1]];
         let least_ns = self.least_ns[0].min(self.least_ns[1]);
         let delay_us = u32::try_from(way_ns.saturating_sub(least_ns) / 1_000).unwrap_or(u32::MAX);
         self.last_delay_us = delay_us;
@@ -260,7 +265,7 @@ mod tests {
                 r.on_pulse(now, 0, &pulse(sent, Some((ME, 0))), 0, &mut rng);
                 delays.push(r.report(now, 0).expect("it governs").delay_us);
             }
-            assert_eq!(delays, [0, 0, 7_000, 25_000]);
+            assert_eq!(delays, [0, 0, 6_997, 24_993], "less what clocks may drift");
         }
     }
 
@@ -268,12 +273,12 @@ mod tests {
     fn the_shortest_way_is_forgotten_so_that_clocks_may_drift() {
         let (mut r, mut rng) = reporter();
         let mut delay = 0;
-        for second in 0..40 {
+        for second in 0..240 {
             let (sent, now) = (second * 1_000, at(second * 1_000 + 5 + second));
             r.on_pulse(now, 0, &pulse(sent, Some((ME, 0))), 0, &mut rng);
             delay = r.report(now, 0).expect("it governs").delay_us;
         }
-        assert!(delay <= 20_000, "{delay}");
+        assert!(delay <= 120_000, "{delay}");
     }
 
     #[test]

@@ -88,11 +88,19 @@ impl Resolver {
         }
     }
 
-    pub(super) fn on_record<S: ResolverSink>(&mut self, record: &lbmr::TopicInformation<'_>, sink: &mut S) {
+    pub(super) fn on_record<S: ResolverSink>(
+        &mut self,
+        now: Nanos,
+        record: &lbmr::TopicInformation<'_>,
+        sink: &mut S,
+    ) {
         self.counters.records_rcved.inc();
         let (Some(source), Ok(topic)) = (SourceRecord::of(record), std::str::from_utf8(record.name)) else {
             return self.counters.records_ignored.inc();
         };
+        if self.ended.has(now, &source) {
+            return self.counters.records_of_ended.inc();
+        }
         self.learn(topic, source, sink);
     }
 

@@ -21,10 +21,13 @@
 //!   address makes it flood (`tests/relay.rs`: `who_is_no_client_is_not_relayed_and_not_answered`,
 //!   `neither_a_wild_client_nor_many_make_the_relay_flood`); of two relays either will do
 //!   (`two_contexts_find_each_other_through_either_of_two_resolvers`).
+//! - What was advertised of a session before it ended does not have it found again
+//!   (`what_was_under_way_when_a_session_ended_does_not_have_it_found_again`).
 //! - A source by configuration needs no traffic and is not forgotten
 //!   (`a_configured_source_is_reported_without_any_traffic_and_never_forgotten`).
 
 mod compiled;
+mod ended;
 mod hear;
 mod keepalive;
 mod limit;

@@ -1,4 +1,5 @@
 use super::compiled::CompiledPatterns;
+use super::ended::Ended;
 use super::keepalive::Keepalives;
 use super::pattern::{Pattern, PatternError};
 use super::phase::Phases;
@@ -28,6 +29,7 @@ pub struct Resolver {
     pub(super) queries_by_topic: BTreeMap<Box<str>, u32>,
     pub(super) wildcards: Vec<u32>,
     pub(super) cache: BTreeMap<Box<str>, Vec<SourceRecord>>,
+    pub(super) ended: Ended,
     /// Those of them that were configured.
     fixed: BTreeMap<Box<str>, Vec<SourceRecord>>,
     pub(super) cached: usize,
@@ -149,6 +151,7 @@ impl Resolver {
             queries_by_topic: BTreeMap::new(),
             wildcards: Vec::new(),
             cache: BTreeMap::new(),
+            ended: Ended::default(),
             fixed: BTreeMap::new(),
             cached: 0,
             cache_max: config.resolver_cache_maximum as usize,
@@ -339,14 +342,20 @@ impl Resolver {
         self.cache.retain(|topic, sources| {
             let before = sources.len();
             let kept = fixed.get(topic).map_or(&[][..], Vec::as_slice);
-            let is_of = |s: &SourceRecord| s.session == *session || s.on_first_network().session == *session;
-            sources.retain(|s| !is_of(s) || kept.contains(s));
+            sources.retain(|s| !s.is_of(session) || kept.contains(s));
             self.cached -= before - sources.len();
             self.unresolved += usize::from(sources.is_empty() && queried.contains_key(topic));
             !sources.is_empty()
         });
         self.counters.sources_known.set(self.cached as u64);
         self.count_queries();
+    }
+
+    /// The same for a session of which the source has said that it is over: advertisements of it that were
+    /// under way are passed over for ten seconds, unless it has no session id.
+    pub fn end_session(&mut self, now: Nanos, session: &TransportSession) {
+        self.forget_session(session);
+        self.ended.note(now, *session);
     }
 
     /// Where everything is to be sent: the unicast resolvers, each of them; none if it goes to the group.
@@ -384,7 +393,7 @@ impl Resolver {
             Kind::Normal | Kind::Wildcard | Kind::ReceiverAlive | Kind::SourceAlive => {}
         }
         packet.queries.iter().for_each(|query| self.on_query(now, query));
-        packet.records.iter().for_each(|record| self.on_record(&record, sink));
+        packet.records.iter().for_each(|record| self.on_record(now, &record, sink));
         Ok(())
     }
 
@@ -397,6 +406,7 @@ impl Resolver {
         let cache = self.cached * size_of::<SourceRecord>() + names(self.cache.len());
         ads + queries
             + cache
+            + self.ended.memory_bytes()
             + self.timers.capacity() * size_of::<(Nanos, Subject, u32)>()
             + self.outbox.memory_bytes()
     }

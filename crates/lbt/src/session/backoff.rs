@@ -1,6 +1,6 @@
 use crate::config::NakLaw;
 use std::time::Duration;
-use units::Rng;
+use units::{Nanos, Rng};
 
 /// Draws the wait before the first NAK.
 ///
@@ -20,10 +20,51 @@ pub(crate) fn first_wait(law: NakLaw, interval: Duration, rng: &mut Rng) -> Dura
     })
 }
 
-/// Draws the wait before a further NAK.
-pub(crate) fn next_wait(law: NakLaw, interval: Duration, rng: &mut Rng) -> Duration {
-    let law = if law == NakLaw::Fixed { NakLaw::Fixed } else { NakLaw::Uniform };
-    first_wait(law, interval, rng)
+/// The waits before further NAKs for what was not repaired.
+///
+/// They are the configured ones, but no less than twice what the quickest repair of late has taken: one that
+/// waits in the buffer of a receiver that is behind, or in the queue of a source whose rate limit is reached,
+/// is not asked for again and again. Lost repairs do not count in the quickest one, so loss does not make
+/// the waits longer. Where three NAKs have brought nothing, the waits double.
+pub(crate) struct Retries {
+    backoff: Duration,
+    /// No wait is meant to be longer.
+    longest: Duration,
+    /// Quickest repairs of this window and the one before.
+    quickest: [Duration; 2],
+    since: Nanos,
+}
+
+const QUICKEST_WINDOW: Duration = Duration::from_secs(1);
+/// NAKs for a number before the waits double.
+const NAKS_BEFORE_DOUBLING: u16 = 3;
+
+impl Retries {
+    pub(crate) fn new(backoff: Duration, generation: Duration) -> Retries {
+        let longest = (generation / 4).max(backoff);
+        Retries { backoff, longest, quickest: [Duration::MAX; 2], since: Nanos::ZERO }
+    }
+
+    /// A datagram that was first asked for at `asked` was sent again and came.
+    pub(crate) fn on_repaired(&mut self, now: Nanos, asked: Nanos) {
+        if now.since(self.since) >= QUICKEST_WINDOW {
+            (self.quickest, self.since) = ([Duration::MAX, self.quickest[0]], now);
+        }
+        self.quickest[0] = self.quickest[0].min(now.since(asked));
+    }
+
+    /// Draws the wait after a NAK for numbers that have been NAKed so often with it.
+    pub(crate) fn draw(&self, law: NakLaw, rng: &mut Rng) -> impl Fn(u16) -> Duration + use<> {
+        let quickest = self.quickest[0].min(self.quickest[1]);
+        let repair = if quickest == Duration::MAX { Duration::ZERO } else { quickest * 2 };
+        let (interval, longest) = (repair.clamp(self.backoff, self.longest), self.longest);
+        let law = if law == NakLaw::Fixed { NakLaw::Fixed } else { NakLaw::Uniform };
+        let wait = first_wait(law, interval, rng);
+        move |naks| {
+            let doublings = naks.saturating_sub(NAKS_BEFORE_DOUBLING).min(16);
+            wait.saturating_mul(1 << doublings).min(longest.max(wait))
+        }
+    }
 }
 
 fn weighted(group_size: u16, span_ns: u64, rng: &mut Rng) -> u64 {
@@ -76,7 +117,36 @@ mod tests {
             assert!((interval / 8..=interval).contains(&weighted), "{weighted:?}");
         }
         assert_eq!(first_wait(NakLaw::Fixed, interval, &mut rng), interval);
-        assert_eq!(next_wait(NakLaw::Fixed, interval, &mut rng), interval);
+    }
+
+    #[test]
+    fn further_waits_double_after_three_naks_and_are_no_shorter_than_twice_the_quickest_repair() {
+        let ms = Duration::from_millis;
+        let at = |t: u64| Nanos::ZERO + ms(t);
+        let mut retries = Retries::new(ms(10), ms(1_000));
+        let mut rng = Rng::new(4);
+        let mut waits = |r: &Retries| {
+            let wait = r.draw(NakLaw::Fixed, &mut rng);
+            [1, 2, 3, 4, 5, 8, 9, 1_000].map(|naks| wait(naks).as_millis())
+        };
+        assert_eq!(waits(&retries), [10, 10, 10, 20, 40, 250, 250, 250]);
+        // Most repairs are lost, or take long; one has not.
+        for (now, asked) in [(1_100, 1_000), (1_101, 1_098), (1_900, 1_000)] {
+            retries.on_repaired(at(now), at(asked));
+        }
+        assert_eq!(waits(&retries)[..3], [10, 10, 10]);
+        // The receiver falls behind: the quick one is forgotten after a while.
+        retries.on_repaired(at(2_200), at(2_140));
+        assert_eq!(waits(&retries)[..3], [10, 10, 10]);
+        retries.on_repaired(at(3_300), at(3_240));
+        assert_eq!(waits(&retries)[..5], [120, 120, 120, 240, 250]);
+        retries.on_repaired(at(4_400), at(2_400));
+        retries.on_repaired(at(5_500), at(3_500));
+        assert_eq!(waits(&retries)[..4], [250; 4], "a fourth of the time in which it is given up");
+        retries.on_repaired(at(5_600), at(5_599));
+        assert_eq!(waits(&retries)[0], 10, "it has caught up");
+        let few = Retries::new(ms(10), ms(20));
+        assert_eq!(waits(&few), [10; 8]);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(super) struct Gap {
     pub(super) due: Nanos,
     /// How often it was.
     pub(super) naks: u16,
+    /// When it was first.
+    pub(super) asked: Nanos,
 }
 
 impl Gap {
@@ -70,7 +72,7 @@ impl LossMap {
     ///
     /// Returns how many of the oldest were given up to keep within the bounds.
     pub(super) fn add(&mut self, first: u64, end: u64, detected: Nanos, due: Nanos) -> u64 {
-        self.gaps.push_back(Gap { first, end, detected, due, naks: 0 });
+        self.gaps.push_back(Gap { first, end, detected, due, naks: 0, asked: Nanos::ZERO });
         self.missing += end - first;
         self.due = self.due.min(due);
         let mut given_up = 0;
@@ -203,16 +205,25 @@ impl LossMap {
         }
     }
 
-    /// Collects numbers that are due, at most `count_max`, and sets when they are next.
-    pub(super) fn collect_due(&mut self, now: Nanos, next: Nanos, count_max: usize, into: &mut Vec<Sqn>) {
+    /// Collects numbers that are due, at most `count_max`, and sets when they are next: `wait` says in which
+    /// time, by how often they have been NAKed with this time.
+    pub(super) fn collect_due(
+        &mut self,
+        now: Nanos,
+        wait: impl Fn(u16) -> Duration,
+        count_max: usize,
+        into: &mut Vec<Sqn>,
+    ) {
         let mut at = 0;
         while at < self.gaps.len() && into.len() < count_max {
             let gap = self.gaps[at];
             if gap.due <= now {
                 let taken = gap.len().min((count_max - into.len()) as u64);
                 into.extend((gap.first..gap.first + taken).map(|t| Sqn(t as u32)));
-                let asked =
-                    Gap { end: gap.first + taken, due: next, naks: gap.naks.saturating_add(1), ..gap };
+                let naks = gap.naks.saturating_add(1);
+                let first_asked = if gap.naks == 0 { now } else { gap.asked };
+                let due = now + wait(naks);
+                let asked = Gap { end: gap.first + taken, due, naks, asked: first_asked, ..gap };
                 self.gaps[at] = asked;
                 if taken < gap.len() {
                     self.gaps.insert(at + 1, Gap { first: asked.end, ..gap });
@@ -252,7 +263,7 @@ mod tests {
 
     fn due(map: &mut LossMap, now: Nanos) -> Vec<u32> {
         let mut numbers = Vec::new();
-        map.collect_due(now, now + MS * 10, 1_000, &mut numbers);
+        map.collect_due(now, |_| MS * 10, 1_000, &mut numbers);
         numbers.iter().map(|n| n.0).collect()
     }
 
@@ -330,7 +341,7 @@ mod tests {
         let mut m = map();
         m.add(10, 20, Nanos(0), Nanos(5));
         let mut numbers = Vec::new();
-        m.collect_due(Nanos(5), Nanos(50), 4, &mut numbers);
+        m.collect_due(Nanos(5), |_| MS, 4, &mut numbers);
         assert_eq!(numbers, [Sqn(10), Sqn(11), Sqn(12), Sqn(13)]);
         assert_eq!(due(&mut m, Nanos(5)), [14, 15, 16, 17, 18, 19]);
     }

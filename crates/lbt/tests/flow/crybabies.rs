@@ -1,9 +1,11 @@
 //! Many receivers that lose the same, and one that loses everything.
 
 use crate::group::{Group, address};
+use crate::link::{Link, LinkPlan, Tail, adaptive};
 use std::time::Duration;
-use tickcast_lbt::config::{NakLaw, ReceiverConfig, SourceConfig};
+use tickcast_lbt::config::{CongestionControl, NakLaw, ReceiverConfig, SourceConfig};
 use tickcast_lbt::rm::SourceEvent;
+use units::Nanos;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -102,4 +104,43 @@ fn addresses_beyond_the_table_push_out_the_one_that_was_silent_longest() {
         group.source.on_datagram(group.now, from, &nak).expect("a NAK");
     }
     assert_eq!(group.counters.nak_senders_evicted.get(), 300 - 256);
+}
+
+/// A receiver takes four fifths of what a source sends at a fixed rate, behind a buffer of some length; repairs
+/// wait in the same buffer.
+#[test]
+fn a_receiver_that_is_behind_does_not_ask_for_what_waits_in_its_own_buffer() {
+    const MBIT: u64 = 1_000_000;
+    for buffer_ms in [20, 200, 500] {
+        let plan = LinkPlan {
+            bits_per_second: 1_000 * MBIT,
+            queue_bytes: 1 << 20,
+            delay: Duration::from_micros(100),
+            random_loss: 0.0,
+            reports: true,
+        };
+        let fixed = SourceConfig {
+            transport_lbtrm_congestion_control: CongestionControl::None,
+            ..adaptive(20 * MBIT)
+        };
+        let bits_per_second = 16 * MBIT;
+        let queue_bytes = bits_per_second / 8 * buffer_ms / 1_000;
+        let mut link = Link::new(plan);
+        link.add(
+            &fixed,
+            Duration::ZERO,
+            &[Some(Tail { bits_per_second, queue_bytes, free_at: Nanos::ZERO })],
+        );
+        link.run_for(Duration::from_secs(10));
+        link.drain();
+        let c = &link.flows[0].nodes[0].0.counters;
+        let naks_per_loss = c.naks_sent.get() as f64 / c.lost.get() as f64;
+        println!(
+            "a buffer of {buffer_ms} ms: {} lost, {} recovered, {naks_per_loss:.2} NAKs for each",
+            c.lost.get(),
+            c.recovered.get()
+        );
+        assert!(c.lost.get() > 2_000 && c.recovered.get() > 200, "{c:?}");
+        assert!(naks_per_loss < 6.0, "{naks_per_loss}");
+    }
 }

@@ -181,7 +181,8 @@ impl Context {
         }
     }
 
-    /// A session is over: its streams end, and are found again if they are advertised again.
+    /// A session is over: its streams end, and are found again if they are advertised again; what a source
+    /// had advertised before it said that it ends does not count.
     pub(crate) fn end_session(
         &mut self,
         session: SessionRef,
@@ -189,7 +190,11 @@ impl Context {
         reason: EndReason,
         handler: &mut impl Handler,
     ) {
-        self.resolver.forget_session(transport);
+        if self.streams.reason_of_end(session).unwrap_or(reason) == EndReason::Ended {
+            self.resolver.end_session(self.now, transport);
+        } else {
+            self.resolver.forget_session(transport);
+        }
         self.streams.end_session(self.now, session, reason, handler);
     }
 

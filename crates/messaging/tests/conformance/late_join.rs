@@ -201,7 +201,10 @@ pub(crate) fn source_dies(world: &World) {
         b.heard.messages().count() > 10
     });
     drop(a);
-    until([&mut b], |[b]| b.heard.count(|event| matches!(event, Event::End(..))) == 1);
+    // On a machine that stood still for seconds a session may have ended before, and been found again.
+    let ends = |b: &Party| b.heard.count(|event| matches!(event, Event::End(..)));
+    let before = ends(&b);
+    until([&mut b], |[b]| ends(b) > before);
     assert!(matches!(b.heard.events.last(), Some(Event::End(..))), "the end is told last");
     let mut expected = None;
     for event in &b.heard.events {

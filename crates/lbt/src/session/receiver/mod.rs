@@ -2,7 +2,7 @@ mod packets;
 
 pub(crate) use packets::{Arrived, Standing};
 
-use super::backoff::next_wait;
+use super::backoff::Retries;
 use super::loss::LossMap;
 use crate::config::{ConfigError, NakLaw, Order, ReceiverConfig};
 use crate::congestion::{Pulse, Report, Reporter};
@@ -45,7 +45,7 @@ pub struct Receiver<T> {
     pub(crate) naks: Vec<Sqn>,
     law: NakLaw,
     initial: Duration,
-    backoff: Duration,
+    retries: Retries,
     suppress: Duration,
     generation: Duration,
     activity: Duration,
@@ -115,7 +115,10 @@ impl<T> Receiver<T> {
             naks: Vec::with_capacity(NAK_NUMBERS_MAX),
             law: config.nak_law,
             initial: config.transport_lbtrm_nak_initial_backoff_interval,
-            backoff: config.transport_lbtrm_nak_backoff_interval,
+            retries: Retries::new(
+                config.transport_lbtrm_nak_backoff_interval,
+                config.transport_lbtrm_nak_generation_interval,
+            ),
             suppress: config.transport_lbtrm_nak_suppress_interval,
             generation: config.transport_lbtrm_nak_generation_interval,
             activity: config.transport_lbtrm_activity_timeout,
@@ -190,8 +193,8 @@ impl<T> Receiver<T> {
             self.nak_credit_until = now + self.initial.max(NAK_BURST_SPAN_MIN);
         }
         let count_max = self.nak_credit.min(NAK_NUMBERS_MAX);
-        let again = now + next_wait(self.law, self.backoff, &mut self.rng);
-        self.loss.collect_due(now, again, count_max, &mut self.naks);
+        let wait = self.retries.draw(self.law, &mut self.rng);
+        self.loss.collect_due(now, wait, count_max, &mut self.naks);
         if !self.naks.is_empty() {
             self.nak_credit -= self.naks.len();
             self.counters.nak_pckts_sent.inc();

@@ -92,6 +92,8 @@ impl<T> Receiver<T> {
                     tally::repaired(&self.counters, now.since(gap.detected), gap.naks, recovered);
                     if !recovered {
                         self.reporter.on_late();
+                    } else if gap.naks > 0 {
+                        self.retries.on_repaired(now, gap.asked);
                     }
                 }
                 None => {
