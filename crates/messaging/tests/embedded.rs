@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use net::affinity;
 use tickcast_messaging::{
     Asked, Context, ContextCounters, EmbeddedContext, EmbeddedSource, EventQueue, FailoverLoss, Handler,
-    Interface, Message, MessagingConfig, QueueError, Receiver, ReceiverOptions, RequestId, SourceInfo, SourceOptions,
-    StreamId, Wait,
+    Interface, Message, MessagingConfig, QueueError, Receiver, ReceiverOptions, RequestId, SourceInfo,
+    SourceOptions, StreamId, Wait,
 };
 
 const WATCHDOG: Duration = Duration::from_secs(60);

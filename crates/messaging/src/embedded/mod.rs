@@ -230,7 +230,10 @@ fn begin(config: &MessagingConfig, counters: ContextCounters) -> Result<(Core, B
     }
     let mut context = Context::standalone_with(config, counters)?;
     let waker = context.waker()?;
-    Ok((Core { context, feeds: Vec::new(), restarts: Vec::new() }, Bell { waker, is_asleep: AtomicBool::new(false) }))
+    Ok((
+        Core { context, feeds: Vec::new(), restarts: Vec::new() },
+        Bell { waker, is_asleep: AtomicBool::new(false) },
+    ))
 }
 
 /// Turns in which nothing happens before a thread that backs off goes to sleep.

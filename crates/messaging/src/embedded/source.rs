@@ -75,7 +75,8 @@ pub(super) fn pair(
     let (producer, consumer) = ring::ring(bytes);
     let is_gone = Arc::new(AtomicBool::new(false));
     let refused = Vec::with_capacity(producer.message_max_bytes());
-    let feed = Feed { ring: consumer, is_gone: is_gone.clone(), source, refused, is_refused: false, number: None };
+    let feed =
+        Feed { ring: consumer, is_gone: is_gone.clone(), source, refused, is_refused: false, number: None };
     (EmbeddedSource { ring: producer, bell, is_stopping, is_gone, source }, feed)
 }
 
