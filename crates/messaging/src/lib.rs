@@ -136,6 +136,7 @@
 
 mod config;
 mod context;
+mod detour;
 mod direct;
 mod embedded;
 mod error;

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
@@ -133,6 +134,18 @@ pub fn write(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<Moved> {
     outcome(stream.write(bytes))
 }
 
+/// Bytes that were written and that the peer's kernel has not acknowledged yet.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn unacknowledged(stream: &TcpStream) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the descriptor is open as long as `stream` is borrowed, and this request writes one int, for
+    // which `bytes` is the room.
+    let result = unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if result == 0 { Ok(usize::try_from(bytes).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
+}
+
 fn outcome(result: io::Result<usize>) -> io::Result<Moved> {
     match result {
         Ok(0) => Ok(Moved::End),
@@ -173,9 +186,16 @@ mod tests {
         poller.registrar().add(&server, Token(3), Interest::Read).unwrap();
         while !poller.wait(None).unwrap().any(|r| r.token == Token(3)) {}
         assert_eq!(read(&server, &mut buffer).unwrap(), Moved::Bytes(3));
+        while unacknowledged(&client).unwrap() > 0 {}
         drop(client);
         while !poller.wait(None).unwrap().any(|r| r.token == Token(3)) {}
         assert_eq!(read(&server, &mut buffer).unwrap(), Moved::End);
+        drop(server);
+        // Nobody takes what does not fit the peer's buffer.
+        let client = connect(listener.local_addr().unwrap()).unwrap();
+        while !connected(&client).unwrap() {}
+        while write(&client, &[7; 65_536]).unwrap() != Moved::WouldBlock {}
+        assert!(unacknowledged(&client).unwrap() > 0);
     }
 
     #[test]
