@@ -27,8 +27,9 @@ pub(crate) struct Detour {
     tries: u32,
 }
 
-/// How long a peer may acknowledge nothing before the other way is taken. A network that works acknowledges
-/// within a round trip, or within some tenths of a second where packets are lost.
+/// How long a peer may acknowledge nothing of what is under way before the other way is taken. A network that
+/// works acknowledges within a round trip, or within some tenths of a second where packets are lost; a peer that
+/// takes nothing acknowledges as well.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// After so many the peer is taken for gone.
 const TRIES_MAX: u32 = 8;
@@ -56,8 +57,9 @@ impl Connection {
     pub(crate) fn settle(&mut self, now: Nanos) {
         let Some(detour) = &mut self.detour else { return };
         let waits = if self.is_established { tcp::unacknowledged(&self.stream).ok() } else { None };
-        let acknowledged = waits.map_or(0, |waits| self.sent.saturating_sub(waits));
-        if acknowledged > detour.acknowledged || self.out.is_empty() {
+        let acknowledged = waits.map_or(0, |waits| self.sent.saturating_sub(waits.bytes));
+        let is_idle = waits.is_some_and(|waits| waits.under_way == 0);
+        if acknowledged > detour.acknowledged || is_idle || self.out.is_empty() {
             (detour.moved, detour.tries) = (now, 0);
         }
         let arrived = detour.ends.iter().take_while(|end| **end <= acknowledged).count();
@@ -105,7 +107,9 @@ impl Context {
             if watched.and_then(|()| self.registrar.add(&stream, token, Interest::ReadWrite)).is_err() {
                 continue;
             }
-            // Closing the descriptor takes it out of the poller as well.
+            // What is sent again is not to come by the first way as well, if that should be mended. Closing the
+            // descriptor takes it out of the poller too.
+            drop(tcp::reset_on_close(&connection.stream));
             drop(self.registrar.remove(&connection.stream));
             (connection.stream, connection.is_established, connection.waits_for_room) = (stream, false, true);
             connection.decoder = StreamDecoder::new(MESSAGE_MAX_BYTES);

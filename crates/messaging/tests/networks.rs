@@ -4,12 +4,13 @@
 mod common;
 
 use std::io::Read;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use common::{Party, WATCHDOG, group, group_port, meet, party, until};
 use lbt::config::ResolverConfig;
 use lbt::resolution::{Origin, Resolver, SourceRecord, TransportSession};
+use lbt::stream::StreamDecoder;
 use net::udp::{MulticastOptions, UdpSocket};
 use tickcast_messaging::{Asked, Interface, MessagingConfig, Source, SourceOptions};
 use units::Nanos;
@@ -168,35 +169,81 @@ fn an_answer_that_network_a_does_not_bring_goes_by_network_b() {
     // One who asks listens at one port of both; here nobody does on network A.
     let listener = TcpListener::bind((B, 0)).expect("a port is free");
     let port = listener.local_addr().expect("bound").port();
-    listener.set_nonblocking(true).expect("it is open");
     let address = SocketAddrV4::new(A, port);
     b.context.respond(Asked { index: 1, address }, b"by the other way").expect("it is near");
-    let begun = Instant::now();
-    let (mut stream, _) = loop {
-        assert!(begun.elapsed() < WATCHDOG, "nobody connects on network B");
-        b.turn();
-        if let Ok(accepted) = listener.accept() {
-            break accepted;
-        }
-    };
+    let mut stream = accepted(&listener, &mut b);
     assert_eq!(b.counters.networks.answers_moved.get(), 1);
-    stream.set_read_timeout(Some(Duration::from_millis(1))).expect("it is open");
-    let (mut got, mut room) = (Vec::new(), [0; 4096]);
-    while !got.ends_with(b"by the other way") {
-        assert!(begun.elapsed() < WATCHDOG, "the answer does not come");
-        b.turn();
-        let count = stream.read(&mut room).unwrap_or(0);
-        got.extend_from_slice(&room[..count]);
-    }
+    let mut got = read_until(&mut stream, b"by the other way", || b.turn());
     // What is answered next takes the way that works, and nothing comes twice.
     b.context.respond(Asked { index: 2, address }, b"and once more").expect("it is near");
-    while !got.ends_with(b"and once more") {
-        assert!(begun.elapsed() < WATCHDOG, "the answer does not come");
-        b.turn();
-        let count = stream.read(&mut room).unwrap_or(0);
-        got.extend_from_slice(&room[..count]);
-    }
+    got.extend(read_until(&mut stream, b"and once more", || b.turn()));
     assert_eq!(got.windows(16).filter(|part| part == b"by the other way").count(), 1);
+    assert_eq!(b.counters.networks.answers_moved.get(), 1);
+}
+
+/// What a connection brings until it has ended in `last`, or ended.
+fn read_until(stream: &mut TcpStream, last: &[u8], mut meanwhile: impl FnMut()) -> Vec<u8> {
+    stream.set_read_timeout(Some(Duration::from_millis(1))).expect("it is open");
+    let (begun, mut got, mut room) = (Instant::now(), Vec::new(), vec![0; 1 << 16]);
+    while !got.ends_with(last) {
+        assert!(begun.elapsed() < WATCHDOG, "{} bytes came", got.len());
+        meanwhile();
+        match stream.read(&mut room) {
+            Ok(0) => break,
+            Ok(count) => got.extend_from_slice(&room[..count]),
+            Err(_) => {}
+        }
+    }
+    got
+}
+
+/// Accepts the connection that a party opens.
+fn accepted(listener: &TcpListener, by: &mut Party) -> TcpStream {
+    listener.set_nonblocking(true).expect("it is open");
+    let begun = Instant::now();
+    loop {
+        assert!(begun.elapsed() < WATCHDOG, "nobody connects");
+        by.turn();
+        if let Ok((stream, _)) = listener.accept() {
+            stream.set_nonblocking(false).expect("it is open");
+            return stream;
+        }
+    }
+}
+
+#[test]
+fn answers_that_have_not_arrived_when_a_connection_breaks_are_sent_again_by_the_other_network() {
+    let (_a, _, mut b) = acquainted(12);
+    let on_a = TcpListener::bind((A, 0)).expect("a port is free");
+    let port = on_a.local_addr().expect("bound").port();
+    let on_b = TcpListener::bind((B, port)).expect("the port is free there");
+    // Far more than both kernels hold for one who reads nothing.
+    let answer = |index: u32| [&index.to_be_bytes()[..], &[0xa5; 65_532]].concat();
+    const ANSWERS: u32 = 512;
+    let asked = Asked { index: 1, address: SocketAddrV4::new(A, port) };
+    for index in 0..ANSWERS {
+        b.context.respond(asked, &answer(index)).expect("it is near");
+        b.turn();
+    }
+    // What has arrived by then is not read, so that closing breaks the connection.
+    drop(accepted(&on_a, &mut b));
+    drop(on_a);
+    let mut stream = accepted(&on_b, &mut b);
+    b.context.respond(asked, b"the last").expect("it is near");
+    let got = read_until(&mut stream, b"the last", || b.turn());
+    let mut decoder = StreamDecoder::new(1 << 20);
+    let mut numbers = Vec::new();
+    let pushed = decoder.push(&got, |message| {
+        if message.payload != b"the last" {
+            let index = u32::from_be_bytes(*message.payload.first_chunk().expect("a number"));
+            assert!(message.payload == answer(index), "it is whole");
+            numbers.push(index);
+        }
+    });
+    pushed.expect("messages from the first byte on");
+    let first = numbers[0];
+    assert!(first > 0 && first < ANSWERS, "some had arrived: {first}");
+    assert!(numbers.iter().copied().eq(first..ANSWERS), "{numbers:?}");
     assert_eq!(b.counters.networks.answers_moved.get(), 1);
 }
 
