@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use common::{Party, WATCHDOG, group, group_port, meet, party, until};
 use lbt::config::ResolverConfig;
 use lbt::resolution::{Origin, Resolver, SourceRecord, TransportSession};
+use lbt::rm::SessionKey;
 use lbt::stream::StreamDecoder;
+use lbt::wire::lbtrm::SessionHeader;
 use net::udp::{MulticastOptions, UdpSocket};
 use tickcast_messaging::{Asked, Interface, MessagingConfig, Source, SourceOptions};
 use units::Nanos;
@@ -245,6 +247,40 @@ fn answers_that_have_not_arrived_when_a_connection_breaks_are_sent_again_by_the_
     assert!(first > 0 && first < ANSWERS, "some had arrived: {first}");
     assert!(numbers.iter().copied().eq(first..ANSWERS), "{numbers:?}");
     assert_eq!(b.counters.networks.answers_moved.get(), 1);
+}
+
+#[test]
+fn a_late_joiner_whom_network_a_refuses_asks_on_network_b() {
+    let config = config(13, A, Some(B));
+    let mut b = party(&config);
+    b.receiver("px");
+    // A source whose request port is open on network B alone.
+    let listener = TcpListener::bind((B, 0)).expect("a port is free");
+    let port = listener.local_addr().expect("bound").port();
+    let header = SessionHeader { ucast_port: port, session_id: 7 };
+    let group = SocketAddrV4::new(config.transport_lbtrm_multicast_address, group_port());
+    let session = TransportSession::LbtRm { key: SessionKey { source: A, session: header }, group };
+    let origin = Some(Origin { source: A, context: *b"retained" });
+    let (request, late_join) = (Some(SocketAddrV4::new(A, port)), Some(1));
+    let record = SourceRecord { topic_index: 1, session, request, late_join, origin };
+    let options = MulticastOptions { interface: A, ttl: 1, buffer_bytes: 65_536 };
+    let socket = UdpSocket::multicast_sender(SocketAddrV4::new(A, 0), options).expect("a port is free");
+    let to = SocketAddrV4::new(config.resolver_multicast_address, config.resolver_multicast_port);
+    for record in [record.on_network(B), record] {
+        let resolver = Resolver::new(&ResolverConfig::default(), Nanos::ZERO, Default::default());
+        let mut resolver = resolver.expect("allowed");
+        resolver.advertise(Nanos::ZERO, "px", record).expect("a legal name");
+        let datagram = resolver.poll_transmit(Nanos::ZERO).expect("it is due");
+        socket.send_run(to, datagram, datagram.len()).expect("it is near");
+    }
+    let mut stream = accepted(&listener, &mut b);
+    assert_eq!(b.counters.networks.recoveries_moved.get(), 1);
+    let begun = Instant::now();
+    stream.set_read_timeout(Some(Duration::from_millis(1))).expect("it is open");
+    while stream.read(&mut [0; 64]).unwrap_or(0) == 0 {
+        assert!(begun.elapsed() < WATCHDOG, "nothing is asked for");
+        b.turn();
+    }
 }
 
 #[test]
