@@ -100,6 +100,39 @@ class TwoNetworks(unittest.TestCase):
         self.assertGreater(min(said['copies_dropped']), 1000, said)
         self.assertEqual(seen['silences'][0], 1, seen)
 
+    def example(self, host, name, *words):
+        """An example of the library on both networks, as a process."""
+        path = os.path.join(os.path.dirname(self.program), name)
+        settings = ['interface=' + address(host), 'interface_b=' + address(host, 1)]
+        # Of one that stops without a word the others are to know soon.
+        settings += ['transport_lbtrm_activity_timeout_us=5000000']
+        pipes = {'stdout': subprocess.PIPE, 'text': True}
+        process = self.network.popen(host, path, *words, *settings, **pipes)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def test_who_joins_late_when_network_a_is_cut_gets_everything_that_is_retained(self):
+        for cut in (0, 1):
+            device = 'eth%d' % cut
+            publisher = self.example(1, 'publish', 'px.%d' % cut, '80', 'late_join=true')
+            time.sleep(2)
+            self.network.cable(1, device, False)
+            subscriber = self.example(2, 'subscribe', 'px.%d' % cut)
+            out, _ = subscriber.communicate(timeout=WATCHDOG_S)
+            publisher.communicate(timeout=WATCHDOG_S)
+            self.network.cable(1, device, True)
+            self.assertEqual(out.splitlines(), ['%d message %d' % (i, i) for i in range(80)])
+
+    def test_requests_are_answered_while_network_a_is_cut(self):
+        for host in (1, 2):
+            responder = self.example(2, 'respond', 'q.%d' % host)
+            for text, is_whole in (('whole', True), ('cut', False), ('still cut', False), ('mended', True)):
+                self.network.cable(host, 'eth0', is_whole)
+                answers, _ = self.example(1, 'request', 'q.%d' % host, text).communicate(timeout=WATCHDOG_S)
+                self.assertEqual(set(answers.splitlines()), {text})
+            responder.kill()
+
     def test_what_is_on_each_network_is_a_plain_session(self):
         with tempfile.TemporaryDirectory() as directory:
             captures = [

@@ -11,8 +11,9 @@
  * Different contexts are independent.
  *
  * Callbacks run on the thread that polls, one at a time. Within them
- *   - tickcast_source_send and tickcast_respond are taken down (a copy of the payload) and done in their order when the
- *     callbacks of this turn are over; the number of the message is not known yet and told as 0;
+ *   - tickcast_source_send, tickcast_source_send_hot_failover and tickcast_respond are taken down (a copy of the
+ *     payload) and done in their order when the callbacks of this turn are over; the number of the message is not known
+ *     yet and told as 0;
  *   - tickcast_last_error and tickcast_context_stop may be called;
  *   - all other calls with the same context are refused with TICKCAST_ERROR_BUSY.
  * They must return normally: no longjmp, no C++ exception.
@@ -71,9 +72,15 @@ extern "C" {
 #define TICKCAST_IS_REQUEST 8u     /* it may be answered; `asked` says where */
 #define TICKCAST_IS_BATCH_START 16u
 #define TICKCAST_IS_BATCH_END 32u
+#define TICKCAST_HAS_NUMBER 64u    /* it was sent for hot failover; `number` is its number */
 
 /* How a receiver takes its messages; to be combined. */
 #define TICKCAST_ARRIVAL_ORDER 1u  /* as they arrive; else as `ordered_delivery` says */
+/*
+ * Several sources send the same messages, each under a number of the application (tickcast_source_send_hot_failover):
+ * the first copy of each, in the order of the numbers; messages without one are left out. In topic order alone.
+ */
+#define TICKCAST_HOT_FAILOVER 2u
 
 /* Events of a source. */
 #define TICKCAST_SOURCE_RECEIVER_CONNECTED 1
@@ -112,6 +119,7 @@ typedef struct tickcast_message {
     const void *data;   /* not aligned; valid until the callback returns */
     size_t length;
     tickcast_asked asked; /* all zero if this is no request */
+    uint64_t number;    /* of the application, with TICKCAST_HAS_NUMBER; else 0 */
 } tickcast_message;
 
 /* Callbacks; each may be NULL. `user` is what tickcast_context_set_handlers was given. */
@@ -134,6 +142,11 @@ typedef struct tickcast_handlers {
     void (*on_response)(void *user, tickcast_request request, const void *data, size_t length);
     /* Nobody will answer this request any more. */
     void (*on_request_end)(void *user, tickcast_request request);
+    /*
+     * With TICKCAST_HOT_FAILOVER, in place of on_loss: no source of the topic can deliver `count` numbers from `first`.
+     */
+    void (*on_failover_loss)(void *user, tickcast_receiver receiver, const char *topic, uint64_t first,
+                             uint64_t count);
 } tickcast_handlers;
 
 /* The version of the library, as text. */
@@ -175,6 +188,12 @@ int tickcast_source_create(tickcast_context *context, const char *topic, const c
 int tickcast_source_send(tickcast_context *context, tickcast_source source, const void *data, size_t length,
                          uint32_t flags, uint32_t *sqn);
 /*
+ * Sends a message that other sources of the topic, here or in other processes, send as well, under the same `number`: see
+ * TICKCAST_HOT_FAILOVER. The numbers of a source ascend; a jump by more than 2^30 is not believed.
+ */
+int tickcast_source_send_hot_failover(tickcast_context *context, tickcast_source source, uint64_t number,
+                                      const void *data, size_t length, uint32_t flags, uint32_t *sqn);
+/*
  * Room for a message of exactly `length` bytes where it will be sent from: fill it, then commit or abort it. Until then
  * all other calls with the context are refused with TICKCAST_ERROR_BUSY.
  */
@@ -188,7 +207,7 @@ int tickcast_source_flush(tickcast_context *context, tickcast_source source);
 /* Ends the topic. */
 int tickcast_source_delete(tickcast_context *context, tickcast_source source);
 
-/* Hears all sources of a topic, now and later. `flags`: TICKCAST_ARRIVAL_ORDER or 0. */
+/* Hears all sources of a topic, now and later. `flags`: TICKCAST_ARRIVAL_ORDER, TICKCAST_HOT_FAILOVER or 0. */
 int tickcast_receiver_create(tickcast_context *context, const char *topic, uint32_t flags,
                              tickcast_receiver *receiver);
 /* The same for all topics that begin with `prefix`. */
@@ -203,6 +222,11 @@ int tickcast_receiver_create_pattern(tickcast_context *context, const char *patt
                                      tickcast_receiver *receiver);
 /* No event for this receiver follows. */
 int tickcast_receiver_delete(tickcast_context *context, tickcast_receiver receiver);
+/*
+ * Tells a receiver with TICKCAST_HOT_FAILOVER that the numbers of its topics begin anew, higher or lower, when all
+ * sources of the old ones have ended. What it held back is told by callbacks from within this call.
+ */
+int tickcast_receiver_restart_hot_failover(tickcast_context *context, tickcast_receiver receiver);
 
 /*
  * Sends a message that may be answered by everyone who receives it, any number of times: on_response hears the answers
@@ -230,8 +254,8 @@ int tickcast_thread_start(const char *file, const char *const *settings, size_t 
 /* Ends the thread, after what was sent before has left, and frees it. Senders are destroyed apart, before or after. */
 int tickcast_thread_stop(tickcast_thread *thread);
 /*
- * As tickcast_receiver_create, _create_prefix, _create_pattern, _delete, and tickcast_respond; they wait for the thread
- * to do it.
+ * As tickcast_receiver_create, _create_prefix, _create_pattern, _delete, _restart_hot_failover, and tickcast_respond;
+ * they wait for the thread to do it. Callbacks of a restart come there, before those of anything that arrives later.
  */
 int tickcast_thread_receive(tickcast_thread *thread, const char *topic, uint32_t flags,
                             tickcast_receiver *receiver);
@@ -240,6 +264,7 @@ int tickcast_thread_receive_prefix(tickcast_thread *thread, const char *prefix, 
 int tickcast_thread_receive_pattern(tickcast_thread *thread, const char *pattern, uint32_t flags,
                                     tickcast_receiver *receiver);
 int tickcast_thread_forget(tickcast_thread *thread, tickcast_receiver receiver);
+int tickcast_thread_restart_hot_failover(tickcast_thread *thread, tickcast_receiver receiver);
 int tickcast_thread_respond(tickcast_thread *thread, const tickcast_asked *asked, const void *data, size_t length);
 
 /* Publishes a topic; as tickcast_source_create. */
@@ -251,6 +276,9 @@ int tickcast_sender_create(tickcast_thread *thread, const char *topic, const cha
  * the thread has ended.
  */
 int tickcast_sender_send(tickcast_sender *sender, const void *data, size_t length, uint32_t flags);
+/* The same with a number; as tickcast_source_send_hot_failover. */
+int tickcast_sender_send_hot_failover(tickcast_sender *sender, uint64_t number, const void *data, size_t length,
+                                      uint32_t flags);
 int tickcast_sender_flush(tickcast_sender *sender);
 /* Ends the topic, when all of it was sent. NULL is nothing. */
 void tickcast_sender_destroy(tickcast_sender *sender);

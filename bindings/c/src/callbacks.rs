@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use messaging::{
-    Asked, BatchEdge, End, EndReason, Handler, Loss, Message, Receiver, RequestEnd, RequestId, Source,
-    SourceEvent, SourceInfo, Sqn, StreamId, Via,
+    Asked, BatchEdge, End, EndReason, FailoverLoss, Handler, Loss, Message, Receiver, RequestEnd, RequestId,
+    Source, SourceEvent, SourceInfo, Sqn, StreamId, Via,
 };
 
 use crate::text;
@@ -24,6 +24,8 @@ pub mod flags {
     pub const IS_BATCH_START: u32 = 16;
     /// `TICKCAST_IS_BATCH_END`
     pub const IS_BATCH_END: u32 = 32;
+    /// `TICKCAST_HAS_NUMBER`
+    pub const HAS_NUMBER: u32 = 64;
 }
 
 /// Events of a source.
@@ -88,6 +90,7 @@ pub struct MessageValue {
     pub data: *const c_void,
     pub length: usize,
     pub asked: AskedValue,
+    pub number: u64,
 }
 
 type User = *mut c_void;
@@ -106,6 +109,7 @@ pub struct Handlers {
     pub on_source_event: Option<unsafe extern "C" fn(User, u64, c_int, *const c_char)>,
     pub on_response: Option<unsafe extern "C" fn(User, u32, *const c_void, usize)>,
     pub on_request_end: Option<unsafe extern "C" fn(User, u32)>,
+    pub on_failover_loss: Option<unsafe extern "C" fn(User, u64, *const c_char, u64, u64)>,
 }
 
 impl Handlers {
@@ -120,6 +124,7 @@ impl Handlers {
         on_source_event: None,
         on_response: None,
         on_request_end: None,
+        on_failover_loss: None,
     };
 }
 
@@ -148,6 +153,7 @@ impl Handler for Calls {
             data: message.payload.as_ptr().cast(),
             length: message.payload.len(),
             asked: AskedValue::default(),
+            number: 0,
         };
         value.flags |= match message.via {
             Via::Transport => 0,
@@ -179,6 +185,13 @@ impl Handler for Calls {
         let Loss { first, count, is_burst } = loss;
         // SAFETY: the promise of `Calls`.
         unsafe { call(self.user, receiver.to_bits(), stream.0, first.0, count, is_burst.into()) };
+    }
+
+    fn on_failover_loss(&mut self, receiver: Receiver, topic: &str, loss: FailoverLoss) {
+        let Some(call) = self.handlers.on_failover_loss else { return };
+        let (topic, FailoverLoss { first, count }) = (text::owned(topic), loss);
+        // SAFETY: the promise of `Calls`; the text outlives the call.
+        unsafe { call(self.user, receiver.to_bits(), topic.as_ptr(), first, count) };
     }
 
     fn on_end(&mut self, receiver: Receiver, stream: StreamId, end: &End) {
@@ -228,6 +241,10 @@ fn describe(message: &Message<'_>, value: &mut MessageValue) {
     if let Some(asked) = message.request() {
         value.flags |= flags::IS_REQUEST;
         value.asked = asked.into();
+    }
+    if let Some(number) = message.failover_number() {
+        value.flags |= flags::HAS_NUMBER;
+        value.number = number;
     }
     value.flags |= match message.batch() {
         Some(BatchEdge::Start) => flags::IS_BATCH_START,

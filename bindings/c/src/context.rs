@@ -116,7 +116,7 @@ impl ContextHandle {
 
     /// One turn, `turn`, and before and after it what callbacks wanted done.
     #[inline]
-    fn turn(
+    pub(crate) fn turn(
         &self,
         turn: impl FnOnce(&mut Context, &mut Calls) -> std::io::Result<bool>,
     ) -> Result<c_int, Failure> {

@@ -21,6 +21,7 @@ pub(crate) struct Deferred {
 
 pub(crate) enum Action {
     Send(Source, SendFlags),
+    SendHotFailover(Source, u64, SendFlags),
     Respond(Asked),
 }
 
@@ -53,6 +54,10 @@ impl Deferred {
             let result = match action {
                 Action::Send(source, flags) => {
                     context.send_flagged(*source, *flags, &[payload]).map(drop).map_err(Failure::Send)
+                }
+                Action::SendHotFailover(source, number, flags) => {
+                    let sent = context.send_hot_failover(*source, *number, *flags, &[payload]);
+                    sent.map(drop).map_err(Failure::Send)
                 }
                 Action::Respond(asked) => context.respond(*asked, payload).map_err(Failure::Io),
             };

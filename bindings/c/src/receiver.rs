@@ -10,11 +10,13 @@ use crate::text;
 
 /// `TICKCAST_ARRIVAL_ORDER`
 pub const ARRIVAL_ORDER: u32 = 1;
+/// `TICKCAST_HOT_FAILOVER`
+pub const HOT_FAILOVER: u32 = 2;
 
 /// What the flags of a receiver ask for.
 pub(crate) fn options_of(flags: u32) -> ReceiverOptions {
     let order = (flags & ARRIVAL_ORDER != 0).then_some(Order::Arrival);
-    ReceiverOptions { order, ..ReceiverOptions::default() }
+    ReceiverOptions { order, hot_failover: flags & HOT_FAILOVER != 0 }
 }
 
 /// Makes a receiver by `make`.
@@ -95,6 +97,24 @@ pub unsafe extern "C" fn tickcast_receiver_delete(context: *mut ContextHandle, r
         unsafe { handle(context) }?.enter(|context| {
             context.delete_receiver(Receiver::from_bits(receiver));
             Ok(0)
+        })
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `context` is NULL or a context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_receiver_restart_hot_failover(
+    context: *mut ContextHandle,
+    receiver: u64,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        unsafe { handle(context) }?.turn(|context, calls| {
+            context.restart_hot_failover(Receiver::from_bits(receiver), calls);
+            Ok(false)
         })
     })
 }

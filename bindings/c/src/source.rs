@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use messaging::{SendFlags, Source, SourceOptions, Transport};
+use messaging::{Context, SendError, SendFlags, Source, SourceOptions, Sqn, Transport};
 
 use crate::context::{ContextHandle, handle};
 use crate::deferred::Action;
@@ -59,6 +59,34 @@ pub unsafe extern "C" fn tickcast_source_create(
     })
 }
 
+/// Sends by `send`, or takes `action` down if a callback may be running.
+///
+/// # Safety
+/// The pointers are what the header says, or NULL.
+unsafe fn send(
+    context: *mut ContextHandle,
+    action: Action,
+    (data, length): (*const c_void, usize),
+    sqn: *mut u32,
+    send: impl FnOnce(&mut Context, &[u8]) -> Result<Sqn, SendError>,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let (handle, payload) = unsafe { (handle(context)?, text::bytes(data.cast(), length)?) };
+        let number = if handle.is_at_work() {
+            handle.defer(action, payload)?;
+            0
+        } else {
+            handle.enter_in_turn(|context| send(context, payload).map_err(Failure::Send))?.0
+        };
+        if !sqn.is_null() {
+            // SAFETY: the caller's promise.
+            unsafe { text::answer(sqn, number, "sqn") }?;
+        }
+        Ok(0)
+    })
+}
+
 /// See the header.
 ///
 /// # Safety
@@ -72,25 +100,37 @@ pub unsafe extern "C" fn tickcast_source_send(
     flags: u32,
     sqn: *mut u32,
 ) -> c_int {
-    guarded(|| {
-        // SAFETY: the header's promise.
-        let (handle, payload) = unsafe { (handle(context)?, text::bytes(data.cast(), length)?) };
-        let (source, flags) = (Source::from_bits(source), send_flags(flags));
-        let number = if handle.is_at_work() {
-            handle.defer(Action::Send(source, flags), payload)?;
-            0
-        } else {
-            let send = |context: &mut messaging::Context| {
-                context.send_flagged(source, flags, &[payload]).map_err(Failure::Send)
-            };
-            handle.enter_in_turn(send)?.0
-        };
-        if !sqn.is_null() {
-            // SAFETY: the header's promise.
-            unsafe { text::answer(sqn, number, "sqn") }?;
-        }
-        Ok(0)
-    })
+    let (source, flags) = (Source::from_bits(source), send_flags(flags));
+    // SAFETY: the header's promise.
+    unsafe {
+        send(context, Action::Send(source, flags), (data, length), sqn, |context, payload| {
+            context.send_flagged(source, flags, &[payload])
+        })
+    }
+}
+
+/// See the header.
+///
+/// # Safety
+/// The pointers are what the header says, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_source_send_hot_failover(
+    context: *mut ContextHandle,
+    source: u64,
+    number: u64,
+    data: *const c_void,
+    length: usize,
+    flags: u32,
+    sqn: *mut u32,
+) -> c_int {
+    let (source, flags) = (Source::from_bits(source), send_flags(flags));
+    let action = Action::SendHotFailover(source, number, flags);
+    // SAFETY: the header's promise.
+    unsafe {
+        send(context, action, (data, length), sqn, |context, payload| {
+            context.send_hot_failover(source, number, flags, &[payload])
+        })
+    }
 }
 
 /// See the header.

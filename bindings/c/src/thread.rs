@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int, c_void};
 use std::thread::ThreadId;
 
 use messaging::{
-    Context, ContextCounters, ContextError, EmbeddedContext, EmbeddedSource, End, Handler, Loss, Message,
-    QueueError, Receiver, RequestEnd, RequestId, SendError, Source, SourceEvent, SourceInfo, SourceOptions,
-    Sqn, StreamId,
+    Context, ContextCounters, ContextError, EmbeddedContext, EmbeddedSource, End, FailoverLoss, Handler,
+    Loss, Message, QueueError, Receiver, RequestEnd, RequestId, SendError, Source, SourceEvent, SourceInfo,
+    SourceOptions, Sqn, StreamId,
 };
 
 use crate::callbacks::{AskedValue, Calls, Handlers};
@@ -46,6 +46,9 @@ impl Handler for CallsThere {
     }
     fn on_loss(&mut self, receiver: Receiver, stream: StreamId, loss: Loss) {
         self.0.on_loss(receiver, stream, loss);
+    }
+    fn on_failover_loss(&mut self, receiver: Receiver, topic: &str, loss: FailoverLoss) {
+        self.0.on_failover_loss(receiver, topic, loss);
     }
     fn on_end(&mut self, receiver: Receiver, stream: StreamId, end: &End) {
         self.0.on_end(receiver, stream, end);
@@ -223,6 +226,25 @@ pub unsafe extern "C" fn tickcast_thread_forget(thread: *mut ThreadHandle, recei
 /// See the header.
 ///
 /// # Safety
+/// `thread` is NULL or a thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_thread_restart_hot_failover(
+    thread: *mut ThreadHandle,
+    receiver: u64,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let handle = unsafe { handle(thread) }?;
+        handle.refuse_there()?;
+        let told = handle.context.restart_hot_failover(Receiver::from_bits(receiver));
+        told.map_err(|_| Failure::Send(SendError::Ended))?;
+        Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
 /// The pointers are what the header says, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickcast_thread_respond(
@@ -269,6 +291,32 @@ pub unsafe extern "C" fn tickcast_sender_create(
     })
 }
 
+/// Sends by `send`.
+///
+/// # Safety
+/// The pointers are what the header says, or NULL; no other call with the same sender runs.
+unsafe fn send(
+    sender: *mut SenderHandle,
+    (data, length): (*const c_void, usize),
+    flags: u32,
+    send: impl FnOnce(&mut EmbeddedSource, &[&[u8]]) -> Result<(), QueueError>,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the caller's promise: a sender that nobody else uses meanwhile, and bytes.
+        let (sender, payload) = unsafe { (sender.as_mut(), text::bytes(data.cast(), length)?) };
+        let sender = sender.ok_or(Failure::Null("sender"))?;
+        send(&mut sender.0, &[payload]).map_err(|error| match error {
+            QueueError::WouldBlock => Failure::Send(SendError::WouldBlock),
+            QueueError::TooLong { bytes, max } => Failure::Send(SendError::TooLong { bytes, max }),
+            QueueError::Stopped => Failure::Send(SendError::Ended),
+        })?;
+        if flags & crate::source::flags::FLUSH != 0 {
+            sender.0.flush();
+        }
+        Ok(0)
+    })
+}
+
 /// See the header.
 ///
 /// # Safety
@@ -280,20 +328,24 @@ pub unsafe extern "C" fn tickcast_sender_send(
     length: usize,
     flags: u32,
 ) -> c_int {
-    guarded(|| {
-        // SAFETY: the header's promise: a sender that nobody else uses meanwhile, and bytes.
-        let (sender, payload) = unsafe { (sender.as_mut(), text::bytes(data.cast(), length)?) };
-        let sender = sender.ok_or(Failure::Null("sender"))?;
-        sender.0.send(&[payload]).map_err(|error| match error {
-            QueueError::WouldBlock => Failure::Send(SendError::WouldBlock),
-            QueueError::TooLong { bytes, max } => Failure::Send(SendError::TooLong { bytes, max }),
-            QueueError::Stopped => Failure::Send(SendError::Ended),
-        })?;
-        if flags & crate::source::flags::FLUSH != 0 {
-            sender.0.flush();
-        }
-        Ok(0)
-    })
+    // SAFETY: the header's promise.
+    unsafe { send(sender, (data, length), flags, EmbeddedSource::send) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// The pointers are what the header says, or NULL; no other call with the same sender runs.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_sender_send_hot_failover(
+    sender: *mut SenderHandle,
+    number: u64,
+    data: *const c_void,
+    length: usize,
+    flags: u32,
+) -> c_int {
+    // SAFETY: the header's promise.
+    unsafe { send(sender, (data, length), flags, |source, parts| source.send_hot_failover(number, parts)) }
 }
 
 /// See the header.

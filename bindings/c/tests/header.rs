@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use tickcast::callbacks::{AskedValue, Handlers, MessageValue};
-use tickcast::constants::{ARRIVAL_ORDER, ends, message, send, source_events};
+use tickcast::constants::{ARRIVAL_ORDER, HOT_FAILOVER, ends, message, send, source_events};
 use tickcast::error::ErrorCode;
 
 const HEADER: &str = include_str!("../include/tickcast.h");
@@ -77,7 +77,9 @@ fn assertions() -> String {
         ("IS_REQUEST", message::IS_REQUEST),
         ("IS_BATCH_START", message::IS_BATCH_START),
         ("IS_BATCH_END", message::IS_BATCH_END),
+        ("HAS_NUMBER", message::HAS_NUMBER),
         ("ARRIVAL_ORDER", ARRIVAL_ORDER),
+        ("HOT_FAILOVER", HOT_FAILOVER),
     ] {
         same(&format!("TICKCAST_{name}"), flag.into());
     }
@@ -107,10 +109,11 @@ fn assertions() -> String {
     same_layout!(AskedValue, "tickcast_asked", index address port);
     same_layout!(
         MessageValue, "tickcast_message", receiver stream sqn first_sqn flags data length asked
+        number
     );
     same_layout!(
         Handlers, "tickcast_handlers", size on_message on_source on_begin on_loss on_end on_source_event
-        on_response on_request_end
+        on_response on_request_end on_failover_loss
     );
     text
 }

@@ -2,10 +2,11 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tickcast::callbacks::{Handlers, MessageValue};
+use tickcast::callbacks::{Handlers, MessageValue, flags};
 use tickcast::context::*;
 use tickcast::error::{ErrorCode, tickcast_last_error};
 use tickcast::receiver::*;
@@ -106,6 +107,7 @@ fn handlers() -> Handlers {
         on_source_event: None,
         on_response: None,
         on_request_end: None,
+        on_failover_loss: None,
     }
 }
 
@@ -322,4 +324,168 @@ fn a_thread_of_the_library_sends_and_calls_back() {
     }
     let (messages, refused) = (seen.messages.into_inner(), seen.refused.into_inner());
     assert_eq!(messages, refused);
+}
+
+/// What the callbacks of hot failover have seen, on whatever thread they ran.
+#[derive(Default)]
+struct Merged {
+    sources: AtomicUsize,
+    heard: Mutex<Vec<(u64, Told)>>,
+}
+
+/// What a receiver was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    Message(u64, Vec<u8>),
+    Lost(String, u64, u64),
+}
+
+impl Merged {
+    fn is_told(&self, receiver: u64, what: &Told) -> bool {
+        self.heard
+            .lock()
+            .expect("no test panics there")
+            .iter()
+            .any(|(to, told)| *to == receiver && told == what)
+    }
+
+    fn told(&self, receiver: u64) -> Vec<Told> {
+        let heard = self.heard.lock().expect("no test panics there");
+        heard.iter().filter(|(to, _)| *to == receiver).map(|(_, told)| told.clone()).collect()
+    }
+
+    fn handlers() -> Handlers {
+        Handlers {
+            on_message: Some(on_numbered),
+            on_source: Some(on_merged_source),
+            on_failover_loss: Some(on_failover_loss),
+            ..handlers()
+        }
+    }
+}
+
+unsafe extern "C" fn on_numbered(user: *mut c_void, message: *const MessageValue) {
+    // SAFETY: what was given with the handlers, and what the library gives to callbacks.
+    let (merged, message) = unsafe { (&*user.cast::<Merged>(), &*message) };
+    // SAFETY: so many bytes are there until this returns.
+    let payload = unsafe { std::slice::from_raw_parts(message.data.cast::<u8>(), message.length) };
+    assert_eq!(message.flags & flags::HAS_NUMBER, flags::HAS_NUMBER);
+    let told = Told::Message(message.number, payload.to_vec());
+    merged.heard.lock().expect("no test panics there").push((message.receiver, told));
+}
+
+unsafe extern "C" fn on_merged_source(user: *mut c_void, _: u64, _: u32, _: *const c_char, _: *const c_char) {
+    // SAFETY: what was given with the handlers.
+    unsafe { &*user.cast::<Merged>() }.sources.fetch_add(1, Ordering::AcqRel);
+}
+
+unsafe extern "C" fn on_failover_loss(
+    user: *mut c_void,
+    receiver: u64,
+    topic: *const c_char,
+    first: u64,
+    count: u64,
+) {
+    // SAFETY: what was given with the handlers, and a text until this returns.
+    let (merged, topic) = unsafe { (&*user.cast::<Merged>(), CStr::from_ptr(topic)) };
+    let told = Told::Lost(topic.to_string_lossy().into_owned(), first, count);
+    merged.heard.lock().expect("no test panics there").push((receiver, told));
+}
+
+fn send_numbered(context: *mut ContextHandle, source: u64, number: u64) {
+    let payload = number.to_be_bytes();
+    let data = payload.as_ptr().cast();
+    // SAFETY: a context and bytes that are there.
+    let code = unsafe { tickcast_source_send_hot_failover(context, source, number, data, 8, 1, null_mut()) };
+    assert_eq!(code, OK, "{}", last_error());
+}
+
+#[test]
+fn hot_failover_delivers_first_copies_and_tells_what_no_source_has() {
+    let (one, two, hearing) = (context(7), context(7), context(7));
+    let topic = c"c.failover";
+    let sources = [source(one, topic), source(two, topic)];
+    let (plain, mut merging) = (receiver(hearing, topic), 0);
+    let merged = Merged::default();
+    let (user, handlers) = ((&raw const merged).cast_mut().cast(), Merged::handlers());
+    // SAFETY: a context, a text, a place, and callbacks whose `user` outlives their use, which ends below.
+    unsafe {
+        let flags = HOT_FAILOVER;
+        assert_eq!(tickcast_receiver_create(hearing, topic.as_ptr(), flags, &raw mut merging), OK);
+        assert_eq!(tickcast_context_set_handlers(hearing, &raw const handlers, user), OK);
+    }
+    let drive = |is_done: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        while !is_done() {
+            assert!(begun.elapsed() < WATCHDOG, "{:?}", merged.heard);
+            for context in [one, two, hearing] {
+                // SAFETY: a context.
+                assert!(unsafe { tickcast_context_wait(context, 1_000_000) } >= 0, "{}", last_error());
+            }
+        }
+    };
+    let message = |number: u64| Told::Message(number, number.to_be_bytes().to_vec());
+    // Each receiver is told of each source.
+    drive(&|| merged.sources.load(Ordering::Acquire) == 4);
+    for number in 1..=20 {
+        send_numbered(one, sources[0], number);
+        send_numbered(two, sources[1], number);
+    }
+    drive(&|| merged.told(plain).len() == 40 && merged.is_told(merging, &message(20)));
+    assert_eq!(merged.told(merging), (1..=20).map(message).collect::<Vec<_>>());
+    // Nobody knows what a source that has just begun had before: the others may still bring it.
+    let late = source(one, topic);
+    drive(&|| merged.sources.load(Ordering::Acquire) == 6);
+    send_numbered(one, late, 31);
+    drive(&|| merged.is_told(plain, &message(31)));
+    assert_eq!(merged.told(merging).len(), 20);
+    // SAFETY: a context; no callback of this test uses it.
+    assert_eq!(unsafe { tickcast_receiver_restart_hot_failover(hearing, merging) }, OK);
+    let lost = Told::Lost("c.failover".to_owned(), 21, 10);
+    assert_eq!(merged.told(merging)[20..], [lost, message(31)]);
+    send_numbered(two, sources[1], 5);
+    drive(&|| merged.told(merging).last() == Some(&message(5)));
+    for context in [one, two, hearing] {
+        // SAFETY: it is not used any more.
+        unsafe { tickcast_context_destroy(context) };
+    }
+}
+
+#[test]
+fn hot_failover_goes_through_a_thread_of_the_library() {
+    let settings = settings(8);
+    let pointers: Vec<*const c_char> = settings.iter().map(|s| s.as_ptr()).collect();
+    let merged = Merged::default();
+    let (user, handlers) = ((&raw const merged).cast_mut().cast(), Merged::handlers());
+    let (mut thread, mut sender, mut merging) = (null_mut(), null_mut(), 0);
+    let until = |is_done: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        while !is_done() {
+            assert!(begun.elapsed() < WATCHDOG, "{:?}", merged.heard);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let message = |number: u64| Told::Message(number, b"there".to_vec());
+    // SAFETY: texts, places, and callbacks whose `user` outlives the thread; one thread uses the sender.
+    unsafe {
+        let (texts, count) = (pointers.as_ptr(), pointers.len());
+        let code = tickcast_thread_start(null(), texts, count, &raw const handlers, user, &raw mut thread);
+        assert_eq!(code, OK, "{}", last_error());
+        let topic = c"c.failover".as_ptr();
+        assert_eq!(tickcast_thread_receive(thread, topic, HOT_FAILOVER, &raw mut merging), OK);
+        assert_eq!(tickcast_sender_create(thread, topic, null(), &raw mut sender), OK);
+        until(&|| merged.sources.load(Ordering::Acquire) == 1);
+        let send = |number: u64| {
+            let data = b"there".as_ptr().cast();
+            assert_eq!(tickcast_sender_send_hot_failover(sender, number, data, 5, 1), OK, "{}", last_error());
+        };
+        send(1 << 40);
+        send((1 << 40) + 1);
+        until(&|| merged.told(merging) == [message(1 << 40), message((1 << 40) + 1)]);
+        assert_eq!(tickcast_thread_restart_hot_failover(thread, merging), OK);
+        send(7);
+        until(&|| merged.is_told(merging, &message(7)));
+        assert_eq!(tickcast_thread_stop(thread), OK);
+        tickcast_sender_destroy(sender);
+    }
 }

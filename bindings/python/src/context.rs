@@ -10,7 +10,7 @@ use pyo3::types::PyList;
 
 use crate::error;
 use crate::event::{self, Message, Topics};
-use crate::gather::{Event, Gathered};
+use crate::gather::Gathered;
 use crate::handle::{Receiver, Source, with_bytes};
 
 /// How long a wait runs before it looks whether Python has a signal to handle.
@@ -111,21 +111,9 @@ impl Context {
         }
     }
 
-    fn objects<'py>(&self, py: Python<'py>, gathered: Gathered) -> PyResult<Bound<'py, PyList>> {
-        let ended: Vec<u32> = gathered
-            .events
-            .iter()
-            .filter_map(|event| match event {
-                Event::End { stream, .. } => Some(*stream),
-                _ => None,
-            })
-            .collect();
+    pub(crate) fn objects<'py>(&self, py: Python<'py>, gathered: Gathered) -> PyResult<Bound<'py, PyList>> {
         let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
-        let objects = event::objects(py, gathered, &mut topics);
-        for stream in ended {
-            topics.remove(&stream);
-        }
-        objects
+        event::objects(py, gathered, &mut topics)
     }
 }
 
@@ -171,25 +159,40 @@ impl Context {
         Ok(Source { context: slf.clone().unbind(), bits, topic })
     }
 
-    #[pyo3(signature = (topic, *, arrival_order = false))]
-    fn receiver(slf: &Bound<'_, Self>, topic: String, arrival_order: bool) -> PyResult<Receiver> {
-        let options = receiver_options(arrival_order);
+    #[pyo3(signature = (topic, *, arrival_order = false, hot_failover = false))]
+    fn receiver(
+        slf: &Bound<'_, Self>,
+        topic: String,
+        arrival_order: bool,
+        hot_failover: bool,
+    ) -> PyResult<Receiver> {
+        let options = receiver_options(arrival_order, hot_failover);
         let made = slf.get().with(slf.py(), |context| context.create_receiver(&topic, &options))?;
         let bits = made.map_err(|e| error::of_context(&e))?.to_bits();
         Ok(Receiver { context: slf.clone().unbind(), bits, topic })
     }
 
-    #[pyo3(signature = (prefix, *, arrival_order = false))]
-    fn prefix_receiver(slf: &Bound<'_, Self>, prefix: String, arrival_order: bool) -> PyResult<Receiver> {
-        let options = receiver_options(arrival_order);
+    #[pyo3(signature = (prefix, *, arrival_order = false, hot_failover = false))]
+    fn prefix_receiver(
+        slf: &Bound<'_, Self>,
+        prefix: String,
+        arrival_order: bool,
+        hot_failover: bool,
+    ) -> PyResult<Receiver> {
+        let options = receiver_options(arrival_order, hot_failover);
         let made = slf.get().with(slf.py(), |context| context.create_prefix_receiver(&prefix, &options))?;
         let bits = made.map_err(|e| error::of_context(&e))?.to_bits();
         Ok(Receiver { context: slf.clone().unbind(), bits, topic: format!("{prefix}*") })
     }
 
-    #[pyo3(signature = (pattern, *, arrival_order = false))]
-    fn pattern_receiver(slf: &Bound<'_, Self>, pattern: String, arrival_order: bool) -> PyResult<Receiver> {
-        let options = receiver_options(arrival_order);
+    #[pyo3(signature = (pattern, *, arrival_order = false, hot_failover = false))]
+    fn pattern_receiver(
+        slf: &Bound<'_, Self>,
+        pattern: String,
+        arrival_order: bool,
+        hot_failover: bool,
+    ) -> PyResult<Receiver> {
+        let options = receiver_options(arrival_order, hot_failover);
         let made = slf.get().with(slf.py(), |context| context.create_pattern_receiver(&pattern, &options))?;
         let bits = made.map_err(|e| error::of_context(&e))?.to_bits();
         Ok(Receiver { context: slf.clone().unbind(), bits, topic: pattern })
@@ -258,8 +261,8 @@ impl Context {
     }
 }
 
-fn receiver_options(arrival_order: bool) -> ReceiverOptions {
-    ReceiverOptions { order: arrival_order.then_some(Order::Arrival), ..ReceiverOptions::default() }
+fn receiver_options(arrival_order: bool, hot_failover: bool) -> ReceiverOptions {
+    ReceiverOptions { order: arrival_order.then_some(Order::Arrival), hot_failover }
 }
 
 fn transport_of(name: &str) -> PyResult<Transport> {

@@ -1,6 +1,6 @@
 //! The events as Python sees them: small objects that do not change.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use messaging::Asked;
@@ -78,6 +78,10 @@ impl Message {
         self.received.batch
     }
     #[getter]
+    fn number(&self) -> Option<u64> {
+        self.received.number
+    }
+    #[getter]
     fn is_request(&self) -> bool {
         self.received.asked.is_some()
     }
@@ -127,6 +131,15 @@ pub(crate) struct Loss {
     first: u32,
     count: u32,
     is_burst: bool,
+}
+
+/// Numbers of a topic that no source can deliver any more.
+#[pyclass(frozen, get_all, module = "tickcast")]
+pub(crate) struct FailoverLoss {
+    receiver_id: u64,
+    topic: Py<PyString>,
+    first: u64,
+    count: u64,
 }
 
 /// A stream is over.
@@ -190,13 +203,33 @@ kinds! {
     SourceFound "source"
     Begin "begin"
     Loss "loss"
+    FailoverLoss "failover_loss"
     End "end"
     SourceNotice "source_notice"
     RequestEnded "request_ended"
 }
 
-/// Topics of the streams that are heard.
-pub(crate) type Topics = HashMap<u32, Py<PyString>>;
+/// Topics of the streams that are heard, and of those that have ended lately: with hot failover a message may
+/// follow the end of the stream that brought it.
+#[derive(Default)]
+pub(crate) struct Topics {
+    by_stream: HashMap<u32, Py<PyString>>,
+    ended: VecDeque<u32>,
+}
+
+/// Streams that have ended of which the topic is remembered.
+const ENDED_MAX: usize = 1_024;
+
+impl Topics {
+    pub(crate) fn end(&mut self, stream: u32) {
+        self.ended.push_back(stream);
+        if self.ended.len() > ENDED_MAX
+            && let Some(stream) = self.ended.pop_front()
+        {
+            self.by_stream.remove(&stream);
+        }
+    }
+}
 
 /// Makes a turn's events objects.
 pub(crate) fn objects<'py>(
@@ -210,7 +243,7 @@ pub(crate) fn objects<'py>(
     for event in gathered.events {
         match event {
             Event::Message(received) => {
-                let topic = match topics.get(&received.stream) {
+                let topic = match topics.by_stream.get(&received.stream) {
                     Some(topic) => topic.clone_ref(py),
                     None => PyString::new(py, "").unbind(),
                 };
@@ -219,7 +252,7 @@ pub(crate) fn objects<'py>(
             }
             Event::Source { receiver: receiver_id, stream, topic, source } => {
                 let topic = PyString::new(py, &topic).unbind();
-                topics.insert(stream, topic.clone_ref(py));
+                topics.by_stream.insert(stream, topic.clone_ref(py));
                 list.append(Py::new(py, SourceFound { receiver_id, stream, topic, source })?)?;
             }
             Event::Begin { receiver: receiver_id, stream, first } => {
@@ -228,7 +261,13 @@ pub(crate) fn objects<'py>(
             Event::Loss { receiver: receiver_id, stream, first, count, is_burst } => {
                 list.append(Py::new(py, Loss { receiver_id, stream, first, count, is_burst })?)?;
             }
+            Event::FailoverLoss { receiver: receiver_id, topic, loss } => {
+                let (topic, messaging::FailoverLoss { first, count }) = (PyString::new(py, &topic), loss);
+                let loss = FailoverLoss { receiver_id, topic: topic.unbind(), first, count };
+                list.append(Py::new(py, loss)?)?;
+            }
             Event::End { receiver: receiver_id, stream, reason } => {
+                topics.end(stream);
                 list.append(Py::new(py, End { receiver_id, stream, reason })?)?;
             }
             Event::Notice { source: source_id, what, peer } => {

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use messaging::{
-    Asked, BatchEdge, End, EndReason, Handler, Loss, Message, Receiver, RequestEnd, RequestId, Source,
-    SourceEvent, SourceInfo, Sqn, StreamId, Via,
+    Asked, BatchEdge, End, EndReason, FailoverLoss, Handler, Loss, Message, Receiver, RequestEnd, RequestId,
+    Source, SourceEvent, SourceInfo, Sqn, StreamId, Via,
 };
 
 /// An event without its payload, which stands in [`Gathered::bytes`].
@@ -14,6 +14,7 @@ pub(crate) enum Event {
     Source { receiver: u64, stream: u32, topic: String, source: String },
     Begin { receiver: u64, stream: u32, first: u32 },
     Loss { receiver: u64, stream: u32, first: u32, count: u32, is_burst: bool },
+    FailoverLoss { receiver: u64, topic: String, loss: FailoverLoss },
     End { receiver: u64, stream: u32, reason: &'static str },
     Notice { source: u64, what: &'static str, peer: Option<SocketAddr> },
     Response { request: u32, payload: Range<usize> },
@@ -31,6 +32,7 @@ pub(crate) struct Received {
     pub(crate) via: &'static str,
     pub(crate) batch: Option<&'static str>,
     pub(crate) asked: Option<Asked>,
+    pub(crate) number: Option<u64>,
 }
 
 /// The events of a turn and their payloads, one behind the other.
@@ -69,6 +71,7 @@ impl Handler for Gathered {
                 BatchEdge::End => "end",
             }),
             asked: if is_plain { None } else { message.request() },
+            number: if is_plain { None } else { message.failover_number() },
         }));
     }
 
@@ -85,6 +88,10 @@ impl Handler for Gathered {
         let Loss { first, count, is_burst } = loss;
         let (receiver, stream, first) = (receiver.to_bits(), stream.0, first.0);
         self.events.push(Event::Loss { receiver, stream, first, count, is_burst });
+    }
+
+    fn on_failover_loss(&mut self, receiver: Receiver, topic: &str, loss: FailoverLoss) {
+        self.events.push(Event::FailoverLoss { receiver: receiver.to_bits(), topic: topic.to_owned(), loss });
     }
 
     fn on_end(&mut self, receiver: Receiver, stream: StreamId, end: &End) {

@@ -1,10 +1,12 @@
 //! Sources and receivers as Python has them.
 
+use messaging::{SendError, SendFlags, Sqn};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyMemoryView};
+use pyo3::types::{PyBytes, PyList, PyMemoryView};
 
 use crate::context::Context;
 use crate::error;
+use crate::gather::Gathered;
 
 /// Gives `work` the bytes of `bytes`, or of whatever shows its bytes (which are copied).
 pub(crate) fn with_bytes<R>(data: &Bound<'_, PyAny>, work: impl FnOnce(&[u8]) -> PyResult<R>) -> PyResult<R> {
@@ -42,19 +44,19 @@ impl Source {
     }
     #[pyo3(signature = (data, *, flush = false, batch = None))]
     fn send(&self, data: &Bound<'_, PyAny>, flush: bool, batch: Option<&str>) -> PyResult<u32> {
-        let (batch_start, batch_end) = match batch {
-            None => (false, false),
-            Some("start") => (true, false),
-            Some("end") => (false, true),
-            Some(_) => return Err(error::ConfigError::new_err("batch is `start`, `end` or None")),
-        };
-        let flags = messaging::SendFlags { flush, batch_start, batch_end };
-        let source = messaging::Source::from_bits(self.bits);
-        with_bytes(data, |payload| {
-            let send = |context: &mut messaging::Context| context.send_flagged(source, flags, &[payload]);
-            let sent = self.context.get().with(data.py(), send)?;
-            sent.map(|sqn| sqn.0).map_err(|e| error::of_send(&e))
-        })
+        let (source, flags) = (messaging::Source::from_bits(self.bits), flags(flush, batch)?);
+        self.send_by(data, |context, payload| context.send_flagged(source, flags, &[payload]))
+    }
+    #[pyo3(signature = (number, data, *, flush = false, batch = None))]
+    fn send_hot_failover(
+        &self,
+        number: u64,
+        data: &Bound<'_, PyAny>,
+        flush: bool,
+        batch: Option<&str>,
+    ) -> PyResult<u32> {
+        let (source, flags) = (messaging::Source::from_bits(self.bits), flags(flush, batch)?);
+        self.send_by(data, |context, payload| context.send_hot_failover(source, number, flags, &[payload]))
     }
     fn request(&self, data: &Bound<'_, PyAny>) -> PyResult<u32> {
         let source = messaging::Source::from_bits(self.bits);
@@ -77,6 +79,29 @@ impl Source {
     }
 }
 
+impl Source {
+    fn send_by(
+        &self,
+        data: &Bound<'_, PyAny>,
+        send: impl FnOnce(&mut messaging::Context, &[u8]) -> Result<Sqn, SendError> + Send,
+    ) -> PyResult<u32> {
+        with_bytes(data, |payload| {
+            let sent = self.context.get().with(data.py(), |context| send(context, payload))?;
+            sent.map(|sqn| sqn.0).map_err(|e| error::of_send(&e))
+        })
+    }
+}
+
+fn flags(flush: bool, batch: Option<&str>) -> PyResult<SendFlags> {
+    let (batch_start, batch_end) = match batch {
+        None => (false, false),
+        Some("start") => (true, false),
+        Some("end") => (false, true),
+        Some(_) => return Err(error::ConfigError::new_err("batch is `start`, `end` or None")),
+    };
+    Ok(SendFlags { flush, batch_start, batch_end })
+}
+
 /// A topic, or a set of topics, that is received.
 #[pyclass(frozen, module = "tickcast")]
 pub(crate) struct Receiver {
@@ -94,6 +119,12 @@ impl Receiver {
     #[getter]
     fn topic(&self) -> &str {
         &self.topic
+    }
+    fn restart_hot_failover<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let (receiver, mut gathered) = (messaging::Receiver::from_bits(self.bits), Gathered::default());
+        let context = self.context.get();
+        context.with(py, |context| context.restart_hot_failover(receiver, &mut gathered))?;
+        context.objects(py, gathered)
     }
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let receiver = messaging::Receiver::from_bits(self.bits);

@@ -21,7 +21,9 @@ mod _native {
         WouldBlockError,
     };
     #[pymodule_export]
-    use crate::event::{Begin, End, Loss, Message, RequestEnded, Response, SourceFound, SourceNotice};
+    use crate::event::{
+        Begin, End, FailoverLoss, Loss, Message, RequestEnded, Response, SourceFound, SourceNotice,
+    };
     #[pymodule_export]
     use crate::handle::{Receiver, Source};
 }

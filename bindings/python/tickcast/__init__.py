@@ -17,6 +17,7 @@ from tickcast._native import (
     ClosedError,
     ConfigError,
     End,
+    FailoverLoss,
     LimitError,
     Loss,
     Message,
@@ -33,7 +34,7 @@ from tickcast._native import (
 )
 from tickcast._native import Context as _Context
 
-Event = Union[Message, SourceFound, Begin, Loss, End, SourceNotice, Response, RequestEnded]
+Event = Union[Message, SourceFound, Begin, Loss, FailoverLoss, End, SourceNotice, Response, RequestEnded]
 
 __all__ = [
     'Begin',
@@ -42,6 +43,7 @@ __all__ = [
     'Context',
     'End',
     'Event',
+    'FailoverLoss',
     'LimitError',
     'Loss',
     'Message',

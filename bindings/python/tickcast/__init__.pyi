@@ -55,6 +55,9 @@ class Message:
     @property
     def batch(self) -> Optional[Literal["start", "end"]]: ...
     @property
+    def number(self) -> Optional[int]:
+        """The application's number, if it was sent by `Source.send_hot_failover`."""
+    @property
     def is_request(self) -> bool:
         """It may be answered, by `Context.respond`."""
     @property
@@ -109,6 +112,21 @@ class Loss:
     def is_burst(self) -> bool: ...
 
 @final
+class FailoverLoss:
+    """No source of the topic can deliver `count` numbers from `first` any more; told in their place, to receivers with
+    `hot_failover`."""
+
+    KIND: ClassVar[Literal["failover_loss"]]
+    @property
+    def receiver_id(self) -> int: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def first(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+
+@final
 class End:
     """A stream is over; its number is not used again."""
 
@@ -153,7 +171,7 @@ class RequestEnded:
     @property
     def request(self) -> int: ...
 
-Event = Union[Message, SourceFound, Begin, Loss, End, SourceNotice, Response, RequestEnded]
+Event = Union[Message, SourceFound, Begin, Loss, FailoverLoss, End, SourceNotice, Response, RequestEnded]
 
 @final
 class Source:
@@ -169,6 +187,12 @@ class Source:
     def send(self, data: _Bytes, *, flush: bool = False, batch: Optional[Literal["start", "end"]] = None) -> int:
         """Sends a message and returns its topic number. It leaves with the next turn at the latest, with `flush` at
         once."""
+    def send_hot_failover(
+        self, number: int, data: _Bytes, *, flush: bool = False, batch: Optional[Literal["start", "end"]] = None
+    ) -> int:
+        """Sends a message that other sources of the topic send as well, under the same `number`: receivers with
+        `hot_failover` hear the first copy. The numbers of a source ascend; a jump by more than 2**30 is not
+        believed."""
     def request(self, data: _Bytes) -> int:
         """Sends a message that may be answered; returns the number that a `Response` names."""
     def flush(self) -> None: ...
@@ -182,6 +206,9 @@ class Receiver:
     def id(self) -> int: ...
     @property
     def topic(self) -> str: ...
+    def restart_hot_failover(self) -> List[Event]:
+        """The numbers of its topics begin anew, higher or lower; when all sources of the old ones have ended. Returns the
+        events of that: what was held back, and the loss before it."""
     def close(self) -> None:
         """No event for it follows."""
 
@@ -193,9 +220,15 @@ class Context:
     ) -> "Context":
         """`config` is a TOML file with a section [messaging]; `settings` stand over it."""
     def source(self, topic: str, *, transport: Optional[str] = None) -> Source: ...
-    def receiver(self, topic: str, *, arrival_order: bool = False) -> Receiver: ...
-    def prefix_receiver(self, prefix: str, *, arrival_order: bool = False) -> Receiver: ...
-    def pattern_receiver(self, pattern: str, *, arrival_order: bool = False) -> Receiver:
+    def receiver(self, topic: str, *, arrival_order: bool = False, hot_failover: bool = False) -> Receiver:
+        """All sources of a topic. With `hot_failover` the first copy of each message that they send by
+        `send_hot_failover`, in the order of the numbers."""
+    def prefix_receiver(
+        self, prefix: str, *, arrival_order: bool = False, hot_failover: bool = False
+    ) -> Receiver: ...
+    def pattern_receiver(
+        self, pattern: str, *, arrival_order: bool = False, hot_failover: bool = False
+    ) -> Receiver:
         """All topics in whose names `pattern` is found: Perl's syntax, without look around and references back.
         ConfigError says why one is not understood."""
     def poll(self) -> List[Event]:

@@ -342,7 +342,7 @@ impl Context {
             p if p == Port::Waker as u32 => self.waker.iter().for_each(Waker::acknowledge),
             p if p == Port::RuReceiver as u32 => drop(self.on_ru_ready(now, Look::Told, handler)),
             p if p == Port::TcpSession as u32 => self.on_tcp_session_ready(index, ready, handler),
-            p if p == Port::Listener as u32 => self.on_listener_ready(handler),
+            p if p == Port::Listener as u32 => self.on_listener_ready(index, handler),
             p if p == Port::Connection as u32 => self.on_connection_ready(index, ready, handler),
             _ => {}
         }

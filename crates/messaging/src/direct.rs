@@ -10,6 +10,7 @@ use slab::Slab;
 use units::Nanos;
 
 use crate::context::{Context, Port, first_free};
+use crate::detour::Detour;
 use crate::error::ContextError;
 use crate::incoming::SessionRef;
 use crate::recovery;
@@ -21,8 +22,11 @@ use crate::{ConnectionId, Handler, RequestId};
 #[derive(Default)]
 pub(crate) struct Direct {
     pub(crate) requests: Requests,
-    listener: Option<(TcpListener, SocketAddrV4)>,
-    connections: Slab<Connection>,
+    /// One on each network, at one port.
+    listeners: Vec<TcpListener>,
+    /// Of the first.
+    address: Option<SocketAddrV4>,
+    pub(crate) connections: Slab<Connection>,
     next: u64,
     buffer: Vec<u8>,
 }
@@ -34,19 +38,21 @@ impl Direct {
     }
 }
 
-struct Connection {
+pub(crate) struct Connection {
     id: ConnectionId,
-    stream: TcpStream,
-    is_established: bool,
-    decoder: StreamDecoder,
+    pub(crate) stream: TcpStream,
+    pub(crate) is_established: bool,
+    pub(crate) decoder: StreamDecoder,
     encoder: StreamEncoder,
     /// Bytes that the socket has not taken yet, from `sent` on.
-    out: Vec<u8>,
-    sent: usize,
-    waits_for_room: bool,
+    pub(crate) out: Vec<u8>,
+    pub(crate) sent: usize,
+    pub(crate) waits_for_room: bool,
     purpose: Purpose,
     /// What the retained messages' part calls the peer, once it has asked for one.
     asker: Option<ClientId>,
+    /// Of a connection to answer, if the peer is on two networks.
+    pub(crate) detour: Option<Box<Detour>>,
 }
 
 /// Whom a connection is for.
@@ -75,7 +81,7 @@ impl Connection {
 }
 
 /// The longest direct message: an image, at most.
-const MESSAGE_MAX_BYTES: u32 = 16 << 20;
+pub(crate) const MESSAGE_MAX_BYTES: u32 = 16 << 20;
 /// Bytes that may wait for a slow peer before the connection is given up.
 const BACKLOG_MAX_BYTES: usize = 256 << 20;
 /// Retained messages that wait for the peer's socket, about.
@@ -84,7 +90,7 @@ const READ_BYTES: usize = 256 << 10;
 
 impl Direct {
     pub(crate) fn address(&self) -> Option<SocketAddrV4> {
-        self.listener.as_ref().map(|(_, address)| *address)
+        self.address
     }
 
     /// What waits to be written to a connection.
@@ -94,19 +100,27 @@ impl Direct {
 }
 
 impl Context {
-    /// Takes direct connections from now on, at the first free port of the configured range; topics published
-    /// afterwards carry the address in their advertisements.
+    /// Takes direct connections from now on, at the first free port of the configured range, on both networks
+    /// if there are two; topics published afterwards carry the address in their advertisements.
     ///
     /// # Errors
     /// No port of the range is free.
     pub fn listen(&mut self) -> Result<SocketAddrV4, ContextError> {
         let (low, high) = (self.config.request_tcp_port_low, self.config.request_tcp_port_high);
-        let listener = first_free(self.interface, low, high, tcp::listen)?;
-        let SocketAddr::V4(address) = listener.local_addr()? else {
+        let second = self.second.as_ref().map(|second| second.interface);
+        let listeners = first_free(self.interface, low, high, |address| {
+            let on_second =
+                second.map(|ip| tcp::listen(SocketAddrV4::new(ip, address.port()))).transpose()?;
+            Ok([Some(tcp::listen(address)?), on_second])
+        })?;
+        let listeners: Vec<TcpListener> = listeners.into_iter().flatten().collect();
+        let SocketAddr::V4(address) = listeners[0].local_addr()? else {
             return Err(io::Error::other("a listener bound to an IPv4 address has another").into());
         };
-        self.registrar.add(&listener, self.token(Port::Listener, 0), Interest::Read)?;
-        self.direct.listener = Some((listener, address));
+        for (index, listener) in listeners.iter().enumerate() {
+            self.registrar.add(listener, self.token(Port::Listener, index), Interest::Read)?;
+        }
+        (self.direct.listeners, self.direct.address) = (listeners, Some(address));
         Ok(address)
     }
 
@@ -148,6 +162,7 @@ impl Context {
             waits_for_room: !is_established,
             purpose,
             asker: None,
+            detour: None,
         });
         Ok(id)
     }
@@ -190,15 +205,30 @@ impl Context {
         let index = match known {
             Some((index, _)) => index,
             None => {
-                let stream = tcp::connect(SocketAddr::V4(to))?;
+                let mut detour = self.on_second_network(to).map(|other| Box::new(Detour::new([to, other])));
+                let first = match &mut detour {
+                    // One network, and it is not the first: the peer is known here by the second.
+                    Some(detour) if self.second.is_none() => detour.turn(),
+                    _ => to,
+                };
+                let stream = match (tcp::connect(SocketAddr::V4(first)), &mut detour) {
+                    (Err(_), Some(detour)) => tcp::connect(SocketAddr::V4(detour.turn())),
+                    (stream, _) => stream,
+                }?;
                 let index = self.direct.connections.vacant_key();
                 self.add_connection(stream, false, Purpose::Answers { to, used: self.now })?;
+                self.direct.connections[index].detour = detour;
                 index
             }
         };
+        let now = self.now;
         let connection = &mut self.direct.connections[index];
-        connection.purpose = Purpose::Answers { to, used: self.now };
+        connection.settle(now);
+        connection.purpose = Purpose::Answers { to, used: now };
         connection.encoder.message(&mut connection.out, 0, &[*header], payload).map_err(io::Error::other)?;
+        if let Some(detour) = &mut connection.detour {
+            detour.on_answer(connection.out.len());
+        }
         Ok(())
     }
 
@@ -228,6 +258,7 @@ impl Context {
             (0..self.direct.connections.capacity()).for_each(|index| self.answer(now, index));
             self.flush_direct();
         }
+        self.take_detours(now);
         let limit = self.config.response_deletion_timeout();
         self.direct
             .connections
@@ -238,11 +269,12 @@ impl Context {
         let limit = self.config.response_deletion_timeout();
         let used = self.direct.connections.iter().filter(|(_, c)| c.sent == c.out.len());
         let unused = used.filter_map(|(_, c)| c.answers().map(|(_, used)| used + limit)).min();
-        unused.unwrap_or(Nanos::NEVER).min(self.answers_at())
+        let detours = self.direct.connections.iter().map(|(_, c)| c.detour_at()).min();
+        unused.into_iter().chain(detours).fold(self.answers_at(), Nanos::min)
     }
 
-    pub(crate) fn on_listener_ready(&mut self, handler: &mut impl Handler) {
-        while let Some((listener, _)) = &self.direct.listener {
+    pub(crate) fn on_listener_ready(&mut self, index: usize, handler: &mut impl Handler) {
+        while let Some(listener) = self.direct.listeners.get(index) {
             match tcp::accept(listener) {
                 Ok(Some((stream, peer))) => match self.add_connection(stream, true, Purpose::Application) {
                     Ok(id) => handler.on_accepted(id, peer),
@@ -281,6 +313,9 @@ impl Context {
             result.and_then(|()| if ready.readable { self.read_connection(index, handler) } else { Ok(()) });
         self.answer(self.now, index);
         let result = result.and_then(|()| self.write_connection(index).map_err(|e| e.to_string()));
+        if result.is_err() && self.take_detour(index) {
+            return;
+        }
         if let Err(reason) = result {
             let gone = self.remove_connection(index);
             match purpose {
@@ -308,6 +343,7 @@ impl Context {
                     let Some(recovery) = recovery::of(recovery::incoming!(self), session) else {
                         return Ok(());
                     };
+                    recovery.on_heard(self.now);
                     let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
                     let pushed = connection.decoder.push(&buffer[..count], |msg| {
                         // What is no answer is nobody's business.
@@ -353,8 +389,10 @@ impl Context {
         }
         let waits = connection.sent < connection.out.len();
         if !waits {
-            connection.out.clear();
-            connection.sent = 0;
+            if connection.detour.is_none() {
+                connection.out.clear();
+                connection.sent = 0;
+            }
         } else if connection.out.len() - connection.sent > BACKLOG_MAX_BYTES {
             return Err(io::Error::other("the peer does not take what is sent to it"));
         }

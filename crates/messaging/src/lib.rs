@@ -102,6 +102,14 @@
 //!   `test_a_cut_cable_is_counted_and_not_noticed`,
 //!   `test_an_interface_that_is_down_does_not_hold_the_source_up`).
 //!
+//! - Late join, requests and answers go on when network A is cut, and are there for who has one network
+//!   (`who_is_on_one_network_joins_late_and_answers_by_that`,
+//!   `test_who_joins_late_when_network_a_is_cut_gets_everything_that_is_retained`,
+//!   `test_requests_are_answered_while_network_a_is_cut`); answers that had not arrived are sent again
+//!   (`answers_that_have_not_arrived_when_a_connection_breaks_are_sent_again_by_the_other_network`).
+//! - Lines of the configuration may name both
+//!   (`a_source_known_by_configuration_alone_is_heard_on_both_networks`).
+//!
 //! And beside that:
 //!
 //! - A message costs no allocation in either direction (`tests/allocation.rs`).
@@ -123,6 +131,7 @@
 //! - Between threads nothing is lost and nothing grows: a full ring refuses
 //!   (`tests/embedded.rs`: `a_full_ring_refuses_and_loses_nothing`), a full event queue makes the context
 //!   wait (`a_queue_keeps_the_order_of_all_events_and_makes_the_context_wait_when_it_is_full`).
+//! - Hot failover goes through rings and queue as well (`hot_failover_passes_the_rings_and_the_queue`).
 //! - An explicit batch is held until its end or a full datagram (`tests/conformance`:
 //!   `an_explicit_batch_is_held_until_its_end_or_a_full_datagram`).
 //! - What a context counts is there for `tickcast counters`, under its number, as long as it lives
@@ -136,6 +145,7 @@
 
 mod config;
 mod context;
+mod detour;
 mod direct;
 mod embedded;
 mod error;

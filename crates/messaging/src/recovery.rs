@@ -4,7 +4,9 @@
 //! While something is to be asked for, it has a connection to the source's request port.
 
 use std::net::SocketAddrV4;
+use std::time::Duration;
 
+use counters::table::LbtrmNetworks;
 use lbt::config::Order;
 use lbt::recovery::Requester;
 use lbt::resolution::SourceRecord;
@@ -19,6 +21,14 @@ use crate::{ConnectionId, Handler};
 pub(crate) struct Recovery {
     pub(crate) requester: Requester,
     source: SocketAddrV4,
+    /// Where it is on the other of two networks, and whether that is asked.
+    other: Option<SocketAddrV4>,
+    asks_other: bool,
+    /// When the source was last heard, or began to be waited for.
+    heard: Nanos,
+    is_waiting: bool,
+    /// Networks that were tried in vain since the source was last heard.
+    tries: u32,
     connection: Option<ConnectionId>,
     /// When to try to connect again.
     connects_at: Nanos,
@@ -30,6 +40,25 @@ impl Recovery {
     /// The session stands: the source can be asked.
     pub(crate) fn on_established(&mut self) {
         self.connects_at = Nanos::ZERO;
+    }
+
+    /// The source has sent something over the connection.
+    pub(crate) fn on_heard(&mut self, now: Nanos) {
+        (self.heard, self.tries) = (now, 0);
+    }
+
+    /// When the other network is tried, if a connection brings nothing of what is waited for.
+    fn moves_at(&self, interval: Duration) -> Nanos {
+        if self.other.is_none() { Nanos::NEVER } else { self.heard + interval * (2 << self.tries.min(3)) }
+    }
+
+    /// Goes on on the other network, if there is one.
+    fn move_on(&mut self, counters: &LbtrmNetworks) {
+        self.tries += 1;
+        if self.other.is_some() {
+            self.asks_other = !self.asks_other;
+            counters.recoveries_moved.inc();
+        }
     }
 }
 
@@ -96,8 +125,18 @@ impl Context {
                 let requester = Requester::new(&self.config.recovery(), transport, own, counters)?;
                 // Before the session stands its source may send what neither of the two connections brings.
                 let connects_at = if is_established { self.now } else { Nanos::NEVER };
-                let (connection, used) = (None, self.now);
-                place.insert(Box::new(Recovery { requester, source, connection, connects_at, used }))
+                place.insert(Box::new(Recovery {
+                    requester,
+                    source,
+                    other: None,
+                    asks_other: false,
+                    heard: self.now,
+                    is_waiting: false,
+                    tries: 0,
+                    connection: None,
+                    connects_at,
+                    used: self.now,
+                }))
             }
         };
         // Without, the topic is heard as the transport tells it.
@@ -139,11 +178,14 @@ impl Context {
 
     pub(crate) fn recovery_wakeup(&self) -> Nanos {
         let idle = self.config.response_deletion_timeout();
+        let interval = self.config.recovery().retransmit_request_interval;
         let due = |(is_over, recovery): (bool, &Recovery)| match recovery.connection {
             _ if is_over && recovery.requester.is_idle() => Nanos::ZERO,
             None if !recovery.requester.wants_connection() => Nanos::NEVER,
             None => recovery.connects_at.min(recovery.requester.next_wakeup()),
-            Some(_) if recovery.requester.wants_connection() => recovery.requester.next_wakeup(),
+            Some(_) if recovery.requester.wants_connection() => {
+                recovery.requester.next_wakeup().min(recovery.moves_at(interval))
+            }
             Some(_) => recovery.used + idle,
         };
         let reliable = self.rm_in.sessions.recoveries().chain(self.ru_in.sessions.recoveries());
@@ -158,13 +200,32 @@ impl Context {
         if recovery.requester.next_wakeup() <= now {
             recovery.requester.on_wakeup(now, &mut Bridge { streams: &mut self.streams, handler, now });
         }
+        let (source, waits) = (recovery.source, recovery.requester.wants_connection());
+        let other = if waits { self.on_second_network(source) } else { None };
+        let interval = self.config.recovery().retransmit_request_interval;
+        let Some(recovery) = of(incoming!(self), session) else { return };
+        if waits && !recovery.is_waiting {
+            recovery.on_heard(now);
+        }
+        (recovery.is_waiting, recovery.other) = (waits, other);
+        if recovery.tries == 0 && self.second.is_none() {
+            // One network, and if it is not the first, the source is known here by the second.
+            recovery.asks_other = other.is_some();
+        }
         match recovery.connection {
-            None if recovery.requester.wants_connection() && now >= recovery.connects_at => {
-                let source = recovery.source;
+            None if waits && now >= recovery.connects_at => {
+                recovery.heard = now;
+                let source = recovery.other.filter(|_| recovery.asks_other).unwrap_or(source);
                 let connection = self.connect_for(source, session);
                 self.note_connection(now, session, connection.ok(), handler);
             }
-            Some(connection) if recovery.requester.wants_connection() => {
+            Some(connection) if waits && now >= recovery.moves_at(interval) => {
+                recovery.move_on(&self.counters.networks);
+                (recovery.connection, recovery.connects_at) = (None, now);
+                recovery.requester.on_disconnected();
+                self.disconnect(connection);
+            }
+            Some(connection) if waits => {
                 recovery.used = now;
                 if let Some(out) = self.direct.out_of(connection) {
                     while let Some(requests) = recovery.requester.poll_transmit(now) {
@@ -218,8 +279,12 @@ impl Context {
     ) {
         let Some(recovery) = of(incoming!(self), session) else { return };
         recovery.connection = None;
-        recovery.connects_at = now + self.config.recovery().retransmit_request_interval;
-        if was_established {
+        recovery.move_on(&self.counters.networks);
+        // The other network is tried at once, and if that fails too, both after a while.
+        let has_other = recovery.other.is_some() && recovery.tries % 2 == 1;
+        let interval = self.config.recovery().retransmit_request_interval;
+        recovery.connects_at = if has_other { now } else { now + interval };
+        if was_established || has_other {
             recovery.requester.on_disconnected();
         } else {
             recovery.requester.on_refused(&mut Bridge { streams: &mut self.streams, handler, now });

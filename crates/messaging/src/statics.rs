@@ -6,6 +6,7 @@ use std::time::Duration;
 use lbt::resolution::SourceRecord;
 use units::Nanos;
 
+use crate::StaticSource;
 use crate::context::Context;
 use crate::error::ContextError;
 use crate::receiver::Heard;
@@ -17,8 +18,10 @@ impl Context {
     /// Makes the sources known that the configuration names.
     pub(crate) fn learn_static_sources(&mut self) -> Result<(), ContextError> {
         for source in &self.config.resolver_static_source {
-            // Nobody asks yet.
-            self.resolver.add_static(&source.topic, source.record, &mut Heard::default())?;
+            for record in source.records() {
+                // Nobody asks yet.
+                self.resolver.add_static(&source.topic, record, &mut Heard::default())?;
+            }
         }
         if !self.config.resolver_static_source.is_empty() {
             self.static_due = self.now + TRY_EVERY;
@@ -47,11 +50,23 @@ impl Context {
         }
         let is_free = |number: usize| self.sources.iter().all(|(_, s)| s.static_place != Some(number));
         match places.find(|(number, _)| is_free(*number)) {
-            Some((number, place)) => Ok(Some((number, place.record))),
+            Some((number, place)) => {
+                self.check_second_network(place)?;
+                Ok(Some((number, place.record)))
+            }
             None => {
                 let what = format!("source_static_session has no further place for topic {topic:?}");
                 Err(io::Error::new(io::ErrorKind::AddrInUse, what).into())
             }
         }
+    }
+
+    /// Receivers take a session's datagrams from the address on network B that their line names.
+    fn check_second_network(&self, place: &StaticSource) -> Result<(), ContextError> {
+        let own = self.second.as_ref().map(|second| second.interface);
+        let Some(named) = place.second.filter(|named| own != Some(*named)) else { return Ok(()) };
+        let own = own.map_or_else(|| "which is not set".to_owned(), |own| own.to_string());
+        let what = format!("source_static_session {place}: {named} is not the address of interface_b, {own}");
+        Err(io::Error::new(io::ErrorKind::AddrNotAvailable, what).into())
     }
 }

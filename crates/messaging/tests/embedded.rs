@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use net::affinity;
 use tickcast_messaging::{
-    Asked, Context, ContextCounters, EmbeddedContext, EmbeddedSource, EventQueue, Handler, Interface,
-    Message, MessagingConfig, QueueError, Receiver, ReceiverOptions, RequestId, SourceInfo, SourceOptions,
-    StreamId, Wait,
+    Asked, Context, ContextCounters, EmbeddedContext, EmbeddedSource, EventQueue, FailoverLoss, Handler,
+    Interface, Message, MessagingConfig, QueueError, Receiver, ReceiverOptions, RequestId, SourceInfo,
+    SourceOptions, StreamId, Wait,
 };
 
 const WATCHDOG: Duration = Duration::from_secs(60);
@@ -153,6 +153,9 @@ struct Heard {
     topics: Vec<String>,
     begins: usize,
     messages: Vec<Vec<u8>>,
+    /// Numbers for hot failover, and those that were lost.
+    numbers: Vec<u64>,
+    lost: Vec<(String, u64, u64)>,
     asked: Vec<Asked>,
     responses: Vec<(RequestId, Vec<u8>)>,
 }
@@ -160,6 +163,7 @@ struct Heard {
 impl Handler for Heard {
     fn on_message(&mut self, message: &Message<'_>) {
         self.asked.extend(message.request());
+        self.numbers.extend(message.failover_number());
         self.messages.push(message.payload.to_vec());
     }
     fn on_source(&mut self, _: Receiver, _: StreamId, info: &SourceInfo<'_>) {
@@ -167,6 +171,9 @@ impl Handler for Heard {
     }
     fn on_begin(&mut self, _: Receiver, _: StreamId, _: tickcast_messaging::Sqn) {
         self.begins += 1;
+    }
+    fn on_failover_loss(&mut self, _: Receiver, topic: &str, loss: FailoverLoss) {
+        self.lost.push((topic.to_owned(), loss.first, loss.count));
     }
     fn on_response(&mut self, request: RequestId, payload: &[u8]) {
         self.responses.push((request, payload.to_vec()));
@@ -292,4 +299,58 @@ fn a_message_that_no_transport_could_take_is_dropped_and_counted_and_the_next_on
     source.flush();
     assert_eq!(told.recv_timeout(WATCHDOG).expect("it arrives"), b"the next");
     assert_eq!(counters.context.sends_dropped.get(), 1);
+}
+
+#[test]
+fn hot_failover_passes_the_rings_and_the_queue() {
+    let mut config = config(18);
+    config.source_queue_bytes = 65_536;
+    config.transport_lbtrm_data_rate_limit_bits_per_second = 400_000_000;
+    config.hot_failover_gap_interval_us = 100_000_000;
+    config.hot_failover_hold_maximum_bytes = 256 << 20;
+    let counters = ContextCounters::default();
+    let (receiving, mut queue) = EmbeddedContext::start_queued(&config, counters.clone()).expect("it starts");
+    let options = ReceiverOptions { hot_failover: true, ..ReceiverOptions::default() };
+    let created = receiving.call(move |context| context.create_receiver("px", &options));
+    let receiver = created.expect("it runs").expect("a legal name");
+    let start = || EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
+    let sending = [start(), start()];
+    let mut sources = [source(&sending[0]), source(&sending[1])];
+    let mut heard = Heard::default();
+    dispatch_until(&mut queue, &mut heard, |heard| heard.topics.len() == 2);
+    let payload = |number: u64| [&number.to_be_bytes()[..], &[number as u8; 900]].concat();
+    assert!(matches!(sources[0].send_hot_failover(0, &[&[0; 65_536]]), Err(QueueError::TooLong { .. })));
+    let (mut refusals, first, last) = (0, 1 << 40, (1 << 40) + 3_000);
+    for number in first..last {
+        for source in &mut sources {
+            let bytes = payload(number);
+            while let Err(error) = source.send_hot_failover(number, &[&bytes[..8], &bytes[8..]]) {
+                assert_eq!(error, QueueError::WouldBlock);
+                refusals += 1;
+                queue.dispatch(100, &mut heard);
+            }
+            source.flush();
+        }
+    }
+    dispatch_until(&mut queue, &mut heard, |heard| heard.numbers.last() == Some(&(last - 1)));
+    assert!(refusals > 0 && counters.failover.duplicates.get() > 0);
+    let heard_first = heard.numbers[0];
+    assert!(heard.numbers.iter().copied().eq(heard_first..last), "each once and in order");
+    for (number, bytes) in (heard_first..last).zip(&heard.messages) {
+        assert!(*bytes == payload(number), "message {number}");
+    }
+    // Nobody knows whether a source that has just begun has passed over numbers, and the receiver waits for the
+    // others; then the numbers begin anew.
+    let mut late = source(&sending[1]);
+    dispatch_until(&mut queue, &mut heard, |heard| heard.topics.len() == 3);
+    late.send_hot_failover(last + 10, &[b"held"]).expect("there is room");
+    late.flush();
+    dispatch_until(&mut queue, &mut heard, |_| counters.failover.held_now.get() == 1);
+    assert!(heard.lost.is_empty());
+    receiving.restart_hot_failover(receiver).expect("it runs");
+    dispatch_until(&mut queue, &mut heard, |heard| heard.numbers.last() == Some(&(last + 10)));
+    assert_eq!(heard.lost, [("px".to_owned(), last, 10)]);
+    sources[0].send_hot_failover(3, &[b"anew"]).expect("there is room");
+    sources[0].flush();
+    dispatch_until(&mut queue, &mut heard, |heard| heard.numbers.last() == Some(&3));
 }

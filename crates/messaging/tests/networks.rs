@@ -1,108 +1,50 @@
 //! LBT-RM on two networks, which here are two addresses of the loopback interface: what goes out on one
 //! comes in on both. `interop/netns/test_networks.py` has networks that know nothing of each other.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+mod common;
+
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use common::{Party, WATCHDOG, group, group_port, meet, party, until};
 use lbt::config::ResolverConfig;
 use lbt::resolution::{Origin, Resolver, SourceRecord, TransportSession};
+use lbt::rm::SessionKey;
+use lbt::stream::StreamDecoder;
+use lbt::wire::lbtrm::SessionHeader;
 use net::udp::{MulticastOptions, UdpSocket};
-use tickcast_messaging::{
-    Context, ContextCounters, End, Handler, Interface, Loss, Message, MessagingConfig, Receiver,
-    ReceiverOptions, Source, SourceInfo, SourceOptions, StreamId,
-};
+use tickcast_messaging::{Asked, Interface, MessagingConfig, Source, SourceOptions};
 use units::Nanos;
 
-#[derive(Default)]
-struct Heard {
-    sources: Vec<(StreamId, TransportSession)>,
-    numbers: Vec<u32>,
-    lost: u32,
-    ends: usize,
-}
-
-impl Handler for Heard {
-    fn on_source(&mut self, _: Receiver, stream: StreamId, info: &SourceInfo<'_>) {
-        self.sources.push((stream, info.transport));
-    }
-    fn on_message(&mut self, message: &Message<'_>) {
-        let number = message.payload.first_chunk().expect("a number");
-        self.numbers.push(u32::from_be_bytes(*number));
-    }
-    fn on_loss(&mut self, _: Receiver, _: StreamId, loss: Loss) {
-        self.lost += loss.count;
-    }
-    fn on_end(&mut self, _: Receiver, _: StreamId, _: &End) {
-        self.ends += 1;
-    }
-}
-
-struct Party {
-    context: Context,
-    heard: Heard,
-    counters: ContextCounters,
-}
-
-const WATCHDOG: Duration = Duration::from_secs(60);
 const A: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const B: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 fn config(test: u8, interface: Ipv4Addr, second: Option<Ipv4Addr>) -> MessagingConfig {
-    let process = std::process::id();
-    let port = 28_000 + (process % 1_900) as u16;
     MessagingConfig {
         interface: Interface::Address(interface),
         interface_b: second.map(Interface::Address),
-        resolver_multicast_address: Ipv4Addr::new(239, 248, (process / 1_900) as u8, test),
-        resolver_multicast_port: port,
-        transport_lbtrm_multicast_address: Ipv4Addr::new(239, 247, (process / 1_900) as u8, test),
-        transport_lbtrm_destination_port: port,
-        transport_lbtrm_source_port_low: 30_000,
-        transport_lbtrm_source_port_high: 45_000,
-        request_tcp_port_low: 30_000,
-        request_tcp_port_high: 45_000,
-        ..MessagingConfig::default()
-    }
-}
-
-fn party(config: &MessagingConfig) -> Party {
-    let counters = ContextCounters::default();
-    let context =
-        Context::standalone_with(config, counters.clone()).expect("the loopback interface is there");
-    Party { context, heard: Heard::default(), counters }
-}
-
-impl Party {
-    fn source(&mut self) -> Source {
-        self.context.create_source("px", &SourceOptions::default()).expect("a port is free")
-    }
-
-    fn receiver(&mut self) {
-        self.context.create_receiver("px", &ReceiverOptions::default()).expect("a legal name");
-    }
-
-    fn turn(&mut self) {
-        self.context.wait(Some(Duration::from_millis(1)), &mut self.heard).expect("the poller works");
+        ..common::config(test)
     }
 }
 
 /// Sends numbers from 0 on until one was heard and then `count` more, all of which must be heard once.
 fn talk(a: &mut Party, source: Source, b: &mut Party, count: u32) {
     let (begun, mut next, mut end) = (Instant::now(), 0_u32, u32::MAX);
-    while b.heard.numbers.last() != Some(&(end - 1)) {
-        assert!(begun.elapsed() < WATCHDOG, "hangs at {:?}", b.heard.numbers.last());
+    while b.heard.numbers().next_back() != Some(end - 1) {
+        assert!(begun.elapsed() < WATCHDOG, "hangs at {:?}", b.heard.numbers().next_back());
         if next < end {
             a.context.send(source, &[&next.to_be_bytes(), &[7; 200]]).expect("there is room");
             next += 1;
         }
-        if end == u32::MAX && !b.heard.numbers.is_empty() {
+        if end == u32::MAX && !b.heard.payloads.is_empty() {
             end = next + count;
         }
         a.turn();
         b.turn();
     }
-    let first = b.heard.numbers[0];
-    assert!(b.heard.numbers.iter().copied().eq(first..end), "each once and in order");
+    let first = b.heard.numbers().next().expect("one was heard");
+    assert!(b.heard.numbers().eq(first..end), "each once and in order");
     assert_eq!(b.heard.lost, 0);
 }
 
@@ -110,26 +52,26 @@ fn talk(a: &mut Party, source: Source, b: &mut Party, count: u32) {
 fn what_is_sent_on_two_networks_is_one_stream_and_each_message_is_heard_once() {
     let config = config(1, A, Some(B));
     let (mut a, mut b) = (party(&config), party(&config));
-    let source = a.source();
-    b.receiver();
+    let source = a.source("px");
+    b.receiver("px");
     talk(&mut a, source, &mut b, 300);
     let transport = a.context.source_transport(source).expect("it exists");
     let n = b.counters.networks.clone();
     // The second network is known with its first advertisement, which may come after the first messages.
     talk_more(&mut a, source, &mut b, |_| n.b_dgrams_rcved.get() > 200);
     assert_eq!(b.heard.sources.len(), 1, "one source");
-    assert_eq!(b.heard.sources[0].1, transport);
+    assert_eq!(b.heard.sources[0], format!("px {transport}"));
     assert!(transport.to_string().starts_with("LBTRM:127.0.0.1:"), "{transport}");
     assert!(n.a_dgrams_rcved.get() > 200 && n.second_copies.get() > 200);
     assert_eq!((n.a_silent.get(), n.b_silent.get(), b.counters.receiver.lost.get()), (0, 0, 0));
     a.context.end();
     let begun = Instant::now();
-    while b.heard.ends == 0 {
+    while b.heard.ends.is_empty() {
         assert!(begun.elapsed() < WATCHDOG, "the end is not heard");
         a.turn();
         b.turn();
     }
-    assert_eq!(b.heard.ends, 1);
+    assert_eq!(b.heard.ends.len(), 1);
 }
 
 /// Goes on until `done`.
@@ -137,9 +79,9 @@ fn talk_more(a: &mut Party, source: Source, b: &mut Party, done: impl Fn(&Party)
     let begun = Instant::now();
     while !done(b) {
         assert!(begun.elapsed() < WATCHDOG, "hangs");
-        let next = b.heard.numbers.last().expect("they have met") + 1;
+        let next = b.heard.numbers().next_back().expect("they have met") + 1;
         a.context.send(source, &[&next.to_be_bytes()]).expect("there is room");
-        while b.heard.numbers.last() != Some(&next) {
+        while b.heard.numbers().next_back() != Some(next) {
             assert!(begun.elapsed() < WATCHDOG, "hangs at {next}");
             a.turn();
             b.turn();
@@ -151,8 +93,8 @@ fn talk_more(a: &mut Party, source: Source, b: &mut Party, done: impl Fn(&Party)
 fn who_is_on_one_network_hears_a_session_of_two_once() {
     for (test, interface) in [(2, A), (3, B)] {
         let (mut a, mut b) = (party(&config(test, A, Some(B))), party(&config(test, interface, None)));
-        let source = a.source();
-        b.receiver();
+        let source = a.source("px");
+        b.receiver("px");
         talk(&mut a, source, &mut b, 300);
         assert_eq!(b.heard.sources.len(), 1);
     }
@@ -162,8 +104,8 @@ fn who_is_on_one_network_hears_a_session_of_two_once() {
 fn who_is_on_two_networks_hears_a_session_of_one() {
     for (test, interface) in [(4, A), (5, B)] {
         let (mut a, mut b) = (party(&config(test, interface, None)), party(&config(test, A, Some(B))));
-        let source = a.source();
-        b.receiver();
+        let source = a.source("px");
+        b.receiver("px");
         talk(&mut a, source, &mut b, 300);
         assert_eq!(b.counters.networks.a_dgrams_rcved.get(), 0, "it is not on two");
     }
@@ -173,8 +115,8 @@ fn who_is_on_two_networks_hears_a_session_of_one() {
 fn a_session_that_only_calls_itself_the_same_is_another_one() {
     let config = config(6, A, Some(B));
     let (mut a, mut b) = (party(&config), party(&config));
-    let source = a.source();
-    b.receiver();
+    let source = a.source("px");
+    b.receiver("px");
     talk(&mut a, source, &mut b, 10);
     let Some(TransportSession::LbtRm { key, group }) = a.context.source_transport(source) else {
         unreachable!("multicast is the default")
@@ -197,11 +139,215 @@ fn a_session_that_only_calls_itself_the_same_is_another_one() {
         socket.send_run(to, &datagram, datagram.len()).expect("it is near");
         b.turn();
     }
-    let strange = |(_, transport): &(StreamId, TransportSession)| transport.to_string().contains("127.0.0.3");
+    let strange = |source: &String| source.contains("127.0.0.3");
     assert_eq!(b.heard.sources.iter().filter(|s| strange(s)).count(), 1);
     // The session itself goes on.
-    talk_more(&mut a, source, &mut b, |b| b.heard.numbers.len() > 40);
+    talk_more(&mut a, source, &mut b, |b| b.heard.payloads.len() > 40);
     assert_eq!(b.heard.lost, 0);
+}
+
+/// Two parties on both networks, the second of which knows that, and a source of the first.
+fn acquainted(test: u8) -> (Party, Source, Party) {
+    let config = config(test, A, Some(B));
+    let (mut a, mut b) = (party(&config), party(&config));
+    let source = a.source("px");
+    b.receiver("px");
+    talk(&mut a, source, &mut b, 10);
+    let n = b.counters.networks.clone();
+    talk_more(&mut a, source, &mut b, |_| n.b_dgrams_rcved.get() > 0);
+    (a, source, b)
+}
+
+#[test]
+fn an_answer_that_network_a_does_not_bring_goes_by_network_b() {
+    let (mut a, source, mut b) = acquainted(7);
+    // Over network A, as long as that works.
+    let request = a.context.request(source, &[b"0000"]).expect("there is room");
+    until(&mut [&mut a, &mut b], |p| !p[1].heard.asked.is_empty());
+    b.context.respond(b.heard.asked[0], b"this").expect("it is near");
+    until(&mut [&mut a, &mut b], |p| p[0].heard.responses == [b"this".to_vec()]);
+    assert_eq!(b.counters.networks.answers_moved.get(), 0);
+    a.context.cancel_request(request);
+    // One who asks listens at one port of both; here nobody does on network A.
+    let listener = TcpListener::bind((B, 0)).expect("a port is free");
+    let port = listener.local_addr().expect("bound").port();
+    let address = SocketAddrV4::new(A, port);
+    b.context.respond(Asked { index: 1, address }, b"by the other way").expect("it is near");
+    let mut stream = accepted(&listener, &mut b);
+    assert_eq!(b.counters.networks.answers_moved.get(), 1);
+    let mut got = read_until(&mut stream, b"by the other way", || b.turn());
+    // What is answered next takes the way that works, and nothing comes twice.
+    b.context.respond(Asked { index: 2, address }, b"and once more").expect("it is near");
+    got.extend(read_until(&mut stream, b"and once more", || b.turn()));
+    assert_eq!(got.windows(16).filter(|part| part == b"by the other way").count(), 1);
+    assert_eq!(b.counters.networks.answers_moved.get(), 1);
+}
+
+/// What a connection brings until it has ended in `last`, or ended.
+fn read_until(stream: &mut TcpStream, last: &[u8], mut meanwhile: impl FnMut()) -> Vec<u8> {
+    stream.set_read_timeout(Some(Duration::from_millis(1))).expect("it is open");
+    let (begun, mut got, mut room) = (Instant::now(), Vec::new(), vec![0; 1 << 16]);
+    while !got.ends_with(last) {
+        assert!(begun.elapsed() < WATCHDOG, "{} bytes came", got.len());
+        meanwhile();
+        match stream.read(&mut room) {
+            Ok(0) => break,
+            Ok(count) => got.extend_from_slice(&room[..count]),
+            Err(_) => {}
+        }
+    }
+    got
+}
+
+/// Accepts the connection that a party opens.
+fn accepted(listener: &TcpListener, by: &mut Party) -> TcpStream {
+    listener.set_nonblocking(true).expect("it is open");
+    let begun = Instant::now();
+    loop {
+        assert!(begun.elapsed() < WATCHDOG, "nobody connects");
+        by.turn();
+        if let Ok((stream, _)) = listener.accept() {
+            stream.set_nonblocking(false).expect("it is open");
+            return stream;
+        }
+    }
+}
+
+#[test]
+fn answers_that_have_not_arrived_when_a_connection_breaks_are_sent_again_by_the_other_network() {
+    let (_a, _, mut b) = acquainted(12);
+    let on_a = TcpListener::bind((A, 0)).expect("a port is free");
+    let port = on_a.local_addr().expect("bound").port();
+    let on_b = TcpListener::bind((B, port)).expect("the port is free there");
+    // Far more than both kernels hold for one who reads nothing.
+    let answer = |index: u32| [&index.to_be_bytes()[..], &[0xa5; 65_532]].concat();
+    const ANSWERS: u32 = 512;
+    let asked = Asked { index: 1, address: SocketAddrV4::new(A, port) };
+    for index in 0..ANSWERS {
+        b.context.respond(asked, &answer(index)).expect("it is near");
+        b.turn();
+    }
+    // What has arrived by then is not read, so that closing breaks the connection.
+    drop(accepted(&on_a, &mut b));
+    drop(on_a);
+    let mut stream = accepted(&on_b, &mut b);
+    b.context.respond(asked, b"the last").expect("it is near");
+    let got = read_until(&mut stream, b"the last", || b.turn());
+    let mut decoder = StreamDecoder::new(1 << 20);
+    let mut numbers = Vec::new();
+    let pushed = decoder.push(&got, |message| {
+        if message.payload != b"the last" {
+            let index = u32::from_be_bytes(*message.payload.first_chunk().expect("a number"));
+            assert!(message.payload == answer(index), "it is whole");
+            numbers.push(index);
+        }
+    });
+    pushed.expect("messages from the first byte on");
+    let first = numbers[0];
+    assert!(first > 0 && first < ANSWERS, "some had arrived: {first}");
+    assert!(numbers.iter().copied().eq(first..ANSWERS), "{numbers:?}");
+    assert_eq!(b.counters.networks.answers_moved.get(), 1);
+}
+
+#[test]
+fn a_late_joiner_whom_network_a_refuses_asks_on_network_b() {
+    let config = config(13, A, Some(B));
+    let mut b = party(&config);
+    b.receiver("px");
+    // A source whose request port is open on network B alone.
+    let listener = TcpListener::bind((B, 0)).expect("a port is free");
+    let port = listener.local_addr().expect("bound").port();
+    let header = SessionHeader { ucast_port: port, session_id: 7 };
+    let group = SocketAddrV4::new(config.transport_lbtrm_multicast_address, group_port());
+    let session = TransportSession::LbtRm { key: SessionKey { source: A, session: header }, group };
+    let origin = Some(Origin { source: A, context: *b"retained" });
+    let (request, late_join) = (Some(SocketAddrV4::new(A, port)), Some(1));
+    let record = SourceRecord { topic_index: 1, session, request, late_join, origin };
+    let options = MulticastOptions { interface: A, ttl: 1, buffer_bytes: 65_536 };
+    let socket = UdpSocket::multicast_sender(SocketAddrV4::new(A, 0), options).expect("a port is free");
+    let to = SocketAddrV4::new(config.resolver_multicast_address, config.resolver_multicast_port);
+    for record in [record.on_network(B), record] {
+        let resolver = Resolver::new(&ResolverConfig::default(), Nanos::ZERO, Default::default());
+        let mut resolver = resolver.expect("allowed");
+        resolver.advertise(Nanos::ZERO, "px", record).expect("a legal name");
+        let datagram = resolver.poll_transmit(Nanos::ZERO).expect("it is due");
+        socket.send_run(to, datagram, datagram.len()).expect("it is near");
+    }
+    let mut stream = accepted(&listener, &mut b);
+    assert_eq!(b.counters.networks.recoveries_moved.get(), 1);
+    let begun = Instant::now();
+    stream.set_read_timeout(Some(Duration::from_millis(1))).expect("it is open");
+    while stream.read(&mut [0; 64]).unwrap_or(0) == 0 {
+        assert!(begun.elapsed() < WATCHDOG, "nothing is asked for");
+        b.turn();
+    }
+}
+
+#[test]
+fn who_is_on_one_network_joins_late_and_answers_by_that() {
+    for (test, interface) in [(8, A), (9, B)] {
+        let config_a = MessagingConfig { late_join: true, ..config(test, A, Some(B)) };
+        let mut a = party(&config_a);
+        let source = a.source("px");
+        for number in 0..50_u32 {
+            a.context.send(source, &[&number.to_be_bytes()]).expect("there is room");
+            a.turn();
+        }
+        let mut b = party(&config(test, interface, None));
+        b.receiver("px");
+        until(&mut [&mut a, &mut b], |p| p[1].heard.payloads.len() == 50);
+        assert!(b.heard.numbers().eq(0..50), "from the first message that is retained on");
+        a.context.request(source, &[&50_u32.to_be_bytes()]).expect("there is room");
+        until(&mut [&mut a, &mut b], |p| !p[1].heard.asked.is_empty());
+        b.context.respond(b.heard.asked[0], b"this").expect("it is near");
+        until(&mut [&mut a, &mut b], |p| p[0].heard.responses == [b"this".to_vec()]);
+        let n = &b.counters.networks;
+        assert_eq!((n.answers_moved.get(), n.recoveries_moved.get()), (0, 0), "the way was known");
+    }
+}
+
+/// A line of `px` for a source at `A` on network A and at `second` on network B.
+fn line(test: u8, second: Option<Ipv4Addr>) -> String {
+    let socket = std::net::UdpSocket::bind((A, 0)).expect("a port is free");
+    let port = socket.local_addr().expect("bound").port();
+    let line = format!("px = LBTRM:{A}:{port}:5eed1234:{}:{}[7]", group(248, test), group_port());
+    line + &second.map_or_else(String::new, |second| format!("+{second}"))
+}
+
+#[test]
+fn a_source_known_by_configuration_alone_is_heard_on_both_networks() {
+    let line = line(10, Some(B)).parse().expect("a source string");
+    let at_source = MessagingConfig { source_static_session: vec![line], ..config(10, A, Some(B)) };
+    let line = at_source.source_static_session[0].clone();
+    let at_receiver =
+        MessagingConfig { resolver_static_source: vec![line.clone()], ..config(10, A, Some(B)) };
+    let on_b_alone = MessagingConfig { resolver_static_source: vec![line], ..config(10, B, None) };
+    let (mut a, mut b, mut c) = (party(&at_source), party(&at_receiver), party(&on_b_alone));
+    let source = a.source("px");
+    b.receiver("px");
+    c.receiver("px");
+    talk(&mut a, source, &mut b, 100);
+    assert_eq!(b.heard.sources.len(), 1);
+    let n = &b.counters.networks;
+    assert!(n.a_dgrams_rcved.get() > 0 && n.b_dgrams_rcved.get() > 0 && n.second_copies.get() > 0);
+    meet(&mut a, source, &mut c);
+    for party in [&a, &b, &c] {
+        let resolver = &party.counters.resolver;
+        assert_eq!(resolver.tr_dgrams_sent.get() + resolver.tr_dgrams_rcved.get(), 0, "nobody asks");
+    }
+}
+
+#[test]
+fn a_line_with_another_address_on_network_b_is_refused_with_both() {
+    for (second, own) in [(Some(B), "127.0.0.2"), (None, "not set")] {
+        let line = line(11, Some(Ipv4Addr::new(127, 0, 0, 9))).parse().expect("a source string");
+        let config = MessagingConfig { source_static_session: vec![line], ..config(11, A, second) };
+        let refused = party(&config).context.create_source("px", &SourceOptions::default());
+        let text = refused.expect_err("it is not its address").to_string();
+        for part in ["source_static_session", "127.0.0.9", "interface_b", own] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
 }
 
 #[test]

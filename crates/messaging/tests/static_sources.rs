@@ -1,63 +1,15 @@
 //! Both ends of a topic that is fixed by configuration.
 
+mod common;
+
 use std::net::{Ipv4Addr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tickcast_messaging::{
-    Context, ContextCounters, End, Handler, Interface, Message, MessagingConfig, Receiver, ReceiverOptions,
-    SourceInfo, SourceOptions, StreamId,
-};
+use common::{Party, WATCHDOG, config_with, group, group_port, party};
+use tickcast_messaging::{ReceiverOptions, SourceOptions};
 
-#[derive(Default)]
-struct Heard {
-    payloads: Vec<Vec<u8>>,
-    sources: Vec<String>,
-    ends: usize,
-}
-
-impl Handler for Heard {
-    fn on_message(&mut self, message: &Message<'_>) {
-        self.payloads.push(message.payload.to_vec());
-    }
-    fn on_source(&mut self, _: Receiver, _: StreamId, info: &SourceInfo<'_>) {
-        self.sources.push(format!("{} {}", info.topic, info.transport));
-    }
-    fn on_end(&mut self, _: Receiver, _: StreamId, _: &End) {
-        self.ends += 1;
-    }
-}
-
-struct Party {
-    context: Context,
-    heard: Heard,
-    counters: ContextCounters,
-}
-
-const WATCHDOG: Duration = Duration::from_secs(60);
-
-/// Loopback, with the settings of `toml` besides.
-fn party(test: u8, toml: &str) -> Party {
-    let process = std::process::id();
-    let config = MessagingConfig::load(Some(("test.toml", toml.as_bytes())), [""; 0]).expect("sound");
-    let config = MessagingConfig {
-        interface: Interface::Address(Ipv4Addr::LOCALHOST),
-        resolver_multicast_address: Ipv4Addr::new(239, 247, (process / 2_000) as u8, test),
-        resolver_multicast_port: 24_000 + (process % 2_000) as u16,
-        ..config
-    };
-    let counters = ContextCounters::default();
-    let context = Context::standalone_with(&config, counters.clone()).expect("loopback is there");
-    Party { context, heard: Heard::default(), counters }
-}
-
-impl Party {
-    fn turn(&mut self) {
-        self.context.wait(Some(Duration::from_millis(1)), &mut self.heard).expect("the poller works");
-    }
-
-    fn resolution_datagrams(&self) -> u64 {
-        self.counters.resolver.tr_dgrams_sent.get() + self.counters.resolver.tr_dgrams_rcved.get()
-    }
+fn resolution_datagrams(party: &Party) -> u64 {
+    party.counters.resolver.tr_dgrams_sent.get() + party.counters.resolver.tr_dgrams_rcved.get()
 }
 
 /// A port that was free a moment ago.
@@ -68,11 +20,10 @@ fn free_port() -> u16 {
 
 /// Source strings of one transport for topics `px` and `py` of one session.
 fn places(transport: &str, test: u8) -> [String; 2] {
-    let process = std::process::id();
-    let (port, group) = (free_port(), Ipv4Addr::new(239, 246, (process / 2_000) as u8, test));
+    let (port, group) = (free_port(), group(248, test));
     let session = match transport {
         "LBTRM" => {
-            format!("LBTRM:127.0.0.1:{port}:5eed1234:{group}:{}", 24_000 + process % 2_000)
+            format!("LBTRM:127.0.0.1:{port}:5eed1234:{group}:{}", group_port())
         }
         other => format!("{other}:127.0.0.1:{port}:5eed1234"),
     };
@@ -85,8 +36,8 @@ fn lines(key: &str, places: &[String; 2]) -> String {
 
 fn both_ends(transport: &str, test: u8) {
     let places = places(transport, test);
-    let mut a = party(test, &lines("source_static_session", &places));
-    let mut b = party(test, &lines("resolver_static_source", &places));
+    let mut a = party(&config_with(test, &lines("source_static_session", &places)));
+    let mut b = party(&config_with(test, &lines("resolver_static_source", &places)));
     let (options, receiver_options) = (SourceOptions::default(), ReceiverOptions::default());
     let px = a.context.create_source("px", &options).expect("the port is free");
     let py = a.context.create_source("py", &options).expect("it shares the session");
@@ -106,7 +57,7 @@ fn both_ends(transport: &str, test: u8) {
         b.turn();
     }
     assert_eq!(b.heard.sources.len(), 2);
-    assert_eq!((a.resolution_datagrams(), b.resolution_datagrams()), (0, 0), "{transport}");
+    assert_eq!((resolution_datagrams(&a), resolution_datagrams(&b)), (0, 0), "{transport}");
     let error = a.context.create_source("px", &options).expect_err("its place is taken").to_string();
     assert!(error.contains("source_static_session") && error.contains("px"), "{error}");
     a.context.delete_source(px);
@@ -131,15 +82,15 @@ fn both_ends_of_a_unicast_topic_are_fixed_by_configuration_without_any_resolutio
 #[test]
 fn a_receiver_finds_a_fixed_source_that_starts_later_and_again_when_it_has_come_back() {
     let places = places("TCP", 4);
-    let mut b = party(4, &lines("resolver_static_source", &places));
+    let mut b = party(&config_with(4, &lines("resolver_static_source", &places)));
     b.context.create_receiver("px", &ReceiverOptions::default()).expect("a legal name");
     let begun = Instant::now();
-    while b.heard.ends == 0 {
+    while b.heard.ends.is_empty() {
         assert!(begun.elapsed() < WATCHDOG, "nobody listens there");
         b.turn();
     }
     for _ in 0..2 {
-        let mut a = party(4, &lines("source_static_session", &places));
+        let mut a = party(&config_with(4, &lines("source_static_session", &places)));
         let px = a.context.create_source("px", &SourceOptions::default()).expect("the port is free");
         b.heard.payloads.clear();
         while b.heard.payloads.is_empty() {
@@ -149,13 +100,13 @@ fn a_receiver_finds_a_fixed_source_that_starts_later_and_again_when_it_has_come_
             b.turn();
         }
     }
-    assert_eq!(b.resolution_datagrams(), 0);
+    assert_eq!(resolution_datagrams(&b), 0);
 }
 
 #[test]
 fn a_place_that_is_not_this_host_s_is_refused_with_both_addresses() {
     let toml = "[messaging]\nsource_static_session = [\"px = TCP:127.9.9.9:14371[1]\"]\n";
-    let mut a = party(5, toml);
+    let mut a = party(&config_with(5, toml));
     let error = a.context.create_source("px", &SourceOptions::default()).expect_err("not here").to_string();
     for part in ["source_static_session", "127.9.9.9", "127.0.0.1"] {
         assert!(error.contains(part), "{error}");

@@ -1,131 +1,21 @@
 //! What is peculiar to one transport, or to how it is configured.
 
+mod common;
+
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lbt::config::RelayConfig;
 use lbt::resolution::Relay;
 use net::clock;
 use net::udp::{MulticastOptions, ReceiveBatch, UdpSocket};
 use tickcast_messaging::{
-    Context, ContextCounters, End, EndReason, Handler, Interface, Loss, Message, MessagingConfig, Receiver,
-    ReceiverBehavior, ReceiverOptions, SendError, Source, SourceEvent, SourceInfo, SourceOptions, Sqn,
-    StreamId, Transport,
+    EndReason, MessagingConfig, ReceiverBehavior, SendError, Source, SourceEvent, Transport,
 };
 
-#[derive(Default)]
-struct Heard {
-    begun: Option<Sqn>,
-    next: Option<Sqn>,
-    payloads: Vec<Vec<u8>>,
-    lost: u32,
-    bursts: u32,
-    ends: Vec<End>,
-    sources: Vec<String>,
-    events: Vec<(Source, SourceEvent)>,
-}
-
-impl Handler for Heard {
-    fn on_message(&mut self, message: &Message<'_>) {
-        if let Some(next) = self.next {
-            assert_eq!(message.first_sqn, next, "every number is a message or told as lost");
-        }
-        self.next = Some(message.sqn.next());
-        self.payloads.push(message.payload.to_vec());
-    }
-    fn on_source(&mut self, _: Receiver, _: StreamId, info: &SourceInfo<'_>) {
-        self.sources.push(format!("{} {}", info.topic, info.transport));
-    }
-    fn on_begin(&mut self, _: Receiver, _: StreamId, first: Sqn) {
-        (self.begun, self.next) = (Some(first), Some(first));
-    }
-    fn on_loss(&mut self, _: Receiver, _: StreamId, loss: Loss) {
-        assert_eq!(Some(loss.first), self.next, "loss stands where it is missing");
-        self.next = Some(loss.first.plus(loss.count));
-        self.lost += loss.count;
-        self.bursts += u32::from(loss.is_burst);
-    }
-    fn on_end(&mut self, _: Receiver, _: StreamId, end: &End) {
-        self.ends.push(*end);
-    }
-    fn on_source_event(&mut self, source: Source, event: SourceEvent) {
-        self.events.push((source, event));
-    }
-}
-
-struct Party {
-    context: Context,
-    heard: Heard,
-    counters: ContextCounters,
-}
-
-const WATCHDOG: Duration = Duration::from_secs(60);
-
-fn config(test: u8) -> MessagingConfig {
-    let process = std::process::id();
-    let port = 24_000 + (process % 2_000) as u16;
-    MessagingConfig {
-        interface: Interface::Address(Ipv4Addr::LOCALHOST),
-        resolver_multicast_address: Ipv4Addr::new(239, 250, (process / 2_000) as u8, test),
-        resolver_multicast_port: port,
-        transport_lbtrm_multicast_address: Ipv4Addr::new(239, 249, (process / 2_000) as u8, test),
-        transport_lbtrm_destination_port: port,
-        transport_lbtrm_source_port_low: 30_000,
-        transport_lbtrm_source_port_high: 45_000,
-        transport_tcp_port_low: 30_000,
-        transport_tcp_port_high: 45_000,
-        transport_lbtru_port_low: 30_000,
-        transport_lbtru_port_high: 45_000,
-        transport_lbtru_receiver_port_low: 30_000,
-        transport_lbtru_receiver_port_high: 45_000,
-        request_tcp_port_low: 30_000,
-        request_tcp_port_high: 45_000,
-        resolver_unicast_port_low: 30_000,
-        resolver_unicast_port_high: 45_000,
-        ..MessagingConfig::default()
-    }
-}
-
-fn party(config: &MessagingConfig) -> Party {
-    let counters = ContextCounters::default();
-    let context =
-        Context::standalone_with(config, counters.clone()).expect("the loopback interface is there");
-    Party { context, heard: Heard::default(), counters }
-}
-
-impl Party {
-    fn source(&mut self, topic: &str) -> Source {
-        self.context.create_source(topic, &SourceOptions::default()).expect("a port is free")
-    }
-
-    fn receiver(&mut self, topic: &str) -> Receiver {
-        self.context.create_receiver(topic, &ReceiverOptions::default()).expect("a legal name")
-    }
-
-    fn turn(&mut self) {
-        self.context.wait(Some(Duration::from_millis(1)), &mut self.heard).expect("the poller works");
-    }
-}
-
-fn until(parties: &mut [&mut Party], done: impl Fn(&[&mut Party]) -> bool) {
-    let begun = Instant::now();
-    while !done(parties) {
-        assert!(begun.elapsed() < WATCHDOG, "hangs");
-        parties.iter_mut().for_each(|party| party.turn());
-    }
-}
-
-fn meet(a: &mut Party, source: Source, b: &mut Party) {
-    let begun = Instant::now();
-    while b.heard.payloads.is_empty() {
-        assert!(begun.elapsed() < WATCHDOG, "they do not meet");
-        a.context.send(source, &[b"hello"]).expect("there is room");
-        a.turn();
-        b.turn();
-    }
-}
+use common::{Party, WATCHDOG, config, meet, party, until};
 
 /// Sends far more than all buffers hold while the receiver does nothing, then lets it catch up.
 fn pass_over(transport: Transport, test: u8, messages: u32) -> (Party, Party) {
@@ -146,7 +36,7 @@ fn pass_over(transport: Transport, test: u8, messages: u32) -> (Party, Party) {
     }
     a.context.send(source, &[b"last"]).expect("there is room");
     until(&mut [&mut a, &mut b], |p| p[1].heard.payloads.last().is_some_and(|bytes| bytes == b"last"));
-    let (heard, next) = (&b.heard, b.heard.next.expect("much was heard"));
+    let (heard, next) = (&b.heard, b.heard.next());
     let first = heard.begun.expect("it has begun");
     assert!(heard.lost > 0 && heard.bursts > 0, "{} lost, {} bursts", heard.lost, heard.bursts);
     assert_eq!(

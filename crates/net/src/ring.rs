@@ -1,8 +1,8 @@
 //! A bounded ring of byte messages from one thread to another.
 //!
-//! Layout: a power-of-two run of 8-byte words. A message takes one header word (its length in bytes) and its
-//! bytes rounded up to whole words, and never wraps: where it would, a padding header (all ones) sends the
-//! reader to the start. Positions count words since the start and are published with release and read with
+//! Layout: a power-of-two run of 8-byte words. A message takes one header word (its length in bytes, and in the
+//! highest bit whether its writer's number stands in the next word) and its bytes rounded up to whole words, and
+//! never wraps: where it would, a padding header (all ones) sends the reader to the start. Positions count words since the start and are published with release and read with
 //! acquire, so the reader sees whole messages only. Either side keeps a copy of the other's position and
 //! looks at the shared one only when that is used up.
 
@@ -18,6 +18,8 @@ mod storage;
 use storage::Storage;
 
 const PADDING: u64 = u64::MAX;
+/// In the header of a message that has a number in front of it. No length comes near it.
+const NUMBERED: u64 = 1 << 63;
 const WORD: usize = 8;
 
 /// A position on cache lines of its own, so that its writer does not disturb the other side.
@@ -80,12 +82,29 @@ impl Producer {
     ///
     /// # Errors
     /// [`PushError`]; what was appended before is untouched.
+    #[inline]
     pub fn push(&mut self, parts: &[&[u8]]) -> Result<(), PushError> {
+        self.push_with(None, parts)
+    }
+
+    /// The same, with a number that the reader is told as well ([`Consumer::drain_numbered`]).
+    ///
+    /// # Errors
+    /// As [`Producer::push`]; the number takes 8 bytes of what a message may have.
+    #[inline]
+    pub fn push_numbered(&mut self, number: u64, parts: &[&[u8]]) -> Result<(), PushError> {
+        self.push_with(Some(number), parts)
+    }
+
+    #[inline]
+    fn push_with(&mut self, number: Option<u64>, parts: &[&[u8]]) -> Result<(), PushError> {
         let bytes = parts.iter().map(|p| p.len()).sum::<usize>();
-        if bytes > self.message_max_bytes() {
-            return Err(PushError::TooLong { bytes, max: self.message_max_bytes() });
+        let head = if number.is_some() { 2 } else { 1 };
+        let max = self.message_max_bytes() - (head - 1) * WORD;
+        if bytes > max {
+            return Err(PushError::TooLong { bytes, max });
         }
-        let need = 1 + bytes.div_ceil(WORD) as u64;
+        let need = (head + bytes.div_ceil(WORD)) as u64;
         let at = self.written % self.shared.word_count;
         let to_end = self.shared.word_count - at;
         let padding = if need > to_end { to_end } else { 0 };
@@ -97,8 +116,14 @@ impl Producer {
             self.written += padding;
         }
         let at = (self.written % self.shared.word_count) as usize;
-        self.shared.storage.set_word(at, bytes as u64);
-        self.shared.storage.set_bytes(at + 1, parts);
+        match number {
+            None => self.shared.storage.set_word(at, bytes as u64),
+            Some(number) => {
+                self.shared.storage.set_word(at, bytes as u64 | NUMBERED);
+                self.shared.storage.set_word(at + 1, number);
+            }
+        }
+        self.shared.storage.set_bytes(at + head, parts);
         self.written += need;
         Ok(())
     }
@@ -139,7 +164,13 @@ pub struct Consumer {
 impl Consumer {
     /// Hands up to `max` messages to `handle`, oldest first, and gives their room back. Returns how many
     /// there were.
+    #[inline]
     pub fn drain(&mut self, max: usize, mut handle: impl FnMut(&[u8])) -> usize {
+        self.drain_numbered(max, |_, message| handle(message))
+    }
+
+    /// The same; tells the number of each message that has one.
+    pub fn drain_numbered(&mut self, max: usize, mut handle: impl FnMut(Option<u64>, &[u8])) -> usize {
         let mut count = 0;
         while count < max {
             if self.read == self.written_seen {
@@ -154,8 +185,14 @@ impl Consumer {
                 self.read += self.shared.word_count - at;
                 continue;
             }
-            self.shared.storage.with_bytes(at as usize + 1, header as usize, &mut handle);
-            self.read += 1 + header.div_ceil(WORD as u64);
+            let (number, head, bytes) = if header & NUMBERED == 0 {
+                (None, 1, header)
+            } else {
+                (Some(self.shared.storage.word(at as usize + 1)), 2, header & !NUMBERED)
+            };
+            let mut hand = |message: &[u8]| handle(number, message);
+            self.shared.storage.with_bytes((at + head) as usize, bytes as usize, &mut hand);
+            self.read += head + bytes.div_ceil(WORD as u64);
             count += 1;
         }
         self.shared.read.0.store(self.read, Release);
@@ -193,6 +230,27 @@ mod tests {
         producer.publish();
         assert_eq!(read_all(&mut consumer), [b"one".to_vec(), b"two".to_vec(), vec![]]);
         assert!(consumer.is_empty());
+    }
+
+    #[test]
+    fn a_number_comes_out_with_its_message_and_no_other() {
+        let (mut producer, mut consumer) = ring(256);
+        let max = producer.message_max_bytes() - 8;
+        let too_long = producer.push_numbered(1, &[&vec![0; max + 1]]);
+        assert_eq!(too_long, Err(PushError::TooLong { bytes: max + 1, max }));
+        for round in 0..20 {
+            let long = vec![7; max];
+            producer.push(&[b"plain"]).unwrap();
+            producer.push_numbered(u64::MAX - round, &[b"number", b"ed"]).unwrap();
+            producer.push_numbered(0, &[]).unwrap();
+            producer.push_numbered(round, &[&long]).unwrap();
+            producer.publish();
+            let mut all = Vec::new();
+            consumer.drain_numbered(usize::MAX, |number, m| all.push((number, m.to_vec())));
+            let (plain, numbered) = (b"plain".to_vec(), b"numbered".to_vec());
+            let of = [None, Some(u64::MAX - round), Some(0), Some(round)];
+            assert_eq!(all, of.into_iter().zip([plain, numbered, vec![], long]).collect::<Vec<_>>());
+        }
     }
 
     #[test]

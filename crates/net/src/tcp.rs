@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
@@ -143,6 +144,44 @@ pub fn write(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<Moved> {
     outcome(stream.write(bytes))
 }
 
+/// What was written and the peer's kernel has not acknowledged yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unacknowledged {
+    /// Bytes of it.
+    pub bytes: usize,
+    /// Those that are under way: the rest waits in this kernel, for what is under way or for a peer that has no
+    /// room.
+    pub under_way: usize,
+}
+
+/// Looks up what has not arrived at the peer's kernel, as far as this one knows.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn unacknowledged(stream: &TcpStream) -> io::Result<Unacknowledged> {
+    let ask = |request| {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: the descriptor is open as long as `stream` is borrowed, and both requests write one int, for
+        // which `bytes` is the room.
+        let result = unsafe { libc::ioctl(stream.as_raw_fd(), request, &raw mut bytes) };
+        if result == 0 { Ok(usize::try_from(bytes).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
+    };
+    // In this order: what is sent in between counts as under way.
+    let (bytes, waiting) = (ask(libc::TIOCOUTQ)?, ask(SIOCOUTQNSD)?);
+    Ok(Unacknowledged { bytes, under_way: bytes.saturating_sub(waiting) })
+}
+
+/// Bytes of a TCP socket that were not sent yet: `linux/sockios.h`.
+const SIOCOUTQNSD: libc::c_ulong = 0x894b;
+
+/// Has what waits to be sent thrown away when the stream is closed, which resets the connection.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn reset_on_close(stream: &TcpStream) -> io::Result<()> {
+    SockRef::from(stream).set_linger(Some(Duration::ZERO))
+}
+
 fn outcome(result: io::Result<usize>) -> io::Result<Moved> {
     match result {
         Ok(0) => Ok(Moved::End),
@@ -183,9 +222,32 @@ mod tests {
         poller.registrar().add(&server, Token(3), Interest::Read).unwrap();
         while !poller.wait(None).unwrap().any(|r| r.token == Token(3)) {}
         assert_eq!(read(&server, &mut buffer).unwrap(), Moved::Bytes(3));
+        while unacknowledged(&client).unwrap().bytes > 0 {}
         drop(client);
         while !poller.wait(None).unwrap().any(|r| r.token == Token(3)) {}
         assert_eq!(read(&server, &mut buffer).unwrap(), Moved::End);
+        drop(server);
+        // Nobody takes what does not fit the peer's buffer.
+        let client = connect(listener.local_addr().unwrap()).unwrap();
+        while !connected(&client).unwrap() {}
+        while write(&client, &[7; 65_536]).unwrap() != Moved::WouldBlock {}
+        let waits = loop {
+            let now = unacknowledged(&client).unwrap();
+            if now.under_way == 0 {
+                break now;
+            }
+        };
+        assert!(waits.bytes > 0, "it waits for room");
+        let (server, _) = accept(&listener).unwrap().unwrap();
+        reset_on_close(&client).unwrap();
+        drop(client);
+        let end = loop {
+            match read(&server, &mut [0; 65_536]) {
+                Ok(Moved::Bytes(_) | Moved::WouldBlock) => {}
+                other => break other,
+            }
+        };
+        assert_eq!(end.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
     }
 
     #[test]

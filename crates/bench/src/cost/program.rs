@@ -6,6 +6,7 @@
 //! callgrind, changes nothing.
 
 use std::hint::black_box;
+use std::path::Path;
 use std::time::Duration;
 
 use messaging::{
@@ -18,12 +19,17 @@ use serde_json::json;
 use crate::BenchError;
 use crate::end_to_end::{START_LIMIT, free_port};
 use crate::own;
-use crate::process::answer;
+use crate::process::{Scratch, answer};
 
 /// Rounds before the counted ones: pages are there and tables have grown.
 const WARM_ROUNDS: u32 = 64;
 /// Messages that are counted in each case, about.
 const MESSAGES: u32 = 8_192;
+
+/// After a transport's name: its datagrams bear keyed codes.
+const AUTHENTICATED: &str = " authenticated";
+/// The line of the file with the key.
+const KEY: &str = "1 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";
 
 /// A transport, the bytes of a message, how many are sent before a flush, and the two functions that are
 /// counted.
@@ -68,6 +74,8 @@ cases! {
     "lbtrm", 64 x 1: counted_lbtrm_64_1_send, counted_lbtrm_64_1_receive;
     "lbtrm", 64 x 190: counted_lbtrm_64_190_send, counted_lbtrm_64_190_receive;
     "lbtrm", 1024 x 16: counted_lbtrm_1024_16_send, counted_lbtrm_1024_16_receive;
+    "lbtrm authenticated", 64 x 1: counted_signed_64_1_send, counted_signed_64_1_receive;
+    "lbtrm authenticated", 64 x 190: counted_signed_64_190_send, counted_signed_64_190_receive;
     "tcp", 64 x 1: counted_tcp_64_1_send, counted_tcp_64_1_receive;
     "tcp", 64 x 190: counted_tcp_64_190_send, counted_tcp_64_190_receive;
     "tcp", 1024 x 16: counted_tcp_1024_16_send, counted_tcp_1024_16_receive;
@@ -81,8 +89,11 @@ cases! {
 
 /// Plays all cases; tells how many messages each counted function has taken part in.
 pub(crate) fn run() -> Result<(), BenchError> {
-    for case in CASES.iter().filter(|case| own::transport(case.transport).is_some()) {
-        let mut pair = Pair::open(case)?;
+    let scratch = Scratch::new()?;
+    let key_file = scratch.path().join("key");
+    std::fs::write(&key_file, KEY)?;
+    for case in CASES {
+        let mut pair = Pair::open(case, &key_file)?;
         for _ in 0..WARM_ROUNDS {
             pair.round(Pair::send_batch, Pair::receive)?;
         }
@@ -134,8 +145,10 @@ impl Handler for Heard {
 const TOPIC: &str = "cost";
 
 impl Pair {
-    fn open(case: &Case) -> Result<Pair, BenchError> {
+    fn open(case: &Case, key_file: &Path) -> Result<Pair, BenchError> {
         let port = free_port()?;
+        let plain = case.transport.strip_suffix(AUTHENTICATED);
+        let key_file = plain.map(|_| key_file.display().to_string());
         let config = MessagingConfig {
             ttl: 0,
             // Nothing else runs beside what is measured.
@@ -146,6 +159,7 @@ impl Pair {
             transport_lbtrm_source_port_high: 29_999,
             request_tcp_port_low: 20_000,
             request_tcp_port_high: 29_999,
+            transport_lbtrm_authentication_key_file: key_file,
             transport_lbtrm_data_rate_limit_bits_per_second: 0,
             transport_lbtru_port_low: 20_000,
             transport_lbtru_port_high: 29_999,
@@ -162,7 +176,7 @@ impl Pair {
         };
         let (mut sender, mut receiver) = (context(1)?, context(2)?);
         receiver.create_receiver(TOPIC, &ReceiverOptions::default())?;
-        let transport = own::transport(case.transport);
+        let transport = own::transport(plain.unwrap_or(case.transport));
         let options = SourceOptions { transport, ..SourceOptions::default() };
         let source = sender.create_source(TOPIC, &options)?;
         let (message, batch) = (vec![7; case.size], case.batch);

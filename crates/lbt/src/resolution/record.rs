@@ -169,13 +169,18 @@ impl SourceRecord {
         is_own.then_some(origin)
     }
 
-    /// The record as it stands on the network on which the source has another address.
+    /// The record as it stands on the network on which the source has another address: it takes requests there
+    /// at that address too, on the same port.
     #[must_use]
     pub fn on_network(&self, source: Ipv4Addr) -> SourceRecord {
         match self.session {
             TransportSession::LbtRm { key, group } => {
-                let key = SessionKey { source, ..key };
-                SourceRecord { session: TransportSession::LbtRm { key, group }, ..*self }
+                let moved = |at: SocketAddrV4| match *at.ip() == key.source {
+                    true => SocketAddrV4::new(source, at.port()),
+                    false => at,
+                };
+                let (request, key) = (self.request.map(moved), SessionKey { source, ..key });
+                SourceRecord { session: TransportSession::LbtRm { key, group }, request, ..*self }
             }
             _ => *self,
         }
@@ -338,9 +343,14 @@ mod tests {
     fn the_records_of_one_session_on_two_networks_name_the_same_session() {
         let [session, ..] = sessions();
         let origin = Some(Origin { source: Ipv4Addr::new(10, 29, 3, 1), context: [7; 8] });
-        let first = SourceRecord { topic_index: 7, session, request: None, late_join: None, origin };
+        let (request, late_join) = (Some(at(14_391)), Some(3));
+        let first = SourceRecord { topic_index: 7, session, request, late_join, origin };
         let second = first.on_network(Ipv4Addr::new(10, 30, 3, 1));
         assert_ne!(first.session, second.session);
+        assert_eq!(second.request, Some(SocketAddrV4::new(Ipv4Addr::new(10, 30, 3, 1), 14_391)));
+        let elsewhere =
+            SourceRecord { request: Some("10.31.3.1:14391".parse().expect("an address")), ..first };
+        assert_eq!(elsewhere.on_network(Ipv4Addr::new(10, 30, 3, 1)).request, elsewhere.request);
         for record in [first, second] {
             let read = over_the_wire(&record, |_| {});
             assert_eq!((read, read.on_first_network()), (record, first));

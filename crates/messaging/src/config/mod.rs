@@ -148,7 +148,8 @@ config::section! {
         /// UDP port of topic resolution.
         resolver_multicast_port: u16 = 12965, range 1..=65535;
         /// Sources that are known without topic resolution: `TOPIC = SOURCE STRING`, the field's, with the
-        /// topic index. Such topics are not asked for.
+        /// topic index, and for LBT-RM on two networks `+` and the source's address on network B. Such topics
+        /// are not asked for.
         resolver_static_source: Vec<StaticSource> = [], length 0..=1_000;
         /// Where sources of this process are that others know so: the same lines. They are published exactly
         /// there, and not advertised.

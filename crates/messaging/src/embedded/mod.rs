@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use net::{Waker, affinity};
 
 use crate::error::ContextError;
-use crate::{Context, ContextCounters, Handler, MessagingConfig, Source, SourceOptions, Wait};
+use crate::{Context, ContextCounters, Handler, MessagingConfig, Receiver, Source, SourceOptions, Wait};
 
 use queue::Enqueuer;
 pub use queue::EventQueue;
@@ -45,6 +45,8 @@ type Task = Box<dyn FnOnce(&mut Core) + Send>;
 struct Core {
     context: Context,
     feeds: Vec<Feed>,
+    /// Hot failover receivers whose numbers begin anew, which the handler is to hear.
+    restarts: Vec<Receiver>,
 }
 
 /// How a sleeping thread is woken.
@@ -183,6 +185,15 @@ impl EmbeddedContext {
         created.map_err(io::Error::other)?
     }
 
+    /// Tells a hot failover receiver that the numbers of its topics begin anew; see
+    /// [`Context::restart_hot_failover`]. The events of that are told before anything that arrives later.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn restart_hot_failover(&self, receiver: Receiver) -> Result<(), Stopped> {
+        self.run_task(move |core| core.restarts.push(receiver))
+    }
+
     /// Ends the thread, after what was sent before has left; receivers are told that the sources end.
     ///
     /// # Errors
@@ -219,7 +230,10 @@ fn begin(config: &MessagingConfig, counters: ContextCounters) -> Result<(Core, B
     }
     let mut context = Context::standalone_with(config, counters)?;
     let waker = context.waker()?;
-    Ok((Core { context, feeds: Vec::new() }, Bell { waker, is_asleep: AtomicBool::new(false) }))
+    Ok((
+        Core { context, feeds: Vec::new(), restarts: Vec::new() },
+        Bell { waker, is_asleep: AtomicBool::new(false) },
+    ))
 }
 
 /// Turns in which nothing happens before a thread that backs off goes to sleep.
@@ -238,6 +252,9 @@ fn run(
         // Before the rings are emptied: what was sent before the stop is taken.
         let is_last = is_stopping.load(Ordering::Acquire);
         let mut worked = core.work(inbox);
+        for receiver in core.restarts.drain(..) {
+            core.context.restart_hot_failover(receiver, &mut handler);
+        }
         worked |= core.context.poll(&mut handler)?;
         if is_last {
             core.context.end();

@@ -6,7 +6,7 @@ use lbt::rm::SendError;
 use net::ring::{self, Consumer, Producer, PushError};
 
 use super::Bell;
-use crate::{Context, Source};
+use crate::{Context, SendFlags, Source};
 
 /// Why a message was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,9 +57,10 @@ pub(super) struct Feed {
     ring: Consumer,
     is_gone: Arc<AtomicBool>,
     source: Source,
-    /// A message that was taken out of the ring and refused by the transport.
+    /// A message that was taken out of the ring and refused by the transport, and its number.
     refused: Vec<u8>,
     is_refused: bool,
+    number: Option<u64>,
 }
 
 /// Messages taken from one ring in a turn.
@@ -74,7 +75,8 @@ pub(super) fn pair(
     let (producer, consumer) = ring::ring(bytes);
     let is_gone = Arc::new(AtomicBool::new(false));
     let refused = Vec::with_capacity(producer.message_max_bytes());
-    let feed = Feed { ring: consumer, is_gone: is_gone.clone(), source, refused, is_refused: false };
+    let feed =
+        Feed { ring: consumer, is_gone: is_gone.clone(), source, refused, is_refused: false, number: None };
     (EmbeddedSource { ring: producer, bell, is_stopping, is_gone, source }, feed)
 }
 
@@ -87,7 +89,25 @@ impl EmbeddedSource {
     /// dropped by the context's thread and counted there.
     #[inline]
     pub fn send(&mut self, parts: &[&[u8]]) -> Result<(), QueueError> {
-        match self.ring.push(parts) {
+        let pushed = self.ring.push(parts);
+        self.told(pushed)
+    }
+
+    /// Appends a message that other sources of the topic send as well, under the same `number`; see
+    /// [`Context::send_hot_failover`](crate::Context::send_hot_failover).
+    ///
+    /// # Errors
+    /// As [`EmbeddedSource::send`].
+    #[inline]
+    pub fn send_hot_failover(&mut self, number: u64, parts: &[&[u8]]) -> Result<(), QueueError> {
+        let pushed = self.ring.push_numbered(number, parts);
+        self.told(pushed)
+    }
+
+    /// What the ring has said.
+    #[inline]
+    fn told(&mut self, pushed: Result<(), PushError>) -> Result<(), QueueError> {
+        match pushed {
             Ok(()) => Ok(()),
             Err(PushError::Full) => {
                 self.flush();
@@ -128,24 +148,20 @@ impl Feed {
     /// Moves messages into the context, as many as it takes; tells whether there were any.
     pub(super) fn empty_into(&mut self, context: &mut Context) -> bool {
         if self.is_refused {
-            match context.send(self.source, &[&self.refused]) {
-                Ok(_) => {}
-                Err(SendError::WouldBlock) => return false,
-                Err(_) => context.counters().context.sends_dropped.inc(),
+            if !hand_on(context, self.source, self.number, &self.refused) {
+                return false;
             }
             self.is_refused = false;
         }
-        let Feed { ring, source, refused, is_refused, .. } = self;
+        let Feed { ring, source, refused, is_refused, number: of_refused, .. } = self;
         let mut count = 0;
         while count < MESSAGES_PER_TURN && !*is_refused {
-            let taken = ring.drain(1, |message| match context.send(*source, &[message]) {
-                Ok(_) => {}
-                Err(SendError::WouldBlock) => {
+            let taken = ring.drain_numbered(1, |number, message| {
+                if !hand_on(context, *source, number, message) {
                     refused.clear();
                     refused.extend_from_slice(message);
-                    *is_refused = true;
+                    (*is_refused, *of_refused) = (true, number);
                 }
-                Err(_) => context.counters().context.sends_dropped.inc(),
             });
             if taken == 0 {
                 break;
@@ -162,5 +178,22 @@ impl Feed {
             context.delete_source(self.source);
         }
         is_over
+    }
+}
+
+/// Sends a message; false if the transport refuses it for now. What it can never take is dropped.
+#[inline]
+fn hand_on(context: &mut Context, source: Source, number: Option<u64>, message: &[u8]) -> bool {
+    let sent = match number {
+        None => context.send(source, &[message]),
+        Some(number) => context.send_hot_failover(source, number, SendFlags::default(), &[message]),
+    };
+    match sent {
+        Ok(_) => true,
+        Err(SendError::WouldBlock) => false,
+        Err(_) => {
+            context.counters().context.sends_dropped.inc();
+            true
+        }
     }
 }

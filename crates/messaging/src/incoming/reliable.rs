@@ -113,7 +113,7 @@ impl<R: Reliable, P> Sessions<R, P> {
         self.0.try_remove(at)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Session<R, P>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Session<R, P>> {
         self.0.iter().map(|(_, session)| session)
     }
 

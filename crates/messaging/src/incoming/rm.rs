@@ -193,6 +193,14 @@ impl Context {
         }
     }
 
+    /// Where a process that is at an address of the first network is on the second one, as a session of its
+    /// that is heard tells.
+    pub(crate) fn on_second_network(&self, address: SocketAddrV4) -> Option<SocketAddrV4> {
+        let sessions = self.rm_in.sessions.iter().map(|session| &session.receiver);
+        let second = sessions.filter(|r| r.key().source == *address.ip()).find_map(RmReceiver::second_source);
+        second.map(|second| SocketAddrV4::new(second, address.port()))
+    }
+
     /// Takes what has arrived on a group's socket, up to one batch; false if that was nothing.
     pub(crate) fn on_group_ready(
         &mut self,

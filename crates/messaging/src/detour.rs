@@ -1,0 +1,122 @@
+//! Answers to who is on two networks: if one does not bring them there, they go on by the other.
+
+use std::collections::VecDeque;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::time::Duration;
+
+use lbt::stream::StreamDecoder;
+use net::{Interest, tcp};
+use units::Nanos;
+
+use crate::context::{Context, Port};
+use crate::direct::{Connection, MESSAGE_MAX_BYTES};
+
+/// The two ways to a peer, and what is to be sent again if the other one is taken: the connection keeps what
+/// waits, from the first answer on of which the peer's kernel has not acknowledged all.
+pub(crate) struct Detour {
+    ways: [SocketAddrV4; 2],
+    /// Which of them is taken.
+    at: usize,
+    /// Where the answers end in what is kept.
+    ends: VecDeque<usize>,
+    /// Bytes of it that were acknowledged.
+    acknowledged: usize,
+    /// When that was last more, or there was nothing to acknowledge.
+    moved: Nanos,
+    /// Ways that were taken in vain since.
+    tries: u32,
+}
+
+/// How long a peer may acknowledge nothing of what is under way before the other way is taken. A network that
+/// works acknowledges within a round trip, or within some tenths of a second where packets are lost; a peer that
+/// takes nothing acknowledges as well.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// After so many the peer is taken for gone.
+const TRIES_MAX: u32 = 8;
+
+impl Detour {
+    pub(crate) fn new(ways: [SocketAddrV4; 2]) -> Detour {
+        let (ends, acknowledged) = (VecDeque::new(), 0);
+        Detour { ways, at: 0, ends, acknowledged, moved: Nanos::ZERO, tries: 0 }
+    }
+
+    /// Takes the other way.
+    pub(crate) fn turn(&mut self) -> SocketAddrV4 {
+        self.at = 1 - self.at;
+        self.ways[self.at]
+    }
+
+    /// An answer was appended, which ends there.
+    pub(crate) fn on_answer(&mut self, end: usize) {
+        self.ends.push_back(end);
+    }
+}
+
+impl Connection {
+    /// Drops the answers that have arrived, if they were kept.
+    pub(crate) fn settle(&mut self, now: Nanos) {
+        let Some(detour) = &mut self.detour else { return };
+        let waits = if self.is_established { tcp::unacknowledged(&self.stream).ok() } else { None };
+        let acknowledged = waits.map_or(0, |waits| self.sent.saturating_sub(waits.bytes));
+        let is_idle = waits.is_some_and(|waits| waits.under_way == 0);
+        if acknowledged > detour.acknowledged || is_idle || self.out.is_empty() {
+            (detour.moved, detour.tries) = (now, 0);
+        }
+        let arrived = detour.ends.iter().take_while(|end| **end <= acknowledged).count();
+        let bytes = detour.ends.drain(..arrived).next_back().unwrap_or(0);
+        detour.ends.iter_mut().for_each(|end| *end -= bytes);
+        detour.acknowledged = acknowledged - bytes;
+        self.out.drain(..bytes);
+        self.sent -= bytes;
+    }
+
+    /// When the other way is to be taken, if nothing is acknowledged till then.
+    pub(crate) fn detour_at(&self) -> Nanos {
+        let waiting = self.detour.as_ref().filter(|_| !self.out.is_empty());
+        waiting.map_or(Nanos::NEVER, |detour| detour.moved + PATIENCE)
+    }
+}
+
+impl Context {
+    /// Takes the other way to peers that have acknowledged nothing for long.
+    pub(crate) fn take_detours(&mut self, now: Nanos) {
+        for index in 0..self.direct.connections.capacity() {
+            let Some(connection) = self.direct.connections.get_mut(index) else { continue };
+            if now >= connection.detour_at() {
+                connection.settle(now);
+                if now >= connection.detour_at() && !self.take_detour(index) {
+                    self.direct.connections.remove(index);
+                }
+            }
+        }
+    }
+
+    /// A connection does not bring anything to its peer any more: takes the other way, and sends all again that
+    /// may not have arrived. False if there is none, or nothing to send, or it was tried often enough.
+    pub(crate) fn take_detour(&mut self, index: usize) -> bool {
+        let token = self.token(Port::Connection, index);
+        let Some(connection) = self.direct.connections.get_mut(index) else { return false };
+        connection.settle(self.now);
+        let Some(detour) = connection.detour.as_mut().filter(|_| !connection.out.is_empty()) else {
+            return false;
+        };
+        while detour.tries < TRIES_MAX {
+            detour.tries += 1;
+            let Ok(stream) = tcp::connect(SocketAddr::V4(detour.turn())) else { continue };
+            let watched = self.config.watch_direct(&stream);
+            if watched.and_then(|()| self.registrar.add(&stream, token, Interest::ReadWrite)).is_err() {
+                continue;
+            }
+            // What is sent again is not to come by the first way as well, if that should be mended. Closing the
+            // descriptor takes it out of the poller too.
+            drop(tcp::reset_on_close(&connection.stream));
+            drop(self.registrar.remove(&connection.stream));
+            (connection.stream, connection.is_established, connection.waits_for_room) = (stream, false, true);
+            connection.decoder = StreamDecoder::new(MESSAGE_MAX_BYTES);
+            (connection.sent, detour.acknowledged, detour.moved) = (0, 0, self.now);
+            self.counters.networks.answers_moved.inc();
+            return true;
+        }
+        false
+    }
+}
