@@ -230,8 +230,7 @@ fn what_was_advertised_before_a_session_ended_does_not_have_it_found_again() {
         assert_eq!(b.heard.sources.len(), 1, "{transport:?}: it is found once");
         let mut again = party(&config);
         let source = again.source("px");
-        b.heard.payloads.clear();
-        b.heard.next = None;
+        b.heard.forget();
         meet(&mut again, source, &mut b);
         assert_eq!(b.heard.sources.len(), 2, "{transport:?}: one that is started again is another one");
     }

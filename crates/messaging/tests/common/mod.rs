@@ -30,6 +30,12 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
+    /// Another stream is going to be the one that is heard.
+    pub(crate) fn forget(&mut self) {
+        self.payloads.clear();
+        self.next.clear();
+    }
+
     /// The number that comes next in the one stream that is heard.
     pub(crate) fn next(&self) -> Sqn {
         assert_eq!(self.next.len(), 1);
