@@ -93,12 +93,12 @@ impl IpcIncoming {
         live.map(|(_, s)| s.look_at.min(s.doubt_until)).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// Tells the sources that this thread is about to sleep. False if there is something to read after all.
     /// Gives each session a bell that the poller watches, the token for a session's number by `token`.
     pub(crate) fn watch(&mut self, registrar: &Registrar, token: impl Fn(usize) -> Token) -> io::Result<()> {
         self.sessions.iter_mut().try_for_each(|(at, session)| watch(&mut session.ring, registrar, token(at)))
     }
 
+    /// Tells the sources that this thread is about to sleep. False if there is something to read after all.
     pub(crate) fn before_sleep(&mut self, now: Nanos) -> bool {
         self.sessions.iter_mut().all(|(_, session)| session.before_sleep(now))
     }
@@ -227,8 +227,8 @@ impl Context {
     #[inline]
     pub(crate) fn poll_ipc(&mut self, handler: &mut impl Handler) -> bool {
         let mut worked = false;
-        for at in 0..self.ipc_in.sessions.capacity() {
-            let Some(session) = self.ipc_in.sessions.get_mut(at) else { continue };
+        let mut over = None;
+        for (at, session) in &mut self.ipc_in.sessions {
             if session.ended.is_some() {
                 continue;
             }
@@ -238,8 +238,13 @@ impl Context {
             worked |= read;
             if is_over {
                 let reason = if session.receiver.has_ended() { EndReason::Ended } else { EndReason::Broken };
-                self.end_ipc(at, reason, handler);
+                over = Some((at, reason));
+                // The others have their turn next.
+                break;
             }
+        }
+        if let Some((at, reason)) = over {
+            self.end_ipc(at, reason, handler);
         }
         worked
     }

@@ -160,6 +160,8 @@ impl Context {
         let index = self.rm_in.groups.vacant_key();
         self.register_data(&socket, Port::Group, index)?;
         self.rm_in.groups.insert(Group { address, socket: Some(socket) });
+        // Each turn looks at every slot there is room for.
+        self.rm_in.groups.shrink_to_fit();
         self.rm_in.socket_count += 1;
         Ok(())
     }

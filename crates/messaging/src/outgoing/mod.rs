@@ -235,6 +235,8 @@ impl Context {
         opened.place = place;
         self.stir();
         self.outgoing.insert(opened);
+        // Each turn looks at every slot there is room for.
+        self.outgoing.shrink_to_fit();
         Ok(at)
     }
 
