@@ -94,7 +94,6 @@ impl Producer {
             self.make_room(bytes)?;
         }
         self.region.prefetch_room_behind(self.written);
-        self.region.prefetch_room(self.written, HEADER_BYTES + bytes as u64);
         Ok(Claim { start: self.room(), bytes, tag, producer: self })
     }
 

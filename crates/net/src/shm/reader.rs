@@ -193,9 +193,6 @@ impl Cursor {
                 break;
             }
             let at = self.position + HEADER_BYTES;
-            if !header.is_padding {
-                self.region.prefetch_frame(self.position, frame);
-            }
             self.position += frame;
             if header.is_padding {
                 continue;

@@ -5,10 +5,6 @@ use super::WORD;
 use crate::shm::layout::{CONTROL_BYTES, Control, Geometry};
 use crate::shm::sync::{Acquire, AtomicU64, Relaxed, Release};
 
-/// Bytes of a cache line.
-const LINE: u64 = 64;
-/// Bytes of a frame that are asked for ahead: more lines than that at once no processor fetches.
-const AHEAD_MAX: u64 = 2_048;
 /// Where in the file the words begin that are atomics, and where they end.
 const CONTROL_READ: usize = std::mem::offset_of!(Control, published);
 const CONTROL_END: usize = size_of::<Control>();
@@ -142,7 +138,7 @@ impl Region {
     /// Asks for the cache line behind that of a position, so that both come at the same time.
     #[inline]
     pub(in crate::shm) fn prefetch_behind(&self, position: u64) {
-        let line = self.at(position + LINE).as_ptr();
+        let line = self.at(position + 64).as_ptr();
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a hint that reads nothing and may name any address; this one is inside the ring.
         unsafe {
@@ -153,28 +149,11 @@ impl Region {
         let _ = line;
     }
 
-    /// Asks for the cache lines of a frame of `bytes` from the third one on, all at once: read one after the other
-    /// they come one after the other. The first two have been asked for.
-    #[inline]
-    pub(in crate::shm) fn prefetch_frame(&self, position: u64, bytes: u64) {
-        for behind in (LINE..bytes.min(AHEAD_MAX)).step_by(LINE as usize).skip(1) {
-            self.prefetch_behind(position + behind - LINE);
-        }
-    }
-
-    /// The same of room to be written.
-    #[inline]
-    pub(in crate::shm) fn prefetch_room(&self, position: u64, bytes: u64) {
-        for behind in (LINE..bytes.min(AHEAD_MAX)).step_by(LINE as usize).skip(1) {
-            self.prefetch_room_behind(position + behind - LINE);
-        }
-    }
-
     /// Asks for the cache line behind that of a position, to be written: both are fetched at the same time,
     /// and the first is not lost again to a receiver that looks at it while the second comes.
     #[inline]
     pub(in crate::shm) fn prefetch_room_behind(&self, position: u64) {
-        let line = self.at(position + LINE).as_ptr();
+        let line = self.at(position + 64).as_ptr();
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: a hint that changes nothing and may name any address; processors without it do nothing.
         unsafe {

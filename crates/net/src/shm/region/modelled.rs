@@ -56,10 +56,6 @@ impl Region {
 
     pub(in crate::shm) fn prefetch_room_behind(&self, _position: u64) {}
 
-    pub(in crate::shm) fn prefetch_frame(&self, _position: u64, _bytes: u64) {}
-
-    pub(in crate::shm) fn prefetch_room(&self, _position: u64, _bytes: u64) {}
-
     pub(in crate::shm) fn publish_header(&self, position: u64, word: u64) {
         self.atoms[self.index(position)].store(word, Release);
     }
