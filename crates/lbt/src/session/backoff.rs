@@ -25,7 +25,8 @@ pub(crate) fn first_wait(law: NakLaw, interval: Duration, rng: &mut Rng) -> Dura
 /// They are the configured ones, but no less than twice what the quickest repair of late has taken: one that
 /// waits in the buffer of a receiver that is behind, or in the queue of a source whose rate limit is reached,
 /// is not asked for again and again. Lost repairs do not count in the quickest one, so loss does not make
-/// the waits longer. Where three NAKs have brought nothing, the waits double.
+/// the waits longer. Where five NAKs have brought nothing, the waits double: at 5 % of loss in both ways three in vain come
+/// often enough to be seen in the latencies of all that waits behind them (p99 of 28 to 30 ms became 33 to 79).
 pub(crate) struct Retries {
     backoff: Duration,
     /// No wait is meant to be longer.
@@ -37,7 +38,7 @@ pub(crate) struct Retries {
 
 const QUICKEST_WINDOW: Duration = Duration::from_secs(1);
 /// NAKs for a number before the waits double.
-const NAKS_BEFORE_DOUBLING: u16 = 3;
+const NAKS_BEFORE_DOUBLING: u16 = 5;
 
 impl Retries {
     pub(crate) fn new(backoff: Duration, generation: Duration) -> Retries {
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn further_waits_double_after_three_naks_and_are_no_shorter_than_twice_the_quickest_repair() {
+    fn further_waits_double_after_five_naks_and_are_no_shorter_than_twice_the_quickest_repair() {
         let ms = Duration::from_millis;
         let at = |t: u64| Nanos::ZERO + ms(t);
         let mut retries = Retries::new(ms(10), ms(1_000));
@@ -129,7 +130,7 @@ mod tests {
             let wait = r.draw(NakLaw::Fixed, &mut rng);
             [1, 2, 3, 4, 5, 8, 9, 1_000].map(|naks| wait(naks).as_millis())
         };
-        assert_eq!(waits(&retries), [10, 10, 10, 20, 40, 250, 250, 250]);
+        assert_eq!(waits(&retries), [10, 10, 10, 10, 10, 80, 160, 250]);
         // Most repairs are lost, or take long; one has not.
         for (now, asked) in [(1_100, 1_000), (1_101, 1_098), (1_900, 1_000)] {
             retries.on_repaired(at(now), at(asked));
@@ -139,7 +140,7 @@ mod tests {
         retries.on_repaired(at(2_200), at(2_140));
         assert_eq!(waits(&retries)[..3], [10, 10, 10]);
         retries.on_repaired(at(3_300), at(3_240));
-        assert_eq!(waits(&retries)[..5], [120, 120, 120, 240, 250]);
+        assert_eq!(waits(&retries)[..5], [120; 5]);
         retries.on_repaired(at(4_400), at(2_400));
         retries.on_repaired(at(5_500), at(3_500));
         assert_eq!(waits(&retries)[..4], [250; 4], "a fourth of the time in which it is given up");
