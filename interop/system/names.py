@@ -1,4 +1,4 @@
-"""A name server that is silent until it is told to answer, and a place whose processes ask it."""
+"""A name server that is silent until it is told to answer, and a place whose processes ask it and do not give up."""
 
 import os
 import socket
@@ -15,19 +15,26 @@ NO_ERROR, NAME_ERROR = 0x8180, 0x8183
 
 
 class NameServer:
-    """`addresses`: name to list of addresses. Asks nobody else, and says nothing before `answer`."""
+    """`addresses`: name to list of addresses. Asks nobody else. Before `answer` it says nothing; then it answers also
+    what it was asked before."""
 
     def __init__(self, addresses):
         self.addresses = addresses
         self.asked = 0
-        self.answering = threading.Event()
+        self.lock = threading.Lock()
+        self.silent = True
+        self.unanswered = []
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind(ADDRESS)
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
 
     def answer(self):
-        self.answering.set()
+        with self.lock:
+            self.silent = False
+            for query, client in self.unanswered:
+                self._send_reply(query, client)
+            self.unanswered.clear()
 
     def close(self):
         self.socket.close()
@@ -40,9 +47,15 @@ class NameServer:
                 return
             if len(query) < 12:  # no query: the socket is being closed
                 continue
-            self.asked += 1
-            if self.answering.is_set():
-                self.socket.sendto(self._reply(query), client)
+            with self.lock:
+                self.asked += 1
+                if self.silent:
+                    self.unanswered.append((query, client))
+                else:
+                    self._send_reply(query, client)
+
+    def _send_reply(self, query, client):
+        self.socket.sendto(self._reply(query), client)
 
     def _reply(self, query):
         labels, at = [], 12
@@ -66,7 +79,9 @@ class Named(Loopback):
         super().__init__()
         self.resolv_conf = os.path.join(directory, 'resolv.conf')
         with open(self.resolv_conf, 'w') as f:
-            f.write('nameserver %s\n' % ADDRESS[0])
+            # By default they would give up after ten seconds, and say so, while a test may still watch them hang. These
+            # are the largest numbers there are: 150 s.
+            f.write('nameserver %s\noptions timeout:30 attempts:5\n' % ADDRESS[0])
 
     def words(self, host, words):
         if host != 'named':
