@@ -1,5 +1,5 @@
-//! Identifiers, nanoseconds, serial number arithmetic, seeded randomness, the heartbeat and the end of connections,
-//! below every other room.
+//! Identifiers, nanoseconds, serial number arithmetic, seeded randomness, the heartbeat and the end of connections, a
+//! map that remembers what was found last, below every other room.
 //!
 //! Nothing here reads a clock or an environment: time and seeds come in as arguments, so that every room
 //! above can be run under virtual time and repeated from its seed.
@@ -7,11 +7,13 @@
 mod disconnect;
 mod heartbeat;
 mod nanos;
+mod recent;
 mod rng;
 mod serial;
 
 pub use disconnect::Disconnect;
 pub use heartbeat::{Beat, Heartbeat};
 pub use nanos::Nanos;
+pub use recent::RecentMap;
 pub use rng::Rng;
 pub use serial::Sqn;
