@@ -134,6 +134,22 @@ fn a_message_of_exactly_the_room_left_fits_and_one_byte_more_does_not() {
 }
 
 #[test]
+fn what_is_sent_meanwhile_leaves_a_datagram_that_is_full_to_the_last_byte_alone() {
+    let mut b = Bench::new(|_| {});
+    let topic = b.topic(1);
+    b.send(topic, b"first");
+    b.send(topic, &[1; 1440]);
+    assert_eq!(messages(&b.drain()[0]).len(), 1, "the second has closed the first's");
+    b.send(topic, b"third");
+    let sent: Vec<_> = b
+        .flushed()
+        .iter()
+        .flat_map(|d| messages(d)[..].iter().map(|m| m.sqn.0).collect::<Vec<_>>())
+        .collect();
+    assert_eq!(sent, [1, 2]);
+}
+
+#[test]
 fn the_batch_length_closes_a_datagram_with_the_message_that_reaches_it() {
     let mut b = Bench::new(|c| c.implicit_batching_minimum_length = 200);
     let topic = b.topic(1);

@@ -47,7 +47,8 @@ pub(super) trait Ends {
 pub(super) struct Stream {
     next: Option<u32>,
     messages: u32,
-    lost: u32,
+    /// Announcements may jump by half of the numbers, again and again.
+    lost: u64,
 }
 
 impl Stream {
@@ -65,7 +66,7 @@ impl Sink for Stream {
     }
 
     fn lost(&mut self, lost: Lost) {
-        self.lost += lost.count;
+        self.lost += u64::from(lost.count);
         self.take(lost.first.0, lost.count);
     }
 

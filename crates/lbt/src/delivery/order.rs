@@ -57,11 +57,14 @@ impl Delivery {
         if started && number < next {
             return self.shared.counters.duplicates.inc();
         }
-        if started && place.is_final() && self.cold[slot as usize].holds(number) {
-            // it came before under a damaged transport number
+        if self.cold[slot as usize].holds(number) {
             self.shared.counters.duplicates.inc();
-            self.drain_where(slot, |held| held.number <= number, sink);
-            return self.drain(slot, place.settled_before(), sink);
+            if started && place.is_final() {
+                // it came before under a damaged transport number
+                self.drain_where(slot, |held| held.number <= number, sink);
+                self.drain(slot, place.settled_before(), sink);
+            }
+            return;
         }
         if started && (number == next || place.is_final()) {
             self.shared.counters.lbm_msgs_rcved.inc();
@@ -73,9 +76,6 @@ impl Delivery {
         if !started && self.cold[slot as usize].held.is_empty() {
             // what comes next is not known yet; the first number serves as the reference for the others
             self.hot[slot as usize].next = number;
-        }
-        if self.cold[slot as usize].holds(number) {
-            return self.shared.counters.duplicates.inc();
         }
         self.shared.counters.lbm_msgs_rcved.inc();
         if !started || self.cold[slot as usize].order == Order::Topic {

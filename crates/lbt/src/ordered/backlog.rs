@@ -134,6 +134,7 @@ impl Backlog {
 
     /// What any of the connections still needs begins at the slowest of these; with none of them nothing is
     /// needed.
+    #[inline]
     pub fn release<'a>(&mut self, cursors: impl Iterator<Item = &'a Cursor>) {
         self.oldest = cursors.map(|c| c.kept).min().unwrap_or(self.head);
     }

@@ -7,12 +7,11 @@ use crate::delivery::reassembly::AssemblyPool;
 use crate::stream::StreamMessage;
 use crate::wire::lbmc::{self, Chain, Header, Kind, MESSAGE_LEN_MAX, Message};
 use counters::table::LbmRecovery;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::time::Duration;
-use units::{Nanos, Sqn};
+use units::{Nanos, RecentMap, Sqn};
 
 /// Late join and off-transport recovery of the topics of one transport session.
 ///
@@ -32,10 +31,8 @@ pub struct Requester {
     /// Where this side would take requests, which the field's requests name.
     own: SocketAddrV4,
     topics: Vec<Option<Topic>>,
-    by_index: BTreeMap<u32, u16>,
+    by_index: RecentMap<u32, u16>,
     free: Vec<u16>,
-    /// The topic looked up last.
-    recent: Option<(u32, u16)>,
     /// The topics that wait for something, first the one that asks next.
     active: Vec<u16>,
     shared: Shared,
@@ -103,9 +100,8 @@ impl Requester {
             transport,
             own,
             topics: Vec::new(),
-            by_index: BTreeMap::new(),
+            by_index: RecentMap::default(),
             free: Vec::new(),
-            recent: None,
             active: Vec::new(),
             shared: Shared {
                 pool: AssemblyPool::new(message_max, u64::from(message_max)),
@@ -142,7 +138,7 @@ impl Requester {
         token: u64,
         retained: bool,
     ) -> Result<(), RecoveryError> {
-        if self.by_index.contains_key(&topic_index) {
+        if self.by_index.get(topic_index).is_some() {
             return Err(RecoveryError::AlreadyAdded { topic_index });
         }
         if self.by_index.len() >= self.topics_max {
@@ -167,8 +163,7 @@ impl Requester {
 
     /// Drops a topic with all that waits for it; no event follows.
     pub fn remove_topic(&mut self, topic_index: u32) {
-        let Some(slot) = self.by_index.remove(&topic_index) else { return };
-        self.recent = None;
+        let Some(slot) = self.by_index.remove(topic_index) else { return };
         if let Some(mut topic) = self.topics[usize::from(slot)].take() {
             topic.clear(&mut self.shared);
         }
@@ -306,14 +301,7 @@ impl Requester {
 
     #[inline]
     pub(super) fn find(&mut self, topic_index: u32) -> Option<u16> {
-        if let Some((recent, slot)) = self.recent
-            && recent == topic_index
-        {
-            return Some(slot);
-        }
-        let slot = *self.by_index.get(&topic_index)?;
-        self.recent = Some((topic_index, slot));
-        Some(slot)
+        self.by_index.find(topic_index)
     }
 
     #[inline]

@@ -4,10 +4,10 @@ use crate::rate::TokenBucket;
 use crate::stream::StreamMessage;
 use crate::wire::lbmc::{self, Chain, Header, Kind, MESSAGE_LEN_MAX, Messages};
 use counters::table::LbmRetention;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use units::{Nanos, Sqn};
+use units::{Nanos, RecentMap, Sqn};
 
 /// The retained messages of a context's sources, and the answers to those who ask for them over TCP.
 ///
@@ -20,10 +20,8 @@ use units::{Nanos, Sqn};
 /// ([`SourceRecord::late_join`](crate::resolution::SourceRecord::late_join)), and its index.
 pub struct Responder {
     topics: Vec<Retained>,
-    by_name: BTreeMap<(u32, u32), usize>,
+    by_name: RecentMap<(u32, u32), usize>,
     free: Vec<usize>,
-    /// The topic looked up last.
-    recent: Option<((u32, u32), usize)>,
     clients: Vec<Option<Client>>,
     clients_free: Vec<usize>,
     requests_max: usize,
@@ -70,9 +68,8 @@ impl Responder {
         let depth_min = 2 * MESSAGE_LEN_MAX as u64;
         Ok(Responder {
             topics: Vec::new(),
-            by_name: BTreeMap::new(),
+            by_name: RecentMap::default(),
             free: Vec::new(),
-            recent: None,
             clients: Vec::new(),
             clients_free: (0..clients_max).rev().collect(),
             requests_max: config.retransmit_retention_requests_maximum as usize,
@@ -111,8 +108,7 @@ impl Responder {
 
     /// Forgets a topic with its messages.
     pub fn remove_topic(&mut self, transport: u32, topic_index: u32) {
-        self.recent = None;
-        if let Some(slot) = self.by_name.remove(&(transport, topic_index)) {
+        if let Some(slot) = self.by_name.remove((transport, topic_index)) {
             self.topics[slot].messages.clear(&self.counters);
             self.free.push(slot);
         }
@@ -135,7 +131,7 @@ impl Responder {
                     _ => return,
                 },
             };
-            if let Some(slot) = self.find((transport, index)) {
+            if let Some(slot) = self.by_name.find((transport, index)) {
                 self.topics[slot].messages.push(now, sqn, &rest[..len], &self.counters);
             }
             at += len;
@@ -215,19 +211,8 @@ impl Responder {
         }
     }
 
-    fn find(&mut self, name: (u32, u32)) -> Option<usize> {
-        if let Some((recent, slot)) = self.recent
-            && recent == name
-        {
-            return Some(slot);
-        }
-        let slot = *self.by_name.get(&name)?;
-        self.recent = Some((name, slot));
-        Some(slot)
-    }
-
     fn answer(&mut self, now: Nanos, asked: Asked, out: &mut Vec<u8>) {
-        let Some(slot) = self.find(asked.topic) else {
+        let Some(slot) = self.by_name.find(asked.topic) else {
             // nothing is retained: everything up to the number asked for is gone
             let high = asked.sqn.unwrap_or(Sqn(0).prev());
             self.counters.requests_unavailable.inc();

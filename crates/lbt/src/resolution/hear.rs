@@ -12,6 +12,7 @@ impl Resolver {
     pub(super) fn on_query(&mut self, now: Nanos, query: WireQuery<'_>) {
         self.counters.queries_rcved.inc();
         let slots: Vec<u32> = match query {
+            // No topic of ours has a name that is no text.
             WireQuery::Topic(name) => self.slots_of(std::str::from_utf8(name).unwrap_or_default()),
             WireQuery::Pattern { syntax, pattern } => match self.slots_matching(now, syntax, pattern) {
                 Some(slots) => slots,

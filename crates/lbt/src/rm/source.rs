@@ -214,7 +214,7 @@ impl Source {
             _ if count == 0 => {}
             Lent::Data { count: lent } => {
                 assert!(count <= lent, "{count} of {lent} datagrams");
-                let bytes = self.window.mark_sent(count);
+                let bytes = self.mark_sent(now, count);
                 self.data_went_out(now, count, bytes);
                 self.note_sent(bytes, count);
             }

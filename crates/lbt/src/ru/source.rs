@@ -292,9 +292,11 @@ impl Source {
             self.pass_unheard(now);
             return None;
         }
+        let mut fresh = None;
         if self.transport.fan.what == What::Nothing {
             let first = self.window.unsent();
-            if let Some(run) = self.next_data(now) {
+            fresh = self.next_data(now);
+            if let Some(run) = fresh {
                 self.transport.fan = Fan::new(What::Data(first), run.count);
             } else if self.schedule.due() <= now {
                 self.begin_session_message(now);
@@ -306,8 +308,13 @@ impl Source {
             What::Nothing => return None,
             What::SessionMessage => (None, left),
             What::Data(first) => {
-                let bytes_max = self.data_bytes_max(now);
-                let run = self.window.run(first.plus(done), count - done, bytes_max)?;
+                let run = match fresh {
+                    Some(run) => run,
+                    None => {
+                        let bytes_max = self.data_bytes_max(now);
+                        self.window.run(first.plus(done), count - done, bytes_max)?
+                    }
+                };
                 let whole = left > 1 && done == 0 && run.count == count;
                 let mut affordable = || self.data_limit.available(now) / run.bytes as u64;
                 let clients = if whole { left.min(usize::try_from(affordable()).unwrap_or(left)) } else { 1 };
@@ -345,7 +352,7 @@ impl Source {
                 self.pulse_sent(now, self.copies * self.transport.session_message.len() as u64);
             }
             What::Data(_) => {
-                let bytes = self.window.mark_sent(fan.count);
+                let bytes = self.mark_sent(now, fan.count);
                 self.note_sent(bytes, fan.count);
                 self.show_window();
             }
@@ -358,7 +365,7 @@ impl Source {
     fn pass_unheard(&mut self, now: Nanos) {
         self.transport.fan = Fan::IDLE;
         while let Some(run) = self.next_data(now) {
-            let bytes = self.window.mark_sent(run.count);
+            let bytes = self.mark_sent(now, run.count);
             self.data_limit.take(bytes);
             self.transport.counters.clients.unheard.add(u64::from(run.count));
             self.show_window();

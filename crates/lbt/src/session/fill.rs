@@ -117,9 +117,37 @@ impl<T: Framing> Source<T> {
             self.counters.send_would_block.inc();
             return Err(SendError::WouldBlock);
         };
+        self.opened(now, start);
+        Ok(())
+    }
+
+    fn opened(&mut self, now: Nanos, start: usize) {
         let (at, room) = (start + T::DATA_HEADER_LEN, self.payload_max());
         self.open = Open { start, at, room, messages: 0, since: now };
-        Ok(())
+    }
+
+    /// Opens a datagram for what will be sent next, once all before it is sent: nobody waits for anything then, and
+    /// the next message finds its place made.
+    /// `len` bytes of it are made warm.
+    fn open_ahead(&mut self, now: Nanos, len: u64) {
+        // A datagram that is full to the last byte has no room either, and waits to be closed.
+        if self.open.room == 0
+            && self.open.messages == 0
+            && self.ending == Ending::No
+            && self.window.unsent_count() == 0
+            && let Some(start) = self.window.open(self.datagram_max)
+        {
+            self.opened(now, start);
+            self.window.warm(len);
+        }
+    }
+
+    /// Marks the oldest `count` unsent datagrams as sent and returns their length.
+    pub(crate) fn mark_sent(&mut self, now: Nanos, count: u32) -> u64 {
+        let bytes = self.window.mark_sent(count);
+        // Who sends many at a time sends them at once: nobody waits for one.
+        self.open_ahead(now, if count == 1 { bytes } else { 0 });
+        bytes
     }
 
     pub(super) fn close(&mut self) {

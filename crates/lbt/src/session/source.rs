@@ -285,6 +285,7 @@ impl<T: Framing> Source<T> {
     pub fn end(&mut self, now: Nanos) {
         if self.ending == Ending::No {
             self.flush();
+            self.open = Open::NONE;
             self.ending = Ending::Announcing(0);
             self.announce(now);
         }

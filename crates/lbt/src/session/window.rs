@@ -32,8 +32,8 @@ pub(crate) struct Run {
 /// Mean datagram length that the arrays beside the bytes are sized for; shorter ones make the window shorter.
 const MEAN_DATAGRAM_BYTES: usize = 128;
 
-/// Cache lines that are fetched ahead: a message of 64 bytes with its headers, and what it may be out of line by.
-const WARM_LINES: usize = 3;
+/// Cache lines that are fetched ahead at most: a datagram that fills an Ethernet frame.
+const WARM_LINES: usize = 24;
 
 /// How many datagrams a window of `capacity` bytes has numbers for.
 pub(crate) fn slots(capacity: usize) -> usize {
@@ -205,17 +205,17 @@ impl Window {
         let bytes = (0..count).map(|i| self.len_of(self.unsent.plus(i))).sum();
         self.unsent = self.unsent.plus(count);
         self.unsent_bytes -= bytes;
-        if self.unsent == self.next {
-            self.warm();
-        }
         bytes
     }
 
-    /// Reads where a short datagram will lie. The ring has left the caches when it comes round again; what is read
-    /// here, where nothing waits for it, need not be fetched between a message and its datagram.
-    fn warm(&self) {
+    /// Reads where a datagram of `len` bytes will lie, as the last one was: the next is often like it. The ring has left
+    /// the caches when it comes round again; what is read here, where nothing waits for it, need not be fetched
+    /// between a message and its datagram.
+    pub(super) fn warm(&self, len: u64) {
         const LINE: usize = 64;
-        for at in (self.tail..self.bytes.len()).step_by(LINE).take(WARM_LINES) {
+        // One more, as datagrams do not begin with a line.
+        let lines = (len as usize / LINE + 2).min(WARM_LINES);
+        for at in (self.tail..self.bytes.len()).step_by(LINE).take(lines) {
             std::hint::black_box(self.bytes[at]);
         }
     }

@@ -8,9 +8,9 @@
 //!  8  body by type
 //! ```
 
-use super::Reader;
 pub use super::list::{NcfReason, SqnList};
 use super::list::{emit_list, list_count};
+use super::{Reader, word};
 use crate::error::{Part, WireError};
 use units::Sqn;
 
@@ -77,8 +77,7 @@ impl<'a> Packet<'a> {
     #[inline]
     fn data(datagram: &'a [u8]) -> Option<Packet<'a>> {
         let (header, messages) = datagram.split_first_chunk::<DATA_HEADER_LEN>()?;
-        let word =
-            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let word = |at| word(header, at);
         let (sqn, trail_sqn, last) = (Sqn(word(8)), Sqn(word(12)), word(16));
         if header[..2] != [TYPE_DATA, 0] || sqn.precedes(trail_sqn) {
             return None;
@@ -342,6 +341,7 @@ impl<'a> Ncf<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::damaged;
 
     const SESSION: SessionHeader = SessionHeader { ucast_port: 14391, session_id: 0x5eed_1234 };
 
@@ -371,16 +371,7 @@ mod tests {
         let mut header = [0; DATA_HEADER_LEN];
         Data { tgsz: 3, fec_symbol: 0x102, ..Data::new(SESSION, Sqn(9), Sqn(3)) }.emit_header(&mut header);
         assert!(Packet::data(&header).is_some());
-        let mut rng = units::Rng::new(1);
-        for round in 0..20_000 {
-            let mut datagram = [&header[..], b"messages"].concat();
-            datagram.truncate(rng.below(datagram.len() as u64 + 1) as usize);
-            for _ in 0..round % 4 {
-                let at = rng.below(datagram.len().max(1) as u64) as usize;
-                if let Some(byte) = datagram.get_mut(at) {
-                    *byte ^= 1 << rng.below(8);
-                }
-            }
+        for datagram in damaged(&[&header[..], b"messages"].concat()) {
             if let Some(packet) = Packet::data(&datagram) {
                 assert_eq!(Packet::parse_any(&datagram), Ok(packet), "{datagram:02x?}");
             }

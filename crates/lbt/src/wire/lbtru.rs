@@ -22,9 +22,9 @@
 //! Option 1 is the source's session id, option 2 an id that the receiver chose. RST has no options: the
 //! dissectors step over its flags wrongly and would misread what follows.
 
-use super::Reader;
 pub use super::list::{NcfReason, SqnList};
 use super::list::{emit_list, list_count};
+use super::{Reader, word};
 use crate::error::{Part, WireError};
 use units::Sqn;
 
@@ -223,8 +223,7 @@ impl<'a> Packet<'a> {
     #[inline]
     fn usual(datagram: &'a [u8]) -> Option<Packet<'a>> {
         let (header, rest) = datagram.split_first_chunk::<DATA_HEADER_LEN>()?;
-        let word =
-            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let word = |at| word(header, at);
         let is_usual = header[..2] == [TYPE_DATA, OPTION_SESSION_ID]
             && header[12..14] == [OPTION_NONE, OPTION_LEN as u8]
             && !Sqn(word(4)).precedes(Sqn(word(8)));
@@ -374,6 +373,7 @@ pub fn emit_ncf(options: Options, trail: Sqn, reason: NcfReason, numbers: &[Sqn]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::damaged;
 
     const BOTH: Options = Options { session_id: Some(0x77aa_55cc), client_id: Some(1) };
 
@@ -429,17 +429,7 @@ mod tests {
     fn what_is_read_at_once_is_what_is_read_field_by_field() {
         let usual = &samples()[2];
         assert!(Packet::usual(usual).is_some());
-        let mut rng = units::Rng::new(1);
-        for round in 0..20_000 {
-            let mut datagram = usual.clone();
-            datagram.extend_from_slice(b"messages");
-            datagram.truncate(rng.below(datagram.len() as u64 + 1) as usize);
-            for _ in 0..round % 4 {
-                let at = rng.below(datagram.len().max(1) as u64) as usize;
-                if let Some(byte) = datagram.get_mut(at) {
-                    *byte ^= 1 << rng.below(8);
-                }
-            }
+        for datagram in damaged(&[usual, &b"messages"[..]].concat()) {
             if let Some(packet) = Packet::usual(&datagram) {
                 assert_eq!(Packet::parse_any(&datagram), Ok(packet), "{datagram:02x?}");
             }

@@ -14,6 +14,28 @@ pub mod list;
 
 use crate::error::{Part, WireError};
 
+/// The four bytes of a header from `at` on.
+#[inline]
+pub(crate) fn word<const N: usize>(header: &[u8; N], at: usize) -> u32 {
+    u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+}
+
+/// Copies of a datagram, cut anywhere, with up to three bits flipped.
+#[cfg(test)]
+pub(crate) fn damaged(whole: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let mut rng = units::Rng::new(1);
+    (0..20_000).map(move |round| {
+        let mut datagram = whole[..rng.below(whole.len() as u64 + 1) as usize].to_vec();
+        for _ in 0..round % 4 {
+            let at = rng.below(datagram.len().max(1) as u64) as usize;
+            if let Some(byte) = datagram.get_mut(at) {
+                *byte ^= 1 << rng.below(8);
+            }
+        }
+        datagram
+    })
+}
+
 /// Reads a part of a packet front to back; every read is checked.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {

@@ -86,6 +86,11 @@ impl Sender {
         either!(self, s => s.send(now, topic, parts))
     }
 
+    /// The length of a message that fills a datagram.
+    pub(crate) fn claim_max(&self) -> usize {
+        either!(self, s => s.claim_max())
+    }
+
     pub(crate) fn flush(&mut self) {
         either!(self, s => s.flush());
     }

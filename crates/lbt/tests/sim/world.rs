@@ -223,23 +223,14 @@ impl World {
         }
         session.source.on_wakeup(self.now);
         loop {
-            let (now, network, tap) = (self.now, &mut self.network, &mut self.tap);
-            // what is not for one node goes to all
-            let all = self.nodes.len();
-            let mut send = |node: Option<usize>, datagram: &[u8]| {
-                for link in node.map_or(0..all, |n| n..n + 1) {
-                    network.send(now, link, datagram);
-                }
-                if let Some(tap) = tap {
-                    tap.push(Tapped { at: now, inbound: false, node, datagram: datagram.to_vec() });
-                }
-            };
-            while session.source.transmit(now, &mut self.rng, &mut send) {}
-            session.source.on_wakeup(now);
-            if session.source.next_wakeup() > now {
+            self.transmit();
+            let session = self.sessions.last_mut().expect("one at least");
+            session.source.on_wakeup(self.now);
+            if session.source.next_wakeup() > self.now {
                 break;
             }
         }
+        let session = self.sessions.last().expect("one at least");
         let held = session.source.memory_bytes();
         assert!(held <= session.memory_max, "the source holds {held} of {} bytes", session.memory_max);
         if self.waiting > 0 {
@@ -247,14 +238,37 @@ impl World {
         }
     }
 
-    /// Hands the source as much of the waiting messages as it takes, then flushes.
-    fn feed(&mut self) {
+    /// Sends what the source has closed.
+    fn transmit(&mut self) {
         let session = self.sessions.last_mut().expect("one at least");
+        let (now, network, tap) = (self.now, &mut self.network, &mut self.tap);
+        // what is not for one node goes to all
+        let all = self.nodes.len();
+        let mut send = |node: Option<usize>, datagram: &[u8]| {
+            for link in node.map_or(0..all, |n| n..n + 1) {
+                network.send(now, link, datagram);
+            }
+            if let Some(tap) = tap {
+                tap.push(Tapped { at: now, inbound: false, node, datagram: datagram.to_vec() });
+            }
+        };
+        while session.source.transmit(now, &mut self.rng, &mut send) {}
+    }
+
+    /// Hands the source as much of the waiting messages as it takes, then flushes. Some fill a datagram to the last
+    /// byte, and some of what is closed is sent before the rest is.
+    fn feed(&mut self) {
         while self.waiting > 0 {
+            if self.rng.chance(0.2) {
+                self.transmit();
+            }
+            let session = self.sessions.last_mut().expect("one at least");
             let at = self.rng.below(session.topics.len() as u64) as usize;
             let (topic, index) = (session.topics[at], session.topics[at].index());
             let len = if self.rng.chance(0.1) { self.plan.longest } else { 120 };
-            let len = self.rng.below(len as u64 + 1) as usize;
+            let fills = self.rng.chance(0.02);
+            let len =
+                if fills { session.source.claim_max() } else { self.rng.below(len as u64 + 1) as usize };
             let first = session.source.next_sqn(topic);
             let payload = content(session.id, index, first, len);
             let (head, tail) = payload.split_at(len / 3);
@@ -262,7 +276,7 @@ impl World {
             session.sent.note(index, first, last.0, len);
             self.waiting -= 1;
         }
-        session.source.flush();
+        self.sessions.last_mut().expect("one at least").source.flush();
     }
 
     fn drive_node(&mut self, at: usize) {

@@ -54,6 +54,7 @@ impl<'a> Elements<'a> {
             if kind == NEXT_NONE {
                 return None;
             }
+            // They were checked when the header was read, or have just been written.
             let (element, next) = read_element(kind, &mut r).ok()?;
             kind = next;
             Some(element)

@@ -249,6 +249,7 @@ impl<'a> Queries<'a> {
     /// The queries in their order.
     pub fn iter(&self) -> impl Iterator<Item = Query<'a>> + use<'a> {
         let (mut r, wildcard) = (Reader::new(self.bytes, Part::TopicQuery), self.wildcard);
+        // They were checked when the packet was read, or have just been written.
         (0..self.count).map_while(move |_| read_query(&mut r, wildcard).ok())
     }
 }

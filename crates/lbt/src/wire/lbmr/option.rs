@@ -52,6 +52,7 @@ impl<'a> PacketOptions<'a> {
     /// The options in their order, without the length option.
     pub fn iter(&self) -> impl Iterator<Item = PacketOption<'a>> + use<'a> {
         let mut r = Reader::new(self.0, Part::PacketOption);
+        // They were checked when the packet was read.
         std::iter::from_fn(move || if r.left() == 0 { None } else { PacketOption::read(&mut r).ok() })
     }
 

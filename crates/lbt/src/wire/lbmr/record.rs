@@ -229,6 +229,7 @@ impl<'a> TopicOptions<'a> {
     /// The options in their order.
     pub fn iter(&self) -> impl Iterator<Item = TopicOption<'a>> + use<'a> {
         let mut r = Reader::new(self.0, Part::TopicOption);
+        // They were checked when the record was read.
         std::iter::from_fn(move || if r.left() == 0 { None } else { TopicOption::read(&mut r).ok() })
     }
 
