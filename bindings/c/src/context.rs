@@ -109,9 +109,13 @@ impl ContextHandle {
         })
     }
 
-    /// Takes down what a callback wants done.
-    pub(crate) fn defer(&self, action: Action, payload: &[u8]) -> Result<(), Failure> {
-        self.deferred.borrow_mut().push(action, payload)
+    /// Does something, or takes it down if a callback may be running, which is told 0; see [`Action::run`].
+    #[inline(always)]
+    pub(crate) fn act(&self, action: Action, payload: &[u8]) -> Result<u32, Failure> {
+        if self.is_at_work() {
+            return self.deferred.borrow_mut().push(action, payload).map(|()| 0);
+        }
+        self.enter_in_turn(|context| action.run(context, payload))
     }
 
     /// One turn, `turn`, and before and after it what callbacks wanted done.
@@ -268,16 +272,22 @@ pub unsafe extern "C" fn tickcast_context_destroy(context: *mut ContextHandle) {
     guarded(|| {
         // SAFETY: the header's promise: NULL, or a context that nobody uses any more.
         let handle = unsafe { handle(context) }?;
+        // Mostly nothing is claimed.
         let _ = handle.close_claim(drop);
-        let ended = handle.enter_in_turn(|context| {
+        let ended = handle.enter(|context| {
+            // What no transport takes now of what callbacks wanted is lost with the context, and its sources
+            // end.
+            let lost = handle.deferred.borrow_mut().run(context);
             context.end();
-            Ok(())
+            lost
         });
         if matches!(ended, Err(Failure::Busy(_))) {
-            ended?;
+            return ended.map(|()| 0);
         }
         // SAFETY: it came from `Box::into_raw` and nobody uses it: not at work, and by promise not later.
         drop(unsafe { Box::from_raw(context) });
+        // Nobody gets the code; the words can be asked for.
+        ended?;
         Ok(0)
     });
 }

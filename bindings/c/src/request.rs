@@ -69,11 +69,7 @@ pub unsafe extern "C" fn tickcast_respond(
         let (handle, payload) = unsafe { (handle(context)?, text::bytes(data.cast(), length)?) };
         // SAFETY: the header's promise.
         let asked = *unsafe { asked.as_ref() }.ok_or(Failure::Null("asked"))?;
-        if handle.is_at_work() {
-            handle.defer(Action::Respond(asked.into()), payload)?;
-        } else {
-            handle.enter_in_turn(|context| context.respond(asked.into(), payload).map_err(Failure::Io))?;
-        }
+        handle.act(Action::Respond(asked.into()), payload)?;
         Ok(0)
     })
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use messaging::{Context, SendError, SendFlags, Source, SourceOptions, Sqn, Transport};
+use messaging::{SendFlags, Source, SourceOptions, Transport};
 
 use crate::context::{ContextHandle, handle};
 use crate::deferred::Action;
@@ -59,26 +59,21 @@ pub unsafe extern "C" fn tickcast_source_create(
     })
 }
 
-/// Sends by `send`, or takes `action` down if a callback may be running.
+/// Sends by `action`.
 ///
 /// # Safety
 /// The pointers are what the header says, or NULL.
+#[inline(always)]
 unsafe fn send(
     context: *mut ContextHandle,
     action: Action,
     (data, length): (*const c_void, usize),
     sqn: *mut u32,
-    send: impl FnOnce(&mut Context, &[u8]) -> Result<Sqn, SendError>,
 ) -> c_int {
     guarded(|| {
         // SAFETY: the caller's promise.
         let (handle, payload) = unsafe { (handle(context)?, text::bytes(data.cast(), length)?) };
-        let number = if handle.is_at_work() {
-            handle.defer(action, payload)?;
-            0
-        } else {
-            handle.enter_in_turn(|context| send(context, payload).map_err(Failure::Send))?.0
-        };
+        let number = handle.act(action, payload)?;
         if !sqn.is_null() {
             // SAFETY: the caller's promise.
             unsafe { text::answer(sqn, number, "sqn") }?;
@@ -100,13 +95,9 @@ pub unsafe extern "C" fn tickcast_source_send(
     flags: u32,
     sqn: *mut u32,
 ) -> c_int {
-    let (source, flags) = (Source::from_bits(source), send_flags(flags));
+    let action = Action::Send(Source::from_bits(source), send_flags(flags));
     // SAFETY: the header's promise.
-    unsafe {
-        send(context, Action::Send(source, flags), (data, length), sqn, |context, payload| {
-            context.send_flagged(source, flags, &[payload])
-        })
-    }
+    unsafe { send(context, action, (data, length), sqn) }
 }
 
 /// See the header.
@@ -123,14 +114,9 @@ pub unsafe extern "C" fn tickcast_source_send_hot_failover(
     flags: u32,
     sqn: *mut u32,
 ) -> c_int {
-    let (source, flags) = (Source::from_bits(source), send_flags(flags));
-    let action = Action::SendHotFailover(source, number, flags);
+    let action = Action::SendHotFailover(Source::from_bits(source), number, send_flags(flags));
     // SAFETY: the header's promise.
-    unsafe {
-        send(context, action, (data, length), sqn, |context, payload| {
-            context.send_hot_failover(source, number, flags, &[payload])
-        })
-    }
+    unsafe { send(context, action, (data, length), sqn) }
 }
 
 /// See the header.

@@ -489,3 +489,81 @@ fn hot_failover_goes_through_a_thread_of_the_library() {
         tickcast_sender_destroy(sender);
     }
 }
+
+/// What is sent from a callback to a source that takes nothing for now, and how the receiver's stream has
+/// ended.
+struct Blocked {
+    context: *mut ContextHandle,
+    source: u64,
+    messages: usize,
+    deferred: usize,
+    ends: Vec<c_int>,
+}
+
+unsafe extern "C" fn send_to_blocked(user: *mut c_void, _: *const MessageValue) {
+    // SAFETY: what was given to `tickcast_context_set_handlers`.
+    let blocked = unsafe { &mut *user.cast::<Blocked>() };
+    blocked.messages += 1;
+    if !blocked.context.is_null() {
+        blocked.deferred += usize::from(send(blocked.context, blocked.source, b"later") == OK);
+    }
+}
+
+unsafe extern "C" fn on_end(user: *mut c_void, _: u64, _: u32, reason: c_int) {
+    // SAFETY: what was given to `tickcast_context_set_handlers`.
+    unsafe { &mut *user.cast::<Blocked>() }.ends.push(reason);
+}
+
+#[test]
+fn sources_end_in_order_though_a_send_of_a_callback_waits_still() {
+    let (mut more, ports) = (settings(8), ["transport_tcp_port_low=30000", "transport_tcp_port_high=40000"]);
+    let slow = [
+        "transport_lbtrm_data_rate_limit_bits_per_second=100000",
+        "transport_lbtrm_retransmit_rate_limit_bits_per_second=0",
+    ];
+    more.extend(ports.iter().chain(&slow).map(|text| CString::new(*text).expect("no zeros")));
+    let pointers: Vec<*const c_char> = more.iter().map(|s| s.as_ptr()).collect();
+    let (mut near, mut live, mut slow) = (null_mut(), 0, 0);
+    let far = context(8);
+    let handlers = Handlers { on_message: Some(send_to_blocked), on_end: Some(on_end), ..handlers() };
+    let begun = Instant::now();
+    // SAFETY: texts, places, contexts, and `user`s that outlive the handlers' use.
+    unsafe {
+        let code = tickcast_context_create(null(), pointers.as_ptr(), pointers.len(), &raw mut near);
+        assert_eq!(code, OK, "{}", last_error());
+        let (topic, tcp) = (c"c.live".as_ptr(), c"tcp".as_ptr());
+        assert_eq!(tickcast_source_create(near, topic, tcp, &raw mut live), OK, "{}", last_error());
+        let topic = c"c.slow".as_ptr();
+        assert_eq!(tickcast_source_create(near, topic, null(), &raw mut slow), OK, "{}", last_error());
+        receiver(near, c"c.live");
+        receiver(far, c"c.live");
+        while send(near, slow, &[0; 60_000]) != ErrorCode::WouldBlock as c_int {}
+        let mut there =
+            Blocked { context: null_mut(), source: 0, messages: 0, deferred: 0, ends: Vec::new() };
+        let mut here = Blocked { context: near, source: slow, messages: 0, deferred: 0, ends: Vec::new() };
+        let (user, user_there) = (&raw mut here, &raw mut there);
+        assert_eq!(tickcast_context_set_handlers(far, &raw const handlers, user_there.cast()), OK);
+        loop {
+            assert!(begun.elapsed() < WATCHDOG);
+            if (*user).deferred > 0 {
+                break;
+            }
+            if (*user_there).messages > 0 && (*user).messages == 0 {
+                // Once a send of a callback waits no other goes before it, so the other side has met the
+                // source.
+                assert_eq!(tickcast_context_set_handlers(near, &raw const handlers, user.cast()), OK);
+            }
+            assert_eq!(send(near, live, b"now"), OK, "{}", last_error());
+            assert!(tickcast_context_wait(near, 1_000_000) >= 0, "{}", last_error());
+            assert!(tickcast_context_wait(far, 1_000_000) >= 0, "{}", last_error());
+        }
+        tickcast_context_destroy(near);
+        assert!(last_error().contains("takes no more"), "{}", last_error());
+        while (*user_there).ends.is_empty() {
+            assert!(begun.elapsed() < WATCHDOG);
+            assert!(tickcast_context_wait(far, 1_000_000) >= 0, "{}", last_error());
+        }
+        assert_eq!((*user_there).ends, [1], "the source has said so");
+        tickcast_context_destroy(far);
+    }
+}

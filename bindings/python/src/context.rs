@@ -1,10 +1,12 @@
+use std::ffi::CString;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use messaging::{MessagingConfig, Order, ReceiverOptions, RequestId, SourceOptions, Transport};
+use messaging::{ContextError, MessagingConfig, Order, ReceiverOptions, RequestId, SourceOptions, Transport};
 use net::{Interest, Poller, Token};
+use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -121,7 +123,11 @@ impl Context {
 impl Context {
     #[new]
     #[pyo3(signature = (config = None, **settings))]
-    fn new(config: Option<PathBuf>, settings: Option<&Bound<'_, pyo3::types::PyDict>>) -> PyResult<Context> {
+    fn new(
+        py: Python<'_>,
+        config: Option<PathBuf>,
+        settings: Option<&Bound<'_, pyo3::types::PyDict>>,
+    ) -> PyResult<Context> {
         let contents = match &config {
             None => None,
             Some(path) => Some(std::fs::read(path).map_err(|e| {
@@ -147,6 +153,10 @@ impl Context {
             .map_err(|e| error::ConfigError::new_err(e.to_string()))?;
         let spins = config.wait == messaging::Wait::Spin;
         let context = messaging::Context::standalone(&config).map_err(|e| error::of_context(&e))?;
+        if let Some(error) = context.counters().publish_error() {
+            let text = CString::new(format!("`tickcast counters` will not find this process: {error}"))?;
+            PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1)?;
+        }
         Ok(Context { inner: Mutex::new(Some(Inner { context, spins })), topics: Mutex::default() })
     }
 
@@ -154,8 +164,7 @@ impl Context {
     fn source(slf: &Bound<'_, Self>, topic: String, transport: Option<&str>) -> PyResult<Source> {
         let transport = transport.map(transport_of).transpose()?;
         let options = SourceOptions { transport, ..SourceOptions::default() };
-        let made = slf.get().with(slf.py(), |context| context.create_source(&topic, &options))?;
-        let bits = made.map_err(|e| error::of_context(&e))?.to_bits();
+        let bits = create(slf, |context| context.create_source(&topic, &options))?.to_bits();
         Ok(Source { context: slf.clone().unbind(), bits, topic })
     }
 
@@ -167,8 +176,7 @@ impl Context {
         hot_failover: bool,
     ) -> PyResult<Receiver> {
         let options = receiver_options(arrival_order, hot_failover);
-        let made = slf.get().with(slf.py(), |context| context.create_receiver(&topic, &options))?;
-        let bits = made.map_err(|e| error::of_context(&e))?.to_bits();
+        let bits = create(slf, |context| context.create_receiver(&topic, &options))?.to_bits();
         Ok(Receiver { context: slf.clone().unbind(), bits, topic })
     }
 
@@ -180,8 +188,7 @@ impl Context {
         hot_failover: bool,
     ) -> PyResult<Receiver> {
         let options = receiver_options(arrival_order, hot_failover);
-        let made = slf.get().with(slf.py(), |context| context.create_prefix_receiver(&prefix, &options))?;
-        let bits = made.map_err(|e| error::of_context(&e))?.to_bits();
+        let bits = create(slf, |context| context.create_prefix_receiver(&prefix, &options))?.to_bits();
         Ok(Receiver { context: slf.clone().unbind(), bits, topic: format!("{prefix}*") })
     }
 
@@ -193,8 +200,7 @@ impl Context {
         hot_failover: bool,
     ) -> PyResult<Receiver> {
         let options = receiver_options(arrival_order, hot_failover);
-        let made = slf.get().with(slf.py(), |context| context.create_pattern_receiver(&pattern, &options))?;
-        let bits = made.map_err(|e| error::of_context(&e))?.to_bits();
+        let bits = create(slf, |context| context.create_pattern_receiver(&pattern, &options))?.to_bits();
         Ok(Receiver { context: slf.clone().unbind(), bits, topic: pattern })
     }
 
@@ -259,6 +265,14 @@ impl Context {
     fn is_closed(&self, py: Python<'_>) -> bool {
         py.detach(|| self.lock().is_none())
     }
+}
+
+/// Makes something of a context, unless that is closed.
+fn create<R: Send>(
+    context: &Bound<'_, Context>,
+    make: impl FnOnce(&mut messaging::Context) -> Result<R, ContextError> + Send,
+) -> PyResult<R> {
+    context.get().with(context.py(), make)?.map_err(|e| error::of_context(&e))
 }
 
 fn receiver_options(arrival_order: bool, hot_failover: bool) -> ReceiverOptions {

@@ -42,6 +42,10 @@ class Settings(unittest.TestCase):
             with self.assertRaisesRegex(tickcast.ConfigError, 'lbtrm'):
                 context.source('py.x', transport='pigeon')
 
+    def test_counters_that_cannot_be_published_are_warned_of(self):
+        with self.assertWarnsRegex(RuntimeWarning, 'cannot publish counters in /nowhere'):
+            tickcast.Context(**place.settings(), counters_directory='/nowhere').close()
+
     def test_all_errors_are_of_one_class(self):
         for name in ('ConfigError', 'TransportError', 'WouldBlockError', 'MessageTooLongError', 'ClosedError', 'LimitError'):
             self.assertTrue(issubclass(getattr(tickcast, name), tickcast.TickcastError), name)

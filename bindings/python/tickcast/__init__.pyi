@@ -218,7 +218,8 @@ class Context:
     def __new__(
         cls, config: Optional[Union[str, "os.PathLike[str]"]] = None, **settings: _Setting
     ) -> "Context":
-        """`config` is a TOML file with a section [messaging]; `settings` stand over it."""
+        """`config` is a TOML file with a section [messaging]; `settings` stand over it. Counters that cannot be
+        published (`counters_directory`) are a RuntimeWarning."""
     def source(self, topic: str, *, transport: Optional[str] = None) -> Source: ...
     def receiver(self, topic: str, *, arrival_order: bool = False, hot_failover: bool = False) -> Receiver:
         """All sources of a topic. With `hot_failover` the first copy of each message that they send by

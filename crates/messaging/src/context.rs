@@ -17,6 +17,7 @@ use slab::Slab;
 use units::{Nanos, Rng};
 
 use crate::direct::Direct;
+use crate::drops::Drops;
 use crate::error::ContextError;
 use crate::incoming::{IpcIncoming, Look, RmIncoming, RuIncoming, TcpIncoming};
 use crate::keys;
@@ -56,6 +57,8 @@ pub struct ContextCounters {
     pub registry: Option<Registry>,
     /// That they are shown there.
     shown: Option<Arc<Shown>>,
+    /// Why they are not.
+    unpublished: Option<Arc<io::Error>>,
 }
 
 impl ContextCounters {
@@ -73,12 +76,25 @@ impl ContextCounters {
     /// Counters that nobody else shows are shown in the file of this process, as long as a copy of these
     /// lives. To be called by a thread with the CPUs and the priority that the file's thread may have.
     pub(crate) fn publish(&mut self, config: &MessagingConfig) {
-        if self.registry.is_none()
-            && let Some(shown) = published::show(config, &self.sets())
-        {
-            self.registry = Some(shown.registry.clone());
-            self.shown = Some(Arc::new(shown));
+        if self.registry.is_some() {
+            return;
         }
+        match published::show(config, &self.sets()) {
+            Ok(None) => {}
+            Ok(Some(shown)) => {
+                self.registry = Some(shown.registry.clone());
+                self.shown = Some(Arc::new(shown));
+            }
+            Err(error) => self.unpublished = Some(Arc::new(error)),
+        }
+    }
+
+    /// Why `tickcast counters` does not find what a context counts, though the configuration names a
+    /// directory for that (`counters_directory`): the file cannot be made there. The context works without.
+    /// To be asked of [`Context::counters`].
+    #[must_use]
+    pub fn publish_error(&self) -> Option<&io::Error> {
+        self.unpublished.as_deref()
     }
 
     fn sets(&self) -> [Arc<dyn counters::CounterSet>; 16] {
@@ -172,6 +188,7 @@ pub struct Context {
     pub(crate) next_session: u64,
     /// When sources known by configuration are tried again.
     pub(crate) static_due: Nanos,
+    pub(crate) drops: Drops,
     pub(crate) direct: Direct,
     /// Made with the first source that retains messages.
     pub(crate) retained: Option<Box<Retained>>,
@@ -259,6 +276,7 @@ impl Context {
             ru_keys: config.transport_lbtru_authentication_key_file.as_deref().map(keys::load).transpose()?,
             next_session: 0,
             static_due: Nanos::NEVER,
+            drops: Drops::default(),
             direct: Direct::default(),
             retained: None,
             standalone: Standalone::new(config),
@@ -353,10 +371,11 @@ impl Context {
         let Some(mut batch) = self.batch.take() else { return };
         let second = self.second.as_ref().filter(|_| index == 1);
         let socket = second.map_or(&self.resolver_socket, |second| &second.resolver_socket);
-        if let Ok(received) = socket.receive(&mut batch) {
-            for (_, datagram) in received.datagrams() {
-                self.on_resolution_datagram(datagram);
+        match socket.receive(&mut batch) {
+            Ok(received) => {
+                received.datagrams().for_each(|(_, datagram)| self.on_resolution_datagram(datagram))
             }
+            Err(_) => self.counters.context.receives_failed.inc(),
         }
         self.batch = Some(batch);
         self.tell_found(handler);
@@ -388,10 +407,17 @@ impl Context {
         self.wake_outgoing(now, handler);
         self.wake_recovery(now, handler);
         self.streams.failovers.on_wakeup(now, handler);
-        self.wake_direct(now);
+        self.wake_direct(now, handler);
         self.wake_xdp(now);
         self.wake_static(now);
+        self.look_for_drops(now);
         self.rest(now, handler);
+    }
+
+    /// The sockets of topic resolution, from which NAKs are sent too.
+    pub(crate) fn own_sockets(&self) -> impl Iterator<Item = &UdpSocket> {
+        let second = self.second.iter().flat_map(|second| [&second.resolver_socket, &second.control]);
+        [&self.resolver_socket, &self.control].into_iter().chain(second)
     }
 
     /// Before the thread that drives this context may sleep in its poller.
@@ -410,7 +436,7 @@ impl Context {
         let outgoing = self.outgoing.iter().map(|(_, o)| o.next_wakeup()).min().unwrap_or(Nanos::NEVER);
         let own = self.incoming_wakeup().min(self.direct_wakeup()).min(self.xdp.next_wakeup());
         let own = own.min(self.recovery_wakeup()).min(self.static_due);
-        let own = own.min(self.streams.failovers.next_wakeup());
+        let own = own.min(self.streams.failovers.next_wakeup()).min(self.drops.next_wakeup());
         outgoing.min(own).min(self.resolver.next_wakeup())
     }
 
@@ -546,4 +572,41 @@ pub(crate) fn first_free<T>(
         io::ErrorKind::AddrInUse,
         format!("no port from {low} to {high} is free on {interface}: {last}"),
     ))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::{Interface, Wait};
+
+    /// A context on loopback; no other test's is heard.
+    pub(crate) fn lone(test: u8, wait: Wait) -> Context {
+        let process = std::process::id();
+        let (low, high) = (30_000, 45_000);
+        let config = MessagingConfig {
+            interface: Interface::Address(Ipv4Addr::LOCALHOST),
+            wait,
+            counters_directory: String::new(),
+            resolver_multicast_address: Ipv4Addr::new(239, 247, (process / 2_000) as u8, test),
+            resolver_multicast_port: 22_000 + (process % 2_000) as u16,
+            transport_lbtrm_source_port_low: low,
+            transport_lbtrm_source_port_high: high,
+            transport_lbtru_port_low: low,
+            transport_lbtru_port_high: high,
+            transport_lbtru_receiver_port_low: low,
+            transport_lbtru_receiver_port_high: high,
+            ..MessagingConfig::default()
+        };
+        Context::standalone(&config).expect("loopback is there")
+    }
+
+    #[test]
+    fn a_broken_socket_of_topic_resolution_is_counted() {
+        let mut context = lone(1, Wait::Block);
+        context.on_resolver_ready(0, &mut ());
+        assert_eq!(context.counters.context.receives_failed.get(), 0);
+        net::lab::spoil(&context.resolver_socket).expect("there are descriptors");
+        context.on_resolver_ready(0, &mut ());
+        assert_eq!(context.counters.context.receives_failed.get(), 1);
+    }
 }

@@ -1,4 +1,4 @@
-//! Answers to who is on two networks: if one does not bring them there, they go on by the other.
+//! Connections to who is on two networks: what one does not bring there goes on by the other.
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -8,11 +8,13 @@ use lbt::stream::StreamDecoder;
 use net::{Interest, tcp};
 use units::Nanos;
 
+use crate::Handler;
 use crate::context::{Context, Port};
 use crate::direct::{Connection, MESSAGE_MAX_BYTES};
 
-/// The two ways to a peer, and what is to be sent again if the other one is taken: the connection keeps what
-/// waits, from the first answer on of which the peer's kernel has not acknowledged all.
+/// The two ways to a peer, and what is to be sent again if the other one is taken: a connection for answers keeps
+/// what waits, from the first one on of which the peer's kernel has not acknowledged all. The application's has two
+/// ways until it stands.
 pub(crate) struct Detour {
     ways: [SocketAddrV4; 2],
     /// Which of them is taken.
@@ -27,17 +29,17 @@ pub(crate) struct Detour {
     tries: u32,
 }
 
-/// How long a peer may acknowledge nothing of what is under way before the other way is taken. A network that
-/// works acknowledges within a round trip, or within some tenths of a second where packets are lost; a peer that
-/// takes nothing acknowledges as well.
+/// How long a peer may acknowledge nothing of what is under way, be it the wish to connect, before the other way is
+/// taken. A network that works acknowledges within a round trip, or within some tenths of a second where packets are
+/// lost; a peer that takes nothing acknowledges as well.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// After so many the peer is taken for gone.
 const TRIES_MAX: u32 = 8;
 
 impl Detour {
-    pub(crate) fn new(ways: [SocketAddrV4; 2]) -> Detour {
+    pub(crate) fn new(ways: [SocketAddrV4; 2], now: Nanos) -> Detour {
         let (ends, acknowledged) = (VecDeque::new(), 0);
-        Detour { ways, at: 0, ends, acknowledged, moved: Nanos::ZERO, tries: 0 }
+        Detour { ways, at: 0, ends, acknowledged, moved: now, tries: 0 }
     }
 
     /// Takes the other way.
@@ -55,11 +57,13 @@ impl Detour {
 impl Connection {
     /// Drops the answers that have arrived, if they were kept.
     pub(crate) fn settle(&mut self, now: Nanos) {
+        let waits = self.waits_for_peer();
         let Some(detour) = &mut self.detour else { return };
-        let waits = if self.is_established { tcp::unacknowledged(&self.stream).ok() } else { None };
-        let acknowledged = waits.map_or(0, |waits| self.sent.saturating_sub(waits.bytes));
-        let is_idle = waits.is_some_and(|waits| waits.under_way == 0);
-        if acknowledged > detour.acknowledged || is_idle || self.out.is_empty() {
+        // What cannot be looked up counts as not acknowledged.
+        let queued = if self.is_established { tcp::unacknowledged(&self.stream).ok() } else { None };
+        let acknowledged = queued.map_or(0, |queued| self.sent.saturating_sub(queued.bytes));
+        let is_idle = queued.is_some_and(|queued| queued.under_way == 0);
+        if acknowledged > detour.acknowledged || is_idle || !waits {
             (detour.moved, detour.tries) = (now, 0);
         }
         let arrived = detour.ends.iter().take_while(|end| **end <= acknowledged).count();
@@ -72,36 +76,38 @@ impl Connection {
 
     /// When the other way is to be taken, if nothing is acknowledged till then.
     pub(crate) fn detour_at(&self) -> Nanos {
-        let waiting = self.detour.as_ref().filter(|_| !self.out.is_empty());
+        let waiting = self.detour.as_ref().filter(|_| self.waits_for_peer());
         waiting.map_or(Nanos::NEVER, |detour| detour.moved + PATIENCE)
     }
 }
 
 impl Context {
     /// Takes the other way to peers that have acknowledged nothing for long.
-    pub(crate) fn take_detours(&mut self, now: Nanos) {
+    pub(crate) fn take_detours(&mut self, now: Nanos, handler: &mut impl Handler) {
         for index in 0..self.direct.connections.capacity() {
             let Some(connection) = self.direct.connections.get_mut(index) else { continue };
             if now >= connection.detour_at() {
                 connection.settle(now);
                 if now >= connection.detour_at() && !self.take_detour(index) {
-                    self.direct.connections.remove(index);
+                    self.close_connection(index, "neither network brings anything to the peer", handler);
                 }
             }
         }
     }
 
-    /// A connection does not bring anything to its peer any more: takes the other way, and sends all again that
-    /// may not have arrived. False if there is none, or nothing to send, or it was tried often enough.
+    /// A connection brings nothing to its peer, or nothing any more: takes the other way, and sends all again that may
+    /// not have arrived. False if there is none, or no need, or it was tried often enough.
     pub(crate) fn take_detour(&mut self, index: usize) -> bool {
         let token = self.token(Port::Connection, index);
         let Some(connection) = self.direct.connections.get_mut(index) else { return false };
         connection.settle(self.now);
-        let Some(detour) = connection.detour.as_mut().filter(|_| !connection.out.is_empty()) else {
+        if !connection.waits_for_peer() {
             return false;
-        };
+        }
+        let Some(detour) = connection.detour.as_mut() else { return false };
         while detour.tries < TRIES_MAX {
             detour.tries += 1;
+            // What fails here is tried by the other way; after the last try the connection counts as failed.
             let Ok(stream) = tcp::connect(SocketAddr::V4(detour.turn())) else { continue };
             let watched = self.config.watch_direct(&stream);
             if watched.and_then(|()| self.registrar.add(&stream, token, Interest::ReadWrite)).is_err() {
@@ -114,7 +120,11 @@ impl Context {
             (connection.stream, connection.is_established, connection.waits_for_room) = (stream, false, true);
             connection.decoder = StreamDecoder::new(MESSAGE_MAX_BYTES);
             (connection.sent, detour.acknowledged, detour.moved) = (0, 0, self.now);
-            self.counters.networks.answers_moved.inc();
+            if connection.is_for_answers() {
+                self.counters.networks.answers_moved.inc();
+            } else {
+                self.counters.networks.connections_moved.inc();
+            }
             return true;
         }
         false

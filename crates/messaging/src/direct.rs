@@ -1,5 +1,5 @@
 use std::io;
-use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 
 use lbt::recovery::ClientId;
 use lbt::stream::{StreamDecoder, StreamEncoder, StreamMessage};
@@ -48,10 +48,12 @@ pub(crate) struct Connection {
     pub(crate) out: Vec<u8>,
     pub(crate) sent: usize,
     pub(crate) waits_for_room: bool,
+    /// Too much waits for the peer: the connection is shut down, and closed when the poller says so.
+    is_given_up: bool,
     purpose: Purpose,
     /// What the retained messages' part calls the peer, once it has asked for one.
     asker: Option<ClientId>,
-    /// Of a connection to answer, if the peer is on two networks.
+    /// If the peer is on two networks: of a connection to answer, and of the application's until it stands.
     pub(crate) detour: Option<Box<Detour>>,
 }
 
@@ -74,6 +76,24 @@ impl Connection {
         }
     }
 
+    pub(crate) fn is_for_answers(&self) -> bool {
+        self.answers().is_some()
+    }
+
+    /// Whether something is to come of it: it is to stand, or to bring what was sent.
+    pub(crate) fn waits_for_peer(&self) -> bool {
+        !self.out.is_empty() || self.purpose == Purpose::Application && !self.is_established
+    }
+
+    /// Gives the connection up if too much waits for its peer.
+    fn limit_backlog(&mut self) {
+        if self.out.len() - self.sent > BACKLOG_MAX_BYTES && self.is_established && !self.is_given_up {
+            self.is_given_up = true;
+            // A connection that is broken already is told by the poller as well.
+            let _ = self.stream.shutdown(Shutdown::Both);
+        }
+    }
+
     /// Whether more answers may be put into what waits to be written.
     fn takes_answers(&self) -> bool {
         self.out.len() - self.sent < ANSWERS_MAX_BYTES
@@ -83,7 +103,7 @@ impl Connection {
 /// The longest direct message: an image, at most.
 pub(crate) const MESSAGE_MAX_BYTES: u32 = 16 << 20;
 /// Bytes that may wait for a slow peer before the connection is given up.
-const BACKLOG_MAX_BYTES: usize = 256 << 20;
+const BACKLOG_MAX_BYTES: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
 /// Retained messages that wait for the peer's socket, about.
 const ANSWERS_MAX_BYTES: usize = 256 << 10;
 const READ_BYTES: usize = 256 << 10;
@@ -124,19 +144,36 @@ impl Context {
         Ok(address)
     }
 
-    /// Begins to connect to another process; [`Handler::on_connected`] or [`Handler::on_closed`] follows.
+    /// Begins to connect to another process; [`Handler::on_connected`] or [`Handler::on_closed`] follows. Where the
+    /// process is on two networks, as a session of its that is heard on both tells, and the one of `to` refuses or
+    /// does not answer within a second, the other is tried, and so on in turn, eight times.
     ///
     /// # Errors
     /// The attempt failed at once; the error names the address.
     pub fn connect(&mut self, to: SocketAddrV4) -> Result<ConnectionId, ContextError> {
-        let stream = tcp::connect(SocketAddr::V4(to))?;
-        Ok(self.add_connection(stream, false, Purpose::Application)?)
+        let (stream, detour) = self.connect_either(to)?;
+        Ok(self.add_connection(stream, false, Purpose::Application, detour)?)
+    }
+
+    /// Begins to connect to a peer, over the other network if the first one cannot be used.
+    fn connect_either(&self, to: SocketAddrV4) -> io::Result<(TcpStream, Option<Box<Detour>>)> {
+        let mut detour = self.on_second_network(to).map(|other| Box::new(Detour::new([to, other], self.now)));
+        let first = match &mut detour {
+            // One network, and it is not the first: the peer is known here by the second.
+            Some(detour) if self.second.is_none() => detour.turn(),
+            _ => to,
+        };
+        let stream = match (tcp::connect(SocketAddr::V4(first)), &mut detour) {
+            (Err(_), Some(detour)) => tcp::connect(SocketAddr::V4(detour.turn())),
+            (stream, _) => stream,
+        }?;
+        Ok((stream, detour))
     }
 
     /// Begins to connect to the source of a session, to ask for messages.
     pub(crate) fn connect_for(&mut self, to: SocketAddrV4, session: SessionRef) -> io::Result<ConnectionId> {
         let stream = tcp::connect(SocketAddr::V4(to))?;
-        self.add_connection(stream, false, Purpose::Recovery(session))
+        self.add_connection(stream, false, Purpose::Recovery(session), None)
     }
 
     fn add_connection(
@@ -144,6 +181,7 @@ impl Context {
         stream: TcpStream,
         is_established: bool,
         purpose: Purpose,
+        detour: Option<Box<Detour>>,
     ) -> io::Result<ConnectionId> {
         self.config.watch_direct(&stream)?;
         let index = self.direct.connections.vacant_key();
@@ -160,9 +198,10 @@ impl Context {
             out: Vec::new(),
             sent: 0,
             waits_for_room: !is_established,
+            is_given_up: false,
             purpose,
             asker: None,
-            detour: None,
+            detour,
         });
         Ok(id)
     }
@@ -186,7 +225,7 @@ impl Context {
         }
     }
 
-    fn remove_connection(&mut self, index: usize) -> Connection {
+    pub(crate) fn remove_connection(&mut self, index: usize) -> Connection {
         let gone = self.direct.connections.remove(index);
         if let (Some(asker), Some(retained)) = (gone.asker, &mut self.retained) {
             retained.responder.close(asker);
@@ -205,19 +244,9 @@ impl Context {
         let index = match known {
             Some((index, _)) => index,
             None => {
-                let mut detour = self.on_second_network(to).map(|other| Box::new(Detour::new([to, other])));
-                let first = match &mut detour {
-                    // One network, and it is not the first: the peer is known here by the second.
-                    Some(detour) if self.second.is_none() => detour.turn(),
-                    _ => to,
-                };
-                let stream = match (tcp::connect(SocketAddr::V4(first)), &mut detour) {
-                    (Err(_), Some(detour)) => tcp::connect(SocketAddr::V4(detour.turn())),
-                    (stream, _) => stream,
-                }?;
+                let (stream, detour) = self.connect_either(to)?;
                 let index = self.direct.connections.vacant_key();
-                self.add_connection(stream, false, Purpose::Answers { to, used: self.now })?;
-                self.direct.connections[index].detour = detour;
+                self.add_connection(stream, false, Purpose::Answers { to, used: self.now }, detour)?;
                 index
             }
         };
@@ -253,12 +282,12 @@ impl Context {
 
     /// Sends retained messages that waited for the rate limit; closes connections to those who asked that
     /// have not been used for long.
-    pub(crate) fn wake_direct(&mut self, now: Nanos) {
+    pub(crate) fn wake_direct(&mut self, now: Nanos, handler: &mut impl Handler) {
         if self.answers_at() <= now {
             (0..self.direct.connections.capacity()).for_each(|index| self.answer(now, index));
             self.flush_direct();
         }
-        self.take_detours(now);
+        self.take_detours(now, handler);
         let limit = self.config.response_deletion_timeout();
         self.direct
             .connections
@@ -276,10 +305,12 @@ impl Context {
     pub(crate) fn on_listener_ready(&mut self, index: usize, handler: &mut impl Handler) {
         while let Some(listener) = self.direct.listeners.get(index) {
             match tcp::accept(listener) {
-                Ok(Some((stream, peer))) => match self.add_connection(stream, true, Purpose::Application) {
-                    Ok(id) => handler.on_accepted(id, peer),
-                    Err(_) => self.counters.context.joins_failed.inc(),
-                },
+                Ok(Some((stream, peer))) => {
+                    match self.add_connection(stream, true, Purpose::Application, None) {
+                        Ok(id) => handler.on_accepted(id, peer),
+                        Err(_) => self.counters.context.joins_failed.inc(),
+                    }
+                }
                 Ok(None) => break,
                 Err(_) => {
                     self.counters.context.joins_failed.inc();
@@ -292,14 +323,20 @@ impl Context {
     pub(crate) fn on_connection_ready(&mut self, index: usize, ready: Ready, handler: &mut impl Handler) {
         let Some(connection) = self.direct.connections.get_mut(index) else { return };
         let (id, purpose, was_established) = (connection.id, connection.purpose, connection.is_established);
-        let result = if was_established {
+        let is_given_up = connection.is_given_up;
+        let result = if is_given_up {
+            Err("the peer does not take what is sent to it".to_owned())
+        } else if was_established {
             Ok(())
         } else {
             match tcp::connected(&connection.stream) {
                 Ok(true) => {
                     connection.is_established = true;
                     match purpose {
-                        Purpose::Application => handler.on_connected(id),
+                        Purpose::Application => {
+                            connection.detour = None;
+                            handler.on_connected(id);
+                        }
                         Purpose::Answers { .. } => {}
                         Purpose::Recovery(session) => self.on_recovery_connected(session),
                     }
@@ -313,22 +350,28 @@ impl Context {
             result.and_then(|()| if ready.readable { self.read_connection(index, handler) } else { Ok(()) });
         self.answer(self.now, index);
         let result = result.and_then(|()| self.write_connection(index).map_err(|e| e.to_string()));
-        if result.is_err() && self.take_detour(index) {
+        if result.is_err() && !is_given_up && self.take_detour(index) {
             return;
         }
         if let Err(reason) = result {
-            let gone = self.remove_connection(index);
-            match purpose {
-                Purpose::Application => handler.on_closed(id, &reason),
-                Purpose::Answers { .. } => {}
-                Purpose::Recovery(session) => {
-                    self.on_recovery_gone(self.now, session, gone.is_established, handler);
-                }
-            }
-            self.direct.requests.on_closed(id, &self.counters.context, handler);
+            self.close_connection(index, &reason, handler);
         } else if let Purpose::Recovery(session) = purpose {
             self.drive_recovery(self.now, session, handler);
         }
+    }
+
+    /// A connection is over, which is told.
+    pub(crate) fn close_connection(&mut self, index: usize, reason: &str, handler: &mut impl Handler) {
+        let Connection { id, purpose, is_established, out, .. } = self.remove_connection(index);
+        match purpose {
+            Purpose::Application => handler.on_closed(id, reason),
+            Purpose::Answers { .. } if out.is_empty() => {}
+            Purpose::Answers { .. } => self.counters.context.answer_connections_failed.inc(),
+            Purpose::Recovery(session) => {
+                self.on_recovery_gone(self.now, session, is_established, handler);
+            }
+        }
+        self.direct.requests.on_closed(id, &self.counters.context, handler);
     }
 
     fn read_connection(&mut self, index: usize, handler: &mut impl Handler) -> Result<(), String> {
@@ -388,13 +431,9 @@ impl Context {
             }
         }
         let waits = connection.sent < connection.out.len();
-        if !waits {
-            if connection.detour.is_none() {
-                connection.out.clear();
-                connection.sent = 0;
-            }
-        } else if connection.out.len() - connection.sent > BACKLOG_MAX_BYTES {
-            return Err(io::Error::other("the peer does not take what is sent to it"));
+        if !waits && connection.detour.is_none() {
+            connection.out.clear();
+            connection.sent = 0;
         }
         if waits != connection.waits_for_room {
             connection.waits_for_room = waits;
@@ -412,6 +451,9 @@ impl Context {
             if waits && self.write_connection(index).is_err() {
                 self.counters.context.sends_failed.inc();
             }
+            if let Some(connection) = self.direct.connections.get_mut(index) {
+                connection.limit_backlog();
+            }
         }
     }
 }
@@ -425,4 +467,39 @@ fn response_to(message: &StreamMessage<'_>) -> Option<RequestId> {
         Header::Request { index, .. } => Some(RequestId(index)),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::context::tests::lone;
+    use crate::{Message, Wait};
+
+    /// Why its connection was closed.
+    #[derive(Default)]
+    struct Closed(Option<String>);
+
+    impl Handler for Closed {
+        fn on_message(&mut self, _: &Message<'_>) {}
+        fn on_closed(&mut self, _: ConnectionId, reason: &str) {
+            self.0 = Some(reason.to_owned());
+        }
+    }
+
+    #[test]
+    fn a_peer_that_takes_nothing_is_given_up_when_too_much_waits_for_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let SocketAddr::V4(address) = listener.local_addr().expect("bound") else { unreachable!("IPv4") };
+        let (mut context, mut closed) = (lone(6, Wait::Block), Closed::default());
+        let connection = context.connect(address).expect("it is near");
+        let begun = Instant::now();
+        while closed.0.is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "what waits grows for ever");
+            context.send_direct(connection, &[7; 100_000]);
+            context.wait(Some(Duration::from_millis(1)), &mut closed).expect("the poller works");
+        }
+        assert_eq!(closed.0.as_deref(), Some("the peer does not take what is sent to it"));
+    }
 }

@@ -136,6 +136,13 @@
 //!   `an_explicit_batch_is_held_until_its_end_or_a_full_datagram`).
 //! - What a context counts is there for `tickcast counters`, under its number, as long as it lives
 //!   (`tests/statistics.rs`: `every_context_is_shown_under_its_number_as_long_as_it_lives`).
+//! - An error that no call returns is counted or told by the next one: sockets that are broken (`incoming`:
+//!   `broken_sockets_of_sessions_are_counted_whoever_looks_at_them`), a poller that does not take one
+//!   (`a_socket_that_the_poller_does_not_take_is_told_by_the_next_turn_and_nobody_sleeps`), answers that
+//!   never left (`tests/transports.rs`: `answers_to_a_process_that_is_gone_are_counted`), a peer that takes
+//!   nothing (`direct`: `a_peer_that_takes_nothing_is_given_up_when_too_much_waits_for_it`), a thread that
+//!   has ended by itself (`tests/embedded.rs`:
+//!   `a_thread_that_ends_by_itself_is_noticed_by_sources_and_by_the_queue`).
 //! - Both ends of a TCP session notice a peer whose machine has vanished (`interop/netns/test_messaging.py`:
 //!   `test_both_ends_of_tcp_notice_that_the_other_machine_has_vanished`).
 //! - At 5 % loss everything is repaired between two hosts, over each transport and carrier, and the packets
@@ -147,6 +154,7 @@ mod config;
 mod context;
 mod detour;
 mod direct;
+mod drops;
 mod embedded;
 mod error;
 mod event;

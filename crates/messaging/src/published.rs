@@ -4,6 +4,7 @@
 //! the values there, and the threads that count know nothing of it.
 
 use std::ffi::OsStr;
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -36,10 +37,13 @@ pub(crate) struct Shown {
 }
 
 /// Shows the sets of a context, told apart by its number within the process. None if the configuration wants
-/// no file, or it cannot be made: the context does its work all the same.
-pub(crate) fn show(config: &MessagingConfig, sets: &[Arc<dyn CounterSet>]) -> Option<Shown> {
+/// no file.
+///
+/// # Errors
+/// The file cannot be made; the error names it.
+pub(crate) fn show(config: &MessagingConfig, sets: &[Arc<dyn CounterSet>]) -> io::Result<Option<Shown>> {
     if config.counters_directory.is_empty() {
-        return None;
+        return Ok(None);
     }
     let published = file(config)?;
     let number = {
@@ -49,16 +53,17 @@ pub(crate) fn show(config: &MessagingConfig, sets: &[Arc<dyn CounterSet>]) -> Op
     };
     let registry = published.registry.clone();
     let lend = |set: &Arc<dyn CounterSet>| registry.lend(&[("context", &number)], set.clone());
-    Some(Shown { _sets: sets.iter().map(lend).collect(), registry: registry.clone(), _published: published })
+    let sets = sets.iter().map(lend).collect();
+    Ok(Some(Shown { _sets: sets, registry: registry.clone(), _published: published }))
 }
 
-fn file(config: &MessagingConfig) -> Option<Arc<Published>> {
+fn file(config: &MessagingConfig) -> io::Result<Arc<Published>> {
     let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     files.retain(|file| file.strong_count() > 0);
     let (directory, process) = (&config.counters_directory, std::process::id());
     let here = |file: &Arc<Published>| file.directory == *directory && file.process == process;
     if let Some(file) = files.iter().filter_map(Weak::upgrade).find(here) {
-        return Some(file);
+        return Ok(file);
     }
     let registry = Registry::default();
     let options = CountersFileOptions {
@@ -67,14 +72,14 @@ fn file(config: &MessagingConfig) -> Option<Arc<Published>> {
         program: program(),
     };
     let made = Arc::new(Published {
-        _file: CountersFile::publish(registry.clone(), &options).ok()?,
+        _file: CountersFile::publish(registry.clone(), &options)?,
         registry,
         directory: directory.clone(),
         process,
         contexts: Mutex::new(0),
     });
     files.push(Arc::downgrade(&made));
-    Some(made)
+    Ok(made)
 }
 
 /// What the process was started as, without its directory.

@@ -278,6 +278,9 @@ impl Context {
         handler: &mut impl Handler,
     ) {
         let Some(recovery) = of(incoming!(self), session) else { return };
+        if recovery.requester.wants_connection() {
+            self.counters.recovery.connections_failed.inc();
+        }
         recovery.connection = None;
         recovery.move_on(&self.counters.networks);
         // The other network is tried at once, and if that fails too, both after a while.

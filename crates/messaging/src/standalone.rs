@@ -23,6 +23,8 @@ pub(crate) struct Standalone {
     turns: u32,
     /// When to look at the descriptors that carry no data, and at the timers.
     look_at: Nanos,
+    /// Why this thread may not sleep, to be told by the next turn that looks around.
+    failed: Option<io::Error>,
 }
 
 /// Of so many turns of a spinning context one reads the clock.
@@ -41,6 +43,7 @@ impl Standalone {
             is_spinning: config.wait == crate::config::Wait::Spin,
             turns: 0,
             look_at: Nanos::ZERO,
+            failed: None,
         }
     }
 
@@ -157,9 +160,14 @@ impl Context {
     }
 
     /// Tells the sources of rings that this thread is about to sleep, and the kernel that it is to be woken;
-    /// returns how long it may.
+    /// returns how long it may. If the kernel cannot be told, that is not at all, and the next turn says why.
     fn before_sleep(&mut self, patience: Option<Duration>) -> Option<Duration> {
-        if self.watch_data().is_err() || !self.ipc_in.before_sleep(self.now) {
+        if let Err(error) = self.watch_data() {
+            self.standalone.failed = Some(error);
+            self.standalone.look_at = self.now;
+            return Some(Duration::ZERO);
+        }
+        if !self.ipc_in.before_sleep(self.now) {
             return Some(Duration::ZERO);
         }
         let due = self.incoming_wakeup();
@@ -189,6 +197,9 @@ impl Context {
     #[cold]
     #[inline(never)]
     fn look_around(&mut self, patience: Option<Duration>, handler: &mut impl Handler) -> io::Result<bool> {
+        if let Some(error) = self.standalone.failed.take() {
+            return Err(error);
+        }
         let mut ready = std::mem::take(&mut self.standalone.ready);
         ready.clear();
         if let Some(poller) = &mut self.standalone.poller {
@@ -200,6 +211,7 @@ impl Context {
         }
         let mut worked = !ready.is_empty();
         self.standalone.ready = ready;
+        self.look_at_lanes(self.now, handler);
         if self.next_wakeup() <= self.now {
             worked |= !self.found.is_empty();
             self.on_wakeup(self.now, handler);

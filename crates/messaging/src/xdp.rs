@@ -67,7 +67,8 @@ impl Xdp {
     fn leave_groups(&mut self) {
         if let Some(socket) = &mut self.socket {
             for group in self.to_leave.drain(..) {
-                // Of a group that is left already nothing more comes.
+                // Of a group that is left already nothing more comes; of one that the kernel keeps, what
+                // comes is counted as unknown.
                 let _ = socket.leave(group);
             }
         }
@@ -116,7 +117,7 @@ impl Context {
                 }
             }
             // The interface is gone, and with it the sessions, which time out.
-            Err(_) => self.counters.context.sends_failed.inc(),
+            Err(_) => self.counters.context.receives_failed.inc(),
         }
         self.xdp.socket = Some(socket);
         if !self.xdp.to_leave.is_empty() {
@@ -130,7 +131,8 @@ impl Context {
             && now >= socket.next_service()
             && socket.service(now).is_err()
         {
-            self.counters.context.sends_failed.inc();
+            // A thread that sleeps learns by this that the interface is gone.
+            self.counters.context.receives_failed.inc();
         }
     }
 }

@@ -1,34 +1,17 @@
 //! Contexts with threads of their own.
 
-use std::net::Ipv4Addr;
-use std::sync::mpsc::{Receiver as Inbox, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
+mod common;
 
+use std::sync::mpsc::{Receiver as Inbox, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use common::{Patience, WATCHDOG, config};
 use net::affinity;
 use tickcast_messaging::{
     Asked, Context, ContextCounters, EmbeddedContext, EmbeddedSource, EventQueue, FailoverLoss, Handler,
-    Interface, Message, MessagingConfig, QueueError, Receiver, ReceiverOptions, RequestId, SourceInfo,
-    SourceOptions, StreamId, Wait,
+    Message, MessagingConfig, QueueError, Receiver, ReceiverOptions, RequestId, SourceInfo, SourceOptions,
+    Stopped, StreamId, Wait,
 };
-
-const WATCHDOG: Duration = Duration::from_secs(60);
-
-fn config(test: u8) -> MessagingConfig {
-    let process = std::process::id();
-    let port = 26_000 + (process % 4_000) as u16;
-    MessagingConfig {
-        interface: Interface::Address(Ipv4Addr::LOCALHOST),
-        resolver_multicast_address: Ipv4Addr::new(239, 254, (process / 4_000) as u8, test),
-        resolver_multicast_port: port,
-        transport_lbtrm_multicast_address: Ipv4Addr::new(239, 253, (process / 4_000) as u8, test),
-        transport_lbtrm_destination_port: port,
-        transport_lbtrm_source_port_low: 30_000,
-        transport_lbtrm_source_port_high: 45_000,
-        request_tcp_port_low: 30_000,
-        request_tcp_port_high: 45_000,
-        ..MessagingConfig::default()
-    }
-}
 
 /// Tells another thread what it hears.
 struct Teller(Sender<Vec<u8>>);
@@ -59,9 +42,9 @@ fn source(context: &EmbeddedContext) -> EmbeddedSource {
 
 /// Sends until the other side hears it.
 fn meet(source: &mut EmbeddedSource, told: &Inbox<Vec<u8>>) {
-    let begun = Instant::now();
+    let patience = Patience::new();
     loop {
-        assert!(begun.elapsed() < WATCHDOG, "they do not meet");
+        assert!(patience.lasts(), "they do not meet");
         source.send(&[b"hello"]).expect("there is room");
         source.flush();
         match told.recv_timeout(Duration::from_millis(20)) {
@@ -133,6 +116,25 @@ fn stopping_sends_what_was_sent_before_and_ends_the_handles() {
 }
 
 #[test]
+fn a_thread_that_ends_by_itself_is_noticed_by_sources_and_by_the_queue() {
+    let (context, mut queue) =
+        EmbeddedContext::start_queued(&config(19), ContextCounters::default()).expect("it starts");
+    let mut source = source(&context);
+    assert!(!queue.is_over());
+    let panicked = context.call(|_| panic!("as a bug would"));
+    assert_eq!(panicked, Err(Stopped));
+    let patience = Patience::new();
+    while source.send(&[&[0; 1_000]]) != Err(QueueError::Stopped) {
+        assert!(patience.lasts(), "sends never say that nobody takes them");
+    }
+    while !queue.is_over() {
+        assert!(patience.lasts(), "the queue never says that nothing follows");
+        queue.dispatch(usize::MAX, &mut ());
+    }
+    assert!(context.stop().is_err_and(|error| error.to_string().contains("panicked")));
+}
+
+#[test]
 fn a_topic_ends_with_its_handle() {
     let config = config(13);
     let sending = EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
@@ -141,9 +143,9 @@ fn a_topic_ends_with_its_handle() {
     let exists = move |context: &mut Context| context.source_transport(handle).is_some();
     assert!(sending.call(exists).expect("it runs"));
     drop(source);
-    let begun = Instant::now();
+    let patience = Patience::new();
     while sending.call(exists).expect("it runs") {
-        assert!(begun.elapsed() < WATCHDOG, "the topic does not end");
+        assert!(patience.lasts(), "the topic does not end");
     }
 }
 
@@ -181,9 +183,9 @@ impl Handler for Heard {
 }
 
 fn dispatch_until(queue: &mut EventQueue, heard: &mut Heard, done: impl Fn(&Heard) -> bool) {
-    let begun = Instant::now();
+    let patience = Patience::new();
     while !done(heard) {
-        assert!(begun.elapsed() < WATCHDOG, "hangs with {} messages", heard.messages.len());
+        assert!(patience.lasts(), "hangs with {} messages", heard.messages.len());
         if queue.dispatch(100, heard) == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -232,9 +234,9 @@ fn a_context_whose_queue_nobody_empties_stops_all_the_same_and_counts_what_it_dr
     receive(&receiving, "px");
     let sending = EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
     let mut source = source(&sending);
-    let begun = Instant::now();
+    let patience = Patience::new();
     while counters.events.waits_for_room.get() == 0 {
-        assert!(begun.elapsed() < WATCHDOG, "the queue never fills");
+        assert!(patience.lasts(), "the queue never fills");
         let _ = source.send(&[&[0; 1_000]]);
         source.flush();
     }
@@ -322,7 +324,12 @@ fn hot_failover_passes_the_rings_and_the_queue() {
     assert!(matches!(sources[0].send_hot_failover(0, &[&[0; 65_536]]), Err(QueueError::TooLong { .. })));
     let (mut refusals, first, last) = (0, 1 << 40, (1 << 40) + 3_000);
     for number in first..last {
-        for source in &mut sources {
+        for (at, source) in sources.iter_mut().enumerate() {
+            // The last two come from one source each: who has heard them has all copies of the others, which are
+            // not to come when the numbers begin anew.
+            if last - number <= 2 && (last - number) as usize != at + 1 {
+                continue;
+            }
             let bytes = payload(number);
             while let Err(error) = source.send_hot_failover(number, &[&bytes[..8], &bytes[8..]]) {
                 assert_eq!(error, QueueError::WouldBlock);

@@ -1,11 +1,12 @@
 //! Contexts of one process against each other, over the real sockets of the loopback interface.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::time::Duration;
+mod common;
 
+use std::net::{SocketAddr, SocketAddrV4};
+
+use common::{config, until};
 use tickcast_messaging::{
-    ConnectionId, Context, End, Handler, Interface, Loss, Message, MessagingConfig, Receiver,
-    ReceiverOptions, SendError, SourceInfo, SourceOptions, StreamId,
+    ConnectionId, End, Handler, Loss, Message, Receiver, SendError, SourceInfo, StreamId,
 };
 
 /// Everything that a context has said.
@@ -49,59 +50,17 @@ impl Handler for Heard {
     }
 }
 
-/// A context and what it has heard.
-struct Party {
-    context: Context,
-    heard: Heard,
-}
+type Party = common::Party<Heard>;
 
-impl Party {
-    /// `test` keeps the traffic of tests that run at the same time apart.
-    fn new(test: u8) -> Party {
-        let port = 20_000 + (std::process::id() % 10_000) as u16;
-        let config = MessagingConfig {
-            interface: Interface::Address(Ipv4Addr::LOCALHOST),
-            resolver_multicast_address: Ipv4Addr::new(239, 255, 91, test),
-            resolver_multicast_port: port,
-            transport_lbtrm_multicast_address: Ipv4Addr::new(239, 255, 92, test),
-            transport_lbtrm_destination_port: port,
-            transport_lbtrm_source_port_low: 30_000,
-            transport_lbtrm_source_port_high: 40_000,
-            request_tcp_port_low: 30_000,
-            request_tcp_port_high: 40_000,
-            ..MessagingConfig::default()
-        };
-        let context = Context::standalone(&config).expect("the loopback interface has multicast");
-        Party { context, heard: Heard::default() }
-    }
-
-    fn publish(&mut self, topic: &str) -> tickcast_messaging::Source {
-        self.context.create_source(topic, &SourceOptions::default()).expect("a port is free")
-    }
-
-    fn receive(&mut self, topic: &str) {
-        self.context.create_receiver(topic, &ReceiverOptions::default()).expect("a legal name");
-    }
-
-    fn turn(&mut self) {
-        self.context.wait(Some(Duration::from_millis(1)), &mut self.heard).expect("the poller works");
-    }
-}
-
-/// Drives the parties until `done`; a hang shows as the test's own timeout.
-fn until(parties: &mut [&mut Party], mut done: impl FnMut(&mut [&mut Party]) -> bool) {
-    while !done(parties) {
-        for party in parties.iter_mut() {
-            party.turn();
-        }
-    }
+fn party(test: u8) -> Party {
+    Party::new(&config(test))
 }
 
 #[test]
 fn messages_of_any_size_arrive_in_order() {
-    let (mut a, mut b) = (Party::new(1), Party::new(1));
-    let topic = a.publish("px");
-    b.receive("px");
+    let (mut a, mut b) = (party(1), party(1));
+    let topic = a.source("px");
+    b.receiver("px");
     until(&mut [&mut a, &mut b], |p| !p[1].heard.sources.is_empty());
     let message = |i: u32| {
         let len = [0, 1, 64, 1_400, 1_441, 5_000, 100_000][i as usize % 7];
@@ -128,15 +87,15 @@ fn messages_of_any_size_arrive_in_order() {
 
 #[test]
 fn receivers_and_sources_find_each_other_in_any_order() {
-    let (mut a, mut b, mut late) = (Party::new(2), Party::new(2), Party::new(2));
-    b.receive("early");
-    b.receive("other");
+    let (mut a, mut b, mut late) = (party(2), party(2), party(2));
+    b.receiver("early");
+    b.receiver("other");
     for _ in 0..20 {
         b.turn();
     }
-    let topic = a.publish("early");
+    let topic = a.source("early");
     until(&mut [&mut a, &mut b], |p| !p[1].heard.sources.is_empty());
-    late.receive("early");
+    late.receiver("early");
     until(&mut [&mut a, &mut b, &mut late], |p| !p[2].heard.sources.is_empty());
     a.context.send(topic, &[b"to all"]).expect("there is room");
     until(&mut [&mut a, &mut b, &mut late], |p| p[1..].iter().all(|q| q.heard.messages.len() == 1));
@@ -145,27 +104,27 @@ fn receivers_and_sources_find_each_other_in_any_order() {
 
 #[test]
 fn the_end_of_a_source_is_told() {
-    let (mut a, mut b) = (Party::new(3), Party::new(3));
-    let topic = a.publish("px");
-    b.receive("px");
+    let (mut a, mut b) = (party(3), party(3));
+    let topic = a.source("px");
+    b.receiver("px");
     until(&mut [&mut a, &mut b], |p| !p[1].heard.sources.is_empty());
     a.context.send(topic, &[b"last"]).expect("there is room");
     until(&mut [&mut a, &mut b], |p| p[1].heard.messages.len() == 1);
     a.context.end();
     drop(a);
     until(&mut [&mut b], |p| p[0].heard.ended == [p[0].heard.sources[0].0]);
-    let mut again = Party::new(3);
-    again.publish("px");
+    let mut again = party(3);
+    again.source("px");
     until(&mut [&mut again, &mut b], |p| p[1].heard.sources.len() == 2);
     assert_ne!(b.heard.sources[0].1, b.heard.sources[1].1);
 }
 
 #[test]
 fn direct_messages_go_both_ways() {
-    let (mut a, mut b) = (Party::new(4), Party::new(4));
+    let (mut a, mut b) = (party(4), party(4));
     let address = a.context.listen().expect("a port is free");
-    a.publish("px");
-    b.receive("px");
+    a.source("px");
+    b.receiver("px");
     until(&mut [&mut a, &mut b], |p| !p[1].heard.sources.is_empty());
     assert_eq!(b.heard.sources[0].2, Some(address), "the advertisement says where");
     let up = b.context.connect(address).expect("somebody listens");
@@ -185,7 +144,7 @@ fn direct_messages_go_both_ways() {
 
 #[test]
 fn a_connection_that_nobody_takes_is_told_as_closed() {
-    let mut a = Party::new(5);
+    let mut a = party(5);
     let nobody = net::tcp::listen("127.0.0.1:0".parse().expect("an address")).expect("a port is free");
     let SocketAddr::V4(address) = nobody.local_addr().expect("bound") else { unreachable!("bound to IPv4") };
     drop(nobody);

@@ -5,14 +5,15 @@ mod common;
 
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::{Party, WATCHDOG, group, group_port, meet, party, until};
+use common::{Party, Patience, group, group_port, meet, party, until};
 use lbt::config::ResolverConfig;
 use lbt::resolution::{Origin, Resolver, SourceRecord, TransportSession};
 use lbt::rm::SessionKey;
 use lbt::stream::StreamDecoder;
 use lbt::wire::lbtrm::SessionHeader;
+use net::tcp;
 use net::udp::{MulticastOptions, UdpSocket};
 use tickcast_messaging::{Asked, Interface, MessagingConfig, Source, SourceOptions};
 use units::Nanos;
@@ -30,9 +31,9 @@ fn config(test: u8, interface: Ipv4Addr, second: Option<Ipv4Addr>) -> MessagingC
 
 /// Sends numbers from 0 on until one was heard and then `count` more, all of which must be heard once.
 fn talk(a: &mut Party, source: Source, b: &mut Party, count: u32) {
-    let (begun, mut next, mut end) = (Instant::now(), 0_u32, u32::MAX);
+    let (patience, mut next, mut end) = (Patience::new(), 0_u32, u32::MAX);
     while b.heard.numbers().next_back() != Some(end - 1) {
-        assert!(begun.elapsed() < WATCHDOG, "hangs at {:?}", b.heard.numbers().next_back());
+        assert!(patience.lasts(), "hangs at {:?}", b.heard.numbers().next_back());
         if next < end {
             a.context.send(source, &[&next.to_be_bytes(), &[7; 200]]).expect("there is room");
             next += 1;
@@ -65,9 +66,9 @@ fn what_is_sent_on_two_networks_is_one_stream_and_each_message_is_heard_once() {
     assert!(n.a_dgrams_rcved.get() > 200 && n.second_copies.get() > 200);
     assert_eq!((n.a_silent.get(), n.b_silent.get(), b.counters.receiver.lost.get()), (0, 0, 0));
     a.context.end();
-    let begun = Instant::now();
+    let patience = Patience::new();
     while b.heard.ends.is_empty() {
-        assert!(begun.elapsed() < WATCHDOG, "the end is not heard");
+        assert!(patience.lasts(), "the end is not heard");
         a.turn();
         b.turn();
     }
@@ -76,13 +77,13 @@ fn what_is_sent_on_two_networks_is_one_stream_and_each_message_is_heard_once() {
 
 /// Goes on until `done`.
 fn talk_more(a: &mut Party, source: Source, b: &mut Party, done: impl Fn(&Party) -> bool) {
-    let begun = Instant::now();
+    let patience = Patience::new();
     while !done(b) {
-        assert!(begun.elapsed() < WATCHDOG, "hangs");
+        assert!(patience.lasts(), "hangs");
         let next = b.heard.numbers().next_back().expect("they have met") + 1;
         a.context.send(source, &[&next.to_be_bytes()]).expect("there is room");
         while b.heard.numbers().next_back() != Some(next) {
-            assert!(begun.elapsed() < WATCHDOG, "hangs at {next}");
+            assert!(patience.lasts(), "hangs at {next}");
             a.turn();
             b.turn();
         }
@@ -133,9 +134,9 @@ fn a_session_that_only_calls_itself_the_same_is_another_one() {
     let options = MulticastOptions { interface: A, ttl: 1, buffer_bytes: 65_536 };
     let socket = UdpSocket::multicast_sender(SocketAddrV4::new(A, 0), options).expect("a port is free");
     let to = SocketAddrV4::new(config.resolver_multicast_address, config.resolver_multicast_port);
-    let begun = Instant::now();
+    let patience = Patience::new();
     while b.heard.sources.len() < 2 {
-        assert!(begun.elapsed() < WATCHDOG, "the other source is not told");
+        assert!(patience.lasts(), "the other source is not told");
         socket.send_run(to, &datagram, datagram.len()).expect("it is near");
         b.turn();
     }
@@ -186,9 +187,9 @@ fn an_answer_that_network_a_does_not_bring_goes_by_network_b() {
 /// What a connection brings until it has ended in `last`, or ended.
 fn read_until(stream: &mut TcpStream, last: &[u8], mut meanwhile: impl FnMut()) -> Vec<u8> {
     stream.set_read_timeout(Some(Duration::from_millis(1))).expect("it is open");
-    let (begun, mut got, mut room) = (Instant::now(), Vec::new(), vec![0; 1 << 16]);
+    let (patience, mut got, mut room) = (Patience::new(), Vec::new(), vec![0; 1 << 16]);
     while !got.ends_with(last) {
-        assert!(begun.elapsed() < WATCHDOG, "{} bytes came", got.len());
+        assert!(patience.lasts(), "{} bytes came", got.len());
         meanwhile();
         match stream.read(&mut room) {
             Ok(0) => break,
@@ -202,9 +203,9 @@ fn read_until(stream: &mut TcpStream, last: &[u8], mut meanwhile: impl FnMut()) 
 /// Accepts the connection that a party opens.
 fn accepted(listener: &TcpListener, by: &mut Party) -> TcpStream {
     listener.set_nonblocking(true).expect("it is open");
-    let begun = Instant::now();
+    let patience = Patience::new();
     loop {
-        assert!(begun.elapsed() < WATCHDOG, "nobody connects");
+        assert!(patience.lasts(), "nobody connects");
         by.turn();
         if let Ok((stream, _)) = listener.accept() {
             stream.set_nonblocking(false).expect("it is open");
@@ -250,6 +251,48 @@ fn answers_that_have_not_arrived_when_a_connection_breaks_are_sent_again_by_the_
 }
 
 #[test]
+fn a_connection_that_network_a_refuses_or_leaves_unanswered_is_made_over_network_b() {
+    let (_a, _, mut b) = acquainted(14);
+    for answers in [true, false] {
+        let listener = TcpListener::bind((B, 0)).expect("a port is free");
+        let port = listener.local_addr().expect("bound").port();
+        let to = SocketAddrV4::new(A, port);
+        // Of a listener whose queue is full the kernel drops what asks for a connection.
+        let silent = (!answers).then(|| tcp::listen_with(to, 0).expect("the port is free there"));
+        let mut queue = Vec::new();
+        while silent.is_some()
+            && let Ok(stream) = TcpStream::connect_timeout(&to.into(), Duration::from_millis(200))
+        {
+            queue.push(stream);
+        }
+        let moved = b.counters.networks.connections_moved.get();
+        let connection = b.context.connect(to).expect("non-blocking");
+        b.context.send_direct(connection, b"by the other way");
+        let mut stream = accepted(&listener, &mut b);
+        let got = read_until(&mut stream, b"by the other way", || b.turn());
+        assert_eq!(got.windows(16).filter(|part| part == b"by the other way").count(), 1);
+        assert_eq!(b.counters.networks.connections_moved.get(), moved + 1);
+        assert_eq!(b.heard.connected.pop(), Some(connection));
+        // What has stood is not made anew: the application hears that it is over.
+        assert!(b.heard.closed.is_empty());
+        drop(stream);
+        until(&mut [&mut b], |p| p[0].heard.closed.pop() == Some(connection));
+        assert_eq!(b.counters.networks.connections_moved.get(), moved + 1);
+    }
+}
+
+#[test]
+fn a_connection_that_neither_network_makes_is_told_as_closed() {
+    let (_a, _, mut b) = acquainted(15);
+    let nobody = TcpListener::bind((A, 0)).expect("a port is free");
+    let port = nobody.local_addr().expect("bound").port();
+    drop(nobody);
+    let connection = b.context.connect(SocketAddrV4::new(A, port)).expect("non-blocking");
+    until(&mut [&mut b], |p| p[0].heard.closed == [connection]);
+    assert!(b.heard.connected.is_empty());
+}
+
+#[test]
 fn a_late_joiner_whom_network_a_refuses_asks_on_network_b() {
     let config = config(13, A, Some(B));
     let mut b = party(&config);
@@ -275,10 +318,11 @@ fn a_late_joiner_whom_network_a_refuses_asks_on_network_b() {
     }
     let mut stream = accepted(&listener, &mut b);
     assert_eq!(b.counters.networks.recoveries_moved.get(), 1);
-    let begun = Instant::now();
+    assert_eq!(b.counters.recovery.connections_failed.get(), 1);
+    let patience = Patience::new();
     stream.set_read_timeout(Some(Duration::from_millis(1))).expect("it is open");
     while stream.read(&mut [0; 64]).unwrap_or(0) == 0 {
-        assert!(begun.elapsed() < WATCHDOG, "nothing is asked for");
+        assert!(patience.lasts(), "nothing is asked for");
         b.turn();
     }
 }

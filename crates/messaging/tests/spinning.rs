@@ -1,47 +1,18 @@
 //! A context that spins looks at its data sockets and rings by itself; the poller learns of them when it is to be waited for, or
 //! when they are too many to look at.
 
-use std::net::Ipv4Addr;
+mod common;
+
+use std::net::SocketAddrV4;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use net::{Interest, Poller, Token, clock};
-use tickcast_messaging::{
-    Context, Handler, Message, MessagingConfig, ReceiverOptions, Source, SourceInfo, SourceOptions, StreamId,
-    Transport, Wait,
-};
+use common::{Heard, Patience, WATCHDOG, group, group_port};
+use net::{Interest, Poller, Token};
+use tickcast_messaging::{Context, MessagingConfig, ReceiverOptions, Source, SourceOptions, Transport, Wait};
 
-#[derive(Default)]
-struct Heard {
-    found: usize,
-    payloads: Vec<Vec<u8>>,
-}
-
-impl Handler for Heard {
-    fn on_source(&mut self, _: tickcast_messaging::Receiver, _: StreamId, _: &SourceInfo<'_>) {
-        self.found += 1;
-    }
-    fn on_message(&mut self, message: &Message<'_>) {
-        self.payloads.push(message.payload.to_vec());
-    }
-}
-
-/// `test` keeps the traffic of tests that run at the same time apart.
 fn config(test: u8) -> MessagingConfig {
-    let port = 20_000 + (std::process::id() % 10_000) as u16;
-    MessagingConfig {
-        interface: Ipv4Addr::LOCALHOST.into(),
-        ttl: 0,
-        wait: Wait::Spin,
-        resolver_multicast_address: Ipv4Addr::new(239, 255, 93, test),
-        resolver_multicast_port: port,
-        transport_lbtrm_destination_port: port,
-        transport_lbtrm_source_port_low: 30_000,
-        transport_lbtrm_source_port_high: 40_000,
-        request_tcp_port_low: 30_000,
-        request_tcp_port_high: 40_000,
-        ..MessagingConfig::default()
-    }
+    MessagingConfig { wait: Wait::Spin, ..common::config(test) }
 }
 
 struct Pair {
@@ -59,16 +30,15 @@ impl Pair {
         let mut receiver = Context::standalone(&config).expect("the same");
         let mut sources = Vec::new();
         for at in 0..topics {
-            let (topic, group) =
-                (format!("spinning.{at}"), Ipv4Addr::new(239, 255, 94, test * 16 + at as u8));
+            let topic = format!("spinning.{at}");
             receiver.create_receiver(&topic, &ReceiverOptions::default()).expect("there is room");
             let group = (transport == Transport::LbtRm)
-                .then(|| std::net::SocketAddrV4::new(group, config.transport_lbtrm_destination_port));
+                .then(|| SocketAddrV4::new(group(247, test * 16 + at as u8), group_port()));
             let options = SourceOptions { transport: Some(transport), group, ..SourceOptions::default() };
             sources.push(sender.create_source(&topic, &options).expect("a port is free"));
         }
         let mut pair = Pair { sender, receiver, sources, heard: Heard::default() };
-        pair.turn_until("sources are found", |pair| pair.heard.found == topics);
+        pair.turn_until("sources are found", |pair| pair.heard.sources.len() == topics);
         for at in 0..topics {
             pair.turn_until("a message comes", |pair| {
                 pair.send(at, b"first");
@@ -85,9 +55,9 @@ impl Pair {
     }
 
     fn turn_until(&mut self, what: &str, mut done: impl FnMut(&mut Pair) -> bool) {
-        let deadline = clock::monotonic() + Duration::from_secs(20);
+        let patience = Patience::new();
         while !done(self) {
-            assert!(clock::monotonic() < deadline, "{what}");
+            assert!(patience.lasts(), "{what}");
             for _ in 0..100 {
                 self.sender.poll(&mut ()).expect("the poller works");
                 self.receiver.poll(&mut self.heard).expect("the poller works");
@@ -121,10 +91,22 @@ fn who_asks_how_long_to_wait_is_woken_by_what_comes() {
         }
         assert_eq!(watched(&pair.receiver) - before, 1, "{transport:?}: the poller learns of it now");
         pair.send(0, b"second");
-        let ready = poller.wait(Some(Duration::from_secs(20))).expect("the poller works").count();
+        let ready = poller.wait(Some(WATCHDOG)).expect("the poller works").count();
         assert_eq!(ready, 1, "{transport:?}: the descriptor is readable");
         pair.turn_until("the message comes", |pair| pair.heard.payloads.iter().any(|p| p == b"second"));
     }
+}
+
+#[test]
+fn a_source_that_is_to_sleep_is_woken_by_what_a_receiver_says_to_it() {
+    let mut pair = Pair::new(9, Transport::LbtRu, 1);
+    let before = watched(&pair.sender);
+    while pair.sender.until_wakeup() == Some(Duration::ZERO) {
+        pair.sender.poll(&mut ()).expect("the poller works");
+    }
+    assert_eq!(watched(&pair.sender) - before, 1, "the socket for its one client");
+    let again = pair.sender.until_wakeup();
+    assert_eq!((watched(&pair.sender) - before, again.is_some()), (1, true));
 }
 
 #[test]

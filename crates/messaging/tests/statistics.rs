@@ -1,17 +1,17 @@
 //! What a context counts is there for `tickcast counters` without anybody asking for it.
 
-use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+mod common;
 
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use common::Patience;
 use counters::Registry;
 use counters::snapshot::Snapshot;
 use net::counters_file;
 use tickcast_messaging::{
-    Context, ContextCounters, EmbeddedContext, Interface, MessagingConfig, SourceOptions, Transport,
+    Context, ContextCounters, EmbeddedContext, MessagingConfig, SourceOptions, Transport,
 };
-
-const WATCHDOG: Duration = Duration::from_secs(60);
 
 /// A directory of one test, in memory.
 struct Place(PathBuf);
@@ -24,19 +24,10 @@ impl Place {
     }
 
     fn config(&self, test: u8) -> MessagingConfig {
-        let process = std::process::id();
-        let port = 26_000 + (process % 4_000) as u16;
         MessagingConfig {
-            interface: Interface::Address(Ipv4Addr::LOCALHOST),
             counters_directory: self.0.to_str().expect("text").to_owned(),
             counters_interval_ms: 10,
-            resolver_multicast_address: Ipv4Addr::new(239, 250, (process / 4_000) as u8, test),
-            resolver_multicast_port: port,
-            transport_lbtrm_multicast_address: Ipv4Addr::new(239, 249, (process / 4_000) as u8, test),
-            transport_lbtrm_destination_port: port,
-            transport_lbtrm_source_port_low: 30_000,
-            transport_lbtrm_source_port_high: 45_000,
-            ..MessagingConfig::default()
+            ..common::config(test)
         }
     }
 }
@@ -63,9 +54,9 @@ fn values(snapshot: &Snapshot, name: &str) -> Vec<(String, u64)> {
 }
 
 fn until(place: &Place, mut done: impl FnMut(&Snapshot) -> bool) {
-    let begun = Instant::now();
+    let patience = Patience::new();
     while !done(&read(place)) {
-        assert!(begun.elapsed() < WATCHDOG, "it is never shown");
+        assert!(patience.lasts(), "it is never shown");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -121,5 +112,7 @@ fn counters_that_the_application_shows_or_nobody_wants_are_not_published() {
     assert_eq!(files(&place.0), 0);
     let nowhere = format!("{}/nowhere", place.0.display());
     let config = MessagingConfig { counters_directory: nowhere, ..config };
-    let _works = Context::standalone(&config).expect("it works without the file");
+    let works = Context::standalone(&config).expect("it works without the file");
+    let error = works.counters().publish_error().expect("it says that there is none").to_string();
+    assert!(error.contains("/nowhere/tickcast-counters-"), "{error}");
 }

@@ -5,7 +5,6 @@ mod common;
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use lbt::config::RelayConfig;
 use lbt::resolution::Relay;
@@ -15,7 +14,7 @@ use tickcast_messaging::{
     EndReason, MessagingConfig, ReceiverBehavior, SendError, Source, SourceEvent, Transport,
 };
 
-use common::{Party, WATCHDOG, config, meet, party, until};
+use common::{Party, Patience, WATCHDOG, config, meet, party, until};
 
 /// Sends far more than all buffers hold while the receiver does nothing, then lets it catch up.
 fn pass_over(transport: Transport, test: u8, messages: u32) -> (Party, Party) {
@@ -196,6 +195,37 @@ fn a_session_of_shared_memory_that_ends_in_order_is_heard_to_its_end_and_is_not_
 }
 
 #[test]
+fn a_session_of_shared_memory_that_cannot_wake_its_receiver_is_counted_and_heard() {
+    // The ring's name has room in a path, that of a socket beside it has none.
+    let name = format!("tickcast-{}-{}", std::process::id(), "deep".repeat(20));
+    let directory = std::path::Path::new("/dev/shm").join(name);
+    std::fs::create_dir(&directory).expect("/dev/shm is there");
+    let transport_lbtipc_directory = directory.to_str().expect("text").to_owned();
+    let config = MessagingConfig { transport: Transport::LbtIpc, transport_lbtipc_directory, ..config(31) };
+    let (mut a, mut b) = (party(&config), party(&config));
+    let source = a.source("px");
+    b.receiver("px");
+    meet(&mut a, source, &mut b);
+    assert_eq!(b.counters.context.ipc_bells_failed.get(), 1);
+    drop((a, b));
+    std::fs::remove_dir_all(&directory).expect("it is ours");
+}
+
+#[test]
+fn answers_to_a_process_that_is_gone_are_counted() {
+    let config = config(32);
+    let (mut a, mut b) = (party(&config), party(&config));
+    let source = a.source("px");
+    b.receiver("px");
+    meet(&mut a, source, &mut b);
+    a.context.request(source, &[b"who?"]).expect("there is room");
+    until(&mut [&mut a, &mut b], |p| !p[1].heard.asked.is_empty());
+    drop(a);
+    b.context.respond(b.heard.asked[0], b"I").expect("it is not known yet");
+    until(&mut [&mut b], |p| p[0].counters.context.answer_connections_failed.get() == 1);
+}
+
+#[test]
 fn what_was_advertised_before_a_session_ended_does_not_have_it_found_again() {
     let all = [Transport::LbtRm, Transport::LbtRu, Transport::Tcp, Transport::LbtIpc];
     for (test, transport) in (32..).zip(all) {
@@ -268,9 +298,9 @@ fn advertise(
         UdpSocket::multicast_sender("127.0.0.1:0".parse().expect("an address"), LOOPBACK).expect("free");
     let group =
         std::net::SocketAddrV4::new(config.resolver_multicast_address, config.resolver_multicast_port);
-    let begun = Instant::now();
+    let patience = Patience::new();
     while !done(to) {
-        assert!(begun.elapsed() < WATCHDOG, "hangs");
+        assert!(patience.lasts(), "hangs");
         while let Some(datagram) = resolver.poll_transmit(clock::monotonic()) {
             socket.send_run(group, datagram, datagram.len()).expect("loopback");
         }
@@ -341,9 +371,9 @@ fn contexts_find_each_other_through_a_unicast_resolver() {
     let counters = std::sync::Arc::default();
     let mut relay = Relay::new(&relay_config, clock::monotonic(), counters).expect("allowed");
     let mut batch = ReceiveBatch::new(4);
-    let begun = Instant::now();
+    let patience = Patience::new();
     while b.heard.payloads.is_empty() {
-        assert!(begun.elapsed() < WATCHDOG, "they do not find each other");
+        assert!(patience.lasts(), "they do not find each other");
         let now = clock::monotonic();
         for (from, datagram) in socket.receive(&mut batch).expect("bound").datagrams() {
             let relayed = relay.on_datagram(now, from, datagram, |client| {
@@ -377,9 +407,9 @@ fn a_tcp_session_is_encrypted_by_configuration_and_certificates_are_checked() {
     let message = |i: u32| [&i.to_be_bytes()[..], &vec![i as u8; (i * 997 % 100_000) as usize]].concat();
     b.heard.payloads.clear();
     let mut sent = 0;
-    let begun = Instant::now();
+    let patience = Patience::new();
     while b.heard.payloads.len() < 300 || c.counters.tcp_receiver.sessions_broken.get() == 0 {
-        assert!(begun.elapsed() < WATCHDOG, "{} messages", b.heard.payloads.len());
+        assert!(patience.lasts(), "{} messages", b.heard.payloads.len());
         while sent < 300 && a.context.send(source, &[&message(sent)]).is_ok() {
             sent += 1;
         }
@@ -388,4 +418,31 @@ fn a_tcp_session_is_encrypted_by_configuration_and_certificates_are_checked() {
     let got: Vec<_> = b.heard.payloads.iter().filter(|bytes| *bytes != b"hello").collect();
     assert!(got.iter().zip(0..).all(|(bytes, i)| **bytes == message(i)));
     assert!(c.heard.payloads.is_empty(), "who does not trust the certificate hears nothing");
+}
+
+#[test]
+fn what_the_kernel_drops_for_want_of_room_is_counted_and_repaired() {
+    for (test, transport) in [(40, Transport::LbtRm), (41, Transport::LbtRu)] {
+        let config = MessagingConfig {
+            transport,
+            transport_lbtrm_receiver_socket_buffer_bytes: 65_536,
+            ..config(test)
+        };
+        let (mut a, mut b) = (party(&config), party(&config));
+        b.receiver("px");
+        let source = a.source("px");
+        meet(&mut a, source, &mut b);
+        assert_eq!(b.counters.context.datagrams_dropped_by_kernel.get(), 0, "{transport:?}");
+        // Four times as much as there is room for, while the receiver looks elsewhere.
+        let told = b.heard.payloads.len();
+        for number in 0..500_u32 {
+            while a.context.send(source, &[&number.to_be_bytes(), &[0; 1_000]]).is_err() {
+                a.turn();
+            }
+            a.context.flush();
+        }
+        until(&mut [&mut a, &mut b], |p| p[1].heard.payloads.len() >= told + 500);
+        assert_eq!(b.heard.lost, 0, "{transport:?}");
+        until(&mut [&mut a, &mut b], |p| p[1].counters.context.datagrams_dropped_by_kernel.get() > 0);
+    }
 }

@@ -92,6 +92,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        // Whoever finds this process gone removes what stays.
         let _ = owned_file::remove(&self.file, &self.path);
     }
 }
@@ -117,13 +118,15 @@ impl CountersFile {
     /// # Errors
     /// The directory is not there, or is in a file system that cannot make unnamed files; the error names it.
     pub fn publish(registry: Registry, options: &CountersFileOptions) -> io::Result<CountersFile> {
+        // A directory that cannot be read is told by what follows, and what stays is in nobody's way.
         let _ = clean(&options.directory);
         let mut writer = Writer::create(options)?;
         writer.write(&registry)?;
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let (stopped, interval) = (Arc::clone(&stop), options.interval);
         let thread = std::thread::Builder::new().name("counters".to_owned()).spawn(move || {
-            // It inherits the priority of whoever publishes, before whom nothing else may run.
+            // It inherits the priority of whoever publishes, before whom nothing else may run. To lower it
+            // takes no rights.
             let _ = affinity::set_ordinary_priority();
             let (is_over, changed) = &*stopped;
             let mut guard = is_over.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,6 +149,7 @@ impl Drop for CountersFile {
         *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.1.notify_all();
         if let Some(thread) = self.thread.take() {
+            // A panic has been told, and a drop has nobody to tell.
             let _ = thread.join();
         }
     }
@@ -200,6 +204,7 @@ fn read_u64(file: &File, at: u64) -> io::Result<u64> {
 /// # Errors
 /// The directory cannot be read.
 pub fn processes(directory: &Path) -> io::Result<Vec<u32>> {
+    // A directory that cannot be read is told below.
     let _ = clean(directory);
     let mut pids = pids(directory)?;
     pids.sort_unstable();

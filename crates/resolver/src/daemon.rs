@@ -84,9 +84,11 @@ impl ResolverDaemon {
         self.describer.status()
     }
 
-    fn take_datagrams(&mut self, now: Nanos) -> io::Result<()> {
+    fn take_datagrams(&mut self, now: Nanos) {
         let (socket, counters) = (&self.socket, &self.socket_counters);
-        let received = socket.receive(&mut self.batch)?;
+        let Ok(received) = socket.receive(&mut self.batch) else {
+            return counters.receives_failed.inc();
+        };
         for (from, datagram) in received.datagrams() {
             if !self.config.admits(*from.ip()) {
                 counters.dgrams_dropped_network.inc();
@@ -95,8 +97,7 @@ impl ResolverDaemon {
             // what is malformed is counted by the relay
             let _ = self.relay.on_datagram(now, from, datagram, |to| send(socket, to, datagram, counters));
         }
-        counters.dgrams_dropped_by_kernel.set(self.batch.kernel_drops().into());
-        Ok(())
+        counters.dgrams_dropped_by_kernel.add(socket.new_drops().into());
     }
 
     fn describe(relay: &Relay, now: Nanos, counters: &LbmrRelay) -> Value {
@@ -126,8 +127,7 @@ impl Agent for ResolverDaemon {
     }
 
     fn on_ready(&mut self, now: Nanos, _: Ready) {
-        // an error is the network's answer to something sent to a client that is gone
-        let _ = self.take_datagrams(now);
+        self.take_datagrams(now);
     }
 
     fn turn(&mut self, now: Nanos) {
@@ -156,5 +156,19 @@ mod tests {
         let counters = ResolverSocket::default();
         send(&socket, local, b"to no port", &counters);
         assert_eq!(counters.sends_failed.get(), 1);
+    }
+
+    #[test]
+    fn a_broken_socket_is_counted() {
+        let poller = net::Poller::new().expect("there are descriptors");
+        let config = ResolverDaemonConfig { port: 0, ..ResolverDaemonConfig::default() };
+        let registry = Registry::default();
+        let mut daemon =
+            ResolverDaemon::new(&config, poller.registrar(), 1, Nanos::ZERO, &registry).expect("any port");
+        daemon.take_datagrams(Nanos::ZERO);
+        assert_eq!(daemon.socket_counters.receives_failed.get(), 0);
+        net::lab::spoil(&daemon.socket).expect("there are descriptors");
+        daemon.take_datagrams(Nanos::ZERO);
+        assert_eq!(daemon.socket_counters.receives_failed.get(), 1);
     }
 }

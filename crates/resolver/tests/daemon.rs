@@ -143,7 +143,6 @@ fn what_the_kernel_drops_while_the_thread_is_busy_is_counted() {
         registry.snapshot()[1].set.values(&mut values);
         values[1]
     };
-    // the kernel tells with a later datagram how many were dropped before it
     for _ in 0..100 {
         for _ in 0..200 {
             socket.send_to(&[0; 1_400], address).expect("sent");

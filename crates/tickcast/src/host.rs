@@ -13,19 +13,34 @@ use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
 
 use crate::config::AdminConfig;
 use crate::failure::Failure;
 
 /// Sends the log to standard error. `TICKCAST_LOG` chooses what is logged (`warn`, `info`, `p2ps=debug` ...).
 pub(crate) fn start_log(default: &str) {
-    let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(default));
+    let asked = std::env::var_os(LOG_VARIABLE);
+    let asked = asked.as_ref().map(|text| text.to_string_lossy());
+    let (filter, error) = filter(asked.as_deref(), default);
     let is_terminal = std::io::stderr().is_terminal();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(is_terminal)
         .with_writer(std::io::stderr)
         .init();
+    if let Some(error) = error {
+        tracing::warn!(%error, "{LOG_VARIABLE} is not understood: it is logged as without it");
+    }
+}
+
+/// What is logged, and why it is not what was asked for.
+fn filter(asked: Option<&str>, default: &str) -> (EnvFilter, Option<ParseError>) {
+    match asked.map(EnvFilter::try_new) {
+        None => (EnvFilter::new(default), None),
+        Some(Ok(filter)) => (filter, None),
+        Some(Err(error)) => (EnvFilter::new(default), Some(error)),
+    }
 }
 
 /// The variable that chooses what is logged; it is not a key of the configuration.
@@ -121,4 +136,20 @@ pub(crate) fn publish_counters(
     CountersFile::publish(registry.clone(), &options)
         .inspect_err(|error| tracing::warn!(%error, "`tickcast counters` will not find this process"))
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_understood_of_the_log_is_told_and_the_default_counts() {
+        let of = |asked| {
+            let (filter, error) = filter(asked, "warn");
+            (filter.to_string(), error.is_some())
+        };
+        assert_eq!(of(None), ("warn".to_owned(), false));
+        assert_eq!(of(Some("p2ps=debug")), ("p2ps=debug".to_owned(), false));
+        assert_eq!(of(Some("p2ps=loud")), ("warn".to_owned(), true));
+    }
 }

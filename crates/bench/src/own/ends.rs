@@ -107,7 +107,9 @@ fn configuration(end: &End, pair: usize) -> MessagingConfig {
         transport_lbtrm_af_xdp_mode: AfXdpMode::Generic,
         // Nothing else runs beside what is measured.
         counters_directory: String::new(),
-        resolver_multicast_port: end.port,
+        // Not the port of the data, as it is not by default: the kernel shows each multicast datagram to all sockets of
+        // its port.
+        resolver_multicast_port: end.port ^ 1,
         transport_lbtrm_multicast_address: group,
         transport_lbtrm_destination_port: end.port,
         transport_lbtrm_source_port_low: 20_000,

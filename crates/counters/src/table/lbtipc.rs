@@ -12,6 +12,7 @@ counters! {
         clients_dropped: Total, "receivers", "Receivers dropped because they had stopped while the source waited for them.";
         send_would_block: Total, "calls", "Claims refused because a receiver had not read what would be overwritten.";
         wakes_sent: Total, "receivers", "Receivers woken.";
+        wakes_failed: Total, "receivers", "Receivers that are there and could not be woken: the source may not write to their socket, say.";
         segments_skipped: Total, "segments", "Segments left out because a dropped receiver might have looked at them.";
     }
 }

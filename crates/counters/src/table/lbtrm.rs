@@ -96,6 +96,7 @@ counters! {
         b_silences: Total, "times", "The same on network B.";
         a_copies_dropped: Total, "datagrams", "Datagrams sent on network B alone: the socket of network A failed or took no more.";
         b_copies_dropped: Total, "datagrams", "Datagrams sent on network A alone, likewise.";
+        connections_moved: Total, "connections", "Connections of the application that were tried on the other network before they stood.";
         answers_moved: Total, "connections", "Connections for answers that went on on the other network.";
         recoveries_moved: Total, "connections", "Connections for late join and recovery that went on on the other network.";
     }

@@ -3,14 +3,18 @@ use crate::counters;
 counters! {
     /// The sockets of one messaging context.
     struct MessagingContext("messaging") {
-        datagrams_dropped_by_kernel: Gauge, "datagrams", "Datagrams that the kernel dropped because the socket's buffer was full, as it last said.";
+        datagrams_dropped_by_kernel: Total, "datagrams", "Datagrams that the kernel dropped because a socket's buffer was full, at the last look.";
         unknown_datagrams: Total, "datagrams", "Datagrams of sessions that nobody here has subscribed to, or of none.";
         sends_blocked: Total, "calls", "Sends refused because too much waits for the rate limit or the socket.";
         sends_dropped: Total, "messages", "Messages of other threads' sources that no transport could ever take.";
         sends_failed: Total, "calls", "System calls that could not send.";
+        sockets_without_offload: Gauge, "sockets", "Sockets that send each datagram by a system call of its own, because the kernel has refused to cut runs of them.";
+        receives_failed: Total, "calls", "System calls that could not receive: a socket is broken, or its interface is gone.";
         requests_open: Gauge, "requests", "Requests that may still be answered.";
         responses_unknown: Total, "messages", "Answers to requests that are over, or that nobody here has sent.";
+        answer_connections_failed: Total, "connections", "Connections for answers that were refused, or broke with answers that had not left.";
         ipc_sessions_broken: Total, "sessions", "Sessions of shared memory whose source died, dropped this receiver, or wrote nonsense.";
+        ipc_bells_failed: Total, "sessions", "Sessions of shared memory that cannot wake this context, which looks at them every millisecond instead.";
         joins_failed: Total, "calls", "Groups or connections that could not be opened.";
     }
 }

@@ -30,6 +30,7 @@ counters! {
         info_requests_sent: Total, "requests", "Questions which messages are retained, repeated ones included.";
         requests_sent: Total, "requests", "Requests for a message, the first for each.";
         requests_repeated: Total, "requests", "Requests sent again because no answer came.";
+        connections_failed: Total, "connections", "Connections to request ports that were refused, or broke while something was asked for.";
         rxs_rcved: Total, "messages", "Messages and fragments received that were asked for.";
         rxs_unexpected: Total, "messages", "Messages and answers received that nobody waits for.";
         late_join_msgs: Total, "messages", "Whole messages delivered that were sent before the topic was joined.";

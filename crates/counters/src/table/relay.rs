@@ -27,7 +27,8 @@ counters! {
     /// The socket of a unicast resolver.
     struct ResolverSocket("resolver_socket") {
         dgrams_dropped_network: Total, "packets", "Datagrams dropped because their sender is in no network of clients.";
-        dgrams_dropped_by_kernel: Gauge, "packets", "Datagrams dropped by the kernel: the socket's buffer was full.";
+        dgrams_dropped_by_kernel: Total, "packets", "Datagrams dropped by the kernel: the socket's buffer was full.";
         sends_failed: Total, "packets", "Copies that the socket did not take.";
+        receives_failed: Total, "calls", "System calls that could not receive: the socket is broken.";
     }
 }

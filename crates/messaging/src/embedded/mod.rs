@@ -69,6 +69,16 @@ impl Bell {
     }
 }
 
+/// Tells sources, when the thread ends, that nobody takes their messages any more: it may do so by itself, by
+/// a panic or because the poller has failed.
+struct StopsAtEnd(Arc<AtomicBool>);
+
+impl Drop for StopsAtEnd {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// A context that is driven by a thread of its own; stopped when dropped.
 pub struct EmbeddedContext {
     tasks: Sender<Task>,
@@ -119,14 +129,16 @@ impl EmbeddedContext {
         let (started, outcome) = sync_channel(1);
         let (config_there, stop) = (config.clone(), is_stopping.clone());
         let thread = std::thread::Builder::new().name("messaging".to_owned()).spawn(move || {
+            let stop = StopsAtEnd(stop);
             match begin(&config_there, counters) {
                 Ok((core, bell)) => {
                     let bell = Arc::new(bell);
                     // Nobody waits for it any more if that fails.
                     let _ = started.send(Ok(bell.clone()));
-                    run(core, handler, &inbox, &bell, &stop, config_there.wait)
+                    run(core, handler, &inbox, &bell, &stop.0, config_there.wait)
                 }
                 Err(error) => {
+                    // Whoever starts it waits.
                     let _ = started.send(Err(error));
                     Ok(())
                 }

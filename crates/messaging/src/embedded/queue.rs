@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 use std::net::{SocketAddr, SocketAddrV4};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use counters::table;
@@ -225,6 +225,18 @@ impl EventQueue {
             }
         }
         count
+    }
+
+    /// Whether the context's thread has ended and everything was dispatched, so that no event follows. If
+    /// nobody has stopped it, [`EmbeddedContext::stop`](crate::EmbeddedContext::stop) says why.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        // The other one is the thread's; what was put in before it was dropped is seen after the fence.
+        if Arc::strong_count(&self.is_abandoned) > 1 {
+            return false;
+        }
+        fence(Ordering::Acquire);
+        self.is_empty()
     }
 
     /// Whether there is nothing to dispatch at this moment.

@@ -12,7 +12,7 @@ use lbt::delivery::{EndReason, Sink};
 use lbt::ordered::Receiver as OrderedReceiver;
 use lbt::resolution::TransportSession;
 use net::shm::{self, OpenError, ReadError, SessionName, Wait};
-use net::{Interest, Registrar, Token};
+use net::{Registrar, Token};
 use slab::Slab;
 use units::Nanos;
 
@@ -22,6 +22,7 @@ use crate::context::{Context, Port};
 use crate::error::ContextError;
 use crate::recovery::{self, Recovery};
 use crate::stream::{Bridge, Streams};
+use crate::watch::show;
 
 /// The sessions of shared memory of a context.
 #[derive(Default)]
@@ -94,8 +95,14 @@ impl IpcIncoming {
     }
 
     /// Gives each session a bell that the poller watches, the token for a session's number by `token`.
-    pub(crate) fn watch(&mut self, registrar: &Registrar, token: impl Fn(usize) -> Token) -> io::Result<()> {
-        self.sessions.iter_mut().try_for_each(|(at, session)| watch(&mut session.ring, registrar, token(at)))
+    pub(crate) fn watch(
+        &mut self,
+        registrar: &Registrar,
+        token: impl Fn(usize) -> Token,
+        counters: &MessagingContext,
+    ) -> io::Result<()> {
+        let mut sessions = self.sessions.iter_mut();
+        sessions.try_for_each(|(at, session)| watch(&mut session.ring, registrar, token(at), counters))
     }
 
     /// Tells the sources that this thread is about to sleep. False if there is something to read after all.
@@ -104,10 +111,18 @@ impl IpcIncoming {
     }
 }
 
-/// Gives a ring a bell that the poller watches. A ring without one is looked at from time to time.
-fn watch(ring: &mut shm::Receiver, registrar: &Registrar, token: Token) -> io::Result<()> {
-    let bell = ring.enable_sleep().map_err(|error| io::Error::other(error.to_string()))?;
-    registrar.add(bell, token, Interest::Read)
+/// Gives a ring a bell that the poller watches. A ring that gets none is looked at every millisecond.
+fn watch(
+    ring: &mut shm::Receiver,
+    registrar: &Registrar,
+    token: Token,
+    counters: &MessagingContext,
+) -> io::Result<()> {
+    let Ok(bell) = ring.enable_sleep() else {
+        counters.ipc_bells_failed.inc();
+        return Ok(());
+    };
+    show(registrar, &bell, token)
 }
 
 impl Session {
@@ -199,7 +214,7 @@ impl Context {
         let at = self.ipc_in.sessions.vacant_key();
         if self.watches_data {
             let token = self.token(Port::IpcSession, at);
-            watch(&mut ring, &self.registrar, token)?;
+            watch(&mut ring, &self.registrar, token, &self.counters.context)?;
         }
         self.next_session += 1;
         let number = self.next_session;

@@ -223,3 +223,62 @@ impl Context {
             .min(self.ipc_in.next_wakeup())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
+    use std::time::Duration;
+
+    use lbt::rm::SessionKey;
+    use lbt::wire::lbtrm::SessionHeader;
+
+    use super::*;
+    use crate::Wait;
+    use crate::context::tests::lone;
+
+    /// Receives a multicast session that nobody sends.
+    fn join_group(context: &mut Context) {
+        let session = SessionHeader { ucast_port: 9, session_id: 9 };
+        let key = SessionKey { source: Ipv4Addr::LOCALHOST, session };
+        let group = SocketAddrV4::new(Ipv4Addr::new(239, 246, 9, 9), 9_999);
+        context.open_rm(key, group, None).expect("loopback has multicast");
+    }
+
+    fn spoil_group(context: &Context) {
+        context
+            .rm_in
+            .sockets()
+            .for_each(|(_, socket)| net::lab::spoil(socket).expect("there are descriptors"));
+    }
+
+    #[test]
+    fn broken_sockets_of_sessions_are_counted_whoever_looks_at_them() {
+        let mut context = lone(2, Wait::Block);
+        join_group(&mut context);
+        context.open_ru(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9), None).expect("a port is free");
+        let now = context.now;
+        let look_at_all = |context: &mut Context| {
+            let mut worked = context.poll_groups(now, &mut ());
+            worked |= context.on_group_ready(now, 0, Look::Told, &mut ());
+            worked |= context.on_ru_ready(now, Look::Direct, &mut ());
+            worked | context.on_ru_ready(now, Look::Told, &mut ())
+        };
+        assert!(!look_at_all(&mut context));
+        assert_eq!(context.counters.context.receives_failed.get(), 0);
+        spoil_group(&context);
+        net::lab::spoil(context.ru_in.socket().expect("it was opened")).expect("there are descriptors");
+        assert!(!look_at_all(&mut context));
+        assert_eq!(context.counters.context.receives_failed.get(), 4);
+    }
+
+    #[test]
+    fn a_socket_that_the_poller_does_not_take_is_told_by_the_next_turn_and_nobody_sleeps() {
+        let mut context = lone(3, Wait::Spin);
+        join_group(&mut context);
+        spoil_group(&context);
+        for _ in 0..2 {
+            assert_eq!(context.until_wakeup(), Some(Duration::ZERO));
+            assert!(context.poll(&mut ()).is_err());
+        }
+    }
+}

@@ -1,6 +1,5 @@
 //! LBT-RM: a socket for each group, a receiver for each session.
 
-use std::collections::HashMap;
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use lbt::rm::{Receiver as RmReceiver, SessionKey};
 use net::Registrar;
 use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
 use slab::Slab;
-use units::Nanos;
+use units::{Nanos, RecentMap};
 
 use super::reliable::Sessions;
 use super::{Look, SessionRef};
@@ -30,9 +29,7 @@ pub(crate) struct RmIncoming {
     /// Each with its group.
     pub(crate) sessions: Sessions<RmReceiver, RmPlace>,
     /// A session that is heard on two networks stands here under its key on each.
-    by_key: HashMap<SessionKey, usize>,
-    /// The session of the last datagram.
-    recent: Option<(SessionKey, usize)>,
+    by_key: RecentMap<SessionKey, usize>,
 }
 
 /// Where a session is heard, and what it calls itself.
@@ -49,18 +46,6 @@ struct Group {
 }
 
 impl RmIncoming {
-    #[inline]
-    fn find(&mut self, key: SessionKey) -> Option<usize> {
-        if let Some((recent, at)) = self.recent
-            && recent == key
-        {
-            return Some(at);
-        }
-        let at = *self.by_key.get(&key)?;
-        self.recent = Some((key, at));
-        Some(at)
-    }
-
     /// Forgets a session, and leaves its group if no other session is on it.
     pub(super) fn close(
         &mut self,
@@ -70,8 +55,7 @@ impl RmIncoming {
     ) -> Option<TransportSession> {
         let gone = self.sessions.remove(at)?;
         let (key, group) = (gone.receiver.key(), gone.place.group);
-        self.by_key.retain(|_, session| *session != at);
-        self.recent = None;
+        self.by_key.remove_value(at);
         if !self.sessions.iter().any(|s| s.place.group == group) {
             self.groups.retain(|_, left| {
                 match &left.socket {
@@ -107,7 +91,7 @@ impl Context {
         group: SocketAddrV4,
         origin: Option<Origin>,
     ) -> Result<(SessionRef, u64), ContextError> {
-        if let Some(&at) = self.rm_in.by_key.get(&key) {
+        if let Some(at) = self.rm_in.by_key.get(key) {
             return Ok((SessionRef::Rm(at), self.rm_in.sessions[at].number));
         }
         let mut receiver = RmReceiver::new(
@@ -171,8 +155,8 @@ impl Context {
     pub(super) fn known_as(&self, record: &SourceRecord) -> SourceRecord {
         let first = record.on_first_network();
         let TransportSession::LbtRm { key, .. } = first.session else { return *record };
-        match self.rm_in.by_key.get(&key) {
-            Some(&at) if self.rm_in.sessions[at].place.origin != record.origin => *record,
+        match self.rm_in.by_key.get(key) {
+            Some(at) if self.rm_in.sessions[at].place.origin != record.origin => *record,
             _ => first,
         }
     }
@@ -184,7 +168,7 @@ impl Context {
         else {
             return;
         };
-        let Some(&at) = self.rm_in.by_key.get(&first).filter(|_| key != first) else { return };
+        let Some(at) = self.rm_in.by_key.get(first).filter(|_| key != first) else { return };
         let silence = Duration::from_micros(self.config.transport_lbtrm_network_silence_timeout_us);
         let counters = self.counters.networks.clone();
         if let Some(receiver) = self.rm_in.sessions.receiver(at)
@@ -229,14 +213,16 @@ impl Context {
         handler: &mut impl Handler,
     ) -> bool {
         let Some(Group { socket: Some(socket), .. }) = self.rm_in.groups.get(index) else { return false };
-        let Ok(received) = look.at(socket, batch) else { return false };
+        let Ok(received) = look.at(socket, batch) else {
+            self.counters.context.receives_failed.inc();
+            return false;
+        };
         if received.is_empty() {
             return false;
         }
         for (from, datagram) in received.datagrams() {
             self.on_session_datagram(now, from, datagram, handler);
         }
-        self.counters.context.datagrams_dropped_by_kernel.set(batch.kernel_drops().into());
         true
     }
 
@@ -262,7 +248,7 @@ impl Context {
         datagram: &[u8],
         handler: &mut impl Handler,
     ) {
-        let found = SessionKey::of(*from.ip(), datagram).and_then(|key| self.rm_in.find(key));
+        let found = SessionKey::of(*from.ip(), datagram).and_then(|key| self.rm_in.by_key.find(key));
         let Some(at) = found else {
             self.counters.context.unknown_datagrams.inc();
             return;

@@ -1,13 +1,12 @@
 //! LBT-RU: one socket for all sessions, told apart by the address of their sources.
 
-use std::collections::HashMap;
 use std::net::SocketAddrV4;
 
 use lbt::delivery::EndReason;
 use lbt::resolution::TransportSession;
 use lbt::ru::{Receiver as RuReceiver, SessionKey};
-use net::udp::{Sent, UdpSocket};
-use units::Nanos;
+use net::udp::{ReceiveBatch, Sent, UdpSocket};
+use units::{Nanos, RecentMap};
 
 use super::reliable::Sessions;
 use super::{Look, SessionRef};
@@ -23,29 +22,14 @@ pub(crate) struct RuIncoming {
     /// Opened with the first session.
     socket: Option<UdpSocket>,
     pub(crate) sessions: Sessions<RuReceiver>,
-    by_source: HashMap<SocketAddrV4, usize>,
-    /// The session of the last datagram.
-    recent: Option<(SocketAddrV4, usize)>,
+    by_source: RecentMap<SocketAddrV4, usize>,
 }
 
 impl RuIncoming {
-    #[inline]
-    fn find(&mut self, source: SocketAddrV4) -> Option<usize> {
-        if let Some((recent, at)) = self.recent
-            && recent == source
-        {
-            return Some(at);
-        }
-        let at = *self.by_source.get(&source)?;
-        self.recent = Some((source, at));
-        Some(at)
-    }
-
     /// Forgets a session; its source drops us when it hears no more of us.
     pub(super) fn close(&mut self, at: usize) -> Option<TransportSession> {
         let SessionKey { source, session_id } = self.sessions.remove(at)?.receiver.key();
-        self.by_source.remove(&source);
-        self.recent = None;
+        self.by_source.remove(source);
         Some(TransportSession::LbtRu { address: source, session_id })
     }
 
@@ -67,7 +51,7 @@ impl Context {
         session_id: Option<u32>,
     ) -> Result<Option<(SessionRef, u64)>, ContextError> {
         let key = SessionKey { source: address, session_id };
-        if let Some(&at) = self.ru_in.by_source.get(&address) {
+        if let Some(at) = self.ru_in.by_source.get(address) {
             let session = &self.ru_in.sessions[at];
             return Ok((session.receiver.key() == key).then_some((SessionRef::Ru(at), session.number)));
         }
@@ -103,27 +87,37 @@ impl Context {
     /// Takes what has arrived, up to one batch; false if that was nothing.
     pub(crate) fn on_ru_ready(&mut self, now: Nanos, look: Look, handler: &mut impl Handler) -> bool {
         let Some(mut batch) = self.batch.take() else { return false };
-        let mut worked = false;
-        if let Some(socket) = &self.ru_in.socket
-            && let Ok(received) = look.at(socket, &mut batch)
-        {
-            for (from, datagram) in received.datagrams() {
-                worked = true;
-                let Some(at) = self.ru_in.find(from) else {
-                    self.counters.context.unknown_datagrams.inc();
-                    continue;
-                };
-                let mut bridge = Bridge { streams: &mut self.streams, handler, now };
-                if self.ru_in.sessions.on_datagram(at, now, from, datagram, &mut bridge) {
-                    self.end_ru(at, handler);
-                }
-            }
-        }
+        let worked = self.receive_ru(now, look, &mut batch, handler);
         self.batch = Some(batch);
         if worked && look == Look::Told {
             self.send_ru(now);
         }
         worked
+    }
+
+    fn receive_ru(
+        &mut self,
+        now: Nanos,
+        look: Look,
+        batch: &mut ReceiveBatch,
+        handler: &mut impl Handler,
+    ) -> bool {
+        let Some(socket) = &self.ru_in.socket else { return false };
+        let Ok(received) = look.at(socket, batch) else {
+            self.counters.context.receives_failed.inc();
+            return false;
+        };
+        for (from, datagram) in received.datagrams() {
+            let Some(at) = self.ru_in.by_source.find(from) else {
+                self.counters.context.unknown_datagrams.inc();
+                continue;
+            };
+            let mut bridge = Bridge { streams: &mut self.streams, handler, now };
+            if self.ru_in.sessions.on_datagram(at, now, from, datagram, &mut bridge) {
+                self.end_ru(at, handler);
+            }
+        }
+        !received.is_empty()
     }
 
     pub(super) fn wake_ru(&mut self, now: Nanos, handler: &mut impl Handler) {

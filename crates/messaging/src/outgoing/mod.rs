@@ -290,19 +290,25 @@ impl Context {
 
     pub(crate) fn wake_outgoing(&mut self, now: Nanos, handler: &mut impl Handler) {
         self.stir();
+        let mut without_offload = 0;
         for at in 0..self.outgoing.capacity() {
             match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
                 Some(OutgoingKind::Rm(session)) => {
-                    session.on_wakeup(now, &self.counters.context, &mut self.xdp)
+                    session.on_wakeup(now, &self.counters.context, &mut self.xdp);
+                    without_offload += session.without_offload();
                 }
                 Some(OutgoingKind::Tcp(session)) => session.on_wakeup(now),
                 Some(OutgoingKind::Ipc(session)) => session.on_wakeup(now),
-                Some(OutgoingKind::Ru(session)) => session.on_wakeup(now, &self.counters.context),
+                Some(OutgoingKind::Ru(session)) => {
+                    session.on_wakeup(now, &self.counters.context);
+                    without_offload += session.without_offload();
+                }
                 None => continue,
             }
             self.retain(now, at);
             self.tell_sources(at, handler);
         }
+        self.counters.context.sockets_without_offload.set(without_offload as u64);
     }
 
     /// Something has come for a session: NAKs, or somebody who connects.

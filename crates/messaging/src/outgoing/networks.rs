@@ -48,6 +48,10 @@ impl SecondPort {
         &self.naks
     }
 
+    pub(super) fn sends_runs(&self) -> bool {
+        self.data.sends_runs()
+    }
+
     /// Sends a run on both networks; says how much of it went out on one at least.
     pub(super) fn send_on_both(
         &mut self,

@@ -124,7 +124,10 @@ impl RmOutgoing {
     ) {
         let first = if let RmPort::Sockets { naks, .. } = &self.port { Some(naks) } else { None };
         for naks in first.into_iter().chain(self.second.as_ref().map(SecondPort::naks)) {
-            let Ok(received) = naks.receive(batch) else { continue };
+            let Ok(received) = naks.receive(batch) else {
+                counters.receives_failed.inc();
+                continue;
+            };
             for (from, datagram) in received.datagrams() {
                 // What is not a NAK of this session is counted by the session.
                 let _ = self.session.on_datagram(now, from, datagram);
@@ -152,6 +155,12 @@ impl RmOutgoing {
     pub(super) fn on_wakeup(&mut self, now: Nanos, counters: &MessagingContext, xdp: &mut Xdp) {
         self.session.on_wakeup(now);
         self.transmit(now, counters, xdp);
+    }
+
+    /// Sockets to which the kernel refuses to cut runs.
+    pub(super) fn without_offload(&self) -> usize {
+        let first = matches!(&self.port, RmPort::Sockets { data, .. } if !data.sends_runs());
+        usize::from(first) + usize::from(self.second.as_ref().is_some_and(|second| !second.sends_runs()))
     }
 
     pub(super) fn next_event(&mut self) -> Option<SourceEvent> {
@@ -217,4 +226,54 @@ fn bind_xdp(socket: &mut XdpSocket, low: u16, high: u16) -> io::Result<SocketAdd
         }
     }
     Err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::tests::lone;
+    use crate::{SourceOptions, Transport, Wait};
+
+    #[test]
+    fn a_broken_socket_for_naks_is_counted() {
+        let mut context = lone(4, Wait::Block);
+        let options = SourceOptions { transport: Some(Transport::LbtRm), ..SourceOptions::default() };
+        context.create_source("px", &options).expect("a port is free");
+        let now = context.now;
+        context.on_outgoing_ready(now, 0, &mut ());
+        assert_eq!(context.counters.context.receives_failed.get(), 0);
+        let Some(OutgoingKind::Rm(session)) = context.outgoing.get(0).map(|outgoing| &outgoing.kind) else {
+            panic!("it was just opened");
+        };
+        let RmPort::Sockets { naks, .. } = &session.port else { panic!("nothing else is configured") };
+        net::lab::spoil(naks).expect("there are descriptors");
+        context.on_outgoing_ready(now, 0, &mut ());
+        assert_eq!(context.counters.context.receives_failed.get(), 1);
+    }
+
+    #[test]
+    fn a_socket_to_which_offload_is_refused_is_counted_and_sends_all_the_same() {
+        let mut context = lone(7, Wait::Block);
+        let options = SourceOptions { transport: Some(Transport::LbtRm), ..SourceOptions::default() };
+        let source = context.create_source("px", &options).expect("a port is free");
+        let run = |context: &mut Context| {
+            let sent = context.counters.source.msgs_sent.get();
+            for _ in 0..20 {
+                context.send(source, &[&[7; 1_000]]).expect("there is room");
+            }
+            context.flush();
+            context.on_wakeup(context.now, &mut ());
+            assert!(context.counters.source.msgs_sent.get() >= sent + 20);
+        };
+        run(&mut context);
+        assert_eq!(context.counters.context.sockets_without_offload.get(), 0);
+        let Some(OutgoingKind::Rm(session)) = context.outgoing.get(0).map(|outgoing| &outgoing.kind) else {
+            panic!("it was just opened");
+        };
+        let RmPort::Sockets { data, .. } = &session.port else { panic!("nothing else is configured") };
+        net::lab::refuse_offload(data).expect("it needs no rights");
+        run(&mut context);
+        assert_eq!(context.counters.context.sockets_without_offload.get(), 1);
+        assert_eq!(context.counters.context.sends_failed.get(), 0);
+    }
 }

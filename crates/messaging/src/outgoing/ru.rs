@@ -5,14 +5,17 @@ use lbt::resolution::TransportSession;
 use lbt::ru::{ClientEvent, Source};
 use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
 use net::{Interest, Registrar, Token};
+use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
 use units::Nanos;
 
 use super::rm::BLOCKED_WAIT;
 use super::{Binding, Outgoing, OutgoingKind, Place};
+use crate::Handler;
 use crate::context::{Context, Port, first_free};
 use crate::error::ContextError;
 use crate::event::SourceEvent;
+use crate::watch::show;
 
 /// The sending side of an LBT-RU session.
 pub(crate) struct RuOutgoing {
@@ -22,6 +25,8 @@ pub(crate) struct RuOutgoing {
     lane_options: MulticastOptions,
     registrar: Registrar,
     token: Token,
+    /// The poller knows of the lanes.
+    is_watched: bool,
     pub(super) session: Source,
     /// The socket's buffer was full; no use to try before then.
     blocked_until: Nanos,
@@ -61,23 +66,51 @@ impl Context {
             lane_options: options,
             registrar: self.registrar.clone(),
             token,
+            is_watched: self.watches_data,
             session,
             blocked_until: Nanos::ZERO,
         }));
         let transport = TransportSession::LbtRu { address, session_id: Some(session_id) };
         Ok(Outgoing::new(Place::Ru, transport, kind, index))
     }
+
+    /// Looks at the sockets of LBT-RU sessions that the poller does not watch.
+    pub(crate) fn look_at_lanes(&mut self, now: Nanos, handler: &mut impl Handler) {
+        for at in 0..self.outgoing.capacity() {
+            if let Some(OutgoingKind::Ru(session)) = self.outgoing.get_mut(at).map(|o| &mut o.kind)
+                && let Some(batch) = &mut self.batch
+                && session.poll_lanes(now, batch, &self.counters.context)
+            {
+                self.on_outgoing_ready(now, at, handler);
+            }
+        }
+    }
+}
+
+/// Gives a session what has come to one of its sockets; whether anything has.
+fn take(
+    session: &mut Source,
+    socket: &UdpSocket,
+    now: Nanos,
+    batch: &mut ReceiveBatch,
+    counters: &MessagingContext,
+) -> bool {
+    let Ok(received) = socket.receive(batch) else {
+        counters.receives_failed.inc();
+        return false;
+    };
+    for (from, datagram) in received.datagrams() {
+        // What is not for this session is counted by the session.
+        let _ = session.on_datagram(now, from, datagram);
+    }
+    !received.is_empty()
 }
 
 impl RuOutgoing {
     /// Requests, signs of life or NAKs have arrived.
     pub(super) fn on_ready(&mut self, now: Nanos, batch: &mut ReceiveBatch, counters: &MessagingContext) {
         for socket in std::iter::once(&self.socket).chain(self.lanes.iter().map(|(_, lane)| lane)) {
-            let Ok(received) = socket.receive(batch) else { continue };
-            for (from, datagram) in received.datagrams() {
-                // What is not for this session is counted by the session.
-                let _ = self.session.on_datagram(now, from, datagram);
-            }
+            take(&mut self.session, socket, now, batch, counters);
         }
         self.transmit(now, counters);
     }
@@ -86,10 +119,32 @@ impl RuOutgoing {
     fn open_lane(&mut self, client: SocketAddrV4) {
         if self.lanes.len() < LANES_MAX
             && let Ok(lane) = self.socket.lane(client, self.lane_options)
-            && self.registrar.add(&lane, self.token, Interest::Read).is_ok()
+            && (!self.is_watched || self.registrar.add(&lane, self.token, Interest::Read).is_ok())
         {
             self.lanes.push((client, lane));
         }
+    }
+
+    /// Shows the lanes to the poller, for good.
+    pub(crate) fn watch(&mut self) -> io::Result<()> {
+        if self.is_watched {
+            return Ok(());
+        }
+        self.lanes.iter().try_for_each(|(_, lane)| show(&self.registrar, lane, self.token))?;
+        self.is_watched = true;
+        Ok(())
+    }
+
+    /// Takes what has come to lanes that the poller does not watch; whether anything has.
+    fn poll_lanes(&mut self, now: Nanos, batch: &mut ReceiveBatch, counters: &MessagingContext) -> bool {
+        let mut worked = false;
+        if self.is_watched {
+            return worked;
+        }
+        for (_, lane) in &self.lanes {
+            worked |= take(&mut self.session, lane, now, batch, counters);
+        }
+        worked
     }
 
     fn close_lane(&mut self, client: SocketAddrV4) {
@@ -102,6 +157,12 @@ impl RuOutgoing {
     pub(super) fn on_wakeup(&mut self, now: Nanos, counters: &MessagingContext) {
         self.session.on_wakeup(now);
         self.transmit(now, counters);
+    }
+
+    /// Sockets to which the kernel refuses to cut runs.
+    pub(super) fn without_offload(&self) -> usize {
+        let all = std::iter::once(&self.socket).chain(self.lanes.iter().map(|(_, lane)| lane));
+        all.filter(|socket| !socket.sends_runs()).count()
     }
 
     pub(super) fn next_wakeup(&self) -> Nanos {
@@ -158,5 +219,28 @@ impl RuOutgoing {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::tests::lone;
+    use crate::{SourceOptions, Transport, Wait};
+
+    #[test]
+    fn a_broken_socket_of_a_session_is_counted() {
+        let mut context = lone(5, Wait::Block);
+        let options = SourceOptions { transport: Some(Transport::LbtRu), ..SourceOptions::default() };
+        context.create_source("px", &options).expect("a port is free");
+        let now = context.now;
+        context.on_outgoing_ready(now, 0, &mut ());
+        assert_eq!(context.counters.context.receives_failed.get(), 0);
+        let Some(OutgoingKind::Ru(session)) = context.outgoing.get(0).map(|outgoing| &outgoing.kind) else {
+            panic!("it was just opened");
+        };
+        net::lab::spoil(&session.socket).expect("there are descriptors");
+        context.on_outgoing_ready(now, 0, &mut ());
+        assert_eq!(context.counters.context.receives_failed.get(), 1);
     }
 }

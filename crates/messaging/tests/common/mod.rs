@@ -1,17 +1,36 @@
 //! Contexts on the loopback interface, driven by a test, and what they hear.
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use tickcast_messaging::{
-    Asked, Context, ContextCounters, End, Handler, Interface, Loss, Message, MessagingConfig, Receiver,
-    ReceiverOptions, RequestId, Source, SourceEvent, SourceInfo, SourceOptions, Sqn, StreamId,
+    Asked, ConnectionId, Context, ContextCounters, End, Handler, Interface, Loss, Message, MessagingConfig,
+    Receiver, ReceiverOptions, RequestId, Source, SourceEvent, SourceInfo, SourceOptions, Sqn, StreamId,
 };
 
 /// Whatever takes longer hangs.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// How long something is waited for. Time in which the process was stopped hardly counts.
+pub(crate) struct Patience {
+    left: Cell<Duration>,
+    looked: Cell<Instant>,
+}
+
+impl Patience {
+    pub(crate) fn new() -> Patience {
+        Patience { left: Cell::new(WATCHDOG), looked: Cell::new(Instant::now()) }
+    }
+
+    /// Whether to go on; to be asked often.
+    pub(crate) fn lasts(&self) -> bool {
+        let spent = self.looked.replace(Instant::now()).elapsed().min(WATCHDOG / 20);
+        self.left.replace(self.left.get().saturating_sub(spent)) > spent
+    }
+}
 
 /// What a context has told. Each stream is checked: every number is a message, or lost in its place.
 #[derive(Default)]
@@ -27,6 +46,8 @@ pub(crate) struct Heard {
     pub(crate) events: Vec<(Source, SourceEvent)>,
     pub(crate) asked: Vec<Asked>,
     pub(crate) responses: Vec<Vec<u8>>,
+    pub(crate) connected: Vec<ConnectionId>,
+    pub(crate) closed: Vec<ConnectionId>,
 }
 
 impl Heard {
@@ -80,12 +101,18 @@ impl Handler for Heard {
     fn on_response(&mut self, _: RequestId, payload: &[u8]) {
         self.responses.push(payload.to_vec());
     }
+    fn on_connected(&mut self, connection: ConnectionId) {
+        self.connected.push(connection);
+    }
+    fn on_closed(&mut self, connection: ConnectionId, _: &str) {
+        self.closed.push(connection);
+    }
 }
 
-/// A context and what it has told.
-pub(crate) struct Party {
+/// A context and what it has told, as a test file takes it down.
+pub(crate) struct Party<H = Heard> {
     pub(crate) context: Context,
-    pub(crate) heard: Heard,
+    pub(crate) heard: H,
     pub(crate) counters: ContextCounters,
 }
 
@@ -135,13 +162,17 @@ pub(crate) fn group_port() -> u16 {
 }
 
 pub(crate) fn party(config: &MessagingConfig) -> Party {
-    let counters = ContextCounters::default();
-    let context =
-        Context::standalone_with(config, counters.clone()).expect("the loopback interface is there");
-    Party { context, heard: Heard::default(), counters }
+    Party::new(config)
 }
 
-impl Party {
+impl<H: Handler + Default> Party<H> {
+    pub(crate) fn new(config: &MessagingConfig) -> Party<H> {
+        let counters = ContextCounters::default();
+        let context =
+            Context::standalone_with(config, counters.clone()).expect("the loopback interface has multicast");
+        Party { context, heard: H::default(), counters }
+    }
+
     pub(crate) fn source(&mut self, topic: &str) -> Source {
         self.context.create_source(topic, &SourceOptions::default()).expect("a port is free")
     }
@@ -155,19 +186,23 @@ impl Party {
     }
 }
 
-pub(crate) fn until(parties: &mut [&mut Party], done: impl Fn(&[&mut Party]) -> bool) {
-    let begun = Instant::now();
+/// Drives the parties until `done`.
+pub(crate) fn until<H: Handler + Default>(
+    parties: &mut [&mut Party<H>],
+    mut done: impl FnMut(&mut [&mut Party<H>]) -> bool,
+) {
+    let patience = Patience::new();
     while !done(parties) {
-        assert!(begun.elapsed() < WATCHDOG, "hangs");
+        assert!(patience.lasts(), "hangs");
         parties.iter_mut().for_each(|party| party.turn());
     }
 }
 
 /// Sends until the receiver has heard something.
 pub(crate) fn meet(a: &mut Party, source: Source, b: &mut Party) {
-    let begun = Instant::now();
+    let patience = Patience::new();
     while b.heard.payloads.is_empty() {
-        assert!(begun.elapsed() < WATCHDOG, "they do not meet");
+        assert!(patience.lasts(), "they do not meet");
         a.context.send(source, &[b"hello"]).expect("there is room");
         a.turn();
         b.turn();

@@ -4,6 +4,8 @@
 //! rights.
 
 mod cases;
+#[path = "../common/mod.rs"]
+mod common;
 mod failover;
 mod late_join;
 mod party;

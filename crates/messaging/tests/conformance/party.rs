@@ -1,14 +1,13 @@
 //! Contexts of one process against each other.
 
-use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use tickcast_messaging::{
-    Asked, BatchEdge, Context, ContextCounters, End, FailoverLoss, Handler, Interface, IpcBehavior, Loss,
-    Message, MessagingConfig, Receiver, ReceiverOptions, RequestEnd, RequestId, SendError, Source,
-    SourceEvent, SourceInfo, SourceOptions, Sqn, StreamId, Transport, Via,
+    Asked, BatchEdge, End, FailoverLoss, Handler, IpcBehavior, Loss, Message, MessagingConfig, Receiver,
+    RequestEnd, RequestId, SendError, Source, SourceEvent, SourceInfo, Sqn, StreamId, Transport, Via,
 };
+
+use crate::common::{self, Patience};
 
 /// Everything that a context has said, in its order.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,31 +92,19 @@ impl Heard {
         self.events.iter().filter(|event| of(event)).count()
     }
 
+    /// Answers to requests, and ends of requests. (Who comes and goes is told whenever that is noticed.)
+    pub(crate) fn of_requests(&self) -> usize {
+        self.count(|e| matches!(e, Event::Response(..) | Event::RequestEnd(..)))
+    }
+
     pub(crate) fn losses(&self) -> usize {
         self.count(|e| matches!(e, Event::Loss(..)))
     }
 }
 
-/// A context and what it has heard.
-pub(crate) struct Party {
-    pub(crate) context: Context,
-    pub(crate) heard: Heard,
-    pub(crate) counters: ContextCounters,
-}
+pub(crate) type Party = common::Party<Heard>;
 
 impl Party {
-    pub(crate) fn source(&mut self, topic: &str) -> Source {
-        self.context.create_source(topic, &SourceOptions::default()).expect("a port is free")
-    }
-
-    pub(crate) fn receiver(&mut self, topic: &str) -> Receiver {
-        self.context.create_receiver(topic, &ReceiverOptions::default()).expect("a legal name")
-    }
-
-    pub(crate) fn turn(&mut self) {
-        self.context.wait(Some(Duration::from_millis(1)), &mut self.heard).expect("the poller works");
-    }
-
     pub(crate) fn send(&mut self, source: Source, payload: &[u8]) -> Result<Sqn, SendError> {
         let (front, back) = payload.split_at(payload.len() / 2);
         self.context.send(source, &[front, back])
@@ -127,12 +114,13 @@ impl Party {
 /// What the parties of one test have in common: a transport, and addresses of their own.
 pub(crate) struct World {
     pub(crate) transport: Transport,
-    test: u16,
+    test: u8,
 }
 
-static TESTS: AtomicU16 = AtomicU16::new(0);
-/// Long enough for a machine that has much else to do.
-const WATCHDOG: Duration = Duration::from_secs(40);
+/// The longest that the options allow: parties whose process is stopped for a while go on.
+const SILENCE_MAX_US: u64 = 600_000_000;
+
+static TESTS: AtomicU8 = AtomicU8::new(0);
 
 impl World {
     pub(crate) fn new(transport: Transport) -> World {
@@ -140,28 +128,14 @@ impl World {
     }
 
     pub(crate) fn config(&self) -> MessagingConfig {
-        let process = std::process::id();
-        let port = 20_000 + (process % 5_000) as u16;
-        let [a, b] = [(process / 5_000 % 64) as u8 * 4, self.test as u8];
         MessagingConfig {
-            interface: Interface::Address(Ipv4Addr::LOCALHOST),
             transport: self.transport,
-            resolver_multicast_address: Ipv4Addr::new(239, 255, a, b),
-            resolver_multicast_port: port,
-            transport_lbtrm_multicast_address: Ipv4Addr::new(239, 255, a + 1, b),
-            transport_lbtrm_destination_port: port,
-            transport_lbtrm_source_port_low: 30_000,
-            transport_lbtrm_source_port_high: 45_000,
             transport_lbtipc_behavior: IpcBehavior::ReceiverPaced,
-            transport_lbtru_port_low: 30_000,
-            transport_lbtru_port_high: 45_000,
-            transport_lbtru_receiver_port_low: 30_000,
-            transport_lbtru_receiver_port_high: 45_000,
-            transport_tcp_port_low: 30_000,
-            transport_tcp_port_high: 45_000,
-            request_tcp_port_low: 30_000,
-            request_tcp_port_high: 45_000,
-            ..MessagingConfig::default()
+            transport_lbtrm_activity_timeout_us: SILENCE_MAX_US,
+            transport_lbtru_activity_timeout_us: SILENCE_MAX_US,
+            transport_lbtru_client_activity_timeout_us: SILENCE_MAX_US,
+            transport_lbtipc_receiver_stopped_timeout_us: SILENCE_MAX_US,
+            ..common::config(self.test)
         }
     }
 
@@ -172,10 +146,7 @@ impl World {
     pub(crate) fn party_with(&self, change: impl FnOnce(&mut MessagingConfig)) -> Party {
         let mut config = self.config();
         change(&mut config);
-        let counters = ContextCounters::default();
-        let context = Context::standalone_with(&config, counters.clone())
-            .expect("the loopback interface has multicast");
-        Party { context, heard: Heard::default(), counters }
+        Party::new(&config)
     }
 }
 
@@ -184,9 +155,9 @@ pub(crate) fn until<const N: usize>(
     mut parties: [&mut Party; N],
     mut done: impl FnMut(&mut [&mut Party; N]) -> bool,
 ) {
-    let begun = Instant::now();
+    let patience = Patience::new();
     while !done(&mut parties) {
-        assert!(begun.elapsed() < WATCHDOG, "hangs; heard last: {:?}", parties.map(|p| last(&p.heard)));
+        assert!(patience.lasts(), "hangs; heard last: {:?}", parties.map(|p| last(&p.heard)));
         parties.iter_mut().for_each(|party| party.turn());
     }
 }
@@ -200,11 +171,11 @@ fn last(heard: &Heard) -> String {
 /// Drives the parties until a source and all receivers have found each other: until what the source sends
 /// arrives at each. Forgets what was heard.
 pub(crate) fn meet<const N: usize>(from: &mut Party, source: Source, to: [&mut Party; N]) {
-    let begun = Instant::now();
+    let patience = Patience::new();
     let mut to = to;
     to.iter_mut().for_each(|p| p.heard = Heard::default());
     while to.iter().any(|p| p.heard.messages().next().is_none()) {
-        assert!(begun.elapsed() < WATCHDOG, "they do not meet");
+        assert!(patience.lasts(), "they do not meet");
         from.context.send(source, &[b"hello"]).expect("there is room");
         from.turn();
         to.iter_mut().for_each(|p| p.turn());
@@ -213,7 +184,7 @@ pub(crate) fn meet<const N: usize>(from: &mut Party, source: Source, to: [&mut P
     let next = from.context.send(source, &[b"hello"]).expect("there is room");
     let arrived = |p: &Party| p.heard.messages().any(|(_, _, sqn, _)| sqn == next);
     while !to.iter().all(|p| arrived(p)) {
-        assert!(begun.elapsed() < WATCHDOG, "they do not meet");
+        assert!(patience.lasts(), "they do not meet");
         from.turn();
         to.iter_mut().for_each(|p| p.turn());
     }

@@ -18,7 +18,7 @@ pub(crate) fn answered(world: &World) {
     b.context.respond(b.heard.asked[1], b"b again").expect("it is near");
     let large = vec![9; 300_000];
     c.context.respond(c.heard.asked[0], &large).expect("it is near");
-    until([&mut a, &mut b, &mut c], |[a, ..]| a.heard.events.len() == 3);
+    until([&mut a, &mut b, &mut c], |[a, ..]| a.heard.of_requests() == 3);
     let of = |request| {
         let events = a.heard.events.iter().filter_map(move |event| match event {
             Event::Response(of, payload) if *of == request => Some(payload.clone()),
@@ -41,7 +41,7 @@ pub(crate) fn cancelled(world: &World) {
     a.context.cancel_request(request);
     b.context.respond(b.heard.asked[0], b"too late").expect("it is near");
     until([&mut a, &mut b], |[a, _]| a.counters.context.responses_unknown.get() == 1);
-    assert!(a.heard.events.is_empty());
+    assert_eq!(a.heard.of_requests(), 0);
     assert_eq!(a.counters.context.requests_open.get(), 0);
 }
 

@@ -90,10 +90,12 @@ pub fn clean(directory: &Path) -> io::Result<usize> {
         let Some(name) = name.to_str() else { continue };
         let path = entry.path();
         if SessionName::parse(name).is_some() {
+            // What another user's is stays.
             removed += usize::from(owned_file::reclaim(&path).unwrap_or(false));
         } else if let Some(session) = wake::session_of(name).and_then(SessionName::parse)
             && !session.path(directory).exists()
         {
+            // As above.
             let _ = fs::remove_file(&path);
         }
     }

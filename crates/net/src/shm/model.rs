@@ -36,6 +36,17 @@ fn send(producer: &mut Producer, number: u64) -> bool {
     true
 }
 
+/// A source that sets the pace and has filled the ring with 0 to 3, and a receiver that copies and has read nothing.
+fn full_ring() -> (Producer, Reader) {
+    let region = region();
+    let mut producer = Producer::new(Arc::clone(&region), false);
+    let reader = Reader::new(Arc::clone(&region), Place::copies(region.geometry()), 0);
+    for number in 0..4 {
+        send(&mut producer, number);
+    }
+    (producer, reader)
+}
+
 /// Polls once; returns the numbers, each checked against its tag.
 fn poll(reader: &mut Reader, max: usize) -> Result<Vec<u64>, ReadError> {
     let mut numbers = Vec::new();
@@ -50,12 +61,7 @@ fn poll(reader: &mut Reader, max: usize) -> Result<Vec<u64>, ReadError> {
 #[test]
 fn no_interleaving_delivers_a_torn_message() {
     model(|| {
-        let region = region();
-        let mut producer = Producer::new(Arc::clone(&region), false);
-        let mut reader = Reader::new(Arc::clone(&region), Place::copies(region.geometry()), 0);
-        for number in 0..4 {
-            send(&mut producer, number);
-        }
+        let (mut producer, mut reader) = full_ring();
         let writer = loom::thread::spawn(move || {
             for number in 4..6 {
                 assert!(send(&mut producer, number), "it never waits");
@@ -426,12 +432,7 @@ fn no_interleaving_ends_before_the_last_message() {
 #[test]
 fn no_interleaving_counts_from_the_last_lap() {
     model(|| {
-        let region = region();
-        let mut producer = Producer::new(Arc::clone(&region), false);
-        let mut reader = Reader::new(Arc::clone(&region), Place::copies(region.geometry()), 0);
-        for number in 0..4 {
-            send(&mut producer, number);
-        }
+        let (mut producer, mut reader) = full_ring();
         assert_eq!(poll(&mut reader, 4), Ok(vec![0, 1, 2, 3]));
         let writer = loom::thread::spawn(move || {
             send(&mut producer, 4);

@@ -188,11 +188,13 @@ impl Receiver {
     /// When the source is dead, the file is removed.
     pub fn is_over(&mut self) -> bool {
         let is_closed = self.has_closed();
+        // A file system that knows no locks has no rings.
         let is_over = is_closed || owned_file::is_owned(&self.file).is_ok_and(|held| !held);
         if !is_over || self.reader.has_more() {
             return false;
         }
         if !is_closed {
+            // Another receiver may do so, or the next source.
             let _ = owned_file::reclaim(&self.path);
         }
         true
@@ -229,9 +231,9 @@ impl Receiver {
     /// Says that this receiver is about to sleep. After waking, and after [`Wait::Ready`] too, comes
     /// [`Receiver::after_sleep`].
     pub fn before_sleep(&mut self) -> Wait {
-        match &self.seat {
-            Some(seat) => sleep::before_sleep(&self.reader, seat.index),
-            None => Wait::SleepAtMost(UNNOTICED_SLEEP_MAX),
+        match (&self.seat, &self.bell) {
+            (Some(seat), Some(_)) => sleep::before_sleep(&self.reader, seat.index),
+            _ => Wait::SleepAtMost(UNNOTICED_SLEEP_MAX),
         }
     }
 

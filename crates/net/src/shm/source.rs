@@ -150,7 +150,7 @@ impl Source {
     fn wake(&mut self) {
         let slots = self.producer.take_wakes();
         if slots != 0 {
-            self.counters.wakes_sent.add(self.waker.wake(slots).into());
+            self.waker.wake(slots, &self.counters);
         }
     }
 
@@ -225,6 +225,7 @@ impl Drop for Source {
         self.producer.close();
         self.wake();
         self.count(ReaderChanges::default());
+        // Whoever finds this source gone removes what stays.
         let _ = owned_file::remove(&self.file, &self.path);
     }
 }
@@ -233,6 +234,7 @@ impl Drop for Source {
 /// holds the slot's lock: the next owner's socket has the same name.
 fn bury(file: &File, waker: &Waker, index: usize, slot: &Slot, generation: u64) -> bool {
     let lock = file::slot_lock(index);
+    // A file system that knows no locks has refused the ring's own, when it was made.
     let is_dead = byte_lock::is_locked(file, lock).is_ok_and(|is_held| !is_held)
         && byte_lock::try_lock(file, lock).unwrap_or(false);
     if !is_dead {

@@ -6,8 +6,11 @@
 //! be passed. A full queue of the socket is as good as a byte in it.
 
 use std::io;
+use std::io::ErrorKind::{ConnectionRefused, NotFound, WouldBlock};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
+
+use counters::table::LbtIpcSource;
 
 use super::layout::SLOT_COUNT;
 
@@ -37,20 +40,24 @@ impl Waker {
         Ok(Waker { socket, paths: (0..SLOT_COUNT).map(|index| path(ring, index)).collect() })
     }
 
-    /// Wakes the receivers of these slots, one bit each. Returns how many there were. One that is gone, or
-    /// has bytes enough already, needs none.
-    pub(super) fn wake(&self, mut slots: u64) -> u32 {
-        let count = slots.count_ones();
+    /// Wakes the receivers of these slots, one bit each. One that is gone, or has bytes enough already, needs
+    /// none.
+    pub(super) fn wake(&self, mut slots: u64, counters: &LbtIpcSource) {
+        counters.wakes_sent.add(slots.count_ones().into());
         while slots != 0 {
             let index = slots.trailing_zeros() as usize;
             slots &= slots - 1;
-            let _ = self.socket.send_to(&[1], &self.paths[index]);
+            if let Err(error) = self.socket.send_to(&[1], &self.paths[index])
+                && !matches!(error.kind(), NotFound | ConnectionRefused | WouldBlock)
+            {
+                counters.wakes_failed.inc();
+            }
         }
-        count
     }
 
     /// Removes the name of a dead receiver's socket.
     pub(super) fn forget(&self, index: usize) {
+        // The next receiver of the slot does so too.
         let _ = std::fs::remove_file(&self.paths[index]);
     }
 }
@@ -65,6 +72,7 @@ impl Bell {
     /// The bell of slot `index`, whose lock the caller holds; so what has that name belongs to a dead one.
     pub(super) fn new(ring: &Path, index: usize) -> io::Result<Bell> {
         let path = path(ring, index);
+        // Mostly there is none; one that stays is told by the bind.
         let _ = std::fs::remove_file(&path);
         let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot bind {}: {e}", path.display()));
         let socket = UnixDatagram::bind(&path).map_err(named)?;
@@ -75,12 +83,14 @@ impl Bell {
     /// Takes the bytes that have woken us.
     pub(super) fn quiet(&self) {
         let mut byte = [0; 8];
+        // It ends with the last byte.
         while self.socket.recv(&mut byte).is_ok() {}
     }
 }
 
 impl Drop for Bell {
     fn drop(&mut self) {
+        // Whoever finds this receiver gone removes it as well.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -96,5 +106,20 @@ mod tests {
         assert_eq!(session_of("LBTIPC_1_2.w63"), Some("LBTIPC_1_2"));
         assert_eq!(session_of("LBTIPC_1_2.w64"), None);
         assert_eq!(session_of("LBTIPC_1_2"), None);
+    }
+
+    #[test]
+    fn a_receiver_that_cannot_be_woken_is_counted_and_one_that_is_gone_is_not() {
+        let directory = std::env::temp_dir().join(format!("tickcast-wake-{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        let ring = directory.join("LBTIPC_1_2");
+        let (waker, counters) = (Waker::new(&ring).unwrap(), LbtIpcSource::default());
+        let woken = Bell::new(&ring, 0).unwrap();
+        // Slot 1 has no socket, that of slot 2 takes no datagrams.
+        let _other = std::os::unix::net::UnixListener::bind(path(&ring, 2)).unwrap();
+        waker.wake(0b111, &counters);
+        assert_eq!((counters.wakes_sent.get(), counters.wakes_failed.get()), (3, 1));
+        assert_eq!(woken.socket.recv(&mut [0; 8]).unwrap(), 1);
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 }

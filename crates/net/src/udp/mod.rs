@@ -4,6 +4,7 @@
 //! in one call (`UDP_SEGMENT`) costs about as much as one datagram, and a receiver that takes coalesced runs
 //! (`UDP_GRO`) saves as much again. `sendmmsg`/`recvmmsg` alone save nearly nothing.
 
+mod drops;
 mod each;
 mod receive;
 mod send;

@@ -6,8 +6,8 @@ use super::socket::set_option;
 
 /// Bytes a coalesced run may have.
 const SLOT_BYTES: usize = 65_536;
-/// Room for the control messages `UDP_GRO` and `SO_RXQ_OVFL`.
-const CONTROL_BYTES: usize = 64;
+/// Room for the control message `UDP_GRO`.
+const CONTROL_BYTES: usize = 32;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
@@ -76,7 +76,6 @@ pub struct ReceiveBatch {
     /// Slots that the next [`UdpSocket::poll`] asks for. One that has filled all it asked for asks for twice as many: after a single
     /// datagram the kernel is not asked in vain for another, which would delay it.
     wanted: usize,
-    kernel_drops: u32,
 }
 
 // SAFETY: the raw pointers inside `vectors` and `headers` lead to what the batch owns and never replaces, and what
@@ -100,17 +99,9 @@ impl ReceiveBatch {
             headers: vec![header; n],
             slots: Vec::with_capacity(n),
             wanted: 1,
-            kernel_drops: 0,
         };
         batch.prepare(n);
         batch
-    }
-
-    /// Datagrams that the kernel has dropped for want of room in the socket's buffer, as far as it has told
-    /// (a running 32-bit total of the socket; it comes with the next datagram after the drop).
-    #[must_use]
-    pub fn kernel_drops(&self) -> u32 {
-        self.kernel_drops
     }
 
     /// Makes the first `count` slots ready for a call; those that a call did not fill still are.
@@ -146,10 +137,8 @@ impl ReceiveBatch {
             let len = (self.headers[i].msg_len as usize).min(SLOT_BYTES);
             let mut slot = Slot { from: address(&self.names[i]), len, segment_bytes: len };
             for (level, kind, value) in control_values(&self.headers[i].msg_hdr) {
-                match (level, kind) {
-                    (libc::SOL_UDP, libc::UDP_GRO) if value > 0 => slot.segment_bytes = value as usize,
-                    (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => self.kernel_drops = value,
-                    _ => {}
+                if (level, kind) == (libc::SOL_UDP, libc::UDP_GRO) && value > 0 {
+                    slot.segment_bytes = value as usize;
                 }
             }
             self.slots.push(slot);
@@ -312,7 +301,7 @@ fn control_values(header: &libc::msghdr) -> impl Iterator<Item = (libc::c_int, l
             return None;
         }
         // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR return null or a control message that lies whole inside the
-        // buffer; both kinds that this socket asked for carry 32 bits.
+        // buffer; the kind that this socket asked for carries 32 bits.
         unsafe {
             let this = &*next;
             let value = libc::CMSG_DATA(next).cast::<u32>().read_unaligned();
@@ -343,23 +332,18 @@ mod tests {
     fn fill(batch: &mut ReceiveBatch, slot: usize, from: SocketAddrV4, bytes: &[u8], segment_bytes: u32) {
         let header = &mut batch.headers[slot];
         header.msg_len = bytes.len() as u32;
-        // SAFETY: name, vector and control are as long as the header says, and this writes no more: two control
-        // messages of 32 bits have room.
+        // SAFETY: name, vector and control are as long as the header says, and this writes no more: a control
+        // message of 32 bits has room.
         unsafe {
             header.msg_hdr.msg_name.cast::<libc::sockaddr_in>().write(sockaddr(from));
             let vector = header.msg_hdr.msg_iov.read();
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), vector.iov_base.cast(), bytes.len());
-            let mut control = libc::CMSG_FIRSTHDR(&raw const header.msg_hdr);
-            for (level, kind, value) in
-                [(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 3), (libc::SOL_UDP, libc::UDP_GRO, segment_bytes)]
-            {
-                (*control).cmsg_level = level;
-                (*control).cmsg_type = kind;
-                (*control).cmsg_len = libc::CMSG_LEN(4) as _;
-                libc::CMSG_DATA(control).cast::<u32>().write_unaligned(value);
-                control = libc::CMSG_NXTHDR(&raw const header.msg_hdr, control);
-            }
-            header.msg_hdr.msg_controllen = 2 * libc::CMSG_SPACE(4) as usize;
+            let control = libc::CMSG_FIRSTHDR(&raw const header.msg_hdr);
+            (*control).cmsg_level = libc::SOL_UDP;
+            (*control).cmsg_type = libc::UDP_GRO;
+            (*control).cmsg_len = libc::CMSG_LEN(4) as _;
+            libc::CMSG_DATA(control).cast::<u32>().write_unaligned(segment_bytes);
+            header.msg_hdr.msg_controllen = libc::CMSG_SPACE(4) as usize;
         }
     }
 
@@ -378,7 +362,6 @@ mod tests {
             collected(&mut batch, 1),
             [(from(1), b"fi".to_vec()), (from(1), b"rs".to_vec()), (from(1), b"t".to_vec())]
         );
-        assert_eq!(batch.kernel_drops(), 3);
         // The other slot is as it was prepared at the start.
         for _ in 0..2 {
             let used = batch.slots.len();

@@ -46,6 +46,13 @@ impl UdpSocket {
         };
         outcome(result.map(drop), 1)
     }
+
+    /// Whether runs go out with one call: until the kernel refuses that, which costs streams most of their
+    /// speed.
+    #[must_use]
+    pub fn sends_runs(&self) -> bool {
+        self.offload.get()
+    }
 }
 
 fn refuses_offload(error: &io::Error) -> bool {

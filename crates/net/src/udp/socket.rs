@@ -26,6 +26,8 @@ pub struct UdpSocket {
     /// The only address it sends to.
     pub(super) peer: Option<SocketAddrV4>,
     pub(super) gait: Cell<Gait>,
+    /// What the kernel had dropped when it was asked last.
+    pub(super) drops: Cell<u32>,
 }
 
 impl UdpSocket {
@@ -65,11 +67,16 @@ impl UdpSocket {
 
     fn for_receiving(socket: Socket, buffer_bytes: usize) -> io::Result<UdpSocket> {
         grow(&socket, libc::SO_RCVBUFFORCE, buffer_bytes, Socket::set_recv_buffer_size)?;
-        set_option(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
         // Kernels before 5.0 lack it; datagrams then come one by one, which the reader takes as well.
         let _ = set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, 1);
         let socket = socket.into();
-        Ok(UdpSocket { socket, offload: Cell::new(true), peer: None, gait: Cell::new(Gait::default()) })
+        Ok(UdpSocket {
+            socket,
+            offload: Cell::new(true),
+            peer: None,
+            gait: Cell::new(Gait::default()),
+            drops: Cell::new(0),
+        })
     }
 
     /// A second socket of the same address that sends to `peer` only: the kernel finds the way once, not for each

@@ -182,3 +182,26 @@ fn a_socket_that_is_asked_in_vain_takes_single_datagrams_and_runs_again_when_the
     let counts = [(); 3].map(|()| to.receive(&mut batch).unwrap().datagrams().count());
     assert_eq!((counts, gaits(&to)), ([4, 4, 2], runs));
 }
+
+#[test]
+fn what_finds_no_room_in_the_buffer_is_told_once() {
+    let small = MulticastOptions { buffer_bytes: 8_192, ..OPTIONS };
+    let to = UdpSocket::multicast_sender(any_port(), small).unwrap();
+    let from = UdpSocket::multicast_sender(any_port(), OPTIONS).unwrap();
+    assert_eq!(to.new_drops(), 0);
+    let sent = 500;
+    for _ in 0..sent {
+        let sent = from.send_run(to.local_address().unwrap(), &[1; 1_000], 1_000).unwrap();
+        assert_eq!(sent, Sent::Datagrams(1), "loopback takes what it drops");
+    }
+    let (mut batch, mut received) = (ReceiveBatch::new(64), 0);
+    loop {
+        let count = to.receive(&mut batch).unwrap().datagrams().count();
+        received += count;
+        if count == 0 {
+            break;
+        }
+    }
+    assert!(received < sent);
+    assert_eq!((to.new_drops() as usize, to.new_drops()), (sent - received, 0));
+}

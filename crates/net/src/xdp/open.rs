@@ -105,7 +105,8 @@ impl Parts {
         if !options.busy_poll.is_zero() {
             busy_poll(fd.as_fd(), options.busy_poll).map_err(|e| doing("ask for busy polling", e))?;
         }
-        // More than one batch of copies may wait in the kernel; as root its ceiling is passed over.
+        // More than one batch of copies may wait in the kernel; as root its ceiling is passed over. Without,
+        // sends are refused earlier, and counted as blocked.
         let _ = set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER_BYTES);
         (0..options.receive_frames).for_each(|n| {
             rings.fill.push(u64::from(n) * u64::from(options.frame_bytes));

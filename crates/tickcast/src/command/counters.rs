@@ -61,8 +61,15 @@ fn list(args: &CountersArgs, out: &mut impl Write) -> Result<(), Failure> {
     let pids = counters_file::processes(&args.directory).map_err(|e| {
         Failure::Run(format!("cannot look for counters in {}: {e}", args.directory.display()))
     })?;
-    // One that ends between the two looks is none any more.
-    let all = pids.into_iter().filter_map(|pid| counters_file::read(&args.directory, pid).ok());
+    let all = pids.into_iter().filter_map(|pid| match counters_file::read(&args.directory, pid) {
+        Ok(snapshot) => Some(snapshot),
+        // One that ends between the two looks is none any more.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => {
+            eprintln!("tickcast: {error}");
+            None
+        }
+    });
     if !args.json {
         writeln!(out, "{:>8}  {:<28}  {:>6}  UPDATED", "PID", "PROGRAM", "SETS").map_err(Failure::Output)?;
     }

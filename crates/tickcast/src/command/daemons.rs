@@ -22,6 +22,7 @@ pub(super) fn resolver(args: &ConfigArgs) -> Result<(), Failure> {
     let config = args.load()?.value;
     let (registry, stop) = (Registry::default(), Stop::default());
     stop.on_signals()?;
+    let _counters = host::publish_counters(&config.admin, &registry, "resolver");
     role::resolver(&config.resolver, &registry, &stop, |status| {
         host::start_admin(&config.admin, &registry, move || status.read())
     })

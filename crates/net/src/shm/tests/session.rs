@@ -404,6 +404,21 @@ fn a_sleeping_receiver_is_woken() {
 }
 
 #[test]
+fn a_receiver_with_a_slot_and_without_a_socket_looks_by_itself() {
+    let place = Place::new();
+    let mut source = place.source(PACED);
+    let mut receiver = place.open().unwrap();
+    // Its socket's name is taken by what cannot be replaced.
+    fs::create_dir(place.0.join("LBTIPC_abc_1.w0")).unwrap();
+    assert!(receiver.enable_sleep().is_err());
+    assert_eq!(receiver.before_sleep(), Wait::SleepAtMost(Duration::from_millis(1)));
+    receiver.after_sleep();
+    send(&mut source, b"found").unwrap();
+    assert_eq!(source.counters().wakes_sent.get(), 0, "nobody could be woken");
+    assert_eq!(read_all(&mut receiver), [b"found"]);
+}
+
+#[test]
 fn a_socket_that_a_dead_receiver_has_left_is_replaced() {
     let place = Place::new();
     let _source = place.source(PACED);

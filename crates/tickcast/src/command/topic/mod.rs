@@ -14,6 +14,8 @@ pub(super) use subscribe::run as subscribe;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use messaging::Context;
+
 /// How long a turn waits at most, so that signals and ends are noticed.
 const TURN: Duration = Duration::from_millis(50);
 
@@ -21,6 +23,13 @@ const TURN: Duration = Duration::from_millis(50);
 fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(number).map_err(|e| e.to_string())
+}
+
+/// Says why `tickcast counters` does not find this process, if it does not though it should.
+fn warn_of_counters(context: &Context) {
+    if let Some(error) = context.counters().publish_error() {
+        eprintln!("`tickcast counters` will not find this process: {error}");
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {

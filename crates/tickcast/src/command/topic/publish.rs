@@ -15,7 +15,7 @@ use net::clock;
 use units::Nanos;
 
 use super::payload::{Next, Payloads};
-use super::{TURN, printable, seconds};
+use super::{TURN, printable, seconds, warn_of_counters};
 use crate::config::ConfigArgs;
 use crate::failure::Failure;
 use crate::host::Stop;
@@ -137,6 +137,7 @@ pub(crate) fn run(args: &PublishArgs) -> Result<(), Failure> {
     let stop = Stop::default();
     stop.on_signals()?;
     let mut context = Context::standalone(&config.messaging).map_err(|e| Failure::Run(e.to_string()))?;
+    warn_of_counters(&context);
     let options = SourceOptions { transport: args.transport, group: args.group, ..SourceOptions::default() };
     let source = context.create_source(&args.topic, &options).map_err(|e| Failure::Run(e.to_string()))?;
     let mut publisher = Publisher::new(args, context, source)?;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use units::Nanos;
 
 use super::statistics::{Figures, Statistics};
-use super::{TURN, hex, printable, seconds};
+use super::{TURN, hex, printable, seconds, warn_of_counters};
 use crate::config::ConfigArgs;
 use crate::failure::Failure;
 use crate::host::Stop;
@@ -86,6 +86,7 @@ pub(crate) fn run(args: &SubscribeArgs) -> Result<(), Failure> {
     let stop = Stop::default();
     stop.on_signals()?;
     let mut context = Context::standalone(&config.messaging).map_err(|e| Failure::Run(e.to_string()))?;
+    warn_of_counters(&context);
     subscribe(args, &mut context)?;
     let mut view = View::new(args);
     let result = watch(args, &stop, &mut context, &mut view);

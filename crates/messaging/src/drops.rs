@@ -1,0 +1,63 @@
+//! What the kernel drops because a socket's buffer is full.
+
+use std::time::Duration;
+
+use units::Nanos;
+
+use crate::context::Context;
+
+/// When the kernel is asked how many datagrams it has dropped. It tells nobody, but what is dropped is missed, and what
+/// is missed is due to be asked for: so a context looks when it wakes up for something, and not too often.
+#[derive(Default)]
+pub(crate) struct Drops {
+    /// Not before.
+    due: Nanos,
+    /// It was woken since the last look.
+    owed: bool,
+}
+
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+impl Drops {
+    pub(crate) fn next_wakeup(&self) -> Nanos {
+        if self.owed { self.due } else { Nanos::NEVER }
+    }
+
+    /// Something was due at `now`; whether it is time to look.
+    fn on_wakeup(&mut self, now: Nanos) -> bool {
+        let looks = now >= self.due;
+        if looks {
+            self.due = now + LOOK_EVERY;
+        }
+        self.owed = !looks;
+        looks
+    }
+}
+
+impl Context {
+    pub(crate) fn look_for_drops(&mut self, now: Nanos) {
+        if !self.drops.on_wakeup(now) {
+            return;
+        }
+        let data = self.rm_in.sockets().map(|(_, socket)| socket).chain(self.ru_in.socket());
+        let dropped: u64 = data.chain(self.own_sockets()).map(|socket| u64::from(socket.new_drops())).sum();
+        self.counters.context.datagrams_dropped_by_kernel.add(dropped);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_is_owed_for_a_wakeup_soon_after_one_and_no_look_follows_another_by_itself() {
+        let ms = |n: u64| Nanos(n * 1_000_000);
+        let mut drops = Drops::default();
+        assert!(drops.on_wakeup(ms(10)));
+        assert_eq!(drops.next_wakeup(), Nanos::NEVER);
+        assert!(!drops.on_wakeup(ms(20)));
+        assert_eq!(drops.next_wakeup(), ms(260));
+        assert!(drops.on_wakeup(ms(260)));
+        assert_eq!(drops.next_wakeup(), Nanos::NEVER);
+    }
+}
