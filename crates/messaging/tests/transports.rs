@@ -408,7 +408,10 @@ fn a_tcp_session_is_encrypted_by_configuration_and_certificates_are_checked() {
     b.heard.payloads.clear();
     let mut sent = 0;
     let patience = Patience::new();
-    while b.heard.payloads.len() < 300 || c.counters.tcp_receiver.sessions_broken.get() == 0 {
+    let (source_counters, refused) = (a.counters.tcp_source.clone(), c.counters.tcp_receiver.clone());
+    let is_told =
+        || [&source_counters.certificate_failures, &refused.certificate_failures].iter().all(|c| c.get() > 0);
+    while b.heard.payloads.len() < 300 || !is_told() {
         assert!(patience.lasts(), "{} messages", b.heard.payloads.len());
         while sent < 300 && a.context.send(source, &[&message(sent)]).is_ok() {
             sent += 1;
@@ -418,6 +421,8 @@ fn a_tcp_session_is_encrypted_by_configuration_and_certificates_are_checked() {
     let got: Vec<_> = b.heard.payloads.iter().filter(|bytes| *bytes != b"hello").collect();
     assert!(got.iter().zip(0..).all(|(bytes, i)| **bytes == message(i)));
     assert!(c.heard.payloads.is_empty(), "who does not trust the certificate hears nothing");
+    assert_eq!(refused.sessions_broken.get(), refused.certificate_failures.get());
+    assert_eq!(b.counters.tcp_receiver.certificate_failures.get(), 0);
 }
 
 #[test]

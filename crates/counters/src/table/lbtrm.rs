@@ -170,6 +170,7 @@ counters! {
         bytes_buffered: Gauge, "bytes", "Bytes that wait for the slowest receiver.";
         clients_refused: Total, "connections", "Receivers refused because there were too many, or on an error.";
         clients_lost: Total, "connections", "Receivers that have gone.";
+        certificate_failures: Total, "connections", "Those of them with whom TLS was not agreed on: a certificate was missing or not acceptable.";
         lbm_msgs_passed_over: Total, "messages", "LBMC messages that a slow receiver was not sent.";
     }
 }
@@ -179,6 +180,7 @@ counters! {
     struct LbttcpReceiver("lbttcp_receiver") {
         bytes_rcved: Total, "bytes", "Bytes received.";
         sessions_broken: Total, "sessions", "Connections that failed or broke without the end of the session.";
+        certificate_failures: Total, "sessions", "Those of them where TLS was not agreed on: a certificate was missing or not acceptable.";
         sessions_malformed: Total, "sessions", "Connections closed because of bytes that are no LBMC messages.";
     }
 }

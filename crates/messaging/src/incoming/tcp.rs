@@ -1,14 +1,17 @@
 //! TCP: a connection for each session.
 
 use std::collections::HashMap;
+use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
 
+use counters::table::LbttcpReceiver;
 use lbt::config::Order;
 use lbt::delivery::{EndReason, Sink};
 use lbt::error::WireError;
 use lbt::ordered::Receiver as OrderedReceiver;
 use lbt::resolution::TransportSession;
 use net::tcp::{self, Moved};
+use net::tls::is_about_certificates;
 use net::{Interest, Ready, Transport};
 use slab::Slab;
 use units::Nanos;
@@ -118,7 +121,7 @@ impl Session {
         now: Nanos,
         streams: &mut Streams,
         handler: &mut impl Handler,
-        counters: &counters::table::LbttcpReceiver,
+        counters: &LbttcpReceiver,
     ) -> Progress {
         let Some(connection) = &mut self.connection else { return Progress::Nothing };
         let mut progress = Progress::Nothing;
@@ -130,9 +133,13 @@ impl Session {
             let (count, is_full) = match connection.read(room) {
                 Ok(Moved::Bytes(count)) => (count, count == room.len()),
                 Ok(Moved::WouldBlock) => break,
-                Ok(Moved::End) | Err(_) => {
+                Ok(Moved::End) => {
+                    counters.sessions_broken.add((!self.receiver.has_ended()).into());
+                    return Progress::Over;
+                }
+                Err(error) => {
                     if !self.receiver.has_ended() {
-                        counters.sessions_broken.inc();
+                        count_broken(counters, &error);
                     }
                     return Progress::Over;
                 }
@@ -161,6 +168,11 @@ impl Session {
         }
         progress
     }
+}
+
+fn count_broken(counters: &LbttcpReceiver, error: &io::Error) {
+    counters.sessions_broken.inc();
+    counters.certificate_failures.add(is_about_certificates(error).into());
 }
 
 /// Hands bytes of a session on, past what is recovered if anything is.
@@ -231,8 +243,8 @@ impl Context {
         match self.establish_tcp(at) {
             Ok(true) => {}
             Ok(false) => return false,
-            Err(_) => {
-                self.counters.tcp_receiver.sessions_broken.inc();
+            Err(error) => {
+                count_broken(&self.counters.tcp_receiver, &error);
                 self.end_tcp(at, handler);
                 return true;
             }
@@ -250,7 +262,7 @@ impl Context {
 
     /// Whether the connection stands; begins TLS when it does, if it is wanted.
     #[inline]
-    fn establish_tcp(&mut self, at: usize) -> Result<bool, ContextError> {
+    fn establish_tcp(&mut self, at: usize) -> io::Result<bool> {
         let Some(session) = self.tcp_in.sessions.get(at) else { return Ok(false) };
         if session.is_established && !session.waits_for_room {
             return Ok(true);
@@ -259,7 +271,7 @@ impl Context {
     }
 
     #[cold]
-    fn settle_tcp(&mut self, at: usize) -> Result<bool, ContextError> {
+    fn settle_tcp(&mut self, at: usize) -> io::Result<bool> {
         let token = self.token(Port::TcpSession, at);
         let session = &mut self.tcp_in.sessions[at];
         if !session.is_established {
@@ -275,7 +287,8 @@ impl Context {
             if let Some(tls) = &self.tls.client
                 && let Some(Transport::Plain(stream)) = session.connection.take()
             {
-                session.connection = Some(tls.connect(stream, &session.address.ip().to_string())?);
+                let host = session.address.ip().to_string();
+                session.connection = Some(tls.connect(stream, &host).map_err(io::Error::other)?);
             }
         }
         let Some(connection) = &mut session.connection else { return Ok(false) };

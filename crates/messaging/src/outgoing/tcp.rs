@@ -8,6 +8,7 @@ use counters::table::LbttcpSource;
 use lbt::ordered::{Backlog, Cursor, Kept, Room, Source};
 use lbt::resolution::TransportSession;
 use net::tcp::{self, Moved};
+use net::tls::is_about_certificates;
 use net::{Interest, Ready, Registrar, Token, Transport};
 use slab::Slab;
 use units::Nanos;
@@ -142,7 +143,8 @@ impl TcpOutgoing {
                 // Receivers have nothing to say.
                 Ok(Moved::Bytes(_)) => {}
                 Ok(Moved::WouldBlock) => break,
-                Ok(Moved::End) | Err(_) => return self.drop_client(index),
+                Ok(Moved::End) => return self.drop_client(index),
+                Err(error) => return self.lose_client(index, &error),
             }
         }
         client.waits_for_room = false;
@@ -159,35 +161,39 @@ impl TcpOutgoing {
         }
     }
 
+    fn lose_client(&mut self, index: usize, error: &io::Error) {
+        self.counters.certificate_failures.add(is_about_certificates(error).into());
+        self.drop_client(index);
+    }
+
     /// Writes what a client has not been given, as far as its socket takes it.
     fn write_client(&mut self, index: usize) {
-        let Some(client) = self.clients.get_mut(index) else { return };
-        let mut is_broken = false;
+        if let Err(error) = self.offer(index) {
+            self.lose_client(index, &error);
+        }
+    }
+
+    fn offer(&mut self, index: usize) -> io::Result<()> {
+        let Some(client) = self.clients.get_mut(index) else { return Ok(()) };
         loop {
             let bytes = self.backlog.next_bytes(&client.cursor);
             if bytes.is_empty() {
-                is_broken |= client.transport.flush().is_err();
+                client.transport.flush()?;
                 break;
             }
-            match client.transport.write(bytes) {
-                Ok(Moved::Bytes(count)) => self.backlog.taken(&mut client.cursor, count),
-                Ok(Moved::WouldBlock) => break,
-                Ok(Moved::End) | Err(_) => {
-                    is_broken = true;
-                    break;
-                }
+            match client.transport.write(bytes)? {
+                Moved::Bytes(count) => self.backlog.taken(&mut client.cursor, count),
+                Moved::WouldBlock => break,
+                Moved::End => return Err(io::ErrorKind::WriteZero.into()),
             }
         }
         let waits = client.transport.waits_for_room(self.backlog.pending(&client.cursor) > 0);
         if waits != client.waits_for_room {
             client.waits_for_room = waits;
             let interest = if waits { Interest::ReadWrite } else { Interest::Read };
-            let token = Token(self.token.0 | index as u64);
-            is_broken |= self.registrar.change(&client.transport, token, interest).is_err();
+            self.registrar.change(&client.transport, Token(self.token.0 | index as u64), interest)?;
         }
-        if is_broken {
-            self.drop_client(index);
-        }
+        Ok(())
     }
 
     /// Gives every receiver what it has not been given.
