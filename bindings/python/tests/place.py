@@ -4,6 +4,7 @@ import itertools
 import os
 import subprocess
 import sys
+import time
 import unittest
 
 import tickcast
@@ -38,7 +39,14 @@ class Example:
     def __init__(self, name, *arguments):
         path = os.path.join(EXAMPLES, name + '.py')
         command = [sys.executable, '-u', path, *arguments]
+        self.deadline = time.monotonic() + WATCHDOG_S
         self.child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def is_over(self):
+        """Whether it has ended by itself. One that has run too long is ended, which `end` then tells."""
+        if time.monotonic() > self.deadline:
+            self.child.kill()
+        return self.child.poll() is not None
 
     def end(self):
         """What it wrote, when it has ended by itself."""
