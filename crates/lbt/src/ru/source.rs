@@ -64,9 +64,20 @@ impl Transmit<'_> {
 enum Lent {
     Nothing,
     Reply,
-    Ncfs { client: usize, count: usize },
-    Repeats { client: usize, count: u32 },
-    Fan { count: u32, clients: u32 },
+    Ncfs {
+        client: usize,
+        count: usize,
+    },
+    Repeats {
+        client: usize,
+        count: u32,
+    },
+    /// `bytes` of `count` datagrams to each of some clients.
+    Fan {
+        count: u32,
+        bytes: u64,
+        clients: u32,
+    },
 }
 
 impl Framing for Unicast {
@@ -226,9 +237,12 @@ impl Source {
                 assert!(count <= lent, "{count} of {lent} datagrams");
                 self.repeats_sent(now, client, count);
             }
-            Lent::Fan { count: lent, clients } => {
+            Lent::Fan { count: lent, bytes, clients } => {
                 assert!(count <= lent * clients, "{count} of {lent} datagrams to {clients} clients");
-                self.fan_sent(now, count);
+                let is_whole = count == lent * clients;
+                let bytes = if is_whole { bytes * u64::from(clients) } else { self.fan_bytes(count) };
+                debug_assert_eq!(bytes, self.fan_bytes(count));
+                self.fan_sent(now, count, bytes);
             }
             Lent::Nothing => panic!("{count} datagrams were sent and none were handed out"),
         }
@@ -321,16 +335,23 @@ impl Source {
                 (Some(run), clients.max(1))
             }
         };
-        self.transport.lent = Lent::Fan { count: run.map_or(1, |r| r.count), clients: clients as u32 };
+        let (count, bytes) = run.map_or((1, 0), |run| (run.count, run.bytes as u64));
+        self.transport.lent = Lent::Fan { count, bytes, clients: clients as u32 };
         let to = &self.transport.clients.addresses()[client..client + clients];
         let message = || session::Transmit::one(&self.transport.session_message);
         Some(Transmit { to, run: run.map_or_else(message, |run| self.lend(run)) })
     }
 
-    fn fan_sent(&mut self, now: Nanos, count: u32) {
+    /// Bytes of the next `count` datagrams of data, client by client.
+    #[cold]
+    fn fan_bytes(&self, count: u32) -> u64 {
         let fan = self.transport.fan;
-        if let What::Data(first) = fan.what {
-            let bytes = (0..count).map(|i| self.window.len_of(first.plus((fan.done + i) % fan.count))).sum();
+        let What::Data(first) = fan.what else { return 0 };
+        (0..count).map(|i| self.window.len_of(first.plus((fan.done + i) % fan.count))).sum()
+    }
+
+    fn fan_sent(&mut self, now: Nanos, count: u32, bytes: u64) {
+        if let What::Data(_) = self.transport.fan.what {
             self.data_went_out(now, count, bytes);
         } else {
             self.counters.sms_sent.add(u64::from(count));
