@@ -577,7 +577,7 @@ pub(crate) fn first_free<T>(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Interface, Wait};
+    use crate::{Interface, Source, SourceOptions, Transport, Wait};
 
     /// A context on loopback; no other test's is heard.
     pub(crate) fn lone(test: u8, wait: Wait) -> Context {
@@ -600,13 +600,35 @@ pub(crate) mod tests {
         Context::standalone(&config).expect("loopback is there")
     }
 
+    /// The same with a source.
+    pub(crate) fn sending(test: u8, transport: Transport) -> (Context, Source) {
+        let mut context = lone(test, Wait::Block);
+        let options = SourceOptions { transport: Some(transport), ..SourceOptions::default() };
+        let source = context.create_source("px", &options).expect("a port is free");
+        (context, source)
+    }
+
+    /// A look at a socket that is broken is counted, one at it as it was made is not.
+    pub(crate) fn assert_broken_is_counted(
+        mut context: Context,
+        socket: impl Fn(&Context) -> &UdpSocket,
+        look: impl Fn(&mut Context),
+    ) {
+        look(&mut context);
+        assert_eq!(context.counters.context.receives_failed.get(), 0);
+        net::lab::spoil(socket(&context)).expect("there are descriptors");
+        look(&mut context);
+        assert_eq!(context.counters.context.receives_failed.get(), 1);
+    }
+
+    /// Looks at the sockets of the first session that sources send by.
+    pub(crate) fn look_at_outgoing(context: &mut Context) {
+        context.on_outgoing_ready(context.now, 0, &mut ());
+    }
+
     #[test]
     fn a_broken_socket_of_topic_resolution_is_counted() {
-        let mut context = lone(1, Wait::Block);
-        context.on_resolver_ready(0, &mut ());
-        assert_eq!(context.counters.context.receives_failed.get(), 0);
-        net::lab::spoil(&context.resolver_socket).expect("there are descriptors");
-        context.on_resolver_ready(0, &mut ());
-        assert_eq!(context.counters.context.receives_failed.get(), 1);
+        let look = |context: &mut Context| context.on_resolver_ready(0, &mut ());
+        assert_broken_is_counted(lone(1, Wait::Block), |context| &context.resolver_socket, look);
     }
 }

@@ -1,7 +1,12 @@
 //! The examples, run as processes against each other.
 
+#[path = "common/examples.rs"]
+mod processes;
+
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Child;
+
+use processes::{assert_subscribed, end, limited, settings};
 
 /// Where cargo puts examples: beside the directory of the tests.
 fn example(name: &str) -> PathBuf {
@@ -11,60 +16,16 @@ fn example(name: &str) -> PathBuf {
     place
 }
 
-/// What keeps a test's traffic apart from others.
-fn settings(test: u8) -> Vec<String> {
-    let port = 20_000 + std::process::id() % 10_000;
-    vec![
-        format!("resolver_multicast_address=239.255.89.{test}"),
-        format!("resolver_multicast_port={port}"),
-        format!("transport_lbtrm_multicast_address=239.255.90.{test}"),
-        format!("transport_lbtrm_destination_port={port}"),
-        "transport_lbtrm_source_port_low=30000".to_owned(),
-        "transport_lbtrm_source_port_high=40000".to_owned(),
-        "request_tcp_port_low=30000".to_owned(),
-        "request_tcp_port_high=40000".to_owned(),
-    ]
-}
-
 fn start(name: &str, words: &[&str], test: u8) -> Child {
-    // Whatever hangs is ended.
-    Command::new("timeout")
-        .arg("120")
-        .arg(example(name))
-        .args(words)
-        .args(settings(test))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program is there")
-}
-
-fn end(child: Child) -> String {
-    let Output { status, stdout, stderr } = child.wait_with_output().expect("it was started");
-    let text = String::from_utf8_lossy(&stdout).into_owned();
-    assert!(status.success(), "{status}: {text}{}", String::from_utf8_lossy(&stderr));
-    text
+    let mut command = limited();
+    command.arg(example(name)).args(words).args(settings([89, 90], test));
+    command.spawn().expect("the program is there")
 }
 
 #[test]
 fn the_subscriber_prints_what_the_publisher_sends() {
-    let mut text = String::new();
-    // Each starts when the machine lets it: a subscriber may miss a publisher altogether, or hear nothing but its end.
-    for _ in 0..10 {
-        let mut subscriber = start("subscribe", &["example"], 1);
-        while subscriber.try_wait().expect("it was started").is_none() {
-            end(start("publish", &["example", "20"], 1));
-        }
-        text = end(subscriber);
-        if !text.is_empty() {
-            break;
-        }
-    }
-    let lines: Vec<&str> = text.lines().collect();
-    // One that comes late misses the beginning.
-    assert!(!lines.is_empty(), "nothing came");
-    let expected: Vec<String> = (20 - lines.len()..20).map(|i| format!("{i} message {i}")).collect();
-    assert_eq!(lines, expected);
+    let publish = || start("publish", &["example", "20"], 1);
+    assert_subscribed(|| start("subscribe", &["example"], 1), publish);
 }
 
 #[test]

@@ -231,31 +231,29 @@ fn bind_xdp(socket: &mut XdpSocket, low: u16, high: u16) -> io::Result<SocketAdd
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::tests::lone;
-    use crate::{SourceOptions, Transport, Wait};
+    use crate::Transport;
+    use crate::context::tests::{assert_broken_is_counted, look_at_outgoing, sending};
+
+    /// For data, and for NAKs.
+    fn sockets(context: &Context) -> (&UdpSocket, &UdpSocket) {
+        match context.outgoing.get(0).map(|outgoing| &outgoing.kind) {
+            Some(OutgoingKind::Rm(session)) => match &session.port {
+                RmPort::Sockets { data, naks } => (data, naks),
+                RmPort::Xdp(_) => panic!("nothing asks for it"),
+            },
+            _ => panic!("it was just opened"),
+        }
+    }
 
     #[test]
     fn a_broken_socket_for_naks_is_counted() {
-        let mut context = lone(4, Wait::Block);
-        let options = SourceOptions { transport: Some(Transport::LbtRm), ..SourceOptions::default() };
-        context.create_source("px", &options).expect("a port is free");
-        let now = context.now;
-        context.on_outgoing_ready(now, 0, &mut ());
-        assert_eq!(context.counters.context.receives_failed.get(), 0);
-        let Some(OutgoingKind::Rm(session)) = context.outgoing.get(0).map(|outgoing| &outgoing.kind) else {
-            panic!("it was just opened");
-        };
-        let RmPort::Sockets { naks, .. } = &session.port else { panic!("nothing else is configured") };
-        net::lab::spoil(naks).expect("there are descriptors");
-        context.on_outgoing_ready(now, 0, &mut ());
-        assert_eq!(context.counters.context.receives_failed.get(), 1);
+        let (context, _) = sending(4, Transport::LbtRm);
+        assert_broken_is_counted(context, |context| sockets(context).1, look_at_outgoing);
     }
 
     #[test]
     fn a_socket_to_which_offload_is_refused_is_counted_and_sends_all_the_same() {
-        let mut context = lone(7, Wait::Block);
-        let options = SourceOptions { transport: Some(Transport::LbtRm), ..SourceOptions::default() };
-        let source = context.create_source("px", &options).expect("a port is free");
+        let (mut context, source) = sending(7, Transport::LbtRm);
         let run = |context: &mut Context| {
             let sent = context.counters.source.msgs_sent.get();
             for _ in 0..20 {
@@ -267,11 +265,7 @@ mod tests {
         };
         run(&mut context);
         assert_eq!(context.counters.context.sockets_without_offload.get(), 0);
-        let Some(OutgoingKind::Rm(session)) = context.outgoing.get(0).map(|outgoing| &outgoing.kind) else {
-            panic!("it was just opened");
-        };
-        let RmPort::Sockets { data, .. } = &session.port else { panic!("nothing else is configured") };
-        net::lab::refuse_offload(data).expect("it needs no rights");
+        net::lab::refuse_offload(sockets(&context).0).expect("it needs no rights");
         run(&mut context);
         assert_eq!(context.counters.context.sockets_without_offload.get(), 1);
         assert_eq!(context.counters.context.sends_failed.get(), 0);

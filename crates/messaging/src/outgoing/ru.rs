@@ -225,22 +225,19 @@ impl RuOutgoing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::tests::lone;
-    use crate::{SourceOptions, Transport, Wait};
+    use crate::Transport;
+    use crate::context::tests::{assert_broken_is_counted, look_at_outgoing, sending};
+
+    fn socket(context: &Context) -> &UdpSocket {
+        match context.outgoing.get(0).map(|outgoing| &outgoing.kind) {
+            Some(OutgoingKind::Ru(session)) => &session.socket,
+            _ => panic!("it was just opened"),
+        }
+    }
 
     #[test]
     fn a_broken_socket_of_a_session_is_counted() {
-        let mut context = lone(5, Wait::Block);
-        let options = SourceOptions { transport: Some(Transport::LbtRu), ..SourceOptions::default() };
-        context.create_source("px", &options).expect("a port is free");
-        let now = context.now;
-        context.on_outgoing_ready(now, 0, &mut ());
-        assert_eq!(context.counters.context.receives_failed.get(), 0);
-        let Some(OutgoingKind::Ru(session)) = context.outgoing.get(0).map(|outgoing| &outgoing.kind) else {
-            panic!("it was just opened");
-        };
-        net::lab::spoil(&session.socket).expect("there are descriptors");
-        context.on_outgoing_ready(now, 0, &mut ());
-        assert_eq!(context.counters.context.receives_failed.get(), 1);
+        let (context, _) = sending(5, Transport::LbtRu);
+        assert_broken_is_counted(context, socket, look_at_outgoing);
     }
 }
