@@ -11,8 +11,9 @@ use counters::{Counter, Registration, Registry};
 use lbt::authentication::Keys;
 use lbt::resolution::{QueryId, TransportSession};
 use lbt::wire::lbmc::Chain;
+use net::clock::Clock;
 use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
-use net::{Interest, Registrar, Token, Waker, clock};
+use net::{Interest, Registrar, Token, Waker};
 use slab::Slab;
 use units::{Nanos, Rng};
 
@@ -155,6 +156,7 @@ pub struct Context {
     /// The upper half of all tokens.
     pub(crate) token_base: u64,
     pub(crate) now: Nanos,
+    pub(crate) clock: Clock,
     pub(crate) rng: Rng,
     pub(crate) counters: ContextCounters,
     /// Hears topic resolution.
@@ -217,7 +219,8 @@ impl Context {
         now: Nanos,
         counters: ContextCounters,
     ) -> Result<Context, ContextError> {
-        let mut context = Context::unwatched(config, registrar, token_space, seed, now, counters)?;
+        let clock = Clock::Machine;
+        let mut context = Context::unwatched(config, registrar, token_space, seed, now, clock, counters)?;
         context.watch_data()?;
         Ok(context)
     }
@@ -230,6 +233,7 @@ impl Context {
         token_space: u32,
         seed: u64,
         now: Nanos,
+        clock: Clock,
         mut counters: ContextCounters,
     ) -> Result<Context, ContextError> {
         counters.publish(config);
@@ -252,6 +256,7 @@ impl Context {
             registrar: registrar.clone(),
             token_base: u64::from(token_space) << 32,
             now,
+            clock,
             rng,
             resolver_socket,
             control,
@@ -340,9 +345,9 @@ impl Context {
         self.now = self.now.max(now);
     }
 
-    /// Reads the clock, where something happens that is not done for every message.
+    /// Reads its clock, where something happens that is not done for every message.
     pub(crate) fn refresh_clock(&mut self) {
-        self.advance(clock::monotonic());
+        self.advance(self.clock.now());
     }
 
     /// A descriptor of this context is ready: takes what has arrived, up to one batch.

@@ -4,7 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use net::{Poller, Ready, Waiter, clock};
+use net::clock::{self, Clock, ManualClock};
+use net::{Poller, Ready, Waiter};
 use units::Nanos;
 
 use crate::context::{Context, ContextCounters};
@@ -70,9 +71,37 @@ impl Context {
         config: &MessagingConfig,
         counters: ContextCounters,
     ) -> Result<Context, ContextError> {
+        Context::driven(config, clock::seed(), Clock::Machine, counters)
+    }
+
+    /// A context whose time is what `clock` shows, and whose random choices follow from `seed`: for
+    /// simulations. It is driven as a [`Context::standalone`] one, in as many turns at one time as it takes
+    /// until nothing happens any more; it looks at everything in each turn, and [`Context::wait`] never
+    /// sleeps. [`Context::until_wakeup`] says when something is due.
+    ///
+    /// What the kernel does by itself (retransmission and time-outs of TCP) and the validity of certificates
+    /// stay with the machine's time.
+    ///
+    /// # Errors
+    /// As [`Context::new`].
+    pub fn manual(
+        config: &MessagingConfig,
+        clock: &ManualClock,
+        seed: u64,
+        counters: ContextCounters,
+    ) -> Result<Context, ContextError> {
+        Context::driven(config, seed, Clock::Manual(clock.clone()), counters)
+    }
+
+    fn driven(
+        config: &MessagingConfig,
+        seed: u64,
+        clock: Clock,
+        counters: ContextCounters,
+    ) -> Result<Context, ContextError> {
         let poller = Poller::new()?;
-        let (seed, now) = (clock::seed(), clock::monotonic());
-        let mut context = Context::unwatched(config, poller.registrar(), 0, seed, now, counters)?;
+        let now = clock.now();
+        let mut context = Context::unwatched(config, poller.registrar(), 0, seed, now, clock, counters)?;
         context.standalone.poller = Some(poller);
         if !context.standalone.is_spinning {
             context.watch_sockets()?;
@@ -133,6 +162,7 @@ impl Context {
             // The next turn looks again.
             Some(Duration::ZERO) => Ok(false),
             patience => {
+                let patience = if self.is_simulated() { Some(Duration::ZERO) } else { patience };
                 let patience = self.before_sleep(patience);
                 let worked = self.look_around(patience, handler)?;
                 self.standalone.waiter.timeout(worked, limit);
@@ -178,6 +208,11 @@ impl Context {
         }
     }
 
+    /// Its time stands still between two turns: all of what is there is to be seen at once.
+    fn is_simulated(&self) -> bool {
+        matches!(self.clock, Clock::Manual(_))
+    }
+
     /// Looks at the data sockets.
     #[inline]
     fn poll_data(&mut self, handler: &mut impl Handler) -> bool {
@@ -216,7 +251,7 @@ impl Context {
             worked |= !self.found.is_empty();
             self.on_wakeup(self.now, handler);
         }
-        self.standalone.look_at = self.now + LOOK_EVERY;
+        self.standalone.look_at = if self.is_simulated() { self.now } else { self.now + LOOK_EVERY };
         Ok(worked)
     }
 }

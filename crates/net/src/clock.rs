@@ -1,6 +1,8 @@
 //! The two clocks: one that only goes forward, one that says what time it is.
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::thread::{clock_nanosleep_absolute, set_current_timer_slack};
@@ -15,7 +17,54 @@ pub fn monotonic() -> Nanos {
     Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
-/// Sleeps until a point on that clock. The kernel adds its timer slack, 50 us unless [`fine_timers`] was
+/// The clock that timers go by.
+#[derive(Clone, Debug, Default)]
+pub enum Clock {
+    /// [`monotonic`].
+    #[default]
+    Machine,
+    /// One that its owner moves on.
+    Manual(ManualClock),
+}
+
+impl Clock {
+    /// Now on this clock.
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        match self {
+            Clock::Machine => monotonic(),
+            Clock::Manual(clock) => clock.now(),
+        }
+    }
+}
+
+/// A clock that stands still until its owner moves it on, for simulations: weeks pass in an instant. All
+/// clones show the same time.
+#[derive(Clone, Debug)]
+pub struct ManualClock(Arc<AtomicU64>);
+
+impl ManualClock {
+    /// A clock that shows `start`.
+    #[must_use]
+    pub fn new(start: Nanos) -> ManualClock {
+        ManualClock(Arc::new(AtomicU64::new(start.0)))
+    }
+
+    /// What it shows.
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        Nanos(self.0.load(Ordering::Acquire))
+    }
+
+    /// Moves it on to `to`; never back.
+    pub fn set(&self, to: Nanos) {
+        self.0.fetch_max(to.0, Ordering::AcqRel);
+    }
+}
+
+/// Sleeps until a point on [`monotonic`]. The kernel adds its timer slack, 50 us unless [`fine_timers`] was
 /// called.
 pub fn sleep_until(until: Nanos) {
     let request = Timespec {
@@ -62,6 +111,16 @@ mod tests {
             super::sleep_until(until);
         }
         super::sleep_until(units::Nanos(1));
+    }
+
+    #[test]
+    fn a_manual_clock_stands_until_it_is_moved_on_and_never_goes_back() {
+        let owner = super::ManualClock::new(units::Nanos(5));
+        let clock = super::Clock::Manual(owner.clone());
+        assert_eq!((clock.now(), owner.now()), (units::Nanos(5), units::Nanos(5)));
+        owner.set(units::Nanos(9));
+        owner.set(units::Nanos(7));
+        assert_eq!(clock.now(), units::Nanos(9));
     }
 
     #[test]
