@@ -175,6 +175,8 @@ pub struct Context {
     pub(crate) receivers: Slab<ReceiverEntry>,
     pub(crate) subscriptions: Slab<Subscription>,
     pub(crate) by_query: HashMap<QueryId, usize>,
+    /// Subscriptions to one topic; those to patterns are in none.
+    pub(crate) by_topic: HashMap<Box<str>, usize>,
     pub(crate) found: VecDeque<Found>,
     pub(crate) streams: Streams,
     pub(crate) rm_in: RmIncoming,
@@ -269,6 +271,7 @@ impl Context {
             receivers: Slab::new(),
             subscriptions: Slab::new(),
             by_query: HashMap::new(),
+            by_topic: HashMap::new(),
             found: VecDeque::new(),
             streams: Streams::default(),
             rm_in: RmIncoming::default(),

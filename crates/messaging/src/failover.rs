@@ -1,6 +1,6 @@
 //! Hot failover: receivers that hear the first copy of each message that several sources send.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use counters::table::HotFailover as Counters;
@@ -18,7 +18,7 @@ use crate::{FailoverLoss, Handler, Message, Receiver, SendError, SendFlags, Sour
 /// The merged streams of a context.
 pub(crate) struct Failovers {
     merged: Slab<Merged>,
-    by_topic: HashMap<(Receiver, Box<str>), u32>,
+    by_topic: BTreeMap<(Receiver, Box<str>), u32>,
     /// Nothing is due before.
     due: Nanos,
 }
@@ -42,7 +42,7 @@ const REMEMBERED_MAX: usize = 65_536;
 
 impl Default for Failovers {
     fn default() -> Failovers {
-        Failovers { merged: Slab::new(), by_topic: HashMap::new(), due: Nanos::NEVER }
+        Failovers { merged: Slab::new(), by_topic: BTreeMap::new(), due: Nanos::NEVER }
     }
 }
 
@@ -83,8 +83,14 @@ impl Failovers {
 
     /// A receiver is gone, and its streams with it.
     pub(crate) fn forget(&mut self, receiver: Receiver) {
-        self.merged.retain(|_, m| m.receiver != receiver);
-        self.by_topic.retain(|(of, _), _| *of != receiver);
+        let from = self.by_topic.range((receiver, Box::from(""))..);
+        let streams: Vec<_> =
+            from.take_while(|((of, _), _)| *of == receiver).map(|(key, _)| key.clone()).collect();
+        for key in streams {
+            if let Some(at) = self.by_topic.remove(&key) {
+                self.merged.remove(at as usize);
+            }
+        }
     }
 
     /// A message of a source, whose stream its token names.

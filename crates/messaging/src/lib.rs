@@ -161,6 +161,7 @@ mod event;
 mod failover;
 mod handle;
 mod incoming;
+mod index;
 mod interface;
 mod keys;
 mod options;

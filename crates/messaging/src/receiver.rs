@@ -42,8 +42,7 @@ impl Context {
     ) -> Result<Receiver, ContextError> {
         check(options)?;
         self.refresh_clock();
-        let same = |s: &Subscription| s.topic.as_deref() == Some(topic);
-        if let Some(at) = self.subscriptions.iter().find(|(_, s)| same(s)).map(|(at, _)| at) {
+        if let Some(&at) = self.by_topic.get(topic) {
             let receiver = self.add_receiver(at, options);
             for record in self.resolver.known(topic).to_vec() {
                 self.join_counted(receiver, topic, &record);
@@ -98,6 +97,9 @@ impl Context {
         let subscription = Subscription { query, topic: topic.map(Into::into), receivers: Vec::new() };
         let at = self.subscriptions.insert(subscription);
         self.by_query.insert(query, at);
+        if let Some(topic) = topic {
+            self.by_topic.insert(topic.into(), at);
+        }
         let receiver = self.add_receiver(at, options);
         self.take_heard(heard);
         self.send_resolution();
@@ -124,9 +126,11 @@ impl Context {
         if subscription.receivers.is_empty() {
             let gone = self.subscriptions.remove(gone.subscription);
             self.by_query.remove(&gone.query);
+            if let Some(topic) = &gone.topic {
+                self.by_topic.remove(topic);
+            }
             self.resolver.stop_query(gone.query);
         }
-        self.found.retain(|found| found.receiver != receiver);
         for stream in self.streams.detach(receiver) {
             self.leave(stream.session, &stream.record);
         }
@@ -175,7 +179,9 @@ impl Context {
     #[cold]
     fn tell_all_found(&mut self, handler: &mut impl Handler) {
         while let Some(found) = self.found.pop_front() {
-            if let Some(stream) = self.streams.get(found.slot).filter(|s| s.id == found.stream) {
+            // Who was to be told may be gone, and the stream with it or not.
+            let stream = self.streams.get(found.slot).filter(|s| s.id == found.stream);
+            if let Some(stream) = stream.filter(|_| self.streams.hears(found.slot, found.receiver)) {
                 handler.on_source(found.receiver, found.stream, &stream.info());
             }
         }

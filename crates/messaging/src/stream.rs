@@ -10,6 +10,7 @@ use units::{Nanos, Sqn};
 use crate::event::{End, Loss, SourceInfo};
 use crate::failover::{Failovers, Part};
 use crate::incoming::SessionRef;
+use crate::index::{Groups, Member};
 use crate::{Handler, Message, Receiver, StreamId};
 
 /// One topic of one transport session that receivers of this context hear. The transports know it by its
@@ -66,11 +67,18 @@ pub(crate) struct NewStream<'a> {
     pub(crate) part: Option<Part>,
 }
 
+impl Member for StreamId {
+    const LEAST: StreamId = StreamId(0);
+}
+
 /// All streams of a context.
 #[derive(Default)]
 pub(crate) struct Streams {
     entries: Slab<Stream>,
     by_source: HashMap<(TransportSession, u32), usize>,
+    /// In the order in which they were found.
+    by_session: Groups<SessionRef, (StreamId, usize)>,
+    by_receiver: Groups<Receiver, usize>,
     next: u32,
     pub(crate) failovers: Failovers,
 }
@@ -105,6 +113,8 @@ impl Streams {
             session_number: new.session_number,
         });
         self.by_source.insert(key, slot);
+        self.by_session.insert(new.session, (id, slot));
+        self.by_receiver.insert(receiver, slot);
         slot
     }
 
@@ -122,12 +132,16 @@ impl Streams {
             stream.all.push(Attached { receiver: stream.receiver, begun, part: None });
         }
         stream.all.push(Attached { receiver, begun: false, part });
+        self.by_receiver.insert(receiver, slot);
     }
 
     /// Takes a receiver off all streams; returns those that nobody hears any more, which are gone.
     pub(crate) fn detach(&mut self, receiver: Receiver) -> Vec<Stream> {
         let mut unheard = Vec::new();
-        for (slot, stream) in &mut self.entries {
+        let heard: Vec<usize> = self.by_receiver.of(receiver).collect();
+        for slot in heard {
+            self.by_receiver.remove(receiver, slot);
+            let Some(stream) = self.entries.get_mut(slot) else { continue };
             if stream.is_shared {
                 stream.all.retain(|a| a.receiver != receiver);
                 if let [last] = stream.all[..] {
@@ -151,6 +165,10 @@ impl Streams {
     fn remove(&mut self, slot: usize) -> Stream {
         let stream = self.entries.remove(slot);
         self.by_source.remove(&(stream.record.session, stream.record.topic_index));
+        self.by_session.remove(stream.session, (stream.id, slot));
+        for receiver in stream.receivers() {
+            self.by_receiver.remove(receiver, slot);
+        }
         stream
     }
 
@@ -160,13 +178,12 @@ impl Streams {
 
     /// Whether any stream of a session is left.
     pub(crate) fn has_session(&self, session: SessionRef) -> bool {
-        self.entries.iter().any(|(_, s)| s.session == session)
+        self.by_session.has(session)
     }
 
     /// Why a session ended, as its transport has told one of its streams.
     pub(crate) fn reason_of_end(&self, session: SessionRef) -> Option<EndReason> {
-        let mut of_session = self.entries.iter().filter(|(_, stream)| stream.session == session);
-        of_session.find_map(|(_, stream)| Some(stream.end?.reason))
+        self.by_session.of(session).find_map(|(_, slot)| Some(self.entries.get(slot)?.end?.reason))
     }
 
     /// A session is over: tells all receivers of its streams, in the order in which these were found.
@@ -178,9 +195,7 @@ impl Streams {
         reason: EndReason,
         handler: &mut impl Handler,
     ) {
-        let mut slots: Vec<(StreamId, usize)> =
-            self.entries.iter().filter(|(_, s)| s.session == session).map(|(slot, s)| (s.id, slot)).collect();
-        slots.sort_unstable();
+        let slots: Vec<(StreamId, usize)> = self.by_session.of(session).collect();
         let unheard = End { reason, next: None, tail_unknown: false };
         for (id, slot) in slots {
             let stream = self.remove(slot);
@@ -262,6 +277,92 @@ impl<H: Handler> Bridge<'_, H> {
                     failovers.on_message(self.now, part, &named, self.handler);
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::net::{Ipv4Addr, SocketAddrV4};
+
+    use units::Rng;
+
+    use super::*;
+    use crate::Message;
+
+    #[derive(Default)]
+    struct Ends(Vec<(Receiver, StreamId)>);
+
+    impl Handler for Ends {
+        fn on_message(&mut self, _: &Message<'_>) {}
+        fn on_end(&mut self, receiver: Receiver, stream: StreamId, _: &End) {
+            self.0.push((receiver, stream));
+        }
+    }
+
+    fn receiver(number: u32) -> Receiver {
+        Receiver { slot: number, number }
+    }
+
+    fn record(session: usize, topic_index: u32) -> SourceRecord {
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, session as u16);
+        let session = TransportSession::Tcp { address, session_id: None };
+        SourceRecord { topic_index, session, request: None, late_join: None, origin: None }
+    }
+
+    #[test]
+    fn sessions_and_receivers_find_their_streams_as_a_look_at_all_streams_does() {
+        let mut rng = Rng::new(1);
+        let mut streams = Streams::default();
+        // By session and topic index: the stream, and who hears it, in the order in which they came.
+        let mut plain = BTreeMap::<(usize, u32), (StreamId, Vec<Receiver>)>::new();
+        for _ in 0..20_000 {
+            let (session, topic_index) = (rng.below(4) as usize, rng.below(6) as u32);
+            let (receiver, record) = (receiver(rng.below(5) as u32), record(session, topic_index));
+            match (rng.below(40), streams.find(&record)) {
+                (0, _) => {
+                    let mut ends = Ends::default();
+                    let of_session = SessionRef::Tcp(session);
+                    streams.end_session(Nanos::ZERO, of_session, EndReason::Broken, &mut ends);
+                    let mut gone: Vec<_> = plain.extract_if(.., |key, _| key.0 == session).collect();
+                    gone.sort_unstable_by_key(|(_, (id, _))| *id);
+                    let told = gone.iter().flat_map(|(_, (id, all))| all.iter().map(|r| (*r, *id)));
+                    assert!(ends.0.into_iter().eq(told));
+                }
+                (1, _) => {
+                    plain.values_mut().for_each(|(_, all)| all.retain(|r| *r != receiver));
+                    let mut gone: Vec<_> = plain.extract_if(.., |_, (_, all)| all.is_empty()).collect();
+                    gone.sort_unstable_by_key(|(_, (id, _))| *id);
+                    let mut unheard: Vec<_> = streams.detach(receiver).iter().map(|s| s.id).collect();
+                    unheard.sort_unstable();
+                    assert!(unheard.into_iter().eq(gone.iter().map(|(_, (id, _))| *id)));
+                }
+                (_, None) => {
+                    let slot = streams.insert(&NewStream {
+                        receiver,
+                        session: SessionRef::Tcp(session),
+                        session_number: 1,
+                        record: &record,
+                        topic: "px",
+                        burst_min: 1,
+                        is_ordered: true,
+                        part: None,
+                    });
+                    let id = streams.get(slot).map(|s| s.id).expect("it was just made");
+                    assert!(plain.insert((session, topic_index), (id, vec![receiver])).is_none());
+                }
+                (_, Some(slot)) => {
+                    let (_, all) = plain.get_mut(&(session, topic_index)).expect("it is there");
+                    assert_eq!(streams.hears(slot, receiver), all.contains(&receiver));
+                    if !all.contains(&receiver) {
+                        streams.attach(slot, receiver, None);
+                        all.push(receiver);
+                    }
+                }
+            }
+            let has_some = plain.keys().any(|(of, _)| *of == session);
+            assert_eq!(streams.has_session(SessionRef::Tcp(session)), has_some);
         }
     }
 }

@@ -46,7 +46,7 @@ impl Look {
 }
 
 /// A session that is received: its transport and its place there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SessionRef {
     Rm(usize),
     Tcp(usize),
