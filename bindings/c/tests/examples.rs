@@ -3,40 +3,24 @@
 #[path = "../../../crates/messaging/tests/common/examples.rs"]
 mod processes;
 
+mod common;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Child;
 use std::sync::OnceLock;
 
+use common::compile;
 use processes::{assert_subscribed, end, limited, settings};
-
-const DIRECTORY: &str = env!("CARGO_MANIFEST_DIR");
-
-/// Where cargo puts this library: with the tests, or above them.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().expect("it runs");
-    let found = test.ancestors().skip(1).map(|dir| dir.join("libtickcast.so")).find(|path| path.exists());
-    found.unwrap_or_else(|| panic!("no libtickcast.so above {}", test.display()))
-}
 
 /// Compiles an example, each once in a run of the tests.
 fn example(name: &str) -> PathBuf {
     static DONE: OnceLock<()> = OnceLock::new();
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     DONE.get_or_init(|| {
-        let library = library();
-        let place = library.parent().expect("it is in a directory").display().to_string();
         for name in ["publish", "subscribe", "request", "respond"] {
-            let result = Command::new("cc")
-                .args(["-std=c99", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pedantic"])
-                .args(["-I", &format!("{DIRECTORY}/include"), &format!("{DIRECTORY}/examples/{name}.c")])
-                .args(["-o", &directory.join(name).display().to_string()])
-                .args(["-L", &place, "-ltickcast", &format!("-Wl,-rpath,{place}")])
-                .output()
-                .expect("a C compiler");
-            assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
+            compile("examples", name);
         }
     });
-    directory.join(name)
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
 fn start(program: &Path, words: &[&str], test: u8) -> Child {

@@ -1,10 +1,11 @@
 //! Non-blocking TCP with the options that market data wants.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read};
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use rustix::net::SendFlags;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 /// What one attempt to move bytes did.
@@ -136,12 +137,17 @@ pub fn read(mut stream: &TcpStream, into: &mut [u8]) -> io::Result<Moved> {
     outcome(stream.read(into))
 }
 
-/// Writes once.
+/// Writes once. A peer that is gone is an error, never SIGPIPE.
 ///
 /// # Errors
 /// The connection is broken.
-pub fn write(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<Moved> {
-    outcome(stream.write(bytes))
+pub fn write(stream: &TcpStream, bytes: &[u8]) -> io::Result<Moved> {
+    outcome(rustix::net::send(stream, bytes, SendFlags::NOSIGNAL).map_err(io::Error::from))
+}
+
+/// Writes `parts`, one behind the other, once; how many bytes the socket took.
+pub(crate) fn write_gathered(stream: &TcpStream, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+    SockRef::from(stream).send_vectored_with_flags(parts, libc::MSG_NOSIGNAL)
 }
 
 /// What was written and the peer's kernel has not acknowledged yet.

@@ -35,6 +35,7 @@ pub(crate) fn end(child: Child) -> String {
 /// Checks what a subscriber prints, while publishers of twenty messages come and go. Each starts when the machine
 /// lets it: a subscriber may miss a publisher altogether, or hear nothing of it but its end; of the one it hears it may
 /// miss the beginning.
+#[allow(dead_code)]
 pub(crate) fn assert_subscribed(subscribe: impl Fn() -> Child, publish: impl Fn() -> Child) {
     let mut text = String::new();
     for _ in 0..10 {

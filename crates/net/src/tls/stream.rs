@@ -1,10 +1,10 @@
 use std::fmt;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::TcpStream;
 
 use rustls::{Connection, ProtocolVersion};
 
-use crate::tcp::Moved;
+use crate::tcp::{self, Moved};
 
 /// Most bytes that wait inside for the socket: of what was written in the handshake, and of records.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -75,7 +75,7 @@ impl TlsStream {
     /// Writes the records that wait, as far as the socket takes them; tells whether that is all.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
         while self.tls.wants_write() {
-            match self.tls.write_tls(&mut &self.socket) {
+            match self.tls.write_tls(&mut Quiet(&self.socket)) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(_) => {}
                 Err(e) if is_temporary(&e) => return Ok(false),
@@ -122,6 +122,24 @@ impl TlsStream {
         let flushed = self.flush();
         processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
         flushed.map(|_| true)
+    }
+}
+
+/// The socket to write records to. That of the standard library gathers with `writev`, which ends the process by
+/// SIGPIPE once the peer is gone, where the host does not ignore that: Rust's programs do, those in C do not.
+struct Quiet<'a>(&'a TcpStream);
+
+impl Write for Quiet<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        tcp::write_gathered(self.0, parts)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

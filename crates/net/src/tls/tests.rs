@@ -330,3 +330,52 @@ fn a_file_that_is_missing_or_no_pem_is_named() {
     let error = ServerTls::load(foreign).expect_err("another's key");
     assert!(matches!(&error, TlsError::Unusable { .. }), "{error}");
 }
+
+/// Whether `write` has this thread get SIGPIPE. A signal that is blocked stays pending, also where the process
+/// ignores it, as Rust's programs do.
+fn raises_sigpipe(write: impl FnOnce()) -> bool {
+    let mut pipe = std::mem::MaybeUninit::uninit();
+    let mut pending = std::mem::MaybeUninit::uninit();
+    // SAFETY: sets of signals of this thread's stack, which the calls fill before they are read.
+    let is_set = |set: *const libc::sigset_t| unsafe { libc::sigismember(set, libc::SIGPIPE) } == 1;
+    // SAFETY: as above; only this thread's signals are blocked, and it ends with the test.
+    unsafe {
+        libc::sigemptyset(pipe.as_mut_ptr());
+        libc::sigaddset(pipe.as_mut_ptr(), libc::SIGPIPE);
+        assert_eq!(libc::pthread_sigmask(libc::SIG_BLOCK, pipe.as_ptr(), std::ptr::null_mut()), 0);
+        libc::sigpending(pending.as_mut_ptr());
+    }
+    assert!(!is_set(pending.as_ptr()));
+    write();
+    // SAFETY: as above.
+    unsafe { libc::sigpending(pending.as_mut_ptr()) };
+    is_set(pending.as_ptr())
+}
+
+/// Writes until the connection is known to be broken.
+fn write_until_broken(writer: &mut Transport) {
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while writer.write(&[7; 1_000]).is_ok() {
+        assert!(Instant::now() < give_up, "the peer is gone");
+        std::thread::yield_now();
+    }
+    assert!(writer.write(&[7; 1_000]).is_err(), "the second error is that of a closed pipe");
+}
+
+#[test]
+fn a_peer_that_is_gone_is_an_error_and_no_signal_plain_or_encrypted() {
+    let (near, far) = sockets();
+    drop(far);
+    let mut plain = Transport::Plain(near);
+    assert!(!raises_sigpipe(|| write_until_broken(&mut plain)));
+    let server = ServerTls::load(server_files()).expect("the files are good");
+    let mut pair = Pair::new(&server, &client_of("ca.pem", None));
+    pair.shake_hands().expect("both sides agree");
+    let Pair { client, mut server, .. } = pair;
+    tcp::reset_on_close(client.socket()).expect("a socket");
+    drop(client);
+    assert!(!raises_sigpipe(|| {
+        write_until_broken(&mut server);
+        drop(server);
+    }));
+}

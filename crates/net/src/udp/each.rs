@@ -53,7 +53,8 @@ impl UdpSocket {
         }
         // SAFETY: the first `count` headers were just pointed at vectors of this batch, at `name` and at
         // pieces of `bytes`, all of which outlive the call; the kernel only reads the datagrams.
-        let sent = unsafe { libc::sendmmsg(self.fd(), batch.headers.as_mut_ptr(), count, 0) };
+        let sent =
+            unsafe { libc::sendmmsg(self.fd(), batch.headers.as_mut_ptr(), count, libc::MSG_NOSIGNAL) };
         if sent > 0 {
             return Ok(Sent::Datagrams(sent as usize));
         }

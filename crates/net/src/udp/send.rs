@@ -41,7 +41,7 @@ impl UdpSocket {
         let first = &now[..now.len().min(segment_bytes)];
         let result = match self.peer {
             // Without the C library, as in receiving.
-            Some(_) => Ok(rustix::net::send(self, first, SendFlags::empty())?),
+            Some(_) => Ok(rustix::net::send(self, first, SendFlags::NOSIGNAL)?),
             None => self.plain().send_to(first, to),
         };
         outcome(result.map(drop), 1)
@@ -100,6 +100,6 @@ fn segmented(fd: libc::c_int, to: Option<SocketAddrV4>, bytes: &[u8], segment_by
         libc::CMSG_DATA(first).cast::<u16>().write_unaligned(segment_bytes);
     }
     // SAFETY: every pointer in `header` points to a live local (or to `bytes`, which sendmsg only reads).
-    let sent = unsafe { libc::sendmsg(fd, &raw const header, 0) };
+    let sent = unsafe { libc::sendmsg(fd, &raw const header, libc::MSG_NOSIGNAL) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,0 +1,27 @@
+//! What signals and children of the host do to contexts, in programs in C.
+
+#[path = "../../../crates/messaging/tests/common/examples.rs"]
+mod processes;
+
+mod common;
+
+use common::{DIRECTORY, compile};
+use processes::{end, limited, settings};
+
+/// What a program of these tests prints.
+fn run(name: &str, test: u8, more: &[String]) -> String {
+    let mut command = limited();
+    // Cargo's would come before the place that the program was linked for.
+    command.arg(compile("tests/programs", name)).env_remove("LD_LIBRARY_PATH");
+    command.args(settings([99, 100], test)).arg("interface=127.0.0.1").args(more);
+    end(command.spawn().expect("the program is there"))
+}
+
+#[test]
+fn a_publisher_over_tls_outlives_receivers_that_close() {
+    let file = |key: &str, name: &str| {
+        format!("transport_tcp_tls_{key}_file={DIRECTORY}/../../crates/net/testdata/tls/{name}")
+    };
+    let tls = [file("certificate", "server.pem"), file("key", "server.key"), file("ca", "ca.pem")];
+    assert_eq!(run("sigpipe", 1, &tls), "survived\n");
+}
