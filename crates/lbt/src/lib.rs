@@ -44,7 +44,9 @@
 //!   heard, a topic with the first message after it was subscribed
 //!   (`the_first_message_sets_the_start_and_what_came_before_is_not_reported`). If the session was heard
 //!   from its datagram number 0 on, topics begin at 0 and loss at their head is reported
-//!   (`a_session_heard_from_its_first_datagram_reports_loss_at_the_head_of_a_topic`).
+//!   (`a_session_heard_from_its_first_datagram_reports_loss_at_the_head_of_a_topic`). Session messages run
+//!   from a session's begin; who heard one before the first datagram is owed that
+//!   (`who_knew_a_session_before_its_first_datagram_gets_message_0_or_is_told_that_it_is_lost`).
 //! - A late joiner does not wait for what was missing before it came
 //!   (`a_topic_subscribed_later_does_not_wait_for_what_was_missing_before`).
 //! - A malformed datagram delivers nothing, is counted, and stays missing

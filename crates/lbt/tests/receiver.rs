@@ -343,6 +343,44 @@ fn a_session_heard_from_its_first_datagram_reports_loss_at_the_head_of_a_topic()
     assert_eq!(b.log.take(), [begin(0), lost(0, 3), got(3, "d")]);
 }
 
+/// The number of the last datagram of a session that has sent none.
+const NONE_YET: u32 = u32::MAX;
+
+#[test]
+fn who_knew_a_session_before_its_first_datagram_gets_message_0_or_is_told_that_it_is_lost() {
+    for recovers in [true, false] {
+        let mut b = bench();
+        b.take(&sm(NONE_YET, 0));
+        // A topic that is subscribed once the session is known is heard from its begin just so.
+        b.receiver.subscribe(9, 90).expect("free");
+        b.take(&data(1, &[(7, 1, "b"), (9, 1, "y")]));
+        assert_eq!(b.log.take(), []);
+        let begin_of_other = Event::Begin { token: 90, first: 0 };
+        if recovers {
+            b.take(&data_with(0, 0, true, &[(7, 0, "a"), (9, 0, "x")]));
+            assert_eq!(b.log.events.len(), 6);
+            assert!(b.log.events.contains(&recovered(0, "a")) && b.log.events.contains(&begin_of_other));
+        } else {
+            b.take(&sm(1, 1));
+            assert_eq!(b.log.events[..3], [begin(0), lost(0, 1), got(1, "b")]);
+            let other = Event::Lost { token: 90, first: 0, count: 1 };
+            assert_eq!(b.log.events[3..5], [begin_of_other, other]);
+        }
+    }
+}
+
+#[test]
+fn a_session_that_has_sent_nothing_is_heard_as_long_as_it_says_so() {
+    let mut b = bench();
+    for _ in 0..100 {
+        b.advance(MS * 1_000);
+        b.take(&sm(NONE_YET, 0));
+    }
+    assert!(!b.receiver.has_ended() && b.log.events.is_empty());
+    b.take(&data(0, &[(7, 0, "a")]));
+    assert_eq!(b.log.take(), [begin(0), got(0, "a")]);
+}
+
 #[test]
 fn a_late_start_recovers_the_sources_window_in_order() {
     let mut b = bench_with(|c| c.late_start = true);

@@ -358,11 +358,36 @@ fn the_data_rate_limit_holds_over_any_stretch_and_tells_when_to_go_on() {
 }
 
 #[test]
-fn session_messages_come_after_silence_and_never_before_the_first_datagram() {
+fn session_messages_come_from_the_begin_on_and_say_that_nothing_was_sent() {
+    let mut b = Bench::new(|_| {});
+    b.topic(1);
+    let mut sent_ms = Vec::new();
+    while sent_ms.len() < 10 {
+        b.now = b.source.next_wakeup();
+        b.source.on_wakeup(b.now);
+        for datagram in b.drain() {
+            let Ok(Packet::SessionMessage(sm)) = Packet::parse(&datagram) else { panic!("not an SM") };
+            assert_eq!((sm.lead_sqn, sm.trail_sqn), (Sqn(u32::MAX), Sqn(0)), "the window is empty");
+            sent_ms.push((b.now - Nanos::ZERO).as_millis());
+        }
+    }
+    assert_eq!(sent_ms, [10, 30, 70, 150, 310, 630, 1270, 2270, 3270, 4270]);
+}
+
+#[test]
+fn a_session_that_has_sent_nothing_says_that_it_ends() {
+    let mut b = Bench::new(|_| {});
+    b.topic(1);
+    b.source.end(b.now);
+    let sent = b.drain();
+    assert_eq!((data(&sent[0]).sqn, messages(&sent[0])[0].kind), (Sqn(0), Kind::EndOfTransport));
+    assert!(b.source.has_ended());
+}
+
+#[test]
+fn session_messages_come_after_silence() {
     let mut b = Bench::new(|c| c.transport_topic_sequence_number_info_interval = MS * 10_000);
     let topic = b.topic(1);
-    b.advance(MS * 900);
-    assert!(b.drain().is_empty());
     b.send_datagrams(topic, 3);
     let start = b.now;
     let mut sent_ms = Vec::new();

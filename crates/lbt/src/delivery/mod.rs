@@ -46,6 +46,8 @@ pub(crate) struct Delivery {
     entries_max: usize,
     topics_max: usize,
     default_order: Order,
+    /// Transport number of the session's first datagram of all, if the session is heard from there on.
+    zero_base: Option<u64>,
     /// Transport number of the datagram in which the source ended the session.
     ended_at: Option<u64>,
     shared: Shared,
@@ -93,6 +95,7 @@ impl Delivery {
             entries_max: config.delivery_control_maximum_total_map_entries as usize,
             topics_max: config.maximum_topics as usize,
             default_order: config.ordered_delivery,
+            zero_base: None,
             ended_at: None,
             shared: Shared { pool, counters },
         }
@@ -100,6 +103,7 @@ impl Delivery {
 
     /// The session begins with transport number `base`; `from_zero` if that is the first one of all.
     pub(crate) fn begin_session(&mut self, base: u64, from_zero: bool) {
+        self.zero_base = from_zero.then_some(base);
         for cold in &mut self.cold {
             cold.from_zero = from_zero && cold.floor <= base;
         }

@@ -62,9 +62,6 @@ impl<T: Framing> Source<T> {
     }
 
     fn announce_end(&mut self, now: Nanos) {
-        if self.window.count() == 0 && self.open.messages == 0 {
-            self.ending = Ending::Done;
-        }
         while let Ending::Announcing(from) = self.ending {
             if self.reserve(now, TSNI_LEN_MAX).is_err() {
                 return;

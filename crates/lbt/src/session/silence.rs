@@ -5,7 +5,8 @@ use units::Nanos;
 ///
 /// The first comes a short while after the last datagram, so that receivers soon find the loss of a tail;
 /// each further one after twice the wait of the one before, up to a maximum. Any datagram begins the
-/// schedule anew. Before the session's first datagram there are none.
+/// schedule anew, and so does the begin of the session: one that has sent nothing yet is known to be there, and
+/// its first datagram is missed if it does not arrive.
 pub(crate) struct SessionMessageSchedule {
     wait_min: Duration,
     wait_max: Duration,
@@ -15,8 +16,9 @@ pub(crate) struct SessionMessageSchedule {
 }
 
 impl SessionMessageSchedule {
-    pub(crate) fn new(wait_min: Duration, wait_max: Duration) -> SessionMessageSchedule {
-        SessionMessageSchedule { wait_min, wait_max, wait: wait_min, due: Nanos::NEVER, sm_sqn: 0 }
+    /// That of a session which begins now.
+    pub(crate) fn new(wait_min: Duration, wait_max: Duration, now: Nanos) -> SessionMessageSchedule {
+        SessionMessageSchedule { wait_min, wait_max, wait: wait_min, due: now + wait_min, sm_sqn: 0 }
     }
 
     pub(crate) fn due(&self) -> Nanos {
@@ -45,11 +47,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_from_the_last_datagram_up_to_the_maximum() {
+    fn waits_double_from_the_begin_and_from_the_last_datagram_up_to_the_maximum() {
         let ms = Duration::from_millis;
-        let mut schedule = SessionMessageSchedule::new(ms(200), ms(1_000));
-        assert_eq!(schedule.due(), Nanos::NEVER, "nothing before the first datagram");
-        schedule.on_datagram(Nanos::ZERO);
+        let mut schedule = SessionMessageSchedule::new(ms(200), ms(1_000), Nanos::ZERO);
         let mut sent_ms = Vec::new();
         for _ in 0..5 {
             let now = schedule.due();

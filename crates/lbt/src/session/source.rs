@@ -122,6 +122,7 @@ impl<T: Framing> Source<T> {
             schedule: SessionMessageSchedule::new(
                 config.transport_lbtrm_sm_minimum_interval,
                 config.transport_lbtrm_sm_maximum_interval,
+                now,
             ),
             datagram_max: config.transport_lbtrm_datagram_max_size as usize,
             run_count_max: config.transmit_run_maximum_count,
@@ -281,7 +282,7 @@ impl<T: Framing> Source<T> {
     /// interval).
     ///
     /// If the backlog is full, `on_wakeup` goes on with it; [`Source::has_ended`] tells when all
-    /// was said. A session that never sent anything says nothing at its end.
+    /// was said.
     pub fn end(&mut self, now: Nanos) {
         if self.ending == Ending::No {
             self.flush();

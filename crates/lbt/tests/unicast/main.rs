@@ -83,6 +83,19 @@ fn the_session_goes_on_if_any_packet_of_the_connection_is_lost() {
 }
 
 #[test]
+fn a_session_that_has_sent_nothing_keeps_its_clients_and_their_first_message_is_not_lost_in_silence() {
+    let mut b = Bench::connected(1);
+    b.run(MS * 60_000, |_, _| true);
+    assert!(!b.ends[0].receiver.has_ended());
+    // The first datagram is lost; the next one shows it.
+    b.publish_many(1);
+    b.pass(|_, _| false);
+    b.publish_many(1);
+    b.run(MS * 100, |_, _| true);
+    assert_eq!(payloads(&b.ends[0].log.events), [0, 0]);
+}
+
+#[test]
 fn an_acknowledgement_that_is_lost_is_repeated_within_a_connect_interval() {
     let mut b = Bench::new(|_| {});
     let at = b.add_receiver(|_| {});

@@ -4,7 +4,7 @@ use std::net::SocketAddrV4;
 use std::ops::Index;
 
 use lbt::config::Order;
-use lbt::delivery::{Sink, SubscribeError};
+use lbt::delivery::{EndReason, Sink, SubscribeError};
 use lbt::error::WireError;
 use slab::Slab;
 use units::Nanos;
@@ -30,6 +30,7 @@ pub(crate) trait Reliable {
     fn on_wakeup<S: Sink>(&mut self, now: Nanos, sink: &mut S);
     fn next_wakeup(&self) -> Nanos;
     fn has_ended(&self) -> bool;
+    fn end_reason(&self) -> Option<EndReason>;
 }
 
 macro_rules! reliable {
@@ -70,6 +71,10 @@ macro_rules! reliable {
             #[inline]
             fn has_ended(&self) -> bool {
                 self.has_ended()
+            }
+
+            fn end_reason(&self) -> Option<EndReason> {
+                self.end_reason()
             }
         }
     )*};
@@ -181,6 +186,11 @@ impl<R: Reliable, P> Sessions<R, P> {
     /// Whether a session is over, though something of it may still be asked for.
     pub(super) fn has_ended(&self, at: usize) -> bool {
         self.0.get(at).is_some_and(|session| session.receiver.has_ended())
+    }
+
+    /// Why a session is over. One that was forgotten before it said so was not heard any more.
+    pub(super) fn end_reason(&self, at: usize) -> EndReason {
+        self.0.get(at).and_then(|s| s.receiver.end_reason()).unwrap_or(EndReason::TimedOut)
     }
 
     /// Where the recovery of a session is kept.

@@ -3,7 +3,6 @@
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use lbt::delivery::EndReason;
 use lbt::resolution::{Origin, SourceRecord, TransportSession};
 use lbt::rm::{Receiver as RmReceiver, SessionKey};
 use net::Registrar;
@@ -277,8 +276,9 @@ impl Context {
             return;
         }
         self.forget_recovery(session);
+        let reason = self.rm_in.sessions.end_reason(at);
         if let Some(transport) = self.rm_in.close(at, &self.registrar, &mut self.xdp) {
-            self.end_session(session, &transport, EndReason::TimedOut, handler);
+            self.end_session(session, &transport, reason, handler);
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddrV4;
 
-use lbt::delivery::EndReason;
 use lbt::resolution::TransportSession;
 use lbt::ru::{Receiver as RuReceiver, SessionKey};
 use net::udp::{ReceiveBatch, Sent, UdpSocket};
@@ -138,8 +137,9 @@ impl Context {
             return;
         }
         self.forget_recovery(session);
+        let reason = self.ru_in.sessions.end_reason(at);
         if let Some(transport) = self.ru_in.close(at) {
-            self.end_session(session, &transport, EndReason::TimedOut, handler);
+            self.end_session(session, &transport, reason, handler);
         }
     }
 

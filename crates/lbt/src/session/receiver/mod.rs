@@ -34,6 +34,8 @@ pub struct Receiver<T> {
     /// NAKs that may still be sent, and until when.
     nak_credit: usize,
     nak_credit_until: Nanos,
+    /// Why the session is over, if it is.
+    end_reason: Option<EndReason>,
     /// A number far ahead that a second packet has to confirm.
     suspect: Option<u64>,
     pub(crate) heard: Nanos,
@@ -107,6 +109,7 @@ impl<T> Receiver<T> {
             nak_timer: Nanos::ZERO,
             nak_credit: NAK_BURST_MAX,
             nak_credit_until: Nanos::ZERO,
+            end_reason: None,
             suspect: None,
             heard: now,
             delivery: Delivery::new(&config.delivery, delivery_counters),
@@ -241,6 +244,12 @@ impl<T> Receiver<T> {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.phase == Phase::Ended
+    }
+
+    /// Why the session is over; none if it is not.
+    #[must_use]
+    pub fn end_reason(&self) -> Option<EndReason> {
+        self.end_reason
     }
 
     /// Datagrams missing now.

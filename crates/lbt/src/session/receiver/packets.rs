@@ -244,6 +244,7 @@ impl<T> Receiver<T> {
         self.counters.unrecovered_end.add(count);
         self.counters.missing.set(0);
         self.phase = Phase::Ended;
+        self.end_reason = Some(reason);
         self.delivery.end_session(reason, self.loss.given_up_end(), sink);
     }
 
