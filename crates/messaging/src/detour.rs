@@ -5,7 +5,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 use lbt::stream::StreamDecoder;
-use net::{Interest, tcp};
+use net::{Interest, Transport, tcp};
 use units::Nanos;
 
 use crate::Handler;
@@ -60,7 +60,9 @@ impl Connection {
         let waits = self.waits_for_peer();
         let Some(detour) = &mut self.detour else { return };
         // What cannot be looked up counts as not acknowledged.
-        let queued = if self.is_established { tcp::unacknowledged(&self.stream).ok() } else { None };
+        // TLS makes more bytes of what it is given, never fewer; what it holds itself is not in the kernel.
+        let is_known = self.is_established && !self.stream.holds_output();
+        let queued = if is_known { tcp::unacknowledged(self.stream.socket()).ok() } else { None };
         let acknowledged = queued.map_or(0, |queued| self.sent.saturating_sub(queued.bytes));
         let is_idle = queued.is_some_and(|queued| queued.under_way == 0);
         if acknowledged > detour.acknowledged || is_idle || !waits {
@@ -115,9 +117,11 @@ impl Context {
             }
             // What is sent again is not to come by the first way as well, if that should be mended. Closing the
             // descriptor takes it out of the poller too.
-            drop(tcp::reset_on_close(&connection.stream));
+            drop(tcp::reset_on_close(connection.stream.socket()));
             drop(self.registrar.remove(&connection.stream));
-            (connection.stream, connection.is_established, connection.waits_for_room) = (stream, false, true);
+            connection.stream = Transport::Plain(stream);
+            (connection.is_established, connection.waits_for_room) = (false, true);
+            connection.handshake_due = Nanos::NEVER;
             connection.decoder = StreamDecoder::new(MESSAGE_MAX_BYTES);
             (connection.sent, detour.acknowledged, detour.moved) = (0, 0, self.now);
             if connection.is_for_answers() {

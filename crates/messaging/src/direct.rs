@@ -1,11 +1,13 @@
 use std::io;
 use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::time::Duration;
 
 use lbt::recovery::ClientId;
 use lbt::stream::{StreamDecoder, StreamEncoder, StreamMessage};
 use lbt::wire::lbmc::Header;
 use net::tcp::{self, Moved};
-use net::{Interest, Ready};
+use net::tls::is_about_certificates;
+use net::{Interest, Ready, Transport};
 use slab::Slab;
 use units::Nanos;
 
@@ -40,8 +42,13 @@ impl Direct {
 
 pub(crate) struct Connection {
     id: ConnectionId,
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Transport,
+    /// It stands, and TLS is agreed on if that is wanted.
     pub(crate) is_established: bool,
+    /// When TLS must be agreed on, once it has begun.
+    pub(crate) handshake_due: Nanos,
+    /// Who has connected, as long as nobody was told.
+    accepted: Option<SocketAddr>,
     pub(crate) decoder: StreamDecoder,
     encoder: StreamEncoder,
     /// Bytes that the socket has not taken yet, from `sent` on.
@@ -90,7 +97,7 @@ impl Connection {
         if self.out.len() - self.sent > BACKLOG_MAX_BYTES && self.is_established && !self.is_given_up {
             self.is_given_up = true;
             // A connection that is broken already is told by the poller as well.
-            let _ = self.stream.shutdown(Shutdown::Both);
+            let _ = self.stream.socket().shutdown(Shutdown::Both);
         }
     }
 
@@ -107,6 +114,8 @@ const BACKLOG_MAX_BYTES: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
 /// Retained messages that wait for the peer's socket, about.
 const ANSWERS_MAX_BYTES: usize = 256 << 10;
 const READ_BYTES: usize = 256 << 10;
+/// TLS is agreed on within so long.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
 impl Direct {
     pub(crate) fn address(&self) -> Option<SocketAddrV4> {
@@ -124,8 +133,11 @@ impl Context {
     /// if there are two; topics published afterwards carry the address in their advertisements.
     ///
     /// # Errors
-    /// No port of the range is free.
+    /// No port of the range is free, or `request_tcp_tls` is set and there is no certificate.
     pub fn listen(&mut self) -> Result<SocketAddrV4, ContextError> {
+        if self.config.request_tcp_tls && self.tls.server.is_none() {
+            return Err(lacks("a request port", "transport_tcp_tls_certificate_file").into());
+        }
         let (low, high) = (self.config.request_tcp_port_low, self.config.request_tcp_port_high);
         let second = self.second.as_ref().map(|second| second.interface);
         let listeners = first_free(self.interface, low, high, |address| {
@@ -152,11 +164,12 @@ impl Context {
     /// The attempt failed at once; the error names the address.
     pub fn connect(&mut self, to: SocketAddrV4) -> Result<ConnectionId, ContextError> {
         let (stream, detour) = self.connect_either(to)?;
-        Ok(self.add_connection(stream, false, Purpose::Application, detour)?)
+        Ok(self.add_connection(Transport::Plain(stream), None, Purpose::Application, detour)?)
     }
 
     /// Begins to connect to a peer, over the other network if the first one cannot be used.
     fn connect_either(&self, to: SocketAddrV4) -> io::Result<(TcpStream, Option<Box<Detour>>)> {
+        self.check_trust()?;
         let mut detour = self.on_second_network(to).map(|other| Box::new(Detour::new([to, other], self.now)));
         let first = match &mut detour {
             // One network, and it is not the first: the peer is known here by the second.
@@ -172,32 +185,42 @@ impl Context {
 
     /// Begins to connect to the source of a session, to ask for messages.
     pub(crate) fn connect_for(&mut self, to: SocketAddrV4, session: SessionRef) -> io::Result<ConnectionId> {
+        self.check_trust()?;
         let stream = tcp::connect(SocketAddr::V4(to))?;
-        self.add_connection(stream, false, Purpose::Recovery(session), None)
+        self.add_connection(Transport::Plain(stream), None, Purpose::Recovery(session), None)
+    }
+
+    /// Whether connections can be made as the configuration wants them.
+    fn check_trust(&self) -> io::Result<()> {
+        let is_missing = self.config.request_tcp_tls && self.tls.client.is_none();
+        if is_missing { Err(lacks("a direct connection", "transport_tcp_tls_ca_file")) } else { Ok(()) }
     }
 
     fn add_connection(
         &mut self,
-        stream: TcpStream,
-        is_established: bool,
+        stream: Transport,
+        accepted: Option<SocketAddr>,
         purpose: Purpose,
         detour: Option<Box<Detour>>,
     ) -> io::Result<ConnectionId> {
-        self.config.watch_direct(&stream)?;
+        self.config.watch_direct(stream.socket())?;
         let index = self.direct.connections.vacant_key();
-        let interest = if is_established { Interest::Read } else { Interest::ReadWrite };
+        let interest = if accepted.is_some() { Interest::Read } else { Interest::ReadWrite };
+        let handshake_due = if stream.is_handshaking() { self.now + HANDSHAKE_MAX } else { Nanos::NEVER };
         self.registrar.add(&stream, self.token(Port::Connection, index), interest)?;
         self.direct.next += 1;
         let id = ConnectionId(self.direct.next);
         self.direct.connections.insert(Connection {
             id,
             stream,
-            is_established,
+            is_established: false,
+            handshake_due,
+            accepted,
             decoder: StreamDecoder::new(MESSAGE_MAX_BYTES),
             encoder: StreamEncoder::default(),
             out: Vec::new(),
             sent: 0,
-            waits_for_room: !is_established,
+            waits_for_room: accepted.is_none(),
             is_given_up: false,
             purpose,
             asker: None,
@@ -246,7 +269,8 @@ impl Context {
             None => {
                 let (stream, detour) = self.connect_either(to)?;
                 let index = self.direct.connections.vacant_key();
-                self.add_connection(stream, false, Purpose::Answers { to, used: self.now }, detour)?;
+                let purpose = Purpose::Answers { to, used: self.now };
+                self.add_connection(Transport::Plain(stream), None, purpose, detour)?;
                 index
             }
         };
@@ -288,6 +312,7 @@ impl Context {
             self.flush_direct();
         }
         self.take_detours(now, handler);
+        self.give_up_handshakes(now, handler);
         let limit = self.config.response_deletion_timeout();
         self.direct
             .connections
@@ -298,7 +323,7 @@ impl Context {
         let limit = self.config.response_deletion_timeout();
         let used = self.direct.connections.iter().filter(|(_, c)| c.sent == c.out.len());
         let unused = used.filter_map(|(_, c)| c.answers().map(|(_, used)| used + limit)).min();
-        let detours = self.direct.connections.iter().map(|(_, c)| c.detour_at()).min();
+        let detours = self.direct.connections.iter().map(|(_, c)| c.detour_at().min(c.handshake_due)).min();
         unused.into_iter().chain(detours).fold(self.answers_at(), Nanos::min)
     }
 
@@ -306,9 +331,8 @@ impl Context {
         while let Some(listener) = self.direct.listeners.get(index) {
             match tcp::accept(listener) {
                 Ok(Some((stream, peer))) => {
-                    match self.add_connection(stream, true, Purpose::Application, None) {
-                        Ok(id) => handler.on_accepted(id, peer),
-                        Err(_) => self.counters.context.joins_failed.inc(),
+                    if self.add_accepted(stream, peer, handler).is_err() {
+                        self.counters.context.joins_failed.inc();
                     }
                 }
                 Ok(None) => break,
@@ -320,36 +344,115 @@ impl Context {
         }
     }
 
+    fn add_accepted(
+        &mut self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        handler: &mut impl Handler,
+    ) -> io::Result<()> {
+        let stream = match &self.tls.server {
+            Some(tls) if self.config.request_tcp_tls => tls.accept(stream)?,
+            _ => Transport::Plain(stream),
+        };
+        let (index, is_plain) = (self.direct.connections.vacant_key(), !stream.is_handshaking());
+        self.add_connection(stream, Some(peer), Purpose::Application, None)?;
+        if is_plain {
+            self.direct.connections[index].is_established = true;
+            self.tell_established(index, handler);
+        }
+        Ok(())
+    }
+
+    /// Closes connections whose peers do not agree on TLS in time.
+    fn give_up_handshakes(&mut self, now: Nanos, handler: &mut impl Handler) {
+        for index in 0..self.direct.connections.capacity() {
+            if self.direct.connections.get(index).is_some_and(|c| now >= c.handshake_due) {
+                self.close_connection(index, "TLS was not agreed on in time", handler);
+            }
+        }
+    }
+
+    /// Brings a connection that does not stand yet on, first TCP and then TLS; tells whether it stands.
+    #[cold]
+    fn establish_direct(&mut self, index: usize) -> io::Result<bool> {
+        let (token, due) = (self.token(Port::Connection, index), self.now + HANDSHAKE_MAX);
+        let connection = &mut self.direct.connections[index];
+        if let Transport::Plain(stream) = &connection.stream {
+            if !tcp::connected(stream)? {
+                return Ok(false);
+            }
+            if let Some(tls) = self.tls.client.as_ref().filter(|_| self.config.request_tcp_tls) {
+                // The descriptor stays in the poller under its number: the copy is the same socket.
+                let (copy, host) = (stream.try_clone()?, stream.peer_addr()?.ip().to_string());
+                let encrypted = tls.connect(copy, &host).map_err(io::Error::other)?;
+                self.registrar.remove(&connection.stream)?;
+                self.registrar.add(&encrypted, token, Interest::ReadWrite)?;
+                (connection.stream, connection.handshake_due) = (encrypted, due);
+            }
+        }
+        let is_over = connection.stream.shake_hands()?;
+        let waits = connection.stream.waits_for_room(false);
+        if waits != connection.waits_for_room {
+            connection.waits_for_room = waits;
+            let interest = if waits { Interest::ReadWrite } else { Interest::Read };
+            self.registrar.change(&connection.stream, token, interest)?;
+        }
+        connection.is_established = is_over;
+        if is_over {
+            connection.handshake_due = Nanos::NEVER;
+        }
+        Ok(is_over)
+    }
+
+    /// Tells of a connection that stands now.
+    fn tell_established(&mut self, index: usize, handler: &mut impl Handler) {
+        let connection = &mut self.direct.connections[index];
+        match (connection.purpose, connection.accepted.take()) {
+            (Purpose::Application, Some(peer)) => handler.on_accepted(connection.id, peer),
+            (Purpose::Application, None) => {
+                connection.detour = None;
+                handler.on_connected(connection.id);
+            }
+            (Purpose::Answers { .. }, _) => {}
+            (Purpose::Recovery(session), _) => self.on_recovery_connected(session),
+        }
+    }
+
+    /// Why a connection is broken, for people.
+    fn reason_of(&self, error: &io::Error) -> String {
+        if !is_about_certificates(error) {
+            return error.to_string();
+        }
+        self.counters.context.certificate_failures.inc();
+        format!("a certificate is missing or not acceptable: {error}")
+    }
+
     pub(crate) fn on_connection_ready(&mut self, index: usize, ready: Ready, handler: &mut impl Handler) {
         let Some(connection) = self.direct.connections.get_mut(index) else { return };
-        let (id, purpose, was_established) = (connection.id, connection.purpose, connection.is_established);
+        let (purpose, was_established) = (connection.purpose, connection.is_established);
         let is_given_up = connection.is_given_up;
         let result = if is_given_up {
             Err("the peer does not take what is sent to it".to_owned())
         } else if was_established {
             Ok(())
         } else {
-            match tcp::connected(&connection.stream) {
+            match self.establish_direct(index) {
                 Ok(true) => {
-                    connection.is_established = true;
-                    match purpose {
-                        Purpose::Application => {
-                            connection.detour = None;
-                            handler.on_connected(id);
-                        }
-                        Purpose::Answers { .. } => {}
-                        Purpose::Recovery(session) => self.on_recovery_connected(session),
-                    }
+                    self.tell_established(index, handler);
                     Ok(())
                 }
                 Ok(false) => return,
-                Err(e) => Err(e.to_string()),
+                Err(e) => Err(self.reason_of(&e)),
             }
         };
-        let result =
-            result.and_then(|()| if ready.readable { self.read_connection(index, handler) } else { Ok(()) });
+        let (mut result, mut has_input) = (result, ready.readable);
+        // What TLS holds inside no poller tells of.
+        while result.is_ok() && (has_input || self.holds_input(index)) {
+            has_input = false;
+            result = self.read_connection(index, handler);
+        }
         self.answer(self.now, index);
-        let result = result.and_then(|()| self.write_connection(index).map_err(|e| e.to_string()));
+        let result = result.and_then(|()| self.write_connection(index).map_err(|e| self.reason_of(&e)));
         if result.is_err() && !is_given_up && self.take_detour(index) {
             return;
         }
@@ -362,8 +465,10 @@ impl Context {
 
     /// A connection is over, which is told.
     pub(crate) fn close_connection(&mut self, index: usize, reason: &str, handler: &mut impl Handler) {
-        let Connection { id, purpose, is_established, out, .. } = self.remove_connection(index);
+        let Connection { id, purpose, is_established, out, accepted, .. } = self.remove_connection(index);
         match purpose {
+            // The application knows nothing of it.
+            Purpose::Application if accepted.is_some() => self.counters.context.handshakes_failed.inc(),
             Purpose::Application => handler.on_closed(id, reason),
             Purpose::Answers { .. } if out.is_empty() => {}
             Purpose::Answers { .. } => self.counters.context.answer_connections_failed.inc(),
@@ -374,12 +479,20 @@ impl Context {
         self.direct.requests.on_closed(id, &self.counters.context, handler);
     }
 
+    fn holds_input(&self, index: usize) -> bool {
+        self.direct.connections.get(index).is_some_and(|connection| connection.stream.may_hold_input())
+    }
+
     fn read_connection(&mut self, index: usize, handler: &mut impl Handler) -> Result<(), String> {
         let Direct { connections, buffer, requests, .. } = &mut self.direct;
         let retained = &mut self.retained;
         buffer.resize(READ_BYTES, 0);
         let Some(connection) = connections.get_mut(index) else { return Ok(()) };
-        match tcp::read(&connection.stream, buffer).map_err(|e| e.to_string())? {
+        let moved = match connection.stream.read(buffer) {
+            Ok(moved) => moved,
+            Err(error) => return Err(self.reason_of(&error)),
+        };
+        match moved {
             Moved::Bytes(count) => {
                 let id = connection.id;
                 if let Purpose::Recovery(session) = connection.purpose {
@@ -424,14 +537,18 @@ impl Context {
             return Ok(());
         }
         while connection.sent < connection.out.len() {
-            match tcp::write(&connection.stream, &connection.out[connection.sent..])? {
+            match connection.stream.write(&connection.out[connection.sent..])? {
                 Moved::Bytes(count) => connection.sent += count,
                 Moved::WouldBlock => break,
                 Moved::End => return Err(io::ErrorKind::WriteZero.into()),
             }
         }
-        let waits = connection.sent < connection.out.len();
-        if !waits && connection.detour.is_none() {
+        let is_all = connection.sent == connection.out.len();
+        if is_all {
+            connection.stream.flush()?;
+        }
+        let waits = connection.stream.waits_for_room(!is_all);
+        if is_all && connection.detour.is_none() {
             connection.out.clear();
             connection.sent = 0;
         }
@@ -456,6 +573,11 @@ impl Context {
             }
         }
     }
+}
+
+fn lacks(what: &str, key: &str) -> io::Error {
+    let text = format!("{what} is to be encrypted (request_tcp_tls), which takes {key}");
+    io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
 /// The request that a message answers.

@@ -1,29 +1,41 @@
+//! The certificates of a context: of its TCP sessions, and of its direct connections where these are encrypted.
+
 use net::tls::{ClientCertificates, ClientFiles, ClientTls, ServerFiles, ServerTls};
 
 use crate::MessagingConfig;
 use crate::error::ContextError;
 
-/// The certificates of the TCP transport.
+/// Both ends of TLS, as far as the configuration has them.
 pub(crate) struct Tls {
-    /// Of our sources; without one their sessions are plain.
+    /// Of our sources and of the request port; without one their connections are plain.
     pub(crate) server: Option<ServerTls>,
-    /// Of sources that we receive; without it they are taken to be plain.
+    /// Of sources that we receive and of ports that we connect to; without it they are taken to be plain.
     pub(crate) client: Option<ClientTls>,
 }
 
 impl Tls {
     pub(crate) fn load(config: &MessagingConfig) -> Result<Tls, ContextError> {
         let files = (&config.transport_tcp_tls_certificate_file, &config.transport_tcp_tls_key_file);
+        let clients = match &config.transport_tcp_tls_client_ca_file {
+            None => ClientCertificates::NotAsked,
+            Some(ca) => ClientCertificates::Required(ca.into()),
+        };
         let server = match files {
             (Some(certificate), Some(key)) => Some(ServerTls::load(ServerFiles {
                 certificate: certificate.into(),
                 key: key.into(),
-                clients: ClientCertificates::NotAsked,
+                clients,
             })?),
             _ => None,
         };
+        let own =
+            (&config.transport_tcp_tls_client_certificate_file, &config.transport_tcp_tls_client_key_file);
+        let identity = match own {
+            (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
+            _ => None,
+        };
         let client = match &config.transport_tcp_tls_ca_file {
-            Some(ca) => Some(ClientTls::load(&ClientFiles { ca: ca.into(), identity: None })?),
+            Some(ca) => Some(ClientTls::load(&ClientFiles { ca: ca.into(), identity })?),
             None => None,
         };
         Ok(Tls { server, client })

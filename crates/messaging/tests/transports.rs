@@ -14,7 +14,7 @@ use tickcast_messaging::{
     EndReason, MessagingConfig, ReceiverBehavior, SendError, Source, SourceEvent, Transport,
 };
 
-use common::{Party, Patience, WATCHDOG, config, meet, party, until};
+use common::{Party, Patience, WATCHDOG, certificate, config, meet, party, until};
 
 /// Sends far more than all buffers hold while the receiver does nothing, then lets it catch up.
 fn pass_over(transport: Transport, test: u8, messages: u32) -> (Party, Party) {
@@ -390,7 +390,7 @@ fn contexts_find_each_other_through_a_unicast_resolver() {
 
 #[test]
 fn a_tcp_session_is_encrypted_by_configuration_and_certificates_are_checked() {
-    let file = |name: &str| Some(format!("{}/../net/testdata/tls/{name}", env!("CARGO_MANIFEST_DIR")));
+    let file = certificate;
     let source_side = MessagingConfig {
         transport: Transport::Tcp,
         transport_tcp_tls_certificate_file: file("server.pem"),

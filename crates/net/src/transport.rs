@@ -95,6 +95,18 @@ impl Transport {
         }
     }
 
+    /// Brings a TLS handshake on as far as the socket goes, for who wants to read nothing before it is over;
+    /// tells whether it is. A plain connection has none. Afterwards the transport may hold input.
+    ///
+    /// # Errors
+    /// The connection is broken, or the peer has ended it; as [`read`](Transport::read).
+    pub fn shake_hands(&mut self) -> io::Result<bool> {
+        match self {
+            Transport::Plain(_) => Ok(true),
+            Transport::Tls(stream) => stream.shake_hands(),
+        }
+    }
+
     /// Whether a TLS handshake is under way.
     #[must_use]
     pub fn is_handshaking(&self) -> bool {

@@ -12,6 +12,8 @@ counters! {
         receives_failed: Total, "calls", "System calls that could not receive: a socket is broken, or its interface is gone.";
         requests_open: Gauge, "requests", "Requests that may still be answered.";
         responses_unknown: Total, "messages", "Answers to requests that are over, or that nobody here has sent.";
+        handshakes_failed: Total, "connections", "Connections to the request port that ended before TLS was agreed on.";
+        certificate_failures: Total, "connections", "Direct connections that ended because a certificate was missing or not acceptable.";
         answer_connections_failed: Total, "connections", "Connections for answers that were refused, or broke with answers that had not left.";
         ipc_sessions_broken: Total, "sessions", "Sessions of shared memory whose source died, dropped this receiver, or wrote nonsense.";
         ipc_bells_failed: Total, "sessions", "Sessions of shared memory that cannot wake this context, which looks at them every millisecond instead.";

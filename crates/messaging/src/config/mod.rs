@@ -97,6 +97,13 @@ config::section! {
         transport_tcp_tls_key_file: Option<String> = None, length 1..=4_096;
         /// Authorities (PEM) of sources whose TCP sessions are encrypted; receivers then take no others.
         transport_tcp_tls_ca_file: Option<String> = None, length 1..=4_096;
+        /// Authorities (PEM) of receivers of sources' encrypted TCP sessions, who then have to show a certificate;
+        /// without it they are not asked for one.
+        transport_tcp_tls_client_ca_file: Option<String> = None, length 1..=4_096;
+        /// Certificate (PEM) that this process shows to sources that ask for one; the key goes with it.
+        transport_tcp_tls_client_certificate_file: Option<String> = None, length 1..=4_096;
+        /// Private key (PEM) of that certificate.
+        transport_tcp_tls_client_key_file: Option<String> = None, length 1..=4_096;
         /// Where the files of sessions of shared memory lie: a file system in memory.
         transport_lbtipc_directory: String = "/dev/shm", length 1..=64;
         /// Who waits for whom in sessions of shared memory.
@@ -169,6 +176,11 @@ config::section! {
         request_tcp_port_high: u16 = 14395, range 1..=65535;
         /// The same as `transport_tcp_activity_timeout` for connections to other processes directly.
         request_tcp_activity_timeout_us: u64 = 60_000_000, range 0..=32_000_000_000;
+        /// Whether direct connections, those of requests, answers and late join among them, are encrypted: the
+        /// request port shows the certificate of `transport_tcp_tls_certificate_file`, and connections are made to
+        /// processes of `transport_tcp_tls_ca_file`. Certificates of clients go by the same keys as those of TCP
+        /// sessions.
+        request_tcp_tls: bool = false;
         /// A connection opened to answer requests is closed when it was not used for so long.
         response_tcp_deletion_timeout_us: u64 = 20_000_000, range 1_000..=86_400_000_000;
         /// Socket buffers of the multicast sockets. As root the kernel's ceiling is passed over.
@@ -586,11 +598,39 @@ impl MessagingConfig {
         is_bypassed.then(|| config::Complaint::new(keys, "two networks go with the carrier `socket` alone"))
     }
 
-    fn check_certificates(&self) -> Option<config::Complaint> {
-        let both = [&self.transport_tcp_tls_certificate_file, &self.transport_tcp_tls_key_file];
-        let keys = ["transport_tcp_tls_certificate_file", "transport_tcp_tls_key_file"];
-        let alone = both[0].is_some() != both[1].is_some();
-        alone.then(|| config::Complaint::new(keys, "a certificate and its key go together"))
+    fn check_certificates(&self) -> Vec<config::Complaint> {
+        let has = [
+            ("transport_tcp_tls_certificate_file", self.transport_tcp_tls_certificate_file.is_some()),
+            ("transport_tcp_tls_key_file", self.transport_tcp_tls_key_file.is_some()),
+            ("transport_tcp_tls_ca_file", self.transport_tcp_tls_ca_file.is_some()),
+            ("transport_tcp_tls_client_ca_file", self.transport_tcp_tls_client_ca_file.is_some()),
+            (
+                "transport_tcp_tls_client_certificate_file",
+                self.transport_tcp_tls_client_certificate_file.is_some(),
+            ),
+            ("transport_tcp_tls_client_key_file", self.transport_tcp_tls_client_key_file.is_some()),
+        ];
+        let [certificate, key, ca, client_ca, client_certificate, client_key] = has;
+        let complaint = |keys: [&str; 2], text: &str| Some(config::Complaint::new(keys, text));
+        let twins = [(certificate, key), (client_certificate, client_key)];
+        let alone = twins.into_iter().filter(|(one, other)| one.1 != other.1);
+        let alone = alone
+            .filter_map(|(one, other)| complaint([one.0, other.0], "a certificate and its key go together"));
+        let needs = [
+            (client_ca, certificate, "only who shows a certificate can ask for one"),
+            (client_certificate, ca, "only to sources of known authorities a certificate is shown"),
+        ];
+        let missing = needs.into_iter().filter(|(what, needed, _)| what.1 && !needed.1);
+        let missing = missing.filter_map(|(what, needed, text)| complaint([what.0, needed.0], text));
+        let is_bare = self.request_tcp_tls && !certificate.1 && !ca.1;
+        let bare = is_bare.then(|| {
+            let keys = ["request_tcp_tls", certificate.0, ca.0];
+            config::Complaint::new(
+                keys,
+                "encrypted direct connections need a certificate, authorities, or both",
+            )
+        });
+        alone.chain(missing).chain(bare).collect()
     }
 }
 

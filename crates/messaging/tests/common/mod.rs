@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use tickcast_messaging::{
@@ -47,7 +47,8 @@ pub(crate) struct Heard {
     pub(crate) asked: Vec<Asked>,
     pub(crate) responses: Vec<Vec<u8>>,
     pub(crate) connected: Vec<ConnectionId>,
-    pub(crate) closed: Vec<ConnectionId>,
+    pub(crate) accepted: Vec<ConnectionId>,
+    pub(crate) closed: Vec<(ConnectionId, String)>,
 }
 
 impl Heard {
@@ -104,8 +105,11 @@ impl Handler for Heard {
     fn on_connected(&mut self, connection: ConnectionId) {
         self.connected.push(connection);
     }
-    fn on_closed(&mut self, connection: ConnectionId, _: &str) {
-        self.closed.push(connection);
+    fn on_accepted(&mut self, connection: ConnectionId, _: SocketAddr) {
+        self.accepted.push(connection);
+    }
+    fn on_closed(&mut self, connection: ConnectionId, reason: &str) {
+        self.closed.push((connection, reason.to_owned()));
     }
 }
 
@@ -147,6 +151,25 @@ fn apart(test: u8, config: MessagingConfig) -> MessagingConfig {
         request_tcp_port_high: high,
         resolver_unicast_port_low: low,
         resolver_unicast_port_high: high,
+        ..config
+    }
+}
+
+/// A file of the test certificates.
+pub(crate) fn certificate(name: &str) -> Option<String> {
+    Some(format!("{}/../net/testdata/tls/{name}", env!("CARGO_MANIFEST_DIR")))
+}
+
+/// The same with TLS for TCP sessions and direct connections; each end shows a certificate and asks for one.
+pub(crate) fn certified(config: MessagingConfig) -> MessagingConfig {
+    MessagingConfig {
+        transport_tcp_tls_certificate_file: certificate("server.pem"),
+        transport_tcp_tls_key_file: certificate("server.key"),
+        transport_tcp_tls_ca_file: certificate("ca.pem"),
+        transport_tcp_tls_client_ca_file: certificate("ca.pem"),
+        transport_tcp_tls_client_certificate_file: certificate("client.pem"),
+        transport_tcp_tls_client_key_file: certificate("client.key"),
+        request_tcp_tls: true,
         ..config
     }
 }

@@ -12,7 +12,7 @@ mod party;
 mod requests;
 mod topics;
 
-use party::World;
+use party::{World, certified};
 use tickcast_messaging::Transport;
 
 /// Runs the cases over each transport, each run a test of its own.
@@ -37,6 +37,7 @@ conformance! {
     transports {
         lbtrm = Transport::LbtRm,
         tcp = Transport::Tcp,
+        tcp_with_certificates = certified(Transport::Tcp),
         lbtipc = Transport::LbtIpc,
         lbtru = Transport::LbtRu,
     }
@@ -84,6 +85,7 @@ conformance! {
 conformance! {
     transports {
         tcp_source_paced = Transport::Tcp,
+        tcp_source_paced_with_certificates = certified(Transport::Tcp),
         lbtipc_source_paced = Transport::LbtIpc,
     }
     cases {
@@ -95,6 +97,7 @@ conformance! {
     transports {
         lbtrm_late_join = Transport::LbtRm,
         lbtru_late_join = Transport::LbtRu,
+        lbtru_late_join_with_certificates = certified(Transport::LbtRu),
         tcp_late_join = Transport::Tcp,
         lbtipc_late_join = Transport::LbtIpc,
     }

@@ -114,7 +114,26 @@ impl Party {
 /// What the parties of one test have in common: a transport, and addresses of their own.
 pub(crate) struct World {
     pub(crate) transport: Transport,
+    is_certified: bool,
     test: u8,
+}
+
+/// What carries the messages of a test.
+#[derive(Clone, Copy)]
+pub(crate) struct Carriage {
+    transport: Transport,
+    is_certified: bool,
+}
+
+impl From<Transport> for Carriage {
+    fn from(transport: Transport) -> Carriage {
+        Carriage { transport, is_certified: false }
+    }
+}
+
+/// Connections are encrypted, and both ends show certificates.
+pub(crate) fn certified(transport: Transport) -> Carriage {
+    Carriage { transport, is_certified: true }
 }
 
 /// The longest that the options allow: parties whose process is stopped for a while go on.
@@ -123,11 +142,14 @@ const SILENCE_MAX_US: u64 = 600_000_000;
 static TESTS: AtomicU8 = AtomicU8::new(0);
 
 impl World {
-    pub(crate) fn new(transport: Transport) -> World {
-        World { transport, test: TESTS.fetch_add(1, Ordering::Relaxed) }
+    pub(crate) fn new(carriage: impl Into<Carriage>) -> World {
+        let Carriage { transport, is_certified } = carriage.into();
+        World { transport, is_certified, test: TESTS.fetch_add(1, Ordering::Relaxed) }
     }
 
     pub(crate) fn config(&self) -> MessagingConfig {
+        let config = common::config(self.test);
+        let config = if self.is_certified { common::certified(config) } else { config };
         MessagingConfig {
             transport: self.transport,
             transport_lbtipc_behavior: IpcBehavior::ReceiverPaced,
@@ -135,7 +157,7 @@ impl World {
             transport_lbtru_activity_timeout_us: SILENCE_MAX_US,
             transport_lbtru_client_activity_timeout_us: SILENCE_MAX_US,
             transport_lbtipc_receiver_stopped_timeout_us: SILENCE_MAX_US,
-            ..common::config(self.test)
+            ..config
         }
     }
 

@@ -49,8 +49,9 @@ impl TlsStream {
                 Err(e) if e.kind() != ErrorKind::WouldBlock => return Err(e),
                 Err(_) if takes_rest_alone => return Ok(moved(filled, Moved::WouldBlock)),
                 Err(_) => match self.receive() {
-                    Ok(true) => {}
-                    Ok(false) => return Ok(moved(filled, Moved::WouldBlock)),
+                    Ok(Moved::WouldBlock) => return Ok(moved(filled, Moved::WouldBlock)),
+                    // The reader tells of the end of the stream.
+                    Ok(_) => {}
                     Err(e) if filled == 0 => return Err(e),
                     Err(e) => {
                         self.failure = Some(e);
@@ -109,19 +110,34 @@ impl TlsStream {
         }
     }
 
-    /// Takes some bytes from the socket, if there are any, and answers what needs an answer.
-    fn receive(&mut self) -> io::Result<bool> {
-        match self.tls.read_tls(&mut &self.socket) {
-            // Zero is the end of the stream; the reader tells of it.
-            Ok(_) => {}
-            Err(e) if is_temporary(&e) => return Ok(false),
-            Err(e) => return Err(e),
+    /// Brings the handshake on as far as the socket goes; tells whether it is over.
+    pub(crate) fn shake_hands(&mut self) -> io::Result<bool> {
+        self.flush()?;
+        while self.tls.is_handshaking() {
+            match self.receive()? {
+                Moved::Bytes(_) => {}
+                Moved::WouldBlock => return Ok(false),
+                Moved::End => return Err(ErrorKind::UnexpectedEof.into()),
+            }
         }
+        // What came with the last flight is inside.
+        self.may_hold_input = true;
+        Ok(true)
+    }
+
+    /// Takes some bytes from the socket, if there are any, and answers what needs an answer.
+    fn receive(&mut self) -> io::Result<Moved> {
+        let received = match self.tls.read_tls(&mut &self.socket) {
+            Ok(0) => Moved::End,
+            Ok(count) => Moved::Bytes(count),
+            Err(e) if is_temporary(&e) => return Ok(Moved::WouldBlock),
+            Err(e) => return Err(e),
+        };
         let processed = self.tls.process_new_packets();
         // The next flight of the handshake, or the alert that tells the peer what it did wrong.
         let flushed = self.flush();
         processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
-        flushed.map(|_| true)
+        flushed.map(|_| received)
     }
 }
 

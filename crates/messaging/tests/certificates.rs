@@ -1,0 +1,150 @@
+//! Who gets in where TLS and certificates of both ends are asked for: TCP sessions, and direct connections. That
+//! everything else works the same there is in `tests/conformance` (`tcp_with_certificates` and its like).
+
+mod common;
+
+use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use net::clock;
+use tickcast_messaging::{MessagingConfig, Transport};
+
+use common::{Party, Patience, WATCHDOG, certificate, certified, config, meet, party, until};
+
+/// A process that shows another certificate, or none.
+fn showing(test: u8, name: Option<&str>) -> MessagingConfig {
+    let file = |end: &str| name.and_then(|name| certificate(&format!("{name}.{end}")));
+    MessagingConfig {
+        transport: Transport::Tcp,
+        transport_tcp_tls_client_certificate_file: file("pem"),
+        transport_tcp_tls_client_key_file: file("key"),
+        ..certified(config(test))
+    }
+}
+
+#[test]
+fn a_source_that_asks_for_certificates_is_heard_by_who_shows_a_good_one() {
+    let mut source_side = party(&showing(1, Some("client")));
+    let mut good = party(&showing(1, Some("client")));
+    let mut strangers = [party(&showing(1, Some("stranger"))), party(&showing(1, None))];
+    let source = source_side.source("px");
+    for receiving in [&mut good].into_iter().chain(&mut strangers) {
+        receiving.receiver("px");
+    }
+    meet(&mut source_side, source, &mut good);
+    let patience = Patience::new();
+    let refused = |p: &Party| p.counters.tcp_receiver.certificate_failures.get() > 0;
+    let told = source_side.counters.tcp_source.clone();
+    while !strangers.iter().all(refused) || told.certificate_failures.get() < 2 {
+        assert!(patience.lasts(), "both ends of a refused session count it");
+        source_side.context.send(source, &[b"secret"]).expect("there is room");
+        [&mut source_side, &mut good].into_iter().chain(&mut strangers).for_each(Party::turn);
+    }
+    assert!(strangers.iter().all(|p| p.heard.payloads.is_empty()), "nothing is sent before the certificate");
+    assert_eq!(good.counters.tcp_receiver.certificate_failures.get(), 0);
+}
+
+#[test]
+fn a_request_port_that_asks_for_certificates_takes_who_shows_a_good_one() {
+    let mut server = party(&showing(2, Some("client")));
+    let port = server.context.listen().expect("a port is free");
+    let table = [(Some("client"), true), (Some("stranger"), false), (None, false)];
+    for (name, is_good) in table {
+        let mut client = party(&showing(2, name));
+        let failed = server.counters.context.handshakes_failed.get();
+        let id = client.context.connect(port).expect("it is near");
+        until(&mut [&mut server, &mut client], |p| match is_good {
+            true => !p[0].heard.accepted.is_empty() && !p[1].heard.connected.is_empty(),
+            false => p[0].counters.context.handshakes_failed.get() > failed && !p[1].heard.closed.is_empty(),
+        });
+        if is_good {
+            assert_eq!(client.heard.connected, [id]);
+            continue;
+        }
+        let (closed, reason) = &client.heard.closed[0];
+        assert_eq!(*closed, id);
+        assert!(reason.contains("certificate"), "{name:?}: {reason}");
+        assert_eq!(client.counters.context.certificate_failures.get(), 1, "{name:?}");
+    }
+    assert_eq!(server.heard.accepted.len(), 1, "the application hears of who got in alone");
+    assert_eq!(server.counters.context.certificate_failures.get(), 2);
+    assert!(server.heard.closed.iter().all(|(id, _)| server.heard.accepted.contains(id)));
+}
+
+#[test]
+fn a_request_port_of_an_unknown_authority_is_not_talked_to() {
+    let mut server = party(&showing(3, Some("client")));
+    let port = server.context.listen().expect("a port is free");
+    let wary = MessagingConfig { transport_tcp_tls_ca_file: certificate("other-ca.pem"), ..config(3) };
+    let mut client = party(&MessagingConfig { request_tcp_tls: true, ..wary });
+    let id = client.context.connect(port).expect("it is near");
+    client.context.send_direct(id, b"secret");
+    until(&mut [&mut server, &mut client], |p| {
+        !p[1].heard.closed.is_empty() && p[0].counters.context.handshakes_failed.get() == 1
+    });
+    assert!(client.heard.connected.is_empty());
+    assert!(client.heard.closed[0].1.contains("certificate"), "{:?}", client.heard.closed);
+    assert_eq!(client.counters.context.certificate_failures.get(), 1);
+}
+
+#[test]
+fn who_does_not_speak_tls_or_nothing_at_all_is_let_go() {
+    let mut server = party(&showing(4, Some("client")));
+    let port = server.context.listen().expect("a port is free");
+    let mut plain = party(&config(4));
+    let id = plain.context.connect(port).expect("it is near");
+    plain.context.send_direct(id, b"in clear");
+    until(&mut [&mut server, &mut plain], |p| !p[1].heard.closed.is_empty());
+    until(&mut [&mut server], |p| p[0].counters.context.handshakes_failed.get() == 1);
+
+    let mut silent = TcpStream::connect(SocketAddr::V4(port)).expect("it listens");
+    silent.set_read_timeout(Some(WATCHDOG)).expect("a legal time");
+    // The time that a handshake may take is over, from when it was accepted on.
+    let mut rounds = 0;
+    until(&mut [&mut server], |p| {
+        rounds += 11;
+        p[0].context.on_wakeup(clock::monotonic() + Duration::from_secs(rounds), &mut ());
+        p[0].counters.context.handshakes_failed.get() == 2
+    });
+    let told = silent.read_to_end(&mut Vec::new());
+    assert!(told.is_ok_and(|count| count < 100), "the end follows an alert of TLS");
+    assert!(server.heard.accepted.is_empty() && server.heard.closed.is_empty());
+}
+
+#[test]
+fn what_is_missing_is_named_when_it_is_needed() {
+    let authority_only = MessagingConfig {
+        transport_tcp_tls_ca_file: certificate("ca.pem"),
+        request_tcp_tls: true,
+        ..config(5)
+    };
+    let mut client = party(&authority_only);
+    let error = client.context.listen().expect_err("there is no certificate to show").to_string();
+    assert!(error.contains("transport_tcp_tls_certificate_file"), "{error}");
+    let certificate_only = MessagingConfig { transport_tcp_tls_ca_file: None, ..showing(5, None) };
+    let mut server = party(&certificate_only);
+    let port = server.context.listen().expect("a port is free");
+    let error = server.context.connect(port).expect_err("nobody is trusted").to_string();
+    assert!(error.contains("transport_tcp_tls_ca_file"), "{error}");
+
+    let load = |text: &str| {
+        let text = format!("[messaging]\n{text}");
+        MessagingConfig::load(Some(("test.toml", text.as_bytes())), [""; 0])
+    };
+    let ca = "transport_tcp_tls_ca_file = \"a\"\n";
+    let table = [
+        ("transport_tcp_tls_client_ca_file = \"a\"", "only who shows a certificate can ask for one"),
+        ("transport_tcp_tls_client_key_file = \"a\"", "go together"),
+        ("request_tcp_tls = true", "need a certificate, authorities, or both"),
+        (
+            "transport_tcp_tls_client_certificate_file = \"a\"\ntransport_tcp_tls_client_key_file = \"a\"",
+            "only to sources of known authorities",
+        ),
+    ];
+    for (text, expected) in table {
+        let error = load(text).expect_err(text).to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+    assert!(load(&format!("{ca}request_tcp_tls = true")).is_ok());
+}
