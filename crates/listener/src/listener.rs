@@ -6,11 +6,10 @@ use std::time::Duration;
 use counters::table::Listener as Counters;
 use counters::{CounterSet, Registry};
 use net::tcp::Moved;
-use net::{Interest, Ready, Registrar, Token, Transport};
+use net::{Addresses, Interest, Ready, Registrar, Token, Transport};
 use slab::Slab;
 use units::{Disconnect, Nanos};
 
-use crate::addresses::Addresses;
 use crate::connection::Connection;
 use crate::doors::{DOORS_MAX, Doors, Ports};
 use crate::protocol::{Bridge, Endpoint, PortEvent, Protocol, ReasonOf, Service};

@@ -4,6 +4,7 @@
 //! The only room in which bytes meet the kernel, and (with the bindings) the only one where `unsafe` is
 //! allowed. Everything is non-blocking; [`Poller`] is where a thread waits, and [`WaitStrategy`] says how.
 
+mod addresses;
 pub mod affinity;
 pub mod agent;
 pub mod authentication;
@@ -13,6 +14,7 @@ pub mod clock;
 #[cfg(not(loom))]
 pub mod counters_file;
 pub mod descriptors;
+mod door;
 mod file_stamp;
 pub mod interface;
 pub mod lab;
@@ -30,6 +32,8 @@ pub mod udp;
 mod wait;
 pub mod xdp;
 
+pub use addresses::Addresses;
+pub use door::Door;
 pub use file_stamp::FileStamp;
 pub use poller::{Interest, Poller, Ready, Registrar, Token, Waker};
 pub use resolver::{Lookup, Resolver};

@@ -3,6 +3,7 @@ mod load;
 mod presets;
 mod recovery;
 mod statics;
+mod strangers;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
@@ -13,6 +14,8 @@ use lbt::config::{
 };
 
 use lbt::ordered::OrderedConfig;
+
+use config::Ipv4Cidr;
 
 use crate::Interface;
 use crate::source::spread;
@@ -88,6 +91,19 @@ config::section! {
         transport_tcp_datagram_max_size_bytes: u32 = 65_535, range 500..=65_535;
         /// Receivers that one TCP session takes.
         transport_tcp_maximum_clients: u32 = 1_000, range 1..=60_000;
+        /// Those of one address.
+        transport_tcp_maximum_clients_per_address: u32 = 250, range 1..=60_000;
+        /// Connections to one TCP session whose TLS handshake is under way. Beyond it the oldest of the address
+        /// that has most of them is closed.
+        transport_tcp_maximum_handshakes: u32 = 64, range 1..=4_096;
+        /// A connection to a TCP session whose TLS handshake takes longer is closed. Until then it is no
+        /// receiver, and no message waits for it.
+        transport_tcp_handshake_timeout_us: u64 = 5_000_000, range 1_000..=600_000_000;
+        /// How long a TCP session whose buffer is full waits for a receiver that takes less than 32 KiB. It is
+        /// passed over then, and told what it lost, until it takes that much again; 0 for never.
+        transport_tcp_receiver_stopped_timeout_us: u64 = 5_000_000, range 0..=3_600_000_000;
+        /// Networks from which receivers may connect to TCP sessions; all if there are none.
+        transport_tcp_allowed_networks: Vec<Ipv4Cidr> = [], length 0..=1_000;
         /// A TCP session's peer that answers nothing for so long is taken to have vanished, and so is a receiver
         /// that takes nothing for so long of what waits for it; whole seconds, two at least, 0 for never.
         transport_tcp_activity_timeout_us: u64 = 60_000_000, range 0..=32_000_000_000;

@@ -1,7 +1,9 @@
 //! TCP: the source listens, receivers connect, the stream is the session.
 
+mod guests;
+
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use counters::table::LbttcpSource;
@@ -9,26 +11,28 @@ use lbt::ordered::{Backlog, Cursor, Kept, Room, Source};
 use lbt::resolution::TransportSession;
 use net::tcp::{self, Moved};
 use net::tls::is_about_certificates;
-use net::{Interest, Ready, Registrar, Token, Transport};
+use net::{Door, Interest, Ready, Registrar, Token, Transport};
 use slab::Slab;
 use units::Nanos;
 
 use super::{Binding, Outgoing, OutgoingKind, Place};
 use crate::config::ReceiverBehavior;
+use guests::{Guests, Stall};
+
 use crate::context::{Context, Port, first_free};
 use crate::error::ContextError;
 use crate::event::SourceEvent;
 
 /// The sending side of a TCP session.
 pub(crate) struct TcpOutgoing {
-    listener: TcpListener,
+    door: Door,
     session_id: u32,
     pub(super) session: Source,
     pub(super) backlog: Kept<Backlog>,
     /// An explicit batch is open: only what makes it worth a system call is offered.
     pub(super) is_held: bool,
     clients: Slab<Client>,
-    clients_max: usize,
+    guests: Guests,
     is_source_paced: bool,
     /// Bytes that waited when everything was last offered to the sockets.
     offered: u64,
@@ -40,16 +44,24 @@ pub(crate) struct TcpOutgoing {
     counters: Arc<LbttcpSource>,
 }
 
-/// One receiver.
+/// One receiver, or who may become one.
 struct Client {
     transport: Transport,
     peer: SocketAddr,
-    cursor: Cursor,
+    /// None before the handshake is complete.
+    cursor: Option<Cursor>,
+    /// Bytes that its socket has taken.
+    taken: u64,
+    /// The session is full because of it.
+    stall: Option<Stall>,
     waits_for_room: bool,
 }
 
 /// Bytes that make it worth a system call though nobody has flushed.
 const WRITE_MIN: u64 = 64 << 10;
+/// Connections taken, and buffers read from one, in a turn.
+const ACCEPTS_MAX: usize = 64;
+const READS_MAX: usize = 4;
 /// Clients of a session in the index of a token, above them the session.
 pub(super) const CLIENT_BITS: u32 = 16;
 
@@ -68,14 +80,15 @@ impl Context {
         let options = config.tcp_source();
         let buffer = config.transport_tcp_session_maximum_buffer_bytes as usize;
         let session_id = session_id.unwrap_or_else(|| self.rng.next_u32().max(1));
+        let door = Door::open(listener, &self.registrar, self.token(Port::Outgoing, at))?;
         let kind = TcpOutgoing {
-            listener,
+            door,
             session_id,
             session: Source::new(&options, self.counters.lbm_source.clone())?,
             backlog: Kept::new(Backlog::new(buffer, options.maximum_message_size as usize)),
             is_held: false,
             clients: Slab::new(),
-            clients_max: config.transport_tcp_maximum_clients as usize,
+            guests: Guests::new(config),
             is_source_paced: config.transport_tcp_multiple_receiver_behavior == ReceiverBehavior::SourcePaced,
             offered: 0,
             events: Vec::new(),
@@ -83,7 +96,6 @@ impl Context {
             token: self.token(Port::TcpClient, at << CLIENT_BITS),
             counters: self.counters.tcp_source.clone(),
         };
-        self.registrar.add(&kind.listener, self.token(Port::Outgoing, at), Interest::Read)?;
         let transport = TransportSession::Tcp { address, session_id: Some(session_id) };
         Ok(Outgoing::new(Place::Tcp, transport, OutgoingKind::Tcp(Box::new(kind)), index))
     }
@@ -93,19 +105,22 @@ impl Context {
         let Some(Outgoing { kind: OutgoingKind::Tcp(session), .. }) = self.outgoing.get_mut(at) else {
             return;
         };
-        loop {
-            let accepted = match tcp::accept(&session.listener) {
+        for _ in 0..ACCEPTS_MAX {
+            let (stream, peer) = match session.door.accept(self.now, &self.registrar) {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
-                Err(_) => return session.counters.clients_refused.inc(),
+                Err(_) => return session.counters.accepts_failed.inc(),
             };
-            let (stream, peer) = accepted;
+            if !self.config.admits_client(peer) {
+                session.counters.clients_not_allowed.inc();
+                continue;
+            }
             let watched = self.config.watch_tcp(&stream);
             let transport = watched.and_then(|()| match &self.tls.server {
                 Some(tls) => tls.accept(stream),
                 None => Ok(Transport::Plain(stream)),
             });
-            let added = transport.and_then(|transport| session.add_client(transport, peer));
+            let added = transport.and_then(|transport| session.admit(self.now, transport, peer));
             if added.is_err() {
                 session.counters.clients_refused.inc();
             }
@@ -114,22 +129,6 @@ impl Context {
 }
 
 impl TcpOutgoing {
-    fn add_client(&mut self, transport: Transport, peer: SocketAddr) -> io::Result<()> {
-        if self.clients.len() >= self.clients_max {
-            return Err(io::Error::other("too many receivers"));
-        }
-        let index = self.clients.vacant_key();
-        self.registrar.add(&transport, self.client_token(index), Interest::Read)?;
-        let mut greeting = Vec::new();
-        Source::session_header(self.session_id, &mut greeting);
-        let cursor = self.backlog.cursor_after(greeting);
-        self.clients.insert(Client { transport, peer, cursor, waits_for_room: false });
-        self.counters.num_clients.set(self.clients.len() as u64);
-        self.events.push(SourceEvent::ReceiverConnected(peer));
-        self.write_client(index);
-        Ok(())
-    }
-
     fn client_token(&self, index: usize) -> Token {
         Token(self.token.0 | index as u64)
     }
@@ -138,7 +137,9 @@ impl TcpOutgoing {
     pub(super) fn on_client_ready(&mut self, index: usize, ready: Ready) {
         let Some(client) = self.clients.get_mut(index) else { return };
         let mut ignored = [0; 4096];
-        while ready.readable || client.transport.may_hold_input() {
+        let mut reads = 0;
+        while ready.readable && reads < READS_MAX || client.transport.may_hold_input() {
+            reads += 1;
             match client.transport.read(&mut ignored) {
                 // Receivers have nothing to say.
                 Ok(Moved::Bytes(_)) => {}
@@ -148,14 +149,18 @@ impl TcpOutgoing {
             }
         }
         client.waits_for_room = false;
+        if client.cursor.is_none() && !client.transport.is_handshaking() {
+            return self.welcome(index);
+        }
         self.write_client(index);
         self.release();
     }
 
     fn drop_client(&mut self, index: usize) {
-        if let Some(gone) = self.clients.try_remove(index) {
+        if let Some(gone) = self.remove_client(index)
+            && gone.cursor.is_some()
+        {
             self.counters.clients_lost.inc();
-            self.counters.num_clients.set(self.clients.len() as u64);
             self.events.push(SourceEvent::ReceiverDisconnected(gone.peer));
             self.release();
         }
@@ -174,38 +179,38 @@ impl TcpOutgoing {
     }
 
     fn offer(&mut self, index: usize) -> io::Result<()> {
+        let token = self.client_token(index);
         let Some(client) = self.clients.get_mut(index) else { return Ok(()) };
+        // In its handshake there is nothing for it but what the transport holds.
+        let Some(cursor) = &mut client.cursor else { return settle(client, &self.registrar, token, 0) };
         loop {
-            let bytes = self.backlog.next_bytes(&client.cursor);
+            let bytes = self.backlog.next_bytes(cursor);
             if bytes.is_empty() {
-                client.transport.flush()?;
                 break;
             }
             match client.transport.write(bytes)? {
-                Moved::Bytes(count) => self.backlog.taken(&mut client.cursor, count),
+                Moved::Bytes(count) => {
+                    client.taken += count as u64;
+                    self.backlog.taken(cursor, count);
+                }
                 Moved::WouldBlock => break,
                 Moved::End => return Err(io::ErrorKind::WriteZero.into()),
             }
         }
-        let waits = client.transport.waits_for_room(self.backlog.pending(&client.cursor) > 0);
-        if waits != client.waits_for_room {
-            client.waits_for_room = waits;
-            let interest = if waits { Interest::ReadWrite } else { Interest::Read };
-            self.registrar.change(&client.transport, Token(self.token.0 | index as u64), interest)?;
-        }
-        Ok(())
+        let pending = self.backlog.pending(cursor);
+        settle(client, &self.registrar, token, pending)
     }
 
     /// Gives every receiver what it has not been given.
     pub(super) fn transmit(&mut self) {
         for index in 0..self.clients.capacity() {
-            if self.clients.get(index).is_some_and(|c| !c.waits_for_room) {
+            if self.clients.get(index).is_some_and(|c| !c.waits_for_room && c.cursor.is_some()) {
                 self.write_client(index);
             }
         }
         self.release();
-        if self.is_source_paced && Backlog::is_blocked(&self.backlog) {
-            self.pass_over_laggards();
+        if Backlog::is_blocked(&self.backlog) {
+            self.on_full();
         }
         self.offered = self.backlog.waiting_bytes();
     }
@@ -225,35 +230,44 @@ impl TcpOutgoing {
         }
     }
 
-    fn pass_over_laggards(&mut self) {
-        for (_, client) in &mut self.clients {
-            if self.backlog.is_laggard(&client.cursor) {
-                let count = self.backlog.pass_over(&mut client.cursor);
-                self.counters.lbm_msgs_passed_over.add(count);
-            }
-        }
-        self.release();
-    }
-
     fn release(&mut self) {
-        self.backlog.release(self.clients.iter().map(|(_, c)| &c.cursor));
+        self.backlog.release(self.clients.iter().filter_map(|(_, c)| c.cursor.as_ref()));
         self.counters.bytes_buffered.set(self.backlog.waiting_bytes());
         self.offered = self.offered.min(self.backlog.waiting_bytes());
     }
 
     pub(super) fn on_wakeup(&mut self, now: Nanos) {
         self.session.on_wakeup(now, &mut self.backlog);
+        self.door.on_wakeup(now, &self.registrar);
+        self.look_after_guests(now);
         if !self.is_held {
             self.flush();
         }
     }
 
     pub(super) fn next_wakeup(&self) -> Nanos {
-        if self.events.is_empty() { self.session.next_wakeup() } else { Nanos::ZERO }
+        if !self.events.is_empty() {
+            return Nanos::ZERO;
+        }
+        self.session.next_wakeup().min(self.guests.next_wakeup()).min(self.door.next_wakeup())
     }
 
     pub(super) fn end(&mut self) {
         self.session.end(&mut self.backlog);
         self.transmit();
     }
+}
+
+/// Flushes what the transport of a client holds, and asks to be told of room if it waits for that.
+fn settle(client: &mut Client, registrar: &Registrar, token: Token, pending: u64) -> io::Result<()> {
+    if pending == 0 {
+        client.transport.flush()?;
+    }
+    let waits = client.transport.waits_for_room(pending > 0);
+    if waits != client.waits_for_room {
+        client.waits_for_room = waits;
+        let interest = if waits { Interest::ReadWrite } else { Interest::Read };
+        registrar.change(&client.transport, token, interest)?;
+    }
+    Ok(())
 }

@@ -3,18 +3,20 @@ use std::net::IpAddr;
 
 /// How many connections each address has.
 #[derive(Debug)]
-pub(crate) struct Addresses {
+pub struct Addresses {
     counts: HashMap<IpAddr, usize>,
     limit: usize,
 }
 
 impl Addresses {
-    pub(crate) fn new(limit: usize) -> Addresses {
+    /// No connections; at most `limit` of one address.
+    #[must_use]
+    pub fn new(limit: usize) -> Addresses {
         Addresses { counts: HashMap::new(), limit }
     }
 
     /// Counts one more, unless that is too many; tells whether it did.
-    pub(crate) fn admit(&mut self, address: IpAddr) -> bool {
+    pub fn admit(&mut self, address: IpAddr) -> bool {
         let count = self.counts.entry(address).or_default();
         let is_within = *count < self.limit;
         *count += usize::from(is_within);
@@ -22,7 +24,7 @@ impl Addresses {
     }
 
     /// Counts one less of an address that was admitted.
-    pub(crate) fn release(&mut self, address: IpAddr) {
+    pub fn release(&mut self, address: IpAddr) {
         if let Some(count) = self.counts.get_mut(&address) {
             *count -= 1;
             if *count == 0 {

@@ -1,0 +1,64 @@
+//! A process that is out of descriptors.
+
+use std::fs::File;
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+use tickcast_messaging::{MessagingConfig, Transport};
+
+use crate::common::{Party, config};
+use crate::tcp_sources::address_of;
+use crate::{clock, idle, on_clock, until_at_once};
+
+/// Runs a test of this program, `descriptors::NAME`, in a process that may have few descriptors.
+fn with_few_descriptors(name: &str) {
+    let program = std::env::current_exe().expect("it runs");
+    let status = Command::new("sh")
+        .args(["-c", "ulimit -n 100 && exec \"$0\" \"$@\""])
+        .arg(program)
+        .args(["--exact", &format!("descriptors::{name}"), "--ignored", "--nocapture"])
+        .env(ALONE, "1")
+        .status()
+        .expect("a shell");
+    assert!(status.success(), "{name}");
+}
+
+/// Tells a process that it is such a one.
+const ALONE: &str = "TICKCAST_TEST_FEW_DESCRIPTORS";
+
+/// Takes all descriptors that are left.
+fn exhaust() -> Vec<File> {
+    assert!(std::env::var(ALONE).is_ok(), "it is to be a process of its own");
+    std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
+}
+
+#[test]
+fn a_source_that_cannot_accept_rests_and_takes_who_waits_later() {
+    with_few_descriptors("the_source_that_cannot_accept");
+}
+
+#[test]
+#[ignore = "a part of a_source_that_cannot_accept_rests_and_takes_who_waits_later, in a process of its own"]
+fn the_source_that_cannot_accept() {
+    let clock = clock();
+    let mut a = on_clock(&MessagingConfig { transport: Transport::Tcp, ..config(20) }, &clock, 1);
+    let source = a.source("px");
+    let counters = a.counters.tcp_source.clone();
+    let _waiting = TcpStream::connect(address_of(&a, source)).expect("the queue has room");
+    let taken = exhaust();
+    rests(&mut a, || counters.accepts_failed.get(), &clock);
+    drop(taken);
+    clock.set(clock.now() + net::Door::REST);
+    until_at_once(&mut [&mut a], |_| counters.num_clients.get() == 1);
+}
+
+/// What fails is tried once, and once more after a rest.
+fn rests(party: &mut Party, failed: impl Fn() -> u64, clock: &net::clock::ManualClock) {
+    until_at_once(&mut [party], |_| failed() == 1);
+    idle(&mut [party]);
+    assert_eq!(failed(), 1, "the thread does nothing but fail");
+    assert_ne!(party.context.until_wakeup(), Some(Duration::ZERO));
+    clock.set(clock.now() + net::Door::REST);
+    until_at_once(&mut [party], |_| failed() == 2);
+}
