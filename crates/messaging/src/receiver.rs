@@ -44,7 +44,7 @@ impl Context {
         self.refresh_clock();
         if let Some(&at) = self.by_topic.get(topic) {
             let receiver = self.add_receiver(at, options);
-            for record in self.resolver.known(topic).to_vec() {
+            for record in self.resolver.known(topic) {
                 self.join_counted(receiver, topic, &record);
             }
             return Ok(receiver);
@@ -157,7 +157,7 @@ impl Context {
         if self.join(receiver, topic, record).is_err() {
             // Reported again when it is advertised again.
             self.counters.context.joins_failed.inc();
-            self.resolver.forget_session(&record.session);
+            self.resolver.forget_session(self.now, &record.session);
         }
     }
 

@@ -20,7 +20,7 @@ impl Context {
         for source in &self.config.resolver_static_source {
             for record in source.records() {
                 // Nobody asks yet.
-                self.resolver.add_static(&source.topic, record, &mut Heard::default())?;
+                self.resolver.add_static(self.now, &source.topic, record, &mut Heard::default())?;
             }
         }
         if !self.config.resolver_static_source.is_empty() {

@@ -146,7 +146,13 @@ counters! {
         records_ignored: Total, "records", "Records of other transports or with names that are not text.";
         records_of_ended: Total, "records", "Records of sessions that had just ended, passed over.";
         sources_known: Gauge, "sources", "Sources in the cache.";
-        sources_refused: Total, "sources", "Sources not remembered because the cache was full.";
+        sources_refused: Total, "sources", "Sources not remembered: the cache was full of others that are wanted.";
+        sources_evicted: Total, "sources", "Sources forgotten because others needed the room.";
+        topic_sources_evicted: Total, "sources", "Sources forgotten because their topic had too many.";
+        sources_expired: Total, "sources", "Sources forgotten because they were not heard of for long.";
+        queries_resumed: Total, "records", "Queries begun again because a source was missed.";
+        requests_rcved: Total, "packets", "Resolution requests received.";
+        requests_deferred: Total, "packets", "Resolution requests that came before an earlier one was done with.";
         keepalives_sent: Total, "packets", "Keep-alives sent to unicast resolvers.";
         keepalives_rcved: Total, "packets", "Keep-alives of unicast resolvers received.";
     }

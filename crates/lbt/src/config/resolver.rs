@@ -17,6 +17,8 @@ pub struct ResolverConfig {
     pub resolver_advertisement_sustain_interval: Duration,
     /// How long the sustaining phase lasts; zero skips it. A query begins it anew.
     pub resolver_advertisement_minimum_sustain_duration: Duration,
+    /// Time between advertisements after that; zero for none, as the field does it.
+    pub resolver_advertisement_quiescent_interval: Duration,
     /// Whether a query is answered at once.
     pub resolver_advertisement_send_immediate_response: bool,
     /// Wait after a receiver's first query; doubled after each.
@@ -29,6 +31,9 @@ pub struct ResolverConfig {
     pub resolver_query_sustain_interval: Duration,
     /// How long the sustaining phase lasts; zero skips it.
     pub resolver_query_minimum_sustain_duration: Duration,
+    /// Time between queries after that, six times as long for patterns and for topics of which a source is
+    /// known; zero for none, as the field does it.
+    pub resolver_query_quiescent_interval: Duration,
     /// Queries for a topic end when this many sources of it are known.
     pub resolution_number_of_sources_query_threshold: u32,
     /// Wait after a wildcard receiver's first query; doubled after each.
@@ -49,8 +54,12 @@ pub struct ResolverConfig {
     pub resolver_initial_query_bps: u64,
     /// Bits per second of queries in the sustaining phase; 0 for no limit.
     pub resolver_sustain_query_bps: u64,
-    /// Most sources remembered, of all topics heard; further ones are not, and counted.
+    /// Most sources remembered, of all topics heard. Those of topics that nobody here asks for leave first.
     pub resolver_cache_maximum: u32,
+    /// Most sources remembered of one topic.
+    pub resolver_cache_topic_maximum: u32,
+    /// A source that was not heard of for so long is forgotten, and its topic asked for again; zero for never.
+    pub resolver_cache_timeout: Duration,
     /// Unicast resolvers, for networks without multicast; everything goes to each of them, and nothing to a
     /// group. Empty for multicast.
     pub resolver_unicast_daemons: Vec<SocketAddrV4>,
@@ -70,12 +79,14 @@ impl Default for ResolverConfig {
             resolver_advertisement_minimum_initial_duration: ms(5_000),
             resolver_advertisement_sustain_interval: ms(1_000),
             resolver_advertisement_minimum_sustain_duration: ms(60_000),
+            resolver_advertisement_quiescent_interval: Duration::ZERO,
             resolver_advertisement_send_immediate_response: true,
             resolver_query_minimum_initial_interval: ms(20),
             resolver_query_maximum_initial_interval: ms(200),
             resolver_query_minimum_initial_duration: ms(5_000),
             resolver_query_sustain_interval: ms(1_000),
             resolver_query_minimum_sustain_duration: ms(60_000),
+            resolver_query_quiescent_interval: Duration::ZERO,
             resolution_number_of_sources_query_threshold: 10_000_000,
             resolver_wildcard_query_minimum_interval: ms(50),
             resolver_wildcard_query_maximum_interval: ms(1_000),
@@ -87,6 +98,8 @@ impl Default for ResolverConfig {
             resolver_initial_query_bps: 1_000_000,
             resolver_sustain_query_bps: 1_000_000,
             resolver_cache_maximum: 1 << 20,
+            resolver_cache_topic_maximum: 1_000,
+            resolver_cache_timeout: ms(600_000),
             resolver_unicast_daemons: Vec::new(),
             resolver_unicast_keepalive_interval: ms(500),
             packet_options: None,
@@ -117,7 +130,9 @@ impl ResolverConfig {
         let sustain = self.resolver_advertisement_sustain_interval;
         span_in_range("resolver_advertisement_sustain_interval", sustain, Duration::from_millis(1))?;
         let duration = self.resolver_advertisement_minimum_sustain_duration;
-        span_in_range("resolver_advertisement_minimum_sustain_duration", duration, Duration::ZERO)
+        span_in_range("resolver_advertisement_minimum_sustain_duration", duration, Duration::ZERO)?;
+        let quiescent = self.resolver_advertisement_quiescent_interval;
+        span_in_range("resolver_advertisement_quiescent_interval", quiescent, Duration::ZERO)
     }
 
     fn check_queries(&self) -> Result<(), ConfigError> {
@@ -131,6 +146,8 @@ impl ResolverConfig {
         span_in_range("resolver_query_sustain_interval", self.resolver_query_sustain_interval, floor)?;
         let duration = self.resolver_query_minimum_sustain_duration;
         span_in_range("resolver_query_minimum_sustain_duration", duration, Duration::ZERO)?;
+        let quiescent = self.resolver_query_quiescent_interval;
+        span_in_range("resolver_query_quiescent_interval", quiescent, Duration::ZERO)?;
         let least = self.resolver_wildcard_query_minimum_interval;
         span_in_range("resolver_wildcard_query_minimum_interval", least, floor)?;
         let most = self.resolver_wildcard_query_maximum_interval;
@@ -146,6 +163,8 @@ impl ResolverConfig {
         in_range("resolver_initial_query_bps", self.resolver_initial_query_bps, 0, max)?;
         in_range("resolver_sustain_query_bps", self.resolver_sustain_query_bps, 0, max)?;
         in_range("resolver_cache_maximum", u64::from(self.resolver_cache_maximum), 1, 1 << 28)?;
+        in_range("resolver_cache_topic_maximum", self.resolver_cache_topic_maximum.into(), 1, 1 << 20)?;
+        span_in_range("resolver_cache_timeout", self.resolver_cache_timeout, Duration::ZERO)?;
         let keepalive = self.resolver_unicast_keepalive_interval;
         span_in_range("resolver_unicast_keepalive_interval", keepalive, Duration::from_millis(1))?;
         in_range("resolver_unicast_daemons", self.resolver_unicast_daemons.len() as u64, 0, 16)

@@ -1,5 +1,5 @@
 use super::record::{SourceRecord, TransportSession};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use units::Nanos;
 
@@ -8,7 +8,11 @@ use units::Nanos;
 /// Advertisements that were under way then would have receivers wait for a session of which nothing comes any
 /// more. A source that is started again draws another session id, so it is not taken for the one that ended.
 #[derive(Default)]
-pub(super) struct Ended(VecDeque<(TransportSession, Nanos)>);
+pub(super) struct Ended {
+    since: BTreeMap<TransportSession, Nanos>,
+    /// In the order of their ends; one that ended twice stands there twice.
+    order: VecDeque<(TransportSession, Nanos)>,
+}
 
 /// Sessions that are kept in mind; the oldest is forgotten for another.
 const COUNT_MAX: usize = 1_024;
@@ -24,29 +28,37 @@ impl Ended {
             LbtRm { .. } | LbtRu { .. } | Tcp { .. } | Ipc { .. } => {}
         }
         self.forget_old(now);
-        self.0.retain(|(known, _)| *known != session);
-        if self.0.len() == COUNT_MAX {
-            self.0.pop_front();
+        if self.order.len() == COUNT_MAX {
+            self.forget_first();
         }
-        self.0.push_back((session, now));
+        self.since.insert(session, now);
+        self.order.push_back((session, now));
     }
 
     /// Whether a source is of such a session, on whichever network.
     pub(super) fn has(&mut self, now: Nanos, source: &SourceRecord) -> bool {
-        if self.0.is_empty() {
+        if self.order.is_empty() {
             return false;
         }
         self.forget_old(now);
-        self.0.iter().any(|(session, _)| source.is_of(session))
+        self.since.contains_key(&source.session)
+            || self.since.contains_key(&source.on_first_network().session)
     }
 
     fn forget_old(&mut self, now: Nanos) {
-        while self.0.front().is_some_and(|(_, at)| now.since(*at) >= KEPT_FOR) {
-            self.0.pop_front();
+        while self.order.front().is_some_and(|(_, at)| now.since(*at) >= KEPT_FOR) {
+            self.forget_first();
+        }
+    }
+
+    fn forget_first(&mut self) {
+        let Some((session, at)) = self.order.pop_front() else { return };
+        if self.since.get(&session) == Some(&at) {
+            self.since.remove(&session);
         }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.0.capacity() * size_of::<(TransportSession, Nanos)>()
+        (self.order.capacity() + self.since.len()) * size_of::<(TransportSession, Nanos)>()
     }
 }

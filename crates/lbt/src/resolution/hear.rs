@@ -1,91 +1,49 @@
 //! What a context does about the queries and records it hears.
 
-use super::compiled::Compiled;
+use super::cache::{Gone, Keep, Memory, Why};
 use super::pattern::Pattern;
 use super::record::SourceRecord;
-use super::resolver::{QueryId, Resolver, ResolverSink, range_of};
-use super::transmit::{Subject, arm};
-use crate::wire::lbmr::{self, Query as WireQuery, ResolutionRequest};
+use super::resolver::{Query, QueryId, Resolver, ResolverSink};
+use super::slots::Slots;
+use super::transmit::{Lane, Subject, arm};
+use crate::wire::lbmr::{self, Query as WireQuery};
+use std::collections::BTreeMap;
 use units::Nanos;
 
 impl Resolver {
     pub(super) fn on_query(&mut self, now: Nanos, query: WireQuery<'_>) {
         self.counters.queries_rcved.inc();
-        let slots: Vec<u32> = match query {
+        match query {
             // No topic of ours has a name that is no text.
-            WireQuery::Topic(name) => self.slots_of(std::str::from_utf8(name).unwrap_or_default()),
-            WireQuery::Pattern { syntax, pattern } => match self.slots_matching(now, syntax, pattern) {
-                Some(slots) => slots,
-                None => return,
-            },
-        };
-        if !slots.is_empty() {
-            self.counters.queries_answered.inc();
+            WireQuery::Topic(name) => self.answer(now, std::str::from_utf8(name).unwrap_or_default()),
+            WireQuery::Pattern { syntax, pattern } => {
+                let text = std::str::from_utf8(pattern).ok().filter(|_| syntax == lbmr::PATTERN_PCRE);
+                match text {
+                    None => self.counters.patterns_ignored.inc(),
+                    Some(text) if !self.asked.ask(text) => self.counters.patterns_shed.inc(),
+                    Some(_) => {}
+                }
+            }
         }
-        slots.into_iter().for_each(|slot| self.wake_advertisement(now, slot));
     }
 
-    /// The advertisements that a pattern asks for; `None` if it is not looked at, which is counted.
-    fn slots_matching(&mut self, now: Nanos, syntax: u8, pattern: &[u8]) -> Option<Vec<u32>> {
-        let text = std::str::from_utf8(pattern).ok().filter(|_| syntax == lbmr::PATTERN_PCRE);
-        let Some(text) = text else {
-            self.counters.patterns_ignored.inc();
-            return None;
-        };
-        let pattern = match self.compiled.find(now, text, self.ads_by_topic.len()) {
-            Compiled::Pattern(pattern) => pattern,
-            Compiled::Unknown => {
-                self.counters.patterns_ignored.inc();
-                return None;
-            }
-            Compiled::Shed => {
-                self.counters.patterns_shed.inc();
-                return None;
-            }
-        };
-        let ads = &self.ads_by_topic;
-        Some(match pattern {
-            Pattern::Exact(name) => ads.get(name.as_str()).cloned().unwrap_or_default(),
-            Pattern::Prefix(prefix) => range_of(ads, prefix).flat_map(|(_, slots)| slots).copied().collect(),
-            Pattern::Expression(_) => {
-                let matching = ads.iter().filter(|(topic, _)| pattern.matches(topic));
-                matching.flat_map(|(_, slots)| slots).copied().collect()
-            }
-        })
-    }
-
-    fn slots_of(&self, topic: &str) -> Vec<u32> {
-        self.ads_by_topic.get(topic).cloned().unwrap_or_default()
+    fn answer(&mut self, now: Nanos, topic: &str) {
+        let Some(slots) = self.ads_by_topic.get_mut(topic) else { return };
+        self.counters.queries_answered.inc();
+        let slots = std::mem::take(slots);
+        slots.iter().for_each(|&slot| self.wake_advertisement(now, slot, Lane::Fast));
+        if let Some(own) = self.ads_by_topic.get_mut(topic) {
+            *own = slots;
+        }
     }
 
     /// Somebody wants to hear of a source of ours.
-    fn wake_advertisement(&mut self, now: Nanos, slot: u32) {
+    pub(super) fn wake_advertisement(&mut self, now: Nanos, slot: u32, lane: Lane) {
         let Some(ad) = self.advertisements.get_mut(slot) else { return };
-        ad.timer.schedule.wake(&self.advertising, now);
+        ad.timer.schedule.wake(&self.advertising, now, self.immediate_response);
         arm(&mut self.timers, &mut ad.timer, Subject::Advertisement, slot);
         if self.immediate_response {
-            self.outbox.enqueue(&mut ad.timer, Subject::Advertisement, slot);
-        }
-    }
-
-    /// Somebody asks everybody to repeat.
-    pub(super) fn repeat(&mut self, now: Nanos, mask: u16) {
-        if mask & ResolutionRequest::ADVERTISEMENTS != 0 {
-            self.advertisements.slots().into_iter().for_each(|slot| self.wake_advertisement(now, slot));
-        }
-        for slot in self.queries.slots() {
-            let Some(query) = self.queries.get_mut(slot) else { continue };
-            let (subject, phases, bit) = match query.subject() {
-                Subject::Wildcard => {
-                    (Subject::Wildcard, &self.wildcard_querying, ResolutionRequest::WILDCARD_QUERIES)
-                }
-                other => (other, &self.querying, ResolutionRequest::QUERIES),
-            };
-            if mask & bit != 0 {
-                query.timer.schedule.wake(phases, now);
-                arm(&mut self.timers, &mut query.timer, subject, slot);
-                self.outbox.enqueue(&mut query.timer, subject, slot);
-            }
+            self.outbox.enqueue(&mut ad.timer, Subject::Advertisement, slot, lane);
         }
     }
 
@@ -102,47 +60,65 @@ impl Resolver {
         if self.ended.has(now, &source) {
             return self.counters.records_of_ended.inc();
         }
-        self.learn(topic, source, sink);
+        self.learn(now, topic, source, sink);
     }
 
     /// A source of a topic is known, perhaps not for the first time.
-    pub(super) fn learn<S: ResolverSink>(&mut self, topic: &str, source: SourceRecord, sink: &mut S) {
-        match self.remember(topic, source) {
-            Memory::Known => {}
-            Memory::Changed => self.report(topic, &source, sink),
-            Memory::New => {
-                self.report(topic, &source, sink);
-                self.stop_if_enough(topic);
-                self.count_queries();
+    pub(super) fn learn<S: ResolverSink>(
+        &mut self,
+        now: Nanos,
+        topic: &str,
+        source: SourceRecord,
+        sink: &mut S,
+    ) {
+        let mut gone = Vec::new();
+        let (exact, queries, wildcards) = (&self.queries_by_topic, &self.queries, &self.wildcards);
+        let wanted = |topic: &str| wanted(exact, queries, wildcards, topic);
+        let memory =
+            self.cache.hear(now, topic, source, self.wildcards_epoch, wanted, |source| gone.push(source));
+        match memory {
+            Memory::Known => return,
+            Memory::Changed => return self.report(topic, &source, sink),
+            Memory::Full => return self.counters.sources_refused.inc(),
+            Memory::New { is_first } => {
+                // Before what left for it is counted: that may have been of the same topic.
+                self.unresolved -= usize::from(is_first && self.queries_by_topic.contains_key(topic));
             }
-            Memory::Full => self.counters.sources_refused.inc(),
         }
+        self.on_gone(now, gone);
+        self.report(topic, &source, sink);
+        self.stop_if_enough(topic);
     }
 
-    fn remember(&mut self, topic: &str, source: SourceRecord) -> Memory {
-        let same = |s: &SourceRecord| s.session == source.session && s.topic_index == source.topic_index;
-        let known = self.cache.get_mut(topic).and_then(|sources| sources.iter_mut().find(|s| same(s)));
-        match known {
-            Some(known) if *known == source => return Memory::Known,
-            Some(known) => {
-                *known = source;
-                return Memory::Changed;
+    /// Sources are not known any more.
+    pub(super) fn on_gone(&mut self, now: Nanos, gone: Vec<Gone>) {
+        for source in gone {
+            match source.why {
+                Why::Crowded => self.counters.sources_evicted.inc(),
+                Why::TopicCrowded => self.counters.topic_sources_evicted.inc(),
+                Why::Old => self.counters.sources_expired.inc(),
+                Why::Forgotten => {}
             }
-            None => {}
+            self.on_one_gone(now, &source, source.why == Why::Old);
         }
-        if self.cached >= self.cache_max {
-            return Memory::Full;
+        self.counters.sources_known.set(self.cache.len() as u64);
+        self.count_queries();
+    }
+
+    /// The query of a topic goes on if it has ended because enough sources were known, and begins again, at
+    /// once, if the source that is gone `is_missed`.
+    pub(super) fn on_one_gone(&mut self, now: Nanos, source: &Gone, is_missed: bool) {
+        let Some(&slot) = self.queries_by_topic.get(&*source.topic) else { return };
+        self.unresolved += usize::from(source.was_last);
+        let is_enough = self.has_enough(&source.topic);
+        let Some(query) = self.queries.get_mut(slot) else { return };
+        if is_enough || !(is_missed || query.timer.schedule.is_stopped()) {
+            return;
         }
-        self.cached += 1;
-        self.counters.sources_known.set(self.cached as u64);
-        match self.cache.get_mut(topic) {
-            Some(sources) => sources.push(source),
-            None => {
-                self.cache.insert(topic.into(), vec![source]);
-                self.unresolved -= usize::from(self.queries_by_topic.contains_key(topic));
-            }
-        }
-        Memory::New
+        let due = if is_missed { now } else { now + self.querying.sustain_interval };
+        query.timer.schedule.begin_again(&self.querying, now, due);
+        arm(&mut self.timers, &mut query.timer, Subject::Query, slot);
+        self.counters.queries_resumed.inc();
     }
 
     /// Reports a source to the queries that ask for it.
@@ -156,9 +132,19 @@ impl Resolver {
     }
 }
 
-enum Memory {
-    Known,
-    Changed,
-    New,
-    Full,
+/// How much somebody here wants to hear of a topic.
+pub(super) fn wanted(
+    exact: &BTreeMap<Box<str>, u32>,
+    queries: &Slots<Query>,
+    wildcards: &[u32],
+    topic: &str,
+) -> Keep {
+    let pattern = |slot: &u32| queries.get(*slot).and_then(|query| query.pattern.as_ref());
+    if exact.contains_key(topic) {
+        Keep::Wanted
+    } else if wildcards.iter().filter_map(pattern).any(|pattern: &Pattern| pattern.matches(topic)) {
+        Keep::Fitting
+    } else {
+        Keep::WhileThereIsRoom
+    }
 }

@@ -1,8 +1,8 @@
 //! Topic resolution: who sends what where, without a server.
 //!
 //! Sources advertise, receivers query, everybody caches what is heard. Both do so often at first, then once
-//! a second for a while, then not at all; a query wakes a quiescent source. Records are packed into
-//! datagrams and limited in rate. In networks without multicast the same packets go through a [`Relay`]. The
+//! a second for a while, then seldom for ever, or not at all, as configured; a query wakes a quiescent
+//! source. Records are packed into datagrams and limited in rate. In networks without multicast the same packets go through a [`Relay`]. The
 //! records name the transport session of the topic, where its source takes requests by TCP, and whether it
 //! retains messages.
 //!
@@ -15,8 +15,13 @@
 //! - A query wakes a quiescent source, and what lost queries left deaf a resolution request wakes
 //!   (`a_receiver_whose_query_was_lost_at_a_quiescent_source_hears_it_by_a_later_one`,
 //!   `two_that_fell_silent_deaf_to_each_other_are_woken_by_a_resolution_request`).
-//! - Patterns of others cost a bounded amount of work
-//!   (`a_flood_of_patterns_is_shed_and_honest_ones_are_answered_again_after_it`).
+//! - Whatever passed or did not pass for however long, sources and receivers find each other once it passes
+//!   again (`tests/deafness.rs`).
+//! - What a small datagram asks for is done in bounded steps and goes out at the sustaining rate: patterns
+//!   (`a_flood_of_patterns_is_shed_and_honest_ones_are_answered_again_after_it`), repetitions
+//!   (`tests/resolution_bounds.rs`: `resolution_requests_cost_a_bounded_step_each_and_repeat_everything_once`).
+//! - What is remembered is bounded, in all and by topic, and what somebody here asks for is not crowded out by
+//!   what nobody does (`tests/resolution_bounds.rs`).
 //! - A relay sends nothing but keep-alives to who is no client, and neither a client gone wild nor a forged
 //!   address makes it flood (`tests/relay.rs`: `who_is_no_client_is_not_relayed_and_not_answered`,
 //!   `neither_a_wild_client_nor_many_make_the_relay_flood`); of two relays either will do
@@ -26,7 +31,9 @@
 //! - A source by configuration needs no traffic and is not forgotten
 //!   (`a_configured_source_is_reported_without_any_traffic_and_never_forgotten`).
 
-mod compiled;
+mod ages;
+mod asked;
+mod cache;
 mod ended;
 mod hear;
 mod keepalive;
@@ -38,6 +45,7 @@ mod relay;
 mod resolver;
 mod slots;
 mod source_string;
+mod step;
 mod transmit;
 
 pub use pattern::PatternError;

@@ -192,11 +192,6 @@ impl SourceRecord {
         self.origin.map_or(*self, |origin| self.on_network(origin.source))
     }
 
-    /// Whether it is a source of this session, by its address on whichever network.
-    pub(super) fn is_of(&self, session: &TransportSession) -> bool {
-        self.session == *session || self.on_first_network().session == *session
-    }
-
     /// Appends the topic information record. With `context`, the originating transport is named as UM 6 does.
     pub(super) fn emit(&self, name: &str, ttl: u16, context: Option<[u8; 8]>, out: &mut Vec<u8>) {
         let mut options = Vec::new();

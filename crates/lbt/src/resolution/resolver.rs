@@ -1,10 +1,13 @@
-use super::compiled::CompiledPatterns;
+use super::asked::Asked;
+use super::cache::{Cache, Gone, Keep};
 use super::ended::Ended;
+use super::hear::wanted;
 use super::keepalive::Keepalives;
 use super::pattern::{Pattern, PatternError};
 use super::phase::Phases;
 use super::record::{SourceRecord, TransportSession};
 use super::slots::Slots;
+use super::step::{Repeats, Step};
 use super::transmit::{Limits, Outbox, Subject, Timer, Timers, arm};
 use crate::config::{ConfigError, ResolverConfig};
 use crate::error::WireError;
@@ -28,12 +31,12 @@ pub struct Resolver {
     pub(super) ads_by_topic: BTreeMap<Box<str>, Vec<u32>>,
     pub(super) queries_by_topic: BTreeMap<Box<str>, u32>,
     pub(super) wildcards: Vec<u32>,
-    pub(super) cache: BTreeMap<Box<str>, Vec<SourceRecord>>,
+    /// Changes when a pattern of ours comes or goes.
+    pub(super) wildcards_epoch: u32,
+    pub(super) cache: Cache,
     pub(super) ended: Ended,
-    /// Those of them that were configured.
+    /// Sources that were configured.
     fixed: BTreeMap<Box<str>, Vec<SourceRecord>>,
-    pub(super) cached: usize,
-    pub(super) cache_max: usize,
     /// Topics that are queried and have no known source.
     pub(super) unresolved: usize,
     pub(super) timers: Timers,
@@ -43,12 +46,18 @@ pub struct Resolver {
     pub(super) advertising: Phases,
     pub(super) querying: Phases,
     pub(super) wildcard_querying: Phases,
+    /// Of patterns that are asked again.
+    wildcard_sustaining: Phases,
     pub(super) limits: Limits,
     pub(super) context: Option<[u8; 8]>,
     pub(super) immediate_response: bool,
     sources_enough: usize,
     /// The patterns of others.
-    pub(super) compiled: CompiledPatterns,
+    pub(super) asked: Asked,
+    pub(super) repeats: Repeats,
+    pub(super) step: Step,
+    /// What is due is not looked at before.
+    pub(super) collect_from: Nanos,
     pub(super) counters: Arc<LbmrResolver>,
 }
 
@@ -150,11 +159,10 @@ impl Resolver {
             ads_by_topic: BTreeMap::new(),
             queries_by_topic: BTreeMap::new(),
             wildcards: Vec::new(),
-            cache: BTreeMap::new(),
+            wildcards_epoch: 0,
+            cache: Cache::new(config),
             ended: Ended::default(),
             fixed: BTreeMap::new(),
-            cached: 0,
-            cache_max: config.resolver_cache_maximum as usize,
             unresolved: 0,
             timers: Timers::new(),
             outbox: Outbox::new(config),
@@ -166,6 +174,7 @@ impl Resolver {
                 initial_duration: config.resolver_advertisement_minimum_initial_duration,
                 sustain_interval: config.resolver_advertisement_sustain_interval,
                 sustain_duration: config.resolver_advertisement_minimum_sustain_duration,
+                quiescent_interval: config.resolver_advertisement_quiescent_interval,
             },
             querying: Phases {
                 initial_min: config.resolver_query_minimum_initial_interval,
@@ -173,6 +182,7 @@ impl Resolver {
                 initial_duration: config.resolver_query_minimum_initial_duration,
                 sustain_interval: config.resolver_query_sustain_interval,
                 sustain_duration: config.resolver_query_minimum_sustain_duration,
+                quiescent_interval: config.resolver_query_quiescent_interval,
             },
             wildcard_querying: Phases {
                 initial_min: config.resolver_wildcard_query_minimum_interval,
@@ -180,11 +190,23 @@ impl Resolver {
                 initial_duration: config.resolver_wildcard_query_minimum_duration,
                 sustain_interval: config.resolver_wildcard_query_maximum_interval,
                 sustain_duration: Duration::ZERO,
+                quiescent_interval: config.resolver_query_quiescent_interval,
+            },
+            wildcard_sustaining: Phases {
+                initial_min: config.resolver_wildcard_query_minimum_interval,
+                initial_max: config.resolver_wildcard_query_maximum_interval,
+                initial_duration: Duration::ZERO,
+                sustain_interval: config.resolver_wildcard_query_maximum_interval,
+                sustain_duration: config.resolver_wildcard_query_minimum_duration,
+                quiescent_interval: config.resolver_query_quiescent_interval,
             },
             limits: Limits::new(config, now),
             context: config.packet_options,
             immediate_response: config.resolver_advertisement_send_immediate_response,
-            compiled: CompiledPatterns::new(now),
+            asked: Asked::new(now),
+            repeats: Repeats::default(),
+            step: Step::default(),
+            collect_from: Nanos::ZERO,
             sources_enough: config.resolution_number_of_sources_query_threshold as usize,
             counters,
         })
@@ -247,9 +269,9 @@ impl Resolver {
         }
         let id = self.begin_query(now, topic, None);
         self.queries_by_topic.insert(topic.into(), id.0);
-        let known = self.cache.get(topic).map_or(&[][..], Vec::as_slice);
-        known.iter().for_each(|source| sink.source_found(id, topic, source));
-        self.unresolved += usize::from(known.is_empty());
+        self.cache.want(topic, |_| Keep::Wanted);
+        self.cache.known(topic).for_each(|source| sink.source_found(id, topic, source));
+        self.unresolved += usize::from(self.cache.count_of(topic) == 0);
         self.stop_if_enough(topic);
         self.count_queries();
         Ok(id)
@@ -296,9 +318,12 @@ impl Resolver {
         let Some(query) = self.queries.remove(id.0, id.1) else { return };
         if query.pattern.is_some() {
             self.wildcards.retain(|&slot| slot != id.0);
+            self.wildcards_epoch = self.wildcards_epoch.wrapping_add(1);
         } else {
             self.queries_by_topic.remove(&query.text);
-            self.unresolved -= usize::from(self.known(&query.text).is_empty());
+            self.unresolved -= usize::from(self.cache.count_of(&query.text) == 0);
+            let keep = wanted(&self.queries_by_topic, &self.queries, &self.wildcards, &query.text);
+            self.cache.want(&query.text, |_| keep);
         }
         self.count_queries();
     }
@@ -317,13 +342,15 @@ impl Resolver {
     /// The name could not be sent either.
     pub fn add_static<S: ResolverSink>(
         &mut self,
+        now: Nanos,
         topic: &str,
         record: SourceRecord,
         sink: &mut S,
     ) -> Result<(), ResolveError> {
         check_name(topic, topic.len())?;
         self.fixed.entry(topic.into()).or_default().push(record);
-        self.learn(topic, record, sink);
+        self.learn(now, topic, record, sink);
+        self.cache.fix(topic, &record);
         Ok(())
     }
 
@@ -335,27 +362,50 @@ impl Resolver {
         }
     }
 
-    /// Forgets the sources of a session that is over; if they are heard again, they are reported again. Those
-    /// that were configured stay known ([`Resolver::report_static`]).
-    pub fn forget_session(&mut self, session: &TransportSession) {
-        let (queried, fixed) = (&self.queries_by_topic, &self.fixed);
-        self.cache.retain(|topic, sources| {
-            let before = sources.len();
-            let kept = fixed.get(topic).map_or(&[][..], Vec::as_slice);
-            sources.retain(|s| !s.is_of(session) || kept.contains(s));
-            self.cached -= before - sources.len();
-            self.unresolved += usize::from(sources.is_empty() && queried.contains_key(topic));
-            !sources.is_empty()
-        });
-        self.counters.sources_known.set(self.cached as u64);
-        self.count_queries();
+    /// Forgets the sources of a session that cannot be heard, or that nobody wants to hear any more; if they
+    /// are heard again, they are reported again. Those that were configured stay known
+    /// ([`Resolver::report_static`]).
+    pub fn forget_session(&mut self, now: Nanos, session: &TransportSession) {
+        self.forget(now, session, false);
+    }
+
+    /// The same for a session that was heard and is not any more, nobody knows why. Its topics, and patterns
+    /// that they fit, are asked for again as at the begin of the sustaining phase: their sources may have
+    /// spoken while nothing passed.
+    pub fn lose_session(&mut self, now: Nanos, session: &TransportSession) {
+        self.forget(now, session, true);
     }
 
     /// The same for a session of which the source has said that it is over: advertisements of it that were
     /// under way are passed over for ten seconds, unless it has no session id.
     pub fn end_session(&mut self, now: Nanos, session: &TransportSession) {
-        self.forget_session(session);
+        self.forget_session(now, session);
         self.ended.note(now, *session);
+    }
+
+    fn forget(&mut self, now: Nanos, session: &TransportSession, is_missed: bool) {
+        let mut gone = Vec::new();
+        self.cache.forget(session, |source| gone.push(source));
+        gone.iter().for_each(|source| self.on_one_gone(now, source, is_missed));
+        if is_missed {
+            self.ask_patterns_again(now, &gone);
+        }
+        self.counters.sources_known.set(self.cache.len() as u64);
+        self.count_queries();
+    }
+
+    /// Begins the queries again whose patterns the topics of sources fit that are missed.
+    fn ask_patterns_again(&mut self, now: Nanos, gone: &[Gone]) {
+        for i in 0..self.wildcards.len() {
+            let slot = self.wildcards[i];
+            let Some(query) = self.queries.get_mut(slot) else { continue };
+            let Some(pattern) = &query.pattern else { continue };
+            if gone.iter().any(|source| pattern.matches(&source.topic)) {
+                query.timer.schedule.begin_again(&self.wildcard_sustaining, now, now);
+                arm(&mut self.timers, &mut query.timer, Subject::Wildcard, slot);
+                self.counters.queries_resumed.inc();
+            }
+        }
     }
 
     /// Where everything is to be sent: the unicast resolvers, each of them; none if it goes to the group.
@@ -366,8 +416,8 @@ impl Resolver {
 
     /// The sources of a topic that are known.
     #[must_use]
-    pub fn known(&self, topic: &str) -> &[SourceRecord] {
-        self.cache.get(topic).map_or(&[], Vec::as_slice)
+    pub fn known(&self, topic: &str) -> Vec<SourceRecord> {
+        self.cache.known(topic).copied().collect()
     }
 
     /// Takes a datagram of topic resolution.
@@ -385,7 +435,10 @@ impl Resolver {
         let packet =
             Packet::parse(datagram).inspect_err(|_| self.counters.tr_dgrams_dropped_malformed.inc())?;
         match packet.kind {
-            Kind::ResolutionRequest(mask) => self.repeat(now, mask),
+            Kind::ResolutionRequest(mask) => {
+                self.counters.requests_rcved.inc();
+                self.counters.requests_deferred.add(u64::from(self.repeats.ask(now, mask)));
+            }
             Kind::Other { .. } => self.counters.tr_dgrams_dropped_type.inc(),
             Kind::Normal if packet.queries.is_empty() && packet.records.is_empty() => {
                 self.counters.keepalives_rcved.inc();
@@ -403,9 +456,8 @@ impl Resolver {
         let names = |n: usize| n * 48;
         let ads = self.advertisements.len() * size_of::<Advertisement>() + names(self.advertisements.len());
         let queries = self.queries.len() * size_of::<Query>() + names(2 * self.queries.len());
-        let cache = self.cached * size_of::<SourceRecord>() + names(self.cache.len());
         ads + queries
-            + cache
+            + self.cache.memory_bytes()
             + self.ended.memory_bytes()
             + self.timers.capacity() * size_of::<(Nanos, Subject, u32)>()
             + self.outbox.memory_bytes()
@@ -423,8 +475,11 @@ impl Resolver {
         let id = self.begin_query(now, text, Some(pattern.clone()));
         self.wildcards.push(id.0);
         let begin = if let Pattern::Prefix(prefix) = &pattern { prefix } else { "" };
-        for (topic, sources) in range_of(&self.cache, begin).filter(|(topic, _)| pattern.matches(topic)) {
-            sources.iter().for_each(|source| sink.source_found(id, topic, source));
+        let matching = self.cache.topics(begin).filter(|topic| pattern.matches(topic));
+        let matching: Vec<Arc<str>> = matching.map(Arc::clone).collect();
+        for topic in matching {
+            self.cache.want(&topic, |before| before.max(Keep::Fitting));
+            self.cache.known(&topic).for_each(|source| sink.source_found(id, &topic, source));
         }
         self.count_queries();
         id
@@ -448,7 +503,7 @@ impl Resolver {
 
     /// Queries for a topic end when enough sources of it are known, or those that were configured.
     pub(super) fn stop_if_enough(&mut self, topic: &str) {
-        if self.known(topic).len() < self.sources_enough && !self.fixed.contains_key(topic) {
+        if !self.has_enough(topic) {
             return;
         }
         let slot = self.queries_by_topic.get(topic).copied();
@@ -457,19 +512,14 @@ impl Resolver {
         }
     }
 
+    pub(super) fn has_enough(&self, topic: &str) -> bool {
+        self.cache.count_of(topic) >= self.sources_enough || self.fixed.contains_key(topic)
+    }
+
     pub(super) fn count_queries(&self) {
         self.counters.tr_rcv_topics.set(self.queries.len() as u64);
         self.counters.tr_rcv_unresolved_topics.set(self.unresolved as u64);
     }
-}
-
-/// The entries of a map whose keys begin with `prefix`.
-pub(super) fn range_of<'a, V>(
-    map: &'a BTreeMap<Box<str>, V>,
-    prefix: &'a str,
-) -> impl Iterator<Item = (&'a Box<str>, &'a V)> {
-    let from: Box<str> = prefix.into();
-    map.range(from..).take_while(move |(key, _)| key.starts_with(prefix))
 }
 
 /// A topic name, or a pattern made of `bytes` bytes of prefix.

@@ -30,6 +30,12 @@ impl<T> Slots<T> {
         Some(value)
     }
 
+    /// Takes out the value in a slot, whatever its generation.
+    pub(super) fn take(&mut self, slot: u32) -> Option<T> {
+        let generation = self.entries.get(slot as usize)?.0;
+        self.remove(slot, generation)
+    }
+
     /// The value in a slot, if there is one now.
     pub(super) fn get(&self, slot: u32) -> Option<&T> {
         self.entries.get(slot as usize)?.1.as_ref()
@@ -44,9 +50,9 @@ impl<T> Slots<T> {
         self.entries[slot as usize].0
     }
 
-    /// The slots in use.
-    pub(super) fn slots(&self) -> Vec<u32> {
-        (0..self.entries.len() as u32).filter(|&slot| self.get(slot).is_some()).collect()
+    /// Slots that there are, used or not.
+    pub(super) fn capacity(&self) -> u32 {
+        self.entries.len() as u32
     }
 
     pub(super) fn len(&self) -> usize {
@@ -66,6 +72,6 @@ mod tests {
         assert_eq!(slots.remove(old.0, old.1), None);
         let new = slots.insert('b');
         assert_eq!((new.0, slots.remove(old.0, old.1)), (old.0, None));
-        assert_eq!((slots.get(new.0), slots.len(), slots.slots()), (Some(&'b'), 1, vec![new.0]));
+        assert_eq!((slots.get(new.0), slots.len(), slots.capacity()), (Some(&'b'), 1, 1));
     }
 }

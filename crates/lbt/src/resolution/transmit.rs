@@ -1,11 +1,12 @@
 use super::limit::Limit;
 use super::phase::{Phase, Phases, Schedule};
 use super::record::IGNORABLE;
-use super::resolver::{Advertisement, Resolver};
+use super::resolver::{Advertisement, Query, Resolver};
+use super::step::STEP;
 use crate::config::ResolverConfig;
 use crate::wire::lbmr::{
-    HEADER_LEN, Kind, PATTERN_PCRE, Packet, PacketOption, PacketOptions, QUERIES_MAX, Queries, Query,
-    TopicRecords,
+    HEADER_LEN, Kind, PATTERN_PCRE, Packet, PacketOption, PacketOptions, QUERIES_MAX, Queries,
+    Query as WireQuery, TopicRecords,
 };
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -20,17 +21,41 @@ pub(super) enum Subject {
     Wildcard,
 }
 
+/// Which limit a record that waits goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// Initial records, and answers.
+    Fast,
+    /// The others.
+    Slow,
+}
+
+const LANES: [Lane; 2] = [Lane::Fast, Lane::Slow];
+
 /// The schedule of one record, and whether it waits in the outbox.
 pub(super) struct Timer {
     pub(super) schedule: Schedule,
     /// The moment for which it stands in the heap.
     armed: Nanos,
-    queued: bool,
+    queued: Option<Lane>,
+    /// The queues in which it stands, perhaps to be passed over.
+    stands_in: [bool; 2],
 }
 
 impl Timer {
     pub(super) fn begin(phases: &Phases, now: Nanos) -> Timer {
-        Timer { schedule: Schedule::begin(phases, now), armed: Nanos::NEVER, queued: false }
+        let schedule = Schedule::begin(phases, now);
+        Timer { schedule, armed: Nanos::NEVER, queued: None, stands_in: [false; 2] }
+    }
+
+    /// The record is handed out.
+    fn on_sent(&mut self, phases: &Phases, now: Nanos) {
+        self.queued = None;
+        if self.schedule.due() <= now {
+            self.schedule.on_sent(phases, now);
+        } else {
+            self.schedule.on_answered(phases, now);
+        }
     }
 }
 
@@ -49,7 +74,7 @@ pub(super) fn arm(timers: &mut Timers, timer: &mut Timer, subject: Subject, slot
 /// Records that wait to be sent, and the datagram being built.
 pub(super) struct Outbox {
     datagram_max: usize,
-    queues: [VecDeque<u32>; 3],
+    queues: [[VecDeque<u32>; 2]; 3],
     datagram: Vec<u8>,
     queries: Vec<u8>,
     records: Vec<u8>,
@@ -66,6 +91,11 @@ struct Second {
     records: Vec<u8>,
     datagram: Vec<u8>,
 }
+
+/// Records that are due and looked at in one step.
+const COLLECTED_MAX: usize = 4_096;
+/// A quiescent query for what is known, and one for patterns, waits so many times longer.
+const RESOLVED_TIMES: u32 = 6;
 
 /// The version field as UM 6 fills it.
 const VERSION: u32 = 0x0306_0000;
@@ -118,25 +148,39 @@ impl Outbox {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let queues: usize = self.queues.iter().map(|q| q.capacity() * size_of::<u32>()).sum();
+        let queues: usize = self.queues.iter().flatten().map(|q| q.capacity() * size_of::<u32>()).sum();
         let second = self.second.as_ref().map_or(0, |s| s.records.capacity() + s.datagram.capacity());
         queues + self.datagram.capacity() + self.queries.capacity() + self.records.capacity() + second
     }
 
-    /// Puts a record into the queue of its kind, unless it is there.
-    pub(super) fn enqueue(&mut self, timer: &mut Timer, subject: Subject, slot: u32) {
-        if !timer.queued {
-            timer.queued = true;
-            self.queues[subject as usize].push_back(slot);
+    /// Puts a record into a queue of its kind, unless it waits in that or in a faster one.
+    pub(super) fn enqueue(&mut self, timer: &mut Timer, subject: Subject, slot: u32, lane: Lane) {
+        if timer.queued == Some(Lane::Fast) || timer.queued == Some(lane) {
+            return;
+        }
+        timer.queued = Some(lane);
+        if !std::mem::replace(&mut timer.stands_in[lane as usize], true) {
+            self.queues[subject as usize][lane as usize].push_back(slot);
         }
     }
 
-    fn front(&self, subject: Subject) -> Option<u32> {
-        self.queues[subject as usize].front().copied()
+    fn front(&self, subject: Subject, lane: Lane) -> Option<u32> {
+        self.queues[subject as usize][lane as usize].front().copied()
     }
 
-    fn pop(&mut self, subject: Subject) {
-        self.queues[subject as usize].pop_front();
+    fn pop(&mut self, subject: Subject, lane: Lane) {
+        self.queues[subject as usize][lane as usize].pop_front();
+    }
+
+    /// Takes the first of a queue out; whether it is still to be sent from there.
+    fn pass_over(&mut self, timer: Option<&mut Timer>, subject: Subject, lane: Lane) -> bool {
+        match timer {
+            Some(timer) if timer.queued == Some(lane) => return false,
+            Some(timer) => timer.stands_in[lane as usize] = false,
+            None => {}
+        }
+        self.pop(subject, lane);
+        true
     }
 
     /// Bytes that records may still take.
@@ -166,6 +210,7 @@ impl Resolver {
     /// The next datagram to send, if one is due and the rate limits allow it; to be called until there is
     /// none.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<&[u8]> {
+        self.step(now);
         self.collect_due(now);
         self.outbox.clear();
         if let Some(kind) = self.keepalives.poll(now, self.advertisements.len() > 0) {
@@ -207,17 +252,22 @@ impl Resolver {
         if self.requested != 0 {
             return Nanos::ZERO;
         }
-        let timer = self.timers.peek().map_or(Nanos::NEVER, |t| t.0.0).min(self.keepalives.due());
-        let queued = [Subject::Advertisement, Subject::Query, Subject::Wildcard];
-        queued.into_iter().map(|subject| self.ready_at(subject)).fold(timer, Nanos::min)
+        let timer = self.timers.peek().map_or(Nanos::NEVER, |t| t.0.0.max(self.collect_from));
+        let own = timer.min(self.keepalives.due()).min(self.step_due());
+        let subjects = [Subject::Advertisement, Subject::Query, Subject::Wildcard];
+        let queues = subjects.into_iter().flat_map(|subject| LANES.map(|lane| (subject, lane)));
+        queues.map(|(subject, lane)| self.ready_at(subject, lane)).fold(own, Nanos::min)
     }
 
-    /// Moves records that are due into the outbox.
+    /// Moves records that are due into the outbox, some at a time.
     fn collect_due(&mut self, now: Nanos) {
-        while let Some(&Reverse((at, subject, slot))) = self.timers.peek() {
-            if at > now {
+        if now < self.collect_from {
+            return;
+        }
+        for _ in 0..COLLECTED_MAX {
+            let Some(&Reverse((at, subject, slot))) = self.timers.peek().filter(|due| due.0.0 <= now) else {
                 return;
-            }
+            };
             self.timers.pop();
             let timer = match subject {
                 Subject::Advertisement => self.advertisements.get_mut(slot).map(|a| &mut a.timer),
@@ -226,58 +276,63 @@ impl Resolver {
             let Some(timer) = timer.filter(|t| t.armed == at) else { continue };
             timer.armed = Nanos::NEVER;
             if timer.schedule.due() <= now {
-                self.outbox.enqueue(timer, subject, slot);
+                let is_initial = matches!(timer.schedule.phase(), Phase::Initial { .. });
+                let lane = if is_initial { Lane::Fast } else { Lane::Slow };
+                self.outbox.enqueue(timer, subject, slot, lane);
             } else {
                 arm(&mut self.timers, timer, subject, slot);
             }
         }
+        self.collect_from = now + STEP;
     }
 
     /// From when on the limits allow the first record of a queue.
-    fn ready_at(&self, subject: Subject) -> Nanos {
-        let Some(slot) = self.outbox.front(subject) else { return Nanos::NEVER };
-        let (timer, len) = match subject {
-            Subject::Advertisement => match self.advertisements.get(slot) {
-                Some(ad) => (&ad.timer, ad.wire_len),
-                None => return Nanos::ZERO,
-            },
-            Subject::Query | Subject::Wildcard => match self.queries.get(slot) {
-                Some(query) => (&query.timer, query.wire_len()),
-                None => return Nanos::ZERO,
-            },
+    fn ready_at(&self, subject: Subject, lane: Lane) -> Nanos {
+        let Some(slot) = self.outbox.front(subject, lane) else { return Nanos::NEVER };
+        let len = match subject {
+            Subject::Advertisement => self.advertisements.get(slot).map(|ad| ad.wire_len),
+            Subject::Query | Subject::Wildcard => self.queries.get(slot).map(Query::wire_len),
         };
-        self.limits.of(subject, timer).ready_at(len)
+        // What is not there any more is passed over at once.
+        len.map_or(Nanos::ZERO, |len| self.limits.of(subject, lane).ready_at(len))
     }
 
     /// Packs queries of one kind into the datagram; returns how many.
     fn pack_queries(&mut self, now: Nanos, subject: Subject) -> usize {
         let mut count = 0;
-        while let Some(slot) = self.outbox.front(subject).filter(|_| count < QUERIES_MAX) {
-            // the query may have been stopped, and its slot used again for one of the other kind
-            let query = self.queries.get_mut(slot).filter(|q| q.timer.queued && q.subject() == subject);
-            let Some(query) = query else {
-                self.outbox.pop(subject);
-                continue;
-            };
-            let len = query.wire_len();
-            let limit = self.limits.of_mut(subject, &query.timer);
-            if len > self.outbox.room() || !limit.allows(now, len) {
-                break;
+        for lane in LANES {
+            while let Some(slot) = self.outbox.front(subject, lane).filter(|_| count < QUERIES_MAX) {
+                // the query may have been stopped, and its slot used again for one of the other kind
+                let mut query = self.queries.get_mut(slot).filter(|q| q.subject() == subject);
+                if self.outbox.pass_over(query.as_mut().map(|q| &mut q.timer), subject, lane) {
+                    continue;
+                }
+                let Some(query) = query else { continue };
+                let len = query.wire_len();
+                let limit = self.limits.of_mut(subject, lane);
+                if len > self.outbox.room() || !limit.allows(now, len) {
+                    break;
+                }
+                limit.take(len);
+                let text = query.text.as_bytes();
+                match subject {
+                    Subject::Wildcard => WireQuery::Pattern { syntax: PATTERN_PCRE, pattern: text },
+                    _ => WireQuery::Topic(text),
+                }
+                .emit(&mut self.outbox.queries);
+                let phases =
+                    if subject == Subject::Wildcard { &self.wildcard_querying } else { &self.querying };
+                query.timer.on_sent(phases, now);
+                if query.timer.schedule.phase() == Phase::Quiescent
+                    && (subject == Subject::Wildcard || self.cache.count_of(&query.text) > 0)
+                {
+                    query.timer.schedule.rest(phases, now, RESOLVED_TIMES);
+                }
+                query.timer.stands_in[lane as usize] = false;
+                arm(&mut self.timers, &mut query.timer, subject, slot);
+                self.outbox.pop(subject, lane);
+                count += 1;
             }
-            limit.take(len);
-            match subject {
-                Subject::Wildcard => Query::Pattern { syntax: PATTERN_PCRE, pattern: query.text.as_bytes() },
-                _ => Query::Topic(query.text.as_bytes()),
-            }
-            .emit(&mut self.outbox.queries);
-            let phases = if subject == Subject::Wildcard { &self.wildcard_querying } else { &self.querying };
-            query.timer.queued = false;
-            if query.timer.schedule.due() <= now {
-                query.timer.schedule.on_sent(phases, now);
-            }
-            arm(&mut self.timers, &mut query.timer, subject, slot);
-            self.outbox.pop(subject);
-            count += 1;
         }
         self.counters.queries_sent.add(count as u64);
         count
@@ -286,26 +341,28 @@ impl Resolver {
     /// Packs advertisements behind the queries; returns how many.
     fn pack_advertisements(&mut self, now: Nanos) -> usize {
         let (mut count, subject) = (0, Subject::Advertisement);
-        while let Some(slot) = self.outbox.front(subject).filter(|_| count < usize::from(u16::MAX)) {
-            let Some(ad) = self.advertisements.get_mut(slot).filter(|a| a.timer.queued) else {
-                self.outbox.pop(subject);
-                continue;
-            };
-            let limit = self.limits.of_mut(subject, &ad.timer);
-            if ad.wire_len > self.outbox.room() || !limit.allows(now, ad.wire_len) {
-                break;
+        for lane in LANES {
+            while let Some(slot) = self.outbox.front(subject, lane).filter(|_| count < usize::from(u16::MAX))
+            {
+                let mut ad = self.advertisements.get_mut(slot);
+                if self.outbox.pass_over(ad.as_mut().map(|ad| &mut ad.timer), subject, lane) {
+                    continue;
+                }
+                let Some(ad) = ad else { continue };
+                let limit = self.limits.of_mut(subject, lane);
+                if ad.wire_len > self.outbox.room() || !limit.allows(now, ad.wire_len) {
+                    break;
+                }
+                limit.take(ad.wire_len);
+                let ttl = if ad.sent_before { TTL } else { TTL_FIRST };
+                self.outbox.push_record(ad, ttl, self.context);
+                ad.sent_before = true;
+                ad.timer.on_sent(&self.advertising, now);
+                ad.timer.stands_in[lane as usize] = false;
+                arm(&mut self.timers, &mut ad.timer, subject, slot);
+                self.outbox.pop(subject, lane);
+                count += 1;
             }
-            limit.take(ad.wire_len);
-            let ttl = if ad.sent_before { TTL } else { TTL_FIRST };
-            self.outbox.push_record(ad, ttl, self.context);
-            ad.sent_before = true;
-            ad.timer.queued = false;
-            if ad.timer.schedule.due() <= now {
-                ad.timer.schedule.on_sent(&self.advertising, now);
-            }
-            arm(&mut self.timers, &mut ad.timer, subject, slot);
-            self.outbox.pop(subject);
-            count += 1;
         }
         self.counters.advertisements_sent.add(count as u64);
         count
@@ -340,23 +397,21 @@ impl Limits {
         }
     }
 
-    fn of(&self, subject: Subject, timer: &Timer) -> &Limit {
-        let sustaining = matches!(timer.schedule.phase(), Phase::Sustaining { .. });
-        match (subject, sustaining) {
-            (Subject::Advertisement, false) => &self.initial_advertisements,
-            (Subject::Advertisement, true) => &self.sustain_advertisements,
-            (Subject::Query | Subject::Wildcard, false) => &self.initial_queries,
-            (Subject::Query | Subject::Wildcard, true) => &self.sustain_queries,
+    fn of(&self, subject: Subject, lane: Lane) -> &Limit {
+        match (subject, lane) {
+            (Subject::Advertisement, Lane::Fast) => &self.initial_advertisements,
+            (Subject::Advertisement, Lane::Slow) => &self.sustain_advertisements,
+            (Subject::Query | Subject::Wildcard, Lane::Fast) => &self.initial_queries,
+            (Subject::Query | Subject::Wildcard, Lane::Slow) => &self.sustain_queries,
         }
     }
 
-    fn of_mut(&mut self, subject: Subject, timer: &Timer) -> &mut Limit {
-        let sustaining = matches!(timer.schedule.phase(), Phase::Sustaining { .. });
-        match (subject, sustaining) {
-            (Subject::Advertisement, false) => &mut self.initial_advertisements,
-            (Subject::Advertisement, true) => &mut self.sustain_advertisements,
-            (Subject::Query | Subject::Wildcard, false) => &mut self.initial_queries,
-            (Subject::Query | Subject::Wildcard, true) => &mut self.sustain_queries,
+    fn of_mut(&mut self, subject: Subject, lane: Lane) -> &mut Limit {
+        match (subject, lane) {
+            (Subject::Advertisement, Lane::Fast) => &mut self.initial_advertisements,
+            (Subject::Advertisement, Lane::Slow) => &mut self.sustain_advertisements,
+            (Subject::Query | Subject::Wildcard, Lane::Fast) => &mut self.initial_queries,
+            (Subject::Query | Subject::Wildcard, Lane::Slow) => &mut self.sustain_queries,
         }
     }
 }

@@ -85,7 +85,7 @@ impl Context {
         }
         let Some((session, session_number)) = self.open_session(record)? else {
             // It may be heard later: it is reported again when it is advertised again.
-            self.resolver.forget_session(&record.session);
+            self.resolver.forget_session(self.now, &record.session);
             return Ok(());
         };
         self.add_network(advertised, record);
@@ -177,7 +177,7 @@ impl Context {
             SessionRef::Ru(at) => self.ru_in.sessions.unsubscribe(at, record.topic_index),
         }
         if is_last {
-            self.resolver.forget_session(&record.session);
+            self.resolver.forget_session(self.now, &record.session);
         }
     }
 
@@ -193,7 +193,7 @@ impl Context {
         if self.streams.reason_of_end(session).unwrap_or(reason) == EndReason::Ended {
             self.resolver.end_session(self.now, transport);
         } else {
-            self.resolver.forget_session(transport);
+            self.resolver.lose_session(self.now, transport);
         }
         self.streams.end_session(self.now, session, reason, handler);
     }
