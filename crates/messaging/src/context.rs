@@ -157,6 +157,8 @@ pub struct Context {
     pub(crate) token_base: u64,
     pub(crate) now: Nanos,
     pub(crate) clock: Clock,
+    /// When timers were last looked at.
+    pub(crate) woken_at: Nanos,
     pub(crate) rng: Rng,
     pub(crate) counters: ContextCounters,
     /// Hears topic resolution.
@@ -259,6 +261,7 @@ impl Context {
             token_base: u64::from(token_space) << 32,
             now,
             clock,
+            woken_at: now,
             rng,
             resolver_socket,
             control,
@@ -361,7 +364,7 @@ impl Context {
         match ready.token.0 as u32 >> PORT_SHIFT {
             p if p == Port::Group as u32 => drop(self.on_group_ready(now, index, Look::Told, handler)),
             p if p == Port::Resolver as u32 => self.on_resolver_ready(index, handler),
-            p if p == Port::Outgoing as u32 => self.on_outgoing_ready(now, index, handler),
+            p if p == Port::Outgoing as u32 => drop(self.on_outgoing_ready(now, index, handler)),
             p if p == Port::TcpClient as u32 => self.on_tcp_client_ready(index, ready, handler),
             p if p == Port::IpcSession as u32 => drop(self.poll_ipc(handler)),
             p if p == Port::Xdp as u32 => self.on_xdp_ready(now, handler),
@@ -408,6 +411,7 @@ impl Context {
     pub fn on_wakeup(&mut self, now: Nanos, handler: &mut impl Handler) {
         self.advance(now);
         self.tell_found(handler);
+        self.end_pause(now, handler);
         self.wake_incoming(now, handler);
         if now >= self.resolver.next_wakeup() {
             self.send_resolution();
@@ -631,7 +635,7 @@ pub(crate) mod tests {
 
     /// Looks at the sockets of the first session that sources send by.
     pub(crate) fn look_at_outgoing(context: &mut Context) {
-        context.on_outgoing_ready(context.now, 0, &mut ());
+        let _ = context.on_outgoing_ready(context.now, 0, &mut ());
     }
 
     #[test]

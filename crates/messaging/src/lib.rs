@@ -166,6 +166,7 @@ mod interface;
 mod keys;
 mod options;
 mod outgoing;
+mod pause;
 mod published;
 mod receiver;
 mod recovery;

@@ -17,6 +17,7 @@ counters! {
         answer_connections_failed: Total, "connections", "Connections for answers that were refused, or broke with answers that had not left.";
         ipc_sessions_broken: Total, "sessions", "Sessions of shared memory whose source died, dropped this receiver, or wrote nonsense.";
         ipc_bells_failed: Total, "sessions", "Sessions of shared memory that cannot wake this context, which looks at them every millisecond instead.";
+        late_turns: Total, "turns", "Turns that came more than 0.2 s after they were due: the process was stopped, or its thread had no CPU.";
         joins_failed: Total, "calls", "Groups or connections that could not be opened.";
     }
 }

@@ -218,6 +218,13 @@ impl Receiver {
         }
     }
 
+    /// Whoever drives this was stopped, and has taken what arrived meanwhile: nobody is given up for the
+    /// silence of that time alone.
+    pub fn after_pause(&mut self, now: Nanos) {
+        let timeout = if self.phase() == Phase::Live { self.activity } else { self.transport.preactivity };
+        self.pardon(now, timeout);
+    }
+
     /// The next NAK or report to send, if one is due; to be called until there is none.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Feedback<'_>> {
         let report = if self.next_naks(now).is_empty() { Some(self.next_report(now)?) } else { None };

@@ -1,4 +1,4 @@
-use crate::session::Retransmitter;
+use crate::session::{Retransmitter, later};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -55,6 +55,8 @@ pub(super) struct Entry {
     /// Made with the first NAK.
     repeats: Option<Box<Retransmitter>>,
     busy: bool,
+    /// When he is said to have been heard, if that was put off last.
+    pardoned: Nanos,
 }
 
 /// Events kept for each client that is allowed.
@@ -108,7 +110,7 @@ impl Clients {
         let client = Client { address, since: now, heard: now, acked, naks_rcved: 0, rxs_sent: 0 };
         self.by_address.insert(address, self.entries.len());
         self.addresses.push(address);
-        self.entries.push(Entry { client, repeats: None, busy: false });
+        self.entries.push(Entry { client, repeats: None, busy: false, pardoned: Nanos::NEVER });
         self.expiry = self.expiry.min(now + self.timeout);
         self.tell(ClientEvent::Connected(address))
     }
@@ -118,6 +120,17 @@ impl Clients {
         let client = &mut self.entries[at].client;
         client.heard = now;
         client
+    }
+
+    /// This source was stopped.
+    pub(super) fn after_pause(&mut self, now: Nanos) {
+        let earliest = later(now, self.timeout / 4, self.timeout);
+        for Entry { client, pardoned, .. } in &mut self.entries {
+            // Once, until he is heard.
+            if client.heard < earliest && client.heard != *pardoned {
+                (client.heard, *pardoned) = (earliest, earliest);
+            }
+        }
     }
 
     /// When a client may be overdue.

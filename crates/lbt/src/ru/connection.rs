@@ -95,6 +95,13 @@ impl Connection {
         }
     }
 
+    /// This receiver was stopped: a source that was asked whether it means a reset is asked again.
+    pub(super) fn after_pause(&mut self, now: Nanos) {
+        if self.reset_at != Nanos::NEVER {
+            self.reset_at = self.reset_at.max(now + self.connect * RESET_INTERVALS);
+        }
+    }
+
     /// Whether a reset counts.
     pub(super) fn is_reset(&self, now: Nanos) -> bool {
         now >= self.reset_at

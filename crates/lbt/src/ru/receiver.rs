@@ -174,6 +174,13 @@ impl Receiver {
         }
     }
 
+    /// Whoever drives this was stopped, and has taken what arrived meanwhile: nobody is given up for the
+    /// silence of that time alone.
+    pub fn after_pause(&mut self, now: Nanos) {
+        self.pardon(now, self.activity);
+        self.transport.connection.after_pause(now);
+    }
+
     /// The next connect request, sign of life, NAK or report to send, if one is due; to be called until there
     /// is none.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Feedback<'_>> {

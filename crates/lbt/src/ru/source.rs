@@ -259,6 +259,12 @@ impl Source {
         self.end_fan(now);
     }
 
+    /// Whoever drives this was stopped, and has taken what arrived meanwhile: clients that were stopped as well
+    /// get a quarter of their time-out to give a sign of life.
+    pub fn after_pause(&mut self, now: Nanos) {
+        self.transport.clients.after_pause(now);
+    }
+
     /// When [`Source::on_wakeup`] and [`Source::poll_transmit`] are to be called at the latest; in the past
     /// if there is something to transmit now.
     #[must_use]

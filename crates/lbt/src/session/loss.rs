@@ -138,6 +138,11 @@ impl LossMap {
         count
     }
 
+    /// Nothing counts as found before `earliest`.
+    pub(super) fn detected_after(&mut self, earliest: Nanos) {
+        self.gaps.iter_mut().for_each(|gap| gap.detected = gap.detected.max(earliest));
+    }
+
     /// Gives up the lowest range; returns how many numbers it had.
     pub(super) fn give_up_first(&mut self) -> u64 {
         let Some(gap) = self.gaps.pop_front() else { return 0 };

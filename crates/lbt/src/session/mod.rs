@@ -35,7 +35,7 @@ pub(crate) use announce::{Ending, TSNI_LEN_MAX};
 pub use fill::Claim;
 pub(crate) use fill::{Fragment, Gather, Writer, gathered_len};
 pub use framing::Framing;
-pub(crate) use receiver::{Arrived, NAK_NUMBERS_MAX, Phase, Standing};
+pub(crate) use receiver::{Arrived, NAK_NUMBERS_MAX, Phase, Standing, later};
 pub use receiver::{Feedback, Receiver};
 pub(crate) use retransmit::{Retransmitter, Share};
 pub use source::{SendError, Source};

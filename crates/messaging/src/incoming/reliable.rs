@@ -28,6 +28,7 @@ pub(crate) trait Reliable {
         sink: &mut S,
     ) -> Result<(), WireError>;
     fn on_wakeup<S: Sink>(&mut self, now: Nanos, sink: &mut S);
+    fn after_pause(&mut self, now: Nanos);
     fn next_wakeup(&self) -> Nanos;
     fn has_ended(&self) -> bool;
     fn end_reason(&self) -> Option<EndReason>;
@@ -62,6 +63,10 @@ macro_rules! reliable {
 
             fn on_wakeup<S: Sink>(&mut self, now: Nanos, sink: &mut S) {
                 self.on_wakeup(now, sink);
+            }
+
+            fn after_pause(&mut self, now: Nanos) {
+                self.after_pause(now);
             }
 
             fn next_wakeup(&self) -> Nanos {
@@ -176,6 +181,11 @@ impl<R: Reliable, P> Sessions<R, P> {
             Some(recovery) => receiver.on_wakeup(now, &mut recovery.requester.tap(now, sink)),
         }
         receiver.has_ended()
+    }
+
+    /// This process was stopped: what came meanwhile is taken.
+    pub(crate) fn after_pause(&mut self, now: Nanos) {
+        self.0.iter_mut().for_each(|(_, session)| session.receiver.after_pause(now));
     }
 
     /// When something is due for one of them.

@@ -311,18 +311,19 @@ impl Context {
         self.counters.context.sockets_without_offload.set(without_offload as u64);
     }
 
-    /// Something has come for a session: NAKs, or somebody who connects.
-    pub(crate) fn on_outgoing_ready(&mut self, now: Nanos, at: usize, handler: &mut impl Handler) {
+    /// Something has come for a session: NAKs, or somebody who connects. Whether there may be more.
+    pub(crate) fn on_outgoing_ready(&mut self, now: Nanos, at: usize, handler: &mut impl Handler) -> bool {
         self.stir();
+        let mut worked = false;
         match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
             Some(OutgoingKind::Rm(session)) => {
                 if let Some(batch) = &mut self.batch {
-                    session.on_ready(now, batch, &self.counters.context, &mut self.xdp);
+                    worked = session.on_ready(now, batch, &self.counters.context, &mut self.xdp);
                 }
             }
             Some(OutgoingKind::Ru(session)) => {
                 if let Some(batch) = &mut self.batch {
-                    session.on_ready(now, batch, &self.counters.context);
+                    worked = session.on_ready(now, batch, &self.counters.context);
                 }
             }
             Some(OutgoingKind::Tcp(_)) => self.accept_tcp(at),
@@ -330,6 +331,7 @@ impl Context {
         }
         self.retain(now, at);
         self.tell_sources(at, handler);
+        worked
     }
 
     /// A datagram has come to a port of the AF_XDP socket.

@@ -114,14 +114,15 @@ impl Context {
 }
 
 impl RmOutgoing {
-    /// NAKs have arrived.
+    /// NAKs have arrived; false if none have.
     pub(super) fn on_ready(
         &mut self,
         now: Nanos,
         batch: &mut ReceiveBatch,
         counters: &MessagingContext,
         xdp: &mut Xdp,
-    ) {
+    ) -> bool {
+        let mut worked = false;
         let first = if let RmPort::Sockets { naks, .. } = &self.port { Some(naks) } else { None };
         for naks in first.into_iter().chain(self.second.as_ref().map(SecondPort::naks)) {
             let Ok(received) = naks.receive(batch) else {
@@ -132,8 +133,10 @@ impl RmOutgoing {
                 // What is not a NAK of this session is counted by the session.
                 let _ = self.session.on_datagram(now, from, datagram);
             }
+            worked |= !received.is_empty();
         }
         self.transmit(now, counters, xdp);
+        worked
     }
 
     /// A NAK has come to a port of the context's AF_XDP socket; false if that is not this session's.

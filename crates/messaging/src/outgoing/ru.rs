@@ -107,12 +107,24 @@ fn take(
 }
 
 impl RuOutgoing {
-    /// Requests, signs of life or NAKs have arrived.
-    pub(super) fn on_ready(&mut self, now: Nanos, batch: &mut ReceiveBatch, counters: &MessagingContext) {
+    /// Requests, signs of life or NAKs have arrived; false if nothing has.
+    pub(super) fn on_ready(
+        &mut self,
+        now: Nanos,
+        batch: &mut ReceiveBatch,
+        counters: &MessagingContext,
+    ) -> bool {
+        let mut worked = false;
         for socket in std::iter::once(&self.socket).chain(self.lanes.iter().map(|(_, lane)| lane)) {
-            take(&mut self.session, socket, now, batch, counters);
+            worked |= take(&mut self.session, socket, now, batch, counters);
         }
         self.transmit(now, counters);
+        worked
+    }
+
+    /// This process was stopped: what clients have sent meanwhile is taken.
+    pub(crate) fn after_pause(&mut self, now: Nanos) {
+        self.session.after_pause(now);
     }
 
     /// A lane is only a faster way: without one its client is reached as the others are.

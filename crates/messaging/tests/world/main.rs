@@ -37,6 +37,8 @@ fn a_context_on_a_manual_clock_times_out_by_that_and_not_by_the_machines() {
     clock.set(clock.now() + week);
     while b.heard.ends.is_empty() {
         assert!(patience.lasts(), "a week of silence is not noticed");
+        // After a pause of its own it waits a moment for who was stopped as well.
+        clock.set(clock.now() + Duration::from_millis(100));
         b.turn();
     }
     assert_eq!(b.heard.ends[0].reason, EndReason::TimedOut);

@@ -39,6 +39,8 @@ pub struct Receiver<T> {
     /// A number far ahead that a second packet has to confirm.
     suspect: Option<u64>,
     pub(crate) heard: Nanos,
+    /// That moment, if it was put off last.
+    pardoned: Nanos,
     delivery: Delivery,
     /// What receivers report for congestion control; silent without pulses of the source.
     reporter: Reporter,
@@ -50,11 +52,16 @@ pub struct Receiver<T> {
     retries: Retries,
     suppress: Duration,
     generation: Duration,
-    activity: Duration,
+    pub(crate) activity: Duration,
     send_naks: bool,
     late_start: bool,
     jump_max: u64,
     pub(crate) counters: Arc<LbtrmReceiver>,
+}
+
+/// When something began that is to last for `whole` and has `left` of it to go.
+pub(crate) fn later(now: Nanos, left: Duration, whole: Duration) -> Nanos {
+    Nanos(now.0.saturating_sub(crate::config::ns(whole.saturating_sub(left))))
 }
 
 /// How far a session has come at its receiver.
@@ -112,6 +119,7 @@ impl<T> Receiver<T> {
             end_reason: None,
             suspect: None,
             heard: now,
+            pardoned: Nanos::NEVER,
             delivery: Delivery::new(&config.delivery, delivery_counters),
             reporter,
             rng,
@@ -231,6 +239,16 @@ impl<T> Receiver<T> {
         }
         let give_up = self.loss.next_give_up(self.generation);
         nak.min(self.reporter.due()).min(give_up).min(self.heard + self.activity)
+    }
+
+    /// Whoever drives this was stopped, and has taken what arrived meanwhile. A source that was stopped as well
+    /// gets a quarter of its time-out to be heard again, once, and what is missing half of the generation interval.
+    pub(crate) fn pardon(&mut self, now: Nanos, timeout: Duration) {
+        let earliest = later(now, timeout / 4, timeout);
+        if self.heard < earliest && self.heard != self.pardoned {
+            (self.heard, self.pardoned) = (earliest, earliest);
+        }
+        self.loss.detected_after(later(now, self.generation / 2, self.generation));
     }
 
     /// Ends the session from this side: what waits is delivered, then every topic's stream ends.
