@@ -10,7 +10,7 @@ use units::Nanos;
 
 use crate::Handler;
 use crate::context::{Context, Port};
-use crate::direct::{Connection, MESSAGE_MAX_BYTES};
+use crate::direct::Connection;
 
 /// The two ways to a peer, and what is to be sent again if the other one is taken: a connection for answers keeps
 /// what waits, from the first one on of which the peer's kernel has not acknowledged all. The application's has two
@@ -122,7 +122,7 @@ impl Context {
             connection.stream = Transport::Plain(stream);
             (connection.is_established, connection.waits_for_room) = (false, true);
             connection.handshake_due = Nanos::NEVER;
-            connection.decoder = StreamDecoder::new(MESSAGE_MAX_BYTES);
+            connection.decoder = StreamDecoder::new(self.config.request_tcp_maximum_message_size_bytes);
             (connection.sent, detour.acknowledged, detour.moved) = (0, 0, self.now);
             if connection.is_for_answers() {
                 self.counters.networks.answers_moved.inc();

@@ -1,5 +1,7 @@
+mod guests;
+
 use std::io;
-use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpStream};
 use std::time::Duration;
 
 use lbt::recovery::ClientId;
@@ -7,9 +9,11 @@ use lbt::stream::{StreamDecoder, StreamEncoder, StreamMessage};
 use lbt::wire::lbmc::Header;
 use net::tcp::{self, Moved};
 use net::tls::is_about_certificates;
-use net::{Interest, Ready, Transport};
+use net::{Door, Interest, Ready, Transport};
 use slab::Slab;
 use units::Nanos;
+
+use guests::{Guest, Guests, Partial};
 
 use crate::context::{Context, Port, first_free};
 use crate::detour::Detour;
@@ -18,22 +22,34 @@ use crate::incoming::SessionRef;
 use crate::recovery;
 use crate::request::Requests;
 use crate::stream::Bridge;
-use crate::{ConnectionId, Handler, RequestId};
+use crate::{ConnectionId, Handler, MessagingConfig, RequestId};
 
 /// Direct connections and where they come in.
-#[derive(Default)]
 pub(crate) struct Direct {
     pub(crate) requests: Requests,
     /// One on each network, at one port.
-    listeners: Vec<TcpListener>,
+    doors: Vec<Door>,
     /// Of the first.
     address: Option<SocketAddrV4>,
     pub(crate) connections: Slab<Connection>,
     next: u64,
     buffer: Vec<u8>,
+    guests: Guests,
 }
 
 impl Direct {
+    pub(crate) fn new(config: &MessagingConfig) -> Direct {
+        Direct {
+            requests: Requests::default(),
+            doors: Vec::new(),
+            address: None,
+            connections: Slab::new(),
+            next: 0,
+            buffer: Vec::new(),
+            guests: Guests::new(config),
+        }
+    }
+
     /// Whether there are no connections.
     pub(crate) fn is_idle(&self) -> bool {
         self.connections.is_empty()
@@ -57,6 +73,11 @@ pub(crate) struct Connection {
     pub(crate) waits_for_room: bool,
     /// Too much waits for the peer: the connection is shut down, and closed when the poller says so.
     is_given_up: bool,
+    /// Somebody has connected to the request port.
+    guest: Option<Box<Guest>>,
+    partial: Partial,
+    /// When it last brought a whole message, or something was sent.
+    used: Nanos,
     purpose: Purpose,
     /// What the retained messages' part calls the peer, once it has asked for one.
     asker: Option<ClientId>,
@@ -92,13 +113,15 @@ impl Connection {
         !self.out.is_empty() || self.purpose == Purpose::Application && !self.is_established
     }
 
-    /// Gives the connection up if too much waits for its peer.
-    fn limit_backlog(&mut self) {
-        if self.out.len() - self.sent > BACKLOG_MAX_BYTES && self.is_established && !self.is_given_up {
-            self.is_given_up = true;
-            // A connection that is broken already is told by the poller as well.
-            let _ = self.stream.socket().shutdown(Shutdown::Both);
+    /// Gives the connection up, since too much waits for its peer; false if that cannot be or was done.
+    fn give_up(&mut self) -> bool {
+        if !self.is_established || self.is_given_up {
+            return false;
         }
+        self.is_given_up = true;
+        // A connection that is broken already is told by the poller as well.
+        let _ = self.stream.socket().shutdown(Shutdown::Both);
+        true
     }
 
     /// Whether more answers may be put into what waits to be written.
@@ -107,13 +130,11 @@ impl Connection {
     }
 }
 
-/// The longest direct message: an image, at most.
-pub(crate) const MESSAGE_MAX_BYTES: u32 = 16 << 20;
-/// Bytes that may wait for a slow peer before the connection is given up.
-const BACKLOG_MAX_BYTES: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
 /// Retained messages that wait for the peer's socket, about.
 const ANSWERS_MAX_BYTES: usize = 256 << 10;
 const READ_BYTES: usize = 256 << 10;
+/// Connections taken in a turn.
+const ACCEPTS_MAX: usize = 64;
 /// TLS is agreed on within so long.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
@@ -145,14 +166,14 @@ impl Context {
                 second.map(|ip| tcp::listen(SocketAddrV4::new(ip, address.port()))).transpose()?;
             Ok([Some(tcp::listen(address)?), on_second])
         })?;
-        let listeners: Vec<TcpListener> = listeners.into_iter().flatten().collect();
+        let listeners: Vec<_> = listeners.into_iter().flatten().collect();
         let SocketAddr::V4(address) = listeners[0].local_addr()? else {
             return Err(io::Error::other("a listener bound to an IPv4 address has another").into());
         };
-        for (index, listener) in listeners.iter().enumerate() {
-            self.registrar.add(listener, self.token(Port::Listener, index), Interest::Read)?;
-        }
-        (self.direct.listeners, self.direct.address) = (listeners, Some(address));
+        let doors = listeners.into_iter().enumerate().map(|(index, listener)| {
+            Door::open(listener, &self.registrar, self.token(Port::Listener, index))
+        });
+        (self.direct.doors, self.direct.address) = (doors.collect::<io::Result<_>>()?, Some(address));
         Ok(address)
     }
 
@@ -216,12 +237,15 @@ impl Context {
             is_established: false,
             handshake_due,
             accepted,
-            decoder: StreamDecoder::new(MESSAGE_MAX_BYTES),
+            decoder: StreamDecoder::new(self.config.request_tcp_maximum_message_size_bytes),
             encoder: StreamEncoder::default(),
             out: Vec::new(),
             sent: 0,
             waits_for_room: accepted.is_none(),
             is_given_up: false,
+            guest: None,
+            partial: Partial::default(),
+            used: self.now,
             purpose,
             asker: None,
             detour,
@@ -250,6 +274,7 @@ impl Context {
 
     pub(crate) fn remove_connection(&mut self, index: usize) -> Connection {
         let gone = self.direct.connections.remove(index);
+        self.direct.guests.on_removed(&gone);
         if let (Some(asker), Some(retained)) = (gone.asker, &mut self.retained) {
             retained.responder.close(asker);
         }
@@ -313,10 +338,17 @@ impl Context {
         }
         self.take_detours(now, handler);
         self.give_up_handshakes(now, handler);
+        self.look_after_guests(now, handler);
+        self.direct.doors.iter_mut().for_each(|door| door.on_wakeup(now, &self.registrar));
         let limit = self.config.response_deletion_timeout();
-        self.direct
-            .connections
-            .retain(|_, c| c.sent < c.out.len() || c.answers().is_none_or(|(_, used)| now < used + limit));
+        for index in 0..self.direct.connections.capacity() {
+            let is_unused = |c: &Connection| {
+                c.sent == c.out.len() && c.answers().is_some_and(|(_, used)| now >= used + limit)
+            };
+            if self.direct.connections.get(index).is_some_and(is_unused) {
+                self.remove_connection(index);
+            }
+        }
     }
 
     pub(crate) fn direct_wakeup(&self) -> Nanos {
@@ -324,22 +356,23 @@ impl Context {
         let used = self.direct.connections.iter().filter(|(_, c)| c.sent == c.out.len());
         let unused = used.filter_map(|(_, c)| c.answers().map(|(_, used)| used + limit)).min();
         let detours = self.direct.connections.iter().map(|(_, c)| c.detour_at().min(c.handshake_due)).min();
-        unused.into_iter().chain(detours).fold(self.answers_at(), Nanos::min)
+        let doors = self.direct.doors.iter().map(Door::next_wakeup).min();
+        let own = self.answers_at().min(self.direct.guests.next_wakeup());
+        unused.into_iter().chain(detours).chain(doors).fold(own, Nanos::min)
     }
 
     pub(crate) fn on_listener_ready(&mut self, index: usize, handler: &mut impl Handler) {
-        while let Some(listener) = self.direct.listeners.get(index) {
-            match tcp::accept(listener) {
-                Ok(Some((stream, peer))) => {
-                    if self.add_accepted(stream, peer, handler).is_err() {
-                        self.counters.context.joins_failed.inc();
-                    }
-                }
-                Ok(None) => break,
-                Err(_) => {
-                    self.counters.context.joins_failed.inc();
-                    break;
-                }
+        for _ in 0..ACCEPTS_MAX {
+            let Some(door) = self.direct.doors.get_mut(index) else { return };
+            let (stream, peer) = match door.accept(self.now, &self.registrar) {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => return,
+                Err(_) => return self.counters.context.request_accepts_failed.inc(),
+            };
+            let Some(guest) = self.admit_guest(peer, handler) else { continue };
+            if self.add_accepted(stream, peer, guest, handler).is_err() {
+                self.dismiss_guest(peer);
+                self.counters.context.request_connections_refused.inc();
             }
         }
     }
@@ -348,6 +381,7 @@ impl Context {
         &mut self,
         stream: TcpStream,
         peer: SocketAddr,
+        guest: Box<Guest>,
         handler: &mut impl Handler,
     ) -> io::Result<()> {
         let stream = match &self.tls.server {
@@ -356,6 +390,8 @@ impl Context {
         };
         let (index, is_plain) = (self.direct.connections.vacant_key(), !stream.is_handshaking());
         self.add_connection(stream, Some(peer), Purpose::Application, None)?;
+        self.direct.connections[index].guest = Some(guest);
+        self.watch_guest(index);
         if is_plain {
             self.direct.connections[index].is_established = true;
             self.tell_established(index, handler);
@@ -461,6 +497,7 @@ impl Context {
         } else if let Purpose::Recovery(session) = purpose {
             self.drive_recovery(self.now, session, handler);
         }
+        self.limit_input(handler);
     }
 
     /// A connection is over, which is told.
@@ -484,6 +521,22 @@ impl Context {
     }
 
     fn read_connection(&mut self, index: usize, handler: &mut impl Handler) -> Result<(), String> {
+        let (mut is_whole, mut taken) = (false, 0);
+        let result = self.take_input(index, &mut is_whole, &mut taken, handler);
+        if taken > 0 {
+            self.direct.on_input(&self.config, self.now, index, taken, is_whole);
+        }
+        result
+    }
+
+    /// Reads once, and hands on what is whole.
+    fn take_input(
+        &mut self,
+        index: usize,
+        is_whole: &mut bool,
+        taken: &mut usize,
+        handler: &mut impl Handler,
+    ) -> Result<(), String> {
         let Direct { connections, buffer, requests, .. } = &mut self.direct;
         let retained = &mut self.retained;
         buffer.resize(READ_BYTES, 0);
@@ -494,6 +547,7 @@ impl Context {
         };
         match moved {
             Moved::Bytes(count) => {
+                *taken = count;
                 let id = connection.id;
                 if let Purpose::Recovery(session) = connection.purpose {
                     let Some(recovery) = recovery::of(recovery::incoming!(self), session) else {
@@ -502,6 +556,7 @@ impl Context {
                     recovery.on_heard(self.now);
                     let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
                     let pushed = connection.decoder.push(&buffer[..count], |msg| {
+                        *is_whole = true;
                         // What is no answer is nobody's business.
                         recovery.requester.on_message(self.now, &msg, &mut bridge);
                     });
@@ -509,6 +564,7 @@ impl Context {
                 }
                 let asker = &mut connection.asker;
                 let pushed = connection.decoder.push(&buffer[..count], |msg| {
+                    *is_whole = true;
                     if let Some(retained) = retained
                         && retained.take_request(asker, &msg)
                     {
@@ -538,7 +594,10 @@ impl Context {
         }
         while connection.sent < connection.out.len() {
             match connection.stream.write(&connection.out[connection.sent..])? {
-                Moved::Bytes(count) => connection.sent += count,
+                Moved::Bytes(count) => {
+                    connection.sent += count;
+                    connection.on_used(self.now);
+                }
                 Moved::WouldBlock => break,
                 Moved::End => return Err(io::ErrorKind::WriteZero.into()),
             }
@@ -561,6 +620,7 @@ impl Context {
     }
 
     pub(crate) fn flush_direct(&mut self) {
+        let (waiting_max, mut waiting) = (self.config.request_tcp_send_buffer_maximum_bytes, 0);
         for index in 0..self.direct.connections.capacity() {
             let waits =
                 self.direct.connections.get(index).is_some_and(|c| c.sent < c.out.len() && !c.waits_for_room);
@@ -569,9 +629,14 @@ impl Context {
                 self.counters.context.sends_failed.inc();
             }
             if let Some(connection) = self.direct.connections.get_mut(index) {
-                connection.limit_backlog();
+                let own = (connection.out.len() - connection.sent) as u64;
+                waiting += own;
+                if own > waiting_max && connection.give_up() {
+                    self.counters.context.request_connections_unread.inc();
+                }
             }
         }
+        self.limit_output(waiting);
     }
 }
 
@@ -612,7 +677,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_takes_nothing_is_given_up_when_too_much_waits_for_it() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let SocketAddr::V4(address) = listener.local_addr().expect("bound") else { unreachable!("IPv4") };
         let (mut context, mut closed) = (lone(6, Wait::Block), Closed::default());
         let connection = context.connect(address).expect("it is near");

@@ -15,6 +15,15 @@ counters! {
         handshakes_failed: Total, "connections", "Connections to the request port that ended before TLS was agreed on.";
         certificate_failures: Total, "connections", "Direct connections that ended because a certificate was missing or not acceptable.";
         answer_connections_failed: Total, "connections", "Connections for answers that were refused, or broke with answers that had not left.";
+        request_accepts_failed: Total, "calls", "Connections to the request port that the system refused to accept, for want of descriptors or memory; they wait.";
+        request_connections_not_allowed: Total, "connections", "Connections to the request port from networks that are not allowed.";
+        request_connections_refused: Total, "connections", "Connections to the request port refused because there were too many, in all or of one address, or on an error.";
+        request_connections_displaced: Total, "connections", "Connections to the request port that had said nothing and were closed to make room for others.";
+        request_connections_silent: Total, "connections", "Connections to the request port closed because nothing whole came in time.";
+        request_connections_idle: Total, "connections", "Connections to the request port closed because they were not used for long.";
+        request_messages_overdue: Total, "connections", "Direct connections closed because a message did not go on.";
+        request_buffers_exceeded: Total, "connections", "Direct connections closed because all together held too much of messages that were not whole.";
+        request_connections_unread: Total, "connections", "Direct connections closed because too much waited for their peers.";
         ipc_sessions_broken: Total, "sessions", "Sessions of shared memory whose source died, dropped this receiver, or wrote nonsense.";
         ipc_bells_failed: Total, "sessions", "Sessions of shared memory that cannot wake this context, which looks at them every millisecond instead.";
         late_turns: Total, "turns", "Turns that came more than 0.2 s after they were due: the process was stopped, or its thread had no CPU.";

@@ -190,6 +190,31 @@ config::section! {
         request_tcp_port_low: u16 = 14391, range 1..=65535;
         /// Highest TCP port at which other processes reach this one directly.
         request_tcp_port_high: u16 = 14395, range 1..=65535;
+        /// Connections of others to the request port. Beyond it those that have said nothing make room for others,
+        /// and others are refused.
+        request_tcp_maximum_connections: u32 = 1_000, range 1..=60_000;
+        /// Those of one address.
+        request_tcp_maximum_connections_per_address: u32 = 250, range 1..=60_000;
+        /// Networks from which others may connect to the request port; all if there are none.
+        request_tcp_allowed_networks: Vec<Ipv4Cidr> = [], length 0..=1_000;
+        /// A connection to the request port that brings no whole message for so long, and to which nothing is
+        /// sent, is closed; 0 for never.
+        request_tcp_first_message_timeout_us: u64 = 10_000_000, range 0..=3_600_000_000;
+        /// A message on a direct connection of which less than 32 KiB come in so long is given up, and the
+        /// connection closed; 0 for never.
+        request_tcp_message_timeout_us: u64 = 30_000_000, range 0..=3_600_000_000;
+        /// A connection to the request port that is not used for so long is closed; 0 for never.
+        request_tcp_idle_timeout_us: u64 = 3_600_000_000, range 0..=86_400_000_000;
+        /// Longest direct message that is taken.
+        request_tcp_maximum_message_size_bytes: u32 = 16_777_216, range 65_536..=67_108_864;
+        /// What all direct connections together hold of messages that are not whole. Beyond it the connection
+        /// that holds most is closed.
+        request_tcp_receive_buffer_maximum_bytes: u64 = 134_217_728, range 1_048_576..=68_719_476_736;
+        /// A direct connection for whose peer more than this waits is closed.
+        request_tcp_send_buffer_maximum_bytes: u64 = 268_435_456, range 65_536..=68_719_476_736;
+        /// What waits for the peers of all direct connections together. Beyond it the connection for which most
+        /// waits is closed.
+        request_tcp_send_buffer_total_maximum_bytes: u64 = 1_073_741_824, range 65_536..=68_719_476_736;
         /// The same as `transport_tcp_activity_timeout` for connections to other processes directly.
         request_tcp_activity_timeout_us: u64 = 60_000_000, range 0..=32_000_000_000;
         /// Whether direct connections, those of requests, answers and late join among them, are encrypted: the

@@ -13,6 +13,26 @@ impl MessagingConfig {
         admits(&self.transport_tcp_allowed_networks, peer)
     }
 
+    /// Whether somebody may connect to our request port from there.
+    pub(crate) fn admits_asker(&self, peer: SocketAddr) -> bool {
+        admits(&self.request_tcp_allowed_networks, peer)
+    }
+
+    /// How long who has connected to the request port may say nothing.
+    pub(crate) fn request_first_message_timeout(&self) -> Option<Duration> {
+        limit(self.request_tcp_first_message_timeout_us)
+    }
+
+    /// How long a message that has begun may take to go on.
+    pub(crate) fn request_message_timeout(&self) -> Option<Duration> {
+        limit(self.request_tcp_message_timeout_us)
+    }
+
+    /// How long a connection to the request port may be idle.
+    pub(crate) fn request_idle_timeout(&self) -> Option<Duration> {
+        limit(self.request_tcp_idle_timeout_us)
+    }
+
     pub(crate) fn handshake_timeout(&self) -> Duration {
         Duration::from_micros(self.transport_tcp_handshake_timeout_us)
     }

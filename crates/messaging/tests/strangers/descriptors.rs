@@ -1,6 +1,7 @@
 //! A process that is out of descriptors.
 
 use std::fs::File;
+use std::io::Write;
 use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
@@ -51,6 +52,28 @@ fn the_source_that_cannot_accept() {
     drop(taken);
     clock.set(clock.now() + net::Door::REST);
     until_at_once(&mut [&mut a], |_| counters.num_clients.get() == 1);
+}
+
+#[test]
+fn a_request_port_that_cannot_accept_rests_and_takes_who_waits_later() {
+    with_few_descriptors("the_request_port_that_cannot_accept");
+}
+
+#[test]
+#[ignore = "a part of a_request_port_that_cannot_accept_rests_and_takes_who_waits_later, in a process of its own"]
+fn the_request_port_that_cannot_accept() {
+    let clock = clock();
+    let mut a = on_clock(&config(21), &clock, 1);
+    let address = a.context.listen().expect("a port is free");
+    let counters = a.counters.context.clone();
+    let mut waiting = TcpStream::connect(address).expect("the queue has room");
+    let taken = exhaust();
+    rests(&mut a, || counters.request_accepts_failed.get(), &clock);
+    drop(taken);
+    clock.set(clock.now() + net::Door::REST);
+    // What is no message shows that it was taken.
+    waiting.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("it is open");
+    until_at_once(&mut [&mut a], |p| !p[0].heard.closed.is_empty());
 }
 
 /// What fails is tried once, and once more after a rest.

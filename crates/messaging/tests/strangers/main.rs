@@ -6,6 +6,7 @@
 mod common;
 
 mod descriptors;
+mod request_port;
 mod tcp_sources;
 
 use std::time::Duration;

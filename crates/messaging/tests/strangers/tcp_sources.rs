@@ -44,7 +44,7 @@ fn pair(config: &MessagingConfig, clock: &ManualClock) -> (Party, Source, Party)
 }
 
 /// What comes has an end. TLS may say goodbye first.
-fn assert_closed(stranger: &mut TcpStream) {
+pub(crate) fn assert_closed(stranger: &mut TcpStream) {
     stranger.set_read_timeout(Some(WATCHDOG)).expect("not zero");
     stranger.read_to_end(&mut Vec::new()).expect("the connection is closed, and not by a reset");
 }

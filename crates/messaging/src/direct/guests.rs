@@ -1,0 +1,248 @@
+//! Who connects to the request port, and what all direct connections may hold (`tests/strangers.rs`).
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+use net::Addresses;
+use units::Nanos;
+
+use super::{Connection, Direct};
+use crate::Handler;
+use crate::MessagingConfig;
+use crate::context::Context;
+
+/// What is allowed, and how much of it is taken.
+pub(super) struct Guests {
+    addresses: Addresses,
+    /// Connections that were accepted.
+    count: usize,
+    /// Bytes that all connections hold of messages that are not whole.
+    held: u64,
+    /// No connection is overdue before.
+    check_at: Nanos,
+}
+
+/// A connection that was accepted.
+pub(super) struct Guest {
+    address: IpAddr,
+    since: Nanos,
+    /// It has brought a whole message, or the application has sent to it.
+    is_proven: bool,
+}
+
+/// Who sends so much in the time allowed for a message is slow, not stopped.
+const PROGRESS_BYTES: u64 = 32 << 10;
+
+/// What a connection holds of a message that is not whole.
+pub(super) struct Partial {
+    /// Bytes held, of which all connections' are the sum.
+    held: u64,
+    /// When it began or last went on; never if there is none.
+    since: Nanos,
+    /// Bytes that have come since.
+    bytes: u64,
+}
+
+impl Default for Partial {
+    fn default() -> Partial {
+        Partial { held: 0, since: Nanos::NEVER, bytes: 0 }
+    }
+}
+
+/// Why a connection is closed.
+#[derive(Clone, Copy)]
+enum Overdue {
+    Silent,
+    Idle,
+    Message,
+}
+
+impl Guests {
+    pub(super) fn new(config: &MessagingConfig) -> Guests {
+        let per_address = config.request_tcp_maximum_connections_per_address as usize;
+        Guests { addresses: Addresses::new(per_address), count: 0, held: 0, check_at: Nanos::NEVER }
+    }
+
+    pub(super) fn next_wakeup(&self) -> Nanos {
+        self.check_at
+    }
+
+    /// A connection is gone.
+    pub(super) fn on_removed(&mut self, gone: &Connection) {
+        self.held -= gone.partial.held;
+        if let Some(guest) = &gone.guest {
+            self.addresses.release(guest.address);
+            self.count -= 1;
+        }
+    }
+
+    fn check_by(&mut self, due: Nanos) {
+        self.check_at = self.check_at.min(due);
+    }
+}
+
+impl Connection {
+    /// A whole message has come, or something was sent to it.
+    pub(super) fn on_used(&mut self, now: Nanos) {
+        self.used = now;
+        if let Some(guest) = &mut self.guest {
+            guest.is_proven = true;
+        }
+    }
+
+    /// When it is to be closed if nothing happens until then, and why.
+    fn overdue(&self, config: &MessagingConfig) -> (Nanos, Overdue) {
+        let after = |since: Nanos, limit| match limit {
+            Some(limit) if since != Nanos::NEVER => since + limit,
+            _ => Nanos::NEVER,
+        };
+        let message = (after(self.partial.since, config.request_message_timeout()), Overdue::Message);
+        let own = match &self.guest {
+            None => return message,
+            Some(guest) if guest.is_proven => {
+                (after(self.used, config.request_idle_timeout()), Overdue::Idle)
+            }
+            Some(guest) => (after(guest.since, config.request_first_message_timeout()), Overdue::Silent),
+        };
+        if own.0 < message.0 { own } else { message }
+    }
+}
+
+impl Direct {
+    /// Bytes have come by a connection, and were taken up to a whole message or not.
+    pub(super) fn on_input(
+        &mut self,
+        config: &MessagingConfig,
+        now: Nanos,
+        index: usize,
+        count: usize,
+        is_whole: bool,
+    ) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if is_whole {
+            connection.on_used(now);
+        }
+        let (held, partial) = (connection.decoder.memory_bytes() as u64, &mut connection.partial);
+        self.guests.held = self.guests.held + held - partial.held;
+        partial.held = held;
+        partial.bytes += count as u64;
+        if connection.decoder.is_at_boundary() {
+            partial.since = Nanos::NEVER;
+        } else if is_whole || partial.since == Nanos::NEVER || partial.bytes >= PROGRESS_BYTES {
+            (partial.since, partial.bytes) = (now, 0);
+        }
+        let due = connection.overdue(config).0;
+        self.guests.check_by(due);
+    }
+
+    /// The connection of those that have proved nothing that goes first: the oldest of the address that has most.
+    fn unproven(&self) -> Option<usize> {
+        let guests = || self.connections.iter().filter_map(|(index, c)| Some((index, c.guest.as_ref()?)));
+        let unproven = || guests().filter(|(_, guest)| !guest.is_proven);
+        let mut counts = HashMap::<IpAddr, usize>::new();
+        unproven().for_each(|(_, guest)| *counts.entry(guest.address).or_default() += 1);
+        let rank = |guest: &Guest| (counts.get(&guest.address).copied(), Reverse(guest.since));
+        unproven().max_by_key(|(_, guest)| rank(guest)).map(|(index, _)| index)
+    }
+}
+
+impl Context {
+    /// Whether somebody who has connected is taken. Who has said nothing yet makes room.
+    pub(super) fn admit_guest(&mut self, peer: SocketAddr, handler: &mut impl Handler) -> Option<Box<Guest>> {
+        let counters = self.counters.context.clone();
+        if !self.config.admits_asker(peer) {
+            counters.request_connections_not_allowed.inc();
+            return None;
+        }
+        if !self.direct.guests.addresses.admit(peer.ip()) {
+            counters.request_connections_refused.inc();
+            return None;
+        }
+        if self.direct.guests.count >= self.config.request_tcp_maximum_connections as usize {
+            let Some(index) = self.direct.unproven() else {
+                self.direct.guests.addresses.release(peer.ip());
+                counters.request_connections_refused.inc();
+                return None;
+            };
+            counters.request_connections_displaced.inc();
+            self.close_connection(index, "others have connected, and it has said nothing", handler);
+        }
+        self.direct.guests.count += 1;
+        Some(Box::new(Guest { address: peer.ip(), since: self.now, is_proven: false }))
+    }
+
+    /// Somebody who was admitted could not be taken.
+    pub(super) fn dismiss_guest(&mut self, peer: SocketAddr) {
+        self.direct.guests.addresses.release(peer.ip());
+        self.direct.guests.count -= 1;
+    }
+
+    /// From now on a connection is watched.
+    pub(super) fn watch_guest(&mut self, index: usize) {
+        if let Some(connection) = self.direct.connections.get(index) {
+            let due = connection.overdue(&self.config).0;
+            self.direct.guests.check_by(due);
+        }
+    }
+
+    /// Closes connections that are silent or idle, or whose message does not go on.
+    pub(super) fn look_after_guests(&mut self, now: Nanos, handler: &mut impl Handler) {
+        if now < self.direct.guests.check_at {
+            return;
+        }
+        self.direct.guests.check_at = Nanos::NEVER;
+        for index in 0..self.direct.connections.capacity() {
+            let Some(connection) = self.direct.connections.get(index) else { continue };
+            let (due, why) = connection.overdue(&self.config);
+            if now < due {
+                self.direct.guests.check_by(due);
+                continue;
+            }
+            let counters = &self.counters.context;
+            let (counter, reason) = match why {
+                Overdue::Silent => (&counters.request_connections_silent, "it has said nothing in time"),
+                Overdue::Idle => (&counters.request_connections_idle, "it was not used for long"),
+                Overdue::Message => {
+                    (&counters.request_messages_overdue, "a message did not come whole in time")
+                }
+            };
+            counter.inc();
+            self.close_connection(index, reason, handler);
+        }
+    }
+
+    /// Closes the connections that hold most of messages that are not whole, as long as all hold too much.
+    #[inline]
+    pub(super) fn limit_input(&mut self, handler: &mut impl Handler) {
+        while self.direct.guests.held > self.config.request_tcp_receive_buffer_maximum_bytes {
+            self.close_greediest(handler);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn close_greediest(&mut self, handler: &mut impl Handler) {
+        let greediest = self.direct.connections.iter().max_by_key(|(_, c)| c.partial.held);
+        let Some(index) = greediest.map(|(index, _)| index) else {
+            // Nobody holds anything.
+            self.direct.guests.held = 0;
+            return;
+        };
+        self.counters.context.request_buffers_exceeded.inc();
+        self.close_connection(index, "all connections hold too much of messages that are not whole", handler);
+    }
+
+    /// Gives up the connection for which most waits, if too much does for all together.
+    pub(super) fn limit_output(&mut self, waiting: u64) {
+        if waiting <= self.config.request_tcp_send_buffer_total_maximum_bytes {
+            return;
+        }
+        let most = self.direct.connections.iter_mut().max_by_key(|(_, c)| c.out.len() - c.sent);
+        if let Some((_, connection)) = most
+            && connection.give_up()
+        {
+            self.counters.context.request_connections_unread.inc();
+        }
+    }
+}
