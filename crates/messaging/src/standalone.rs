@@ -247,6 +247,8 @@ impl Context {
         let mut worked = !ready.is_empty();
         self.standalone.ready = ready;
         self.look_at_lanes(self.now, handler);
+        self.send_feedback(self.now);
+        self.send_ru(self.now);
         if self.next_wakeup() <= self.now {
             worked |= !self.found.is_empty();
             self.on_wakeup(self.now, handler);

@@ -1,9 +1,10 @@
 //! Identifiers, nanoseconds, serial number arithmetic, seeded randomness, the heartbeat and the end of connections, a
-//! map that remembers what was found last, below every other room.
+//! map that remembers what was found last, deadlines, below every other room.
 //!
 //! Nothing here reads a clock or an environment: time and seeds come in as arguments, so that every room
 //! above can be run under virtual time and repeated from its seed.
 
+mod deadlines;
 mod disconnect;
 mod heartbeat;
 mod nanos;
@@ -11,6 +12,7 @@ mod recent;
 mod rng;
 mod serial;
 
+pub use deadlines::Deadlines;
 pub use disconnect::Disconnect;
 pub use heartbeat::{Beat, Heartbeat};
 pub use nanos::Nanos;

@@ -7,7 +7,7 @@ use lbt::config::Order;
 use lbt::delivery::{EndReason, Sink, SubscribeError};
 use lbt::error::WireError;
 use slab::Slab;
-use units::Nanos;
+use units::{Deadlines, Nanos};
 
 use crate::recovery::Recovery;
 
@@ -95,14 +95,29 @@ pub(crate) struct Session<R, P> {
     pub(super) place: P,
     /// Of what the transport does not bring, if a source of the session retains it.
     recovery: Option<Box<Recovery>>,
+    /// It stands in [`Sessions::stirred`].
+    is_stirred: bool,
 }
 
 /// The sessions of one transport.
-pub(crate) struct Sessions<R, P = ()>(Slab<Session<R, P>>);
+///
+/// What a turn costs does not depend on how many there are: those that took a datagram are noted, and looked at once
+/// for what they have to send and when they are due next; the others are looked at when they are due.
+pub(crate) struct Sessions<R, P = ()> {
+    all: Slab<Session<R, P>>,
+    /// When to look at each. Datagrams put a session's moment off all the time, which is not followed: it may come
+    /// early, never late.
+    deadlines: Deadlines,
+    /// Those to which something has happened since.
+    stirred: Vec<usize>,
+    /// Those whose moment has come, while they are looked at.
+    due: Vec<usize>,
+}
 
 impl<R, P> Default for Sessions<R, P> {
     fn default() -> Sessions<R, P> {
-        Sessions(Slab::new())
+        let (all, deadlines) = (Slab::new(), Deadlines::default());
+        Sessions { all, deadlines, stirred: Vec::new(), due: Vec::new() }
     }
 }
 
@@ -110,43 +125,83 @@ impl<R, P> Index<usize> for Sessions<R, P> {
     type Output = Session<R, P>;
 
     fn index(&self, at: usize) -> &Session<R, P> {
-        &self.0[at]
+        &self.all[at]
     }
 }
 
 impl<R: Reliable, P> Sessions<R, P> {
     pub(super) fn insert(&mut self, receiver: R, number: u64, place: P) -> usize {
-        self.0.insert(Session { receiver, number, place, recovery: None })
+        let at = self.all.insert(Session { receiver, number, place, recovery: None, is_stirred: false });
+        self.stir(at);
+        at
     }
 
     pub(super) fn remove(&mut self, at: usize) -> Option<Session<R, P>> {
-        self.0.try_remove(at)
+        self.deadlines.remove(at as u32);
+        self.all.try_remove(at)
+    }
+
+    /// A session may have something to send, or be due at another moment than before.
+    #[cold]
+    #[inline(never)]
+    fn stir(&mut self, at: usize) {
+        if let Some(session) = self.all.get_mut(at)
+            && !std::mem::replace(&mut session.is_stirred, true)
+        {
+            self.stirred.push(at);
+        }
+    }
+
+    /// Hands each session to `send` to which something has happened, and notes when it is due next.
+    #[inline]
+    pub(super) fn settle(&mut self, send: impl FnMut(&mut R)) {
+        if !self.stirred.is_empty() {
+            self.settle_stirred(send);
+        }
+    }
+
+    fn settle_stirred(&mut self, mut send: impl FnMut(&mut R)) {
+        for at in self.stirred.drain(..) {
+            // One that is gone may have left its place to another, which stands here for itself if at all.
+            let Some(session) = self.all.get_mut(at).filter(|session| session.is_stirred) else { continue };
+            session.is_stirred = false;
+            send(&mut session.receiver);
+            self.deadlines.bring_forward(at as u32, session.receiver.next_wakeup());
+        }
+    }
+
+    /// Takes the sessions whose moment has come; to be given back, once each was woken.
+    pub(super) fn take_due(&mut self, now: Nanos) -> Vec<usize> {
+        let mut due = std::mem::take(&mut self.due);
+        due.extend(std::iter::from_fn(|| self.deadlines.pop_due(now)).map(|at| at as usize));
+        due
+    }
+
+    pub(super) fn give_back_due(&mut self, mut due: Vec<usize>) {
+        due.clear();
+        self.due = due;
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Session<R, P>> {
-        self.0.iter().map(|(_, session)| session)
-    }
-
-    pub(super) fn receivers(&mut self) -> impl Iterator<Item = &mut R> {
-        self.0.iter_mut().map(|(_, session)| &mut session.receiver)
+        self.all.iter().map(|(_, session)| session)
     }
 
     pub(super) fn receiver(&mut self, at: usize) -> Option<&mut R> {
-        self.0.get_mut(at).map(|session| &mut session.receiver)
+        self.all.get_mut(at).map(|session| &mut session.receiver)
     }
 
     /// Slots of sessions, used or not.
     pub(crate) fn capacity(&self) -> usize {
-        self.0.capacity()
+        self.all.capacity()
     }
 
     pub(super) fn subscribe(&mut self, at: usize, index: u32, token: u64, order: Option<Order>) -> bool {
-        let session = self.0.get_mut(at);
+        let session = self.all.get_mut(at);
         session.is_some_and(|s| s.receiver.subscribe_ordered(index, token, order).is_ok())
     }
 
     pub(super) fn unsubscribe(&mut self, at: usize, index: u32) {
-        if let Some(session) = self.0.get_mut(at) {
+        if let Some(session) = self.all.get_mut(at) {
             session.receiver.unsubscribe(index);
         }
     }
@@ -161,18 +216,24 @@ impl<R: Reliable, P> Sessions<R, P> {
         datagram: &[u8],
         sink: &mut S,
     ) -> bool {
-        let Session { receiver, recovery, .. } = &mut self.0[at];
+        let Session { receiver, recovery, is_stirred, .. } = &mut self.all[at];
         // A malformed datagram is counted by the receiver.
         let _ = match recovery {
             None => receiver.on_datagram(now, from, datagram, sink),
             Some(r) => receiver.on_datagram(now, from, datagram, &mut r.requester.tap(now, sink)),
         };
-        receiver.has_ended()
+        let (is_stirred, has_ended) = (*is_stirred, receiver.has_ended());
+        if !is_stirred {
+            self.stir(at);
+        }
+        has_ended
     }
 
-    /// Does what is due for a session, if it is there; whether something was and the session is over.
+    /// Does what is due for a session whose moment has come, if it is there; whether something was and the session is
+    /// over.
     pub(super) fn on_wakeup<S: Sink>(&mut self, at: usize, now: Nanos, sink: &mut S) -> bool {
-        let Some(Session { receiver, recovery, .. }) = self.0.get_mut(at) else { return false };
+        self.stir(at);
+        let Some(Session { receiver, recovery, .. }) = self.all.get_mut(at) else { return false };
         if now < receiver.next_wakeup() {
             return false;
         }
@@ -185,17 +246,23 @@ impl<R: Reliable, P> Sessions<R, P> {
 
     /// This process was stopped: what came meanwhile is taken.
     pub(crate) fn after_pause(&mut self, now: Nanos) {
-        self.0.iter_mut().for_each(|(_, session)| session.receiver.after_pause(now));
+        for (at, session) in &mut self.all {
+            session.receiver.after_pause(now);
+            if !std::mem::replace(&mut session.is_stirred, true) {
+                self.stirred.push(at);
+            }
+        }
     }
 
-    /// When something is due for one of them.
+    /// When something is due for one of them; it may be early.
     pub(super) fn next_wakeup(&self) -> Nanos {
-        self.iter().map(|s| s.receiver.next_wakeup()).min().unwrap_or(Nanos::NEVER)
+        let stirred = self.stirred.iter().filter_map(|at| self.all.get(*at));
+        stirred.map(|session| session.receiver.next_wakeup()).fold(self.deadlines.next(), Nanos::min)
     }
 
     /// Whether a session is over, though something of it may still be asked for.
     pub(super) fn has_ended(&self, at: usize) -> bool {
-        self.0.get(at).is_some_and(|session| session.receiver.has_ended())
+        self.all.get(at).is_some_and(|session| session.receiver.has_ended())
     }
 
     /// Why a session is over. One that was forgotten before it said so was not heard any more.
@@ -205,11 +272,115 @@ impl<R: Reliable, P> Sessions<R, P> {
 
     /// Where the recovery of a session is kept.
     pub(crate) fn recovery(&mut self, at: usize) -> Option<&mut Option<Box<Recovery>>> {
-        self.0.get_mut(at).map(|session| &mut session.recovery)
+        self.all.get_mut(at).map(|session| &mut session.recovery)
     }
 
     /// The recoveries there are, each with whether its session is over.
     pub(crate) fn recoveries(&self) -> impl Iterator<Item = (bool, &Recovery)> {
         self.iter().filter_map(|session| Some((session.receiver.has_ended(), session.recovery.as_deref()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use units::Rng;
+
+    use super::*;
+
+    /// Due when the last datagram said; when woken, a while later; and it has one thing to send after each.
+    struct Fake {
+        due: Nanos,
+        has_to_send: bool,
+    }
+
+    impl Reliable for Fake {
+        fn subscribe_ordered(&mut self, _: u32, _: u64, _: Option<Order>) -> Result<(), SubscribeError> {
+            Ok(())
+        }
+
+        fn unsubscribe(&mut self, _: u32) {}
+
+        fn on_datagram<S: Sink>(
+            &mut self,
+            now: Nanos,
+            _: SocketAddrV4,
+            datagram: &[u8],
+            _: &mut S,
+        ) -> Result<(), WireError> {
+            self.due = Nanos(now.0 + u64::from(datagram[0]));
+            self.has_to_send = true;
+            Ok(())
+        }
+
+        fn on_wakeup<S: Sink>(&mut self, now: Nanos, _: &mut S) {
+            self.due = if self.due.0.is_multiple_of(3) { Nanos::NEVER } else { Nanos(now.0 + 40) };
+            self.has_to_send = true;
+        }
+
+        fn next_wakeup(&self) -> Nanos {
+            self.due
+        }
+
+        fn has_ended(&self) -> bool {
+            self.due == Nanos::NEVER
+        }
+    }
+
+    struct Ignore;
+
+    impl Sink for Ignore {
+        fn deliver(&mut self, _: lbt::delivery::Delivered<'_>) {}
+        fn lost(&mut self, _: lbt::delivery::Lost) {}
+        fn begin_of_stream(&mut self, _: lbt::delivery::BeginOfStream) {}
+        fn end_of_stream(&mut self, _: lbt::delivery::EndOfStream) {}
+    }
+
+    #[test]
+    fn each_session_is_woken_in_the_turn_that_it_is_due_in_and_sends_what_it_has() {
+        let mut rng = Rng::new(1);
+        let mut sessions = Sessions::<Fake>::default();
+        let from = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
+        let (mut woken, mut looks) = (0, 0);
+        for step in 0..30_000 {
+            let (now, at) = (Nanos(step), rng.below(40) as usize);
+            match rng.below(8) {
+                0 => {
+                    let due = Nanos(step + rng.below(50));
+                    sessions.insert(Fake { due, has_to_send: true }, 1, ());
+                }
+                1 => drop(sessions.remove(at)),
+                2..=5 if sessions.receiver(at).is_some() => {
+                    sessions.on_datagram(at, now, from, &[rng.below(200) as u8], &mut Ignore);
+                }
+                _ => {}
+            }
+            let is_due = |(at, s): (usize, &Session<Fake, ()>)| (s.receiver.due <= now).then_some(at);
+            let mut wanted: Vec<usize> = sessions.all.iter().filter_map(is_due).collect();
+            let earliest = sessions.all.iter().map(|(_, s)| s.receiver.due).min();
+            assert!(sessions.next_wakeup() <= earliest.unwrap_or(Nanos::NEVER), "never late");
+            if sessions.next_wakeup() <= now {
+                sessions.settle(|receiver| receiver.has_to_send = false);
+                let due = sessions.take_due(now);
+                looks += due.len();
+                for &at in &due {
+                    wanted.retain(|wanted| *wanted != at);
+                    let before = sessions.receiver(at).map(|receiver| receiver.due);
+                    let has_ended = sessions.on_wakeup(at, now, &mut Ignore);
+                    woken += usize::from(before.is_some_and(|due| due <= now));
+                    if has_ended && before.is_some_and(|due| due <= now) {
+                        sessions.remove(at);
+                    }
+                }
+                sessions.give_back_due(due);
+            }
+            assert_eq!(wanted, [], "due and not woken");
+            if rng.chance(0.5) {
+                sessions.settle(|receiver| receiver.has_to_send = false);
+                assert!(sessions.iter().all(|session| !session.receiver.has_to_send));
+            }
+        }
+        assert!(woken > 1_000 && looks < 2 * woken, "{looks} looks for {woken} sessions that were due");
     }
 }

@@ -259,12 +259,15 @@ impl Context {
     }
 
     pub(super) fn wake_rm(&mut self, now: Nanos, handler: &mut impl Handler) {
-        for at in 0..self.rm_in.sessions.capacity() {
+        self.send_feedback(now);
+        let due = self.rm_in.sessions.take_due(now);
+        for &at in &due {
             let mut bridge = Bridge { streams: &mut self.streams, handler, now };
             if self.rm_in.sessions.on_wakeup(at, now, &mut bridge) {
                 self.end_rm(at, handler);
             }
         }
+        self.rm_in.sessions.give_back_due(due);
         self.send_feedback(now);
     }
 
@@ -282,18 +285,20 @@ impl Context {
         }
     }
 
-    /// Sends NAKs that are due.
+    /// Sends NAKs that are due for sessions to which something has happened.
+    #[inline]
     pub(crate) fn send_feedback(&mut self, now: Nanos) {
-        for receiver in self.rm_in.sessions.receivers() {
+        let Context { rm_in, second, control, counters, .. } = self;
+        rm_in.sessions.settle(|receiver| {
             while let Some(feedback) = receiver.poll_transmit(now) {
-                let second = self.second.as_ref().filter(|_| feedback.is_second);
-                let socket = second.map_or(&self.control, |second| &second.control);
+                let second = second.as_ref().filter(|_| feedback.is_second);
+                let socket = second.map_or(&*control, |second| &second.control);
                 match socket.send_run(feedback.to, feedback.datagram, feedback.datagram.len()) {
                     Ok(Sent::Datagrams(_)) => {}
                     // The numbers are NAKed again.
-                    Ok(Sent::WouldBlock) | Err(_) => self.counters.context.sends_failed.inc(),
+                    Ok(Sent::WouldBlock) | Err(_) => counters.context.sends_failed.inc(),
                 }
             }
-        }
+        });
     }
 }

@@ -120,12 +120,15 @@ impl Context {
     }
 
     pub(super) fn wake_ru(&mut self, now: Nanos, handler: &mut impl Handler) {
-        for at in 0..self.ru_in.sessions.capacity() {
+        self.send_ru(now);
+        let due = self.ru_in.sessions.take_due(now);
+        for &at in &due {
             let mut bridge = Bridge { streams: &mut self.streams, handler, now };
             if self.ru_in.sessions.on_wakeup(at, now, &mut bridge) {
                 self.end_ru(at, handler);
             }
         }
+        self.ru_in.sessions.give_back_due(due);
         self.send_ru(now);
     }
 
@@ -143,17 +146,19 @@ impl Context {
         }
     }
 
-    /// Sends connect requests, signs of life and NAKs that are due.
-    fn send_ru(&mut self, now: Nanos) {
-        let Some(socket) = &self.ru_in.socket else { return };
-        for receiver in self.ru_in.sessions.receivers() {
+    /// Sends connect requests, signs of life and NAKs that are due for sessions to which something has happened.
+    pub(crate) fn send_ru(&mut self, now: Nanos) {
+        let Context { ru_in: RuIncoming { socket: Some(socket), sessions, .. }, counters, .. } = self else {
+            return;
+        };
+        sessions.settle(|receiver| {
             while let Some(feedback) = receiver.poll_transmit(now) {
                 match socket.send_run(feedback.to, feedback.datagram, feedback.datagram.len()) {
                     Ok(Sent::Datagrams(_)) => {}
                     // All of them are repeated.
-                    Ok(Sent::WouldBlock) | Err(_) => self.counters.context.sends_failed.inc(),
+                    Ok(Sent::WouldBlock) | Err(_) => counters.context.sends_failed.inc(),
                 }
             }
-        }
+        });
     }
 }
