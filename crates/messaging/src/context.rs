@@ -1,4 +1,4 @@
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use units::{Nanos, Rng};
 use crate::direct::Direct;
 use crate::drops::Drops;
 use crate::error::ContextError;
-use crate::incoming::{IpcIncoming, Look, RmIncoming, RuIncoming, TcpIncoming};
+use crate::incoming::{IpcIncoming, Look, RmIncoming, RuIncoming, SessionRef, TcpIncoming};
 use crate::keys;
 use crate::outgoing::Outgoing;
 use crate::published::{self, Shown};
@@ -191,6 +191,8 @@ pub struct Context {
     pub(crate) ru_keys: Option<Keys>,
     pub(crate) tls: Tls,
     pub(crate) xdp: Xdp,
+    /// Sessions that have a [`Recovery`](crate::recovery::Recovery).
+    pub(crate) recovering: BTreeSet<SessionRef>,
     pub(crate) next_session: u64,
     /// When sources known by configuration are tried again.
     pub(crate) static_due: Nanos,
@@ -285,6 +287,7 @@ impl Context {
             xdp: Xdp::open(config, interface, counters.xdp.clone())?,
             keys: config.transport_lbtrm_authentication_key_file.as_deref().map(keys::load).transpose()?,
             ru_keys: config.transport_lbtru_authentication_key_file.as_deref().map(keys::load).transpose()?,
+            recovering: BTreeSet::new(),
             next_session: 0,
             static_due: Nanos::NEVER,
             drops: Drops::default(),

@@ -4,6 +4,7 @@
 //! While something is to be asked for, it has a connection to the source's request port.
 
 use std::net::SocketAddrV4;
+use std::ops::Bound;
 use std::time::Duration;
 
 use counters::table::LbtrmNetworks;
@@ -120,6 +121,7 @@ impl Context {
         let recovery = match place {
             Some(recovery) => recovery,
             None => {
+                self.recovering.insert(session);
                 let own = self.direct.address().unwrap_or(SocketAddrV4::new(self.interface, 0));
                 let counters = self.counters.recovery.clone();
                 let requester = Requester::new(&self.config.recovery(), transport, own, counters)?;
@@ -155,6 +157,9 @@ impl Context {
 
     /// A session is about to be closed: its connection is closed as well.
     pub(crate) fn forget_recovery(&mut self, session: SessionRef) {
+        if !self.recovering.remove(&session) {
+            return;
+        }
         let gone = place(incoming!(self), session).and_then(Option::take);
         if let Some(connection) = gone.and_then(|gone| gone.connection) {
             self.disconnect(connection);
@@ -162,17 +167,10 @@ impl Context {
     }
 
     pub(crate) fn wake_recovery(&mut self, now: Nanos, handler: &mut impl Handler) {
-        for at in 0..self.rm_in.sessions.capacity() {
-            self.drive_recovery(now, SessionRef::Rm(at), handler);
-        }
-        for at in 0..self.ru_in.sessions.capacity() {
-            self.drive_recovery(now, SessionRef::Ru(at), handler);
-        }
-        for at in 0..self.tcp_in.capacity() {
-            self.drive_recovery(now, SessionRef::Tcp(at), handler);
-        }
-        for at in 0..self.ipc_in.capacity() {
-            self.drive_recovery(now, SessionRef::Ipc(at), handler);
+        let mut next = self.recovering.first().copied();
+        while let Some(session) = next {
+            self.drive_recovery(now, session, handler);
+            next = self.recovering.range((Bound::Excluded(session), Bound::Unbounded)).next().copied();
         }
     }
 
@@ -188,9 +186,13 @@ impl Context {
             }
             Some(_) => recovery.used + idle,
         };
-        let reliable = self.rm_in.sessions.recoveries().chain(self.ru_in.sessions.recoveries());
-        let ordered = self.tcp_in.recoveries().chain(self.ipc_in.recoveries());
-        reliable.chain(ordered).map(due).min().unwrap_or(Nanos::NEVER)
+        let of = |session: &SessionRef| match *session {
+            SessionRef::Rm(at) => self.rm_in.sessions.state_of_recovery(at),
+            SessionRef::Ru(at) => self.ru_in.sessions.state_of_recovery(at),
+            SessionRef::Tcp(at) => self.tcp_in.state_of_recovery(at),
+            SessionRef::Ipc(at) => self.ipc_in.state_of_recovery(at),
+        };
+        self.recovering.iter().filter_map(of).map(due).min().unwrap_or(Nanos::NEVER)
     }
 
     /// Does what is due for a session: gives up, connects, asks, closes an idle connection, and ends a

@@ -73,20 +73,15 @@ impl IpcIncoming {
         Some(gone.transport)
     }
 
-    /// Slots of sessions, used or not.
-    pub(crate) fn capacity(&self) -> usize {
-        self.sessions.capacity()
-    }
-
     /// Where the recovery of a session is kept.
     pub(crate) fn recovery(&mut self, at: usize) -> Option<&mut Option<Box<Recovery>>> {
         self.sessions.get_mut(at).map(|session| &mut session.recovery)
     }
 
-    /// The recoveries there are, each with whether its session is over.
-    pub(crate) fn recoveries(&self) -> impl Iterator<Item = (bool, &Recovery)> {
-        let sessions = self.sessions.iter();
-        sessions.filter_map(|(_, session)| Some((session.ended.is_some(), session.recovery.as_deref()?)))
+    /// The recovery of a session, if it has one, with whether the session is over.
+    pub(crate) fn state_of_recovery(&self, at: usize) -> Option<(bool, &Recovery)> {
+        let session = self.sessions.get(at)?;
+        Some((session.ended.is_some(), session.recovery.as_deref()?))
     }
 
     pub(super) fn next_wakeup(&self) -> Nanos {

@@ -244,6 +244,34 @@ mod tests {
         context.open_rm(key, group, None).expect("loopback has multicast");
     }
 
+    #[test]
+    fn a_group_is_left_with_its_last_session_and_the_others_stay() {
+        let mut context = lone(9, Wait::Block);
+        let group = |n| SocketAddrV4::new(Ipv4Addr::new(239, 246, 9, n), 9_999);
+        let session = |id| {
+            let session = SessionHeader { ucast_port: 9, session_id: id };
+            SessionKey { source: Ipv4Addr::LOCALHOST, session }
+        };
+        // Sessions 0 and 3 are on group 0, 1 and 4 on group 1, 2 and 5 on group 2.
+        let mut open = |context: &mut Context, id: u32| {
+            context.open_rm(session(id), group((id % 3) as u8), None).expect("loopback has multicast")
+        };
+        let sessions: Vec<_> = (0..6).map(|id| open(&mut context, id).0).collect();
+        assert_eq!(context.rm_in.descriptors(), 3);
+        let close = |context: &mut Context, id: usize| {
+            let SessionRef::Rm(at) = sessions[id] else { unreachable!("it is one") };
+            context.rm_in.close(at, &context.registrar, &mut context.xdp)
+        };
+        for (id, left) in [(0, 3), (1, 3), (4, 2), (3, 1)] {
+            assert!(close(&mut context, id).is_some() && close(&mut context, id).is_none());
+            assert_eq!(context.rm_in.descriptors(), left, "after session {id}");
+            assert_eq!(context.rm_in.sockets().count(), left);
+        }
+        assert!(!context.poll_groups(context.now, &mut ()), "nobody sends");
+        open(&mut context, 0);
+        assert_eq!(context.rm_in.sockets().count(), 2);
+    }
+
     fn spoil_group(context: &Context) {
         context
             .rm_in

@@ -182,17 +182,8 @@ impl<R: Reliable, P> Sessions<R, P> {
         self.due = due;
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Session<R, P>> {
-        self.all.iter().map(|(_, session)| session)
-    }
-
     pub(super) fn receiver(&mut self, at: usize) -> Option<&mut R> {
         self.all.get_mut(at).map(|session| &mut session.receiver)
-    }
-
-    /// Slots of sessions, used or not.
-    pub(crate) fn capacity(&self) -> usize {
-        self.all.capacity()
     }
 
     pub(super) fn subscribe(&mut self, at: usize, index: u32, token: u64, order: Option<Order>) -> bool {
@@ -267,7 +258,7 @@ impl<R: Reliable, P> Sessions<R, P> {
 
     /// Why a session is over. One that was forgotten before it said so was not heard any more.
     pub(super) fn end_reason(&self, at: usize) -> EndReason {
-        self.0.get(at).and_then(|s| s.receiver.end_reason()).unwrap_or(EndReason::TimedOut)
+        self.all.get(at).and_then(|s| s.receiver.end_reason()).unwrap_or(EndReason::TimedOut)
     }
 
     /// Where the recovery of a session is kept.
@@ -275,9 +266,10 @@ impl<R: Reliable, P> Sessions<R, P> {
         self.all.get_mut(at).map(|session| &mut session.recovery)
     }
 
-    /// The recoveries there are, each with whether its session is over.
-    pub(crate) fn recoveries(&self) -> impl Iterator<Item = (bool, &Recovery)> {
-        self.iter().filter_map(|session| Some((session.receiver.has_ended(), session.recovery.as_deref()?)))
+    /// The recovery of a session, if it has one, with whether the session is over.
+    pub(crate) fn state_of_recovery(&self, at: usize) -> Option<(bool, &Recovery)> {
+        let session = self.all.get(at)?;
+        Some((session.receiver.has_ended(), session.recovery.as_deref()?))
     }
 }
 
@@ -325,6 +317,10 @@ mod tests {
 
         fn has_ended(&self) -> bool {
             self.due == Nanos::NEVER
+        }
+
+        fn end_reason(&self) -> Option<EndReason> {
+            None
         }
     }
 
@@ -378,7 +374,7 @@ mod tests {
             assert_eq!(wanted, [], "due and not woken");
             if rng.chance(0.5) {
                 sessions.settle(|receiver| receiver.has_to_send = false);
-                assert!(sessions.iter().all(|session| !session.receiver.has_to_send));
+                assert!(sessions.all.iter().all(|(_, session)| !session.receiver.has_to_send));
             }
         }
         assert!(woken > 1_000 && looks < 2 * woken, "{looks} looks for {woken} sessions that were due");

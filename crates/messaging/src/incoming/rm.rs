@@ -1,6 +1,7 @@
 //! LBT-RM: a socket for each group, a receiver for each session.
 
-use std::net::SocketAddrV4;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use lbt::resolution::{Origin, SourceRecord, TransportSession};
@@ -23,12 +24,15 @@ use crate::xdp::Xdp;
 #[derive(Default)]
 pub(crate) struct RmIncoming {
     groups: Slab<Group>,
-    /// Of those that have a socket.
-    socket_count: usize,
+    joined: HashMap<SocketAddrV4, Joined>,
+    /// Those groups that have a socket.
+    with_socket: Vec<usize>,
     /// Each with its group.
     pub(crate) sessions: Sessions<RmReceiver, RmPlace>,
     /// A session that is heard on two networks stands here under its key on each.
     by_key: RecentMap<SessionKey, usize>,
+    /// Of those sessions the second address, by the first one and their number.
+    second_sources: BTreeMap<(Ipv4Addr, usize), Ipv4Addr>,
 }
 
 /// Where a session is heard, and what it calls itself.
@@ -39,9 +43,18 @@ pub(crate) struct RmPlace {
 
 /// A multicast group that sessions use, on one network.
 struct Group {
-    address: SocketAddrV4,
     /// None if it is received by AF_XDP.
     socket: Option<UdpSocket>,
+    /// Its place among those that have a socket.
+    place: usize,
+}
+
+/// A group that sessions are on.
+#[derive(Default)]
+struct Joined {
+    session_count: usize,
+    /// One on each network that has it.
+    groups: Vec<usize>,
 }
 
 impl RmIncoming {
@@ -54,27 +67,51 @@ impl RmIncoming {
     ) -> Option<TransportSession> {
         let gone = self.sessions.remove(at)?;
         let (key, group) = (gone.receiver.key(), gone.place.group);
-        self.by_key.remove_value(at);
-        if !self.sessions.iter().any(|s| s.place.group == group) {
-            self.groups.retain(|_, left| {
-                match &left.socket {
-                    _ if left.address != group => return true,
-                    // Closing the descriptor takes it out of the poller as well.
-                    Some(socket) => {
-                        self.socket_count -= 1;
-                        drop(registrar.remove(socket));
-                    }
-                    None => xdp.leave(group),
-                }
-                false
-            });
+        let second = gone.receiver.second_source().map(|source| SessionKey { source, ..key });
+        for key in [Some(key), second].into_iter().flatten() {
+            if self.by_key.get(key) == Some(at) {
+                self.by_key.remove(key);
+            }
         }
+        self.second_sources.remove(&(key.source, at));
+        self.leave(group, registrar, xdp);
         Some(TransportSession::LbtRm { key, group })
+    }
+
+    /// A session less is on a group, which is left if it was the last.
+    fn leave(&mut self, address: SocketAddrV4, registrar: &Registrar, xdp: &mut Xdp) {
+        let Some(joined) = self.joined.get_mut(&address) else { return };
+        joined.session_count -= 1;
+        if joined.session_count > 0 {
+            return;
+        }
+        for index in self.joined.remove(&address).into_iter().flat_map(|joined| joined.groups) {
+            let Group { socket, place } = self.groups.remove(index);
+            match socket {
+                Some(socket) => {
+                    self.with_socket.swap_remove(place);
+                    if let Some(&moved) = self.with_socket.get(place) {
+                        self.groups[moved].place = place;
+                    }
+                    // Closing the descriptor takes it out of the poller as well.
+                    drop(registrar.remove(&socket));
+                }
+                None => xdp.leave(address),
+            }
+        }
+    }
+
+    fn add_group(&mut self, socket: Option<UdpSocket>) -> usize {
+        let place = self.with_socket.len();
+        if socket.is_some() {
+            self.with_socket.push(self.groups.vacant_key());
+        }
+        self.groups.insert(Group { socket, place })
     }
 
     /// How many sockets there are.
     pub(crate) fn descriptors(&self) -> usize {
-        self.socket_count
+        self.with_socket.len()
     }
 
     /// Each with its number.
@@ -113,40 +150,40 @@ impl Context {
     }
 
     fn join_group(&mut self, address: SocketAddrV4) -> Result<(), ContextError> {
-        if self.rm_in.groups.iter().any(|(_, g)| g.address == address) {
-            return Ok(());
+        if !self.rm_in.joined.contains_key(&address) {
+            let groups = self.open_group(address)?;
+            self.rm_in.joined.insert(address, Joined { session_count: 0, groups });
         }
+        self.rm_in.joined.entry(address).or_default().session_count += 1;
+        Ok(())
+    }
+
+    fn open_group(&mut self, address: SocketAddrV4) -> Result<Vec<usize>, ContextError> {
         if let Some(xdp) = self.xdp.socket() {
             xdp.join(address)?;
-            self.rm_in.groups.insert(Group { address, socket: None });
-            return Ok(());
+            return Ok(vec![self.rm_in.add_group(None)]);
         }
-        let joined = self.join_group_on(address, self.multicast_options());
-        let Some(options) = self.second_options() else { return joined };
+        let first = self.open_group_on(address, self.multicast_options());
+        let Some(options) = self.second_options() else { return Ok(vec![first?]) };
         // One network will do, and the other may have come back when the next session begins.
-        match (joined, self.join_group_on(address, options)) {
+        match (first, self.open_group_on(address, options)) {
             (Err(error), Err(_)) => Err(error),
-            (Ok(()), Ok(())) => Ok(()),
-            _ => {
+            (Ok(first), Ok(second)) => Ok(vec![first, second]),
+            (Ok(only), Err(_)) | (Err(_), Ok(only)) => {
                 self.counters.context.joins_failed.inc();
-                Ok(())
+                Ok(vec![only])
             }
         }
     }
 
-    fn join_group_on(
+    fn open_group_on(
         &mut self,
         address: SocketAddrV4,
         options: MulticastOptions,
-    ) -> Result<(), ContextError> {
+    ) -> Result<usize, ContextError> {
         let socket = UdpSocket::multicast_receiver(address, options)?;
-        let index = self.rm_in.groups.vacant_key();
-        self.register_data(&socket, Port::Group, index)?;
-        self.rm_in.groups.insert(Group { address, socket: Some(socket) });
-        // Each turn looks at every slot there is room for.
-        self.rm_in.groups.shrink_to_fit();
-        self.rm_in.socket_count += 1;
-        Ok(())
+        self.register_data(&socket, Port::Group, self.rm_in.groups.vacant_key())?;
+        Ok(self.rm_in.add_group(Some(socket)))
     }
 
     /// The record by which a source is known here. One of a session on two networks stands for the session on
@@ -174,16 +211,17 @@ impl Context {
             && receiver.second_source().is_none()
         {
             receiver.add_network(key.source, silence, counters);
+            let first = receiver.key().source;
             self.rm_in.by_key.insert(key, at);
+            self.rm_in.second_sources.insert((first, at), key.source);
         }
     }
 
     /// Where a process that is at an address of the first network is on the second one, as a session of its
     /// that is heard tells.
     pub(crate) fn on_second_network(&self, address: SocketAddrV4) -> Option<SocketAddrV4> {
-        let sessions = self.rm_in.sessions.iter().map(|session| &session.receiver);
-        let second = sessions.filter(|r| r.key().source == *address.ip()).find_map(RmReceiver::second_source);
-        second.map(|second| SocketAddrV4::new(second, address.port()))
+        let of_source = self.rm_in.second_sources.range((*address.ip(), 0)..=(*address.ip(), usize::MAX));
+        of_source.map(|(_, second)| SocketAddrV4::new(*second, address.port())).next()
     }
 
     /// Takes what has arrived on a group's socket, up to one batch; false if that was nothing.
@@ -227,14 +265,12 @@ impl Context {
 
     /// Looks at every group's socket once.
     pub(crate) fn poll_groups(&mut self, now: Nanos, handler: &mut impl Handler) -> bool {
-        if self.rm_in.socket_count == 0 {
-            return false;
-        }
         let mut worked = false;
-        for index in 0..self.rm_in.groups.capacity() {
-            if self.rm_in.groups.get(index).is_some_and(|group| group.socket.is_some()) {
-                worked |= self.on_group_ready(now, index, Look::Direct, handler);
-            }
+        let mut place = 0;
+        // Sessions that end take groups with them.
+        while let Some(&index) = self.rm_in.with_socket.get(place) {
+            worked |= self.on_group_ready(now, index, Look::Direct, handler);
+            place += 1;
         }
         worked
     }

@@ -81,11 +81,6 @@ impl TcpIncoming {
         Some(gone.transport)
     }
 
-    /// Slots of sessions, used or not.
-    pub(crate) fn capacity(&self) -> usize {
-        self.sessions.capacity()
-    }
-
     pub(crate) fn is_established(&self, at: usize) -> bool {
         self.sessions.get(at).is_some_and(|session| session.is_established)
     }
@@ -95,10 +90,10 @@ impl TcpIncoming {
         self.sessions.get_mut(at).map(|session| &mut session.recovery)
     }
 
-    /// The recoveries there are, each with whether its session is over.
-    pub(crate) fn recoveries(&self) -> impl Iterator<Item = (bool, &Recovery)> {
-        let sessions = self.sessions.iter();
-        sessions.filter_map(|(_, session)| Some((session.ended.is_some(), session.recovery.as_deref()?)))
+    /// The recovery of a session, if it has one, with whether the session is over.
+    pub(crate) fn state_of_recovery(&self, at: usize) -> Option<(bool, &Recovery)> {
+        let session = self.sessions.get(at)?;
+        Some((session.ended.is_some(), session.recovery.as_deref()?))
     }
 
     /// The connections that the poller does not watch, each with its number.
@@ -107,9 +102,9 @@ impl TcpIncoming {
         sessions.filter_map(|(at, session)| Some((at, session.connection.as_ref()?)))
     }
 
-    /// How many sockets there are.
+    /// How many sockets there are, at most.
     pub(crate) fn descriptors(&self) -> usize {
-        self.sessions.iter().filter(|(_, session)| session.connection.is_some()).count()
+        self.sessions.len()
     }
 }
 
