@@ -253,7 +253,7 @@ mod tests {
             SessionKey { source: Ipv4Addr::LOCALHOST, session }
         };
         // Sessions 0 and 3 are on group 0, 1 and 4 on group 1, 2 and 5 on group 2.
-        let mut open = |context: &mut Context, id: u32| {
+        let open = |context: &mut Context, id: u32| {
             context.open_rm(session(id), group((id % 3) as u8), None).expect("loopback has multicast")
         };
         let sessions: Vec<_> = (0..6).map(|id| open(&mut context, id).0).collect();

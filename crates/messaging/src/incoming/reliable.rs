@@ -319,6 +319,8 @@ mod tests {
             self.due == Nanos::NEVER
         }
 
+        fn after_pause(&mut self, _: Nanos) {}
+
         fn end_reason(&self) -> Option<EndReason> {
             None
         }
