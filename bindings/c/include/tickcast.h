@@ -10,6 +10,10 @@
  * application sees to that. tickcast_context_stop alone may be called from any thread and from a signal handler.
  * Different contexts are independent.
  *
+ * Processes. A context belongs to the process that made it. In a child made by fork, calls with a context, thread or
+ * sender of the parent are refused with TICKCAST_ERROR_FORKED; destroying it does nothing to the parent. The child makes
+ * its own. Programs that a process executes inherit nothing.
+ *
  * Callbacks run on the thread that polls, one at a time. Within them
  *   - tickcast_source_send, tickcast_source_send_hot_failover and tickcast_respond are taken down (a copy of the
  *     payload) and done in their order when the callbacks of this turn are over; the number of the message is not known
@@ -59,6 +63,8 @@ extern "C" {
 #define TICKCAST_ERROR_BUG (-8)
 /* So many are open already; the text says the limit. */
 #define TICKCAST_ERROR_LIMIT (-9)
+/* A parent's context in a child made by fork: the child makes its own. */
+#define TICKCAST_ERROR_FORKED (-10)
 
 /* What a send asks for; to be combined. */
 #define TICKCAST_FLUSH 1u

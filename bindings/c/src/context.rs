@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use messaging::{Claim, Context, MessagingConfig, SendError};
+use messaging::{Claim, Context, Home, MessagingConfig, SendError};
 
 use crate::callbacks::{Calls, Handlers};
 use crate::deferred::{Action, Deferred};
@@ -15,6 +15,7 @@ use crate::text;
 
 /// `tickcast_context`: a context and who uses it at the moment.
 pub struct ContextHandle {
+    home: Home,
     /// An open claim. It borrows from `context`, and is declared before it to be dropped before it.
     claim: UnsafeCell<Option<Claim<'static>>>,
     context: UnsafeCell<Box<Context>>,
@@ -69,6 +70,7 @@ const RUN_TURN: Duration = Duration::from_millis(50);
 impl ContextHandle {
     fn new(context: Context) -> ContextHandle {
         ContextHandle {
+            home: Home::here(),
             claim: UnsafeCell::new(None),
             context: UnsafeCell::new(Box::new(context)),
             deferred: RefCell::default(),
@@ -76,6 +78,12 @@ impl ContextHandle {
             state: Cell::new(State::Idle),
             is_stopped: AtomicBool::new(false),
         }
+    }
+
+    /// Refuses what a child made by `fork` asks for, in whatever state the context was then.
+    #[inline]
+    fn check_home(&self) -> Result<(), Failure> {
+        if self.home.is_here() { Ok(()) } else { Err(Failure::Send(SendError::Forked)) }
     }
 
     /// Whether a callback may be running, so that sends must wait.
@@ -90,6 +98,7 @@ impl ContextHandle {
         &self,
         work: impl FnOnce(&mut Context) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
+        self.check_home()?;
         let _entered = Entered::new(&self.state)?;
         // SAFETY: the state was Idle and is AtWork until `_entered` is dropped, so no claim is open and nobody
         // else is in here: calls from callbacks find AtWork and are refused, those of other threads stay away
@@ -112,6 +121,7 @@ impl ContextHandle {
     /// Does something, or takes it down if a callback may be running, which is told 0; see [`Action::run`].
     #[inline(always)]
     pub(crate) fn act(&self, action: Action, payload: &[u8]) -> Result<u32, Failure> {
+        self.check_home()?;
         if self.is_at_work() {
             return self.deferred.borrow_mut().push(action, payload).map(|()| 0);
         }
@@ -148,6 +158,7 @@ impl ContextHandle {
         &self,
         make: impl for<'a> FnOnce(&'a mut Context) -> Result<Claim<'a>, Failure>,
     ) -> Result<*mut c_void, Failure> {
+        self.check_home()?;
         let entered = Entered::new(&self.state)?;
         // SAFETY: as in `enter`. The claim lives in `self.claim`, which is emptied or dropped before `context`,
         // and while it is there the state is Claimed, so that nobody else reaches the context, which is boxed
@@ -166,6 +177,7 @@ impl ContextHandle {
     /// Ends the claim, by `end`.
     #[inline]
     pub(crate) fn close_claim<R>(&self, end: impl FnOnce(Claim<'static>) -> R) -> Result<R, Failure> {
+        self.check_home()?;
         // SAFETY: as in `open_claim`.
         let claim = unsafe { &mut *self.claim.get() }.take().ok_or(Failure::NoClaim)?;
         self.state.set(State::AtWork);
@@ -272,6 +284,14 @@ pub unsafe extern "C" fn tickcast_context_destroy(context: *mut ContextHandle) {
     guarded(|| {
         // SAFETY: the header's promise: NULL, or a context that nobody uses any more.
         let handle = unsafe { handle(context) }?;
+        if !handle.home.is_certain() {
+            if handle.state.get() == State::Idle {
+                // SAFETY: it came from `Box::into_raw`, and in this process nobody uses it. One that another thread of
+                // the parent had at that moment, or that has a claim, stays as it is.
+                drop(unsafe { Box::from_raw(context) });
+            }
+            return Ok(0);
+        }
         // Mostly nothing is claimed.
         let _ = handle.close_claim(drop);
         let ended = handle.enter(|context| {

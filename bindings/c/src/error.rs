@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use messaging::{ContextError, SendError};
+use messaging::{ContextError, Forked, SendError};
 
 /// What a function returns other than 0 or a positive answer. The numbers are those of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub enum ErrorCode {
     Bug = -8,
     /// `TICKCAST_ERROR_LIMIT`
     Limit = -9,
+    /// `TICKCAST_ERROR_FORKED`
+    Forked = -10,
 }
 
 /// An error and what it has to say. The text is made when it is told: would-block costs none.
@@ -53,6 +55,8 @@ impl Failure {
                 ErrorCode::Argument
             }
             Failure::Config(_) => ErrorCode::Config,
+            Failure::Context(ContextError::Forked(_)) | Failure::Send(SendError::Forked) => ErrorCode::Forked,
+            Failure::Context(ContextError::Io(e)) | Failure::Io(e) if Forked::is(e) => ErrorCode::Forked,
             Failure::Context(ContextError::Io(_)) | Failure::Io(_) => ErrorCode::Io,
             Failure::Context(ContextError::Topic(_)) => ErrorCode::Argument,
             Failure::Context(_) => ErrorCode::Config,

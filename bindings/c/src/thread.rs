@@ -5,8 +5,8 @@ use std::thread::ThreadId;
 
 use messaging::{
     Context, ContextCounters, ContextError, EmbeddedContext, EmbeddedSource, End, FailoverLoss, Handler,
-    Loss, Message, QueueError, Receiver, RequestEnd, RequestId, SendError, Source, SourceEvent, SourceInfo,
-    SourceOptions, Sqn, StreamId,
+    Home, Loss, Message, QueueError, Receiver, RequestEnd, RequestId, SendError, Source, SourceEvent,
+    SourceInfo, SourceOptions, Sqn, StreamId,
 };
 
 use crate::callbacks::{AskedValue, Calls, Handlers};
@@ -21,6 +21,7 @@ pub struct ThreadHandle {
     context: EmbeddedContext,
     /// The thread, once it is known.
     id: ThreadId,
+    home: Home,
 }
 
 /// `tickcast_sender`
@@ -76,6 +77,9 @@ impl ThreadHandle {
 
     /// A callback that waited for its own thread would wait for ever.
     fn refuse_there(&self) -> Result<(), Failure> {
+        if !self.home.is_here() {
+            return Err(Failure::Send(SendError::Forked));
+        }
         if std::thread::current().id() == self.id {
             return Err(Failure::Busy("called from a callback on the library's thread"));
         }
@@ -116,7 +120,7 @@ pub unsafe extern "C" fn tickcast_thread_start(
             EmbeddedContext::start(&config, ContextCounters::default(), calls).map_err(Failure::Context)?;
         let id =
             context.call(|_| std::thread::current().id()).map_err(|_| Failure::Send(SendError::Ended))?;
-        let made = Box::into_raw(Box::new(ThreadHandle { context, id }));
+        let made = Box::into_raw(Box::new(ThreadHandle { context, id, home: Home::here() }));
         // SAFETY: as above.
         unsafe { text::answer(thread, made, "thread") }?;
         Ok(0)
@@ -309,6 +313,7 @@ unsafe fn send(
             QueueError::WouldBlock => Failure::Send(SendError::WouldBlock),
             QueueError::TooLong { bytes, max } => Failure::Send(SendError::TooLong { bytes, max }),
             QueueError::Stopped => Failure::Send(SendError::Ended),
+            QueueError::Forked => Failure::Send(SendError::Forked),
         })?;
         if flags & crate::source::flags::FLUSH != 0 {
             sender.0.flush();

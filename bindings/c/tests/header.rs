@@ -64,6 +64,7 @@ fn assertions() -> String {
         ("BUSY", ErrorCode::Busy),
         ("BUG", ErrorCode::Bug),
         ("LIMIT", ErrorCode::Limit),
+        ("FORKED", ErrorCode::Forked),
     ] {
         same(&format!("TICKCAST_ERROR_{name}"), code as i64);
     }

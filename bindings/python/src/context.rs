@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use messaging::{ContextError, MessagingConfig, Order, ReceiverOptions, RequestId, SourceOptions, Transport};
+use messaging::{
+    ContextError, Home, MessagingConfig, Order, ReceiverOptions, RequestId, SourceOptions, Transport,
+};
 use net::{Interest, Poller, Token};
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
@@ -22,6 +24,7 @@ const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 /// waits for messages.
 #[pyclass(frozen, subclass, module = "tickcast")]
 pub(crate) struct Context {
+    home: Home,
     /// None once it is closed.
     inner: Mutex<Option<Inner>>,
     topics: Mutex<Topics>,
@@ -46,12 +49,21 @@ impl Context {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `work` with the native context. The interpreter is let go while another thread has it.
+    /// Refuses what a child made by `fork` asks for: a thread of its parent may have had the context at that moment,
+    /// and have it there for ever.
+    fn check_home(&self) -> PyResult<()> {
+        self.home.check().map_err(|e| error::of_io(&e))
+    }
+
+    /// Runs `work` with the native context; nothing happens in a child made by `fork`. The interpreter is let go while another thread has it.
     pub(crate) fn with_if_open<R: Default + Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&mut messaging::Context) -> R + Send,
     ) -> PyResult<R> {
+        if !self.home.is_here() {
+            return Ok(R::default());
+        }
         self.with_inner(py, |inner| Ok(inner.map_or_else(R::default, |inner| work(&mut inner.context))))
     }
 
@@ -61,6 +73,7 @@ impl Context {
         py: Python<'_>,
         work: impl FnOnce(&mut messaging::Context) -> R + Send,
     ) -> PyResult<R> {
+        self.check_home()?;
         self.with_inner(py, |inner| inner.map(|inner| work(&mut inner.context)).ok_or(()))
             .map_err(|_| error::closed())
     }
@@ -79,6 +92,7 @@ impl Context {
 
     /// One turn.
     fn turn(&self, gathered: &mut Gathered) -> Result<Option<(Option<Duration>, bool)>, std::io::Error> {
+        self.home.check()?;
         let mut inner = self.lock();
         let Some(inner) = inner.as_mut() else { return Ok(None) };
         inner.context.poll(gathered)?;
@@ -157,7 +171,11 @@ impl Context {
             let text = CString::new(format!("`tickcast counters` will not find this process: {error}"))?;
             PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1)?;
         }
-        Ok(Context { inner: Mutex::new(Some(Inner { context, spins })), topics: Mutex::default() })
+        Ok(Context {
+            home: Home::here(),
+            inner: Mutex::new(Some(Inner { context, spins })),
+            topics: Mutex::default(),
+        })
     }
 
     #[pyo3(signature = (topic, *, transport = None))]
@@ -254,6 +272,9 @@ impl Context {
     }
 
     fn close(&self, py: Python<'_>) {
+        if !self.home.is_certain() {
+            return;
+        }
         py.detach(|| {
             if let Some(mut inner) = self.lock().take() {
                 inner.context.end();
@@ -263,7 +284,20 @@ impl Context {
 
     #[getter]
     fn is_closed(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.lock().is_none())
+        !self.home.is_here() || py.detach(|| self.lock().is_none())
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if self.home.is_here() {
+            return;
+        }
+        // In a child made by `fork`, what a thread of its parent had at that moment is half changed for ever.
+        let is_in_use = matches!(self.inner.try_lock(), Err(TryLockError::WouldBlock));
+        if is_in_use {
+            std::mem::forget(std::mem::replace(&mut self.inner, Mutex::new(None)));
+        }
     }
 }
 

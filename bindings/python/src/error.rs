@@ -1,4 +1,4 @@
-use messaging::{ContextError, RequestError, SendError};
+use messaging::{ContextError, Forked, RequestError, SendError};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -19,6 +19,12 @@ create_exception!(
 );
 create_exception!(tickcast, MessageTooLongError, TickcastError, "The message is longer than the limit.");
 create_exception!(tickcast, ClosedError, TickcastError, "The context or the source was closed.");
+create_exception!(
+    tickcast,
+    ForkedError,
+    TickcastError,
+    "The context is its parent's: a child made by fork makes its own."
+);
 create_exception!(tickcast, LimitError, TickcastError, "So many are open already.");
 
 /// The context was closed.
@@ -28,7 +34,8 @@ pub(crate) fn closed() -> PyErr {
 
 pub(crate) fn of_context(error: &ContextError) -> PyErr {
     match error {
-        ContextError::Io(e) => TransportError::new_err(e.to_string()),
+        ContextError::Io(e) => of_io(e),
+        ContextError::Forked(e) => ForkedError::new_err(e.to_string()),
         error => ConfigError::new_err(error.to_string()),
     }
 }
@@ -38,6 +45,7 @@ pub(crate) fn of_send(error: &SendError) -> PyErr {
     match error {
         SendError::WouldBlock => WouldBlockError::new_err(text),
         SendError::TooLong { .. } => MessageTooLongError::new_err(text),
+        SendError::Forked => ForkedError::new_err(text),
         _ => ClosedError::new_err(text),
     }
 }
@@ -51,5 +59,8 @@ pub(crate) fn of_request(error: &RequestError) -> PyErr {
 }
 
 pub(crate) fn of_io(error: &std::io::Error) -> PyErr {
+    if Forked::is(error) {
+        return ForkedError::new_err(error.to_string());
+    }
     TransportError::new_err(error.to_string())
 }

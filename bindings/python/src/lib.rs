@@ -17,8 +17,8 @@ mod _native {
     use crate::context::Context;
     #[pymodule_export]
     use crate::error::{
-        ClosedError, ConfigError, LimitError, MessageTooLongError, TickcastError, TransportError,
-        WouldBlockError,
+        ClosedError, ConfigError, ForkedError, LimitError, MessageTooLongError, TickcastError,
+        TransportError, WouldBlockError,
     };
     #[pymodule_export]
     use crate::event::{

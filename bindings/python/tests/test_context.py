@@ -47,7 +47,7 @@ class Settings(unittest.TestCase):
             tickcast.Context(**place.settings(), counters_directory='/nowhere').close()
 
     def test_all_errors_are_of_one_class(self):
-        for name in ('ConfigError', 'TransportError', 'WouldBlockError', 'MessageTooLongError', 'ClosedError', 'LimitError'):
+        for name in ('ConfigError', 'TransportError', 'WouldBlockError', 'MessageTooLongError', 'ClosedError', 'ForkedError', 'LimitError'):
             self.assertTrue(issubclass(getattr(tickcast, name), tickcast.TickcastError), name)
 
     def test_what_is_closed_says_so_and_closing_again_is_nothing(self):

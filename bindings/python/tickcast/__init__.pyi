@@ -26,6 +26,9 @@ class MessageTooLongError(TickcastError):
 class ClosedError(TickcastError):
     """The context or the source was closed."""
 
+class ForkedError(TickcastError):
+    """The context is its parent's: a child made by fork makes its own."""
+
 class LimitError(TickcastError):
     """So many are open already."""
 

@@ -7,11 +7,12 @@ use counters::table::{
     LbmDelivery, LbmSource, LbmrResolver, LbtrmReceiver, LbtrmSource, LbtruReceiver, LbtruSource,
     LbttcpReceiver, LbttcpSource,
 };
-use counters::{Counter, Registration, Registry};
+use counters::{Counter, Registry};
 use lbt::authentication::Keys;
 use lbt::resolution::{QueryId, TransportSession};
 use lbt::wire::lbmc::Chain;
 use net::clock::Clock;
+use net::fork::Home;
 use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
 use net::{Interest, Registrar, Token, Waker};
 use slab::Slab;
@@ -23,7 +24,7 @@ use crate::error::ContextError;
 use crate::incoming::{IpcIncoming, Look, RmIncoming, RuIncoming, SessionRef, TcpIncoming};
 use crate::keys;
 use crate::outgoing::Outgoing;
-use crate::published::{self, Shown};
+use crate::published::{self, Lent, Shown};
 use crate::receiver::{Found, ReceiverEntry, Subscription};
 use crate::retention::Retained;
 use crate::source::SourceEntry;
@@ -150,6 +151,7 @@ pub(crate) fn token(base: u64, port: Port, index: usize) -> Token {
 /// A context goes by the time it was last told: by [`Context::on_ready`], [`Context::on_wakeup`],
 /// [`Context::advance`], or by its own clock in [`Context::poll`] and [`Context::wait`].
 pub struct Context {
+    pub(crate) home: Home,
     pub(crate) config: MessagingConfig,
     pub(crate) interface: Ipv4Addr,
     pub(crate) registrar: Registrar,
@@ -257,6 +259,7 @@ impl Context {
             None => None,
         };
         let mut context = Context {
+            home: Home::here(),
             config: config.clone(),
             interface,
             registrar: registrar.clone(),
@@ -338,9 +341,14 @@ impl Context {
         &self,
         transport: &TransportSession,
         set: Arc<dyn counters::CounterSet>,
-    ) -> Option<Registration> {
+    ) -> Option<Lent> {
         let registry = self.counters.registry.as_ref()?;
-        Some(registry.lend(&[("transport", &transport.to_string())], set))
+        Some(Lent::new(registry, &[("transport", &transport.to_string())], set))
+    }
+
+    /// Refuses what a child made by `fork` asks for.
+    pub(crate) fn check_home(&self) -> Result<(), ContextError> {
+        if self.home.is_here() { Ok(()) } else { Err(ContextError::Forked(self.home.forked())) }
     }
 
     pub(crate) fn next_number(&mut self) -> u32 {
@@ -412,6 +420,9 @@ impl Context {
     /// Does what is due: topic resolution, NAKs, session messages, retransmissions that waited for the rate
     /// limit.
     pub fn on_wakeup(&mut self, now: Nanos, handler: &mut impl Handler) {
+        if !self.home.is_here() {
+            return;
+        }
         self.advance(now);
         self.tell_found(handler);
         self.end_pause(now, handler);
@@ -485,8 +496,12 @@ impl Context {
         if self.direct.is_idle() { due.unwrap_or(Nanos::NEVER) } else { Nanos::ZERO }
     }
 
-    /// Tells receivers that this process ends. The context is of no use afterwards.
+    /// Tells receivers that this process ends. The context is of no use afterwards. In a child made by `fork` nothing
+    /// happens.
     pub fn end(&mut self) {
+        if !self.home.is_certain() {
+            return;
+        }
         self.refresh_clock();
         for advertisement in self.sources.iter().filter_map(|(_, source)| source.advertisement) {
             self.resolver.withdraw(advertisement);

@@ -159,6 +159,7 @@ impl Context {
         if self.config.request_tcp_tls && self.tls.server.is_none() {
             return Err(lacks("a request port", "transport_tcp_tls_certificate_file").into());
         }
+        self.check_home()?;
         let (low, high) = (self.config.request_tcp_port_low, self.config.request_tcp_port_high);
         let second = self.second.as_ref().map(|second| second.interface);
         let listeners = first_free(self.interface, low, high, |address| {
@@ -184,6 +185,7 @@ impl Context {
     /// # Errors
     /// The attempt failed at once; the error names the address.
     pub fn connect(&mut self, to: SocketAddrV4) -> Result<ConnectionId, ContextError> {
+        self.check_home()?;
         let (stream, detour) = self.connect_either(to)?;
         Ok(self.add_connection(Transport::Plain(stream), None, Purpose::Application, detour)?)
     }

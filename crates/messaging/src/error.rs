@@ -13,6 +13,8 @@ pub enum ContextError {
     Topic(lbt::resolution::ResolveError),
     /// Certificates of the TCP transport.
     Tls(net::tls::TlsError),
+    /// The context is one of the process that this one was forked from; a child makes its own.
+    Forked(net::fork::Forked),
     /// A receiver with hot failover has topic order, not that of arrival.
     FailoverOrder,
 }
@@ -24,6 +26,7 @@ impl fmt::Display for ContextError {
             ContextError::Config(e) => e.fmt(f),
             ContextError::Topic(e) => e.fmt(f),
             ContextError::Tls(e) => e.fmt(f),
+            ContextError::Forked(e) => e.fmt(f),
             ContextError::FailoverOrder => {
                 f.write_str("hot_failover goes with the order `topic` alone, not with `arrival`")
             }

@@ -200,6 +200,8 @@ impl Context {
     /// is delivered now, with the loss before it, and the next message of each topic begins it. To be called
     /// when all sources of the old numbers have ended.
     pub fn restart_hot_failover(&mut self, receiver: Receiver, handler: &mut impl Handler) {
-        self.streams.failovers.restart(receiver, handler);
+        if self.home.is_here() {
+            self.streams.failovers.restart(receiver, handler);
+        }
     }
 }

@@ -197,6 +197,7 @@ pub use lbt::delivery::{EndReason, Via};
 pub use lbt::resolution::{ResolveError, TransportSession};
 pub use lbt::rm::SendError;
 pub use net::clock::ManualClock;
+pub use net::fork::{Forked, Home};
 pub use options::{ReceiverOptions, SendFlags, SourceOptions};
 pub use outgoing::Claim;
 pub use request::RequestError;

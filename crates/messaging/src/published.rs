@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use counters::{CounterSet, Registration, Registry};
 use net::counters_file::{CountersFile, CountersFileOptions};
+use net::fork::{self, Home};
 
 use crate::MessagingConfig;
 
@@ -22,7 +23,7 @@ struct Published {
     registry: Registry,
     directory: String,
     /// A child of a fork does not publish in its parent's name.
-    process: u32,
+    home: Home,
     /// Contexts shown so far.
     contexts: Mutex<u64>,
     _file: CountersFile,
@@ -32,8 +33,29 @@ struct Published {
 pub(crate) struct Shown {
     pub(crate) registry: Registry,
     // Dropped first: a set leaves before the file does.
-    _sets: Vec<Registration>,
+    _sets: Vec<Lent>,
     _published: Arc<Published>,
+}
+
+/// A set that is shown as long as this lives.
+pub(crate) struct Lent {
+    registration: Option<Registration>,
+    home: Home,
+}
+
+impl Lent {
+    pub(crate) fn new(registry: &Registry, labels: &[(&str, &str)], set: Arc<dyn CounterSet>) -> Lent {
+        Lent { registration: Some(registry.lend(labels, set)), home: Home::here() }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if !self.home.is_here() {
+            // In a child of a fork the registry may be locked by a thread that is not there.
+            std::mem::forget(self.registration.take());
+        }
+    }
 }
 
 /// Shows the sets of a context, told apart by its number within the process. None if the configuration wants
@@ -52,16 +74,18 @@ pub(crate) fn show(config: &MessagingConfig, sets: &[Arc<dyn CounterSet>]) -> io
         contexts.to_string()
     };
     let registry = published.registry.clone();
-    let lend = |set: &Arc<dyn CounterSet>| registry.lend(&[("context", &number)], set.clone());
+    let lend = |set: &Arc<dyn CounterSet>| Lent::new(&registry, &[("context", &number)], set.clone());
     let sets = sets.iter().map(lend).collect();
     Ok(Some(Shown { _sets: sets, registry: registry.clone(), _published: published }))
 }
 
 fn file(config: &MessagingConfig) -> io::Result<Arc<Published>> {
+    // Who forks meanwhile waits: the child would find the list locked for ever.
+    let _held = fork::hold();
     let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     files.retain(|file| file.strong_count() > 0);
-    let (directory, process) = (&config.counters_directory, std::process::id());
-    let here = |file: &Arc<Published>| file.directory == *directory && file.process == process;
+    let directory = &config.counters_directory;
+    let here = |file: &Arc<Published>| file.directory == *directory && file.home.is_certain();
     if let Some(file) = files.iter().filter_map(Weak::upgrade).find(here) {
         return Ok(file);
     }
@@ -75,7 +99,7 @@ fn file(config: &MessagingConfig) -> io::Result<Arc<Published>> {
         _file: CountersFile::publish(registry.clone(), &options)?,
         registry,
         directory: directory.clone(),
-        process,
+        home: Home::here(),
         contexts: Mutex::new(0),
     });
     files.push(Arc::downgrade(&made));

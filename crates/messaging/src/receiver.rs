@@ -34,12 +34,13 @@ impl Context {
     ///
     /// # Errors
     /// [`ContextError::Topic`]: the name cannot be sent. [`ContextError::FailoverOrder`]: options that do not
-    /// go together.
+    /// go together. [`ContextError::Forked`] in a child made by `fork`.
     pub fn create_receiver(
         &mut self,
         topic: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
+        self.check_home()?;
         check(options)?;
         self.refresh_clock();
         if let Some(&at) = self.by_topic.get(topic) {
@@ -63,6 +64,7 @@ impl Context {
         prefix: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
+        self.check_home()?;
         check(options)?;
         self.refresh_clock();
         let mut heard = Heard::default();
@@ -80,6 +82,7 @@ impl Context {
         pattern: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
+        self.check_home()?;
         check(options)?;
         self.refresh_clock();
         let mut heard = Heard::default();
@@ -116,6 +119,9 @@ impl Context {
 
     /// Stops receiving; no event for this receiver follows.
     pub fn delete_receiver(&mut self, receiver: Receiver) {
+        if !self.home.is_here() {
+            return;
+        }
         let entry = self.receivers.get(receiver.slot as usize);
         if entry.is_none_or(|entry| entry.number != receiver.number) {
             return;

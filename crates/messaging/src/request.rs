@@ -97,6 +97,9 @@ impl Context {
     /// [`RequestError::Send`] as [`Context::send`]; [`RequestError::Listen`] if no port is free;
     /// [`RequestError::TooMany`] if 65,536 requests are open.
     pub fn request(&mut self, source: Source, parts: &[&[u8]]) -> Result<RequestId, RequestError> {
+        if !self.home.is_here() {
+            return Err(RequestError::Send(SendError::Forked));
+        }
         if self.direct.requests.open.len() >= REQUESTS_MAX {
             return Err(RequestError::TooMany { max: REQUESTS_MAX });
         }
@@ -130,6 +133,7 @@ impl Context {
     /// # Errors
     /// No connection can be opened, or the payload is longer than 4 GiB.
     pub fn respond(&mut self, asked: Asked, payload: &[u8]) -> io::Result<()> {
+        self.home.check()?;
         let Asked { index, address } = asked;
         let (port, ip) = (address.port(), *address.ip());
         self.send_answer(address, &Header::Request { flags: 0, transport: 0, index, port, ip }, payload)

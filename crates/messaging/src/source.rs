@@ -15,6 +15,7 @@ use crate::{Handler, SendFlags, Source, SourceOptions, Transport};
 
 /// A topic of ours.
 pub(crate) struct SourceEntry {
+    /// As [`sealed`] where it was made.
     number: u32,
     pub(crate) session: usize,
     topic: TopicId,
@@ -29,6 +30,13 @@ pub(crate) struct SourceEntry {
     topic_index: u32,
 }
 
+/// A source's number with the mark of this process, which a child made by `fork` has another of: so a parent's source is
+/// none there, without a look of its own on the path of a message. Done twice it gives the number back.
+#[inline]
+fn sealed(number: u32) -> u32 {
+    number ^ net::fork::mark()
+}
+
 impl Context {
     /// Begins to publish a topic: it is advertised, and its messages number from 0.
     ///
@@ -38,7 +46,9 @@ impl Context {
     /// # Errors
     /// [`ContextError::Io`] if the session cannot be opened, [`ContextError::Topic`] if the name cannot be
     /// sent, [`ContextError::Config`] if an option is out of range; each names what it is about.
+    /// [`ContextError::Forked`] in a child made by `fork`.
     pub fn create_source(&mut self, topic: &str, options: &SourceOptions) -> Result<Source, ContextError> {
+        self.check_home()?;
         self.refresh_clock();
         let fixed = self.static_place(topic)?;
         let place = fixed.map_or_else(|| self.place_of(topic, options), |(_, r)| Place::Fixed(r.session));
@@ -69,7 +79,7 @@ impl Context {
         let number = self.next_number();
         let static_place = fixed.map(|(number, _)| number);
         let entry = SourceEntry {
-            number,
+            number: sealed(number),
             session,
             topic: id,
             advertisement,
@@ -97,6 +107,13 @@ impl Context {
         }
     }
 
+    /// Why there is no such source.
+    #[cold]
+    #[inline(never)]
+    fn unknown(&self) -> SendError {
+        if self.home.is_here() { SendError::UnknownTopic } else { SendError::Forked }
+    }
+
     fn place_of(&self, topic: &str, options: &SourceOptions) -> Place {
         match options.transport.unwrap_or_else(|| self.config.transport_of(topic)) {
             Transport::LbtRm => Place::Rm(options.group.unwrap_or_else(|| self.config.group_of(topic))),
@@ -108,7 +125,7 @@ impl Context {
 
     #[inline]
     fn source_entry(&self, source: Source) -> Option<&SourceEntry> {
-        self.sources.get(source.slot as usize).filter(|entry| entry.number == source.number)
+        self.sources.get(source.slot as usize).filter(|entry| entry.number == sealed(source.number))
     }
 
     /// Appends a message, gathered from `parts`, and returns its topic number. It leaves when a datagram is
@@ -118,10 +135,11 @@ impl Context {
     /// [`SendError::WouldBlock`] when more than the configured buffer waits for the rate limit, the socket
     /// or the slowest receiver: nothing was taken, and [`SourceEvent::WakeUp`] tells when there is room
     /// again. [`SendError::TooLong`] above `maximum_message_size`. [`SendError::UnknownTopic`] after
-    /// [`Context::delete_source`]. [`SendError::Ended`] after [`Context::end`].
+    /// [`Context::delete_source`]. [`SendError::Ended`] after [`Context::end`]. [`SendError::Forked`] in a child
+    /// made by `fork`.
     #[inline]
     pub fn send(&mut self, source: Source, parts: &[&[u8]]) -> Result<Sqn, SendError> {
-        let Some(entry) = self.source_entry(source) else { return Err(SendError::UnknownTopic) };
+        let Some(entry) = self.source_entry(source) else { return Err(self.unknown()) };
         let (session, topic) = (entry.session, entry.topic);
         self.stir();
         match self.outgoing[session].send(self.now, topic, parts) {
@@ -171,7 +189,8 @@ impl Context {
     /// A source begins or ends an explicit batch; tells whether that is a change. What a session has is held
     /// as long as one of its sources is within a batch.
     fn mark_batch(&mut self, source: Source, in_batch: bool) -> bool {
-        let Some(entry) = self.sources.get_mut(source.slot as usize).filter(|e| e.number == source.number)
+        let Some(entry) =
+            self.sources.get_mut(source.slot as usize).filter(|e| e.number == sealed(source.number))
         else {
             return false;
         };
@@ -198,7 +217,7 @@ impl Context {
     }
 
     fn send_chain(&mut self, source: Source, chain: &Chain, parts: &[&[u8]]) -> Result<Sqn, SendError> {
-        let Some(entry) = self.source_entry(source) else { return Err(SendError::UnknownTopic) };
+        let Some(entry) = self.source_entry(source) else { return Err(self.unknown()) };
         let (session, topic) = (entry.session, entry.topic);
         self.stir();
         match self.outgoing[session].send_with(self.now, topic, chain, parts) {
@@ -244,7 +263,7 @@ impl Context {
     /// As [`Context::send`]; a claim cannot be longer than [`Context::claim_max`].
     #[inline]
     pub fn claim(&mut self, source: Source, len: usize) -> Result<Claim<'_>, SendError> {
-        let Some(entry) = self.source_entry(source) else { return Err(SendError::UnknownTopic) };
+        let Some(entry) = self.source_entry(source) else { return Err(self.unknown()) };
         let (session, topic) = (entry.session, entry.topic);
         self.stir();
         if self.outgoing[session].is_blocked() {
@@ -280,7 +299,7 @@ impl Context {
     /// Tells every source of a session.
     pub(crate) fn tell_event(&self, session: usize, event: SourceEvent, handler: &mut impl Handler) {
         for (slot, entry) in self.sources.iter().filter(|(_, entry)| entry.session == session) {
-            handler.on_source_event(Source { slot: slot as u32, number: entry.number }, event);
+            handler.on_source_event(Source { slot: slot as u32, number: sealed(entry.number) }, event);
         }
     }
 
@@ -293,7 +312,7 @@ impl Context {
         outgoing.has_refused = false;
         for (slot, entry) in &mut self.sources {
             if entry.session == session && std::mem::take(&mut entry.is_refused) {
-                let source = Source { slot: slot as u32, number: entry.number };
+                let source = Source { slot: slot as u32, number: sealed(entry.number) };
                 handler.on_source_event(source, SourceEvent::WakeUp);
             }
         }

@@ -117,9 +117,11 @@ impl Context {
     /// then.
     ///
     /// # Errors
-    /// The poller failed, which nothing can mend.
+    /// The poller failed, which nothing can mend. In a child made by `fork` the error holds
+    /// [`Forked`](crate::Forked).
     #[inline]
     pub fn poll(&mut self, handler: &mut impl Handler) -> io::Result<bool> {
+        self.home.check()?;
         let own = &mut self.standalone;
         own.turns = own.turns.wrapping_add(1);
         if !own.is_spinning || own.turns.is_multiple_of(TURNS_PER_CLOCK) {
@@ -183,6 +185,10 @@ impl Context {
     /// ever. To be asked anew before each wait.
     #[must_use]
     pub fn until_wakeup(&mut self) -> Option<Duration> {
+        if !self.home.is_here() {
+            // The poll says why.
+            return Some(Duration::ZERO);
+        }
         self.refresh_clock();
         let due = self.next_wakeup();
         let until_due = (due != Nanos::NEVER).then(|| due.since(self.now));

@@ -4,7 +4,7 @@
 //! as those of two processes do, the kernel releases them however the process ends, and a process id that is
 //! used again or means nothing in another container makes no difference. A lock lasts as long as the open
 //! file, of which a mapping is a part, so until descriptor and mappings are gone. A child made by `fork`
-//! alone shares both with its parent; one that executes a program does not.
+//! would share both with its parent, and hold the lock when that one is dead: see [`crate::fork`].
 
 use std::fs::File;
 use std::io;

@@ -19,6 +19,7 @@ use std::time::Duration;
 use counters::Registry;
 use counters::snapshot::{self, Head, Snapshot};
 
+use crate::fork::Home;
 use crate::{affinity, clock, owned_file};
 
 const MAGIC: [u8; 8] = *b"TICKCNT\0";
@@ -107,7 +108,7 @@ fn bank_at(sequence: u64) -> u64 {
 
 /// A thread that publishes the counters of this process; dropping it ends the thread and removes the file.
 pub struct CountersFile {
-    process: u32,
+    home: Home,
     stop: Arc<(Mutex<bool>, Condvar)>,
     thread: Option<JoinHandle<()>>,
 }
@@ -136,14 +137,14 @@ impl CountersFile {
                 let _ = writer.write(&registry);
             }
         })?;
-        Ok(CountersFile { process: std::process::id(), stop, thread: Some(thread) })
+        Ok(CountersFile { home: Home::here(), stop, thread: Some(thread) })
     }
 }
 
 impl Drop for CountersFile {
     fn drop(&mut self) {
         // A child of a fork has neither the thread nor the file, which are its parent's.
-        if std::process::id() != self.process {
+        if !self.home.is_certain() {
             return std::mem::forget(self.thread.take());
         }
         *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;

@@ -146,6 +146,40 @@ pub fn ip(arguments: &str) -> io::Result<String> {
     Err(io::Error::other(format!("ip {arguments}: {}", said.trim())))
 }
 
+/// A child of this process.
+#[derive(Debug)]
+pub struct Child(libc::pid_t);
+
+/// Runs `there` in a child made by `fork`, for tests of what such children do to their parents. The child has this
+/// thread alone, so locks that another one holds are never given back there; it ends without what Rust does at the end
+/// of a process.
+///
+/// # Errors
+/// There are too many processes.
+pub fn fork(there: impl FnOnce() -> bool) -> io::Result<Child> {
+    // SAFETY: the child goes on with what the test asks for, as above, and ends by `_exit`.
+    match unsafe { libc::fork() } {
+        0 => {
+            let is_good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(there)).unwrap_or(false);
+            // SAFETY: it ends this process alone.
+            unsafe { libc::_exit(i32::from(!is_good)) }
+        }
+        pid if pid > 0 => Ok(Child(pid)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+impl Child {
+    /// Waits for its end; whether `there` has said true.
+    #[must_use]
+    pub fn has_ended_well(self) -> bool {
+        let mut status = 0;
+        // SAFETY: `status` is room for what the call writes.
+        let waited = unsafe { libc::waitpid(self.0, &raw mut status, 0) };
+        waited == self.0 && status == 0
+    }
+}
+
 fn new_namespace() -> io::Result<OwnedFd> {
     // SAFETY: a new network namespace does not touch memory, descriptors or signals of other threads.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.map_err(|e| named("no network namespaces", &e.into()))?;

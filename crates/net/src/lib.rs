@@ -16,6 +16,8 @@ pub mod counters_file;
 pub mod descriptors;
 mod door;
 mod file_stamp;
+#[cfg_attr(loom, allow(dead_code))]
+pub mod fork;
 pub mod interface;
 pub mod lab;
 #[cfg(not(loom))]

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 
-use crate::byte_lock;
+use crate::{byte_lock, fork};
 
 /// The byte whose lock the owner holds.
 const OWNER_LOCK: u64 = 0;
@@ -20,7 +20,7 @@ const OWNER_LOCK: u64 = 0;
 /// An empty file without a name in `directory`, owned by whoever holds the result.
 pub(crate) fn create_unnamed(directory: &Path, permissions: u32) -> io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let file = File::from(open(directory, flags, Mode::from_raw_mode(permissions))?);
+    let file = fork::unshare(File::from(open(directory, flags, Mode::from_raw_mode(permissions))?));
     if !byte_lock::try_lock(&file, OWNER_LOCK)? {
         return Err(io::ErrorKind::ResourceBusy.into());
     }
@@ -39,7 +39,8 @@ pub(crate) fn link(file: &File, path: &Path) -> io::Result<()> {
 
 /// Opens an existing file for reading and writing, following no link.
 pub(crate) fn open_existing(path: &Path) -> io::Result<File> {
-    File::options().read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    Ok(fork::unshare(File::options().read(true).write(true).custom_flags(flags).open(path)?))
 }
 
 /// Whether the owner of a file that was opened elsewhere lives.

@@ -1,12 +1,14 @@
 //! Waiting for sockets: a thin, level-triggered epoll.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
+
+use crate::fork::Unshared;
 
 /// Names a registered descriptor in what [`Poller::wait`] reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,7 +64,7 @@ unsafe impl Send for Events {}
 
 /// The side of a [`Poller`] that descriptors are added to; parts of a thread's work hold one each.
 #[derive(Clone, Debug)]
-pub struct Registrar(Arc<OwnedFd>);
+pub struct Registrar(Arc<Unshared>);
 
 impl Registrar {
     /// Adds a descriptor.
@@ -103,7 +105,7 @@ impl Poller {
     /// # Errors
     /// The process is out of descriptors.
     pub fn new() -> io::Result<Poller> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let epoll = Unshared::new(epoll::create(CreateFlags::CLOEXEC)?);
         Ok(Poller { registrar: Registrar(Arc::new(epoll)), events: Events(Vec::with_capacity(256)) })
     }
 
@@ -147,7 +149,7 @@ impl Poller {
 
 /// Wakes a [`Poller`] from another thread.
 #[derive(Clone, Debug)]
-pub struct Waker(Arc<OwnedFd>);
+pub struct Waker(Arc<Unshared>);
 
 impl Waker {
     /// A waker registered under `token`.
@@ -155,7 +157,7 @@ impl Waker {
     /// # Errors
     /// The process is out of descriptors.
     pub fn new(registrar: &Registrar, token: Token) -> io::Result<Waker> {
-        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let fd = Unshared::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         registrar.add(&fd, token, Interest::Read)?;
         Ok(Waker(Arc::new(fd)))
     }

@@ -8,6 +8,8 @@ use std::time::Duration;
 use rustix::net::SendFlags;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
+use crate::fork::unshare;
+
 /// What one attempt to move bytes did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
@@ -33,7 +35,7 @@ pub fn listen(address: SocketAddrV4) -> io::Result<TcpListener> {
 /// As [`listen`].
 pub fn listen_with(address: SocketAddrV4, queue_max: i32) -> io::Result<TcpListener> {
     let attempt = || {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+        let socket = unshare(Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?);
         socket.set_reuse_address(true)?;
         socket.bind(&SocketAddr::V4(address).into())?;
         socket.listen(queue_max)?;
@@ -51,6 +53,7 @@ pub fn accept(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAdd
     loop {
         match listener.accept() {
             Ok((stream, peer)) => {
+                let stream = unshare(stream);
                 stream.set_nonblocking(true)?;
                 stream.set_nodelay(true)?;
                 return Ok(Some((stream, peer)));
@@ -101,7 +104,7 @@ const ACTIVITY_SECONDS_MAX: u64 = 32_000;
 /// The attempt failed at once; the error names the address.
 pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let attempt = || {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        let socket = unshare(Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?);
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
         match socket.connect(&address.into()) {

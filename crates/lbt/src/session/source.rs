@@ -75,6 +75,9 @@ pub enum SendError {
     UnknownTopic,
     /// [`Source::end`] was called.
     Ended,
+    /// The session is one of the process that this one was forked from. Whoever owns sessions says so: here nothing
+    /// is known of processes.
+    Forked,
 }
 
 impl fmt::Display for SendError {
@@ -86,6 +89,9 @@ impl fmt::Display for SendError {
             }
             SendError::UnknownTopic => f.write_str("the topic is not one of this session"),
             SendError::Ended => f.write_str("the session has ended"),
+            SendError::Forked => f.write_str(
+                "the session is its parent's: a child made by fork cannot use it and makes its own",
+            ),
         }
     }
 }

@@ -16,6 +16,7 @@ use std::sync::mpsc::{Receiver as Inbox, Sender, TryRecvError, channel, sync_cha
 use std::sync::{Arc, atomic};
 use std::thread::JoinHandle;
 
+use net::fork::Home;
 use net::{Waker, affinity};
 
 use crate::error::ContextError;
@@ -26,13 +27,14 @@ pub use queue::EventQueue;
 use source::Feed;
 pub use source::{EmbeddedSource, QueueError};
 
-/// The thread of the context has ended: it was stopped, or its handler panicked.
+/// The thread of the context has ended: it was stopped, or its handler panicked. Or this is a child made by `fork`, to
+/// which the thread of its parent is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
 impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the context's thread has ended")
+        f.write_str("the context's thread has ended, or is that of the process this one was forked from")
     }
 }
 
@@ -53,6 +55,7 @@ struct Core {
 #[derive(Debug)]
 struct Bell {
     waker: Waker,
+    home: Home,
     is_asleep: AtomicBool,
 }
 
@@ -166,6 +169,9 @@ impl EmbeddedContext {
         &self,
         task: impl FnOnce(&mut Core) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
+        if !self.bell.home.is_here() {
+            return Err(Stopped);
+        }
         let (done, result) = sync_channel(1);
         let task: Task = Box::new(move |core| {
             // Whoever asked may be gone.
@@ -185,6 +191,9 @@ impl EmbeddedContext {
         topic: &str,
         options: &SourceOptions,
     ) -> Result<EmbeddedSource, ContextError> {
+        if !self.bell.home.is_here() {
+            return Err(ContextError::Forked(self.bell.home.forked()));
+        }
         let (topic, options, bytes) = (topic.to_owned(), *options, self.queue_bytes);
         let is_stopping = self.is_stopping.clone();
         let bell = self.bell.clone();
@@ -209,12 +218,18 @@ impl EmbeddedContext {
     /// Ends the thread, after what was sent before has left; receivers are told that the sources end.
     ///
     /// # Errors
-    /// The poller has failed, or the handler has panicked.
+    /// The poller has failed, or the handler has panicked. In a child made by `fork` the error holds
+    /// [`Forked`](crate::Forked), and the parent's thread goes on.
     pub fn stop(mut self) -> io::Result<()> {
         self.end()
     }
 
     fn end(&mut self) -> io::Result<()> {
+        if !self.bell.home.is_certain() {
+            // The thread is the parent's, and to wait for it would be for ever.
+            std::mem::forget(self.thread.take());
+            return Err(self.bell.home.forked().into());
+        }
         self.is_stopping.store(true, Ordering::Release);
         self.bell.waker.wake();
         match self.thread.take() {
@@ -244,7 +259,7 @@ fn begin(config: &MessagingConfig, counters: ContextCounters) -> Result<(Core, B
     let waker = context.waker()?;
     Ok((
         Core { context, feeds: Vec::new(), restarts: Vec::new() },
-        Bell { waker, is_asleep: AtomicBool::new(false) },
+        Bell { waker, home: Home::here(), is_asleep: AtomicBool::new(false) },
     ))
 }
 

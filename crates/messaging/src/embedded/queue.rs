@@ -7,6 +7,7 @@ use counters::table;
 use lbt::delivery::Via;
 use lbt::resolution::TransportSession;
 use lbt::wire::lbmc::Headers;
+use net::fork::Home;
 use net::ring::{self, Consumer, Producer, PushError};
 use units::Sqn;
 
@@ -54,7 +55,7 @@ pub(super) struct Enqueuer {
 
 /// Events of a context, to be dispatched by a thread of the application.
 ///
-/// When it is full, the context's thread waits until there is room: what arrives meanwhile waits in the
+/// In a child made by `fork` the queue of its parent is over. When it is full, the context's thread waits until there is room: what arrives meanwhile waits in the
 /// kernel or with its sources, as if that thread were slow. Dropped, it takes no more events.
 pub struct EventQueue {
     ring: Consumer,
@@ -62,6 +63,7 @@ pub struct EventQueue {
     /// Parts of the payload of the next message.
     parts: Vec<u8>,
     is_abandoned: Arc<AtomicBool>,
+    home: Home,
 }
 
 const MESSAGE: u8 = 0;
@@ -85,6 +87,7 @@ pub(super) fn pair(
         others: others.clone(),
         parts: Vec::new(),
         is_abandoned: is_abandoned.clone(),
+        home: Home::here(),
     };
     let ring = producer;
     (Enqueuer { ring, others, part_max, counters, is_stopping, is_abandoned }, queue)
@@ -204,6 +207,9 @@ impl Handler for Enqueuer {
 impl EventQueue {
     /// Hands up to `max` events to `handler`, oldest first, without waiting; returns how many there were.
     pub fn dispatch(&mut self, max: usize, handler: &mut impl Handler) -> usize {
+        if !self.home.is_here() {
+            return 0;
+        }
         let EventQueue { ring, others, parts, .. } = self;
         let mut count = 0;
         while count < max {
@@ -231,6 +237,9 @@ impl EventQueue {
     /// nobody has stopped it, [`EmbeddedContext::stop`](crate::EmbeddedContext::stop) says why.
     #[must_use]
     pub fn is_over(&self) -> bool {
+        if !self.home.is_here() {
+            return true;
+        }
         // The other one is the thread's; what was put in before it was dropped is seen after the fence.
         if Arc::strong_count(&self.is_abandoned) > 1 {
             return false;

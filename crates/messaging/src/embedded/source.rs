@@ -24,6 +24,8 @@ pub enum QueueError {
     },
     /// The context's thread has ended.
     Stopped,
+    /// The context is one of the process that this one was forked from; a child makes its own.
+    Forked,
 }
 
 impl fmt::Display for QueueError {
@@ -36,6 +38,7 @@ impl fmt::Display for QueueError {
                  thread: raise source_queue_bytes"
             ),
             QueueError::Stopped => f.write_str("the context's thread has ended"),
+            QueueError::Forked => SendError::Forked.fmt(f),
         }
     }
 }
@@ -89,6 +92,9 @@ impl EmbeddedSource {
     /// dropped by the context's thread and counted there.
     #[inline]
     pub fn send(&mut self, parts: &[&[u8]]) -> Result<(), QueueError> {
+        if !self.bell.home.is_here() {
+            return Err(QueueError::Forked);
+        }
         let pushed = self.ring.push(parts);
         self.told(pushed)
     }
@@ -100,6 +106,9 @@ impl EmbeddedSource {
     /// As [`EmbeddedSource::send`].
     #[inline]
     pub fn send_hot_failover(&mut self, number: u64, parts: &[&[u8]]) -> Result<(), QueueError> {
+        if !self.bell.home.is_here() {
+            return Err(QueueError::Forked);
+        }
         let pushed = self.ring.push_numbered(number, parts);
         self.told(pushed)
     }

@@ -5,7 +5,6 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use counters::Registration;
 use counters::table::MessagingContext;
 use lbt::config::Order;
 use lbt::delivery::{EndReason, Sink};
@@ -20,6 +19,7 @@ use super::SessionRef;
 use crate::Handler;
 use crate::context::{Context, Port};
 use crate::error::ContextError;
+use crate::published::Lent;
 use crate::recovery::{self, Recovery};
 use crate::stream::{Bridge, Streams};
 use crate::watch::show;
@@ -35,7 +35,7 @@ struct Session {
     transport: TransportSession,
     number: u64,
     ring: shm::Receiver,
-    _shown: Option<Registration>,
+    _shown: Option<Lent>,
     receiver: OrderedReceiver,
     /// When to ask whether the source is alive.
     look_at: Nanos,

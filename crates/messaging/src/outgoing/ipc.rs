@@ -5,7 +5,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::DerefMut;
 use std::time::Duration;
 
-use counters::Registration;
 use lbt::ordered::{Kept, Room, Slot, Source};
 use lbt::resolution::TransportSession;
 use net::shm::{self, Pacing, SessionName};
@@ -16,6 +15,7 @@ use crate::config::IpcBehavior;
 use crate::context::Context;
 use crate::error::ContextError;
 use crate::event::SourceEvent;
+use crate::published::Lent;
 
 /// The sending side of a session of shared memory.
 pub(crate) struct IpcOutgoing {
@@ -28,7 +28,7 @@ pub(crate) struct IpcOutgoing {
     /// there was no room for more of it.
     pub(super) is_held: bool,
     pub(super) events: Vec<SourceEvent>,
-    _shown: Option<Registration>,
+    _shown: Option<Lent>,
 }
 
 /// The ring as a room for messages.

@@ -18,6 +18,7 @@ use super::sleep::{self, UNNOTICED_SLEEP_MAX, Wait};
 use super::slots;
 use super::sync::Acquire;
 use super::wake::Bell;
+use crate::fork::Home;
 use crate::{byte_lock, owned_file};
 
 /// Why a session was not opened.
@@ -80,6 +81,7 @@ struct Seat {
     region: Arc<Region>,
     index: usize,
     word: u64,
+    home: Home,
 }
 
 impl Seat {
@@ -88,7 +90,7 @@ impl Seat {
         for index in 0..SLOT_COUNT {
             if byte_lock::try_lock(file, file::slot_lock(index))? {
                 let (word, start) = slots::join(region.control(), index, std::process::id());
-                return Ok((Seat { region: Arc::clone(region), index, word }, start));
+                return Ok((Seat { region: Arc::clone(region), index, word, home: Home::here() }, start));
             }
         }
         Err(OpenError::NoSlot { max: SLOT_COUNT })
@@ -97,7 +99,9 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        slots::leave(self.region.control(), self.index, self.word);
+        if self.home.is_certain() {
+            slots::leave(self.region.control(), self.index, self.word);
+        }
     }
 }
 

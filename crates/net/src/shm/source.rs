@@ -15,6 +15,7 @@ use super::producer::{Claim, ClaimError, Producer};
 use super::slots::{self, SlotState};
 use super::wake::Waker;
 use super::watch::{ReaderChanges, Watch};
+use crate::fork::Home;
 use crate::{byte_lock, clock, owned_file};
 
 /// Who waits for whom.
@@ -75,6 +76,7 @@ pub struct Source {
     waker: Waker,
     counters: Arc<LbtIpcSource>,
     watch: Watch,
+    home: Home,
 }
 
 impl Source {
@@ -108,6 +110,7 @@ impl Source {
             waker,
             counters: Arc::default(),
             watch: Watch::new(options.pacing),
+            home: Home::here(),
         })
     }
 
@@ -219,9 +222,21 @@ impl Source {
     }
 }
 
+#[cfg(test)]
+impl Source {
+    /// Leaves it as one does whose process is killed.
+    pub(crate) fn lose(mut self) {
+        self.home = Home::elsewhere();
+    }
+}
+
 impl Drop for Source {
-    /// Ends the stream: receivers get what was committed, then the end. The file loses its name.
+    /// Ends the stream: receivers get what was committed, then the end. The file loses its name. In a child made by
+    /// `fork` nothing happens.
     fn drop(&mut self) {
+        if !self.home.is_certain() {
+            return;
+        }
         self.producer.close();
         self.wake();
         self.count(ReaderChanges::default());

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use counters::table::LbtIpcSource;
 
 use super::layout::SLOT_COUNT;
+use crate::fork::{self, Home};
 
 /// The socket of the receiver in slot `index` of the ring at `ring`.
 pub(super) fn path(ring: &Path, index: usize) -> PathBuf {
@@ -35,7 +36,7 @@ pub(super) struct Waker {
 
 impl Waker {
     pub(super) fn new(ring: &Path) -> io::Result<Waker> {
-        let socket = UnixDatagram::unbound()?;
+        let socket = fork::unshare(UnixDatagram::unbound()?);
         socket.set_nonblocking(true)?;
         Ok(Waker { socket, paths: (0..SLOT_COUNT).map(|index| path(ring, index)).collect() })
     }
@@ -66,6 +67,7 @@ impl Waker {
 pub(super) struct Bell {
     pub(super) socket: UnixDatagram,
     path: PathBuf,
+    home: Home,
 }
 
 impl Bell {
@@ -75,9 +77,9 @@ impl Bell {
         // Mostly there is none; one that stays is told by the bind.
         let _ = std::fs::remove_file(&path);
         let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot bind {}: {e}", path.display()));
-        let socket = UnixDatagram::bind(&path).map_err(named)?;
+        let socket = fork::unshare(UnixDatagram::bind(&path).map_err(named)?);
         socket.set_nonblocking(true)?;
-        Ok(Bell { socket, path })
+        Ok(Bell { socket, path, home: Home::here() })
     }
 
     /// Takes the bytes that have woken us.
@@ -90,6 +92,9 @@ impl Bell {
 
 impl Drop for Bell {
     fn drop(&mut self) {
+        if !self.home.is_certain() {
+            return;
+        }
         // Whoever finds this receiver gone removes it as well.
         let _ = std::fs::remove_file(&self.path);
     }

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use super::receive::Gait;
+use crate::fork;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// Where multicast goes out and comes in.
@@ -152,7 +153,7 @@ impl AsFd for UdpSocket {
 }
 
 fn new_socket() -> io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+    let socket = fork::unshare(Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?);
     socket.set_nonblocking(true)?;
     Ok(socket)
 }

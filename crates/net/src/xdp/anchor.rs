@@ -7,6 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
+use crate::fork;
+
 /// `ret #0`: drop the datagram.
 const DROP_ALL: SockFilter = SockFilter::new(0x06, 0, 0, 0);
 
@@ -44,7 +46,7 @@ impl Anchor {
 }
 
 fn new() -> io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+    let socket = fork::unshare(Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?);
     socket.set_nonblocking(true)?;
     socket.attach_filter(&[DROP_ALL])?;
     Ok(socket)

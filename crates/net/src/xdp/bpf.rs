@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use crate::fork::Unshared;
+
 const MAP_CREATE: libc::c_long = 0;
 const MAP_LOOKUP: libc::c_long = 1;
 const MAP_UPDATE: libc::c_long = 2;
@@ -26,7 +28,7 @@ pub(super) enum MapKind {
 /// A table that programs in the kernel look into, with keys `K` and values `V` of plain bytes.
 #[derive(Debug)]
 pub(super) struct Map<K, V> {
-    fd: OwnedFd,
+    fd: Unshared,
     types: std::marker::PhantomData<(K, V)>,
 }
 
@@ -154,7 +156,7 @@ pub(super) struct Instruction {
 ///
 /// # Errors
 /// The rights are missing, or the verifier refuses it; what the verifier says is in the error.
-pub(super) fn load_xdp(name: &str, code: &[Instruction]) -> io::Result<OwnedFd> {
+pub(super) fn load_xdp(name: &str, code: &[Instruction]) -> io::Result<Unshared> {
     let mut log = vec![0u8; 32 << 10];
     let load = |log: &mut [u8]| {
         let mut request = ProgramLoad {
@@ -190,7 +192,7 @@ pub(super) fn load_xdp(name: &str, code: &[Instruction]) -> io::Result<OwnedFd> 
 
 /// A program on an interface. It comes off when this is dropped, at the latest with the process.
 #[derive(Debug)]
-pub(super) struct Link(OwnedFd);
+pub(super) struct Link(Unshared);
 
 impl Link {
     /// Attaches an XDP program to an interface.
@@ -213,11 +215,11 @@ impl Drop for Link {
 
 /// # Safety
 /// The request is of the layout that the command reads, and its pointers are valid for it.
-unsafe fn descriptor<T>(command: libc::c_long, request: &T) -> io::Result<OwnedFd> {
+unsafe fn descriptor<T>(command: libc::c_long, request: &T) -> io::Result<Unshared> {
     // SAFETY: what the caller promises.
     let fd = unsafe { bpf(command, request)? };
     // SAFETY: the commands that this is used for return a new descriptor, which nobody else has.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    Ok(Unshared::new(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
 /// # Safety

@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
 use super::ring::{Consumer, Producer};
+use crate::fork;
 
 /// A mapping, unmapped when dropped.
 #[derive(Debug)]
@@ -27,12 +28,14 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
+        fork::unshare_pages(start.as_ptr() as usize, bytes);
         Ok(Mapping { start, bytes })
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        fork::share_pages(self.start.as_ptr() as usize);
         // SAFETY: start and length are those of the mapping, which nothing refers to any more: what was lent
         // of it borrowed its owner.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
@@ -188,6 +191,12 @@ impl Umem {
         };
         // SAFETY: as above; nothing refers to the memory yet. Every page is touched once, before traffic.
         unsafe { std::ptr::write_bytes(mapping.start.as_ptr(), 0, mapping.bytes) };
+        // SAFETY: as for huge pages. The kernel goes on with the pages that it knows, of which a parent would get
+        // copies as it writes them.
+        #[cfg(not(miri))]
+        unsafe {
+            libc::madvise(mapping.start.as_ptr().cast(), mapping.bytes, libc::MADV_DONTFORK)
+        };
         Ok(Umem { mapping, frame_bytes })
     }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::frame::MacAddress;
+use crate::fork;
 
 const HEADER_LEN: usize = 16;
 const ERROR: u16 = 2;
@@ -71,7 +72,8 @@ const ANSWER_BYTES: usize = 64 << 10;
 impl Netlink {
     pub(super) fn new() -> io::Result<Netlink> {
         let domain = Domain::from(libc::AF_NETLINK);
-        let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(libc::NETLINK_ROUTE)))?;
+        let socket =
+            fork::unshare(Socket::new(domain, Type::RAW, Some(Protocol::from(libc::NETLINK_ROUTE)))?);
         socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         Ok(Netlink { socket, sequence: 0, answer: Vec::with_capacity(ANSWER_BYTES) })
     }

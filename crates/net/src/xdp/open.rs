@@ -15,6 +15,7 @@ use super::program::{Program, QUEUES_MAX, Takes};
 use super::receive::RECEIVE_MAX;
 use super::service::Watch;
 use super::{XdpCopy, XdpMode, XdpOptions, XdpSocket};
+use crate::fork;
 
 /// Bytes that the kernel keeps free before a frame that arrives (`XDP_PACKET_HEADROOM`).
 const HEADROOM: usize = 256;
@@ -175,7 +176,7 @@ fn new_socket() -> io::Result<OwnedFd> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the descriptor is new and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    Ok(fork::unshare(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
 fn bind(fd: BorrowedFd<'_>, interface: u32, options: &XdpOptions) -> io::Result<()> {

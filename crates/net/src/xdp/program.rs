@@ -3,10 +3,11 @@
 
 use std::io;
 use std::net::SocketAddrV4;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use super::XdpMode;
 use super::bpf::{self, Instruction, Link, Map, MapKind};
+use crate::fork::Unshared;
 
 /// The most addresses that one socket receives.
 pub const DESTINATIONS_MAX: u32 = 4096;
@@ -22,7 +23,7 @@ pub(super) struct Program {
     marks: Map<u32, u64>,
     sockets: Map<u32, u32>,
     passed: Map<u32, u64>,
-    _program: OwnedFd,
+    _program: Unshared,
     _link: Link,
 }
 

@@ -2,6 +2,7 @@ use std::ptr::NonNull;
 use std::slice;
 
 use super::WORD;
+use crate::fork;
 use crate::shm::layout::{CONTROL_BYTES, Control, Geometry};
 use crate::shm::sync::{Acquire, AtomicU64, Relaxed, Release};
 
@@ -55,12 +56,14 @@ impl Mapping {
             )?
         };
         let start = NonNull::new(start.cast()).ok_or(std::io::ErrorKind::OutOfMemory)?;
+        fork::unshare_pages(start.as_ptr() as usize, bytes);
         Ok(Mapping { start, bytes })
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        fork::share_pages(self.start.as_ptr() as usize);
         // SAFETY: these pages are those of `new`; whoever borrows from them borrows from the owner of this.
         let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
