@@ -3,7 +3,7 @@
 mod support;
 
 use std::time::Duration;
-use support::{Event, ReceiverBench, data, data_with, eot, sm, tsni};
+use support::{Event, ReceiverBench, data, data_of, data_with, eot, fragment, sm, tsni};
 use tickcast_lbt::config::{NakLaw, Order, ReceiverConfig};
 use tickcast_lbt::delivery::{EndReason, SubscribeError};
 use tickcast_lbt::error::WireError;
@@ -409,6 +409,27 @@ fn arrival_order_delivers_at_once_and_reports_loss_when_it_is_final() {
     b.take(&data(4, &[(7, 4, "e")]));
     assert_eq!(b.log.take(), [got(4, "e")]);
     assert_eq!(b.delivery.hold_bytes_max.get(), 0, "nothing is copied");
+}
+
+#[test]
+fn a_topic_in_order_of_arrival_is_put_in_order_from_a_number_on() {
+    let mut b = bench_with(|c| c.delivery.ordered_delivery = Order::Arrival);
+    b.take(&data(0, &[(7, 0, "a")]));
+    // A fragment of a message that came early is put together with its other one.
+    b.take(&data_of(2, 0, false, &fragment(7, 2, 1, 2, 4, b"cd")));
+    b.take(&data(3, &[(7, 3, "e")]));
+    assert_eq!(b.receiver.put_in_order(7), Some(Sqn(4)), "3 was delivered before its turn");
+    assert_eq!(b.log.take(), [begin(0), got(0, "a"), got(3, "e")]);
+    b.take(&data(5, &[(7, 5, "g")]));
+    b.take(&data(6, &[(7, 6, "h")]));
+    assert_eq!(b.log.take(), [], "they wait for their turn");
+    b.take(&data_of(1, 0, true, &fragment(7, 1, 1, 0, 4, b"ab")));
+    let whole = Event::Message { token: 70, first: 1, sqn: 2, payload: b"abcd".to_vec(), recovered: true };
+    assert_eq!(b.log.take(), [whole]);
+    b.take(&data_with(4, 0, true, &[(7, 4, "f")]));
+    assert_eq!(b.log.take(), [recovered(4, "f"), got(5, "g"), got(6, "h")]);
+    assert_eq!(b.receiver.put_in_order(7), Some(Sqn(7)));
+    assert_eq!(b.receiver.put_in_order(9), None, "nobody hears it");
 }
 
 #[test]

@@ -21,7 +21,8 @@ pub struct SourceOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverOptions {
     /// Order of delivery; else `ordered_delivery`. Where several receivers of a context hear the same source,
-    /// the order is that of the first of them.
+    /// all hear it in topic order if one of them wants that. One that comes later, to a source that was heard in
+    /// order of arrival, begins after what was delivered before its turn.
     pub order: Option<Order>,
     /// Several sources of the topic send the same messages, each under a number that the application gave it
     /// ([`Context::send_hot_failover`](crate::Context::send_hot_failover)): the first copy of each is

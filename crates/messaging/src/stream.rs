@@ -38,8 +38,25 @@ struct Attached {
     receiver: Receiver,
     /// It was told where the stream begins for it.
     begun: bool,
+    /// What is below does not concern it, as it was not heard in order.
+    from: Option<Sqn>,
     /// What the stream is of its merged one, if it is a hot failover receiver.
     part: Option<Part>,
+}
+
+impl Attached {
+    fn new(receiver: Receiver, part: Option<Part>) -> Attached {
+        Attached { receiver, begun: false, from: None, part }
+    }
+
+    /// Whether what ends with the number `last` comes before its first one.
+    fn passes_over(&mut self, last: Sqn) -> bool {
+        let is_before = self.from.is_some_and(|from| last.precedes(from));
+        if !is_before {
+            self.from = None;
+        }
+        is_before
+    }
 }
 
 impl Stream {
@@ -102,7 +119,7 @@ impl Streams {
             id,
             receiver,
             is_shared: part.is_some(),
-            all: part.iter().map(|_| Attached { receiver, begun: false, part }).collect(),
+            all: part.iter().map(|_| Attached::new(receiver, part)).collect(),
             is_ordered: new.is_ordered,
             burst_min: new.burst_min,
             begun: None,
@@ -123,15 +140,15 @@ impl Streams {
         self.entries.get(slot).is_some_and(|stream| stream.receivers().any(|r| r == receiver))
     }
 
-    /// Adds a receiver to a stream that it does not hear yet.
-    pub(crate) fn attach(&mut self, slot: usize, receiver: Receiver, part: Option<Part>) {
+    /// Adds a receiver to a stream that it does not hear yet. `from`, if any, is its first number at the earliest.
+    pub(crate) fn attach(&mut self, slot: usize, receiver: Receiver, part: Option<Part>, from: Option<Sqn>) {
         let Some(stream) = self.entries.get_mut(slot) else { return };
         if !stream.is_shared {
             stream.is_shared = true;
             let begun = stream.begun.is_some();
-            stream.all.push(Attached { receiver: stream.receiver, begun, part: None });
+            stream.all.push(Attached { begun, ..Attached::new(stream.receiver, None) });
         }
-        stream.all.push(Attached { receiver, begun: false, part });
+        stream.all.push(Attached { from, ..Attached::new(receiver, part) });
         self.by_receiver.insert(receiver, slot);
     }
 
@@ -174,6 +191,10 @@ impl Streams {
 
     pub(crate) fn get(&self, slot: usize) -> Option<&Stream> {
         self.entries.get(slot)
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut Stream> {
+        self.entries.get_mut(slot)
     }
 
     /// Whether any stream of a session is left.
@@ -227,12 +248,18 @@ impl<H: Handler> Sink for Bridge<'_, H> {
 
     fn lost(&mut self, lost: Lost) {
         let Streams { entries, failovers, .. } = &mut *self.streams;
-        let Some(stream) = entries.get(lost.token as usize) else { return };
+        let Some(stream) = entries.get_mut(lost.token as usize) else { return };
         let loss = Loss { first: lost.first, count: lost.count, is_burst: lost.count >= stream.burst_min };
         if !stream.is_shared {
             return self.handler.on_loss(stream.receiver, stream.id, loss);
         }
-        for attached in &stream.all {
+        for attached in &mut stream.all {
+            if attached.passes_over(lost.first.plus(lost.count - 1)) {
+                continue;
+            }
+            if !std::mem::replace(&mut attached.begun, true) {
+                self.handler.on_begin(attached.receiver, stream.id, lost.first);
+            }
             match attached.part {
                 None => self.handler.on_loss(attached.receiver, stream.id, loss),
                 Some(part) => failovers.on_lost(part),
@@ -264,6 +291,9 @@ impl<H: Handler> Bridge<'_, H> {
         let Streams { entries, failovers, .. } = &mut *self.streams;
         let Some(stream) = entries.get_mut(message.token as usize) else { return };
         for attached in &mut stream.all {
+            if attached.passes_over(message.sqn) {
+                continue;
+            }
             if !attached.begun {
                 attached.begun = true;
                 self.handler.on_begin(attached.receiver, stream.id, message.first_sqn);
@@ -356,7 +386,7 @@ mod tests {
                     let (_, all) = plain.get_mut(&(session, topic_index)).expect("it is there");
                     assert_eq!(streams.hears(slot, receiver), all.contains(&receiver));
                     if !all.contains(&receiver) {
-                        streams.attach(slot, receiver, None);
+                        streams.attach(slot, receiver, None, None);
                         all.push(receiver);
                     }
                 }

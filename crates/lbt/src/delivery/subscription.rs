@@ -1,8 +1,9 @@
 use super::order::release;
-use super::topic::{Cold, Hot};
+use super::topic::{Cold, HeldKind, Hot};
 use super::{BeginOfStream, Delivered, Delivery, EndOfStream, Lost, NO_TOPIC, Sink, WIDE_ZERO};
 use crate::config::Order;
 use std::fmt;
+use units::Sqn;
 
 /// Why a topic was not subscribed.
 #[non_exhaustive]
@@ -67,6 +68,17 @@ impl Delivery {
         self.table.insert(topic_index, slot);
         self.shared.counters.topics.set(self.table.len() as u64);
         Ok(())
+    }
+
+    /// From now on the topic is delivered in topic order, if it was not. Returns the number from which on nothing
+    /// was delivered before its turn; none if the topic is not subscribed, or has not begun.
+    pub(crate) fn put_in_order(&mut self, topic_index: u32) -> Option<Sqn> {
+        let slot = self.table.find(topic_index)? as usize;
+        let cold = &mut self.cold[slot];
+        cold.order = Order::Topic;
+        let seen = cold.held.iter().rev().find(|held| held.kind == HeldKind::Seen);
+        let next = self.hot[slot].next;
+        cold.started.then(|| Sqn(seen.map_or(next, |held| next.max(held.number + 1)) as u32))
     }
 
     /// Drops a topic with all that waits for it; no event follows.

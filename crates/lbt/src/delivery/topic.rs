@@ -172,7 +172,8 @@ impl<S: Sink> Topic<'_, S> {
                 self.abandon(number);
                 self.deliver_plain(message, number, recovered);
             }
-            Some(piece) if self.cold.order == Order::Arrival => {
+            // In topic order there are such messages if the topic was heard in order of arrival before.
+            Some(piece) if self.cold.order == Order::Arrival || self.has_partial(&piece) => {
                 if !self.accept_piece_early(&piece) {
                     self.drop_partials_before(number + 1);
                     self.report(number, number + 1);
@@ -299,6 +300,10 @@ impl<S: Sink> Topic<'_, S> {
         } else {
             self.cold.assembly = Some(assembly);
         }
+    }
+
+    fn has_partial(&self, piece: &Piece<'_>) -> bool {
+        self.cold.partials.iter().any(|partial| partial.first == piece.first)
     }
 
     /// A fragment whose message cannot be put together any more is lost, with those before it.

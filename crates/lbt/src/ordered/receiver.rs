@@ -4,6 +4,7 @@ use crate::error::WireError;
 use crate::wire::lbmc::{self, Message};
 use counters::table::LbmDelivery;
 use std::sync::Arc;
+use units::Sqn;
 
 /// The receiving side of one session, with the topics of it that somebody subscribed to.
 ///
@@ -42,6 +43,12 @@ impl Receiver {
         order: Option<Order>,
     ) -> Result<(), SubscribeError> {
         self.delivery.subscribe(topic_index, token, order, self.t)
+    }
+
+    /// From now on a topic that was subscribed in order of arrival is delivered in topic order: to what follows the
+    /// number that is returned, of which nothing was delivered before its turn. None if the stream has not begun.
+    pub fn put_in_order(&mut self, topic_index: u32) -> Option<Sqn> {
+        self.delivery.put_in_order(topic_index)
     }
 
     /// Drops a topic with all that waits for it; no event follows.

@@ -12,7 +12,7 @@ use lbt::config::Order;
 use lbt::delivery::EndReason;
 use lbt::resolution::{SourceRecord, TransportSession};
 use net::udp::{ReceiveBatch, Received, UdpSocket};
-use units::Nanos;
+use units::{Nanos, Sqn};
 
 use crate::context::Context;
 use crate::error::ContextError;
@@ -71,14 +71,10 @@ impl Context {
             if self.streams.hears(slot, receiver) {
                 return Ok(());
             }
-            if has_failover && !self.streams.get(slot).is_some_and(|stream| stream.is_ordered) {
-                // What is in no order cannot be merged.
-                self.counters.context.joins_failed.inc();
-                return Ok(());
-            }
             let part = self.part_of(receiver, topic, has_failover)?;
             if part.is_some() == has_failover {
-                self.streams.attach(slot, receiver, part);
+                let from = if is_ordered { self.put_in_order(slot) } else { None };
+                self.streams.attach(slot, receiver, part, from);
                 self.announce(slot, receiver);
             }
             return Ok(());
@@ -155,6 +151,20 @@ impl Context {
             SessionRef::Tcp(at) => self.tcp_in.subscribe(at, index, token, order),
             SessionRef::Ipc(at) => self.ipc_in.subscribe(at, index, token, order),
             SessionRef::Ru(at) => self.ru_in.sessions.subscribe(at, index, token, order),
+        }
+    }
+
+    /// A stream is heard in topic order from now on, by all of its receivers, if it was not. Returns the number from
+    /// which on that is so.
+    fn put_in_order(&mut self, slot: usize) -> Option<Sqn> {
+        let stream = self.streams.get_mut(slot).filter(|stream| !stream.is_ordered)?;
+        stream.is_ordered = true;
+        let index = stream.record.topic_index;
+        match stream.session {
+            SessionRef::Rm(at) => self.rm_in.sessions.put_in_order(at, index),
+            SessionRef::Ru(at) => self.ru_in.sessions.put_in_order(at, index),
+            SessionRef::Tcp(at) => self.tcp_in.put_in_order(at, index),
+            SessionRef::Ipc(at) => self.ipc_in.put_in_order(at, index),
         }
     }
 

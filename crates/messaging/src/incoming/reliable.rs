@@ -7,7 +7,7 @@ use lbt::config::Order;
 use lbt::delivery::{EndReason, Sink, SubscribeError};
 use lbt::error::WireError;
 use slab::Slab;
-use units::{Deadlines, Nanos};
+use units::{Deadlines, Nanos, Sqn};
 
 use crate::recovery::Recovery;
 
@@ -19,6 +19,7 @@ pub(crate) trait Reliable {
         token: u64,
         order: Option<Order>,
     ) -> Result<(), SubscribeError>;
+    fn put_in_order(&mut self, index: u32) -> Option<Sqn>;
     fn unsubscribe(&mut self, index: u32);
     fn on_datagram<S: Sink>(
         &mut self,
@@ -44,6 +45,10 @@ macro_rules! reliable {
                 order: Option<Order>,
             ) -> Result<(), SubscribeError> {
                 self.subscribe_ordered(index, token, order)
+            }
+
+            fn put_in_order(&mut self, index: u32) -> Option<Sqn> {
+                self.put_in_order(index)
             }
 
             fn unsubscribe(&mut self, index: u32) {
@@ -191,6 +196,10 @@ impl<R: Reliable, P> Sessions<R, P> {
         session.is_some_and(|s| s.receiver.subscribe_ordered(index, token, order).is_ok())
     }
 
+    pub(super) fn put_in_order(&mut self, at: usize, index: u32) -> Option<Sqn> {
+        self.all.get_mut(at)?.receiver.put_in_order(index)
+    }
+
     pub(super) fn unsubscribe(&mut self, at: usize, index: u32) {
         if let Some(session) = self.all.get_mut(at) {
             session.receiver.unsubscribe(index);
@@ -290,6 +299,10 @@ mod tests {
     impl Reliable for Fake {
         fn subscribe_ordered(&mut self, _: u32, _: u64, _: Option<Order>) -> Result<(), SubscribeError> {
             Ok(())
+        }
+
+        fn put_in_order(&mut self, _: u32) -> Option<Sqn> {
+            None
         }
 
         fn unsubscribe(&mut self, _: u32) {}

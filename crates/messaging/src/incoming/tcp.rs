@@ -14,7 +14,7 @@ use net::tcp::{self, Moved};
 use net::tls::is_about_certificates;
 use net::{Interest, Ready, Transport};
 use slab::Slab;
-use units::Nanos;
+use units::{Nanos, Sqn};
 
 use super::SessionRef;
 use crate::Handler;
@@ -66,6 +66,10 @@ impl TcpIncoming {
     pub(super) fn subscribe(&mut self, at: usize, index: u32, token: u64, order: Option<Order>) -> bool {
         let session = self.sessions.get_mut(at);
         session.is_some_and(|s| s.receiver.subscribe(index, token, order).is_ok())
+    }
+
+    pub(super) fn put_in_order(&mut self, at: usize, index: u32) -> Option<Sqn> {
+        self.sessions.get_mut(at)?.receiver.put_in_order(index)
     }
 
     pub(super) fn unsubscribe(&mut self, at: usize, index: u32) {

@@ -1,6 +1,8 @@
 //! Contexts on the loopback interface, driven by a test, and what they hear.
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
+pub(crate) mod handmade;
+
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};

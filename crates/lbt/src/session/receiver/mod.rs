@@ -167,6 +167,12 @@ impl<T> Receiver<T> {
         self.delivery.subscribe(topic_index, token, order, floor)
     }
 
+    /// From now on a topic that was subscribed in order of arrival is delivered in topic order: to what follows the
+    /// number that is returned, of which nothing was delivered before its turn. None if the stream has not begun.
+    pub fn put_in_order(&mut self, topic_index: u32) -> Option<Sqn> {
+        self.delivery.put_in_order(topic_index)
+    }
+
     /// Drops a topic with all that waits for it; no event follows.
     pub fn unsubscribe(&mut self, topic_index: u32) {
         self.delivery.unsubscribe(topic_index);
