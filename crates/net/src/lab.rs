@@ -5,6 +5,9 @@
 //! were made. The hosts have no names and go with the last descriptor, socket or process, so nothing is left
 //! behind. It takes root, AF_XDP in the kernel, and the program `ip`.
 
+mod faults;
+mod host;
+
 use std::fs::File;
 use std::io;
 use std::net::Ipv4Addr;
@@ -15,6 +18,10 @@ use std::time::Duration;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 use crate::clock;
+
+pub use faults::Faults;
+pub(crate) use faults::FaultySocket;
+pub use host::Host;
 
 /// Address of the near host; its interface is `near`.
 pub const NEAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);

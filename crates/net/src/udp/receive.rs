@@ -46,6 +46,8 @@ pub(super) enum Gait {
         /// Calls that found something, one after the other.
         busy: u32,
     },
+    /// Datagrams that suffer faults, in simulations.
+    Faulty,
 }
 
 impl Default for Gait {
@@ -176,6 +178,9 @@ impl UdpSocket {
     /// # Errors
     /// The socket is broken. Errors that ICMP reports of earlier sends are passed over.
     pub fn receive<'b>(&self, batch: &'b mut ReceiveBatch) -> io::Result<Received<'b>> {
+        if self.gait.get() == Gait::Faulty {
+            return self.receive_faulty(batch);
+        }
         let count = self.take_runs(batch, batch.headers.len())?;
         match self.gait.get() {
             Gait::Single { busy } => self.gait.set(self.single(busy, count as u32)),
@@ -194,6 +199,7 @@ impl UdpSocket {
         let gait = self.gait.get();
         let count = match gait {
             Gait::Single { .. } => self.take_one(batch)?,
+            Gait::Faulty => return self.receive_faulty(batch),
             Gait::Runs { .. } | Gait::Draining { .. } => self.take_wanted(batch)?,
         };
         let next = match gait {
@@ -204,9 +210,29 @@ impl UdpSocket {
             Gait::Runs { patience, .. } if count > 0 => batch.runs(patience),
             Gait::Runs { idle, patience } if idle < patience => Gait::Runs { idle: idle + 1, patience },
             Gait::Runs { .. } => self.coalesce(false, Gait::Draining { idle: 0 }),
+            Gait::Faulty => gait,
         };
         if next != gait {
             self.gait.set(next);
+        }
+        Ok(Received { bytes: &batch.bytes, slots: &batch.slots })
+    }
+
+    /// What of that which has arrived is seen in a simulation.
+    #[cold]
+    #[inline(never)]
+    fn receive_faulty<'b>(&self, batch: &'b mut ReceiveBatch) -> io::Result<Received<'b>> {
+        let count = self.take_runs(batch, (batch.headers.len() / 2).max(1))?;
+        if let Some(faults) = &self.faults {
+            let received = Received { bytes: &batch.bytes, slots: &batch.slots };
+            let arrived = received.datagrams().map(|(from, bytes)| (from, bytes.to_vec())).collect();
+            let seen = faults.borrow_mut().pass(arrived);
+            batch.prepare(count);
+            batch.slots.clear();
+            for (room, (from, bytes)) in batch.bytes.chunks_mut(SLOT_BYTES).zip(seen) {
+                room[..bytes.len()].copy_from_slice(&bytes);
+                batch.slots.push(Slot { from, len: bytes.len(), segment_bytes: bytes.len() });
+            }
         }
         Ok(Received { bytes: &batch.bytes, slots: &batch.slots })
     }

@@ -38,6 +38,9 @@ impl UdpSocket {
                 result => return outcome(result, now.len().div_ceil(segment_bytes)),
             }
         }
+        if !self.offload.get() && self.is_cut() {
+            return Ok(Sent::Datagrams(1));
+        }
         let first = &now[..now.len().min(segment_bytes)];
         let result = match self.peer {
             // Without the C library, as in receiving.
@@ -45,6 +48,13 @@ impl UdpSocket {
             None => self.plain().send_to(first, to),
         };
         outcome(result.map(drop), 1)
+    }
+
+    /// Nothing leaves, as a simulation wants it.
+    #[cold]
+    #[inline(never)]
+    fn is_cut(&self) -> bool {
+        self.faults.as_ref().is_some_and(|faults| faults.borrow().faults.is_cut())
     }
 
     /// Whether runs go out with one call: until the kernel refuses that, which costs streams most of their

@@ -1,10 +1,11 @@
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use super::receive::Gait;
 use crate::fork;
+use crate::lab::{Faults, FaultySocket};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// Where multicast goes out and comes in.
@@ -29,6 +30,8 @@ pub struct UdpSocket {
     pub(super) gait: Cell<Gait>,
     /// What the kernel had dropped when it was asked last.
     pub(super) drops: Cell<u32>,
+    /// Of a socket of a simulation.
+    pub(super) faults: Option<RefCell<Box<FaultySocket>>>,
 }
 
 impl UdpSocket {
@@ -68,15 +71,17 @@ impl UdpSocket {
 
     fn for_receiving(socket: Socket, buffer_bytes: usize) -> io::Result<UdpSocket> {
         grow(&socket, libc::SO_RCVBUFFORCE, buffer_bytes, Socket::set_recv_buffer_size)?;
+        let faults = Faults::of_new_socket().map(RefCell::new);
         // Kernels before 5.0 lack it; datagrams then come one by one, which the reader takes as well.
-        let _ = set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, 1);
+        let _ = set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, faults.is_none().into());
         let socket = socket.into();
         Ok(UdpSocket {
             socket,
-            offload: Cell::new(true),
+            offload: Cell::new(faults.is_none()),
             peer: None,
-            gait: Cell::new(Gait::default()),
+            gait: Cell::new(if faults.is_some() { Gait::Faulty } else { Gait::default() }),
             drops: Cell::new(0),
+            faults,
         })
     }
 
