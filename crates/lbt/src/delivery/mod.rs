@@ -198,7 +198,7 @@ impl Delivery {
             let mut topic = self.topic(slot, sink);
             let next = topic.hot.next;
             topic.abandon(next);
-            topic.forget();
+            topic.drop_partials_before(u64::MAX);
             if topic.cold.has_begun() {
                 let Hot { token, index: topic_index, next, last_t, .. } = *topic.hot;
                 let (next, tail_unknown) = (Sqn(next as u32), lost_end > last_t);

@@ -12,6 +12,8 @@ pub(crate) struct Assembly {
     /// Bytes that have arrived.
     pub(crate) received: u32,
     pub(crate) recovered: bool,
+    /// Topic numbers of the fragments that have arrived, if they come in any order.
+    pub(crate) pieces: Vec<u64>,
     first_header: u8,
     headers: Vec<u8>,
     data: Vec<u8>,
@@ -50,6 +52,11 @@ impl Assembly {
         Headers::from_checked(self.first_header, &self.headers)
     }
 
+    /// Whether it is not more than the message has, with what has arrived.
+    pub(crate) fn has_room_for(&self, piece: &Piece<'_>) -> bool {
+        piece.data.len() as u64 + u64::from(self.received) <= u64::from(self.length)
+    }
+
     /// Whether the fragment is the next one of this message, front to back.
     pub(crate) fn continues_with(&self, piece: &Piece<'_>) -> bool {
         piece.first == self.first && piece.length == self.length && piece.offset == self.received
@@ -75,7 +82,11 @@ impl AssemblyPool {
 
     /// Bytes of the messages being put together and of the buffers kept.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let spare: usize = self.spare.iter().map(|a| a.data.capacity() + a.headers.capacity()).sum();
+        let spare: usize = self
+            .spare
+            .iter()
+            .map(|a| a.data.capacity() + a.headers.capacity() + 8 * a.pieces.capacity())
+            .sum();
         self.bytes as usize + spare
     }
 
@@ -93,6 +104,7 @@ impl AssemblyPool {
         assembly.length = piece.length;
         assembly.received = 0;
         assembly.recovered = false;
+        assembly.pieces.clear();
         assembly.headers.clear();
         assembly.data.clear();
         if whole {
@@ -118,6 +130,7 @@ impl AssemblyPool {
     pub(crate) fn place(&mut self, assembly: &mut Assembly, piece: &Piece<'_>) {
         let start = piece.offset as usize;
         assembly.data[start..start + piece.data.len()].copy_from_slice(piece.data);
+        assembly.pieces.push(piece.number);
         note(assembly, piece);
     }
 

@@ -212,11 +212,18 @@ impl<S: Sink> Topic<'_, S> {
     }
 
     /// Numbers below `end` are all settled: what began there and still lacks one lacks it for ever.
-    fn drop_partials_before(&mut self, end: u64) {
-        let Shared { pool, counters } = &mut *self.shared;
-        for dead in self.cold.partials.extract_if(.., |p| p.first < end) {
-            counters.fragments_unrecoverably_lost.inc();
-            pool.end(dead);
+    pub(super) fn drop_partials_before(&mut self, end: u64) {
+        while let Some(at) = self.cold.partials.iter().position(|partial| partial.first < end) {
+            let mut dead = self.cold.partials.swap_remove(at);
+            self.shared.counters.fragments_unrecoverably_lost.inc();
+            // What is missing of it is told as a gap. What has arrived was not told, and will not be delivered.
+            dead.pieces.sort_unstable();
+            for run in dead.pieces.chunk_by(|a, b| a + 1 == *b) {
+                if let [first, ..] = *run {
+                    self.report(first, first + run.len() as u64);
+                }
+            }
+            self.shared.pool.end(dead);
         }
     }
 
@@ -313,7 +320,7 @@ impl<S: Sink> Topic<'_, S> {
     }
 
     fn accept_piece_early(&mut self, piece: &Piece<'_>) -> bool {
-        let same = |p: &Assembly| p.first == piece.first && p.length == piece.length;
+        let same = |p: &Assembly| p.first == piece.first && p.length == piece.length && p.has_room_for(piece);
         let found = self.cold.partials.iter().position(same).filter(|_| piece.is_sound());
         let Some(at) = found.or_else(|| self.begin_partial(piece)) else {
             self.shared.counters.fragments_unrecoverably_lost.inc();
