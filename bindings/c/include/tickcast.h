@@ -101,6 +101,11 @@ extern "C" {
 #define TICKCAST_END_BROKEN 4    /* the connection to it broke */
 #define TICKCAST_END_RESET 5     /* it refused the receiver, or knew it no longer */
 
+/* What happened to keys and certificates. */
+#define TICKCAST_SECURITY_RELOADED 1            /* changed files were read again and are in force */
+#define TICKCAST_SECURITY_RELOAD_FAILED 2       /* changed files cannot be used; what was in force stays */
+#define TICKCAST_SECURITY_CERTIFICATE_REFUSED 3 /* a peer's is missing or not acceptable, or ours is not to the peer */
+
 typedef struct tickcast_context tickcast_context;
 typedef uint64_t tickcast_source;
 typedef uint64_t tickcast_receiver;
@@ -153,6 +158,8 @@ typedef struct tickcast_handlers {
      */
     void (*on_failover_loss)(void *user, tickcast_receiver receiver, const char *topic, uint64_t first,
                              uint64_t count);
+    /* `event` is TICKCAST_SECURITY_...; `text` names the files, or the peer and the reason, for people. */
+    void (*on_security)(void *user, int event, const char *text);
 } tickcast_handlers;
 
 /* The version of the library, as text. */
@@ -182,6 +189,11 @@ int tickcast_context_run(tickcast_context *context);
 int tickcast_context_stop(tickcast_context *context);
 /* Sends what waits of all sources. */
 int tickcast_context_flush(tickcast_context *context);
+/*
+ * Reads the files of keys and certificates again, now; the context does it by itself when they change. After an error what
+ * was in force of the files it names stays.
+ */
+int tickcast_context_reload_security(tickcast_context *context);
 /* A descriptor that is readable when poll has something to take, for other event loops; it must not be closed. */
 int tickcast_context_descriptor(tickcast_context *context);
 /* How long such a loop may wait before it polls though nothing is readable, ns; INT64_MAX: for ever. */
@@ -271,6 +283,8 @@ int tickcast_thread_receive_pattern(tickcast_thread *thread, const char *pattern
                                     tickcast_receiver *receiver);
 int tickcast_thread_forget(tickcast_thread *thread, tickcast_receiver receiver);
 int tickcast_thread_restart_hot_failover(tickcast_thread *thread, tickcast_receiver receiver);
+/* As tickcast_context_reload_security. */
+int tickcast_thread_reload_security(tickcast_thread *thread);
 int tickcast_thread_respond(tickcast_thread *thread, const tickcast_asked *asked, const void *data, size_t length);
 
 /* Publishes a topic; as tickcast_source_create. */

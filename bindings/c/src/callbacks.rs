@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use messaging::{
     Asked, BatchEdge, End, EndReason, FailoverLoss, Handler, Loss, Message, Receiver, RequestEnd, RequestId,
-    Source, SourceEvent, SourceInfo, Sqn, StreamId, Via,
+    SecurityEvent, Source, SourceEvent, SourceInfo, Sqn, StreamId, Via,
 };
 
 use crate::text;
@@ -38,6 +38,16 @@ pub mod source_events {
     pub const WAKE_UP: i32 = 3;
     /// `TICKCAST_SOURCE_RECEIVER_TOO_SLOW`
     pub const RECEIVER_TOO_SLOW: i32 = 4;
+}
+
+/// What happened to keys and certificates.
+pub mod security_events {
+    /// `TICKCAST_SECURITY_RELOADED`
+    pub const RELOADED: i32 = 1;
+    /// `TICKCAST_SECURITY_RELOAD_FAILED`
+    pub const RELOAD_FAILED: i32 = 2;
+    /// `TICKCAST_SECURITY_CERTIFICATE_REFUSED`
+    pub const CERTIFICATE_REFUSED: i32 = 3;
 }
 
 /// Why a stream is over.
@@ -110,6 +120,7 @@ pub struct Handlers {
     pub on_response: Option<unsafe extern "C" fn(User, u32, *const c_void, usize)>,
     pub on_request_end: Option<unsafe extern "C" fn(User, u32)>,
     pub on_failover_loss: Option<unsafe extern "C" fn(User, u64, *const c_char, u64, u64)>,
+    pub on_security: Option<unsafe extern "C" fn(User, c_int, *const c_char)>,
 }
 
 impl Handlers {
@@ -125,6 +136,7 @@ impl Handlers {
         on_response: None,
         on_request_end: None,
         on_failover_loss: None,
+        on_security: None,
     };
 }
 
@@ -220,6 +232,19 @@ impl Handler for Calls {
         let peer = peer.as_ref().map_or(std::ptr::null(), |peer| peer.as_ptr());
         // SAFETY: the promise of `Calls`; the text outlives the call.
         unsafe { call(self.user, source.to_bits(), number, peer) };
+    }
+
+    fn on_security(&mut self, event: SecurityEvent, text: &str) {
+        let Some(call) = self.handlers.on_security else { return };
+        let number = match event {
+            SecurityEvent::Reloaded => security_events::RELOADED,
+            SecurityEvent::ReloadFailed => security_events::RELOAD_FAILED,
+            SecurityEvent::CertificateRefused => security_events::CERTIFICATE_REFUSED,
+            _ => return,
+        };
+        let text = text::owned(text);
+        // SAFETY: the promise of `Calls`; the text outlives the call.
+        unsafe { call(self.user, number, text.as_ptr()) };
     }
 
     fn on_response(&mut self, request: RequestId, payload: &[u8]) {

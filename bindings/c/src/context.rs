@@ -414,6 +414,21 @@ pub unsafe extern "C" fn tickcast_context_flush(context: *mut ContextHandle) -> 
 /// # Safety
 /// `context` is NULL or a context.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_context_reload_security(context: *mut ContextHandle) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        unsafe { handle(context) }?.enter_in_turn(|context| {
+            context.reload_security().map_err(Failure::Context)?;
+            Ok(0)
+        })
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `context` is NULL or a context.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickcast_context_descriptor(context: *mut ContextHandle) -> c_int {
     guarded(|| {
         // SAFETY: the header's promise.

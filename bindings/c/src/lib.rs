@@ -22,7 +22,7 @@ pub mod thread;
 
 /// Results and flags by the names of the header, for the test that compares them.
 pub mod constants {
-    pub use crate::callbacks::{ends, flags as message, source_events};
+    pub use crate::callbacks::{ends, flags as message, security_events, source_events};
     pub use crate::receiver::{ARRIVAL_ORDER, HOT_FAILOVER};
     pub use crate::source::flags as send;
 }

@@ -5,8 +5,8 @@ use std::thread::ThreadId;
 
 use messaging::{
     Context, ContextCounters, ContextError, EmbeddedContext, EmbeddedSource, End, FailoverLoss, Handler,
-    Home, Loss, Message, QueueError, Receiver, RequestEnd, RequestId, SendError, Source, SourceEvent,
-    SourceInfo, SourceOptions, Sqn, StreamId,
+    Home, Loss, Message, QueueError, Receiver, RequestEnd, RequestId, SecurityEvent, SendError, Source,
+    SourceEvent, SourceInfo, SourceOptions, Sqn, StreamId,
 };
 
 use crate::callbacks::{AskedValue, Calls, Handlers};
@@ -56,6 +56,9 @@ impl Handler for CallsThere {
     }
     fn on_source_event(&mut self, source: Source, event: SourceEvent) {
         self.0.on_source_event(source, event);
+    }
+    fn on_security(&mut self, event: SecurityEvent, text: &str) {
+        self.0.on_security(event, text);
     }
     fn on_response(&mut self, request: RequestId, payload: &[u8]) {
         self.0.on_response(request, payload);
@@ -242,6 +245,20 @@ pub unsafe extern "C" fn tickcast_thread_restart_hot_failover(
         handle.refuse_there()?;
         let told = handle.context.restart_hot_failover(Receiver::from_bits(receiver));
         told.map_err(|_| Failure::Send(SendError::Ended))?;
+        Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `thread` is NULL or a thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_thread_reload_security(thread: *mut ThreadHandle) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let handle = unsafe { handle(thread) }?;
+        handle.call(Context::reload_security)?.map_err(Failure::Context)?;
         Ok(0)
     })
 }

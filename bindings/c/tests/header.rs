@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use tickcast::callbacks::{AskedValue, Handlers, MessageValue};
-use tickcast::constants::{ARRIVAL_ORDER, HOT_FAILOVER, ends, message, send, source_events};
+use tickcast::constants::{ARRIVAL_ORDER, HOT_FAILOVER, ends, message, security_events, send, source_events};
 use tickcast::error::ErrorCode;
 
 const HEADER: &str = include_str!("../include/tickcast.h");
@@ -89,6 +89,9 @@ fn assertions() -> String {
         ("SOURCE_RECEIVER_DISCONNECTED", source_events::RECEIVER_DISCONNECTED),
         ("SOURCE_WAKE_UP", source_events::WAKE_UP),
         ("SOURCE_RECEIVER_TOO_SLOW", source_events::RECEIVER_TOO_SLOW),
+        ("SECURITY_RELOADED", security_events::RELOADED),
+        ("SECURITY_RELOAD_FAILED", security_events::RELOAD_FAILED),
+        ("SECURITY_CERTIFICATE_REFUSED", security_events::CERTIFICATE_REFUSED),
         ("END_ENDED", ends::ENDED),
         ("END_TIMED_OUT", ends::TIMED_OUT),
         ("END_CLOSED", ends::CLOSED),
@@ -114,7 +117,7 @@ fn assertions() -> String {
     );
     same_layout!(
         Handlers, "tickcast_handlers", size on_message on_source on_begin on_loss on_end on_source_event
-        on_response on_request_end on_failover_loss
+        on_response on_request_end on_failover_loss on_security
     );
     text
 }

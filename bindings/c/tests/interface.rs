@@ -108,6 +108,7 @@ fn handlers() -> Handlers {
         on_response: None,
         on_request_end: None,
         on_failover_loss: None,
+        on_security: None,
     }
 }
 

@@ -263,6 +263,10 @@ impl Context {
         self.with(py, messaging::Context::flush)
     }
 
+    fn reload_security(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |context| context.reload_security())?.map_err(|e| error::of_context(&e))
+    }
+
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
         self.with(py, |context| context.descriptor().as_raw_fd())
     }

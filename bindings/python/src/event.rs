@@ -158,6 +158,13 @@ pub(crate) struct SourceNotice {
     peer: Option<String>,
 }
 
+/// Something happened to keys and certificates.
+#[pyclass(frozen, get_all, module = "tickcast")]
+pub(crate) struct SecurityNotice {
+    what: &'static str,
+    text: String,
+}
+
 /// An answer to a request of ours.
 #[pyclass(frozen, module = "tickcast")]
 pub(crate) struct Response {
@@ -206,6 +213,7 @@ kinds! {
     FailoverLoss "failover_loss"
     End "end"
     SourceNotice "source_notice"
+    SecurityNotice "security_notice"
     RequestEnded "request_ended"
 }
 
@@ -274,6 +282,7 @@ pub(crate) fn objects<'py>(
                 let peer = peer.map(|peer| peer.to_string());
                 list.append(Py::new(py, SourceNotice { source_id, what, peer })?)?;
             }
+            Event::Security { what, text } => list.append(Py::new(py, SecurityNotice { what, text })?)?,
             Event::Response { request, payload: range } => {
                 list.append(Py::new(py, Response { request, payload: payload(&range) })?)?;
             }

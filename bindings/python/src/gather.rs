@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use messaging::{
     Asked, BatchEdge, End, EndReason, FailoverLoss, Handler, Loss, Message, Receiver, RequestEnd, RequestId,
-    Source, SourceEvent, SourceInfo, Sqn, StreamId, Via,
+    SecurityEvent, Source, SourceEvent, SourceInfo, Sqn, StreamId, Via,
 };
 
 /// An event without its payload, which stands in [`Gathered::bytes`].
@@ -17,6 +17,7 @@ pub(crate) enum Event {
     FailoverLoss { receiver: u64, topic: String, loss: FailoverLoss },
     End { receiver: u64, stream: u32, reason: &'static str },
     Notice { source: u64, what: &'static str, peer: Option<SocketAddr> },
+    Security { what: &'static str, text: String },
     Response { request: u32, payload: Range<usize> },
     RequestEnd { request: u32 },
 }
@@ -114,6 +115,16 @@ impl Handler for Gathered {
             _ => return,
         };
         self.events.push(Event::Notice { source: source.to_bits(), what, peer });
+    }
+
+    fn on_security(&mut self, event: SecurityEvent, text: &str) {
+        let what = match event {
+            SecurityEvent::Reloaded => "reloaded",
+            SecurityEvent::ReloadFailed => "reload_failed",
+            SecurityEvent::CertificateRefused => "certificate_refused",
+            _ => return,
+        };
+        self.events.push(Event::Security { what, text: text.to_owned() });
     }
 
     fn on_response(&mut self, request: RequestId, payload: &[u8]) {

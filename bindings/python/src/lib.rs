@@ -22,7 +22,8 @@ mod _native {
     };
     #[pymodule_export]
     use crate::event::{
-        Begin, End, FailoverLoss, Loss, Message, RequestEnded, Response, SourceFound, SourceNotice,
+        Begin, End, FailoverLoss, Loss, Message, RequestEnded, Response, SecurityNotice, SourceFound,
+        SourceNotice,
     };
     #[pymodule_export]
     use crate::handle::{Receiver, Source};

@@ -37,6 +37,28 @@ class Settings(unittest.TestCase):
         with self.assertRaisesRegex(tickcast.ConfigError, 'transport_lbtrm_send_naks'):
             tickcast.Context(transport_lbtrm_send_naks=3)
 
+    def test_changed_keys_are_read_again_and_bad_ones_are_told(self):
+        with tempfile.NamedTemporaryFile('w') as file:
+
+            def write(text):
+                file.seek(0)
+                file.truncate()
+                file.write(text)
+                file.flush()
+
+            good = '1 000102030405060708090a0b0c0d0e0f'
+            write(good)
+            keys = {'transport_lbtrm_authentication_key_file': file.name, 'security_reload_interval_us': 10_000}
+            with tickcast.Context(**place.settings(), **keys) as context:
+                write('2 no secret')
+                notice = next(event for event in context.events(place.WATCHDOG_S) if event.KIND == 'security_notice')
+                self.assertEqual(notice.what, 'reload_failed')
+                self.assertIn(file.name, notice.text)
+                with self.assertRaisesRegex(tickcast.TransportError, file.name):
+                    context.reload_security()
+                write(good)
+                context.reload_security()
+
     def test_an_unknown_transport_is_refused_with_those_there_are(self):
         with tickcast.Context(**place.settings()) as context:
             with self.assertRaisesRegex(tickcast.ConfigError, 'lbtrm'):

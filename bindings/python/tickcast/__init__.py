@@ -26,6 +26,7 @@ from tickcast._native import (
     Receiver,
     RequestEnded,
     Response,
+    SecurityNotice,
     Source,
     SourceFound,
     SourceNotice,
@@ -35,7 +36,9 @@ from tickcast._native import (
 )
 from tickcast._native import Context as _Context
 
-Event = Union[Message, SourceFound, Begin, Loss, FailoverLoss, End, SourceNotice, Response, RequestEnded]
+Event = Union[
+    Message, SourceFound, Begin, Loss, FailoverLoss, End, SourceNotice, SecurityNotice, Response, RequestEnded
+]
 
 __all__ = [
     'Begin',
@@ -53,6 +56,7 @@ __all__ = [
     'Receiver',
     'RequestEnded',
     'Response',
+    'SecurityNotice',
     'Source',
     'SourceFound',
     'SourceNotice',

@@ -154,6 +154,16 @@ class SourceNotice:
     def peer(self) -> Optional[str]: ...
 
 @final
+class SecurityNotice:
+    """Something happened to keys and certificates; `text` names the files, or the peer and the reason."""
+
+    KIND: ClassVar[Literal["security_notice"]]
+    @property
+    def what(self) -> Literal["reloaded", "reload_failed", "certificate_refused"]: ...
+    @property
+    def text(self) -> str: ...
+
+@final
 class Response:
     """An answer to a request of ours."""
 
@@ -174,7 +184,7 @@ class RequestEnded:
     @property
     def request(self) -> int: ...
 
-Event = Union[Message, SourceFound, Begin, Loss, FailoverLoss, End, SourceNotice, Response, RequestEnded]
+Event = Union[Message, SourceFound, Begin, Loss, FailoverLoss, End, SourceNotice, SecurityNotice, Response, RequestEnded]
 
 @final
 class Source:
@@ -249,6 +259,9 @@ class Context:
         """Takes no more answers."""
     def flush(self) -> None:
         """Sends what waits."""
+    def reload_security(self) -> None:
+        """Reads the files of keys and certificates again, now; the context does it by itself when they change. Files that
+        cannot be used are a TransportError; what was in force of those stays."""
     def fileno(self) -> int:
         """Readable when `poll` has something to take. It must not be closed."""
     def until_wakeup(self) -> Optional[float]:

@@ -22,7 +22,8 @@
 //!   that is over can be replayed as a whole to a receiver that has never heard it: change the keys where
 //!   that matters. Session ids are random, so within one key no session has another's packets.
 //! - **Keys** have numbers. A process signs with one and accepts a second, so that keys are changed without
-//!   interruption: first all accept the new one, then all sign with it, then the old one goes.
+//!   interruption: first all accept the new one, then all sign with it, then the old one goes. Sessions that
+//!   stand go on with the keys that they are given meanwhile (`rekey` of sources and receivers).
 //!
 //! | promise | test (`tests/flow`) |
 //! |---|---|
@@ -93,6 +94,13 @@ pub(crate) struct Sealer {
 impl Sealer {
     pub(crate) fn new(keys: Keys, source: Ipv4Addr) -> Sealer {
         Sealer { keys, source: source.octets() }
+    }
+
+    /// Goes on with other keys, if packets are signed at all.
+    pub(crate) fn rekey(sealer: &mut Option<Box<Sealer>>, keys: Keys) {
+        if let Some(sealer) = sealer {
+            sealer.keys = keys;
+        }
     }
 
     /// Writes the seal into the last [`SEAL_LEN`] bytes of a datagram.

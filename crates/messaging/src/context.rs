@@ -27,6 +27,7 @@ use crate::outgoing::Outgoing;
 use crate::published::{self, Lent, Shown};
 use crate::receiver::{Found, ReceiverEntry, Subscription};
 use crate::retention::Retained;
+use crate::security::Security;
 use crate::source::SourceEntry;
 use crate::standalone::Standalone;
 use crate::stream::Streams;
@@ -192,6 +193,7 @@ pub struct Context {
     /// Of LBT-RU sessions with keyed codes.
     pub(crate) ru_keys: Option<Keys>,
     pub(crate) tls: Tls,
+    pub(crate) security: Security,
     pub(crate) xdp: Xdp,
     /// Sessions that have a [`Recovery`](crate::recovery::Recovery).
     pub(crate) recovering: BTreeSet<SessionRef>,
@@ -286,6 +288,7 @@ impl Context {
             tcp_in: TcpIncoming::default(),
             ipc_in: IpcIncoming::default(),
             ru_in: RuIncoming::default(),
+            security: Security::new(config),
             tls: Tls::load(config)?,
             xdp: Xdp::open(config, interface, counters.xdp.clone())?,
             keys: config.transport_lbtrm_authentication_key_file.as_deref().map(keys::load).transpose()?,
@@ -437,6 +440,7 @@ impl Context {
         self.wake_xdp(now);
         self.wake_static(now);
         self.look_for_drops(now);
+        self.wake_security(now, handler);
         self.rest(now, handler);
     }
 
@@ -461,7 +465,7 @@ impl Context {
         }
         let outgoing = self.outgoing.iter().map(|(_, o)| o.next_wakeup()).min().unwrap_or(Nanos::NEVER);
         let own = self.incoming_wakeup().min(self.direct_wakeup()).min(self.xdp.next_wakeup());
-        let own = own.min(self.recovery_wakeup()).min(self.static_due);
+        let own = own.min(self.recovery_wakeup()).min(self.static_due).min(self.security.next_wakeup());
         let own = own.min(self.streams.failovers.next_wakeup()).min(self.drops.next_wakeup());
         outgoing.min(own).min(self.resolver.next_wakeup())
     }

@@ -457,12 +457,17 @@ impl Context {
     }
 
     /// Why a connection is broken, for people.
-    fn reason_of(&self, error: &io::Error) -> String {
+    fn reason_of(&mut self, index: usize, error: &io::Error) -> String {
         if !is_about_certificates(error) {
             return error.to_string();
         }
         self.counters.context.certificate_failures.inc();
-        format!("a certificate is missing or not acceptable: {error}")
+        let reason = format!("a certificate is missing or not acceptable: {error}");
+        let connection = self.direct.connections.get(index);
+        let peer = connection.and_then(|c| c.accepted.or_else(|| c.stream.socket().peer_addr().ok()));
+        let peer = peer.map_or_else(String::new, |peer| format!(" with {peer}"));
+        self.security.refused(format!("direct connection{peer}: {reason}"));
+        reason
     }
 
     pub(crate) fn on_connection_ready(&mut self, index: usize, ready: Ready, handler: &mut impl Handler) {
@@ -480,7 +485,7 @@ impl Context {
                     Ok(())
                 }
                 Ok(false) => return,
-                Err(e) => Err(self.reason_of(&e)),
+                Err(e) => Err(self.reason_of(index, &e)),
             }
         };
         let (mut result, mut has_input) = (result, ready.readable);
@@ -490,7 +495,8 @@ impl Context {
             result = self.read_connection(index, handler);
         }
         self.answer(self.now, index);
-        let result = result.and_then(|()| self.write_connection(index).map_err(|e| self.reason_of(&e)));
+        let result =
+            result.and_then(|()| self.write_connection(index).map_err(|e| self.reason_of(index, &e)));
         if result.is_err() && !is_given_up && self.take_detour(index) {
             return;
         }
@@ -545,7 +551,7 @@ impl Context {
         let Some(connection) = connections.get_mut(index) else { return Ok(()) };
         let moved = match connection.stream.read(buffer) {
             Ok(moved) => moved,
-            Err(error) => return Err(self.reason_of(&error)),
+            Err(error) => return Err(self.reason_of(index, &error)),
         };
         match moved {
             Moved::Bytes(count) => {

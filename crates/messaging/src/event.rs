@@ -168,6 +168,18 @@ pub enum SourceEvent {
     WakeUp,
 }
 
+/// What happened to keys and certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SecurityEvent {
+    /// Files have changed, were read again, and are in force.
+    Reloaded,
+    /// Files have changed and cannot be used; what was in force stays.
+    ReloadFailed,
+    /// A peer's certificate is missing or not acceptable, or ours is not to the peer.
+    CertificateRefused,
+}
+
 /// Why a request is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestEnd {
@@ -214,6 +226,11 @@ pub trait Handler {
     /// Something happened to a source of ours.
     fn on_source_event(&mut self, source: Source, event: SourceEvent) {
         let _ = (source, event);
+    }
+    /// Something happened to keys and certificates; `text` names the files, or the peer and the reason, for people.
+    /// Of refused certificates at most 16 a second are told; the counters have all.
+    fn on_security(&mut self, event: SecurityEvent, text: &str) {
+        let _ = (event, text);
     }
     /// An answer to a request of ours; a request may have many.
     fn on_response(&mut self, request: RequestId, payload: &[u8]) {

@@ -172,6 +172,7 @@ mod receiver;
 mod recovery;
 mod request;
 mod retention;
+mod security;
 mod source;
 mod standalone;
 mod statics;
@@ -188,7 +189,8 @@ pub use context::{Context, ContextCounters};
 pub use embedded::{EmbeddedContext, EmbeddedSource, EventQueue, QueueError, Stopped};
 pub use error::ContextError;
 pub use event::{
-    Asked, BatchEdge, End, FailoverLoss, Handler, Loss, Message, RequestEnd, SourceEvent, SourceInfo,
+    Asked, BatchEdge, End, FailoverLoss, Handler, Loss, Message, RequestEnd, SecurityEvent, SourceEvent,
+    SourceInfo,
 };
 pub use handle::{ConnectionId, Receiver, RequestId, Source, StreamId};
 pub use interface::Interface;

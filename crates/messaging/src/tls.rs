@@ -15,29 +15,30 @@ pub(crate) struct Tls {
 
 impl Tls {
     pub(crate) fn load(config: &MessagingConfig) -> Result<Tls, ContextError> {
+        Ok(Tls { server: Tls::server(config)?, client: Tls::client(config)? })
+    }
+
+    /// What its files say now.
+    pub(crate) fn server(config: &MessagingConfig) -> Result<Option<ServerTls>, ContextError> {
         let files = (&config.transport_tcp_tls_certificate_file, &config.transport_tcp_tls_key_file);
+        let (Some(certificate), Some(key)) = files else { return Ok(None) };
         let clients = match &config.transport_tcp_tls_client_ca_file {
             None => ClientCertificates::NotAsked,
             Some(ca) => ClientCertificates::Required(ca.into()),
         };
-        let server = match files {
-            (Some(certificate), Some(key)) => Some(ServerTls::load(ServerFiles {
-                certificate: certificate.into(),
-                key: key.into(),
-                clients,
-            })?),
-            _ => None,
-        };
+        let files = ServerFiles { certificate: certificate.into(), key: key.into(), clients };
+        Ok(Some(ServerTls::load(files)?))
+    }
+
+    /// The same.
+    pub(crate) fn client(config: &MessagingConfig) -> Result<Option<ClientTls>, ContextError> {
+        let Some(ca) = &config.transport_tcp_tls_ca_file else { return Ok(None) };
         let own =
             (&config.transport_tcp_tls_client_certificate_file, &config.transport_tcp_tls_client_key_file);
         let identity = match own {
             (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
             _ => None,
         };
-        let client = match &config.transport_tcp_tls_ca_file {
-            Some(ca) => Some(ClientTls::load(&ClientFiles { ca: ca.into(), identity })?),
-            None => None,
-        };
-        Ok(Tls { server, client })
+        Ok(Some(ClientTls::load(&ClientFiles { ca: ca.into(), identity })?))
     }
 }

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use net::clock;
-use tickcast_messaging::{MessagingConfig, Transport};
+use tickcast_messaging::{MessagingConfig, SecurityEvent, Transport};
 
 use common::{Party, Patience, WATCHDOG, certificate, certified, config, meet, party, until};
 
@@ -43,6 +43,11 @@ fn a_source_that_asks_for_certificates_is_heard_by_who_shows_a_good_one() {
     }
     assert!(strangers.iter().all(|p| p.heard.payloads.is_empty()), "nothing is sent before the certificate");
     assert_eq!(good.counters.tcp_receiver.certificate_failures.get(), 0);
+    let texts = |p: &Party| p.heard.security.iter().map(|(_, text)| text.clone()).collect::<Vec<_>>();
+    let all = [&source_side].into_iter().chain(&strangers).map(texts);
+    for texts in all {
+        assert!(texts.iter().any(|text| text.contains("127.0.0.1")), "who and why is told: {texts:?}");
+    }
 }
 
 #[test]
@@ -67,6 +72,8 @@ fn a_request_port_that_asks_for_certificates_takes_who_shows_a_good_one() {
         assert!(reason.contains("certificate"), "{name:?}: {reason}");
         assert_eq!(client.counters.context.certificate_failures.get(), 1, "{name:?}");
     }
+    until(&mut [&mut server], |p| p[0].heard.security.len() == 2);
+    assert!(server.heard.security.iter().all(|(what, _)| *what == SecurityEvent::CertificateRefused));
     assert_eq!(server.heard.accepted.len(), 1, "the application hears of who got in alone");
     assert_eq!(server.counters.context.certificate_failures.get(), 2);
     assert!(server.heard.closed.iter().all(|(id, _)| server.heard.accepted.contains(id)));

@@ -14,6 +14,8 @@ counters! {
         responses_unknown: Total, "messages", "Answers to requests that are over, or that nobody here has sent.";
         handshakes_failed: Total, "connections", "Connections to the request port that ended before TLS was agreed on.";
         certificate_failures: Total, "connections", "Direct connections that ended because a certificate was missing or not acceptable.";
+        security_reloads: Total, "reloads", "Changed files of keys or certificates that were read again and put in force.";
+        security_reload_failures: Total, "reloads", "Changed files of keys or certificates that cannot be used; those before stay in force.";
         answer_connections_failed: Total, "connections", "Connections for answers that were refused, or broke with answers that had not left.";
         request_accepts_failed: Total, "calls", "Connections to the request port that the system refused to accept, for want of descriptors or memory; they wait.";
         request_connections_not_allowed: Total, "connections", "Connections to the request port from networks that are not allowed.";

@@ -75,6 +75,12 @@ impl Receiver {
         self.transport.sealer = Some(Box::new(Sealer::new(keys, self.transport.key.source)));
     }
 
+    /// Goes on with other keys, if it has some at all: what is signed from now on is signed with the new one, and
+    /// only what is signed with one of `keys` is taken.
+    pub fn rekey(&mut self, keys: Keys) {
+        Sealer::rekey(&mut self.transport.sealer, keys);
+    }
+
     /// From now on the session is heard on two networks: on the second the source's address is `second`.
     /// `silence` is how long one may bring nothing while the other does before it counts as silent.
     pub fn add_network(&mut self, second: Ipv4Addr, silence: Duration, counters: Arc<LbtrmNetworks>) {

@@ -115,6 +115,12 @@ impl Source {
         self.transport.sealer = Some(Box::new(Sealer::new(keys, address)));
     }
 
+    /// Goes on with other keys, if it has some at all: what is signed from now on is signed with the new one, and
+    /// only what is signed with one of `keys` is taken.
+    pub fn rekey(&mut self, keys: Keys) {
+        Sealer::rekey(&mut self.transport.sealer, keys);
+    }
+
     /// Writes the whole window once, so that no page of it is first touched while sending.
     pub fn prefault(&mut self) {
         if self.is_untouched() {

@@ -53,6 +53,12 @@ impl Receiver {
         self.transport.sealer = Some(Box::new(Sealer::new(keys, source)));
     }
 
+    /// Goes on with other keys, if it has some at all: what is signed from now on is signed with the new one, and
+    /// only what is signed with one of `keys` is taken.
+    pub fn rekey(&mut self, keys: Keys) {
+        Sealer::rekey(&mut self.transport.sealer, keys);
+    }
+
     /// Takes a datagram that arrived at the receiver's port.
     ///
     /// # Errors

@@ -120,6 +120,9 @@ config::section! {
         transport_tcp_tls_client_certificate_file: Option<String> = None, length 1..=4_096;
         /// Private key (PEM) of that certificate.
         transport_tcp_tls_client_key_file: Option<String> = None, length 1..=4_096;
+        /// How often the files of keys and certificates are looked at, and read again when they have changed; 0 for
+        /// never.
+        security_reload_interval_us: u64 = 2_000_000, range 0..=86_400_000_000;
         /// Where the files of sessions of shared memory lie: a file system in memory.
         transport_lbtipc_directory: String = "/dev/shm", length 1..=64;
         /// Who waits for whom in sessions of shared memory.

@@ -11,7 +11,7 @@ use net::fork::Home;
 use net::ring::{self, Consumer, Producer, PushError};
 use units::Sqn;
 
-use crate::event::{End, FailoverLoss, Loss, SourceInfo};
+use crate::event::{End, FailoverLoss, Loss, SecurityEvent, SourceInfo};
 use crate::{ConnectionId, Handler, Message, Receiver, RequestEnd, RequestId, Source, SourceEvent, StreamId};
 
 /// An event that is not a message; these do not come often.
@@ -22,6 +22,7 @@ enum Other {
     FailoverLoss(Receiver, Box<str>, FailoverLoss),
     End(Receiver, StreamId, End),
     SourceEvent(Source, SourceEvent),
+    Security(SecurityEvent, Box<str>),
     Response(RequestId, Box<[u8]>),
     RequestEnd(RequestId, RequestEnd),
     Accepted(ConnectionId, SocketAddr),
@@ -184,6 +185,9 @@ impl Handler for Enqueuer {
     fn on_source_event(&mut self, source: Source, event: SourceEvent) {
         self.other(Other::SourceEvent(source, event));
     }
+    fn on_security(&mut self, event: SecurityEvent, text: &str) {
+        self.other(Other::Security(event, text.into()));
+    }
     fn on_response(&mut self, request: RequestId, payload: &[u8]) {
         self.other(Other::Response(request, payload.into()));
     }
@@ -299,6 +303,7 @@ fn tell(event: Other, handler: &mut impl Handler) {
         Other::FailoverLoss(receiver, topic, loss) => handler.on_failover_loss(receiver, &topic, loss),
         Other::End(receiver, stream, end) => handler.on_end(receiver, stream, &end),
         Other::SourceEvent(source, event) => handler.on_source_event(source, event),
+        Other::Security(event, text) => handler.on_security(event, &text),
         Other::Response(request, payload) => handler.on_response(request, &payload),
         Other::RequestEnd(request, reason) => handler.on_request_end(request, reason),
         Other::Accepted(connection, peer) => handler.on_accepted(connection, peer),

@@ -187,6 +187,10 @@ impl<R: Reliable, P> Sessions<R, P> {
         self.due = due;
     }
 
+    pub(crate) fn receivers(&mut self) -> impl Iterator<Item = &mut R> {
+        self.all.iter_mut().map(|(_, session)| &mut session.receiver)
+    }
+
     pub(super) fn receiver(&mut self, at: usize) -> Option<&mut R> {
         self.all.get_mut(at).map(|session| &mut session.receiver)
     }

@@ -46,6 +46,8 @@ struct Session {
     filled: usize,
     /// Of what was sent before, or passed over, if a source of the session retains it.
     recovery: Option<Box<Recovery>>,
+    /// Why it broke, if that was about certificates.
+    refused: Option<String>,
     /// The session is over, but something is still asked for.
     ended: Option<EndReason>,
 }
@@ -138,7 +140,7 @@ impl Session {
                 }
                 Err(error) => {
                     if !self.receiver.has_ended() {
-                        count_broken(counters, &error);
+                        self.refused = count_broken(counters, &error);
                     }
                     return Progress::Over;
                 }
@@ -169,9 +171,14 @@ impl Session {
     }
 }
 
-fn count_broken(counters: &LbttcpReceiver, error: &io::Error) {
+/// Counts a session that broke; why, if that was about certificates.
+#[cold]
+fn count_broken(counters: &LbttcpReceiver, error: &io::Error) -> Option<String> {
     counters.sessions_broken.inc();
-    counters.certificate_failures.add(is_about_certificates(error).into());
+    is_about_certificates(error).then(|| {
+        counters.certificate_failures.inc();
+        error.to_string()
+    })
 }
 
 /// Hands bytes of a session on, past what is recovered if anything is.
@@ -217,6 +224,7 @@ impl Context {
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             filled: 0,
             recovery: None,
+            refused: None,
             ended: None,
         });
         self.tcp_in.by_transport.insert(transport, at);
@@ -243,7 +251,10 @@ impl Context {
             Ok(true) => {}
             Ok(false) => return false,
             Err(error) => {
-                count_broken(&self.counters.tcp_receiver, &error);
+                let refused = count_broken(&self.counters.tcp_receiver, &error);
+                if let Some(session) = self.tcp_in.sessions.get_mut(at) {
+                    session.refused = refused;
+                }
                 self.end_tcp(at, handler);
                 return true;
             }
@@ -305,6 +316,9 @@ impl Context {
 
     fn end_tcp(&mut self, at: usize, handler: &mut impl Handler) {
         let Some(session) = self.tcp_in.sessions.get_mut(at) else { return };
+        if let Some(reason) = session.refused.take() {
+            self.security.refused(format!("TCP session {}: {reason}", session.transport));
+        }
         let reason = if session.receiver.has_ended() { EndReason::Ended } else { EndReason::Broken };
         let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
         session.receiver.on_passed_over();

@@ -359,7 +359,10 @@ impl Context {
     /// Tells the sources of a session what has happened to it.
     fn tell_sources(&mut self, at: usize, handler: &mut impl Handler) {
         let events = match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
-            Some(OutgoingKind::Tcp(session)) => std::mem::take(&mut session.events),
+            Some(OutgoingKind::Tcp(session)) => {
+                session.refused.drain(..).for_each(|text| self.security.refused(text));
+                std::mem::take(&mut session.events)
+            }
             Some(OutgoingKind::Ipc(session)) => std::mem::take(&mut session.events),
             Some(OutgoingKind::Ru(session)) => std::iter::from_fn(|| session.next_event()).collect(),
             Some(OutgoingKind::Rm(session)) => std::iter::from_fn(|| session.next_event()).collect(),

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 use counters::table::MessagingContext;
+use lbt::authentication::Keys;
 use lbt::resolution::{Origin, TransportSession};
 use lbt::rm::{self, SessionKey, Source};
 use lbt::wire::lbtrm::SessionHeader;
@@ -114,6 +115,11 @@ impl Context {
 }
 
 impl RmOutgoing {
+    /// Goes on with other keys, if packets are signed.
+    pub(crate) fn rekey(&mut self, keys: Keys) {
+        self.session.rekey(keys);
+    }
+
     /// NAKs have arrived; false if none have.
     pub(super) fn on_ready(
         &mut self,

@@ -1,6 +1,7 @@
 //! LBT-RU: datagrams to each client from one address, to which their answers come.
 
 use counters::table::MessagingContext;
+use lbt::authentication::Keys;
 use lbt::resolution::TransportSession;
 use lbt::ru::{ClientEvent, Source};
 use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
@@ -107,6 +108,11 @@ fn take(
 }
 
 impl RuOutgoing {
+    /// Goes on with other keys, if packets are signed.
+    pub(crate) fn rekey(&mut self, keys: Keys) {
+        self.session.rekey(keys);
+    }
+
     /// Requests, signs of life or NAKs have arrived; false if nothing has.
     pub(super) fn on_ready(
         &mut self,

@@ -38,6 +38,8 @@ pub(crate) struct TcpOutgoing {
     offered: u64,
     /// What the sources are to be told.
     pub(super) events: Vec<SourceEvent>,
+    /// Receivers whose certificate was refused, or that have refused ours, and why.
+    pub(super) refused: Vec<String>,
     registrar: Registrar,
     /// Of the first client.
     token: Token,
@@ -92,6 +94,7 @@ impl Context {
             is_source_paced: config.transport_tcp_multiple_receiver_behavior == ReceiverBehavior::SourcePaced,
             offered: 0,
             events: Vec::new(),
+            refused: Vec::new(),
             registrar: self.registrar.clone(),
             token: self.token(Port::TcpClient, at << CLIENT_BITS),
             counters: self.counters.tcp_source.clone(),
@@ -167,7 +170,11 @@ impl TcpOutgoing {
     }
 
     fn lose_client(&mut self, index: usize, error: &io::Error) {
-        self.counters.certificate_failures.add(is_about_certificates(error).into());
+        if is_about_certificates(error) {
+            self.counters.certificate_failures.inc();
+            let peer = self.clients.get(index).map(|client| client.peer);
+            self.refused.extend(peer.map(|peer| format!("receiver {peer} of a TCP session: {error}")));
+        }
         self.drop_client(index);
     }
 

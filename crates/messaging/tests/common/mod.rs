@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use tickcast_messaging::{
     Asked, ConnectionId, Context, ContextCounters, End, Handler, Interface, Loss, Message, MessagingConfig,
-    Receiver, ReceiverOptions, RequestId, Source, SourceEvent, SourceInfo, SourceOptions, Sqn, StreamId,
+    Receiver, ReceiverOptions, RequestId, SecurityEvent, Source, SourceEvent, SourceInfo, SourceOptions, Sqn,
+    StreamId,
 };
 
 /// Whatever takes longer hangs.
@@ -46,6 +47,7 @@ pub(crate) struct Heard {
     /// `TOPIC SOURCE STRING`
     pub(crate) sources: Vec<String>,
     pub(crate) events: Vec<(Source, SourceEvent)>,
+    pub(crate) security: Vec<(SecurityEvent, String)>,
     pub(crate) asked: Vec<Asked>,
     pub(crate) responses: Vec<Vec<u8>>,
     pub(crate) connected: Vec<ConnectionId>,
@@ -100,6 +102,9 @@ impl Handler for Heard {
     }
     fn on_source_event(&mut self, source: Source, event: SourceEvent) {
         self.events.push((source, event));
+    }
+    fn on_security(&mut self, event: SecurityEvent, text: &str) {
+        self.security.push((event, text.to_owned()));
     }
     fn on_response(&mut self, _: RequestId, payload: &[u8]) {
         self.responses.push(payload.to_vec());

@@ -1,0 +1,236 @@
+//! Keys and certificates of a context are read again when their files change, and on demand.
+//!
+//! The files are looked at every `security_reload_interval_us`, never on the way of a message. One that has
+//! changed, and is the same at the next look, is put in force: a file that is being written is not read half
+//! done. What cannot be used is reported, and what was in force stays. Sessions that stand go on: those of
+//! LBT-RM and LBT-RU with the new keys, connections with what TLS has agreed on.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lbt::authentication::Keys;
+use net::FileStamp;
+use net::tls::{ClientTls, ServerTls};
+use units::Nanos;
+
+use crate::context::Context;
+use crate::error::ContextError;
+use crate::event::SecurityEvent;
+use crate::outgoing::OutgoingKind;
+use crate::tls::Tls;
+use crate::{Handler, MessagingConfig, keys};
+
+/// The files of a context's keys and certificates, and what is to be reported of them.
+pub(crate) struct Security {
+    watched: Vec<Watched>,
+    look_at: Nanos,
+    notices: VecDeque<(SecurityEvent, String)>,
+    /// Certificates that may still be reported as refused, until the next full second.
+    refusals_left: usize,
+    refill_at: Nanos,
+}
+
+/// Files that are read together.
+struct Watched {
+    what: What,
+    files: Vec<PathBuf>,
+    /// Of the files that were read last, whether they could be used or not.
+    read: Vec<Option<FileStamp>>,
+    /// At the last look. A file that was changed since is perhaps being written.
+    seen: Vec<Option<FileStamp>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    RmKeys,
+    RuKeys,
+    Server,
+    Client,
+}
+
+/// What was read.
+enum Loaded {
+    RmKeys(Keys),
+    RuKeys(Keys),
+    Server(Option<ServerTls>),
+    Client(Option<ClientTls>),
+}
+
+/// Refused certificates that are reported in a second: strangers can have them refused as fast as they like.
+const REFUSALS_MAX: usize = 16;
+
+const A_SECOND: Duration = Duration::from_secs(1);
+
+impl Security {
+    /// Begins to watch. To be made before the files are read: what changes meanwhile is seen.
+    pub(crate) fn new(config: &MessagingConfig) -> Security {
+        let files = [
+            (What::RmKeys, vec![&config.transport_lbtrm_authentication_key_file]),
+            (What::RuKeys, vec![&config.transport_lbtru_authentication_key_file]),
+            (
+                What::Server,
+                vec![
+                    &config.transport_tcp_tls_certificate_file,
+                    &config.transport_tcp_tls_key_file,
+                    &config.transport_tcp_tls_client_ca_file,
+                ],
+            ),
+            (
+                What::Client,
+                vec![
+                    &config.transport_tcp_tls_ca_file,
+                    &config.transport_tcp_tls_client_certificate_file,
+                    &config.transport_tcp_tls_client_key_file,
+                ],
+            ),
+        ];
+        let watched = files.into_iter().map(|(what, files)| {
+            let files: Vec<PathBuf> = files.into_iter().flatten().map(PathBuf::from).collect();
+            let seen = stamps(&files);
+            Watched { what, files, read: seen.clone(), seen }
+        });
+        let watched: Vec<Watched> = watched.filter(|watched| !watched.files.is_empty()).collect();
+        let is_idle = watched.is_empty() || config.security_reload_interval_us == 0;
+        let look_at = if is_idle { Nanos::NEVER } else { Nanos::ZERO };
+        let (notices, refill_at) = (VecDeque::new(), Nanos::ZERO);
+        Security { watched, look_at, notices, refusals_left: REFUSALS_MAX, refill_at }
+    }
+
+    /// When something is to be told or looked at.
+    pub(crate) fn next_wakeup(&self) -> Nanos {
+        if self.notices.is_empty() { self.look_at } else { Nanos::ZERO }
+    }
+
+    /// A certificate was refused, by us or by the peer.
+    #[cold]
+    pub(crate) fn refused(&mut self, text: String) {
+        if self.refusals_left > 0 {
+            self.refusals_left -= 1;
+            self.notices.push_back((SecurityEvent::CertificateRefused, text));
+        }
+    }
+
+    fn note(&mut self, event: SecurityEvent, text: String) {
+        self.notices.push_back((event, text));
+    }
+}
+
+impl Watched {
+    /// Whether the files have changed since they were read, and not since the last look.
+    fn has_changed(&mut self) -> bool {
+        let stamps = stamps(&self.files);
+        let is_settled = std::mem::replace(&mut self.seen, stamps) == self.seen;
+        is_settled && self.seen != self.read
+    }
+
+    fn load(&mut self, config: &MessagingConfig) -> Result<Loaded, ContextError> {
+        // From before they are read: what changes meanwhile is seen the next time.
+        self.seen = stamps(&self.files);
+        self.read.clone_from(&self.seen);
+        let key_file = || {
+            let file = self.files.first().and_then(|file| file.to_str());
+            file.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))
+        };
+        Ok(match self.what {
+            What::RmKeys => Loaded::RmKeys(keys::load(key_file()?)?),
+            What::RuKeys => Loaded::RuKeys(keys::load(key_file()?)?),
+            What::Server => Loaded::Server(Tls::server(config)?),
+            What::Client => Loaded::Client(Tls::client(config)?),
+        })
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<String> = self.files.iter().map(|file| file.display().to_string()).collect();
+        names.join(", ")
+    }
+}
+
+fn stamps(files: &[PathBuf]) -> Vec<Option<FileStamp>> {
+    files.iter().map(|file| FileStamp::of(file)).collect()
+}
+
+impl Context {
+    /// Reads the files of keys and certificates again, now, whether they have changed or not; they are in force
+    /// when it returns. The context does the same by itself every `security_reload_interval_us` with those that
+    /// have changed, and reports it by [`Handler::on_security`].
+    ///
+    /// # Errors
+    /// Files that cannot be used, each named; what was in force of those stays. The others are in force.
+    /// [`ContextError::Forked`] in a child made by `fork`.
+    pub fn reload_security(&mut self) -> Result<(), ContextError> {
+        self.check_home()?;
+        let mut watched = std::mem::take(&mut self.security.watched);
+        let mut failed = Vec::new();
+        for files in &mut watched {
+            if let Err(error) = self.reload(files) {
+                failed.push(error.to_string());
+            }
+        }
+        self.security.watched = watched;
+        if failed.is_empty() {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidInput, failed.join("; ")).into())
+    }
+
+    /// Looks at the files, if it is time, and tells what there is to tell.
+    pub(crate) fn wake_security(&mut self, now: Nanos, handler: &mut impl Handler) {
+        if now >= self.security.look_at {
+            self.look_at_files(now);
+        }
+        if now >= self.security.refill_at {
+            (self.security.refill_at, self.security.refusals_left) = (now + A_SECOND, REFUSALS_MAX);
+        }
+        while let Some((event, text)) = self.security.notices.pop_front() {
+            handler.on_security(event, &text);
+        }
+    }
+
+    #[cold]
+    fn look_at_files(&mut self, now: Nanos) {
+        self.security.look_at = now + Duration::from_micros(self.config.security_reload_interval_us);
+        let mut watched = std::mem::take(&mut self.security.watched);
+        for files in watched.iter_mut().filter_map(|files| files.has_changed().then_some(files)) {
+            match self.reload(files) {
+                Ok(()) => self.security.note(SecurityEvent::Reloaded, files.names()),
+                Err(error) => self.security.note(SecurityEvent::ReloadFailed, error.to_string()),
+            }
+        }
+        self.security.watched = watched;
+    }
+
+    fn reload(&mut self, files: &mut Watched) -> Result<(), ContextError> {
+        let loaded = files.load(&self.config);
+        let counters = &self.counters.context;
+        if loaded.is_ok() { &counters.security_reloads } else { &counters.security_reload_failures }.inc();
+        match loaded? {
+            Loaded::RmKeys(keys) => self.rekey_rm(keys),
+            Loaded::RuKeys(keys) => self.rekey_ru(keys),
+            Loaded::Server(server) => self.tls.server = server,
+            Loaded::Client(client) => self.tls.client = client,
+        }
+        Ok(())
+    }
+
+    fn rekey_rm(&mut self, keys: Keys) {
+        for (_, outgoing) in &mut self.outgoing {
+            if let OutgoingKind::Rm(session) = &mut outgoing.kind {
+                session.rekey(keys.clone());
+            }
+        }
+        self.rm_in.sessions.receivers().for_each(|receiver| receiver.rekey(keys.clone()));
+        self.keys = Some(keys);
+    }
+
+    fn rekey_ru(&mut self, keys: Keys) {
+        for (_, outgoing) in &mut self.outgoing {
+            if let OutgoingKind::Ru(session) = &mut outgoing.kind {
+                session.rekey(keys.clone());
+            }
+        }
+        self.ru_in.sessions.receivers().for_each(|receiver| receiver.rekey(keys.clone()));
+        self.ru_keys = Some(keys);
+    }
+}
