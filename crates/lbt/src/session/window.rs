@@ -18,6 +18,8 @@ pub(crate) struct Window {
     tail: usize,
     live_bytes: u64,
     unsent_bytes: u64,
+    /// Behind this byte nothing was written yet: the system has not given its pages.
+    committed: usize,
 }
 
 /// Datagrams that lie behind one another and are equally long, except that the last may be shorter.
@@ -34,6 +36,12 @@ const MEAN_DATAGRAM_BYTES: usize = 128;
 
 /// Cache lines that are fetched ahead at most: a datagram that fills an Ethernet frame.
 const WARM_LINES: usize = 24;
+
+const PAGE_BYTES: usize = 4_096;
+/// More than a datagram has.
+const DATAGRAM_MAX: usize = 1 << 16;
+/// Memory that is had at once in the first round of the ring.
+const COMMIT_BYTES: usize = 2 * DATAGRAM_MAX;
 
 /// How many datagrams a window of `capacity` bytes has numbers for.
 pub(crate) fn slots(capacity: usize) -> usize {
@@ -55,6 +63,7 @@ impl Window {
             tail: 0,
             live_bytes: 0,
             unsent_bytes: 0,
+            committed: 0,
         }
     }
 
@@ -69,13 +78,21 @@ impl Window {
 
     /// Writes every page once, so that none is first touched while sending.
     pub(crate) fn prefault(&mut self) {
-        const PAGE: usize = 4_096;
-        self.bytes.iter_mut().step_by(PAGE).for_each(|b| *b = std::hint::black_box(0));
+        self.commit(self.bytes.len());
         let slots = self.lens.len();
-        for i in (0..slots).step_by(PAGE / size_of::<u32>()) {
+        for i in (0..slots).step_by(PAGE_BYTES / size_of::<u32>()) {
             self.offsets[i] = std::hint::black_box(0);
             self.lens[i] = std::hint::black_box(0);
         }
+    }
+
+    /// Has the pages up to `end` given that nothing was written to yet.
+    #[cold]
+    #[inline(never)]
+    fn commit(&mut self, end: usize) {
+        let virgin = self.bytes[self.committed..].iter_mut().take(end.saturating_sub(self.committed));
+        virgin.step_by(PAGE_BYTES).for_each(|b| *b = std::hint::black_box(0));
+        self.committed = self.committed.max(end);
     }
 
     pub(crate) fn trail(&self) -> Sqn {
@@ -164,6 +181,7 @@ impl Window {
         self.lens[slot] = len as u16;
         self.next = self.next.next();
         self.tail = at + len;
+        self.committed = self.committed.max(self.tail);
         self.live_bytes += len as u64;
         self.unsent_bytes += len as u64;
     }
@@ -210,9 +228,13 @@ impl Window {
 
     /// Reads where a datagram of `len` bytes will lie, as the last one was: the next is often like it. The ring has left
     /// the caches when it comes round again; what is read here, where nothing waits for it, need not be fetched
-    /// between a message and its datagram.
-    pub(super) fn warm(&self, len: u64) {
+    /// between a message and its datagram. In the first round of the ring its pages are not there either: then the
+    /// next of them are had here.
+    pub(super) fn warm(&mut self, len: u64) {
         const LINE: usize = 64;
+        if self.tail + DATAGRAM_MAX > self.committed && self.committed < self.bytes.len() {
+            self.commit((self.tail + COMMIT_BYTES).min(self.bytes.len()));
+        }
         // One more, as datagrams do not begin with a line.
         let lines = (len as usize / LINE + 2).min(WARM_LINES);
         for at in (self.tail..self.bytes.len()).step_by(LINE).take(lines) {
@@ -277,6 +299,36 @@ mod tests {
                 assert_eq!(total, window.live_bytes());
                 assert!(total <= window.capacity());
             }
+        }
+    }
+
+    #[test]
+    fn memory_is_had_ahead_of_the_datagrams_and_what_they_hold_stays() {
+        for seed in 0..10 {
+            let mut rng = Rng::new(seed);
+            let mut window = Window::new(1 << 20, Sqn(0));
+            assert_eq!(window.committed, 0, "an idle window has nothing");
+            for _ in 0..3_000 {
+                let len = 20 + rng.below(1_480) as usize;
+                if !push(&mut window, len, 1_500) {
+                    window.mark_sent(1);
+                }
+                if rng.chance(0.9) && window.unsent_count() > 0 {
+                    window.mark_sent(1);
+                }
+                if rng.chance(0.5) {
+                    window.warm(len as u64);
+                    let ahead = (window.tail + DATAGRAM_MAX).min(1 << 20);
+                    assert!(window.committed >= ahead, "the next datagram finds its pages");
+                }
+                assert!(window.committed <= 1 << 20 && window.committed >= window.tail);
+                for i in 0..window.count() {
+                    let sqn = window.trail().plus(i);
+                    let run = window.run(sqn, 1, u64::MAX).expect("in the window");
+                    assert!(window.slice(run.at, run.bytes).iter().all(|&b| b == sqn.0 as u8), "{sqn}");
+                }
+            }
+            assert_eq!(window.committed, 1 << 20, "the ring went round");
         }
     }
 

@@ -229,6 +229,9 @@ config::section! {
         response_tcp_deletion_timeout_us: u64 = 20_000_000, range 1_000..=86_400_000_000;
         /// Socket buffers of the multicast sockets. As root the kernel's ceiling is passed over.
         transport_lbtrm_receiver_socket_buffer_bytes: u64 = 8_388_608, range 65_536..=1_073_741_824;
+        /// Whether a source of LBT-RM or LBT-RU has the whole memory of its transmission window from its start. If not,
+        /// memory is taken as the window fills for the first time, and an idle source has next to none.
+        transport_transmission_window_prefault: bool = false;
         /// Longest UDP payload of a datagram. 1472 is what an Ethernet frame carries whole; on loopback 8192
         /// and more are faster.
         transport_lbtrm_datagram_max_size_bytes: u32 = 1472, range 500..=65507;

@@ -22,6 +22,7 @@ const LATENCY: &[(&str, &str)] = &[
     ("transport_lbtrm_data_rate_limit_bits_per_second", "0"),
     ("transport_lbtru_data_rate_limit_bits_per_second", "0"),
     ("transport_lbtrm_receiver_socket_buffer_bytes", "8388608"),
+    ("transport_transmission_window_prefault", "true"),
     // Repair in half the usual time: for networks with few receivers and little reordering.
     ("transport_lbtrm_nak_initial_backoff_interval_us", "500"),
     ("transport_lbtrm_nak_backoff_interval_us", "5000"),

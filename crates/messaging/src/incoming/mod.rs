@@ -2,6 +2,7 @@
 
 mod ipc;
 mod reliable;
+mod rest;
 mod rm;
 mod ru;
 mod tcp;

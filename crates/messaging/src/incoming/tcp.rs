@@ -17,6 +17,7 @@ use slab::Slab;
 use units::{Nanos, Sqn};
 
 use super::SessionRef;
+use super::rest::Rest;
 use crate::Handler;
 use crate::context::{Context, Port};
 use crate::error::ContextError;
@@ -27,6 +28,8 @@ use crate::stream::{Bridge, Streams};
 #[derive(Default)]
 pub(crate) struct TcpIncoming {
     sessions: Slab<Session>,
+    /// What all of them are read into; made with the first.
+    buffer: Box<[u8]>,
     by_transport: HashMap<TransportSession, usize>,
 }
 
@@ -42,8 +45,7 @@ struct Session {
     /// The poller has let go of it, as the context looks at it in each turn.
     is_unwatched: bool,
     receiver: OrderedReceiver,
-    buffer: Box<[u8]>,
-    filled: usize,
+    rest: Rest,
     /// Of what was sent before, or passed over, if a source of the session retains it.
     recovery: Option<Box<Recovery>>,
     /// Why it broke, if that was about certificates.
@@ -123,14 +125,16 @@ impl Session {
         streams: &mut Streams,
         handler: &mut impl Handler,
         counters: &LbttcpReceiver,
+        buffer: &mut [u8],
     ) -> Progress {
         let Some(connection) = &mut self.connection else { return Progress::Nothing };
         let mut progress = Progress::Nothing;
         let mut reads = 0;
+        let mut filled = self.rest.len();
         // What TLS holds inside no poller tells of.
         while reads < READS_MAX || connection.may_hold_input() {
             reads += 1;
-            let room = &mut self.buffer[self.filled..];
+            let room = &mut buffer[filled..];
             let (count, is_full) = match connection.read(room) {
                 Ok(Moved::Bytes(count)) => (count, count == room.len()),
                 Ok(Moved::WouldBlock) => break,
@@ -147,13 +151,16 @@ impl Session {
             };
             progress = Progress::Something;
             counters.bytes_rcved.add(count as u64);
-            self.filled += count;
+            if !self.rest.is_empty() {
+                self.rest.put_before(buffer);
+            }
+            filled += count;
             let mut bridge = Bridge { streams, handler, now };
-            let bytes = &self.buffer[..self.filled];
+            let bytes = &buffer[..filled];
             match take(&mut self.receiver, self.recovery.as_deref_mut(), now, bytes, &mut bridge) {
                 Ok(taken) => {
-                    self.buffer.copy_within(taken..self.filled, 0);
-                    self.filled -= taken;
+                    buffer.copy_within(taken..filled, 0);
+                    filled -= taken;
                 }
                 Err(_) => {
                     counters.sessions_malformed.inc();
@@ -166,6 +173,9 @@ impl Session {
             if !is_full && !connection.may_hold_input() {
                 break;
             }
+        }
+        if self.rest.is_empty() {
+            self.rest.keep(&buffer[..filled]);
         }
         progress
     }
@@ -210,6 +220,9 @@ impl Context {
         self.config.watch_tcp(&stream)?;
         let at = self.tcp_in.sessions.vacant_key();
         self.registrar.add(&stream, self.token(Port::TcpSession, at), Interest::ReadWrite)?;
+        if self.tcp_in.buffer.is_empty() {
+            self.tcp_in.buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
+        }
         self.next_session += 1;
         let number = self.next_session;
         self.tcp_in.sessions.insert(Session {
@@ -221,8 +234,7 @@ impl Context {
             waits_for_room: true,
             is_unwatched: false,
             receiver,
-            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
-            filled: 0,
+            rest: Rest::default(),
             recovery: None,
             refused: None,
             ended: None,
@@ -259,8 +271,9 @@ impl Context {
                 return true;
             }
         }
-        let Some(session) = self.tcp_in.sessions.get_mut(at) else { return false };
-        match session.read(self.now, &mut self.streams, handler, &self.counters.tcp_receiver) {
+        let TcpIncoming { sessions, buffer, .. } = &mut self.tcp_in;
+        let Some(session) = sessions.get_mut(at) else { return false };
+        match session.read(self.now, &mut self.streams, handler, &self.counters.tcp_receiver, buffer) {
             Progress::Nothing => false,
             Progress::Something => true,
             Progress::Over => {

@@ -103,7 +103,9 @@ impl Context {
         if let Some(keys) = &self.keys {
             session.authenticate(keys.clone(), *local.ip());
         }
-        session.prefault();
+        if self.config.transport_transmission_window_prefault {
+            session.prefault();
+        }
         let key = SessionKey { source: *local.ip(), session: header };
         let blocked_until = Nanos::ZERO;
         let origin = self.second.as_ref().filter(|_| second.is_some());

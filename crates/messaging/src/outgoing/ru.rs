@@ -55,7 +55,9 @@ impl Context {
             self.now,
             self.counters.ru_source.clone(),
         )?;
-        session.prefault();
+        if self.config.transport_transmission_window_prefault {
+            session.prefault();
+        }
         if let Some(keys) = &self.ru_keys {
             session.authenticate(keys.clone(), *address.ip());
         }
