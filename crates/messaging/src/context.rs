@@ -22,8 +22,9 @@ use crate::direct::Direct;
 use crate::drops::Drops;
 use crate::error::ContextError;
 use crate::incoming::{IpcIncoming, Look, RmIncoming, RuIncoming, SessionRef, TcpIncoming};
+use crate::index::Groups;
 use crate::keys;
-use crate::outgoing::Outgoing;
+use crate::outgoing::{Outgoing, Place};
 use crate::published::{self, Lent, Shown};
 use crate::receiver::{Found, ReceiverEntry, Subscription};
 use crate::retention::Retained;
@@ -174,7 +175,10 @@ pub struct Context {
     /// The last number of a source or receiver.
     number: u32,
     pub(crate) sources: Slab<SourceEntry>,
+    /// By session.
+    pub(crate) sources_of: Groups<usize, usize>,
     pub(crate) outgoing: Slab<Outgoing>,
+    pub(crate) by_place: HashMap<Place, usize>,
     /// Until then flushing has nothing to do, unless something is sent or comes: see [`Context::stir`].
     pub(crate) quiet_until: Nanos,
     pub(crate) receivers: Slab<ReceiverEntry>,
@@ -276,7 +280,9 @@ impl Context {
             resolver,
             number: 0,
             sources: Slab::new(),
+            sources_of: Groups::default(),
             outgoing: Slab::new(),
+            by_place: HashMap::new(),
             quiet_until: Nanos::ZERO,
             receivers: Slab::new(),
             subscriptions: Slab::new(),

@@ -89,6 +89,7 @@ impl Context {
             topic_index,
         };
         let slot = self.sources.insert(entry) as u32;
+        self.sources_of.insert(session, slot as usize);
         self.send_resolution();
         Ok(Source { slot, number })
     }
@@ -100,6 +101,7 @@ impl Context {
         }
         self.mark_batch(source, false);
         let gone = self.sources.remove(source.slot as usize);
+        self.sources_of.remove(gone.session, source.slot as usize);
         self.outgoing[gone.session].remove_topic(gone.topic);
         self.forget_retained(gone.session, gone.topic_index);
         if let Some(advertisement) = gone.advertisement {
@@ -253,8 +255,9 @@ impl Context {
     fn refuse(&mut self, source: Source) {
         self.counters.context.sends_blocked.inc();
         let entry = &mut self.sources[source.slot as usize];
-        entry.is_refused = true;
-        self.outgoing[entry.session].has_refused = true;
+        if !std::mem::replace(&mut entry.is_refused, true) {
+            self.outgoing[entry.session].refused.push(source);
+        }
     }
 
     /// Reserves room for a message of exactly `len` bytes where it will be sent from.
@@ -298,24 +301,28 @@ impl Context {
 
     /// Tells every source of a session.
     pub(crate) fn tell_event(&self, session: usize, event: SourceEvent, handler: &mut impl Handler) {
-        for (slot, entry) in self.sources.iter().filter(|(_, entry)| entry.session == session) {
-            handler.on_source_event(Source { slot: slot as u32, number: sealed(entry.number) }, event);
+        for slot in self.sources_of.of(session) {
+            if let Some(entry) = self.sources.get(slot) {
+                handler.on_source_event(Source { slot: slot as u32, number: entry.number }, event);
+            }
         }
     }
 
     /// Wakes the sources of a session of which sends were refused, if there is room now.
     pub(crate) fn tell_room(&mut self, session: usize, handler: &mut impl Handler) {
         let Some(outgoing) = self.outgoing.get_mut(session) else { return };
-        if !outgoing.has_refused || outgoing.is_blocked() {
+        if outgoing.refused.is_empty() || outgoing.is_blocked() {
             return;
         }
-        outgoing.has_refused = false;
-        for (slot, entry) in &mut self.sources {
-            if entry.session == session && std::mem::take(&mut entry.is_refused) {
-                let source = Source { slot: slot as u32, number: sealed(entry.number) };
+        let mut refused = std::mem::take(&mut outgoing.refused);
+        for source in refused.drain(..) {
+            let entry = self.sources.get_mut(source.slot as usize).filter(|e| e.number == source.number);
+            if entry.is_some_and(|entry| std::mem::take(&mut entry.is_refused)) {
                 handler.on_source_event(source, SourceEvent::WakeUp);
             }
         }
+        // The room of the list is used again.
+        self.outgoing[session].refused = refused;
     }
 }
 

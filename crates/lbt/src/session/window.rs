@@ -304,11 +304,11 @@ mod tests {
 
     #[test]
     fn memory_is_had_ahead_of_the_datagrams_and_what_they_hold_stays() {
-        for seed in 0..10 {
+        for seed in 0..4 {
             let mut rng = Rng::new(seed);
-            let mut window = Window::new(1 << 20, Sqn(0));
+            let mut window = Window::new(1 << 18, Sqn(0));
             assert_eq!(window.committed, 0, "an idle window has nothing");
-            for _ in 0..3_000 {
+            for _ in 0..1_000 {
                 let len = 20 + rng.below(1_480) as usize;
                 if !push(&mut window, len, 1_500) {
                     window.mark_sent(1);
@@ -318,17 +318,17 @@ mod tests {
                 }
                 if rng.chance(0.5) {
                     window.warm(len as u64);
-                    let ahead = (window.tail + DATAGRAM_MAX).min(1 << 20);
+                    let ahead = (window.tail + DATAGRAM_MAX).min(1 << 18);
                     assert!(window.committed >= ahead, "the next datagram finds its pages");
                 }
-                assert!(window.committed <= 1 << 20 && window.committed >= window.tail);
-                for i in 0..window.count() {
-                    let sqn = window.trail().plus(i);
+                assert!(window.committed <= 1 << 18 && window.committed >= window.tail);
+                if window.count() > 0 {
+                    let sqn = window.trail().plus(rng.below(window.count().into()) as u32);
                     let run = window.run(sqn, 1, u64::MAX).expect("in the window");
                     assert!(window.slice(run.at, run.bytes).iter().all(|&b| b == sqn.0 as u8), "{sqn}");
                 }
             }
-            assert_eq!(window.committed, 1 << 20, "the ring went round");
+            assert_eq!(window.committed, 1 << 18, "the ring went round");
         }
     }
 

@@ -10,7 +10,7 @@ use lbt::resolution::TransportSession;
 use net::shm::{self, Pacing, SessionName};
 use units::Nanos;
 
-use super::{Outgoing, OutgoingKind, Place};
+use super::{Outgoing, OutgoingKind};
 use crate::config::IpcBehavior;
 use crate::context::Context;
 use crate::error::ContextError;
@@ -79,7 +79,7 @@ impl Context {
             events: Vec::new(),
             _shown: shown,
         };
-        Ok(Outgoing::new(Place::Ipc, transport, OutgoingKind::Ipc(Box::new(kind)), index))
+        Ok(Outgoing::new(transport, OutgoingKind::Ipc(Box::new(kind)), index))
     }
 }
 

@@ -17,9 +17,9 @@ use lbt::wire::lbmc::Chain;
 use net::Ready;
 use units::{Nanos, Sqn};
 
-use crate::Handler;
 use crate::context::Context;
 use crate::error::ContextError;
+use crate::{Handler, Source};
 
 use binding::Binding;
 
@@ -31,22 +31,20 @@ pub(crate) use tcp::TcpOutgoing;
 
 /// A session that sources of this context publish on.
 pub(crate) struct Outgoing {
-    /// What tells sessions apart when a source looks for one.
-    pub(crate) place: Place,
     pub(crate) transport: TransportSession,
     /// What names it on both networks, if it is on two.
     pub(crate) origin: Option<Origin>,
     pub(crate) kind: OutgoingKind,
     /// Index of the next topic.
     next_index: u32,
-    /// A send was refused: its sources are to be told when there is room.
-    pub(crate) has_refused: bool,
+    /// Sources of which a send was refused, to be told when there is room.
+    pub(crate) refused: Vec<Source>,
     /// Sources that are within an explicit batch.
     batches: u32,
 }
 
 /// Which session a source belongs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Place {
     Rm(SocketAddrV4),
     Tcp,
@@ -68,8 +66,8 @@ pub(crate) enum OutgoingKind {
 const KEPT_MAX_BYTES: usize = 1 << 20;
 
 impl Outgoing {
-    pub(crate) fn new(place: Place, transport: TransportSession, kind: OutgoingKind, index: u32) -> Outgoing {
-        Outgoing { place, transport, origin: None, kind, next_index: index, has_refused: false, batches: 0 }
+    pub(crate) fn new(transport: TransportSession, kind: OutgoingKind, index: u32) -> Outgoing {
+        Outgoing { transport, origin: None, kind, next_index: index, refused: Vec::new(), batches: 0 }
     }
 
     /// Adds a topic; returns its index in the session as well: the one given, or the next.
@@ -220,19 +218,19 @@ impl Outgoing {
 impl Context {
     /// The session on which a source publishes, opened if there is none.
     pub(crate) fn outgoing_at(&mut self, place: Place) -> Result<usize, ContextError> {
-        if let Some((at, _)) = self.outgoing.iter().find(|(_, o)| o.place == place) {
+        if let Some(&at) = self.by_place.get(&place) {
             return Ok(at);
         }
         let at = self.outgoing.vacant_key();
         let index = self.rng.next_u32();
-        let mut opened = match place {
+        let opened = match place {
             Place::Rm(group) => self.open_rm_outgoing(at, group, index, self.rm_binding())?,
             Place::Tcp => self.open_tcp_outgoing(at, index, self.tcp_binding())?,
             Place::Ipc => self.open_ipc_outgoing(index)?,
             Place::Ru => self.open_ru_outgoing(at, index, self.ru_binding())?,
             Place::Fixed(session) => self.open_fixed_outgoing(at, session, index)?,
         };
-        opened.place = place;
+        self.by_place.insert(place, at);
         self.stir();
         self.outgoing.insert(opened);
         // Each turn looks at every slot there is room for.

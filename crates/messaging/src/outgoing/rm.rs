@@ -15,7 +15,7 @@ use net::xdp::XdpSocket;
 use units::Nanos;
 
 use super::networks::SecondPort;
-use super::{Binding, Outgoing, OutgoingKind, Place};
+use super::{Binding, Outgoing, OutgoingKind};
 use crate::context::{Context, Port, first_free};
 use crate::error::ContextError;
 use crate::event::SourceEvent;
@@ -111,7 +111,7 @@ impl Context {
         let origin = self.second.as_ref().filter(|_| second.is_some());
         let origin = origin.map(|network| Origin { source: *local.ip(), context: network.instance });
         let kind = OutgoingKind::Rm(Box::new(RmOutgoing { port, second, group, session, blocked_until }));
-        let opened = Outgoing::new(Place::Rm(group), TransportSession::LbtRm { key, group }, kind, index);
+        let opened = Outgoing::new(TransportSession::LbtRm { key, group }, kind, index);
         Ok(Outgoing { origin, ..opened })
     }
 }

@@ -11,7 +11,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use units::Nanos;
 
 use super::rm::BLOCKED_WAIT;
-use super::{Binding, Outgoing, OutgoingKind, Place};
+use super::{Binding, Outgoing, OutgoingKind};
 use crate::Handler;
 use crate::context::{Context, Port, first_free};
 use crate::error::ContextError;
@@ -74,7 +74,7 @@ impl Context {
             blocked_until: Nanos::ZERO,
         }));
         let transport = TransportSession::LbtRu { address, session_id: Some(session_id) };
-        Ok(Outgoing::new(Place::Ru, transport, kind, index))
+        Ok(Outgoing::new(transport, kind, index))
     }
 
     /// Looks at the sockets of LBT-RU sessions that the poller does not watch.

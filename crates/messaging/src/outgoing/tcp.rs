@@ -15,7 +15,7 @@ use net::{Door, Interest, Ready, Registrar, Token, Transport};
 use slab::Slab;
 use units::Nanos;
 
-use super::{Binding, Outgoing, OutgoingKind, Place};
+use super::{Binding, Outgoing, OutgoingKind};
 use crate::config::ReceiverBehavior;
 use guests::{Guests, Stall};
 
@@ -100,7 +100,7 @@ impl Context {
             counters: self.counters.tcp_source.clone(),
         };
         let transport = TransportSession::Tcp { address, session_id: Some(session_id) };
-        Ok(Outgoing::new(Place::Tcp, transport, OutgoingKind::Tcp(Box::new(kind)), index))
+        Ok(Outgoing::new(transport, OutgoingKind::Tcp(Box::new(kind)), index))
     }
 
     /// Takes receivers that have connected.
