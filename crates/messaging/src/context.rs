@@ -18,6 +18,7 @@ use net::{Interest, Registrar, Token, Waker};
 use slab::Slab;
 use units::{Nanos, Rng};
 
+use crate::closing::Stage;
 use crate::direct::Direct;
 use crate::drops::Drops;
 use crate::error::ContextError;
@@ -216,6 +217,9 @@ pub struct Context {
     pub(crate) batch: Option<Box<ReceiveBatch>>,
     /// Headers being built.
     pub(crate) chain: Chain,
+    pub(crate) stage: Stage,
+    /// When it began to close, or direct connections were last busy since.
+    pub(crate) settling_since: Nanos,
 }
 
 impl Context {
@@ -310,6 +314,8 @@ impl Context {
             watches_data: false,
             batch: Some(Box::new(ReceiveBatch::new(RECEIVE_SLOTS))),
             chain: Chain::default(),
+            stage: Stage::Open,
+            settling_since: Nanos::ZERO,
             counters,
         };
         registrar.add(&context.resolver_socket, context.token(Port::Resolver, 0), Interest::Read)?;
@@ -398,16 +404,30 @@ impl Context {
         self.rest(now, handler);
     }
 
-    fn on_resolver_ready(&mut self, index: usize, handler: &mut impl Handler) {
+    /// Takes what topic resolution says; who waits for a source hears of it later.
+    pub(crate) fn hear_resolution(&mut self) {
         let Some(mut batch) = self.batch.take() else { return };
+        for index in 0..=usize::from(self.second.is_some()) {
+            self.take_resolution(index, &mut batch);
+        }
+        self.batch = Some(batch);
+        self.send_resolution();
+    }
+
+    fn take_resolution(&mut self, index: usize, batch: &mut ReceiveBatch) {
         let second = self.second.as_ref().filter(|_| index == 1);
         let socket = second.map_or(&self.resolver_socket, |second| &second.resolver_socket);
-        match socket.receive(&mut batch) {
+        match socket.receive(batch) {
             Ok(received) => {
                 received.datagrams().for_each(|(_, datagram)| self.on_resolution_datagram(datagram))
             }
             Err(_) => self.counters.context.receives_failed.inc(),
         }
+    }
+
+    fn on_resolver_ready(&mut self, index: usize, handler: &mut impl Handler) {
+        let Some(mut batch) = self.batch.take() else { return };
+        self.take_resolution(index, &mut batch);
         self.batch = Some(batch);
         self.tell_found(handler);
         self.send_resolution();
@@ -506,13 +526,18 @@ impl Context {
         if self.direct.is_idle() { due.unwrap_or(Nanos::NEVER) } else { Nanos::ZERO }
     }
 
-    /// Tells receivers that this process ends. The context is of no use afterwards. In a child made by `fork` nothing
-    /// happens.
+    /// Ends all sources: their sessions say the last number of each topic and the end, and sends are refused.
+    /// Whoever goes on driving the context sends what waits and answers who asks again;
+    /// [`Context::close`] does that for as long as it is of use, and so does dropping the context. In a child made
+    /// by `fork` nothing happens.
     pub fn end(&mut self) {
         if !self.home.is_certain() {
             return;
         }
         self.refresh_clock();
+        if self.stage == Stage::Open {
+            self.stage = Stage::Ended;
+        }
         for advertisement in self.sources.iter().filter_map(|(_, source)| source.advertisement) {
             self.resolver.withdraw(advertisement);
         }

@@ -19,6 +19,7 @@ use crate::context::{Context, Port, first_free};
 use crate::detour::Detour;
 use crate::error::ContextError;
 use crate::incoming::SessionRef;
+use crate::outgoing::Patience;
 use crate::recovery;
 use crate::request::Requests;
 use crate::stream::Bridge;
@@ -361,6 +362,41 @@ impl Context {
         let doors = self.direct.doors.iter().map(Door::next_wakeup).min();
         let own = self.answers_at().min(self.direct.guests.next_wakeup());
         unused.into_iter().chain(detours).chain(doors).fold(own, Nanos::min)
+    }
+
+    /// Goes on with connections while the context is closed, for `patience` after the last answer to who asks for
+    /// retained messages; whether nothing waits any more.
+    pub(crate) fn settle_direct(&mut self, patience: &Patience) -> bool {
+        let retains = self.retained.is_some();
+        if retains {
+            (0..self.direct.doors.len()).for_each(|index| self.on_listener_ready(index, &mut ()));
+        }
+        for index in 0..self.direct.connections.capacity() {
+            if self.direct.connections.get(index).is_some() {
+                let token = self.token(Port::Connection, index);
+                self.on_connection_ready(index, Ready { token, readable: true, writable: true }, &mut ());
+            }
+        }
+        self.wake_direct(self.now, &mut ());
+        let is_busy = self.direct_left() > 0 || self.answers_at() != Nanos::NEVER;
+        if is_busy {
+            self.settling_since = self.now;
+        }
+        !is_busy && (!retains || self.now >= self.settling_since + patience.quiet)
+    }
+
+    /// Bytes that peers' kernels have not acknowledged; what we ask others for does not count.
+    pub(crate) fn direct_left(&self) -> u64 {
+        let ours = self.direct.connections.iter().map(|(_, connection)| connection);
+        let ours = ours.filter(|c| !matches!(c.purpose, Purpose::Recovery(_)) && !c.is_given_up);
+        ours.map(|connection| {
+            let in_kernel = match connection.is_established {
+                true => tcp::unacknowledged(connection.stream.socket()).map_or(0, |waits| waits.bytes),
+                false => 0,
+            };
+            (connection.out.len() - connection.sent + in_kernel) as u64
+        })
+        .sum()
     }
 
     pub(crate) fn on_listener_ready(&mut self, index: usize, handler: &mut impl Handler) {

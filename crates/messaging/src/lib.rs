@@ -67,6 +67,14 @@
 //!   end when they are cancelled or the one who answered is gone (`a_cancelled_request_is_answered_in_vain`,
 //!   `a_request_ends_when_the_one_who_answered_is_gone`).
 //!
+//! - What was sent arrives, or is told lost, though the context is dropped
+//!   (`what_was_sent_arrives_or_is_told_lost_when_the_context_is_dropped_at_once`), closed while it waits for the
+//!   rate limit (`closing_sends_what_waits_for_the_rate_limit`), closed without linger
+//!   (`what_a_context_that_is_closed_without_linger_gives_up_is_told_at_both_ends`), or its thread is stopped
+//!   (`what_went_through_the_rings_arrives_when_the_thread_is_stopped_at_once`), and when its source is deleted
+//!   (`what_a_source_sent_before_it_was_deleted_arrives_or_is_told_lost`); `drain` waits for it
+//!   (`draining_waits_until_everything_has_left`).
+//!
 //! Where a source retains messages (the same, tests `TRANSPORT_late_join::NAME`, `TRANSPORT_retained::NAME` and
 //! `TRANSPORT_source_paced::NAME`):
 //!
@@ -131,6 +139,11 @@
 //! - Between threads nothing is lost and nothing grows: a full ring refuses
 //!   (`tests/embedded.rs`: `a_full_ring_refuses_and_loses_nothing`), a full event queue makes the context
 //!   wait (`a_queue_keeps_the_order_of_all_events_and_makes_the_context_wait_when_it_is_full`).
+//! - No wait between an application's thread and the context's becomes a cycle (`tests/embedded_waits.rs`:
+//!   `a_dispatched_event_may_call_the_context_though_the_queue_is_full`,
+//!   `a_handler_on_the_contexts_own_thread_is_refused_what_would_wait_for_itself_and_may_stop_it`), and a context
+//!   of which nobody takes events goes on sending
+//!   (`a_context_whose_queue_is_full_or_gone_goes_on_sending_over_every_transport`).
 //! - Hot failover goes through rings and queue as well (`hot_failover_passes_the_rings_and_the_queue`).
 //! - An explicit batch is held until its end or a full datagram (`tests/conformance`:
 //!   `an_explicit_batch_is_held_until_its_end_or_a_full_datagram`).
@@ -150,6 +163,7 @@
 //! - Direct messages are independent of all that and carry both ways (`tests/loopback.rs`:
 //!   `direct_messages_go_both_ways`).
 
+mod closing;
 mod config;
 mod context;
 mod detour;
@@ -185,8 +199,9 @@ pub use crate::config::{
     AfXdpMode, Carrier, CongestionControl, IpcBehavior, MessagingConfig, OrderedDelivery, Preset,
     ReceiverBehavior, StaticSource, TopicTransport, Transport, Wait,
 };
+pub use closing::{Left, SessionLeft};
 pub use context::{Context, ContextCounters};
-pub use embedded::{EmbeddedContext, EmbeddedSource, EventQueue, QueueError, Stopped};
+pub use embedded::{CallError, EmbeddedContext, EmbeddedSource, EventQueue, QueueError};
 pub use error::ContextError;
 pub use event::{
     Asked, BatchEdge, End, FailoverLoss, Handler, Loss, Message, RequestEnd, SecurityEvent, SourceEvent,

@@ -24,6 +24,8 @@ pub(crate) struct Standalone {
     turns: u32,
     /// When to look at the descriptors that carry no data, and at the timers.
     look_at: Nanos,
+    /// When to look for signs of life that are due, while nothing is received.
+    signs_at: Nanos,
     /// Why this thread may not sleep, to be told by the next turn that looks around.
     failed: Option<io::Error>,
 }
@@ -32,6 +34,8 @@ pub(crate) struct Standalone {
 const TURNS_PER_CLOCK: u32 = 16;
 /// How often a busy context looks at connections, NAKs and topic resolution.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
+/// How often a context that receives nothing looks at the sessions that it hears.
+const SIGNS_EVERY: Duration = Duration::from_millis(10);
 /// Data sockets up to this many are read without asking the poller first.
 const DIRECT_MAX: usize = 4;
 
@@ -44,6 +48,7 @@ impl Standalone {
             is_spinning: config.wait == crate::config::Wait::Spin,
             turns: 0,
             look_at: Nanos::ZERO,
+            signs_at: Nanos::ZERO,
             failed: None,
         }
     }
@@ -143,6 +148,27 @@ impl Context {
         Ok(worked)
     }
 
+    /// A turn that sends, answers and keeps sessions alive, but receives nothing: for a context whose events
+    /// nobody takes at the moment. Messages wait in the kernel or with their sources; whether a session has
+    /// fallen silent is not judged, since what it says is not read.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn poll_sending(&mut self, handler: &mut impl Handler) {
+        self.refresh_clock();
+        let now = self.now;
+        self.flush_stirred();
+        self.hear_resolution();
+        if now >= self.resolver.next_wakeup() {
+            self.send_resolution();
+        }
+        self.serve_outgoing(now, handler);
+        self.flush_direct();
+        if now >= self.standalone.signs_at {
+            self.standalone.signs_at = now + SIGNS_EVERY;
+            self.send_signs_of_life(now);
+        }
+    }
+
     /// One turn that waits for something to arrive or to be due, at most `timeout` (`None`: for ever), by the
     /// configured wait strategy. Tells whether messages or events may have come.
     ///
@@ -215,7 +241,7 @@ impl Context {
     }
 
     /// Its time stands still between two turns: all of what is there is to be seen at once.
-    fn is_simulated(&self) -> bool {
+    pub(crate) fn is_simulated(&self) -> bool {
         matches!(self.clock, Clock::Manual(_))
     }
 

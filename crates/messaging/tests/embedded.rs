@@ -8,9 +8,9 @@ use std::time::Duration;
 use common::{Patience, WATCHDOG, config};
 use net::affinity;
 use tickcast_messaging::{
-    Asked, Context, ContextCounters, EmbeddedContext, EmbeddedSource, EventQueue, FailoverLoss, Handler,
-    Message, MessagingConfig, QueueError, Receiver, ReceiverOptions, RequestId, SourceInfo, SourceOptions,
-    Stopped, StreamId, Wait,
+    Asked, CallError, Context, ContextCounters, EmbeddedContext, EmbeddedSource, EventQueue, FailoverLoss,
+    Handler, Message, MessagingConfig, QueueError, Receiver, ReceiverOptions, RequestId, SourceInfo,
+    SourceOptions, StreamId, Wait,
 };
 
 /// Tells another thread what it hears.
@@ -122,7 +122,7 @@ fn a_thread_that_ends_by_itself_is_noticed_by_sources_and_by_the_queue() {
     let mut source = source(&context);
     assert!(!queue.is_over());
     let panicked = context.call(|_| panic!("as a bug would"));
-    assert_eq!(panicked, Err(Stopped));
+    assert_eq!(panicked, Err(CallError::Stopped));
     let patience = Patience::new();
     while source.send(&[&[0; 1_000]]) != Err(QueueError::Stopped) {
         assert!(patience.lasts(), "sends never say that nobody takes them");

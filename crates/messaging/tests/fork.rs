@@ -7,8 +7,8 @@ use std::time::Duration;
 use common::{Heard, Party, Patience, config, meet, party, until};
 use net::lab;
 use tickcast_messaging::{
-    ContextCounters, ContextError, EmbeddedContext, Forked, MessagingConfig, QueueError, ReceiverOptions,
-    RequestError, SendError, Source, SourceOptions, Stopped, Transport,
+    CallError, ContextCounters, ContextError, EmbeddedContext, Forked, MessagingConfig, QueueError,
+    ReceiverOptions, RequestError, SendError, Source, SourceOptions, Transport,
 };
 
 /// Sends so many messages that the receiver gets, and nothing else.
@@ -128,7 +128,7 @@ fn a_context_with_a_thread_refuses_a_child_and_does_not_wait_for_a_thread_that_i
     let mut all = Some((embedded, source, queued, queue));
     let child = lab::fork(|| {
         let (embedded, mut source, queued, mut queue) = all.take().expect("as in the parent");
-        let is_refused = embedded.call(|_| ()) == Err(Stopped)
+        let is_refused = embedded.call(|_| ()) == Err(CallError::Stopped)
             && source.send(&[b"from the child"]) == Err(QueueError::Forked)
             && matches!(
                 embedded.create_source("py", &SourceOptions::default()),

@@ -80,6 +80,18 @@ impl Backlog {
         self.head - cursor.kept >= self.bytes_max / 2
     }
 
+    /// Messages that a connection has not been given whole. Looks at each.
+    #[must_use]
+    pub fn messages_after(&self, cursor: &Cursor) -> u64 {
+        let (mut at, mut count) = (cursor.kept, u64::from(cursor.rest_at < cursor.rest.len()));
+        while at < self.head {
+            let message = lbmc::Message::parse(self.slice(at), 0);
+            count += u64::from(message.is_ok_and(|m| m.kind == lbmc::Kind::Message));
+            at += self.message_len(at);
+        }
+        count
+    }
+
     /// The next bytes for a connection, in one piece; empty if it has all.
     #[must_use]
     pub fn next_bytes<'a>(&'a self, cursor: &'a Cursor) -> &'a [u8] {

@@ -75,6 +75,8 @@ pub struct Source {
     len_max: usize,
     message_max: u32,
     has_ended: bool,
+    /// Topics before this one have been announced for the last time; `None` when the end was said, or is not to be.
+    ending: Option<usize>,
     announcements: Vec<(u32, Sqn)>,
     /// A control message being built.
     scratch: Vec<u8>,
@@ -99,6 +101,7 @@ impl Source {
             len_max: config.datagram_max_size as usize,
             message_max: config.maximum_message_size,
             has_ended: false,
+            ending: None,
             announcements: Vec::with_capacity(TSNI_RECORDS_MAX),
             scratch: Vec::with_capacity(TSNI_LEN_MAX),
             counters,
@@ -297,8 +300,11 @@ impl Source {
 
     /// Announces topics that have been silent, so that a receiver that was passed over learns of the tail.
     pub fn on_wakeup<R: Room>(&mut self, now: Nanos, room: &mut R) {
+        if self.has_ended {
+            return self.end(room);
+        }
         for _ in 0..HEADERS_PER_WAKEUP {
-            if self.has_ended || now < self.topics.scan_at() || room.slot(TSNI_LEN_MAX).is_none() {
+            if now < self.topics.scan_at() || room.slot(TSNI_LEN_MAX).is_none() {
                 return;
             }
             self.announcements.clear();
@@ -313,21 +319,34 @@ impl Source {
         if self.has_ended { Nanos::NEVER } else { self.topics.scan_at() }
     }
 
-    /// Ends the session: announces the last number of each topic and says that it is over, as far as there is
-    /// room; the transport's own end says the rest. Later sends are refused.
+    /// Ends the session: announces the last number of each topic and says that it is over. Later sends are
+    /// refused. Where there is no room it goes on when it is called again, or [`Source::on_wakeup`] is;
+    /// [`Source::has_said_end`] tells when all was said.
     pub fn end<R: Room>(&mut self, room: &mut R) {
-        if std::mem::replace(&mut self.has_ended, true) {
-            return;
+        if !std::mem::replace(&mut self.has_ended, true) {
+            self.ending = Some(0);
         }
-        let mut from = 0;
-        while from < self.topics.len() && room.slot(TSNI_LEN_MAX).is_some() {
+        while let Some(from) = self.ending {
+            if room.slot(TSNI_LEN_MAX).is_none() {
+                return;
+            }
+            if from == self.topics.len() {
+                self.scratch.clear();
+                lbmc::emit_message(&mut self.scratch, Kind::EndOfTransport, None, &Chain::default(), None);
+                self.write_scratch(room);
+                self.ending = None;
+                return;
+            }
             self.announcements.clear();
-            from = self.topics.all_spoken(from, TSNI_RECORDS_MAX, &mut self.announcements);
+            self.ending = Some(self.topics.all_spoken(from, TSNI_RECORDS_MAX, &mut self.announcements));
             self.write_announcements(room);
         }
-        self.scratch.clear();
-        lbmc::emit_message(&mut self.scratch, Kind::EndOfTransport, None, &Chain::default(), None);
-        self.write_scratch(room);
+    }
+
+    /// Whether the session was ended and all of that was said.
+    #[must_use]
+    pub fn has_said_end(&self) -> bool {
+        self.has_ended && self.ending.is_none()
     }
 
     /// Writes what names the session of a TCP connection; to be sent first.

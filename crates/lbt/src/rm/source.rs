@@ -65,6 +65,10 @@ impl Framing for Multicast {
         datagram[DATA_TRAIL_AT..DATA_TRAIL_AT + 4].copy_from_slice(&trail.0.to_be_bytes());
         datagram[DATA_FLAGS_AT] |= FLAG_RETRANSMISSION;
     }
+
+    fn forget_lent(&mut self) {
+        self.lent = Lent::Nothing;
+    }
 }
 
 impl Source {
@@ -167,6 +171,7 @@ impl Source {
 
     fn on_nak(&mut self, now: Nanos, from: SocketAddrV4, numbers: SqnList<'_>) {
         self.counters.nak_pckts_rcved.inc();
+        self.asked = now;
         self.note_naks(numbers.len());
         let repair_time = self.repair_time();
         let Multicast { repeats, askers, .. } = &mut self.transport;
@@ -270,6 +275,12 @@ impl Source {
     #[must_use]
     pub fn session(&self) -> SessionHeader {
         self.transport.session
+    }
+
+    /// Whether a retransmission or a NAK confirmation waits to be sent.
+    #[must_use]
+    pub fn owes_answers(&self) -> bool {
+        self.transport.repeats.queued() > 0 || self.transport.repeats.has_ncfs()
     }
 
     /// Memory held: window, queues, topics.

@@ -104,6 +104,10 @@ impl Framing for Unicast {
         datagram[DATA_TRAIL_AT..DATA_TRAIL_AT + 4].copy_from_slice(&trail.0.to_be_bytes());
         datagram[FLAGS_AT..FLAGS_AT + 2].copy_from_slice(&FLAG_RETRANSMISSION.to_be_bytes());
     }
+
+    fn forget_lent(&mut self) {
+        (self.lent, self.fan) = (Lent::Nothing, Fan::IDLE);
+    }
 }
 
 impl Source {
@@ -281,6 +285,12 @@ impl Source {
             self.repeats_due().min(self.fan_due())
         };
         transmit.min(self.wakeup_due()).min(self.transport.clients.expiry())
+    }
+
+    /// Whether a retransmission or a NAK confirmation waits to be sent.
+    #[must_use]
+    pub fn owes_answers(&self) -> bool {
+        self.transport.clients.queued() > 0 || self.transport.clients.busy().next().is_some()
     }
 
     /// Memory held: window, queues, topics, clients.

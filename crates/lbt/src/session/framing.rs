@@ -19,4 +19,7 @@ pub trait Framing {
 
     /// Sets the flag of a retransmission, and the present trailing edge, in a datagram that goes out again.
     fn mark_retransmission(trail: Sqn, datagram: &mut [u8]);
+
+    /// What was handed out, and what was begun with it, is gone from the window.
+    fn forget_lent(&mut self);
 }

@@ -18,6 +18,7 @@
 mod announce;
 mod answers;
 pub(crate) mod backoff;
+mod closing;
 mod fill;
 mod framing;
 mod loss;
@@ -32,6 +33,7 @@ mod transmit;
 mod window;
 
 pub(crate) use announce::{Ending, TSNI_LEN_MAX};
+pub use closing::Unsent;
 pub use fill::Claim;
 pub(crate) use fill::{Fragment, Gather, Writer, gathered_len};
 pub use framing::Framing;

@@ -35,6 +35,15 @@ impl SessionMessageSchedule {
         self.due = now + self.wait;
     }
 
+    /// From now on session messages come at this distance, the first so long after `now`: a session that ends
+    /// has no time for longer ones.
+    pub(crate) fn hurry(&mut self, now: Nanos, wait: Duration) {
+        (self.wait_min, self.wait_max, self.wait) = (wait, wait, wait);
+        if self.due != Nanos::NEVER {
+            self.due = self.due.min(now + wait);
+        }
+    }
+
     pub(crate) fn on_session_message(&mut self, now: Nanos) {
         self.sm_sqn = self.sm_sqn.wrapping_add(1);
         self.wait = self.wait.saturating_mul(2).min(self.wait_max);

@@ -52,6 +52,10 @@ pub struct Source<T> {
     pub(super) backlog_max: u64,
     pub(super) message_max: u32,
     pub(crate) ending: Ending,
+    /// It was ended before it had sent anything.
+    pub(super) ends_silent: bool,
+    /// When a receiver last asked for something.
+    pub(crate) asked: Nanos,
     pub(super) announcements: Vec<(u32, Sqn)>,
     /// A control message being built.
     pub(super) scratch: Vec<u8>,
@@ -140,6 +144,8 @@ impl<T: Framing> Source<T> {
             backlog_max: config.transport_session_maximum_buffer,
             message_max: config.maximum_message_size,
             ending: Ending::No,
+            ends_silent: false,
+            asked: Nanos::ZERO,
             announcements: Vec::with_capacity(lbmc::TSNI_RECORDS_MAX),
             scratch: Vec::with_capacity(TSNI_LEN_MAX),
             counters,
@@ -167,7 +173,8 @@ impl<T: Framing> Source<T> {
         self.topics.add(now, topic_index, first)
     }
 
-    /// Forgets a topic; its messages in the window are still retransmitted.
+    /// Forgets a topic; its messages in the window are still retransmitted, and its last number is announced
+    /// once more, so that receivers know what they lack.
     pub fn remove_topic(&mut self, topic: TopicId) {
         self.topics.remove(topic);
     }
@@ -293,6 +300,7 @@ impl<T: Framing> Source<T> {
         if self.ending == Ending::No {
             self.flush();
             self.open = Open::NONE;
+            self.ends_silent = !self.has_spoken();
             self.ending = Ending::Announcing(0);
             self.announce(now);
         }

@@ -21,6 +21,8 @@ impl TopicId {
 pub(crate) struct Topics {
     topics: Vec<Topic>,
     free: Vec<u32>,
+    /// Topics that were removed and whose last number is to be announced once more, each with it.
+    departed: Vec<(u32, Sqn)>,
     interval: Duration,
     threshold: Duration,
     /// Where the scan for silent topics goes on, when, and what it found so far.
@@ -45,16 +47,19 @@ const SCAN_STEP: usize = 4_096;
 impl Topics {
     pub(crate) fn new(interval: Duration, threshold: Duration) -> Topics {
         let (scan_at, earliest) = (Nanos::NEVER, Nanos::NEVER);
-        Topics { topics: Vec::new(), free: Vec::new(), interval, threshold, cursor: 0, scan_at, earliest }
+        let (topics, free, departed) = (Vec::new(), Vec::new(), Vec::new());
+        Topics { topics, free, departed, interval, threshold, cursor: 0, scan_at, earliest }
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.topics.capacity() * size_of::<Topic>() + self.free.capacity() * size_of::<u32>()
+        let departed = self.departed.capacity() * size_of::<(u32, Sqn)>();
+        self.topics.capacity() * size_of::<Topic>() + self.free.capacity() * size_of::<u32>() + departed
     }
 
     pub(crate) fn add(&mut self, now: Nanos, index: u32, first: Sqn) -> TopicId {
         let topic = Topic { index, next: first, first, last_message: now, announced: now, open: true };
         self.scan_at = self.scan_at.min(now + self.interval);
+        self.departed.retain(|&(departed, _)| departed != index);
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.topics[slot as usize] = topic;
@@ -72,7 +77,12 @@ impl Topics {
     pub(crate) fn remove(&mut self, id: TopicId) {
         if let Some(topic) = self.get_mut(id) {
             topic.open = false;
+            let last = (topic.next != topic.first).then_some((topic.index, topic.next.prev()));
             self.free.push(id.slot);
+            if last.is_some() {
+                self.departed.extend(last);
+                self.scan_at = Nanos::ZERO;
+            }
         }
     }
 
@@ -103,6 +113,7 @@ impl Topics {
         if now < self.scan_at {
             return false;
         }
+        self.take_departed(count_max, found);
         let end = self.topics.len().min(self.cursor + SCAN_STEP);
         while self.cursor < end && found.len() < count_max {
             let (interval, threshold) = (self.interval, self.threshold);
@@ -127,8 +138,15 @@ impl Topics {
         self.scan_at <= now
     }
 
+    /// Moves topics that were removed to what is found, as long as there is room.
+    fn take_departed(&mut self, count_max: usize, found: &mut Vec<(u32, Sqn)>) {
+        let count = self.departed.len().min(count_max.saturating_sub(found.len()));
+        found.extend(self.departed.drain(..count));
+    }
+
     /// Every topic that has had a message, from the `from`th on; for the end of the session.
     pub(crate) fn all_spoken(&mut self, from: usize, count_max: usize, found: &mut Vec<(u32, Sqn)>) -> usize {
+        self.take_departed(count_max, found);
         let mut at = from;
         while at < self.topics.len() && found.len() < count_max {
             let topic = &self.topics[at];
@@ -210,12 +228,12 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_a_topic_that_was_removed_is_not_announced() {
+    fn the_last_number_of_a_topic_that_was_removed_is_announced_once() {
         let mut topics = Topics::new(SECOND, Duration::ZERO);
         let id = topics.add(at(0), 7, Sqn(0));
         send(&mut topics, id, at(0));
         topics.remove(id);
-        assert!(announcements(&mut topics, 3).is_empty());
+        assert_eq!(announcements(&mut topics, 3), [(0, 7)]);
         let after = topics.add(at(4), 8, Sqn(0));
         assert_eq!(after.slot, id.slot, "the slot is used again");
         assert!(topics.get_mut(id).is_none(), "and the old id does not reach the new topic");

@@ -226,6 +226,17 @@ impl Window {
         bytes
     }
 
+    /// Gives up everything, sent or not; the numbers stay used.
+    pub(super) fn clear(&mut self) {
+        (self.trail, self.unsent) = (self.next, self.next);
+        (self.live_bytes, self.unsent_bytes) = (0, 0);
+    }
+
+    /// Everything that is there is to be sent, though it was.
+    pub(super) fn rewind(&mut self) {
+        (self.unsent, self.unsent_bytes) = (self.trail, self.live_bytes);
+    }
+
     /// Reads where a datagram of `len` bytes will lie, as the last one was: the next is often like it. The ring has left
     /// the caches when it comes round again; what is read here, where nothing waits for it, need not be fetched
     /// between a message and its datagram. In the first round of the ring its pages are not there either: then the

@@ -47,6 +47,9 @@ config::section! {
         transport: Transport = Transport::LbtRm;
         /// Transports of some topics: `PREFIX* = TRANSPORT` or `TOPIC = TRANSPORT`, the first that fits.
         source_transport: Vec<TopicTransport> = [], length 0..=1_000;
+        /// How long a context that is closed or dropped goes on, at most, to get rid of what it has accepted and to
+        /// answer receivers that ask for it again; 0 for one attempt.
+        linger_us: u64 = 5_000_000, range 0..=3_600_000_000;
         /// How a thread waits that drives a context with a poller of its own.
         wait: Wait = Wait::Block;
         /// CPU that the thread of a context is kept on, if it has one of its own.
@@ -424,6 +427,12 @@ impl MessagingConfig {
     /// The same for a connection to another process directly.
     pub(crate) fn watch_direct(&self, stream: &std::net::TcpStream) -> std::io::Result<()> {
         watch(stream, self.request_tcp_activity_timeout_us)
+    }
+
+    /// How long a context that is closed goes on.
+    #[must_use]
+    pub fn linger(&self) -> Duration {
+        Duration::from_micros(self.linger_us)
     }
 
     pub(crate) fn response_deletion_timeout(&self) -> Duration {

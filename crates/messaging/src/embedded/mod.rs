@@ -11,34 +11,48 @@ mod source;
 
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::mpsc::{Receiver as Inbox, Sender, TryRecvError, channel, sync_channel};
 use std::sync::{Arc, atomic};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use net::fork::Home;
-use net::{Waker, affinity};
+use net::{Waker, affinity, clock};
 
 use crate::error::ContextError;
-use crate::{Context, ContextCounters, Handler, MessagingConfig, Receiver, Source, SourceOptions, Wait};
+use crate::{
+    Context, ContextCounters, Handler, Left, MessagingConfig, Receiver, Source, SourceOptions, Wait,
+};
 
 use queue::Enqueuer;
 pub use queue::EventQueue;
 use source::Feed;
 pub use source::{EmbeddedSource, QueueError};
 
-/// The thread of the context has ended: it was stopped, or its handler panicked. Or this is a child made by `fork`, to
-/// which the thread of its parent is none.
+/// Why the context's thread did not do what it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stopped;
+#[non_exhaustive]
+pub enum CallError {
+    /// It has ended: it was stopped, or its handler panicked. Or this is a child made by `fork`, to which the thread
+    /// of its parent is none.
+    Stopped,
+    /// It was asked from itself, by a handler or a task, and would wait for itself. Nothing was done.
+    OwnThread,
+}
 
-impl fmt::Display for Stopped {
+impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the context's thread has ended, or is that of the process this one was forked from")
+        f.write_str(match self {
+            CallError::Stopped => {
+                "the context's thread has ended, or is that of the process this one was forked from"
+            }
+            CallError::OwnThread => "called on the context's own thread, which would wait for itself",
+        })
     }
 }
 
-impl std::error::Error for Stopped {}
+impl std::error::Error for CallError {}
 
 /// Work for the thread.
 type Task = Box<dyn FnOnce(&mut Core) + Send>;
@@ -87,7 +101,9 @@ pub struct EmbeddedContext {
     tasks: Sender<Task>,
     bell: Arc<Bell>,
     is_stopping: Arc<AtomicBool>,
-    thread: Option<JoinHandle<io::Result<()>>>,
+    /// How long the thread goes on when it is stopped, microseconds.
+    linger_us: Arc<AtomicU64>,
+    thread: Option<JoinHandle<io::Result<Left>>>,
     queue_bytes: usize,
 }
 
@@ -101,7 +117,8 @@ impl EmbeddedContext {
         counters: ContextCounters,
         handler: impl Handler + Send + 'static,
     ) -> Result<EmbeddedContext, ContextError> {
-        EmbeddedContext::start_with(config, counters, Arc::new(AtomicBool::new(false)), handler)
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        EmbeddedContext::start_with(config, counters, is_stopping, handler, |_| true)
     }
 
     /// Starts the thread; events go into a queue, to be dispatched by a thread of the application.
@@ -115,8 +132,8 @@ impl EmbeddedContext {
         let is_stopping = Arc::new(AtomicBool::new(false));
         let events = counters.events.clone();
         let (enqueuer, queue) = queue::pair(config.event_queue_bytes as usize, events, is_stopping.clone());
-        let context: EmbeddedContext =
-            EmbeddedContext::start_with::<Enqueuer>(config, counters, is_stopping, enqueuer)?;
+        let context =
+            EmbeddedContext::start_with(config, counters, is_stopping, enqueuer, Enqueuer::push_held)?;
         Ok((context, queue))
     }
 
@@ -125,12 +142,15 @@ impl EmbeddedContext {
         mut counters: ContextCounters,
         is_stopping: Arc<AtomicBool>,
         handler: H,
+        takes_events: fn(&mut H) -> bool,
     ) -> Result<EmbeddedContext, ContextError> {
         // Here: the thread to be started has a CPU and a priority of its own.
         counters.publish(config);
         let (tasks, inbox) = channel();
         let (started, outcome) = sync_channel(1);
         let (config_there, stop) = (config.clone(), is_stopping.clone());
+        let linger_us = Arc::new(AtomicU64::new(config.linger_us));
+        let linger_there = linger_us.clone();
         let thread = std::thread::Builder::new().name("messaging".to_owned()).spawn(move || {
             let stop = StopsAtEnd(stop);
             match begin(&config_there, counters) {
@@ -138,48 +158,81 @@ impl EmbeddedContext {
                     let bell = Arc::new(bell);
                     // Nobody waits for it any more if that fails.
                     let _ = started.send(Ok(bell.clone()));
-                    run(core, handler, &inbox, &bell, &stop.0, config_there.wait)
+                    let turns = Turns { bell: &bell, is_stopping: &stop.0, wait: config_there.wait };
+                    let mut core = core;
+                    let ran = turns.run(&mut core, handler, takes_events, &inbox);
+                    // Nobody takes what is sent from now on, though the context may still have to close.
+                    stop.0.store(true, Ordering::Release);
+                    ran.map(|()| {
+                        core.finish(&inbox, Duration::from_micros(linger_there.load(Ordering::Acquire)))
+                    })
                 }
                 Err(error) => {
                     // Whoever starts it waits.
                     let _ = started.send(Err(error));
-                    Ok(())
+                    Ok(Left::default())
                 }
             }
         })?;
         let bell = outcome.recv().map_err(|_| io::Error::other("the context's thread has died"))??;
         let queue_bytes = config.source_queue_bytes as usize;
-        Ok(EmbeddedContext { tasks, bell, is_stopping, thread: Some(thread), queue_bytes })
+        Ok(EmbeddedContext { tasks, bell, is_stopping, linger_us, thread: Some(thread), queue_bytes })
     }
 
     /// Does something with the context on its thread and waits for the result: creates receivers, answers
-    /// requests. Not for the path of a message, and not from the handler on that thread, which would wait for
-    /// itself.
+    /// requests. Not for the path of a message. The thread does it between two turns, also while its event
+    /// queue is full, so that events which are dispatched may call.
+    ///
+    /// Two contexts whose handlers call each other's wait for each other for ever; let one of them use a queue.
     ///
     /// # Errors
-    /// [`Stopped`].
+    /// [`CallError`]; a handler on that thread is refused.
     pub fn call<T: Send + 'static>(
         &self,
         task: impl FnOnce(&mut Context) -> T + Send + 'static,
-    ) -> Result<T, Stopped> {
+    ) -> Result<T, CallError> {
         self.run_task(|core| task(&mut core.context))
+    }
+
+    /// Whether this is the context's own thread.
+    fn is_own_thread(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| thread.thread().id() == std::thread::current().id())
     }
 
     fn run_task<T: Send + 'static>(
         &self,
         task: impl FnOnce(&mut Core) -> T + Send + 'static,
-    ) -> Result<T, Stopped> {
+    ) -> Result<T, CallError> {
         if !self.bell.home.is_here() {
-            return Err(Stopped);
+            return Err(CallError::Stopped);
+        }
+        if self.is_own_thread() {
+            return Err(CallError::OwnThread);
         }
         let (done, result) = sync_channel(1);
         let task: Task = Box::new(move |core| {
             // Whoever asked may be gone.
             let _ = done.send(task(core));
         });
-        self.tasks.send(task).map_err(|_| Stopped)?;
+        self.tasks.send(task).map_err(|_| CallError::Stopped)?;
         self.bell.ring();
-        result.recv().map_err(|_| Stopped)
+        result.recv().map_err(|_| CallError::Stopped)
+    }
+
+    /// Waits until everything that sources have flushed has left as far as is known, as [`Context::drain`]
+    /// does, for `timeout` at most; returns what has not.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn drain(&self, timeout: Duration) -> Result<Left, CallError> {
+        let until = clock::monotonic().after(timeout);
+        loop {
+            let left = self.run_task(Core::left)?;
+            if left.is_empty() || clock::monotonic() >= until {
+                return Ok(left);
+            }
+            std::thread::sleep(DRAIN_TURN);
+        }
     }
 
     /// Begins to publish a topic. The handle goes to the one thread that sends with it.
@@ -210,33 +263,53 @@ impl EmbeddedContext {
     /// [`Context::restart_hot_failover`]. The events of that are told before anything that arrives later.
     ///
     /// # Errors
-    /// [`Stopped`].
-    pub fn restart_hot_failover(&self, receiver: Receiver) -> Result<(), Stopped> {
+    /// [`CallError`].
+    pub fn restart_hot_failover(&self, receiver: Receiver) -> Result<(), CallError> {
         self.run_task(move |core| core.restarts.push(receiver))
     }
 
-    /// Ends the thread, after what was sent before has left; receivers are told that the sources end.
+    /// Ends the thread, after what sources have flushed before has left: it takes everything out of their rings
+    /// and closes the context as [`Context::close`] does, for the configured `linger_us` at most. Sends are
+    /// refused meanwhile, and events that a full queue has no room for are dropped and counted.
+    ///
+    /// Returns what did not leave.
     ///
     /// # Errors
-    /// The poller has failed, or the handler has panicked. In a child made by `fork` the error holds
-    /// [`Forked`](crate::Forked), and the parent's thread goes on.
-    pub fn stop(mut self) -> io::Result<()> {
+    /// The poller has failed, or the handler has panicked. On the context's own thread, by a handler, it cannot
+    /// be waited for: the thread ends by itself soon after, and the error says so. In a child made by `fork` the
+    /// error holds [`Forked`](crate::Forked), and the parent's thread goes on.
+    pub fn stop(mut self) -> io::Result<Left> {
         self.end()
     }
 
-    fn end(&mut self) -> io::Result<()> {
+    /// The same with another bound.
+    ///
+    /// # Errors
+    /// As [`EmbeddedContext::stop`].
+    pub fn close(mut self, linger: Duration) -> io::Result<Left> {
+        let linger_us = u64::try_from(linger.as_micros()).unwrap_or(u64::MAX);
+        self.linger_us.store(linger_us, Ordering::Release);
+        self.end()
+    }
+
+    fn end(&mut self) -> io::Result<Left> {
         if !self.bell.home.is_certain() {
             // The thread is the parent's, and to wait for it would be for ever.
             std::mem::forget(self.thread.take());
             return Err(self.bell.home.forked().into());
         }
+        let is_own_thread = self.is_own_thread();
         self.is_stopping.store(true, Ordering::Release);
         self.bell.waker.wake();
         match self.thread.take() {
+            Some(_) if is_own_thread => Err(io::Error::new(
+                io::ErrorKind::Deadlock,
+                "stopped on the context's own thread, which ends when the handler has returned",
+            )),
             Some(thread) => {
                 thread.join().map_err(|_| io::Error::other("the context's thread has panicked"))?
             }
-            None => Ok(()),
+            None => Ok(Left::default()),
         }
     }
 }
@@ -265,43 +338,63 @@ fn begin(config: &MessagingConfig, counters: ContextCounters) -> Result<(Core, B
 
 /// Turns in which nothing happens before a thread that backs off goes to sleep.
 const IDLE_TURNS: u32 = 1_000;
+/// How long a thread waits that may not receive, before it looks again whether there is room for events.
+const HELD_TURN: Duration = Duration::from_micros(200);
+/// How long tasks that come while a thread ends may hold it up beyond its linger.
+const LAST_CALLS: Duration = Duration::from_secs(1);
+/// How often who drains looks whether everything has left.
+const DRAIN_TURN: Duration = Duration::from_micros(500);
 
-fn run(
-    mut core: Core,
-    mut handler: impl Handler,
-    inbox: &Inbox<Task>,
-    bell: &Bell,
-    is_stopping: &AtomicBool,
+/// How the thread goes on from turn to turn.
+struct Turns<'a> {
+    bell: &'a Bell,
+    is_stopping: &'a AtomicBool,
     wait: Wait,
-) -> io::Result<()> {
-    let mut idle = 0;
-    loop {
-        // Before the rings are emptied: what was sent before the stop is taken.
-        let is_last = is_stopping.load(Ordering::Acquire);
-        let mut worked = core.work(inbox);
-        for receiver in core.restarts.drain(..) {
-            core.context.restart_hot_failover(receiver, &mut handler);
-        }
-        worked |= core.context.poll(&mut handler)?;
-        if is_last {
-            core.context.end();
-            return Ok(());
-        }
-        idle = if worked { 0 } else { idle + 1 };
-        match wait {
-            Wait::Spin => {}
-            Wait::Yield => std::thread::yield_now(),
-            Wait::Backoff if idle < IDLE_TURNS => std::hint::spin_loop(),
-            Wait::Block | Wait::Backoff if worked => {}
-            Wait::Block | Wait::Backoff => {
-                bell.is_asleep.store(true, Ordering::Relaxed);
-                atomic::fence(Ordering::SeqCst);
-                if !core.work(inbox) && !is_stopping.load(Ordering::Acquire) {
-                    core.context.wait(None, &mut handler)?;
-                }
-                bell.is_asleep.store(false, Ordering::Relaxed);
+}
+
+impl Turns<'_> {
+    /// Drives the context until it is to stop.
+    fn run<H: Handler>(
+        &self,
+        core: &mut Core,
+        mut handler: H,
+        takes_events: fn(&mut H) -> bool,
+        inbox: &Inbox<Task>,
+    ) -> io::Result<()> {
+        let mut idle = 0;
+        while !self.is_stopping.load(Ordering::Acquire) {
+            let mut worked = core.work(inbox);
+            if !takes_events(&mut handler) {
+                core.context.poll_sending(&mut handler);
+                std::thread::sleep(HELD_TURN);
+                continue;
+            }
+            for receiver in core.restarts.drain(..) {
+                core.context.restart_hot_failover(receiver, &mut handler);
+            }
+            worked |= core.context.poll(&mut handler)?;
+            idle = if worked { 0 } else { idle + 1 };
+            match self.wait {
+                Wait::Spin => {}
+                Wait::Yield => std::thread::yield_now(),
+                Wait::Backoff if idle < IDLE_TURNS => std::hint::spin_loop(),
+                Wait::Block | Wait::Backoff if worked => {}
+                // What is held is put in as soon as there is room, of which nobody tells.
+                Wait::Block | Wait::Backoff if !takes_events(&mut handler) => {}
+                Wait::Block | Wait::Backoff => self.sleep(core, &mut handler, inbox)?,
             }
         }
+        Ok(())
+    }
+
+    fn sleep(&self, core: &mut Core, handler: &mut impl Handler, inbox: &Inbox<Task>) -> io::Result<()> {
+        self.bell.is_asleep.store(true, Ordering::Relaxed);
+        atomic::fence(Ordering::SeqCst);
+        if !core.work(inbox) && !self.is_stopping.load(Ordering::Acquire) {
+            core.context.wait(None, handler)?;
+        }
+        self.bell.is_asleep.store(false, Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -321,6 +414,35 @@ impl Core {
                     task(self);
                 }
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return worked,
+            }
+        }
+    }
+
+    /// What has not left, of rings and context.
+    fn left(&mut self) -> Left {
+        let queued_messages = self.feeds.iter_mut().map(Feed::waiting).sum();
+        Left { queued_messages, ..self.context.left() }
+    }
+
+    /// Takes what is left in the rings and closes the context, for `linger` at most. Nothing is received.
+    fn finish(&mut self, inbox: &Inbox<Task>, linger: Duration) -> Left {
+        let until = clock::monotonic().after(linger);
+        loop {
+            // Whoever has flushed before the thread was to stop is seen here.
+            fence(Ordering::SeqCst);
+            let worked = self.work(inbox);
+            self.context.poll_sending(&mut ());
+            let now = clock::monotonic();
+            let is_empty = self.feeds.iter().all(Feed::is_empty);
+            // Also without linger all is taken that the context accepts; callers may go on calling.
+            let is_over = now >= until && (!worked || now >= until.after(LAST_CALLS));
+            if !worked && is_empty || is_over {
+                let left = self.context.close(until.since(now));
+                let queued_messages = self.feeds.iter_mut().map(Feed::take_rest).sum();
+                return Left { queued_messages, ..left };
+            }
+            if !worked {
+                std::thread::sleep(HELD_TURN);
             }
         }
     }

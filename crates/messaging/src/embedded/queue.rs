@@ -52,12 +52,20 @@ pub(super) struct Enqueuer {
     counters: Arc<table::EventQueue>,
     is_stopping: Arc<AtomicBool>,
     is_abandoned: Arc<AtomicBool>,
+    /// Entries that the ring had no room for, oldest first. As long as there are some, the context receives
+    /// nothing, so that these are of one turn, and what happens to sources meanwhile.
+    held: VecDeque<Vec<u8>>,
+    held_bytes: usize,
+    /// What may be held of what happens to sources.
+    held_max_bytes: usize,
 }
 
 /// Events of a context, to be dispatched by a thread of the application.
 ///
-/// In a child made by `fork` the queue of its parent is over. When it is full, the context's thread waits until there is room: what arrives meanwhile waits in the
-/// kernel or with its sources, as if that thread were slow. Dropped, it takes no more events.
+/// When it is full, the context's thread receives nothing until there is room: what arrives meanwhile waits in
+/// the kernel or with its sources, as if that thread were slow. It goes on sending, answering NAKs and doing
+/// what it is called for. Dropped, it takes no more events. In a child made by `fork` the queue of its parent is
+/// over.
 pub struct EventQueue {
     ring: Consumer,
     others: Others,
@@ -90,36 +98,74 @@ pub(super) fn pair(
         is_abandoned: is_abandoned.clone(),
         home: Home::here(),
     };
-    let ring = producer;
-    (Enqueuer { ring, others, part_max, counters, is_stopping, is_abandoned }, queue)
+    let (ring, held, held_bytes, held_max_bytes) = (producer, VecDeque::new(), 0, bytes);
+    let enqueuer = Enqueuer {
+        ring,
+        others,
+        part_max,
+        counters,
+        is_stopping,
+        is_abandoned,
+        held,
+        held_bytes,
+        held_max_bytes,
+    };
+    (enqueuer, queue)
 }
 
 impl Enqueuer {
-    /// Puts an entry in, waiting for room if there is none; false if nobody will make room any more.
+    /// Puts an entry in, or holds it until there is room; false if nobody will make room any more.
     #[inline]
     fn push(&mut self, parts: &[&[u8]]) -> bool {
-        if self.ring.push(parts) != Err(PushError::Full) {
+        if self.held.is_empty() && self.ring.push(parts) != Err(PushError::Full) {
             self.ring.publish();
             return true;
         }
-        self.wait_for_room(parts)
+        self.hold(parts)
     }
 
     #[cold]
-    fn wait_for_room(&mut self, parts: &[&[u8]]) -> bool {
-        self.counters.waits_for_room.inc();
+    #[inline(never)]
+    fn hold(&mut self, parts: &[&[u8]]) -> bool {
         self.ring.publish();
-        loop {
-            if self.is_abandoned.load(Ordering::Acquire) || self.is_stopping.load(Ordering::Acquire) {
-                self.counters.events_dropped.inc();
-                return false;
-            }
-            std::thread::yield_now();
-            if self.ring.push(parts) != Err(PushError::Full) {
-                self.ring.publish();
-                return true;
-            }
+        let is_over = self.is_abandoned.load(Ordering::Acquire) || self.is_stopping.load(Ordering::Acquire);
+        if is_over {
+            self.counters.events_dropped.inc();
+            return false;
         }
+        if self.held.is_empty() {
+            self.counters.waits_for_room.inc();
+        }
+        let entry = parts.concat();
+        self.held_bytes += entry.len();
+        self.held.push_back(entry);
+        true
+    }
+
+    /// Puts in what was held, as far as there is room; false if something is held still, and nothing more is
+    /// to be received.
+    #[inline]
+    pub(super) fn push_held(&mut self) -> bool {
+        self.held.is_empty() || self.retry()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn retry(&mut self) -> bool {
+        if self.is_abandoned.load(Ordering::Acquire) {
+            self.counters.events_dropped.add(self.held.len() as u64);
+            self.held.clear();
+            self.held_bytes = 0;
+        }
+        while let Some(entry) = self.held.front() {
+            if self.ring.push(&[entry]) == Err(PushError::Full) {
+                break;
+            }
+            self.held_bytes -= entry.len();
+            self.held.pop_front();
+        }
+        self.ring.publish();
+        self.held.is_empty()
     }
 
     fn other(&mut self, event: Other) {
@@ -136,6 +182,15 @@ impl Enqueuer {
         let depth = self.ring.depth_bytes();
         self.counters.depth_bytes.set(depth);
         self.counters.depth_bytes_max.raise(depth);
+    }
+}
+
+impl Drop for Enqueuer {
+    /// The thread ends: what is held is put in as far as there is room, the rest is counted.
+    fn drop(&mut self) {
+        if !self.retry() {
+            self.counters.events_dropped.add(self.held.len() as u64);
+        }
     }
 }
 
@@ -183,6 +238,10 @@ impl Handler for Enqueuer {
         self.other(Other::End(receiver, stream, *end));
     }
     fn on_source_event(&mut self, source: Source, event: SourceEvent) {
+        // Sources go on while nothing is received.
+        if self.held_bytes > self.held_max_bytes {
+            return self.counters.events_dropped.inc();
+        }
         self.other(Other::SourceEvent(source, event));
     }
     fn on_security(&mut self, event: SecurityEvent, text: &str) {

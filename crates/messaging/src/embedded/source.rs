@@ -1,8 +1,10 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use lbt::rm::SendError;
+use net::clock;
 use net::ring::{self, Consumer, Producer, PushError};
 
 use super::Bell;
@@ -66,6 +68,9 @@ pub(super) struct Feed {
     number: Option<u64>,
 }
 
+/// Waits of who waits for room in a ring.
+const WAIT_MIN: Duration = Duration::from_micros(20);
+const WAIT_MAX: Duration = Duration::from_millis(1);
 /// Messages taken from one ring in a turn.
 const MESSAGES_PER_TURN: usize = 256;
 
@@ -95,6 +100,9 @@ impl EmbeddedSource {
         if !self.bell.home.is_here() {
             return Err(QueueError::Forked);
         }
+        if self.is_stopping.load(Ordering::Relaxed) {
+            return Err(QueueError::Stopped);
+        }
         let pushed = self.ring.push(parts);
         self.told(pushed)
     }
@@ -108,6 +116,9 @@ impl EmbeddedSource {
     pub fn send_hot_failover(&mut self, number: u64, parts: &[&[u8]]) -> Result<(), QueueError> {
         if !self.bell.home.is_here() {
             return Err(QueueError::Forked);
+        }
+        if self.is_stopping.load(Ordering::Relaxed) {
+            return Err(QueueError::Stopped);
         }
         let pushed = self.ring.push_numbered(number, parts);
         self.told(pushed)
@@ -135,6 +146,31 @@ impl EmbeddedSource {
         if self.ring.publish() {
             self.bell.ring();
         }
+    }
+
+    /// The same, but waits for room, for `timeout` at most.
+    ///
+    /// # Errors
+    /// As [`EmbeddedSource::send`]; [`QueueError::WouldBlock`] when the time is over.
+    pub fn send_wait(&mut self, parts: &[&[u8]], timeout: Duration) -> Result<(), QueueError> {
+        let until = clock::monotonic().after(timeout);
+        let mut turn = WAIT_MIN;
+        loop {
+            match self.send(parts) {
+                Err(QueueError::WouldBlock) if clock::monotonic() < until => {
+                    std::thread::sleep(turn);
+                    turn = (turn * 2).min(WAIT_MAX);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Bytes that wait in the ring, headers included. Those that are there when the thread has ended are lost:
+    /// they were not flushed before it was stopped.
+    #[must_use]
+    pub fn queued_bytes(&self) -> u64 {
+        self.ring.depth_bytes()
     }
 
     /// The handle that the context's thread knows it by, as in
@@ -178,6 +214,22 @@ impl Feed {
             count += taken;
         }
         count > 0
+    }
+
+    /// Whether nothing waits here.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.is_empty() && !self.is_refused
+    }
+
+    /// Whether something waits here, as the least number of messages that may be.
+    pub(super) fn waiting(&mut self) -> u64 {
+        u64::from(!self.is_empty())
+    }
+
+    /// Drops what waits here; tells how many messages that were.
+    pub(super) fn take_rest(&mut self) -> u64 {
+        let refused = u64::from(std::mem::take(&mut self.is_refused));
+        refused + self.ring.drain(usize::MAX, |_| {}) as u64
     }
 
     /// Whether the application has dropped its end and everything was sent; the topic then ends.

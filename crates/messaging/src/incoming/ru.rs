@@ -2,6 +2,7 @@
 
 use std::net::SocketAddrV4;
 
+use counters::table::MessagingContext;
 use lbt::resolution::TransportSession;
 use lbt::ru::{Receiver as RuReceiver, SessionKey};
 use net::udp::{ReceiveBatch, Sent, UdpSocket};
@@ -39,6 +40,18 @@ impl RuIncoming {
 
     pub(crate) fn socket(&self) -> Option<&UdpSocket> {
         self.socket.as_ref()
+    }
+}
+
+/// Sends what is due of one session.
+#[inline]
+fn send_due(now: Nanos, socket: &UdpSocket, receiver: &mut RuReceiver, counters: &MessagingContext) {
+    while let Some(feedback) = receiver.poll_transmit(now) {
+        match socket.send_run(feedback.to, feedback.datagram, feedback.datagram.len()) {
+            Ok(Sent::Datagrams(_)) => {}
+            // All of them are repeated.
+            Ok(Sent::WouldBlock) | Err(_) => counters.sends_failed.inc(),
+        }
     }
 }
 
@@ -132,6 +145,15 @@ impl Context {
         self.send_ru(now);
     }
 
+    /// Sends the signs of life that are due, of all sessions, though nothing has come for them and what is due
+    /// besides waits.
+    pub(crate) fn send_signs_of_life(&mut self, now: Nanos) {
+        let Context { ru_in: RuIncoming { socket: Some(socket), sessions, .. }, counters, .. } = self else {
+            return;
+        };
+        sessions.receivers().for_each(|receiver| send_due(now, socket, receiver, &counters.context));
+    }
+
     /// Ends a session, unless something of it is still asked for.
     pub(super) fn end_ru(&mut self, at: usize, handler: &mut impl Handler) {
         let session = SessionRef::Ru(at);
@@ -151,14 +173,6 @@ impl Context {
         let Context { ru_in: RuIncoming { socket: Some(socket), sessions, .. }, counters, .. } = self else {
             return;
         };
-        sessions.settle(|receiver| {
-            while let Some(feedback) = receiver.poll_transmit(now) {
-                match socket.send_run(feedback.to, feedback.datagram, feedback.datagram.len()) {
-                    Ok(Sent::Datagrams(_)) => {}
-                    // All of them are repeated.
-                    Ok(Sent::WouldBlock) | Err(_) => counters.context.sends_failed.inc(),
-                }
-            }
-        });
+        sessions.settle(|receiver| send_due(now, socket, receiver, &counters.context));
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lbt::ordered::{Kept, Room, Slot, Source};
 use lbt::resolution::TransportSession;
+use lbt::session::Unsent;
 use net::shm::{self, Pacing, SessionName};
 use units::Nanos;
 
@@ -119,6 +120,22 @@ impl IpcOutgoing {
         // Nobody tells when a receiver has read: it is looked for.
         let room = if self.ring.is_full && self.is_receiver_paced { Nanos::ZERO } else { Nanos::NEVER };
         own.min(room).min(self.session.next_wakeup())
+    }
+
+    /// Bytes that the slowest receiver has not read, where the source waits for it, and how many receivers
+    /// have not read everything.
+    pub(super) fn left(&self) -> (Unsent, u32) {
+        if self.session.has_said_end() {
+            // Receivers that have opened it read it to its end.
+            return Default::default();
+        }
+        let lags = self.ring.source.readers().filter(|reader| !reader.is_dropped).map(|r| r.lag_bytes);
+        let (mut left, mut receivers) = (Unsent::default(), 0);
+        for lag in lags {
+            left.bytes = left.bytes.max(lag);
+            receivers += u32::from(lag > 0);
+        }
+        (left, receivers)
     }
 
     pub(super) fn end(&mut self) {

@@ -2,6 +2,7 @@
 
 mod binding;
 mod claim;
+mod closing;
 mod ipc;
 mod networks;
 mod rm;
@@ -24,6 +25,7 @@ use crate::{Handler, Source};
 use binding::Binding;
 
 pub use claim::Claim;
+pub(crate) use closing::Patience;
 pub(crate) use ipc::{IpcOutgoing, Ring, host_id};
 pub(crate) use rm::RmOutgoing;
 pub(crate) use ru::RuOutgoing;
@@ -307,6 +309,17 @@ impl Context {
             self.tell_sources(at, handler);
         }
         self.counters.context.sockets_without_offload.set(without_offload as u64);
+    }
+
+    /// Looks at what has come for each session, and does what is due.
+    pub(crate) fn serve_outgoing(&mut self, now: Nanos, handler: &mut impl Handler) {
+        for at in 0..self.outgoing.capacity() {
+            let _ = self.on_outgoing_ready(now, at, handler);
+            if let Some(OutgoingKind::Tcp(session)) = self.outgoing.get_mut(at).map(|o| &mut o.kind) {
+                session.look_at_clients();
+            }
+        }
+        self.wake_outgoing(now, handler);
     }
 
     /// Something has come for a session: NAKs, or somebody who connects. Whether there may be more.

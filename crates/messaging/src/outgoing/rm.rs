@@ -14,6 +14,7 @@ use net::udp::{ReceiveBatch, Sent, UdpSocket};
 use net::xdp::XdpSocket;
 use units::Nanos;
 
+use super::closing::Farewell;
 use super::networks::SecondPort;
 use super::{Binding, Outgoing, OutgoingKind};
 use crate::context::{Context, Port, first_free};
@@ -30,6 +31,8 @@ pub(crate) struct RmOutgoing {
     pub(super) session: Source,
     /// The socket's buffer was full; no use to try before then.
     blocked_until: Nanos,
+    /// What its end has come to.
+    pub(super) farewell: Farewell,
 }
 
 /// Where a session's datagrams leave and its NAKs come in.
@@ -107,10 +110,11 @@ impl Context {
             session.prefault();
         }
         let key = SessionKey { source: *local.ip(), session: header };
-        let blocked_until = Nanos::ZERO;
+        let (blocked_until, farewell) = (Nanos::ZERO, Farewell::default());
         let origin = self.second.as_ref().filter(|_| second.is_some());
         let origin = origin.map(|network| Origin { source: *local.ip(), context: network.instance });
-        let kind = OutgoingKind::Rm(Box::new(RmOutgoing { port, second, group, session, blocked_until }));
+        let kind =
+            OutgoingKind::Rm(Box::new(RmOutgoing { port, second, group, session, blocked_until, farewell }));
         let opened = Outgoing::new(TransportSession::LbtRm { key, group }, kind, index);
         Ok(Outgoing { origin, ..opened })
     }
@@ -196,6 +200,11 @@ impl RmOutgoing {
     pub(super) fn end(&mut self, now: Nanos, counters: &MessagingContext, xdp: &mut Xdp) {
         self.session.end(now);
         self.transmit(now, counters, xdp);
+    }
+
+    /// The socket is tried again at once.
+    pub(super) fn unblock(&mut self) {
+        self.blocked_until = Nanos::ZERO;
     }
 
     /// Sends what there is to send until the rate limit or the socket has enough.

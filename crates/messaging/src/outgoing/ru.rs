@@ -10,6 +10,7 @@ use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
 use units::Nanos;
 
+use super::closing::Farewell;
 use super::rm::BLOCKED_WAIT;
 use super::{Binding, Outgoing, OutgoingKind};
 use crate::Handler;
@@ -31,6 +32,8 @@ pub(crate) struct RuOutgoing {
     pub(super) session: Source,
     /// The socket's buffer was full; no use to try before then.
     blocked_until: Nanos,
+    /// What its end has come to.
+    pub(super) farewell: Farewell,
 }
 
 /// So many clients have a socket of their own, which is faster to send to. Others share one.
@@ -72,6 +75,7 @@ impl Context {
             is_watched: self.watches_data,
             session,
             blocked_until: Nanos::ZERO,
+            farewell: Farewell::default(),
         }));
         let transport = TransportSession::LbtRu { address, session_id: Some(session_id) };
         Ok(Outgoing::new(transport, kind, index))
@@ -213,6 +217,11 @@ impl RuOutgoing {
             }
             ClientEvent::TooSlow(address) => SourceEvent::ReceiverTooSlow(SocketAddr::V4(address)),
         })
+    }
+
+    /// The socket is tried again at once.
+    pub(super) fn unblock(&mut self) {
+        self.blocked_until = Nanos::ZERO;
     }
 
     /// Sends what there is to send until the rate limit or the socket has enough.

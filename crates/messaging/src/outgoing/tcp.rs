@@ -1,5 +1,6 @@
 //! TCP: the source listens, receivers connect, the stream is the session.
 
+mod closing;
 mod guests;
 
 use std::io;

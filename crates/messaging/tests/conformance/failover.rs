@@ -136,7 +136,7 @@ pub(crate) fn killed(world: &World) {
             c.heard.numbers.len() as u64 + 9 >= moment
         });
         (0..3).for_each(|i| assert!(send(&mut a, source, ahead + i)));
-        drop(a);
+        a.context.abandon();
         until([&mut b, &mut c], |[b, c]| {
             (0..9).for_each(|_| behind += u64::from(behind < end && send(b, steady, behind)));
             c.heard.numbers.last() == Some(&(end - 1))

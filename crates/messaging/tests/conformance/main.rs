@@ -4,6 +4,7 @@
 //! rights.
 
 mod cases;
+mod closing;
 #[path = "../common/mod.rs"]
 mod common;
 mod failover;
@@ -56,6 +57,12 @@ conformance! {
     cases::held as an_explicit_batch_is_held_until_its_end_or_a_full_datagram,
     cases::arrival as order_of_arrival_delivers_the_same_where_nothing_is_lost,
     cases::deleted_source as a_deleted_source_sends_no_more,
+    closing::dropped as what_was_sent_arrives_or_is_told_lost_when_the_context_is_dropped_at_once,
+    closing::backlog as closing_sends_what_waits_for_the_rate_limit,
+    closing::without_linger as what_a_context_that_is_closed_without_linger_gives_up_is_told_at_both_ends,
+    closing::deleted as what_a_source_sent_before_it_was_deleted_arrives_or_is_told_lost,
+    closing::drained as draining_waits_until_everything_has_left,
+    closing::stopped as what_went_through_the_rings_arrives_when_the_thread_is_stopped_at_once,
     topics::prefix as a_prefix_receiver_hears_every_topic_that_begins_so,
     topics::pattern as a_pattern_receiver_hears_every_topic_in_which_it_is_found,
     topics::thousands as thousands_of_topics_share_a_session,

@@ -99,6 +99,7 @@ impl Source {
 
     fn on_nak(&mut self, now: Nanos, from: SocketAddrV4, numbers: SqnList<'_>) {
         let Some(at) = self.client_or_reset(from) else { return };
+        self.asked = now;
         self.note_naks(numbers.len());
         let repair_time = self.repair_time();
         self.counters.nak_pckts_rcved.inc();

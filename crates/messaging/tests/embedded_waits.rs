@@ -1,0 +1,218 @@
+//! Contexts with threads of their own: nobody waits for somebody who waits for him, and what does not leave is
+//! told.
+
+mod common;
+
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::Duration;
+
+use common::{Patience, WATCHDOG, config};
+use tickcast_messaging::{
+    CallError, ContextCounters, EmbeddedContext, EmbeddedSource, EventQueue, Handler, Left, Message,
+    MessagingConfig, QueueError, Receiver, ReceiverOptions, SourceEvent, SourceInfo, SourceOptions, StreamId,
+    Transport,
+};
+
+fn source(context: &EmbeddedContext, topic: &str) -> EmbeddedSource {
+    context.create_source(topic, &SourceOptions::default()).expect("a port is free")
+}
+
+fn receive(context: &EmbeddedContext, topic: &'static str) {
+    let created = context.call(move |context| context.create_receiver(topic, &ReceiverOptions::default()));
+    created.expect("it runs").expect("a legal name");
+}
+
+/// Sends until the queue of whoever receives is full; returns how many messages that were.
+fn fill(source: &mut EmbeddedSource, counters: &ContextCounters) -> u32 {
+    let (patience, mut sent) = (Patience::new(), 0_u32);
+    while counters.events.waits_for_room.get() == 0 {
+        assert!(patience.lasts(), "the queue never fills");
+        match source.send(&[&sent.to_be_bytes(), &[7; 996]]) {
+            Ok(()) => sent += 1,
+            Err(QueueError::WouldBlock) => std::thread::yield_now(),
+            Err(other) => panic!("{other}"),
+        }
+        source.flush();
+    }
+    sent
+}
+
+/// Calls its own context from every event, and creates a source in the first.
+struct Caller {
+    context: Arc<EmbeddedContext>,
+    made: Option<EmbeddedSource>,
+    numbers: Vec<u32>,
+}
+
+impl Handler for Caller {
+    fn on_message(&mut self, message: &Message<'_>) {
+        self.context.call(|context| context.flush()).expect("the thread answers");
+        let context = &self.context;
+        self.made.get_or_insert_with(|| source(context, "made in an event"));
+        self.numbers.push(u32::from_be_bytes(*message.payload.first_chunk().expect("a number")));
+    }
+}
+
+fn queued(config: &MessagingConfig) -> (Arc<EmbeddedContext>, EventQueue, ContextCounters) {
+    let counters = ContextCounters::default();
+    let (context, queue) = EmbeddedContext::start_queued(config, counters.clone()).expect("it starts");
+    receive(&context, "px");
+    (Arc::new(context), queue, counters)
+}
+
+#[test]
+fn a_dispatched_event_may_call_the_context_though_the_queue_is_full() {
+    let config = MessagingConfig { event_queue_bytes: 65_536, ..config(1) };
+    let (context, mut queue, counters) = queued(&config);
+    let sending = EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
+    let mut source = source(&sending, "px");
+    await_source(&mut queue);
+    let sent = fill(&mut source, &counters);
+    let mut caller = Caller { context, made: None, numbers: Vec::new() };
+    let patience = Patience::new();
+    while caller.numbers.len() < sent as usize {
+        assert!(patience.lasts(), "hangs after {} of {sent}", caller.numbers.len());
+        queue.dispatch(10, &mut caller);
+    }
+    assert!(caller.numbers.into_iter().eq(0..sent), "what was held keeps its place");
+    assert_eq!(counters.events.events_dropped.get(), 0);
+}
+
+/// Dispatches until a source is found.
+fn await_source(queue: &mut EventQueue) {
+    struct Found(bool);
+    impl Handler for Found {
+        fn on_message(&mut self, _: &Message<'_>) {}
+        fn on_source(&mut self, _: Receiver, _: StreamId, _: &SourceInfo<'_>) {
+            self.0 = true;
+        }
+    }
+    let (mut found, patience) = (Found(false), Patience::new());
+    while !found.0 {
+        assert!(patience.lasts(), "no source is found");
+        queue.dispatch(1, &mut found);
+    }
+}
+
+/// Tells what it hears to another thread.
+struct Teller(Sender<Vec<u8>>);
+
+impl Handler for Teller {
+    fn on_message(&mut self, message: &Message<'_>) {
+        // The test may be over.
+        let _ = self.0.send(message.payload.to_vec());
+    }
+}
+
+#[test]
+fn a_context_whose_queue_is_full_or_gone_goes_on_sending_over_every_transport() {
+    for (test, transport) in
+        (2..).zip([Transport::LbtRm, Transport::LbtRu, Transport::Tcp, Transport::LbtIpc])
+    {
+        let config = MessagingConfig { event_queue_bytes: 65_536, transport, ..config(test) };
+        let (stuck, queue, counters) = queued(&config);
+        let mut own = source(&stuck, "own");
+        let sending = EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
+        let mut filler = source(&sending, "px");
+        fill(&mut filler, &counters);
+        // Who comes now finds the source that nobody hears events of, and hears it.
+        let (teller, told) = channel();
+        let other = EmbeddedContext::start(&config, ContextCounters::default(), Teller(teller));
+        let other = other.expect("it starts");
+        receive(&other, "own");
+        hear(&mut own, &told, b"the queue is full");
+        drop(queue);
+        hear(&mut own, &told, b"the queue is gone");
+        let stuck = Arc::into_inner(stuck).expect("nobody else has it");
+        stuck.stop().expect("nothing failed");
+        assert!(counters.events.events_dropped.get() > 0);
+    }
+}
+
+/// Sends something until it is heard.
+fn hear(source: &mut EmbeddedSource, told: &mpsc::Receiver<Vec<u8>>, what: &[u8]) {
+    let patience = Patience::new();
+    loop {
+        assert!(patience.lasts(), "nothing is heard of it");
+        source.send(&[what]).expect("there is room");
+        source.flush();
+        if told.recv_timeout(Duration::from_millis(20)).is_ok_and(|heard| heard == what) {
+            return;
+        }
+    }
+}
+
+/// Asks its own context for something in the first event of a source, and stops it.
+struct StopsItself {
+    context: Arc<OnceLock<EmbeddedContext>>,
+    told: Sender<(CallError, std::io::ErrorKind)>,
+}
+
+impl Handler for StopsItself {
+    fn on_message(&mut self, _: &Message<'_>) {}
+    fn on_source_event(&mut self, _: tickcast_messaging::Source, _: SourceEvent) {
+        let Some(context) = Arc::get_mut(&mut self.context).and_then(OnceLock::take) else { return };
+        let refused = context.call(|_| ()).expect_err("it would wait for itself");
+        let created = context.create_source("no", &SourceOptions::default());
+        assert!(created.is_err_and(|error| error.to_string().contains("own thread")));
+        let stopped = context.stop().expect_err("it cannot be waited for");
+        // The test may be over.
+        let _ = self.told.send((refused, stopped.kind()));
+    }
+}
+
+#[test]
+fn a_handler_on_the_contexts_own_thread_is_refused_what_would_wait_for_itself_and_may_stop_it() {
+    let config = MessagingConfig { transport: Transport::Tcp, ..config(6) };
+    let (told, outcome) = channel();
+    let cell = Arc::new(OnceLock::new());
+    let handler = StopsItself { context: cell.clone(), told };
+    let context = EmbeddedContext::start(&config, ContextCounters::default(), handler).expect("it starts");
+    let mut source = source(&context, "px");
+    assert!(cell.set(context).is_ok());
+    drop(cell);
+    let other = EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
+    receive(&other, "px");
+    let outcome = outcome.recv_timeout(WATCHDOG).expect("the source is told of its receiver");
+    assert_eq!(outcome, (CallError::OwnThread, std::io::ErrorKind::Deadlock));
+    let patience = Patience::new();
+    while source.send(&[b"late"]) != Err(QueueError::Stopped) {
+        assert!(patience.lasts(), "the thread does not end");
+    }
+}
+
+#[test]
+fn a_thread_that_is_stopped_without_linger_says_what_did_not_leave() {
+    let mut config = MessagingConfig { source_queue_bytes: 65_536, ..config(7) };
+    config.transport_lbtrm_data_rate_limit_bits_per_second = 1_000_000;
+    config.transport_lbtrm_retransmit_rate_limit_bits_per_second = 500_000;
+    let context = EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
+    let mut source = source(&context, "px");
+    // More than the ring and the backlog hold.
+    let sent = 400;
+    for _ in 0..sent {
+        source.send_wait(&[&[7; 1_000]], WATCHDOG).expect("room comes");
+    }
+    source.flush();
+    let waiting = context.drain(Duration::from_millis(1)).expect("it runs");
+    assert!(!waiting.is_empty(), "{waiting}");
+    let left = context.close(Duration::ZERO).expect("nothing failed");
+    assert!(left.queued_messages > 0 && left.sessions[0].messages > 0, "{left}");
+    assert!(left.messages() < sent && left.messages() > 100, "{left} of {sent}");
+    assert_eq!((source.queued_bytes(), left == Left::default()), (0, false));
+}
+
+#[test]
+fn draining_a_thread_waits_for_its_rings() {
+    let config = config(8);
+    let context = EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
+    let mut source = source(&context, "px");
+    for _ in 0..3_000 {
+        source.send_wait(&[&[7; 1_000]], WATCHDOG).expect("room comes");
+    }
+    source.flush();
+    let left = context.drain(WATCHDOG).expect("it runs");
+    assert!(left.is_empty(), "{left}");
+    assert_eq!(source.queued_bytes(), 0);
+}
