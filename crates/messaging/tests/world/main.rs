@@ -33,7 +33,7 @@ fn a_context_on_a_manual_clock_times_out_by_that_and_not_by_the_machines() {
     }
     assert!(b.heard.ends.is_empty());
     let week = Duration::from_secs(7 * 24 * 3600);
-    drop(a);
+    a.context.abandon();
     clock.set(clock.now() + week);
     while b.heard.ends.is_empty() {
         assert!(patience.lasts(), "a week of silence is not noticed");
