@@ -93,7 +93,7 @@
 //! | `delivery_control_maximum_burst_loss` | `maximum_missing` 65,536 | 1,024 | received messages are kept, the loss is one range |
 //! | `delivery_control_loss_check_interval` | not needed | off | a gap is final when the transport settles it |
 //! | `resolver_datagram_max_size` | 1,472 | 8,192 | no IP fragments |
-//! | other `resolver_` intervals and limits | | the same | |
+//! | other `resolver_` intervals and limits | | the same | [`resolution`] can go on for ever, which the field does not |
 //! | `retransmit_retention_size_limit` | 24 MiB a topic | the same | and at most 65,536 messages, so that their table is bounded too |
 //! | `retransmit_request_outstanding_maximum` | 256 | 10 | ten at a time are ten a round trip |
 //! | `retransmit_request_interval` | 500 ms, once answers stop | 500 ms | TCP loses nothing: who repeats while answers come makes a slow source slower |

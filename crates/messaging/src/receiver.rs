@@ -163,7 +163,7 @@ impl Context {
         if self.join(receiver, topic, record).is_err() {
             // Reported again when it is advertised again.
             self.counters.context.joins_failed.inc();
-            self.resolver.forget_session(self.now, &record.session);
+            self.resolver.forget_source(self.now, topic, record);
         }
     }
 

@@ -26,7 +26,7 @@ config::section! {
         /// Time between keep-alives to each client.
         keepalive_interval_ms: u64 = 500, range 1..=600_000;
         /// What is taken from one client, UDP payload.
-        receive_rate_limit_bits_per_second: u64 = 10_000_000, range 1..=1_000_000_000_000;
+        receive_rate_limit_bits_per_second: u64 = 40_000_000, range 1..=1_000_000_000_000;
         /// What is sent to one client, UDP payload.
         send_rate_limit_bits_per_second: u64 = 50_000_000, range 1..=1_000_000_000_000;
         /// What is sent to all clients together, UDP payload.

@@ -30,7 +30,7 @@ impl Default for RelayConfig {
             resolver_unicast_maximum_clients: 1_000,
             resolver_unicast_client_port_low: 14_402,
             resolver_unicast_client_port_high: 14_406,
-            resolver_unicast_receive_rate_limit: 10_000_000,
+            resolver_unicast_receive_rate_limit: 40_000_000,
             resolver_unicast_send_rate_limit: 50_000_000,
             resolver_unicast_total_rate_limit: 1_000_000_000,
         }

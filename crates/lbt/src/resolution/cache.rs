@@ -206,6 +206,14 @@ impl Cache {
         }
     }
 
+    /// Forgets one source of a topic.
+    pub(super) fn forget_one(&mut self, topic: &str, source: &SourceRecord) -> Option<Gone> {
+        let slot = self.names.get(topic)?;
+        let at = *self.by_session.get(&(source.session, *slot, source.topic_index))?;
+        let is_fixed = self.entries.get(at).is_none_or(|entry| entry.keep == Keep::Always);
+        (!is_fixed).then(|| self.remove(at, Why::Forgotten))
+    }
+
     /// When a source that somebody wants will not have been heard for long. What nobody wants can wait for
     /// something else to happen.
     pub(super) fn expiry_due(&self) -> Nanos {

@@ -105,8 +105,8 @@ impl Resolver {
         self.count_queries();
     }
 
-    /// The query of a topic goes on if it has ended because enough sources were known, and begins again, at
-    /// once, if the source that is gone `is_missed`.
+    /// The query of a topic begins again if it has ended because enough sources were known, or if the source
+    /// that is gone `is_missed`.
     pub(super) fn on_one_gone(&mut self, now: Nanos, source: &Gone, is_missed: bool) {
         let Some(&slot) = self.queries_by_topic.get(&*source.topic) else { return };
         self.unresolved += usize::from(source.was_last);
@@ -115,8 +115,7 @@ impl Resolver {
         if is_enough || !(is_missed || query.timer.schedule.is_stopped()) {
             return;
         }
-        let due = if is_missed { now } else { now + self.querying.sustain_interval };
-        query.timer.schedule.begin_again(&self.querying, now, due);
+        query.timer.begin_again(&self.querying, now);
         arm(&mut self.timers, &mut query.timer, Subject::Query, slot);
         self.counters.queries_resumed.inc();
     }

@@ -369,6 +369,12 @@ impl Resolver {
         self.forget(now, session, false);
     }
 
+    /// The same for one source, which cannot be heard now.
+    pub fn forget_source(&mut self, now: Nanos, topic: &str, source: &SourceRecord) {
+        let gone = self.cache.forget_one(topic, source);
+        self.on_gone(now, gone.into_iter().collect());
+    }
+
     /// The same for a session that was heard and is not any more, nobody knows why. Its topics, and patterns
     /// that they fit, are asked for again as at the begin of the sustaining phase: their sources may have
     /// spoken while nothing passed.
@@ -401,7 +407,7 @@ impl Resolver {
             let Some(query) = self.queries.get_mut(slot) else { continue };
             let Some(pattern) = &query.pattern else { continue };
             if gone.iter().any(|source| pattern.matches(&source.topic)) {
-                query.timer.schedule.begin_again(&self.wildcard_sustaining, now, now);
+                query.timer.begin_again(&self.wildcard_sustaining, now);
                 arm(&mut self.timers, &mut query.timer, Subject::Wildcard, slot);
                 self.counters.queries_resumed.inc();
             }

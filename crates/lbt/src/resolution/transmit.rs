@@ -38,6 +38,8 @@ pub(super) struct Timer {
     /// The moment for which it stands in the heap.
     armed: Nanos,
     queued: Option<Lane>,
+    /// When it was sent last.
+    sent: Nanos,
     /// The queues in which it stands, perhaps to be passed over.
     stands_in: [bool; 2],
 }
@@ -45,12 +47,19 @@ pub(super) struct Timer {
 impl Timer {
     pub(super) fn begin(phases: &Phases, now: Nanos) -> Timer {
         let schedule = Schedule::begin(phases, now);
-        Timer { schedule, armed: Nanos::NEVER, queued: None, stands_in: [false; 2] }
+        Timer { schedule, armed: Nanos::NEVER, queued: None, sent: Nanos::ZERO, stands_in: [false; 2] }
+    }
+
+    /// What the record asks for was there and is missed: it is sent at once and for the sustaining phase, but
+    /// not more often than in that, since what is found again may be lost at once again.
+    pub(super) fn begin_again(&mut self, phases: &Phases, now: Nanos) {
+        let due = now.max(self.sent + phases.sustain_interval);
+        self.schedule.begin_again(phases, now, due);
     }
 
     /// The record is handed out.
     fn on_sent(&mut self, phases: &Phases, now: Nanos) {
-        self.queued = None;
+        (self.queued, self.sent) = (None, now);
         if self.schedule.due() <= now {
             self.schedule.on_sent(phases, now);
         } else {

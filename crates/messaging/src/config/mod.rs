@@ -192,6 +192,31 @@ config::section! {
         resolver_unicast_port_high: u16 = 14406, range 1..=65535;
         /// Time between signs of life to unicast resolvers.
         resolver_unicast_keepalive_interval_us: u64 = 500_000, range 1_000..=60_000_000;
+        /// Time between advertisements of a source, after some at its begin and a minute of one a second, for
+        /// ever; 0 for none, as the field does it, so that who heard none before must ask.
+        resolver_advertisement_quiescent_interval_us: u64 = 10_000_000, range 0..=86_400_000_000;
+        /// The same for queries; six times as long for patterns and for topics of which a source is known.
+        resolver_query_quiescent_interval_us: u64 = 10_000_000, range 0..=86_400_000_000;
+        /// Advertisements that are new, and answers, per second; 0 for no limit.
+        resolver_initial_advertisements_per_second: u32 = 25_000;
+        /// The same in bits per second; 0 for no limit.
+        resolver_initial_advertisement_bits_per_second: u64 = 20_000_000, range 0..=1_000_000_000_000;
+        /// Further advertisements, and what others ask everybody to repeat; 0 for no limit.
+        resolver_sustain_advertisement_bits_per_second: u64 = 5_000_000, range 0..=1_000_000_000_000;
+        /// Queries that are new per second; 0 for no limit.
+        resolver_initial_queries_per_second: u32 = 25_000;
+        /// The same in bits per second; 0 for no limit.
+        resolver_initial_query_bits_per_second: u64 = 10_000_000, range 0..=1_000_000_000_000;
+        /// Further queries; 0 for no limit.
+        resolver_sustain_query_bits_per_second: u64 = 1_000_000, range 0..=1_000_000_000_000;
+        /// Most sources remembered, of all topics heard, some 350 bytes each. Where there is no room, those of
+        /// topics that no receiver here wants leave first, and of these what was heard longest ago.
+        resolver_cache_maximum: u32 = 1_048_576, range 1..=268_435_456;
+        /// Most sources remembered of one topic.
+        resolver_cache_topic_maximum: u32 = 1_000, range 1..=1_048_576;
+        /// A source that was not heard of for so long is forgotten, and its topic asked for again; 0 for
+        /// never. What is received of it goes on.
+        resolver_cache_timeout_us: u64 = 600_000_000, range 0..=86_400_000_000;
         /// Lowest TCP port at which other processes reach this one directly.
         request_tcp_port_low: u16 = 14391, range 1..=65535;
         /// Highest TCP port at which other processes reach this one directly.
@@ -516,15 +541,21 @@ impl MessagingConfig {
     /// What topic resolution goes by.
     #[must_use]
     pub fn resolver(&self) -> ResolverConfig {
-        // A process that starts late, or was cut off, must not stay deaf: both sides go on for a day, and a
-        // query after that is answered at once and wakes the advertisements again.
+        let us = Duration::from_micros;
         ResolverConfig {
-            resolver_advertisement_minimum_sustain_duration: A_DAY,
-            resolver_query_minimum_sustain_duration: A_DAY,
+            resolver_advertisement_quiescent_interval: us(self.resolver_advertisement_quiescent_interval_us),
+            resolver_query_quiescent_interval: us(self.resolver_query_quiescent_interval_us),
+            resolver_initial_advertisements_per_second: self.resolver_initial_advertisements_per_second,
+            resolver_initial_advertisement_bps: self.resolver_initial_advertisement_bits_per_second,
+            resolver_sustain_advertisement_bps: self.resolver_sustain_advertisement_bits_per_second,
+            resolver_initial_queries_per_second: self.resolver_initial_queries_per_second,
+            resolver_initial_query_bps: self.resolver_initial_query_bits_per_second,
+            resolver_sustain_query_bps: self.resolver_sustain_query_bits_per_second,
+            resolver_cache_maximum: self.resolver_cache_maximum,
+            resolver_cache_topic_maximum: self.resolver_cache_topic_maximum,
+            resolver_cache_timeout: us(self.resolver_cache_timeout_us),
             resolver_unicast_daemons: self.resolver_unicast_daemon.clone(),
-            resolver_unicast_keepalive_interval: Duration::from_micros(
-                self.resolver_unicast_keepalive_interval_us,
-            ),
+            resolver_unicast_keepalive_interval: us(self.resolver_unicast_keepalive_interval_us),
             ..ResolverConfig::default()
         }
     }
@@ -700,8 +731,6 @@ fn watch(stream: &std::net::TcpStream, timeout_us: u64) -> std::io::Result<()> {
     }
 }
 
-const A_DAY: Duration = Duration::from_secs(86_400);
-
 fn complaint(error: &ConfigError) -> config::Complaint {
     let options = match *error {
         ConfigError::OutOfRange { option, .. } => vec![option],
@@ -716,6 +745,9 @@ fn complaint(error: &ConfigError) -> config::Complaint {
 
 /// The key of an option: its name with the unit behind it.
 fn key_of(option: &str) -> String {
+    if let Some(option) = option.strip_suffix("_bps") {
+        return format!("{option}_bits_per_second");
+    }
     let is_one_of = |ends: &[&str]| ends.iter().any(|end| option.ends_with(end));
     let unit = if is_one_of(&["_interval", "_timeout", "_threshold", "_delay"]) {
         "_us"
@@ -739,6 +771,18 @@ mod tests {
         assert_eq!(config.check(), Ok(()));
         assert_eq!(config.source(), SourceConfig::default());
         assert_eq!(config.receiver(), ReceiverConfig::default());
+    }
+
+    #[test]
+    fn by_default_topic_resolution_never_falls_silent_and_its_complaints_name_keys() {
+        let resolver = MessagingConfig::default().resolver();
+        assert!(!resolver.resolver_advertisement_quiescent_interval.is_zero());
+        assert!(!resolver.resolver_query_quiescent_interval.is_zero());
+        let schema = <MessagingConfig as config::Section>::schema();
+        for option in ["resolver_sustain_query_bps", "resolver_cache_timeout", "resolver_cache_maximum"] {
+            let key = key_of(option);
+            assert!(schema.keys.iter().any(|k| k.name == key), "{key}");
+        }
     }
 
     #[test]

@@ -77,12 +77,17 @@ impl Context {
                 let from = if is_ordered { self.put_in_order(slot) } else { None };
                 self.streams.attach(slot, receiver, part, from);
                 self.announce(slot, receiver);
+            } else {
+                self.resolver.forget_source(self.now, topic, advertised);
             }
+            return Ok(());
+        }
+        if is_of_another_host(&record.session)? {
             return Ok(());
         }
         let Some((session, session_number)) = self.open_session(record)? else {
             // It may be heard later: it is reported again when it is advertised again.
-            self.resolver.forget_session(self.now, &record.session);
+            self.resolver.forget_source(self.now, topic, advertised);
             return Ok(());
         };
         self.add_network(advertised, record);
@@ -91,6 +96,7 @@ impl Context {
         if !self.subscribe(session, record.topic_index, token, order) {
             self.unwatch(session, record.topic_index);
             self.counters.context.joins_failed.inc();
+            self.resolver.forget_source(self.now, topic, advertised);
             return Ok(());
         }
         let part = self.part_of(receiver, topic, has_failover)?;
@@ -98,6 +104,7 @@ impl Context {
             // It may be taken later, when another source has ended: it is reported again when it is
             // advertised again.
             self.leave(session, record);
+            self.resolver.forget_source(self.now, topic, advertised);
             return Ok(());
         }
         let burst_min = self.config.delivery_control_maximum_burst_loss;
@@ -137,10 +144,7 @@ impl Context {
             TransportSession::LbtRm { key, group } => self.open_rm(key, group, record.origin).map(Some),
             TransportSession::Tcp { address, .. } => self.open_tcp(session, address).map(Some),
             TransportSession::LbtRu { address, session_id } => self.open_ru(address, session_id),
-            TransportSession::Ipc { host_id, session_id, transport_id } => {
-                if host_id != crate::outgoing::host_id()? {
-                    return Ok(None);
-                }
+            TransportSession::Ipc { session_id, transport_id, .. } => {
                 self.open_ipc(session, net::shm::SessionName { session_id, transport_id })
             }
         }
@@ -235,6 +239,16 @@ impl Context {
     }
 }
 
+/// Shared memory of another host is never heard: that it is known is not worth an attempt at each advertisement.
+fn is_of_another_host(session: &TransportSession) -> io::Result<bool> {
+    match *session {
+        TransportSession::Ipc { host_id, .. } => Ok(host_id != crate::outgoing::host_id()?),
+        TransportSession::LbtRm { .. } | TransportSession::Tcp { .. } | TransportSession::LbtRu { .. } => {
+            Ok(false)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddrV4};
@@ -244,8 +258,10 @@ mod tests {
     use lbt::wire::lbtrm::SessionHeader;
 
     use super::*;
-    use crate::Wait;
+    use lbt::resolution::Resolver;
+
     use crate::context::tests::lone;
+    use crate::{ReceiverOptions, Wait};
 
     /// Receives a multicast session that nobody sends.
     fn join_group(context: &mut Context) {
@@ -281,6 +297,56 @@ mod tests {
         assert!(!context.poll_groups(context.now, &mut ()), "nobody sends");
         open(&mut context, 0);
         assert_eq!(context.rm_in.sockets().count(), 2);
+    }
+
+    /// A context hears of a source.
+    fn hear_of(context: &mut Context, session: TransportSession) {
+        let record = SourceRecord { topic_index: 7, session, request: None, late_join: None, origin: None };
+        let (config, counters) = (lbt::config::ResolverConfig::default(), Default::default());
+        let mut other = Resolver::new(&config, Nanos::ZERO, counters).expect("allowed");
+        other.advertise(Nanos::ZERO, "px", record).expect("a good name");
+        let datagram = other.poll_transmit(Nanos::ZERO).expect("it is due").to_vec();
+        context.on_resolution_datagram(&datagram);
+    }
+
+    #[test]
+    fn a_session_that_times_out_however_late_has_its_topic_asked_for_again() {
+        let mut context = lone(4, Wait::Block);
+        context.create_receiver("px", &ReceiverOptions::default()).expect("a good name");
+        let session = SessionHeader { ucast_port: 9, session_id: 9 };
+        let key = SessionKey { source: Ipv4Addr::LOCALHOST, session };
+        let group = SocketAddrV4::new(Ipv4Addr::new(239, 246, 9, 9), 9_999);
+        let start = context.now;
+        for day in [1u32, 8, 30] {
+            let now = start + Duration::from_secs(86_400) * day;
+            context.on_wakeup(now, &mut ());
+            hear_of(&mut context, TransportSession::LbtRm { key, group });
+            assert_eq!(context.streams.next_slot(), 1, "day {day}");
+            let asked = context.counters.resolver.queries_sent.get();
+            context.on_wakeup(now + Duration::from_secs(11), &mut ());
+            context.on_wakeup(now + Duration::from_secs(13), &mut ());
+            let counters = &context.counters.resolver;
+            assert_eq!((context.streams.next_slot(), counters.sources_known.get()), (0, 0), "day {day}");
+            assert!(counters.queries_sent.get() > asked, "day {day}");
+        }
+        assert_eq!(context.counters.resolver.queries_resumed.get(), 3);
+    }
+
+    #[test]
+    fn shared_memory_of_another_host_is_known_and_not_tried_at_each_advertisement() {
+        let mut context = lone(5, Wait::Block);
+        context.create_receiver("px", &ReceiverOptions::default()).expect("a good name");
+        let own = crate::outgoing::host_id().expect("there is one");
+        for (host_id, known) in [(own.wrapping_add(1), 1), (own, 1)] {
+            // That of this host is not there: it is tried again when it is advertised again.
+            hear_of(
+                &mut context,
+                TransportSession::Ipc { host_id, session_id: 0xdead_0009, transport_id: 9 },
+            );
+            let counters = (context.counters.resolver.sources_known.get(), context.streams.next_slot());
+            assert_eq!(counters, (known, 0), "{host_id}");
+        }
+        assert_eq!(context.counters.context.joins_failed.get(), 0);
     }
 
     fn spoil_group(context: &Context) {

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::DerefMut;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use lbt::ordered::{Kept, Room, Slot, Source};
@@ -86,8 +87,13 @@ impl Context {
 
 /// Tells hosts apart: made from the identifier that a kernel draws when it starts.
 pub(crate) fn host_id() -> io::Result<u32> {
+    static KNOWN: OnceLock<u32> = OnceLock::new();
+    if let Some(known) = KNOWN.get() {
+        return Ok(*known);
+    }
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id")?;
-    Ok(boot.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)))
+    let id = boot.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    Ok(*KNOWN.get_or_init(|| id))
 }
 
 impl IpcOutgoing {
