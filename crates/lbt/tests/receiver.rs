@@ -232,6 +232,21 @@ fn after_the_generation_interval_a_number_is_loss_in_its_place() {
 }
 
 #[test]
+fn after_a_pause_what_is_missing_gets_half_of_its_time_anew_and_who_is_always_late_no_more() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data(2, &[(7, 2, "c")]));
+    b.log.take();
+    b.now += MS * 5_000;
+    b.receiver.after_pause(b.now);
+    b.advance(MS * 499);
+    assert_eq!(b.log.take(), []);
+    b.receiver.after_pause(b.now);
+    b.advance(MS);
+    assert_eq!(b.log.take(), [lost(1, 1), got(2, "c")]);
+}
+
+#[test]
 fn numbers_below_the_trailing_edge_are_loss_at_once_and_never_asked_for() {
     let mut b = bench();
     b.take(&data(0, &[(7, 0, "a")]));
@@ -341,6 +356,66 @@ fn a_session_heard_from_its_first_datagram_reports_loss_at_the_head_of_a_topic()
     b.take(&data(0, &[]));
     b.take(&data_with(2, 2, false, &[(7, 3, "d")]));
     assert_eq!(b.log.take(), [begin(0), lost(0, 3), got(3, "d")]);
+}
+
+/// A receiver of a session that was lost: datagram 5 and message 3 of its topic would have come next.
+fn bench_again(change: impl FnOnce(&mut ReceiverConfig)) -> ReceiverBench {
+    let mut b = bench_with(change);
+    b.receiver.resume(Sqn(5));
+    b.receiver.resume_topic(7, Sqn(3));
+    b
+}
+
+#[test]
+fn a_session_that_is_heard_again_asks_for_what_was_sent_meanwhile() {
+    let mut b = bench_again(|_| {});
+    b.take(&data(7, &[(7, 5, "f")]));
+    assert_eq!(b.log.take(), []);
+    b.advance(MS);
+    assert_eq!(b.naks(), [[5, 6]]);
+    b.take(&data_with(5, 0, true, &[(7, 3, "d")]));
+    b.take(&data_with(6, 0, true, &[(7, 4, "e")]));
+    assert_eq!(b.log.take(), [begin(3), recovered(3, "d"), recovered(4, "e"), got(5, "f")]);
+}
+
+#[test]
+fn what_the_source_has_no_more_when_its_session_is_heard_again_is_lost_before_the_first_message() {
+    let mut b = bench_again(|_| {});
+    b.take(&data_with(900, 900, false, &[(7, 500, "x")]));
+    assert_eq!(b.log.take(), [begin(3), lost(3, 497), got(500, "x")]);
+    let mut b = bench_again(|c| c.maximum_missing = 100);
+    b.take(&data(2_000_000, &[(7, 500, "x")]));
+    assert_eq!(b.receiver.missing(), 100, "no more than is allowed");
+    // An announcement tells it as well.
+    let mut b = bench_again(|_| {});
+    b.take(&tsni(5, &[(7, 9)]));
+    assert_eq!(b.log.take(), [begin(3), lost(3, 7)]);
+}
+
+#[test]
+fn a_session_that_is_heard_again_with_numbers_that_were_heard_is_of_another_run() {
+    let mut b = bench_again(|_| {});
+    b.take(&data(4, &[(7, 40, "x")]));
+    assert_eq!(b.log.take(), [begin(40), got(40, "x")]);
+    let mut b = bench_again(|_| {});
+    b.take(&data(5, &[(7, 1, "x")]));
+    assert_eq!(b.log.take(), [begin(1), got(1, "x")]);
+}
+
+#[test]
+fn a_session_that_is_lost_again_before_it_was_heard_is_owed_the_same() {
+    let mut b = bench_again(|_| {});
+    assert_eq!(b.receiver.next_number(), Some(Sqn(5)));
+    b.advance(MS * 10_000);
+    assert_eq!(b.log.take(), [Event::Unheard { token: 70, next: 3 }]);
+    // One that is known from its begin is owed its first message.
+    let mut b = bench();
+    b.take(&sm(NONE_YET, 0));
+    b.advance(MS * 10_000);
+    assert_eq!(
+        (b.log.take(), b.receiver.next_number()),
+        (vec![Event::Unheard { token: 70, next: 0 }], Some(Sqn(0)))
+    );
 }
 
 /// The number of the last datagram of a session that has sent none.

@@ -19,6 +19,7 @@ use slab::Slab;
 use units::{Nanos, Rng};
 
 use crate::closing::Stage;
+use crate::departed::Departed;
 use crate::direct::Direct;
 use crate::drops::Drops;
 use crate::error::ContextError;
@@ -189,6 +190,7 @@ pub struct Context {
     pub(crate) by_topic: HashMap<Box<str>, usize>,
     pub(crate) found: VecDeque<Found>,
     pub(crate) streams: Streams,
+    pub(crate) departed: Departed,
     pub(crate) rm_in: RmIncoming,
     pub(crate) tcp_in: TcpIncoming,
     pub(crate) ipc_in: IpcIncoming,
@@ -294,6 +296,7 @@ impl Context {
             by_topic: HashMap::new(),
             found: VecDeque::new(),
             streams: Streams::default(),
+            departed: Departed::default(),
             rm_in: RmIncoming::default(),
             tcp_in: TcpIncoming::default(),
             ipc_in: IpcIncoming::default(),

@@ -206,7 +206,8 @@ pub trait Handler {
         let _ = (receiver, stream, info);
     }
     /// The first message of a source follows, or the loss of it; `first` is its number. What was sent before
-    /// is not told.
+    /// is not told. If the source was heard before, and its session was lost, `first` is the number that would have
+    /// come next then: the loss of what cannot be recovered follows.
     fn on_begin(&mut self, receiver: Receiver, stream: StreamId, first: Sqn) {
         let _ = (receiver, stream, first);
     }

@@ -166,6 +166,7 @@
 mod closing;
 mod config;
 mod context;
+mod departed;
 mod detour;
 mod direct;
 mod drops;

@@ -44,6 +44,9 @@ impl Context {
         }
         self.counters.context.late_turns.add(is_late.into());
         self.take_all(now, handler);
+        if !is_late {
+            return;
+        }
         self.rm_in.sessions.after_pause(now);
         self.ru_in.sessions.after_pause(now);
         for (_, outgoing) in &mut self.outgoing {

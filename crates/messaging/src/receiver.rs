@@ -9,7 +9,7 @@ use crate::{Handler, Receiver, ReceiverOptions};
 
 /// A topic, or a set of topics, that somebody wants.
 pub(crate) struct ReceiverEntry {
-    number: u32,
+    pub(crate) number: u32,
     subscription: usize,
     pub(crate) options: ReceiverOptions,
 }

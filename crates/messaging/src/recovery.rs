@@ -100,13 +100,15 @@ fn place(incoming: Incoming<'_>, session: SessionRef) -> Option<&mut Option<Box<
 
 impl Context {
     /// Watches over a topic that is about to be subscribed, if its source retains messages and somebody wants
-    /// them. `order` is that of its receiver; only in topic order there is a place for what comes later.
+    /// them. `order` is that of its receiver; only in topic order there is a place for what comes later. One that
+    /// `resumes` goes on where it was lost: what is retained of before was heard.
     pub(crate) fn watch(
         &mut self,
         session: SessionRef,
         record: &SourceRecord,
         token: u64,
         order: Option<Order>,
+        resumes: bool,
     ) -> Result<(), lbt::config::ConfigError> {
         let (Some(transport), Some(source)) = (record.late_join, record.request) else { return Ok(()) };
         let is_ordered = order.unwrap_or(self.config.ordered_delivery.order()) == Order::Topic;
@@ -142,7 +144,12 @@ impl Context {
             }
         };
         // Without, the topic is heard as the transport tells it.
-        if recovery.requester.add_topic(self.now, record.topic_index, token, true).is_err() {
+        let (now, index, requester) = (self.now, record.topic_index, &mut recovery.requester);
+        let added = match resumes {
+            true => requester.resume_topic(now, index, token),
+            false => requester.add_topic(now, index, token, true),
+        };
+        if added.is_err() {
             self.counters.context.joins_failed.inc();
         }
         Ok(())

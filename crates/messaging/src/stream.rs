@@ -7,6 +7,7 @@ use lbt::resolution::{SourceRecord, TransportSession};
 use slab::Slab;
 use units::{Nanos, Sqn};
 
+use crate::departed::Owed;
 use crate::event::{End, Loss, SourceInfo};
 use crate::failover::{Failovers, Part};
 use crate::incoming::SessionRef;
@@ -27,6 +28,8 @@ pub(crate) struct Stream {
     burst_min: u32,
     begun: Option<Sqn>,
     end: Option<End>,
+    /// What would have come next, though nothing was heard.
+    owed: Option<Sqn>,
     pub(crate) session: SessionRef,
     pub(crate) record: SourceRecord,
     topic: Box<str>,
@@ -124,6 +127,7 @@ impl Streams {
             burst_min: new.burst_min,
             begun: None,
             end: None,
+            owed: None,
             session: new.session,
             record: *new.record,
             topic: new.topic.into(),
@@ -207,6 +211,15 @@ impl Streams {
         self.by_session.of(session).find_map(|(_, slot)| Some(self.entries.get(slot)?.end?.reason))
     }
 
+    /// What the streams of a session that is over are owed, by topic index.
+    pub(crate) fn owed(&self, session: SessionRef) -> impl Iterator<Item = (u32, Owed)> + '_ {
+        self.by_session.of(session).filter_map(|(_, slot)| {
+            let stream = self.entries.get(slot)?;
+            let next = stream.end.and_then(|end| end.next).or(stream.owed)?;
+            Some((stream.record.topic_index, Owed { next, receivers: stream.receivers().collect() }))
+        })
+    }
+
     /// A session is over: tells all receivers of its streams, in the order in which these were found.
     /// `reason` is for those of which nothing was heard.
     pub(crate) fn end_session(
@@ -273,6 +286,12 @@ impl<H: Handler> Sink for Bridge<'_, H> {
         stream.all.iter_mut().for_each(|a| a.begun = true);
         let id = stream.id;
         stream.receivers().for_each(|receiver| self.handler.on_begin(receiver, id, begin.first));
+    }
+
+    fn unheard(&mut self, token: u64, next: Sqn) {
+        if let Some(stream) = self.streams.entries.get_mut(token as usize) {
+            stream.owed = Some(next);
+        }
     }
 
     /// Told for all streams together when the session is dropped.

@@ -199,8 +199,13 @@ impl Delivery {
             let next = topic.hot.next;
             topic.abandon(next);
             topic.drop_partials_before(u64::MAX);
-            if topic.cold.has_begun() {
-                let Hot { token, index: topic_index, next, last_t, .. } = *topic.hot;
+            let Hot { token, index: topic_index, next, last_t, .. } = *topic.hot;
+            if !topic.cold.has_begun() {
+                // What is owed to it is known all the same.
+                if topic.cold.started || topic.cold.from_zero {
+                    topic.sink.unheard(token, Sqn(next as u32));
+                }
+            } else {
                 let (next, tail_unknown) = (Sqn(next as u32), lost_end > last_t);
                 sink.end_of_stream(EndOfStream { token, topic_index, reason, next, tail_unknown });
             }

@@ -52,6 +52,7 @@ impl Delivery {
         if self.may_start(slot, place) {
             self.start(slot, number);
         }
+        self.refute_resumption(slot, number);
         let next = self.hot[slot as usize].next;
         let started = self.cold[slot as usize].started;
         if started && number < next {
@@ -83,6 +84,14 @@ impl Delivery {
             self.hold(slot, entry);
         } else if self.topic(slot, sink).accept_early(message, number, place.recovered) {
             self.hold(slot, Held::seen(number, place.t));
+        }
+    }
+
+    /// A topic that is to go on with a number that lies ahead of what is sent begins with what is sent.
+    fn refute_resumption(&mut self, slot: u32, number: u64) {
+        let (hot, cold) = (&mut self.hot[slot as usize], &mut self.cold[slot as usize]);
+        if cold.resumes && !cold.has_begun() && number < hot.next && cold.held.is_empty() {
+            (hot.next, cold.resumes) = (number, false);
         }
     }
 
@@ -217,6 +226,7 @@ impl Delivery {
     /// The source has sent everything up to `last` in this datagram or before it.
     fn on_announcement<S: Sink>(&mut self, slot: u32, place: Place, last: Sqn, sink: &mut S) {
         let end = widen(self.hot[slot as usize].next, last) + 1;
+        self.refute_resumption(slot, end);
         let cold = &self.cold[slot as usize];
         if self.may_start(slot, place) && cold.held.is_empty() && place.t >= cold.floor {
             self.start(slot, end);

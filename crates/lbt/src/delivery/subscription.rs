@@ -70,6 +70,23 @@ impl Delivery {
         Ok(())
     }
 
+    /// The topic goes on with `next`, as an earlier reception of it has ended there.
+    pub(crate) fn resume(&mut self, topic_index: u32, next: Sqn) {
+        let Some(slot) = self.table.find(topic_index) else { return };
+        let cold = &mut self.cold[slot as usize];
+        if !cold.started && cold.held.is_empty() {
+            (cold.started, cold.resumes) = (true, true);
+            self.hot[slot as usize].next = WIDE_ZERO + u64::from(next.0);
+        }
+    }
+
+    /// The source has begun anew: what topics of which nothing was heard were to go on with means nothing.
+    pub(crate) fn resume_none(&mut self) {
+        for cold in self.cold.iter_mut().filter(|cold| cold.resumes && !cold.has_begun()) {
+            (cold.started, cold.resumes) = (false, false);
+        }
+    }
+
     /// From now on the topic is delivered in topic order, if it was not. Returns the number from which on nothing
     /// was delivered before its turn; none if the topic is not subscribed, or has not begun.
     pub(crate) fn put_in_order(&mut self, topic_index: u32) -> Option<Sqn> {

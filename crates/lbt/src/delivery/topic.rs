@@ -39,6 +39,9 @@ pub(super) struct Cold {
     pub(super) from_zero: bool,
     /// `next` is known.
     pub(super) started: bool,
+    /// `next` is what an earlier reception of the topic would have got next. A message below it is not of the same
+    /// run of the source: the topic then begins with that.
+    pub(super) resumes: bool,
     /// The begin of the stream was reported.
     begun: bool,
     /// What waits behind a gap, ordered by number; an announcement before the message of the same number.
@@ -99,6 +102,7 @@ impl Cold {
             floor,
             from_zero: false,
             started: false,
+            resumes: false,
             begun: false,
             held: VecDeque::new(),
             queued_t: u64::MAX,

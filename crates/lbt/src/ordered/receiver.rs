@@ -45,6 +45,12 @@ impl Receiver {
         self.delivery.subscribe(topic_index, token, order, self.t)
     }
 
+    /// A topic that was just subscribed was received before, up to `next`: it begins there, with a loss if that is not
+    /// what comes. If what comes is below, it begins with that.
+    pub fn resume_topic(&mut self, topic_index: u32, next: Sqn) {
+        self.delivery.resume(topic_index, next);
+    }
+
     /// From now on a topic that was subscribed in order of arrival is delivered in topic order: to what follows the
     /// number that is returned, of which nothing was delivered before its turn. None if the stream has not begun.
     pub fn put_in_order(&mut self, topic_index: u32) -> Option<Sqn> {

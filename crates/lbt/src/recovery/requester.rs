@@ -138,6 +138,26 @@ impl Requester {
         token: u64,
         retained: bool,
     ) -> Result<(), RecoveryError> {
+        self.add(now, topic_index, token, retained, retained && self.use_late_join)
+    }
+
+    /// The same for a topic that goes on where an earlier reception of it has ended: what is retained of before was
+    /// heard, and is not asked for. What was sent meanwhile is, as what the transport has given up.
+    ///
+    /// # Errors
+    /// As [`Requester::add_topic`].
+    pub fn resume_topic(&mut self, now: Nanos, topic_index: u32, token: u64) -> Result<(), RecoveryError> {
+        self.add(now, topic_index, token, true, false)
+    }
+
+    fn add(
+        &mut self,
+        now: Nanos,
+        topic_index: u32,
+        token: u64,
+        retained: bool,
+        joins_late: bool,
+    ) -> Result<(), RecoveryError> {
         if self.by_index.get(topic_index).is_some() {
             return Err(RecoveryError::AlreadyAdded { topic_index });
         }
@@ -148,7 +168,7 @@ impl Requester {
         if usize::from(slot) == self.topics.len() {
             self.topics.push(None);
         }
-        let join = match retained && self.use_late_join {
+        let join = match joins_late {
             true => Join::Asking { id: self.id_for(slot), again: Nanos::ZERO },
             false => Join::Done,
         };

@@ -1,6 +1,6 @@
 use super::requester::Requester;
 use crate::delivery::{BeginOfStream, Delivered, EndOfStream, Lost, Sink};
-use units::Nanos;
+use units::{Nanos, Sqn};
 
 /// Stands between a transport session and the application's sink while a datagram is being processed.
 pub struct Tap<'a, S> {
@@ -32,6 +32,10 @@ impl<S: Sink> Sink for Tap<'_, S> {
         };
         let (now, sink) = (self.now, &mut *self.sink);
         self.requester.with(slot, |topic, shared| topic.begin(now, begin.first, shared, sink));
+    }
+
+    fn unheard(&mut self, token: u64, next: Sqn) {
+        self.sink.unheard(token, next);
     }
 
     fn end_of_stream(&mut self, end: EndOfStream) {

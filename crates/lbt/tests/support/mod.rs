@@ -25,6 +25,7 @@ pub(crate) enum Event {
     Begin { token: u64, first: u32 },
     Message { token: u64, first: u32, sqn: u32, payload: Vec<u8>, recovered: bool },
     Lost { token: u64, first: u32, count: u32 },
+    Unheard { token: u64, next: u32 },
     End { token: u64, reason: EndReason, next: u32, tail_unknown: bool },
 }
 
@@ -51,6 +52,10 @@ impl Sink for Log {
 
     fn begin_of_stream(&mut self, begin: BeginOfStream) {
         self.events.push(Event::Begin { token: begin.token, first: begin.first.0 });
+    }
+
+    fn unheard(&mut self, token: u64, next: Sqn) {
+        self.events.push(Event::Unheard { token, next: next.0 });
     }
 
     fn end_of_stream(&mut self, end: EndOfStream) {

@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::error::ContextError;
 use crate::failover::Part;
 use crate::stream::NewStream;
-use crate::{Handler, Receiver};
+use crate::{Handler, Receiver, StaticSource};
 
 pub(crate) use ipc::IpcIncoming;
 pub(crate) use rm::RmIncoming;
@@ -92,12 +92,16 @@ impl Context {
         };
         self.add_network(advertised, record);
         let token = self.streams.next_slot() as u64;
-        self.watch(session, record, token, order)?;
+        let resumed = self.take_departed(record);
+        self.watch(session, record, token, order, resumed.is_some())?;
         if !self.subscribe(session, record.topic_index, token, order) {
             self.unwatch(session, record.topic_index);
             self.counters.context.joins_failed.inc();
             self.resolver.forget_source(self.now, topic, advertised);
             return Ok(());
+        }
+        if let Some(next) = resumed {
+            self.resume(session, record.topic_index, next);
         }
         let part = self.part_of(receiver, topic, has_failover)?;
         if part.is_some() != has_failover {
@@ -173,6 +177,23 @@ impl Context {
         }
     }
 
+    /// With what a stream goes on that is heard again after its session was lost.
+    fn take_departed(&mut self, record: &SourceRecord) -> Option<Sqn> {
+        let receivers = &self.receivers;
+        let exists =
+            |r: Receiver| receivers.get(r.slot as usize).is_some_and(|entry| entry.number == r.number);
+        self.departed.take(&record.session, record.topic_index, exists)
+    }
+
+    fn resume(&mut self, session: SessionRef, index: u32, next: Sqn) {
+        match session {
+            SessionRef::Rm(at) => self.rm_in.sessions.resume_topic(at, index, next),
+            SessionRef::Ru(at) => self.ru_in.sessions.resume_topic(at, index, next),
+            SessionRef::Tcp(at) => self.tcp_in.resume_topic(at, index, next),
+            SessionRef::Ipc(at) => self.ipc_in.resume_topic(at, index, next),
+        }
+    }
+
     /// Nobody hears a topic of a session any more; a session that is left without topics is closed.
     pub(crate) fn leave(&mut self, session: SessionRef, record: &SourceRecord) {
         let is_last = !self.streams.has_session(session);
@@ -207,10 +228,21 @@ impl Context {
     ) {
         if self.streams.reason_of_end(session).unwrap_or(reason) == EndReason::Ended {
             self.resolver.end_session(self.now, transport);
+            self.departed.forget(transport);
         } else {
             self.resolver.lose_session(self.now, transport);
+            if !self.may_be_another(transport) {
+                self.departed.remember(*transport, self.streams.owed(session));
+            }
         }
         self.streams.end_session(self.now, session, reason, handler);
+    }
+
+    /// Whether a session that is heard again may be of another run of its source, which nothing tells: a TCP session
+    /// has an id of its own in each run, unless the configuration fixes it.
+    fn may_be_another(&self, session: &TransportSession) -> bool {
+        let mut fixed = self.config.resolver_static_source.iter().flat_map(StaticSource::records);
+        matches!(session, TransportSession::Tcp { .. }) && fixed.any(|record| record.session == *session)
     }
 
     /// Ends a session that is over, of which something was still asked for, once nothing is.

@@ -20,6 +20,8 @@ pub(crate) trait Reliable {
         order: Option<Order>,
     ) -> Result<(), SubscribeError>;
     fn put_in_order(&mut self, index: u32) -> Option<Sqn>;
+    fn resume_topic(&mut self, index: u32, next: Sqn);
+    fn next_number(&self) -> Option<Sqn>;
     fn unsubscribe(&mut self, index: u32);
     fn on_datagram<S: Sink>(
         &mut self,
@@ -49,6 +51,14 @@ macro_rules! reliable {
 
             fn put_in_order(&mut self, index: u32) -> Option<Sqn> {
                 self.put_in_order(index)
+            }
+
+            fn resume_topic(&mut self, index: u32, next: Sqn) {
+                self.resume_topic(index, next);
+            }
+
+            fn next_number(&self) -> Option<Sqn> {
+                self.next_number()
             }
 
             fn unsubscribe(&mut self, index: u32) {
@@ -204,6 +214,18 @@ impl<R: Reliable, P> Sessions<R, P> {
         self.all.get_mut(at)?.receiver.put_in_order(index)
     }
 
+    /// A topic that was just subscribed goes on with `next`.
+    pub(super) fn resume_topic(&mut self, at: usize, index: u32, next: Sqn) {
+        if let Some(session) = self.all.get_mut(at) {
+            session.receiver.resume_topic(index, next);
+        }
+    }
+
+    /// The transport number that comes next in a session; none if nothing was heard of it.
+    pub(super) fn next_number(&self, at: usize) -> Option<Sqn> {
+        self.all.get(at)?.receiver.next_number()
+    }
+
     pub(super) fn unsubscribe(&mut self, at: usize, index: u32) {
         if let Some(session) = self.all.get_mut(at) {
             session.receiver.unsubscribe(index);
@@ -306,6 +328,12 @@ mod tests {
         }
 
         fn put_in_order(&mut self, _: u32) -> Option<Sqn> {
+            None
+        }
+
+        fn resume_topic(&mut self, _: u32, _: Sqn) {}
+
+        fn next_number(&self) -> Option<Sqn> {
             None
         }
 

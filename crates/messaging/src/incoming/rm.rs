@@ -141,6 +141,9 @@ impl Context {
         if let Some(keys) = &self.keys {
             receiver.authenticate(keys.clone());
         }
+        if let Some(next) = self.departed.next_of(&TransportSession::LbtRm { key, group }) {
+            receiver.resume(next);
+        }
         self.join_group(group)?;
         self.next_session += 1;
         let number = self.next_session;
@@ -316,8 +319,10 @@ impl Context {
         }
         self.forget_recovery(session);
         let reason = self.rm_in.sessions.end_reason(at);
+        let next = self.rm_in.sessions.next_number(at);
         if let Some(transport) = self.rm_in.close(at, &self.registrar, &mut self.xdp) {
             self.end_session(session, &transport, reason, handler);
+            self.departed.set_next(&transport, next);
         }
     }
 

@@ -88,6 +88,9 @@ impl Context {
         if let Some(keys) = &self.ru_keys {
             receiver.authenticate(keys.clone());
         }
+        if let Some(next) = self.departed.next_of(&TransportSession::LbtRu { address, session_id }) {
+            receiver.resume(next);
+        }
         self.next_session += 1;
         let number = self.next_session;
         let at = self.ru_in.sessions.insert(receiver, number, ());
@@ -163,8 +166,10 @@ impl Context {
         }
         self.forget_recovery(session);
         let reason = self.ru_in.sessions.end_reason(at);
+        let next = self.ru_in.sessions.next_number(at);
         if let Some(transport) = self.ru_in.close(at) {
             self.end_session(session, &transport, reason, handler);
+            self.departed.set_next(&transport, next);
         }
     }
 

@@ -76,6 +76,12 @@ impl TcpIncoming {
         self.sessions.get_mut(at)?.receiver.put_in_order(index)
     }
 
+    pub(super) fn resume_topic(&mut self, at: usize, index: u32, next: Sqn) {
+        if let Some(session) = self.sessions.get_mut(at) {
+            session.receiver.resume_topic(index, next);
+        }
+    }
+
     pub(super) fn unsubscribe(&mut self, at: usize, index: u32) {
         if let Some(session) = self.sessions.get_mut(at) {
             session.receiver.unsubscribe(index);

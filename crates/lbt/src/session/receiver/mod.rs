@@ -34,6 +34,8 @@ pub struct Receiver<T> {
     /// NAKs that may still be sent, and until when.
     nak_credit: usize,
     nak_credit_until: Nanos,
+    /// The number that comes next for who has received this session before.
+    resume: Option<Sqn>,
     /// Why the session is over, if it is.
     end_reason: Option<EndReason>,
     /// A number far ahead that a second packet has to confirm.
@@ -41,6 +43,8 @@ pub struct Receiver<T> {
     pub(crate) heard: Nanos,
     /// That moment, if it was put off last.
     pardoned: Nanos,
+    /// When gaps last got time anew.
+    gaps_pardoned: Nanos,
     delivery: Delivery,
     /// What receivers report for congestion control; silent without pulses of the source.
     reporter: Reporter,
@@ -116,10 +120,12 @@ impl<T> Receiver<T> {
             nak_timer: Nanos::ZERO,
             nak_credit: NAK_BURST_MAX,
             nak_credit_until: Nanos::ZERO,
+            resume: None,
             end_reason: None,
             suspect: None,
             heard: now,
             pardoned: Nanos::NEVER,
+            gaps_pardoned: Nanos::ZERO,
             delivery: Delivery::new(&config.delivery, delivery_counters),
             reporter,
             rng,
@@ -165,6 +171,29 @@ impl<T> Receiver<T> {
     ) -> Result<(), SubscribeError> {
         let floor = if self.phase == Phase::Waiting { 0 } else { self.next };
         self.delivery.subscribe(topic_index, token, order, floor)
+    }
+
+    /// The session was received before, up to `next`: what was sent since then is missing, and is asked for as far as
+    /// the source still has it. To be called before anything is heard.
+    pub fn resume(&mut self, next: Sqn) {
+        if self.phase == Phase::Waiting {
+            self.resume = Some(next);
+        }
+    }
+
+    /// A topic that was just subscribed was received before, up to `next`: it begins there, with a loss if that is not
+    /// what comes. Where the source has begun anew meanwhile, and that shows by its numbers, it begins as it would
+    /// without.
+    pub fn resume_topic(&mut self, topic_index: u32, next: Sqn) {
+        if self.phase == Phase::Waiting || self.resume.is_some() {
+            self.delivery.resume(topic_index, next);
+        }
+    }
+
+    /// The transport number that comes next; none if nothing was heard.
+    #[must_use]
+    pub fn next_number(&self) -> Option<Sqn> {
+        if self.next > 0 { Some(Sqn(self.next as u32)) } else { self.resume }
     }
 
     /// From now on a topic that was subscribed in order of arrival is delivered in topic order: to what follows the
@@ -254,7 +283,11 @@ impl<T> Receiver<T> {
         if self.heard < earliest && self.heard != self.pardoned {
             (self.heard, self.pardoned) = (earliest, earliest);
         }
-        self.loss.detected_after(later(now, self.generation / 2, self.generation));
+        // Who is always late gets no more time than that.
+        if now >= self.gaps_pardoned + self.generation * 2 {
+            self.gaps_pardoned = now;
+            self.loss.detected_after(later(now, self.generation / 2, self.generation));
+        }
     }
 
     /// Ends the session from this side: what waits is delivered, then every topic's stream ends.

@@ -169,7 +169,19 @@ impl<T> Receiver<T> {
             return;
         }
         let first = WIDE_ZERO + u64::from(first.0);
-        self.base = if self.late_start { widen(first, trail) } else { first };
+        self.base = match self.resume.map(|next| widen(first, next)) {
+            // More than may be missing is not asked for.
+            Some(next) if next <= first => {
+                next.max(widen(first, trail)).max(first.saturating_sub(self.jump_max))
+            }
+            _ if self.late_start => widen(first, trail),
+            _ => first,
+        };
+        if self.resume.is_some_and(|next| widen(first, next) > first) {
+            // Numbers that were heard before come again: it is another run of the source.
+            self.resume = None;
+            self.delivery.resume_none();
+        }
         self.next = self.base;
         self.phase = Phase::Live;
         let from_zero = self.base as u32 == 0 && trail == Sqn(0);
