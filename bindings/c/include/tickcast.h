@@ -133,6 +133,22 @@ typedef struct tickcast_message {
     uint64_t number;    /* of the application, with TICKCAST_HAS_NUMBER; else 0 */
 } tickcast_message;
 
+/* How a stream has ended. */
+typedef struct tickcast_end {
+    int reason;          /* TICKCAST_END_... */
+    int has_next;        /* 1 if something of the stream was heard, or told as lost */
+    uint32_t next;       /* the topic number that would have come next, with has_next; else 0 */
+    int is_tail_unknown; /* 1 if further messages may have been sent that nobody knows of: the end itself was not heard */
+} tickcast_end;
+
+/* What has not left a context; all zero if everything has. */
+typedef struct tickcast_left {
+    uint64_t messages;  /* accepted and not sent to every receiver; fragments count singly */
+    uint64_t bytes;     /* not sent, or not acknowledged by the kernel of a TCP peer; direct messages too */
+    uint32_t sessions;  /* transport sessions with such messages */
+    uint32_t receivers; /* receivers that lack something, as far as the transports know them */
+} tickcast_left;
+
 /* Callbacks; each may be NULL. `user` is what tickcast_context_set_handlers was given. */
 typedef struct tickcast_handlers {
     size_t size; /* sizeof(tickcast_handlers): later versions of the library have more callbacks */
@@ -160,6 +176,8 @@ typedef struct tickcast_handlers {
                              uint64_t count);
     /* `event` is TICKCAST_SECURITY_...; `text` names the files, or the peer and the reason, for people. */
     void (*on_security)(void *user, int event, const char *text);
+    /* As on_end, and called before it: with the number that would have come next. `end` is valid until it returns. */
+    void (*on_stream_end)(void *user, tickcast_receiver receiver, tickcast_stream stream, const tickcast_end *end);
 } tickcast_handlers;
 
 /* The version of the library, as text. */
@@ -172,8 +190,23 @@ const char *tickcast_last_error(void);
  * "key=value" that stand over it, such as "interface=10.29.4.0/24". *context is NULL after an error.
  */
 int tickcast_context_create(const char *file, const char *const *settings, size_t count, tickcast_context **context);
-/* Tells receivers that the context's sources end, and frees it. NULL is nothing. */
+/*
+ * Sends what the context has accepted, tells receivers that its sources end, answers those that ask for something again,
+ * all that for `linger_us` of the configuration at most, and frees it. NULL is nothing.
+ */
 void tickcast_context_destroy(tickcast_context *context);
+/*
+ * The same but the freeing, for `linger_ns` at most (negative: as configured; 0: one attempt). 0 if everything has left, 1
+ * if not; *left (may be NULL) says what. What LBT-RM and LBT-RU have not sent in time is given up, and receivers report
+ * it as loss. No callback is called. Sends are then refused with TICKCAST_ERROR_ENDED, and destroying waits no more.
+ */
+int tickcast_context_close(tickcast_context *context, int64_t linger_ns, tickcast_left *left);
+/*
+ * Turns until everything that was sent has left, as far as is known: what is sent by rate has gone, peers' kernels have
+ * acknowledged, receivers that shared memory waits for have read. At most `timeout_ns` (negative: for ever). 0 if
+ * everything has left, 1 if not; *left (may be NULL) says what.
+ */
+int tickcast_context_drain(tickcast_context *context, int64_t timeout_ns, tickcast_left *left);
 /* Who hears events from now on; NULL: nobody. The struct is copied. */
 int tickcast_context_set_handlers(tickcast_context *context, const tickcast_handlers *handlers, void *user);
 /*
@@ -205,6 +238,12 @@ int tickcast_source_create(tickcast_context *context, const char *topic, const c
 /* Sends a message; *sqn (may be NULL) is its topic number. `data` may be NULL if `length` is 0. */
 int tickcast_source_send(tickcast_context *context, tickcast_source source, const void *data, size_t length,
                          uint32_t flags, uint32_t *sqn);
+/*
+ * Sends a message, with turns in which callbacks are called as long as there is no room for it, for `timeout_ns` at most
+ * (negative: for ever). TICKCAST_ERROR_WOULD_BLOCK when the time is over. Refused within callbacks.
+ */
+int tickcast_source_send_wait(tickcast_context *context, tickcast_source source, const void *data, size_t length,
+                              uint32_t flags, int64_t timeout_ns, uint32_t *sqn);
 /*
  * Sends a message that other sources of the topic, here or in other processes, send as well, under the same `number`: see
  * TICKCAST_HOT_FAILOVER. The numbers of a source ascend; a jump by more than 2^30 is not believed.
@@ -269,8 +308,15 @@ typedef struct tickcast_sender tickcast_sender;
 /* Starts the thread; arguments as for tickcast_context_create and tickcast_context_set_handlers. */
 int tickcast_thread_start(const char *file, const char *const *settings, size_t count,
                           const tickcast_handlers *handlers, void *user, tickcast_thread **thread);
-/* Ends the thread, after what was sent before has left, and frees it. Senders are destroyed apart, before or after. */
+/*
+ * Ends the thread, after what senders have flushed has left, as tickcast_context_destroy does, and frees it. Senders are
+ * destroyed apart, before or after; they are refused from now on.
+ */
 int tickcast_thread_stop(tickcast_thread *thread);
+/* The same within `linger_ns`, and says what did not leave; as tickcast_context_close. */
+int tickcast_thread_close(tickcast_thread *thread, int64_t linger_ns, tickcast_left *left);
+/* Waits until everything that senders have flushed has left; as tickcast_context_drain. */
+int tickcast_thread_drain(tickcast_thread *thread, int64_t timeout_ns, tickcast_left *left);
 /*
  * As tickcast_receiver_create, _create_prefix, _create_pattern, _delete, _restart_hot_failover, and tickcast_respond;
  * they wait for the thread to do it. Callbacks of a restart come there, before those of anything that arrives later.
@@ -292,10 +338,13 @@ int tickcast_sender_create(tickcast_thread *thread, const char *topic, const cha
                            tickcast_sender **sender);
 /*
  * Puts a message into the sender's queue, without waiting; it goes to the thread with TICKCAST_FLUSH or
- * tickcast_sender_flush. TICKCAST_ERROR_WOULD_BLOCK when the queue is full, TICKCAST_ERROR_ENDED when it is full and
- * the thread has ended.
+ * tickcast_sender_flush. TICKCAST_ERROR_WOULD_BLOCK when the queue is full, TICKCAST_ERROR_ENDED when the thread has
+ * ended or is to.
  */
 int tickcast_sender_send(tickcast_sender *sender, const void *data, size_t length, uint32_t flags);
+/* The same, but waits for room, for `timeout_ns` at most (negative: for ever). */
+int tickcast_sender_send_wait(tickcast_sender *sender, const void *data, size_t length, uint32_t flags,
+                              int64_t timeout_ns);
 /* The same with a number; as tickcast_source_send_hot_failover. */
 int tickcast_sender_send_hot_failover(tickcast_sender *sender, uint64_t number, const void *data, size_t length,
                                       uint32_t flags);

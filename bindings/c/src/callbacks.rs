@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use messaging::{
-    Asked, BatchEdge, End, EndReason, FailoverLoss, Handler, Loss, Message, Receiver, RequestEnd, RequestId,
-    SecurityEvent, Source, SourceEvent, SourceInfo, Sqn, StreamId, Via,
+    Asked, BatchEdge, End, EndReason, FailoverLoss, Handler, Left, Loss, Message, Receiver, RequestEnd,
+    RequestId, SecurityEvent, Source, SourceEvent, SourceInfo, Sqn, StreamId, Via,
 };
 
 use crate::text;
@@ -103,6 +103,39 @@ pub struct MessageValue {
     pub number: u64,
 }
 
+/// `tickcast_end`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct EndValue {
+    pub reason: c_int,
+    pub has_next: c_int,
+    pub next: u32,
+    pub is_tail_unknown: c_int,
+}
+
+/// `tickcast_left`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct LeftValue {
+    pub messages: u64,
+    pub bytes: u64,
+    pub sessions: u32,
+    pub receivers: u32,
+}
+
+impl From<&Left> for LeftValue {
+    fn from(left: &Left) -> LeftValue {
+        LeftValue {
+            messages: left.messages(),
+            bytes: left.bytes(),
+            sessions: left.sessions.len() as u32,
+            receivers: left.sessions.iter().map(|session| session.receivers).sum(),
+        }
+    }
+}
+
 type User = *mut c_void;
 
 /// `tickcast_handlers`
@@ -121,11 +154,12 @@ pub struct Handlers {
     pub on_request_end: Option<unsafe extern "C" fn(User, u32)>,
     pub on_failover_loss: Option<unsafe extern "C" fn(User, u64, *const c_char, u64, u64)>,
     pub on_security: Option<unsafe extern "C" fn(User, c_int, *const c_char)>,
+    pub on_stream_end: Option<unsafe extern "C" fn(User, u64, u32, *const EndValue)>,
 }
 
 impl Handlers {
     /// Nobody hears anything.
-    pub(crate) const NONE: Handlers = Handlers {
+    pub const NONE: Handlers = Handlers {
         size: size_of::<Handlers>(),
         on_message: None,
         on_source: None,
@@ -137,6 +171,7 @@ impl Handlers {
         on_request_end: None,
         on_failover_loss: None,
         on_security: None,
+        on_stream_end: None,
     };
 }
 
@@ -207,7 +242,6 @@ impl Handler for Calls {
     }
 
     fn on_end(&mut self, receiver: Receiver, stream: StreamId, end: &End) {
-        let Some(call) = self.handlers.on_end else { return };
         let reason = match end.reason {
             EndReason::Ended => ends::ENDED,
             EndReason::TimedOut => ends::TIMED_OUT,
@@ -215,8 +249,20 @@ impl Handler for Calls {
             EndReason::Broken => ends::BROKEN,
             EndReason::Reset => ends::RESET,
         };
-        // SAFETY: the promise of `Calls`.
-        unsafe { call(self.user, receiver.to_bits(), stream.0, reason) };
+        if let Some(call) = self.handlers.on_stream_end {
+            let value = EndValue {
+                reason,
+                has_next: end.next.is_some().into(),
+                next: end.next.map_or(0, |next| next.0),
+                is_tail_unknown: end.tail_unknown.into(),
+            };
+            // SAFETY: the promise of `Calls`.
+            unsafe { call(self.user, receiver.to_bits(), stream.0, &raw const value) };
+        }
+        if let Some(call) = self.handlers.on_end {
+            // SAFETY: the promise of `Calls`.
+            unsafe { call(self.user, receiver.to_bits(), stream.0, reason) };
+        }
     }
 
     fn on_source_event(&mut self, source: Source, event: SourceEvent) {

@@ -4,11 +4,11 @@ use std::cell::{Cell, RefCell, UnsafeCell};
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use messaging::{Claim, Context, Home, MessagingConfig, SendError};
+use messaging::{Claim, Context, Home, Left, MessagingConfig, SendError};
 
-use crate::callbacks::{Calls, Handlers};
+use crate::callbacks::{Calls, Handlers, LeftValue};
 use crate::deferred::{Action, Deferred};
 use crate::error::{Failure, guarded};
 use crate::text;
@@ -66,6 +66,9 @@ impl Drop for Entered<'_> {
 
 /// How long [`tickcast_context_run`] waits at most before it looks whether it is stopped.
 const RUN_TURN: Duration = Duration::from_millis(50);
+
+/// How long a context that is closed waits for room for what callbacks wanted to be sent, before it tries again.
+const CLOSE_TURN: Duration = Duration::from_millis(1);
 
 impl ContextHandle {
     fn new(context: Context) -> ContextHandle {
@@ -150,6 +153,27 @@ impl ContextHandle {
             Err(Failure::Send(SendError::WouldBlock)) => Ok(()),
             result => result,
         }
+    }
+
+    /// Closes the context, after what callbacks wanted to be sent, within `linger` or what is configured. Returns
+    /// what did not leave, and why not all of what callbacks wanted was taken.
+    fn close(&self, linger: Option<Duration>) -> (Left, Result<(), Failure>) {
+        let mut left = Left::default();
+        let closed = self.enter(|context| {
+            let linger = linger.unwrap_or_else(|| context.config().linger());
+            let begun = Instant::now();
+            let taken = loop {
+                let taken = self.deferred.borrow_mut().run(context);
+                let waits = matches!(taken, Err(Failure::Send(SendError::WouldBlock)));
+                // A poller that fails takes nothing more.
+                if !waits || begun.elapsed() >= linger || context.wait(Some(CLOSE_TURN), &mut ()).is_err() {
+                    break taken;
+                }
+            };
+            left = context.close(linger.saturating_sub(begun.elapsed()));
+            taken
+        });
+        (left, closed)
     }
 
     /// Opens a claim, by `make`.
@@ -294,13 +318,7 @@ pub unsafe extern "C" fn tickcast_context_destroy(context: *mut ContextHandle) {
         }
         // Mostly nothing is claimed.
         let _ = handle.close_claim(drop);
-        let ended = handle.enter(|context| {
-            // What no transport takes now of what callbacks wanted is lost with the context, and its sources
-            // end.
-            let lost = handle.deferred.borrow_mut().run(context);
-            context.end();
-            lost
-        });
+        let ended = handle.close(None).1;
         if matches!(ended, Err(Failure::Busy(_))) {
             return ended.map(|()| 0);
         }
@@ -310,6 +328,68 @@ pub unsafe extern "C" fn tickcast_context_destroy(context: *mut ContextHandle) {
         ended?;
         Ok(0)
     });
+}
+
+/// See the header.
+///
+/// # Safety
+/// `context` is NULL or a context; `left` is NULL or a place.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_context_close(
+    context: *mut ContextHandle,
+    linger_ns: i64,
+    left: *mut LeftValue,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let handle = unsafe { handle(context) }?;
+        // Mostly nothing is claimed.
+        let _ = handle.close_claim(drop);
+        let (what, closed) = handle.close(span(linger_ns));
+        // SAFETY: the header's promise.
+        unsafe { answer_left(left, &what) };
+        closed.map(|()| c_int::from(!what.is_empty()))
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `context` is NULL or a context; `left` is NULL or a place.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_context_drain(
+    context: *mut ContextHandle,
+    timeout_ns: i64,
+    left: *mut LeftValue,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let handle = unsafe { handle(context) }?;
+        let (timeout, mut what) = (span(timeout_ns).unwrap_or(Duration::MAX), Left::default());
+        handle.turn(|context, calls| {
+            what = context.drain(timeout, calls)?;
+            Ok(false)
+        })?;
+        // SAFETY: the header's promise.
+        unsafe { answer_left(left, &what) };
+        Ok(c_int::from(!what.is_empty()))
+    })
+}
+
+/// So many nanoseconds; none for a negative number.
+pub(crate) fn span(ns: i64) -> Option<Duration> {
+    u64::try_from(ns).ok().map(Duration::from_nanos)
+}
+
+/// Writes what has not left to where the caller wants it, if anywhere.
+///
+/// # Safety
+/// `place` is NULL or may be written.
+pub(crate) unsafe fn answer_left(place: *mut LeftValue, left: &Left) {
+    if !place.is_null() {
+        // SAFETY: the caller's promise; plain data.
+        unsafe { place.write(LeftValue::from(left)) };
+    }
 }
 
 /// See the header.

@@ -8,6 +8,8 @@
 //! - A panic does not leave a function where panics unwind; where they abort, the process ends there.
 //! - Calls from callbacks cannot reach the context while it is at work
 //!   (`tests/interface.rs`: `a_callback_sends_and_the_rest_is_refused`).
+//! - What was sent arrives, or is told lost, though the context is destroyed, or the library's thread stopped, at once
+//!   (`tests/closing.rs`).
 //! - Its examples compile without a warning and talk to each other and to Rust (`tests/examples.rs`).
 
 pub mod callbacks;

@@ -1,10 +1,11 @@
 //! `tickcast_source_...`
 
 use std::ffi::{c_char, c_int, c_void};
+use std::time::Duration;
 
-use messaging::{SendFlags, Source, SourceOptions, Transport};
+use messaging::{SendError, SendFlags, Source, SourceOptions, Transport};
 
-use crate::context::{ContextHandle, handle};
+use crate::context::{ContextHandle, handle, span};
 use crate::deferred::Action;
 use crate::error::{Failure, guarded};
 use crate::text;
@@ -98,6 +99,39 @@ pub unsafe extern "C" fn tickcast_source_send(
     let action = Action::Send(Source::from_bits(source), send_flags(flags));
     // SAFETY: the header's promise.
     unsafe { send(context, action, (data, length), sqn) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// The pointers are what the header says, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_source_send_wait(
+    context: *mut ContextHandle,
+    source: u64,
+    data: *const c_void,
+    length: usize,
+    flags: u32,
+    timeout_ns: i64,
+    sqn: *mut u32,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let (handle, payload) = unsafe { (handle(context)?, text::bytes(data.cast(), length)?) };
+        let timeout = span(timeout_ns).unwrap_or(Duration::MAX);
+        let (source, flags) = (Source::from_bits(source), send_flags(flags));
+        let mut sent = Err(SendError::WouldBlock);
+        handle.turn(|context, calls| {
+            sent = context.send_wait(source, flags, &[payload], timeout, calls)?;
+            Ok(false)
+        })?;
+        let number = sent.map_err(Failure::Send)?;
+        if !sqn.is_null() {
+            // SAFETY: the header's promise.
+            unsafe { text::answer(sqn, number.0, "sqn") }?;
+        }
+        Ok(0)
+    })
 }
 
 /// See the header.

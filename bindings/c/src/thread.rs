@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use messaging::{
     Context, ContextCounters, ContextError, EmbeddedContext, EmbeddedSource, End, FailoverLoss, Handler,
@@ -9,8 +10,8 @@ use messaging::{
     SourceEvent, SourceInfo, SourceOptions, Sqn, StreamId,
 };
 
-use crate::callbacks::{AskedValue, Calls, Handlers};
-use crate::context::{configuration, handlers_of};
+use crate::callbacks::{AskedValue, Calls, Handlers, LeftValue};
+use crate::context::{answer_left, configuration, handlers_of, span};
 use crate::error::{Failure, guarded};
 use crate::receiver::options_of;
 use crate::source::transport_of;
@@ -146,6 +147,54 @@ pub unsafe extern "C" fn tickcast_thread_stop(thread: *mut ThreadHandle) -> c_in
         let owned = unsafe { Box::from_raw(thread) };
         owned.context.stop().map_err(Failure::Io)?;
         Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `thread` is NULL or a thread that is not used after this; `left` is NULL or a place.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_thread_close(
+    thread: *mut ThreadHandle,
+    linger_ns: i64,
+    left: *mut LeftValue,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        unsafe { handle(thread) }?.refuse_there()?;
+        // SAFETY: it came from `Box::into_raw`, and nobody uses it any more by the header's promise.
+        let owned = unsafe { Box::from_raw(thread) };
+        let what = match span(linger_ns) {
+            Some(linger) => owned.context.close(linger),
+            None => owned.context.stop(),
+        };
+        let what = what.map_err(Failure::Io)?;
+        // SAFETY: the header's promise.
+        unsafe { answer_left(left, &what) };
+        Ok(c_int::from(!what.is_empty()))
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `thread` is NULL or a thread; `left` is NULL or a place.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_thread_drain(
+    thread: *mut ThreadHandle,
+    timeout_ns: i64,
+    left: *mut LeftValue,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let handle = unsafe { handle(thread) }?;
+        handle.refuse_there()?;
+        let what = handle.context.drain(span(timeout_ns).unwrap_or(Duration::MAX));
+        let what = what.map_err(|_| Failure::Send(SendError::Ended))?;
+        // SAFETY: the header's promise.
+        unsafe { answer_left(left, &what) };
+        Ok(c_int::from(!what.is_empty()))
     })
 }
 
@@ -352,6 +401,23 @@ pub unsafe extern "C" fn tickcast_sender_send(
 ) -> c_int {
     // SAFETY: the header's promise.
     unsafe { send(sender, (data, length), flags, EmbeddedSource::send) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// The pointers are what the header says, or NULL; no other call with the same sender runs.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_sender_send_wait(
+    sender: *mut SenderHandle,
+    data: *const c_void,
+    length: usize,
+    flags: u32,
+    timeout_ns: i64,
+) -> c_int {
+    let timeout = span(timeout_ns).unwrap_or(Duration::MAX);
+    // SAFETY: the header's promise.
+    unsafe { send(sender, (data, length), flags, |source, parts| source.send_wait(parts, timeout)) }
 }
 
 /// See the header.

@@ -6,7 +6,7 @@ use std::mem::{align_of, offset_of, size_of};
 use std::path::Path;
 use std::process::Command;
 
-use tickcast::callbacks::{AskedValue, Handlers, MessageValue};
+use tickcast::callbacks::{AskedValue, EndValue, Handlers, LeftValue, MessageValue};
 use tickcast::constants::{ARRIVAL_ORDER, HOT_FAILOVER, ends, message, security_events, send, source_events};
 use tickcast::error::ErrorCode;
 
@@ -115,9 +115,11 @@ fn assertions() -> String {
         MessageValue, "tickcast_message", receiver stream sqn first_sqn flags data length asked
         number
     );
+    same_layout!(EndValue, "tickcast_end", reason has_next next is_tail_unknown);
+    same_layout!(LeftValue, "tickcast_left", messages bytes sessions receivers);
     same_layout!(
         Handlers, "tickcast_handlers", size on_message on_source on_begin on_loss on_end on_source_event
-        on_response on_request_end on_failover_loss on_security
+        on_response on_request_end on_failover_loss on_security on_stream_end
     );
     text
 }

@@ -109,6 +109,7 @@ fn handlers() -> Handlers {
         on_request_end: None,
         on_failover_loss: None,
         on_security: None,
+        on_stream_end: None,
     }
 }
 
@@ -521,6 +522,7 @@ fn sources_end_in_order_though_a_send_of_a_callback_waits_still() {
     let slow = [
         "transport_lbtrm_data_rate_limit_bits_per_second=100000",
         "transport_lbtrm_retransmit_rate_limit_bits_per_second=0",
+        "linger_us=0",
     ];
     more.extend(ports.iter().chain(&slow).map(|text| CString::new(*text).expect("no zeros")));
     let pointers: Vec<*const c_char> = more.iter().map(|s| s.as_ptr()).collect();

@@ -102,5 +102,6 @@ fn unheard() -> Handlers {
         on_request_end: None,
         on_failover_loss: None,
         on_security: None,
+        on_stream_end: None,
     }
 }

@@ -13,11 +13,11 @@ use std::io;
 use std::time::Duration;
 
 use lbt::resolution::TransportSession;
-use units::Nanos;
+use units::{Nanos, Sqn};
 
-use crate::Handler;
 use crate::context::Context;
 use crate::outgoing::Patience;
+use crate::{Handler, SendError, SendFlags, Source};
 
 /// What a transport session could not get rid of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +179,37 @@ impl Context {
             }
             self.wait(Some(TURN_MAX.min(until.since(self.now))), handler)?;
             self.refresh_clock();
+        }
+    }
+
+    /// Sends a message as [`Context::send_flagged`] does, and drives the context while there is no room for it, for
+    /// `timeout` at most. Events go to `handler` meanwhile.
+    ///
+    /// # Errors
+    /// Outside as [`Context::poll`]; inside as [`Context::send_flagged`], with [`SendError::WouldBlock`] when the
+    /// time is over.
+    pub fn send_wait(
+        &mut self,
+        source: Source,
+        flags: SendFlags,
+        parts: &[&[u8]],
+        timeout: Duration,
+        handler: &mut impl Handler,
+    ) -> io::Result<Result<Sqn, SendError>> {
+        let sent = self.send_flagged(source, flags, parts);
+        if sent != Err(SendError::WouldBlock) {
+            return Ok(sent);
+        }
+        self.refresh_clock();
+        let until = if self.is_simulated() { self.now } else { self.now.after(timeout) };
+        loop {
+            // Room in shared memory is told by nobody.
+            self.wait(Some(TURN_MAX.min(until.since(self.now))), handler)?;
+            let sent = self.send_flagged(source, flags, parts);
+            self.refresh_clock();
+            if sent != Err(SendError::WouldBlock) || self.now >= until {
+                return Ok(sent);
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tickcast_messaging::{
     Context, ContextCounters, EmbeddedContext, End, EndReason, Left, MessagingConfig, QueueError, SendError,
-    SourceOptions, Transport,
+    SendFlags, SourceOptions, Transport,
 };
 
 use crate::common::Patience;
@@ -184,4 +184,40 @@ pub(crate) fn stopped(world: &World) {
     assert_eq!((source.send(&[b"late"]), source.queued_bytes()), (Err(QueueError::Stopped), 0));
     let (delivered, lost, end) = account(&heard.join().expect("it hears the end"));
     assert_eq!((delivered + lost, end.reason), (COUNT, EndReason::Ended));
+}
+
+pub(crate) fn waiting(world: &World) {
+    // Receiver-paced rings and a small backlog fill; the others wait for the rate limit.
+    let narrow = |config: &mut MessagingConfig| {
+        slow(config);
+        config.transport_lbtipc_behavior = tickcast_messaging::IpcBehavior::ReceiverPaced;
+        config.transport_lbtipc_transmission_window_size_bytes = 2 << 20;
+        config.transport_tcp_session_maximum_buffer_bytes = 65_536;
+        config.transport_lbtrm_data_rate_limit_bits_per_second = 40_000_000;
+        config.transport_lbtru_data_rate_limit_bits_per_second = 40_000_000;
+    };
+    let (mut a, source, mut b) = pair(world, narrow);
+    let message = |number: u32| [&number.to_be_bytes()[..], &[7; 1_296]].concat();
+    let mut sent = 0;
+    // Nobody receives.
+    let mut send = |a: &mut Party, timeout| {
+        let flags = SendFlags::default();
+        let result = a.context.send_wait(source, flags, &[&message(sent)], timeout, &mut a.heard);
+        let result = result.expect("the poller works");
+        sent += u32::from(result.is_ok());
+        result
+    };
+    let mut is_full = false;
+    for _ in 0..30_000 {
+        is_full |= !is_full && send(&mut a, Duration::ZERO).is_err();
+    }
+    assert!(is_full, "there is always room");
+    b.heard = Default::default();
+    let heard = hear_to_the_end(b);
+    for _ in 0..20 {
+        assert!(send(&mut a, Duration::from_secs(60)).is_ok());
+    }
+    drop(a);
+    let (delivered, lost, end) = account(&heard.join().expect("it hears the end"));
+    assert_eq!((delivered + lost, end.reason), (sent, EndReason::Ended));
 }

@@ -62,6 +62,7 @@ conformance! {
     closing::without_linger as what_a_context_that_is_closed_without_linger_gives_up_is_told_at_both_ends,
     closing::deleted as what_a_source_sent_before_it_was_deleted_arrives_or_is_told_lost,
     closing::drained as draining_waits_until_everything_has_left,
+    closing::waiting as a_send_that_waits_goes_on_when_there_is_room,
     closing::stopped as what_went_through_the_rings_arrives_when_the_thread_is_stopped_at_once,
     topics::prefix as a_prefix_receiver_hears_every_topic_that_begins_so,
     topics::pattern as a_pattern_receiver_hears_every_topic_in_which_it_is_found,
