@@ -216,6 +216,7 @@ impl Context {
     /// Flushes explicit batches that are not over as well.
     fn flush_all(&mut self) {
         for at in 0..self.outgoing.capacity() {
+            self.stir(at);
             self.flush_outgoing(self.now, at);
         }
         self.flush_direct();
@@ -237,9 +238,8 @@ impl Context {
 
     /// Looks at every session that sources have ended; whether none of them needs more time.
     fn settle_outgoing(&mut self, patience: &Patience) -> bool {
-        if self.poll_xdp(self.now, &mut ()) {
-            self.stir();
-        }
+        // What came is answered below.
+        self.poll_xdp(self.now, &mut ());
         let mut is_settled = true;
         for at in 0..self.outgoing.capacity() {
             is_settled &= self.settle_session(at, patience);

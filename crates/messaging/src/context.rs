@@ -26,7 +26,7 @@ use crate::error::ContextError;
 use crate::incoming::{IpcIncoming, Look, RmIncoming, RuIncoming, SessionRef, TcpIncoming};
 use crate::index::Groups;
 use crate::keys;
-use crate::outgoing::{Outgoing, Place};
+use crate::outgoing::{Outgoing, Place, Turns};
 use crate::published::{self, Lent, Shown};
 use crate::receiver::{Found, ReceiverEntry, Subscription};
 use crate::retention::Retained;
@@ -181,6 +181,9 @@ pub struct Context {
     pub(crate) sources_of: Groups<usize, usize>,
     pub(crate) outgoing: Slab<Outgoing>,
     pub(crate) by_place: HashMap<Place, usize>,
+    pub(crate) turns: Turns,
+    /// Sessions of LBT-RU, which have sockets that the poller may not watch.
+    pub(crate) with_lanes: Vec<usize>,
     /// Until then flushing has nothing to do, unless something is sent or comes: see [`Context::stir`].
     pub(crate) quiet_until: Nanos,
     pub(crate) receivers: Slab<ReceiverEntry>,
@@ -289,6 +292,8 @@ impl Context {
             sources_of: Groups::default(),
             outgoing: Slab::new(),
             by_place: HashMap::new(),
+            turns: Turns::default(),
+            with_lanes: Vec::new(),
             quiet_until: Nanos::ZERO,
             receivers: Slab::new(),
             subscriptions: Slab::new(),
@@ -492,7 +497,8 @@ impl Context {
         if !self.found.is_empty() {
             return Nanos::ZERO;
         }
-        let outgoing = self.outgoing.iter().map(|(_, o)| o.next_wakeup()).min().unwrap_or(Nanos::NEVER);
+        let outgoing =
+            self.turns.next(|at| self.outgoing.get(at).map_or(Nanos::NEVER, Outgoing::next_wakeup));
         let own = self.incoming_wakeup().min(self.direct_wakeup()).min(self.xdp.next_wakeup());
         let own = own.min(self.recovery_wakeup()).min(self.static_due).min(self.security.next_wakeup());
         let own = own.min(self.streams.failovers.next_wakeup()).min(self.drops.next_wakeup());
@@ -502,16 +508,30 @@ impl Context {
     /// Sends everything that waits: datagrams that are not full, and direct messages. Explicit batches that
     /// are not over stay.
     pub fn flush(&mut self) {
-        for at in 0..self.outgoing.capacity() {
+        if let Some(at) = self.turns.last() {
             self.turn_outgoing(self.now, at);
+        }
+        if !self.turns.is_quiet(self.now) {
+            self.flush_others();
         }
         self.flush_direct();
     }
 
-    /// What is sent may have something to flush.
+    #[cold]
+    #[inline(never)]
+    fn flush_others(&mut self) {
+        let turn = self.turns.take(self.now);
+        for &at in &turn {
+            self.turn_outgoing(self.now, at);
+        }
+        self.give_back_turn(turn);
+    }
+
+    /// What is sent by a session may have something to flush.
     #[inline]
-    pub(crate) fn stir(&mut self) {
+    pub(crate) fn stir(&mut self, session: usize) {
         self.quiet_until = Nanos::ZERO;
+        self.turns.stir(session);
     }
 
     /// Flushes as long as that has anything to do.
@@ -525,8 +545,8 @@ impl Context {
 
     /// When to flush again if nothing is sent or comes till then.
     fn flush_due(&self) -> Nanos {
-        let due = self.outgoing.iter().map(|(_, outgoing)| outgoing.flush_due()).min();
-        if self.direct.is_idle() { due.unwrap_or(Nanos::NEVER) } else { Nanos::ZERO }
+        let due = self.turns.next(|at| self.outgoing.get(at).map_or(Nanos::NEVER, Outgoing::flush_due));
+        if self.direct.is_idle() { due } else { Nanos::ZERO }
     }
 
     /// Ends all sources: their sessions say the last number of each topic and the end, and sends are refused.

@@ -37,6 +37,8 @@ impl Context {
     #[cold]
     #[inline(never)]
     fn look_back(&mut self, now: Nanos, handler: &mut impl Handler) {
+        self.rm_in.sessions.refresh(now);
+        self.ru_in.sessions.refresh(now);
         // A context that had nothing to do was not late, but a session may be about to be judged.
         let is_late = now.since(self.next_wakeup().max(self.woken_at)) >= PAUSE_MIN;
         if !is_late && self.incoming_wakeup() > now {
@@ -49,9 +51,10 @@ impl Context {
         }
         self.rm_in.sessions.after_pause(now);
         self.ru_in.sessions.after_pause(now);
-        for (_, outgoing) in &mut self.outgoing {
+        for (at, outgoing) in &mut self.outgoing {
             if let OutgoingKind::Ru(session) = &mut outgoing.kind {
                 session.after_pause(now);
+                self.turns.stir(at);
             }
         }
     }

@@ -57,6 +57,7 @@ impl Context {
             self.listen()?;
         }
         let session = self.outgoing_at(place)?;
+        self.stir(session);
         let request = self.direct.address();
         let outgoing = &mut self.outgoing[session];
         let (id, topic_index) = outgoing.add_topic(self.now, fixed.map(|(_, record)| record.topic_index));
@@ -143,7 +144,7 @@ impl Context {
     pub fn send(&mut self, source: Source, parts: &[&[u8]]) -> Result<Sqn, SendError> {
         let Some(entry) = self.source_entry(source) else { return Err(self.unknown()) };
         let (session, topic) = (entry.session, entry.topic);
-        self.stir();
+        self.stir(session);
         match self.outgoing[session].send(self.now, topic, parts) {
             Err(SendError::WouldBlock) => self.send_again(source, None, parts),
             result => result,
@@ -198,8 +199,9 @@ impl Context {
         };
         let changes = std::mem::replace(&mut entry.in_batch, in_batch) != in_batch;
         if changes {
-            self.outgoing[entry.session].count_batch(in_batch);
-            self.stir();
+            let session = entry.session;
+            self.outgoing[session].count_batch(in_batch);
+            self.stir(session);
         }
         changes
     }
@@ -221,7 +223,7 @@ impl Context {
     fn send_chain(&mut self, source: Source, chain: &Chain, parts: &[&[u8]]) -> Result<Sqn, SendError> {
         let Some(entry) = self.source_entry(source) else { return Err(self.unknown()) };
         let (session, topic) = (entry.session, entry.topic);
-        self.stir();
+        self.stir(session);
         match self.outgoing[session].send_with(self.now, topic, chain, parts) {
             Err(SendError::WouldBlock) => self.send_again(source, Some(chain), parts),
             result => result,
@@ -268,7 +270,7 @@ impl Context {
     pub fn claim(&mut self, source: Source, len: usize) -> Result<Claim<'_>, SendError> {
         let Some(entry) = self.source_entry(source) else { return Err(self.unknown()) };
         let (session, topic) = (entry.session, entry.topic);
-        self.stir();
+        self.stir(session);
         if self.outgoing[session].is_blocked() {
             self.refresh_clock();
             self.transmit(self.now, session);
@@ -289,6 +291,7 @@ impl Context {
     /// Sends what waits of a source's session.
     pub fn flush_source(&mut self, source: Source) {
         if let Some(session) = self.source_entry(source).map(|entry| entry.session) {
+            self.stir(session);
             self.flush_outgoing(self.now, session);
         }
     }

@@ -21,6 +21,12 @@ impl Deadlines {
         self.heap.first().map_or(Nanos::NEVER, |first| first.0)
     }
 
+    /// The number that is due first.
+    #[must_use]
+    pub fn first(&self) -> Option<u32> {
+        self.heap.first().map(|first| first.1)
+    }
+
     /// When a number is due, if it stands here.
     #[must_use]
     pub fn get(&self, number: u32) -> Option<Nanos> {
@@ -155,7 +161,8 @@ mod tests {
             plain.retain(|_, at| *at != Nanos::NEVER);
             assert_eq!(deadlines.next(), plain.values().min().copied().unwrap_or(Nanos::NEVER));
             assert_eq!((deadlines.get(number), deadlines.len()), (plain.get(&number).copied(), plain.len()));
-            assert_eq!(deadlines.is_empty(), plain.is_empty());
+            let first = plain.iter().map(|(number, at)| (*at, *number)).min().map(|first| first.1);
+            assert_eq!((deadlines.first(), deadlines.is_empty()), (first, plain.is_empty()));
         }
     }
 }

@@ -280,6 +280,17 @@ impl<R: Reliable, P> Sessions<R, P> {
         }
     }
 
+    /// Takes the moments back that have come and were put off meanwhile, so that the next one is exact.
+    pub(crate) fn refresh(&mut self, now: Nanos) {
+        while self.deadlines.next() <= now
+            && let Some((number, session)) =
+                self.deadlines.first().and_then(|n| Some((n, self.all.get(n as usize)?)))
+            && session.receiver.next_wakeup() > now
+        {
+            self.deadlines.set(number, session.receiver.next_wakeup());
+        }
+    }
+
     /// When something is due for one of them; it may be early.
     pub(super) fn next_wakeup(&self) -> Nanos {
         let stirred = self.stirred.iter().filter_map(|at| self.all.get(*at));

@@ -8,6 +8,7 @@ mod networks;
 mod rm;
 mod ru;
 mod tcp;
+mod turns;
 
 use std::net::SocketAddrV4;
 
@@ -30,6 +31,7 @@ pub(crate) use ipc::{IpcOutgoing, Ring, host_id};
 pub(crate) use rm::RmOutgoing;
 pub(crate) use ru::RuOutgoing;
 pub(crate) use tcp::TcpOutgoing;
+pub(crate) use turns::Turns;
 
 /// A session that sources of this context publish on.
 pub(crate) struct Outgoing {
@@ -43,6 +45,8 @@ pub(crate) struct Outgoing {
     pub(crate) refused: Vec<Source>,
     /// Sources that are within an explicit batch.
     batches: u32,
+    /// Sockets to which the kernel refuses to cut runs.
+    without_offload: usize,
 }
 
 /// Which session a source belongs on.
@@ -69,7 +73,15 @@ const KEPT_MAX_BYTES: usize = 1 << 20;
 
 impl Outgoing {
     pub(crate) fn new(transport: TransportSession, kind: OutgoingKind, index: u32) -> Outgoing {
-        Outgoing { transport, origin: None, kind, next_index: index, refused: Vec::new(), batches: 0 }
+        Outgoing {
+            transport,
+            origin: None,
+            kind,
+            next_index: index,
+            refused: Vec::new(),
+            batches: 0,
+            without_offload: 0,
+        }
     }
 
     /// Adds a topic; returns its index in the session as well: the one given, or the next.
@@ -233,16 +245,17 @@ impl Context {
             Place::Fixed(session) => self.open_fixed_outgoing(at, session, index)?,
         };
         self.by_place.insert(place, at);
-        self.stir();
+        self.stir(at);
+        if let OutgoingKind::Ru(_) = opened.kind {
+            self.with_lanes.push(at);
+        }
         self.outgoing.insert(opened);
-        // Each turn looks at every slot there is room for.
-        self.outgoing.shrink_to_fit();
         Ok(at)
     }
 
     /// Sends what a session has closed, and answers what came for it, as far as limits and sockets allow.
     pub(crate) fn transmit(&mut self, now: Nanos, at: usize) {
-        self.stir();
+        self.stir(at);
         match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
             Some(OutgoingKind::Rm(session)) => session.transmit(now, &self.counters.context, &mut self.xdp),
             Some(OutgoingKind::Tcp(session)) => session.transmit(),
@@ -277,7 +290,7 @@ impl Context {
     }
 
     pub(crate) fn end_outgoing(&mut self, now: Nanos, at: usize) {
-        self.stir();
+        self.stir(at);
         match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
             Some(OutgoingKind::Rm(session)) => session.end(now, &self.counters.context, &mut self.xdp),
             Some(OutgoingKind::Tcp(session)) => session.end(),
@@ -288,27 +301,50 @@ impl Context {
         self.retain(now, at);
     }
 
+    /// Wakes the sessions to which something has happened, or that are due.
     pub(crate) fn wake_outgoing(&mut self, now: Nanos, handler: &mut impl Handler) {
-        self.stir();
-        let mut without_offload = 0;
-        for at in 0..self.outgoing.capacity() {
-            match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
-                Some(OutgoingKind::Rm(session)) => {
-                    session.on_wakeup(now, &self.counters.context, &mut self.xdp);
-                    without_offload += session.without_offload();
-                }
-                Some(OutgoingKind::Tcp(session)) => session.on_wakeup(now),
-                Some(OutgoingKind::Ipc(session)) => session.on_wakeup(now),
-                Some(OutgoingKind::Ru(session)) => {
-                    session.on_wakeup(now, &self.counters.context);
-                    without_offload += session.without_offload();
-                }
-                None => continue,
-            }
-            self.retain(now, at);
-            self.tell_sources(at, handler);
+        let turn = self.turns.take(now);
+        for &at in turn.iter().chain(&self.turns.last()) {
+            self.wake_session(now, at, handler);
         }
-        self.counters.context.sockets_without_offload.set(without_offload as u64);
+        self.give_back_turn(turn);
+        self.quiet_until = Nanos::ZERO;
+    }
+
+    fn wake_session(&mut self, now: Nanos, at: usize, handler: &mut impl Handler) {
+        let Some(outgoing) = self.outgoing.get_mut(at) else { return };
+        let counters = &self.counters.context;
+        let without_offload = match &mut outgoing.kind {
+            OutgoingKind::Rm(session) => {
+                session.on_wakeup(now, counters, &mut self.xdp);
+                session.without_offload()
+            }
+            OutgoingKind::Tcp(session) => {
+                session.on_wakeup(now);
+                0
+            }
+            OutgoingKind::Ipc(session) => {
+                session.on_wakeup(now);
+                0
+            }
+            OutgoingKind::Ru(session) => {
+                session.on_wakeup(now, counters);
+                session.without_offload()
+            }
+        };
+        let before = std::mem::replace(&mut outgoing.without_offload, without_offload);
+        if before != without_offload {
+            let all = counters.sockets_without_offload.get() + without_offload as u64;
+            counters.sockets_without_offload.set(all - before as u64);
+        }
+        self.retain(now, at);
+        self.tell_sources(at, handler);
+    }
+
+    /// Notes when the sessions are due that have had their turn.
+    pub(crate) fn give_back_turn(&mut self, turn: Vec<usize>) {
+        let outgoing = &self.outgoing;
+        self.turns.give_back(turn, |at| outgoing.get(at).map_or(Nanos::NEVER, Outgoing::next_wakeup));
     }
 
     /// Looks at what has come for each session, and does what is due.
@@ -324,7 +360,7 @@ impl Context {
 
     /// Something has come for a session: NAKs, or somebody who connects. Whether there may be more.
     pub(crate) fn on_outgoing_ready(&mut self, now: Nanos, at: usize, handler: &mut impl Handler) -> bool {
-        self.stir();
+        self.stir(at);
         let mut worked = false;
         match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
             Some(OutgoingKind::Rm(session)) => {
@@ -347,20 +383,20 @@ impl Context {
 
     /// A datagram has come to a port of the AF_XDP socket.
     pub(crate) fn on_nak(&mut self, now: Nanos, from: SocketAddrV4, to: SocketAddrV4, datagram: &[u8]) {
-        self.stir();
-        let taken = self.outgoing.iter_mut().any(|(_, outgoing)| match &mut outgoing.kind {
-            OutgoingKind::Rm(session) => session.on_nak(now, from, to, datagram),
-            _ => false,
+        let taken = self.outgoing.iter_mut().find_map(|(at, outgoing)| match &mut outgoing.kind {
+            OutgoingKind::Rm(session) => session.on_nak(now, from, to, datagram).then_some(at),
+            _ => None,
         });
-        if !taken {
-            self.counters.context.unknown_datagrams.inc();
+        match taken {
+            Some(at) => self.stir(at),
+            None => self.counters.context.unknown_datagrams.inc(),
         }
     }
 
     /// A connection of a TCP session is ready.
     pub(crate) fn on_tcp_client_ready(&mut self, index: usize, ready: Ready, handler: &mut impl Handler) {
-        self.stir();
         let (at, client) = (index >> tcp::CLIENT_BITS, index & ((1 << tcp::CLIENT_BITS) - 1));
+        self.stir(at);
         if let Some(OutgoingKind::Tcp(session)) = self.outgoing.get_mut(at).map(|o| &mut o.kind) {
             session.on_client_ready(client, ready);
         }

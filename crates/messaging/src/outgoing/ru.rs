@@ -83,7 +83,8 @@ impl Context {
 
     /// Looks at the sockets of LBT-RU sessions that the poller does not watch.
     pub(crate) fn look_at_lanes(&mut self, now: Nanos, handler: &mut impl Handler) {
-        for at in 0..self.outgoing.capacity() {
+        for place in 0..self.with_lanes.len() {
+            let at = self.with_lanes[place];
             if let Some(OutgoingKind::Ru(session)) = self.outgoing.get_mut(at).map(|o| &mut o.kind)
                 && let Some(batch) = &mut self.batch
                 && session.poll_lanes(now, batch, &self.counters.context)
