@@ -1,6 +1,6 @@
 //! The counters of a process in a file, where any other process can read them.
 //!
-//! A thread copies all sets of a [`Registry`] into `tickcast-counters-<pid>` at an interval; the threads that
+//! A thread copies all sets of a [`Registry`] into `tickcast-counters-<pid>-<namespace>-<random>` at an interval; the threads that
 //! count know nothing of it. The file is made whole, gone when the process ends in order, and removed by
 //! whoever finds that its process is dead. `docs/protocol/counters.md` has the layout.
 //!
@@ -10,7 +10,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -98,8 +98,10 @@ impl Drop for Writer {
     }
 }
 
+/// Process ids alone do not do: containers that share the directory have the same ones, and a dead process of another
+/// user may have left its file. So the namespace and a random number go with them.
 fn path(directory: &Path, pid: u32) -> PathBuf {
-    directory.join(format!("{PREFIX}{pid}"))
+    directory.join(format!("{PREFIX}{pid}-{:x}-{:x}", namespace(), clock::seed() as u32))
 }
 
 fn bank_at(sequence: u64) -> u64 {
@@ -156,17 +158,93 @@ impl Drop for CountersFile {
     }
 }
 
-/// The counters of a process as it published them last.
+/// A file of counters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Found {
+    /// The process, as it knows itself.
+    pub pid: u32,
+    /// The namespace in which it has that number; see [`namespace`].
+    pub namespace: u64,
+    path: PathBuf,
+}
+
+impl Found {
+    /// The counters as they were published last.
+    ///
+    /// # Errors
+    /// The file is gone or cannot be read, or is not one of counters; the error names it.
+    pub fn read(&self) -> io::Result<Snapshot> {
+        let named = |e: io::Error| {
+            io::Error::new(e.kind(), format!("cannot read counters in {}: {e}", self.path.display()))
+        };
+        read_file(&self.open().map_err(named)?).map_err(named)
+    }
+
+    fn open(&self) -> io::Result<File> {
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        File::options().read(true).custom_flags(flags).open(&self.path)
+    }
+
+    /// Whether its process lives, whosoever that is.
+    fn lives(&self) -> io::Result<bool> {
+        owned_file::is_owned(&self.open()?)
+    }
+
+    fn of(directory: &Path, name: &str) -> Option<Found> {
+        let mut parts = name.strip_prefix(PREFIX)?.split('-');
+        let pid = parts.next()?.parse().ok()?;
+        let namespace = u64::from_str_radix(parts.next()?, 16).ok()?;
+        u32::from_str_radix(parts.next()?, 16).ok()?;
+        parts.next().is_none().then(|| Found { pid, namespace, path: directory.join(name) })
+    }
+}
+
+/// Tells the namespaces of a host apart in which processes have their numbers, so containers: the inode of this
+/// process's, or 0 where `/proc` is not there.
+#[must_use]
+pub fn namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
+}
+
+/// The file of a process that publishes counters in `directory`. Without a namespace, one of this process's namespace
+/// goes before others.
 ///
 /// # Errors
-/// The process publishes none in `directory`, or the file is not one of counters; the error names it.
+/// There is none, or there are several in other namespaces, which the error names.
+pub fn find(directory: &Path, pid: u32, wanted: Option<u64>) -> io::Result<Found> {
+    let here = namespace();
+    let mut all = files(directory)?;
+    all.retain(|found| found.pid == pid && wanted.is_none_or(|wanted| wanted == found.namespace));
+    // Of a process that was killed the last values are there until somebody cleans up.
+    let lives = |found: &Found| found.lives().unwrap_or(false);
+    if all.iter().any(lives) {
+        all.retain(lives);
+    }
+    all.sort_unstable();
+    if let Some(own) = all.iter().find(|found| found.namespace == here) {
+        return Ok(own.clone());
+    }
+    match &all[..] {
+        [] => {
+            let text = format!("process {pid} publishes no counters in {}", directory.display());
+            Err(io::Error::new(io::ErrorKind::NotFound, text))
+        }
+        [one] => Ok(one.clone()),
+        several => {
+            let names = several.iter().map(|found| format!("{pid}@{}", found.namespace));
+            let names = names.collect::<Vec<_>>().join(", ");
+            let text = format!("there are several processes {pid}: {names}");
+            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+        }
+    }
+}
+
+/// The counters of a process as it published them last; see [`find`].
+///
+/// # Errors
+/// As [`find`] and [`Found::read`].
 pub fn read(directory: &Path, pid: u32) -> io::Result<Snapshot> {
-    let path = path(directory, pid);
-    let named =
-        |e: io::Error| io::Error::new(e.kind(), format!("cannot read counters in {}: {e}", path.display()));
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = File::options().read(true).custom_flags(flags).open(&path).map_err(named)?;
-    read_file(&file).map_err(named)
+    find(directory, pid, None)?.read()
 }
 
 fn read_file(file: &File) -> io::Result<Snapshot> {
@@ -204,12 +282,14 @@ fn read_u64(file: &File, at: u64) -> io::Result<u64> {
 ///
 /// # Errors
 /// The directory cannot be read.
-pub fn processes(directory: &Path) -> io::Result<Vec<u32>> {
+pub fn processes(directory: &Path) -> io::Result<Vec<Found>> {
     // A directory that cannot be read is told below.
     let _ = clean(directory);
-    let mut pids = pids(directory)?;
-    pids.sort_unstable();
-    Ok(pids)
+    let mut all = files(directory)?;
+    // What this user may not remove is there still. What cannot be looked at, the reader is told of.
+    all.retain(|found| found.lives().unwrap_or(true));
+    all.sort_unstable();
+    Ok(all)
 }
 
 /// Removes what dead processes have left, as far as this user may. Returns how many files that were.
@@ -217,13 +297,13 @@ pub fn processes(directory: &Path) -> io::Result<Vec<u32>> {
 /// # Errors
 /// The directory cannot be read.
 pub fn clean(directory: &Path) -> io::Result<usize> {
-    let reclaimed = |pid| owned_file::reclaim(&path(directory, pid)).unwrap_or(false);
-    Ok(pids(directory)?.into_iter().filter(|pid| reclaimed(*pid)).count())
+    let reclaimed = |found: &Found| owned_file::reclaim(&found.path).unwrap_or(false);
+    Ok(files(directory)?.iter().filter(|found| reclaimed(found)).count())
 }
 
-fn pids(directory: &Path) -> io::Result<Vec<u32>> {
-    let pid = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix(PREFIX)?.parse().ok();
-    fs::read_dir(directory)?.filter_map(|entry| entry.map(pid).transpose()).collect()
+fn files(directory: &Path) -> io::Result<Vec<Found>> {
+    let found = |entry: fs::DirEntry| Found::of(directory, entry.file_name().to_str()?);
+    fs::read_dir(directory)?.filter_map(|entry| entry.map(found).transpose()).collect()
 }
 
 #[cfg(test)]
@@ -264,7 +344,8 @@ mod tests {
         registry.register(&[("session", "1")], source.clone());
         let published = CountersFile::publish(registry.clone(), &place.0).unwrap();
         let pid = std::process::id();
-        assert_eq!(processes(&place.0.directory).unwrap(), [pid]);
+        let found = processes(&place.0.directory).unwrap();
+        assert_eq!((found.len(), found[0].pid, found[0].namespace), (1, pid, namespace()));
         let first = read(&place.0.directory, pid).unwrap();
         assert_eq!((first.head.pid, &*first.head.program, first.head.interval_ms), (pid, "test of read", 1));
         source.msgs_sent.add(7);
@@ -333,9 +414,60 @@ mod tests {
         fs::write(path(directory, 2), b"").unwrap();
         fs::write(directory.join("tickcast-counters-x"), b"").unwrap();
         assert_eq!(clean(directory).unwrap(), 1);
-        assert_eq!(processes(directory).unwrap(), [1]);
+        assert_eq!(processes(directory).unwrap()[0].pid, 1);
         drop(dead);
         assert_eq!(fs::read_dir(directory).unwrap().count(), 1, "the file that is none of ours");
+    }
+
+    #[test]
+    fn processes_of_one_number_in_other_containers_have_files_of_their_own() {
+        let place = Place::new("namespaces");
+        let directory = &place.0.directory;
+        let mut all: Vec<Writer> = (0..3).map(|_| Writer::create(&place.0).unwrap()).collect();
+        for writer in &mut all {
+            writer.write(&Registry::default()).unwrap();
+        }
+        // The first two as other namespaces name them.
+        let pid = std::process::id();
+        for (writer, namespace) in all.iter_mut().zip([17, 18]) {
+            let path = directory.join(format!("{PREFIX}{pid}-{namespace:x}-1"));
+            fs::rename(&writer.path, &path).unwrap();
+            writer.path = path;
+        }
+        assert_eq!(processes(directory).unwrap().len(), 3);
+        assert_eq!(find(directory, pid, None).unwrap().namespace, namespace(), "the own one goes before");
+        assert_eq!(find(directory, pid, Some(18)).unwrap().namespace, 18);
+        drop(all.pop());
+        let error = find(directory, pid, None).unwrap_err().to_string();
+        assert!(error.contains(&format!("{pid}@17, {pid}@18")), "{error}");
+        drop(all.pop());
+        assert_eq!(find(directory, pid, None).unwrap().namespace, 17);
+        drop(all);
+        assert_eq!(find(directory, pid, None).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_file_that_a_dead_process_of_another_user_has_left_is_in_nobodys_way() {
+        if !crate::lab::is_root() {
+            eprintln!("skipped: only root becomes other users");
+            return;
+        }
+        let place = Place::new("users");
+        fs::set_permissions(&place.0.directory, std::os::unix::fs::PermissionsExt::from_mode(0o1777))
+            .unwrap();
+        let left = std::mem::ManuallyDrop::new(Writer::create(&place.0).unwrap());
+        // As a dead process leaves it: nobody has its lock.
+        let number = std::os::fd::AsRawFd::as_raw_fd(&left.file);
+        // SAFETY: the descriptor is the writer's, which is never dropped.
+        unsafe { libc::close(number) };
+        let child = crate::lab::fork(|| {
+            crate::lab::become_user(64_001, 64_000).expect("root may");
+            let published = CountersFile::publish(Registry::default(), &place.0);
+            let found = processes(&place.0.directory).expect("anybody may look");
+            published.is_ok() && found.len() == 1 && found[0].pid == std::process::id()
+        });
+        assert!(child.unwrap().has_ended_well());
+        assert_eq!(clean(&place.0.directory).unwrap(), 1, "its user may remove it");
     }
 
     #[test]

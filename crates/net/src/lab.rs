@@ -177,6 +177,15 @@ pub fn fork(there: impl FnOnce() -> bool) -> io::Result<Child> {
 }
 
 impl Child {
+    /// Whether it has ended by now, and so whether `there` has said true.
+    #[must_use]
+    pub fn poll(&mut self) -> Option<bool> {
+        let mut status = 0;
+        // SAFETY: `status` is room for what the call writes.
+        let waited = unsafe { libc::waitpid(self.0, &raw mut status, libc::WNOHANG) };
+        (waited != 0).then_some(waited == self.0 && status == 0)
+    }
+
     /// Waits for its end; whether `there` has said true.
     #[must_use]
     pub fn has_ended_well(self) -> bool {
@@ -185,6 +194,26 @@ impl Child {
         let waited = unsafe { libc::waitpid(self.0, &raw mut status, 0) };
         waited == self.0 && status == 0
     }
+}
+
+/// Becomes another user, a member of one group, with a umask that leaves others nothing. For children of [`fork`].
+///
+/// # Errors
+/// The process is not root's.
+pub fn become_user(user: u32, group: u32) -> io::Result<()> {
+    let groups = [group];
+    // SAFETY: numbers, and an array with its length.
+    let is_done = unsafe {
+        libc::umask(0o077);
+        libc::setgroups(1, groups.as_ptr()) == 0 && libc::setgid(user) == 0 && libc::setuid(user) == 0
+    };
+    if is_done { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether this process may become other users.
+#[must_use]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 fn new_namespace() -> io::Result<OwnedFd> {

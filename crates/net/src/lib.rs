@@ -31,6 +31,8 @@ pub mod tcp;
 pub mod tls;
 mod transport;
 pub mod udp;
+#[cfg(not(loom))]
+pub mod user;
 mod wait;
 pub mod xdp;
 

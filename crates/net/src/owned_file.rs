@@ -10,9 +10,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, linkat, open};
 
-use crate::{byte_lock, fork};
+use crate::{byte_lock, fork, user};
 
 /// The byte whose lock the owner holds.
 const OWNER_LOCK: u64 = 0;
@@ -25,6 +25,22 @@ pub(crate) fn create_unnamed(directory: &Path, permissions: u32) -> io::Result<F
         return Err(io::ErrorKind::ResourceBusy.into());
     }
     Ok(file)
+}
+
+/// Sets permissions and, if given, the group of a file, whatever the umask is.
+///
+/// # Errors
+/// The process is not a member of the group; the error says so.
+pub(crate) fn set_access(file: &File, permissions: u32, group: Option<u32>) -> io::Result<()> {
+    if let Some(group) = group {
+        rustix::fs::fchown(file, None, Some(Gid::from_raw(group))).map_err(|error| {
+            let error = io::Error::from(error);
+            let user = user::user(rustix::process::geteuid().as_raw());
+            let text = format!("user {user} cannot give it to group {group}: {error}");
+            io::Error::new(error.kind(), text)
+        })?;
+    }
+    Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(permissions))?)
 }
 
 /// Gives a file its name. What a dead owner has left under that name is removed first.

@@ -52,13 +52,16 @@ fn another_process_is_listed_and_its_counters_are_shown() {
     let line: serde_json::Value =
         serde_json::from_str(&text(tickcast_counters(&place.0, &["--json", &pid]))).expect("JSON");
     assert_eq!(line["sets"][0]["counters"]["lbtrm_source_rxs_sent_total"], 12);
-    let odd = place.0.join("tickcast-counters-1");
-    std::fs::create_dir(&odd).expect("it is ours");
+    let odd = place.0.join("tickcast-counters-1-1-1");
+    std::os::unix::fs::symlink("nowhere", &odd).expect("it is ours");
     let listed = tickcast_counters(&place.0, &[]);
     let told = String::from_utf8_lossy(&listed.stderr).into_owned();
-    assert!(told.contains("cannot read counters in ") && told.contains("tickcast-counters-1: "), "{told}");
+    assert!(
+        told.contains("cannot read counters in ") && told.contains("tickcast-counters-1-1-1: "),
+        "{told}"
+    );
     assert!(text(listed).contains("this test"), "the others are listed all the same");
-    std::fs::remove_dir(&odd).expect("it is there");
+    std::fs::remove_file(&odd).expect("it is there");
     drop(published);
     assert_eq!(text(tickcast_counters(&place.0, &["--json"])), "");
     assert_eq!(tickcast_counters(&place.0, &["x"]).status.code(), Some(2), "no process id");

@@ -27,6 +27,7 @@ counters! {
         request_buffers_exceeded: Total, "connections", "Direct connections closed because all together held too much of messages that were not whole.";
         request_connections_unread: Total, "connections", "Direct connections closed because too much waited for their peers.";
         ipc_sessions_broken: Total, "sessions", "Sessions of shared memory whose source died, dropped this receiver, or wrote nonsense.";
+        ipc_opens_denied: Total, "sessions", "Attempts to open sessions of shared memory that this user may not open or must not trust.";
         ipc_bells_failed: Total, "sessions", "Sessions of shared memory that cannot wake this context, which looks at them every millisecond instead.";
         late_turns: Total, "turns", "Turns that came more than 0.2 s after they were due: the process was stopped, or its thread had no CPU.";
         joins_failed: Total, "calls", "Groups or connections that could not be opened.";

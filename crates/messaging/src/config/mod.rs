@@ -128,6 +128,9 @@ config::section! {
         security_reload_interval_us: u64 = 2_000_000, range 0..=86_400_000_000;
         /// Where the files of sessions of shared memory lie: a file system in memory.
         transport_lbtipc_directory: String = "/dev/shm", length 1..=64;
+        /// Group whose members may receive sessions of shared memory that this process opens, by name or number; the
+        /// process must be a member. Without, only its own user and root may.
+        transport_lbtipc_group: Option<String> = None, length 1..=64;
         /// Who waits for whom in sessions of shared memory.
         transport_lbtipc_behavior: IpcBehavior = IpcBehavior::SourcePaced;
         /// Memory of a session of shared memory, rounded up to a power of two.

@@ -29,6 +29,8 @@ use crate::watch::show;
 pub(crate) struct IpcIncoming {
     sessions: Slab<Session>,
     by_transport: HashMap<TransportSession, usize>,
+    /// Why a session was not opened last that this user may not.
+    denied: Option<Box<str>>,
 }
 
 struct Session {
@@ -200,6 +202,13 @@ fn take<S: Sink>(
 }
 
 impl Context {
+    /// Why a session of shared memory was not opened last that this user may not open, or must not trust: the file, its
+    /// owner and permissions, and who this user is. They are counted in `messaging_ipc_opens_denied`.
+    #[must_use]
+    pub fn ipc_denied(&self) -> Option<&str> {
+        self.ipc_in.denied.as_deref()
+    }
+
     /// Opens a session of this host; none if its source is gone.
     pub(super) fn open_ipc(
         &mut self,
@@ -213,7 +222,14 @@ impl Context {
             Ok(ring) => ring,
             Err(OpenError::Ended) => return Ok(None),
             Err(OpenError::Io(error)) => return Err(error.into()),
-            Err(error) => return Err(std::io::Error::other(error.to_string()).into()),
+            Err(error) => {
+                let text = error.to_string();
+                if matches!(error, OpenError::Denied { .. } | OpenError::Untrusted { .. }) {
+                    self.counters.context.ipc_opens_denied.inc();
+                    self.ipc_in.denied = Some(text.clone().into());
+                }
+                return Err(io::Error::other(text).into());
+            }
         };
         let receiver = OrderedReceiver::new(&self.config.delivery(), self.counters.delivery.clone())?;
         let at = self.ipc_in.sessions.vacant_key();

@@ -60,11 +60,13 @@ impl Context {
             Pacing::Source
         };
         let ring_bytes = config.transport_lbtipc_transmission_window_size_bytes.next_power_of_two();
+        let group = config.transport_lbtipc_group.as_deref().map(net::user::group_id).transpose()?;
         let options = shm::SourceOptions {
             directory: (&config.transport_lbtipc_directory).into(),
             ring_bytes,
             pacing,
-            ..shm::SourceOptions::default()
+            permissions: if group.is_some() { 0o660 } else { 0o600 },
+            group,
         };
         let session = Source::new(&config.ipc_source(), self.counters.lbm_source.clone())?;
         let session_id = self.rng.next_u32().max(1);

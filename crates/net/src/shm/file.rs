@@ -52,17 +52,25 @@ impl fmt::Display for SessionName {
 
 /// Makes the file of a ring and its memory. It gets its name when everything in it is in place and the lock
 /// of the source is held, so nobody ever sees half of it, and it vanishes with its maker before.
-pub(super) fn create(path: &Path, identity: &Identity, permissions: u32) -> io::Result<(File, Region)> {
+///
+/// `access`: permissions, and the group if it is not to be the system's choice.
+pub(super) fn create(
+    path: &Path,
+    identity: &Identity,
+    access: (u32, Option<u32>),
+) -> io::Result<(File, Region)> {
     let named = |what: &str, e: io::Error| {
         io::Error::new(e.kind(), format!("cannot {what} shared memory {}: {e}", path.display()))
     };
     let directory = path.parent().unwrap_or(Path::new("/"));
-    let file = owned_file::create_unnamed(directory, permissions).map_err(|e| named("make", e))?;
+    let file = owned_file::create_unnamed(directory, 0o600).map_err(|e| named("make", e))?;
     let bytes = CONTROL_BYTES as u64 + identity.ring_bytes;
     // Room that is not there is told now, and not by a signal when it is first written.
     fallocate(&file, FallocateFlags::empty(), 0, bytes).map_err(|e| named("get room for", e.into()))?;
     std::os::unix::fs::FileExt::write_all_at(&file, &identity.emit(), 0).map_err(|e| named("write", e))?;
     let region = map(&file, identity, true).map_err(|e| named("map", e))?;
+    // Before anybody can open it.
+    owned_file::set_access(&file, access.0, access.1).map_err(|e| named("set the access of", e))?;
     owned_file::link(&file, path).map_err(|e| named("name", e))?;
     Ok((file, region))
 }

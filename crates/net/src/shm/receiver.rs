@@ -1,7 +1,7 @@
 //! A receiver of a session.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -19,7 +19,7 @@ use super::slots;
 use super::sync::Acquire;
 use super::wake::Bell;
 use crate::fork::Home;
-use crate::{byte_lock, owned_file};
+use crate::{byte_lock, owned_file, user};
 
 /// Why a session was not opened.
 #[derive(Debug)]
@@ -31,11 +31,24 @@ pub enum OpenError {
     Io(io::Error),
     /// The file is not a ring, or not this one.
     Layout(LayoutError),
-    /// The file belongs to neither this user, nor root, nor this group, or everybody may write it. Who may
+    /// The file belongs to neither this user, nor root, nor a group of its, or everybody may write it. Who may
     /// write it could shorten it, which ends its readers.
     Untrusted {
         /// Its user.
         owner: u32,
+        /// Its permissions.
+        permissions: u32,
+    },
+    /// This user may not read and write the file. Its source says who may.
+    Denied {
+        /// The file.
+        path: PathBuf,
+        /// This process's user.
+        user: u32,
+        /// The file's user.
+        owner: u32,
+        /// Its group.
+        group: u32,
         /// Its permissions.
         permissions: u32,
     },
@@ -56,6 +69,14 @@ impl fmt::Display for OpenError {
                 f,
                 "its owner is user {owner}, its permissions are {permissions:o}: it must be this user's, root's or \
                  this group's, and not writable by everybody"
+            ),
+            OpenError::Denied { path, user, owner, group, permissions } => write!(
+                f,
+                "user {} may not read and write {}: its owner is user {}, its group is {group}, its permissions are \
+                 {permissions:o} (the source's transport_lbtipc_group says who may)",
+                user::user(*user),
+                path.display(),
+                user::user(*owner)
             ),
             OpenError::NoSlot { max } => write!(f, "{max} receivers are there, as many as a ring can have"),
         }
@@ -123,7 +144,7 @@ impl Receiver {
     /// [`OpenError`].
     pub fn open(name: SessionName, directory: &Path) -> Result<Receiver, OpenError> {
         let path = name.path(directory);
-        let file = owned_file::open_existing(&path)?;
+        let file = owned_file::open_existing(&path).map_err(|error| denied(error, &path))?;
         let identity = check(&file, name)?;
         if !owned_file::is_owned(&file)? {
             owned_file::reclaim(&path)?;
@@ -222,7 +243,7 @@ impl Receiver {
                 self.seat = Some(Seat::take(&self.file, self.reader.region())?.0);
             }
             if let Some(seat) = &self.seat {
-                self.bell = Some(Bell::new(&self.path, seat.index)?);
+                self.bell = Some(Bell::new(&self.path, seat.index, &self.file.metadata()?)?);
                 sleep::want_wakes(self.reader.region().control());
             }
         }
@@ -250,12 +271,32 @@ impl Receiver {
     }
 }
 
+/// Why the file cannot be opened.
+fn denied(error: io::Error, path: &Path) -> OpenError {
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) if error.kind() == io::ErrorKind::PermissionDenied => found,
+        _ => return error.into(),
+    };
+    OpenError::Denied {
+        path: path.to_owned(),
+        user: rustix::process::geteuid().as_raw(),
+        owner: found.uid(),
+        group: found.gid(),
+        permissions: found.mode() & 0o7777,
+    }
+}
+
+/// Whether this process is a member of a group.
+fn is_member(group: u32) -> bool {
+    let of = |known: rustix::process::Gid| known.as_raw() == group;
+    of(rustix::process::getegid()) || rustix::process::getgroups().is_ok_and(|all| all.into_iter().any(of))
+}
+
 fn check(file: &File, name: SessionName) -> Result<Identity, OpenError> {
     let found = file.metadata()?;
     let owner = found.uid();
     let ours = [0, rustix::process::geteuid().as_raw()];
-    let is_group = found.gid() == rustix::process::getegid().as_raw();
-    if !(ours.contains(&owner) || is_group) || found.mode() & 0o002 != 0 {
+    if !(ours.contains(&owner) || is_member(found.gid())) || found.mode() & 0o002 != 0 {
         return Err(OpenError::Untrusted { owner, permissions: found.mode() & 0o7777 });
     }
     let mut start = [0; Identity::BYTES];

@@ -41,8 +41,10 @@ pub struct SourceOptions {
     pub ring_bytes: u64,
     /// Who waits for whom.
     pub pacing: Pacing,
-    /// Permissions of the file, less the process's umask. Receivers need both read and write.
+    /// Permissions of the file, whatever the process's umask is. Receivers need both read and write.
     pub permissions: u32,
+    /// The group of the file, of which the process must be a member. `None`: as the system has it.
+    pub group: Option<u32>,
 }
 
 impl Default for SourceOptions {
@@ -51,7 +53,8 @@ impl Default for SourceOptions {
             directory: PathBuf::from("/dev/shm"),
             ring_bytes: 16 << 20,
             pacing: Pacing::Source,
-            permissions: 0o660,
+            permissions: 0o600,
+            group: None,
         }
     }
 }
@@ -101,7 +104,7 @@ impl Source {
         // What cannot be removed is in nobody's way.
         let _ = file::clean(&options.directory);
         let waker = Waker::new(&path)?;
-        let (file, region) = file::create(&path, &identity, options.permissions)?;
+        let (file, region) = file::create(&path, &identity, (options.permissions, options.group))?;
         Ok(Source {
             producer: Producer::new(Arc::new(region), is_receiver_paced),
             file,

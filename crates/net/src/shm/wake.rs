@@ -5,12 +5,17 @@
 //! anyway, in containers too, where a futex could not be waited for with sockets and an eventfd would have to
 //! be passed. A full queue of the socket is as good as a byte in it.
 
+use std::fs::{Metadata, Permissions};
 use std::io;
 use std::io::ErrorKind::{ConnectionRefused, NotFound, WouldBlock};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 use counters::table::LbtIpcSource;
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::layout::SLOT_COUNT;
 use crate::fork::{self, Home};
@@ -72,13 +77,21 @@ pub(super) struct Bell {
 
 impl Bell {
     /// The bell of slot `index`, whose lock the caller holds; so what has that name belongs to a dead one.
-    pub(super) fn new(ring: &Path, index: usize) -> io::Result<Bell> {
+    ///
+    /// Who owns the ring, and who may write it, may ring.
+    pub(super) fn new(ring: &Path, index: usize, access: &Metadata) -> io::Result<Bell> {
         let path = path(ring, index);
         // Mostly there is none; one that stays is told by the bind.
         let _ = std::fs::remove_file(&path);
         let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot bind {}: {e}", path.display()));
-        let socket = fork::unshare(UnixDatagram::bind(&path).map_err(named)?);
+        let socket = fork::unshare(Socket::new(Domain::UNIX, Type::DGRAM, None)?);
+        // The name gets this, less the umask.
+        rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+        socket.bind(&SockAddr::unix(&path)?).map_err(named)?;
+        let socket = UnixDatagram::from(std::os::fd::OwnedFd::from(socket));
         socket.set_nonblocking(true)?;
+        // If that fails, the source cannot wake this receiver, which the source counts.
+        let _ = open_to(&path, access);
         Ok(Bell { socket, path, home: Home::here() })
     }
 
@@ -88,6 +101,24 @@ impl Bell {
         // It ends with the last byte.
         while self.socket.recv(&mut byte).is_ok() {}
     }
+}
+
+/// Lets those send to a socket who own a ring, or may write it.
+fn open_to(socket: &Path, ring: &Metadata) -> io::Result<()> {
+    let own = rustix::process::geteuid();
+    if ring.uid() == own.as_raw() && ring.mode() & 0o060 == 0 {
+        return Ok(());
+    }
+    // By a descriptor: the name could be another file's by now, or a link.
+    let named = rustix::fs::open(socket, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let found = rustix::fs::fstat(&named)?;
+    if !FileType::from_raw_mode(found.st_mode).is_socket() || found.st_uid != own.as_raw() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let (owner, group) = (own.is_root().then(|| Uid::from_raw(ring.uid())), Gid::from_raw(ring.gid()));
+    rustix::fs::chownat(&named, "", owner, Some(group), AtFlags::EMPTY_PATH)?;
+    let by_number = format!("/proc/self/fd/{}", named.as_raw_fd());
+    std::fs::set_permissions(by_number, Permissions::from_mode(0o600 | ring.mode() & 0o060))
 }
 
 impl Drop for Bell {
@@ -119,7 +150,7 @@ mod tests {
         std::fs::create_dir(&directory).unwrap();
         let ring = directory.join("LBTIPC_1_2");
         let (waker, counters) = (Waker::new(&ring).unwrap(), LbtIpcSource::default());
-        let woken = Bell::new(&ring, 0).unwrap();
+        let woken = Bell::new(&ring, 0, &std::fs::metadata(&directory).unwrap()).unwrap();
         // Slot 1 has no socket, that of slot 2 takes no datagrams.
         let _other = std::os::unix::net::UnixListener::bind(path(&ring, 2)).unwrap();
         waker.wake(0b111, &counters);

@@ -21,13 +21,14 @@ Examples:
   tickcast counters 4711 --watch 1             every second, with rates
   tickcast counters 4711 --json | jq .         as a line of JSON
 
-Every daemon and every messaging context publishes its counters in a file, tickcast-counters-PID, and copies them there
+Every daemon and every messaging context publishes its counters in a file, tickcast-counters-PID-..., and copies them there
 once a second or as configured (admin.counters_directory, admin.counters_interval_ms). Reading disturbs nobody.
 
 Exit status: 0 done; 1 the process publishes no counters, or is gone; 2 wrong usage.")]
 pub(crate) struct CountersArgs {
-    /// Process; without one all are listed.
-    pid: Option<u32>,
+    /// Process, as PID or, for one of another container, PID@NAMESPACE; without one all are listed.
+    #[arg(value_name = "PID")]
+    process: Option<ProcessName>,
     /// Shows only counters with each of these in their name or among their labels (NAME=VALUE).
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
@@ -45,11 +46,30 @@ pub(crate) struct CountersArgs {
     directory: PathBuf,
 }
 
+/// A process by its number, and by the namespace of that if it is not the own one.
+#[derive(Clone, Copy, Debug)]
+struct ProcessName {
+    pid: u32,
+    namespace: Option<u64>,
+}
+
+impl std::str::FromStr for ProcessName {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<ProcessName, Self::Err> {
+        let (pid, namespace) = match text.split_once('@') {
+            Some((pid, namespace)) => (pid, Some(namespace.parse()?)),
+            None => (text, None),
+        };
+        Ok(ProcessName { pid: pid.parse()?, namespace })
+    }
+}
+
 pub(crate) fn run(args: &CountersArgs) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    let shown = match args.pid {
+    let shown = match args.process {
         None => list(args, &mut out),
-        Some(pid) => show(args, pid, &mut out),
+        Some(process) => show(args, process, &mut out),
     };
     match shown {
         Err(Failure::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -58,11 +78,12 @@ pub(crate) fn run(args: &CountersArgs) -> Result<(), Failure> {
 }
 
 fn list(args: &CountersArgs, out: &mut impl Write) -> Result<(), Failure> {
-    let pids = counters_file::processes(&args.directory).map_err(|e| {
+    let found = counters_file::processes(&args.directory).map_err(|e| {
         Failure::Run(format!("cannot look for counters in {}: {e}", args.directory.display()))
     })?;
-    let all = pids.into_iter().filter_map(|pid| match counters_file::read(&args.directory, pid) {
-        Ok(snapshot) => Some(snapshot),
+    let here = counters_file::namespace();
+    let all = found.into_iter().filter_map(|found| match found.read() {
+        Ok(snapshot) => Some((found, snapshot)),
         // One that ends between the two looks is none any more.
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => {
@@ -73,16 +94,20 @@ fn list(args: &CountersArgs, out: &mut impl Write) -> Result<(), Failure> {
     if !args.json {
         writeln!(out, "{:>8}  {:<28}  {:>6}  UPDATED", "PID", "PROGRAM", "SETS").map_err(Failure::Output)?;
     }
-    for snapshot in all {
+    for (found, snapshot) in all {
         let (head, sets) = (&snapshot.head, snapshot.sets.len());
         if args.json {
             let line = json!({
-                "pid": head.pid, "program": head.program, "sets": sets, "left_out": head.left_out,
+                "pid": head.pid, "namespace": found.namespace, "program": head.program, "sets": sets, "left_out": head.left_out,
                 "wall_ns": head.wall_ns, "started_ns": head.started_ns, "interval_ms": head.interval_ms,
             });
             writeln!(out, "{line}")
         } else {
-            writeln!(out, "{:>8}  {:<28}  {sets:>6}  {}", head.pid, head.program, age(&snapshot))
+            let name = match found.namespace {
+                namespace if namespace == here => head.pid.to_string(),
+                namespace => format!("{}@{namespace}", head.pid),
+            };
+            writeln!(out, "{name:>8}  {:<28}  {sets:>6}  {}", head.program, age(&snapshot))
         }
         .map_err(Failure::Output)?;
     }
@@ -94,10 +119,13 @@ fn age(snapshot: &Snapshot) -> String {
     format!("{:.1} s ago", ns as f64 / 1e9)
 }
 
-fn show(args: &CountersArgs, pid: u32, out: &mut impl Write) -> Result<(), Failure> {
+fn show(args: &CountersArgs, process: ProcessName, out: &mut impl Write) -> Result<(), Failure> {
     let mut before: Option<Snapshot> = None;
+    let ProcessName { pid, namespace } = process;
+    let found =
+        counters_file::find(&args.directory, pid, namespace).map_err(|e| Failure::Run(e.to_string()))?;
     loop {
-        let now = counters_file::read(&args.directory, pid).map_err(|e| Failure::Run(e.to_string()))?;
+        let now = found.read().map_err(|e| Failure::Run(e.to_string()))?;
         let is_news = before.as_ref().is_none_or(|before| before.head.monotonic_ns != now.head.monotonic_ns);
         if is_news {
             let view = View { args, now: &now, before: before.as_ref() };

@@ -1,2 +1,3 @@
 mod ring;
 mod session;
+mod users;

@@ -254,7 +254,7 @@ fn a_living_source_keeps_its_name_and_a_dead_one_does_not() {
 
 fn leave_a_dead_source(place: &Place) {
     let path = NAME.path(&place.0);
-    file::create(&path, &identity(true), 0o660).unwrap();
+    file::create(&path, &identity(true), (0o600, None)).unwrap();
     assert!(path.exists());
 }
 
@@ -283,7 +283,7 @@ fn a_receiver_sees_its_source_die() {
     for is_receiver_paced in [true, false] {
         let place = Place::new();
         let path = NAME.path(&place.0);
-        let (file, region) = file::create(&path, &identity(is_receiver_paced), 0o660).unwrap();
+        let (file, region) = file::create(&path, &identity(is_receiver_paced), (0o600, None)).unwrap();
         let mut producer = crate::shm::producer::Producer::new(region.into(), is_receiver_paced);
         let mut receiver = place.open().unwrap();
         producer.claim(4, 0).unwrap().commit();
