@@ -23,7 +23,7 @@ use crate::departed::Departed;
 use crate::direct::Direct;
 use crate::drops::Drops;
 use crate::error::ContextError;
-use crate::incoming::{IpcIncoming, Look, RmIncoming, RuIncoming, SessionRef, TcpIncoming};
+use crate::incoming::{Gate, IpcIncoming, Look, RmIncoming, RuIncoming, SessionRef, TcpIncoming};
 use crate::index::Groups;
 use crate::keys;
 use crate::outgoing::{Outgoing, Place, Turns};
@@ -198,6 +198,7 @@ pub struct Context {
     pub(crate) tcp_in: TcpIncoming,
     pub(crate) ipc_in: IpcIncoming,
     pub(crate) ru_in: RuIncoming,
+    pub(crate) gate: Gate,
     /// Of LBT-RM sessions with keyed codes.
     pub(crate) keys: Option<Keys>,
     /// Of LBT-RU sessions with keyed codes.
@@ -307,6 +308,7 @@ impl Context {
             ipc_in: IpcIncoming::default(),
             ru_in: RuIncoming::default(),
             security: Security::new(config),
+            gate: Gate::new(config),
             tls: Tls::load(config)?,
             xdp: Xdp::open(config, interface, counters.xdp.clone())?,
             keys: config.transport_lbtrm_authentication_key_file.as_deref().map(keys::load).transpose()?,

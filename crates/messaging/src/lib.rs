@@ -197,8 +197,8 @@ mod watch;
 mod xdp;
 
 pub use crate::config::{
-    AfXdpMode, Carrier, CongestionControl, IpcBehavior, MessagingConfig, OrderedDelivery, Preset,
-    ReceiverBehavior, StaticSource, TopicTransport, Transport, Wait,
+    AfXdpMode, AllowedGroups, Carrier, CongestionControl, IpcBehavior, MessagingConfig, OrderedDelivery,
+    Preset, ReceiverBehavior, StaticSource, TopicTransport, Transport, Wait,
 };
 pub use closing::{Left, SessionLeft};
 pub use context::{Context, ContextCounters};

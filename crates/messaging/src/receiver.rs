@@ -159,12 +159,14 @@ impl Context {
         }
     }
 
-    fn join_counted(&mut self, receiver: Receiver, topic: &str, record: &SourceRecord) {
-        if self.join(receiver, topic, record).is_err() {
-            // Reported again when it is advertised again.
-            self.counters.context.joins_failed.inc();
-            self.resolver.forget_source(self.now, topic, record);
+    pub(crate) fn join_counted(&mut self, receiver: Receiver, topic: &str, record: &SourceRecord) {
+        if let Err(error) = self.join(receiver, topic, record) {
+            self.on_join_failed(receiver, topic, record, &error);
         }
+    }
+
+    pub(crate) fn has_receiver(&self, receiver: Receiver) -> bool {
+        self.receivers.get(receiver.slot as usize).is_some_and(|entry| entry.number == receiver.number)
     }
 
     /// A receiver is to be told of a source before anything else.

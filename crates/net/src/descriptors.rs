@@ -1,5 +1,7 @@
 //! How many descriptors, so connections, the process may have.
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -17,9 +19,54 @@ pub fn raise_limit() -> io::Result<u64> {
     Ok(maximum.unwrap_or(u64::MAX))
 }
 
+/// How many the process may have now; `u64::MAX` where there is no limit.
+#[must_use]
+pub fn limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Whether an error says that the process, or the system, is out of descriptors or memory, which may pass.
+#[must_use]
+pub fn are_exhausted(error: &io::Error) -> bool {
+    let explained = error.get_ref().and_then(|inner| inner.downcast_ref::<Explained>());
+    let error = explained.map_or(error, |explained| &explained.error);
+    let errors = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS];
+    error.raw_os_error().is_some_and(|code| errors.contains(&code))
+        || error.kind() == io::ErrorKind::OutOfMemory
+}
+
+/// The error with what was attempted before it; [`are_exhausted`] still knows what it is.
+pub(crate) fn explain(error: io::Error, what: String) -> io::Error {
+    io::Error::new(error.kind(), Explained { what, error })
+}
+
+#[derive(Debug)]
+struct Explained {
+    what: String,
+    error: io::Error,
+}
+
+impl fmt::Display for Explained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {}: {}", self.what, self.error)
+    }
+}
+
+impl Error for Explained {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn want_of_descriptors_is_known_whatever_was_attempted() {
+        let error = |code| explain(io::Error::from_raw_os_error(code), "open it".to_owned());
+        assert!(
+            are_exhausted(&error(libc::EMFILE)) && are_exhausted(&io::Error::from_raw_os_error(libc::ENFILE))
+        );
+        assert!(!are_exhausted(&error(libc::ECONNREFUSED)) && !are_exhausted(&io::Error::other("x")));
+        assert!(error(libc::EMFILE).to_string().starts_with("cannot open it: "));
+    }
 
     #[test]
     fn the_limit_is_raised_to_what_is_allowed() {

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use crate::descriptors::explain;
 use rustix::net::SendFlags;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
@@ -42,7 +43,7 @@ pub fn listen_with(address: SocketAddrV4, queue_max: i32) -> io::Result<TcpListe
         socket.set_nonblocking(true)?;
         Ok(TcpListener::from(socket))
     };
-    attempt().map_err(|e: io::Error| io::Error::new(e.kind(), format!("cannot listen on {address}: {e}")))
+    attempt().map_err(|e: io::Error| explain(e, format!("listen on {address}")))
 }
 
 /// Takes the next waiting connection, non-blocking and without Nagle; `None` when there is none.
@@ -114,7 +115,7 @@ pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
         }
         Ok(TcpStream::from(socket))
     };
-    attempt().map_err(|e: io::Error| io::Error::new(e.kind(), format!("cannot connect to {address}: {e}")))
+    attempt().map_err(|e: io::Error| explain(e, format!("connect to {address}")))
 }
 
 /// Whether a stream of [`connect`] is established by now (`false`: still under way).

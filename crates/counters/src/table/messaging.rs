@@ -31,6 +31,12 @@ counters! {
         ipc_bells_failed: Total, "sessions", "Sessions of shared memory that cannot wake this context, which looks at them every millisecond instead.";
         late_turns: Total, "turns", "Turns that came more than 0.2 s after they were due: the process was stopped, or its thread had no CPU.";
         joins_failed: Total, "calls", "Groups or connections that could not be opened.";
+        descriptors_exhausted: Total, "calls", "Those of them for want of descriptors or memory; they are tried again.";
+        sessions_not_allowed: Total, "sources", "Advertised sources that are where none can be, or is allowed.";
+        sessions_waiting: Gauge, "sources", "Advertised sources that wait until their session may be opened.";
+        sessions_refused: Total, "sources", "Advertised sources that could not even wait; they are heard of again when they are advertised again.";
+        sessions_displaced: Total, "sessions", "Sessions without a sign of life that were closed to make room for others.";
+        connects_timed_out: Total, "sessions", "TCP sessions to which no connection was made in time.";
     }
 }
 

@@ -100,6 +100,12 @@ impl Receiver {
         }
     }
 
+    /// Whether anything was heard of the session.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.t > WIDE_ZERO
+    }
+
     /// Whether the session is over.
     #[must_use]
     pub fn has_ended(&self) -> bool {

@@ -25,6 +25,7 @@ pub use choices::{
     TopicTransport, Transport, Wait,
 };
 pub use statics::StaticSource;
+pub use strangers::AllowedGroups;
 
 config::section! {
     /// Reliable multicast: interface, groups, batching, loss recovery. Names are the field's, with the unit
@@ -126,6 +127,27 @@ config::section! {
         /// How often the files of keys and certificates are looked at, and read again when they have changed; 0 for
         /// never.
         security_reload_interval_us: u64 = 2_000_000, range 0..=86_400_000_000;
+        /// A TCP session to which no connection is made in so long, TLS included, is given up, and tried again
+        /// later.
+        transport_tcp_connect_timeout_us: u64 = 10_000_000, range 1_000..=600_000_000;
+        /// Networks in which sources may be that this process receives; all if there are none.
+        session_allowed_networks: Vec<Ipv4Cidr> = [], length 0..=1_000;
+        /// Groups that this process may join to receive, with the UDP ports: `NETWORK`, `NETWORK:PORT` or
+        /// `NETWORK:PORT-PORT`; all if there are none.
+        transport_lbtrm_allowed_groups: Vec<AllowedGroups> = [], length 0..=1_000;
+        /// Sessions that are received at once, all transports together. Beyond it, and the bounds that follow,
+        /// advertised sessions wait, and those that have shown no sign of life make room for them.
+        session_maximum_count: u32 = 16_384, range 1..=1_000_000;
+        /// Groups, one for each network, and connections that sessions may have together: three quarters of the
+        /// descriptors that the process may have, if it is not set.
+        session_maximum_descriptors: Option<u32> = None, range 1..=1_000_000;
+        /// TCP sessions, and sessions of reliable unicast, that have shown no sign of life: each of them costs
+        /// whoever was advertised packets.
+        session_maximum_unproven: u32 = 256, range 1..=65_536;
+        /// Those of one address.
+        session_maximum_unproven_per_address: u32 = 32, range 1..=65_536;
+        /// How long a session without a sign of life is kept before it makes room for others.
+        session_proof_interval_us: u64 = 2_000_000, range 1_000..=600_000_000;
         /// Where the files of sessions of shared memory lie: a file system in memory.
         transport_lbtipc_directory: String = "/dev/shm", length 1..=64;
         /// Group whose members may receive sessions of shared memory that this process opens, by name or number; the

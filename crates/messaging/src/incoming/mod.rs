@@ -1,5 +1,6 @@
 //! The transport sessions that a context receives.
 
+mod gate;
 mod ipc;
 mod reliable;
 mod rest;
@@ -21,6 +22,9 @@ use crate::failover::Part;
 use crate::stream::NewStream;
 use crate::{Handler, Receiver, StaticSource};
 
+use gate::Sign;
+
+pub(crate) use gate::Gate;
 pub(crate) use ipc::IpcIncoming;
 pub(crate) use rm::RmIncoming;
 pub(crate) use ru::RuIncoming;
@@ -85,11 +89,18 @@ impl Context {
         if is_of_another_host(&record.session)? {
             return Ok(());
         }
+        if !self.pass_gate(receiver, topic, advertised, record) {
+            return Ok(());
+        }
+        let is_new = !self.is_received(&record.session);
         let Some((session, session_number)) = self.open_session(record)? else {
             // It may be heard later: it is reported again when it is advertised again.
             self.resolver.forget_source(self.now, topic, advertised);
             return Ok(());
         };
+        if is_new {
+            self.on_opened(session, session_number, &record.session);
+        }
         self.add_network(advertised, record);
         let token = self.streams.next_slot() as u64;
         let resumed = self.take_departed(record);
@@ -260,6 +271,43 @@ impl Context {
         self.wake_rm(now, handler);
         self.wake_ru(now, handler);
         self.wake_ipc(now, handler);
+        self.wake_gate(now, handler);
+    }
+
+    /// Whether a session is received already.
+    fn is_received(&self, session: &TransportSession) -> bool {
+        match session {
+            TransportSession::LbtRm { key, .. } => self.rm_in.receives(*key),
+            TransportSession::Tcp { .. } => self.tcp_in.receives(session),
+            TransportSession::LbtRu { address, .. } => self.ru_in.receives(*address),
+            TransportSession::Ipc { .. } => false,
+        }
+    }
+
+    /// What a session that was opened under a number has shown; none if it is gone.
+    fn sign_of(&self, session: SessionRef, number: u64) -> Option<Sign> {
+        let (has_begun, is_connecting) = match session {
+            SessionRef::Rm(at) => (self.rm_in.sessions.has_begun(at, number)?, false),
+            SessionRef::Ru(at) => (self.ru_in.sessions.has_begun(at, number)?, false),
+            SessionRef::Tcp(at) => self.tcp_in.has_begun(at, number)?,
+            SessionRef::Ipc(_) => return None,
+        };
+        Some(if has_begun { Sign::Heard } else { Sign::None { is_connecting } })
+    }
+
+    /// Closes a session that has shown no sign of life.
+    fn give_up(&mut self, session: SessionRef, handler: &mut impl Handler) {
+        self.forget_recovery(session);
+        let gone = match session {
+            SessionRef::Rm(at) => self.rm_in.close(at, &self.registrar, &mut self.xdp),
+            SessionRef::Tcp(at) => self.tcp_in.close(at),
+            SessionRef::Ru(at) => self.ru_in.close(at),
+            SessionRef::Ipc(at) => self.ipc_in.close(at),
+        };
+        if let Some(transport) = gone {
+            self.resolver.forget_session(self.now, &transport);
+            self.streams.end_session(self.now, session, EndReason::TimedOut, handler);
+        }
     }
 
     pub(crate) fn incoming_wakeup(&self) -> Nanos {
@@ -268,6 +316,7 @@ impl Context {
             .next_wakeup()
             .min(self.ru_in.sessions.next_wakeup())
             .min(self.ipc_in.next_wakeup())
+            .min(self.gate.next_wakeup())
     }
 }
 

@@ -33,6 +33,7 @@ pub(crate) trait Reliable {
     fn on_wakeup<S: Sink>(&mut self, now: Nanos, sink: &mut S);
     fn after_pause(&mut self, now: Nanos);
     fn next_wakeup(&self) -> Nanos;
+    fn has_begun(&self) -> bool;
     fn has_ended(&self) -> bool;
     fn end_reason(&self) -> Option<EndReason>;
 }
@@ -86,6 +87,10 @@ macro_rules! reliable {
 
             fn next_wakeup(&self) -> Nanos {
                 self.next_wakeup()
+            }
+
+            fn has_begun(&self) -> bool {
+                self.has_begun()
             }
 
             #[inline]
@@ -145,6 +150,22 @@ impl<R, P> Index<usize> for Sessions<R, P> {
 }
 
 impl<R: Reliable, P> Sessions<R, P> {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether anything was heard of a session that was opened under a number; none if it is gone.
+    pub(super) fn has_begun(&self, at: usize, number: u64) -> Option<bool> {
+        let session = self.all.get(at).filter(|session| session.number == number)?;
+        Some(session.receiver.has_begun())
+    }
+
+    /// Whether anything was heard of a session before it ended.
+    pub(super) fn is_heard(&self, at: usize) -> bool {
+        self.all.get(at).is_some_and(|session| session.receiver.has_begun())
+    }
+
     pub(super) fn insert(&mut self, receiver: R, number: u64, place: P) -> usize {
         let at = self.all.insert(Session { receiver, number, place, recovery: None, is_stirred: false });
         self.stir(at);
@@ -369,6 +390,10 @@ mod tests {
 
         fn next_wakeup(&self) -> Nanos {
             self.due
+        }
+
+        fn has_begun(&self) -> bool {
+            true
         }
 
         fn has_ended(&self) -> bool {

@@ -101,6 +101,15 @@ impl RmIncoming {
         }
     }
 
+    pub(super) fn receives(&self, key: SessionKey) -> bool {
+        self.by_key.get(key).is_some()
+    }
+
+    /// How many sessions are on a group.
+    pub(super) fn sessions_on(&self, group: SocketAddrV4) -> usize {
+        self.joined.get(&group).map_or(0, |joined| joined.session_count)
+    }
+
     fn add_group(&mut self, socket: Option<UdpSocket>) -> usize {
         let place = self.with_socket.len();
         if socket.is_some() {
@@ -150,6 +159,12 @@ impl Context {
         let at = self.rm_in.sessions.insert(receiver, number, RmPlace { group, origin });
         self.rm_in.by_key.insert(key, at);
         Ok((SessionRef::Rm(at), number))
+    }
+
+    /// Sockets that a session on a group takes.
+    pub(super) fn sockets_for(&self, group: SocketAddrV4) -> usize {
+        let is_free = self.rm_in.joined.contains_key(&group) || self.xdp.is_open();
+        if is_free { 0 } else { 1 + usize::from(self.second.is_some()) }
     }
 
     fn join_group(&mut self, address: SocketAddrV4) -> Result<(), ContextError> {

@@ -33,6 +33,11 @@ impl RuIncoming {
         Some(TransportSession::LbtRu { address: source, session_id })
     }
 
+    /// Whether a session of an address is received, whichever.
+    pub(super) fn receives(&self, address: SocketAddrV4) -> bool {
+        self.by_source.get(address).is_some()
+    }
+
     /// How many sockets there are.
     pub(crate) fn descriptors(&self) -> usize {
         usize::from(self.socket.is_some())
@@ -167,7 +172,9 @@ impl Context {
         self.forget_recovery(session);
         let reason = self.ru_in.sessions.end_reason(at);
         let next = self.ru_in.sessions.next_number(at);
+        let was_heard = self.ru_in.sessions.is_heard(at);
         if let Some(transport) = self.ru_in.close(at) {
+            self.on_unreached(&transport, was_heard);
             self.end_session(session, &transport, reason, handler);
             self.departed.set_next(&transport, next);
         }

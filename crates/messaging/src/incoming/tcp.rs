@@ -116,6 +116,20 @@ impl TcpIncoming {
         sessions.filter_map(|(at, session)| Some((at, session.connection.as_ref()?)))
     }
 
+    pub(super) fn receives(&self, transport: &TransportSession) -> bool {
+        self.by_transport.contains_key(transport)
+    }
+
+    /// Whether anything was heard of a session that was opened under a number, and whether its connection is not
+    /// made yet; none if it is gone.
+    pub(super) fn has_begun(&self, at: usize, number: u64) -> Option<(bool, bool)> {
+        let session =
+            self.sessions.get(at).filter(|session| session.number == number && session.ended.is_none())?;
+        let is_made =
+            session.connection.as_ref().is_some_and(|c| session.is_established && !c.is_handshaking());
+        Some((session.receiver.has_begun(), !is_made))
+    }
+
     /// How many sockets there are, at most.
     pub(crate) fn descriptors(&self) -> usize {
         self.sessions.len()
@@ -308,6 +322,10 @@ impl Context {
             if !tcp::connected(stream)? {
                 return Ok(false);
             }
+            // A port that nobody listens on, of this host, may connect to itself.
+            if stream.local_addr()? == stream.peer_addr()? {
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            }
             session.is_established = true;
             tcp::delay_acknowledgements(stream)?;
             if let Some(recovery) = &mut session.recovery {
@@ -333,7 +351,7 @@ impl Context {
         Ok(true)
     }
 
-    fn end_tcp(&mut self, at: usize, handler: &mut impl Handler) {
+    pub(super) fn end_tcp(&mut self, at: usize, handler: &mut impl Handler) {
         let Some(session) = self.tcp_in.sessions.get_mut(at) else { return };
         if let Some(reason) = session.refused.take() {
             self.security.refused(format!("TCP session {}: {reason}", session.transport));
@@ -349,11 +367,13 @@ impl Context {
             }
         }
         let was_established = session.is_established;
+        let (transport, was_heard) = (session.transport, session.receiver.has_begun());
         (session.ended, session.connection, session.is_established) = (Some(reason), None, false);
         if !was_established {
             // Nothing was heard of it: there is nothing to be complete.
             self.forget_recovery(SessionRef::Tcp(at));
         }
+        self.on_unreached(&transport, was_heard);
         self.finish_tcp(at, handler);
     }
 

@@ -7,6 +7,7 @@ mod common;
 
 mod descriptors;
 mod request_port;
+mod sessions;
 mod tcp_sources;
 
 use std::time::Duration;

@@ -50,7 +50,7 @@ fn after(clock: &net::clock::ManualClock, us: u64) {
 
 #[test]
 fn a_connection_that_says_nothing_is_closed_in_time_and_one_that_was_used_when_it_is_idle() {
-    let (config, clock) = (config(1), clock());
+    let (config, clock) = (config(61), clock());
     let mut a = on_clock(&config, &clock, 1);
     let address = a.context.listen().expect("a port is free");
     let counters = a.counters.context.clone();
@@ -75,7 +75,7 @@ fn a_connection_that_says_nothing_is_closed_in_time_and_one_that_was_used_when_i
 
 #[test]
 fn a_message_that_comes_a_byte_at_a_time_is_given_up_and_a_long_one_that_goes_on_is_not() {
-    let (config, clock) = (config(2), clock());
+    let (config, clock) = (config(62), clock());
     let mut a = on_clock(&config, &clock, 1);
     let address = a.context.listen().expect("a port is free");
     let counters = a.counters.context.clone();
@@ -99,7 +99,7 @@ fn a_message_that_comes_a_byte_at_a_time_is_given_up_and_a_long_one_that_goes_on
 
 #[test]
 fn connections_are_limited_in_all_and_who_has_said_nothing_makes_room() {
-    let config = MessagingConfig { request_tcp_maximum_connections: 2, ..config(3) };
+    let config = MessagingConfig { request_tcp_maximum_connections: 2, ..config(63) };
     let clock = clock();
     let mut a = on_clock(&config, &clock, 1);
     let address = a.context.listen().expect("a port is free");
@@ -127,7 +127,7 @@ fn connections_are_limited_in_all_and_who_has_said_nothing_makes_room() {
 
 #[test]
 fn connections_are_limited_for_each_address_and_to_the_networks_that_are_allowed() {
-    let config = MessagingConfig { request_tcp_maximum_connections_per_address: 1, ..config(4) };
+    let config = MessagingConfig { request_tcp_maximum_connections_per_address: 1, ..config(64) };
     let clock = clock();
     let mut a = on_clock(&config, &clock, 1);
     let address = a.context.listen().expect("a port is free");
@@ -154,7 +154,7 @@ fn messages_that_are_not_whole_take_bounded_memory_in_all_and_too_long_ones_none
     let config = MessagingConfig {
         request_tcp_receive_buffer_maximum_bytes: 9 << 19,
         request_tcp_maximum_message_size_bytes: 3 << 20,
-        ..config(5)
+        ..config(65)
     };
     let clock = clock();
     let mut a = on_clock(&config, &clock, 1);
@@ -181,7 +181,7 @@ fn messages_that_are_not_whole_take_bounded_memory_in_all_and_too_long_ones_none
 
 #[test]
 fn what_waits_for_peers_that_do_not_read_is_bounded_for_all_together() {
-    let config = MessagingConfig { request_tcp_send_buffer_total_maximum_bytes: 1 << 20, ..config(6) };
+    let config = MessagingConfig { request_tcp_send_buffer_total_maximum_bytes: 1 << 20, ..config(66) };
     let clock = clock();
     let mut a = on_clock(&config, &clock, 1);
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port is free"));

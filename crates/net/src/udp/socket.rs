@@ -195,5 +195,5 @@ pub(super) fn set_option(
 }
 
 fn named(error: io::Error, what: &str) -> io::Error {
-    io::Error::new(error.kind(), format!("cannot {what}: {error}"))
+    crate::descriptors::explain(error, what.to_owned())
 }

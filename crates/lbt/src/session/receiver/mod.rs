@@ -297,6 +297,13 @@ impl<T> Receiver<T> {
         }
     }
 
+    /// Whether anything was heard of the session, be it over or not.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        // Numbers are counted from far above 0.
+        self.next != 0
+    }
+
     /// Whether the session is over; nothing comes any more.
     #[must_use]
     pub fn has_ended(&self) -> bool {
