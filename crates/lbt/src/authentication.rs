@@ -79,7 +79,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    fn by_id(&self, id: u16) -> Option<&Key> {
+    pub(crate) fn by_id(&self, id: u16) -> Option<&Key> {
         [Some(&self.signing), self.accepted.as_ref()].into_iter().flatten().find(|k| k.id == id)
     }
 }
@@ -142,7 +142,7 @@ impl Sealer {
 }
 
 /// Compares in a time that does not depend on where the first difference is.
-fn is_equal(a: &[u8; CODE_LEN], b: &[u8]) -> bool {
+pub(crate) fn is_equal(a: &[u8; CODE_LEN], b: &[u8]) -> bool {
     let Ok(b) = <&[u8; CODE_LEN]>::try_from(b) else { return false };
     std::hint::black_box(u128::from_ne_bytes(*a) ^ u128::from_ne_bytes(*b)) == 0
 }

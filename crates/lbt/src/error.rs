@@ -58,6 +58,11 @@ pub enum WireError {
         /// The key that the packet names; none if it has no code.
         key: Option<u16>,
     },
+    /// The code is right, but was made too long ago, or in the future: a replay, or clocks that do not agree.
+    Stale {
+        /// The key that the packet names.
+        key: u16,
+    },
     /// Numbers that contradict each other, such as a trailing edge beyond the leading one.
     Inconsistent {
         /// What was being read.
@@ -177,6 +182,7 @@ impl fmt::Display for WireError {
             WireError::Unterminated { part, at } => {
                 write!(f, "{} at byte {at} has no terminating zero", part.name())
             }
+            WireError::Stale { key } => write!(f, "the packet was signed with key {key} at another time"),
             WireError::Unauthentic { key: None } => f.write_str("the packet has no keyed code"),
             WireError::Unauthentic { key: Some(key) } => {
                 write!(f, "the keyed code under key {key} is wrong, or the key is not known")

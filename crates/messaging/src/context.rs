@@ -265,6 +265,10 @@ impl Context {
         let (resolver_socket, control) = resolution_sockets(config, interface)?;
         let mut resolver =
             lbt::resolution::Resolver::new(&config.resolver(), now, counters.resolver.clone())?;
+        let security = Security::new(config);
+        if let Some(file) = &config.resolver_authentication_key_file {
+            resolver.authenticate(keys::load(file)?, config.resolver_authentication_window());
+        }
         let mut rng = Rng::new(seed);
         let second = match &config.interface_b {
             Some(second) => {
@@ -307,7 +311,7 @@ impl Context {
             tcp_in: TcpIncoming::default(),
             ipc_in: IpcIncoming::default(),
             ru_in: RuIncoming::default(),
-            security: Security::new(config),
+            security,
             gate: Gate::new(config),
             tls: Tls::load(config)?,
             xdp: Xdp::open(config, interface, counters.xdp.clone())?,
@@ -425,6 +429,7 @@ impl Context {
     }
 
     fn take_resolution(&mut self, index: usize, batch: &mut ReceiveBatch) {
+        self.tell_wall_clock();
         let second = self.second.as_ref().filter(|_| index == 1);
         let socket = second.map_or(&self.resolver_socket, |second| &second.resolver_socket);
         match socket.receive(batch) {
@@ -572,8 +577,16 @@ impl Context {
         self.flush_direct();
     }
 
+    /// Signed topic resolution goes by the time of day.
+    fn tell_wall_clock(&mut self) {
+        if self.resolver.is_signed() {
+            self.resolver.set_wall_clock(net::clock::wall_ns());
+        }
+    }
+
     /// Sends topic resolution that is due: to the group, or to each unicast resolver.
     pub(crate) fn send_resolution(&mut self) {
+        self.tell_wall_clock();
         let group = [resolver_group(&self.config)];
         let daemons = &self.config.resolver_unicast_daemon[..];
         let (socket, to) =

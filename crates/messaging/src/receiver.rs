@@ -144,7 +144,7 @@ impl Context {
 
     pub(crate) fn on_resolution_datagram(&mut self, datagram: &[u8]) {
         let mut heard = Heard::default();
-        // A malformed datagram is counted by the resolver.
+        // One that is malformed or not signed as it must be is counted by the resolver.
         let _ = self.resolver.on_datagram(self.now, datagram, &mut heard);
         self.take_heard(heard);
     }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lbt::authentication::Keys;
-use net::FileStamp;
+use net::WatchedFiles;
 use net::tls::{ClientTls, ServerTls};
 use units::Nanos;
 
@@ -35,17 +35,14 @@ pub(crate) struct Security {
 /// Files that are read together.
 struct Watched {
     what: What,
-    files: Vec<PathBuf>,
-    /// Of the files that were read last, whether they could be used or not.
-    read: Vec<Option<FileStamp>>,
-    /// At the last look. A file that was changed since is perhaps being written.
-    seen: Vec<Option<FileStamp>>,
+    files: WatchedFiles,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     RmKeys,
     RuKeys,
+    ResolverKeys,
     Server,
     Client,
 }
@@ -54,6 +51,7 @@ enum What {
 enum Loaded {
     RmKeys(Keys),
     RuKeys(Keys),
+    ResolverKeys(Keys),
     Server(Option<ServerTls>),
     Client(Option<ClientTls>),
 }
@@ -69,6 +67,7 @@ impl Security {
         let files = [
             (What::RmKeys, vec![&config.transport_lbtrm_authentication_key_file]),
             (What::RuKeys, vec![&config.transport_lbtru_authentication_key_file]),
+            (What::ResolverKeys, vec![&config.resolver_authentication_key_file]),
             (
                 What::Server,
                 vec![
@@ -88,10 +87,9 @@ impl Security {
         ];
         let watched = files.into_iter().map(|(what, files)| {
             let files: Vec<PathBuf> = files.into_iter().flatten().map(PathBuf::from).collect();
-            let seen = stamps(&files);
-            Watched { what, files, read: seen.clone(), seen }
+            Watched { what, files: WatchedFiles::new(files) }
         });
-        let watched: Vec<Watched> = watched.filter(|watched| !watched.files.is_empty()).collect();
+        let watched: Vec<Watched> = watched.filter(|watched| !watched.files.files().is_empty()).collect();
         let is_idle = watched.is_empty() || config.security_reload_interval_us == 0;
         let look_at = if is_idle { Nanos::NEVER } else { Nanos::ZERO };
         let (notices, refill_at) = (VecDeque::new(), Nanos::ZERO);
@@ -118,37 +116,25 @@ impl Security {
 }
 
 impl Watched {
-    /// Whether the files have changed since they were read, and not since the last look.
-    fn has_changed(&mut self) -> bool {
-        let stamps = stamps(&self.files);
-        let is_settled = std::mem::replace(&mut self.seen, stamps) == self.seen;
-        is_settled && self.seen != self.read
-    }
-
     fn load(&mut self, config: &MessagingConfig) -> Result<Loaded, ContextError> {
-        // From before they are read: what changes meanwhile is seen the next time.
-        self.seen = stamps(&self.files);
-        self.read.clone_from(&self.seen);
+        self.files.mark_read();
         let key_file = || {
-            let file = self.files.first().and_then(|file| file.to_str());
+            let file = self.files.files().first().and_then(|file| file.to_str());
             file.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))
         };
         Ok(match self.what {
             What::RmKeys => Loaded::RmKeys(keys::load(key_file()?)?),
             What::RuKeys => Loaded::RuKeys(keys::load(key_file()?)?),
+            What::ResolverKeys => Loaded::ResolverKeys(keys::load(key_file()?)?),
             What::Server => Loaded::Server(Tls::server(config)?),
             What::Client => Loaded::Client(Tls::client(config)?),
         })
     }
 
     fn names(&self) -> String {
-        let names: Vec<String> = self.files.iter().map(|file| file.display().to_string()).collect();
+        let names: Vec<String> = self.files.files().iter().map(|file| file.display().to_string()).collect();
         names.join(", ")
     }
-}
-
-fn stamps(files: &[PathBuf]) -> Vec<Option<FileStamp>> {
-    files.iter().map(|file| FileStamp::of(file)).collect()
 }
 
 impl Context {
@@ -192,7 +178,7 @@ impl Context {
     fn look_at_files(&mut self, now: Nanos) {
         self.security.look_at = now + Duration::from_micros(self.config.security_reload_interval_us);
         let mut watched = std::mem::take(&mut self.security.watched);
-        for files in watched.iter_mut().filter_map(|files| files.has_changed().then_some(files)) {
+        for files in watched.iter_mut().filter_map(|files| files.files.has_changed().then_some(files)) {
             match self.reload(files) {
                 Ok(()) => self.security.note(SecurityEvent::Reloaded, files.names()),
                 Err(error) => self.security.note(SecurityEvent::ReloadFailed, error.to_string()),
@@ -208,6 +194,9 @@ impl Context {
         match loaded? {
             Loaded::RmKeys(keys) => self.rekey_rm(keys),
             Loaded::RuKeys(keys) => self.rekey_ru(keys),
+            Loaded::ResolverKeys(keys) => {
+                self.resolver.authenticate(keys, self.config.resolver_authentication_window());
+            }
             Loaded::Server(server) => self.tls.server = server,
             Loaded::Client(client) => self.tls.client = client,
         }

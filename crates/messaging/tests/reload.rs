@@ -138,6 +138,41 @@ fn changed_files_are_found_and_a_bad_one_is_reported_and_changes_nothing() {
 }
 
 #[test]
+fn topic_resolution_with_keys_believes_nobody_without_and_its_keys_are_replaced() {
+    let scratch = Scratch::new("resolution");
+    let resolving = |file: &Option<String>| MessagingConfig {
+        transport: Transport::Tcp,
+        resolver_authentication_key_file: file.clone(),
+        security_reload_interval_us: 0,
+        ..config(6)
+    };
+    let files = ["a", "b"].map(|name| scratch.put(name, OLD));
+    let [mut a, mut b] = files.map(|file| party(&resolving(&file)));
+    let (mut forger, mut hearer) = (party(&resolving(&None)), party(&resolving(&None)));
+    let source = a.source("px");
+    forger.source("px");
+    b.receiver("px");
+    hearer.receiver("px");
+    meet(&mut a, source, &mut b);
+    let unauthentic = |p: &Party| p.counters.resolver.tr_dgrams_unauthentic.get();
+    until(&mut [&mut a, &mut b, &mut forger, &mut hearer], |p| {
+        // Who has no key hears both: signed packets are packets like others.
+        p[3].heard.sources.len() == 2 && unauthentic(p[1]) > 0
+    });
+    assert_eq!(b.heard.sources.len(), 1, "the forged source is not believed: {:?}", b.heard.sources);
+
+    // One that knows only the new key, and is found when the others sign with it.
+    let mut late = party(&resolving(&scratch.put("late", NEW)));
+    late.receiver("px");
+    until(&mut [&mut a, &mut late], |p| unauthentic(p[1]) > 0);
+    assert!(late.heard.sources.is_empty());
+    scratch.put("a", format!("{NEW}{OLD}"));
+    a.context.reload_security().expect("the file is good");
+    until(&mut [&mut a, &mut late], |p| !p[1].heard.sources.is_empty());
+    assert_eq!(a.counters.resolver.tr_dgrams_stale.get(), 0);
+}
+
+#[test]
 fn a_file_that_changes_from_look_to_look_is_being_written_and_not_read() {
     let scratch = Scratch::new("settle");
     let file = scratch.put("keys", OLD);

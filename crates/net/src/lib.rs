@@ -19,6 +19,7 @@ mod file_stamp;
 #[cfg_attr(loom, allow(dead_code))]
 pub mod fork;
 pub mod interface;
+mod key_file;
 pub mod lab;
 #[cfg(not(loom))]
 mod owned_file;
@@ -38,7 +39,8 @@ pub mod xdp;
 
 pub use addresses::Addresses;
 pub use door::Door;
-pub use file_stamp::FileStamp;
+pub use file_stamp::{FileStamp, WatchedFiles};
+pub use key_file::SecretKeys;
 pub use poller::{Interest, Poller, Ready, Registrar, Token, Waker};
 pub use resolver::{Lookup, Resolver};
 pub use transport::Transport;

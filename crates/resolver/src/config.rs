@@ -31,6 +31,11 @@ config::section! {
         send_rate_limit_bits_per_second: u64 = 50_000_000, range 1..=1_000_000_000_000;
         /// What is sent to all clients together, UDP payload.
         total_rate_limit_bits_per_second: u64 = 1_000_000_000, range 1..=1_000_000_000_000;
+        /// File of the keys with which datagrams must be signed to be taken, as
+        /// `messaging.resolver_authentication_key_file` of the clients. It is read again when it has changed.
+        authentication_key_file: Option<String> = None, length 1..=4_096;
+        /// How far the time at which a datagram was signed may be from now.
+        authentication_window_ms: u64 = 60_000, range 1_000..=3_600_000;
         /// Socket buffers. As root the kernel's ceiling is passed over.
         socket_buffer_bytes: u64 = 4_194_304, range 65_536..=1_073_741_824;
         /// The thread.
@@ -59,6 +64,11 @@ impl ResolverDaemonConfig {
     #[must_use]
     pub fn admits(&self, address: Ipv4Addr) -> bool {
         self.networks.is_empty() || self.networks.iter().any(|network| network.contains(address))
+    }
+
+    /// How far the time of a signature may be from now.
+    pub(crate) fn authentication_window(&self) -> Duration {
+        Duration::from_millis(self.authentication_window_ms)
     }
 
     fn check(&self) -> Result<(), Vec<Complaint>> {

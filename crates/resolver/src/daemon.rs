@@ -14,6 +14,7 @@ use tracing::info;
 use units::Nanos;
 
 use crate::ResolverDaemonConfig;
+use crate::keys::KeyFile;
 
 /// A unicast resolver on one thread.
 pub struct ResolverDaemon {
@@ -25,6 +26,7 @@ pub struct ResolverDaemon {
     counters: Arc<LbmrRelay>,
     socket_counters: Arc<ResolverSocket>,
     describer: Describer,
+    keys: KeyFile,
 }
 
 /// Runs of datagrams taken in one receive call, 64 KiB of buffer each.
@@ -48,8 +50,12 @@ impl ResolverDaemon {
             (Arc::new(LbmrRelay::default()), Arc::new(ResolverSocket::default()));
         registry.register(&[], counters.clone());
         registry.register(&[], socket_counters.clone());
-        let relay = Relay::new(&config.relay(), now, counters.clone())
+        let mut relay = Relay::new(&config.relay(), now, counters.clone())
             .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e.to_string()))?;
+        let (key_file, keys) = KeyFile::open(config.authentication_key_file.as_deref())?;
+        if let Some(keys) = keys {
+            relay.authenticate(keys, config.authentication_window());
+        }
         let options = MulticastOptions {
             interface: config.interface,
             ttl: 1,
@@ -67,6 +73,7 @@ impl ResolverDaemon {
             counters,
             socket_counters,
             describer: Describer::default(),
+            keys: key_file,
         })
     }
 
@@ -85,6 +92,9 @@ impl ResolverDaemon {
     }
 
     fn take_datagrams(&mut self, now: Nanos) {
+        if self.relay.is_signed() {
+            self.relay.set_wall_clock(net::clock::wall_ns());
+        }
         let (socket, counters) = (&self.socket, &self.socket_counters);
         let Ok(received) = socket.receive(&mut self.batch) else {
             return counters.receives_failed.inc();
@@ -94,7 +104,7 @@ impl ResolverDaemon {
                 counters.dgrams_dropped_network.inc();
                 continue;
             }
-            // what is malformed is counted by the relay
+            // what is malformed or not signed as it must be is counted by the relay
             let _ = self.relay.on_datagram(now, from, datagram, |to| send(socket, to, datagram, counters));
         }
         counters.dgrams_dropped_by_kernel.add(socket.new_drops().into());
@@ -131,6 +141,9 @@ impl Agent for ResolverDaemon {
     }
 
     fn turn(&mut self, now: Nanos) {
+        if let Some(keys) = self.keys.refresh(now) {
+            self.relay.authenticate(keys, self.config.authentication_window());
+        }
         while let Some((to, keepalive)) = self.relay.poll_keepalive(now) {
             send(&self.socket, to, keepalive, &self.socket_counters);
         }
@@ -139,7 +152,7 @@ impl Agent for ResolverDaemon {
     }
 
     fn next_wakeup(&self) -> Nanos {
-        self.relay.next_wakeup().min(self.describer.next_wakeup())
+        self.relay.next_wakeup().min(self.describer.next_wakeup()).min(self.keys.next_wakeup())
     }
 }
 

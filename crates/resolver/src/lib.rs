@@ -7,6 +7,7 @@
 
 mod config;
 mod daemon;
+mod keys;
 
 pub use crate::config::ResolverDaemonConfig;
 pub use crate::daemon::ResolverDaemon;

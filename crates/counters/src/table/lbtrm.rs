@@ -133,6 +133,8 @@ counters! {
         tr_bytes_rcved: Total, "bytes", "UDP payload bytes of those datagrams.";
         tr_dgrams_dropped_type: Total, "packets", "Datagrams of types that are left alone.";
         tr_dgrams_dropped_malformed: Total, "packets", "Datagrams dropped as malformed.";
+        tr_dgrams_unauthentic: Total, "packets", "Datagrams dropped because their keyed code is missing or wrong, or its key is not known.";
+        tr_dgrams_stale: Total, "packets", "Datagrams dropped because they were signed too long ago or in the future: replays, or clocks that do not agree.";
         tr_src_topics: Gauge, "topics", "Sources advertised.";
         tr_rcv_topics: Gauge, "topics", "Topics and patterns queried.";
         tr_rcv_unresolved_topics: Gauge, "topics", "Queried topics without a known source.";

@@ -13,6 +13,8 @@ counters! {
         tr_dgrams_rcved: Total, "packets", "Datagrams received.";
         tr_bytes_rcved: Total, "bytes", "UDP payload bytes of those datagrams.";
         tr_dgrams_dropped_malformed: Total, "packets", "Datagrams dropped as malformed.";
+        tr_dgrams_unauthentic: Total, "packets", "Datagrams dropped because their keyed code is missing or wrong, or its key is not known.";
+        tr_dgrams_stale: Total, "packets", "Datagrams dropped because they were signed too long ago or in the future: replays, or clocks that do not agree.";
         tr_dgrams_dropped_type: Total, "packets", "Datagrams dropped because their type is not relayed.";
         tr_dgrams_dropped_unknown: Total, "packets", "Datagrams dropped because their sender is no client.";
         tr_dgrams_dropped_rate: Total, "packets", "Datagrams dropped because their sender sent too much.";

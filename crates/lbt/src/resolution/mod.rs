@@ -28,6 +28,7 @@
 //!   (`two_contexts_find_each_other_through_either_of_two_resolvers`).
 //! - What was advertised of a session before it ended does not have it found again
 //!   (`what_was_under_way_when_a_session_ended_does_not_have_it_found_again`).
+//! - With keys nothing is believed that is not signed: [`Resolver::authenticate`], `signature.rs`.
 //! - A source by configuration needs no traffic and is not forgotten
 //!   (`a_configured_source_is_reported_without_any_traffic_and_never_forgotten`).
 
@@ -43,6 +44,7 @@ mod phase;
 mod record;
 mod relay;
 mod resolver;
+mod signature;
 mod slots;
 mod source_string;
 mod step;

@@ -1,3 +1,5 @@
+use super::signature::Signer;
+use crate::authentication::Keys;
 use crate::config::{ConfigError, RelayConfig};
 use crate::error::WireError;
 use crate::rate::TokenBucket;
@@ -29,6 +31,8 @@ pub struct Relay {
     interval: Duration,
     receive_rate: u64,
     send_rate: u64,
+    /// Checks what is to be relayed, if that is wanted.
+    signer: Signer,
     counters: Arc<LbmrRelay>,
 }
 
@@ -72,15 +76,32 @@ impl Relay {
             interval: config.resolver_unicast_keepalive_interval,
             receive_rate: config.resolver_unicast_receive_rate_limit,
             send_rate: config.resolver_unicast_send_rate_limit,
+            signer: Signer::default(),
             counters,
         })
+    }
+
+    /// Takes only what is signed, as [`Resolver::authenticate`](super::Resolver::authenticate), from now on.
+    pub fn authenticate(&mut self, keys: Keys, window: Duration) {
+        self.signer.set_keys(keys, window);
+    }
+
+    /// Tells the time of day, nanoseconds since 1970: before datagrams are taken, if they are signed.
+    pub fn set_wall_clock(&mut self, wall_ns: u64) {
+        self.signer.set_wall_clock(wall_ns);
+    }
+
+    /// Whether the time of day is of use.
+    #[must_use]
+    pub fn is_signed(&self) -> bool {
+        self.signer.is_wanted()
     }
 
     /// Takes a datagram, and calls `send` with the address of every client that it is to be sent on to,
     /// unchanged.
     ///
     /// # Errors
-    /// It is malformed; it was counted, and nothing was done.
+    /// It is malformed, or not signed as it must be; it was counted, and nothing was done.
     pub fn on_datagram(
         &mut self,
         now: Nanos,
@@ -102,6 +123,7 @@ impl Relay {
             }
             client.receive.take(len);
         }
+        self.signer.check(datagram, &counters.tr_dgrams_unauthentic, &counters.tr_dgrams_stale)?;
         let packet = Packet::parse(datagram).inspect_err(|_| counters.tr_dgrams_dropped_malformed.inc())?;
         let is_empty = packet.queries.is_empty() && packet.records.is_empty();
         match packet.kind {

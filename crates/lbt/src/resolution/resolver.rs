@@ -6,9 +6,11 @@ use super::keepalive::Keepalives;
 use super::pattern::{Pattern, PatternError};
 use super::phase::Phases;
 use super::record::{SourceRecord, TransportSession};
+use super::signature::Signer;
 use super::slots::Slots;
 use super::step::{Repeats, Step};
 use super::transmit::{Limits, Outbox, Subject, Timer, Timers, arm};
+use crate::authentication::Keys;
 use crate::config::{ConfigError, ResolverConfig};
 use crate::error::WireError;
 use crate::wire::lbmr::{Kind, NAME_LEN_MAX, Packet};
@@ -58,6 +60,8 @@ pub struct Resolver {
     pub(super) step: Step,
     /// What is due is not looked at before.
     pub(super) collect_from: Nanos,
+    /// Signs and checks, if that is wanted.
+    pub(super) signer: Signer,
     pub(super) counters: Arc<LbmrResolver>,
 }
 
@@ -208,8 +212,27 @@ impl Resolver {
             step: Step::default(),
             collect_from: Nanos::ZERO,
             sources_enough: config.resolution_number_of_sources_query_threshold as usize,
+            signer: Signer::default(),
             counters,
         })
+    }
+
+    /// Signs everything from now on, and believes only what is signed with one of `keys`, within `window` of now;
+    /// [`Resolver::set_wall_clock`] says when that is. To be called again with other keys.
+    pub fn authenticate(&mut self, keys: Keys, window: Duration) {
+        self.signer.set_keys(keys, window);
+        self.outbox.reserve_signature();
+    }
+
+    /// Tells the time of day, nanoseconds since 1970: before datagrams are taken or made, if they are signed.
+    pub fn set_wall_clock(&mut self, wall_ns: u64) {
+        self.signer.set_wall_clock(wall_ns);
+    }
+
+    /// Whether the time of day is of use.
+    #[must_use]
+    pub fn is_signed(&self) -> bool {
+        self.signer.is_wanted()
     }
 
     /// From now on what is handed out is sent on a second network as well, where the sources of this context
@@ -429,7 +452,7 @@ impl Resolver {
     /// Takes a datagram of topic resolution.
     ///
     /// # Errors
-    /// It is malformed; nothing of it was acted on.
+    /// It is malformed, or not signed as it must be; nothing of it was acted on.
     pub fn on_datagram<S: ResolverSink>(
         &mut self,
         now: Nanos,
@@ -438,6 +461,7 @@ impl Resolver {
     ) -> Result<(), WireError> {
         self.counters.tr_dgrams_rcved.inc();
         self.counters.tr_bytes_rcved.add(datagram.len() as u64);
+        self.signer.check(datagram, &self.counters.tr_dgrams_unauthentic, &self.counters.tr_dgrams_stale)?;
         let packet =
             Packet::parse(datagram).inspect_err(|_| self.counters.tr_dgrams_dropped_malformed.inc())?;
         match packet.kind {

@@ -2,6 +2,7 @@ use super::limit::Limit;
 use super::phase::{Phase, Phases, Schedule};
 use super::record::IGNORABLE;
 use super::resolver::{Advertisement, Query, Resolver};
+use super::signature::Signer;
 use super::step::STEP;
 use crate::config::ResolverConfig;
 use crate::wire::lbmr::{
@@ -89,6 +90,8 @@ pub(super) struct Outbox {
     records: Vec<u8>,
     options: Vec<u8>,
     has_options: bool,
+    /// Bytes that each datagram leaves free.
+    reserved: usize,
     /// The same datagram for a second network.
     second: Option<Second>,
 }
@@ -129,8 +132,14 @@ impl Outbox {
             records: Vec::new(),
             options,
             has_options: config.packet_options.is_some(),
+            reserved: 0,
             second: None,
         }
+    }
+
+    /// What is added behind what is built: a signature.
+    pub(super) fn reserve_signature(&mut self) {
+        self.reserved = Signer::added_len(self.has_options);
     }
 
     pub(super) fn add_network(&mut self, address: Ipv4Addr) {
@@ -196,7 +205,7 @@ impl Outbox {
     fn room(&self) -> usize {
         // the options end with a length option of four bytes
         let options = if self.has_options { self.options.len() + 4 } else { 0 };
-        self.datagram_max - HEADER_LEN - options - self.queries.len() - self.records.len()
+        self.datagram_max - HEADER_LEN - options - self.reserved - self.queries.len() - self.records.len()
     }
 
     fn build(&mut self, kind: Kind, queries: usize, records: usize) {
@@ -225,7 +234,7 @@ impl Resolver {
         if let Some(kind) = self.keepalives.poll(now, self.advertisements.len() > 0) {
             Packet::of(kind).emit(&mut self.outbox.datagram);
             self.counters.keepalives_sent.inc();
-            return Some(self.count_sent());
+            return Some(self.signed());
         }
         if self.requested != 0 {
             let mask = std::mem::take(&mut self.requested);
@@ -235,7 +244,7 @@ impl Resolver {
         let wildcards = self.pack_queries(now, Subject::Wildcard);
         if wildcards > 0 {
             self.outbox.build(Kind::Wildcard, wildcards, 0);
-            return Some(self.count_sent());
+            return Some(self.signed());
         }
         let queries = self.pack_queries(now, Subject::Query);
         let records = self.pack_advertisements(now);
@@ -243,7 +252,7 @@ impl Resolver {
             return None;
         }
         self.outbox.build(Kind::Normal, queries, records);
-        Some(self.count_sent())
+        Some(self.signed())
     }
 
     /// What [`Resolver::poll_transmit`] handed out last, as it is to be sent on the second network: with the
@@ -375,6 +384,15 @@ impl Resolver {
         }
         self.counters.advertisements_sent.add(count as u64);
         count
+    }
+
+    /// Signs what was built, if that is wanted.
+    fn signed(&mut self) -> &[u8] {
+        self.signer.sign(&mut self.outbox.datagram);
+        if let Some(second) = &mut self.outbox.second {
+            self.signer.sign(&mut second.datagram);
+        }
+        self.count_sent()
     }
 
     fn count_sent(&self) -> &[u8] {

@@ -201,6 +201,13 @@ config::section! {
         resolver_multicast_address: Ipv4Addr = Ipv4Addr::new(224, 9, 10, 11);
         /// UDP port of topic resolution.
         resolver_multicast_port: u16 = 12965, range 1..=65535;
+        /// File of the keys with which topic resolution is signed and checked, as those of the transports
+        /// (`transport_lbtrm_authentication_key_file`); then only what is signed is believed. All contexts of a network
+        /// have it, and its unicast resolvers.
+        resolver_authentication_key_file: Option<String> = None, length 1..=4_096;
+        /// How far the time at which a datagram of topic resolution was signed may be from now: as far as clocks may
+        /// differ, and as long as a datagram can be replayed.
+        resolver_authentication_window_us: u64 = 60_000_000, range 1_000_000..=3_600_000_000;
         /// Sources that are known without topic resolution: `TOPIC = SOURCE STRING`, the field's, with the
         /// topic index, and for LBT-RM on two networks `+` and the source's address on network B. Such topics
         /// are not asked for.
@@ -483,6 +490,10 @@ impl MessagingConfig {
     #[must_use]
     pub fn linger(&self) -> Duration {
         Duration::from_micros(self.linger_us)
+    }
+
+    pub(crate) fn resolver_authentication_window(&self) -> Duration {
+        Duration::from_micros(self.resolver_authentication_window_us)
     }
 
     pub(crate) fn response_deletion_timeout(&self) -> Duration {
