@@ -30,9 +30,59 @@ pub(crate) struct Context {
     topics: Mutex<Topics>,
 }
 
-struct Inner {
-    context: messaging::Context,
+pub(crate) struct Inner {
+    pub(crate) context: messaging::Context,
     spins: bool,
+    /// What came while a send or a drain drove the context; the next turn brings it.
+    pub(crate) early: Gathered,
+}
+
+impl Inner {
+    fn until_wakeup(&mut self) -> Option<Duration> {
+        let due = self.context.until_wakeup();
+        if self.early.events.is_empty() { due } else { Some(Duration::ZERO) }
+    }
+}
+
+/// How long a send or a drain has the context at once.
+const TURN: Duration = Duration::from_millis(5);
+
+/// So many seconds; none for a negative number.
+fn span(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
+}
+
+/// When a time-out is over; never without one.
+pub(crate) fn until(timeout: Option<f64>) -> Option<Instant> {
+    timeout.map(span).and_then(|timeout| Instant::now().checked_add(timeout))
+}
+
+/// What has not left a context; true if there is something.
+#[pyclass(frozen, module = "tickcast")]
+#[derive(Default)]
+pub(crate) struct Left(messaging::Left);
+
+#[pymethods]
+impl Left {
+    #[getter]
+    fn messages(&self) -> u64 {
+        self.0.messages()
+    }
+    #[getter]
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+    #[getter]
+    fn sessions(&self) -> Vec<(String, u64, u64, u32)> {
+        let of = |s: &messaging::SessionLeft| (s.transport.to_string(), s.messages, s.bytes, s.receivers);
+        self.0.sessions.iter().map(of).collect()
+    }
+    fn __bool__(&self) -> bool {
+        !self.0.is_empty()
+    }
+    fn __repr__(&self) -> String {
+        format!("Left({})", self.0)
+    }
 }
 
 /// What a wait found.
@@ -90,14 +140,46 @@ impl Context {
         }
     }
 
+    /// Drives the context by short turns of `work` until it has a result, or it is `until`; with none then. The
+    /// context is free between two turns, and so is the interpreter, which handles signals.
+    pub(crate) fn drive<R: Send>(
+        &self,
+        py: Python<'_>,
+        until: Option<Instant>,
+        mut work: impl FnMut(&mut Inner, Duration) -> std::io::Result<Option<R>> + Send,
+    ) -> PyResult<Option<R>> {
+        self.check_home()?;
+        loop {
+            let look = Instant::now() + SIGNALS_EVERY;
+            let driven = py.detach(|| {
+                loop {
+                    let now = Instant::now();
+                    let patience = until.map_or(TURN, |until| until.saturating_duration_since(now).min(TURN));
+                    let done = match self.lock().as_mut() {
+                        None => return Err(error::closed()),
+                        Some(inner) => work(inner, patience).map_err(|e| error::of_io(&e))?,
+                    };
+                    if done.is_some() || now >= look || until.is_some_and(|until| now >= until) {
+                        return Ok(done);
+                    }
+                }
+            })?;
+            if driven.is_some() || until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(driven);
+            }
+            py.check_signals()?;
+        }
+    }
+
     /// One turn.
     fn turn(&self, gathered: &mut Gathered) -> Result<Option<(Option<Duration>, bool)>, std::io::Error> {
         self.home.check()?;
         let mut inner = self.lock();
         let Some(inner) = inner.as_mut() else { return Ok(None) };
+        *gathered = std::mem::take(&mut inner.early);
         inner.context.poll(gathered)?;
         // Asking is for who is going to sleep.
-        let wakeup = if inner.spins { None } else { inner.context.until_wakeup() };
+        let wakeup = if inner.spins { None } else { inner.until_wakeup() };
         Ok(Some((wakeup, inner.spins)))
     }
 
@@ -173,7 +255,7 @@ impl Context {
         }
         Ok(Context {
             home: Home::here(),
-            inner: Mutex::new(Some(Inner { context, spins })),
+            inner: Mutex::new(Some(Inner { context, spins, early: Gathered::default() })),
             topics: Mutex::default(),
         })
     }
@@ -231,8 +313,7 @@ impl Context {
 
     #[pyo3(signature = (timeout = None))]
     fn wait<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyList>> {
-        let timeout = timeout.map(|t| Duration::try_from_secs_f64(t.max(0.0)).unwrap_or(Duration::MAX));
-        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let until = until(timeout);
         let mut poller = Poller::new().map_err(|e| error::of_io(&e))?;
         let registrar = poller.registrar().clone();
         let add =
@@ -272,18 +353,37 @@ impl Context {
     }
 
     fn until_wakeup(&self, py: Python<'_>) -> PyResult<Option<f64>> {
-        self.with(py, |context| context.until_wakeup().map(|due| due.as_secs_f64()))
+        self.check_home()?;
+        let due = self.with_inner(py, |inner| {
+            inner.map(|inner| inner.until_wakeup().map(|due| due.as_secs_f64())).ok_or(())
+        });
+        due.map_err(|()| error::closed())
     }
 
-    fn close(&self, py: Python<'_>) {
+    #[pyo3(signature = (timeout = None))]
+    fn drain(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Left> {
+        self.drive(py, until(timeout), |inner, turn| {
+            let left = inner.context.drain(turn, &mut inner.early)?;
+            // What waits for somebody to take it grows no further.
+            Ok((left.is_empty() || inner.early.is_full()).then_some(left))
+        })?
+        .map_or_else(|| self.with(py, |context| Left(context.left())), |left| Ok(Left(left)))
+    }
+
+    #[pyo3(signature = (linger = None))]
+    fn close(&self, py: Python<'_>, linger: Option<f64>) -> Left {
         if !self.home.is_certain() {
-            return;
+            return Left::default();
         }
         py.detach(|| {
-            if let Some(mut inner) = self.lock().take() {
-                inner.context.end();
-            }
-        });
+            // Others are refused from here on, and do not wait.
+            let inner = self.lock().take();
+            let closed = inner.map(|mut inner| {
+                let linger = linger.map_or_else(|| inner.context.config().linger(), span);
+                Left(inner.context.close(linger))
+            });
+            closed.unwrap_or_default()
+        })
     }
 
     #[getter]
@@ -295,6 +395,9 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         if self.home.is_here() {
+            let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+            // It may take the linger until all has left. An interpreter that ends is not let go.
+            Python::try_attach(|py| py.detach(|| drop(inner)));
             return;
         }
         // In a child made by `fork`, what a thread of its parent had at that moment is half changed for ever.

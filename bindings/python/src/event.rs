@@ -148,6 +148,8 @@ pub(crate) struct End {
     receiver_id: u64,
     stream: u32,
     reason: &'static str,
+    next: Option<u32>,
+    is_tail_unknown: bool,
 }
 
 /// Something happened to a source of ours.
@@ -274,9 +276,9 @@ pub(crate) fn objects<'py>(
                 let loss = FailoverLoss { receiver_id, topic: topic.unbind(), first, count };
                 list.append(Py::new(py, loss)?)?;
             }
-            Event::End { receiver: receiver_id, stream, reason } => {
+            Event::End { receiver: receiver_id, stream, reason, next, is_tail_unknown } => {
                 topics.end(stream);
-                list.append(Py::new(py, End { receiver_id, stream, reason })?)?;
+                list.append(Py::new(py, End { receiver_id, stream, reason, next, is_tail_unknown })?)?;
             }
             Event::Notice { source: source_id, what, peer } => {
                 let peer = peer.map(|peer| peer.to_string());

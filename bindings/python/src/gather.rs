@@ -15,7 +15,7 @@ pub(crate) enum Event {
     Begin { receiver: u64, stream: u32, first: u32 },
     Loss { receiver: u64, stream: u32, first: u32, count: u32, is_burst: bool },
     FailoverLoss { receiver: u64, topic: String, loss: FailoverLoss },
-    End { receiver: u64, stream: u32, reason: &'static str },
+    End { receiver: u64, stream: u32, reason: &'static str, next: Option<u32>, is_tail_unknown: bool },
     Notice { source: u64, what: &'static str, peer: Option<SocketAddr> },
     Security { what: &'static str, text: String },
     Response { request: u32, payload: Range<usize> },
@@ -43,7 +43,16 @@ pub(crate) struct Gathered {
     pub(crate) bytes: Vec<u8>,
 }
 
+/// Events and bytes of payloads that may wait while a send or a drain drives the context.
+const EARLY_EVENTS_MAX: usize = 1 << 20;
+const EARLY_BYTES_MAX: usize = 64 << 20;
+
 impl Gathered {
+    /// Whether so much waits that somebody has to take it first.
+    pub(crate) fn is_full(&self) -> bool {
+        self.events.len() >= EARLY_EVENTS_MAX || self.bytes.len() >= EARLY_BYTES_MAX
+    }
+
     fn keep(&mut self, payload: &[u8]) -> Range<usize> {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(payload);
@@ -103,7 +112,9 @@ impl Handler for Gathered {
             EndReason::Broken => "broken",
             EndReason::Reset => "reset",
         };
-        self.events.push(Event::End { receiver: receiver.to_bits(), stream: stream.0, reason });
+        let (next, is_tail_unknown) = (end.next.map(|next| next.0), end.tail_unknown);
+        let (receiver, stream) = (receiver.to_bits(), stream.0);
+        self.events.push(Event::End { receiver, stream, reason, next, is_tail_unknown });
     }
 
     fn on_source_event(&mut self, source: Source, event: SourceEvent) {

@@ -1,10 +1,12 @@
 //! Sources and receivers as Python has them.
 
+use std::time::{Duration, Instant};
+
 use messaging::{SendError, SendFlags, Sqn};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
 
-use crate::context::Context;
+use crate::context::{Context, until};
 use crate::error;
 use crate::gather::Gathered;
 
@@ -42,9 +44,18 @@ impl Source {
             context.source_transport(source).map_or_else(String::new, |transport| transport.to_string())
         })
     }
-    #[pyo3(signature = (data, *, flush = false, batch = None))]
-    fn send(&self, data: &Bound<'_, PyAny>, flush: bool, batch: Option<&str>) -> PyResult<u32> {
+    #[pyo3(signature = (data, *, flush = false, batch = None, timeout = None))]
+    fn send(
+        &self,
+        data: &Bound<'_, PyAny>,
+        flush: bool,
+        batch: Option<&str>,
+        timeout: Option<f64>,
+    ) -> PyResult<u32> {
         let (source, flags) = (messaging::Source::from_bits(self.bits), flags(flush, batch)?);
+        if timeout.is_some_and(|timeout| timeout > 0.0) {
+            return self.send_wait(data, flags, until(timeout));
+        }
         self.send_by(data, |context, payload| context.send_flagged(source, flags, &[payload]))
     }
     #[pyo3(signature = (number, data, *, flush = false, batch = None))]
@@ -80,6 +91,21 @@ impl Source {
 }
 
 impl Source {
+    /// Sends, and drives the context as long as there is no room.
+    fn send_wait(&self, data: &Bound<'_, PyAny>, flags: SendFlags, until: Option<Instant>) -> PyResult<u32> {
+        let source = messaging::Source::from_bits(self.bits);
+        with_bytes(data, |payload| {
+            let sent = self.context.get().drive(data.py(), until, |inner, turn| {
+                let turn = if inner.early.is_full() { Duration::ZERO } else { turn };
+                let sent = inner.context.send_wait(source, flags, &[payload], turn, &mut inner.early)?;
+                let waits = sent == Err(SendError::WouldBlock) && !inner.early.is_full();
+                Ok((!waits).then_some(sent))
+            })?;
+            let sent = sent.unwrap_or(Err(SendError::WouldBlock));
+            sent.map(|sqn| sqn.0).map_err(|e| error::of_send(&e))
+        })
+    }
+
     fn send_by(
         &self,
         data: &Bound<'_, PyAny>,

@@ -14,7 +14,7 @@ mod handle;
 #[pyo3::pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::context::Context;
+    use crate::context::{Context, Left};
     #[pymodule_export]
     use crate::error::{
         ClosedError, ConfigError, ForkedError, LimitError, MessageTooLongError, TickcastError,

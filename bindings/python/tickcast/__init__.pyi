@@ -1,6 +1,6 @@
 import os
 from types import TracebackType
-from typing import Any, ClassVar, Iterator, List, Literal, Optional, Type, Union, final
+from typing import Any, ClassVar, Iterator, List, Literal, Optional, Tuple, Type, Union, final
 
 __all__: List[str]
 
@@ -140,6 +140,12 @@ class End:
     def stream(self) -> int: ...
     @property
     def reason(self) -> Literal["ended", "timed_out", "closed", "broken", "reset"]: ...
+    @property
+    def next(self) -> Optional[int]:
+        """The topic number that would have come next; None if nothing of the stream was heard."""
+    @property
+    def is_tail_unknown(self) -> bool:
+        """Further messages may have been sent that nobody knows of: the end itself was not heard."""
 
 @final
 class SourceNotice:
@@ -187,6 +193,22 @@ class RequestEnded:
 Event = Union[Message, SourceFound, Begin, Loss, FailoverLoss, End, SourceNotice, SecurityNotice, Response, RequestEnded]
 
 @final
+class Left:
+    """What has not left a context; false if everything has."""
+
+    @property
+    def messages(self) -> int:
+        """Accepted and not sent to every receiver; fragments count singly."""
+    @property
+    def bytes(self) -> int:
+        """Not sent, or not acknowledged by the kernel of a TCP peer; direct messages too."""
+    @property
+    def sessions(self) -> List[Tuple[str, int, int, int]]:
+        """Transport sessions with such messages, as the field writes them, each with messages, bytes and receivers that
+        lack something."""
+    def __bool__(self) -> bool: ...
+
+@final
 class Source:
     """A topic that is published; made by `Context.source`."""
 
@@ -197,9 +219,17 @@ class Source:
     @property
     def transport(self) -> str:
         """The transport session as the field writes it."""
-    def send(self, data: _Bytes, *, flush: bool = False, batch: Optional[Literal["start", "end"]] = None) -> int:
+    def send(
+        self,
+        data: _Bytes,
+        *,
+        flush: bool = False,
+        batch: Optional[Literal["start", "end"]] = None,
+        timeout: Optional[float] = None,
+    ) -> int:
         """Sends a message and returns its topic number. It leaves with the next turn at the latest, with `flush` at
-        once."""
+        once. Without room it is a WouldBlockError; with `timeout` the context is driven for so many seconds until there
+        is room. Events of that come with the next turn; a WouldBlockError before the time says that too many wait."""
     def send_hot_failover(
         self, number: int, data: _Bytes, *, flush: bool = False, batch: Optional[Literal["start", "end"]] = None
     ) -> int:
@@ -266,8 +296,13 @@ class Context:
         """Readable when `poll` has something to take. It must not be closed."""
     def until_wakeup(self) -> Optional[float]:
         """How many seconds an event loop may wait before it polls though nothing is readable."""
-    def close(self) -> None:
-        """Tells receivers that the sources end. Nothing but `close` may be called then."""
+    def drain(self, timeout: Optional[float] = None) -> Left:
+        """Drives the context until everything that was sent has left, as far as is known, at most `timeout` seconds;
+        returns what has not. Events of that come with the next turn; it ends before the time if too many wait."""
+    def close(self, linger: Optional[float] = None) -> Left:
+        """Sends what was accepted, tells receivers that the sources end, and answers those that ask for something again,
+        for `linger` seconds at most (else `linger_us` of the configuration; 0: one attempt). Returns what did not leave.
+        Nothing but `close` may be called then. A context that is deleted does the same."""
     @property
     def is_closed(self) -> bool: ...
     def __enter__(self) -> "Context": ...

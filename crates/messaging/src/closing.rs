@@ -222,9 +222,9 @@ impl Context {
         self.flush_direct();
     }
 
-    /// What has not left, at this moment.
+    /// What has not left, at this moment; datagrams that are not full and were not flushed too.
     #[must_use]
-    pub(crate) fn left(&self) -> Left {
+    pub fn left(&self) -> Left {
         let sessions = self.outgoing.iter().filter_map(|(_, outgoing)| outgoing.left()).collect();
         Left { sessions, direct_bytes: self.direct_left(), queued_messages: 0 }
     }
