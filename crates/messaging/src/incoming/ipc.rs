@@ -58,8 +58,14 @@ const MESSAGES_PER_TURN: usize = 4_096;
 
 impl IpcIncoming {
     pub(super) fn subscribe(&mut self, at: usize, index: u32, token: u64, order: Option<Order>) -> bool {
-        let session = self.sessions.get_mut(at);
-        session.is_some_and(|s| s.receiver.subscribe(index, token, order).is_ok())
+        let Some(session) = self.sessions.get_mut(at) else { return false };
+        let is_subscribed = session.receiver.subscribe(index, token, order).is_ok();
+        if is_subscribed && session.ring.position() == 0 {
+            // Nothing was ever written: what this receiver is passed over with before it reads the first time is
+            // loss too.
+            session.receiver.resume_topic(index, Sqn(0));
+        }
+        is_subscribed
     }
 
     pub(super) fn put_in_order(&mut self, at: usize, index: u32) -> Option<Sqn> {
