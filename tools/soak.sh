@@ -44,6 +44,7 @@ SHM_KILLS=$kills step "shared memory under kill -9" tests -p tickcast-net --test
 export FROM=$from
 RUNS=$runs step "source distributor and P2PS under faults" tests -p tickcast-sim
 RUNS=$((runs * 10)) step "reliable transports under faults" tests -p tickcast-lbt --test sim --test fuzz
+RUNS=$runs TOPICS=10000 step "whole contexts under faults" tests -p tickcast-messaging --test world -- --nocapture
 PROPTEST_CASES=$cases step "properties" tests -p tickcast-rwf -p tickcast-rdm -p tickcast-rssl -p tickcast-config --tests
 step "loss and stopped receivers on real sockets" scenarios
 steps_summary

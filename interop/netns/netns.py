@@ -130,14 +130,14 @@ class Lab:
         state = 'up' if is_whole else 'down'
         _run('ip', '-n', self._namespace(SWITCH), 'link', 'set', port, state)
 
-    def drop(self, percent, hosts=None, devices=('eth0',)):
-        """Drops `percent` of incoming UDP on `hosts` (None: all), on each device by itself; 0 drops nothing but
-        counts."""
+    def drop(self, percent, hosts=None, devices=('eth0',), protocols=('udp',)):
+        """Drops `percent` of incoming UDP (or other `protocols`) on `hosts` (None: all), on each device by itself;
+        0 drops nothing but counts."""
         if percent and not 0.001 <= percent <= 100:
             raise NetnsError('%s percent; 0 or 0.001 to 100 are possible' % percent)
         rules = []
         for device in devices:
-            match = 'meta l4proto udp iifname "%s" ' % device
+            match = 'meta l4proto { %s } iifname "%s" ' % (', '.join(protocols), device)
             rules.append(match + 'counter name "arrived"')
             if percent:
                 one_in = 'numgen random mod 100000 <= %d ' % (round(percent * 1000) - 1)

@@ -1,7 +1,7 @@
-//! Two ends of a topic for tests on a real network: `ends send|receive INTERFACE TRANSPORT CARRIER COUNT
-//! BYTES [SECOND_INTERFACE [RATE]]`; RATE is messages a second.
+//! Two ends of a topic for tests on a real network: `ends send|receive|hear INTERFACE TRANSPORT CARRIER COUNT
+//! BYTES [SECOND_INTERFACE|- [RATE]]`; RATE is messages a second.
 //!
-//! Each prints `ready`. The sender waits for a line on its input, sends COUNT numbered messages, prints what
+//! Each prints `ready`, and who hears in place of receiving prints `found` when it has found the source. The sender waits for a line on its input, sends COUNT numbered messages, prints what
 //! it did as JSON and serves NAKs until its input ends. The receiver prints what it has heard once it has
 //! heard the last message, or that the last one was lost.
 
@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 
 use tickcast_messaging::{
     Carrier, Context, ContextCounters, Handler, Loss, Message, MessagingConfig, Receiver, ReceiverOptions,
-    SendError, SourceOptions, StreamId, Transport,
+    SendError, SourceInfo, SourceOptions, StreamId, Transport,
 };
 
 #[derive(Default)]
 struct Heard {
+    /// Prints when a source is found.
+    says_found: bool,
     first: Option<u32>,
     next: u32,
     messages: u32,
@@ -37,19 +39,28 @@ impl Handler for Heard {
         self.next = number + 1;
     }
 
+    fn on_source(&mut self, _: Receiver, _: StreamId, _: &SourceInfo<'_>) {
+        if self.says_found {
+            println!("found");
+        }
+    }
+
     fn on_loss(&mut self, _: Receiver, _: StreamId, loss: Loss) {
+        // Fragments there are none: topic numbers are those of the messages.
+        self.wrong += u32::from(self.first.is_some() && loss.first.0 != self.next);
+        self.first.get_or_insert(loss.first.0);
         self.lost += loss.count;
-        self.next += loss.count;
+        self.next = loss.first.0 + loss.count;
     }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [verb, interface, transport, carrier, count, bytes, more @ ..] = &words[..] else {
-        return Err("ends send|receive INTERFACE TRANSPORT CARRIER COUNT BYTES [SECOND [RATE]]".into());
+        return Err("ends send|receive|hear INTERFACE TRANSPORT CARRIER COUNT BYTES [SECOND|- [RATE]]".into());
     };
     let (count, bytes): (u32, usize) = (count.parse()?, bytes.parse()?);
-    let second = more.first().map(|second| second.parse()).transpose()?;
+    let second = more.first().filter(|second| *second != "-").map(|second| second.parse()).transpose()?;
     let rate: Option<f64> = more.get(1).map(|rate| rate.parse()).transpose()?;
     let named = |name: &String| Transport::ALL.iter().find(|t| t.name() == name).copied();
     let mut config = MessagingConfig {
@@ -67,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let context = Context::standalone_with(&config, counters.clone())?;
     match verb.as_str() {
         "send" => send(context, count, bytes, rate),
-        _ => receive(context, count),
+        verb => receive(context, count, verb == "hear"),
     }
 }
 
@@ -105,8 +116,8 @@ fn send(mut context: Context, count: u32, bytes: usize, rate: Option<f64>) -> Re
     Ok(())
 }
 
-fn receive(mut context: Context, count: u32) -> Result<(), Box<dyn Error>> {
-    let mut heard = Heard::default();
+fn receive(mut context: Context, count: u32, says_found: bool) -> Result<(), Box<dyn Error>> {
+    let mut heard = Heard { says_found, ..Heard::default() };
     context.create_receiver("ends", &ReceiverOptions::default())?;
     println!("ready");
     while heard.next < count {

@@ -160,6 +160,11 @@
 //!   `test_both_ends_of_tcp_notice_that_the_other_machine_has_vanished`).
 //! - At 5 % loss everything is repaired between two hosts, over each transport and carrier, and the packets
 //!   are what tshark expects (`interop/netns/test_messaging.py`).
+//! - At 0.1, 1, 5 and 20 % loss on both ways what was sent is delivered or reported lost, in order, and up to
+//!   5 % all delivered (`interop/netns/test_loss.py`).
+//! - Whole contexts that start, stop, are killed, paused, cut off and idle for days keep that too, and find each
+//!   other again (`tests/world`: `what_was_sent_is_delivered_or_reported_lost_in_order_whatever_happens_to_contexts`,
+//!   `an_outage_after_more_than_a_day_does_not_last_for_ever`).
 //! - Direct messages are independent of all that and carry both ways (`tests/loopback.rs`:
 //!   `direct_messages_go_both_ways`).
 

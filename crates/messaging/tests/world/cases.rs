@@ -1,0 +1,127 @@
+//! Lives of contexts that were found to go wrong once.
+
+use std::time::Duration;
+
+use tickcast_messaging::{MessagingConfig, Transport};
+
+use crate::world::World;
+use crate::{alone, given, small};
+
+const STEP: Duration = Duration::from_millis(5);
+const WITH_PACKETS: [Transport; 3] = [Transport::LbtRm, Transport::LbtRu, Transport::Tcp];
+const ALL: [Transport; 4] = [Transport::LbtRm, Transport::LbtRu, Transport::Tcp, Transport::LbtIpc];
+
+/// Two processes, of which the first publishes a topic that the second receives.
+fn two(seed: u64, config: MessagingConfig, transport: Transport) -> World {
+    let mut world = World::new(seed, config, 2);
+    world.create_source(0, "px", transport, false);
+    world.create_receiver(1, "px", None);
+    world.pass(Duration::from_secs(5), STEP);
+    world
+}
+
+fn judged(world: &World, what: &str) {
+    if let Some(wrong) = world.verdict() {
+        panic!("{what}:\n{wrong}");
+    }
+}
+
+#[test]
+fn a_source_that_never_sends_is_not_taken_to_be_over_and_its_first_message_arrives() {
+    let _alone = alone();
+    for (test, transport) in (201..).zip(ALL) {
+        let mut world = two(1, small(test), transport);
+        world.pass(Duration::from_secs(120), Duration::from_millis(100));
+        for _ in 0..3 {
+            world.send(0, 0, 100);
+        }
+        world.pass(Duration::from_secs(2), STEP);
+        let counts = world.ledger.borrow().counts;
+        assert_eq!((counts.streams, counts.delivered, counts.timed_out), (1, 3, 0), "{transport:?}");
+        world.converge(Duration::from_secs(60));
+        judged(&world, &format!("{transport:?}"));
+    }
+}
+
+#[test]
+fn an_outage_after_more_than_a_day_does_not_last_for_ever() {
+    let _alone = alone();
+    for (test, transport) in (205..).zip(WITH_PACKETS) {
+        let mut world = two(2, small(test), transport);
+        let hours = Duration::from_secs(25 * 3_600);
+        world.pass(hours, Duration::from_secs(6));
+        for at in [0, 1] {
+            world.cut(at, Duration::from_secs(30));
+            world.pass(Duration::from_secs(40), Duration::from_millis(50));
+        }
+        world.converge(Duration::from_secs(120));
+        judged(&world, &format!("{transport:?}"));
+    }
+}
+
+#[test]
+fn a_receiver_that_is_paused_for_longer_than_the_time_out_gets_what_its_socket_holds() {
+    let _alone = alone();
+    for (test, transport) in (208..).zip([Transport::LbtRm, Transport::Tcp, Transport::LbtIpc]) {
+        for late_join in [false, true] {
+            let mut world = World::new(3, small(test), 2);
+            world.create_source(0, "px", transport, late_join);
+            world.create_receiver(1, "px", None);
+            world.pass(Duration::from_secs(1), STEP);
+            world.pause(1, Duration::from_secs(14));
+            for _ in 0..280 {
+                for _ in 0..5 {
+                    world.send(0, 0, 100);
+                }
+                world.pass(Duration::from_millis(50), STEP);
+            }
+            world.converge(Duration::from_secs(60));
+            let counts = world.ledger.borrow().counts;
+            assert_eq!((counts.lost, counts.again), (0, 0), "{transport:?}");
+            judged(&world, &format!("{transport:?}, late join {late_join}"));
+        }
+    }
+}
+
+#[test]
+fn what_was_accepted_before_a_context_ends_is_delivered_or_reported() {
+    let _alone = alone();
+    for (test, transport) in (214..).zip(ALL) {
+        let mut world = two(5, small(test), transport);
+        world.fill(0, 0, 3_000_000);
+        world.stop(0);
+        world.pass(Duration::from_secs(30), STEP);
+        judged(&world, &format!("{transport:?}"));
+        let ledger = world.ledger.borrow();
+        let sent = ledger.runs[0].sent.len() as u64;
+        assert_eq!(ledger.counts.delivered + ledger.counts.lost, sent, "{transport:?}");
+    }
+}
+
+#[test]
+fn thousands_of_topics_come_and_go_and_are_all_heard() {
+    let _alone = alone();
+    for (test, transport) in (218..).zip([Transport::LbtRm, Transport::Tcp]) {
+        let mut world = World::new(6, small(test), 2);
+        let topics: Vec<String> = (0..given("TOPICS").unwrap_or(1_000)).map(|i| format!("px.{i}")).collect();
+        for (number, topic) in topics.iter().enumerate() {
+            world.create_source(number % 2, topic, transport, false);
+            world.create_receiver(1 - number % 2, topic, None);
+        }
+        world.pass(Duration::from_secs(60), Duration::from_millis(50));
+        world.converge(Duration::from_secs(300));
+        judged(&world, &format!("{transport:?}"));
+        world.kill(0);
+        world.pass(Duration::from_secs(30), Duration::from_millis(50));
+        world.start(0);
+        for (number, topic) in topics.iter().enumerate() {
+            match number % 2 {
+                0 => _ = world.create_source(0, topic, transport, false),
+                _ => _ = world.create_receiver(0, topic, None),
+            }
+        }
+        world.pass(Duration::from_secs(60), Duration::from_millis(50));
+        world.converge(Duration::from_secs(300));
+        judged(&world, &format!("{transport:?} after it was killed"));
+    }
+}
