@@ -92,7 +92,7 @@ extern "C" {
 #define TICKCAST_SOURCE_RECEIVER_CONNECTED 1
 #define TICKCAST_SOURCE_RECEIVER_DISCONNECTED 2
 #define TICKCAST_SOURCE_WAKE_UP 3
-#define TICKCAST_SOURCE_RECEIVER_TOO_SLOW 4 /* it is left to its losses for a while */
+#define TICKCAST_SOURCE_RECEIVER_TOO_SLOW 4 /* it is left to its losses for a while; over TCP it took nothing and was passed over */
 
 /* Why a stream is over. */
 #define TICKCAST_END_ENDED 1     /* the source said so */

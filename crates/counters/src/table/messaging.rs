@@ -17,6 +17,7 @@ counters! {
         security_reloads: Total, "reloads", "Changed files of keys or certificates that were read again and put in force.";
         security_reload_failures: Total, "reloads", "Changed files of keys or certificates that cannot be used; those before stay in force.";
         answer_connections_failed: Total, "connections", "Connections for answers that were refused, or broke with answers that had not left.";
+        clients_not_allowed: Total, "datagrams", "Datagrams for sessions of reliable unicast from networks that are not allowed.";
         request_accepts_failed: Total, "calls", "Connections to the request port that the system refused to accept, for want of descriptors or memory; they wait.";
         request_connections_not_allowed: Total, "connections", "Connections to the request port from networks that are not allowed.";
         request_connections_refused: Total, "connections", "Connections to the request port refused because there were too many, in all or of one address, or on an error.";

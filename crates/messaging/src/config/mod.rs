@@ -26,6 +26,7 @@ pub use choices::{
 };
 pub use statics::StaticSource;
 pub use strangers::AllowedGroups;
+pub(crate) use strangers::admits;
 
 config::section! {
     /// Reliable multicast: interface, groups, batching, loss recovery. Names are the field's, with the unit
@@ -185,6 +186,8 @@ config::section! {
         transport_lbtru_authentication_key_file: Option<String> = None, length 1..=4_096;
         /// Receivers that a session of reliable unicast takes.
         transport_lbtru_maximum_clients: u32 = 256, range 1..=65_536;
+        /// Networks from which receivers may connect to sessions of reliable unicast; all if there are none.
+        transport_lbtru_allowed_networks: Vec<Ipv4Cidr> = [], length 0..=1_000;
         /// A receiver of reliable unicast that gives no sign of life for so long is dropped.
         transport_lbtru_client_activity_timeout_us: u64 = 10_000_000, range 1_000..=600_000_000;
         /// Silence after which a session of reliable unicast is taken to be over.

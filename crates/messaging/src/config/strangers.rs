@@ -13,12 +13,12 @@ use super::MessagingConfig;
 impl MessagingConfig {
     /// Whether a receiver may connect to our TCP sessions from there.
     pub(crate) fn admits_client(&self, peer: SocketAddr) -> bool {
-        admits(&self.transport_tcp_allowed_networks, peer)
+        admits_peer(&self.transport_tcp_allowed_networks, peer)
     }
 
     /// Whether somebody may connect to our request port from there.
     pub(crate) fn admits_asker(&self, peer: SocketAddr) -> bool {
-        admits(&self.request_tcp_allowed_networks, peer)
+        admits_peer(&self.request_tcp_allowed_networks, peer)
     }
 
     /// How long who has connected to the request port may say nothing.
@@ -54,7 +54,7 @@ impl MessagingConfig {
             }
             TransportSession::Ipc { .. } => return true,
         };
-        let is_allowed = |ip: Ipv4Addr| admits(&self.session_allowed_networks, SocketAddr::from((ip, 0)));
+        let is_allowed = |ip: Ipv4Addr| admits(&self.session_allowed_networks, ip);
         is_sound && is_allowed(source) && record.request.is_none_or(|at| is_place(at) && is_allowed(*at.ip()))
     }
 
@@ -148,9 +148,15 @@ fn limit(us: u64) -> Option<Duration> {
     (us > 0).then(|| Duration::from_micros(us))
 }
 
-fn admits(networks: &[Ipv4Cidr], peer: SocketAddr) -> bool {
-    let is_in = |ip| networks.iter().any(|network| network.contains(ip));
-    networks.is_empty() || matches!(peer.ip(), IpAddr::V4(ip) if is_in(ip))
+/// Whether an address is in one of some networks, or there are none.
+#[inline]
+pub(crate) fn admits(networks: &[Ipv4Cidr], address: Ipv4Addr) -> bool {
+    networks.is_empty() || networks.iter().any(|network| network.contains(address))
+}
+
+/// Whether a peer's is. This library listens on IPv4 alone.
+fn admits_peer(networks: &[Ipv4Cidr], peer: SocketAddr) -> bool {
+    matches!(peer.ip(), IpAddr::V4(ip) if admits(networks, ip))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! LBT-RU: datagrams to each client from one address, to which their answers come.
 
+use config::Ipv4Cidr;
 use counters::table::MessagingContext;
 use lbt::authentication::Keys;
 use lbt::resolution::TransportSession;
@@ -14,6 +15,7 @@ use super::closing::Farewell;
 use super::rm::BLOCKED_WAIT;
 use super::{Binding, Outgoing, OutgoingKind};
 use crate::Handler;
+use crate::config::admits;
 use crate::context::{Context, Port, first_free};
 use crate::error::ContextError;
 use crate::event::SourceEvent;
@@ -30,6 +32,8 @@ pub(crate) struct RuOutgoing {
     /// The poller knows of the lanes.
     is_watched: bool,
     pub(super) session: Source,
+    /// Networks of receivers; all if there are none.
+    allowed: Vec<Ipv4Cidr>,
     /// The socket's buffer was full; no use to try before then.
     blocked_until: Nanos,
     /// What its end has come to.
@@ -74,6 +78,7 @@ impl Context {
             token,
             is_watched: self.watches_data,
             session,
+            allowed: self.config.transport_lbtru_allowed_networks.clone(),
             blocked_until: Nanos::ZERO,
             farewell: Farewell::default(),
         }));
@@ -99,6 +104,7 @@ impl Context {
 fn take(
     session: &mut Source,
     socket: &UdpSocket,
+    allowed: &[Ipv4Cidr],
     now: Nanos,
     batch: &mut ReceiveBatch,
     counters: &MessagingContext,
@@ -108,6 +114,10 @@ fn take(
         return false;
     };
     for (from, datagram) in received.datagrams() {
+        if !admits(allowed, *from.ip()) {
+            counters.clients_not_allowed.inc();
+            continue;
+        }
         // What is not for this session is counted by the session.
         let _ = session.on_datagram(now, from, datagram);
     }
@@ -129,7 +139,7 @@ impl RuOutgoing {
     ) -> bool {
         let mut worked = false;
         for socket in std::iter::once(&self.socket).chain(self.lanes.iter().map(|(_, lane)| lane)) {
-            worked |= take(&mut self.session, socket, now, batch, counters);
+            worked |= take(&mut self.session, socket, &self.allowed, now, batch, counters);
         }
         self.transmit(now, counters);
         worked
@@ -167,7 +177,7 @@ impl RuOutgoing {
             return worked;
         }
         for (_, lane) in &self.lanes {
-            worked |= take(&mut self.session, lane, now, batch, counters);
+            worked |= take(&mut self.session, lane, &self.allowed, now, batch, counters);
         }
         worked
     }

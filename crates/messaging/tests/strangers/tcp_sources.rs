@@ -208,3 +208,25 @@ fn connections_are_limited_for_each_address_and_to_the_networks_that_are_allowed
     assert_closed(&mut stranger);
     assert_eq!(counters.num_clients.get(), 0);
 }
+
+#[test]
+fn a_session_of_reliable_unicast_answers_the_networks_that_are_allowed() {
+    let clock = clock();
+    for (test, network, is_heard) in [(8, "127.0.0.0/8", true), (9, "10.29.0.0/16", false)] {
+        let transport_lbtru_allowed_networks = vec![network.parse().expect("a network")];
+        let config =
+            MessagingConfig { transport: Transport::LbtRu, transport_lbtru_allowed_networks, ..config(test) };
+        let (mut a, mut b) = (on_clock(&config, &clock, 1), on_clock(&config, &clock, 2));
+        let source = a.source("px");
+        b.receiver("px");
+        until_by(&clock, SHORT, &mut [&mut a, &mut b], |p| {
+            // Without receivers nothing is kept: this may be refused for a while.
+            let _ = p[0].context.send(source, &[b"hello"]);
+            !p[1].heard.payloads.is_empty() || p[0].counters.context.clients_not_allowed.get() > 10
+        });
+        assert_eq!(!b.heard.payloads.is_empty(), is_heard, "{network}");
+        let is_connected =
+            |event: &(Source, SourceEvent)| matches!(event.1, SourceEvent::ReceiverConnected(_));
+        assert_eq!(a.heard.events.iter().any(is_connected), is_heard, "{network}");
+    }
+}
