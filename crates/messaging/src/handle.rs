@@ -38,6 +38,12 @@ handle! {
     Receiver
 }
 
+impl Source {
+    pub(crate) fn in_slot(slot: usize, number: u32) -> Source {
+        Source { slot: slot as u32, number }
+    }
+}
+
 /// One source as receivers hear it: a topic of a transport session. Numbers are given once in a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(pub u32);

@@ -18,7 +18,7 @@ pub(crate) struct SourceEntry {
     /// As [`sealed`] where it was made.
     number: u32,
     pub(crate) session: usize,
-    topic: TopicId,
+    pub(crate) topic: TopicId,
     /// None if it is not advertised: receivers know of it by configuration.
     pub(crate) advertisement: Option<AdvertisementId>,
     /// Its number in `source_static_session`.
@@ -28,6 +28,16 @@ pub(crate) struct SourceEntry {
     /// Between the first and the last message of an explicit batch.
     in_batch: bool,
     topic_index: u32,
+    pub(crate) name: Box<str>,
+    /// Sends refused.
+    pub(crate) blocked: u64,
+}
+
+impl SourceEntry {
+    /// As in its handle.
+    pub(crate) fn number(&self) -> u32 {
+        sealed(self.number)
+    }
 }
 
 /// A source's number with the mark of this process, which a child made by `fork` has another of: so a parent's source is
@@ -88,6 +98,8 @@ impl Context {
             is_refused: false,
             in_batch: false,
             topic_index,
+            name: topic.into(),
+            blocked: 0,
         };
         let slot = self.sources.insert(entry) as u32;
         self.sources_of.insert(session, slot as usize);
@@ -257,6 +269,7 @@ impl Context {
     fn refuse(&mut self, source: Source) {
         self.counters.context.sends_blocked.inc();
         let entry = &mut self.sources[source.slot as usize];
+        entry.blocked += 1;
         if !std::mem::replace(&mut entry.is_refused, true) {
             self.outgoing[entry.session].refused.push(source);
         }
@@ -306,7 +319,7 @@ impl Context {
     pub(crate) fn tell_event(&self, session: usize, event: SourceEvent, handler: &mut impl Handler) {
         for slot in self.sources_of.of(session) {
             if let Some(entry) = self.sources.get(slot) {
-                handler.on_source_event(Source { slot: slot as u32, number: entry.number }, event);
+                handler.on_source_event(Source::in_slot(slot, entry.number()), event);
             }
         }
     }
@@ -319,7 +332,8 @@ impl Context {
         }
         let mut refused = std::mem::take(&mut outgoing.refused);
         for source in refused.drain(..) {
-            let entry = self.sources.get_mut(source.slot as usize).filter(|e| e.number == source.number);
+            let entry =
+                self.sources.get_mut(source.slot as usize).filter(|e| e.number == sealed(source.number));
             if entry.is_some_and(|entry| std::mem::take(&mut entry.is_refused)) {
                 handler.on_source_event(source, SourceEvent::WakeUp);
             }

@@ -1,6 +1,6 @@
 //! The sources that receivers hear, and the way of their events to the handler.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use lbt::delivery::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink};
 use lbt::resolution::{SourceRecord, TransportSession};
@@ -26,7 +26,7 @@ pub(crate) struct Stream {
     /// It is heard in topic order.
     pub(crate) is_ordered: bool,
     burst_min: u32,
-    begun: Option<Sqn>,
+    pub(crate) begun: Option<Sqn>,
     end: Option<End>,
     /// What would have come next, though nothing was heard.
     owed: Option<Sqn>,
@@ -34,6 +34,9 @@ pub(crate) struct Stream {
     pub(crate) record: SourceRecord,
     topic: Box<str>,
     session_number: u64,
+    /// Numbers told as lost, and how often.
+    pub(crate) lost: u64,
+    pub(crate) losses: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -132,6 +135,8 @@ impl Streams {
             record: *new.record,
             topic: new.topic.into(),
             session_number: new.session_number,
+            lost: 0,
+            losses: 0,
         });
         self.by_source.insert(key, slot);
         self.by_session.insert(new.session, (id, slot));
@@ -201,6 +206,13 @@ impl Streams {
         self.entries.get_mut(slot)
     }
 
+    /// The sessions, each with the slots of its streams.
+    pub(crate) fn sessions(&self) -> BTreeMap<SessionRef, Vec<usize>> {
+        let mut sessions = BTreeMap::<SessionRef, Vec<usize>>::new();
+        self.entries.iter().for_each(|(slot, stream)| sessions.entry(stream.session).or_default().push(slot));
+        sessions
+    }
+
     /// Whether any stream of a session is left.
     pub(crate) fn has_session(&self, session: SessionRef) -> bool {
         self.by_session.has(session)
@@ -262,6 +274,8 @@ impl<H: Handler> Sink for Bridge<'_, H> {
     fn lost(&mut self, lost: Lost) {
         let Streams { entries, failovers, .. } = &mut *self.streams;
         let Some(stream) = entries.get_mut(lost.token as usize) else { return };
+        stream.lost += u64::from(lost.count);
+        stream.losses += 1;
         let loss = Loss { first: lost.first, count: lost.count, is_burst: lost.count >= stream.burst_min };
         if !stream.is_shared {
             return self.handler.on_loss(stream.receiver, stream.id, loss);

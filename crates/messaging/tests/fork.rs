@@ -8,7 +8,7 @@ use common::{Heard, Party, Patience, config, meet, party, until};
 use net::lab;
 use tickcast_messaging::{
     CallError, ContextCounters, ContextError, EmbeddedContext, Forked, MessagingConfig, QueueError,
-    ReceiverOptions, RequestError, SendError, Source, SourceOptions, Transport,
+    ReceiverOptions, RequestError, SendError, Source, SourceEvent, SourceOptions, Transport,
 };
 
 /// Sends so many messages that the receiver gets, and nothing else.
@@ -85,6 +85,12 @@ fn a_child_that_drops_its_parents_contexts_does_nothing_to_them_and_has_its_own(
             drop((sender, receiver));
             let (mut sender, source, mut receiver) = pair(&config(place + 1));
             exchange(&mut sender, source, &mut receiver, 500);
+            if *transport == Transport::Tcp {
+                while sender.context.send(source, &[&[0; 10_000]]).is_ok() {}
+                until(&mut [&mut sender, &mut receiver], |all| {
+                    all[0].heard.events.contains(&(source, SourceEvent::WakeUp))
+                });
+            }
             is_refused
         });
         assert!(child.expect("processes are left").has_ended_well(), "{transport:?}");

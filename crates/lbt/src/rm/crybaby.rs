@@ -49,6 +49,19 @@ struct Asker {
     name_after: Nanos,
 }
 
+/// A receiver that asks for retransmissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AskedBy {
+    /// Where from.
+    pub address: SocketAddrV4,
+    /// When it last did.
+    pub heard: Nanos,
+    /// Numbers it has NAKed.
+    pub naks_rcved: u64,
+    /// Of them, those passed over because it asked for more than its share.
+    pub shed: u64,
+}
+
 /// Most addresses that are told apart; the one that was silent longest makes room for another.
 const ASKERS_MAX: usize = 256;
 /// Events that wait to be fetched; further ones are not told.
@@ -116,6 +129,16 @@ impl Askers {
         if self.events.len() < EVENTS_MAX {
             self.events.push_back(event);
         }
+    }
+
+    /// Who has asked lately: at most 256.
+    pub(super) fn all(&self) -> impl Iterator<Item = AskedBy> + '_ {
+        self.entries.iter().map(|a| AskedBy {
+            address: a.address,
+            heard: a.heard,
+            naks_rcved: a.naks,
+            shed: a.shed,
+        })
     }
 
     pub(super) fn poll_event(&mut self) -> Option<SourceEvent> {

@@ -20,6 +20,6 @@ mod receiver;
 mod source;
 
 pub use crate::session::{Feedback, SendError, TopicId, Transmit};
-pub use crybaby::SourceEvent;
+pub use crybaby::{AskedBy, SourceEvent};
 pub use receiver::{Listener, Receiver, SessionKey};
 pub use source::{Claim, Multicast, Source};

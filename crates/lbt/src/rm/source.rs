@@ -1,4 +1,4 @@
-use super::crybaby::{Askers, SourceEvent};
+use super::crybaby::{AskedBy, Askers, SourceEvent};
 use crate::authentication::{Keys, SEAL_LEN, Sealer};
 use crate::config::{ConfigError, SourceConfig};
 use crate::error::{Part, WireError};
@@ -182,6 +182,12 @@ impl Source {
         let share = asking.as_mut().map(|a| a as &mut dyn Share);
         repeats.on_nak(now, numbers, &self.window, &mut self.repeat_limit, share, &self.counters);
         self.counters.rctlr_rx_msgs.set(repeats.queued() as u64);
+    }
+
+    /// The receivers that ask for retransmissions: at most 256, in no order. One that was silent longest makes room for
+    /// another.
+    pub fn askers(&self) -> impl Iterator<Item = AskedBy> + '_ {
+        self.transport.askers.all()
     }
 
     /// What there is to tell about receivers, one event after the other; to be asked now and then. At most 16

@@ -38,7 +38,7 @@ pub use fill::Claim;
 pub(crate) use fill::{Fragment, Gather, Writer, gathered_len};
 pub use framing::Framing;
 pub(crate) use receiver::{Arrived, NAK_NUMBERS_MAX, Phase, Standing, later};
-pub use receiver::{Feedback, Receiver};
+pub use receiver::{Feedback, Receiver, Repair};
 pub(crate) use retransmit::{Retransmitter, Share};
 pub use source::{SendError, Source};
 pub use topics::TopicId;

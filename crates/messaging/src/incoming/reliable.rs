@@ -222,6 +222,10 @@ impl<R: Reliable, P> Sessions<R, P> {
         self.all.iter_mut().map(|(_, session)| &mut session.receiver)
     }
 
+    pub(crate) fn get(&self, at: usize) -> Option<&R> {
+        self.all.get(at).map(|session| &session.receiver)
+    }
+
     pub(super) fn receiver(&mut self, at: usize) -> Option<&mut R> {
         self.all.get_mut(at).map(|session| &mut session.receiver)
     }

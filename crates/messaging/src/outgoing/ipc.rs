@@ -18,6 +18,7 @@ use crate::context::Context;
 use crate::error::ContextError;
 use crate::event::SourceEvent;
 use crate::published::Lent;
+use crate::statistics::Peer;
 
 /// The sending side of a session of shared memory.
 pub(crate) struct IpcOutgoing {
@@ -121,6 +122,15 @@ impl IpcOutgoing {
         let told = |event, count: u32| std::iter::repeat_n(event, count as usize);
         self.events.extend(told(SourceEvent::ReceiverConnected(HERE), changes.joined));
         self.events.extend(told(SourceEvent::ReceiverDisconnected(HERE), changes.left));
+    }
+
+    pub(super) fn peers(&self) -> Vec<Peer> {
+        let of = |reader: shm::ReaderInfo| Peer {
+            process: reader.pid,
+            waiting_bytes: reader.lag_bytes,
+            ..Peer::at(HERE)
+        };
+        self.ring.source.readers().map(of).collect()
     }
 
     pub(super) fn next_wakeup(&self) -> Nanos {

@@ -23,6 +23,7 @@ use crate::context::Context;
 use crate::error::ContextError;
 use crate::{Handler, Source};
 
+use crate::statistics::Peer;
 use binding::Binding;
 
 pub use claim::Claim;
@@ -198,6 +199,42 @@ impl Outgoing {
             OutgoingKind::Tcp(session) => session.session.claim_max(),
             OutgoingKind::Ipc(session) => session.session.claim_max(),
             OutgoingKind::Ru(session) => session.session.claim_max(),
+        }
+    }
+
+    /// The number of a topic's next message.
+    pub(crate) fn next_sqn(&self, topic: TopicId) -> Option<Sqn> {
+        match &self.kind {
+            OutgoingKind::Rm(session) => session.session.next_sqn(topic),
+            OutgoingKind::Tcp(session) => session.session.next_sqn(topic),
+            OutgoingKind::Ipc(session) => session.session.next_sqn(topic),
+            OutgoingKind::Ru(session) => session.session.next_sqn(topic),
+        }
+    }
+
+    /// The receivers it knows.
+    pub(crate) fn peers(&self) -> Vec<Peer> {
+        match &self.kind {
+            OutgoingKind::Rm(session) => {
+                let of = |asker: lbt::rm::AskedBy| Peer {
+                    naks: asker.naks_rcved,
+                    shed: asker.shed,
+                    heard: Some(asker.heard),
+                    ..Peer::at(asker.address.into())
+                };
+                session.session.askers().map(of).collect()
+            }
+            OutgoingKind::Ru(session) => {
+                let of = |client: &lbt::ru::Client| Peer {
+                    naks: client.naks_rcved,
+                    retransmissions: client.rxs_sent,
+                    heard: Some(client.heard),
+                    ..Peer::at(client.address.into())
+                };
+                session.session.clients().map(of).collect()
+            }
+            OutgoingKind::Tcp(session) => session.peers(),
+            OutgoingKind::Ipc(session) => session.peers(),
         }
     }
 

@@ -23,6 +23,7 @@ use guests::{Guests, Stall};
 use crate::context::{Context, Port, first_free};
 use crate::error::ContextError;
 use crate::event::SourceEvent;
+use crate::statistics::Peer;
 
 /// The sending side of a TCP session.
 pub(crate) struct TcpOutgoing {
@@ -133,6 +134,15 @@ impl Context {
 }
 
 impl TcpOutgoing {
+    /// Those that have come through their handshake.
+    pub(super) fn peers(&self) -> Vec<Peer> {
+        let of = |client: &Client| {
+            let waiting_bytes = self.backlog.pending(client.cursor.as_ref()?);
+            Some(Peer { waiting_bytes, ..Peer::at(client.peer) })
+        };
+        self.clients.iter().filter_map(|(_, client)| of(client)).collect()
+    }
+
     fn client_token(&self, index: usize) -> Token {
         Token(self.token.0 | index as u64)
     }

@@ -40,6 +40,7 @@ pub struct Receiver<T> {
     end_reason: Option<EndReason>,
     /// A number far ahead that a second packet has to confirm.
     suspect: Option<u64>,
+    pub(crate) repair: Repair,
     pub(crate) heard: Nanos,
     /// That moment, if it was put off last.
     pardoned: Nanos,
@@ -66,6 +67,25 @@ pub struct Receiver<T> {
 /// When something began that is to last for `whole` and has `left` of it to go.
 pub(crate) fn later(now: Nanos, left: Duration, whole: Duration) -> Nanos {
     Nanos(now.0.saturating_sub(crate::config::ns(whole.saturating_sub(left))))
+}
+
+/// One session as its receiver has it; the counters are those of all sessions together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repair {
+    /// Datagrams of the session since this receiver's first one, whether they arrived or not.
+    pub datagrams: u64,
+    /// Datagrams missing now.
+    pub missing: u64,
+    /// Numbers NAKed, each as often as it was.
+    pub naks_sent: u64,
+    /// Missing datagrams that came by retransmission.
+    pub recovered: u64,
+    /// Datagrams given up.
+    pub given_up: u64,
+    /// Datagrams that were not missing any more.
+    pub duplicates: u64,
+    /// When the source was last heard.
+    pub heard: Nanos,
 }
 
 /// How far a session has come at its receiver.
@@ -123,6 +143,7 @@ impl<T> Receiver<T> {
             resume: None,
             end_reason: None,
             suspect: None,
+            repair: Repair::default(),
             heard: now,
             pardoned: Nanos::NEVER,
             gaps_pardoned: Nanos::ZERO,
@@ -212,6 +233,13 @@ impl<T> Receiver<T> {
         self.phase
     }
 
+    /// What this session has cost to repair, and what of it was lost.
+    #[must_use]
+    pub fn repair(&self) -> Repair {
+        let datagrams = self.next.saturating_sub(self.base);
+        Repair { datagrams, missing: self.loss.missing(), heard: self.heard, ..self.repair }
+    }
+
     /// The highest number heard of.
     pub(crate) fn highest(&self) -> Sqn {
         Sqn(self.next as u32).prev()
@@ -222,6 +250,7 @@ impl<T> Receiver<T> {
     pub(crate) fn age<S: Sink>(&mut self, now: Nanos, sink: &mut S) {
         let count = self.loss.give_up_older(now, self.generation);
         self.counters.unrecovered_tmo.add(count);
+        self.repair.given_up += count;
         self.advance(sink);
         if self.phase == Phase::Live && now >= self.heard + self.activity {
             self.end(EndReason::TimedOut, sink);
@@ -245,6 +274,7 @@ impl<T> Receiver<T> {
             self.nak_credit -= self.naks.len();
             self.counters.nak_pckts_sent.inc();
             self.counters.naks_sent.add(self.naks.len() as u64);
+            self.repair.naks_sent += self.naks.len() as u64;
         }
         &self.naks
     }

@@ -90,6 +90,7 @@ impl<T> Receiver<T> {
             match self.loss.remove(t) {
                 Some(gap) => {
                     tally::repaired(&self.counters, now.since(gap.detected), gap.naks, recovered);
+                    self.repair.recovered += u64::from(recovered);
                     if !recovered {
                         self.reporter.on_late();
                     } else if gap.naks > 0 {
@@ -98,6 +99,7 @@ impl<T> Receiver<T> {
                 }
                 None => {
                     tally::unwanted(&self.counters, t < self.base);
+                    self.repair.duplicates += u64::from(t >= self.base);
                     self.give_up_below(widen(t, data.trail));
                     self.advance(sink);
                     return Ok(());
@@ -157,6 +159,7 @@ impl<T> Receiver<T> {
                 self.loss.put_off(t, self.suppress);
             } else if self.loss.give_up(t) {
                 self.counters.unrecovered_ncf.inc();
+                self.repair.given_up += 1;
             }
         }
         self.give_up_below(widen(self.next, trail));
@@ -208,6 +211,7 @@ impl<T> Receiver<T> {
             self.counters.lost.add(jump);
             self.reporter.on_loss(now, jump, &mut self.rng);
             self.counters.unrecovered_bound.add(given_up);
+            self.repair.given_up += given_up;
         }
         Ok(())
     }
@@ -225,6 +229,7 @@ impl<T> Receiver<T> {
     fn give_up_below(&mut self, trail: u64) {
         let count = self.loss.give_up_below(trail.min(self.next));
         self.counters.unrecovered_txw.add(count);
+        self.repair.given_up += count;
     }
 
     /// Gives up the oldest gaps until datagram `t` can be held, or nothing before it is missing.
@@ -232,6 +237,7 @@ impl<T> Receiver<T> {
         while self.loss.first().is_some_and(|first| first < t) && !self.delivery.has_room(len, count) {
             let given_up = self.loss.give_up_first();
             self.counters.unrecovered_bound.add(given_up);
+            self.repair.given_up += given_up;
             self.delivery.on_front(self.front().min(t), sink);
         }
     }
@@ -254,6 +260,7 @@ impl<T> Receiver<T> {
     pub(crate) fn end<S: Sink>(&mut self, reason: EndReason, sink: &mut S) {
         let count = self.loss.give_up_below(self.next);
         self.counters.unrecovered_end.add(count);
+        self.repair.given_up += count;
         self.counters.missing.set(0);
         self.phase = Phase::Ended;
         self.end_reason = Some(reason);
