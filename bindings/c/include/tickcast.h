@@ -100,6 +100,7 @@ extern "C" {
 #define TICKCAST_END_CLOSED 3    /* it was closed on this side */
 #define TICKCAST_END_BROKEN 4    /* the connection to it broke */
 #define TICKCAST_END_RESET 5     /* it refused the receiver, or knew it no longer */
+#define TICKCAST_END_RESTARTED 6 /* it was started again in the same session; its stream begins anew */
 
 /* What happened to keys and certificates. */
 #define TICKCAST_SECURITY_RELOADED 1            /* changed files were read again and are in force */

@@ -62,6 +62,8 @@ pub mod ends {
     pub const BROKEN: i32 = 4;
     /// `TICKCAST_END_RESET`
     pub const RESET: i32 = 5;
+    /// `TICKCAST_END_RESTARTED`
+    pub const RESTARTED: i32 = 6;
 }
 
 /// `tickcast_asked`
@@ -248,6 +250,7 @@ impl Handler for Calls {
             EndReason::Closed => ends::CLOSED,
             EndReason::Broken => ends::BROKEN,
             EndReason::Reset => ends::RESET,
+            EndReason::Restarted => ends::RESTARTED,
         };
         if let Some(call) = self.handlers.on_stream_end {
             let value = EndValue {

@@ -97,6 +97,7 @@ fn assertions() -> String {
         ("END_CLOSED", ends::CLOSED),
         ("END_BROKEN", ends::BROKEN),
         ("END_RESET", ends::RESET),
+        ("END_RESTARTED", ends::RESTARTED),
     ] {
         same(&format!("TICKCAST_{name}"), number.into());
     }

@@ -111,6 +111,7 @@ impl Handler for Gathered {
             EndReason::Closed => "closed",
             EndReason::Broken => "broken",
             EndReason::Reset => "reset",
+            EndReason::Restarted => "restarted",
         };
         let (next, is_tail_unknown) = (end.next.map(|next| next.0), end.tail_unknown);
         let (receiver, stream) = (receiver.to_bits(), stream.0);

@@ -47,6 +47,11 @@
 //!   (`a_session_heard_from_its_first_datagram_reports_loss_at_the_head_of_a_topic`). Session messages run
 //!   from a session's begin; who heard one before the first datagram is owed that
 //!   (`who_knew_a_session_before_its_first_datagram_gets_message_0_or_is_told_that_it_is_lost`).
+//! - A few datagrams in a source's name do not silence its session: numbers elsewhere are believed when packets go
+//!   on from there and the session does not go on where it was
+//!   (`a_few_numbers_far_ahead_are_not_believed_and_the_session_goes_on`). By the same rule a source that was started
+//!   again in the same session is noticed
+//!   (`a_source_that_was_started_again_in_the_same_session_ends_the_streams_of_its_last_run`).
 //! - A late joiner does not wait for what was missing before it came
 //!   (`a_topic_subscribed_later_does_not_wait_for_what_was_missing_before`).
 //! - A malformed datagram delivers nothing, is counted, and stays missing

@@ -90,6 +90,13 @@ pub(crate) struct NewStream<'a> {
     pub(crate) part: Option<Part>,
 }
 
+/// A receiver that hears the next run of a stream's source.
+pub(crate) struct Heir {
+    pub(crate) receiver: Receiver,
+    pub(crate) topic: Box<str>,
+    pub(crate) record: SourceRecord,
+}
+
 impl Member for StreamId {
     const LEAST: StreamId = StreamId(0);
 }
@@ -221,6 +228,17 @@ impl Streams {
     /// Why a session ended, as its transport has told one of its streams.
     pub(crate) fn reason_of_end(&self, session: SessionRef) -> Option<EndReason> {
         self.by_session.of(session).find_map(|(_, slot)| Some(self.entries.get(slot)?.end?.reason))
+    }
+
+    /// Who hears the streams of a session.
+    pub(crate) fn heirs(&self, session: SessionRef) -> Vec<Heir> {
+        let streams = self.by_session.of(session).filter_map(|(_, slot)| self.entries.get(slot));
+        let of_stream = |stream: &Stream| {
+            let (topic, record) = (stream.topic.clone(), stream.record);
+            let heir = |receiver| Heir { receiver, topic: topic.clone(), record };
+            stream.receivers().map(heir).collect::<Vec<_>>()
+        };
+        streams.flat_map(of_stream).collect()
     }
 
     /// What the streams of a session that is over are owed, by topic index.

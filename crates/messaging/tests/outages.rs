@@ -115,3 +115,51 @@ fn what_a_source_sends_before_it_is_found_again_is_recovered_from_its_window() {
         assert_eq!((b.heard.begun, b.heard.lost), (Some(expected), 0), "{transport:?} {late_join}");
     }
 }
+
+/// A session whose id the configuration fixes is the same when its source is started again.
+#[test]
+fn the_next_run_of_a_fixed_session_is_heard_from_its_first_message_on() {
+    let source = Handmade::new(106);
+    let clock = ManualClock::new(Nanos(1_000_000_000));
+    let mut b = manual(&source.config(106, ""), &clock, 1);
+    b.receiver("px");
+    b.turn();
+    (0..500).for_each(|number| source.data(number, number));
+    until(&clock, &mut b, |heard| heard.payloads.len() == 500);
+    // The second run begins at once.
+    let mut next = 0;
+    until(&clock, &mut b, |heard| {
+        source.data(next, next);
+        next += 1;
+        source.answer_naks();
+        heard.payloads.len() > 700
+    });
+    assert_eq!((b.heard.ends.len(), b.heard.sources.len(), b.heard.lost), (1, 2, 0));
+    assert_eq!((b.heard.ends[0].reason, b.heard.ends[0].next), (EndReason::Restarted, Some(Sqn(500))));
+    let numbers: Vec<u32> = b.heard.numbers().skip(500).collect();
+    let all: Vec<u32> = (0..numbers.len() as u32).collect();
+    assert_eq!(numbers, all, "from the first on, each once");
+}
+
+#[test]
+fn forged_datagrams_far_ahead_lose_nothing_of_the_session() {
+    let source = Handmade::new(107);
+    let clock = ManualClock::new(Nanos(1_000_000_000));
+    let mut b = manual(&source.config(107, ""), &clock, 1);
+    b.receiver("px");
+    b.turn();
+    source.data(0, 0);
+    let mut next = 1;
+    until(&clock, &mut b, |heard| {
+        for ahead in [0x4000_0000, 50_000] {
+            source.data(ahead, ahead);
+            source.data(ahead + 1, ahead + 1);
+            source.session_message(next, ahead + 2, ahead);
+        }
+        source.data(next, next);
+        next += 1;
+        heard.payloads.len() == 100
+    });
+    assert_eq!((b.heard.lost, b.heard.ends.len()), (0, 0));
+    assert!(b.heard.numbers().eq(0..100));
+}

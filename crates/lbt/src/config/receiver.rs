@@ -50,8 +50,7 @@ pub struct ReceiverConfig {
     /// heard. The first message of each topic then waits until what came before it is recovered or final,
     /// and the source sends its whole window once more: for sessions of low rate whose history matters.
     pub late_start: bool,
-    /// Most numbers missing at once; beyond it the oldest are given up. A jump by more is believed only
-    /// when a second packet agrees with it.
+    /// Most numbers missing at once; beyond it the oldest are given up.
     pub maximum_missing: u32,
     /// Most separate gaps at once; beyond it the oldest are given up.
     pub maximum_gaps: u32,

@@ -107,4 +107,6 @@ pub enum EndReason {
     Broken,
     /// The source refused the receiver, or knew it no longer.
     Reset,
+    /// The source was started again under the same session, and numbers begin anew.
+    Restarted,
 }

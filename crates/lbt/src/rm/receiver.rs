@@ -186,6 +186,9 @@ impl Receiver {
                 Standing::Past => {
                     networks.on_second_copy();
                     self.heard = now;
+                    if !data.is_retransmission() {
+                        self.on_copy(now, data.sqn, sink);
+                    }
                     Ok(())
                 }
                 standing => {

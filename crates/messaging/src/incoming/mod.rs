@@ -19,7 +19,7 @@ use units::{Nanos, Sqn};
 use crate::context::Context;
 use crate::error::ContextError;
 use crate::failover::Part;
-use crate::stream::NewStream;
+use crate::stream::{Heir, NewStream};
 use crate::{Handler, Receiver, StaticSource};
 
 use gate::Sign;
@@ -247,6 +247,18 @@ impl Context {
             }
         }
         self.streams.end_session(self.now, session, reason, handler);
+    }
+
+    /// The source of a session was started again, and a new receiver stands in the place of the old one: streams end,
+    /// and their receivers join the new ones at once.
+    pub(crate) fn begin_anew(&mut self, session: SessionRef, handler: &mut impl Handler) {
+        self.forget_recovery(session);
+        let heirs = self.streams.heirs(session);
+        self.streams.end_session(self.now, session, EndReason::Restarted, handler);
+        for Heir { receiver, topic, record } in heirs {
+            self.departed.forget(&record.session);
+            self.join_counted(receiver, &topic, &record);
+        }
     }
 
     /// Whether a session that is heard again may be of another run of its source, which nothing tells: a TCP session

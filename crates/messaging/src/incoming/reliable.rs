@@ -172,6 +172,14 @@ impl<R: Reliable, P> Sessions<R, P> {
         at
     }
 
+    /// Puts another receiver in the place of one.
+    pub(super) fn replace(&mut self, at: usize, receiver: R, number: u64) {
+        if let Some(session) = self.all.get_mut(at) {
+            (session.receiver, session.number) = (receiver, number);
+        }
+        self.stir(at);
+    }
+
     pub(super) fn remove(&mut self, at: usize) -> Option<Session<R, P>> {
         self.deadlines.remove(at as u32);
         self.all.try_remove(at)

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
+use lbt::config::{ConfigError, ReceiverConfig};
+use lbt::delivery::EndReason;
 use lbt::resolution::{Origin, SourceRecord, TransportSession};
 use lbt::rm::{Receiver as RmReceiver, SessionKey};
 use net::Registrar;
@@ -139,17 +141,7 @@ impl Context {
         if let Some(at) = self.rm_in.by_key.get(key) {
             return Ok((SessionRef::Rm(at), self.rm_in.sessions[at].number));
         }
-        let mut receiver = RmReceiver::new(
-            &self.config.receiver(),
-            key,
-            self.rng.next_u64(),
-            self.now,
-            self.counters.receiver.clone(),
-            self.counters.delivery.clone(),
-        )?;
-        if let Some(keys) = &self.keys {
-            receiver.authenticate(keys.clone());
-        }
+        let mut receiver = self.new_rm(key, &self.config.receiver())?;
         if let Some(next) = self.departed.next_of(&TransportSession::LbtRm { key, group }) {
             receiver.resume(next);
         }
@@ -325,9 +317,42 @@ impl Context {
         self.send_feedback(now);
     }
 
+    /// A receiver of a session of which nothing was heard yet.
+    fn new_rm(&mut self, key: SessionKey, config: &ReceiverConfig) -> Result<RmReceiver, ConfigError> {
+        let counters = &self.counters;
+        let (seed, now) = (self.rng.next_u64(), self.now);
+        let (own, delivery) = (counters.receiver.clone(), counters.delivery.clone());
+        let mut receiver = RmReceiver::new(config, key, seed, now, own, delivery)?;
+        if let Some(keys) = &self.keys {
+            receiver.authenticate(keys.clone());
+        }
+        Ok(receiver)
+    }
+
+    /// The source of a session was started again: its streams end, and begin with the oldest that the source has.
+    #[cold]
+    fn restart_rm(&mut self, at: usize, handler: &mut impl Handler) -> Result<(), ConfigError> {
+        let (key, second) =
+            (self.rm_in.sessions[at].receiver.key(), self.rm_in.sessions[at].receiver.second_source());
+        let mut receiver =
+            self.new_rm(key, &ReceiverConfig { late_start: true, ..self.config.receiver() })?;
+        if let Some(second) = second {
+            let silence = Duration::from_micros(self.config.transport_lbtrm_network_silence_timeout_us);
+            receiver.add_network(second, silence, self.counters.networks.clone());
+        }
+        self.next_session += 1;
+        self.rm_in.sessions.replace(at, receiver, self.next_session);
+        self.begin_anew(SessionRef::Rm(at), handler);
+        Ok(())
+    }
+
     /// Ends a session, unless something of it is still asked for.
     pub(super) fn end_rm(&mut self, at: usize, handler: &mut impl Handler) {
         let session = SessionRef::Rm(at);
+        let has_restarted = self.rm_in.sessions.end_reason(at) == EndReason::Restarted;
+        if has_restarted && self.restart_rm(at, handler).is_ok() {
+            return;
+        }
         let recovery = recovery::of(recovery::incoming!(self), session);
         if recovery.is_some_and(|recovery| !recovery.requester.is_idle()) {
             return;

@@ -3,6 +3,8 @@
 use std::net::SocketAddrV4;
 
 use counters::table::MessagingContext;
+use lbt::config::{ConfigError, LbtruReceiverConfig};
+use lbt::delivery::EndReason;
 use lbt::resolution::TransportSession;
 use lbt::ru::{Receiver as RuReceiver, SessionKey};
 use net::udp::{ReceiveBatch, Sent, UdpSocket};
@@ -80,19 +82,7 @@ impl Context {
             self.register_data(&socket, Port::RuReceiver, 0)?;
             self.ru_in.socket = Some(socket);
         }
-        let (client_id, seed) = (self.rng.next_u32().max(1), self.rng.next_u64());
-        let mut receiver = RuReceiver::new(
-            &self.config.lbtru_receiver(),
-            key,
-            client_id,
-            seed,
-            self.now,
-            self.counters.ru_receiver.clone(),
-            self.counters.delivery.clone(),
-        )?;
-        if let Some(keys) = &self.ru_keys {
-            receiver.authenticate(keys.clone());
-        }
+        let mut receiver = self.new_ru(key, &self.config.lbtru_receiver())?;
         if let Some(next) = self.departed.next_of(&TransportSession::LbtRu { address, session_id }) {
             receiver.resume(next);
         }
@@ -162,9 +152,36 @@ impl Context {
         sessions.receivers().for_each(|receiver| send_due(now, socket, receiver, &counters.context));
     }
 
+    /// A receiver that is going to connect.
+    fn new_ru(&mut self, key: SessionKey, config: &LbtruReceiverConfig) -> Result<RuReceiver, ConfigError> {
+        let (client_id, seed) = (self.rng.next_u32().max(1), self.rng.next_u64());
+        let (own, delivery) = (self.counters.ru_receiver.clone(), self.counters.delivery.clone());
+        let mut receiver = RuReceiver::new(config, key, client_id, seed, self.now, own, delivery)?;
+        if let Some(keys) = &self.ru_keys {
+            receiver.authenticate(keys.clone());
+        }
+        Ok(receiver)
+    }
+
+    /// The source of a session was started again: its streams end, and begin with the oldest that the source has.
+    #[cold]
+    fn restart_ru(&mut self, at: usize, handler: &mut impl Handler) -> Result<(), ConfigError> {
+        let key = self.ru_in.sessions[at].receiver.key();
+        let config = LbtruReceiverConfig { late_start: true, ..self.config.lbtru_receiver() };
+        let receiver = self.new_ru(key, &config)?;
+        self.next_session += 1;
+        self.ru_in.sessions.replace(at, receiver, self.next_session);
+        self.begin_anew(SessionRef::Ru(at), handler);
+        Ok(())
+    }
+
     /// Ends a session, unless something of it is still asked for.
     pub(super) fn end_ru(&mut self, at: usize, handler: &mut impl Handler) {
         let session = SessionRef::Ru(at);
+        let has_restarted = self.ru_in.sessions.end_reason(at) == EndReason::Restarted;
+        if has_restarted && self.restart_ru(at, handler).is_ok() {
+            return;
+        }
         let recovery = recovery::of(recovery::incoming!(self), session);
         if recovery.is_some_and(|recovery| !recovery.requester.is_idle()) {
             return;

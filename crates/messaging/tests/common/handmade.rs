@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 
 use lbt::wire::lbmc::{self, Chain, Kind};
-use lbt::wire::lbtrm::{DATA_HEADER_LEN, Data, SessionHeader, SessionMessage};
+use lbt::wire::lbtrm::{DATA_HEADER_LEN, Data, FLAG_RETRANSMISSION, Packet, SessionHeader, SessionMessage};
 use tickcast_messaging::{MessagingConfig, Sqn};
 
 use super::{config_with, group, group_port};
@@ -38,8 +38,24 @@ impl Handmade {
 
     /// A datagram with one message of the topic.
     pub(crate) fn data(&self, sqn: u32, number: u32) {
+        self.datagram(sqn, number, 0);
+    }
+
+    /// Sends what is asked for again: of each datagram the message of the same number.
+    pub(crate) fn answer_naks(&self) {
+        let mut buffer = [0; 2_048];
+        self.socket.set_nonblocking(true).expect("it is open");
+        while let Ok(count) = self.socket.recv(&mut buffer) {
+            if let Ok(Packet::Nak(nak)) = Packet::parse(&buffer[..count]) {
+                nak.numbers.iter().for_each(|sqn| self.datagram(sqn.0, sqn.0, FLAG_RETRANSMISSION));
+            }
+        }
+    }
+
+    fn datagram(&self, sqn: u32, number: u32, flags: u8) {
         let mut datagram = vec![0; DATA_HEADER_LEN];
-        let header = Data::new(self.session, Sqn(sqn), Sqn(0));
+        let mut header = Data::new(self.session, Sqn(sqn), Sqn(0));
+        header.flags |= flags;
         header.emit_header(datagram.first_chunk_mut().expect("as long as the header"));
         let topic = Some((TOPIC_INDEX, Sqn(number)));
         let payload = number.to_be_bytes();

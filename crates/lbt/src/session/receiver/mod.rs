@@ -1,3 +1,4 @@
+mod doubt;
 mod packets;
 
 pub(crate) use packets::{Arrived, Standing};
@@ -9,6 +10,7 @@ use crate::congestion::{Pulse, Report, Reporter};
 use crate::delivery::{Delivery, EndReason, Sink, SubscribeError};
 use crate::wire::extension::{SUBTYPE_PULSE, find_extension};
 use counters::table::{LbmDelivery, LbtrmReceiver};
+use doubt::Doubt;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,8 +40,8 @@ pub struct Receiver<T> {
     resume: Option<Sqn>,
     /// Why the session is over, if it is.
     end_reason: Option<EndReason>,
-    /// A number far ahead that a second packet has to confirm.
-    suspect: Option<u64>,
+    /// Whether numbers elsewhere are to be believed.
+    doubt: Doubt,
     pub(crate) repair: Repair,
     pub(crate) heard: Nanos,
     /// That moment, if it was put off last.
@@ -142,7 +144,7 @@ impl<T> Receiver<T> {
             nak_credit_until: Nanos::ZERO,
             resume: None,
             end_reason: None,
-            suspect: None,
+            doubt: Doubt::NONE,
             repair: Repair::default(),
             heard: now,
             pardoned: Nanos::NEVER,

@@ -2,6 +2,7 @@
 
 use super::super::backoff::first_wait;
 use super::super::tally;
+use super::doubt::{ABSURD, NEAR};
 use super::{Phase, Receiver};
 use crate::delivery::{EndReason, Place, Sink, WIDE_ZERO, widen};
 use crate::error::{Part, WireError};
@@ -84,7 +85,10 @@ impl<T> Receiver<T> {
         self.begin(data.sqn, data.trail);
         let t = widen(self.next, data.sqn);
         if t >= self.next {
-            self.raise_to(now, t, data.sqn)?;
+            if !self.raise_to(now, t, data.sqn)? {
+                self.end(EndReason::Restarted, sink);
+                return Ok(());
+            }
             self.next = t + 1;
         } else {
             match self.loss.remove(t) {
@@ -100,6 +104,10 @@ impl<T> Receiver<T> {
                 None => {
                     tally::unwanted(&self.counters, t < self.base);
                     self.repair.duplicates += u64::from(t >= self.base);
+                    if !recovered && self.doubt.is_settled(now, self.next, t + 1) {
+                        self.end(EndReason::Restarted, sink);
+                        return Ok(());
+                    }
                     self.give_up_below(widen(t, data.trail));
                     self.advance(sink);
                     return Ok(());
@@ -129,8 +137,16 @@ impl<T> Receiver<T> {
         self.begin(lead.next(), trail);
         let end = widen(self.next, lead) + 1;
         if end > self.next {
-            self.raise_to(now, end, lead)?;
+            if !self.raise_to(now, end, lead)? {
+                self.end(EndReason::Restarted, sink);
+                return Ok(());
+            }
             self.next = end;
+        } else if end == self.next {
+            self.doubt.refute();
+        } else if self.doubt.is_settled(now, self.next, end) {
+            self.end(EndReason::Restarted, sink);
+            return Ok(());
         }
         self.give_up_below(widen(self.next, trail));
         self.advance(sink);
@@ -191,20 +207,22 @@ impl<T> Receiver<T> {
         self.delivery.begin_session(self.base, from_zero);
     }
 
-    /// Everything from the next number to before `end` was sent and has not arrived.
+    /// Everything from the next number to before `end` was sent and has not arrived; false if that cannot be, and
+    /// the source has begun anew.
     ///
-    /// A jump beyond the bound on missing numbers is believed when a second packet agrees with it, so that
-    /// one stray packet does not make the receiver deaf to the session.
-    fn raise_to(&mut self, now: Nanos, end: u64, stated: Sqn) -> Result<(), WireError> {
+    /// A jump that is not near is believed when packets go on from there, so that a few stray ones do not make the
+    /// receiver deaf to the session.
+    fn raise_to(&mut self, now: Nanos, end: u64, stated: Sqn) -> Result<bool, WireError> {
         let jump = end - self.next;
-        if jump > self.jump_max {
-            let agrees = |s: u64| (s..=s + self.jump_max).contains(&end);
-            if !self.suspect.replace(end).is_some_and(agrees) {
+        if jump > NEAR {
+            if !self.doubt.is_settled(now, self.next, end) {
                 let (found, limit) = (stated.0, self.next as u32);
                 return Err(WireError::Inconsistent { part: Part::LbtrmData, found, limit });
             }
+            if jump > ABSURD {
+                return Ok(false);
+            }
         }
-        self.suspect = None;
         if jump > 0 {
             let due = self.first_nak_due(now);
             let given_up = self.loss.add(self.next, end, now, due);
@@ -213,7 +231,14 @@ impl<T> Receiver<T> {
             self.counters.unrecovered_bound.add(given_up);
             self.repair.given_up += given_up;
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// An original came whose number was here before, or was given up; by a network that is not the first to bring it.
+    pub(crate) fn on_copy<S: Sink>(&mut self, now: Nanos, sqn: Sqn, sink: &mut S) {
+        if self.doubt.is_settled(now, self.next, widen(self.next, sqn) + 1) {
+            self.end(EndReason::Restarted, sink);
+        }
     }
 
     fn first_nak_due(&mut self, now: Nanos) -> Nanos {
