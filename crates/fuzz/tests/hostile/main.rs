@@ -6,6 +6,7 @@
 mod case;
 mod client;
 mod domain;
+mod lbm;
 mod rssl;
 mod rwf;
 mod table;
@@ -16,7 +17,7 @@ use std::collections::BTreeSet;
 use case::Layer;
 
 fn layers() -> Vec<Layer> {
-    [rssl::layers(), websocket::layers(), rwf::layers(), domain::layers(), client::layers()]
+    [rssl::layers(), websocket::layers(), rwf::layers(), domain::layers(), client::layers(), lbm::layers()]
         .into_iter()
         .flatten()
         .collect()
