@@ -106,7 +106,7 @@ impl Context {
     /// The context is of no use afterwards; dropping it closes it with the configured `linger_us`.
     ///
     /// It waits for these, and no longer: LBT-RM and LBT-RU until all was sent and no receiver has asked for a
-    /// retransmission for ten NAK intervals (half the NAK generation interval after one has asked); TCP and
+    /// retransmission for a fourth of the NAK generation interval (half of it once one has asked); TCP and
     /// direct connections until each peer's kernel has acknowledged everything. Shared memory needs no wait:
     /// receivers that have opened it read it to its end.
     ///
@@ -230,8 +230,10 @@ impl Context {
     }
 
     fn patience(&self) -> Patience {
-        let quiet = self.config.transport_lbtrm_nak_backoff_interval_us.saturating_mul(10);
-        let repair = self.config.transport_lbtrm_nak_generation_interval_us / 2;
+        let generation = self.config.transport_lbtrm_nak_generation_interval_us;
+        let quiet =
+            self.config.transport_lbtrm_nak_backoff_interval_us.saturating_mul(10).max(generation / 4);
+        let repair = generation / 2;
         let us = Duration::from_micros;
         Patience { quiet: us(quiet), repair: us(repair.max(quiet)), remind: us((quiet / 5).max(1_000)) }
     }

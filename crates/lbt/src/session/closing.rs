@@ -3,7 +3,8 @@
 //!
 //! [`Source::end`] says the last number of each topic and the end of the session. The driver then goes on
 //! until all was sent and nobody has asked for a while. Where it cannot wait so long, [`Source::abandon`]
-//! drops what was not sent and says the end at once: each receiver reports what it lacks as loss.
+//! drops what was not sent and says the end at once: each receiver reports what it lacks as loss
+//! (`tests/closing.rs`).
 
 use super::announce::Ending;
 use super::fill::Open;

@@ -323,7 +323,10 @@ impl<'a> Publisher<'a> {
             }
             self.turn(TURN)?;
         }
-        self.context.end();
+        let left = self.context.close(self.context.config().linger());
+        if !left.is_empty() {
+            eprintln!("{left}");
+        }
         Ok(())
     }
 
