@@ -297,6 +297,24 @@ int tickcast_request_cancel(tickcast_context *context, tickcast_request request)
 /* Answers a request, with what its message says in `asked`; it goes straight to the one who asks. */
 int tickcast_respond(tickcast_context *context, const tickcast_asked *asked, const void *data, size_t length);
 
+/* One thing that statistics tell of: who loses, who asks again, by name. All of it is valid until the callback returns. */
+typedef struct tickcast_statistic {
+    const char *kind;         /* "source", "session" (published on), "peer" (of it), "incoming" (session), "stream" */
+    const char *topic;        /* of a source or a stream, else NULL */
+    const char *transport;    /* the session, as the field writes it */
+    const char *peer;         /* "address:port" or "pid NUMBER" of a peer, else NULL */
+    size_t count;             /* how many numbers there are */
+    const char *const *names; /* "naks", "lost" and so on: docs/messaging.md, Statistics; later versions may have more */
+    const uint64_t *values;
+} tickcast_statistic;
+
+/*
+ * Calls `each` for each source, session, receiver and stream. For monitoring, about once a second: it takes time that
+ * grows with how many there are. The calls come when all was gathered, so `each` may use the context.
+ */
+int tickcast_context_statistics(tickcast_context *context,
+                                void (*each)(void *user, const tickcast_statistic *statistic), void *user);
+
 /*
  * A context with a thread of the library, which drives it by the configured wait strategy, CPU and priority. Callbacks
  * run there, until tickcast_thread_stop has returned; within them, calls with the thread are refused with
@@ -318,6 +336,9 @@ int tickcast_thread_stop(tickcast_thread *thread);
 int tickcast_thread_close(tickcast_thread *thread, int64_t linger_ns, tickcast_left *left);
 /* Waits until everything that senders have flushed has left; as tickcast_context_drain. */
 int tickcast_thread_drain(tickcast_thread *thread, int64_t timeout_ns, tickcast_left *left);
+/* As tickcast_context_statistics; `each` is called on the thread that asks. */
+int tickcast_thread_statistics(tickcast_thread *thread,
+                               void (*each)(void *user, const tickcast_statistic *statistic), void *user);
 /*
  * As tickcast_receiver_create, _create_prefix, _create_pattern, _delete, _restart_hot_failover, and tickcast_respond;
  * they wait for the thread to do it. Callbacks of a restart come there, before those of anything that arrives later.

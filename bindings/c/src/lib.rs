@@ -19,6 +19,7 @@ pub mod error;
 pub mod receiver;
 pub mod request;
 pub mod source;
+pub mod statistics;
 mod text;
 pub mod thread;
 

@@ -71,7 +71,7 @@ impl Handler for CallsThere {
 
 impl ThreadHandle {
     /// Runs `task` on the thread and waits for it.
-    fn call<T: Send + 'static>(
+    pub(crate) fn call<T: Send + 'static>(
         &self,
         task: impl FnOnce(&mut Context) -> T + Send + 'static,
     ) -> Result<T, Failure> {
@@ -95,7 +95,7 @@ impl ThreadHandle {
 ///
 /// # Safety
 /// `thread` is NULL, or came from [`tickcast_thread_start`] and was not stopped.
-unsafe fn handle<'a>(thread: *const ThreadHandle) -> Result<&'a ThreadHandle, Failure> {
+pub(crate) unsafe fn handle<'a>(thread: *const ThreadHandle) -> Result<&'a ThreadHandle, Failure> {
     // SAFETY: the caller's promise; only shared references to a handle are ever made.
     unsafe { thread.as_ref() }.ok_or(Failure::Null("thread"))
 }

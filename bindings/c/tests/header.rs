@@ -9,14 +9,16 @@ use std::process::Command;
 use tickcast::callbacks::{AskedValue, EndValue, Handlers, LeftValue, MessageValue};
 use tickcast::constants::{ARRIVAL_ORDER, HOT_FAILOVER, ends, message, security_events, send, source_events};
 use tickcast::error::ErrorCode;
+use tickcast::statistics::StatisticValue;
 
 const HEADER: &str = include_str!("../include/tickcast.h");
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     include_str!("../src/context.rs"),
     include_str!("../src/error.rs"),
     include_str!("../src/receiver.rs"),
     include_str!("../src/request.rs"),
     include_str!("../src/source.rs"),
+    include_str!("../src/statistics.rs"),
     include_str!("../src/thread.rs"),
 ];
 
@@ -118,6 +120,7 @@ fn assertions() -> String {
     );
     same_layout!(EndValue, "tickcast_end", reason has_next next is_tail_unknown);
     same_layout!(LeftValue, "tickcast_left", messages bytes sessions receivers);
+    same_layout!(StatisticValue, "tickcast_statistic", kind topic transport peer count names values);
     same_layout!(
         Handlers, "tickcast_handlers", size on_message on_source on_begin on_loss on_end on_source_event
         on_response on_request_end on_failover_loss on_security on_stream_end

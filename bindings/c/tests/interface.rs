@@ -570,3 +570,64 @@ fn sources_end_in_order_though_a_send_of_a_callback_waits_still() {
         tickcast_context_destroy(far);
     }
 }
+
+/// Kinds and topics that statistics tell of.
+extern "C" fn on_statistic(user: *mut c_void, statistic: *const tickcast::statistics::StatisticValue) {
+    // SAFETY: what the call was given, and what it promises to be valid.
+    let (told, one) = unsafe { (&mut *user.cast::<Vec<String>>(), &*statistic) };
+    // SAFETY: as above.
+    let text = |text: *const c_char| match text.is_null() {
+        true => "-".to_owned(),
+        // SAFETY: as above.
+        false => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
+    };
+    // SAFETY: as above: so many names and values.
+    let numbers = unsafe {
+        let names = std::slice::from_raw_parts(one.names, one.count);
+        names.iter().zip(std::slice::from_raw_parts(one.values, one.count))
+    };
+    assert!(text(one.transport).starts_with("LBTRM:"), "{}", text(one.transport));
+    let next = numbers.filter(|(name, _)| text(**name) == "next").map(|(_, value)| value.to_string());
+    told.push(format!("{} {} {}", text(one.kind), text(one.topic), next.collect::<String>()));
+}
+
+#[test]
+fn statistics_name_sources_and_sessions_of_contexts_and_threads() {
+    let context = context(40);
+    let source = source(context, c"c.statistics");
+    assert_eq!(send(context, source, b"one"), OK, "{}", last_error());
+    let mut told = Vec::<String>::new();
+    let user = (&raw mut told).cast();
+    // SAFETY: a context, a callback and what it is given.
+    let code =
+        unsafe { tickcast::statistics::tickcast_context_statistics(context, Some(on_statistic), user) };
+    assert_eq!((code, &told[..]), (OK, &["source c.statistics 1".to_owned(), "session - ".to_owned()][..]));
+    // SAFETY: a context, and no callback.
+    let code = unsafe { tickcast::statistics::tickcast_context_statistics(context, None, user) };
+    assert_eq!(code, ErrorCode::Argument as c_int);
+    // SAFETY: it is not used any more.
+    unsafe { tickcast_context_destroy(context) };
+    let settings = settings(41);
+    let pointers: Vec<*const c_char> = settings.iter().map(|s| s.as_ptr()).collect();
+    let (mut thread, mut sender) = (null_mut(), null_mut());
+    told.clear();
+    // SAFETY: texts, places for the answers, and a callback with what it is given.
+    unsafe {
+        let code = tickcast_thread_start(
+            null(),
+            pointers.as_ptr(),
+            pointers.len(),
+            null(),
+            null_mut(),
+            &raw mut thread,
+        );
+        assert_eq!(code, OK, "{}", last_error());
+        let code = tickcast_sender_create(thread, c"c.thread".as_ptr(), null(), &raw mut sender);
+        assert_eq!(code, OK, "{}", last_error());
+        let user = (&raw mut told).cast();
+        let code = tickcast::statistics::tickcast_thread_statistics(thread, Some(on_statistic), user);
+        assert_eq!((code, &told[..]), (OK, &["source c.thread 0".to_owned(), "session - ".to_owned()][..]));
+        tickcast_sender_destroy(sender);
+        assert_eq!(tickcast_thread_stop(thread), OK);
+    }
+}

@@ -336,6 +336,22 @@ impl Context {
         })
     }
 
+    /// For `statistics` of the package: kind, topic, transport, peer and numbers of each.
+    fn _statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        type Row = (&'static str, Option<String>, String, Option<String>, Vec<(&'static str, u64)>);
+        let rows = self.with(py, |context| {
+            let mut rows = Vec::<Row>::new();
+            context.statistics(|one| {
+                let mut numbers = Vec::new();
+                one.numbers(|name, value| numbers.push((name, value)));
+                let (topic, transport) = (one.topic().map(str::to_owned), one.transport().to_string());
+                rows.push((one.kind(), topic, transport, one.peer(), numbers));
+            });
+            rows
+        })?;
+        PyList::new(py, rows)
+    }
+
     fn cancel_request(&self, py: Python<'_>, request: u32) -> PyResult<()> {
         self.with(py, |context| context.cancel_request(RequestId(request)))
     }

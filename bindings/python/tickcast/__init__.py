@@ -10,7 +10,7 @@ the bytes of its turn: nothing is copied for it, and it stays valid as long as t
 keeps all payloads of that turn in memory; `bytes(message)` is a copy that does not.
 """
 
-from typing import Union
+from typing import Dict, NamedTuple, Optional, Union
 
 from tickcast._native import (
     Begin,
@@ -62,11 +62,22 @@ __all__ = [
     'Source',
     'SourceFound',
     'SourceNotice',
+    'Statistic',
     'TickcastError',
     'TransportError',
     'WouldBlockError',
     'dispatch',
 ]
+
+
+class Statistic(NamedTuple):
+    """A source, session, receiver or stream by name, and its numbers: who loses, who asks again."""
+
+    kind: str
+    topic: Optional[str]
+    transport: str
+    peer: Optional[str]
+    numbers: Dict[str, int]
 
 
 class Context(_Context):
@@ -77,6 +88,10 @@ class Context(_Context):
 
     def __exit__(self, *_):
         self.close()
+
+    def statistics(self):
+        """What each source, session, receiver and stream has come to; for monitoring, about once a second."""
+        return [Statistic(*names, dict(numbers)) for *names, numbers in self._statistics()]
 
     def events(self, timeout=None):
         """Events as they come; ends when none has come for `timeout` seconds, or when the context is closed."""

@@ -1,6 +1,6 @@
 import os
 from types import TracebackType
-from typing import Any, ClassVar, Iterator, List, Literal, Optional, Tuple, Type, Union, final
+from typing import Any, ClassVar, Dict, Iterator, List, Literal, NamedTuple, Optional, Tuple, Type, Union, final
 
 __all__: List[str]
 
@@ -255,6 +255,19 @@ class Receiver:
     def close(self) -> None:
         """No event for it follows."""
 
+class Statistic(NamedTuple):
+    """A source, session, receiver or stream by name, and its numbers: who loses, who asks again."""
+
+    kind: Literal["source", "session", "peer", "incoming", "stream"]
+    topic: Optional[str]
+    """Of a source or a stream."""
+    transport: str
+    """The session, as the field writes it."""
+    peer: Optional[str]
+    """Address or process of a peer."""
+    numbers: Dict[str, int]
+    """`naks`, `lost` and so on: see `docs/messaging.md`, Statistics."""
+
 class Context:
     """Sockets and protocol state. Threads may share a context: while one waits, others send."""
 
@@ -279,6 +292,8 @@ class Context:
         """One turn without waiting."""
     def wait(self, timeout: Optional[float] = None) -> List[Event]:
         """Turns until there are events, at most `timeout` seconds. The interpreter is let go meanwhile."""
+    def statistics(self) -> List[Statistic]:
+        """What each source, session, receiver and stream has come to; for monitoring, about once a second."""
     def events(self, timeout: Optional[float] = None) -> Iterator[Event]:
         """Events as they come; ends when none has come for `timeout` seconds, or when the context is closed."""
     def run(self, handler: object, timeout: Optional[float] = None) -> None:

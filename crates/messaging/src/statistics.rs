@@ -90,6 +90,98 @@ pub enum Statistic<'a> {
     },
 }
 
+impl Statistic<'_> {
+    /// What it tells of: `source`, `session`, `peer`, `incoming` or `stream`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Statistic::Source { .. } => "source",
+            Statistic::Session { .. } => "session",
+            Statistic::Peer { .. } => "peer",
+            Statistic::Incoming { .. } => "incoming",
+            Statistic::Stream { .. } => "stream",
+        }
+    }
+
+    /// The topic, of a source or a stream.
+    #[must_use]
+    pub fn topic(&self) -> Option<&str> {
+        match self {
+            Statistic::Source { topic, .. } | Statistic::Stream { topic, .. } => Some(topic),
+            _ => None,
+        }
+    }
+
+    /// The session; prints as the field's source strings do.
+    #[must_use]
+    pub fn transport(&self) -> TransportSession {
+        match self {
+            Statistic::Source { transport, .. }
+            | Statistic::Session { transport, .. }
+            | Statistic::Peer { transport, .. }
+            | Statistic::Incoming { transport, .. }
+            | Statistic::Stream { transport, .. } => *transport,
+        }
+    }
+
+    /// A receiver's address; of shared memory its process, as `pid 4711`.
+    #[must_use]
+    pub fn peer(&self) -> Option<String> {
+        match self {
+            Statistic::Peer { process: 0, address, .. } => Some(address.to_string()),
+            Statistic::Peer { process, .. } => Some(format!("pid {process}")),
+            _ => None,
+        }
+    }
+
+    /// Its numbers under the names of the fields, for other languages and exporters; what is not known is left out. Spans
+    /// are in nanoseconds, `silent_ns`; yes is 1.
+    pub fn numbers(&self, mut each: impl FnMut(&'static str, u64)) {
+        match *self {
+            Statistic::Source { source, next, blocked, .. } => {
+                each("id", source.to_bits());
+                each("next", next.0.into());
+                each("blocked", blocked);
+            }
+            Statistic::Session { topics, peers, is_blocked, .. } => {
+                each("topics", topics as u64);
+                each("peers", peers as u64);
+                each("is_blocked", is_blocked.into());
+            }
+            Statistic::Peer { naks, retransmissions, shed, waiting_bytes, silent, .. } => {
+                each("naks", naks);
+                each("retransmissions", retransmissions);
+                each("shed", shed);
+                each("waiting_bytes", waiting_bytes);
+                silent.into_iter().for_each(|silent| each("silent_ns", ns(silent)));
+            }
+            Statistic::Incoming { session, streams, lost, repair, .. } => {
+                each("session", session);
+                each("streams", streams as u64);
+                each("lost", lost);
+                let Some(repair) = repair else { return };
+                each("datagrams", repair.datagrams);
+                each("missing", repair.missing);
+                each("naks_sent", repair.naks_sent);
+                each("recovered", repair.recovered);
+                each("given_up", repair.given_up);
+                each("duplicates", repair.duplicates);
+                each("silent_ns", ns(repair.silent));
+            }
+            Statistic::Stream { stream, begun, lost, losses, .. } => {
+                each("stream", stream.0.into());
+                begun.into_iter().for_each(|first| each("begun", first.0.into()));
+                each("lost", lost);
+                each("losses", losses);
+            }
+        }
+    }
+}
+
+fn ns(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Repair of one session of LBT-RM or LBT-RU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepairStatistics {
