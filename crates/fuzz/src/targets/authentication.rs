@@ -17,7 +17,7 @@ const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 29, 3, 1);
 const FROM: SocketAddrV4 = SocketAddrV4::new(SOURCE, 14_380);
 const SESSION: SessionHeader = SessionHeader { ucast_port: 14_380, session_id: 0x5eed_1234 };
 const TOPIC: u32 = 7;
-const KEY: u16 = 3;
+pub(super) const KEY: u16 = 3;
 const NOW: Nanos = Nanos(1);
 
 struct Hmac(HmacSha256);
@@ -28,11 +28,11 @@ impl Mac for Hmac {
     }
 }
 
-fn secret() -> HmacSha256 {
+pub(super) fn secret() -> HmacSha256 {
     HmacSha256::new(b"what nobody else knows")
 }
 
-fn keys() -> Keys {
+pub(super) fn keys() -> Keys {
     Keys { signing: Key { id: KEY, mac: Arc::new(Hmac(secret())) }, accepted: None }
 }
 

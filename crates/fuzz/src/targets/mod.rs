@@ -19,6 +19,7 @@ mod rssl_frames;
 mod rssl_handshake;
 mod rssl_session;
 mod shared_memory;
+mod signed_resolution;
 mod value;
 mod websocket;
 mod xdp_frame;
@@ -202,6 +203,12 @@ pub static TARGETS: &[Target] = &[
         1024,
         authentication::execute,
         "datagrams to both ends of a session with keyed codes: what is not signed as it must be has no effect"
+    ),
+    target!(
+        "signed_resolution",
+        1024,
+        signed_resolution::execute,
+        "datagrams of topic resolution to a context with keys: what is not signed as it must be has no effect"
     ),
     target!(
         "shared_memory",
