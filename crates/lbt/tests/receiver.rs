@@ -661,6 +661,28 @@ fn a_source_that_was_started_again_in_the_same_session_ends_the_streams_of_its_l
     assert_eq!((b.log.take(), b.receiver.end_reason()), (vec![end], Some(EndReason::Restarted)));
 }
 
+/// A forged datagram with the very number that is due takes the place of the source's; the topic does not follow it.
+#[test]
+fn a_topics_number_that_the_datagrams_in_between_cannot_have_reached_is_left_out() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data(1, &[(7, 0x4000_0000, "forged")]));
+    b.take(&tsni(2, &[(7, 0x3000_0000)]));
+    b.take(&data(3, &[(7, 3, "d")]));
+    assert_eq!(b.log.take(), [begin(0), got(0, "a"), lost(1, 2), got(3, "d")]);
+    assert_eq!(b.delivery.msgs_out_of_reach.get(), 2);
+    // The same in order of arrival, and at the head of a session that is heard from its begin.
+    let mut b = bench_with(|c| c.delivery.ordered_delivery = Order::Arrival);
+    b.take(&data(0, &[(7, 0x4000_0000, "forged")]));
+    b.take(&data(1, &[(7, 1, "b")]));
+    assert_eq!(b.log.take(), [begin(0), lost(0, 1), got(1, "b")]);
+    // Full datagrams of small messages are lost for good: that many can be.
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data_with(11, 11, false, &[(7, 50_001, "z")]));
+    assert_eq!(b.log.take(), [begin(0), got(0, "a"), lost(1, 50_000), got(50_001, "z")]);
+}
+
 /// A duplicated burst before a pause looks like the beginning of a run, and the session messages after it say that
 /// it is none.
 #[test]

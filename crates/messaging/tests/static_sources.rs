@@ -103,6 +103,35 @@ fn a_receiver_finds_a_fixed_source_that_starts_later_and_again_when_it_has_come_
 }
 
 #[test]
+fn a_fixed_topic_that_is_created_again_in_its_session_goes_on_with_its_numbers() {
+    for (transport, test) in [("LBTRM", 6), ("TCP", 7), ("LBT-RU", 8)] {
+        let places = places(transport, test);
+        let mut a = party(&config_with(test, &lines("source_static_session", &places)));
+        let mut b = party(&config_with(test, &lines("resolver_static_source", &places)));
+        let options = SourceOptions::default();
+        let mut px = a.context.create_source("px", &options).expect("the port is free");
+        // It keeps the session.
+        a.context.create_source("py", &options).expect("it shares the session");
+        b.context.create_receiver("px", &ReceiverOptions::default()).expect("a legal name");
+        common::meet(&mut a, px, &mut b);
+        for round in 0..3_u32 {
+            a.context.flush();
+            a.context.delete_source(px);
+            px = a.context.create_source("px", &options).expect("its place is free again");
+            let patience = Patience::new();
+            let text = format!("round {round}").into_bytes();
+            a.context.send(px, &[&text]).expect("there is room");
+            while b.heard.payloads.last() != Some(&text) {
+                assert!(patience.lasts(), "{transport}: it is not heard");
+                a.turn();
+                b.turn();
+            }
+        }
+        assert_eq!((b.heard.lost, b.heard.sources.len()), (0, 1), "{transport}");
+    }
+}
+
+#[test]
 fn a_place_that_is_not_this_host_s_is_refused_with_both_addresses() {
     let toml = "[messaging]\nsource_static_session = [\"px = TCP:127.9.9.9:14371[1]\"]\n";
     let mut a = party(&config_with(5, toml));

@@ -113,6 +113,7 @@ counters! {
         msgs_held: Total, "messages", "Messages held after a gap.";
         before_start: Total, "messages", "Left out: sent, or begun, before the topic was subscribed.";
         duplicates: Total, "messages", "Messages whose number was delivered or lost before.";
+        msgs_out_of_reach: Total, "messages", "Messages and announcements left out whose number is so far ahead that the datagrams in between cannot have held the rest: they are forged.";
         lost_events: Total, "events", "Loss events delivered.";
         msgs_lost: Total, "messages", "Topic numbers in those events.";
         fragments_unrecoverably_lost: Total, "fragments", "Fragments whose message cannot be completed.";

@@ -48,6 +48,8 @@ pub(crate) struct Delivery {
     default_order: Order,
     /// Transport number of the session's first datagram of all, if the session is heard from there on.
     zero_base: Option<u64>,
+    /// Transport numbers count datagrams, which hold so many messages at most.
+    counts_datagrams: bool,
     /// Transport number of the datagram in which the source ended the session.
     ended_at: Option<u64>,
     shared: Shared,
@@ -96,6 +98,7 @@ impl Delivery {
             topics_max: config.maximum_topics as usize,
             default_order: config.ordered_delivery,
             zero_base: None,
+            counts_datagrams: true,
             ended_at: None,
             shared: Shared { pool, counters },
         }
@@ -107,6 +110,11 @@ impl Delivery {
         for cold in &mut self.cold {
             cold.from_zero = from_zero && cold.floor <= base;
         }
+    }
+
+    /// Transport numbers say nothing of how much lies between two of them.
+    pub(crate) fn count_inputs(&mut self) {
+        self.counts_datagrams = false;
     }
 
     /// Whether a datagram of `count` messages in `len` bytes can be held as a whole.

@@ -5,9 +5,12 @@ use super::hold::{HoldRing, Stored};
 use super::topic::{Held, HeldKind, Topic};
 use super::{Delivery, NO_TOPIC, Place, Sink, WIDE_ZERO, widen};
 use crate::config::Order;
-use crate::wire::lbmc::{Header, Kind, Message};
+use crate::wire::lbmc::{Header, Kind, MESSAGE_HEADER_LEN, Message};
 use std::cmp::Reverse;
 use units::Sqn;
+
+/// Messages that the longest datagram has room for.
+const MESSAGES_PER_DATAGRAM_MAX: u64 = 65_536 / MESSAGE_HEADER_LEN as u64;
 
 impl Delivery {
     /// The message at `messages[at]`, in every case but the common one; returns its length.
@@ -58,6 +61,9 @@ impl Delivery {
         if started && number < next {
             return self.shared.counters.duplicates.inc();
         }
+        if started && number > next && self.is_out_of_reach(slot, number, place.t) {
+            return self.shared.counters.msgs_out_of_reach.inc();
+        }
         if self.cold[slot as usize].holds(number) {
             self.shared.counters.duplicates.inc();
             if started && place.is_final() {
@@ -85,6 +91,20 @@ impl Delivery {
         } else if self.topic(slot, sink).accept_early(message, number, place.recovered) {
             self.hold(slot, Held::seen(number, place.t));
         }
+    }
+
+    /// Whether the datagrams since the last one that told of the topic, lost ones included, cannot have held all
+    /// numbers up to one of datagram `t`.
+    fn is_out_of_reach(&self, slot: u32, number: u64, t: u64) -> bool {
+        let (hot, cold) = (&self.hot[slot as usize], &self.cold[slot as usize]);
+        let since = match (hot.last_t, self.zero_base) {
+            (0, Some(base)) if cold.from_zero => base,
+            // Nothing is known of what came before.
+            (0, _) => return false,
+            (last_t, _) => last_t,
+        };
+        let datagrams = t.saturating_sub(since) + 1;
+        self.counts_datagrams && number - hot.next > datagrams.saturating_mul(MESSAGES_PER_DATAGRAM_MAX)
     }
 
     /// A topic that is to go on with a number that lies ahead of what is sent begins with what is sent.
@@ -233,6 +253,9 @@ impl Delivery {
         }
         if !self.cold[slot as usize].started {
             return;
+        }
+        if end > self.hot[slot as usize].next && self.is_out_of_reach(slot, end, place.t) {
+            return self.shared.counters.msgs_out_of_reach.inc();
         }
         let mut topic = self.topic(slot, sink);
         topic.begin();

@@ -28,6 +28,7 @@ impl Receiver {
         config.check()?;
         let mut delivery = Delivery::new(config, counters);
         delivery.begin_session(WIDE_ZERO, false);
+        delivery.count_inputs();
         Ok(Receiver { delivery, t: WIDE_ZERO, passed_over_at: 0, has_ended: false })
     }
 

@@ -110,7 +110,12 @@ impl Source {
 
     /// Adds a topic. Its index is chosen by the caller, unique within the session; its numbers begin at 0.
     pub fn add_topic(&mut self, now: Nanos, topic_index: u32) -> TopicId {
-        self.topics.add(now, topic_index, Sqn(0))
+        self.add_topic_at(now, topic_index, Sqn(0))
+    }
+
+    /// The same with another number for the first message: a topic that the session had before goes on.
+    pub fn add_topic_at(&mut self, now: Nanos, topic_index: u32, first: Sqn) -> TopicId {
+        self.topics.add(now, topic_index, first)
     }
 
     /// Forgets a topic.

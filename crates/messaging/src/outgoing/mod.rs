@@ -10,6 +10,7 @@ mod ru;
 mod tcp;
 mod turns;
 
+use std::collections::HashMap;
 use std::net::SocketAddrV4;
 
 use lbt::ordered::Room;
@@ -42,6 +43,9 @@ pub(crate) struct Outgoing {
     pub(crate) kind: OutgoingKind,
     /// Index of the next topic.
     next_index: u32,
+    /// Topics whose indexes the configuration gives, and what they go on with when they are created again: receivers
+    /// take numbers that come again for duplicates.
+    retired: HashMap<u32, Sqn>,
     /// Sources of which a send was refused, to be told when there is room.
     pub(crate) refused: Vec<Source>,
     /// Sources that are within an explicit batch.
@@ -79,6 +83,7 @@ impl Outgoing {
             origin: None,
             kind,
             next_index: index,
+            retired: HashMap::new(),
             refused: Vec::new(),
             batches: 0,
             without_offload: 0,
@@ -87,16 +92,17 @@ impl Outgoing {
 
     /// Adds a topic; returns its index in the session as well: the one given, or the next.
     pub(crate) fn add_topic(&mut self, now: Nanos, index: Option<u32>) -> (TopicId, u32) {
+        let first = index.map_or(Sqn(0), |given| *self.retired.entry(given).or_insert(Sqn(0)));
         let index = index.unwrap_or_else(|| {
             let next = self.next_index;
             self.next_index = next.wrapping_add(1);
             next
         });
         let id = match &mut self.kind {
-            OutgoingKind::Rm(session) => session.session.add_topic(now, index),
-            OutgoingKind::Tcp(session) => session.session.add_topic(now, index),
-            OutgoingKind::Ipc(session) => session.session.add_topic(now, index),
-            OutgoingKind::Ru(session) => session.session.add_topic(now, index),
+            OutgoingKind::Rm(session) => session.session.add_topic_at(now, index, first),
+            OutgoingKind::Tcp(session) => session.session.add_topic_at(now, index, first),
+            OutgoingKind::Ipc(session) => session.session.add_topic_at(now, index, first),
+            OutgoingKind::Ru(session) => session.session.add_topic_at(now, index, first),
         };
         (id, index)
     }
@@ -114,6 +120,15 @@ impl Outgoing {
     }
 
     pub(crate) fn remove_topic(&mut self, topic: TopicId) {
+        if let Some(going_on) = self.retired.get_mut(&topic.index()) {
+            let next = match &self.kind {
+                OutgoingKind::Rm(session) => session.session.next_sqn(topic),
+                OutgoingKind::Tcp(session) => session.session.next_sqn(topic),
+                OutgoingKind::Ipc(session) => session.session.next_sqn(topic),
+                OutgoingKind::Ru(session) => session.session.next_sqn(topic),
+            };
+            *going_on = next.unwrap_or(*going_on);
+        }
         match &mut self.kind {
             OutgoingKind::Rm(session) => session.session.remove_topic(topic),
             OutgoingKind::Tcp(session) => session.session.remove_topic(topic),
