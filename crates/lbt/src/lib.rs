@@ -69,6 +69,8 @@
 //!   `a_source_sends_the_golden_datagrams_byte_for_byte`, `a_lossy_session_is_what_the_dissectors_expect`,
 //!   `a_lossy_unicast_session_is_what_the_dissectors_expect`,
 //!   `with_packet_options_the_datagrams_are_those_of_um_6_byte_for_byte`).
+//! - Every timer works after a month at rest as it did at the begin (`tests/weeks.rs`, `tests/deafness.rs`,
+//!   `tests/unicast/weeks.rs`, `after_a_month_it_asks_is_answered_and_gives_up_as_at_the_begin`).
 //! - A run follows from its seed (`a_run_repeats_exactly_from_its_seed`).
 //!
 //! # Defaults beside the field's

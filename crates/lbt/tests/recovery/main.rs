@@ -98,6 +98,8 @@ struct Bench {
     asked: Arc<LbmRecovery>,
     kept: Arc<LbmRetention>,
     heard: Heard,
+    /// When something comes live.
+    now: Nanos,
 }
 
 impl Bench {
@@ -109,7 +111,7 @@ impl Bench {
         let requester = Requester::new(&config, TRANSPORT, own, asked.clone()).expect("allowed");
         let mut responder = Responder::new(&retention(), Nanos::ZERO, kept.clone()).expect("allowed");
         responder.add_topic(TRANSPORT, TOPIC, &retention()).expect("allowed");
-        Bench { requester, responder, asked, kept, heard: Heard::default() }
+        Bench { requester, responder, asked, kept, heard: Heard::default(), now: at(1) }
     }
 
     fn add(&mut self) {
@@ -123,19 +125,19 @@ impl Bench {
             let text = format!("m{number}");
             let topic = Some((TOPIC, Sqn(number)));
             lbmc::emit_message(&mut out, Kind::Message, topic, &Chain::default(), Some(text.as_bytes()));
-            self.responder.retain(Nanos::ZERO, TRANSPORT, &out);
+            self.responder.retain(self.now, TRANSPORT, &out);
         }
     }
 
     fn begin(&mut self, first: u32) {
         let begin = BeginOfStream { token: 1, topic_index: TOPIC, first: Sqn(first) };
-        self.requester.tap(at(1), &mut self.heard).begin_of_stream(begin);
+        self.requester.tap(self.now, &mut self.heard).begin_of_stream(begin);
     }
 
     fn live(&mut self, numbers: std::ops::Range<u32>) {
         for number in numbers {
             let text = format!("m{number}");
-            self.requester.tap(at(1), &mut self.heard).deliver(Delivered {
+            self.requester.tap(self.now, &mut self.heard).deliver(Delivered {
                 token: 1,
                 topic_index: TOPIC,
                 first_sqn: Sqn(number),
@@ -150,7 +152,7 @@ impl Bench {
 
     fn lost(&mut self, first: u32, count: u32) {
         let lost = Lost { token: 1, topic_index: TOPIC, first: Sqn(first), count };
-        self.requester.tap(at(1), &mut self.heard).lost(lost);
+        self.requester.tap(self.now, &mut self.heard).lost(lost);
     }
 
     /// Connects, and lets both sides talk until they have nothing more to say.
@@ -387,6 +389,35 @@ fn what_nobody_answers_is_lost_after_the_generation_interval() {
     b.requester.on_wakeup(at(10_005), &mut b.heard);
     assert_eq!(b.heard.take(), ["begin 0", "lost 0+2", "2 m2"]);
     assert_eq!((b.asked.given_up.get(), b.requester.next_wakeup()), (2, Nanos::NEVER));
+}
+
+#[test]
+fn after_a_month_it_asks_is_answered_and_gives_up_as_at_the_begin() {
+    let mut b = Bench::new(|c| c.use_late_join = false);
+    b.add();
+    b.begin(0);
+    b.heard.take();
+    for (day, next) in (0..30).zip((0..).step_by(10)) {
+        b.now = Nanos::ZERO + Duration::from_secs(86_400) * day + MS;
+        b.send(next..next + 4);
+        b.live(next..next + 1);
+        b.lost(next + 1, 2);
+        b.live(next + 3..next + 4);
+        b.talk(b.now + MS);
+        let [first, second, third, last] = [0, 1, 2, 3].map(|n| next + n);
+        let (second, third) = (format!("{second} m{second} otr"), format!("{third} m{third} otr"));
+        let expected = [format!("{first} m{first}"), second, third, format!("{last} m{last}")];
+        assert_eq!(b.heard.take(), expected, "day {day}");
+        // Nobody has the others.
+        b.lost(next + 4, 6);
+        b.requester.on_connected();
+        assert!(b.requester.poll_transmit(b.now).is_some());
+        assert!(b.requester.poll_transmit(b.now + MS * 600).is_some(), "day {day}");
+        b.requester.on_wakeup(b.now + MS * 11_000, &mut b.heard);
+        assert_eq!(b.heard.take(), [format!("lost {}+6", next + 4)], "day {day}");
+        assert_eq!(b.requester.next_wakeup(), Nanos::NEVER);
+        b.requester.on_disconnected();
+    }
 }
 
 #[test]

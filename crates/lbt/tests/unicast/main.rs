@@ -9,6 +9,7 @@ mod narrow;
 mod pcap;
 #[path = "../support/mod.rs"]
 mod support;
+mod weeks;
 
 use bench::{Bench, ID, MS, SOURCE, TOPIC, address, data_numbers, request};
 use std::time::Duration;
