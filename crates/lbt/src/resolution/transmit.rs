@@ -105,7 +105,7 @@ struct Second {
 }
 
 /// Records that are due and looked at in one step.
-const COLLECTED_MAX: usize = 4_096;
+const COLLECTED_MAX: usize = 2_048;
 /// A quiescent query for what is known, and one for patterns, waits so many times longer.
 const RESOLVED_TIMES: u32 = 6;
 
