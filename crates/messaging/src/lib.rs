@@ -156,6 +156,8 @@
 //!   nothing (`direct`: `a_peer_that_takes_nothing_is_given_up_when_too_much_waits_for_it`), a thread that
 //!   has ended by itself (`tests/embedded.rs`:
 //!   `a_thread_that_ends_by_itself_is_noticed_by_sources_and_by_the_queue`).
+//! - Strangers cost bounded resources: who connects and says nothing or takes nothing, who advertises what is
+//!   not there, and a process without descriptors (`tests/strangers`; `docs/hostile.md`).
 //! - Both ends of a TCP session notice a peer whose machine has vanished (`interop/netns/test_messaging.py`:
 //!   `test_both_ends_of_tcp_notice_that_the_other_machine_has_vanished`).
 //! - At 5 % loss everything is repaired between two hosts, over each transport and carrier, and the packets

@@ -440,3 +440,32 @@ pub(super) enum Sign {
         is_connecting: bool,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::tests::lone;
+    use crate::{ReceiverOptions, Wait};
+
+    #[test]
+    fn nobody_fills_the_room_of_those_who_wait_alone() {
+        let mut context = lone(31, Wait::Block);
+        let receiver = context.create_receiver("px", &ReceiverOptions::default()).expect("a good name");
+        // Nothing is opened.
+        context.gate.rests_until = Nanos::NEVER;
+        let mut advertise = |last, count: u32| {
+            for id in 0..count {
+                let address = SocketAddrV4::new(Ipv4Addr::new(127, 0, 1, last), 9);
+                let session = TransportSession::Tcp { address, session_id: Some(id) };
+                let (topic_index, request, late_join, origin) = (1, None, None, None);
+                let record = SourceRecord { topic_index, session, request, late_join, origin };
+                assert!(!context.pass_gate(receiver, "px", &record, &record));
+            }
+            let counters = &context.counters.context;
+            (counters.sessions_waiting.get(), counters.sessions_refused.get())
+        };
+        assert_eq!(advertise(1, 10_000), (8_192, 1_808), "half of the room");
+        assert_eq!(advertise(1, 8_192), (8_192, 1_808), "once each");
+        assert_eq!(advertise(2, 1_000), (9_192, 1_808), "there is room for another address");
+    }
+}
