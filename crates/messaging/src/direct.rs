@@ -2,7 +2,6 @@ mod guests;
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpStream};
-use std::time::Duration;
 
 use lbt::recovery::ClientId;
 use lbt::stream::{StreamDecoder, StreamEncoder, StreamMessage};
@@ -136,8 +135,6 @@ const ANSWERS_MAX_BYTES: usize = 256 << 10;
 const READ_BYTES: usize = 256 << 10;
 /// Connections taken in a turn.
 const ACCEPTS_MAX: usize = 64;
-/// TLS is agreed on within so long.
-const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
 impl Direct {
     pub(crate) fn address(&self) -> Option<SocketAddrV4> {
@@ -230,7 +227,8 @@ impl Context {
         self.config.watch_direct(stream.socket())?;
         let index = self.direct.connections.vacant_key();
         let interest = if accepted.is_some() { Interest::Read } else { Interest::ReadWrite };
-        let handshake_due = if stream.is_handshaking() { self.now + HANDSHAKE_MAX } else { Nanos::NEVER };
+        let handshake_due =
+            if stream.is_handshaking() { self.now + self.config.handshake_timeout() } else { Nanos::NEVER };
         self.registrar.add(&stream, self.token(Port::Connection, index), interest)?;
         self.direct.next += 1;
         let id = ConnectionId(self.direct.next);
@@ -449,7 +447,7 @@ impl Context {
     /// Brings a connection that does not stand yet on, first TCP and then TLS; tells whether it stands.
     #[cold]
     fn establish_direct(&mut self, index: usize) -> io::Result<bool> {
-        let (token, due) = (self.token(Port::Connection, index), self.now + HANDSHAKE_MAX);
+        let (token, due) = (self.token(Port::Connection, index), self.now + self.config.handshake_timeout());
         let connection = &mut self.direct.connections[index];
         if let Transport::Plain(stream) = &connection.stream {
             if !tcp::connected(stream)? {

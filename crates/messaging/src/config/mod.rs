@@ -102,7 +102,7 @@ config::section! {
         /// that has most of them is closed.
         transport_tcp_maximum_handshakes: u32 = 64, range 1..=4_096;
         /// A connection to a TCP session whose TLS handshake takes longer is closed. Until then it is no
-        /// receiver, and no message waits for it.
+        /// receiver, and no message waits for it. The same holds for direct connections (`request_tcp_tls`).
         transport_tcp_handshake_timeout_us: u64 = 5_000_000, range 1_000..=600_000_000;
         /// How long a TCP session whose buffer is full waits for a receiver that takes less than 32 KiB. It is
         /// passed over then, and told what it lost, until it takes that much again; 0 for never.
