@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickcast_messaging::{MessagingConfig, Transport};
+use tickcast_messaging::{MessagingConfig, StaticSource, Transport};
 
 use crate::world::World;
 use crate::{alone, given, small};
@@ -79,6 +79,50 @@ fn a_receiver_that_is_paused_for_longer_than_the_time_out_gets_what_its_socket_h
             let counts = world.ledger.borrow().counts;
             assert_eq!((counts.lost, counts.again), (0, 0), "{transport:?}");
             judged(&world, &format!("{transport:?}, late join {late_join}"));
+        }
+    }
+}
+
+#[test]
+fn a_publisher_at_a_fixed_place_that_starts_again_at_once_is_heard_from_its_first_message() {
+    let _alone = alone();
+    for (test, transport) in (211..).zip(WITH_PACKETS) {
+        for is_killed in [false, true] {
+            let base = small(test);
+            // A port that is free now; nobody else takes what lies so low.
+            let port = 20_000 + (std::process::id() % 5_000) as u16 * 2 + u16::from(is_killed);
+            let group = base.transport_lbtrm_multicast_address;
+            let data_port = base.transport_lbtrm_destination_port;
+            let line = match transport {
+                Transport::LbtRm => format!("px = LBTRM:127.0.0.1:{port}:5eed1234:{group}:{data_port}[7]"),
+                Transport::LbtRu => format!("px = LBT-RU:127.0.0.1:{port}[7]"),
+                _ => format!("px = TCP:127.0.0.1:{port}[7]"),
+            };
+            let place: StaticSource = line.parse().expect("a source string");
+            let config = MessagingConfig {
+                resolver_static_source: vec![place.clone()],
+                source_static_session: vec![place],
+                ..base
+            };
+            let mut world = two(4, config, transport);
+            for _ in 0..500 {
+                world.send(0, 0, 100);
+                world.pass(Duration::from_millis(10), STEP);
+            }
+            if is_killed {
+                world.kill(0)
+            } else {
+                world.stop(0)
+            }
+            world.pass(Duration::from_secs(2), STEP);
+            world.start(0);
+            world.create_source(0, "px", transport, false);
+            for _ in 0..500 {
+                world.send(0, 0, 100);
+                world.pass(Duration::from_millis(10), STEP);
+            }
+            world.converge(Duration::from_secs(60));
+            judged(&world, &format!("{transport:?}, killed {is_killed}"));
         }
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) changes: bool,
     /// Receivers of both orders.
     pub(crate) orders: bool,
+    /// Somebody else sends what he likes.
+    pub(crate) strangers: bool,
 }
 
 const ALL: [Transport; 4] = [Transport::LbtRm, Transport::LbtRu, Transport::Tcp, Transport::LbtIpc];
@@ -45,6 +47,7 @@ impl Plan {
         let (nodes, topics) = (2 + rng.below(3) as usize, 1 + rng.below(4) as usize);
         let nodes = if idles { 2 } else { nodes };
         let steps = 100 + rng.below(150) as usize;
+        let strangers = rng.chance(0.3);
         Plan {
             nodes,
             topics,
@@ -57,6 +60,7 @@ impl Plan {
             idles,
             changes,
             orders,
+            strangers,
         }
     }
 
@@ -164,6 +168,7 @@ impl Plan {
                     world.cut(at, Duration::from_secs(25));
                 }
             }
+            27..32 if self.strangers => world.interfere(),
             27..40 => {
                 let span = seconds(world, 12);
                 world.pass(span, Duration::from_millis(5));

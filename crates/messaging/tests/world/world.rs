@@ -1,11 +1,12 @@
 //! Nodes, each a whole context as if in a process of its own, in one virtual time.
 
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
 use net::clock::ManualClock;
 use net::lab::{Faults, Host};
+use net::udp::{MulticastOptions, ReceiveBatch};
 use tickcast_messaging::{
     Context, ContextCounters, MessagingConfig, Order, Receiver, ReceiverOptions, Source, SourceOptions,
     Transport,
@@ -59,6 +60,7 @@ pub(crate) struct World {
     /// Of 1,000 datagrams: lost, late, twice.
     pub(crate) weather: (u32, u32, u32),
     probe: UdpSocket,
+    stranger: Stranger,
     pub(crate) turns: u64,
 }
 
@@ -80,6 +82,7 @@ impl World {
         let mut world = World {
             clock: ManualClock::new(Nanos(1_000_000_000)),
             rng: Rng::new(seed),
+            stranger: Stranger::new(&config),
             config,
             nodes: (0..nodes).map(|_| None).collect(),
             leaving: Vec::new(),
@@ -268,6 +271,11 @@ impl World {
         self.nodes.iter().flatten().for_each(|node| node.faults.set(lost, late, twice));
     }
 
+    /// Somebody who is none of the nodes sends what he has heard, what he has made of it, and nonsense.
+    pub(crate) fn interfere(&mut self) {
+        self.stranger.send(&mut self.rng);
+    }
+
     /// Lets time pass, in steps of at least `step`.
     pub(crate) fn pass(&mut self, span: Duration, step: Duration) {
         let until = self.clock.now() + span;
@@ -289,6 +297,11 @@ impl World {
     fn settle(&mut self) -> Duration {
         let now = self.clock.now();
         for node in self.nodes.iter_mut().flatten() {
+            if node.paused_until != Nanos::ZERO && now >= node.paused_until {
+                node.paused_until = Nanos::ZERO;
+                // It was stopped while it slept: its timer is what it hears of first.
+                node.within(|context, ears| context.on_wakeup(now, ears));
+            }
             if node.cut_until != Nanos::ZERO && now >= node.cut_until {
                 node.cut_until = Nanos::ZERO;
                 node.faults.cut(false);
@@ -385,5 +398,60 @@ impl World {
         let from =
             if std::env::var_os("TRACE").is_some() { 0 } else { ledger.trace.len().saturating_sub(60) };
         Some(format!("{}\n--\n{}", ledger.trace[from..].join("\n"), ledger.wrong.join("\n")))
+    }
+}
+
+/// Somebody else on the network.
+struct Stranger {
+    socket: UdpSocket,
+    /// The groups of topic resolution and of data, each with what hears it.
+    groups: [(SocketAddrV4, net::udp::UdpSocket); 2],
+    batch: ReceiveBatch,
+    heard: [Vec<Vec<u8>>; 2],
+}
+
+/// Datagrams of each group that he remembers.
+const HEARD_MAX: usize = 64;
+
+impl Stranger {
+    fn new(config: &MessagingConfig) -> Stranger {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+        let options = MulticastOptions { interface: Ipv4Addr::LOCALHOST, ttl: 0, buffer_bytes: 1 << 20 };
+        let hears = |address, port| {
+            let group = SocketAddrV4::new(address, port);
+            (group, net::udp::UdpSocket::multicast_receiver(group, options).expect("loopback"))
+        };
+        let (resolver, data) = (config.resolver_multicast_address, config.transport_lbtrm_multicast_address);
+        let groups = [
+            hears(resolver, config.resolver_multicast_port),
+            hears(data, config.transport_lbtrm_destination_port),
+        ];
+        let (batch, heard) = (ReceiveBatch::new(16), [Vec::new(), Vec::new()]);
+        Stranger { socket, groups, batch, heard }
+    }
+
+    fn send(&mut self, rng: &mut Rng) {
+        for ((_, hears), heard) in self.groups.iter().zip(&mut self.heard) {
+            for (_, datagram) in hears.receive(&mut self.batch).expect("loopback").datagrams() {
+                match heard.len() {
+                    HEARD_MAX.. => heard[rng.below(HEARD_MAX as u64) as usize] = datagram.to_vec(),
+                    _ => heard.push(datagram.to_vec()),
+                }
+            }
+        }
+        for _ in 0..1 + rng.below(8) {
+            let to = rng.below(2) as usize;
+            let mut datagram: Vec<u8> = match self.heard[to].len() as u64 {
+                count @ 1.. if rng.chance(0.8) => self.heard[to][rng.below(count) as usize].clone(),
+                _ => (0..1 + rng.below(200)).map(|_| rng.next_u32() as u8).collect(),
+            };
+            // Topic resolution is repeated as it was: who forges that can end any topic, if it is not signed.
+            if to == 1 && rng.chance(0.7) {
+                let at = rng.below(datagram.len() as u64) as usize;
+                datagram[at] ^= 1 << rng.below(8);
+                datagram.truncate(1 + rng.below(datagram.len() as u64) as usize);
+            }
+            self.socket.send_to(&datagram, self.groups[to].0).expect("loopback");
+        }
     }
 }
