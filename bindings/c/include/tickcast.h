@@ -328,8 +328,8 @@ typedef struct tickcast_sender tickcast_sender;
 int tickcast_thread_start(const char *file, const char *const *settings, size_t count,
                           const tickcast_handlers *handlers, void *user, tickcast_thread **thread);
 /*
- * Ends the thread, after what senders have flushed has left, as tickcast_context_destroy does, and frees it. Senders are
- * destroyed apart, before or after; they are refused from now on.
+ * Ends the thread, after what senders have taken has left, flushed or not, as tickcast_context_destroy does, and frees
+ * it. Senders are destroyed apart, before or after; they are refused from now on.
  */
 int tickcast_thread_stop(tickcast_thread *thread);
 /* The same within `linger_ns`, and says what did not leave; as tickcast_context_close. */

@@ -147,8 +147,8 @@ pub struct End {
     pub reason: EndReason,
     /// The topic number that would have come next; none if no message was heard.
     pub next: Option<Sqn>,
-    /// The last thing that was lost came after the last thing that was heard of this topic: there may have
-    /// been further messages.
+    /// There may have been further messages: the end itself was not heard, or the last thing that was lost
+    /// came after the last thing that was heard of this topic.
     pub tail_unknown: bool,
 }
 

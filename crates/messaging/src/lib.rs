@@ -54,7 +54,8 @@
 //!   (`every_receiving_context_gets_everything`), and so does every receiver of one context
 //!   (`receivers_of_one_topic_in_one_context_are_each_told_everything`).
 //! - Two sources of a topic are two streams (`two_sources_of_a_topic_are_two_streams_each_in_order`); the
-//!   end of one is told, and its successor found (`the_end_of_a_source_is_told_and_a_new_one_is_found`).
+//!   end of one is told, and its successor found (`the_end_of_a_source_is_told_and_a_new_one_is_found`); where
+//!   it was not heard, that is told (`a_source_that_dies_leaves_its_streams_with_a_tail_that_nobody_knows`).
 //! - A send never waits: it is refused, and the source is woken when there is room
 //!   (`a_full_session_refuses_loses_nothing_and_wakes_the_source`).
 //! - What is written in place is sent from there, or leaves nothing behind
@@ -71,7 +72,9 @@
 //!   (`what_was_sent_arrives_or_is_told_lost_when_the_context_is_dropped_at_once`), closed while it waits for the
 //!   rate limit (`closing_sends_what_waits_for_the_rate_limit`), closed without linger
 //!   (`what_a_context_that_is_closed_without_linger_gives_up_is_told_at_both_ends`), or its thread is stopped
-//!   (`what_went_through_the_rings_arrives_when_the_thread_is_stopped_at_once`), and when its source is deleted
+//!   (`what_went_through_the_rings_arrives_when_the_thread_is_stopped_at_once`, and what was not flushed:
+//!   `tests/embedded.rs`: `what_was_not_flushed_leaves_as_well_when_the_thread_is_stopped`), and when its source is
+//!   deleted
 //!   (`what_a_source_sent_before_it_was_deleted_arrives_or_is_told_lost`); `drain` waits for it
 //!   (`draining_waits_until_everything_has_left`).
 //!

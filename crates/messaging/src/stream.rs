@@ -260,7 +260,7 @@ impl Streams {
         handler: &mut impl Handler,
     ) {
         let slots: Vec<(StreamId, usize)> = self.by_session.of(session).collect();
-        let unheard = End { reason, next: None, tail_unknown: false };
+        let unheard = End { reason, next: None, tail_unknown: reason != EndReason::Ended };
         for (id, slot) in slots {
             let stream = self.remove(slot);
             let end = stream.end.unwrap_or(unheard);
@@ -329,7 +329,9 @@ impl<H: Handler> Sink for Bridge<'_, H> {
     /// Told for all streams together when the session is dropped.
     fn end_of_stream(&mut self, end: EndOfStream) {
         if let Some(stream) = self.streams.entries.get_mut(end.token as usize) {
-            let EndOfStream { reason, next, tail_unknown, .. } = end;
+            let EndOfStream { reason, next, .. } = end;
+            // Where the end itself was not heard, more may have been sent than anybody here knows of.
+            let tail_unknown = end.tail_unknown || reason != EndReason::Ended;
             stream.end = Some(End { reason, next: Some(next), tail_unknown });
         }
     }

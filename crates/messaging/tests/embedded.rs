@@ -116,6 +116,22 @@ fn stopping_sends_what_was_sent_before_and_ends_the_handles() {
 }
 
 #[test]
+fn what_was_not_flushed_leaves_as_well_when_the_thread_is_stopped() {
+    let config = config(28);
+    let (_receiving, told) = receiving(&config);
+    let sending = EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
+    let mut source = source(&sending);
+    meet(&mut source, &told);
+    for number in 0..1_000u32 {
+        source.send(&[&number.to_be_bytes()]).expect("there is room");
+    }
+    assert!(sending.stop().expect("nothing failed").is_empty());
+    for number in 0..1_000u32 {
+        assert_eq!(told.recv_timeout(WATCHDOG).expect("it arrives"), number.to_be_bytes());
+    }
+}
+
+#[test]
 fn a_thread_that_ends_by_itself_is_noticed_by_sources_and_by_the_queue() {
     let (context, mut queue) =
         EmbeddedContext::start_queued(&config(19), ContextCounters::default()).expect("it starts");

@@ -31,6 +31,9 @@ struct Shared {
     word_count: u64,
     /// Everything before it may be read. Written by the producer.
     written: Position,
+    /// Everything before it was appended, published or not. Written by the producer with each message, and read
+    /// only when nobody waits for the producer any more: so its line stays where the producer is.
+    appended: Position,
     /// Everything before it may be overwritten. Written by the consumer.
     read: Position,
 }
@@ -57,10 +60,11 @@ pub fn ring(bytes: usize) -> (Producer, Consumer) {
         storage: Storage::new(word_count),
         word_count: word_count as u64,
         written: Position(AtomicU64::new(0)),
+        appended: Position(AtomicU64::new(0)),
         read: Position(AtomicU64::new(0)),
     });
     let producer = Producer { shared: shared.clone(), written: 0, published: 0, read_seen: 0 };
-    (producer, Consumer { shared, read: 0, written_seen: 0 })
+    (producer, Consumer { shared, read: 0, written_seen: 0, sees_unpublished: false })
 }
 
 /// The writing side. Not `Clone`: one writer is the rule that makes the ring sound.
@@ -125,6 +129,7 @@ impl Producer {
         }
         self.shared.storage.set_bytes(at + head, parts);
         self.written += need;
+        self.shared.appended.0.store(self.written, Release);
         Ok(())
     }
 
@@ -159,9 +164,20 @@ pub struct Consumer {
     shared: Arc<Shared>,
     read: u64,
     written_seen: u64,
+    sees_unpublished: bool,
 }
 
 impl Consumer {
+    /// From now on also reads what the producer has appended and not published.
+    pub fn see_unpublished(&mut self) {
+        self.sees_unpublished = true;
+    }
+
+    /// Before which everything may be read.
+    fn end(&self) -> &AtomicU64 {
+        if self.sees_unpublished { &self.shared.appended.0 } else { &self.shared.written.0 }
+    }
+
     /// Hands up to `max` messages to `handle`, oldest first, and gives their room back. Returns how many
     /// there were.
     #[inline]
@@ -174,7 +190,7 @@ impl Consumer {
         let mut count = 0;
         while count < max {
             if self.read == self.written_seen {
-                self.written_seen = self.shared.written.0.load(Acquire);
+                self.written_seen = self.end().load(Acquire);
                 if self.read == self.written_seen {
                     break;
                 }
@@ -203,7 +219,7 @@ impl Consumer {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         // Relaxed: who reads looks again.
-        self.read == self.shared.written.0.load(Relaxed)
+        self.read == self.end().load(Relaxed)
     }
 }
 
@@ -229,6 +245,21 @@ mod tests {
         assert!(consumer.is_empty(), "nothing is seen before it is published");
         producer.publish();
         assert_eq!(read_all(&mut consumer), [b"one".to_vec(), b"two".to_vec(), vec![]]);
+        assert!(consumer.is_empty());
+    }
+
+    #[test]
+    fn what_was_not_published_is_read_by_who_asks_for_it() {
+        let (mut producer, mut consumer) = ring(256);
+        producer.push(&[b"published"]).unwrap();
+        producer.publish();
+        producer.push(&[b"not"]).unwrap();
+        assert_eq!(read_all(&mut consumer), [b"published".to_vec()]);
+        consumer.see_unpublished();
+        assert!(!consumer.is_empty());
+        assert_eq!(read_all(&mut consumer), [b"not".to_vec()]);
+        producer.push(&[b"later"]).unwrap();
+        assert_eq!(read_all(&mut consumer), [b"later".to_vec()]);
         assert!(consumer.is_empty());
     }
 

@@ -268,8 +268,8 @@ impl EmbeddedContext {
         self.run_task(move |core| core.restarts.push(receiver))
     }
 
-    /// Ends the thread, after what sources have flushed before has left: it takes everything out of their rings
-    /// and closes the context as [`Context::close`] does, for the configured `linger_us` at most. Sends are
+    /// Ends the thread, after what sources have sent before has left, flushed or not: it takes everything out of
+    /// their rings and closes the context as [`Context::close`] does, for the configured `linger_us` at most. Sends are
     /// refused meanwhile, and events that a full queue has no room for are dropped and counted.
     ///
     /// Returns what did not leave.
@@ -427,6 +427,7 @@ impl Core {
     /// Takes what is left in the rings and closes the context, for `linger` at most. Nothing is received.
     fn finish(&mut self, inbox: &Inbox<Task>, linger: Duration) -> Left {
         let until = clock::monotonic().after(linger);
+        self.feeds.iter_mut().for_each(Feed::take_unflushed);
         loop {
             // Whoever has flushed before the thread was to stop is seen here.
             fence(Ordering::SeqCst);

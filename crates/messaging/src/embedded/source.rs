@@ -166,8 +166,8 @@ impl EmbeddedSource {
         }
     }
 
-    /// Bytes that wait in the ring, headers included. Those that are there when the thread has ended are lost:
-    /// they were not flushed before it was stopped.
+    /// Bytes that wait in the ring, headers included. Those that are there when the thread has ended did not
+    /// leave; [`EmbeddedContext::stop`](crate::EmbeddedContext::stop) counts their messages.
     #[must_use]
     pub fn queued_bytes(&self) -> u64 {
         self.ring.depth_bytes()
@@ -214,6 +214,11 @@ impl Feed {
             count += taken;
         }
         count > 0
+    }
+
+    /// Takes what was not flushed as well from now on: the thread is to stop, and nobody can flush it later.
+    pub(super) fn take_unflushed(&mut self) {
+        self.ring.see_unpublished();
     }
 
     /// Whether nothing waits here.

@@ -169,6 +169,28 @@ pub(crate) fn ends(world: &World) {
     meet(&mut again, source, [&mut b]);
 }
 
+pub(crate) fn dies(world: &World) {
+    let hasty = |config: &mut tickcast_messaging::MessagingConfig| {
+        config.transport_lbtrm_activity_timeout_us = 3_000_000;
+        config.transport_lbtru_activity_timeout_us = 3_000_000;
+    };
+    let (mut a, mut b) = (world.party(), world.party_with(hasty));
+    // One stream of which something is heard and one of which nothing is, on one session.
+    let (source, _silent) = (a.source("px"), a.source("silent"));
+    b.receiver("px");
+    meet(&mut a, source, [&mut b]);
+    b.receiver("silent");
+    until([&mut a, &mut b], |[_, b]| b.heard.topics() == ["silent"]);
+    a.context.abandon();
+    until([&mut b], |[b]| b.heard.count(|e| matches!(e, Event::End(..))) == 2);
+    for event in &b.heard.events {
+        let Event::End(.., end) = event else { continue };
+        // A ring that a living process drops says the end of its session.
+        let is_told = world.transport == Transport::LbtIpc && end.reason == EndReason::Ended;
+        assert!(is_told || end.reason != EndReason::Ended && end.tail_unknown, "{end:?}");
+    }
+}
+
 pub(crate) fn blocks(world: &World) {
     let limited = |config: &mut tickcast_messaging::MessagingConfig| {
         config.transport_lbtrm_data_rate_limit_bits_per_second = 400_000_000;

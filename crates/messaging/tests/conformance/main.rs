@@ -51,6 +51,7 @@ conformance! {
     cases::several_contexts as every_receiving_context_gets_everything,
     cases::several_receivers as receivers_of_one_topic_in_one_context_are_each_told_everything,
     cases::ends as the_end_of_a_source_is_told_and_a_new_one_is_found,
+    cases::dies as a_source_that_dies_leaves_its_streams_with_a_tail_that_nobody_knows,
     cases::blocks as a_full_session_refuses_loses_nothing_and_wakes_the_source,
     cases::claims as a_claim_is_a_message_when_committed_and_nothing_when_dropped,
     cases::batches as an_explicit_batch_is_marked_at_both_ends,
