@@ -8,9 +8,9 @@ use std::time::Duration;
 use common::{Patience, WATCHDOG, config};
 use net::affinity;
 use tickcast_messaging::{
-    Asked, CallError, Context, ContextCounters, EmbeddedContext, EmbeddedSource, EventQueue, FailoverLoss,
-    Handler, Message, MessagingConfig, QueueError, Receiver, ReceiverOptions, RequestId, SourceInfo,
-    SourceOptions, StreamId, Wait,
+    Asked, CallError, ConnectionId, Context, ContextCounters, EmbeddedContext, EmbeddedSource, EventQueue,
+    FailoverLoss, Handler, Message, MessagingConfig, QueueError, Receiver, ReceiverOptions, RequestId,
+    SourceInfo, SourceOptions, StreamId, Wait,
 };
 
 /// Tells another thread what it hears.
@@ -176,6 +176,7 @@ struct Heard {
     lost: Vec<(String, u64, u64)>,
     asked: Vec<Asked>,
     responses: Vec<(RequestId, Vec<u8>)>,
+    direct_bytes: usize,
 }
 
 impl Handler for Heard {
@@ -195,6 +196,9 @@ impl Handler for Heard {
     }
     fn on_response(&mut self, request: RequestId, payload: &[u8]) {
         self.responses.push((request, payload.to_vec()));
+    }
+    fn on_direct(&mut self, _: ConnectionId, payload: &[u8]) {
+        self.direct_bytes += payload.len();
     }
 }
 
@@ -259,6 +263,39 @@ fn a_context_whose_queue_nobody_empties_stops_all_the_same_and_counts_what_it_dr
     receiving.stop().expect("nothing failed");
     assert!(counters.events.events_dropped.get() > 0);
     drop(queue);
+}
+
+#[test]
+fn direct_messages_that_nobody_takes_wait_with_their_peer_and_not_in_the_queue() {
+    let config = MessagingConfig { event_queue_bytes: 65_536, ..config(29) };
+    let counters = ContextCounters::default();
+    let (receiving, mut queue) = EmbeddedContext::start_queued(&config, counters.clone()).expect("it starts");
+    let port = receiving.call(Context::listen).expect("it runs").expect("a port is free");
+    let mut peer = Context::standalone(&config).expect("it starts");
+    let connection = peer.connect(port).expect("it is near");
+    let payload = [7; 1_000_000];
+    (0..64).for_each(|_| peer.send_direct(connection, &payload));
+    let patience = Patience::new();
+    let mut turns = 0;
+    // Once nothing more is received, nothing more leaves the peer than the kernel holds.
+    while turns < 200 {
+        assert!(patience.lasts(), "the queue never fills");
+        peer.wait(Some(Duration::from_millis(1)), &mut ()).expect("it turns");
+        turns += u32::from(counters.events.waits_for_room.get() > 0);
+    }
+    let left = peer.drain(Duration::ZERO, &mut ()).expect("it turns");
+    assert!(left.direct_bytes > 0, "all 64 MB were taken");
+    let mut heard = Heard::default();
+    while heard.direct_bytes < 64 * payload.len() {
+        assert!(patience.lasts(), "{} bytes came", heard.direct_bytes);
+        peer.wait(Some(Duration::from_millis(1)), &mut ()).expect("it turns");
+        queue.dispatch(usize::MAX, &mut heard);
+    }
+    // What is left behind does not hold anything up.
+    (0..64).for_each(|_| peer.send_direct(connection, &payload));
+    drop(queue);
+    assert!(peer.drain(WATCHDOG, &mut ()).expect("it turns").is_empty());
+    receiving.stop().expect("nothing failed");
 }
 
 #[test]

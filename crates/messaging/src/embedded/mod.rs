@@ -131,7 +131,7 @@ impl EmbeddedContext {
     ) -> Result<(EmbeddedContext, EventQueue), ContextError> {
         let is_stopping = Arc::new(AtomicBool::new(false));
         let events = counters.events.clone();
-        let (enqueuer, queue) = queue::pair(config.event_queue_bytes as usize, events, is_stopping.clone());
+        let (enqueuer, queue) = queue::pair(config.event_queue_bytes as usize, events);
         let context =
             EmbeddedContext::start_with(config, counters, is_stopping, enqueuer, Enqueuer::push_held)?;
         Ok((context, queue))

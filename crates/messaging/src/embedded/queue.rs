@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 use std::net::{SocketAddr, SocketAddrV4};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use counters::table;
@@ -38,7 +38,41 @@ struct Origin {
     request: Option<SocketAddrV4>,
 }
 
-type Others = Arc<Mutex<VecDeque<Other>>>;
+/// Events that are not messages, and how many bytes they hold: those take no room in the ring.
+#[derive(Default)]
+struct OtherEvents {
+    list: Mutex<VecDeque<Other>>,
+    bytes: AtomicU64,
+}
+
+type Others = Arc<OtherEvents>;
+
+impl Other {
+    /// Bytes that come from others and are held until it is dispatched.
+    fn bytes(&self) -> u64 {
+        let bytes = match self {
+            Other::Response(_, payload) | Other::Direct(_, payload) => payload.len(),
+            Other::Source { topic: text, .. } | Other::Closed(_, text) | Other::Security(_, text) => {
+                text.len()
+            }
+            _ => 0,
+        };
+        (bytes + size_of::<Other>()) as u64
+    }
+}
+
+impl OtherEvents {
+    fn push(&self, event: Other) {
+        self.bytes.fetch_add(event.bytes(), Ordering::Relaxed);
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).push_back(event);
+    }
+
+    fn take(&self, take: impl FnOnce(&mut VecDeque<Other>) -> Option<Other>) -> Option<Other> {
+        let event = take(&mut self.list.lock().unwrap_or_else(PoisonError::into_inner))?;
+        self.bytes.fetch_sub(event.bytes(), Ordering::Relaxed);
+        Some(event)
+    }
+}
 
 /// Puts events into the queue, on the context's thread.
 ///
@@ -50,14 +84,16 @@ pub(super) struct Enqueuer {
     others: Others,
     part_max: usize,
     counters: Arc<table::EventQueue>,
-    is_stopping: Arc<AtomicBool>,
     is_abandoned: Arc<AtomicBool>,
     /// Entries that the ring had no room for, oldest first. As long as there are some, the context receives
     /// nothing, so that these are of one turn, and what happens to sources meanwhile.
     held: VecDeque<Vec<u8>>,
     held_bytes: usize,
-    /// What may be held of what happens to sources.
+    /// What may be held of what happens to sources, and what events other than messages may hold before nothing
+    /// more is received.
     held_max_bytes: usize,
+    /// The others hold more than that.
+    is_heavy: bool,
 }
 
 /// Events of a context, to be dispatched by a thread of the application.
@@ -81,11 +117,7 @@ const OTHER: u8 = 2;
 /// Bytes before the headers of a message.
 const HEAD: usize = 28;
 
-pub(super) fn pair(
-    bytes: usize,
-    counters: Arc<table::EventQueue>,
-    is_stopping: Arc<AtomicBool>,
-) -> (Enqueuer, EventQueue) {
+pub(super) fn pair(bytes: usize, counters: Arc<table::EventQueue>) -> (Enqueuer, EventQueue) {
     let (producer, consumer) = ring::ring(bytes);
     let others = Others::default();
     let is_abandoned = Arc::new(AtomicBool::new(false));
@@ -104,11 +136,11 @@ pub(super) fn pair(
         others,
         part_max,
         counters,
-        is_stopping,
         is_abandoned,
         held,
         held_bytes,
         held_max_bytes,
+        is_heavy: false,
     };
     (enqueuer, queue)
 }
@@ -128,8 +160,7 @@ impl Enqueuer {
     #[inline(never)]
     fn hold(&mut self, parts: &[&[u8]]) -> bool {
         self.ring.publish();
-        let is_over = self.is_abandoned.load(Ordering::Acquire) || self.is_stopping.load(Ordering::Acquire);
-        if is_over {
+        if self.is_abandoned.load(Ordering::Acquire) {
             self.counters.events_dropped.inc();
             return false;
         }
@@ -146,7 +177,8 @@ impl Enqueuer {
     /// to be received.
     #[inline]
     pub(super) fn push_held(&mut self) -> bool {
-        self.held.is_empty() || self.retry()
+        let is_heavy = self.others.bytes.load(Ordering::Relaxed) > self.held_max_bytes as u64;
+        self.held.is_empty() && !is_heavy && !self.is_heavy || self.retry()
     }
 
     #[cold]
@@ -156,6 +188,7 @@ impl Enqueuer {
             self.counters.events_dropped.add(self.held.len() as u64);
             self.held.clear();
             self.held_bytes = 0;
+            while self.others.take(VecDeque::pop_front).is_some() {}
         }
         while let Some(entry) = self.held.front() {
             if self.ring.push(&[entry]) == Err(PushError::Full) {
@@ -165,13 +198,21 @@ impl Enqueuer {
             self.held.pop_front();
         }
         self.ring.publish();
-        self.held.is_empty()
+        let is_heavy = self.others.bytes.load(Ordering::Relaxed) > self.held_max_bytes as u64;
+        if is_heavy && !std::mem::replace(&mut self.is_heavy, is_heavy) {
+            self.counters.waits_for_room.inc();
+        }
+        self.is_heavy = is_heavy;
+        self.held.is_empty() && !is_heavy
     }
 
     fn other(&mut self, event: Other) {
-        self.others.lock().unwrap_or_else(PoisonError::into_inner).push_back(event);
+        if self.is_abandoned.load(Ordering::Acquire) {
+            return self.counters.events_dropped.inc();
+        }
+        self.others.push(event);
         if !self.push(&[&[OTHER]]) {
-            self.others.lock().unwrap_or_else(PoisonError::into_inner).pop_back();
+            self.others.take(VecDeque::pop_back);
         }
         self.count();
     }
@@ -189,6 +230,7 @@ impl Drop for Enqueuer {
     /// The thread ends: what is held is put in as far as there is room, the rest is counted.
     fn drop(&mut self) {
         if !self.retry() {
+            // In order, so that what was put in has no gap.
             self.counters.events_dropped.add(self.held.len() as u64);
         }
     }
@@ -285,7 +327,7 @@ impl EventQueue {
                 }
                 _ => {
                     count += 1;
-                    let other = others.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                    let other = others.take(VecDeque::pop_front);
                     other.into_iter().for_each(|event| tell(event, handler));
                 }
             });
