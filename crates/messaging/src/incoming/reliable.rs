@@ -121,23 +121,30 @@ pub(crate) struct Session<R, P> {
 
 /// The sessions of one transport.
 ///
-/// What a turn costs does not depend on how many there are: those that took a datagram are noted, and looked at once
-/// for what they have to send and when they are due next; the others are looked at when they are due.
+/// What a turn costs does not depend on how many there are: the last that took a datagram is looked at in each turn,
+/// others that did are noted, and looked at once for what they have to send and when they are due next; the rest are
+/// looked at when they are due.
 pub(crate) struct Sessions<R, P = ()> {
     all: Slab<Session<R, P>>,
     /// When to look at each. Datagrams put a session's moment off all the time, which is not followed: it may come
     /// early, never late.
     deadlines: Deadlines,
-    /// Those to which something has happened since.
+    /// The one that took the last datagram, or [`NONE`]. It is asked each time what it has to send and when it is due:
+    /// most contexts hear one session, or one for long, and noting it each time would cost more.
+    last: usize,
+    /// Others to which something has happened since.
     stirred: Vec<usize>,
     /// Those whose moment has come, while they are looked at.
     due: Vec<usize>,
 }
 
+/// No session stands there.
+const NONE: usize = usize::MAX;
+
 impl<R, P> Default for Sessions<R, P> {
     fn default() -> Sessions<R, P> {
         let (all, deadlines) = (Slab::new(), Deadlines::default());
-        Sessions { all, deadlines, stirred: Vec::new(), due: Vec::new() }
+        Sessions { all, deadlines, last: NONE, stirred: Vec::new(), due: Vec::new() }
     }
 }
 
@@ -182,14 +189,26 @@ impl<R: Reliable, P> Sessions<R, P> {
 
     pub(super) fn remove(&mut self, at: usize) -> Option<Session<R, P>> {
         self.deadlines.remove(at as u32);
+        if at == self.last {
+            self.last = NONE;
+        }
         self.all.try_remove(at)
+    }
+
+    /// Another session takes datagrams than before.
+    #[cold]
+    #[inline(never)]
+    fn change(&mut self, at: usize) {
+        let before = std::mem::replace(&mut self.last, at);
+        self.stir(before);
     }
 
     /// A session may have something to send, or be due at another moment than before.
     #[cold]
     #[inline(never)]
     fn stir(&mut self, at: usize) {
-        if let Some(session) = self.all.get_mut(at)
+        if at != self.last
+            && let Some(session) = self.all.get_mut(at)
             && !std::mem::replace(&mut session.is_stirred, true)
         {
             self.stirred.push(at);
@@ -198,12 +217,17 @@ impl<R: Reliable, P> Sessions<R, P> {
 
     /// Hands each session to `send` to which something has happened, and notes when it is due next.
     #[inline]
-    pub(super) fn settle(&mut self, send: impl FnMut(&mut R)) {
+    pub(super) fn settle(&mut self, mut send: impl FnMut(&mut R)) {
+        if let Some(last) = self.all.get_mut(self.last) {
+            send(&mut last.receiver);
+        }
         if !self.stirred.is_empty() {
             self.settle_stirred(send);
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn settle_stirred(&mut self, mut send: impl FnMut(&mut R)) {
         for at in self.stirred.drain(..) {
             // One that is gone may have left its place to another, which stands here for itself if at all.
@@ -218,6 +242,9 @@ impl<R: Reliable, P> Sessions<R, P> {
     pub(super) fn take_due(&mut self, now: Nanos) -> Vec<usize> {
         let mut due = std::mem::take(&mut self.due);
         due.extend(std::iter::from_fn(|| self.deadlines.pop_due(now)).map(|at| at as usize));
+        if self.all.get(self.last).is_some_and(|last| last.receiver.next_wakeup() <= now) {
+            due.push(self.last);
+        }
         due
     }
 
@@ -275,17 +302,16 @@ impl<R: Reliable, P> Sessions<R, P> {
         datagram: &[u8],
         sink: &mut S,
     ) -> bool {
-        let Session { receiver, recovery, is_stirred, .. } = &mut self.all[at];
+        if at != self.last {
+            self.change(at);
+        }
+        let Session { receiver, recovery, .. } = &mut self.all[at];
         // A malformed datagram is counted by the receiver.
         let _ = match recovery {
             None => receiver.on_datagram(now, from, datagram, sink),
             Some(r) => receiver.on_datagram(now, from, datagram, &mut r.requester.tap(now, sink)),
         };
-        let (is_stirred, has_ended) = (*is_stirred, receiver.has_ended());
-        if !is_stirred {
-            self.stir(at);
-        }
-        has_ended
+        receiver.has_ended()
     }
 
     /// Does what is due for a session whose moment has come, if it is there; whether something was and the session is
@@ -326,7 +352,7 @@ impl<R: Reliable, P> Sessions<R, P> {
 
     /// When something is due for one of them; it may be early.
     pub(super) fn next_wakeup(&self) -> Nanos {
-        let stirred = self.stirred.iter().filter_map(|at| self.all.get(*at));
+        let stirred = self.stirred.iter().chain([&self.last]).filter_map(|at| self.all.get(*at));
         stirred.map(|session| session.receiver.next_wakeup()).fold(self.deadlines.next(), Nanos::min)
     }
 

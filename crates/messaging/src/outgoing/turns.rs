@@ -8,7 +8,8 @@ use units::{Deadlines, Nanos};
 /// asked each time. The others are noted once, and then stand in a heap with the moment at which they are due; that may
 /// come early, never late.
 pub(crate) struct Turns {
-    last: Option<usize>,
+    /// [`NONE`] before the first.
+    last: usize,
     /// Others that were stirred since they were looked at, each once.
     stirred: Vec<usize>,
     is_stirred: Vec<bool>,
@@ -17,10 +18,13 @@ pub(crate) struct Turns {
     turn: Vec<usize>,
 }
 
+/// No session has this number: a message is compared with one word, not with an option.
+const NONE: usize = usize::MAX;
+
 impl Default for Turns {
     fn default() -> Turns {
         let (stirred, is_stirred, turn) = (Vec::new(), Vec::new(), Vec::new());
-        Turns { last: None, stirred, is_stirred, due: Deadlines::default(), turn }
+        Turns { last: NONE, stirred, is_stirred, due: Deadlines::default(), turn }
     }
 }
 
@@ -28,7 +32,7 @@ impl Turns {
     /// Something has happened to a session: it may have something to send, or be due at another moment.
     #[inline]
     pub(crate) fn stir(&mut self, at: usize) {
-        if self.last != Some(at) {
+        if self.last != at {
             self.change(at);
         }
     }
@@ -36,7 +40,10 @@ impl Turns {
     #[cold]
     #[inline(never)]
     fn change(&mut self, at: usize) {
-        let Some(before) = self.last.replace(at) else { return };
+        let before = std::mem::replace(&mut self.last, at);
+        if before == NONE {
+            return;
+        }
         if before >= self.is_stirred.len() {
             self.is_stirred.resize(before + 1, false);
         }
@@ -48,7 +55,7 @@ impl Turns {
     /// The session that is looked at in each turn.
     #[inline]
     pub(crate) fn last(&self) -> Option<usize> {
-        self.last
+        (self.last != NONE).then_some(self.last)
     }
 
     /// Whether none but the last has anything to do.
@@ -79,8 +86,8 @@ impl Turns {
 
     /// When one of the sessions is due.
     pub(crate) fn next(&self, due_of: impl Fn(usize) -> Nanos) -> Nanos {
-        let stirred = self.stirred.iter().chain(&self.last);
-        stirred.map(|at| due_of(*at)).fold(self.due.next(), Nanos::min)
+        let stirred = self.stirred.iter().copied().chain(self.last());
+        stirred.map(due_of).fold(self.due.next(), Nanos::min)
     }
 }
 
