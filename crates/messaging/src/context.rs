@@ -31,7 +31,7 @@ use crate::published::{self, Lent, Shown};
 use crate::receiver::{Found, ReceiverEntry, Subscription};
 use crate::retention::Retained;
 use crate::security::Security;
-use crate::source::SourceEntry;
+use crate::source::{Current, SourceEntry};
 use crate::standalone::Standalone;
 use crate::stream::Streams;
 use crate::tls::Tls;
@@ -186,6 +186,7 @@ pub struct Context {
     pub(crate) with_lanes: Vec<usize>,
     /// Until then flushing has nothing to do, unless something is sent or comes: see [`Context::stir`].
     pub(crate) quiet_until: Nanos,
+    pub(crate) current: Current,
     pub(crate) receivers: Slab<ReceiverEntry>,
     pub(crate) subscriptions: Slab<Subscription>,
     pub(crate) by_query: HashMap<QueryId, usize>,
@@ -300,6 +301,7 @@ impl Context {
             turns: Turns::default(),
             with_lanes: Vec::new(),
             quiet_until: Nanos::ZERO,
+            current: Current::default(),
             receivers: Slab::new(),
             subscriptions: Slab::new(),
             by_query: HashMap::new(),
@@ -538,7 +540,9 @@ impl Context {
     #[inline]
     pub(crate) fn stir(&mut self, session: usize) {
         self.quiet_until = Nanos::ZERO;
-        self.turns.stir(session);
+        if self.turns.stir(session) {
+            self.current = Current::default();
+        }
     }
 
     /// Flushes as long as that has anything to do.

@@ -17,6 +17,7 @@ use crate::Handler;
 use crate::context::{Context, Port};
 use crate::incoming::Look;
 use crate::outgoing::OutgoingKind;
+use crate::source::Current;
 
 /// A turn that comes so much later than it was due comes after a pause.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
@@ -55,6 +56,7 @@ impl Context {
             if let OutgoingKind::Ru(session) = &mut outgoing.kind {
                 session.after_pause(now);
                 self.turns.stir(at);
+                self.current = Current::default();
             }
         }
     }

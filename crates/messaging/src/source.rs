@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use lbt::resolution::{AdvertisementId, SourceRecord};
 use lbt::rm::{SendError, TopicId};
 use lbt::wire::lbmc::{Chain, Header};
-use units::Sqn;
+use units::{Nanos, Sqn};
 
 use crate::context::Context;
 use crate::error::ContextError;
@@ -45,6 +45,32 @@ impl SourceEntry {
 #[inline]
 fn sealed(number: u32) -> u32 {
     number ^ net::fork::mark()
+}
+
+/// The source that the last message was sent by: the next one is mostly its too, and need not be looked for.
+///
+/// Its session is the one that [`Turns::last`](crate::outgoing::Turns::last) looks at in each turn: whoever changes
+/// that forgets this.
+pub(crate) struct Current {
+    /// As [`bits`] say, or [`NO_SOURCE`].
+    source: u64,
+    session: usize,
+    topic: TopicId,
+}
+
+impl Default for Current {
+    fn default() -> Current {
+        Current { source: NO_SOURCE, session: 0, topic: TopicId::default() }
+    }
+}
+
+/// No source is known by these.
+const NO_SOURCE: u64 = u64::MAX;
+
+/// A handle in one word, as it lies in a register, with the mark of this process.
+#[inline]
+fn bits(source: Source) -> u64 {
+    (u64::from(source.number) << 32 | u64::from(source.slot)) ^ u64::from(net::fork::mark())
 }
 
 impl Context {
@@ -113,6 +139,7 @@ impl Context {
             return;
         }
         self.mark_batch(source, false);
+        self.current = Current::default();
         let gone = self.sources.remove(source.slot as usize);
         self.sources_of.remove(gone.session, source.slot as usize);
         self.outgoing[gone.session].remove_topic(gone.topic);
@@ -138,6 +165,26 @@ impl Context {
         }
     }
 
+    /// Where a source's messages go; its session is flushed from now on.
+    #[inline]
+    fn sending(&mut self, source: Source) -> Result<(usize, TopicId), SendError> {
+        self.quiet_until = Nanos::ZERO;
+        if self.current.source == bits(source) {
+            return Ok((self.current.session, self.current.topic));
+        }
+        self.change_source(source)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn change_source(&mut self, source: Source) -> Result<(usize, TopicId), SendError> {
+        let Some(entry) = self.source_entry(source) else { return Err(self.unknown()) };
+        let (session, topic) = (entry.session, entry.topic);
+        self.stir(session);
+        self.current = Current { source: bits(source), session, topic };
+        Ok((session, topic))
+    }
+
     #[inline]
     fn source_entry(&self, source: Source) -> Option<&SourceEntry> {
         self.sources.get(source.slot as usize).filter(|entry| entry.number == sealed(source.number))
@@ -154,9 +201,7 @@ impl Context {
     /// made by `fork`.
     #[inline]
     pub fn send(&mut self, source: Source, parts: &[&[u8]]) -> Result<Sqn, SendError> {
-        let Some(entry) = self.source_entry(source) else { return Err(self.unknown()) };
-        let (session, topic) = (entry.session, entry.topic);
-        self.stir(session);
+        let (session, topic) = self.sending(source)?;
         match self.outgoing[session].send(self.now, topic, parts) {
             Err(SendError::WouldBlock) => self.send_again(source, None, parts),
             result => result,
@@ -233,9 +278,7 @@ impl Context {
     }
 
     fn send_chain(&mut self, source: Source, chain: &Chain, parts: &[&[u8]]) -> Result<Sqn, SendError> {
-        let Some(entry) = self.source_entry(source) else { return Err(self.unknown()) };
-        let (session, topic) = (entry.session, entry.topic);
-        self.stir(session);
+        let (session, topic) = self.sending(source)?;
         match self.outgoing[session].send_with(self.now, topic, chain, parts) {
             Err(SendError::WouldBlock) => self.send_again(source, Some(chain), parts),
             result => result,
@@ -281,9 +324,7 @@ impl Context {
     /// As [`Context::send`]; a claim cannot be longer than [`Context::claim_max`].
     #[inline]
     pub fn claim(&mut self, source: Source, len: usize) -> Result<Claim<'_>, SendError> {
-        let Some(entry) = self.source_entry(source) else { return Err(self.unknown()) };
-        let (session, topic) = (entry.session, entry.topic);
-        self.stir(session);
+        let (session, topic) = self.sending(source)?;
         if self.outgoing[session].is_blocked() {
             self.refresh_clock();
             self.transmit(self.now, session);

@@ -2,7 +2,7 @@ use std::time::Duration;
 use units::{Nanos, Sqn};
 
 /// One topic of a source's session, as given by [`super::Source::add_topic`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TopicId {
     slot: u32,
     /// Tells the topic from a later one in the same slot.

@@ -268,6 +268,10 @@ impl Context {
     /// Looks at every ring once.
     #[inline]
     pub(crate) fn poll_ipc(&mut self, handler: &mut impl Handler) -> bool {
+        !self.ipc_in.sessions.is_empty() && self.poll_rings(handler)
+    }
+
+    fn poll_rings(&mut self, handler: &mut impl Handler) -> bool {
         let mut worked = false;
         let mut over = None;
         for (at, session) in &mut self.ipc_in.sessions {
@@ -293,9 +297,16 @@ impl Context {
 
     /// Reads all rings until they are empty, and lets the sources know that this thread may sleep: for
     /// threads that wait in a poller of their own.
+    #[inline]
     pub(crate) fn drain_ipc(&mut self, now: Nanos, handler: &mut impl Handler) {
+        if !self.ipc_in.sessions.is_empty() {
+            self.drain_rings(now, handler);
+        }
+    }
+
+    fn drain_rings(&mut self, now: Nanos, handler: &mut impl Handler) {
         loop {
-            while self.poll_ipc(handler) {}
+            while self.poll_rings(handler) {}
             if self.ipc_in.before_sleep(now) {
                 return;
             }

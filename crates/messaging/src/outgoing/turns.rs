@@ -29,12 +29,15 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Something has happened to a session: it may have something to send, or be due at another moment.
+    /// Something has happened to a session: it may have something to send, or be due at another moment. Whether
+    /// another one is the last from now on.
     #[inline]
-    pub(crate) fn stir(&mut self, at: usize) {
-        if self.last != at {
+    pub(crate) fn stir(&mut self, at: usize) -> bool {
+        let changes = self.last != at;
+        if changes {
             self.change(at);
         }
+        changes
     }
 
     #[cold]
@@ -86,8 +89,12 @@ impl Turns {
 
     /// When one of the sessions is due.
     pub(crate) fn next(&self, due_of: impl Fn(usize) -> Nanos) -> Nanos {
-        let stirred = self.stirred.iter().copied().chain(self.last());
-        stirred.map(due_of).fold(self.due.next(), Nanos::min)
+        let due = self.due.next().min(self.last().map_or(Nanos::NEVER, &due_of));
+        if self.stirred.is_empty() {
+            due
+        } else {
+            self.stirred.iter().copied().map(due_of).fold(due, Nanos::min)
+        }
     }
 }
 
