@@ -52,26 +52,20 @@ fn sealed(number: u32) -> u32 {
 /// Its session is the one that [`Turns::last`](crate::outgoing::Turns::last) looks at in each turn: whoever changes
 /// that forgets this.
 pub(crate) struct Current {
-    /// As [`bits`] say, or [`NO_SOURCE`].
-    source: u64,
+    /// Its number as [`sealed`], which no other handle of the context has, or [`NO_SOURCE`].
+    number: u32,
     session: usize,
     topic: TopicId,
 }
 
 impl Default for Current {
     fn default() -> Current {
-        Current { source: NO_SOURCE, session: 0, topic: TopicId::default() }
+        Current { number: NO_SOURCE, session: 0, topic: TopicId::default() }
     }
 }
 
-/// No source is known by these.
-const NO_SOURCE: u64 = u64::MAX;
-
-/// A handle in one word, as it lies in a register, with the mark of this process.
-#[inline]
-fn bits(source: Source) -> u64 {
-    (u64::from(source.number) << 32 | u64::from(source.slot)) ^ u64::from(net::fork::mark())
-}
+/// No source is known by it.
+const NO_SOURCE: u32 = u32::MAX;
 
 impl Context {
     /// Begins to publish a topic: it is advertised, and its messages number from 0.
@@ -169,7 +163,7 @@ impl Context {
     #[inline]
     fn sending(&mut self, source: Source) -> Result<(usize, TopicId), SendError> {
         self.quiet_until = Nanos::ZERO;
-        if self.current.source == bits(source) {
+        if self.current.number == sealed(source.number) {
             return Ok((self.current.session, self.current.topic));
         }
         self.change_source(source)
@@ -181,7 +175,7 @@ impl Context {
         let Some(entry) = self.source_entry(source) else { return Err(self.unknown()) };
         let (session, topic) = (entry.session, entry.topic);
         self.stir(session);
-        self.current = Current { source: bits(source), session, topic };
+        self.current = Current { number: sealed(source.number), session, topic };
         Ok((session, topic))
     }
 
