@@ -13,8 +13,15 @@ mod table;
 mod websocket;
 
 use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use case::Layer;
+
+/// The tests run one at a time: one of them goes by the memory of the whole process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn layers() -> Vec<Layer> {
     [rssl::layers(), websocket::layers(), rwf::layers(), domain::layers(), client::layers(), lbm::layers()]
@@ -25,6 +32,7 @@ fn layers() -> Vec<Layer> {
 
 #[test]
 fn what_becomes_of_every_case_is_what_the_table_says() {
+    let _alone = alone();
     let layers = layers();
     if std::env::var("HOSTILE").is_ok_and(|word| word == "write") {
         table::write(&layers);
@@ -38,6 +46,7 @@ fn what_becomes_of_every_case_is_what_the_table_says() {
 
 #[test]
 fn names_are_used_once_within_a_layer_and_there_are_two_hundred_in_all() {
+    let _alone = alone();
     let layers = layers();
     for layer in &layers {
         let names: BTreeSet<_> = layer.cases.iter().map(|case| case.name).collect();
@@ -49,6 +58,7 @@ fn names_are_used_once_within_a_layer_and_there_are_two_hundred_in_all() {
 
 #[test]
 fn every_test_that_the_table_names_exists() {
+    let _alone = alone();
     for (room, name) in table::named_tests() {
         assert!(table::has_test(&room, &name), "{room}: no test {name}");
     }
@@ -64,6 +74,7 @@ fn resident_pages() -> usize {
 fn all_cases_again_and_again_take_no_more_memory() {
     /// What the allocator may keep back for itself: 4 MiB.
     const SLACK_PAGES: usize = 1024;
+    let _alone = alone();
     let layers = layers();
     let all = || {
         let cases = layers.iter().flat_map(|layer| layer.cases.iter().map(move |case| (layer, case)));
