@@ -418,20 +418,24 @@ mod tests {
         };
         let mut poller = Poller::new().expect("descriptors are left");
         let waker = Waker::new(poller.registrar(), Token(1)).expect("descriptors are left");
-        let mut stop = [0; 2];
-        // SAFETY: room for two descriptors. They are this test's own and known to nobody.
-        assert_eq!(unsafe { libc::pipe(stop.as_mut_ptr()) }, 0);
+        let (mut stop, mut done) = ([0; 2], [0; 2]);
+        // SAFETY: room for two descriptors each. They are this test's own and known to nobody.
+        assert_eq!(unsafe { libc::pipe(stop.as_mut_ptr()) | libc::pipe(done.as_mut_ptr()) }, 0);
         let living = child(|| {
             let is_cut = tcp::write(&near, b"from the child").is_err();
             waker.wake();
             let mut byte = 0_u8;
             // SAFETY: room for one byte; the pipe's other end is closed when the parent has seen enough.
             let ended = unsafe {
+                libc::write(done[1], (&raw const byte).cast(), 1);
                 libc::close(stop[1]);
                 libc::read(stop[0], (&raw mut byte).cast(), 1)
             };
             is_cut && ended == 0
         });
+        let mut byte = 0_u8;
+        // SAFETY: room for one byte, which the child writes when it has done all it does.
+        assert_eq!(unsafe { libc::read(done[0], (&raw mut byte).cast(), 1) }, 1);
         assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap().count(), 0, "the child woke its own");
         // As if the parent had died: nothing says that the stream is over but the lock.
         source.lose();
@@ -445,7 +449,7 @@ mod tests {
         let std::net::SocketAddr::V4(address) = address else { unreachable!("bound to IPv4") };
         tcp::listen(address).expect("the child keeps the port");
         // SAFETY: the ends are this test's own.
-        unsafe { (libc::close(stop[1]), libc::close(stop[0])) };
+        unsafe { stop.into_iter().chain(done).for_each(|end| drop(libc::close(end))) };
         assert_good(living);
     }
 

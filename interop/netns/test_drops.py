@@ -1,4 +1,4 @@
-"""python3 -m unittest test_loss        (needs root, ip, nft, cargo)
+"""python3 -m unittest test_drops        (needs root, ip, nft, cargo)
 
 What was sent is delivered or reported lost, in order, at any rate of loss: a source and a receiver on two hosts
 whose packets a filter (nftables) drops at random, on both ways or mostly on that of the answers. Up to 5 % the
