@@ -235,7 +235,7 @@ impl Peer {
 
 impl Context {
     /// Tells `each` of the sources, the sessions with their peers, and the sessions that are received with their
-    /// streams. It takes time that grows with how many there are, some 100 ns each: for monitoring, about once a
+    /// streams. It takes time that grows with how many there are: for monitoring, about once a
     /// second, not for the path of a message. In a child made by `fork` nothing is told.
     pub fn statistics(&mut self, mut each: impl FnMut(Statistic<'_>)) {
         if !self.home.is_here() {
