@@ -117,6 +117,8 @@ pub(crate) struct End<S> {
     pub(crate) source_counters: Arc<LbtrmSource>,
     /// Where messages go.
     pub(crate) sink: S,
+    /// That of its source, whose session messages come back to its host.
+    session: SessionHeader,
     upkeep_due: Nanos,
 }
 
@@ -145,6 +147,7 @@ impl<S: Sink> End<S> {
             receiver_counters,
             source_counters,
             sink,
+            session,
             upkeep_due: now,
         })
     }
@@ -175,6 +178,7 @@ impl<S: Sink> End<S> {
     /// Takes what has come, and does what is due every now and then.
     #[inline]
     pub(crate) fn turn(&mut self, now: Nanos) -> io::Result<()> {
+        let own = self.session;
         let (source, receiver, sink) = (&mut self.source, &mut self.receiver, &mut self.sink);
         let counters = &self.receiver_counters;
         self.carrier.receive(|from, to_group, datagram| {
@@ -183,7 +187,7 @@ impl<S: Sink> End<S> {
                 let _ = source.on_datagram(now, from, datagram);
             } else if let Some(receiver) = receiver {
                 let _ = receiver.on_datagram(now, from, datagram, sink);
-            } else if let Some(key) = SessionKey::of(*from.ip(), datagram) {
+            } else if let Some(key) = SessionKey::of(*from.ip(), datagram).filter(|key| key.session != own) {
                 let mut new = new_receiver(key, now, counters.clone());
                 let _ = new.on_datagram(now, from, datagram, sink);
                 *receiver = Some(new);
