@@ -17,6 +17,11 @@ ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "weaken"
 SOURCES = ["ring.rs"] + [f"shm/{n}.rs" for n in ("producer", "reader", "slots", "sleep", "region/modelled")]
 PROTOCOL = [
+    ("ring.rs", "what is appended is not looked at again after closing", "        self.order();\n        if self.shared",
+     "        if self.shared"),
+    ("ring.rs", "a ring is closed without a barrier", "    barrier::heavy();\n", ""),
+    ("ring.rs", "a fenced producer has no fence", "        barrier::full();\n", ""),
+    ("ring.rs", "a refused message is accepted", "last if self.written <= last => return Ok(()),", "_ if true => return Ok(()),"),
     ("shm/producer.rs", "make_room does not publish first", "        self.publish();\n        let is_entered",
      "        let is_entered"),
     ("shm/producer.rs", "publish shows frames before what ends them",

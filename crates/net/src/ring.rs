@@ -5,6 +5,10 @@
 //! never wraps: where it would, a padding header (all ones) sends the reader to the start. Positions count words since the start and are published with release and read with
 //! acquire, so the reader sees whole messages only. Either side keeps a copy of the other's position and
 //! looks at the shared one only when that is used up.
+//!
+//! The reader may close the ring ([`close`]). A push then either was accepted, and is read, or says that the
+//! ring is closed: no message is accepted and never read. The producer looks at one word of its own cache line
+//! after each message; the reader pays for the order of the two ([`barrier`]).
 
 #[cfg(loom)]
 use loom::sync::{Arc, atomic::AtomicU64};
@@ -13,6 +17,7 @@ use std::sync::{Arc, atomic::AtomicU64};
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+mod barrier;
 mod storage;
 
 use storage::Storage;
@@ -26,14 +31,34 @@ const WORD: usize = 8;
 #[repr(align(128))]
 struct Position(AtomicU64);
 
+/// What the producer touches with each message: its line stays where the producer is, since the consumer looks
+/// here only to close the ring.
+#[repr(align(128))]
+struct Appended {
+    /// Everything before it was appended, published or not. Written by the producer.
+    position: AtomicU64,
+    /// `OPEN`, `FENCED` or `CLOSED`. Written by the consumer.
+    state: AtomicU64,
+    /// Everything before it is read though the ring is closed; `UNSETTLED` until that is known. Written by the
+    /// consumer.
+    last: AtomicU64,
+}
+
+/// Messages are accepted.
+const OPEN: u64 = 0;
+/// The same, but the consumer has no barrier for both sides: the producer makes one with each message.
+const FENCED: u64 = 1;
+/// No more messages are accepted.
+const CLOSED: u64 = 2;
+
+const UNSETTLED: u64 = u64::MAX;
+
 struct Shared {
     storage: Storage,
     word_count: u64,
     /// Everything before it may be read. Written by the producer.
     written: Position,
-    /// Everything before it was appended, published or not. Written by the producer with each message, and read
-    /// only when nobody waits for the producer any more: so its line stays where the producer is.
-    appended: Position,
+    appended: Appended,
     /// Everything before it may be overwritten. Written by the consumer.
     read: Position,
 }
@@ -50,21 +75,57 @@ pub enum PushError {
         /// The most a message of this ring may have.
         max: usize,
     },
+    /// The reader has closed the ring and will not read the message.
+    Closed,
 }
 
 /// A ring with room for about `bytes` (rounded up to a power of two, at least 64).
 #[must_use]
 pub fn ring(bytes: usize) -> (Producer, Consumer) {
+    ring_in(bytes, if barrier::is_one_sided() { OPEN } else { FENCED })
+}
+
+fn ring_in(bytes: usize, state: u64) -> (Producer, Consumer) {
     let word_count = bytes.div_ceil(WORD).next_power_of_two().max(8);
     let shared = Arc::new(Shared {
         storage: Storage::new(word_count),
         word_count: word_count as u64,
         written: Position(AtomicU64::new(0)),
-        appended: Position(AtomicU64::new(0)),
+        appended: Appended {
+            position: AtomicU64::new(0),
+            state: AtomicU64::new(state),
+            last: AtomicU64::new(UNSETTLED),
+        },
         read: Position(AtomicU64::new(0)),
     });
-    let producer = Producer { shared: shared.clone(), written: 0, published: 0, read_seen: 0 };
-    (producer, Consumer { shared, read: 0, written_seen: 0, sees_unpublished: false })
+    let producer = Producer {
+        shared: shared.clone(),
+        written: 0,
+        published: 0,
+        read_seen: 0,
+        #[cfg(loom)]
+        is_one_sided: state == OPEN,
+    };
+    (producer, Consumer { shared, read: 0, written_seen: 0, last: None })
+}
+
+/// Closes rings: what their producers have appended by now, published or not, can be read, and nothing that comes
+/// later is accepted. Costs one system call for all of them.
+pub fn close<'a>(consumers: impl IntoIterator<Item = &'a mut Consumer>) {
+    let consumers: Vec<_> = consumers.into_iter().filter(|consumer| consumer.last.is_none()).collect();
+    if consumers.is_empty() {
+        return;
+    }
+    for consumer in &consumers {
+        consumer.shared.appended.state.store(CLOSED, Relaxed);
+    }
+    // A producer appends, then looks at the state; here the state is written, then is looked what was appended. One of
+    // the two sees the other.
+    barrier::heavy();
+    for consumer in consumers {
+        let last = consumer.shared.appended.position.load(Acquire);
+        consumer.settle(last);
+    }
 }
 
 /// The writing side. Not `Clone`: one writer is the rule that makes the ring sound.
@@ -73,6 +134,8 @@ pub struct Producer {
     written: u64,
     published: u64,
     read_seen: u64,
+    #[cfg(loom)]
+    is_one_sided: bool,
 }
 
 impl Producer {
@@ -109,11 +172,12 @@ impl Producer {
             return Err(PushError::TooLong { bytes, max });
         }
         let need = (head + bytes.div_ceil(WORD)) as u64;
+        let before = self.written;
         let at = self.written % self.shared.word_count;
         let to_end = self.shared.word_count - at;
         let padding = if need > to_end { to_end } else { 0 };
         if !self.has_room(need + padding) {
-            return Err(PushError::Full);
+            return Err(self.full());
         }
         if padding > 0 {
             self.shared.storage.set_word(at as usize, PADDING);
@@ -129,8 +193,50 @@ impl Producer {
         }
         self.shared.storage.set_bytes(at + head, parts);
         self.written += need;
-        self.shared.appended.0.store(self.written, Release);
+        self.shared.appended.position.store(self.written, Release);
+        self.order();
+        if self.shared.appended.state.load(Relaxed) != OPEN {
+            return self.look_whether_accepted(before);
+        }
         Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn full(&self) -> PushError {
+        if self.shared.appended.state.load(Relaxed) == CLOSED { PushError::Closed } else { PushError::Full }
+    }
+
+    /// What was appended comes before a look at the state.
+    #[inline]
+    fn order(&self) {
+        #[cfg(loom)]
+        if !self.is_one_sided {
+            return;
+        }
+        barrier::light();
+    }
+
+    /// Whether the message that was just appended, from `before` on, is read.
+    #[cold]
+    #[inline(never)]
+    fn look_whether_accepted(&mut self, before: u64) -> Result<(), PushError> {
+        let Appended { state, last, .. } = &self.shared.appended;
+        barrier::full();
+        if state.load(Relaxed) != CLOSED {
+            return Ok(());
+        }
+        loop {
+            match last.load(Relaxed) {
+                // The reader says it as soon as it has closed the ring.
+                UNSETTLED => barrier::pause(),
+                last if self.written <= last => return Ok(()),
+                _ => {
+                    self.written = before;
+                    return Err(PushError::Closed);
+                }
+            }
+        }
     }
 
     /// Shows everything appended so far to the reader. Returns whether there was anything.
@@ -164,18 +270,46 @@ pub struct Consumer {
     shared: Arc<Shared>,
     read: u64,
     written_seen: u64,
-    sees_unpublished: bool,
+    /// Where the ring was closed.
+    last: Option<u64>,
 }
 
 impl Consumer {
-    /// From now on also reads what the producer has appended and not published.
-    pub fn see_unpublished(&mut self) {
-        self.sees_unpublished = true;
+    /// Nobody reads any more: later pushes say so, and what is in the ring now is not read.
+    pub fn abandon(&mut self) {
+        if self.last.is_none() {
+            self.shared.appended.state.store(CLOSED, Relaxed);
+            self.settle(self.read);
+        }
+    }
+
+    fn settle(&mut self, last: u64) {
+        self.last = Some(last);
+        self.shared.appended.last.store(last, Relaxed);
     }
 
     /// Before which everything may be read.
-    fn end(&self) -> &AtomicU64 {
-        if self.sees_unpublished { &self.shared.appended.0 } else { &self.shared.written.0 }
+    fn end(&self) -> u64 {
+        self.last.unwrap_or_else(|| self.shared.written.0.load(Acquire))
+    }
+
+    /// How many messages there are to read. Looks at the head of each.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        let (end, mut at, mut count) = (self.end(), self.read, 0);
+        while at != end {
+            let in_ring = at % self.shared.word_count;
+            let header = self.shared.storage.word(in_ring as usize);
+            at += match header {
+                PADDING => self.shared.word_count - in_ring,
+                _ => {
+                    count += 1;
+                    let head = if header & NUMBERED == 0 { 1 } else { 2 };
+                    head + (header & !NUMBERED).div_ceil(WORD as u64)
+                }
+            };
+        }
+        count
     }
 
     /// Hands up to `max` messages to `handle`, oldest first, and gives their room back. Returns how many
@@ -190,7 +324,7 @@ impl Consumer {
         let mut count = 0;
         while count < max {
             if self.read == self.written_seen {
-                self.written_seen = self.end().load(Acquire);
+                self.written_seen = self.end();
                 if self.read == self.written_seen {
                     break;
                 }
@@ -219,7 +353,7 @@ impl Consumer {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         // Relaxed: who reads looks again.
-        self.read == self.end().load(Relaxed)
+        self.read == self.last.unwrap_or_else(|| self.shared.written.0.load(Relaxed))
     }
 }
 
@@ -249,18 +383,71 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_published_is_read_by_who_asks_for_it() {
+    fn a_closed_ring_gives_what_was_not_published_and_accepts_nothing_more() {
+        for state in [OPEN, FENCED] {
+            let (mut producer, mut consumer) = ring_in(256, state);
+            producer.push(&[b"published"]).unwrap();
+            producer.publish();
+            producer.push(&[b"not"]).unwrap();
+            assert_eq!(read_all(&mut consumer), [b"published".to_vec()]);
+            close([&mut consumer]);
+            assert!(!consumer.is_empty());
+            assert_eq!(producer.push(&[b"later"]), Err(PushError::Closed));
+            producer.publish();
+            assert_eq!(read_all(&mut consumer), [b"not".to_vec()]);
+            let depth_and_end = (producer.depth_bytes(), consumer.is_empty(), consumer.count());
+            assert_eq!(depth_and_end, (0, true, 0));
+            while producer.push_numbered(1, &[b"later"]) != Err(PushError::Closed) {}
+            close([&mut consumer]);
+            assert_eq!(read_all(&mut consumer), Vec::<Vec<u8>>::new());
+        }
+    }
+
+    #[test]
+    fn a_full_ring_says_that_it_is_closed() {
+        let (mut producer, mut consumer) = ring(64);
+        while producer.push(&[&[7; 8]]).is_ok() {}
+        consumer.abandon();
+        assert_eq!(producer.push(&[&[7; 8]]), Err(PushError::Closed));
+        assert_eq!(read_all(&mut consumer), Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn messages_are_counted_as_they_lie() {
         let (mut producer, mut consumer) = ring(256);
-        producer.push(&[b"published"]).unwrap();
-        producer.publish();
-        producer.push(&[b"not"]).unwrap();
-        assert_eq!(read_all(&mut consumer), [b"published".to_vec()]);
-        consumer.see_unpublished();
-        assert!(!consumer.is_empty());
-        assert_eq!(read_all(&mut consumer), [b"not".to_vec()]);
-        producer.push(&[b"later"]).unwrap();
-        assert_eq!(read_all(&mut consumer), [b"later".to_vec()]);
-        assert!(consumer.is_empty());
+        for len in [0, 1, 8, 9, 40] {
+            for round in 0..20 {
+                assert_eq!(consumer.count(), 0);
+                producer.push(&[&[1; 40][..len]]).unwrap();
+                producer.push_numbered(u64::MAX, &[&[2; 40][..len]]).unwrap();
+                assert_eq!(consumer.count(), 0, "nothing is seen before it is published");
+                producer.publish();
+                assert_eq!(consumer.count(), 2, "{round}");
+                assert_eq!(read_all(&mut consumer).len(), 2);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_accepted_while_a_ring_is_closed_is_read() {
+        for _ in 0..2_000 / SCALE {
+            let (mut producer, mut consumer) = ring(4096);
+            let writer = std::thread::spawn(move || {
+                let mut accepted = 0u64;
+                loop {
+                    match producer.push(&[&accepted.to_be_bytes()]) {
+                        Ok(()) => accepted += 1,
+                        Err(PushError::Closed) => return accepted,
+                        Err(_) => std::thread::yield_now(),
+                    }
+                    producer.publish();
+                }
+            });
+            let mut read = consumer.drain(16, |_| {}) as u64;
+            close([&mut consumer]);
+            read += consumer.drain(usize::MAX, |_| {}) as u64;
+            assert_eq!(writer.join().unwrap(), read);
+        }
     }
 
     #[test]
@@ -385,5 +572,39 @@ mod model {
             take(usize::MAX);
             assert_eq!(next, pushed);
         });
+    }
+    /// Whatever is accepted beside the closing is read, and nothing else.
+    #[test]
+    fn no_interleaving_accepts_what_is_not_read_when_a_ring_is_closed() {
+        for state in [OPEN, FENCED] {
+            loom::model(move || {
+                let (mut producer, mut consumer) = ring_in(128, state);
+                let writer = loom::thread::spawn(move || {
+                    let mut accepted = 0;
+                    for number in 0..3u8 {
+                        match producer.push(&[&[number; 9]]) {
+                            Ok(()) => accepted += 1,
+                            Err(refused) => assert_eq!(refused, PushError::Closed),
+                        }
+                        if number == 0 {
+                            producer.publish();
+                        }
+                    }
+                    accepted
+                });
+                let mut next = 0u8;
+                let mut take = |consumer: &mut Consumer| {
+                    consumer.drain(4, |m| {
+                        assert_eq!(m, [next; 9]);
+                        next += 1;
+                    })
+                };
+                take(&mut consumer);
+                close([&mut consumer]);
+                take(&mut consumer);
+                assert_eq!(take(&mut consumer), 0);
+                assert_eq!(writer.join().unwrap(), next);
+            });
+        }
     }
 }

@@ -86,16 +86,6 @@ impl Bell {
     }
 }
 
-/// Tells sources, when the thread ends, that nobody takes their messages any more: it may do so by itself, by
-/// a panic or because the poller has failed.
-struct StopsAtEnd(Arc<AtomicBool>);
-
-impl Drop for StopsAtEnd {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
 /// A context that is driven by a thread of its own; stopped when dropped.
 pub struct EmbeddedContext {
     tasks: Sender<Task>,
@@ -152,18 +142,14 @@ impl EmbeddedContext {
         let linger_us = Arc::new(AtomicU64::new(config.linger_us));
         let linger_there = linger_us.clone();
         let thread = std::thread::Builder::new().name("messaging".to_owned()).spawn(move || {
-            let stop = StopsAtEnd(stop);
             match begin(&config_there, counters) {
                 Ok((core, bell)) => {
                     let bell = Arc::new(bell);
                     // Nobody waits for it any more if that fails.
                     let _ = started.send(Ok(bell.clone()));
-                    let turns = Turns { bell: &bell, is_stopping: &stop.0, wait: config_there.wait };
+                    let turns = Turns { bell: &bell, is_stopping: &stop, wait: config_there.wait };
                     let mut core = core;
-                    let ran = turns.run(&mut core, handler, takes_events, &inbox);
-                    // Nobody takes what is sent from now on, though the context may still have to close.
-                    stop.0.store(true, Ordering::Release);
-                    ran.map(|()| {
+                    turns.run(&mut core, handler, takes_events, &inbox).map(|()| {
                         core.finish(&inbox, Duration::from_micros(linger_there.load(Ordering::Acquire)))
                     })
                 }
@@ -227,9 +213,12 @@ impl EmbeddedContext {
     pub fn drain(&self, timeout: Duration) -> Result<Left, CallError> {
         let until = clock::monotonic().after(timeout);
         loop {
-            let left = self.run_task(Core::left)?;
-            if left.is_empty() || clock::monotonic() >= until {
-                return Ok(left);
+            // Messages in the rings are counted only to be told: that is a look at each of them.
+            if self.run_task(|core| core.has_left())? {
+                return Ok(Left::default());
+            }
+            if clock::monotonic() >= until {
+                return self.run_task(Core::left);
             }
             std::thread::sleep(DRAIN_TURN);
         }
@@ -248,11 +237,10 @@ impl EmbeddedContext {
             return Err(ContextError::Forked(self.bell.home.forked()));
         }
         let (topic, options, bytes) = (topic.to_owned(), *options, self.queue_bytes);
-        let is_stopping = self.is_stopping.clone();
         let bell = self.bell.clone();
         let created = self.run_task(move |core| -> Result<EmbeddedSource, ContextError> {
             let source: Source = core.context.create_source(&topic, &options)?;
-            let (handle, feed) = source::pair(source, bytes, bell, is_stopping);
+            let (handle, feed) = source::pair(source, bytes, bell);
             core.feeds.push(feed);
             Ok(handle)
         });
@@ -418,19 +406,23 @@ impl Core {
         }
     }
 
+    /// Whether everything has left.
+    fn has_left(&mut self) -> bool {
+        self.feeds.iter().all(Feed::is_empty) && self.context.left().is_empty()
+    }
+
     /// What has not left, of rings and context.
     fn left(&mut self) -> Left {
-        let queued_messages = self.feeds.iter_mut().map(Feed::waiting).sum();
+        let queued_messages = self.feeds.iter().map(Feed::waiting).sum();
         Left { queued_messages, ..self.context.left() }
     }
 
     /// Takes what is left in the rings and closes the context, for `linger` at most. Nothing is received.
     fn finish(&mut self, inbox: &Inbox<Task>, linger: Duration) -> Left {
         let until = clock::monotonic().after(linger);
-        self.feeds.iter_mut().for_each(Feed::take_unflushed);
         loop {
-            // Whoever has flushed before the thread was to stop is seen here.
-            fence(Ordering::SeqCst);
+            // Also of sources that a late call has created.
+            Feed::close(&mut self.feeds);
             let worked = self.work(inbox);
             self.context.poll_sending(&mut ());
             let now = clock::monotonic();
@@ -439,6 +431,7 @@ impl Core {
             let is_over = now >= until && (!worked || now >= until.after(LAST_CALLS));
             if !worked && is_empty || is_over {
                 let left = self.context.close(until.since(now));
+                Feed::close(&mut self.feeds);
                 let queued_messages = self.feeds.iter_mut().map(Feed::take_rest).sum();
                 return Left { queued_messages, ..left };
             }

@@ -52,7 +52,6 @@ impl std::error::Error for QueueError {}
 pub struct EmbeddedSource {
     ring: Producer,
     bell: Arc<Bell>,
-    is_stopping: Arc<AtomicBool>,
     is_gone: Arc<AtomicBool>,
     source: Source,
 }
@@ -74,23 +73,19 @@ const WAIT_MAX: Duration = Duration::from_millis(1);
 /// Messages taken from one ring in a turn.
 const MESSAGES_PER_TURN: usize = 256;
 
-pub(super) fn pair(
-    source: Source,
-    bytes: usize,
-    bell: Arc<Bell>,
-    is_stopping: Arc<AtomicBool>,
-) -> (EmbeddedSource, Feed) {
+pub(super) fn pair(source: Source, bytes: usize, bell: Arc<Bell>) -> (EmbeddedSource, Feed) {
     let (producer, consumer) = ring::ring(bytes);
     let is_gone = Arc::new(AtomicBool::new(false));
     let refused = Vec::with_capacity(producer.message_max_bytes());
     let feed =
         Feed { ring: consumer, is_gone: is_gone.clone(), source, refused, is_refused: false, number: None };
-    (EmbeddedSource { ring: producer, bell, is_stopping, is_gone, source }, feed)
+    (EmbeddedSource { ring: producer, bell, is_gone, source }, feed)
 }
 
 impl EmbeddedSource {
     /// Appends a message, gathered from `parts`; it goes to the context's thread with
-    /// [`EmbeddedSource::flush`].
+    /// [`EmbeddedSource::flush`]. A message that is accepted while another thread stops the context leaves, or
+    /// [`EmbeddedContext::stop`](crate::EmbeddedContext::stop) counts it among those that did not.
     ///
     /// # Errors
     /// [`QueueError`]. A message that the transport can never take (longer than `maximum_message_size`) is
@@ -99,9 +94,6 @@ impl EmbeddedSource {
     pub fn send(&mut self, parts: &[&[u8]]) -> Result<(), QueueError> {
         if !self.bell.home.is_here() {
             return Err(QueueError::Forked);
-        }
-        if self.is_stopping.load(Ordering::Relaxed) {
-            return Err(QueueError::Stopped);
         }
         let pushed = self.ring.push(parts);
         self.told(pushed)
@@ -117,9 +109,6 @@ impl EmbeddedSource {
         if !self.bell.home.is_here() {
             return Err(QueueError::Forked);
         }
-        if self.is_stopping.load(Ordering::Relaxed) {
-            return Err(QueueError::Stopped);
-        }
         let pushed = self.ring.push_numbered(number, parts);
         self.told(pushed)
     }
@@ -131,11 +120,9 @@ impl EmbeddedSource {
             Ok(()) => Ok(()),
             Err(PushError::Full) => {
                 self.flush();
-                if self.is_stopping.load(Ordering::Relaxed) {
-                    return Err(QueueError::Stopped);
-                }
                 Err(QueueError::WouldBlock)
             }
+            Err(PushError::Closed) => Err(QueueError::Stopped),
             Err(PushError::TooLong { bytes, max }) => Err(QueueError::TooLong { bytes, max }),
         }
     }
@@ -216,9 +203,10 @@ impl Feed {
         count > 0
     }
 
-    /// Takes what was not flushed as well from now on: the thread is to stop, and nobody can flush it later.
-    pub(super) fn take_unflushed(&mut self) {
-        self.ring.see_unpublished();
+    /// Accepts nothing more, and takes what was not flushed as well from now on: the thread is to stop, and nobody
+    /// can flush it later.
+    pub(super) fn close(feeds: &mut [Feed]) {
+        ring::close(feeds.iter_mut().map(|feed| &mut feed.ring));
     }
 
     /// Whether nothing waits here.
@@ -226,9 +214,9 @@ impl Feed {
         self.ring.is_empty() && !self.is_refused
     }
 
-    /// Whether something waits here, as the least number of messages that may be.
-    pub(super) fn waiting(&mut self) -> u64 {
-        u64::from(!self.is_empty())
+    /// How many messages wait here. Looks at each.
+    pub(super) fn waiting(&self) -> u64 {
+        self.ring.count() + u64::from(self.is_refused)
     }
 
     /// Drops what waits here; tells how many messages that were.
@@ -244,6 +232,13 @@ impl Feed {
             context.delete_source(self.source);
         }
         is_over
+    }
+}
+
+impl Drop for Feed {
+    /// A thread that panics closes nothing; sends say so.
+    fn drop(&mut self) {
+        self.ring.abandon();
     }
 }
 

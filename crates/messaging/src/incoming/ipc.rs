@@ -53,8 +53,12 @@ struct Session {
 
 /// How often a receiver asks whether its source is alive.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Messages read in one turn.
+/// Messages read of a session in one turn.
 const MESSAGES_PER_TURN: usize = 4_096;
+/// Bytes of the ring after which a turn reads no more, so that who holds back what a turn brings holds little.
+const BYTES_PER_TURN: u64 = 1 << 20;
+/// Messages between two looks at how many bytes there were: that many of the longest may be read beyond.
+const MESSAGES_PER_LOOK: usize = 32;
 
 impl IpcIncoming {
     pub(super) fn subscribe(&mut self, at: usize, index: u32, token: u64, order: Option<Order>) -> bool {
@@ -176,15 +180,15 @@ impl Session {
     ) -> (bool, bool) {
         let Session { ring, receiver, recovery, .. } = self;
         let mut bridge = Bridge { streams, handler, now };
-        let (read, mut is_malformed) = match recovery {
+        let Taken { count, error, mut is_malformed } = match recovery {
             None => take(ring, receiver, &mut bridge),
             Some(recovery) => take(ring, receiver, &mut recovery.requester.tap(now, &mut bridge)),
         };
-        match read {
-            Ok(0) => return (false, false),
-            Ok(_) => {}
-            Err(ReadError::Lapped(_)) => receiver.on_passed_over(),
-            Err(ReadError::Dropped | ReadError::Nonsense { .. }) => is_malformed = true,
+        match error {
+            None if count == 0 => return (false, false),
+            None => {}
+            Some(ReadError::Lapped(_)) => receiver.on_passed_over(),
+            Some(ReadError::Dropped | ReadError::Nonsense { .. }) => is_malformed = true,
         }
         if is_malformed {
             counters.ipc_sessions_broken.inc();
@@ -193,18 +197,39 @@ impl Session {
     }
 }
 
-/// Hands on what a ring has; how much that was, and whether it was malformed.
+/// What a turn has read of a ring.
+struct Taken {
+    /// Messages.
+    count: usize,
+    /// Behind them.
+    error: Option<ReadError>,
+    /// One of them was.
+    is_malformed: bool,
+}
+
+/// Hands on what a ring has, as much as one turn may.
 #[inline]
-fn take<S: Sink>(
-    ring: &mut shm::Receiver,
-    receiver: &mut OrderedReceiver,
-    sink: &mut S,
-) -> (Result<usize, ReadError>, bool) {
+fn take<S: Sink>(ring: &mut shm::Receiver, receiver: &mut OrderedReceiver, sink: &mut S) -> Taken {
     let mut is_malformed = false;
-    let read = ring.poll(MESSAGES_PER_TURN, |frame| {
+    let mut hand_on = |frame: shm::Frame<'_>| {
         is_malformed |= receiver.on_bytes(frame.bytes, sink) != Ok(frame.bytes.len());
-    });
-    (read, is_malformed)
+    };
+    let (start, mut count, mut error) = (ring.position(), 0, None);
+    while count < MESSAGES_PER_TURN && ring.position() - start < BYTES_PER_TURN {
+        match ring.poll(MESSAGES_PER_LOOK, &mut hand_on) {
+            Ok(read) => {
+                count += read;
+                if read < MESSAGES_PER_LOOK {
+                    break;
+                }
+            }
+            Err(found) => {
+                error = Some(found);
+                break;
+            }
+        }
+    }
+    Taken { count, error, is_malformed }
 }
 
 impl Context {
@@ -356,5 +381,50 @@ impl Context {
         if let Some(transport) = self.ipc_in.close(at) {
             self.end_session(session, &transport, reason, handler);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::context::tests::{lone, sending};
+    use crate::{Message, ReceiverOptions, Transport, Wait};
+
+    /// Payload bytes.
+    struct Bytes(usize);
+
+    impl Handler for Bytes {
+        fn on_message(&mut self, message: &Message<'_>) {
+            self.0 += message.payload.len();
+        }
+    }
+
+    #[test]
+    fn a_turn_brings_a_bounded_part_of_what_a_ring_holds_and_the_next_goes_on() {
+        let (mut source, topic) = sending(21, Transport::LbtIpc);
+        let (mut context, mut heard) = (lone(21, Wait::Spin), Bytes(0));
+        context.create_receiver("px", &ReceiverOptions::default()).expect("a legal name");
+        let begun = Instant::now();
+        while context.ipc_in.sessions.is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "they do not meet");
+            source.wait(Some(Duration::from_millis(1)), &mut ()).expect("the poller works");
+            context.poll(&mut heard).expect("the poller works");
+        }
+        let payload = [7; 60_000];
+        for _ in 0..200 {
+            source.send(topic, &[&payload]).expect("the source never waits");
+        }
+        source.flush();
+        let turn_max = BYTES_PER_TURN as usize + MESSAGES_PER_LOOK * 65_536;
+        let mut turns = 0;
+        while heard.0 < 200 * payload.len() {
+            let before = heard.0;
+            assert!(context.poll_ipc(&mut heard), "nothing more comes behind {before} bytes");
+            assert!(heard.0 - before <= turn_max, "{} bytes in a turn", heard.0 - before);
+            turns += 1;
+        }
+        assert!(turns > 3, "{turns} turns");
     }
 }
