@@ -320,9 +320,9 @@ impl<H: Handler> Sink for Bridge<'_, H> {
         stream.receivers().for_each(|receiver| self.handler.on_begin(receiver, id, begin.first));
     }
 
-    fn unheard(&mut self, token: u64, next: Sqn) {
-        if let Some(stream) = self.streams.entries.get_mut(token as usize) {
-            stream.owed = Some(next);
+    fn unheard(&mut self, end: EndOfStream, is_known: bool) {
+        if let Some(stream) = self.streams.entries.get_mut(end.token as usize).filter(|_| is_known) {
+            stream.owed = Some(end.next);
         }
     }
 

@@ -16,9 +16,10 @@ pub trait Sink {
     fn begin_of_stream(&mut self, begin: BeginOfStream);
     /// The session is over for a topic that had begun.
     fn end_of_stream(&mut self, end: EndOfStream);
-    /// The session is over for a topic of which nothing was heard, and of which `next` would have come next.
-    fn unheard(&mut self, token: u64, next: Sqn) {
-        let _ = (token, next);
+    /// The session is over for a topic of which nothing was heard; `end.next` would have come next, if that
+    /// `is_known`.
+    fn unheard(&mut self, end: EndOfStream, is_known: bool) {
+        let _ = (end, is_known);
     }
 }
 

@@ -208,14 +208,14 @@ impl Delivery {
             topic.abandon(next);
             topic.drop_partials_before(u64::MAX);
             let Hot { token, index: topic_index, next, last_t, .. } = *topic.hot;
-            if !topic.cold.has_begun() {
-                // What is owed to it is known all the same.
-                if topic.cold.started || topic.cold.from_zero {
-                    topic.sink.unheard(token, Sqn(next as u32));
-                }
+            let (next, tail_unknown) = (Sqn(next as u32), lost_end > last_t);
+            let end = EndOfStream { token, topic_index, reason, next, tail_unknown };
+            if topic.cold.has_begun() {
+                sink.end_of_stream(end);
             } else {
-                let (next, tail_unknown) = (Sqn(next as u32), lost_end > last_t);
-                sink.end_of_stream(EndOfStream { token, topic_index, reason, next, tail_unknown });
+                // What is owed to it may be known all the same.
+                let is_known = topic.cold.started || topic.cold.from_zero;
+                sink.unheard(end, is_known);
             }
         }
         self.table = TopicTable::new();

@@ -1,6 +1,6 @@
 use super::requester::Requester;
 use crate::delivery::{BeginOfStream, Delivered, EndOfStream, Lost, Sink};
-use units::{Nanos, Sqn};
+use units::Nanos;
 
 /// Stands between a transport session and the application's sink while a datagram is being processed.
 pub struct Tap<'a, S> {
@@ -34,8 +34,13 @@ impl<S: Sink> Sink for Tap<'_, S> {
         self.requester.with(slot, |topic, shared| topic.begin(now, begin.first, shared, sink));
     }
 
-    fn unheard(&mut self, token: u64, next: Sqn) {
-        self.sink.unheard(token, next);
+    /// Something of it may have come by request all the same.
+    fn unheard(&mut self, end: EndOfStream, is_known: bool) {
+        let Some(slot) = self.requester.find(end.topic_index) else {
+            return self.sink.unheard(end, is_known);
+        };
+        let (now, sink) = (self.now, &mut *self.sink);
+        self.requester.with(slot, |topic, shared| topic.end_unheard(now, end, is_known, shared, sink));
     }
 
     fn end_of_stream(&mut self, end: EndOfStream) {

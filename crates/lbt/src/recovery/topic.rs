@@ -74,8 +74,8 @@ pub(super) struct Topic {
     /// Numbers below this are no longer retained.
     gone_before: u64,
     assembly: Option<Assembly>,
-    /// What is to be passed on when nothing waits any more.
-    ended: Option<EndOfStream>,
+    /// What is to be passed on when nothing waits any more, and whether its number is known.
+    ended: Option<(EndOfStream, bool)>,
     /// The end was passed on.
     pub(super) is_over: bool,
     /// When the topic last got an answer, or began to wait for one.
@@ -195,7 +195,24 @@ impl Topic {
 
     /// The session is over.
     pub(super) fn end_live<S: Sink>(&mut self, end: EndOfStream, shared: &mut Shared, sink: &mut S) {
-        self.ended = Some(end);
+        self.ended = Some((end, true));
+        self.drain(shared, sink);
+    }
+
+    /// The session is over, and has brought nothing of this topic.
+    pub(super) fn end_unheard<S: Sink>(
+        &mut self,
+        now: Nanos,
+        end: EndOfStream,
+        is_known: bool,
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
+        let next = widen(self.end, end.next);
+        if is_known && self.started && next > self.end {
+            self.miss(now, next, Via::LateJoin);
+        }
+        self.ended = Some((end, is_known));
         self.drain(shared, sink);
     }
 
@@ -419,10 +436,16 @@ impl Topic {
         if self.live {
             self.begin_at(self.next, sink);
         }
-        if let Some(end) = self.ended.take() {
+        if let Some((end, is_known)) = self.ended.take() {
             self.abandon(shared, sink);
             self.is_over = true;
-            sink.end_of_stream(EndOfStream { next: Sqn(self.next as u32), ..end });
+            if self.begun {
+                let next = Sqn(self.next as u32);
+                let tail_unknown = end.tail_unknown || is_known && next.precedes(end.next);
+                sink.end_of_stream(EndOfStream { next, tail_unknown, ..end });
+            } else {
+                sink.unheard(end, is_known);
+            }
         }
     }
 

@@ -82,7 +82,10 @@ impl Sink for Heard {
         self.0.push(format!("begin {}", begin.first));
     }
     fn end_of_stream(&mut self, end: EndOfStream) {
-        self.0.push(format!("end {}", end.next));
+        self.0.push(format!("end {}{}", end.next, if end.tail_unknown { "?" } else { "" }));
+    }
+    fn unheard(&mut self, end: EndOfStream, is_known: bool) {
+        self.0.push(if is_known { format!("unheard {}", end.next) } else { "unheard".to_owned() });
     }
 }
 
@@ -257,6 +260,54 @@ fn a_late_joiner_of_a_silent_topic_does_not_wait_for_live_messages() {
     b.live(7..8);
     b.talk(at(3));
     assert_eq!(b.heard.take(), ["5 m5 late", "6 m6 late", "7 m7"]);
+}
+
+#[test]
+fn the_end_of_a_session_that_brought_nothing_is_told_to_who_has_joined_late() {
+    let over = |b: &mut Bench, next, is_known| {
+        let reason = EndReason::Ended;
+        let end = EndOfStream { token: 1, topic_index: TOPIC, reason, next: Sqn(next), tail_unknown: false };
+        b.requester.tap(b.now, &mut b.heard).unheard(end, is_known);
+    };
+    // What was known live: nothing, all that has come late, more than that. Whether it was asked for in time.
+    for (next, is_known, sent, said) in [
+        (0, false, 0..3, "end 3"),
+        (3, true, 0..3, "end 3"),
+        (4, true, 0..4, "end 4"),
+        (4, true, 0..3, "end 4"),
+    ] {
+        let mut b = Bench::new(|_| {});
+        b.add();
+        b.send(0..3);
+        b.talk(at(2));
+        assert_eq!(b.heard.take(), ["begin 0", "0 m0 late", "1 m1 late", "2 m2 late"]);
+        b.send(3..sent.end);
+        over(&mut b, next, is_known);
+        b.talk(at(3));
+        b.requester.on_refused(&mut b.heard);
+        let heard = b.heard.take();
+        assert_eq!(heard.last().map(String::as_str), Some(said), "{next} {is_known}: {heard:?}");
+        let told = match (next, sent.end) {
+            (4, 4) => Some("3 m3 late"),
+            (4, _) => Some("lost 3+1"),
+            _ => None,
+        };
+        assert_eq!(heard.first().map(String::as_str).filter(|_| heard.len() > 1), told, "{heard:?}");
+        assert!(b.requester.is_idle());
+    }
+    let mut b = Bench::new(|_| {});
+    b.add();
+    b.send(0..2);
+    over(&mut b, 0, false);
+    assert_eq!(b.heard.take(), [""; 0], "its process may still answer");
+    b.talk(at(3));
+    assert_eq!(b.heard.take(), ["begin 0", "0 m0 late", "1 m1 late", "end 2"]);
+    let mut b = Bench::new(|_| {});
+    b.add();
+    over(&mut b, 7, true);
+    b.requester.on_refused(&mut b.heard);
+    assert_eq!(b.heard.take(), ["unheard 7"]);
+    assert!(b.requester.is_idle());
 }
 
 #[test]

@@ -54,8 +54,10 @@ impl Sink for Log {
         self.events.push(Event::Begin { token: begin.token, first: begin.first.0 });
     }
 
-    fn unheard(&mut self, token: u64, next: Sqn) {
-        self.events.push(Event::Unheard { token, next: next.0 });
+    fn unheard(&mut self, end: EndOfStream, is_known: bool) {
+        if is_known {
+            self.events.push(Event::Unheard { token: end.token, next: end.next.0 });
+        }
     }
 
     fn end_of_stream(&mut self, end: EndOfStream) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tickcast_messaging::{IpcBehavior, MessagingConfig, ReceiverBehavior, SendError, Source, Via};
+use tickcast_messaging::{EndReason, IpcBehavior, MessagingConfig, ReceiverBehavior, SendError, Source, Via};
 
 use crate::party::{Event, Party, World, meet, until};
 
@@ -235,4 +235,23 @@ pub(crate) fn idle(world: &World) {
     until([&mut a, &mut b], |[a, _]| a.counters.retention.clients.get() == 0);
     assert!(a.counters.retention.info_requests_rcved.get() > 0, "there was a connection");
     assert_is(&b, 0, 50);
+}
+
+/// The transport itself has brought nothing of the topic when the session ends.
+pub(crate) fn ends_silent(world: &World) {
+    let (mut a, mut b) = (world.party_with(retains), world.party());
+    let source = a.source("px");
+    send(&mut a, source, 0, 50);
+    b.receiver("px");
+    until([&mut a, &mut b], |[_, b]| b.heard.messages().count() == 50);
+    a.context.end();
+    let ended = |event: &Event| matches!(event, Event::End(_, _, end) if end.reason == EndReason::Ended);
+    until([&mut a, &mut b], |[_, b]| b.heard.events.iter().any(ended));
+    assert_is(&b, 0, 50);
+    let last = b.heard.events.iter().rev().find_map(|event| match event {
+        Event::Message(_, _, sqn, _) => Some(sqn.next()),
+        _ => None,
+    });
+    let Some(Event::End(_, _, end)) = b.heard.events.last() else { panic!("{:?}", b.heard.events.last()) };
+    assert_eq!((end.next, end.tail_unknown), (last, false), "{end:?}");
 }

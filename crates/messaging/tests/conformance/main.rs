@@ -116,5 +116,6 @@ conformance! {
     late_join::unwanted as who_wants_no_late_join_begins_with_the_next_message,
     late_join::source_dies as when_the_source_dies_a_late_joiner_is_told_what_it_lost_and_of_the_end,
     late_join::idle as a_connection_that_nothing_is_asked_over_is_closed,
+    late_join::ends_silent as a_late_joiner_is_told_where_a_session_ends_that_was_silent,
     }
 }
