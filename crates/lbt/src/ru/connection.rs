@@ -66,6 +66,12 @@ impl Connection {
         ours && options.session_id == self.session_id
     }
 
+    /// Whether somebody has answered this receiver's request, at the session's address, for another session. As this one
+    /// is gone then, the address is not kept from the other.
+    pub(super) fn is_answered_by_another(&self, options: Options) -> bool {
+        options.client_id == Some(self.client_id) && options.session_id != self.session_id
+    }
+
     /// Whether the source has answered.
     fn is_connected(&self) -> bool {
         self.next_ack != Nanos::NEVER

@@ -124,6 +124,36 @@ fn a_source_that_does_not_answer_is_asked_so_often_and_no_more() {
 }
 
 #[test]
+fn an_address_that_answers_for_another_session_is_given_up_within_a_second() {
+    let mut b = Bench::new(|_| {});
+    let at = b.add_receiver(|_| {});
+    let answer = |client_id, session_id| {
+        let mut datagram = Vec::new();
+        let options = Options { session_id: Some(session_id), client_id: Some(client_id) };
+        let body = Body::SessionMessage { sm_sqn: 0, lead_sqn: Sqn(u32::MAX), trail_sqn: Sqn(0) };
+        Packet { flags: FLAG_SYN, ..Packet::new(body, options) }.emit(&mut datagram);
+        datagram
+    };
+    let hear = |b: &mut Bench, client_id, session_id| {
+        let end = &mut b.ends[at];
+        end.receiver.on_datagram(b.now, SOURCE, &answer(client_id, session_id), &mut end.log).is_ok()
+    };
+    // Who does not know what this receiver has asked proves nothing.
+    assert!(!hear(&mut b, 9, ID + 1));
+    b.run(CONNECT * (RESET_INTERVALS + 1), |_, _| false);
+    // Nor does an answer that was late.
+    assert!(!hear(&mut b, 1, ID + 1));
+    assert!(hear(&mut b, 1, ID));
+    b.run(CONNECT * (RESET_INTERVALS + 1), |_, _| false);
+    assert!(!b.ends[at].receiver.has_ended());
+    let at = b.add_receiver(|_| {});
+    let end = &mut b.ends[at];
+    assert!(end.receiver.on_datagram(b.now, SOURCE, &answer(2, ID + 1), &mut end.log).is_err());
+    b.run(CONNECT * (RESET_INTERVALS + 1), |_, _| false);
+    assert_eq!(b.ends[at].receiver.end_reason(), Some(EndReason::Reset));
+}
+
+#[test]
 fn requests_in_a_strangers_name_cost_the_stranger_a_few_short_packets_and_the_source_nothing() {
     let mut b = Bench::connected(1);
     let memory = b.source.memory_bytes();
