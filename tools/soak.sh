@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Random tests for long: each run begins at other seeds and says which. A failure names its seed; SEED=n repeats it.
-#   RUNS    runs of each simulated system (1000), ten times as many of the reliable transports
+#   RUNS    runs of each simulated system (1000), ten times as many of the reliable transports, a tenth of real processes
 #   CASES   cases of each property test (20000)
 #   KILLS   processes killed while they use shared memory (10000)
 #   FROM    first seed (the time)
@@ -35,6 +35,13 @@ scenarios() {
     TICKCAST=$target/ci/tickcast python3 interop/netns/scenarios.py all
 }
 
+# Processes in Rust, C and Python. The tests of the package make the environment that has it.
+processes() {
+    CARGO_TARGET_DIR=$target PROFILE=ci bindings/python/test.sh test_messages
+    RUNS=$((runs / 10 + 1)) CARGO_TARGET_DIR=$target PROFILE=ci \
+        "$target/python-package/bin/python" -m unittest discover -s interop/processes
+}
+
 echo "RUNS=$runs CASES=$cases KILLS=$kills FROM=$from"
 step "rings (loom)" env RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" LOOM_MAX_PREEMPTIONS=5 \
     cargo test --locked --profile ci -p tickcast-net --lib -- ring:: shm::model
@@ -45,6 +52,7 @@ export FROM=$from
 RUNS=$runs step "source distributor and P2PS under faults" tests -p tickcast-sim
 RUNS=$((runs * 10)) step "reliable transports under faults" tests -p tickcast-lbt --test sim --test fuzz
 RUNS=$runs TOPICS=10000 step "whole contexts under faults" tests -p tickcast-messaging --test world -- --nocapture
+step "processes in every language" processes
 PROPTEST_CASES=$cases step "properties" tests -p tickcast-rwf -p tickcast-rdm -p tickcast-rssl -p tickcast-config --tests
 step "loss and stopped receivers on real sockets" scenarios
 steps_summary

@@ -31,6 +31,11 @@ python_package() {
     CARGO_TARGET_DIR=$target PROFILE=ci bindings/python/test.sh
 }
 
+# In the environment that the tests of the package have made.
+process_tests() {
+    CARGO_TARGET_DIR=$target PROFILE=ci "$target/python-package/bin/python" -m unittest discover -s interop/processes
+}
+
 system_tests() {
     TICKCAST=$tickcast python_tests interop/system
 }
@@ -46,6 +51,7 @@ step "wire judge" python_tests interop
 step "reckoning of final images" python_tests interop/reckon
 step "networks" network_tests
 step "Python package" python_package
+step "processes in every language" process_tests
 step "Java tools" java_tools
 step "Java tools against other software" python_tests interop/java/tests
 step "system" system_tests

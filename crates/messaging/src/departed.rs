@@ -8,7 +8,6 @@
 use std::collections::{HashMap, VecDeque};
 
 use lbt::resolution::TransportSession;
-use lbt::session::RunId;
 use units::Sqn;
 
 use crate::Receiver;
@@ -16,15 +15,12 @@ use crate::Receiver;
 /// Streams that are remembered; beyond it those of the sessions that were lost first are forgotten.
 const STREAMS_MAX: usize = 1 << 20;
 
-/// A session, and which run of its source, if that says so.
-pub(crate) type SessionRun = (TransportSession, Option<RunId>);
-
 /// The sessions that were lost, and not heard again.
 #[derive(Default)]
 pub(crate) struct Departed {
-    sessions: HashMap<SessionRun, Lost>,
+    sessions: HashMap<TransportSession, Lost>,
     /// In the order in which they were lost, each with its count; some have been heard again since.
-    order: VecDeque<(SessionRun, u64)>,
+    order: VecDeque<(TransportSession, u64)>,
     streams: usize,
     count: u64,
 }
@@ -47,7 +43,7 @@ pub(crate) struct Owed {
 
 impl Departed {
     /// A session is lost, with these of its streams by topic index.
-    pub(crate) fn remember(&mut self, session: SessionRun, streams: impl Iterator<Item = (u32, Owed)>) {
+    pub(crate) fn remember(&mut self, session: TransportSession, streams: impl Iterator<Item = (u32, Owed)>) {
         let mut streams = streams.peekable();
         if streams.peek().is_none() {
             return;
@@ -70,21 +66,21 @@ impl Departed {
     }
 
     /// Notes the transport number with which a session goes on that was just lost.
-    pub(crate) fn set_next(&mut self, session: &SessionRun, next: Option<Sqn>) {
+    pub(crate) fn set_next(&mut self, session: &TransportSession, next: Option<Sqn>) {
         if let Some(lost) = self.sessions.get_mut(session) {
             lost.next = next;
         }
     }
 
     /// The transport number with which a session goes on.
-    pub(crate) fn next_of(&self, session: &SessionRun) -> Option<Sqn> {
+    pub(crate) fn next_of(&self, session: &TransportSession) -> Option<Sqn> {
         self.sessions.get(session)?.next
     }
 
     /// With what a stream goes on, if one of those that heard it still `exists`. It is owed no longer.
     pub(crate) fn take(
         &mut self,
-        session: &SessionRun,
+        session: &TransportSession,
         index: u32,
         exists: impl Fn(Receiver) -> bool,
     ) -> Option<Sqn> {
@@ -98,7 +94,7 @@ impl Departed {
     }
 
     /// A session is over for good, or has begun anew.
-    pub(crate) fn forget(&mut self, session: &SessionRun) {
+    pub(crate) fn forget(&mut self, session: &TransportSession) {
         if let Some(lost) = self.sessions.remove(session) {
             self.streams -= lost.streams.len();
         }
@@ -109,8 +105,8 @@ impl Departed {
 mod tests {
     use super::*;
 
-    fn session(number: u32) -> SessionRun {
-        (TransportSession::Ipc { host_id: 1, session_id: number, transport_id: 1 }, None)
+    fn session(number: u32) -> TransportSession {
+        TransportSession::Ipc { host_id: 1, session_id: number, transport_id: 1 }
     }
 
     fn owed(next: u32) -> Owed {

@@ -1,7 +1,6 @@
 mod dialled;
 mod dictionaries;
 mod keys;
-mod last_images;
 mod messages;
 mod private;
 mod users;
