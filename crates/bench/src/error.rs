@@ -3,17 +3,25 @@ use std::io;
 
 /// Why a workload did not come to an end.
 #[derive(Debug)]
-pub struct BenchError(String);
+pub enum BenchError {
+    /// Something went wrong while it ran.
+    Run(String),
+    /// What it found out cannot be written to standard output.
+    Output(io::Error),
+}
 
 impl BenchError {
     pub(crate) fn new(text: impl Into<String>) -> BenchError {
-        BenchError(text.into())
+        BenchError::Run(text.into())
     }
 }
 
 impl fmt::Display for BenchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match self {
+            BenchError::Run(text) => f.write_str(text),
+            BenchError::Output(error) => write!(f, "cannot write to standard output: {error}"),
+        }
     }
 }
 
@@ -23,7 +31,7 @@ macro_rules! from {
     ($($error:ty),+) => {
         $(impl From<$error> for BenchError {
             fn from(error: $error) -> Self {
-                BenchError(error.to_string())
+                BenchError::Run(error.to_string())
             }
         })+
     };

@@ -38,6 +38,5 @@ pub(crate) fn run(args: &JitterArgs) -> Result<(), BenchError> {
             report.note_with(text, json!({ "cpus": cpus, "placement": placement }));
         }
     }
-    report.print();
-    Ok(())
+    report.print()
 }

@@ -59,8 +59,7 @@ pub(crate) fn run(args: &LbtrmArgs) -> Result<(), BenchError> {
             }
         }
     }
-    report.print();
-    Ok(())
+    report.print()
 }
 
 /// All runs at one rate, numbered on from the first: the end of a run is sent several times, and one that has

@@ -5,6 +5,8 @@
 //! counts from the time a message was meant to be sent. What is compared runs within one run of the command:
 //! in turns where both can wait for their turn without a CPU, one after the other where they spin.
 
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 mod chain;
 mod codec;
 mod congestion;

@@ -97,8 +97,7 @@ pub(crate) fn run(args: &LoadArgs, shape: Shape) -> Result<(), BenchError> {
          {STAMP_BYTES} bytes of it. \"to raw\" is the median of the rounds' ratios of p50.",
         args.path
     ));
-    report.print();
-    Ok(())
+    report.print()
 }
 
 fn ways(path: Path, shape: Shape, report: &mut Report) -> Vec<Way> {

@@ -52,8 +52,7 @@ pub(crate) fn run(args: &PingpongArgs) -> Result<(), BenchError> {
         "Half round trips, both ends spinning; \"to raw\" is the median of the rounds' ratios of p50."
             .to_owned(),
     );
-    report.print();
-    Ok(())
+    report.print()
 }
 
 fn ways(path: Path, report: &mut Report) -> Vec<Way> {

@@ -1,9 +1,12 @@
 //! What a workload prints.
 
-use std::io::IsTerminal;
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
 
 use measure::{Machine, Runs, Table};
 use serde_json::{Value, json};
+
+use crate::BenchError;
 
 /// Rows of figures, each with its name, for people or for programs.
 pub(crate) struct Report {
@@ -12,18 +15,20 @@ pub(crate) struct Report {
     heads: Vec<&'static str>,
     rows: Vec<Vec<String>>,
     notes: Vec<String>,
+    /// Of the first line that standard output did not take; nothing is written after it.
+    failed: Option<io::Error>,
 }
 
 impl Report {
     pub(crate) fn new(title: &'static str, json: bool, heads: &[&'static str]) -> Report {
-        Report { title, json, heads: heads.to_vec(), rows: Vec::new(), notes: Vec::new() }
+        Report { title, json, heads: heads.to_vec(), rows: Vec::new(), notes: Vec::new(), failed: None }
     }
 
     /// Adds a row; the object says the same for programs.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>, object: Value) {
         if self.json {
             let machine = Machine::this().to_string();
-            println!("{}", json!({ "workload": self.title, "machine": machine, "figures": object }));
+            self.say(json!({ "workload": self.title, "machine": machine, "figures": object }));
         }
         self.rows.push(cells.into_iter().collect());
     }
@@ -31,7 +36,7 @@ impl Report {
     /// Adds a sentence, to stand below the table.
     pub(crate) fn note(&mut self, text: String) {
         if self.json {
-            println!("{}", json!({ "workload": self.title, "note": text }));
+            self.say(json!({ "workload": self.title, "note": text }));
         }
         self.notes.push(text);
     }
@@ -39,7 +44,7 @@ impl Report {
     /// The same with something for programs beside it.
     pub(crate) fn note_with(&mut self, text: String, object: Value) {
         if self.json {
-            println!("{}", json!({ "workload": self.title, "note": text, "state": object }));
+            self.say(json!({ "workload": self.title, "note": text, "state": object }));
         }
         self.notes.push(text);
     }
@@ -53,22 +58,38 @@ impl Report {
 
     /// Says on a terminal what is being measured; the next line takes its place.
     pub(crate) fn progress(&self, what: &str) {
-        if std::io::stderr().is_terminal() {
-            eprint!("\r{}: {what}\x1b[K", self.title);
+        if io::stderr().is_terminal() {
+            // What cannot be shown is not missed.
+            let _ = write!(io::stderr(), "\r{}: {what}\x1b[K", self.title);
         }
     }
 
-    pub(crate) fn print(self) {
-        if std::io::stderr().is_terminal() {
-            eprint!("\r\x1b[K");
+    /// A line of standard output.
+    fn say(&mut self, line: impl Display) {
+        if self.failed.is_none() {
+            self.failed = writeln!(io::stdout(), "{line}").err();
+        }
+    }
+
+    /// Prints the table.
+    ///
+    /// # Errors
+    /// Standard output did not take it, or a line before it.
+    pub(crate) fn print(mut self) -> Result<(), BenchError> {
+        if io::stderr().is_terminal() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
         }
         if self.json {
-            return;
+            return self.failed.map_or(Ok(()), |error| Err(BenchError::Output(error)));
         }
         let mut table = Table::new(&self.heads);
-        self.rows.into_iter().for_each(|row| table.row(row));
-        println!("\n{}: {}\n\n{table}", self.title, Machine::this());
-        self.notes.iter().for_each(|note| println!("{note}"));
+        self.rows.drain(..).for_each(|row| table.row(row));
+        let title = self.title;
+        self.say(format_args!("\n{title}: {}\n\n{table}", Machine::this()));
+        for note in std::mem::take(&mut self.notes) {
+            self.say(note);
+        }
+        self.failed.map_or(Ok(()), |error| Err(BenchError::Output(error)))
     }
 }
 

@@ -66,8 +66,7 @@ pub(crate) fn run(args: &StreamArgs) -> Result<(), BenchError> {
          LBT-RM and LBT-RU run at the highest rate that they sustain without loss, the others as fast as they are let."
             .to_owned(),
     );
-    report.print();
-    Ok(())
+    report.print()
 }
 
 fn ways(path: Path, report: &mut Report) -> Vec<Way> {

@@ -1,3 +1,4 @@
+use std::io::Write;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::Duration;
@@ -27,7 +28,8 @@ pub fn play<L: Link>(end: &End, links: &mut [L]) -> Result<(), Failure> {
 
 /// Answers the process that has started this one.
 pub fn answer(value: &Value) {
-    println!("{value}");
+    // One that is gone does not wait for it: its end is seen at standard input.
+    let _ = writeln!(std::io::stdout(), "{value}");
 }
 
 /// The commands that a program gets, one JSON object a line; the end of them is the end of its role.

@@ -11,7 +11,7 @@ use resolver::ResolverDaemonConfig;
 use source_distributor::SourceDistributorConfig;
 
 use crate::failure::Failure;
-use crate::host::LOG_VARIABLE;
+use crate::log::{LOG_VARIABLE, LogConfig};
 
 config::section! {
     /// Tickcast. Each daemon reads the sections that concern it; one file may serve several.
@@ -30,6 +30,8 @@ config::section! {
         dictionary: DictionaryConfig;
         /// What operators see.
         admin: AdminConfig;
+        /// The log.
+        log: LogConfig;
     }
 }
 
@@ -84,7 +86,7 @@ pub(crate) fn load(file: Option<&Path>, sets: &[String]) -> Result<Loaded<RootCo
 }
 
 /// Where a daemon's configuration comes from.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ConfigArgs {
     /// Configuration file (TOML). Without one the defaults count; `tickcast config reference` explains every
     /// key.

@@ -10,7 +10,7 @@ pub(crate) enum Failure {
     Io(std::io::Error),
     /// 2: the configuration or the command line is wrong.
     Config(String),
-    /// 1: standard output cannot be written.
+    /// 1: standard output cannot be written. If its reader is gone, the command ends with 0 and says nothing.
     Output(std::io::Error),
 }
 

@@ -1,6 +1,5 @@
-//! What every daemon of this binary does around its own work: logging, signals, the admin port.
+//! What every daemon of this binary does around its own work: signals, the admin port, counters in a file.
 
-use std::io::IsTerminal;
 use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -10,41 +9,34 @@ use counters::Registry;
 use net::counters_file::{CountersFile, CountersFileOptions};
 use net::{Registrar, Token, Waker};
 use serde_json::Value;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
+use signal_hook::low_level::emulate_default_handler;
 
-use crate::config::AdminConfig;
+use crate::config::{AdminConfig, ConfigArgs, RootConfig};
 use crate::failure::Failure;
+use crate::log::{self, Log};
 
-/// Sends the log to standard error. `TICKCAST_LOG` chooses what is logged (`warn`, `info`, `p2ps=debug` ...).
-pub(crate) fn start_log(default: &str) {
-    let asked = std::env::var_os(LOG_VARIABLE);
-    let asked = asked.as_ref().map(|text| text.to_string_lossy());
-    let (filter, error) = filter(asked.as_deref(), default);
-    let is_terminal = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(is_terminal)
-        .with_writer(std::io::stderr)
-        .init();
-    if let Some(error) = error {
-        tracing::warn!(%error, "{LOG_VARIABLE} is not understood: it is logged as without it");
-    }
+/// What a daemon begins with: its configuration, its log, its signals.
+pub(crate) struct Start {
+    pub(crate) config: RootConfig,
+    pub(crate) registry: Registry,
+    pub(crate) stop: Stop,
+    /// Dropped last: what was logged until then is written.
+    pub(crate) log: Log,
 }
 
-/// What is logged, and why it is not what was asked for.
-fn filter(asked: Option<&str>, default: &str) -> (EnvFilter, Option<ParseError>) {
-    match asked.map(EnvFilter::try_new) {
-        None => (EnvFilter::new(default), None),
-        Some(Ok(filter)) => (filter, None),
-        Some(Err(error)) => (EnvFilter::new(default), Some(error)),
+impl Start {
+    /// Loads the configuration, starts the log, and takes the signals.
+    pub(crate) fn new(args: &ConfigArgs) -> Result<Start, Failure> {
+        let config = args.load()?.value;
+        let (registry, stop) = (Registry::default(), Stop::default());
+        let (log, reload) = log::start(&config.log, "info", &registry)?;
+        let (args, started) = (args.clone(), config.clone());
+        stop.on_signals(move || reload.reload(&args, &started))?;
+        Ok(Start { config, registry, stop, log })
     }
 }
-
-/// The variable that chooses what is logged; it is not a key of the configuration.
-pub(crate) const LOG_VARIABLE: &str = "TICKCAST_LOG";
 
 /// Tells threads to stop, and wakes those that may be blocked.
 #[derive(Clone, Default)]
@@ -91,13 +83,26 @@ impl Stop {
         self.changed.notify_all();
     }
 
-    /// Stops all on SIGINT or SIGTERM.
-    pub(crate) fn on_signals(&self) -> Result<(), Failure> {
-        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    /// Stops all on SIGINT, SIGTERM and SIGHUP; the second of them ends the process at once.
+    pub(crate) fn end_on_signals(&self) -> Result<(), Failure> {
+        let stop = self.clone();
+        self.on_signals(move || stop.stop())
+    }
+
+    /// Stops all on SIGINT or SIGTERM; the second of them ends the process at once. Calls `hang_up` on SIGHUP.
+    pub(crate) fn on_signals(&self, hang_up: impl Fn() + Send + 'static) -> Result<(), Failure> {
+        let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
         let stop = self.clone();
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            if signals.forever().next().is_some() {
-                stop.stop();
+            for signal in signals.forever() {
+                match signal {
+                    SIGHUP => hang_up(),
+                    _ if stop.is_set() => {
+                        // It does not come back.
+                        let _ = emulate_default_handler(signal);
+                    }
+                    _ => stop.stop(),
+                }
             }
         })?;
         Ok(())
@@ -136,20 +141,4 @@ pub(crate) fn publish_counters(
     CountersFile::publish(registry.clone(), &options)
         .inspect_err(|error| tracing::warn!(%error, "`tickcast counters` will not find this process"))
         .ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_not_understood_of_the_log_is_told_and_the_default_counts() {
-        let of = |asked| {
-            let (filter, error) = filter(asked, "warn");
-            (filter.to_string(), error.is_some())
-        };
-        assert_eq!(of(None), ("warn".to_owned(), false));
-        assert_eq!(of(Some("p2ps=debug")), ("p2ps=debug".to_owned(), false));
-        assert_eq!(of(Some("p2ps=loud")), ("warn".to_owned(), true));
-    }
 }

@@ -1,6 +1,17 @@
 //! Tickcast: market data from where it is made to everyone who needs it, fast, predictably and without silent
 //! loss.
 
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+/// A line for people, on standard error; `eprintln!` panics where that is full or closed.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        // Without a standard error nobody reads it.
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+
 mod cli;
 mod command;
 mod config;
@@ -8,18 +19,24 @@ mod demo;
 mod dictionary;
 mod failure;
 mod host;
+mod log;
 mod role;
 mod watch;
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::failure::Failure;
+
 fn main() -> ExitCode {
     match command::run(cli::Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
+        // Who read the output wants no more of it: there is nothing left to do.
+        Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("{failure}");
+            say!("{failure}");
             failure.exit_code()
         }
     }

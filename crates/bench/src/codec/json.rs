@@ -54,8 +54,7 @@ pub(super) fn run(options: &RunOptions, cases: &[Case], dictionary: &Dictionary)
             each_message(&texts, ROUNDS, |text| read(&mut reader, &converter, text))
         });
     }
-    report.print();
-    Ok(())
+    report.print()
 }
 
 /// All messages of a case, with their stream ids.

@@ -78,7 +78,7 @@ pub(crate) fn run(args: &RwfArgs) -> Result<(), BenchError> {
         copy.copy_from_slice(&updates[i]);
         black_box(set_stream_id(copy, i as i32).is_ok());
     });
-    report.print();
+    report.print()?;
     let cases = cases::all()?;
     containers(args, &cases, &dictionary)?;
     json::run(&args.options, &cases, &dictionary)
@@ -119,8 +119,7 @@ fn containers(args: &RwfArgs, cases: &[Case], dictionary: &Dictionary) -> Result
         }
         report.row(cells, object);
     }
-    report.print();
-    Ok(())
+    report.print()
 }
 
 /// Nanoseconds that our codec takes for a message: decoding it, and decoding and encoding it again.

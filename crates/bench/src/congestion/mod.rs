@@ -80,8 +80,7 @@ pub(crate) fn run(args: &CongestionArgs) -> Result<(), BenchError> {
          the whole run, in the queue. Receivers give a datagram up after 5 s.",
         args.megabits_per_second, args.queue_ms
     ));
-    report.print();
-    Ok(())
+    report.print()
 }
 
 /// Sources that send at the same time.

@@ -4,6 +4,7 @@ mod profile;
 mod program;
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &CostArgs) -> Result<(), BenchError> {
         Some(file) if !args.update => Some(read(file)?),
         _ => None,
     };
-    print(&now, before.as_ref(), args.json);
+    print(&now, before.as_ref(), args.json)?;
     match (&args.against, before) {
         (Some(file), _) if args.update => write(file, &now),
         (_, Some(before)) => judge(&now, &before),
@@ -120,7 +121,7 @@ fn figure(
     Ok((name, (per_message * 10.0).round() / 10.0))
 }
 
-fn print(now: &Costs, before: Option<&Costs>, json: bool) {
+fn print(now: &Costs, before: Option<&Costs>, json: bool) -> Result<(), BenchError> {
     let mut report = Report::new("cost", json, &["instructions a message", "now", "before", "ratio"]);
     for (name, count) in &now.instructions {
         let old = before.and_then(|costs| costs.instructions.get(name));
@@ -134,7 +135,7 @@ fn print(now: &Costs, before: Option<&Costs>, json: bool) {
         report.row(cells, json!({ "name": name, "instructions": count, "before": old, "ratio": ratio }));
     }
     report.note(format!("Built by {}. The kernel's part does not count.", now.compiler));
-    report.print();
+    report.print()
 }
 
 /// # Errors
@@ -148,7 +149,12 @@ fn judge(now: &Costs, before: &Costs) -> Result<(), BenchError> {
     if now.compiler == before.compiler {
         return Err(BenchError::new(text));
     }
-    eprintln!("{text}. The figures before are of another compiler ({}): not judged.", before.compiler);
+    let other = &before.compiler;
+    // Without a standard error nobody reads it.
+    let _ = writeln!(
+        std::io::stderr(),
+        "{text}. The figures before are of another compiler ({other}): not judged."
+    );
     Ok(())
 }
 

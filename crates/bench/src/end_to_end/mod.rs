@@ -135,8 +135,7 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
             figures.report(&mut report, name, *rate, chain);
         }
     }
-    report.print();
-    Ok(())
+    report.print()
 }
 
 /// Percentiles of several runs.

@@ -64,8 +64,7 @@ pub(crate) fn run(args: &FanOutArgs) -> Result<(), BenchError> {
         ways.push(encrypted(args, tls)?);
     }
     way::compare(ways, &args.rates, &args.options, &mut report)?;
-    report.print();
-    Ok(())
+    report.print()
 }
 
 fn tickcast(args: &FanOutArgs, name: &'static str, sink: &[&str]) -> Result<Way, BenchError> {

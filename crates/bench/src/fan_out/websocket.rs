@@ -80,8 +80,7 @@ pub(crate) fn run(args: &WebSocketFanOutArgs) -> Result<(), BenchError> {
         }
     }
     way::compare(ways, &args.rates, &args.options, &mut report)?;
-    report.print();
-    Ok(())
+    report.print()
 }
 
 fn tickcast(

@@ -9,6 +9,7 @@ mod lbtipc;
 mod lbtrm;
 mod lbtru;
 mod listener;
+mod log;
 mod market;
 mod messaging;
 mod recovery;
@@ -26,6 +27,7 @@ pub use lbtrm::{
 };
 pub use lbtru::{LbtruClients, LbtruConnection, LbtruReceiver, LbtruSource};
 pub use listener::{Listener, UserLists};
+pub use log::Log;
 pub use market::{Distributor, PointToPoint};
 pub use messaging::{EventQueue, MessagingContext};
 pub use recovery::{HotFailover, LbmRecovery, LbmRetention};

@@ -1,3 +1,6 @@
+use std::fmt::Display;
+use std::io::{self, Write};
+
 use crate::cli::ConfigAction;
 use crate::config::{self, RootConfig};
 use crate::failure::Failure;
@@ -6,13 +9,17 @@ pub(crate) fn run(action: &ConfigAction) -> Result<(), Failure> {
     match action {
         ConfigAction::Check { file } => {
             config::load(Some(file), &[])?;
-            println!("{}: no fault found", file.display());
+            output(format_args!("{}: no fault found\n", file.display()))
         }
         ConfigAction::Show { config, json } => {
             let loaded = config.load()?;
-            print!("{}", if *json { loaded.json() } else { loaded.show() });
+            output(if *json { loaded.json() } else { loaded.show() })
         }
-        ConfigAction::Reference => print!("{}", ::config::reference::<RootConfig>()),
+        ConfigAction::Reference => output(::config::reference::<RootConfig>()),
     }
-    Ok(())
+}
+
+fn output(text: impl Display) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    write!(out, "{text}").and_then(|()| out.flush()).map_err(Failure::Output)
 }

@@ -87,7 +87,7 @@ fn list(args: &CountersArgs, out: &mut impl Write) -> Result<(), Failure> {
         // One that ends between the two looks is none any more.
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => {
-            eprintln!("tickcast: {error}");
+            say!("tickcast: {error}");
             None
         }
     });

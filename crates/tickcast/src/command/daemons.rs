@@ -1,12 +1,11 @@
 //! `tickcast source-distributor`, `tickcast p2ps` and `tickcast resolver`: one role, one process.
 
-use counters::Registry;
 use daemon::Status;
 
 use crate::config::ConfigArgs;
 use crate::dictionary;
 use crate::failure::Failure;
-use crate::host::{self, Stop};
+use crate::host::{self, Start};
 use crate::role::{self, Carrier, Surroundings};
 
 pub(super) fn source_distributor(args: &ConfigArgs) -> Result<(), Failure> {
@@ -18,10 +17,7 @@ pub(super) fn p2ps(args: &ConfigArgs) -> Result<(), Failure> {
 }
 
 pub(super) fn resolver(args: &ConfigArgs) -> Result<(), Failure> {
-    host::start_log("info");
-    let config = args.load()?.value;
-    let (registry, stop) = (Registry::default(), Stop::default());
-    stop.on_signals()?;
+    let Start { config, registry, stop, log: _log } = Start::new(args)?;
     let _counters = host::publish_counters(&config.admin, &registry, "resolver");
     role::resolver(&config.resolver, &registry, &stop, |status| {
         host::start_admin(&config.admin, &registry, move || status.read())
@@ -35,11 +31,8 @@ fn run(
     args: &ConfigArgs,
     role: impl FnOnce(&Surroundings<'_>, Ready<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    host::start_log("info");
-    let config = args.load()?.value;
+    let Start { config, registry, stop, log: _log } = Start::new(args)?;
     let dictionary = dictionary::load(&config.dictionary)?;
-    let (registry, stop) = (Registry::default(), Stop::default());
-    stop.on_signals()?;
     let _counters = host::publish_counters(&config.admin, &registry, name);
     let surroundings = Surroundings {
         config: &config,

@@ -1,12 +1,11 @@
 use std::path::PathBuf;
 
-use counters::Registry;
 use feed::{Replay, Speed};
 
 use crate::config::ConfigArgs;
 use crate::dictionary;
 use crate::failure::Failure;
-use crate::host::{self, Stop};
+use crate::host::{self, Start};
 
 /// What to play, beside the configuration.
 #[derive(Debug, clap::Args)]
@@ -32,16 +31,13 @@ pub(crate) struct FeedArgs {
 }
 
 pub(crate) fn run(args: &FeedArgs) -> Result<(), Failure> {
-    host::start_log("info");
-    let mut config = args.config.load()?.value;
+    let Start { mut config, registry, stop, log: _log } = Start::new(&args.config)?;
     if !args.files.is_empty() {
         config.feed.files = args.files.iter().map(|path| path.display().to_string()).collect();
     }
     config.feed.speed = args.speed.unwrap_or(config.feed.speed);
     config.feed.repeat |= args.repeat;
     let dictionary = dictionary::load(&config.dictionary)?;
-    let (registry, stop) = (Registry::default(), Stop::default());
-    stop.on_signals()?;
     let replay = Replay::new(&config.feed, &dictionary).map_err(|e| Failure::Config(e.to_string()))?;
     let (feed, session, connection) = replay.counters();
     registry.register(&[], feed);

@@ -24,7 +24,10 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Resolver(config) => daemons::resolver(&config),
         Command::Pub(args) => topic::publish(&args),
         Command::Sub(args) => topic::subscribe(&args),
-        Command::Bench { command } => bench::run(&command).map_err(|e| Failure::Run(e.to_string())),
+        Command::Bench { command } => bench::run(&command).map_err(|error| match error {
+            bench::BenchError::Output(error) => Failure::Output(error),
+            other => Failure::Run(other.to_string()),
+        }),
         Command::Counters(args) => counters::run(&args),
         Command::Config { action } => configuration::run(&action),
     }

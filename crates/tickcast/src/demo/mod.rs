@@ -21,6 +21,7 @@ use crate::config::RootConfig;
 use crate::dictionary;
 use crate::failure::Failure;
 use crate::host::{self, Stop};
+use crate::log::{self, LogConfig, Reload};
 use crate::role::{self, Carrier, Surroundings};
 
 /// What the demo plays and where it serves it.
@@ -66,8 +67,9 @@ enum Backbone {
 }
 
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
-    host::start_log("warn");
-    play(args).map_err(|failure| args.explain(failure))
+    let registry = Registry::default();
+    let (_log, reload) = log::start(&LogConfig::default(), "warn", &registry)?;
+    play(args, &registry, reload).map_err(|failure| args.explain(failure))
 }
 
 impl DemoArgs {
@@ -91,10 +93,9 @@ impl DemoArgs {
     }
 }
 
-fn play(args: &DemoArgs) -> Result<(), Failure> {
-    let config = configuration(args)?;
-    let (registry, stop) = (Registry::default(), Stop::default());
-    stop.on_signals()?;
+fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Failure> {
+    let (config, stop) = (configuration(args)?, Stop::default());
+    stop.on_signals(move || reload.apply(&LogConfig::default()))?;
     let dictionary = dictionary::load(&config.dictionary)?;
     let replay = Replay::new(&config.feed, &dictionary).map_err(|e| Failure::Config(e.to_string()))?;
     let (feed, session, connection) = replay.counters();
@@ -102,7 +103,7 @@ fn play(args: &DemoArgs) -> Result<(), Failure> {
     registry.register(&[], session);
     registry.register(&[("port", "feed")], connection);
 
-    let _counters = host::publish_counters(&config.admin, &registry, "demo");
+    let _counters = host::publish_counters(&config.admin, registry, "demo");
 
     let carrier = match args.backbone {
         Backbone::Multicast => Carrier::Multicast,
@@ -121,7 +122,7 @@ fn play(args: &DemoArgs) -> Result<(), Failure> {
     let (server, server_status) = start("p2ps", |role, ready| role::p2ps(role, ready))?;
     host::start_admin(
         &config.admin,
-        &registry,
+        registry,
         move || json!({ "source_distributor": distributor_status.read(), "p2ps": server_status.read() }),
     )?;
     let replay = {
@@ -132,7 +133,7 @@ fn play(args: &DemoArgs) -> Result<(), Failure> {
 
     introduce(args, &config, &mut io::stdout().lock()).map_err(Failure::Output)?;
     let mut threads = vec![distributor, server, replay];
-    let shown = show(&stop, &registry, args.repeat, &threads);
+    let shown = show(&stop, registry, args.repeat, &threads);
     stop.stop();
     let ended: Result<(), Failure> = threads.drain(..).try_for_each(join);
     ended.and(shown)
@@ -273,7 +274,7 @@ fn show(stop: &Stop, registry: &Registry, repeats: bool, threads: &[Thread]) -> 
         written.and_then(|()| out.flush()).map_err(Failure::Output)?;
     }
     if is_terminal {
-        println!();
+        writeln!(io::stdout()).map_err(Failure::Output)?;
     }
     Ok(())
 }

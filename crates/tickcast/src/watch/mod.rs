@@ -111,7 +111,7 @@ trait View {
 
 pub(crate) fn run(args: &WatchArgs) -> Result<(), Failure> {
     let stop = Stop::default();
-    stop.on_signals()?;
+    stop.end_on_signals()?;
     let config = ConsumerConfig {
         hosts: args.host.clone(),
         user: args.user.clone(),

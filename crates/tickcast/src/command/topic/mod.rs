@@ -28,7 +28,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// Says why `tickcast counters` does not find this process, if it does not though it should.
 fn warn_of_counters(context: &Context) {
     if let Some(error) = context.counters().publish_error() {
-        eprintln!("`tickcast counters` will not find this process: {error}");
+        say!("`tickcast counters` will not find this process: {error}");
     }
 }
 

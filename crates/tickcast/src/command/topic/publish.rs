@@ -135,13 +135,13 @@ const SPIN_BELOW: Duration = Duration::from_micros(100);
 pub(crate) fn run(args: &PublishArgs) -> Result<(), Failure> {
     let config = args.config.load()?.value;
     let stop = Stop::default();
-    stop.on_signals()?;
+    stop.end_on_signals()?;
     let mut context = Context::standalone(&config.messaging).map_err(|e| Failure::Run(e.to_string()))?;
     warn_of_counters(&context);
     let options = SourceOptions { transport: args.transport, group: args.group, ..SourceOptions::default() };
     let source = context.create_source(&args.topic, &options).map_err(|e| Failure::Run(e.to_string()))?;
     let mut publisher = Publisher::new(args, context, source)?;
-    eprintln!("publishing `{}` on {}", args.topic, publisher.transport());
+    say!("publishing `{}` on {}", args.topic, publisher.transport());
     publisher.wait_for_receivers(&stop)?;
     let result = publisher.publish(&stop);
     publisher.report("published");
@@ -325,7 +325,7 @@ impl<'a> Publisher<'a> {
         }
         let left = self.context.close(self.context.config().linger());
         if !left.is_empty() {
-            eprintln!("{left}");
+            say!("{left}");
         }
         Ok(())
     }
@@ -342,7 +342,7 @@ impl<'a> Publisher<'a> {
         let took = clock::monotonic().since(self.begun).as_secs_f64();
         let rate = self.sent as f64 / took.max(1e-9);
         let Publisher { sent, bytes, refused, .. } = self;
-        eprintln!("{what}: {sent} messages, {bytes} bytes, {rate:.0} a second, {refused} sends had to wait");
+        say!("{what}: {sent} messages, {bytes} bytes, {rate:.0} a second, {refused} sends had to wait");
     }
 }
 
@@ -389,7 +389,7 @@ impl Handler for Peers {
     }
 
     fn on_source_event(&mut self, _: Source, event: SourceEvent) {
-        let say = |what: &str, who: SocketAddr| eprintln!("{what}: {who}");
+        let say = |what: &str, who: SocketAddr| say!("{what}: {who}");
         match event {
             SourceEvent::ReceiverConnected(who) => {
                 self.connected += 1;

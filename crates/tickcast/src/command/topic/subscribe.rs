@@ -84,7 +84,7 @@ const LAST_ANSWERS: Duration = Duration::from_millis(300);
 pub(crate) fn run(args: &SubscribeArgs) -> Result<(), Failure> {
     let config = args.config.load()?.value;
     let stop = Stop::default();
-    stop.on_signals()?;
+    stop.end_on_signals()?;
     let mut context = Context::standalone(&config.messaging).map_err(|e| Failure::Run(e.to_string()))?;
     warn_of_counters(&context);
     subscribe(args, &mut context)?;
@@ -153,7 +153,7 @@ fn watch(
     if args.quiet {
         view.show_figures("total", &total);
     } else {
-        eprintln!("{total}");
+        say!("{total}");
     }
     view.flush();
     view.failed.take().map_or(Ok(()), |error| Err(Failure::Output(error)))
@@ -231,7 +231,7 @@ impl<'a> View<'a> {
             self.line = json.to_string();
             self.write_line();
         } else {
-            eprintln!("{sentence}");
+            say!("{sentence}");
         }
     }
 
