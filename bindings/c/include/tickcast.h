@@ -309,11 +309,18 @@ typedef struct tickcast_statistic {
 } tickcast_statistic;
 
 /*
- * Calls `each` for each source, session, receiver and stream. For monitoring, about once a second: it takes time that
- * grows with how many there are. The calls come when all was gathered, so `each` may use the context.
+ * Calls `each` for each session, receiver, stream and source, in this order, 10,000 of them at most; returns 1 if there
+ * are more, else 0. For monitoring, about once a second: it takes time that grows with how many there are. The calls
+ * come when all was gathered, so `each` may use the context.
  */
 int tickcast_context_statistics(tickcast_context *context,
                                 void (*each)(void *user, const tickcast_statistic *statistic), void *user);
+/*
+ * The same page by page, of `most` (1 to 10,000) at most. `at` is 0 at first, and moved to where the next page begins.
+ * Returns 1 as long as another page is to be asked for, though one may have none, and 0 after the last.
+ */
+int tickcast_context_statistics_from(tickcast_context *context, uint64_t *at, size_t most,
+                                     void (*each)(void *user, const tickcast_statistic *statistic), void *user);
 
 /*
  * A context with a thread of the library, which drives it by the configured wait strategy, CPU and priority. Callbacks
@@ -339,6 +346,9 @@ int tickcast_thread_drain(tickcast_thread *thread, int64_t timeout_ns, tickcast_
 /* As tickcast_context_statistics; `each` is called on the thread that asks. */
 int tickcast_thread_statistics(tickcast_thread *thread,
                                void (*each)(void *user, const tickcast_statistic *statistic), void *user);
+/* As tickcast_context_statistics_from; between two pages the context's thread does its work. */
+int tickcast_thread_statistics_from(tickcast_thread *thread, uint64_t *at, size_t most,
+                                    void (*each)(void *user, const tickcast_statistic *statistic), void *user);
 /*
  * As tickcast_receiver_create, _create_prefix, _create_pattern, _delete, _restart_hot_failover, and tickcast_respond;
  * they wait for the thread to do it. Callbacks of a restart come there, before those of anything that arrives later.

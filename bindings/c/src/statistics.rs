@@ -1,9 +1,9 @@
-//! `tickcast_context_statistics` and `tickcast_thread_statistics`
+//! `tickcast_context_statistics`, `tickcast_thread_statistics`, and the same page by page
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null;
 
-use messaging::{Context, Statistic};
+use messaging::{Context, STATISTICS_MAX, Statistic, StatisticsPosition};
 
 use crate::context::{self, ContextHandle};
 use crate::error::{Failure, guarded};
@@ -69,16 +69,45 @@ impl Row {
     }
 }
 
-fn rows(context: &mut Context) -> Vec<Row> {
-    let mut rows = Vec::new();
-    context.statistics(|one| rows.push(Row::of(&one)));
-    rows
+/// Some of them, and where to go on.
+struct Page {
+    rows: Vec<Row>,
+    rest: Option<StatisticsPosition>,
 }
 
-fn tell(rows: &[Row], each: Option<Each>, user: *mut c_void) -> Result<c_int, Failure> {
-    let each = each.ok_or(Failure::Null("each"))?;
-    rows.iter().for_each(|row| row.tell(each, user));
-    Ok(0)
+impl Page {
+    fn first(context: &mut Context) -> Page {
+        let mut rows = Vec::new();
+        let rest = context.statistics(|one| rows.push(Row::of(&one)));
+        Page { rows, rest }
+    }
+
+    /// From a position on; `most` is what the caller asks for, and bounded here.
+    fn from(context: &mut Context, position: u64, most: usize) -> Page {
+        let mut rows = Vec::new();
+        let (from, most) = (StatisticsPosition::from_bits(position), most.min(STATISTICS_MAX));
+        let rest = context.statistics_from(from, most, |one| rows.push(Row::of(&one)));
+        Page { rows, rest }
+    }
+
+    /// Whether there is more, as functions return it.
+    fn tell(&self, each: Each, user: *mut c_void) -> c_int {
+        self.rows.iter().for_each(|row| row.tell(each, user));
+        self.rest.is_some().into()
+    }
+}
+
+fn present(each: Option<Each>) -> Result<Each, Failure> {
+    each.ok_or(Failure::Null("each"))
+}
+
+/// The caller's position, which a page moves.
+///
+/// # Safety
+/// `position` is NULL or may be read and written until this function's caller returns.
+unsafe fn position<'a>(position: *mut u64) -> Result<&'a mut u64, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { position.as_mut() }.ok_or(Failure::Null("position"))
 }
 
 /// See the header.
@@ -92,10 +121,11 @@ pub unsafe extern "C" fn tickcast_context_statistics(
     user: *mut c_void,
 ) -> c_int {
     guarded(|| {
+        let each = present(each)?;
         // SAFETY: the header's promise.
-        let rows = unsafe { context::handle(context) }?.enter(|context| Ok(rows(context)))?;
+        let page = unsafe { context::handle(context) }?.enter(|context| Ok(Page::first(context)))?;
         // The context is free again: `each` may use it.
-        tell(&rows, each, user)
+        Ok(page.tell(each, user))
     })
 }
 
@@ -110,8 +140,54 @@ pub unsafe extern "C" fn tickcast_thread_statistics(
     user: *mut c_void,
 ) -> c_int {
     guarded(|| {
+        let each = present(each)?;
         // SAFETY: the header's promise.
-        let rows = unsafe { thread::handle(thread) }?.call(rows)?;
-        tell(&rows, each, user)
+        let page = unsafe { thread::handle(thread) }?.call(Page::first)?;
+        Ok(page.tell(each, user))
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// As [`tickcast_context_statistics`]; `at` is NULL or may be read and written until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_context_statistics_from(
+    context: *mut ContextHandle,
+    at: *mut u64,
+    most: usize,
+    each: Option<Each>,
+    user: *mut c_void,
+) -> c_int {
+    guarded(|| {
+        let each = present(each)?;
+        // SAFETY: the header's promises.
+        let (at, context) = unsafe { (position(at)?, context::handle(context)?) };
+        let page = context.enter(|context| Ok(Page::from(context, *at, most)))?;
+        *at = page.rest.unwrap_or_default().to_bits();
+        Ok(page.tell(each, user))
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// As [`tickcast_thread_statistics`]; `at` is NULL or may be read and written until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_thread_statistics_from(
+    thread: *mut ThreadHandle,
+    at: *mut u64,
+    most: usize,
+    each: Option<Each>,
+    user: *mut c_void,
+) -> c_int {
+    guarded(|| {
+        let each = present(each)?;
+        // SAFETY: the header's promises.
+        let (at, thread) = unsafe { (position(at)?, thread::handle(thread)?) };
+        let from = *at;
+        let page = thread.call(move |context| Page::from(context, from, most))?;
+        *at = page.rest.unwrap_or_default().to_bits();
+        Ok(page.tell(each, user))
     })
 }

@@ -601,7 +601,27 @@ fn statistics_name_sources_and_sessions_of_contexts_and_threads() {
     // SAFETY: a context, a callback and what it is given.
     let code =
         unsafe { tickcast::statistics::tickcast_context_statistics(context, Some(on_statistic), user) };
-    assert_eq!((code, &told[..]), (OK, &["source c.statistics 1".to_owned(), "session - ".to_owned()][..]));
+    let all = ["session - ".to_owned(), "source c.statistics 1".to_owned()];
+    assert_eq!((code, &told[..]), (OK, &all[..]));
+    told.clear();
+    let (mut at, mut pages) = (0, Vec::new());
+    while pages.is_empty() || at != 0 {
+        // SAFETY: a context, a position, a callback and what it is given.
+        let code = unsafe {
+            let user = (&raw mut told).cast();
+            let each = Some(on_statistic as extern "C" fn(_, _));
+            tickcast::statistics::tickcast_context_statistics_from(context, &raw mut at, 1, each, user)
+        };
+        pages.push((code, told.len()));
+        assert!(pages.len() < 10, "{pages:?}");
+    }
+    assert_eq!((&told[..], pages[0], pages.last().map(|page| page.0)), (&all[..], (1, 1), Some(0)));
+    // SAFETY: a context, no position, a callback.
+    let code = unsafe {
+        let (each, user) = (Some(on_statistic as extern "C" fn(_, _)), (&raw mut told).cast());
+        tickcast::statistics::tickcast_context_statistics_from(context, null_mut(), 1, each, user)
+    };
+    assert_eq!(code, ErrorCode::Argument as c_int);
     // SAFETY: a context, and no callback.
     let code = unsafe { tickcast::statistics::tickcast_context_statistics(context, None, user) };
     assert_eq!(code, ErrorCode::Argument as c_int);
@@ -626,7 +646,19 @@ fn statistics_name_sources_and_sessions_of_contexts_and_threads() {
         assert_eq!(code, OK, "{}", last_error());
         let user = (&raw mut told).cast();
         let code = tickcast::statistics::tickcast_thread_statistics(thread, Some(on_statistic), user);
-        assert_eq!((code, &told[..]), (OK, &["source c.thread 0".to_owned(), "session - ".to_owned()][..]));
+        let all = ["session - ".to_owned(), "source c.thread 0".to_owned()];
+        assert_eq!((code, &told[..]), (OK, &all[..]));
+        told.clear();
+        let (mut at, each) = (0, Some(on_statistic as extern "C" fn(_, _)));
+        let user = (&raw mut told).cast();
+        let code = tickcast::statistics::tickcast_thread_statistics_from(
+            thread,
+            &raw mut at,
+            usize::MAX,
+            each,
+            user,
+        );
+        assert_eq!((code, at, &told[..]), (OK, 0, &all[..]));
         tickcast_sender_destroy(sender);
         assert_eq!(tickcast_thread_stop(thread), OK);
     }

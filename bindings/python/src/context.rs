@@ -336,20 +336,27 @@ impl Context {
         })
     }
 
-    /// For `statistics` of the package: kind, topic, transport, peer and numbers of each.
-    fn _statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    /// For `statistics` of the package: kind, topic, transport, peer and numbers of each, from a position on, and
+    /// where the next ones are if there are any.
+    fn _statistics<'py>(
+        &self,
+        py: Python<'py>,
+        at: u64,
+        most: usize,
+    ) -> PyResult<(Bound<'py, PyList>, Option<u64>)> {
         type Row = (&'static str, Option<String>, String, Option<String>, Vec<(&'static str, u64)>);
-        let rows = self.with(py, |context| {
+        let (rows, rest) = self.with(py, |context| {
             let mut rows = Vec::<Row>::new();
-            context.statistics(|one| {
+            let from = messaging::StatisticsPosition::from_bits(at);
+            let rest = context.statistics_from(from, most.min(messaging::STATISTICS_MAX), |one| {
                 let mut numbers = Vec::new();
                 one.numbers(|name, value| numbers.push((name, value)));
                 let (topic, transport) = (one.topic().map(str::to_owned), one.transport().to_string());
                 rows.push((one.kind(), topic, transport, one.peer(), numbers));
             });
-            rows
+            (rows, rest.map(messaging::StatisticsPosition::to_bits))
         })?;
-        PyList::new(py, rows)
+        Ok((PyList::new(py, rows)?, rest))
     }
 
     fn cancel_request(&self, py: Python<'_>, request: u32) -> PyResult<()> {

@@ -19,7 +19,16 @@ class Statistics(place.Pair):
         self.assertEqual(told['source'].numbers['next'], 3)
         self.assertEqual(told['source'].numbers['id'], self.source.id)
         self.assertEqual((told['incoming'].numbers['lost'], told['stream'].numbers['lost']), (0, 0))
+        self.assertEqual(told['stream'].numbers['delivered'], 3)
         self.assertGreaterEqual(told['incoming'].numbers['datagrams'], 1)
+        self.assertGreater(told['session'].numbers['bytes'], 0)
+        self.assertEqual(told['session'].numbers['retransmissions'], 0)
+        whole = [(one.kind, one.topic) for one in self.sender.statistics()]
+        self.assertEqual(whole[0], ('session', None))
+        for page in (1, 2, 10_000):
+            self.assertEqual([(one.kind, one.topic) for one in self.sender.iter_statistics(page)], whole)
+        self.assertEqual(len(self.sender.statistics(1)), 1)
+        self.assertEqual(self.sender.statistics(0), [])
         self.sender.close()
         with self.assertRaises(tickcast.ClosedError):
             self.sender.statistics()

@@ -10,6 +10,7 @@ the bytes of its turn: nothing is copied for it, and it stays valid as long as t
 keeps all payloads of that turn in memory; `bytes(message)` is a copy that does not.
 """
 
+from itertools import islice
 from typing import Dict, NamedTuple, Optional, Union
 
 from tickcast._native import (
@@ -89,9 +90,17 @@ class Context(_Context):
     def __exit__(self, *_):
         self.close()
 
-    def statistics(self):
-        """What each source, session, receiver and stream has come to; for monitoring, about once a second."""
-        return [Statistic(*names, dict(numbers)) for *names, numbers in self._statistics()]
+    def statistics(self, most=10_000):
+        """What each session, receiver, stream and source has come to, in this order, `most` at most."""
+        return list(islice(self.iter_statistics(min(most, 1_000)), most))
+
+    def iter_statistics(self, page=1_000):
+        """The same without a bound, asked for `page` (10,000 at most) at a time; for monitoring, about once a second."""
+        at = 0
+        while at is not None:
+            rows, at = self._statistics(at, page)
+            for *names, numbers in rows:
+                yield Statistic(*names, dict(numbers))
 
     def events(self, timeout=None):
         """Events as they come; ends when none has come for `timeout` seconds, or when the context is closed."""

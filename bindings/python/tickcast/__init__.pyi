@@ -292,8 +292,10 @@ class Context:
         """One turn without waiting."""
     def wait(self, timeout: Optional[float] = None) -> List[Event]:
         """Turns until there are events, at most `timeout` seconds. The interpreter is let go meanwhile."""
-    def statistics(self) -> List[Statistic]:
-        """What each source, session, receiver and stream has come to; for monitoring, about once a second."""
+    def statistics(self, most: int = 10_000) -> List[Statistic]:
+        """What each session, receiver, stream and source has come to, in this order, `most` at most."""
+    def iter_statistics(self, page: int = 1_000) -> Iterator[Statistic]:
+        """The same without a bound, asked for `page` (10,000 at most) at a time; for monitoring, about once a second."""
     def events(self, timeout: Optional[float] = None) -> Iterator[Event]:
         """Events as they come; ends when none has come for `timeout` seconds, or when the context is closed."""
     def run(self, handler: object, timeout: Optional[float] = None) -> None:

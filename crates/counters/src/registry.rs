@@ -1,6 +1,6 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::Kind;
+use crate::{Kind, Roll};
 
 /// What one counter is called and what it means: the same text in metrics, status pages and documentation.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,15 @@ pub struct Registry(Arc<Mutex<Sets>>);
 #[derive(Default)]
 struct Sets {
     all: Vec<Registered>,
+    rolls: Vec<(Labels, Roll)>,
     refused: u64,
+}
+
+/// Label names and values.
+type Labels = Vec<(String, String)>;
+
+fn owned(labels: &[(&str, &str)]) -> Labels {
+    labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
 }
 
 /// How many sets a [`Registry`] takes: those of some thousand transport sessions.
@@ -82,7 +90,7 @@ impl Registry {
     /// Adds a set until it is removed. Returns whether there was room: it is refused, and counted, when
     /// [`SETS_MAX`] are there; its counters count all the same.
     pub fn register(&self, labels: &[(&str, &str)], set: Arc<dyn CounterSet>) -> bool {
-        let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let labels = owned(labels);
         let mut sets = self.sets();
         let has_room = sets.all.len() < SETS_MAX;
         if has_room {
@@ -97,7 +105,14 @@ impl Registry {
     #[must_use]
     pub fn lend(&self, labels: &[(&str, &str)], set: Arc<dyn CounterSet>) -> Registration {
         self.register(labels, Arc::clone(&set));
-        Registration { registry: self.clone(), set }
+        Registration { registry: self.clone(), lent: Lent::Set(set) }
+    }
+
+    /// Shows the rows of a roll for as long as the result lives.
+    #[must_use]
+    pub fn lend_roll(&self, labels: &[(&str, &str)], roll: Roll) -> Registration {
+        self.sets().rolls.push((owned(labels), roll.clone()));
+        Registration { registry: self.clone(), lent: Lent::Roll(roll) }
     }
 
     /// Removes a set that was added; nothing happens if it is not there.
@@ -111,6 +126,12 @@ impl Registry {
         self.sets().all.clone()
     }
 
+    /// The rolls at this moment, each with its labels.
+    #[must_use]
+    pub fn rolls(&self) -> Vec<(Vec<(String, String)>, Roll)> {
+        self.sets().rolls.clone()
+    }
+
     /// How often a set was refused because there were too many.
     #[must_use]
     pub fn refused(&self) -> u64 {
@@ -122,15 +143,23 @@ impl Registry {
     }
 }
 
-/// A set's time in a [`Registry`]; dropping it removes the set.
+/// The time of a set, or a roll, in a [`Registry`]; dropping it removes what was added.
 pub struct Registration {
     registry: Registry,
-    set: Arc<dyn CounterSet>,
+    lent: Lent,
+}
+
+enum Lent {
+    Set(Arc<dyn CounterSet>),
+    Roll(Roll),
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.registry.remove(&self.set);
+        match &self.lent {
+            Lent::Set(set) => self.registry.remove(set),
+            Lent::Roll(roll) => self.registry.sets().rolls.retain(|(_, all)| !all.is(roll)),
+        }
     }
 }
 

@@ -8,12 +8,14 @@
 //!   meaning text.
 //! - Sets: count u32; each: table u16, label count u8, each: name text and value text; then one value u64 for
 //!   each counter of the table.
+//! - Rolls (absent in files of older writers): count u16; each: label count u8 and labels as of a set, monotonic time
+//!   u64 of its rows (ns), rows left out u64, tables as above, sets as above, whose tables are those of the roll.
 //!
 //! A table stands for all sets of one kind, so that texts are there once.
 
 use std::fmt;
 
-use crate::{Descriptor, Kind, Registered};
+use crate::{Descriptor, Kind, Registered, Registry};
 
 const VERSION: u32 = 1;
 
@@ -30,7 +32,7 @@ pub struct Head {
     pub started_ns: u64,
     /// How often it is taken, milliseconds.
     pub interval_ms: u32,
-    /// Sets that had no room, or were refused by the registry.
+    /// Sets and rolls that had no room, or were refused by the registry.
     pub left_out: u32,
     /// What the process calls itself.
     pub program: String,
@@ -69,11 +71,48 @@ pub struct Snapshot {
     pub tables: Vec<Vec<Column>>,
     /// The sets.
     pub sets: Vec<Row>,
+    /// What is told by name of sessions and the like.
+    pub rolls: Vec<RollRead>,
 }
 
-/// Writes the present values of `sets` into `into`, which is emptied first and grows to `max_bytes` at most;
-/// sets that find no room are counted in the head.
-pub fn emit(head: &Head, sets: &[Registered], max_bytes: usize, into: &mut Vec<u8>) {
+/// A [`Roll`](crate::Roll), read back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RollRead {
+    /// What tells it from its like: label names and values.
+    pub labels: Vec<(String, String)>,
+    /// When its rows were written on the monotonic clock of the host, 0 if they never were.
+    pub monotonic_ns: u64,
+    /// Rows that had no room.
+    pub left_out: u64,
+    /// The kinds of rows.
+    pub tables: Vec<Vec<Column>>,
+    /// The rows; label `kind` says what each is.
+    pub sets: Vec<Row>,
+}
+
+/// Writes the present values of all that is in `registry` into `into`, which is emptied first and grows to `max_bytes`
+/// at most; sets and rolls that find no room are counted in the head, rows in their roll. Sets go before rows. The head is
+/// written, and each kind of sets described, in any case.
+pub fn emit(head: &Head, registry: &Registry, max_bytes: usize, into: &mut Vec<u8>) {
+    // What says how many rolls there are.
+    emit_sets(head, &registry.snapshot(), max_bytes.saturating_sub(2), into);
+    let count_at = into.len();
+    into.extend(0u16.to_le_bytes());
+    let (rolls, mut count) = (registry.rolls(), 0u16);
+    for (labels, roll) in rolls.iter().take(u16::MAX.into()) {
+        if !roll.emit(labels, max_bytes, into) {
+            break;
+        }
+        count += 1;
+    }
+    into[count_at..count_at + 2].copy_from_slice(&count.to_le_bytes());
+    let unseen = (rolls.len() - usize::from(count)) as u32;
+    let [a, b, c, d] = [0, 1, 2, 3].map(|i| into[LEFT_OUT_AT + i]);
+    let left_out = u32::from_le_bytes([a, b, c, d]).saturating_add(unseen);
+    into[LEFT_OUT_AT..LEFT_OUT_AT + 4].copy_from_slice(&left_out.to_le_bytes());
+}
+
+fn emit_sets(head: &Head, sets: &[Registered], max_bytes: usize, into: &mut Vec<u8>) {
     into.clear();
     let mut tables: Vec<&'static [Descriptor]> = Vec::new();
     let table_of: Vec<usize> = sets
@@ -89,7 +128,7 @@ pub fn emit(head: &Head, sets: &[Registered], max_bytes: usize, into: &mut Vec<u
     emit_head(head, into);
     into.extend((tables.len() as u16).to_le_bytes());
     for table in &tables {
-        emit_table(table, into);
+        emit_table(table.iter(), into);
     }
     let count_at = into.len();
     into.extend(0u32.to_le_bytes());
@@ -119,34 +158,39 @@ fn emit_head(head: &Head, into: &mut Vec<u8>) {
     into.extend(head.interval_ms.to_le_bytes());
     debug_assert_eq!(into.len(), LEFT_OUT_AT);
     into.extend(head.left_out.to_le_bytes());
-    emit_text(&head.program, into);
+    put_text(&head.program, into);
 }
 
-fn emit_table(table: &[Descriptor], into: &mut Vec<u8>) {
+pub(crate) fn emit_table<'a>(table: impl ExactSizeIterator<Item = &'a Descriptor>, into: &mut Vec<u8>) {
     into.extend((table.len() as u16).to_le_bytes());
     for descriptor in table {
-        emit_text(descriptor.name, into);
+        put_text(descriptor.name, into);
         into.push(u8::from(descriptor.kind == Kind::Gauge));
-        emit_text(descriptor.unit, into);
-        emit_text(descriptor.meaning, into);
+        put_text(descriptor.unit, into);
+        put_text(descriptor.meaning, into);
     }
 }
 
 fn emit_set(registered: &Registered, table: usize, values: &mut Vec<u64>, into: &mut Vec<u8>) {
     into.extend((table as u16).to_le_bytes());
-    let labels = &registered.labels[..registered.labels.len().min(u8::MAX.into())];
-    into.push(labels.len() as u8);
-    for (name, value) in labels {
-        emit_text(name, into);
-        emit_text(value, into);
-    }
+    emit_labels(&registered.labels, into);
     values.clear();
     registered.set.values(values);
     values.iter().for_each(|value| into.extend(value.to_le_bytes()));
 }
 
+/// As many as can be counted.
+pub(crate) fn emit_labels(labels: &[(String, String)], into: &mut Vec<u8>) {
+    let labels = &labels[..labels.len().min(u8::MAX.into())];
+    into.push(labels.len() as u8);
+    for (name, value) in labels {
+        put_text(name, into);
+        put_text(value, into);
+    }
+}
+
 /// Long texts are cut.
-fn emit_text(text: &str, into: &mut Vec<u8>) {
+pub(crate) fn put_text(text: &str, into: &mut Vec<u8>) {
     let mut end = text.len().min(u16::MAX.into());
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -205,9 +249,12 @@ impl Snapshot {
             left_out: from.u32()?,
             program: from.text()?,
         };
-        let tables = (0..from.u16()?).map(|_| from.table()).collect::<Result<Vec<_>, _>>()?;
-        let sets = (0..from.u32()?).map(|_| from.set(&tables)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Snapshot { head, tables, sets })
+        let tables = from.tables()?;
+        let sets = from.sets(&tables)?;
+        // Older writers know of no rolls.
+        let rolls = if from.0.is_empty() { 0 } else { from.u16()? };
+        let rolls = (0..rolls).map(|_| from.roll()).collect::<Result<_, _>>()?;
+        Ok(Snapshot { head, tables, sets, rolls })
     }
 }
 
@@ -240,6 +287,26 @@ impl Bytes<'_> {
         std::str::from_utf8(text).map(str::to_owned).map_err(|_| SnapshotError::Text)
     }
 
+    fn tables(&mut self) -> Result<Vec<Vec<Column>>, SnapshotError> {
+        (0..self.u16()?).map(|_| self.table()).collect()
+    }
+
+    fn sets(&mut self, tables: &[Vec<Column>]) -> Result<Vec<Row>, SnapshotError> {
+        (0..self.u32()?).map(|_| self.set(tables)).collect()
+    }
+
+    fn labels(&mut self) -> Result<Vec<(String, String)>, SnapshotError> {
+        let [count] = self.take()?;
+        (0..count).map(|_| Ok((self.text()?, self.text()?))).collect()
+    }
+
+    fn roll(&mut self) -> Result<RollRead, SnapshotError> {
+        let (labels, monotonic_ns, left_out) = (self.labels()?, self.u64()?, self.u64()?);
+        let tables = self.tables()?;
+        let sets = self.sets(&tables)?;
+        Ok(RollRead { labels, monotonic_ns, left_out, tables, sets })
+    }
+
     fn table(&mut self) -> Result<Vec<Column>, SnapshotError> {
         (0..self.u16()?)
             .map(|_| {
@@ -254,8 +321,7 @@ impl Bytes<'_> {
     fn set(&mut self, tables: &[Vec<Column>]) -> Result<Row, SnapshotError> {
         let table = self.u16()?.into();
         let columns = tables.get(table).ok_or(SnapshotError::Table(table))?;
-        let [labels] = self.take()?;
-        let labels = (0..labels).map(|_| Ok((self.text()?, self.text()?))).collect::<Result<_, _>>()?;
+        let labels = self.labels()?;
         let values = columns.iter().map(|_| self.u64()).collect::<Result<_, _>>()?;
         Ok(Row { table, labels, values })
     }
@@ -296,7 +362,7 @@ mod tests {
     #[test]
     fn counters_survive_their_bytes() {
         let mut bytes = Vec::new();
-        emit(&head(), &registry().snapshot(), 1 << 20, &mut bytes);
+        emit(&head(), &registry(), 1 << 20, &mut bytes);
         let read = Snapshot::parse(&bytes).unwrap();
         assert_eq!(read.head, head());
         assert_eq!((read.tables.len(), read.sets.len()), (2, 3), "one table for both sources");
@@ -320,8 +386,8 @@ mod tests {
     #[test]
     fn sets_without_room_are_left_out_and_counted() {
         let (mut all, mut some) = (Vec::new(), Vec::new());
-        emit(&head(), &registry().snapshot(), 1 << 20, &mut all);
-        emit(&Head { left_out: 5, ..head() }, &registry().snapshot(), all.len() - 1, &mut some);
+        emit(&head(), &registry(), 1 << 20, &mut all);
+        emit(&Head { left_out: 5, ..head() }, &registry(), all.len() - 1, &mut some);
         let read = Snapshot::parse(&some).unwrap();
         assert_eq!((read.sets.len(), read.head.left_out), (2, 6));
     }
@@ -329,8 +395,10 @@ mod tests {
     #[test]
     fn bytes_that_are_no_snapshot_are_an_error() {
         let mut bytes = Vec::new();
-        emit(&head(), &registry().snapshot(), 1 << 20, &mut bytes);
-        for length in 0..bytes.len() {
+        emit(&head(), &registry(), 1 << 20, &mut bytes);
+        let before_rolls = bytes.len() - 2;
+        assert_eq!(Snapshot::parse(&bytes[..before_rolls]), Snapshot::parse(&bytes), "as older writers end");
+        for length in (0..bytes.len()).filter(|length| *length != before_rolls) {
             assert_eq!(Snapshot::parse(&bytes[..length]), Err(SnapshotError::Truncated), "{length}");
         }
         assert_eq!(Snapshot::parse(&[9; 40]), Err(SnapshotError::Version(0x0909_0909)));

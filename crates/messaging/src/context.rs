@@ -7,7 +7,7 @@ use counters::table::{
     LbmDelivery, LbmSource, LbmrResolver, LbtrmReceiver, LbtrmSource, LbtruReceiver, LbtruSource,
     LbttcpReceiver, LbttcpSource,
 };
-use counters::{Counter, Registry};
+use counters::{Counter, Registry, Roll};
 use lbt::authentication::Keys;
 use lbt::resolution::{QueryId, TransportSession};
 use lbt::wire::lbmc::Chain;
@@ -27,12 +27,13 @@ use crate::incoming::{Gate, IpcIncoming, Look, RmIncoming, RuIncoming, SessionRe
 use crate::index::Groups;
 use crate::keys;
 use crate::outgoing::{Outgoing, Place, Turns};
-use crate::published::{self, Lent, Shown};
+use crate::published::{self, Labels, Lent, Shown};
 use crate::receiver::{Found, ReceiverEntry, Subscription};
 use crate::retention::Retained;
 use crate::security::Security;
 use crate::source::{Current, SourceEntry};
 use crate::standalone::Standalone;
+use crate::statistics::census::Census;
 use crate::stream::Streams;
 use crate::tls::Tls;
 use crate::xdp::Xdp;
@@ -61,6 +62,8 @@ pub struct ContextCounters {
     /// Where sessions that count for themselves (shared memory) are shown as long as they last. Without, the
     /// context shows all of its counters in the file of its process (`counters_directory`).
     pub registry: Option<Registry>,
+    /// Under what they are shown there.
+    labels: Labels,
     /// That they are shown there.
     shown: Option<Arc<Shown>>,
     /// Why they are not.
@@ -71,7 +74,10 @@ impl ContextCounters {
     /// New counters that `registry` shows under `labels`.
     #[must_use]
     pub fn registered(registry: &Registry, labels: &[(&str, &str)]) -> ContextCounters {
-        let counters = ContextCounters { registry: Some(registry.clone()), ..ContextCounters::default() };
+        let shown_as = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let (registry_of, labels_of) = (Some(registry.clone()), shown_as.collect());
+        let counters =
+            ContextCounters { registry: registry_of, labels: labels_of, ..ContextCounters::default() };
         // What the registry has no room for it counts itself.
         for set in counters.sets() {
             registry.register(labels, set);
@@ -89,10 +95,17 @@ impl ContextCounters {
             Ok(None) => {}
             Ok(Some(shown)) => {
                 self.registry = Some(shown.registry.clone());
+                self.labels = shown.labels.clone();
                 self.shown = Some(Arc::new(shown));
             }
             Err(error) => self.unpublished = Some(Arc::new(error)),
         }
+    }
+
+    /// Shows rows beside them as long as the result lives; none if nobody shows them.
+    pub(crate) fn lend_roll(&self, roll: Roll) -> Option<Lent> {
+        let labels: Vec<_> = self.labels.iter().map(|(name, value)| (&**name, &**value)).collect();
+        Some(Lent::roll(self.registry.as_ref()?, &labels, roll))
     }
 
     /// Why `tickcast counters` does not find what a context counts, though the configuration names a
@@ -213,6 +226,7 @@ pub struct Context {
     /// When sources known by configuration are tried again.
     pub(crate) static_due: Nanos,
     pub(crate) drops: Drops,
+    pub(crate) census: Census,
     pub(crate) direct: Direct,
     /// Made with the first source that retains messages.
     pub(crate) retained: Option<Box<Retained>>,
@@ -262,6 +276,7 @@ impl Context {
         mut counters: ContextCounters,
     ) -> Result<Context, ContextError> {
         counters.publish(config);
+        let is_simulated = matches!(clock, Clock::Manual(_));
         let interface = config.interface.address()?;
         let (resolver_socket, control) = resolution_sockets(config, interface)?;
         let mut resolver =
@@ -323,6 +338,7 @@ impl Context {
             next_session: 0,
             static_due: Nanos::NEVER,
             drops: Drops::default(),
+            census: if is_simulated { Census::default() } else { Census::new(config, &counters, now) },
             direct: Direct::new(config),
             retained: None,
             standalone: Standalone::new(config),
@@ -484,6 +500,7 @@ impl Context {
         self.wake_static(now);
         self.look_for_drops(now);
         self.wake_security(now, handler);
+        self.take_census(now);
         self.rest(now, handler);
     }
 
@@ -503,6 +520,11 @@ impl Context {
     /// When [`Context::on_wakeup`] is due next.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
+        self.protocol_wakeup().min(self.census.next_wakeup())
+    }
+
+    /// The same without what nobody on the network waits for.
+    pub(crate) fn protocol_wakeup(&self) -> Nanos {
         if !self.found.is_empty() {
             return Nanos::ZERO;
         }

@@ -151,7 +151,10 @@
 //! - An explicit batch is held until its end or a full datagram (`tests/conformance`:
 //!   `an_explicit_batch_is_held_until_its_end_or_a_full_datagram`).
 //! - What a context counts is there for `tickcast counters`, under its number, as long as it lives
-//!   (`tests/statistics.rs`: `every_context_is_shown_under_its_number_as_long_as_it_lives`).
+//!   (`tests/statistics.rs`: `every_context_is_shown_under_its_number_as_long_as_it_lives`), and so are its sessions,
+//!   their receivers, its streams and its sources by name
+//!   (`the_file_names_the_same_sources_sessions_peers_and_streams_as_the_library`), up to a bound
+//!   (`what_is_over_leaves_its_place_to_others_and_what_has_none_is_counted`).
 //! - An error that no call returns is counted or told by the next one: sockets that are broken (`incoming`:
 //!   `broken_sockets_of_sessions_are_counted_whoever_looks_at_them`), a poller that does not take one
 //!   (`a_socket_that_the_poller_does_not_take_is_told_by_the_next_turn_and_nobody_sleeps`), answers that
@@ -230,5 +233,5 @@ pub use net::fork::{Forked, Home};
 pub use options::{ReceiverOptions, SendFlags, SourceOptions};
 pub use outgoing::Claim;
 pub use request::RequestError;
-pub use statistics::{RepairStatistics, Statistic};
+pub use statistics::{RepairStatistics, STATISTICS_MAX, SentStatistics, Statistic, StatisticsPosition};
 pub use units::Sqn;

@@ -41,7 +41,7 @@ impl Context {
         self.rm_in.sessions.refresh(now);
         self.ru_in.sessions.refresh(now);
         // A context that had nothing to do was not late, but a session may be about to be judged.
-        let is_late = now.since(self.next_wakeup().max(self.woken_at)) >= PAUSE_MIN;
+        let is_late = now.since(self.protocol_wakeup().max(self.woken_at)) >= PAUSE_MIN;
         if !is_late && self.incoming_wakeup() > now {
             return;
         }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use counters::{CounterSet, Registration, Registry};
+use counters::{CounterSet, Registration, Registry, Roll};
 use net::counters_file::{CountersFile, CountersFileOptions};
 use net::fork::{self, Home};
 
@@ -32,12 +32,17 @@ struct Published {
 /// The sets of one context, shown as long as this lives.
 pub(crate) struct Shown {
     pub(crate) registry: Registry,
+    /// What names the context there.
+    pub(crate) labels: Labels,
     // Dropped first: a set leaves before the file does.
     _sets: Vec<Lent>,
     _published: Arc<Published>,
 }
 
-/// A set that is shown as long as this lives.
+/// Label names and values.
+pub(crate) type Labels = Vec<(String, String)>;
+
+/// A set, or a roll, that is shown as long as this lives.
 pub(crate) struct Lent {
     registration: Option<Registration>,
     home: Home,
@@ -46,6 +51,10 @@ pub(crate) struct Lent {
 impl Lent {
     pub(crate) fn new(registry: &Registry, labels: &[(&str, &str)], set: Arc<dyn CounterSet>) -> Lent {
         Lent { registration: Some(registry.lend(labels, set)), home: Home::here() }
+    }
+
+    pub(crate) fn roll(registry: &Registry, labels: &[(&str, &str)], roll: Roll) -> Lent {
+        Lent { registration: Some(registry.lend_roll(labels, roll)), home: Home::here() }
     }
 }
 
@@ -76,7 +85,8 @@ pub(crate) fn show(config: &MessagingConfig, sets: &[Arc<dyn CounterSet>]) -> io
     let registry = published.registry.clone();
     let lend = |set: &Arc<dyn CounterSet>| Lent::new(&registry, &[("context", &number)], set.clone());
     let sets = sets.iter().map(lend).collect();
-    Ok(Some(Shown { _sets: sets, registry: registry.clone(), _published: published }))
+    let labels = vec![("context".to_owned(), number.clone())];
+    Ok(Some(Shown { _sets: sets, registry: registry.clone(), labels, _published: published }))
 }
 
 fn file(config: &MessagingConfig) -> io::Result<Arc<Published>> {

@@ -167,6 +167,7 @@ impl Context {
             self.standalone.signs_at = now + SIGNS_EVERY;
             self.send_signs_of_life(now);
         }
+        self.take_census(now);
     }
 
     /// One turn that waits for something to arrive or to be due, at most `timeout` (`None`: for ever), by the

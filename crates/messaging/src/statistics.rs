@@ -1,19 +1,25 @@
 //! Who loses, who asks again, by name: what each source, session, peer and stream of a context has come to.
 //!
 //! Nothing is counted for this on the path of a message: it is read, when somebody asks, from what the protocol keeps
-//! anyway (numbers of topics and datagrams) and from tallies of what is repaired and lost.
+//! anyway (numbers of topics and datagrams) and from tallies of what is repaired and lost. [`walk`] goes through all of
+//! it in pages, for applications; [`census`] writes the pages, some each turn, into the file that `tickcast counters
+//! --sessions` reads.
+
+pub(crate) mod census;
+mod walk;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use lbt::resolution::TransportSession;
+use lbt::session::SentTotals;
 use units::{Nanos, Sqn};
 
-use crate::context::Context;
-use crate::incoming::SessionRef;
 use crate::{Source, StreamId};
 
-/// One thing that [`Context::statistics`] tells of.
+pub use walk::{STATISTICS_MAX, StatisticsPosition};
+
+/// One thing that [`Context::statistics`](crate::Context::statistics) tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Statistic<'a> {
@@ -30,7 +36,7 @@ pub enum Statistic<'a> {
         /// Sends refused because there was no room.
         blocked: u64,
     },
-    /// A session that sources of this context publish on; its peers follow.
+    /// A session that sources of this context publish on.
     Session {
         /// The session.
         transport: TransportSession,
@@ -40,6 +46,11 @@ pub enum Statistic<'a> {
         peers: usize,
         /// No message is taken now.
         is_blocked: bool,
+        /// LBT-RM and LBT-RU: bytes of datagrams sent for the first time. TCP and shared memory: bytes written for all
+        /// receivers together.
+        bytes: u64,
+        /// LBT-RM and LBT-RU: what it has sent.
+        sent: Option<SentStatistics>,
     },
     /// A receiver of such a session.
     Peer {
@@ -55,12 +66,14 @@ pub enum Statistic<'a> {
         retransmissions: u64,
         /// LBT-RM: numbers passed over because it asked for more than its share.
         shed: u64,
+        /// TCP: bytes that its socket has taken.
+        bytes: Option<u64>,
         /// TCP and receiver-paced shared memory: bytes that wait for it.
         waiting_bytes: u64,
         /// When it was last heard; of TCP and shared memory not known.
         silent: Option<Duration>,
     },
-    /// A session that this context receives; its streams follow.
+    /// A session that this context receives.
     Incoming {
         /// The session.
         transport: TransportSession,
@@ -68,8 +81,10 @@ pub enum Statistic<'a> {
         session: u64,
         /// Its streams.
         streams: usize,
-        /// Topic numbers that its streams have lost.
+        /// Topic numbers that its streams have lost, those that nobody hears any more too.
         lost: u64,
+        /// Bytes that have arrived, duplicates not counted.
+        bytes: u64,
         /// What it cost to repair; none of transports that lose nothing by themselves.
         repair: Option<RepairStatistics>,
     },
@@ -81,8 +96,13 @@ pub enum Statistic<'a> {
         topic: &'a str,
         /// The session.
         transport: TransportSession,
+        /// Its number.
+        session: u64,
         /// The number with which it began, once it has.
         begun: Option<Sqn>,
+        /// Topic numbers delivered since it has begun, each fragment by itself; with late join, what is still being
+        /// recovered counts.
+        delivered: u64,
         /// Topic numbers that were told as lost.
         lost: u64,
         /// Loss events.
@@ -143,22 +163,29 @@ impl Statistic<'_> {
                 each("next", next.0.into());
                 each("blocked", blocked);
             }
-            Statistic::Session { topics, peers, is_blocked, .. } => {
+            Statistic::Session { topics, peers, is_blocked, bytes, sent, .. } => {
                 each("topics", topics as u64);
                 each("peers", peers as u64);
                 each("is_blocked", is_blocked.into());
+                each("bytes", bytes);
+                let Some(sent) = sent else { return };
+                each("datagrams", sent.datagrams);
+                each("retransmissions", sent.retransmissions);
+                each("retransmitted_bytes", sent.retransmitted_bytes);
             }
-            Statistic::Peer { naks, retransmissions, shed, waiting_bytes, silent, .. } => {
+            Statistic::Peer { naks, retransmissions, shed, bytes, waiting_bytes, silent, .. } => {
                 each("naks", naks);
                 each("retransmissions", retransmissions);
                 each("shed", shed);
+                bytes.into_iter().for_each(|bytes| each("bytes", bytes));
                 each("waiting_bytes", waiting_bytes);
                 silent.into_iter().for_each(|silent| each("silent_ns", ns(silent)));
             }
-            Statistic::Incoming { session, streams, lost, repair, .. } => {
+            Statistic::Incoming { session, streams, lost, bytes, repair, .. } => {
                 each("session", session);
                 each("streams", streams as u64);
                 each("lost", lost);
+                each("bytes", bytes);
                 let Some(repair) = repair else { return };
                 each("datagrams", repair.datagrams);
                 each("missing", repair.missing);
@@ -168,9 +195,11 @@ impl Statistic<'_> {
                 each("duplicates", repair.duplicates);
                 each("silent_ns", ns(repair.silent));
             }
-            Statistic::Stream { stream, begun, lost, losses, .. } => {
+            Statistic::Stream { stream, session, begun, delivered, lost, losses, .. } => {
                 each("stream", stream.0.into());
+                each("session", session);
                 begun.into_iter().for_each(|first| each("begun", first.0.into()));
+                each("delivered", delivered);
                 each("lost", lost);
                 each("losses", losses);
             }
@@ -180,6 +209,24 @@ impl Statistic<'_> {
 
 fn ns(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What one session of LBT-RM or LBT-RU has sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentStatistics {
+    /// Datagrams sent for the first time; of LBT-RU once for each client.
+    pub datagrams: u64,
+    /// Datagrams sent again.
+    pub retransmissions: u64,
+    /// Their bytes.
+    pub retransmitted_bytes: u64,
+}
+
+impl From<SentTotals> for SentStatistics {
+    fn from(sent: SentTotals) -> SentStatistics {
+        let SentTotals { datagrams, retransmissions, retransmitted_bytes, .. } = sent;
+        SentStatistics { datagrams, retransmissions, retransmitted_bytes }
+    }
 }
 
 /// Repair of one session of LBT-RM or LBT-RU.
@@ -223,79 +270,22 @@ pub(crate) struct Peer {
     pub(crate) naks: u64,
     pub(crate) retransmissions: u64,
     pub(crate) shed: u64,
+    pub(crate) bytes: Option<u64>,
     pub(crate) waiting_bytes: u64,
     pub(crate) heard: Option<Nanos>,
 }
 
 impl Peer {
     pub(crate) fn at(address: SocketAddr) -> Peer {
-        Peer { address, process: 0, naks: 0, retransmissions: 0, shed: 0, waiting_bytes: 0, heard: None }
-    }
-}
-
-impl Context {
-    /// Tells `each` of the sources, the sessions with their peers, and the sessions that are received with their
-    /// streams. It takes time that grows with how many there are: for monitoring, about once a
-    /// second, not for the path of a message. In a child made by `fork` nothing is told.
-    pub fn statistics(&mut self, mut each: impl FnMut(Statistic<'_>)) {
-        if !self.home.is_here() {
-            return;
-        }
-        self.refresh_clock();
-        let now = self.now;
-        let mut topics = vec![0; self.outgoing.capacity()];
-        for (slot, entry) in &self.sources {
-            topics[entry.session] += 1;
-            let Some(outgoing) = self.outgoing.get(entry.session) else { continue };
-            each(Statistic::Source {
-                source: Source::in_slot(slot, entry.number()),
-                topic: &entry.name,
-                transport: outgoing.transport,
-                next: outgoing.next_sqn(entry.topic).unwrap_or_default(),
-                blocked: entry.blocked,
-            });
-        }
-        for (at, outgoing) in &self.outgoing {
-            let (transport, peers) = (outgoing.transport, outgoing.peers());
-            let (is_blocked, topics) = (outgoing.is_blocked(), topics[at]);
-            each(Statistic::Session { transport, topics, peers: peers.len(), is_blocked });
-            for peer in peers {
-                let Peer { address, process, naks, retransmissions, shed, waiting_bytes, heard } = peer;
-                let silent = heard.map(|heard| now.since(heard));
-                each(Statistic::Peer {
-                    transport,
-                    address,
-                    process,
-                    naks,
-                    retransmissions,
-                    shed,
-                    waiting_bytes,
-                    silent,
-                });
-            }
-        }
-        for (session, slots) in self.streams.sessions() {
-            let streams = slots.iter().filter_map(|slot| self.streams.get(*slot));
-            let lost = streams.clone().map(|stream| stream.lost).sum();
-            let Some(first) = streams.clone().next() else { continue };
-            let repair = match session {
-                SessionRef::Rm(at) => self.rm_in.sessions.get(at).map(|receiver| receiver.repair()),
-                SessionRef::Ru(at) => self.ru_in.sessions.get(at).map(|receiver| receiver.repair()),
-                SessionRef::Tcp(_) | SessionRef::Ipc(_) => None,
-            };
-            let repair = repair.map(|repair| RepairStatistics::of(repair, now));
-            let (transport, number) = (first.record.session, first.info().session);
-            each(Statistic::Incoming { transport, session: number, streams: slots.len(), lost, repair });
-            for stream in streams {
-                each(Statistic::Stream {
-                    stream: stream.id,
-                    topic: stream.info().topic,
-                    transport,
-                    begun: stream.begun,
-                    lost: stream.lost,
-                    losses: stream.losses,
-                });
-            }
+        Peer {
+            address,
+            process: 0,
+            naks: 0,
+            retransmissions: 0,
+            shed: 0,
+            bytes: None,
+            waiting_bytes: 0,
+            heard: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The sources that receivers hear, and the way of their events to the handler.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use lbt::delivery::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink};
@@ -111,6 +112,17 @@ pub(crate) struct Streams {
     by_receiver: Groups<Receiver, usize>,
     next: u32,
     pub(crate) failovers: Failovers,
+    /// What the streams of each session have come to.
+    pub(crate) tallies: BTreeMap<SessionRef, Tally>,
+}
+
+/// A session that has streams.
+pub(crate) struct Tally {
+    pub(crate) transport: TransportSession,
+    pub(crate) number: u64,
+    pub(crate) streams: usize,
+    /// Numbers that its streams were told as lost, those that are gone too.
+    pub(crate) lost: u64,
 }
 
 impl Streams {
@@ -147,6 +159,9 @@ impl Streams {
         });
         self.by_source.insert(key, slot);
         self.by_session.insert(new.session, (id, slot));
+        let (transport, number) = (new.record.session, new.session_number);
+        let tally = Tally { transport, number, streams: 0, lost: 0 };
+        self.tallies.entry(new.session).or_insert(tally).streams += 1;
         self.by_receiver.insert(receiver, slot);
         slot
     }
@@ -199,6 +214,12 @@ impl Streams {
         let stream = self.entries.remove(slot);
         self.by_source.remove(&(stream.record.session, stream.record.topic_index));
         self.by_session.remove(stream.session, (stream.id, slot));
+        if let Entry::Occupied(mut tally) = self.tallies.entry(stream.session) {
+            tally.get_mut().streams -= 1;
+            if tally.get().streams == 0 {
+                tally.remove();
+            }
+        }
         for receiver in stream.receivers() {
             self.by_receiver.remove(receiver, slot);
         }
@@ -213,11 +234,14 @@ impl Streams {
         self.entries.get_mut(slot)
     }
 
-    /// The sessions, each with the slots of its streams.
-    pub(crate) fn sessions(&self) -> BTreeMap<SessionRef, Vec<usize>> {
-        let mut sessions = BTreeMap::<SessionRef, Vec<usize>>::new();
-        self.entries.iter().for_each(|(slot, stream)| sessions.entry(stream.session).or_default().push(slot));
-        sessions
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Slots are below it.
+    pub(crate) fn capacity(&self) -> usize {
+        self.entries.capacity()
     }
 
     /// Whether any stream of a session is left.
@@ -290,8 +314,11 @@ impl<H: Handler> Sink for Bridge<'_, H> {
     }
 
     fn lost(&mut self, lost: Lost) {
-        let Streams { entries, failovers, .. } = &mut *self.streams;
+        let Streams { entries, failovers, tallies, .. } = &mut *self.streams;
         let Some(stream) = entries.get_mut(lost.token as usize) else { return };
+        if let Some(tally) = tallies.get_mut(&stream.session) {
+            tally.lost += u64::from(lost.count);
+        }
         stream.lost += u64::from(lost.count);
         stream.losses += 1;
         let loss = Loss { first: lost.first, count: lost.count, is_burst: lost.count >= stream.burst_min };

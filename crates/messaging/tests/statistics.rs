@@ -5,9 +5,9 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::Patience;
+use common::{Party, Patience, meet, party};
 use counters::Registry;
-use counters::snapshot::Snapshot;
+use counters::snapshot::{RollRead, Snapshot};
 use net::counters_file;
 use tickcast_messaging::{
     Context, ContextCounters, EmbeddedContext, MessagingConfig, SourceOptions, Transport,
@@ -115,4 +115,148 @@ fn counters_that_the_application_shows_or_nobody_wants_are_not_published() {
     let works = Context::standalone(&config).expect("it works without the file");
     let error = works.counters().publish_error().expect("it says that there is none").to_string();
     assert!(error.contains("/nowhere/tickcast-counters-"), "{error}");
+}
+
+/// The rows of a context: each as its labels, and its counters by name.
+fn rows(roll: &RollRead) -> Vec<(String, Vec<(String, u64)>)> {
+    let row = |set: &counters::snapshot::Row| {
+        let labels: Vec<_> = set.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let names = roll.tables[set.table].iter().map(|column| column.name.clone());
+        (labels.join(" "), names.zip(set.values.iter().copied()).collect())
+    };
+    roll.sets.iter().map(row).collect()
+}
+
+/// Drives contexts until the file shows what is wanted of one of them, by number.
+fn until_rows(
+    place: &Place,
+    context: &str,
+    parties: &mut [&mut Party],
+    mut done: impl FnMut(&mut [&mut Party], &RollRead) -> bool,
+) {
+    let patience = Patience::new();
+    loop {
+        assert!(patience.lasts(), "it is never shown");
+        parties.iter_mut().for_each(|party| party.turn());
+        let read = read(place);
+        let wanted = ("context".to_owned(), context.to_owned());
+        if let Some(roll) = read.rolls.iter().find(|roll| roll.labels.contains(&wanted))
+            && done(parties, roll)
+        {
+            return;
+        }
+    }
+}
+
+/// A party that shows what it counts.
+fn shown(config: &MessagingConfig) -> Party {
+    Party { context: Context::standalone(config).expect("loopback is there"), ..party(&silent(config)) }
+}
+
+fn silent(config: &MessagingConfig) -> MessagingConfig {
+    MessagingConfig { counters_directory: String::new(), ..config.clone() }
+}
+
+/// The same as the application is told, but for spans, which go on.
+fn told(party: &mut Party) -> Vec<(String, Vec<(String, u64)>)> {
+    let mut all = Vec::new();
+    let rest = party.context.statistics(|one| {
+        let mut labels = format!("kind={}", one.kind());
+        one.topic().iter().for_each(|topic| labels += &format!(" topic={topic}"));
+        labels += &format!(" transport={}", one.transport());
+        one.peer().iter().for_each(|peer| labels += &format!(" peer={peer}"));
+        let mut numbers = Vec::new();
+        one.numbers(|name, value| match name {
+            "id" => labels += &format!(" source={value}"),
+            "session" | "stream" => labels += &format!(" {name}={value}"),
+            "silent_ns" => {}
+            _ => numbers.push((format!("messaging_{}_{name}", one.kind()), value)),
+        });
+        all.push((labels, numbers));
+    });
+    assert_eq!(rest, None);
+    all
+}
+
+#[test]
+fn the_file_names_the_same_sources_sessions_peers_and_streams_as_the_library() {
+    for (test, transport) in
+        [Transport::LbtRm, Transport::LbtRu, Transport::Tcp, Transport::LbtIpc].into_iter().enumerate()
+    {
+        let place = Place::new(&format!("names-{test}"));
+        let config = MessagingConfig { transport, ..place.config(10 + test as u8) };
+        let (mut sender, mut receiver) = (shown(&config), shown(&config));
+        let source = sender.source("px");
+        receiver.receiver("px");
+        meet(&mut sender, source, &mut receiver);
+        for (context, at) in [("1", 0), ("2", 1)] {
+            until_rows(&place, context, &mut [&mut sender, &mut receiver], |parties, roll| {
+                let told = told(parties[at]);
+                let mut shown = rows(roll);
+                for (_, numbers) in &mut shown {
+                    numbers.retain(|(name, _)| !name.ends_with("silent_ns"));
+                    numbers.iter_mut().for_each(|(name, _)| *name = name.replace("_total", ""));
+                }
+                assert_eq!(roll.left_out, 0, "every number has a description");
+                let of = |kind: &str| shown.iter().any(|(labels, _)| labels.starts_with(kind));
+                let kinds =
+                    if at == 0 { ["kind=session", "kind=source"] } else { ["kind=incoming", "kind=stream"] };
+                !shown.is_empty() && told == shown && kinds.into_iter().all(of)
+            });
+        }
+    }
+}
+
+#[test]
+fn what_is_over_leaves_its_place_to_others_and_what_has_none_is_counted() {
+    const MAX: usize = 8;
+    let place = Place::new("places");
+    let config = MessagingConfig { counters_sessions_maximum: MAX as u32, ..place.config(5) };
+    let mut party = shown(&config);
+    let names = |roll: &RollRead| rows(roll).into_iter().map(|row| row.0).collect::<Vec<_>>();
+    let topic = |n: usize| format!("topic-{n}");
+    // Three times as many as there is room for, each after the other.
+    for n in 0..3 * MAX {
+        let source = party.source(&topic(n));
+        until_rows(&place, "1", &mut [&mut party], |_, roll| {
+            let names = names(roll);
+            assert!(names.len() <= 2 && roll.left_out == 0, "{names:?}");
+            names.iter().any(|name| name.contains(&topic(n)))
+        });
+        party.context.delete_source(source);
+    }
+    // And all at once.
+    let sources: Vec<_> = (0..3 * MAX).map(|n| party.source(&topic(n))).collect();
+    until_rows(&place, "1", &mut [&mut party], |_, roll| {
+        let names = names(roll);
+        assert!(names.len() <= MAX);
+        // The session itself goes first.
+        names.len() == MAX && names[0].starts_with("kind=session") && roll.left_out == 2 * MAX as u64 + 1
+    });
+    sources.into_iter().for_each(|source| party.context.delete_source(source));
+    let source = party.source("last");
+    until_rows(&place, "1", &mut [&mut party], |_, roll| {
+        roll.left_out == 0 && names(roll)[1].contains("last")
+    });
+    party.context.delete_source(source);
+}
+
+#[test]
+fn nothing_is_named_where_nobody_wants_it_and_a_context_takes_its_rows_with_it() {
+    let place = Place::new("nobody");
+    let config = MessagingConfig { counters_sessions_maximum: 0, ..place.config(6) };
+    let quiet = shown(&config);
+    let one = shown(&place.config(7));
+    until(&place, |snapshot| snapshot.rolls.len() == 1);
+    drop(one);
+    until(&place, |snapshot| snapshot.rolls.is_empty());
+    drop(quiet);
+    // Where the application has a registry of its own, rows stand there under its labels.
+    let registry = Registry::default();
+    let counters = ContextCounters::registered(&registry, &[("role", "test")]);
+    let _lent = Context::standalone_with(&silent(&config), counters.clone()).expect("loopback is there");
+    assert!(registry.rolls().is_empty());
+    let wanted = silent(&place.config(7));
+    let _lent = Context::standalone_with(&wanted, counters).expect("loopback is there");
+    assert_eq!(registry.rolls()[0].0, [("role".to_owned(), "test".to_owned())]);
 }

@@ -30,6 +30,8 @@ const SEQUENCE_AT: u64 = 16;
 const BANKS_AT: u64 = 4_096;
 /// Pages of a bank that are never written take no memory.
 const BANK_BYTES: u64 = 8 << 20;
+/// A snapshot that was overwritten while it was read is read again so often.
+const READS_MAX: usize = 1_000;
 /// In front of a snapshot: its length.
 const LENGTH_BYTES: u64 = 8;
 
@@ -82,7 +84,7 @@ impl Writer {
         self.head.monotonic_ns = clock::monotonic().0;
         self.head.left_out = u32::try_from(registry.refused()).unwrap_or(u32::MAX);
         let room = (BANK_BYTES - LENGTH_BYTES) as usize;
-        snapshot::emit(&self.head, &registry.snapshot(), room, &mut self.bytes);
+        snapshot::emit(&self.head, registry, room, &mut self.bytes);
         let bank = bank_at(self.sequence + 1);
         self.file.write_all_at(&(self.bytes.len() as u64).to_le_bytes(), bank)?;
         self.file.write_all_at(&self.bytes, bank + LENGTH_BYTES)?;
@@ -253,7 +255,7 @@ fn read_file(file: &File) -> io::Result<Snapshot> {
     if start[..8] != MAGIC || start[8..] != VERSION.to_le_bytes() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file of counters of version 1"));
     }
-    loop {
+    for _ in 0..READS_MAX {
         let sequence = read_u64(file, SEQUENCE_AT)?;
         let bytes = read_bank(file, bank_at(sequence));
         // The bank is written again only behind the next number.
@@ -262,6 +264,7 @@ fn read_file(file: &File) -> io::Result<Snapshot> {
             return parsed.map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e));
         }
     }
+    Err(io::Error::new(io::ErrorKind::InvalidData, "it changes each time while it is read"))
 }
 
 fn read_bank(file: &File, bank: u64) -> io::Result<Vec<u8>> {
@@ -308,7 +311,8 @@ fn files(directory: &Path) -> io::Result<Vec<Found>> {
 
 #[cfg(test)]
 mod tests {
-    use counters::table::LbtrmSource;
+    use counters::table::{self, LbtrmSource};
+    use counters::{Roll, Rows};
 
     use super::*;
 
@@ -383,9 +387,18 @@ mod tests {
         let file = File::open(&writer.path).unwrap();
         let is_over = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let stop = Arc::clone(&is_over);
+        let roll = Roll::default();
+        let _lent = registry.lend_roll(&[], roll.clone());
         let counting = std::thread::spawn(move || {
             for i in 1..=300 {
                 all.iter().for_each(|source| source.msgs_sent.set(i));
+                // Names of any length, and more or fewer of them.
+                let mut rows = Rows::default();
+                rows.monotonic_ns = i;
+                let name = "x".repeat(i as usize);
+                (0..i % 7)
+                    .for_each(|_| rows.push(&table::sessions::SOURCE, &[("topic", &name)], &[("next", i)]));
+                while !roll.show(&mut rows) {}
                 writer.write(&registry).unwrap();
             }
             stop.store(true, std::sync::atomic::Ordering::Release);
@@ -398,6 +411,11 @@ mod tests {
             assert!((0..200).all(|set| value(&read, set, "lbtrm_source_msgs_sent_total") == now));
             assert!(now >= last);
             last = now;
+            for roll in read.rolls.iter().filter(|roll| roll.monotonic_ns > 0) {
+                let (i, of) = (roll.monotonic_ns, &roll.sets);
+                assert_eq!(of.len() as u64, i % 7, "rows of one round");
+                assert!(of.iter().all(|set| set.labels[1].1.len() as u64 == i && set.values == [i]));
+            }
         }
         drop(counting.join().unwrap());
     }

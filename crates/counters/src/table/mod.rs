@@ -15,6 +15,7 @@ mod messaging;
 mod recovery;
 mod relay;
 mod rssl;
+pub mod sessions;
 mod websocket;
 mod xdp;
 

@@ -192,6 +192,13 @@ impl Delivery {
         }
     }
 
+    /// Numbers of a topic from `first`, with which its stream began, up to the next one; none if it has not begun.
+    pub(crate) fn span(&self, topic_index: u32, first: Sqn) -> Option<u64> {
+        let slot = self.table.find(topic_index)? as usize;
+        let (hot, begun_at) = (&self.hot[slot], self.cold[slot].begun_at()?);
+        Some(hot.next.saturating_sub(widen(begun_at, first)))
+    }
+
     /// The number of the datagram in which the source ended the session.
     pub(crate) fn ended_at(&self) -> Option<u64> {
         self.ended_at

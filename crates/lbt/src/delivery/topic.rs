@@ -44,6 +44,8 @@ pub(super) struct Cold {
     pub(super) resumes: bool,
     /// The begin of the stream was reported.
     begun: bool,
+    /// The number that was reported.
+    first: u64,
     /// What waits behind a gap, ordered by number; an announcement before the message of the same number.
     pub(super) held: VecDeque<Held>,
     /// The transport number for which the topic stands in the queue of gaps to become final.
@@ -104,6 +106,7 @@ impl Cold {
             started: false,
             resumes: false,
             begun: false,
+            first: 0,
             held: VecDeque::new(),
             queued_t: u64::MAX,
             assembly: None,
@@ -113,6 +116,11 @@ impl Cold {
 
     pub(super) fn has_begun(&self) -> bool {
         self.begun
+    }
+
+    /// The number with which it has.
+    pub(super) fn begun_at(&self) -> Option<u64> {
+        self.begun.then_some(self.first)
     }
 
     /// Whether the message of a number is held, or was seen.
@@ -252,6 +260,7 @@ impl<S: Sink> Topic<'_, S> {
     pub(super) fn begin(&mut self) {
         if !self.cold.begun {
             self.cold.begun = true;
+            self.cold.first = self.hot.next;
             let Hot { token, index: topic_index, next, .. } = *self.hot;
             self.sink.begin_of_stream(BeginOfStream { token, topic_index, first: Sqn(next as u32) });
         }

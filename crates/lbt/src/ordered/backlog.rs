@@ -62,6 +62,12 @@ impl Backlog {
         Cursor { rest: first, ..self.cursor() }
     }
 
+    /// Bytes written so far.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.head
+    }
+
     /// Bytes that wait for the slowest connection.
     #[must_use]
     pub fn waiting_bytes(&self) -> u64 {

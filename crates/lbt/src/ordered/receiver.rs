@@ -63,6 +63,12 @@ impl Receiver {
         self.delivery.unsubscribe(topic_index);
     }
 
+    /// Numbers of a topic from `first`, with which its stream began, up to the next one; none if it has not begun.
+    #[must_use]
+    pub fn span(&self, topic_index: u32, first: Sqn) -> Option<u64> {
+        self.delivery.span(topic_index, first)
+    }
+
     /// Takes the whole messages at the begin of `bytes` and returns how many bytes they have; the rest is the
     /// begin of a message, to be given again with what follows it.
     ///

@@ -40,7 +40,7 @@ pub use framing::Framing;
 pub(crate) use receiver::{Arrived, NAK_NUMBERS_MAX, Phase, Standing, later};
 pub use receiver::{Feedback, Receiver, Repair};
 pub(crate) use retransmit::{Retransmitter, Share};
-pub use source::{SendError, Source};
+pub use source::{SendError, SentTotals, Source};
 pub use topics::TopicId;
 pub(crate) use topics::Topics;
 pub use transmit::Transmit;

@@ -59,7 +59,21 @@ pub struct Source<T> {
     pub(super) announcements: Vec<(u32, Sqn)>,
     /// A control message being built.
     pub(super) scratch: Vec<u8>,
+    pub(crate) sent: SentTotals,
     pub(crate) counters: Arc<LbtrmSource>,
+}
+
+/// What one session has sent; the counters are those of all sessions together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SentTotals {
+    /// Datagrams sent for the first time; of LBT-RU once for each client.
+    pub datagrams: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Datagrams sent again.
+    pub retransmissions: u64,
+    /// Their bytes.
+    pub retransmitted_bytes: u64,
 }
 
 /// Why a message was not taken.
@@ -148,6 +162,7 @@ impl<T: Framing> Source<T> {
             asked: Nanos::ZERO,
             announcements: Vec::with_capacity(lbmc::TSNI_RECORDS_MAX),
             scratch: Vec::with_capacity(TSNI_LEN_MAX),
+            sent: SentTotals::default(),
             counters,
         };
         source.apply_rate(now);
@@ -184,6 +199,12 @@ impl<T: Framing> Source<T> {
     #[must_use]
     pub fn is_blocked(&self) -> bool {
         self.window.unsent_bytes() >= self.backlog_max
+    }
+
+    /// What this session has sent.
+    #[must_use]
+    pub fn sent_totals(&self) -> SentTotals {
+        self.sent
     }
 
     /// The number the topic's next message, or first fragment of it, will have.

@@ -106,6 +106,8 @@ impl<T: Framing> Source<T> {
         self.schedule.on_datagram(now);
         self.counters.msgs_sent.add(u64::from(count));
         self.counters.bytes_sent.add(bytes);
+        self.sent.datagrams += u64::from(count);
+        self.sent.bytes += bytes;
         self.show_window();
     }
 
@@ -123,5 +125,7 @@ impl<T: Framing> Source<T> {
         self.schedule.on_datagram(now);
         self.counters.rxs_sent.add(u64::from(count));
         self.counters.rx_bytes_sent.add(bytes);
+        self.sent.retransmissions += u64::from(count);
+        self.sent.retransmitted_bytes += bytes;
     }
 }

@@ -200,6 +200,9 @@ config::section! {
         counters_directory: String = "/dev/shm", length 0..=4_096;
         /// How often counters are copied into that file; the first context of a process says.
         counters_interval_ms: u32 = 1_000, range 10..=3_600_000;
+        /// Most sessions, receivers of them, streams and sources of a context that are shown there by name (`tickcast
+        /// counters --sessions`), some 250 bytes each; 0 for none. Those beyond are counted.
+        counters_sessions_maximum: u32 = 4_096, range 0..=65_536;
         /// Group of topic resolution.
         resolver_multicast_address: Ipv4Addr = Ipv4Addr::new(224, 9, 10, 11);
         /// UDP port of topic resolution.

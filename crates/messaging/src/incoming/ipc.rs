@@ -95,6 +95,16 @@ impl IpcIncoming {
         Some(gone.transport)
     }
 
+    /// Bytes that were read of a session, as they lie in the ring.
+    pub(crate) fn bytes(&self, at: usize) -> u64 {
+        self.sessions.get(at).map_or(0, |session| session.ring.counters().bytes_rcved.get())
+    }
+
+    /// See [`lbt::ordered::Receiver::span`].
+    pub(crate) fn span(&self, at: usize, topic: u32, first: Sqn) -> Option<u64> {
+        self.sessions.get(at)?.receiver.span(topic, first)
+    }
+
     /// Where the recovery of a session is kept.
     pub(crate) fn recovery(&mut self, at: usize) -> Option<&mut Option<Box<Recovery>>> {
         self.sessions.get_mut(at).map(|session| &mut session.recovery)

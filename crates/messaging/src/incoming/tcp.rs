@@ -37,6 +37,8 @@ struct Session {
     transport: TransportSession,
     address: SocketAddrV4,
     number: u64,
+    /// Bytes read.
+    bytes: u64,
     /// None for a moment, when TLS begins, and when the session is over.
     connection: Option<Transport>,
     is_established: bool,
@@ -97,6 +99,16 @@ impl TcpIncoming {
 
     pub(crate) fn is_established(&self, at: usize) -> bool {
         self.sessions.get(at).is_some_and(|session| session.is_established)
+    }
+
+    /// Bytes that were read of a session.
+    pub(crate) fn bytes(&self, at: usize) -> u64 {
+        self.sessions.get(at).map_or(0, |session| session.bytes)
+    }
+
+    /// See [`lbt::ordered::Receiver::span`].
+    pub(crate) fn span(&self, at: usize, topic: u32, first: Sqn) -> Option<u64> {
+        self.sessions.get(at)?.receiver.span(topic, first)
     }
 
     /// Where the recovery of a session is kept.
@@ -171,6 +183,7 @@ impl Session {
             };
             progress = Progress::Something;
             counters.bytes_rcved.add(count as u64);
+            self.bytes += count as u64;
             if !self.rest.is_empty() {
                 self.rest.put_before(buffer);
             }
@@ -249,6 +262,7 @@ impl Context {
             transport,
             address,
             number,
+            bytes: 0,
             connection: Some(Transport::Plain(stream)),
             is_established: false,
             waits_for_room: true,

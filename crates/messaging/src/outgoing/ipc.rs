@@ -124,13 +124,13 @@ impl IpcOutgoing {
         self.events.extend(told(SourceEvent::ReceiverDisconnected(HERE), changes.left));
     }
 
-    pub(super) fn peers(&self) -> Vec<Peer> {
+    pub(super) fn peers(&self) -> impl Iterator<Item = Peer> + '_ {
         let of = |reader: shm::ReaderInfo| Peer {
             process: reader.pid,
             waiting_bytes: reader.lag_bytes,
             ..Peer::at(HERE)
         };
-        self.ring.source.readers().map(of).collect()
+        self.ring.source.readers().map(of)
     }
 
     pub(super) fn next_wakeup(&self) -> Nanos {
@@ -196,6 +196,11 @@ impl Room for Ring {
 }
 
 impl Ring {
+    /// Bytes of the stream so far, as they lie in the ring.
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.source.position()
+    }
+
     /// Whether the last send found no room, and none was looked for since.
     pub(super) fn was_full(&self) -> bool {
         self.is_full

@@ -24,7 +24,7 @@ use crate::context::Context;
 use crate::error::ContextError;
 use crate::{Handler, Source};
 
-use crate::statistics::Peer;
+use crate::statistics::{Peer, SentStatistics};
 use binding::Binding;
 
 pub use claim::Claim;
@@ -52,6 +52,8 @@ pub(crate) struct Outgoing {
     batches: u32,
     /// Sockets to which the kernel refuses to cut runs.
     without_offload: usize,
+    /// How many topics it has.
+    pub(crate) topics: usize,
 }
 
 /// Which session a source belongs on.
@@ -87,6 +89,7 @@ impl Outgoing {
             refused: Vec::new(),
             batches: 0,
             without_offload: 0,
+            topics: 0,
         }
     }
 
@@ -104,6 +107,7 @@ impl Outgoing {
             OutgoingKind::Ipc(session) => session.session.add_topic_at(now, index, first),
             OutgoingKind::Ru(session) => session.session.add_topic_at(now, index, first),
         };
+        self.topics += 1;
         (id, index)
     }
 
@@ -120,6 +124,7 @@ impl Outgoing {
     }
 
     pub(crate) fn remove_topic(&mut self, topic: TopicId) {
+        self.topics = self.topics.saturating_sub(1);
         if let Some(going_on) = self.retired.get_mut(&topic.index()) {
             let next = match &self.kind {
                 OutgoingKind::Rm(session) => session.session.next_sqn(topic),
@@ -227,8 +232,8 @@ impl Outgoing {
         }
     }
 
-    /// The receivers it knows.
-    pub(crate) fn peers(&self) -> Vec<Peer> {
+    /// The receivers it knows from a place on, each with its place.
+    pub(crate) fn peers(&self, from: usize) -> Box<dyn Iterator<Item = (usize, Peer)> + '_> {
         match &self.kind {
             OutgoingKind::Rm(session) => {
                 let of = |asker: lbt::rm::AskedBy| Peer {
@@ -237,7 +242,7 @@ impl Outgoing {
                     heard: Some(asker.heard),
                     ..Peer::at(asker.address.into())
                 };
-                session.session.askers().map(of).collect()
+                Box::new(session.session.askers().map(of).enumerate().skip(from))
             }
             OutgoingKind::Ru(session) => {
                 let of = |client: &lbt::ru::Client| Peer {
@@ -246,11 +251,32 @@ impl Outgoing {
                     heard: Some(client.heard),
                     ..Peer::at(client.address.into())
                 };
-                session.session.clients().map(of).collect()
+                Box::new(session.session.clients().map(of).enumerate().skip(from))
             }
-            OutgoingKind::Tcp(session) => session.peers(),
-            OutgoingKind::Ipc(session) => session.peers(),
+            OutgoingKind::Tcp(session) => Box::new(session.peers(from)),
+            OutgoingKind::Ipc(session) => Box::new(session.peers().enumerate().skip(from)),
         }
+    }
+
+    /// How many of them there are.
+    pub(crate) fn peer_count(&self) -> usize {
+        match &self.kind {
+            OutgoingKind::Rm(session) => session.session.askers().count(),
+            OutgoingKind::Ru(session) => session.session.clients().count(),
+            OutgoingKind::Tcp(session) => session.peers(0).count(),
+            OutgoingKind::Ipc(session) => session.peers().count(),
+        }
+    }
+
+    /// Bytes that it has sent, retransmissions not counted, and what else is known.
+    pub(crate) fn sent(&self) -> (u64, Option<SentStatistics>) {
+        let totals = match &self.kind {
+            OutgoingKind::Rm(session) => session.session.sent_totals(),
+            OutgoingKind::Ru(session) => session.session.sent_totals(),
+            OutgoingKind::Tcp(session) => return (session.backlog.written_bytes(), None),
+            OutgoingKind::Ipc(session) => return (session.ring.written_bytes(), None),
+        };
+        (totals.bytes, Some(totals.into()))
     }
 
     pub(crate) fn is_blocked(&self) -> bool {

@@ -135,12 +135,12 @@ impl Context {
 
 impl TcpOutgoing {
     /// Those that have come through their handshake.
-    pub(super) fn peers(&self) -> Vec<Peer> {
-        let of = |client: &Client| {
+    pub(super) fn peers(&self, from: usize) -> impl Iterator<Item = (usize, Peer)> + '_ {
+        (from..self.clients.capacity()).filter_map(|at| {
+            let client = self.clients.get(at)?;
             let waiting_bytes = self.backlog.pending(client.cursor.as_ref()?);
-            Some(Peer { waiting_bytes, ..Peer::at(client.peer) })
-        };
-        self.clients.iter().filter_map(|(_, client)| of(client)).collect()
+            Some((at, Peer { bytes: Some(client.taken), waiting_bytes, ..Peer::at(client.peer) }))
+        })
     }
 
     fn client_token(&self, index: usize) -> Token {

@@ -1,5 +1,7 @@
 //! `tickcast counters`: what the processes of this host count, read from their files.
 
+mod sessions;
+
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,18 +22,34 @@ Examples:
   tickcast counters 4711 naks session=beef     counters with naks in their name, of sets with that label
   tickcast counters 4711 --watch 1             every second, with rates
   tickcast counters 4711 --json | jq .         as a line of JSON
+  tickcast counters 4711 --sessions            each session, receiver, stream and source by name
+  tickcast counters 4711 --sessions lost       who has lost something
+  tickcast counters 4711 --sessions naks kind=peer --watch 1
+                                               who asks for retransmissions, and how often a second
+
+With --sessions a line is what one thing has come to, as its context wrote it last: kind, names, numbers. The kinds are
+  session   published on: topics, peers, bytes, datagrams, retransmissions
+  peer      a receiver of it: naks, retransmissions, shed, bytes, waiting_bytes, silent_ns
+  incoming  a session that is received: lost, bytes, datagrams, missing, naks_sent, recovered, given_up, duplicates
+  stream    a topic of it: begun, delivered, lost, losses
+  source    a topic that is published: next, blocked
+A context shows as many as messaging.counters_sessions_maximum says, sessions and peers before streams and sources.
 
 Every daemon and every messaging context publishes its counters in a file, tickcast-counters-PID-..., and copies them there
-once a second or as configured (admin.counters_directory, admin.counters_interval_ms). Reading disturbs nobody.
+once a second or as configured (admin.counters_directory, admin.counters_interval_ms). Reading disturbs nobody, and shows
+the last values of a process that is stopped or was killed.
 
 Exit status: 0 done; 1 the process publishes no counters, or is gone; 2 wrong usage.")]
 pub(crate) struct CountersArgs {
     /// Process, as PID or, for one of another container, PID@NAMESPACE; without one all are listed.
-    #[arg(value_name = "PID")]
+    #[arg(value_name = "PID", id = "process")]
     process: Option<ProcessName>,
     /// Shows only counters with each of these in their name or among their labels (NAME=VALUE).
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
+    /// Shows sessions, their receivers, streams and sources by name in place of sums.
+    #[arg(long, requires = "process")]
+    sessions: bool,
     /// Shows zeros too.
     #[arg(long)]
     all: bool,
@@ -128,14 +146,36 @@ fn show(args: &CountersArgs, process: ProcessName, out: &mut impl Write) -> Resu
         let now = found.read().map_err(|e| Failure::Run(e.to_string()))?;
         let is_news = before.as_ref().is_none_or(|before| before.head.monotonic_ns != now.head.monotonic_ns);
         if is_news {
-            let view = View { args, now: &now, before: before.as_ref() };
-            if args.json { view.json(out) } else { view.text(out) }.map_err(Failure::Output)?;
+            show_one(args, &now, before.as_ref(), out).map_err(Failure::Output)?;
             out.flush().map_err(Failure::Output)?;
             before = Some(now);
         }
         let Some(seconds) = args.watch else { return Ok(()) };
         std::thread::sleep(Duration::from_secs(seconds.into()));
     }
+}
+
+fn show_one(
+    args: &CountersArgs,
+    now: &Snapshot,
+    before: Option<&Snapshot>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    match (args.sessions, args.json) {
+        (false, false) => View { args, now, before }.text(out),
+        (false, true) => View { args, now, before }.json(out),
+        (true, false) => sessions::View { args, now, before }.text(out),
+        (true, true) => sessions::View { args, now, before }.json(out),
+    }
+}
+
+/// What the counters or labels have to have.
+fn filters(args: &CountersArgs) -> impl Iterator<Item = &str> + Clone {
+    args.filters.iter().map(|filter| &**filter)
+}
+
+fn object<'a>(pairs: impl Iterator<Item = (&'a str, Value)>) -> Value {
+    Value::Object(pairs.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
 }
 
 /// What is shown of one snapshot, beside the one before.
@@ -172,9 +212,9 @@ impl<'a> View<'a> {
     }
 
     fn passes(&self, column: &Column, row: &Row) -> bool {
-        self.args.filters.iter().all(|filter| match filter.split_once('=') {
+        filters(self.args).all(|filter| match filter.split_once('=') {
             Some((name, value)) => row.labels.iter().any(|(n, v)| n == name && v == value),
-            None => column.name.contains(&**filter),
+            None => column.name.contains(filter),
         })
     }
 
@@ -207,13 +247,9 @@ impl<'a> View<'a> {
     fn json(&self, out: &mut impl Write) -> io::Result<()> {
         let sets = self.now.sets.iter().filter_map(|row| {
             let shown = self.shown(row);
-            let object = |pairs: &mut dyn Iterator<Item = (&str, Value)>| {
-                Value::Object(pairs.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
-            };
-            let values = object(&mut shown.iter().map(|s| (&*s.column.name, s.value.into())));
-            let rates =
-                object(&mut shown.iter().filter_map(|s| Some((&*s.column.name, s.per_second?.into()))));
-            let labels = object(&mut row.labels.iter().map(|(name, value)| (&**name, (&**value).into())));
+            let values = object(shown.iter().map(|s| (&*s.column.name, s.value.into())));
+            let rates = object(shown.iter().filter_map(|s| Some((&*s.column.name, s.per_second?.into()))));
+            let labels = object(row.labels.iter().map(|(name, value)| (&**name, (&**value).into())));
             let set = json!({ "labels": labels, "counters": values, "per_second": rates });
             (!shown.is_empty()).then_some(set)
         });
@@ -244,7 +280,7 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
 
-    fn args(words: &[&str]) -> CountersArgs {
+    pub(super) fn args(words: &[&str]) -> CountersArgs {
         let words = ["tickcast", "counters", "4711"].iter().chain(words);
         match Cli::parse_from(words).command {
             Command::Counters(args) => args,
@@ -268,7 +304,7 @@ mod tests {
             ..Head::default()
         };
         let mut bytes = Vec::new();
-        snapshot::emit(&head, &registry.snapshot(), 1 << 20, &mut bytes);
+        snapshot::emit(&head, &registry, 1 << 20, &mut bytes);
         Snapshot::parse(&bytes).expect("as it was written")
     }
 

@@ -76,6 +76,8 @@ pub(crate) fn later(now: Nanos, left: Duration, whole: Duration) -> Nanos {
 pub struct Repair {
     /// Datagrams of the session since this receiver's first one, whether they arrived or not.
     pub datagrams: u64,
+    /// Bytes of those that arrived, duplicates not counted.
+    pub bytes: u64,
     /// Datagrams missing now.
     pub missing: u64,
     /// Numbers NAKed, each as often as it was.
@@ -240,6 +242,12 @@ impl<T> Receiver<T> {
     pub fn repair(&self) -> Repair {
         let datagrams = self.next.saturating_sub(self.base);
         Repair { datagrams, missing: self.loss.missing(), heard: self.heard, ..self.repair }
+    }
+
+    /// Numbers of a topic from `first`, with which its stream began, up to the next one; none if it has not begun.
+    #[must_use]
+    pub fn span(&self, topic_index: u32, first: Sqn) -> Option<u64> {
+        self.delivery.span(topic_index, first)
     }
 
     /// The highest number heard of.

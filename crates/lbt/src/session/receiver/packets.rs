@@ -292,7 +292,8 @@ impl<T> Receiver<T> {
         self.delivery.end_session(reason, self.loss.given_up_end(), sink);
     }
 
-    fn count_accepted(&self, len: usize) {
+    fn count_accepted(&mut self, len: usize) {
+        self.repair.bytes += len as u64;
         self.counters.msgs_rcved.inc();
         self.counters.bytes_rcved.add(len as u64);
     }
