@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use lbt::config::{ResolverConfig, SourceConfig};
 use lbt::ordered::Source as OrderedSource;
-use lbt::resolution::{Resolver, SourceRecord, TransportSession};
+use lbt::resolution::{QueryId, Resolver, ResolverSink, SourceRecord, TransportSession};
 use lbt::rm::{SessionKey, Source as RmSource};
 use lbt::wire::lbtrm::SessionHeader;
 use net::udp::{MulticastOptions, UdpSocket};
@@ -30,6 +30,7 @@ Prints what an operation costs in one context, for each COUNT:
   end       COUNT TCP sessions of 50 topics that end together
   silence   COUNT LBT-RM sessions of 1 topic that time out together
   sending   one message alone, and an idle turn, with COUNT LBT-RM sessions that are sent; memory of each
+  requests  turns of a context with COUNT sources while others ask for all advertisements and by patterns
   memory    resident memory of COUNT received sessions: LBT-RM, TCP, LBT-RU
 Memory is true for the first COUNT of a process only. The file limit (ulimit -n) has to allow 2 descriptors a session for `end` and 2 for `sending`.";
 
@@ -72,6 +73,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "end" => end(count)?,
             "silence" => silence(count)?,
             "sending" => sending(count)?,
+            "requests" => requests(count)?,
             "memory" => memory(count)?,
             _ => return Err(HELP.into()),
         }
@@ -405,6 +407,53 @@ fn sending(count: u32) -> Result<(), Box<dyn Error>> {
     }
     print("sending", count, "a message alone", best, SENT);
     idle("sending", count, &mut driven, &mut heard)
+}
+
+/// Somebody asks without pause for all there is.
+fn requests(count: u32) -> Result<(), Box<dyn Error>> {
+    const SPAN: Duration = Duration::from_secs(20);
+    let mut driven = Driven::standalone(&config())?;
+    let options = SourceOptions { transport: Some(Transport::LbtRm), ..SourceOptions::default() };
+    for number in 0..count {
+        driven.context.create_source(&topic(number), &options)?;
+    }
+    let peer = Peer::new(driven.context.config())?;
+    let options = ResolverConfig::default();
+    let mut asking = Resolver::new(&options, clock::monotonic(), Default::default())?;
+    let (begun, mut next, mut number) = (Instant::now(), Instant::now(), 0);
+    let mut spent = Vec::new();
+    let mut query = None;
+    while begun.elapsed() < SPAN {
+        if Instant::now() >= next {
+            next += Duration::from_millis(1);
+            number += 1;
+            let now = clock::monotonic();
+            asking.request_resolution(0x7);
+            query.take().into_iter().for_each(|query| asking.stop_query(query));
+            query = Some(asking.query_pattern(now, &format!("market.*{number}$"), &mut Unheard)?);
+            while let Some(datagram) = asking.poll_transmit(now) {
+                peer.socket.send_run(peer.to, datagram, datagram.len())?;
+            }
+        }
+        let turn = clock::thread_cpu();
+        driven.turn(&mut Heard::default())?;
+        spent.push(clock::thread_cpu().since(turn));
+    }
+    spent.sort_unstable();
+    let at = |part: f64| spent[((spent.len() - 1) as f64 * part) as usize].as_nanos();
+    for (what, part) in [("the longest turn", 1.0), ("99.99 % of turns take at most", 0.9999)] {
+        println!("requests  {count:>9}  {what:28} {:>12} ns", at(part));
+    }
+    let sent = driven.context.counters().resolver.advertisements_sent.get();
+    println!("requests  {count:>9}  {:28} {sent:>12}", "records sent");
+    Ok(())
+}
+
+/// Nobody is told of sources.
+struct Unheard;
+
+impl ResolverSink for Unheard {
+    fn source_found(&mut self, _: QueryId, _: &str, _: &SourceRecord) {}
 }
 
 fn memory(count: u32) -> Result<(), Box<dyn Error>> {

@@ -1,5 +1,6 @@
-//! How long it takes to make many topics known: sources in one context, receivers of all of them in another,
-//! in two threads of one process: `topics 100000 [transport=tcp] [KEY=VALUE]...`.
+//! How long it takes to make many topics known, and what they cost then: sources in one context, receivers of all of them
+//! in another, in two threads of one process: `topics 100000 [transport=tcp] [KEY=VALUE]...`. The longest turn is CPU time
+//! of the thread, so that others which run in its place do not count.
 //!
 //! ```text
 //! cargo run --release -p tickcast-messaging --example topics 100000
@@ -10,19 +11,55 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use net::clock;
 use tickcast_messaging::{
     Context, Handler, Message, MessagingConfig, Receiver, ReceiverOptions, SourceInfo, SourceOptions,
     StreamId,
 };
 
 #[derive(Default)]
-struct Found(u64);
+struct Found {
+    sources: u64,
+    messages: u64,
+}
 
 impl Handler for Found {
-    fn on_message(&mut self, _: &Message<'_>) {}
+    fn on_message(&mut self, _: &Message<'_>) {
+        self.messages += 1;
+    }
 
     fn on_source(&mut self, _: Receiver, _: StreamId, _: &SourceInfo<'_>) {
-        self.0 += 1;
+        self.sources += 1;
+    }
+}
+
+/// The turns of a context.
+#[derive(Default)]
+struct Turns {
+    longest: Duration,
+    above_1_ms: u64,
+    count: u64,
+    spent: Duration,
+}
+
+impl Turns {
+    fn wait(&mut self, context: &mut Context, found: &mut Found) -> Result<bool, Box<dyn Error>> {
+        let begun = clock::thread_cpu();
+        let worked = context.wait(Some(Duration::from_millis(20)), found)?;
+        let spent = clock::thread_cpu().since(begun);
+        self.longest = self.longest.max(spent);
+        self.above_1_ms += u64::from(spent > Duration::from_millis(1));
+        self.count += 1;
+        self.spent += spent;
+        Ok(worked)
+    }
+
+    fn print(&self, whose: &str) {
+        let Turns { longest, above_1_ms, count, spent } = self;
+        let longest = longest.as_micros();
+        println!(
+            "{whose}: {count} turns, the longest {longest} us, {above_1_ms} above 1 ms, {spent:.2?} CPU in all"
+        );
     }
 }
 
@@ -36,14 +73,21 @@ fn name(i: u64) -> String {
     format!("px.eq.instrument.{i:07}")
 }
 
+fn resident_mb() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4_096 / 1_000_000
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
     let count: u64 = words.next().ok_or("topics COUNT [KEY=VALUE]...")?.parse()?;
     let config = MessagingConfig::load(None, words)?;
     let (is_over, begin) = (Arc::new(AtomicBool::new(false)), Arc::new(Barrier::new(2)));
+    let (are_found, sends) = (Arc::new(AtomicBool::new(false)), count.min(200_000));
     let sent = Arc::new(AtomicU64::new(0));
     let publisher = {
         let (config, is_over, begin, sent) = (config.clone(), is_over.clone(), begin.clone(), sent.clone());
+        let are_found = are_found.clone();
         std::thread::spawn(move || -> Result<(), String> {
             let publish = || -> Result<(), Box<dyn Error>> {
                 let mut context = Context::standalone(&config)?;
@@ -54,11 +98,27 @@ fn main() -> Result<(), Box<dyn Error>> {
                     sources.push(context.create_source(&name(i), &SourceOptions::default())?);
                 }
                 each("create sources", begun, count);
-                while !is_over.load(Ordering::Relaxed) {
-                    context.wait(Some(Duration::from_millis(20)), &mut ())?;
+                let mut turns = Turns::default();
+                let mut others = Found::default();
+                while !are_found.load(Ordering::Relaxed) {
+                    turns.wait(&mut context, &mut others)?;
                 }
+                turns.print("the sources' context");
                 let counters = context.counters().resolver.clone();
                 sent.store(counters.tr_bytes_sent.get(), Ordering::Relaxed);
+                let mut next = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    // Each from another topic, and few at a time, so that both threads have their turns.
+                    for _ in 0..32 {
+                        // Primes keep neighbours in time apart in memory.
+                        let source = sources[(next * 7_919 % count) as usize];
+                        if next == sends || context.send(source, &[&[7; 64]]).is_err() {
+                            break;
+                        }
+                        next += 1;
+                    }
+                    context.wait(Some(Duration::from_micros(50)), &mut ())?;
+                }
                 let begun = Instant::now();
                 sources.into_iter().for_each(|source| context.delete_source(source));
                 each("delete sources", begun, count);
@@ -79,14 +139,24 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     each("create receivers", all, count);
-    while found.0 < count && !publisher.is_finished() {
-        context.wait(Some(Duration::from_millis(20)), &mut found)?;
+    let mut turns = Turns::default();
+    while found.sources < count && !publisher.is_finished() {
+        turns.wait(&mut context, &mut found)?;
     }
     each("find all, from the begin", all, count);
+    turns.print("the receivers' context");
+    println!("resident memory of both: {} MB", resident_mb());
+    are_found.store(true, Ordering::Relaxed);
+    let mut turns = Turns::default();
+    while found.messages < sends && !publisher.is_finished() {
+        turns.wait(&mut context, &mut found)?;
+    }
+    let nanos = turns.spent.as_nanos() as f64 / sends as f64;
+    println!("receive {sends} messages of as many topics: {nanos:.0} ns of CPU each");
     is_over.store(true, Ordering::Relaxed);
     publisher.join().map_err(|_| "the publisher's thread ended")??;
     let bytes = sent.load(Ordering::Relaxed) + context.counters().resolver.tr_bytes_sent.get();
-    println!("topic resolution sent {bytes} bytes, {} of {count} found", found.0);
+    println!("topic resolution sent {bytes} bytes, {} of {count} found", found.sources);
     let begun = Instant::now();
     receivers.into_iter().for_each(|receiver| context.delete_receiver(receiver));
     each("delete receivers", begun, count);

@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -23,12 +23,13 @@ use crate::departed::Departed;
 use crate::direct::Direct;
 use crate::drops::Drops;
 use crate::error::ContextError;
-use crate::incoming::{Gate, IpcIncoming, Look, RmIncoming, RuIncoming, SessionRef, TcpIncoming};
+use crate::incoming::{Gate, IpcIncoming, Look, RmIncoming, RuIncoming, TcpIncoming};
 use crate::index::Groups;
 use crate::keys;
 use crate::outgoing::{Outgoing, Place, Turns};
 use crate::published::{self, Labels, Lent, Shown};
 use crate::receiver::{Found, ReceiverEntry, Subscription};
+use crate::recovery::Recovering;
 use crate::retention::Retained;
 use crate::security::Security;
 use crate::source::{Current, SourceEntry};
@@ -194,6 +195,7 @@ pub struct Context {
     pub(crate) sources_of: Groups<usize, usize>,
     pub(crate) outgoing: Slab<Outgoing>,
     pub(crate) by_place: HashMap<Place, usize>,
+    pub(crate) ports: Ports,
     pub(crate) turns: Turns,
     /// Sessions of LBT-RU, which have sockets that the poller may not watch.
     pub(crate) with_lanes: Vec<usize>,
@@ -220,8 +222,7 @@ pub struct Context {
     pub(crate) tls: Tls,
     pub(crate) security: Security,
     pub(crate) xdp: Xdp,
-    /// Sessions that have a [`Recovery`](crate::recovery::Recovery).
-    pub(crate) recovering: BTreeSet<SessionRef>,
+    pub(crate) recovering: Recovering,
     pub(crate) next_session: u64,
     /// When sources known by configuration are tried again.
     pub(crate) static_due: Nanos,
@@ -313,6 +314,7 @@ impl Context {
             sources_of: Groups::default(),
             outgoing: Slab::new(),
             by_place: HashMap::new(),
+            ports: Ports::default(),
             turns: Turns::default(),
             with_lanes: Vec::new(),
             quiet_until: Nanos::ZERO,
@@ -334,7 +336,7 @@ impl Context {
             xdp: Xdp::open(config, interface, counters.xdp.clone())?,
             keys: config.transport_lbtrm_authentication_key_file.as_deref().map(keys::load).transpose()?,
             ru_keys: config.transport_lbtru_authentication_key_file.as_deref().map(keys::load).transpose()?,
-            recovering: BTreeSet::new(),
+            recovering: Recovering::default(),
             next_session: 0,
             static_due: Nanos::NEVER,
             drops: Drops::default(),
@@ -424,7 +426,7 @@ impl Context {
             p if p == Port::Resolver as u32 => self.on_resolver_ready(index, handler),
             p if p == Port::Outgoing as u32 => drop(self.on_outgoing_ready(now, index, handler)),
             p if p == Port::TcpClient as u32 => self.on_tcp_client_ready(index, ready, handler),
-            p if p == Port::IpcSession as u32 => drop(self.poll_ipc(handler)),
+            p if p == Port::IpcSession as u32 => self.on_bell(index, handler),
             p if p == Port::Xdp as u32 => self.on_xdp_ready(now, handler),
             p if p == Port::Waker as u32 => self.waker.iter().for_each(Waker::acknowledge),
             p if p == Port::RuReceiver as u32 => drop(self.on_ru_ready(now, Look::Told, handler)),
@@ -570,7 +572,7 @@ impl Context {
     /// Flushes as long as that has anything to do.
     #[inline]
     pub(crate) fn flush_stirred(&mut self) {
-        if self.now >= self.quiet_until {
+        if self.now >= self.quiet_until || !self.direct.is_settled() {
             self.flush();
             self.quiet_until = self.flush_due();
         }
@@ -578,8 +580,7 @@ impl Context {
 
     /// When to flush again if nothing is sent or comes till then.
     fn flush_due(&self) -> Nanos {
-        let due = self.turns.next(|at| self.outgoing.get(at).map_or(Nanos::NEVER, Outgoing::flush_due));
-        if self.direct.is_idle() { due } else { Nanos::ZERO }
+        self.turns.next(|at| self.outgoing.get(at).map_or(Nanos::NEVER, Outgoing::flush_due))
     }
 
     /// Ends all sources: their sessions say the last number of each topic and the end, and sends are refused.
@@ -661,7 +662,7 @@ fn resolution_sockets(config: &MessagingConfig, interface: Ipv4Addr) -> io::Resu
         UdpSocket::multicast_receiver(resolver_group(config), options)?
     } else {
         let (low, high) = (config.resolver_unicast_port_low, config.resolver_unicast_port_high);
-        first_free(interface, low, high, |a| UdpSocket::multicast_sender(a, options))?
+        first_free(interface, low..=high, |a| UdpSocket::multicast_sender(a, options))?
     };
     Ok((hears, UdpSocket::multicast_sender(SocketAddrV4::new(interface, 0), options)?))
 }
@@ -681,15 +682,35 @@ fn multicast_options(config: &MessagingConfig, interface: Ipv4Addr) -> Multicast
     }
 }
 
-/// Binds the first free port of a range, by `bind`.
+/// Where to look for a free port: sessions that are sent keep theirs, and the thousandth does not try those of all
+/// others again.
+#[derive(Default)]
+pub(crate) struct Ports {
+    /// By range, the port that was taken last.
+    last: HashMap<(u16, u16), u16>,
+}
+
+impl Ports {
+    /// The ports of a range, those first that were not tried yet.
+    pub(crate) fn of(&self, low: u16, high: u16) -> impl Iterator<Item = u16> + use<> {
+        let tried = self.last.get(&(low, high)).map_or(0, |last| usize::from(last - low) + 1);
+        (low..=high).skip(tried).chain((low..=high).take(tried))
+    }
+
+    pub(crate) fn took(&mut self, low: u16, high: u16, port: u16) {
+        self.last.insert((low, high), port.clamp(low, high));
+    }
+}
+
+/// Binds the first free port of some, by `bind`.
 pub(crate) fn first_free<T>(
     interface: Ipv4Addr,
-    low: u16,
-    high: u16,
+    ports: impl Iterator<Item = u16>,
     bind: impl Fn(SocketAddrV4) -> io::Result<T>,
 ) -> io::Result<T> {
-    let mut refused = None;
-    for port in low..=high {
+    let (mut refused, mut low, mut high) = (None, u16::MAX, 0);
+    for port in ports {
+        (low, high) = (low.min(port), high.max(port));
         match bind(SocketAddrV4::new(interface, port)) {
             Ok(bound) => return Ok(bound),
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => refused = Some(e),
@@ -710,11 +731,16 @@ pub(crate) mod tests {
 
     /// A context on loopback; no other test's is heard.
     pub(crate) fn lone(test: u8, wait: Wait) -> Context {
+        lone_with(test, |config| config.wait = wait)
+    }
+
+    /// The same, with some of the configuration changed.
+    pub(crate) fn lone_with(test: u8, change: impl FnOnce(&mut MessagingConfig)) -> Context {
         let process = std::process::id();
         let (low, high) = (30_000, 45_000);
-        let config = MessagingConfig {
+        let mut config = MessagingConfig {
             interface: Interface::Address(Ipv4Addr::LOCALHOST),
-            wait,
+            wait: Wait::Block,
             counters_directory: String::new(),
             request_tcp_send_buffer_maximum_bytes: 1 << 20,
             resolver_multicast_address: Ipv4Addr::new(239, 247, (process / 2_000) as u8, test),
@@ -727,6 +753,7 @@ pub(crate) mod tests {
             transport_lbtru_receiver_port_high: high,
             ..MessagingConfig::default()
         };
+        change(&mut config);
         Context::standalone(&config).expect("loopback is there")
     }
 
@@ -754,6 +781,20 @@ pub(crate) mod tests {
     /// Looks at the sockets of the first session that sources send by.
     pub(crate) fn look_at_outgoing(context: &mut Context) {
         let _ = context.on_outgoing_ready(context.now, 0, &mut ());
+    }
+
+    #[test]
+    fn the_next_port_is_looked_for_behind_the_last_and_then_from_the_begin() {
+        let mut ports = Ports::default();
+        let of = |ports: &Ports| ports.of(10, 13).collect::<Vec<_>>();
+        assert_eq!(of(&ports), [10, 11, 12, 13]);
+        ports.took(10, 13, 11);
+        ports.took(10, 14, 10);
+        assert_eq!(of(&ports), [12, 13, 10, 11]);
+        ports.took(10, 13, 13);
+        assert_eq!(of(&ports), [10, 11, 12, 13]);
+        ports.took(u16::MAX, u16::MAX, u16::MAX);
+        assert_eq!(ports.of(u16::MAX, u16::MAX).collect::<Vec<_>>(), [u16::MAX]);
     }
 
     #[test]

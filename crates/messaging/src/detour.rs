@@ -84,16 +84,16 @@ impl Connection {
 }
 
 impl Context {
-    /// Takes the other way to peers that have acknowledged nothing for long.
-    pub(crate) fn take_detours(&mut self, now: Nanos, handler: &mut impl Handler) {
-        for index in 0..self.direct.connections.capacity() {
-            let Some(connection) = self.direct.connections.get_mut(index) else { continue };
-            if now >= connection.detour_at() {
-                connection.settle(now);
-                if now >= connection.detour_at() && !self.take_detour(index) {
-                    self.close_connection(index, "neither network brings anything to the peer", handler);
-                }
-            }
+    /// Takes the other way to a peer that has acknowledged nothing for long.
+    pub(crate) fn take_due_detour(&mut self, now: Nanos, index: usize, handler: &mut impl Handler) {
+        let is_due = |c: &Connection| now >= c.detour_at();
+        if !self.direct.connections.get(index).is_some_and(is_due) {
+            return;
+        }
+        let Some(connection) = self.direct.connections.get_mut(index) else { return };
+        connection.settle(now);
+        if is_due(connection) && !self.take_detour(index) {
+            self.close_connection(index, "neither network brings anything to the peer", handler);
         }
     }
 

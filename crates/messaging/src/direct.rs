@@ -1,3 +1,4 @@
+mod connections;
 mod guests;
 
 use std::io;
@@ -9,9 +10,9 @@ use lbt::wire::lbmc::Header;
 use net::tcp::{self, Moved};
 use net::tls::is_about_certificates;
 use net::{Door, Interest, Ready, Transport};
-use slab::Slab;
 use units::Nanos;
 
+use connections::Connections;
 use guests::{Guest, Guests, Partial};
 
 use crate::context::{Context, Port, first_free};
@@ -31,7 +32,7 @@ pub(crate) struct Direct {
     doors: Vec<Door>,
     /// Of the first.
     address: Option<SocketAddrV4>,
-    pub(crate) connections: Slab<Connection>,
+    pub(crate) connections: Connections,
     next: u64,
     buffer: Vec<u8>,
     guests: Guests,
@@ -43,16 +44,17 @@ impl Direct {
             requests: Requests::default(),
             doors: Vec::new(),
             address: None,
-            connections: Slab::new(),
+            connections: Connections::default(),
             next: 0,
             buffer: Vec::new(),
             guests: Guests::new(config),
         }
     }
 
-    /// Whether there are no connections.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.connections.is_empty()
+    /// Whether nothing has happened to connections since they were flushed.
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.connections.is_settled()
     }
 }
 
@@ -71,6 +73,10 @@ pub(crate) struct Connection {
     pub(crate) out: Vec<u8>,
     pub(crate) sent: usize,
     pub(crate) waits_for_room: bool,
+    /// It is noted as one to which something has happened.
+    is_touched: bool,
+    /// Bytes that waited for the socket when it was last looked at.
+    waiting: u64,
     /// Too much waits for the peer: the connection is shut down, and closed when the poller says so.
     is_given_up: bool,
     /// Somebody has connected to the request port.
@@ -113,6 +119,14 @@ impl Connection {
         !self.out.is_empty() || self.purpose == Purpose::Application && !self.is_established
     }
 
+    /// When one to answer is closed if no answer follows.
+    fn unused_at(&self, config: &MessagingConfig) -> Nanos {
+        match self.answers() {
+            Some((_, used)) if self.sent == self.out.len() => used + config.response_deletion_timeout(),
+            _ => Nanos::NEVER,
+        }
+    }
+
     /// Gives the connection up, since too much waits for its peer; false if that cannot be or was done.
     fn give_up(&mut self) -> bool {
         if !self.is_established || self.is_given_up {
@@ -143,7 +157,8 @@ impl Direct {
 
     /// What waits to be written to a connection.
     pub(crate) fn out_of(&mut self, connection: ConnectionId) -> Option<&mut Vec<u8>> {
-        self.connections.iter_mut().find(|(_, c)| c.id == connection).map(|(_, c)| &mut c.out)
+        let index = self.connections.index_of(connection)?;
+        self.connections.get_mut(index).map(|connection| &mut connection.out)
     }
 }
 
@@ -160,7 +175,7 @@ impl Context {
         self.check_home()?;
         let (low, high) = (self.config.request_tcp_port_low, self.config.request_tcp_port_high);
         let second = self.second.as_ref().map(|second| second.interface);
-        let listeners = first_free(self.interface, low, high, |address| {
+        let listeners = first_free(self.interface, low..=high, |address| {
             let on_second =
                 second.map(|ip| tcp::listen(SocketAddrV4::new(ip, address.port()))).transpose()?;
             Ok([Some(tcp::listen(address)?), on_second])
@@ -243,6 +258,8 @@ impl Context {
             out: Vec::new(),
             sent: 0,
             waits_for_room: accepted.is_none(),
+            is_touched: false,
+            waiting: 0,
             is_given_up: false,
             guest: None,
             partial: Partial::default(),
@@ -257,7 +274,8 @@ impl Context {
     /// Appends a message to a connection; it leaves with [`Context::flush`]. Nothing happens if the
     /// connection is gone.
     pub fn send_direct(&mut self, connection: ConnectionId, payload: &[u8]) {
-        if let Some((_, known)) = self.direct.connections.iter_mut().find(|(_, c)| c.id == connection) {
+        let index = self.direct.connections.index_of(connection);
+        if let Some(known) = index.and_then(|index| self.direct.connections.get_mut(index)) {
             // Messages longer than 4 GiB do not exist here.
             let _ = known.encoder.message(&mut known.out, 0, &[], payload);
         }
@@ -265,8 +283,7 @@ impl Context {
 
     /// Closes a connection after what was sent before; no event follows.
     pub fn disconnect(&mut self, connection: ConnectionId) {
-        let found = self.direct.connections.iter().find(|(_, c)| c.id == connection).map(|(i, _)| i);
-        if let Some(index) = found {
+        if let Some(index) = self.direct.connections.index_of(connection) {
             // The last messages are worth one attempt; the connection is given up either way.
             let _ = self.write_connection(index);
             self.remove_connection(index);
@@ -289,9 +306,8 @@ impl Context {
         header: &Header<'_>,
         payload: &[u8],
     ) -> io::Result<()> {
-        let known = self.direct.connections.iter().find(|(_, c)| c.answers().is_some_and(|(at, _)| at == to));
-        let index = match known {
-            Some((index, _)) => index,
+        let index = match self.direct.connections.index_of_answers(to) {
+            Some(index) => index,
             None => {
                 let (stream, detour) = self.connect_either(to)?;
                 let index = self.direct.connections.vacant_key();
@@ -323,43 +339,41 @@ impl Context {
         }
     }
 
-    fn answers_at(&self) -> Nanos {
-        let Some(retained) = &self.retained else { return Nanos::NEVER };
-        let waiting = self.direct.connections.iter().filter(|(_, c)| c.takes_answers());
-        let ready = waiting.filter_map(|(_, c)| c.asker).map(|asker| retained.responder.ready_at(asker));
-        ready.min().unwrap_or(Nanos::NEVER)
+    /// When retained messages that a peer has asked for can be sent to it.
+    fn answers_at(&self, connection: &Connection) -> Nanos {
+        match (&self.retained, connection.asker) {
+            (Some(retained), Some(asker)) if connection.takes_answers() => retained.responder.ready_at(asker),
+            _ => Nanos::NEVER,
+        }
     }
 
-    /// Sends retained messages that waited for the rate limit; closes connections to those who asked that
-    /// have not been used for long.
+    /// When a connection is to be looked at, if nothing happens to it till then.
+    fn direct_due(&self, connection: &Connection) -> Nanos {
+        let own =
+            connection.detour_at().min(connection.handshake_due).min(connection.overdue(&self.config).0);
+        own.min(self.answers_at(connection)).min(connection.unused_at(&self.config))
+    }
+
+    /// Sends retained messages that waited for the rate limit; closes connections that are overdue, and those to
+    /// who asked that have not been used for long.
     pub(crate) fn wake_direct(&mut self, now: Nanos, handler: &mut impl Handler) {
-        if self.answers_at() <= now {
-            (0..self.direct.connections.capacity()).for_each(|index| self.answer(now, index));
-            self.flush_direct();
-        }
-        self.take_detours(now, handler);
-        self.give_up_handshakes(now, handler);
-        self.look_after_guests(now, handler);
+        self.flush_direct();
         self.direct.doors.iter_mut().for_each(|door| door.on_wakeup(now, &self.registrar));
-        let limit = self.config.response_deletion_timeout();
-        for index in 0..self.direct.connections.capacity() {
-            let is_unused = |c: &Connection| {
-                c.sent == c.out.len() && c.answers().is_some_and(|(_, used)| now >= used + limit)
-            };
-            if self.direct.connections.get(index).is_some_and(is_unused) {
+        while let Some(index) = self.direct.connections.pop_due(now) {
+            self.answer(now, index);
+            self.take_due_detour(now, index, handler);
+            self.give_up_handshake(now, index, handler);
+            self.look_after_guest(now, index, handler);
+            if self.direct.connections.get(index).is_some_and(|c| now >= c.unused_at(&self.config)) {
                 self.remove_connection(index);
             }
         }
+        self.flush_direct();
     }
 
     pub(crate) fn direct_wakeup(&self) -> Nanos {
-        let limit = self.config.response_deletion_timeout();
-        let used = self.direct.connections.iter().filter(|(_, c)| c.sent == c.out.len());
-        let unused = used.filter_map(|(_, c)| c.answers().map(|(_, used)| used + limit)).min();
-        let detours = self.direct.connections.iter().map(|(_, c)| c.detour_at().min(c.handshake_due)).min();
-        let doors = self.direct.doors.iter().map(Door::next_wakeup).min();
-        let own = self.answers_at().min(self.direct.guests.next_wakeup());
-        unused.into_iter().chain(detours).chain(doors).fold(own, Nanos::min)
+        let doors = self.direct.doors.iter().map(Door::next_wakeup).fold(Nanos::NEVER, Nanos::min);
+        doors.min(self.direct.connections.next_wakeup(|connection| self.direct_due(connection)))
     }
 
     /// Goes on with connections while the context is closed, for `patience` after the last answer to who asks for
@@ -376,7 +390,9 @@ impl Context {
             }
         }
         self.wake_direct(self.now, &mut ());
-        let is_busy = self.direct_left() > 0 || self.answers_at() != Nanos::NEVER;
+        let mut connections = self.direct.connections.iter();
+        let is_asked = connections.any(|(_, connection)| self.answers_at(connection) != Nanos::NEVER);
+        let is_busy = is_asked || self.direct_left() > 0;
         if is_busy {
             self.settling_since = self.now;
         }
@@ -427,7 +443,6 @@ impl Context {
         let (index, is_plain) = (self.direct.connections.vacant_key(), !stream.is_handshaking());
         self.add_connection(stream, Some(peer), Purpose::Application, None)?;
         self.direct.connections[index].guest = Some(guest);
-        self.watch_guest(index);
         if is_plain {
             self.direct.connections[index].is_established = true;
             self.tell_established(index, handler);
@@ -435,12 +450,10 @@ impl Context {
         Ok(())
     }
 
-    /// Closes connections whose peers do not agree on TLS in time.
-    fn give_up_handshakes(&mut self, now: Nanos, handler: &mut impl Handler) {
-        for index in 0..self.direct.connections.capacity() {
-            if self.direct.connections.get(index).is_some_and(|c| now >= c.handshake_due) {
-                self.close_connection(index, "TLS was not agreed on in time", handler);
-            }
+    /// Closes a connection whose peer has not agreed on TLS in time.
+    fn give_up_handshake(&mut self, now: Nanos, index: usize, handler: &mut impl Handler) {
+        if self.direct.connections.get(index).is_some_and(|c| now >= c.handshake_due) {
+            self.close_connection(index, "TLS was not agreed on in time", handler);
         }
     }
 
@@ -566,7 +579,7 @@ impl Context {
         let (mut is_whole, mut taken) = (false, 0);
         let result = self.take_input(index, &mut is_whole, &mut taken, handler);
         if taken > 0 {
-            self.direct.on_input(&self.config, self.now, index, taken, is_whole);
+            self.direct.on_input(self.now, index, taken, is_whole);
         }
         result
     }
@@ -661,24 +674,36 @@ impl Context {
         Ok(())
     }
 
+    /// Writes what waits for connections to which something has happened.
+    #[inline]
     pub(crate) fn flush_direct(&mut self) {
-        let (waiting_max, mut waiting) = (self.config.request_tcp_send_buffer_maximum_bytes, 0);
-        for index in 0..self.direct.connections.capacity() {
-            let waits =
-                self.direct.connections.get(index).is_some_and(|c| c.sent < c.out.len() && !c.waits_for_room);
+        if !self.direct.is_settled() {
+            self.flush_touched();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn flush_touched(&mut self) {
+        let waiting_max = self.config.request_tcp_send_buffer_maximum_bytes;
+        let touched = self.direct.connections.take_touched();
+        for &index in &touched {
+            let waits = |c: &Connection| c.sent < c.out.len() && !c.waits_for_room;
             // An error shows again, with its reason, when the descriptor is next ready.
-            if waits && self.write_connection(index).is_err() {
+            if self.direct.connections.get(index).is_some_and(waits) && self.write_connection(index).is_err()
+            {
                 self.counters.context.sends_failed.inc();
             }
-            if let Some(connection) = self.direct.connections.get_mut(index) {
-                let own = (connection.out.len() - connection.sent) as u64;
-                waiting += own;
-                if own > waiting_max && connection.give_up() {
-                    self.counters.context.request_connections_unread.inc();
-                }
+            let Some(connection) = self.direct.connections.get_mut(index) else { continue };
+            let own = (connection.out.len() - connection.sent) as u64;
+            if own > waiting_max && connection.give_up() {
+                self.counters.context.request_connections_unread.inc();
             }
+            let due = self.direct_due(&self.direct.connections[index]);
+            self.direct.connections.settle(index, due);
         }
-        self.limit_output(waiting);
+        self.direct.connections.give_back(touched);
+        self.limit_output(self.direct.connections.waiting());
     }
 }
 
@@ -730,5 +755,59 @@ mod tests {
             context.wait(Some(Duration::from_millis(1)), &mut closed).expect("the poller works");
         }
         assert_eq!(closed.0.as_deref(), Some("the peer does not take what is sent to it"));
+    }
+
+    #[test]
+    fn idle_connections_are_not_looked_at_whatever_others_do() {
+        const IDLE: usize = 60;
+        let (mut asked, mut asking, mut closed) =
+            (lone(22, Wait::Block), lone(23, Wait::Block), Closed::default());
+        let address = asked.listen().expect("a port is free");
+        let used = asking.connect(address).expect("it is near");
+        for _ in 0..IDLE {
+            asking.connect(address).expect("it is near");
+        }
+        let begun = Instant::now();
+        let mut turn = |asked: &mut Context, asking: &mut Context| {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it hangs");
+            asking.poll(&mut closed).expect("the poller works");
+            asked.poll(&mut closed).expect("the poller works");
+        };
+        let stand = |of: &Context| of.direct.connections.iter().filter(|(_, c)| c.is_established).count();
+        while stand(&asked).min(stand(&asking)) < IDLE + 1 {
+            turn(&mut asked, &mut asking);
+        }
+        asking.flush();
+        asked.flush();
+        let before = (asked.direct.connections.looks, asking.direct.connections.looks);
+        for _ in 0..100 {
+            asking.send_direct(used, b"more");
+            turn(&mut asked, &mut asking);
+            asked.on_wakeup(asked.now, &mut ());
+            assert!(asked.next_wakeup() > asked.now, "somebody is due later");
+        }
+        let looks = (asked.direct.connections.looks - before.0, asking.direct.connections.looks - before.1);
+        assert!(looks.0 <= 200 && looks.1 <= 200, "{looks:?} in 100 turns with one busy connection");
+        assert!(looks.1 >= 100, "{looks:?}");
+    }
+
+    #[test]
+    fn a_connection_is_closed_in_its_time_whatever_happens_to_others() {
+        let (mut asked, mut closed) = (lone(24, Wait::Block), Closed::default());
+        let address = asked.listen().expect("a port is free");
+        let silent: Vec<_> = (0..3).map(|_| TcpStream::connect(address).expect("it is near")).collect();
+        let begun = Instant::now();
+        while asked.direct.connections.iter().count() < silent.len() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "they are not taken");
+            asked.poll(&mut closed).expect("the poller works");
+        }
+        asked.flush();
+        let due = asked.direct_wakeup();
+        let limit = asked.config.request_first_message_timeout().expect("it is limited");
+        assert!(due <= asked.now + limit && due != Nanos::NEVER);
+        asked.on_wakeup(asked.now + limit, &mut closed);
+        assert_eq!(closed.0.as_deref(), Some("it has said nothing in time"));
+        assert_eq!((asked.direct.connections.iter().count(), asked.direct_wakeup()), (0, Nanos::NEVER));
+        assert_eq!(asked.counters.context.request_connections_silent.get(), 3);
     }
 }

@@ -4,14 +4,14 @@
 //! While something is to be asked for, it has a connection to the source's request port.
 
 use std::net::SocketAddrV4;
-use std::ops::Bound;
 use std::time::Duration;
 
 use counters::table::LbtrmNetworks;
 use lbt::config::Order;
 use lbt::recovery::Requester;
 use lbt::resolution::SourceRecord;
-use units::Nanos;
+use slab::Slab;
+use units::{Deadlines, Nanos};
 
 use crate::context::Context;
 use crate::incoming::{IpcIncoming, RmIncoming, RuIncoming, SessionRef, TcpIncoming};
@@ -35,6 +35,40 @@ pub(crate) struct Recovery {
     connects_at: Nanos,
     /// When the connection was last of use.
     used: Nanos,
+    /// Its number among all.
+    key: usize,
+    /// It stands in [`Stirred`].
+    is_stirred: bool,
+}
+
+/// The sessions that have a [`Recovery`], and when it is due. What a turn costs does not depend on how many there are:
+/// those to which something has happened are noted ([`Stirred`]), and then stand here with their moments.
+#[derive(Default)]
+pub(crate) struct Recovering {
+    sessions: Slab<SessionRef>,
+    due: Deadlines,
+    /// Those whose moment has come, while they are driven.
+    turn: Vec<SessionRef>,
+    /// How often one was looked at.
+    #[cfg(test)]
+    looks: u64,
+}
+
+/// Sessions of a transport with a recovery to which something has happened since its moment was noted, each once.
+#[derive(Default)]
+pub(crate) struct Stirred(Vec<usize>);
+
+/// The session of a transport at a place.
+type OfTransport = fn(usize) -> SessionRef;
+
+impl Stirred {
+    /// The session at that place was heard.
+    #[inline]
+    pub(crate) fn note(&mut self, at: usize, recovery: &mut Recovery) {
+        if !std::mem::replace(&mut recovery.is_stirred, true) {
+            self.0.push(at);
+        }
+    }
 }
 
 impl Recovery {
@@ -123,10 +157,10 @@ impl Context {
         let recovery = match place {
             Some(recovery) => recovery,
             None => {
-                self.recovering.insert(session);
                 let own = self.direct.address().unwrap_or(SocketAddrV4::new(self.interface, 0));
                 let counters = self.counters.recovery.clone();
                 let requester = Requester::new(&self.config.recovery(), transport, own, counters)?;
+                let key = self.recovering.sessions.insert(session);
                 // Before the session stands its source may send what neither of the two connections brings.
                 let connects_at = if is_established { self.now } else { Nanos::NEVER };
                 place.insert(Box::new(Recovery {
@@ -140,6 +174,8 @@ impl Context {
                     connection: None,
                     connects_at,
                     used: self.now,
+                    key,
+                    is_stirred: false,
                 }))
             }
         };
@@ -152,6 +188,7 @@ impl Context {
         if added.is_err() {
             self.counters.context.joins_failed.inc();
         }
+        self.note_recovery(session);
         Ok(())
     }
 
@@ -159,47 +196,102 @@ impl Context {
     pub(crate) fn unwatch(&mut self, session: SessionRef, topic_index: u32) {
         if let Some(recovery) = of(incoming!(self), session) {
             recovery.requester.remove_topic(topic_index);
+            self.note_recovery(session);
         }
     }
 
     /// A session is about to be closed: its connection is closed as well.
     pub(crate) fn forget_recovery(&mut self, session: SessionRef) {
-        if !self.recovering.remove(&session) {
-            return;
-        }
-        let gone = place(incoming!(self), session).and_then(Option::take);
-        if let Some(connection) = gone.and_then(|gone| gone.connection) {
+        let Some(gone) = place(incoming!(self), session).and_then(Option::take) else { return };
+        self.recovering.sessions.remove(gone.key);
+        self.recovering.due.remove(gone.key as u32);
+        if let Some(connection) = gone.connection {
             self.disconnect(connection);
         }
     }
 
     pub(crate) fn wake_recovery(&mut self, now: Nanos, handler: &mut impl Handler) {
-        let mut next = self.recovering.first().copied();
-        while let Some(session) = next {
+        self.settle_recovery();
+        let mut turn = std::mem::take(&mut self.recovering.turn);
+        let Recovering { sessions, due, .. } = &mut self.recovering;
+        turn.extend(std::iter::from_fn(|| due.pop_due(now)).filter_map(|key| sessions.get(key as usize)));
+        for &session in &turn {
             self.drive_recovery(now, session, handler);
-            next = self.recovering.range((Bound::Excluded(session), Bound::Unbounded)).next().copied();
+        }
+        turn.clear();
+        self.recovering.turn = turn;
+    }
+
+    /// Notes when the sessions are due that were heard since.
+    #[inline]
+    pub(crate) fn settle_recovery(&mut self) {
+        if self.stirred().iter().any(|(_, stirred)| !stirred.0.is_empty()) {
+            self.settle_stirred();
         }
     }
 
-    pub(crate) fn recovery_wakeup(&self) -> Nanos {
-        let idle = self.config.response_deletion_timeout();
-        let interval = self.config.recovery().retransmit_request_interval;
-        let due = |(is_over, recovery): (bool, &Recovery)| match recovery.connection {
-            _ if is_over && recovery.requester.is_idle() => Nanos::ZERO,
-            None if !recovery.requester.wants_connection() => Nanos::NEVER,
-            None => recovery.connects_at.min(recovery.requester.next_wakeup()),
-            Some(_) if recovery.requester.wants_connection() => {
-                recovery.requester.next_wakeup().min(recovery.moves_at(interval))
-            }
-            Some(_) => recovery.used + idle,
-        };
-        let of = |session: &SessionRef| match *session {
+    #[cold]
+    #[inline(never)]
+    fn settle_stirred(&mut self) {
+        for (of, stirred) in [
+            (SessionRef::Rm as OfTransport, &mut self.rm_in.sessions.with_recovery),
+            (SessionRef::Ru, &mut self.ru_in.sessions.with_recovery),
+            (SessionRef::Tcp, &mut self.tcp_in.with_recovery),
+            (SessionRef::Ipc, &mut self.ipc_in.with_recovery),
+        ] {
+            self.recovering.turn.extend(stirred.0.drain(..).map(of));
+        }
+        let mut turn = std::mem::take(&mut self.recovering.turn);
+        turn.drain(..).for_each(|session| self.note_recovery(session));
+        self.recovering.turn = turn;
+    }
+
+    fn stirred(&self) -> [(OfTransport, &Stirred); 4] {
+        [
+            (SessionRef::Rm, &self.rm_in.sessions.with_recovery),
+            (SessionRef::Ru, &self.ru_in.sessions.with_recovery),
+            (SessionRef::Tcp, &self.tcp_in.with_recovery),
+            (SessionRef::Ipc, &self.ipc_in.with_recovery),
+        ]
+    }
+
+    /// Something has happened to the recovery of a session: notes when it is due.
+    pub(crate) fn note_recovery(&mut self, session: SessionRef) {
+        let Some(due) = self.recovery_due(session) else { return };
+        let Some(recovery) = of(incoming!(self), session) else { return };
+        recovery.is_stirred = false;
+        self.recovering.due.set(recovery.key as u32, due);
+        #[cfg(test)]
+        {
+            self.recovering.looks += 1;
+        }
+    }
+
+    /// When the recovery of a session is due; none if it has none.
+    fn recovery_due(&self, session: SessionRef) -> Option<Nanos> {
+        let (is_over, recovery) = match session {
             SessionRef::Rm(at) => self.rm_in.sessions.state_of_recovery(at),
             SessionRef::Ru(at) => self.ru_in.sessions.state_of_recovery(at),
             SessionRef::Tcp(at) => self.tcp_in.state_of_recovery(at),
             SessionRef::Ipc(at) => self.ipc_in.state_of_recovery(at),
-        };
-        self.recovering.iter().filter_map(of).map(due).min().unwrap_or(Nanos::NEVER)
+        }?;
+        let interval = self.config.recovery().retransmit_request_interval;
+        let waits = recovery.requester.wants_connection();
+        Some(match recovery.connection {
+            _ if is_over && recovery.requester.is_idle() => Nanos::ZERO,
+            // It begins or ends to wait, which is noted.
+            _ if waits != recovery.is_waiting => Nanos::ZERO,
+            None if !waits => Nanos::NEVER,
+            None => recovery.connects_at.min(recovery.requester.next_wakeup()),
+            Some(_) if waits => recovery.requester.next_wakeup().min(recovery.moves_at(interval)),
+            Some(_) => recovery.used + self.config.response_deletion_timeout(),
+        })
+    }
+
+    pub(crate) fn recovery_wakeup(&self) -> Nanos {
+        let stirred = self.stirred().into_iter().flat_map(|(of, s)| s.0.iter().map(move |at| of(*at)));
+        let due = stirred.filter_map(|session| self.recovery_due(session));
+        due.fold(self.recovering.due.next(), Nanos::min)
     }
 
     /// Does what is due for a session: gives up, connects, asks, closes an idle connection, and ends a
@@ -215,6 +307,9 @@ impl Context {
         let Some(recovery) = of(incoming!(self), session) else { return };
         if waits && !recovery.is_waiting {
             recovery.on_heard(now);
+        }
+        if recovery.is_waiting && !waits {
+            recovery.used = now;
         }
         (recovery.is_waiting, recovery.other) = (waits, other);
         if recovery.tries == 0 && self.second.is_none() {
@@ -250,6 +345,7 @@ impl Context {
             }
             _ => {}
         }
+        self.note_recovery(session);
         self.end_recovered(session, handler);
     }
 
@@ -275,6 +371,7 @@ impl Context {
     pub(crate) fn on_recovery_connected(&mut self, session: SessionRef) {
         if let Some(recovery) = of(incoming!(self), session) {
             recovery.requester.on_connected();
+            self.note_recovery(session);
         }
     }
 
@@ -301,6 +398,81 @@ impl Context {
         } else {
             recovery.requester.on_refused(&mut Bridge { streams: &mut self.streams, handler, now });
         }
+        self.note_recovery(session);
         self.end_recovered(session, handler);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::context::tests::lone_with;
+    use crate::{Message, ReceiverOptions, SourceOptions, Transport};
+
+    /// How many messages of each source were heard, by the number they begin with.
+    #[derive(Default)]
+    struct Heard([u32; SESSIONS]);
+
+    impl Handler for Heard {
+        fn on_message(&mut self, message: &Message<'_>) {
+            self.0[usize::from(message.payload[0])] += 1;
+        }
+    }
+
+    const SESSIONS: usize = 12;
+
+    #[test]
+    fn sessions_that_wait_for_nothing_are_not_looked_at_whatever_others_bring() {
+        let context = || {
+            lone_with(25, |config| {
+                config.transport = Transport::Tcp;
+                (config.late_join, config.use_late_join, config.use_otr) = (true, true, true);
+                (config.transport_tcp_port_low, config.transport_tcp_port_high) = (30_000, 45_000);
+                (config.request_tcp_port_low, config.request_tcp_port_high) = (30_000, 45_000);
+            })
+        };
+        let (mut receiving, mut heard) = (context(), Heard::default());
+        receiving.create_receiver("px", &ReceiverOptions::default()).expect("a legal name");
+        let mut sources: Vec<_> = (0..SESSIONS)
+            .map(|_| {
+                let mut context = context();
+                let source = context.create_source("px", &SourceOptions::default()).expect("a port is free");
+                (context, source)
+            })
+            .collect();
+        let begun = Instant::now();
+        while heard.0.contains(&0) || receiving.recovering.sessions.len() < SESSIONS {
+            assert!(begun.elapsed() < Duration::from_secs(60), "they do not meet");
+            for (number, (context, source)) in sources.iter_mut().enumerate() {
+                if heard.0[number] == 0 {
+                    let _ = context.send(*source, &[&[number as u8]]);
+                }
+                context.wait(Some(Duration::from_millis(1)), &mut ()).expect("the poller works");
+            }
+            receiving.poll(&mut heard).expect("the poller works");
+        }
+        // What joining asks for is answered.
+        while receiving.recovering.due.next() < receiving.now + Duration::from_secs(5) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "something is asked for without end");
+            for (context, _) in &mut sources {
+                context.wait(Some(Duration::from_millis(1)), &mut ()).expect("the poller works");
+            }
+            receiving.poll(&mut heard).expect("the poller works");
+        }
+        let (looks, before) = (receiving.recovering.looks, heard.0[3]);
+        for _ in 0..100 {
+            let (context, source) = &mut sources[3];
+            context.send(*source, &[&[3]]).expect("there is room");
+            context.wait(Some(Duration::from_millis(1)), &mut ()).expect("the poller works");
+            receiving.poll(&mut heard).expect("the poller works");
+            receiving.on_wakeup(receiving.now, &mut heard);
+        }
+        let looks = receiving.recovering.looks - looks;
+        assert!(
+            heard.0[3] > before && looks <= 400,
+            "{looks} looks in 100 turns with one busy session of {SESSIONS}"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Requests and their answers: a request is an ordinary message that carries where to answer; any number of
 //! answers come straight back over TCP.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::io;
 
@@ -45,6 +45,8 @@ pub(crate) struct Requests {
     next: u32,
     /// By number, with the connection over which the last answer came.
     open: HashMap<RequestId, Option<ConnectionId>>,
+    /// By connection, those whose last answer came over it.
+    answered: HashMap<ConnectionId, BTreeSet<RequestId>>,
 }
 
 /// Most requests that are open at once.
@@ -61,10 +63,29 @@ impl Requests {
     ) {
         match self.open.get_mut(&request) {
             Some(answered_by) => {
-                *answered_by = Some(connection);
+                let before = answered_by.replace(connection);
+                if before != Some(connection) {
+                    self.move_answered(request, before, connection);
+                }
                 handler.on_response(request, payload);
             }
             None => counters.responses_unknown.inc(),
+        }
+    }
+
+    #[cold]
+    fn move_answered(&mut self, request: RequestId, from: Option<ConnectionId>, to: ConnectionId) {
+        self.leave(request, from);
+        self.answered.entry(to).or_default().insert(request);
+    }
+
+    fn leave(&mut self, request: RequestId, connection: Option<ConnectionId>) {
+        let Some(connection) = connection else { return };
+        if let Some(answered) = self.answered.get_mut(&connection) {
+            answered.remove(&request);
+            if answered.is_empty() {
+                self.answered.remove(&connection);
+            }
         }
     }
 
@@ -75,10 +96,7 @@ impl Requests {
         counters: &MessagingContext,
         handler: &mut impl Handler,
     ) {
-        let answered = self.open.iter().filter(|(_, by)| **by == Some(connection));
-        let mut ended: Vec<RequestId> = answered.map(|(request, _)| *request).collect();
-        ended.sort_unstable();
-        for request in ended {
+        for request in self.answered.remove(&connection).unwrap_or_default() {
             self.open.remove(&request);
             handler.on_request_end(request, RequestEnd::PeerGone);
         }
@@ -120,9 +138,10 @@ impl Context {
 
     /// Takes no more answers to a request; no event for it follows.
     pub fn cancel_request(&mut self, request: RequestId) {
-        let open = &mut self.direct.requests.open;
-        open.remove(&request);
-        self.counters.context.requests_open.set(open.len() as u64);
+        let requests = &mut self.direct.requests;
+        let answered_by = requests.open.remove(&request).flatten();
+        requests.leave(request, answered_by);
+        self.counters.context.requests_open.set(requests.open.len() as u64);
     }
 
     /// Answers a request, see [`Message::request`](crate::Message::request); any number of times. The answer

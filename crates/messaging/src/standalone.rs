@@ -181,6 +181,7 @@ impl Context {
             return Ok(true);
         }
         self.refresh_clock();
+        self.settle_recovery();
         let due = self.next_wakeup();
         let until_due = (due != Nanos::NEVER).then(|| due.since(self.now));
         let limit = match (until_due, timeout) {
@@ -217,6 +218,7 @@ impl Context {
             return Some(Duration::ZERO);
         }
         self.refresh_clock();
+        self.settle_recovery();
         let due = self.next_wakeup();
         let until_due = (due != Nanos::NEVER).then(|| due.since(self.now));
         self.before_sleep(until_due)
@@ -282,6 +284,7 @@ impl Context {
         self.look_at_lanes(self.now, handler);
         self.send_feedback(self.now);
         self.send_ru(self.now);
+        self.settle_recovery();
         if self.next_wakeup() <= self.now {
             worked |= !self.found.is_empty();
             self.on_wakeup(self.now, handler);

@@ -1,5 +1,6 @@
 //! LBT-RM by AF_XDP: one socket of the context for all groups and ports.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) struct Xdp {
     to_leave: Vec<SocketAddrV4>,
     /// The poller knows of it.
     is_watched: bool,
+    /// The sessions that are sent, by the address to which NAKs come.
+    pub(crate) sent: HashMap<SocketAddrV4, usize>,
 }
 
 impl Xdp {

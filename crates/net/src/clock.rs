@@ -17,6 +17,13 @@ pub fn monotonic() -> Nanos {
     Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
+/// CPU time that this thread has used: what it has done, without the time in which others ran in its place.
+#[must_use]
+pub fn thread_cpu() -> Nanos {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+}
+
 /// The clock that timers go by.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
@@ -103,6 +110,14 @@ static PLACE: u8 = 0;
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_thread_that_sleeps_uses_less_time_than_passes() {
+        let (begun, used) = (super::monotonic(), super::thread_cpu());
+        while super::thread_cpu() == used {}
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(super::thread_cpu().since(used) < super::monotonic().since(begun));
+    }
+
     #[test]
     fn a_sleep_ends_after_its_time() {
         super::fine_timers().expect("it needs no rights");

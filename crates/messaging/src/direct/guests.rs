@@ -19,8 +19,6 @@ pub(super) struct Guests {
     count: usize,
     /// Bytes that all connections hold of messages that are not whole.
     held: u64,
-    /// No connection is overdue before.
-    check_at: Nanos,
 }
 
 /// A connection that was accepted.
@@ -52,7 +50,7 @@ impl Default for Partial {
 
 /// Why a connection is closed.
 #[derive(Clone, Copy)]
-enum Overdue {
+pub(super) enum Overdue {
     Silent,
     Idle,
     Message,
@@ -61,11 +59,7 @@ enum Overdue {
 impl Guests {
     pub(super) fn new(config: &MessagingConfig) -> Guests {
         let per_address = config.request_tcp_maximum_connections_per_address as usize;
-        Guests { addresses: Addresses::new(per_address), count: 0, held: 0, check_at: Nanos::NEVER }
-    }
-
-    pub(super) fn next_wakeup(&self) -> Nanos {
-        self.check_at
+        Guests { addresses: Addresses::new(per_address), count: 0, held: 0 }
     }
 
     /// A connection is gone.
@@ -75,10 +69,6 @@ impl Guests {
             self.addresses.release(guest.address);
             self.count -= 1;
         }
-    }
-
-    fn check_by(&mut self, due: Nanos) {
-        self.check_at = self.check_at.min(due);
     }
 }
 
@@ -92,7 +82,7 @@ impl Connection {
     }
 
     /// When it is to be closed if nothing happens until then, and why.
-    fn overdue(&self, config: &MessagingConfig) -> (Nanos, Overdue) {
+    pub(super) fn overdue(&self, config: &MessagingConfig) -> (Nanos, Overdue) {
         let after = |since: Nanos, limit| match limit {
             Some(limit) if since != Nanos::NEVER => since + limit,
             _ => Nanos::NEVER,
@@ -111,14 +101,7 @@ impl Connection {
 
 impl Direct {
     /// Bytes have come by a connection, and were taken up to a whole message or not.
-    pub(super) fn on_input(
-        &mut self,
-        config: &MessagingConfig,
-        now: Nanos,
-        index: usize,
-        count: usize,
-        is_whole: bool,
-    ) {
+    pub(super) fn on_input(&mut self, now: Nanos, index: usize, count: usize, is_whole: bool) {
         let Some(connection) = self.connections.get_mut(index) else { return };
         if is_whole {
             connection.on_used(now);
@@ -132,8 +115,6 @@ impl Direct {
         } else if is_whole || partial.since == Nanos::NEVER || partial.bytes >= PROGRESS_BYTES {
             (partial.since, partial.bytes) = (now, 0);
         }
-        let due = connection.overdue(config).0;
-        self.guests.check_by(due);
     }
 
     /// The connection of those that have proved nothing that goes first: the oldest of the address that has most.
@@ -178,38 +159,21 @@ impl Context {
         self.direct.guests.count -= 1;
     }
 
-    /// From now on a connection is watched.
-    pub(super) fn watch_guest(&mut self, index: usize) {
-        if let Some(connection) = self.direct.connections.get(index) {
-            let due = connection.overdue(&self.config).0;
-            self.direct.guests.check_by(due);
-        }
-    }
-
-    /// Closes connections that are silent or idle, or whose message does not go on.
-    pub(super) fn look_after_guests(&mut self, now: Nanos, handler: &mut impl Handler) {
-        if now < self.direct.guests.check_at {
+    /// Closes a connection that is silent or idle, or whose message does not go on.
+    pub(super) fn look_after_guest(&mut self, now: Nanos, index: usize, handler: &mut impl Handler) {
+        let Some(connection) = self.direct.connections.get(index) else { return };
+        let (due, why) = connection.overdue(&self.config);
+        if now < due {
             return;
         }
-        self.direct.guests.check_at = Nanos::NEVER;
-        for index in 0..self.direct.connections.capacity() {
-            let Some(connection) = self.direct.connections.get(index) else { continue };
-            let (due, why) = connection.overdue(&self.config);
-            if now < due {
-                self.direct.guests.check_by(due);
-                continue;
-            }
-            let counters = &self.counters.context;
-            let (counter, reason) = match why {
-                Overdue::Silent => (&counters.request_connections_silent, "it has said nothing in time"),
-                Overdue::Idle => (&counters.request_connections_idle, "it was not used for long"),
-                Overdue::Message => {
-                    (&counters.request_messages_overdue, "a message did not come whole in time")
-                }
-            };
-            counter.inc();
-            self.close_connection(index, reason, handler);
-        }
+        let counters = &self.counters.context;
+        let (counter, reason) = match why {
+            Overdue::Silent => (&counters.request_connections_silent, "it has said nothing in time"),
+            Overdue::Idle => (&counters.request_connections_idle, "it was not used for long"),
+            Overdue::Message => (&counters.request_messages_overdue, "a message did not come whole in time"),
+        };
+        counter.inc();
+        self.close_connection(index, reason, handler);
     }
 
     /// Closes the connections that hold most of messages that are not whole, as long as all hold too much.
@@ -238,9 +202,9 @@ impl Context {
         if waiting <= self.config.request_tcp_send_buffer_total_maximum_bytes {
             return;
         }
-        let most = self.direct.connections.iter_mut().max_by_key(|(_, c)| c.out.len() - c.sent);
-        if let Some((_, connection)) = most
-            && connection.give_up()
+        let most = self.direct.connections.iter().max_by_key(|(_, c)| c.out.len() - c.sent);
+        if let Some(index) = most.map(|(index, _)| index)
+            && self.direct.connections[index].give_up()
         {
             self.counters.context.request_connections_unread.inc();
         }

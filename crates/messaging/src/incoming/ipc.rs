@@ -13,24 +13,35 @@ use lbt::resolution::TransportSession;
 use net::shm::{self, OpenError, ReadError, SessionName, Wait};
 use net::{Registrar, Token};
 use slab::Slab;
-use units::{Nanos, Sqn};
+use units::{Deadlines, Nanos, Sqn};
 
 use super::SessionRef;
 use crate::Handler;
-use crate::context::{Context, Port};
+use crate::context::{Context, Port, token};
 use crate::error::ContextError;
 use crate::published::Lent;
-use crate::recovery::{self, Recovery};
+use crate::recovery::{self, Recovery, Stirred};
 use crate::stream::{Bridge, Streams};
 use crate::watch::show;
 
 /// The sessions of shared memory of a context.
+///
+/// A turn looks at those that are awake. Once the thread has slept, all are awake again as long as they are few; of many
+/// only those whose sources have rung, so that the others cost nothing.
 #[derive(Default)]
 pub(crate) struct IpcIncoming {
     sessions: Slab<Session>,
+    /// Those whose sources need not ring, each once. One that is gone may stand here still.
+    awake: Vec<usize>,
+    /// When to ask whether the source of a session lives, or to look at a ring whose source may not ring.
+    due: Deadlines,
+    /// How often a ring was looked at.
+    #[cfg(test)]
+    looks: u64,
     by_transport: HashMap<TransportSession, usize>,
     /// Why a session was not opened last that this user may not.
     denied: Option<Box<str>>,
+    pub(crate) with_recovery: Stirred,
 }
 
 struct Session {
@@ -41,8 +52,12 @@ struct Session {
     receiver: OrderedReceiver,
     /// When to ask whether the source is alive.
     look_at: Nanos,
-    /// The source was told that we sleep.
+    /// The source was told that we sleep: it does not stand among those that are awake.
     is_asleep: bool,
+    /// Turns in which there was nothing, since there was something.
+    idle_turns: u32,
+    /// Its source cannot ring.
+    has_no_bell: bool,
     /// The source may not have noticed: look again then.
     doubt_until: Nanos,
     /// Of what was sent before, or overwritten, if a source of the session retains it.
@@ -53,6 +68,10 @@ struct Session {
 
 /// How often a receiver asks whether its source is alive.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Up to so many sessions are all looked at in each turn of a thread that is awake.
+const AWAKE_ALL_MAX: usize = 8;
+/// Beyond them, a session is let asleep after so many turns without a message; its source rings for the next one.
+const IDLE_TURNS_MAX: u32 = 10_000;
 /// Messages read of a session in one turn.
 const MESSAGES_PER_TURN: usize = 4_096;
 /// Bytes of the ring after which a turn reads no more, so that who holds back what a turn brings holds little.
@@ -91,6 +110,8 @@ impl IpcIncoming {
     /// Forgets a session.
     pub(super) fn close(&mut self, at: usize) -> Option<TransportSession> {
         let gone = self.sessions.try_remove(at)?;
+        self.due.remove(at as u32);
+        self.awake.retain(|awake| *awake != at);
         self.by_transport.remove(&gone.transport);
         Some(gone.transport)
     }
@@ -117,8 +138,40 @@ impl IpcIncoming {
     }
 
     pub(super) fn next_wakeup(&self) -> Nanos {
-        let live = self.sessions.iter().filter(|(_, s)| s.ended.is_none());
-        live.map(|(_, s)| s.look_at.min(s.doubt_until)).min().unwrap_or(Nanos::NEVER)
+        self.due.next()
+    }
+
+    /// Looks at a ring in the turns to come.
+    fn wake(&mut self, at: usize) {
+        if let Some(session) = self.sessions.get_mut(at).filter(|session| session.is_asleep) {
+            session.wake();
+            self.due.set(at as u32, session.look_at);
+            self.awake.push(at);
+        }
+    }
+
+    fn wake_all(&mut self) {
+        (0..self.sessions.capacity()).for_each(|at| self.wake(at));
+    }
+
+    /// Lets those asleep for which nothing has come for long.
+    #[cold]
+    #[inline(never)]
+    fn rest(&mut self, now: Nanos, mut has_bell: impl FnMut(usize, &mut shm::Receiver) -> bool) {
+        let IpcIncoming { sessions, awake, due, .. } = self;
+        awake.retain(|&at| {
+            let Some(session) = sessions.get_mut(at) else { return false };
+            if session.idle_turns < IDLE_TURNS_MAX || session.has_no_bell {
+                return true;
+            }
+            session.idle_turns = 0;
+            session.has_no_bell = !has_bell(at, &mut session.ring);
+            let sleeps = !session.has_no_bell && session.before_sleep(now);
+            if sleeps {
+                due.set(at as u32, session.due());
+            }
+            !sleeps
+        });
     }
 
     /// Gives each session a bell that the poller watches, the token for a session's number by `token`.
@@ -134,7 +187,20 @@ impl IpcIncoming {
 
     /// Tells the sources that this thread is about to sleep. False if there is something to read after all.
     pub(crate) fn before_sleep(&mut self, now: Nanos) -> bool {
-        self.sessions.iter_mut().all(|(_, session)| session.before_sleep(now))
+        while let Some(&at) = self.awake.last() {
+            #[cfg(test)]
+            {
+                self.looks += 1;
+            }
+            if let Some(session) = self.sessions.get_mut(at).filter(|session| session.ended.is_none()) {
+                if !session.before_sleep(now) {
+                    return false;
+                }
+                self.due.set(at as u32, session.due());
+            }
+            self.awake.pop();
+        }
+        true
     }
 }
 
@@ -153,6 +219,11 @@ fn watch(
 }
 
 impl Session {
+    /// When to look at it, if nothing happens.
+    fn due(&self) -> Nanos {
+        self.look_at.min(self.doubt_until)
+    }
+
     fn before_sleep(&mut self, now: Nanos) -> bool {
         if self.is_asleep || self.ended.is_some() {
             return true;
@@ -291,32 +362,58 @@ impl Context {
             receiver,
             look_at,
             is_asleep,
+            idle_turns: 0,
+            has_no_bell: false,
             doubt_until,
             recovery: None,
             ended: None,
         };
         self.ipc_in.sessions.insert(session);
+        self.ipc_in.awake.push(at);
+        self.ipc_in.due.set(at as u32, look_at);
         self.ipc_in.by_transport.insert(transport, at);
         Ok(Some((SessionRef::Ipc(at), number)))
     }
 
-    /// Looks at every ring once.
+    /// Looks at every ring once that is awake, or at all.
     #[inline]
     pub(crate) fn poll_ipc(&mut self, handler: &mut impl Handler) -> bool {
         !self.ipc_in.sessions.is_empty() && self.poll_rings(handler)
     }
 
+    /// The source of a ring has rung.
+    pub(crate) fn on_bell(&mut self, at: usize, handler: &mut impl Handler) {
+        self.ipc_in.wake(at);
+        self.poll_ipc(handler);
+    }
+
     fn poll_rings(&mut self, handler: &mut impl Handler) -> bool {
-        let mut worked = false;
-        let mut over = None;
-        for (at, session) in &mut self.ipc_in.sessions {
+        let (mut worked, mut over, mut has_idle) = (false, None, false);
+        // Where time stands still within a turn, nothing may wait for it.
+        let is_many = self.ipc_in.sessions.len() > AWAKE_ALL_MAX && !self.is_simulated();
+        if !is_many && self.ipc_in.awake.len() < self.ipc_in.sessions.len() {
+            self.ipc_in.wake_all();
+        }
+        for place in 0..self.ipc_in.awake.len() {
+            let at = self.ipc_in.awake[place];
+            #[cfg(test)]
+            {
+                self.ipc_in.looks += 1;
+            }
+            let Some(session) = self.ipc_in.sessions.get_mut(at) else { continue };
             if session.ended.is_some() {
                 continue;
             }
-            session.wake();
             let counters = &self.counters.context;
             let (read, is_over) = session.read(self.now, &mut self.streams, handler, counters);
             worked |= read;
+            if is_many {
+                session.idle_turns = if read { 0 } else { session.idle_turns.saturating_add(1) };
+                has_idle |= session.idle_turns >= IDLE_TURNS_MAX;
+            }
+            if read && let Some(recovery) = &mut session.recovery {
+                self.ipc_in.with_recovery.note(at, recovery);
+            }
             if is_over {
                 let reason = if session.receiver.has_ended() { EndReason::Ended } else { EndReason::Broken };
                 over = Some((at, reason));
@@ -326,6 +423,13 @@ impl Context {
         }
         if let Some((at, reason)) = over {
             self.end_ipc(at, reason, handler);
+        }
+        if has_idle {
+            let (base, counters) = (self.token_base, &self.counters.context);
+            self.ipc_in.rest(self.now, |at, ring| {
+                let token = token(base, Port::IpcSession, at);
+                watch(ring, &self.registrar, token, counters).is_ok() && ring.has_bell()
+            });
         }
         worked
     }
@@ -349,18 +453,35 @@ impl Context {
     }
 
     pub(super) fn wake_ipc(&mut self, now: Nanos, handler: &mut impl Handler) {
-        for at in 0..self.ipc_in.sessions.capacity() {
-            let Some(session) = self.ipc_in.sessions.get_mut(at) else { continue };
-            if now >= session.look_at && session.ended.is_none() {
+        while let Some(at) = self.ipc_in.due.pop_due(now) {
+            let at = at as usize;
+            let Some(session) = self.ipc_in.sessions.get_mut(at).filter(|session| session.ended.is_none())
+            else {
+                continue;
+            };
+            let is_in_doubt = now >= session.doubt_until;
+            let looks = now >= session.look_at;
+            if looks {
                 session.look_at = now + LOOK_EVERY;
-                if session.ring.is_over() {
-                    // All it wrote was read. One that is closed without farewell is a context that was dropped.
-                    let reason = if session.ring.has_closed() { EndReason::Ended } else { EndReason::Broken };
-                    if reason == EndReason::Broken {
-                        self.counters.context.ipc_sessions_broken.inc();
-                    }
-                    self.end_ipc(at, reason, handler);
+            }
+            if is_in_doubt {
+                // One look is enough.
+                session.idle_turns = IDLE_TURNS_MAX;
+            }
+            self.ipc_in.due.set(at as u32, session.due().max(now + Duration::from_nanos(1)));
+            if is_in_doubt {
+                self.ipc_in.wake(at);
+            }
+            if let Some(session) = self.ipc_in.sessions.get_mut(at)
+                && looks
+                && session.ring.is_over()
+            {
+                // All it wrote was read. One that is closed without farewell is a context that was dropped.
+                let reason = if session.ring.has_closed() { EndReason::Ended } else { EndReason::Broken };
+                if reason == EndReason::Broken {
+                    self.counters.context.ipc_sessions_broken.inc();
                 }
+                self.end_ipc(at, reason, handler);
             }
         }
     }
@@ -377,6 +498,7 @@ impl Context {
         }
         session.wake();
         session.ended = Some(reason);
+        self.note_recovery(SessionRef::Ipc(at));
         self.finish_ipc(at, handler);
     }
 
@@ -400,7 +522,7 @@ mod tests {
 
     use super::*;
     use crate::context::tests::{lone, sending};
-    use crate::{Message, ReceiverOptions, Transport, Wait};
+    use crate::{Message, ReceiverOptions, Source, Transport, Wait};
 
     /// Payload bytes.
     struct Bytes(usize);
@@ -436,5 +558,76 @@ mod tests {
             turns += 1;
         }
         assert!(turns > 3, "{turns} turns");
+    }
+
+    const SOURCES: usize = AWAKE_ALL_MAX + 4;
+
+    /// Sources of one topic, each with a ring, and somebody who has heard of all.
+    fn many(test: u8, wait: Wait) -> (Vec<(Context, Source)>, Context) {
+        let mut receiving = lone(test, wait);
+        receiving.create_receiver("px", &ReceiverOptions::default()).expect("a legal name");
+        let mut sources: Vec<_> = (0..SOURCES).map(|_| sending(test, Transport::LbtIpc)).collect();
+        let begun = Instant::now();
+        while receiving.ipc_in.sessions.len() < SOURCES {
+            assert!(begun.elapsed() < Duration::from_secs(60), "they do not meet");
+            for (source, _) in &mut sources {
+                source.poll(&mut ()).expect("the poller works");
+            }
+            receiving.wait(Some(Duration::from_millis(1)), &mut ()).expect("the poller works");
+        }
+        (sources, receiving)
+    }
+
+    /// Sends by each in turn and waits until it is heard.
+    fn hear(sources: &mut [(Context, Source)], receiving: &mut Context) {
+        let (begun, mut heard) = (Instant::now(), Bytes(0));
+        for (source, topic) in sources {
+            let before = heard.0;
+            source.send(*topic, &[b"px"]).expect("the source never waits");
+            source.flush();
+            while heard.0 == before {
+                assert!(begun.elapsed() < Duration::from_secs(60), "nothing comes");
+                receiving.wait(Some(Duration::from_millis(1)), &mut heard).expect("the poller works");
+            }
+        }
+    }
+
+    #[test]
+    fn rings_that_are_asleep_are_not_looked_at_whatever_others_bring() {
+        let (mut sources, mut receiving) = many(26, Wait::Block);
+        hear(&mut sources, &mut receiving);
+        let begun = Instant::now();
+        while !receiving.ipc_in.awake.is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "they do not fall asleep");
+            receiving.wait(Some(Duration::from_millis(1)), &mut ()).expect("the poller works");
+        }
+        let before = receiving.ipc_in.looks;
+        (0..50).for_each(|_| hear(&mut sources[3..4], &mut receiving));
+        let looks = receiving.ipc_in.looks - before;
+        // Time may pass meanwhile, with turns that look at the one ring once or twice.
+        assert!(looks < 50 * SOURCES as u64 / 2, "{looks} looks for 50 messages of one ring of {SOURCES}");
+        hear(&mut sources, &mut receiving);
+    }
+
+    #[test]
+    fn a_thread_that_spins_lets_rings_asleep_that_bring_nothing_and_hears_them_again() {
+        let (mut sources, mut receiving) = many(27, Wait::Spin);
+        let begun = Instant::now();
+        // The second time all sources know that somebody may sleep.
+        for _ in 0..2 {
+            hear(&mut sources, &mut receiving);
+            while !receiving.ipc_in.awake.is_empty() {
+                assert!(begun.elapsed() < Duration::from_secs(60), "they do not fall asleep");
+                receiving.poll(&mut ()).expect("the poller works");
+            }
+        }
+        let before = receiving.ipc_in.looks;
+        for _ in 0..1_000 {
+            receiving.poll(&mut ()).expect("the poller works");
+        }
+        assert_eq!(receiving.ipc_in.looks, before);
+        for _ in 0..3 {
+            hear(&mut sources, &mut receiving);
+        }
     }
 }

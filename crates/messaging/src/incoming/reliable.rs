@@ -9,7 +9,7 @@ use lbt::error::WireError;
 use slab::Slab;
 use units::{Deadlines, Nanos, Sqn};
 
-use crate::recovery::Recovery;
+use crate::recovery::{Recovery, Stirred};
 
 /// What the receivers of LBT-RM and LBT-RU have alike; see there.
 pub(crate) trait Reliable {
@@ -136,6 +136,7 @@ pub(crate) struct Sessions<R, P = ()> {
     stirred: Vec<usize>,
     /// Those whose moment has come, while they are looked at.
     due: Vec<usize>,
+    pub(crate) with_recovery: Stirred,
 }
 
 /// No session stands there.
@@ -144,7 +145,8 @@ const NONE: usize = usize::MAX;
 impl<R, P> Default for Sessions<R, P> {
     fn default() -> Sessions<R, P> {
         let (all, deadlines) = (Slab::new(), Deadlines::default());
-        Sessions { all, deadlines, last: NONE, stirred: Vec::new(), due: Vec::new() }
+        let (stirred, due, with_recovery) = (Vec::new(), Vec::new(), Stirred::default());
+        Sessions { all, deadlines, last: NONE, stirred, due, with_recovery }
     }
 }
 
@@ -309,7 +311,10 @@ impl<R: Reliable, P> Sessions<R, P> {
         // A malformed datagram is counted by the receiver.
         let _ = match recovery {
             None => receiver.on_datagram(now, from, datagram, sink),
-            Some(r) => receiver.on_datagram(now, from, datagram, &mut r.requester.tap(now, sink)),
+            Some(r) => {
+                self.with_recovery.note(at, r);
+                receiver.on_datagram(now, from, datagram, &mut r.requester.tap(now, sink))
+            }
         };
         receiver.has_ended()
     }
@@ -324,7 +329,10 @@ impl<R: Reliable, P> Sessions<R, P> {
         }
         match recovery {
             None => receiver.on_wakeup(now, sink),
-            Some(recovery) => receiver.on_wakeup(now, &mut recovery.requester.tap(now, sink)),
+            Some(recovery) => {
+                self.with_recovery.note(at, recovery);
+                receiver.on_wakeup(now, &mut recovery.requester.tap(now, sink));
+            }
         }
         receiver.has_ended()
     }

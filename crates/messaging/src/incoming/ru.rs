@@ -78,7 +78,7 @@ impl Context {
             let low = self.config.transport_lbtru_receiver_port_low;
             let high = self.config.transport_lbtru_receiver_port_high;
             let options = self.multicast_options();
-            let socket = first_free(self.interface, low, high, |a| UdpSocket::multicast_sender(a, options))?;
+            let socket = first_free(self.interface, low..=high, |a| UdpSocket::multicast_sender(a, options))?;
             self.register_data(&socket, Port::RuReceiver, 0)?;
             self.ru_in.socket = Some(socket);
         }

@@ -21,7 +21,7 @@ use super::rest::Rest;
 use crate::Handler;
 use crate::context::{Context, Port};
 use crate::error::ContextError;
-use crate::recovery::{self, Recovery};
+use crate::recovery::{self, Recovery, Stirred};
 use crate::stream::{Bridge, Streams};
 
 /// The TCP sessions of a context.
@@ -31,6 +31,7 @@ pub(crate) struct TcpIncoming {
     /// What all of them are read into; made with the first.
     buffer: Box<[u8]>,
     by_transport: HashMap<TransportSession, usize>,
+    pub(crate) with_recovery: Stirred,
 }
 
 struct Session {
@@ -305,8 +306,11 @@ impl Context {
                 return true;
             }
         }
-        let TcpIncoming { sessions, buffer, .. } = &mut self.tcp_in;
+        let TcpIncoming { sessions, buffer, with_recovery, .. } = &mut self.tcp_in;
         let Some(session) = sessions.get_mut(at) else { return false };
+        if let Some(recovery) = &mut session.recovery {
+            with_recovery.note(at, recovery);
+        }
         match session.read(self.now, &mut self.streams, handler, &self.counters.tcp_receiver, buffer) {
             Progress::Nothing => false,
             Progress::Something => true,
@@ -344,6 +348,7 @@ impl Context {
             tcp::delay_acknowledgements(stream)?;
             if let Some(recovery) = &mut session.recovery {
                 recovery.on_established();
+                self.tcp_in.with_recovery.note(at, recovery);
             }
             if let Some(tls) = &self.tls.client
                 && let Some(Transport::Plain(stream)) = session.connection.take()
@@ -388,6 +393,7 @@ impl Context {
             self.forget_recovery(SessionRef::Tcp(at));
         }
         self.on_unreached(&transport, was_heard);
+        self.note_recovery(SessionRef::Tcp(at));
         self.finish_tcp(at, handler);
     }
 

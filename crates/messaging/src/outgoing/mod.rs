@@ -461,14 +461,13 @@ impl Context {
 
     /// A datagram has come to a port of the AF_XDP socket.
     pub(crate) fn on_nak(&mut self, now: Nanos, from: SocketAddrV4, to: SocketAddrV4, datagram: &[u8]) {
-        let taken = self.outgoing.iter_mut().find_map(|(at, outgoing)| match &mut outgoing.kind {
-            OutgoingKind::Rm(session) => session.on_nak(now, from, to, datagram).then_some(at),
-            _ => None,
-        });
-        match taken {
-            Some(at) => self.stir(at),
-            None => self.counters.context.unknown_datagrams.inc(),
+        if let Some(&at) = self.xdp.sent.get(&to)
+            && let Some(OutgoingKind::Rm(session)) = self.outgoing.get_mut(at).map(|o| &mut o.kind)
+            && session.on_nak(now, from, to, datagram)
+        {
+            return self.stir(at);
         }
+        self.counters.context.unknown_datagrams.inc();
     }
 
     /// A connection of a TCP session is ready.

@@ -76,7 +76,9 @@ impl Context {
         let (options, second) = (self.multicast_options(), self.second_options());
         let (port, local, second) = match self.xdp.socket() {
             Some(xdp) => {
-                let bound = bind_xdp(xdp, low, high)?;
+                let bound = bind_xdp(xdp, self.ports.of(low, high))?;
+                self.ports.took(low, high, bound.port());
+                self.xdp.sent.insert(bound, at);
                 (RmPort::Xdp(bound), bound, None)
             }
             None => {
@@ -88,7 +90,8 @@ impl Context {
                     let second = second.map(on_second).transpose()?;
                     Ok((naks, second))
                 };
-                let (naks, second) = first_free(self.interface, low, high, bind)?;
+                let (naks, second) = first_free(self.interface, self.ports.of(low, high), bind)?;
+                self.ports.took(low, high, naks.local_address()?.port());
                 let (local, data) = (naks.local_address()?, naks.lane(group, options)?);
                 let token = self.token(Port::Outgoing, at);
                 self.registrar.add(&naks, token, Interest::Read)?;
@@ -236,9 +239,9 @@ impl RmOutgoing {
 }
 
 /// Binds the first free port of a range.
-fn bind_xdp(socket: &mut XdpSocket, low: u16, high: u16) -> io::Result<SocketAddrV4> {
+fn bind_xdp(socket: &mut XdpSocket, ports: impl Iterator<Item = u16>) -> io::Result<SocketAddrV4> {
     let mut refused = io::Error::from(io::ErrorKind::AddrInUse);
-    for port in low..=high {
+    for port in ports {
         match socket.bind(port) {
             Ok(bound) => return Ok(bound),
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => refused = e,

@@ -51,8 +51,10 @@ impl Context {
         Binding { low, high, session_id }: Binding,
     ) -> Result<Outgoing, ContextError> {
         let options = self.multicast_options();
-        let socket = first_free(self.interface, low, high, |a| UdpSocket::multicast_sender(a, options))?;
+        let ports = self.ports.of(low, high);
+        let socket = first_free(self.interface, ports, |a| UdpSocket::multicast_sender(a, options))?;
         let address = socket.local_address()?;
+        self.ports.took(low, high, address.port());
         let session_id = session_id.unwrap_or_else(|| self.rng.next_u32().max(1));
         let seed = self.rng.next_u64();
         let mut session = Source::new(

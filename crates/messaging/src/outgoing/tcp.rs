@@ -77,7 +77,7 @@ impl Context {
         Binding { low, high, session_id }: Binding,
     ) -> Result<Outgoing, ContextError> {
         let config = &self.config;
-        let listener = first_free(self.interface, low, high, tcp::listen)?;
+        let listener = first_free(self.interface, low..=high, tcp::listen)?;
         let SocketAddr::V4(address) = listener.local_addr()? else {
             return Err(io::Error::other("a listener bound to an IPv4 address has another").into());
         };

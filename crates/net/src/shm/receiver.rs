@@ -253,6 +253,12 @@ impl Receiver {
         }
     }
 
+    /// Whether [`Receiver::enable_sleep`] has made what the source rings.
+    #[must_use]
+    pub fn has_bell(&self) -> bool {
+        self.bell.is_some()
+    }
+
     /// Says that this receiver is about to sleep. After waking, and after [`Wait::Ready`] too, comes
     /// [`Receiver::after_sleep`].
     pub fn before_sleep(&mut self) -> Wait {
