@@ -8,6 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use lbt::resolution::TransportSession;
+use lbt::session::RunId;
 use units::Sqn;
 
 use crate::Receiver;
@@ -15,12 +16,15 @@ use crate::Receiver;
 /// Streams that are remembered; beyond it those of the sessions that were lost first are forgotten.
 const STREAMS_MAX: usize = 1 << 20;
 
+/// A session, and which run of its source, if that says so.
+pub(crate) type SessionRun = (TransportSession, Option<RunId>);
+
 /// The sessions that were lost, and not heard again.
 #[derive(Default)]
 pub(crate) struct Departed {
-    sessions: HashMap<TransportSession, Lost>,
+    sessions: HashMap<SessionRun, Lost>,
     /// In the order in which they were lost, each with its count; some have been heard again since.
-    order: VecDeque<(TransportSession, u64)>,
+    order: VecDeque<(SessionRun, u64)>,
     streams: usize,
     count: u64,
 }
@@ -43,7 +47,7 @@ pub(crate) struct Owed {
 
 impl Departed {
     /// A session is lost, with these of its streams by topic index.
-    pub(crate) fn remember(&mut self, session: TransportSession, streams: impl Iterator<Item = (u32, Owed)>) {
+    pub(crate) fn remember(&mut self, session: SessionRun, streams: impl Iterator<Item = (u32, Owed)>) {
         let mut streams = streams.peekable();
         if streams.peek().is_none() {
             return;
@@ -66,21 +70,21 @@ impl Departed {
     }
 
     /// Notes the transport number with which a session goes on that was just lost.
-    pub(crate) fn set_next(&mut self, session: &TransportSession, next: Option<Sqn>) {
+    pub(crate) fn set_next(&mut self, session: &SessionRun, next: Option<Sqn>) {
         if let Some(lost) = self.sessions.get_mut(session) {
             lost.next = next;
         }
     }
 
     /// The transport number with which a session goes on.
-    pub(crate) fn next_of(&self, session: &TransportSession) -> Option<Sqn> {
+    pub(crate) fn next_of(&self, session: &SessionRun) -> Option<Sqn> {
         self.sessions.get(session)?.next
     }
 
     /// With what a stream goes on, if one of those that heard it still `exists`. It is owed no longer.
     pub(crate) fn take(
         &mut self,
-        session: &TransportSession,
+        session: &SessionRun,
         index: u32,
         exists: impl Fn(Receiver) -> bool,
     ) -> Option<Sqn> {
@@ -94,7 +98,7 @@ impl Departed {
     }
 
     /// A session is over for good, or has begun anew.
-    pub(crate) fn forget(&mut self, session: &TransportSession) {
+    pub(crate) fn forget(&mut self, session: &SessionRun) {
         if let Some(lost) = self.sessions.remove(session) {
             self.streams -= lost.streams.len();
         }
@@ -105,8 +109,8 @@ impl Departed {
 mod tests {
     use super::*;
 
-    fn session(number: u32) -> TransportSession {
-        TransportSession::Ipc { host_id: 1, session_id: number, transport_id: 1 }
+    fn session(number: u32) -> SessionRun {
+        (TransportSession::Ipc { host_id: 1, session_id: number, transport_id: 1 }, None)
     }
 
     fn owed(next: u32) -> Owed {

@@ -61,7 +61,7 @@ counters! {
         nak_tx_mean_thousandths: Gauge, "naks/1000", "Exponentially weighted mean of NAKs a repair took.";
         nak_tx_max: Gauge, "naks", "Most NAKs it took to repair a loss.";
         duplicate_data: Total, "datagrams", "Datagrams that had arrived or been given up before.";
-        before_start: Total, "datagrams", "Datagrams from before this receiver's first one.";
+        before_start: Total, "datagrams", "Datagrams from before this receiver's first one, or of a run of the source that is over.";
         unrecovered_txw: Total, "datagrams", "Given up: older than the source's window.";
         unrecovered_tmo: Total, "datagrams", "Given up: the NAK generation interval ran out.";
         unrecovered_ncf: Total, "datagrams", "Given up: the source will not retransmit.";

@@ -87,6 +87,16 @@ impl Delivery {
         }
     }
 
+    /// The source has begun anew, and was listened for since: topics of which nothing was heard begin at 0.
+    pub(crate) fn resume_all(&mut self) {
+        for (hot, cold) in self.hot.iter_mut().zip(&mut self.cold) {
+            if !cold.has_begun() && cold.held.is_empty() {
+                (cold.started, cold.resumes) = (true, true);
+                hot.next = WIDE_ZERO;
+            }
+        }
+    }
+
     /// From now on the topic is delivered in topic order, if it was not. Returns the number from which on nothing
     /// was delivered before its turn; none if the topic is not subscribed, or has not begun.
     pub(crate) fn put_in_order(&mut self, topic_index: u32) -> Option<Sqn> {

@@ -3,7 +3,7 @@ use crate::authentication::{Keys, SEAL_LEN, Sealer};
 use crate::config::{ConfigError, ReceiverConfig};
 use crate::delivery::{EndReason, Sink};
 use crate::error::{Part, WireError};
-use crate::session::{self, Arrived, Feedback, NAK_NUMBERS_MAX, Phase, Standing, tally};
+use crate::session::{self, Arrived, Feedback, NAK_NUMBERS_MAX, Phase, RunId, Standing, tally};
 use crate::wire::extension::{SUBTYPE_REPORT, emit_extension};
 use crate::wire::lbtrm::{HEADER_LEN, Nak, Packet, SessionHeader};
 use crate::wire::list::NcfReason;
@@ -130,10 +130,23 @@ impl Receiver {
             let (found, limit) = (session.session_id, self.transport.key.session.session_id);
             return Err(WireError::Inconsistent { part: Part::LbtrmHeader, found, limit });
         }
-        let packet = match &self.transport.sealer {
-            None => packet,
-            Some(sealer) => Packet::parse(sealer.open(datagram)?)?,
-        };
+        let (mut bare, mut packet) = (datagram, packet);
+        if let Some(sealer) = &self.transport.sealer {
+            bare = sealer.open(datagram)?;
+            packet = Packet::parse(bare)?;
+        }
+        if self.watches_runs() {
+            let (rest, run) = RunId::split(bare);
+            packet = Packet::parse(rest)?;
+            let end = match packet {
+                Packet::Data(data) if !data.is_retransmission() => Some(data.sqn.next()),
+                Packet::SessionMessage(sm) => Some(sm.lead_sqn.next()),
+                _ => None,
+            };
+            if !self.is_of_this_run(now, run, end, sink) {
+                return Ok(());
+            }
+        }
         if let Some(networks) = self.transport.networks.take() {
             return self.take_of_two(now, networks, !is_first, packet, datagram, sink);
         }

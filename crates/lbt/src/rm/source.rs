@@ -1,8 +1,8 @@
 use super::crybaby::{AskedBy, Askers, SourceEvent};
-use crate::authentication::{Keys, SEAL_LEN, Sealer};
+use crate::authentication::{Keys, Sealer};
 use crate::config::{ConfigError, SourceConfig};
 use crate::error::{Part, WireError};
-use crate::session::{self, Framing, Retransmitter, Share, Transmit};
+use crate::session::{self, DatagramEnd, Framing, Retransmitter, RunId, Share, Transmit};
 use crate::wire::lbtrm::{
     DATA_FLAGS_AT, DATA_HEADER_LEN, DATA_TRAIL_AT, Data, FLAG_RETRANSMISSION, NCF_HEADER_LEN, Ncf, Packet,
     SessionHeader, SessionMessage,
@@ -24,8 +24,8 @@ pub struct Multicast {
     session: SessionHeader,
     pub(super) repeats: Retransmitter,
     pub(super) askers: Askers,
-    /// Signs what goes out and checks what comes in, where that is wanted.
-    sealer: Option<Box<Sealer>>,
+    /// Signs what goes out and checks what comes in, where that is wanted, and says the run.
+    ending: DatagramEnd,
     lent: Lent,
     /// A session message or NAK confirmation being handed out.
     control: Vec<u8>,
@@ -52,13 +52,11 @@ impl Framing for Multicast {
 
     #[inline]
     fn seal_len(&self) -> usize {
-        if self.sealer.is_some() { SEAL_LEN } else { 0 }
+        self.ending.len()
     }
 
     fn seal(&self, datagram: &mut [u8]) {
-        if let Some(sealer) = &self.sealer {
-            sealer.seal(datagram);
-        }
+        self.ending.write(datagram);
     }
 
     fn mark_retransmission(trail: Sqn, datagram: &mut [u8]) {
@@ -102,7 +100,7 @@ impl Source {
             session,
             repeats: Retransmitter::new(config, session::window_slots(config)),
             askers: Askers::new(config),
-            sealer: None,
+            ending: DatagramEnd::default(),
             lent: Lent::Nothing,
             control: Vec::with_capacity(config.transport_lbtrm_datagram_max_size as usize),
         };
@@ -116,13 +114,23 @@ impl Source {
     /// If a message was sent before.
     pub fn authenticate(&mut self, keys: Keys, address: Ipv4Addr) {
         assert!(self.is_untouched(), "a session is signed from its first datagram on");
-        self.transport.sealer = Some(Box::new(Sealer::new(keys, address)));
+        self.transport.ending.authenticate(Sealer::new(keys, address));
+    }
+
+    /// Says in every datagram which run of the source it is, so that receivers of a session that keeps its id know
+    /// when it was started again. `run` is drawn anew at each start.
+    ///
+    /// # Panics
+    /// If a message was sent before.
+    pub fn set_run(&mut self, run: RunId) {
+        assert!(self.is_untouched(), "a run is said from its first datagram on");
+        self.transport.ending.set_run(run);
     }
 
     /// Goes on with other keys, if it has some at all: what is signed from now on is signed with the new one, and
     /// only what is signed with one of `keys` is taken.
     pub fn rekey(&mut self, keys: Keys) {
-        Sealer::rekey(&mut self.transport.sealer, keys);
+        Sealer::rekey(self.transport.ending.sealer_mut(), keys);
     }
 
     /// Writes the whole window once, so that no page of it is first touched while sending.
@@ -139,7 +147,7 @@ impl Source {
     /// It is no LBT-RM datagram, or not signed as it must be. NAKs of other sessions and other types are
     /// counted and dropped.
     pub fn on_datagram(&mut self, now: Nanos, from: SocketAddrV4, datagram: &[u8]) -> Result<(), WireError> {
-        let datagram = match &self.transport.sealer {
+        let datagram = match self.transport.ending.sealer() {
             None => datagram,
             Some(sealer) => {
                 sealer.open(datagram).inspect_err(|_| self.counters.nak_pckts_unauthentic.inc())?
@@ -306,13 +314,11 @@ impl Source {
 
     fn lend_ncfs(&mut self) -> Option<Transmit<'_>> {
         let count_max = (self.datagram_max - NCF_HEADER_LEN - self.transport.seal_len()) / 4;
-        let Multicast { session, repeats, control, lent, sealer, .. } = &mut self.transport;
+        let Multicast { session, repeats, control, lent, ending, .. } = &mut self.transport;
         let (reason, numbers) = repeats.first_ncfs(count_max)?;
         control.clear();
         Ncf::emit(*session, self.window.trail(), reason, numbers, control);
-        if let Some(sealer) = sealer {
-            sealer.append(control);
-        }
+        ending.append(control);
         *lent = Lent::Ncfs { count: numbers.len() };
         Some(Transmit::one(control))
     }
@@ -324,9 +330,7 @@ impl Source {
         control.clear();
         SessionMessage::new(self.transport.session, sm_sqn, lead, trail).emit(&mut control);
         self.emit_pulse(now, sm_sqn, &mut control);
-        if let Some(sealer) = &self.transport.sealer {
-            sealer.append(&mut control);
-        }
+        self.transport.ending.append(&mut control);
         self.transport.control = control;
         self.transport.lent = Lent::SessionMessage;
         Transmit::one(&self.transport.control)

@@ -3,7 +3,7 @@ use crate::authentication::{Keys, SEAL_LEN, Sealer};
 use crate::config::{ConfigError, LbtruReceiverConfig};
 use crate::delivery::{EndReason, Sink};
 use crate::error::{Part, WireError};
-use crate::session::{self, Arrived, Feedback, NAK_NUMBERS_MAX, Phase, tally};
+use crate::session::{self, Arrived, Feedback, NAK_NUMBERS_MAX, Phase, RunId, tally};
 use crate::wire::extension::{SUBTYPE_REPORT, emit_extension};
 use crate::wire::lbtru::{self, Body, FLAG_SYN, HEADER_LEN, OPTION_LEN, Options, Packet};
 use counters::table::{LbmDelivery, LbtruReceiver};
@@ -93,10 +93,12 @@ impl Receiver {
         sink: &mut S,
     ) -> Result<(), WireError> {
         let len = datagram.len();
-        let packet = match &self.transport.sealer {
-            None => Packet::parse(datagram)?,
-            Some(sealer) => Packet::parse(sealer.open(datagram)?)?,
+        let bare = match &self.transport.sealer {
+            None => datagram,
+            Some(sealer) => sealer.open(datagram)?,
         };
+        let (bare, run) = if self.watches_runs() { RunId::split(bare) } else { (bare, None) };
+        let packet = Packet::parse(bare)?;
         let (source, phase) = (self.transport.connection.key.source, self.phase());
         if from != source || phase == Phase::Ended {
             let (found, limit) = (from.ip().to_bits(), source.ip().to_bits());
@@ -123,8 +125,24 @@ impl Receiver {
             return Err(WireError::Inconsistent { part: Part::LbtruSession, found, limit });
         }
         if phase == Phase::Waiting && !is_answer {
-            counters.connection.dgrams_dropped_early.inc();
-            return Ok(());
+            // A source that was started again may take a receiver of its last run for connected, and rightly so.
+            if run.is_none() || !self.knows_runs() {
+                self.transport.counters.connection.dgrams_dropped_early.inc();
+                return Ok(());
+            }
+        }
+        if self.watches_runs() {
+            let end = match packet.body {
+                Body::Data { sqn, .. } if !packet.is_retransmission() => Some(sqn.next()),
+                Body::SessionMessage { lead_sqn, .. } => Some(lead_sqn.next()),
+                _ => None,
+            };
+            if !self.is_of_this_run(now, run, end, sink) {
+                return Ok(());
+            }
+            if phase == Phase::Waiting && !is_answer {
+                self.transport.connection.answered(now);
+            }
         }
         self.take_of_session(now, &packet, is_answer, len, sink)?;
         self.heard = now;

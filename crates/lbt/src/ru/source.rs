@@ -3,9 +3,9 @@ mod packets;
 use super::clients::{Client, ClientEvent, Clients};
 use super::fan::{Fan, What};
 use super::greeter::{Greeter, Reply};
-use crate::authentication::{Keys, SEAL_LEN, Sealer};
+use crate::authentication::{Keys, Sealer};
 use crate::config::{ConfigError, LbtruSourceConfig, SourceConfig};
-use crate::session::{self, Framing, Retransmitter};
+use crate::session::{self, DatagramEnd, Framing, Retransmitter, RunId};
 use crate::wire::lbtru::{
     self, Body, DATA_HEADER_LEN, DATA_TRAIL_AT, FLAG_RETRANSMISSION, FLAG_SYN, FLAGS_AT, NCF_LEN, Options,
     Packet,
@@ -27,8 +27,8 @@ pub struct Unicast {
     clients: Clients,
     greeter: Greeter,
     fan: Fan,
-    /// Signs what goes out and checks what comes in, where that is wanted.
-    sealer: Option<Box<Sealer>>,
+    /// Signs what goes out and checks what comes in, where that is wanted, and says the run.
+    ending: DatagramEnd,
     lent: Lent,
     /// The one address of what is being handed out, where it is not for all clients.
     to: [SocketAddrV4; 1],
@@ -91,13 +91,11 @@ impl Framing for Unicast {
 
     #[inline]
     fn seal_len(&self) -> usize {
-        if self.sealer.is_some() { SEAL_LEN } else { 0 }
+        self.ending.len()
     }
 
     fn seal(&self, datagram: &mut [u8]) {
-        if let Some(sealer) = &self.sealer {
-            sealer.seal(datagram);
-        }
+        self.ending.write(datagram);
     }
 
     fn mark_retransmission(trail: Sqn, datagram: &mut [u8]) {
@@ -147,7 +145,7 @@ impl Source {
             clients: Clients::new(config.transport_lbtru_maximum_clients as usize, timeout),
             greeter: Greeter::new(seed, timeout),
             fan: Fan::IDLE,
-            sealer: None,
+            ending: DatagramEnd::default(),
             lent: Lent::Nothing,
             to: [SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)],
             control: Vec::with_capacity(datagram_max),
@@ -165,13 +163,23 @@ impl Source {
     /// If a message was sent before.
     pub fn authenticate(&mut self, keys: Keys, address: Ipv4Addr) {
         assert!(self.is_untouched(), "a session is signed from its first datagram on");
-        self.transport.sealer = Some(Box::new(Sealer::new(keys, address)));
+        self.transport.ending.authenticate(Sealer::new(keys, address));
+    }
+
+    /// Says in every datagram which run of the source it is, so that receivers of a session that keeps its id know
+    /// when it was started again. `run` is drawn anew at each start.
+    ///
+    /// # Panics
+    /// If a message was sent before.
+    pub fn set_run(&mut self, run: RunId) {
+        assert!(self.is_untouched(), "a run is said from its first datagram on");
+        self.transport.ending.set_run(run);
     }
 
     /// Goes on with other keys, if it has some at all: what is signed from now on is signed with the new one, and
     /// only what is signed with one of `keys` is taken.
     pub fn rekey(&mut self, keys: Keys) {
-        Sealer::rekey(&mut self.transport.sealer, keys);
+        Sealer::rekey(self.transport.ending.sealer_mut(), keys);
     }
 
     /// Writes the whole window once, so that no page of it is first touched while sending.
@@ -449,15 +457,13 @@ impl Source {
     fn lend_ncfs(&mut self, at: usize) -> Transmit<'_> {
         let (options, trail) = (self.options(), self.window.trail());
         let count_max = (self.datagram_max - NCF_LEN - self.transport.seal_len()) / 4;
-        let Unicast { clients, control, lent, to, sealer, .. } = &mut self.transport;
+        let Unicast { clients, control, lent, to, ending, .. } = &mut self.transport;
         *to = [clients.addresses()[at]];
         let ncfs = clients.repeats(at).and_then(|r| r.first_ncfs(count_max));
         let (reason, numbers) = ncfs.expect("the caller found one");
         control.clear();
         lbtru::emit_ncf(options, trail, reason, numbers, control);
-        if let Some(sealer) = sealer {
-            sealer.append(control);
-        }
+        ending.append(control);
         *lent = Lent::Ncfs { client: at, count: numbers.len() };
         Transmit { to, run: session::Transmit::one(control) }
     }
@@ -471,12 +477,10 @@ impl Source {
                 Packet { flags: FLAG_SYN, ..Packet::new(body, options) }
             }
         };
-        let Unicast { control, sealer, .. } = &mut self.transport;
+        let Unicast { control, ending, .. } = &mut self.transport;
         control.clear();
         packet.emit(control);
-        if let Some(sealer) = sealer {
-            sealer.append(control);
-        }
+        ending.append(control);
         self.transport.to = [to];
         self.transport.lent = Lent::Reply;
         Transmit { to: &self.transport.to, run: session::Transmit::one(&self.transport.control) }
@@ -499,9 +503,7 @@ impl Source {
         out.clear();
         packet.emit(&mut out);
         self.emit_pulse(now, sm_sqn, &mut out);
-        if let Some(sealer) = &self.transport.sealer {
-            sealer.append(&mut out);
-        }
+        self.transport.ending.append(&mut out);
         self.transport.session_message = out;
         self.transport.fan = Fan::new(What::SessionMessage, 1);
     }

@@ -26,6 +26,8 @@ pub const SUBTYPE_AUTHENTICATION: u16 = 0x5401;
 pub const SUBTYPE_PULSE: u16 = 0x5402;
 /// What a receiver reports for congestion control, with a NAK of no numbers: see [`crate::congestion`].
 pub const SUBTYPE_REPORT: u16 = 0x5403;
+/// Which run of its source a datagram is of: see [`crate::session::RunId`].
+pub const SUBTYPE_RUN: u16 = 0x5404;
 
 const FLAGS_MAY_BE_IGNORED: u8 = 0xC0;
 const EXTOPT: u8 = 0xFE;

@@ -9,7 +9,7 @@ use units::Nanos;
 use super::providers::Target;
 use super::requests::Upstream;
 use super::{Distributor, DistributorSink, PeerId, ProviderError, ProviderId, SUSPECT, peers, status_bytes};
-use crate::backbone::Kind;
+use crate::backbone::{Kind, LinkDown};
 use crate::cached::{CachedItem, RefreshForm};
 use crate::key::{ItemKey, OwnedKey};
 
@@ -184,13 +184,16 @@ impl Distributor {
             }
         };
         self.publish_on(provider, msg.stream_id, index);
-        if msg.state.stream != StreamState::Open {
+        let is_last = is_last_image(msg);
+        if msg.state.stream != StreamState::Open && !is_last {
             let status = status_bytes(self.items[index].key.as_key(), msg.state);
             self.close_item(now, index, &status, sink);
             return Ok(());
         }
-        if self.items[index].cached.on_refresh(msg, &self.rules)? {
-            self.publish_image(now, index, sink);
+        match (self.items[index].cached.on_refresh(msg, &self.rules)?, is_last) {
+            (true, true) => self.end_with_image(now, index, sink),
+            (true, false) => self.publish_image(now, index, sink),
+            (false, _) => {}
         }
         Ok(())
     }
@@ -233,7 +236,8 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) {
         self.counters.refreshes_in.inc();
-        if msg.state.stream != StreamState::Open {
+        let is_last = is_last_image(msg);
+        if msg.state.stream != StreamState::Open && !is_last {
             let end = StatusMsg {
                 private_stream: msg.private_stream,
                 state: Some(msg.state),
@@ -244,6 +248,12 @@ impl Distributor {
             return;
         }
         match self.items[index].cached.on_refresh(msg, &self.rules) {
+            Ok(true) if is_last => {
+                let service = self.items[index].key.service;
+                self.forget_stream(index);
+                self.end_with_image(now, index, sink);
+                self.pump(now, service, sink);
+            }
             Ok(is_whole) => {
                 self.answered(now, index, is_whole, sink);
                 if is_whole {
@@ -303,10 +313,21 @@ impl Distributor {
             }
             _ => item.key.as_key().to_key(),
         };
+        let service = item.key.service;
         let end = StatusMsg { key: Some(key), ..*msg };
         let bytes = self.encoding.encode(|w| end.encode(w)).to_vec();
         self.forget_stream(index);
         self.close_item(now, index, &bytes, sink);
+        self.pump(now, service, sink);
+    }
+}
+
+/// Whether a refresh ends its stream with an image: what it holds goes to those who want it, and is not kept.
+fn is_last_image(msg: &RefreshMsg<'_>) -> bool {
+    match msg.state.stream {
+        StreamState::NonStreaming => true,
+        StreamState::Closed => msg.container_type != DataType::NO_DATA,
+        _ => false,
     }
 }
 
@@ -347,6 +368,31 @@ impl Distributor {
         for peer in waiting {
             self.grant(now, index, peer, sink);
         }
+    }
+
+    /// The whole image that ends an item is there: everybody gets it, and the item is gone.
+    fn end_with_image(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
+        let item = &mut self.items[index];
+        let (key, waiting) = (item.key.clone(), std::mem::take(&mut item.waiting));
+        if let Some(service) = self.services.get_mut(&key.service) {
+            if let (false, Some(id)) = (item.peers.is_empty(), item.id) {
+                let form = RefreshForm { solicited: false, part_bytes: self.part_bytes };
+                item.cached.encode_refresh(key.as_key(), form, &mut self.scratch, |bytes| {
+                    service.stream.send(now, Kind::Refresh, id, bytes, sink);
+                    self.counters.stream_messages_out.inc();
+                });
+            }
+            let after = service.stream.sequence();
+            let form = RefreshForm { solicited: true, part_bytes: self.part_bytes };
+            for peer in waiting {
+                item.cached.encode_refresh(key.as_key(), form, &mut self.scratch, |refresh| {
+                    self.counters.images_out.inc();
+                    sink.to_peer(peer, &LinkDown::Image { item: 0, after, key: key.as_key(), refresh });
+                });
+            }
+        }
+        let status = status_bytes(key.as_key(), item.cached.state().borrow());
+        self.close_item(now, index, &status, sink);
     }
 
     /// Sends a message about an item to everybody who has interest.

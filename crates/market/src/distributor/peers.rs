@@ -179,7 +179,7 @@ impl Distributor {
         let id = match item.id {
             Some(id) => id,
             // 2^32 − 1 items at once do not fit into memory, and released ids come back.
-            None => service.stream.assign(index).expect("fewer items than ids"),
+            None => service.stream.assign().expect("fewer items than ids"),
         };
         item.id = Some(id);
         let (kind, body) = StreamMsg::open(&item.key.as_key());

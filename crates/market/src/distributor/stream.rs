@@ -11,8 +11,6 @@ pub(super) struct Stream {
     instance: u64,
     ring: IdRing,
     ids: IdPool,
-    /// The item of each id, by its place in the distributor's table.
-    items: Vec<Option<usize>>,
     sent_at: Nanos,
 }
 
@@ -23,7 +21,6 @@ impl Stream {
             instance,
             ring: IdRing::new(ring_len),
             ids: IdPool::default(),
-            items: Vec::new(),
             sent_at: Nanos::ZERO,
         }
     }
@@ -60,26 +57,19 @@ impl Stream {
         }
     }
 
-    /// Gives an item an id; `None` when there are no more.
-    pub(super) fn assign(&mut self, item: usize) -> Option<u32> {
-        let id = self.ids.take(&self.ring)?;
-        if self.items.len() <= id as usize {
-            self.items.resize(id as usize + 1, None);
-        }
-        self.items[id as usize] = Some(item);
-        Some(id)
+    /// An id for an item; `None` when there are no more.
+    pub(super) fn assign(&mut self) -> Option<u32> {
+        self.ids.take(&self.ring)
     }
 
     /// Takes an item's id back.
     pub(super) fn release(&mut self, id: u32) {
-        self.items[id as usize] = None;
         self.ids.release(id, self.ring.last());
     }
 
-    /// The items of a range of sequence numbers that still exist, `None` if the range is too old.
+    /// The items of a range of sequence numbers, `None` if the range is too old. Items that are gone by now
+    /// are among them: that may be what was lost.
     pub(super) fn items_between(&self, first: u64, last: u64) -> Option<Vec<u32>> {
-        let mut ids = self.ring.items(first, last)?;
-        ids.retain(|&id| self.items.get(id as usize).is_some_and(Option::is_some));
-        Some(ids)
+        self.ring.items(first, last)
     }
 }

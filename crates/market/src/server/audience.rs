@@ -218,6 +218,11 @@ impl Audience {
         &self.active
     }
 
+    /// The streams that have had a refresh, by form, paused ones too.
+    pub(super) fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.active.iter().chain(&self.paused)
+    }
+
     /// Whether there is nobody.
     pub(super) fn is_empty(&self) -> bool {
         self.active.is_empty() && self.paused.is_empty() && self.newcomers.is_empty()

@@ -109,9 +109,14 @@ impl PointToPoint {
         sink: &mut impl ServerSink,
     ) -> Result<(), DecodeError> {
         let item = &mut self.items[index];
-        if item.cached.on_refresh(&RefreshMsg::parse(body)?, &self.rules)? {
-            self.count_suspect(index);
-            self.send_refreshes(now, index, sink);
+        let msg = RefreshMsg::parse(body)?;
+        match (item.cached.on_refresh(&msg, &self.rules)?, msg.state.stream) {
+            (false, _) => {}
+            (true, StreamState::Open) => {
+                self.count_suspect(index);
+                self.send_refreshes(now, index, sink);
+            }
+            (true, _) => self.end_with_image(index, sink),
         }
         Ok(())
     }
@@ -153,7 +158,11 @@ impl PointToPoint {
             return Ok(());
         }
         let msg = RefreshMsg::parse(refresh)?;
-        if msg.part_num.unwrap_or(0) == 0 {
+        // An image that ends its stream is all there is: no update follows that it would have to fit.
+        let is_last = msg.state.stream != StreamState::Open;
+        if is_last && msg.part_num.unwrap_or(0) == 0 {
+            self.items[index].incoming = Some(after);
+        } else if msg.part_num.unwrap_or(0) == 0 {
             let was_bound = self.items[index].id == Some(id);
             let joins = self.bind(index, id) && self.joins_stream(index, after, was_bound);
             self.items[index].incoming = joins.then_some(after);
@@ -168,6 +177,11 @@ impl PointToPoint {
             return Ok(());
         }
         item.incoming = None;
+        if is_last {
+            self.end_with_image(index, sink);
+            self.send_requests(now, sink);
+            return Ok(());
+        }
         if !item.accepts_image(after) {
             self.request(index);
             self.send_requests(now, sink);
@@ -217,6 +231,26 @@ impl PointToPoint {
             }
         }
         self.start_linger(now, index);
+    }
+
+    /// Sends the image that ends an item to everybody; item and streams are gone then.
+    fn end_with_image(&mut self, index: usize, sink: &mut impl ServerSink) {
+        let mut audience = std::mem::take(&mut self.items[index].audience);
+        let watchers = audience.everyone();
+        let mut waiting = Audience::default();
+        for Newcomer { watcher, form, .. } in audience.take_newcomers() {
+            waiting.add(watcher, &form, false);
+        }
+        for Group { form, watchers } in audience.groups() {
+            self.send_image(index, form, watchers, false, sink);
+        }
+        for Group { form, watchers } in waiting.groups() {
+            self.send_image(index, form, watchers, true, sink);
+        }
+        self.remove(index);
+        for watcher in watchers {
+            self.forget_stream(watcher);
+        }
     }
 
     /// Sends the present image to streams that want it in one form.

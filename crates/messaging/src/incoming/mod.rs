@@ -13,6 +13,7 @@ use std::io;
 use lbt::config::Order;
 use lbt::delivery::EndReason;
 use lbt::resolution::{SourceRecord, TransportSession};
+use lbt::session::RunId;
 use net::udp::{ReceiveBatch, Received, UdpSocket};
 use units::{Nanos, Sqn};
 
@@ -103,7 +104,7 @@ impl Context {
         }
         self.add_network(advertised, record);
         let token = self.streams.next_slot() as u64;
-        let resumed = self.take_departed(record);
+        let resumed = self.take_departed(session, record);
         self.watch(session, record, token, order, resumed.is_some())?;
         if !self.subscribe(session, record.topic_index, token, order) {
             self.unwatch(session, record.topic_index);
@@ -189,11 +190,12 @@ impl Context {
     }
 
     /// With what a stream goes on that is heard again after its session was lost.
-    fn take_departed(&mut self, record: &SourceRecord) -> Option<Sqn> {
+    fn take_departed(&mut self, session: SessionRef, record: &SourceRecord) -> Option<Sqn> {
+        let run = self.run_of(session);
         let receivers = &self.receivers;
         let exists =
             |r: Receiver| receivers.get(r.slot as usize).is_some_and(|entry| entry.number == r.number);
-        self.departed.take(&record.session, record.topic_index, exists)
+        self.departed.take(&(record.session, run), record.topic_index, exists)
     }
 
     fn resume(&mut self, session: SessionRef, index: u32, next: Sqn) {
@@ -239,40 +241,74 @@ impl Context {
     ) {
         if self.streams.reason_of_end(session).unwrap_or(reason) == EndReason::Ended {
             self.resolver.end_session(self.now, transport);
-            self.departed.forget(transport);
+            self.departed.forget(&(*transport, None));
         } else {
             self.resolver.lose_session(self.now, transport);
             if !self.may_be_another(transport) {
-                self.departed.remember(*transport, self.streams.owed(session));
+                self.departed.remember((*transport, None), self.streams.owed(session));
             }
         }
         self.streams.end_session(self.now, session, reason, handler);
     }
 
-    /// The source of a session was started again, and a new receiver stands in the place of the old one: streams end,
-    /// and their receivers join the new ones at once.
-    pub(crate) fn begin_anew(&mut self, session: SessionRef, handler: &mut impl Handler) {
+    /// A session has ended, and a new receiver stands in the place of the old one, which heard a run of the source,
+    /// if that said so: streams end, and their receivers join the new ones at once.
+    pub(crate) fn begin_anew(
+        &mut self,
+        session: SessionRef,
+        run: Option<RunId>,
+        reason: EndReason,
+        handler: &mut impl Handler,
+    ) {
         self.forget_recovery(session);
         let heirs = self.streams.heirs(session);
-        self.streams.end_session(self.now, session, EndReason::Restarted, handler);
+        if let Some(heir) = heirs.first() {
+            let of_run = (heir.record.session, run);
+            if run.is_some() || reason == EndReason::TimedOut {
+                // It may yet go on: a stranger can say that it ends, or that another begins.
+                self.departed.remember(of_run, self.streams.owed(session));
+            } else {
+                self.departed.forget(&of_run);
+            }
+        }
+        self.streams.end_session(self.now, session, reason, handler);
         for Heir { receiver, topic, record } in heirs {
-            self.departed.forget(&record.session);
             self.join_counted(receiver, &topic, &record);
+        }
+        // What is heard of them may be at hand.
+        self.tell_found(handler);
+    }
+
+    /// The run of its source that a session is in, if that is said.
+    fn run_of(&self, session: SessionRef) -> Option<RunId> {
+        match session {
+            SessionRef::Rm(at) => self.rm_in.sessions.run(at),
+            SessionRef::Ru(at) => self.ru_in.sessions.run(at),
+            SessionRef::Tcp(_) | SessionRef::Ipc(_) => None,
         }
     }
 
     /// Whether a session that is heard again may be of another run of its source, which nothing tells: a TCP session
     /// has an id of its own in each run, unless the configuration fixes it.
     fn may_be_another(&self, session: &TransportSession) -> bool {
+        matches!(session, TransportSession::Tcp { .. }) && self.is_fixed(session)
+    }
+
+    /// Whether the configuration says where a session is.
+    pub(super) fn is_fixed(&self, session: &TransportSession) -> bool {
         let mut fixed = self.config.resolver_static_source.iter().flat_map(StaticSource::records);
-        matches!(session, TransportSession::Tcp { .. }) && fixed.any(|record| record.session == *session)
+        fixed.any(|record| record.session == *session)
     }
 
     /// Ends a session that is over, of which something was still asked for, once nothing is.
     pub(crate) fn end_recovered(&mut self, session: SessionRef, handler: &mut impl Handler) {
         match session {
-            SessionRef::Rm(at) if self.rm_in.sessions.has_ended(at) => self.end_rm(at, handler),
-            SessionRef::Ru(at) if self.ru_in.sessions.has_ended(at) => self.end_ru(at, handler),
+            SessionRef::Rm(at) if self.rm_in.sessions.has_ended(at) => {
+                self.end_rm(at, handler);
+            }
+            SessionRef::Ru(at) if self.ru_in.sessions.has_ended(at) => {
+                self.end_ru(at, handler);
+            }
             SessionRef::Tcp(at) => self.finish_tcp(at, handler),
             SessionRef::Ipc(at) => self.finish_ipc(at, handler),
             _ => {}

@@ -6,6 +6,7 @@ use std::ops::Index;
 use lbt::config::Order;
 use lbt::delivery::{EndReason, Sink, SubscribeError};
 use lbt::error::WireError;
+use lbt::session::RunId;
 use slab::Slab;
 use units::{Deadlines, Nanos, Sqn};
 
@@ -22,6 +23,8 @@ pub(crate) trait Reliable {
     fn put_in_order(&mut self, index: u32) -> Option<Sqn>;
     fn resume_topic(&mut self, index: u32, next: Sqn);
     fn next_number(&self) -> Option<Sqn>;
+    fn run(&self) -> Option<RunId>;
+    fn knows_runs(&self) -> bool;
     fn unsubscribe(&mut self, index: u32);
     fn on_datagram<S: Sink>(
         &mut self,
@@ -60,6 +63,14 @@ macro_rules! reliable {
 
             fn next_number(&self) -> Option<Sqn> {
                 self.next_number()
+            }
+
+            fn run(&self) -> Option<RunId> {
+                self.run()
+            }
+
+            fn knows_runs(&self) -> bool {
+                self.knows_runs()
             }
 
             fn unsubscribe(&mut self, index: u32) {
@@ -288,6 +299,16 @@ impl<R: Reliable, P> Sessions<R, P> {
         self.all.get(at)?.receiver.next_number()
     }
 
+    /// The run of its source that a session is in, or was; none if the source does not say it.
+    pub(super) fn run(&self, at: usize) -> Option<RunId> {
+        self.all.get(at)?.receiver.run()
+    }
+
+    /// Whether the source of a session says which run it is in, or did.
+    pub(super) fn knows_runs(&self, at: usize) -> bool {
+        self.all.get(at).is_some_and(|s| s.receiver.knows_runs())
+    }
+
     pub(super) fn unsubscribe(&mut self, at: usize, index: u32) {
         if let Some(session) = self.all.get_mut(at) {
             session.receiver.unsubscribe(index);
@@ -413,6 +434,14 @@ mod tests {
 
         fn next_number(&self) -> Option<Sqn> {
             None
+        }
+
+        fn run(&self) -> Option<RunId> {
+            None
+        }
+
+        fn knows_runs(&self) -> bool {
+            false
         }
 
         fn unsubscribe(&mut self, _: u32) {}

@@ -142,7 +142,7 @@ impl Context {
             return Ok((SessionRef::Rm(at), self.rm_in.sessions[at].number));
         }
         let mut receiver = self.new_rm(key, &self.config.receiver())?;
-        if let Some(next) = self.departed.next_of(&TransportSession::LbtRm { key, group }) {
+        if let Some(next) = self.departed.next_of(&(TransportSession::LbtRm { key, group }, None)) {
             receiver.resume(next);
         }
         self.join_group(group)?;
@@ -300,7 +300,20 @@ impl Context {
         };
         let mut bridge = Bridge { streams: &mut self.streams, handler, now };
         if self.rm_in.sessions.on_datagram(at, now, from, datagram, &mut bridge) {
-            self.end_rm(at, handler);
+            self.end_rm_by(at, from, datagram, handler);
+        }
+    }
+
+    /// A datagram has ended a session. If it is the first that was heard of the next one in its place, it is taken.
+    #[cold]
+    #[inline(never)]
+    fn end_rm_by(&mut self, at: usize, from: SocketAddrV4, datagram: &[u8], handler: &mut impl Handler) {
+        let has_restarted = self.rm_in.sessions.end_reason(at) == EndReason::Restarted;
+        if self.end_rm(at, handler) && has_restarted {
+            let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
+            if self.rm_in.sessions.on_datagram(at, self.now, from, datagram, &mut bridge) {
+                self.end_rm(at, handler);
+            }
         }
     }
 
@@ -329,41 +342,55 @@ impl Context {
         Ok(receiver)
     }
 
-    /// The source of a session was started again: its streams end, and begin with the oldest that the source has.
+    /// The session goes on in its place, with the source's next run as a rule: its streams end, and begin with the
+    /// oldest that the source has.
     #[cold]
     fn restart_rm(&mut self, at: usize, handler: &mut impl Handler) -> Result<(), ConfigError> {
+        let (run, reason) = (self.rm_in.sessions.run(at), self.rm_in.sessions.end_reason(at));
+        // Of one that was never heard nothing is asked for.
+        let late_start = self.rm_in.sessions.is_heard(at) || self.rm_in.sessions.knows_runs(at);
         let (key, second) =
             (self.rm_in.sessions[at].receiver.key(), self.rm_in.sessions[at].receiver.second_source());
-        let mut receiver =
-            self.new_rm(key, &ReceiverConfig { late_start: true, ..self.config.receiver() })?;
+        let mut receiver = self.new_rm(key, &ReceiverConfig { late_start, ..self.config.receiver() })?;
+        receiver.succeed(&self.rm_in.sessions[at].receiver);
         if let Some(second) = second {
             let silence = Duration::from_micros(self.config.transport_lbtrm_network_silence_timeout_us);
             receiver.add_network(second, silence, self.counters.networks.clone());
         }
         self.next_session += 1;
         self.rm_in.sessions.replace(at, receiver, self.next_session);
-        self.begin_anew(SessionRef::Rm(at), handler);
+        self.begin_anew(SessionRef::Rm(at), run, reason, handler);
         Ok(())
     }
 
-    /// Ends a session, unless something of it is still asked for.
-    pub(super) fn end_rm(&mut self, at: usize, handler: &mut impl Handler) {
+    /// Ends a session, unless something of it is still asked for. Whether another one has taken its place.
+    pub(super) fn end_rm(&mut self, at: usize, handler: &mut impl Handler) -> bool {
         let session = SessionRef::Rm(at);
-        let has_restarted = self.rm_in.sessions.end_reason(at) == EndReason::Restarted;
-        if has_restarted && self.restart_rm(at, handler).is_ok() {
-            return;
+        if self.stays_rm(at) && self.restart_rm(at, handler).is_ok() {
+            return true;
         }
         let recovery = recovery::of(recovery::incoming!(self), session);
         if recovery.is_some_and(|recovery| !recovery.requester.is_idle()) {
-            return;
+            return false;
         }
         self.forget_recovery(session);
         let reason = self.rm_in.sessions.end_reason(at);
         let next = self.rm_in.sessions.next_number(at);
         if let Some(transport) = self.rm_in.close(at, &self.registrar, &mut self.xdp) {
             self.end_session(session, &transport, reason, handler);
-            self.departed.set_next(&transport, next);
+            self.departed.set_next(&(transport, None), next);
         }
+        false
+    }
+
+    /// Whether a session that has ended is listened for without a break: its source was started again, or may be at
+    /// any moment, since its place is fixed.
+    fn stays_rm(&self, at: usize) -> bool {
+        let Some(receiver) = self.rm_in.sessions.get(at) else { return false };
+        let transport =
+            || TransportSession::LbtRm { key: receiver.key(), group: self.rm_in.sessions[at].place.group };
+        receiver.end_reason() == Some(EndReason::Restarted)
+            || (receiver.knows_runs() || !receiver.has_begun()) && self.is_fixed(&transport())
     }
 
     /// Sends NAKs that are due for sessions to which something has happened.

@@ -83,7 +83,7 @@ impl Context {
             self.ru_in.socket = Some(socket);
         }
         let mut receiver = self.new_ru(key, &self.config.lbtru_receiver())?;
-        if let Some(next) = self.departed.next_of(&TransportSession::LbtRu { address, session_id }) {
+        if let Some(next) = self.departed.next_of(&(TransportSession::LbtRu { address, session_id }, None)) {
             receiver.resume(next);
         }
         self.next_session += 1;
@@ -124,10 +124,23 @@ impl Context {
             };
             let mut bridge = Bridge { streams: &mut self.streams, handler, now };
             if self.ru_in.sessions.on_datagram(at, now, from, datagram, &mut bridge) {
-                self.end_ru(at, handler);
+                self.end_ru_by(at, from, datagram, handler);
             }
         }
         !received.is_empty()
+    }
+
+    /// A datagram has ended a session. If it is the first that was heard of the next one in its place, it is taken.
+    #[cold]
+    #[inline(never)]
+    fn end_ru_by(&mut self, at: usize, from: SocketAddrV4, datagram: &[u8], handler: &mut impl Handler) {
+        let has_restarted = self.ru_in.sessions.end_reason(at) == EndReason::Restarted;
+        if self.end_ru(at, handler) && has_restarted {
+            let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
+            if self.ru_in.sessions.on_datagram(at, self.now, from, datagram, &mut bridge) {
+                self.end_ru(at, handler);
+            }
+        }
     }
 
     pub(super) fn wake_ru(&mut self, now: Nanos, handler: &mut impl Handler) {
@@ -163,28 +176,30 @@ impl Context {
         Ok(receiver)
     }
 
-    /// The source of a session was started again: its streams end, and begin with the oldest that the source has.
+    /// The session goes on in its place, with the source's next run as a rule: its streams end, and begin with the
+    /// oldest that the source has.
     #[cold]
     fn restart_ru(&mut self, at: usize, handler: &mut impl Handler) -> Result<(), ConfigError> {
+        let (run, reason) = (self.ru_in.sessions.run(at), self.ru_in.sessions.end_reason(at));
         let key = self.ru_in.sessions[at].receiver.key();
         let config = LbtruReceiverConfig { late_start: true, ..self.config.lbtru_receiver() };
-        let receiver = self.new_ru(key, &config)?;
+        let mut receiver = self.new_ru(key, &config)?;
+        receiver.succeed(&self.ru_in.sessions[at].receiver);
         self.next_session += 1;
         self.ru_in.sessions.replace(at, receiver, self.next_session);
-        self.begin_anew(SessionRef::Ru(at), handler);
+        self.begin_anew(SessionRef::Ru(at), run, reason, handler);
         Ok(())
     }
 
-    /// Ends a session, unless something of it is still asked for.
-    pub(super) fn end_ru(&mut self, at: usize, handler: &mut impl Handler) {
+    /// Ends a session, unless something of it is still asked for. Whether another one has taken its place.
+    pub(super) fn end_ru(&mut self, at: usize, handler: &mut impl Handler) -> bool {
         let session = SessionRef::Ru(at);
-        let has_restarted = self.ru_in.sessions.end_reason(at) == EndReason::Restarted;
-        if has_restarted && self.restart_ru(at, handler).is_ok() {
-            return;
+        if self.stays_ru(at) && self.restart_ru(at, handler).is_ok() {
+            return true;
         }
         let recovery = recovery::of(recovery::incoming!(self), session);
         if recovery.is_some_and(|recovery| !recovery.requester.is_idle()) {
-            return;
+            return false;
         }
         self.forget_recovery(session);
         let reason = self.ru_in.sessions.end_reason(at);
@@ -193,8 +208,18 @@ impl Context {
         if let Some(transport) = self.ru_in.close(at) {
             self.on_unreached(&transport, was_heard);
             self.end_session(session, &transport, reason, handler);
-            self.departed.set_next(&transport, next);
+            self.departed.set_next(&(transport, None), next);
         }
+        false
+    }
+
+    /// Whether a session that has ended is asked for without a break: its source was started again, or may be at
+    /// any moment, since its place is fixed.
+    fn stays_ru(&self, at: usize) -> bool {
+        let Some(receiver) = self.ru_in.sessions.get(at) else { return false };
+        let SessionKey { source: address, session_id } = receiver.key();
+        receiver.end_reason() == Some(EndReason::Restarted)
+            || receiver.knows_runs() && self.is_fixed(&TransportSession::LbtRu { address, session_id })
     }
 
     /// Sends connect requests, signs of life and NAKs that are due for sessions to which something has happened.

@@ -15,15 +15,17 @@ pub(super) struct Binding {
     pub(super) low: u16,
     pub(super) high: u16,
     pub(super) session_id: Option<u32>,
+    /// Its next run will be there too, and nothing but a number of its own will tell the two from one another.
+    pub(super) is_fixed: bool,
 }
 
 impl Binding {
     fn range(low: u16, high: u16) -> Binding {
-        Binding { low, high, session_id: None }
+        Binding { low, high, session_id: None, is_fixed: false }
     }
 
     fn fixed(port: u16, session_id: Option<u32>) -> Binding {
-        Binding { low: port, high: port, session_id }
+        Binding { low: port, high: port, session_id, is_fixed: true }
     }
 }
 

@@ -8,6 +8,7 @@ use counters::table::MessagingContext;
 use lbt::authentication::Keys;
 use lbt::resolution::{Origin, TransportSession};
 use lbt::rm::{self, SessionKey, Source};
+use lbt::session::RunId;
 use lbt::wire::lbtrm::SessionHeader;
 use net::Interest;
 use net::udp::{ReceiveBatch, Sent, UdpSocket};
@@ -71,7 +72,7 @@ impl Context {
         at: usize,
         group: SocketAddrV4,
         index: u32,
-        Binding { low, high, session_id }: Binding,
+        Binding { low, high, session_id, is_fixed }: Binding,
     ) -> Result<Outgoing, ContextError> {
         let (options, second) = (self.multicast_options(), self.second_options());
         let (port, local, second) = match self.xdp.socket() {
@@ -108,6 +109,9 @@ impl Context {
         let mut session = Source::new(&self.config.source(), header, self.now, self.counters.source.clone())?;
         if let Some(keys) = &self.keys {
             session.authenticate(keys.clone(), *local.ip());
+        }
+        if is_fixed {
+            session.set_run(RunId(self.rng.next_u64()));
         }
         if self.config.transport_transmission_window_prefault {
             session.prefault();

@@ -5,6 +5,7 @@ use counters::table::MessagingContext;
 use lbt::authentication::Keys;
 use lbt::resolution::TransportSession;
 use lbt::ru::{ClientEvent, Source};
+use lbt::session::RunId;
 use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
 use net::{Interest, Registrar, Token};
 use std::io;
@@ -48,13 +49,14 @@ impl Context {
         &mut self,
         at: usize,
         index: u32,
-        Binding { low, high, session_id }: Binding,
+        Binding { low, high, session_id, is_fixed }: Binding,
     ) -> Result<Outgoing, ContextError> {
         let options = self.multicast_options();
         let ports = self.ports.of(low, high);
         let socket = first_free(self.interface, ports, |a| UdpSocket::multicast_sender(a, options))?;
         let address = socket.local_address()?;
         self.ports.took(low, high, address.port());
+        let run = is_fixed.then(|| RunId(self.rng.next_u64()));
         let session_id = session_id.unwrap_or_else(|| self.rng.next_u32().max(1));
         let seed = self.rng.next_u64();
         let mut session = Source::new(
@@ -64,6 +66,9 @@ impl Context {
             self.now,
             self.counters.ru_source.clone(),
         )?;
+        if let Some(run) = run {
+            session.set_run(run);
+        }
         if self.config.transport_transmission_window_prefault {
             session.prefault();
         }

@@ -74,7 +74,7 @@ impl Context {
         &mut self,
         at: usize,
         index: u32,
-        Binding { low, high, session_id }: Binding,
+        Binding { low, high, session_id, .. }: Binding,
     ) -> Result<Outgoing, ContextError> {
         let config = &self.config;
         let listener = first_free(self.interface, low..=high, tcp::listen)?;

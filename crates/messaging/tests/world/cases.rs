@@ -112,9 +112,10 @@ fn a_publisher_at_a_fixed_place_that_starts_again_at_once_is_heard_from_its_firs
             if is_killed {
                 world.kill(0)
             } else {
-                world.stop(0)
+                world.stop(0);
+                // It holds its port as long as somebody may ask for what it has sent.
+                world.pass(Duration::from_secs(2), STEP);
             }
-            world.pass(Duration::from_secs(2), STEP);
             world.start(0);
             world.create_source(0, "px", transport, false);
             for _ in 0..500 {

@@ -17,7 +17,7 @@ impl Source {
     /// It is no LBT-RU datagram, not signed where it must be, or for another session. What receivers do not
     /// send is counted and dropped.
     pub fn on_datagram(&mut self, now: Nanos, from: SocketAddrV4, datagram: &[u8]) -> Result<(), WireError> {
-        let datagram = match &self.transport.sealer {
+        let datagram = match self.transport.ending.sealer() {
             None => datagram,
             Some(sealer) => {
                 sealer.open(datagram).inspect_err(|_| self.counters.nak_pckts_unauthentic.inc())?
@@ -62,7 +62,7 @@ impl Source {
         let refused = !known && self.transport.clients.is_full();
         if !self.transport.greeter.may_answer(now, from) {
             self.transport.counters.clients.creqs_ignored.inc();
-        } else if refused || self.ending != Ending::No {
+        } else if refused || !known && self.ending != Ending::No {
             self.transport.counters.clients.clients_refused.add(u64::from(refused));
             self.reply(from, Reply::Reset);
         } else {

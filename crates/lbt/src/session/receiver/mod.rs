@@ -5,6 +5,7 @@ pub(crate) use packets::{Arrived, Standing};
 
 use super::backoff::Retries;
 use super::loss::LossMap;
+use super::runs::{RunId, Runs, Standing as RunStanding};
 use crate::config::{ConfigError, NakLaw, Order, ReceiverConfig};
 use crate::congestion::{Pulse, Report, Reporter};
 use crate::delivery::{Delivery, EndReason, Sink, SubscribeError};
@@ -42,6 +43,8 @@ pub struct Receiver<T> {
     end_reason: Option<EndReason>,
     /// Whether numbers elsewhere are to be believed.
     doubt: Doubt,
+    /// Which run of the source it is, if that says so.
+    runs: Runs,
     pub(crate) repair: Repair,
     pub(crate) heard: Nanos,
     /// That moment, if it was put off last.
@@ -147,6 +150,7 @@ impl<T> Receiver<T> {
             resume: None,
             end_reason: None,
             doubt: Doubt::NONE,
+            runs: Runs::new(),
             repair: Repair::default(),
             heard: now,
             pardoned: Nanos::NEVER,
@@ -206,6 +210,29 @@ impl<T> Receiver<T> {
         }
     }
 
+    /// Takes the place of a receiver whose session has ended, and whose source may go on or be started again: what
+    /// comes late of the runs of the source that are over is left out; a run that was lost goes on where it was, as
+    /// after [`Receiver::resume`]; and one that is new is asked for from its first datagram on, with all topics that
+    /// are subscribed before it is heard. To be called before anything is heard.
+    pub fn succeed(&mut self, before: &Receiver<T>) {
+        let is_lost = matches!(before.end_reason, Some(EndReason::TimedOut | EndReason::Reset));
+        let next = before.next_number();
+        let expected = self.runs.succeed(&before.runs, next, is_lost);
+        self.resume = expected.or(next.filter(|_| is_lost && !before.knows_runs()));
+    }
+
+    /// The run of the source that is heard, or was; none if the source does not say it, or nothing was heard.
+    #[must_use]
+    pub fn run(&self) -> Option<RunId> {
+        self.runs.current.or(self.runs.awaited)
+    }
+
+    /// Whether the source says which run it is in, or did in an earlier one.
+    #[must_use]
+    pub fn knows_runs(&self) -> bool {
+        self.runs.are_known()
+    }
+
     /// A topic that was just subscribed was received before, up to `next`: it begins there, with a loss if that is not
     /// what comes. Where the source has begun anew meanwhile, and that shows by its numbers, it begins as it would
     /// without.
@@ -230,6 +257,31 @@ impl<T> Receiver<T> {
     /// Drops a topic with all that waits for it; no event follows.
     pub fn unsubscribe(&mut self, topic_index: u32) {
         self.delivery.unsubscribe(topic_index);
+    }
+
+    /// Whether the ends of datagrams are to be looked at for the run that they are of.
+    #[inline]
+    pub(crate) fn watches_runs(&self) -> bool {
+        self.runs.is_watched
+    }
+
+    /// Takes note of the run of a packet, which says that numbers before `end` were sent. Whether the packet is to be
+    /// taken; if not, the session may be over.
+    #[inline(never)]
+    pub(crate) fn is_of_this_run<S: Sink>(
+        &mut self,
+        now: Nanos,
+        run: Option<RunId>,
+        end: Option<Sqn>,
+        sink: &mut S,
+    ) -> bool {
+        self.runs.arriving = run;
+        match self.runs.judge(now, self.phase == Phase::Waiting, self.heard, run, end) {
+            RunStanding::Taken => return true,
+            RunStanding::Past => self.counters.before_start.inc(),
+            RunStanding::Restarted => self.end(EndReason::Restarted, sink),
+        }
+        false
     }
 
     /// How far the session has come.

@@ -187,6 +187,11 @@ impl<T> Receiver<T> {
         if self.phase != Phase::Waiting {
             return;
         }
+        if self.runs.begin(self.resume) {
+            // It was listened for since before its begin.
+            self.resume = Some(Sqn(0));
+            self.delivery.resume_all();
+        }
         let first = WIDE_ZERO + u64::from(first.0);
         self.base = match self.resume.map(|next| widen(first, next)) {
             // More than may be missing is not asked for.

@@ -1,6 +1,7 @@
 mod dialled;
 mod dictionaries;
 mod keys;
+mod last_images;
 mod messages;
 mod private;
 mod users;

@@ -5,6 +5,7 @@ mod directories;
 mod front;
 mod gaps;
 mod keys;
+mod last_images;
 mod logins;
 mod streams;
 mod users;

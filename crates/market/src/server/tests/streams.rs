@@ -5,7 +5,7 @@ use rwf::{Conflation, Decode};
 
 use super::*;
 
-fn ibm(stream_id: i32) -> ItemRequest<'static> {
+pub(super) fn ibm(stream_id: i32) -> ItemRequest<'static> {
     ItemRequest::streaming(Domain::MARKET_PRICE, stream_id, Key::new(1, b"IBM"))
 }
 
