@@ -68,6 +68,13 @@ impl Provider {
         all
     }
 
+    /// The image of an item.
+    pub(crate) fn publish(&mut self, place: usize) -> Vec<u8> {
+        let (name, item) = self.items.iter_mut().nth(place).expect("a place below the number of items");
+        item.seq_num += 1;
+        image(stream_of(place), name, item)
+    }
+
     /// Changes an item; the message that says so.
     pub(crate) fn change(&mut self, place: usize, touches_other: bool) -> Vec<u8> {
         let item = self.items.values_mut().nth(place).expect("a place below the number of items");

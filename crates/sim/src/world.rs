@@ -28,6 +28,8 @@ pub struct Faults {
     pub connection_delay: Duration,
     /// The provider's connection breaks, in a second.
     pub provider_breaks: f64,
+    /// A provider that comes back publishes its items so long after its directory.
+    pub republished_after: Duration,
     /// The distributor is killed and started again.
     pub distributor_dies: f64,
     /// The server is killed and started again.
@@ -47,6 +49,7 @@ impl Faults {
         stream_delay: Duration::from_millis(5),
         connection_delay: Duration::from_millis(5),
         provider_breaks: 0.0,
+        republished_after: Duration::ZERO,
         distributor_dies: 0.0,
         server_dies: 0.0,
         link_breaks: 0.0,
@@ -64,6 +67,11 @@ enum Event {
     Misfortune,
     ProviderConnects {
         epoch: u32,
+    },
+    /// The provider publishes an item.
+    Publishes {
+        epoch: u32,
+        place: usize,
     },
     ToDistributor {
         epoch: u32,
@@ -358,6 +366,9 @@ impl World {
             Event::Misfortune => self.misfortune(),
             Event::Timer => self.timer(),
             Event::ProviderConnects { epoch } if epoch == self.provider_epoch => self.provider_connects(),
+            Event::Publishes { epoch, place } if epoch == self.provider_epoch => {
+                self.provider_publishes(place);
+            }
             Event::ToDistributor { epoch, bytes } if epoch == self.provider_epoch => {
                 self.with_distributor(|core, now, sink| {
                     core.on_provider_message(now, PROVIDER, &bytes, sink).expect("a legal provider");

@@ -104,6 +104,18 @@ fn every_process_may_die_at_any_time() {
 }
 
 #[test]
+fn items_that_are_published_long_after_a_restart_come_back_by_themselves() {
+    let faults = Faults {
+        republished_after: Duration::from_secs(8),
+        distributor_dies: 0.02,
+        link_breaks: 0.02,
+        ..Faults::NONE
+    };
+    let happened = survive(5000, faults, |_| ());
+    assert!(happened["distributor dies"] > 10, "{happened:?}");
+}
+
+#[test]
 fn a_run_is_its_seed() {
     let faults = Faults { loss: 0.05, server_dies: 0.1, ..Faults::NONE };
     let run = || {

@@ -25,6 +25,7 @@ counters! {
         link_messages_refused: Total, "messages", "Messages from peers that were malformed or out of place.";
         streams_open: Gauge, "streams", "Streams open or asked for at dialled providers.";
         items_queued: Gauge, "items", "Items that wait for a dialled provider with room for a request.";
+        items_over_limit: Total, "items", "Items that had to wait because every dialled provider of the service had as many open as it takes.";
         requests_out: Total, "messages", "Requests for items sent to dialled providers.";
         requests_unanswered: Total, "messages", "Those that were not answered in time.";
         items_lost: Total, "items", "Items whose dialled provider was lost, to be asked for again.";

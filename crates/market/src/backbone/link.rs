@@ -15,6 +15,9 @@ pub enum LinkUp<'a> {
     NoInterest { key: ItemKey<'a> },
     /// Send the image again.
     ImageRequest { key: ItemKey<'a> },
+    /// As Interest, for an item that the server has had an image of from another run, or over another link:
+    /// one that is not published now is waited for, however long it takes.
+    Resume { key: ItemKey<'a> },
     /// Which items were in these sequences, both ends included?
     GapQuery { service: u16, first: u64, last: u64 },
     /// A post or generic message of a client of the server; without a name it is off stream, and the key is
@@ -52,13 +55,20 @@ pub struct Features(pub u32);
 
 impl Features {
     /// What this build knows.
-    pub const OURS: Features = Features(Self::KEYS_IN_FULL);
+    pub const OURS: Features = Features(Self::KEYS_IN_FULL | Self::RESUMES);
     const KEYS_IN_FULL: u32 = 1;
+    const RESUMES: u32 = 2;
 
     /// Whether items are told apart by more than their names.
     #[must_use]
     pub fn has_keys_in_full(self) -> bool {
         self.0 & Self::KEYS_IN_FULL != 0
+    }
+
+    /// Whether Resume is understood.
+    #[must_use]
+    pub fn has_resume(self) -> bool {
+        self.0 & Self::RESUMES != 0
     }
 }
 
@@ -86,6 +96,7 @@ impl<'a> LinkUp<'a> {
             },
             7 => LinkUp::PrivateRequest { service, conversation: at.u64()?, request: at.rest() },
             8 => LinkUp::PrivateMessage { conversation: at.u64()?, message: at.rest() },
+            9 | 73 => LinkUp::Resume { key: last_key(kind, service, at)? },
             other => return Err(BackboneError::Kind(other)),
         })
     }
@@ -93,6 +104,7 @@ impl<'a> LinkUp<'a> {
     /// Appends the message's bytes.
     pub fn encode(&self, into: &mut Vec<u8>) {
         match *self {
+            LinkUp::Resume { key } => put_last_key(into, 9, &key),
             LinkUp::Interest { key } => put_last_key(into, 2, &key),
             LinkUp::NoInterest { key } => put_last_key(into, 3, &key),
             LinkUp::ImageRequest { key } => put_last_key(into, 4, &key),
@@ -285,6 +297,8 @@ mod tests {
             LinkUp::NoInterest { key: in_full() },
             LinkUp::ImageRequest { key: named(3, 6, b"X") },
             LinkUp::ImageRequest { key: in_full() },
+            LinkUp::Resume { key: named(3, 6, b"X") },
+            LinkUp::Resume { key: in_full() },
             LinkUp::GapQuery { service: 4, first: 5, last: u64::MAX },
             message(named(5, 6, b"IBM"), b"post"),
             message(named(5, 6, b""), b"off stream"),

@@ -107,6 +107,8 @@ pub(super) struct Offer {
     pub(super) open_count: usize,
     /// Streams asked for there, whose answer has not come.
     pub(super) pending_count: usize,
+    /// The operators know that its limit makes items wait.
+    pub(super) is_limit_told: bool,
 }
 
 impl Offer {
@@ -117,7 +119,18 @@ impl Offer {
 
     /// Whether one more item of a domain can be asked for, with at most `window` waiting for answers.
     pub(super) fn takes(&self, domain: Domain, window: usize) -> bool {
-        self.has_room(window) && self.definition.info.capabilities.contains(&domain)
+        self.has_room(window) && self.has_domain(domain)
+    }
+
+    /// Whether it has items of a domain.
+    pub(super) fn has_domain(&self, domain: Domain) -> bool {
+        self.definition.info.capabilities.contains(&domain)
+    }
+
+    /// Whether it has as many streams open as it takes.
+    pub(super) fn is_full(&self) -> bool {
+        let open = (self.open_count + self.pending_count) as u64;
+        self.definition.load.open_limit.is_some_and(|limit| open >= limit)
     }
 
     /// The same for any domain.
@@ -127,7 +140,7 @@ impl Offer {
         self.is_available()
             && self.pending_count < window
             && below(self.pending_count, load.open_window)
-            && below(self.open_count + self.pending_count, load.open_limit)
+            && !self.is_full()
     }
 }
 
@@ -446,11 +459,12 @@ impl Distributor {
         let Some(dialled) = &mut known.dialled else { return false };
         known.service_ids.insert(theirs, definition.id);
         let id = definition.id;
-        let fresh = Offer { theirs, definition, open_count: 0, pending_count: 0 };
+        let fresh = Offer { theirs, definition, open_count: 0, pending_count: 0, is_limit_told: false };
         match dialled.offers.get_mut(&id) {
             Some(offer) => {
                 let before = std::mem::replace(offer, fresh);
                 (offer.open_count, offer.pending_count) = (before.open_count, before.pending_count);
+                offer.is_limit_told = before.is_limit_told;
                 before.definition.state.up
             }
             None => {

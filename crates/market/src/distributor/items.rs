@@ -347,7 +347,8 @@ impl Distributor {
             self.by_key.insert(bytes.into(), index);
             self.unknown.remove(bytes)
         });
-        self.items[index].waiting = unknown.map(|u| u.peers).unwrap_or_default();
+        let waiting = unknown.map(|u| [u.peers, u.resuming].concat());
+        self.items[index].waiting = waiting.unwrap_or_default();
         self.counters.items.set(self.items.len() as u64);
         index
     }

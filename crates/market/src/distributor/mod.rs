@@ -208,12 +208,24 @@ enum Timer {
 
 struct Unknown {
     key: OwnedKey,
+    /// Peers that are told when the service has settled without it.
     peers: Vec<PeerId>,
+    /// Peers that have had an image of it before: they wait until it is published.
+    resuming: Vec<PeerId>,
 }
 
 impl Unknown {
+    fn forget(&mut self, peer: PeerId) {
+        self.peers.retain(|p| *p != peer);
+        self.resuming.retain(|p| *p != peer);
+    }
+
+    fn is_unwanted(&self) -> bool {
+        self.peers.is_empty() && self.resuming.is_empty()
+    }
+
     fn new(key: OwnedKey) -> Unknown {
-        Unknown { key, peers: Vec::new() }
+        Unknown { key, peers: Vec::new(), resuming: Vec::new() }
     }
 }
 
@@ -305,13 +317,14 @@ impl Distributor {
             if !services.get(&unknown.key.service).is_some_and(|s| s.is_settled(now)) {
                 return true;
             }
-            for &peer in &unknown.peers {
+            for peer in std::mem::take(&mut unknown.peers) {
                 counters.items_not_found.inc();
                 peers::tell(peer, unknown.key.as_key(), peers::NOT_FOUND, sink);
             }
-            false
+            !unknown.is_unwanted()
         });
-        let left = self.unknown.values().filter_map(|unknown| services.get(&unknown.key.service));
+        let left = self.unknown.values().filter(|unknown| !unknown.peers.is_empty());
+        let left = left.filter_map(|unknown| services.get(&unknown.key.service));
         self.unknown_due_at = left.map(|service| service.settled_at).min().unwrap_or(Nanos::NEVER);
     }
 

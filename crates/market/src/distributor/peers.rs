@@ -59,9 +59,9 @@ impl Distributor {
             self.check_wanted(now, index, sink);
         }
         for waiting in self.unknown.values_mut() {
-            waiting.peers.retain(|p| *p != peer);
+            waiting.forget(peer);
         }
-        self.unknown.retain(|_, waiting| !waiting.peers.is_empty());
+        self.unknown.retain(|_, waiting| !waiting.is_unwanted());
         self.counters.peers.set(self.peers.len() as u64);
     }
 
@@ -104,7 +104,8 @@ impl Distributor {
         }
         match msg {
             LinkUp::Hello { .. } => {}
-            LinkUp::Interest { key } => self.on_interest(now, peer, key, sink),
+            LinkUp::Interest { key } => self.on_interest(now, (peer, key), false, sink),
+            LinkUp::Resume { key } => self.on_interest(now, (peer, key), true, sink),
             LinkUp::NoInterest { key } => self.on_no_interest(now, peer, key, sink),
             LinkUp::ImageRequest { key } => self.on_image_request(now, peer, key, sink),
             LinkUp::GapQuery { service, first, last } => self.on_gap_query(peer, service, first, last, sink),
@@ -121,7 +122,14 @@ impl Distributor {
         Ok(())
     }
 
-    fn on_interest(&mut self, now: Nanos, peer: PeerId, key: ItemKey<'_>, sink: &mut impl DistributorSink) {
+    /// A peer wants an item; with `resumes` it has had it before, and waits however long it takes.
+    fn on_interest(
+        &mut self,
+        now: Nanos,
+        (peer, key): (PeerId, ItemKey<'_>),
+        resumes: bool,
+        sink: &mut impl DistributorSink,
+    ) {
         self.counters.interests.inc();
         if let Some(index) = self.find(key) {
             self.grant(now, index, peer, sink);
@@ -130,29 +138,50 @@ impl Distributor {
         match self.services.get(&key.service) {
             None => {
                 let text = "the service is not published here";
-                tell(peer, key, CLOSED.because(StateCode::SOURCE_UNKNOWN, text), sink);
+                tell(peer, key, CLOSED_RECOVER.because(StateCode::SOURCE_UNKNOWN, text), sink);
             }
             Some(service) if service.requested().is_some() => {
                 self.on_new_interest(now, peer, key, sink);
             }
-            Some(service) if service.is_settled(now) => {
-                self.counters.items_not_found.inc();
-                tell(peer, key, NOT_FOUND, sink);
-            }
             Some(service) => {
-                self.unknown_due_at = self.unknown_due_at.min(service.settled_at);
-                let waiting = key.with_bytes(|bytes| {
-                    if !self.unknown.contains_key(bytes) {
-                        self.unknown.insert(bytes.into(), super::Unknown::new(key.to_owned()));
-                    }
-                    self.unknown.get_mut(bytes).expect("it was just put there")
-                });
-                if !waiting.peers.contains(&peer) {
-                    waiting.peers.push(peer);
-                }
-                tell(peer, key, WAITING, sink);
+                let settled_at = service.settled_at;
+                self.on_unknown(now, (peer, key), (resumes, settled_at), sink);
             }
         }
+    }
+
+    /// A peer wants an item that its provider has not published.
+    fn on_unknown(
+        &mut self,
+        now: Nanos,
+        (peer, key): (PeerId, ItemKey<'_>),
+        (resumes, settled_at): (bool, Nanos),
+        sink: &mut impl DistributorSink,
+    ) {
+        let known = key.with_bytes(|bytes| self.unknown.get(bytes));
+        let resumes = resumes || known.is_some_and(|unknown| unknown.resuming.contains(&peer));
+        if now >= settled_at && !resumes {
+            self.counters.items_not_found.inc();
+            return tell(peer, key, NOT_FOUND, sink);
+        }
+        if known.is_none() && self.unknown.len() >= self.config.items_max {
+            self.counters.interests_refused.inc();
+            return tell(peer, key, TABLE_FULL, sink);
+        }
+        let unknown = key.with_bytes(|bytes| {
+            if !self.unknown.contains_key(bytes) {
+                self.unknown.insert(bytes.into(), super::Unknown::new(key.to_owned()));
+            }
+            self.unknown.get_mut(bytes).expect("it was just put there")
+        });
+        unknown.forget(peer);
+        if resumes {
+            unknown.resuming.push(peer);
+        } else {
+            unknown.peers.push(peer);
+            self.unknown_due_at = self.unknown_due_at.min(settled_at);
+        }
+        tell(peer, key, WAITING, sink);
     }
 
     /// Gives a peer interest in an item: the id first, for everybody, then the image, for this peer.
@@ -216,8 +245,8 @@ impl Distributor {
         }
         key.with_bytes(|bytes| {
             if let Some(waiting) = self.unknown.get_mut(bytes) {
-                waiting.peers.retain(|p| *p != peer);
-                if waiting.peers.is_empty() {
+                waiting.forget(peer);
+                if waiting.is_unwanted() {
                     self.unknown.remove(bytes);
                 }
             }
@@ -236,7 +265,7 @@ impl Distributor {
                 self.send_image(index, peer, sink);
             }
             // Its interest is not registered (any more), or there is no image yet: the same as asking anew.
-            _ => self.on_interest(now, peer, key, sink),
+            _ => self.on_interest(now, (peer, key), false, sink),
         }
     }
 
@@ -269,6 +298,8 @@ pub(super) const CLOSED_RECOVER: State<'static> = State::new(StreamState::Closed
 /// The provider has had time to publish the item and has not.
 pub(super) const NOT_FOUND: State<'static> =
     CLOSED.because(StateCode::NOT_FOUND, "the provider does not publish this item");
+pub(super) const TABLE_FULL: State<'static> =
+    CLOSED_RECOVER.because(StateCode::NO_RESOURCES, "the source distributor keeps no more items");
 /// The image comes when the provider has published it.
 const WAITING: State<'static> =
     SUSPECT.because(StateCode::NONE, "waiting for the provider to publish the item");

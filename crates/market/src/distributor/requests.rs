@@ -7,7 +7,10 @@ use units::Nanos;
 use super::dialled::Offer;
 use super::providers::Target;
 use super::timers::Due;
-use super::{Balance, Distributor, DistributorSink, PeerId, ProviderId, SUSPECT, Timer, peers, status_bytes};
+use super::{
+    Balance, Distributor, DistributorSink, PeerId, ProviderId, ProviderNotice, SUSPECT, Timer, peers,
+    status_bytes,
+};
 use crate::backbone::Kind;
 use crate::key::ItemKey;
 
@@ -20,7 +23,7 @@ pub(super) enum Upstream {
     /// A provider publishes it of its own accord.
     Published { provider: ProviderId, stream_id: i32 },
     /// It is to be asked for when its turn comes, rather not at `avoid`.
-    Queued { ticket: u64, avoid: Option<ProviderId> },
+    Queued { ticket: u64, avoid: Option<ProviderId>, is_told: bool },
     /// It is to be asked for again after a while.
     Resting { due: Due, avoid: Option<ProviderId> },
     /// It is asked for; the whole image is not there.
@@ -77,7 +80,7 @@ impl Distributor {
     ) {
         if self.items.len() >= self.config.items_max {
             self.counters.interests_refused.inc();
-            peers::tell(peer, key, TABLE_FULL, sink);
+            peers::tell(peer, key, peers::TABLE_FULL, sink);
             return;
         }
         if !self.may_be_offered(key) {
@@ -110,6 +113,9 @@ impl Distributor {
         });
         match item.upstream {
             Upstream::Queued { .. } if !is_available => peers::tell(peer, key, NO_PROVIDER, sink),
+            Upstream::Queued { .. } if self.is_over_limit(key.service, key.domain) => {
+                peers::tell(peer, key, OVER_LIMIT, sink);
+            }
             Upstream::Resting { .. } => peers::tell(peer, key, item.cached.state().borrow(), sink),
             _ => peers::tell_asked(peer, key, sink),
         }
@@ -149,11 +155,13 @@ impl Distributor {
     }
 }
 
-const TABLE_FULL: State<'static> =
-    peers::CLOSED_RECOVER.because(StateCode::NO_RESOURCES, "the source distributor keeps no more items");
 const NO_SUCH_DOMAIN: State<'static> =
     peers::CLOSED.because(StateCode::NOT_FOUND, "no provider of the service has this domain");
 const NO_PROVIDER: State<'static> = SUSPECT.because(StateCode::NONE, "waiting for a provider of the service");
+const OVER_LIMIT: State<'static> = SUSPECT.because(
+    StateCode::TOO_MANY_ITEMS,
+    "waiting: the providers of the service have as many items open as they take",
+);
 const UNANSWERED: State<'static> =
     SUSPECT.because(StateCode::TIMEOUT, "the provider does not answer, the item is asked for again");
 
@@ -167,7 +175,7 @@ impl Distributor {
         };
         self.tickets += 1;
         requested.queue.insert(self.tickets, index);
-        item.upstream = Upstream::Queued { ticket: self.tickets, avoid };
+        item.upstream = Upstream::Queued { ticket: self.tickets, avoid, is_told: false };
         self.count_queued(1);
     }
 
@@ -180,11 +188,72 @@ impl Distributor {
             let window = self.config.requests_outstanding_max;
             let has_room = |p: &ProviderId| self.offer(*p, id).is_some_and(|o| o.has_room(window));
             if !requested.sources.iter().any(has_room) {
-                return;
+                return self.tell_rest_over_limit(now, id, sink);
             }
             from = ticket + 1;
-            if let Some(provider) = self.choose(id, index) {
-                self.ask(now, index, provider, sink);
+            match self.choose(id, index) {
+                Some(provider) => self.ask(now, index, provider, sink),
+                None => self.tell_over_limit(now, index, sink),
+            }
+        }
+    }
+
+    /// Whether items of a domain have to wait because every provider that could be asked for one has as many
+    /// open as it takes.
+    fn is_over_limit(&self, id: u16, domain: Domain) -> bool {
+        let Some(requested) = self.services.get(&id).and_then(|s| s.requested()) else { return false };
+        let offers = requested.sources.iter().filter_map(|p| self.offer(*p, id));
+        let mut able = offers.filter(|o| o.is_available() && o.has_domain(domain)).peekable();
+        able.peek().is_some() && able.all(Offer::is_full)
+    }
+
+    /// An item that has to wait for the limit of the providers is suspect, and those who want it are told why.
+    #[cold]
+    fn tell_over_limit(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
+        let (id, domain) = (self.items[index].key.service, self.items[index].key.domain);
+        if !self.is_over_limit(id, domain) {
+            return;
+        }
+        let Upstream::Queued { is_told, .. } = &mut self.items[index].upstream else { return };
+        if std::mem::replace(is_told, true) {
+            return;
+        }
+        self.counters.items_over_limit.inc();
+        self.suspect(now, index, OVER_LIMIT, sink);
+        self.notice_limit(id, sink);
+    }
+
+    /// The same for all that wait in a queue and were not told before: each turn looks at the new ones alone.
+    #[cold]
+    fn tell_rest_over_limit(&mut self, now: Nanos, id: u16, sink: &mut impl DistributorSink) {
+        let Some(requested) = self.services.get(&id).and_then(|s| s.requested()) else { return };
+        let mut available = requested.sources.iter().filter_map(|p| self.offer(*p, id));
+        if !available.all(|o| !o.is_available() || o.is_full()) {
+            return;
+        }
+        let Some((&last, _)) = requested.queue.last_key_value() else { return };
+        let untold: Vec<usize> =
+            requested.queue.range(requested.told_to + 1..).map(|(_, index)| *index).collect();
+        for index in untold {
+            self.tell_over_limit(now, index, sink);
+        }
+        if let Some(requested) = self.services.get_mut(&id).and_then(|s| s.requested_mut()) {
+            requested.told_to = last;
+        }
+    }
+
+    /// Tells the operators once for each connection that a provider's limit makes items wait.
+    fn notice_limit(&mut self, id: u16, sink: &mut impl DistributorSink) {
+        let Some(service) = self.services.get(&id) else { return };
+        let name = service.definition.info.name.clone();
+        let sources = service.requested().map(|r| r.sources.clone()).unwrap_or_default();
+        for provider in sources {
+            let Some(offer) = self.offer_mut(provider, id) else { continue };
+            if let Some(limit) = offer.definition.load.open_limit
+                && offer.is_full()
+                && !std::mem::replace(&mut offer.is_limit_told, true)
+            {
+                sink.notice(provider, &ProviderNotice::OpenLimit { service: &name, limit });
             }
         }
     }

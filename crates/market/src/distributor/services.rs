@@ -39,6 +39,8 @@ pub(super) struct Requested {
     pub(super) sources: Vec<ProviderId>,
     /// Items whose turn has not come, by ticket, by their places in the table.
     pub(super) queue: BTreeMap<u64, usize>,
+    /// Up to this ticket, items that wait for the providers' limits were told so.
+    pub(super) told_to: u64,
     /// Counts requests, to take turns by.
     pub(super) turn: usize,
 }
@@ -227,6 +229,7 @@ impl Distributor {
             let status = status_bytes(self.items[index].key.as_key(), state);
             self.close_item(now, index, &status, sink);
         }
+        self.unknown.retain(|_, unknown| unknown.key.service != id);
         self.services.remove(&id);
         sink.close_stream(id);
         self.is_directory_due = true;

@@ -23,6 +23,13 @@ pub enum ProviderNotice<'a> {
         /// Why.
         why: RefusedService,
     },
+    /// It has as many items open as it takes, and others wait for that.
+    OpenLimit {
+        /// The service.
+        service: &'a str,
+        /// The most items it takes.
+        limit: u64,
+    },
 }
 
 /// Why a service of a provider is not taken.
@@ -49,6 +56,9 @@ impl fmt::Display for ProviderNotice<'_> {
                     }
                 };
                 write!(f, "service {name:?} is not taken: {why}")
+            }
+            ProviderNotice::OpenLimit { service, limit } => {
+                write!(f, "service {service:?}: items wait, as no more than {limit} are taken")
             }
         }
     }

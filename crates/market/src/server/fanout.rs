@@ -190,6 +190,7 @@ impl PointToPoint {
         self.set_phase(index, Phase::Live);
         let item = &mut self.items[index];
         item.image_after = after;
+        item.was_live = true;
         let held: Vec<_> = item.held.take_after(after).collect();
         self.count_suspect(index);
         self.send_refreshes(now, index, sink);

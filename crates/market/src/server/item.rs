@@ -32,6 +32,8 @@ pub(super) struct Item {
     pub(super) phase: Phase,
     /// The instance knows over the present link that the item is wanted.
     pub(super) is_registered: bool,
+    /// It had an image once: it exists, whoever does not publish it yet.
+    pub(super) was_live: bool,
     /// Its id in the active stream of its service.
     pub(super) id: Option<u32>,
     /// Stream messages up to this number are in the image.
@@ -58,6 +60,7 @@ impl Item {
             cached: CachedItem::default(),
             phase: Phase::Idle,
             is_registered: false,
+            was_live: false,
             id: None,
             image_after: 0,
             needs_after: 0,

@@ -66,7 +66,12 @@ impl PointToPoint {
             return;
         }
         let is_registered = item.is_registered;
-        let msg = if is_registered { LinkUp::ImageRequest { key } } else { LinkUp::Interest { key } };
+        let can_resume = self.instances.get(&instance).is_some_and(Instance::has_resume);
+        let msg = match is_registered {
+            true => LinkUp::ImageRequest { key },
+            false if item.was_live && can_resume => LinkUp::Resume { key },
+            false => LinkUp::Interest { key },
+        };
         sink.to_instance(instance, &msg);
         item.is_registered = true;
         item.phase = Phase::Requested;

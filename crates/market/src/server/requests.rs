@@ -3,7 +3,9 @@
 use rdm::directory::ServiceState;
 use rdm::item::{ItemClose, ItemKey as RequestKey, ItemRequest, Target};
 use rdm::{RdmError, Reply, ToVec};
-use rwf::{AckMsg, CloseMsg, DataState, DataType, Domain, Key, RequestMsg, State, StateCode, StreamState};
+use rwf::{
+    AckMsg, CloseMsg, DataState, DataType, Domain, Key, RequestMsg, State, StateCode, StatusMsg, StreamState,
+};
 use units::Nanos;
 
 use super::audience::{Form, Newcomer};
@@ -304,9 +306,12 @@ impl PointToPoint {
         let item = &mut self.items[index];
         if item.phase != Phase::Live && !item.cached.is_known() {
             let is_idle = item.phase == Phase::Idle;
+            let is_suspect = item.cached.state().data == DataState::Suspect;
             item.audience.await_image(newcomer);
             if is_idle {
                 self.request_new(now, index, watcher, sink);
+            } else if is_suspect {
+                self.tell_newcomer(now, index, watcher, sink);
             }
             return;
         }
@@ -323,6 +328,24 @@ impl PointToPoint {
             self.start_linger(now, index);
         } else {
             self.items[index].audience.add(watcher, &newcomer.form, newcomer.is_paused);
+        }
+    }
+
+    /// Tells a stream that waits for an image why there is none.
+    fn tell_newcomer(&mut self, now: Nanos, index: usize, watcher: Watcher, sink: &mut impl ServerSink) {
+        let state = self.items[index].cached.state().clone();
+        let state = state.borrow();
+        let closing = self.items[index].audience.take_closing(false);
+        self.close_streams(now, index, closing, (state.code, &state.text_lossy()), sink);
+        if self.items[index].audience.newcomer(watcher).is_some() {
+            let key = self.items[index].key.as_key();
+            let msg = StatusMsg {
+                state: Some(state),
+                key: Some(key.to_key()),
+                ..StatusMsg::new(key.domain, 0, DataType::NO_DATA)
+            };
+            self.counters.statuses_out.inc();
+            sink.fan_out(&[watcher], self.encoding.encode(|w| msg.encode(w)));
         }
     }
 

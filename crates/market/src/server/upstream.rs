@@ -60,6 +60,11 @@ impl Instance {
         self.features.has_keys_in_full()
     }
 
+    /// Whether it knows what to do with an item that was had before.
+    pub(super) fn has_resume(&self) -> bool {
+        self.features.has_resume()
+    }
+
     pub(super) fn is_alive(&self) -> bool {
         self.link == Link::Up && !self.is_silent
     }

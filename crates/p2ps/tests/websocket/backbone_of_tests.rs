@@ -85,7 +85,7 @@ impl State {
             LinkUp::Hello { .. } => {
                 self.answer(&LinkDown::HelloAck { instance: INSTANCE, features: Features::OURS })
             }
-            LinkUp::Interest { key } | LinkUp::ImageRequest { key } => {
+            LinkUp::Interest { key } | LinkUp::ImageRequest { key } | LinkUp::Resume { key } => {
                 let place = self.items.iter().position(|(known, _)| known.as_bytes() == key.name);
                 let place = place.expect("a test asks for what it serves");
                 let (item, refresh) = (place as u32 + 1, self.items[place].1.clone());

@@ -9,6 +9,7 @@ use rdm::ToVec;
 use rdm::directory::{DirectoryRefresh, Filter};
 use rdm::login::{LoginMsg, LoginRefresh};
 use rwf::{Domain, Msg};
+use units::Nanos;
 
 use super::{Event, PROVIDER, World};
 use crate::channel::Pipe;
@@ -26,6 +27,9 @@ pub(super) struct Dialled {
     pub(super) to_provider: Pipe,
     to_distributor: Pipe,
 }
+
+/// The messages of a greeting before the items.
+const LOGIN_AND_DIRECTORY: usize = 2;
 
 /// Dialled providers are numbered from here on at the distributor.
 const FIRST_DIALLED: u32 = 100;
@@ -86,8 +90,22 @@ impl World {
     pub(super) fn provider_connects(&mut self) {
         self.provider_is_up = true;
         self.with_distributor(|core, _, _| core.on_provider_connected(PROVIDER, None));
-        let greeting = self.provider.greeting();
+        let mut greeting = self.provider.greeting();
+        // The first time all items are there at once: nobody has had them before.
+        if self.now > Nanos(2_000_000_000) && !self.faults.republished_after.is_zero() {
+            let items = greeting.split_off(LOGIN_AND_DIRECTORY);
+            for place in 0..items.len() {
+                let publishes = Event::Publishes { epoch: self.provider_epoch, place };
+                self.later(self.faults.republished_after, publishes);
+            }
+        }
         self.provider_sends(greeting);
+    }
+
+    /// The provider publishes an item, as it is by now.
+    pub(super) fn provider_publishes(&mut self, place: usize) {
+        let image = self.provider.publish(place);
+        self.provider_sends(vec![image]);
     }
 
     fn provider_sends(&mut self, messages: Vec<Vec<u8>>) {

@@ -257,6 +257,55 @@ fn the_window_and_the_limit_of_the_provider_are_kept() {
     assert_eq!(bench.counters.requests_out.get(), 2);
 }
 
+const OVER_LIMIT: &str = "waiting: the providers of the service have as many items open as they take";
+
+#[test]
+fn items_beyond_the_limit_of_the_provider_are_told_so_at_once_and_wait_for_room() {
+    let mut bench = Bench::dialled(config(), &[A]);
+    let limited = Load { open_limit: Some(3), ..Load::default() };
+    bench.provider(T0, A, &Script::directory(&[Service { load: limited, ..service(3, true) }]));
+    for name in ["U", "V", "W", "X"] {
+        bench.interest(T0, name);
+    }
+    let asked = ["U", "V", "W", "X"].map(|name| format!("peer 7: {name} asked for"));
+    let told: Vec<String> = bench.said().into_iter().filter(|l| l.starts_with("peer")).collect();
+    assert_eq!(told, asked, "two wait for answers, the others for them");
+    bench.image(A, 5, &[(22, 1)]);
+    let log = bench.said();
+    assert_eq!(
+        log[..3],
+        [
+            "provider 100: request W on 7 in 3".to_owned(),
+            format!("peer 7: X open suspect {OVER_LIMIT}"),
+            "notice on 100: service \"BINANCE\": items wait, as no more than 3 are taken".to_owned(),
+        ]
+    );
+    bench.interest(T0, "Y");
+    assert_eq!(bench.said(), [format!("peer 7: Y open suspect {OVER_LIMIT}")]);
+    assert_eq!(bench.counters.items_over_limit.get(), 2);
+    bench.image(A, 6, &[(22, 1)]);
+    bench.image(A, 7, &[(22, 1)]);
+    assert!(bench.said().iter().all(|l| !l.contains("suspect")), "told once");
+    bench.no_interest(T0, "U");
+    bench.wake(LATER);
+    assert_eq!(bench.said()[1..], ["provider 100: request X on 8 in 3"], "there is room");
+}
+
+#[test]
+fn an_item_beyond_the_limit_of_one_provider_goes_to_another_one() {
+    let mut bench = Bench::dialled(config(), &[A, B]);
+    let none = Load { open_limit: Some(0), ..Load::default() };
+    bench.provider(T0, A, &Script::directory(&[Service { load: none, ..service(3, true) }]));
+    bench.interest(T0, "X");
+    assert_eq!(bench.said(), ["provider 101: request X on 5 in 3", "peer 7: X asked for"]);
+    bench.core.on_provider_closed(T0, B, &mut bench.log);
+    let told = bench.said();
+    assert!(told.contains(&format!("peer 7: X open suspect {OVER_LIMIT}")), "{told:?}");
+    bench.dial(B);
+    bench.provider(T0, B, &Script::directory(&[service(3, true)]));
+    assert!(bench.said().contains(&"provider 101: request X on 5 in 3".to_owned()), "it goes to who comes");
+}
+
 #[test]
 fn an_item_that_is_not_found_is_closed_for_everybody_and_forgotten() {
     let mut bench = Bench::dialled(config(), &[A]);

@@ -4,6 +4,7 @@ mod keys;
 mod last_images;
 mod messages;
 mod private;
+mod restarts;
 mod users;
 
 use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};

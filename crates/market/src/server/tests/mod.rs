@@ -7,6 +7,7 @@ mod gaps;
 mod keys;
 mod last_images;
 mod logins;
+mod restarts;
 mod streams;
 mod users;
 
@@ -109,6 +110,7 @@ impl ServerSink for Log {
         self.0.push(match *msg {
             LinkUp::Hello { .. } => format!("{instance}: hello"),
             LinkUp::Interest { key } => format!("{instance}: interest {}", item(&key)),
+            LinkUp::Resume { key } => format!("{instance}: resume {}", item(&key)),
             LinkUp::NoInterest { key } => format!("{instance}: no interest {}", item(&key)),
             LinkUp::ImageRequest { key } => format!("{instance}: image {}", item(&key)),
             LinkUp::GapQuery { first, last, .. } => format!("{instance}: gap {first}-{last}"),
@@ -401,10 +403,7 @@ fn a_lost_link_makes_items_suspect_and_the_next_instance_makes_them_good() {
     bench.now += Duration::from_secs(1);
     bench.find_instance(SourceId(2), SourceId(3), 78, true);
     let log = bench.took();
-    assert!(
-        log.contains(&"connect 78".to_owned()) && log.contains(&"78: interest IBM".to_owned()),
-        "{log:?}"
-    );
+    assert!(log.contains(&"connect 78".to_owned()) && log.contains(&"78: resume IBM".to_owned()), "{log:?}");
     let refresh = refresh(&[(22, 7)]);
     bench.link(78, &LinkDown::Image { item: 4, after: 3, key: named("IBM"), refresh: &refresh });
     assert_eq!(bench.took(), ["1/5: refresh ok 22=7"]);
@@ -419,7 +418,7 @@ fn a_broken_link_is_opened_again() {
     assert_eq!(bench.took(), ["connect 77"]);
     bench.core.on_link_up(INSTANCE, &mut bench.log);
     bench.link(INSTANCE, &LinkDown::HelloAck { instance: INSTANCE, features: Features::OURS });
-    assert_eq!(bench.took(), ["77: hello", "77: interest IBM"]);
+    assert_eq!(bench.took(), ["77: hello", "77: resume IBM"]);
 }
 
 #[test]
@@ -463,7 +462,7 @@ fn an_instance_that_falls_silent_is_not_trusted_even_with_its_link_up() {
     bench.after(ServerConfig::default().silence_timeout);
     assert!(bench.took()[0].contains("suspect"), "multicast may be cut while TCP is not");
     bench.directory(DIRECTORY, INSTANCE, &[definition(true)]);
-    assert_eq!(bench.took(), ["77: interest IBM"]);
+    assert_eq!(bench.took(), ["77: resume IBM"]);
 }
 
 #[test]
