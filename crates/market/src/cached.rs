@@ -22,6 +22,10 @@ pub struct CachedItem {
     is_known: bool,
     /// Something that is not in the image, or not all of it, has come since it began.
     has_strayed: bool,
+    /// A message about it could not be read: whatever is said of it, it is suspect until the next image.
+    is_spoilt: bool,
+    /// The first part of a refresh could not be read: the parts that follow are of no use.
+    skips_parts: bool,
 }
 
 impl Default for CachedItem {
@@ -36,6 +40,8 @@ impl Default for CachedItem {
             is_complete: true,
             is_known: false,
             has_strayed: false,
+            is_spoilt: false,
+            skips_parts: false,
         }
     }
 }
@@ -56,11 +62,25 @@ impl CachedItem {
     /// cache.
     ///
     /// # Errors
-    /// The payload is malformed; the item is then not whole until the next refresh.
+    /// The payload is malformed; there is no image then until the next refresh, and further parts of this one
+    /// are dropped.
     pub fn on_refresh(&mut self, msg: &RefreshMsg<'_>, rules: &FieldRules) -> Result<bool, DecodeError> {
         let is_first = self.is_complete || msg.part_num == Some(0) || msg.clear_cache;
+        if self.skips_parts && !msg.clear_cache && msg.part_num.is_some_and(|part| part > 0) {
+            self.skips_parts = !msg.complete;
+            return Ok(false);
+        }
+        self.skips_parts = false;
         self.is_complete = false;
-        let is_taken = self.image.refresh(msg.container_type, msg.payload, is_first, rules)?;
+        let is_taken = match self.image.refresh(msg.container_type, msg.payload, is_first, rules) {
+            Ok(is_taken) => is_taken,
+            Err(error) => {
+                self.begin_again();
+                self.skips_parts = !msg.complete;
+                return Err(error);
+            }
+        };
+        self.is_spoilt &= !is_first;
         self.state = msg.state.into();
         self.seq_num = msg.seq_num;
         self.qos = msg.qos;
@@ -116,10 +136,30 @@ impl CachedItem {
         self.change_state(State::new(self.state.stream, DataState::Suspect).because(code, text));
     }
 
-    /// Takes over what a state says; "no change" of the data leaves it as it was.
+    /// Takes over what a state says; "no change" of the data leaves it as it was. Data that was spoilt is not
+    /// made good by words.
     fn change_state(&mut self, state: State<'_>) {
+        if self.is_spoilt && state.stream == self.state.stream && state.data != DataState::Suspect {
+            return;
+        }
         let data = if state.data == DataState::NoChange { self.state.data } else { state.data };
         self.state = State { data, ..state }.into();
+    }
+
+    /// A message about the item could not be read: it is suspect until the next image, whatever is said of it
+    /// meanwhile. Returns whether it was not so before.
+    pub fn spoil(&mut self, text: &str) -> bool {
+        let is_news = !self.is_spoilt;
+        self.is_spoilt = true;
+        self.suspect(StateCode::ERROR, text);
+        is_news
+    }
+
+    /// A message about the item could not be read, and no image has come since.
+    #[inline]
+    #[must_use]
+    pub fn is_spoilt(&self) -> bool {
+        self.is_spoilt
     }
 
     /// Between the first and the last part of a refresh.
@@ -375,6 +415,42 @@ mod tests {
         let Ok(Msg::Refresh(msg)) = Msg::parse(&all[0]) else { panic!("{all:?}") };
         assert_eq!(msg.payload, elements(&[("A", 1), ("B", 3), ("C", 4)]));
         assert_eq!((msg.state.data, msg.container_type), (DataState::Ok, container_type));
+    }
+
+    #[test]
+    fn an_item_that_was_spoilt_is_suspect_until_its_next_image_whatever_is_said_of_it() {
+        let rules = FieldRules::default();
+        let mut item = CachedItem::default();
+        let image = fields(&[(22, 1)]);
+        item.on_refresh(&refresh(&image), &rules).expect("legal");
+        assert!(item.spoil("cut") && !item.spoil("cut again"));
+        let good = StatusMsg {
+            state: Some(State::OPEN_OK),
+            ..StatusMsg::new(Domain::MARKET_PRICE, 5, DataType::NO_DATA)
+        };
+        item.on_status(&good);
+        assert_eq!(
+            (item.state().data, &*item.state().text, item.is_spoilt()),
+            (DataState::Suspect, "cut again", true)
+        );
+        item.on_refresh(&refresh(&image), &rules).expect("legal");
+        assert_eq!((item.state().data, item.is_spoilt()), (DataState::Ok, false));
+    }
+
+    #[test]
+    fn of_a_refresh_whose_part_cannot_be_read_nothing_is_kept() {
+        let rules = FieldRules::default();
+        let mut item = CachedItem::default();
+        let (first, cut, last) = (fields(&[(22, 1)]), [8, 0, 1, 0, 22, 9], fields(&[(25, 2)]));
+        let part =
+            |part, complete, payload| RefreshMsg { part_num: Some(part), complete, ..refresh(payload) };
+        assert_eq!(item.on_refresh(&part(0, false, &first), &rules), Ok(false));
+        assert!(item.on_refresh(&part(1, false, &cut), &rules).is_err());
+        assert_eq!(item.on_refresh(&part(2, true, &last), &rules), Ok(false));
+        assert!(!item.is_known());
+        assert_eq!(item.on_refresh(&refresh(&last), &rules), Ok(true));
+        let Image::Fields(kept) = item.image() else { panic!("a field list came") };
+        assert_eq!((kept.entries().count(), item.is_known()), (1, true));
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod distributor;
 mod encoding;
 pub mod image;
 mod key;
+mod ration;
 pub mod server;
 pub mod users;
 mod view;

@@ -1,10 +1,11 @@
 use backbone::InletCommand;
 use market::backbone::LinkUp;
-use market::server::{ClientId, PointToPoint, ServerSink, SourceId, Watcher};
+use market::server::{ClientId, PointToPoint, ServerNotice, ServerSink, SourceId, Watcher};
 use rdm::item::has_items;
 use rdm::{Reply, ToVec};
 use rssl_server::{ConnectionId, Outbox, Staged};
 use rwf::{Domain, StateCode};
+use tracing::warn;
 use units::Nanos;
 use websocket_server::Shown;
 
@@ -105,6 +106,10 @@ impl ServerSink for Sink<'_> {
 
     fn disconnect_link(&mut self, instance: u64) {
         self.commands.push(InletCommand::Disconnect(instance));
+    }
+
+    fn notice(&mut self, notice: &ServerNotice<'_>) {
+        warn!("{notice}");
     }
 
     fn to_instance(&mut self, instance: u64, msg: &LinkUp<'_>) {

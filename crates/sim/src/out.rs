@@ -2,7 +2,7 @@
 
 use market::backbone::{LinkDown, LinkUp, StreamMsg};
 use market::distributor::{DistributorSink, PeerId, ProviderError, ProviderId, ProviderNotice};
-use market::server::{ClientId, ServerSink, SourceId, Watcher};
+use market::server::{ClientId, ServerNotice, ServerSink, SourceId, Watcher};
 
 /// What a distributor wants sent.
 pub(crate) enum FromDistributor {
@@ -79,6 +79,9 @@ impl ServerSink for ServerOut {
     }
     fn disconnect_link(&mut self, instance: u64) {
         self.0.push(FromServer::Disconnect(instance));
+    }
+    fn notice(&mut self, notice: &ServerNotice<'_>) {
+        panic!("nothing is wrong with what a distributor says, but: {notice}");
     }
     fn to_instance(&mut self, instance: u64, msg: &LinkUp<'_>) {
         let mut bytes = Vec::new();

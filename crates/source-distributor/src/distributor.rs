@@ -8,7 +8,9 @@ use counters::Registry;
 use counters::table::Distributor as Counters;
 use daemon::{Describer, Status, UserList, describe_users};
 use market::backbone::{LinkDown, StreamMsg};
-use market::distributor::{Distributor, DistributorSink, PeerId, ProviderError, ProviderId, ProviderNotice};
+use market::distributor::{
+    Distributor, DistributorSink, PeerId, ProviderError, ProviderId, ProviderNotice, SpoiltItem,
+};
 use net::agent::Agent;
 use net::{Ready, Registrar};
 use rssl::{CloseReason, Session};
@@ -205,6 +207,7 @@ impl<O: Outlet> SourceDistributor<O> {
                 "interactive_providers": dials.describe(core),
                 "peers": core.peer_names().collect::<Vec<_>>(),
                 "items": core.item_count(),
+                "items_spoilt": core.spoilt_items().map(describe_spoilt).collect::<Vec<Value>>(),
                 "connections": listener
                     .connections()
                     .take(CONNECTIONS_LISTED)
@@ -213,6 +216,15 @@ impl<O: Outlet> SourceDistributor<O> {
             })
         });
     }
+}
+
+/// An item about which a message could not be read.
+fn describe_spoilt(item: SpoiltItem<'_>) -> Value {
+    json!({
+        "service": item.key.service, "domain": item.key.domain.to_string(),
+        "name": String::from_utf8_lossy(&item.key.name),
+        "error": item.error.to_string(), "suspect": item.is_suspect,
+    })
 }
 
 impl<O: Outlet> Agent for SourceDistributor<O> {

@@ -15,6 +15,7 @@ counters! {
         updates_unwanted: Total, "messages", "Updates kept in the cache alone, because no peer wants the item.";
         updates_without_image: Total, "messages", "Updates dropped because the item never had a refresh.";
         messages_refused: Total, "messages", "Messages from providers that were malformed or out of place.";
+        items_spoilt: Total, "messages", "Those among them that made an item suspect until its next image, because they could not be read.";
         stream_messages_out: Total, "messages", "Messages sent on the streams of all services, heartbeats left out.";
         interests: Total, "messages", "Requests from peers for an item.";
         interests_refused: Total, "messages", "Those refused because no more items are kept.";

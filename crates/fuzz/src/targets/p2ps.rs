@@ -2,7 +2,9 @@ use std::sync::{Arc, LazyLock};
 
 use counters::table::PointToPoint as Counters;
 use market::backbone::LinkUp;
-use market::server::{ClientId, ClientProfile, PointToPoint, ServerConfig, ServerSink, SourceId, Watcher};
+use market::server::{
+    ClientId, ClientProfile, PointToPoint, ServerConfig, ServerNotice, ServerSink, SourceId, Watcher,
+};
 use rdm::ToVec;
 use rdm::login::LoginRequest;
 use rwf::dictionary::Dictionary;
@@ -80,4 +82,5 @@ impl ServerSink for Answers {
     fn connect(&mut self, _: u64, _: SourceId) {}
     fn disconnect_link(&mut self, _: u64) {}
     fn to_instance(&mut self, _: u64, _: &LinkUp<'_>) {}
+    fn notice(&mut self, _: &ServerNotice<'_>) {}
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use market::backbone::LinkUp;
-use market::server::{ClientId, ClientProfile, PointToPoint, ServerConfig, ServerSink, SourceId, Watcher};
+use market::server::{
+    ClientId, ClientProfile, PointToPoint, ServerConfig, ServerNotice, ServerSink, SourceId, Watcher,
+};
 use rdm::ToVec;
 use rdm::login::LoginRequest;
 use rwf::dictionary::Dictionary;
@@ -56,6 +58,7 @@ impl ServerSink for Answers {
     fn connect(&mut self, _: u64, _: SourceId) {}
     fn disconnect_link(&mut self, _: u64) {}
     fn to_instance(&mut self, _: u64, _: &LinkUp<'_>) {}
+    fn notice(&mut self, _: &ServerNotice<'_>) {}
 }
 
 /// Input: `L` for messages that come without a login; messages behind `u16` lengths.

@@ -315,7 +315,9 @@ impl Distributor {
         match (msg, target) {
             (_, Some(Target::Private(place))) => self.on_private_answer(now, place, msg, bytes, sink),
             (Msg::Ack(ack), _) => self.on_ack(provider, ack, sink),
-            (Msg::Refresh(refresh), Some(Target::Item(index))) => self.on_answer(now, index, refresh, sink),
+            (Msg::Refresh(refresh), Some(Target::Item(index))) => {
+                self.on_answer(now, (provider, index), refresh, sink);
+            }
             (Msg::Status(status), Some(Target::Item(index))) => {
                 self.counters.statuses_in.inc();
                 self.on_item_status(now, index, status, sink);

@@ -1,14 +1,11 @@
 //! Items: images, updates and states of providers of either kind, on their way to peers.
 
-use rwf::{
-    DataState, DataType, DecodeError, Domain, Key, Msg, RefreshMsg, State, StateCode, StatusMsg, StreamState,
-    UpdateMsg,
-};
+use rwf::{DataState, DataType, Domain, Key, Msg, RefreshMsg, State, StatusMsg, StreamState, UpdateMsg};
 use units::Nanos;
 
 use super::providers::Target;
 use super::requests::Upstream;
-use super::{Distributor, DistributorSink, PeerId, ProviderError, ProviderId, SUSPECT, peers, status_bytes};
+use super::{Distributor, DistributorSink, PeerId, ProviderError, ProviderId, peers, status_bytes};
 use crate::backbone::{Kind, LinkDown};
 use crate::cached::{CachedItem, RefreshForm};
 use crate::key::{ItemKey, OwnedKey};
@@ -64,10 +61,17 @@ impl Distributor {
         };
         let item = &mut self.items[index];
         if item.upstream.is_pending() {
-            return self.on_early_update(now, index, &msg, sink);
+            self.on_early_update(now, (provider, index), &msg, sink);
+            return Ok(());
+        }
+        if item.cached.is_spoilt() && !item.cached.is_known() {
+            // What could not be read was its image.
+            self.counters.updates_without_image.inc();
+            return Ok(());
         }
         if let Err(error) = item.cached.on_update(&msg, &self.rules) {
-            return self.spoilt(now, index, error, sink);
+            self.spoil(now, (provider, index), error, sink);
+            return Ok(());
         }
         if item.peers.is_empty() {
             self.counters.updates_unwanted.inc();
@@ -90,38 +94,16 @@ impl Distributor {
     fn on_early_update(
         &mut self,
         now: Nanos,
-        index: usize,
+        (provider, index): (ProviderId, usize),
         msg: &UpdateMsg<'_>,
         sink: &mut impl DistributorSink,
-    ) -> Result<(), ProviderError> {
+    ) {
         let item = &mut self.items[index];
         if !item.cached.is_between_parts() {
             self.counters.updates_without_image.inc();
-            return Ok(());
+        } else if let Err(error) = item.cached.on_update(msg, &self.rules) {
+            self.spoil(now, (provider, index), error, sink);
         }
-        match item.cached.on_update(msg, &self.rules) {
-            Ok(()) => Ok(()),
-            Err(error) => self.spoilt(now, index, error, sink),
-        }
-    }
-
-    /// An item's payload is not what it says. A provider that publishes is cut off; a dialled one is asked
-    /// for the item again, so that one bad item does not cost all the others.
-    fn spoilt(
-        &mut self,
-        now: Nanos,
-        index: usize,
-        error: DecodeError,
-        sink: &mut impl DistributorSink,
-    ) -> Result<(), ProviderError> {
-        if !self.items[index].upstream.is_asked_for() {
-            return Err(error.into());
-        }
-        self.counters.messages_refused.inc();
-        let text = "a message of the provider could not be read";
-        let avoid = self.items[index].upstream.provider();
-        self.ask_later(now, index, avoid, SUSPECT.because(StateCode::ERROR, text), sink);
-        Ok(())
     }
 
     /// What a provider's stream is for, or the key in the message.
@@ -170,7 +152,7 @@ impl Distributor {
         provider: ProviderId,
         msg: &RefreshMsg<'_>,
         sink: &mut impl DistributorSink,
-    ) -> Result<(), ProviderError> {
+    ) {
         self.counters.refreshes_in.inc();
         let index = match self.item_of(provider, msg.stream_id, msg.domain, msg.key) {
             Some(index) => index,
@@ -178,7 +160,7 @@ impl Distributor {
                 let key = msg.key.and_then(|key| self.key_of(provider, msg.domain, key));
                 let Some(key) = key.filter(|_| self.items.len() < self.config.items_max) else {
                     self.counters.messages_refused.inc();
-                    return Ok(());
+                    return;
                 };
                 self.make_item(key)
             }
@@ -188,14 +170,14 @@ impl Distributor {
         if msg.state.stream != StreamState::Open && !is_last {
             let status = status_bytes(self.items[index].key.as_key(), msg.state);
             self.close_item(now, index, &status, sink);
-            return Ok(());
+            return;
         }
-        match (self.items[index].cached.on_refresh(msg, &self.rules)?, is_last) {
-            (true, true) => self.end_with_image(now, index, sink),
-            (true, false) => self.publish_image(now, index, sink),
-            (false, _) => {}
+        match self.items[index].cached.on_refresh(msg, &self.rules) {
+            Ok(true) if is_last => self.end_with_image(now, index, sink),
+            Ok(true) => self.publish_image(now, index, sink),
+            Ok(false) => {}
+            Err(error) => self.spoil(now, (provider, index), error, sink),
         }
-        Ok(())
     }
 
     /// A provider publishes an item on this stream from now on.
@@ -231,7 +213,7 @@ impl Distributor {
     pub(super) fn on_answer(
         &mut self,
         now: Nanos,
-        index: usize,
+        (provider, index): (ProviderId, usize),
         msg: &RefreshMsg<'_>,
         sink: &mut impl DistributorSink,
     ) {
@@ -260,10 +242,7 @@ impl Distributor {
                     self.publish_image(now, index, sink);
                 }
             }
-            Err(error) => {
-                let handled = self.spoilt(now, index, error, sink);
-                debug_assert!(handled.is_ok(), "the item was asked for");
-            }
+            Err(error) => self.spoil(now, (provider, index), error, sink),
         }
     }
 
@@ -281,7 +260,11 @@ impl Distributor {
         }
         let item = &mut self.items[index];
         item.cached.on_status(msg);
-        let status = StatusMsg { key: Some(item.key.as_key().to_key()), ..*msg };
+        let state = match msg.state {
+            Some(_) if item.cached.is_spoilt() => Some(item.cached.state().borrow()),
+            said => said,
+        };
+        let status = StatusMsg { state, key: Some(item.key.as_key().to_key()), ..*msg };
         let bytes = self.encoding.encode(|w| status.encode(w)).to_vec();
         if self.items[index].upstream.is_pending() {
             self.tell_waiting(index, &bytes, sink);

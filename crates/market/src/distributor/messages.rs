@@ -11,7 +11,7 @@ use units::Nanos;
 
 use super::dialled::LOGIN_STREAM_ID;
 use super::timers::Due;
-use super::{Distributor, DistributorSink, PeerId, PostRoute, ProviderId, Timer};
+use super::{Distributor, DistributorSink, PeerId, PostRoute, ProviderId, Timer, peers, status_bytes};
 use crate::backbone::{Kind, LinkDown};
 use crate::key::ItemKey;
 
@@ -338,12 +338,18 @@ impl Distributor {
         let result = match (&post.message, known) {
             (Some(Msg::Refresh(refresh)), known) => {
                 let may_create = post.user_rights().contains(PostUserRights::CREATE);
+                let is_there = self.find(key).is_some();
                 let index = match known {
                     Some(index) => index,
                     None if may_create => self.create(key)?,
                     None => return Err(unknown),
                 };
-                self.post_image(now, index, refresh, sink)
+                let result = self.post_image(now, index, refresh, sink);
+                if result.is_err() && !is_there {
+                    let status = status_bytes(key, peers::NOT_FOUND);
+                    self.close_item(now, index, &status, sink);
+                }
+                result
             }
             (_, None) => return Err(unknown),
             (Some(Msg::Status(status)), Some(index)) => {
@@ -390,7 +396,10 @@ impl Distributor {
             return Err((NakCode::INVALID_CONTENT, "the item has another type of payload"));
         }
         let invalid = (NakCode::INVALID_CONTENT, "the payload cannot be merged");
-        cached.on_update(update, &self.rules).map_err(|_| invalid)?;
+        // What cannot be merged to its end changes nothing.
+        let mut changed = cached.clone();
+        changed.on_update(update, &self.rules).map_err(|_| invalid)?;
+        *cached = changed;
         let body = self.encoding.encode(|w| update.encode(w)).to_vec();
         self.publish(now, index, Kind::Update, &body, sink);
         Ok(())
@@ -407,10 +416,18 @@ impl Distributor {
             return Err((NakCode::INVALID_CONTENT, "an image closes nothing"));
         }
         let invalid = (NakCode::INVALID_CONTENT, "the image cannot be read");
-        if self.items[index].cached.on_refresh(refresh, &self.rules).map_err(|_| invalid)? {
-            self.publish_image(now, index, sink);
+        let cached = &mut self.items[index].cached;
+        let mut changed = cached.clone();
+        match changed.on_refresh(refresh, &self.rules) {
+            Ok(is_whole) => {
+                *cached = changed;
+                if is_whole {
+                    self.publish_image(now, index, sink);
+                }
+                Ok(())
+            }
+            Err(_) => Err(invalid),
         }
-        Ok(())
     }
 
     fn post_status(

@@ -8,6 +8,7 @@
 //!   before any later update.
 //! - A provider that goes away leaves its items suspect, not silent; when it comes back and refreshes them
 //!   they are good again.
+//! - A message that cannot be read makes its item suspect until the next image, and costs no other item.
 //! - An item of a service that is asked for is asked for once, however many peers want it, at one of the
 //!   providers of the service, and at another one when that is lost. When nobody wants it any more it is
 //!   closed after a while, and nothing of it stays.
@@ -27,6 +28,7 @@ mod providers;
 mod requests;
 mod services;
 mod sink;
+mod spoilt;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -38,6 +40,7 @@ pub use dictionaries::DictionaryDifference;
 pub use peers::LinkError;
 pub use providers::ProviderError;
 pub use sink::{DistributorSink, PeerId, ProviderId, ProviderNotice, RefusedService};
+pub use spoilt::SpoiltItem;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -56,6 +59,7 @@ use self::peers::Peer;
 use self::private::PrivateStream;
 use self::providers::Provider;
 use self::services::PublishedService;
+use self::spoilt::Spoilt;
 use self::timers::Timers;
 use crate::backbone::{Kind, StreamMsg};
 use crate::cached::{CachedItem, Scratch};
@@ -178,6 +182,7 @@ pub struct Distributor {
     /// Tickets given out to items that wait for their turn.
     tickets: u64,
     gate: Gate,
+    spoilt: Spoilt,
     directory_sequence: u64,
     directory_at: Nanos,
     /// It has changed since it was published last.
@@ -263,6 +268,7 @@ impl Distributor {
             directory_body: Vec::new(),
             scratch: Scratch::default(),
             gate: Gate::default(),
+            spoilt: Spoilt::default(),
             encoding: Encoding::default(),
             counters,
         }

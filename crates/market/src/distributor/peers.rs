@@ -197,7 +197,7 @@ impl Distributor {
             if item.upstream.is_asked_for() {
                 self.tell_awaited(index, peer, sink);
             } else {
-                tell(peer, item.key.as_key(), WAITING, sink);
+                self.tell_unpublished(index, peer, sink);
             }
             return;
         }
@@ -301,7 +301,7 @@ pub(super) const NOT_FOUND: State<'static> =
 pub(super) const TABLE_FULL: State<'static> =
     CLOSED_RECOVER.because(StateCode::NO_RESOURCES, "the source distributor keeps no more items");
 /// The image comes when the provider has published it.
-const WAITING: State<'static> =
+pub(super) const WAITING: State<'static> =
     SUSPECT.because(StateCode::NONE, "waiting for the provider to publish the item");
 
 /// Tells one peer the state of an item.

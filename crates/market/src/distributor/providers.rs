@@ -8,7 +8,7 @@ use rdm::directory::Directory;
 use rdm::item::has_items;
 use rdm::login::{LoginMsg, LoginRefresh, LoginRequest, LoginStatus, Role};
 use rdm::{RdmError, Reply, ToVec};
-use rwf::{DecodeError, Domain, Msg, MsgClass, StateCode, peek};
+use rwf::{DecodeError, Domain, Msg, MsgClass, MsgHead, StateCode, peek};
 use units::Nanos;
 
 use super::dialled::Dialled;
@@ -59,7 +59,8 @@ impl Provider {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProviderError {
-    /// Bytes that are not an RWF message, or a payload that is not what its type says.
+    /// Bytes of which not even class and stream can be told, or a message about the login, the directory or
+    /// the dictionary that cannot be read.
     Malformed(DecodeError),
     /// A directory that does not mean what it has to mean.
     Directory(RdmError),
@@ -172,9 +173,28 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) -> Result<(), ProviderError> {
         let head = peek(bytes)?;
-        if head.class == MsgClass::Update && has_items(head.domain) {
-            return self.on_update(now, provider, bytes, sink);
+        let result = if head.class == MsgClass::Update && has_items(head.domain) {
+            self.on_update(now, provider, bytes, sink)
+        } else {
+            self.other_message(now, provider, &head, bytes, sink)
+        };
+        match result {
+            Err(ProviderError::Malformed(error)) if has_items(head.domain) => {
+                self.on_unreadable(now, provider, &head, error, sink)
+            }
+            result => result,
         }
+    }
+
+    /// A message that is no update of an item.
+    fn other_message(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        head: &MsgHead,
+        bytes: &[u8],
+        sink: &mut impl DistributorSink,
+    ) -> Result<(), ProviderError> {
         let msg = Msg::parse(bytes)?;
         let Some(known) = self.providers.get(&provider) else { return Ok(()) };
         if known.dialled.is_some() {
@@ -190,7 +210,7 @@ impl Distributor {
             (_, Domain::LOGIN) => return self.on_login(now, provider, &msg, sink),
             (_, Domain::SOURCE) => return self.on_directory(now, provider, &msg, sink),
             (_, Domain::DICTIONARY) => self.on_dictionary(provider, &msg, sink),
-            (Msg::Refresh(refresh), _) => return self.on_refresh(now, provider, refresh, sink),
+            (Msg::Refresh(refresh), _) => self.on_refresh(now, provider, refresh, sink),
             (Msg::Status(status), _) => self.on_published_status(now, provider, status, sink),
             (Msg::Request(_), _) => {
                 self.counters.messages_refused.inc();

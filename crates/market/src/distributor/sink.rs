@@ -1,7 +1,10 @@
 use std::fmt;
 
 use super::{DictionaryDifference, ProviderError};
+use rwf::DecodeError;
+
 use crate::backbone::{LinkDown, StreamMsg};
+use crate::key::ItemKey;
 
 /// A provider connection, as the front end numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,6 +25,15 @@ pub enum ProviderNotice<'a> {
         name: &'a str,
         /// Why.
         why: RefusedService,
+    },
+    /// A message of it could not be read. Of these not each is told, but how many were not.
+    Unreadable {
+        /// The item that is suspect until its next image, if it is known.
+        item: Option<ItemKey<'a>>,
+        /// What is wrong with the message.
+        error: &'a DecodeError,
+        /// How many more there were since the last one told.
+        held_back: u64,
     },
     /// It has as many items open as it takes, and others wait for that.
     OpenLimit {
@@ -56,6 +68,20 @@ impl fmt::Display for ProviderNotice<'_> {
                     }
                 };
                 write!(f, "service {name:?} is not taken: {why}")
+            }
+            ProviderNotice::Unreadable { item, error, held_back } => {
+                match item {
+                    Some(key) => {
+                        let name = String::from_utf8_lossy(key.name);
+                        write!(f, "item {name:?} ({}) is suspect until its next image: ", key.domain)?;
+                    }
+                    None => f.write_str("a message about no known item is dropped: ")?,
+                }
+                write!(f, "{error}")?;
+                if *held_back > 0 {
+                    write!(f, "; {held_back} more such messages since the last line")?;
+                }
+                Ok(())
             }
             ProviderNotice::OpenLimit { service, limit } => {
                 write!(f, "service {service:?}: items wait, as no more than {limit} are taken")

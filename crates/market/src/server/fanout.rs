@@ -7,10 +7,12 @@ use units::Nanos;
 
 use super::audience::{Audience, Form, Group, Newcomer, Unusable};
 use super::item::Phase;
-use super::{PointToPoint, ServerSink, Watcher};
+use super::{PointToPoint, ServerNotice, ServerSink, Watcher};
 use crate::backbone::Kind;
 use crate::cached::RefreshForm;
 use crate::key::ItemKey;
+
+const UNUSABLE: &str = "a message from the source distributor could not be used";
 
 impl PointToPoint {
     /// A message of the active stream about an item that is watched here.
@@ -60,14 +62,31 @@ impl PointToPoint {
         };
         if result.is_err() {
             // The image has missed something that the provider meant.
-            self.counters.messages_refused.inc();
+            self.notice_unusable(now, index, sink);
             if let Some(item) = self.items.get(index) {
                 let lacks = item.image_after;
-                let text = "a message could not be applied to the image";
-                self.resynchronise(now, index, (lacks, text), sink);
+                self.resynchronise(now, index, (lacks, UNUSABLE), sink);
             }
             self.send_requests(now, sink);
         }
+    }
+
+    /// Counts a message about an item that cannot be used, and reports it, of many not each.
+    #[cold]
+    fn notice_unusable(&mut self, now: Nanos, index: usize, sink: &mut impl ServerSink) {
+        self.counters.messages_refused.inc();
+        if let (Some(item), Some(held_back)) = (self.items.get(index), self.ration.take(now)) {
+            sink.notice(&ServerNotice::Unusable { item: item.key.as_key(), held_back });
+        }
+    }
+
+    /// What an instance says of one item cannot be used: the item is suspect, and its image asked for again
+    /// when it is overdue.
+    #[cold]
+    pub(super) fn spoil(&mut self, now: Nanos, index: usize, sink: &mut impl ServerSink) {
+        self.notice_unusable(now, index, sink);
+        self.items[index].incoming = None;
+        self.suspect(now, index, (StateCode::ERROR, UNUSABLE), sink);
     }
 
     /// Most streams take the provider's bytes; the others get them once for each form that is wanted.

@@ -35,7 +35,7 @@ mod upstream;
 mod users;
 
 pub use clients::{ClientError, ClientInfo, ClientProfile};
-pub use sink::{ClientId, ServerSink, SourceId, Watcher};
+pub use sink::{ClientId, ServerNotice, ServerSink, SourceId, Watcher};
 pub use upstream::{Topic, UpstreamError};
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -58,6 +58,7 @@ use crate::cached::Scratch;
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
 use crate::key::ItemKey;
+use crate::ration::Ration;
 use crate::users::Gate;
 use crate::view::Views;
 
@@ -141,6 +142,8 @@ pub struct PointToPoint {
     form_room: FormRoom,
     scratch: Scratch,
     encoding: Encoding,
+    /// What may be told of messages that cannot be used.
+    ration: Ration,
     counters: Arc<Counters>,
 }
 
@@ -183,6 +186,7 @@ impl PointToPoint {
             form_room: FormRoom::default(),
             scratch: Scratch::default(),
             encoding: Encoding::default(),
+            ration: Ration::default(),
             counters,
         }
     }

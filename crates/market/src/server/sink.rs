@@ -1,4 +1,7 @@
+use std::fmt;
+
 use crate::backbone::LinkUp;
+use crate::key::ItemKey;
 
 /// A client connection, as the front end numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,6 +18,37 @@ pub struct Watcher {
     pub client: ClientId,
     /// The stream id that the client chose.
     pub stream_id: i32,
+}
+
+/// What operators should know of what comes over the backbone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServerNotice<'a> {
+    /// A message about an item cannot be used. The item is suspect until it has been had again.
+    Unusable {
+        /// Which one.
+        item: ItemKey<'a>,
+        /// How many more there were since the last one told.
+        held_back: u64,
+    },
+}
+
+impl fmt::Display for ServerNotice<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServerNotice::Unusable { item, held_back } => {
+                let (name, service, domain) = (String::from_utf8_lossy(item.name), item.service, item.domain);
+                write!(
+                    f,
+                    "item {name:?} of service {service} ({domain}) is suspect: a message about it cannot be used"
+                )?;
+                if *held_back > 0 {
+                    write!(f, "; {held_back} more such messages since the last line")?;
+                }
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Where the server's decisions go. All calls are made from its inputs, in the order in which they are to
@@ -35,4 +69,6 @@ pub trait ServerSink {
     fn disconnect_link(&mut self, instance: u64);
     /// Sends a message over a link.
     fn to_instance(&mut self, instance: u64, msg: &LinkUp<'_>);
+    /// Something that operators should know. Of things that may come often not each is told.
+    fn notice(&mut self, notice: &ServerNotice<'_>);
 }

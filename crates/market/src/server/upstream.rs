@@ -449,11 +449,21 @@ impl PointToPoint {
         match msg {
             LinkDown::HelloAck { .. } => Ok(()),
             LinkDown::Image { item, after, key, refresh } if is_active(key.service) => match self.find(key) {
-                Some(index) => self.on_image(now, index, item, after, refresh, sink),
+                Some(index) => {
+                    if self.on_image(now, index, item, after, refresh, sink).is_err() {
+                        self.spoil(now, index, sink);
+                    }
+                    Ok(())
+                }
                 None => Ok(()),
             },
             LinkDown::ItemStatus { key, status } if is_active(key.service) => match self.find(key) {
-                Some(index) => self.on_item_status(now, index, status, sink),
+                Some(index) => {
+                    if self.on_item_status(now, index, status, sink).is_err() {
+                        self.spoil(now, index, sink);
+                    }
+                    Ok(())
+                }
                 None => Ok(()),
             },
             LinkDown::GapAnswer { service, last, known, ids, .. } if is_active(service) => {

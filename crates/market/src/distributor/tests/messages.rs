@@ -184,12 +184,60 @@ fn what_the_cache_cannot_hold_is_refused_and_changes_nothing() {
     bench.client_says(PEER, 70, "X", &cut);
     let map = encoded(PostMsg { container_type: DataType::OPAQUE, payload: b"x", ..wanting(10) });
     bench.client_says(PEER, 70, "X", &map);
-    let refused = |id| format!("peer 7: answer for 70: nak {id} invalid content");
     assert_eq!(bench.log.take(), [refused(9), refused(10)]);
     bench.client_says(PEER, 70, "Y", &post(11, &[(22, 5)]));
     assert_eq!(bench.log.take(), ["peer 7: answer for 70: nak 11 symbol unknown"]);
     bench.peer(T0, &LinkUp::ImageRequest { key: item("X") });
     assert_eq!(bench.log.take(), ["peer 7: image of X as item 1 after #1: ok 22=1"]);
+}
+
+/// A map of entries with these keys, of no data.
+fn map_of(keys: &[&[u8]]) -> Vec<u8> {
+    let head = rwf::MapHead::new(DataType::ASCII_STRING, DataType::NO_DATA);
+    rwf::encode_to_vec(|w| {
+        w.map(&head, |m| {
+            keys.iter().for_each(|key| m.entry(rwf::MapAction::Add, rwf::AsciiString(key), None, |_| ()));
+        });
+    })
+    .expect("legal")
+}
+
+#[test]
+fn a_post_that_fails_half_way_leaves_image_and_table_as_they_were() {
+    let mut bench = Bench::new(routed(PostRoute::Cache));
+    bench.provider_logs_in(PROVIDER);
+    bench.announce(PROVIDER, &[service(3, true)]);
+    bench.core.on_peer_connected(PEER);
+    bench.peer(T0, &LinkUp::Hello { peer: 1, name: b"test" });
+    let (good, mut half_good) = (map_of(&[b"one"]), map_of(&[b"two", b"?"]));
+    // The key of the second entry is left out, and its length is none.
+    assert_eq!(half_good.split_off(half_good.len() - 2), [1, b'?']);
+    half_good.push(0);
+    let image = |payload| RefreshMsg {
+        complete: true,
+        payload,
+        ..RefreshMsg::new(Domain::MARKET_PRICE, -5, DataType::MAP)
+    };
+    bench.client_says(
+        PEER,
+        70,
+        "NEW",
+        &with_message(&rwf::Msg::Refresh(image(&half_good)), PostUserRights::CREATE),
+    );
+    assert_eq!((bench.log.take().pop(), bench.core.item_count()), (Some(refused(9)), 0), "not made");
+    let key = Some(Key::item(3, b"X"));
+    bench.provider(T0, PROVIDER, &RefreshMsg { key, ..image(&good) }.to_vec().expect("legal"));
+    let before = format!("{:?}", bench.core.items().next());
+    bench.log.take();
+    let update = encoded(PostMsg { container_type: DataType::MAP, payload: &half_good, ..wanting(10) });
+    bench.client_says(PEER, 70, "X", &update);
+    bench.client_says(PEER, 70, "X", &with_message(&rwf::Msg::Refresh(image(&half_good)), PostUserRights(0)));
+    assert_eq!(bench.log.take(), [refused(10), refused(9)]);
+    assert_eq!(format!("{:?}", bench.core.items().next()), before);
+}
+
+fn refused(id: u32) -> String {
+    format!("peer 7: answer for 70: nak {id} invalid content")
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod last_images;
 mod messages;
 mod private;
 mod restarts;
+mod spoilt;
 mod users;
 
 use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};

@@ -124,6 +124,7 @@ fn what_a_client_has_posted_is_forgotten_with_its_stream() {
 struct Up(Vec<Vec<u8>>);
 
 impl ServerSink for Up {
+    fn notice(&mut self, _: &ServerNotice<'_>) {}
     fn send(&mut self, _: ClientId, _: &[u8]) {}
     fn fan_out(&mut self, _: &[Watcher], _: &[u8]) {}
     fn subscribe(&mut self, _: &str) {}

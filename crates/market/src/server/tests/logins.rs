@@ -18,6 +18,7 @@ impl ServerSink for Answers {
     fn connect(&mut self, _: u64, _: SourceId) {}
     fn disconnect_link(&mut self, _: u64) {}
     fn to_instance(&mut self, _: u64, _: &LinkUp<'_>) {}
+    fn notice(&mut self, _: &ServerNotice<'_>) {}
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod keys;
 mod last_images;
 mod logins;
 mod restarts;
+mod spoilt;
 mod streams;
 mod users;
 
@@ -105,6 +106,9 @@ impl ServerSink for Log {
     }
     fn disconnect_link(&mut self, instance: u64) {
         self.0.push(format!("disconnect {instance}"));
+    }
+    fn notice(&mut self, notice: &ServerNotice<'_>) {
+        self.0.push(format!("notice: {notice}"));
     }
     fn to_instance(&mut self, instance: u64, msg: &LinkUp<'_>) {
         self.0.push(match *msg {
@@ -649,17 +653,6 @@ fn too_many_held_updates_ask_for_a_later_image() {
     bench.image(1, 5, "IBM", &[(22, 5)]);
     assert_eq!(bench.took(), ["1/5: refresh ok solicited 22=5"]);
     assert!(bench.counters.held_overflows.get() > 0);
-}
-
-#[test]
-fn an_update_that_cannot_be_applied_fetches_the_image_again() {
-    let mut bench = Bench::watching();
-    let broken = update(&[(22, 2)]);
-    bench.stream(Kind::Update, 2, 1, &broken[..broken.len() - 1]);
-    let log = bench.took();
-    assert_eq!(log[0], "1/5: status open suspect: a message could not be applied to the image");
-    assert_eq!(log[1], "77: image IBM");
-    assert_eq!(bench.counters.messages_refused.get(), 1);
 }
 
 #[test]

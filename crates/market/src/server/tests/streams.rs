@@ -169,6 +169,7 @@ impl ServerSink for Raw {
     fn connect(&mut self, _: u64, _: SourceId) {}
     fn disconnect_link(&mut self, _: u64) {}
     fn to_instance(&mut self, _: u64, _: &LinkUp<'_>) {}
+    fn notice(&mut self, _: &ServerNotice<'_>) {}
 }
 
 fn streamed(bench: &mut Bench, sequence: u64, body: &[u8]) -> Vec<Vec<u8>> {
