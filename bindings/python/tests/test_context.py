@@ -99,7 +99,7 @@ class Settings(unittest.TestCase):
             with self.assertRaises(tickcast.WouldBlockError):
                 while True:
                     source.send(bytes(60000))
-            notices = (e for e in context.events(timeout=30) if e.KIND == 'source_notice')
+            notices = (e for e in context.events(timeout=place.WATCHDOG_S) if e.KIND == 'source_notice')
             self.assertEqual(next(notices).what, 'wake_up')
 
 
@@ -108,7 +108,7 @@ class Threads(place.Pair):
         got = []
 
         def receive():
-            for event in self.hearer.events(timeout=30):
+            for event in self.hearer.events(timeout=place.WATCHDOG_S):
                 if event.KIND == 'message':
                     got.append(bytes(event))
                     if event.payload == b'end':
@@ -128,14 +128,18 @@ class Threads(place.Pair):
         self.assertFalse(driver.is_alive())
 
     def test_the_interpreter_goes_on_while_a_thread_waits(self):
-        turns, is_over = 0, threading.Event()
-        thread = threading.Thread(target=lambda: (self.hearer.wait(1.0), is_over.set()))
-        thread.start()
-        while not is_over.is_set():
-            turns += 1
-            time.sleep(0.001)
-        thread.join()
-        self.assertGreater(turns, 10)
+        def turns_meanwhile():
+            turns, is_over = 0, threading.Event()
+            thread = threading.Thread(target=lambda: (self.hearer.wait(1.0), is_over.set()))
+            thread.start()
+            while not is_over.is_set():
+                turns += 1
+                time.sleep(0.001)
+            thread.join()
+            return turns
+
+        # A machine that stands still may take a second or two from it; an interpreter that is held takes all of them.
+        self.assertTrue(any(turns_meanwhile() > 10 for _ in range(30)))
 
     def test_a_signal_ends_a_wait(self):
         class Rung(Exception):
@@ -169,7 +173,7 @@ class Handlers(place.Pair):
 
         self.source.send(b'go on', flush=True)
         handler = Handler()
-        self.hearer.run(handler, timeout=30)
+        self.hearer.run(handler, timeout=place.WATCHDOG_S)
         self.assertEqual(handler.heard, [b'go on', b'sent by a handler'])
 
 

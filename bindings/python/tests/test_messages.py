@@ -5,7 +5,7 @@ import unittest
 
 import numpy
 import tickcast
-from place import Pair
+from place import WATCHDOG_S, Pair
 
 
 class Messages(Pair):
@@ -66,7 +66,7 @@ class Messages(Pair):
         self.source.send(b'last', flush=True)
         self.messages(1)
         self.sender.close()
-        for event in self.hearer.events(timeout=30):
+        for event in self.hearer.events(timeout=WATCHDOG_S):
             if event.KIND == 'end':
                 break
         self.assertEqual(event.reason, 'ended')
