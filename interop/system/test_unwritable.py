@@ -94,5 +94,27 @@ class Unwritable(SystemTest):
         self.assertEqual(count('messages_unwritable'), 5)
 
 
+class Blank(SystemTest):
+    def test_a_price_of_a_format_alone_is_blank_as_the_libraries_write_null(self):
+        system = self.system()
+        distributor = system.source_distributor(sets=numbered('NI_PUB', 1))
+        p2ps = system.p2ps()
+        provider = RsslProvider(system.provider_port).wait_count(1, 1)
+        provider.send(rssl.DIRECTORY_REFRESH, rssl.ITEM_REFRESH)
+        distributor.wait_count('distributor_items', 1)
+        system.wait_serving(p2ps, 'NI_PUB')
+        client = JsonClient(p2ps.websocket_port)
+        client.log_in()
+        client.send(REQUEST)
+        client.wait(lambda m: m.get('ID') == 5)
+        provider.send(*(rssl.item_update({BID: bytes([first])}) for first in (0, 0x24, 0xCC)))
+        provider.send(rssl.item_update({BID: cents(4110)}))
+        client.wait(lambda m: m.get('Fields', {}).get('BID') == 41.1)
+        updates = [m['Fields'] for m in client.messages if m['Type'] == 'Update']
+        self.assertEqual(updates, [{'BID': None}] * 3 + [{'BID': 41.1}])
+        for connection in (client, provider):
+            connection.close()
+
+
 if __name__ == '__main__':
     unittest.main()

@@ -2,7 +2,8 @@
 //!
 //! | path | answer |
 //! |---|---|
-//! | `/health` | `ok` as long as the process runs |
+//! | `/health` | `ok` as long as every thread of the daemon turns; else 503 and which does not |
+//! | `/ready` | `ready` if every service is served; else 503 and which is not |
 //! | `/metrics` | every counter in the Prometheus text format, with unit and meaning |
 //! | `/status` | the daemon's own description of itself, JSON |
 //!
@@ -16,6 +17,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::thread;
 
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 use axum::{Json, Router};
@@ -25,13 +27,27 @@ use serde_json::Value;
 /// Gives the present status of a daemon; may block.
 pub type Status = Arc<dyn Fn() -> Value + Send + Sync>;
 
-/// Serves the three paths on `address` from a thread of its own, for the life of the process.
+/// Says why something is not as it should be, a line each; nothing if it is. May block.
+pub type Check = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
+/// What a daemon says of itself.
+#[derive(Clone)]
+pub struct Daemon {
+    /// Its description.
+    pub status: Status,
+    /// Threads that do not turn.
+    pub health: Check,
+    /// Services that are not served.
+    pub ready: Check,
+}
+
+/// Serves the paths on `address` from a thread of its own, for the life of the process.
 ///
 /// Returns the address in use, which tells the port when 0 was asked for.
 ///
 /// # Errors
 /// The address is taken or not one of this host; the error names it.
-pub fn serve(address: SocketAddrV4, registry: Registry, status: Status) -> io::Result<SocketAddr> {
+pub fn serve(address: SocketAddrV4, registry: Registry, daemon: Daemon) -> io::Result<SocketAddr> {
     let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot serve HTTP on {address}: {e}"));
     let listener = std::net::TcpListener::bind(address).map_err(named)?;
     listener.set_nonblocking(true)?;
@@ -40,21 +56,33 @@ pub fn serve(address: SocketAddrV4, registry: Registry, status: Status) -> io::R
     thread::Builder::new().name("admin".to_owned()).spawn(move || {
         runtime.block_on(async move {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            axum::serve(listener, router(registry, status)).await
+            axum::serve(listener, router(registry, daemon)).await
         })
     })?;
     Ok(local)
 }
 
-fn router(registry: Registry, status: Status) -> Router {
+fn router(registry: Registry, daemon: Daemon) -> Router {
+    let Daemon { status, health, ready } = daemon;
     let metrics = move || {
         let text = prometheus::text(&registry.snapshot());
         async move { ([(CONTENT_TYPE, prometheus::CONTENT)], text) }
     };
     Router::new()
-        .route("/health", get(|| async { "ok\n" }))
+        .route("/health", get(move || check(health.clone(), "ok")))
+        .route("/ready", get(move || check(ready.clone(), "ready")))
         .route("/metrics", get(metrics))
         .route("/status", get(move || describe(status.clone())))
+}
+
+/// 200 and `good`, or 503 and what is wrong.
+async fn check(check: Check, good: &'static str) -> (StatusCode, String) {
+    let failed = |_| vec!["the check itself has failed".to_owned()];
+    let wrong = tokio::task::spawn_blocking(move || check()).await.unwrap_or_else(failed);
+    if wrong.is_empty() {
+        return (StatusCode::OK, format!("{good}\n"));
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, wrong.join("\n") + "\n")
 }
 
 /// A daemon may take its time to describe itself; the other paths answer meanwhile.
@@ -79,15 +107,22 @@ mod tests {
         answer
     }
 
+    fn daemon(status: Value, wrong: &[&str]) -> Daemon {
+        let wrong: Vec<String> = wrong.iter().map(|text| (*text).to_owned()).collect();
+        let check: Check = Arc::new(move || wrong.clone());
+        Daemon { status: Arc::new(move || status.clone()), health: check.clone(), ready: check }
+    }
+
     #[test]
-    fn the_three_paths_answer() {
+    fn the_paths_answer() {
         let registry = Registry::default();
         let source = Arc::new(LbtrmSource::default());
         source.msgs_sent.add(42);
         registry.register(&[("session", "ab\"c")], source);
-        let status: Status = Arc::new(|| serde_json::json!({"service": "BINANCE"}));
-        let address = serve(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), registry, status).unwrap();
+        let daemon = daemon(serde_json::json!({"service": "BINANCE"}), &[]);
+        let address = serve(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), registry, daemon).unwrap();
         assert!(fetch(address, "/health").ends_with("\r\n\r\nok\n"));
+        assert!(fetch(address, "/ready").ends_with("\r\n\r\nready\n"));
         assert!(fetch(address, "/status").ends_with("{\"service\":\"BINANCE\"}"));
         let metrics = fetch(address, "/metrics");
         assert!(metrics.contains("lbtrm_source_msgs_sent_total{session=\"ab\\\"c\"} 42\n"), "{metrics}");
@@ -95,13 +130,25 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_address_is_named() {
-        let status: Status = Arc::new(|| Value::Null);
+    fn what_is_wrong_is_said_and_the_status_is_503() {
         let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
-        let SocketAddr::V4(taken) = serve(any, Registry::default(), status.clone()).unwrap() else {
+        let address =
+            serve(any, Registry::default(), daemon(Value::Null, &["A is not served", "B too"])).unwrap();
+        for path in ["/health", "/ready"] {
+            let answer = fetch(address, path);
+            assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+            assert!(answer.ends_with("\r\n\r\nA is not served\nB too\n"), "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_taken_address_is_named() {
+        let daemon = daemon(Value::Null, &[]);
+        let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let SocketAddr::V4(taken) = serve(any, Registry::default(), daemon.clone()).unwrap() else {
             unreachable!("bound to IPv4")
         };
-        let error = serve(taken, Registry::default(), status).unwrap_err();
+        let error = serve(taken, Registry::default(), daemon).unwrap_err();
         assert!(error.to_string().contains(&taken.to_string()), "{error}");
     }
 }

@@ -1,6 +1,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use net::Heartbeat;
 use serde_json::Value;
 use units::Nanos;
 
@@ -12,6 +13,7 @@ pub struct Status(Arc<Shared>);
 struct Shared {
     last: Mutex<Description>,
     renewed: Condvar,
+    heartbeat: Heartbeat,
 }
 
 #[derive(Default)]
@@ -53,6 +55,14 @@ impl Status {
     }
 }
 
+impl Status {
+    /// The heart of the daemon's thread: it beats four times a second or more, busy or idle.
+    #[must_use]
+    pub fn heartbeat(&self) -> Heartbeat {
+        self.0.heartbeat.clone()
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Description> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
@@ -73,6 +83,7 @@ impl Describer {
             return;
         }
         self.due = now + INTERVAL;
+        self.status.0.heartbeat.beat(now);
         if self.status.0.lock().is_wanted {
             let value = make();
             let mut last = self.status.0.lock();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use client::{Provider, ProviderEvent, StartError};
 use counters::table::{Feed, ProviderSession, RsslConnections};
-use net::clock;
+use net::{Heartbeat, clock};
 use rwf::Dictionary;
 use tracing::{info, warn};
 use units::Nanos;
@@ -77,6 +77,7 @@ pub struct Replay {
     counters: Arc<Feed>,
     /// Errors of frames that were told; after [`TOLD_MAX`] they are only counted.
     told: u32,
+    heartbeat: Heartbeat,
 }
 
 /// Most bad lines that a replay tells one by one.
@@ -107,6 +108,7 @@ impl Replay {
             recording,
             counters,
             told: 0,
+            heartbeat: Heartbeat::default(),
         })
     }
 
@@ -115,6 +117,12 @@ impl Replay {
     pub fn counters(&self) -> (Arc<Feed>, Arc<ProviderSession>, Arc<RsslConnections>) {
         let session = Arc::clone(self.provider.counters());
         (Arc::clone(&self.counters), session, Arc::clone(self.provider.connection_counters()))
+    }
+
+    /// The heart of the thread that runs it: it beats ten times a second or more.
+    #[must_use]
+    pub fn heartbeat(&self) -> Heartbeat {
+        self.heartbeat.clone()
     }
 
     /// Plays until `stop` is set: waits for the first login, publishes blank images of all instruments, plays
@@ -150,6 +158,7 @@ impl Replay {
     }
 
     fn goes_on(&self, stop: &AtomicBool) -> Result<bool, ReplayError> {
+        self.heartbeat.beat(clock::monotonic());
         if self.provider.is_stopped() {
             return Err(ReplayError::Refused);
         }

@@ -23,6 +23,8 @@ pub(crate) struct Connection<E> {
     pub(crate) is_announced: bool,
     /// The service wants it closed, after what it was sent before.
     pub(crate) is_unwanted: bool,
+    /// The socket is broken, or the peer has ended the connection: there is nothing to be closed in order.
+    pub(crate) is_over: bool,
 }
 
 /// What is written with one system call at most: more gains nothing, and this much stays in a core's cache.
@@ -39,6 +41,7 @@ impl<E: Endpoint> Connection<E> {
             has_taken: false,
             is_announced: false,
             is_unwanted: false,
+            is_over: false,
         }
     }
 
@@ -84,7 +87,7 @@ impl<E: Endpoint> Connection<E> {
             written = match self.transport.write(frames) {
                 Ok(Moved::Bytes(count)) => count,
                 Ok(Moved::WouldBlock) => 0,
-                Ok(Moved::End) => return Err(self.endpoint.on_disconnected(Disconnect::EndOfStream)),
+                Ok(Moved::End) => return Err(self.ended()),
                 Err(_) => return Err(self.broken()),
             };
         }
@@ -104,7 +107,7 @@ impl<E: Endpoint> Connection<E> {
                     self.endpoint.consume(count);
                 }
                 Ok(Moved::WouldBlock) => return Ok(()),
-                Ok(Moved::End) => return Err(self.endpoint.on_disconnected(Disconnect::EndOfStream)),
+                Ok(Moved::End) => return Err(self.ended()),
                 Err(_) => return Err(self.broken()),
             }
         }
@@ -118,7 +121,13 @@ impl<E: Endpoint> Connection<E> {
         !is_read && (is_paused || has_taken)
     }
 
+    pub(crate) fn ended(&mut self) -> E::Reason {
+        self.is_over = true;
+        self.endpoint.on_disconnected(Disconnect::EndOfStream)
+    }
+
     pub(crate) fn broken(&mut self) -> E::Reason {
+        self.is_over = true;
         self.endpoint.on_disconnected(Disconnect::SocketError)
     }
 

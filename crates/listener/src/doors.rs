@@ -79,11 +79,17 @@ impl Doors {
     }
 
     pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
-        self.doors[0].socket.local_addr()
+        let closed = || io::Error::new(io::ErrorKind::NotConnected, "the port is closed");
+        self.doors.first().ok_or_else(closed)?.socket.local_addr()
     }
 
     pub(crate) fn tls_address(&self) -> io::Result<Option<SocketAddr>> {
         self.doors.iter().find(|door| door.is_encrypted).map(|door| door.socket.local_addr()).transpose()
+    }
+
+    /// Takes no more connections.
+    pub(crate) fn close(&mut self) {
+        self.doors.clear();
     }
 
     /// The next connection that waits at a door.

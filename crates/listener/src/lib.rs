@@ -13,6 +13,7 @@
 //! A connection that does not keep up has a bounded backlog: while it is large nothing is read from it, so
 //! that answers pace requests; at its limit the connection is closed and counted.
 
+mod closing;
 mod config;
 mod connection;
 mod doors;

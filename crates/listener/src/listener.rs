@@ -8,8 +8,9 @@ use counters::{CounterSet, Registry};
 use net::tcp::Moved;
 use net::{Addresses, Interest, Ready, Registrar, Token, Transport};
 use slab::Slab;
-use units::{Disconnect, Nanos};
+use units::Nanos;
 
+use crate::closing::{CLOSING_BIT, Closings};
 use crate::connection::Connection;
 use crate::doors::{DOORS_MAX, Doors, Ports};
 use crate::protocol::{Bridge, Endpoint, PortEvent, Protocol, ReasonOf, Service};
@@ -65,6 +66,7 @@ pub struct Listener<P: Protocol> {
     counters: Arc<Counters>,
     limits: Limits,
     connections: Slab<Connection<P::Endpoint>>,
+    closings: Closings<P::Endpoint>,
     addresses: Addresses,
     outbox: Outbox,
     read_buffer: Vec<u8>,
@@ -101,6 +103,7 @@ impl<P: Protocol> Listener<P> {
             counters,
             limits,
             connections: Slab::new(),
+            closings: Closings::new(registrar, token_base + DOORS_MAX),
             addresses: Addresses::new(limits.connections_per_address_max),
             outbox: Outbox::default(),
             read_buffer: vec![0; limits.read_bytes],
@@ -148,6 +151,9 @@ impl<P: Protocol> Listener<P> {
     pub fn on_ready(&mut self, now: Nanos, ready: Ready, service: &mut impl Service<P>) {
         match ready.token.0 & u64::from(u32::MAX) {
             door @ 0..DOORS_MAX => self.accept(now, door as usize),
+            place if (place - DOORS_MAX) & CLOSING_BIT != 0 => {
+                self.closings.on_ready(ready, &mut self.read_buffer);
+            }
             place => self.on_connection_ready(now, (place - DOORS_MAX) as usize, ready, service),
         }
     }
@@ -232,7 +238,7 @@ impl<P: Protocol> Listener<P> {
         let bytes = match moved {
             Ok(Moved::Bytes(count)) => &self.read_buffer[..count],
             Ok(Moved::WouldBlock) => return Ok(()),
-            Ok(Moved::End) => return Err(connection.endpoint.on_disconnected(Disconnect::EndOfStream)),
+            Ok(Moved::End) => return Err(connection.ended()),
             Err(error) => {
                 if was_handshaking {
                     service.on_port_event(PortEvent::TlsRefused { peer: connection.peer, error: &error });
@@ -281,6 +287,24 @@ impl<P: Protocol> Listener<P> {
         if gone.is_announced {
             service.on_closed(now, id, reason, &mut self.outbox);
         }
+        self.closings.take(now, gone, &mut self.read_buffer);
+    }
+
+    /// Ends the port: no more connections are taken, and those there are end with the next [`Listener::flush`],
+    /// behind all that waits for them, which is written until `until`. [`Listener::has_ended`] tells when.
+    pub fn end(&mut self, until: Nanos) {
+        self.doors.close();
+        self.closings.end_at(until);
+        for (index, connection) in &mut self.connections {
+            connection.is_unwanted = true;
+            self.outbox.note_unwanted(ConnectionId(index as u32));
+        }
+    }
+
+    /// Whether no connection is left, not even one that is being closed.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.connections.is_empty() && self.closings.is_empty()
     }
 
     /// Frames and writes everything in the outbox.
@@ -329,6 +353,7 @@ impl<P: Protocol> Listener<P> {
     /// Pings, and time-outs of handshakes, logins and silent connections.
     pub fn on_wakeup(&mut self, now: Nanos, service: &mut impl Service<P>) {
         self.look_after_doors(now, service);
+        self.closings.on_wakeup(now);
         if now < self.check_at {
             return;
         }
@@ -375,7 +400,7 @@ impl<P: Protocol> Listener<P> {
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
         let check_at = if self.connections.is_empty() { Nanos::NEVER } else { self.check_at };
-        check_at.min(self.doors.next_wakeup())
+        check_at.min(self.doors.next_wakeup()).min(self.closings.next_wakeup())
     }
 
     /// How many connections there are.
@@ -401,6 +426,7 @@ mod tests {
     use std::ops::ControlFlow;
 
     use net::Poller;
+    use units::Disconnect;
 
     use super::*;
     use crate::{Backlog, Entry, Traffic};

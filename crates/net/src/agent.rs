@@ -18,6 +18,10 @@ pub trait Agent {
     fn turn(&mut self, now: Nanos);
     /// When [`Agent::turn`] is due next.
     fn next_wakeup(&self) -> Nanos;
+    /// Whether nothing is left to be done of what was begun to end it; see [`finish`].
+    fn has_ended(&self) -> bool {
+        true
+    }
 }
 
 /// Drives agents until `stop` is set: waits for descriptors and timers, hands them on, gives each agent its
@@ -35,10 +39,31 @@ pub fn run(
     agents: &mut [&mut dyn Agent],
     stop: &AtomicBool,
 ) -> io::Result<()> {
+    drive(poller, strategy, agents, Nanos::NEVER, |_| !stop.load(Ordering::Relaxed))
+}
+
+/// Drives agents that are about to end until all have ended, or it is `until`.
+///
+/// # Errors
+/// The poller failed.
+pub fn finish(poller: &mut Poller, agents: &mut [&mut dyn Agent], until: Nanos) -> io::Result<()> {
+    drive(poller, WaitStrategy::Block, agents, until, |agents| {
+        clock::monotonic() < until && !agents.iter().all(|agent| agent.has_ended())
+    })
+}
+
+#[inline]
+fn drive(
+    poller: &mut Poller,
+    strategy: WaitStrategy,
+    agents: &mut [&mut dyn Agent],
+    until: Nanos,
+    goes_on: impl Fn(&[&mut dyn Agent]) -> bool,
+) -> io::Result<()> {
     let mut waiter = Waiter::new(strategy);
     let mut ready = Vec::with_capacity(256);
-    while !stop.load(Ordering::Relaxed) {
-        let due = agents.iter().map(|a| a.next_wakeup()).min().unwrap_or(Nanos::NEVER);
+    while goes_on(agents) {
+        let due = agents.iter().map(|a| a.next_wakeup()).min().unwrap_or(Nanos::NEVER).min(until);
         let until_timer = (due != Nanos::NEVER).then(|| due.since(clock::monotonic()));
         let timeout = waiter.timeout(!ready.is_empty(), until_timer);
         ready.clear();

@@ -18,6 +18,7 @@ mod door;
 mod file_stamp;
 #[cfg_attr(loom, allow(dead_code))]
 pub mod fork;
+mod heartbeat;
 pub mod interface;
 mod key_file;
 pub mod lab;
@@ -40,6 +41,7 @@ pub mod xdp;
 pub use addresses::Addresses;
 pub use door::Door;
 pub use file_stamp::{FileStamp, WatchedFiles};
+pub use heartbeat::Heartbeat;
 pub use key_file::SecretKeys;
 pub use poller::{Interest, Poller, Ready, Registrar, Token, Waker};
 pub use resolver::{Lookup, Resolver};

@@ -1,5 +1,5 @@
 use std::io;
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::tcp::{self, Moved};
@@ -61,6 +61,21 @@ impl Transport {
             Transport::Plain(_) => Ok(true),
             Transport::Tls(stream) => stream.flush(),
         }
+    }
+
+    /// Ends what this side sends, behind all that was written: the peer reads its end, and can go on to send. `false`:
+    /// what waits inside for the socket comes first, to be tried again when there is room.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn end_output(&mut self) -> io::Result<bool> {
+        if let Transport::Tls(stream) = self
+            && !stream.end_output()?
+        {
+            return Ok(false);
+        }
+        self.socket().shutdown(Shutdown::Write)?;
+        Ok(true)
     }
 
     /// Whether the last read has left input inside that no poller will tell of.

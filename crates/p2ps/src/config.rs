@@ -51,6 +51,8 @@ config::section! {
         post_timeout_ms: u64 = 10_000, range 100..=600_000;
         /// Most posts of all clients that may wait for their acknowledgement; more are refused.
         posts_outstanding_max: u32 = 100_000, range 1..=10_000_000;
+        /// Longest time from SIGTERM to the end, for clients to take what waits for them.
+        shutdown_timeout_ms: u32 = 3_000, range 0..=600_000;
         /// The thread.
         thread: ThreadConfig;
     }

@@ -118,6 +118,17 @@ impl<I: Inlet> PointToPointServer<I> {
         self.describer.status()
     }
 
+    /// Begins to end: clients are notified, and no new ones are taken. What waits for them is written until `until`,
+    /// while the agent is driven; [`Agent::has_ended`] tells when all are gone.
+    pub fn end(&mut self, until: Nanos) {
+        let (Upstream { core, mut sink }, _) = self.upstream();
+        core.announce_end(&mut sink);
+        self.rssl.end(until);
+        if let Some(websocket) = &mut self.websocket {
+            websocket.end(until);
+        }
+    }
+
     /// What the core is given when something comes from the backbone, and the inlet.
     fn upstream(&mut self) -> (Upstream<'_>, &mut I) {
         let PointToPointServer { core, inlet, rssl, websocket, json, streams, commands, .. } = self;
@@ -273,6 +284,10 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
         self.execute(now);
         self.inlet.flush(now);
         self.describe(now);
+    }
+
+    fn has_ended(&self) -> bool {
+        self.rssl.has_ended() && self.websocket.as_ref().is_none_or(WebSocketListener::has_ended)
     }
 
     fn next_wakeup(&self) -> Nanos {

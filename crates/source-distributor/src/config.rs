@@ -142,6 +142,8 @@ config::section! {
         services_max: u32 = 1_000, range 1..=65_000;
         /// Most items in the cache.
         items_max: u64 = 5_000_000, range 1..=60_000_000;
+        /// Longest time from SIGTERM to the end, for providers to take what waits for them.
+        shutdown_timeout_ms: u32 = 3_000, range 0..=600_000;
         /// The thread.
         thread: ThreadConfig;
     }

@@ -116,6 +116,14 @@ impl<O: Outlet> SourceDistributor<O> {
         &self.core
     }
 
+    /// Begins to end: providers are notified, and no new ones are taken. What waits for them is written until `until`,
+    /// while the agent is driven; [`Agent::has_ended`] tells when all are gone. [`SourceDistributor::end`] comes last.
+    pub fn begin_end(&mut self, now: Nanos, until: Nanos) {
+        let SourceDistributor { core, outlet, listener, mail, link_bytes, .. } = self;
+        core.announce_end(&mut Sink { now, outlet, outbox: listener.outbox(), mail, link_bytes });
+        self.listener.end(until);
+    }
+
     /// Says to all that this instance ends.
     pub fn end(&mut self, now: Nanos) {
         self.dials.end();
@@ -266,6 +274,10 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
         self.deliver(now);
         self.dials.flush(now, !is_blocked);
         self.describe(now);
+    }
+
+    fn has_ended(&self) -> bool {
+        self.listener.has_ended()
     }
 
     fn next_wakeup(&self) -> Nanos {

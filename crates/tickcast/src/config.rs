@@ -63,6 +63,9 @@ config::section! {
         interface: Ipv4Addr = Ipv4Addr::LOCALHOST;
         /// Port to listen on; none if it is not given.
         port: Option<u16> = None;
+        /// A thread that has not turned for so long is taken for stuck: /health says so, and systemd's watchdog is not
+        /// fed.
+        turn_limit_ms: u32 = 1_000, range 500..=3_600_000;
         /// Directory of the file of counters, in memory; none is written if it is empty.
         counters_directory: String = "/dev/shm";
         /// How often counters are copied into that file.

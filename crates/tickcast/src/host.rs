@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use counters::Registry;
 use net::counters_file::{CountersFile, CountersFileOptions};
-use net::{Registrar, Token, Waker};
+use net::{Heartbeat, Registrar, Token, Waker};
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -15,7 +15,9 @@ use signal_hook::low_level::emulate_default_handler;
 
 use crate::config::{AdminConfig, ConfigArgs, RootConfig};
 use crate::failure::Failure;
+use crate::health::{self, Alive};
 use crate::log::{self, Log};
+use crate::notify;
 
 /// What a daemon begins with: its configuration, its log, its signals.
 pub(crate) struct Start {
@@ -75,6 +77,12 @@ impl Stop {
         Ok(())
     }
 
+    /// Lets the pollers rest that [`Stop::stop`] has woken.
+    pub(crate) fn calm(&self) {
+        let wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        wakers.iter().for_each(Waker::acknowledge);
+    }
+
     /// Stops all.
     pub(crate) fn stop(&self) {
         self.flag.store(true, Ordering::Release);
@@ -109,16 +117,29 @@ impl Stop {
     }
 }
 
-/// Serves health, metrics and status, if a port is configured.
+/// The daemon serves: tells systemd so, and serves health, metrics and status, if a port is configured.
 pub(crate) fn start_admin(
     config: &AdminConfig,
     registry: &Registry,
+    stop: &Stop,
+    threads: Vec<(&'static str, Heartbeat)>,
     status: impl Fn() -> Value + Send + Sync + 'static,
 ) -> Result<(), Failure> {
+    let alive = Alive::new(threads, Duration::from_millis(config.turn_limit_ms.into()));
     if let Some(port) = config.port {
         let address = SocketAddrV4::new(config.interface, port);
-        let address = admin::serve(address, registry.clone(), Arc::new(status))?;
-        tracing::info!(%address, "admin: /health /metrics /status");
+        let (alive, status) = (alive.clone(), Arc::new(status));
+        let described = status.clone();
+        let daemon = admin::Daemon {
+            status,
+            health: Arc::new(move || alive.stuck()),
+            ready: Arc::new(move || health::not_served(&described())),
+        };
+        let address = admin::serve(address, registry.clone(), daemon)?;
+        tracing::info!(%address, "admin: /health /ready /metrics /status");
+    }
+    if let Err(error) = notify::start(alive, stop) {
+        tracing::warn!(%error, "systemd cannot be told that the daemon is ready (NOTIFY_SOCKET)");
     }
     Ok(())
 }

@@ -18,8 +18,10 @@ mod config;
 mod demo;
 mod dictionary;
 mod failure;
+mod health;
 mod host;
 mod log;
+mod notify;
 mod role;
 mod watch;
 

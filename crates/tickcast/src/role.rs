@@ -1,6 +1,7 @@
 //! The daemons' threads: the same whether they have a process to themselves or share one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use backbone::inprocess::{Hub, InProcessInlet, InProcessOutlet};
 use backbone::multicast::{MulticastInlet, MulticastOutlet};
@@ -13,6 +14,7 @@ use p2ps::PointToPointServer;
 use resolver::{ResolverDaemon, ResolverDaemonConfig};
 use rwf::Dictionary;
 use source_distributor::SourceDistributor;
+use units::Nanos;
 
 use crate::config::RootConfig;
 use crate::failure::Failure;
@@ -74,6 +76,9 @@ fn distribute(
         SourceDistributor::new(config, dictionary, outlet, registrar, LISTENER, seed, role.registry)?;
     ready(distributor.status())?;
     net::agent::run(&mut poller, config.thread.strategy(), &mut [&mut distributor], role.stop.flag())?;
+    let until = begin_end(role.stop, config.shutdown_timeout_ms);
+    distributor.begin_end(clock::monotonic(), until);
+    net::agent::finish(&mut poller, &mut [&mut distributor], until)?;
     distributor.end(clock::monotonic());
     Ok(())
 }
@@ -113,7 +118,17 @@ fn serve(
         PointToPointServer::new(config, dictionary, inlet, registrar, LISTENER, seed, role.registry)?;
     ready(server.status())?;
     net::agent::run(&mut poller, config.thread.strategy(), &mut [&mut server], role.stop.flag())?;
+    let until = begin_end(role.stop, config.shutdown_timeout_ms);
+    server.end(until);
+    net::agent::finish(&mut poller, &mut [&mut server], until)?;
     Ok(())
+}
+
+/// When a role that is stopped has to have ended.
+fn begin_end(stop: &Stop, timeout_ms: u32) -> Nanos {
+    tracing::info!(timeout_ms, "shutting down");
+    stop.calm();
+    clock::monotonic() + Duration::from_millis(timeout_ms.into())
 }
 
 /// Runs a unicast resolver on the calling thread until it is stopped. `ready` is called when its port is open.

@@ -19,6 +19,7 @@
 
 mod dialled;
 mod dictionaries;
+mod ending;
 mod ids;
 mod items;
 mod messages;

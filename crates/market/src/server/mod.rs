@@ -18,6 +18,7 @@ mod audience;
 mod clients;
 mod conversations;
 mod directory;
+mod ending;
 mod fanout;
 mod front;
 mod gaps;

@@ -86,6 +86,12 @@ impl TlsStream {
         Ok(true)
     }
 
+    /// Says that nothing more comes; tells whether that has left.
+    pub(crate) fn end_output(&mut self) -> io::Result<bool> {
+        self.tls.send_close_notify();
+        self.flush()
+    }
+
     pub(crate) fn may_hold_input(&self) -> bool {
         self.may_hold_input
     }

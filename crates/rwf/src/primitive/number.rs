@@ -1,4 +1,7 @@
 //! Int, UInt, Float, Double, Enum.
+//!
+//! ETA Java reads an Int or UInt of more than eight bytes, and an Enum of more than two, as 0. Here they are refused: the
+//! number is not known, and 0 would be a value that nobody sent.
 
 use super::{Decode, FixedForm, Packed, Primitive, Sealed, Typed};
 use crate::error::clip;

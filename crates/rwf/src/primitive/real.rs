@@ -196,6 +196,16 @@ fn special(byte: u8) -> Result<Option<Real>, DecodeError> {
     }
 }
 
+/// What has the bit of the blank set, read as ETA does: the highest two bits say nothing; a hint without a mantissa is
+/// the blank, one with a mantissa counts as if the bit were not set.
+fn rare(first: u8, mantissa: &[u8]) -> Result<Option<Real>, DecodeError> {
+    match first & 0x3F {
+        byte @ (BLANK_BYTE | INFINITY_BYTE | NEGATIVE_INFINITY_BYTE | NOT_A_NUMBER_BYTE) => special(byte),
+        _ if mantissa.is_empty() => Ok(None),
+        byte => finite(byte & 0x1F, mantissa),
+    }
+}
+
 #[inline]
 fn finite(hint: u8, mantissa: &[u8]) -> Result<Option<Real>, DecodeError> {
     let hint = Hint::new(hint).ok_or_else(|| bad_hint(hint))?;
@@ -228,8 +238,11 @@ impl Decode<'_> for Real {
     fn decode(content: &[u8]) -> Result<Option<Real>, DecodeError> {
         match content.split_first() {
             None => Ok(None),
-            Some((&first, mantissa)) if first & BLANK_BYTE == 0 => finite(first & 0x1F, mantissa),
-            Some((&first, _)) => special(first),
+            Some((&first, mantissa)) if first & BLANK_BYTE == 0 => match finite(first & 0x1F, mantissa) {
+                Err(_) if mantissa.is_empty() => Ok(None),
+                result => result,
+            },
+            Some((&first, mantissa)) => rare(first, mantissa),
         }
     }
 }
@@ -525,10 +538,25 @@ mod tests {
     }
 
     #[test]
-    fn illegal_hints_and_missing_mantissas_are_errors() {
+    fn a_real_is_taken_in_every_form_that_eta_takes() {
+        // What ETA Java 3.9.1 makes of each first byte, alone and with a mantissa of 1.
+        for first in 0..=u8::MAX {
+            let (alone, with) = match first & 0x3F {
+                0x20 => (Ok(None), Ok(None)),
+                0x21 => (Ok(Some(Real::Infinity)), Ok(Some(Real::Infinity))),
+                0x22 => (Ok(Some(Real::NegativeInfinity)), Ok(Some(Real::NegativeInfinity))),
+                0x23 => (Ok(Some(Real::NotANumber)), Ok(Some(Real::NotANumber))),
+                hint if hint & 0x1F == 31 => (Ok(None), Err(bad_hint(31))),
+                hint => (Ok(None), Ok(Some(Real::new(1, Hint::new(hint & 0x1F).expect("legal"))))),
+            };
+            assert_eq!(Real::decode(&[first]), alone, "{first:02x}");
+            assert_eq!(Real::decode(&[first, 1]), with, "{first:02x} 01");
+        }
+    }
+
+    #[test]
+    fn illegal_hints_and_mantissas_that_are_too_long_are_errors() {
         assert!(matches!(Real::decode(&[31, 1]), Err(DecodeError::BadValue { value: 31, .. })));
-        assert!(matches!(Real::decode(&[0x24]), Err(DecodeError::BadValue { value: 0x24, .. })));
-        assert!(matches!(Real::decode(&[12]), Err(DecodeError::BadLength { length: 0, .. })));
         assert!(matches!(Real::decode(&[12; 10]), Err(DecodeError::BadLength { length: 9, .. })));
         assert_eq!(Real::decode(&[0x20]), Ok(None));
         assert_eq!(Real::decode(&[]), Ok(None));

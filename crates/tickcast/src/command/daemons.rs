@@ -20,14 +20,15 @@ pub(super) fn resolver(args: &ConfigArgs) -> Result<(), Failure> {
     let Start { config, registry, stop, log: _log } = Start::new(args)?;
     let _counters = host::publish_counters(&config.admin, &registry, "resolver");
     role::resolver(&config.resolver, &registry, &stop, |status| {
-        host::start_admin(&config.admin, &registry, move || status.read())
+        let threads = vec![("resolver", status.heartbeat())];
+        host::start_admin(&config.admin, &registry, &stop, threads, move || status.read())
     })
 }
 
 type Ready<'r> = &'r mut dyn FnMut(Status) -> Result<(), Failure>;
 
 fn run(
-    name: &str,
+    name: &'static str,
     args: &ConfigArgs,
     role: impl FnOnce(&Surroundings<'_>, Ready<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -41,5 +42,8 @@ fn run(
         registry: &registry,
         stop: &stop,
     };
-    role(&surroundings, &mut |status| host::start_admin(&config.admin, &registry, move || status.read()))
+    role(&surroundings, &mut |status| {
+        let threads = vec![(name, status.heartbeat())];
+        host::start_admin(&config.admin, &registry, &stop, threads, move || status.read())
+    })
 }

@@ -44,6 +44,7 @@ pub(crate) fn run(args: &FeedArgs) -> Result<(), Failure> {
     registry.register(&[], session);
     registry.register(&[("part", "feed")], connection);
     let _counters = host::publish_counters(&config.admin, &registry, "feed");
-    host::start_admin(&config.admin, &registry, || serde_json::json!({ "role": "feed" }))?;
+    let threads = vec![("feed", replay.heartbeat())];
+    host::start_admin(&config.admin, &registry, &stop, threads, || serde_json::json!({ "role": "feed" }))?;
     replay.run(stop.flag()).map_err(|e| Failure::Run(e.to_string()))
 }

@@ -120,9 +120,16 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
     let (distributor, distributor_status) =
         start("distributor", |role, ready| role::source_distributor(role, ready))?;
     let (server, server_status) = start("p2ps", |role, ready| role::p2ps(role, ready))?;
+    let threads = vec![
+        ("source-distributor", distributor_status.heartbeat()),
+        ("p2ps", server_status.heartbeat()),
+        ("feed", replay.heartbeat()),
+    ];
     host::start_admin(
         &config.admin,
         registry,
+        &stop,
+        threads,
         move || json!({ "source_distributor": distributor_status.read(), "p2ps": server_status.read() }),
     )?;
     let replay = {

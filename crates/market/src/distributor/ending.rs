@@ -1,0 +1,22 @@
+//! The end of an instance: the providers that are connected are notified.
+
+use rdm::ToVec;
+use rdm::login::LoginStatus;
+use rwf::{DataState, State, StateCode, StreamState};
+
+use super::{Distributor, DistributorSink, ProviderId};
+
+impl Distributor {
+    /// Tells every provider that is logged in that this instance ends: the login is open and suspect.
+    pub fn announce_end(&mut self, sink: &mut impl DistributorSink) {
+        let logins = self.providers.iter().filter_map(|(provider, p)| Some((*provider, p.login.as_ref()?.0)));
+        for (provider, stream_id) in logins.collect::<Vec<(ProviderId, i32)>>() {
+            let state = State::new(StreamState::Open, DataState::Suspect);
+            let state = state.because(StateCode::NONE, "the source distributor is shutting down");
+            let status = LoginStatus { stream_id, state: Some(state), ..LoginStatus::default() };
+            if let Ok(message) = status.to_vec() {
+                sink.to_provider(provider, &message);
+            }
+        }
+    }
+}
