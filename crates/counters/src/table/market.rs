@@ -8,7 +8,10 @@ counters! {
         logins_revoked: Total, "connections", "Those among them that had been logged in before the list of users changed.";
         peers: Gauge, "links", "Point-to-point servers with a link to this instance.";
         services: Gauge, "services", "Services that a provider has announced.";
+        services_shared: Gauge, "services", "Those that more than one non-interactive provider publishes.";
         items: Gauge, "items", "Items in the cache.";
+        items_taken_over: Total, "items", "Items that came from another non-interactive provider from then on: theirs was lost, silent or suspect.";
+        messages_standby: Total, "messages", "Messages about items that come from another non-interactive provider, kept for when that is lost.";
         refreshes_in: Total, "messages", "Refresh messages from providers, parts counted singly.";
         updates_in: Total, "messages", "Update messages from providers.";
         statuses_in: Total, "messages", "Item status messages from providers.";

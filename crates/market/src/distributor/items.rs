@@ -5,6 +5,7 @@ use units::Nanos;
 
 use super::providers::Target;
 use super::requests::Upstream;
+use super::standby::Standby;
 use super::{Distributor, DistributorSink, PeerId, ProviderError, ProviderId, peers, status_bytes};
 use crate::backbone::{Kind, LinkDown};
 use crate::cached::{CachedItem, RefreshForm};
@@ -22,6 +23,8 @@ pub(super) struct Item {
     pub(super) waiting: Vec<PeerId>,
     /// Where it comes from.
     pub(super) upstream: Upstream,
+    /// What others publish of it, in the order in which they came.
+    pub(super) standbys: Vec<Standby>,
 }
 
 impl Item {
@@ -60,6 +63,10 @@ impl Distributor {
             }
         };
         let item = &mut self.items[index];
+        if item.is_of_other(provider) {
+            self.on_standby_update(now, (provider, index), &msg, sink);
+            return Ok(());
+        }
         if item.upstream.is_pending() {
             self.on_early_update(now, (provider, index), &msg, sink);
             return Ok(());
@@ -165,16 +172,25 @@ impl Distributor {
                 self.make_item(key)
             }
         };
+        if self.items[index].is_of_other(provider) {
+            return self.on_standby_refresh(now, (provider, index), msg, sink);
+        }
         self.publish_on(provider, msg.stream_id, index);
         let is_last = is_last_image(msg);
         if msg.state.stream != StreamState::Open && !is_last {
+            if self.hand_over(now, index, sink) {
+                return;
+            }
             let status = status_bytes(self.items[index].key.as_key(), msg.state);
             self.close_item(now, index, &status, sink);
             return;
         }
         match self.items[index].cached.on_refresh(msg, &self.rules) {
             Ok(true) if is_last => self.end_with_image(now, index, sink),
-            Ok(true) => self.publish_image(now, index, sink),
+            Ok(true) => {
+                self.publish_image(now, index, sink);
+                self.prefer_good(now, index, sink);
+            }
             Ok(false) => {}
             Err(error) => self.spoil(now, (provider, index), error, sink),
         }
@@ -205,7 +221,7 @@ impl Distributor {
     ) {
         self.counters.statuses_in.inc();
         if let Some(index) = self.item_of(provider, msg.stream_id, msg.domain, msg.key) {
-            self.on_item_status(now, index, msg, sink);
+            self.on_state_of(now, (provider, index), msg, sink);
         }
     }
 
@@ -324,6 +340,7 @@ impl Distributor {
             peers: Vec::new(),
             waiting: Vec::new(),
             upstream: Upstream::None,
+            standbys: Vec::new(),
         };
         let index = self.items.insert(item);
         let unknown = key.with_bytes(|bytes| {
@@ -415,6 +432,9 @@ impl Distributor {
     ) {
         self.detach(index, sink);
         let item = self.items.remove(index);
+        for standby in &item.standbys {
+            self.forget_standby_stream(index, standby);
+        }
         item.key.as_key().with_bytes(|bytes| self.by_key.remove(bytes));
         for peer in item.peers.iter().chain(&item.waiting) {
             if let Some(peer) = self.peers.get_mut(peer) {

@@ -9,6 +9,8 @@
 //! - A provider that goes away leaves its items suspect, not silent; when it comes back and refreshes them
 //!   they are good again.
 //! - A message that cannot be read makes its item suspect until the next image, and costs no other item.
+//! - Of several providers that publish a service each item comes from one; when that is lost, from another one
+//!   that has it, and the service stays up.
 //! - An item of a service that is asked for is asked for once, however many peers want it, at one of the
 //!   providers of the service, and at another one when that is lost. When nobody wants it any more it is
 //!   closed after a while, and nothing of it stays.
@@ -30,6 +32,7 @@ mod requests;
 mod services;
 mod sink;
 mod spoilt;
+mod standby;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -67,6 +70,7 @@ use crate::cached::{CachedItem, Scratch};
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
 use crate::key::{ItemKey, OwnedKey};
+use crate::ration::Ration;
 use crate::users::Gate;
 
 /// How a distributor behaves.
@@ -184,6 +188,8 @@ pub struct Distributor {
     tickets: u64,
     gate: Gate,
     spoilt: Spoilt,
+    /// What may be told of services that several providers publish.
+    sharing_ration: Ration,
     directory_sequence: u64,
     directory_at: Nanos,
     /// It has changed since it was published last.
@@ -270,6 +276,7 @@ impl Distributor {
             scratch: Scratch::default(),
             gate: Gate::default(),
             spoilt: Spoilt::default(),
+            sharing_ration: Ration::default(),
             encoding: Encoding::default(),
             counters,
         }

@@ -28,6 +28,8 @@ pub(super) struct Provider {
     pub(super) directory: Directory,
     /// Our ids of its services.
     pub(super) service_ids: HashMap<u16, u16>,
+    /// When it said something last.
+    pub(super) heard_at: Nanos,
     /// The names of its services that are not taken from it.
     pub(super) refused: BTreeSet<String>,
     /// What its streams are for.
@@ -120,8 +122,9 @@ impl Distributor {
         let published: Vec<u16> =
             self.services.iter().filter(|(_, s)| s.is_published_by(provider)).map(|(id, _)| *id).collect();
         for id in published {
-            self.service_lost(id);
+            self.remove_publisher(now, (provider, id), "the provider has gone", sink);
         }
+        self.count_shared();
         self.count_providers();
         self.publish_directory_if_due(now, sink);
     }
@@ -173,6 +176,9 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) -> Result<(), ProviderError> {
         let head = peek(bytes)?;
+        if let Some(known) = self.providers.get_mut(&provider) {
+            known.heard_at = now;
+        }
         let result = if head.class == MsgClass::Update && has_items(head.domain) {
             self.on_update(now, provider, bytes, sink)
         } else {

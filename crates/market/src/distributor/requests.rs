@@ -423,7 +423,13 @@ impl Distributor {
     }
 
     /// An item is not to be trusted until its next image: those who know it are told, and those who wait.
-    fn suspect(&mut self, now: Nanos, index: usize, state: State<'_>, sink: &mut impl DistributorSink) {
+    pub(super) fn suspect(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        state: State<'_>,
+        sink: &mut impl DistributorSink,
+    ) {
         let item = &mut self.items[index];
         item.cached.suspect(state.code, &state.text_lossy());
         let status = status_bytes(item.key.as_key(), state);

@@ -26,10 +26,18 @@ pub(super) struct PublishedService {
 
 /// Where the items of a service come from.
 pub(super) enum Supply {
-    /// A non-interactive provider publishes them; `None` as long as it is away.
-    Published(Option<ProviderId>),
+    /// Non-interactive providers publish them; these, in the order in which they came. There is none as long as
+    /// all are away.
+    Published(Vec<Publisher>),
     /// They are asked for one by one.
     Requested(Requested),
+}
+
+/// A non-interactive provider of a service.
+pub(super) struct Publisher {
+    provider: ProviderId,
+    /// What it says about the service, with our id.
+    definition: Service,
 }
 
 /// A service whose items are asked for at dialled providers.
@@ -51,7 +59,20 @@ impl PublishedService {
     }
 
     pub(super) fn is_published_by(&self, provider: ProviderId) -> bool {
-        matches!(self.supply, Supply::Published(Some(by)) if by == provider)
+        self.publishers().iter().any(|publisher| publisher.provider == provider)
+    }
+
+    /// Whether a provider publishes it and says that it is up.
+    pub(super) fn is_up_at(&self, provider: ProviderId) -> bool {
+        let mut publishers = self.publishers().iter();
+        publishers.any(|publisher| publisher.provider == provider && publisher.definition.state.up)
+    }
+
+    pub(super) fn publishers(&self) -> &[Publisher] {
+        match &self.supply {
+            Supply::Published(publishers) => publishers,
+            Supply::Requested(_) => &[],
+        }
     }
 
     pub(super) fn requested(&self) -> Option<&Requested> {
@@ -94,6 +115,7 @@ impl Distributor {
             for service in services {
                 self.take_service(now, provider, service, sink);
             }
+            self.count_shared();
         }
         for change in &changes {
             self.on_items_of_many(now, provider, change, sink);
@@ -102,7 +124,7 @@ impl Distributor {
         Ok(())
     }
 
-    /// A service as a non-interactive provider describes it; whoever described it last publishes it.
+    /// A service as a non-interactive provider describes it. Others may publish it as well.
     fn take_service(
         &mut self,
         now: Nanos,
@@ -115,30 +137,70 @@ impl Distributor {
         let Some(definition) = self.as_ours(definition) else {
             return self.refuse_service(provider, &name, RefusedService::Unfit, sink);
         };
-        let ours = definition.id;
-        let settled_at = if definition.state.up { now + self.config.settle_time } else { Nanos::NEVER };
-        self.unknown_due_at = self.unknown_due_at.min(settled_at);
-        match self.services.get_mut(&ours) {
-            Some(PublishedService { supply: Supply::Requested(_), .. }) => {
-                return self.refuse_service(provider, &name, RefusedService::AskedFor, sink);
-            }
-            Some(service) => {
-                let came_up = definition.state.up && !service.definition.state.up;
-                if came_up || !service.is_published_by(provider) || !definition.state.up {
-                    service.settled_at = settled_at;
-                }
-                self.is_directory_due |= service.definition != definition;
-                service.supply = Supply::Published(Some(provider));
-                service.definition = definition;
-            }
-            None => {
-                self.add_service(definition, Supply::Published(Some(provider)), sink);
-                self.services.get_mut(&ours).expect("it was just put there").settled_at = settled_at;
-            }
+        let (ours, is_up) = (definition.id, definition.state.up);
+        if self.services.get(&ours).is_some_and(|s| s.requested().is_some()) {
+            return self.refuse_service(provider, &name, RefusedService::AskedFor, sink);
         }
+        if !self.services.contains_key(&ours) {
+            self.add_service(definition.clone(), Supply::Published(Vec::new()), sink);
+        }
+        let Some(service) = self.services.get_mut(&ours) else { return };
+        let Supply::Published(publishers) = &mut service.supply else { return };
+        let publisher = Publisher { provider, definition };
+        let known = publishers.iter_mut().find(|known| known.provider == provider);
+        let is_new = known.is_none();
+        let was_up = match known {
+            Some(known) => std::mem::replace(known, publisher).definition.state.up,
+            None => {
+                publishers.push(publisher);
+                false
+            }
+        };
+        let (providers, is_settling) = (publishers.len(), is_new || is_up && !was_up);
         if let Some(known) = self.providers.get_mut(&provider) {
             known.service_ids.insert(theirs, ours);
         }
+        self.redefine(ours);
+        self.settle(now, ours, is_settling);
+        if is_new && providers > 1 && self.sharing_ration.take(now).is_some() {
+            sink.notice(provider, &ProviderNotice::SharesService { service: &name, providers });
+        }
+        if was_up && !is_up && providers > 1 {
+            self.publisher_lost(now, (provider, ours), "the provider's service is down", sink);
+        }
+    }
+
+    /// From when on requests for unknown items of a service are answered: never while it is down, and a while
+    /// after somebody began to publish it.
+    fn settle(&mut self, now: Nanos, id: u16, is_settling: bool) {
+        let Some(service) = self.services.get_mut(&id) else { return };
+        if !service.definition.state.up {
+            service.settled_at = Nanos::NEVER;
+        } else if is_settling || service.settled_at == Nanos::NEVER {
+            service.settled_at = now + self.config.settle_time;
+        }
+        self.unknown_due_at = self.unknown_due_at.min(service.settled_at);
+    }
+
+    /// A provider publishes a service no longer: those that are left go on, or it is down.
+    pub(super) fn remove_publisher(
+        &mut self,
+        now: Nanos,
+        (provider, id): (ProviderId, u16),
+        text: &str,
+        sink: &mut impl DistributorSink,
+    ) {
+        let Some(service) = self.services.get_mut(&id) else { return };
+        let Supply::Published(publishers) = &mut service.supply else { return };
+        publishers.retain(|publisher| publisher.provider != provider);
+        self.redefine(id);
+        self.settle(now, id, false);
+        self.publisher_lost(now, (provider, id), text, sink);
+    }
+
+    pub(super) fn count_shared(&self) {
+        let shared = self.services.values().filter(|s| s.publishers().len() > 1).count();
+        self.counters.services_shared.set(shared as u64);
     }
 
     /// Counts a service that is not taken from a provider, and tells so the first time.
@@ -216,7 +278,11 @@ impl Distributor {
             .map(|(id, _)| *id)
             .collect();
         for id in gone {
-            self.withdraw(now, id, sink);
+            if self.services.get(&id).is_some_and(|s| s.publishers().len() > 1) {
+                self.remove_publisher(now, (provider, id), "the provider has withdrawn the service", sink);
+            } else {
+                self.withdraw(now, id, sink);
+            }
         }
     }
 
@@ -235,24 +301,19 @@ impl Distributor {
         self.is_directory_due = true;
     }
 
-    /// The publisher of a service has gone.
-    pub(super) fn service_lost(&mut self, id: u16) {
-        let Some(service) = self.services.get_mut(&id) else { return };
-        service.supply = Supply::Published(None);
-        service.definition.state.up = false;
-        service.settled_at = Nanos::NEVER;
-        for (_, item) in self.items.iter_mut().filter(|(_, i)| i.key.service == id) {
-            item.cached.suspect(StateCode::NONE, "the provider has gone");
-        }
-        self.is_directory_due = true;
-    }
-
-    /// Describes a requested service anew, as its sources together offer it.
+    /// Describes a service anew, as its providers together offer it.
     pub(super) fn redefine(&mut self, id: u16) {
         let Some(service) = self.services.get(&id) else { return };
-        let Some(requested) = service.requested() else { return };
-        let offers = requested.sources.iter().filter_map(|p| self.offer(*p, id)).map(|o| &o.definition);
-        let definition = together(&service.definition, offers);
+        let definition = match &service.supply {
+            Supply::Requested(requested) => {
+                let offers = requested.sources.iter().filter_map(|p| self.offer(*p, id));
+                together(&service.definition, offers.map(|o| &o.definition))
+            }
+            Supply::Published(publishers) => match &publishers[..] {
+                [alone] => alone.definition.clone(),
+                several => together(&service.definition, several.iter().map(|p| &p.definition)),
+            },
+        };
         if definition != service.definition {
             self.is_directory_due = true;
             self.services.get_mut(&id).expect("it was just there").definition = definition;
@@ -302,7 +363,10 @@ impl Distributor {
                 }
                 if let Some(merged_to) = &group.merged_to {
                     for index in self.items_of((provider, *service_id), Some(&group.group_id)) {
-                        self.items[index].cached.join_group(merged_to);
+                        match self.items[index].standby_of(provider) {
+                            Some(standby) => standby.cached.join_group(merged_to),
+                            None => self.items[index].cached.join_group(merged_to),
+                        }
                     }
                 }
             }
@@ -322,7 +386,11 @@ impl Distributor {
             let domain: Domain = self.items[index].key.domain;
             let state = Some(status.borrow());
             let msg = StatusMsg { state, ..StatusMsg::new(domain, 0, DataType::NO_DATA) };
-            self.on_item_status(now, index, &msg, sink);
+            if self.dialled(of.0).is_some() {
+                self.on_item_status(now, index, &msg, sink);
+            } else {
+                self.on_state_of(now, (of.0, index), &msg, sink);
+            }
         }
     }
 
@@ -332,7 +400,7 @@ impl Distributor {
         let Some(&ours) = known.service_ids.get(&theirs) else { return Vec::new() };
         let is_meant = |index: &usize| {
             let item = &self.items[*index];
-            item.key.service == ours && group.is_none_or(|group| item.cached.group_id() == group)
+            item.key.service == ours && group.is_none_or(|group| item.as_of(provider).group_id() == group)
         };
         let mut items: Vec<usize> = known.item_places().filter(is_meant).collect();
         items.sort_unstable();

@@ -26,6 +26,25 @@ pub enum ProviderNotice<'a> {
         /// Why.
         why: RefusedService,
     },
+    /// Others publish a service that it publishes: items that these have come from them, and from it when they
+    /// are lost.
+    SharesService {
+        /// The service.
+        service: &'a str,
+        /// How many publish it now.
+        providers: usize,
+    },
+    /// It publishes a service no longer, or not now, and others do.
+    LeavesService {
+        /// The service.
+        service: &'a str,
+        /// How many publish it now.
+        providers: usize,
+        /// Its items that come from another provider now.
+        moved: usize,
+        /// Its items that no other provider has.
+        suspect: usize,
+    },
     /// A message of it could not be read. Of these not each is told, but how many were not.
     Unreadable {
         /// The item that is suspect until its next image, if it is known.
@@ -69,6 +88,16 @@ impl fmt::Display for ProviderNotice<'_> {
                 };
                 write!(f, "service {name:?} is not taken: {why}")
             }
+            ProviderNotice::SharesService { service, providers } => {
+                write!(
+                    f,
+                    "service {service:?} is published by {providers} providers; each item comes from one of them"
+                )
+            }
+            ProviderNotice::LeavesService { service, providers, moved, suspect } => write!(
+                f,
+                "service {service:?} is lost at this provider, {providers} publish it: {moved} items come from another one now, {suspect} are suspect"
+            ),
             ProviderNotice::Unreadable { item, error, held_back } => {
                 match item {
                     Some(key) => {

@@ -74,6 +74,10 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) {
         self.note_spoilt(now, (provider, index), error, sink);
+        if let Some(standby) = self.items[index].standby_of(provider) {
+            standby.cached.spoil(UNREADABLE);
+            return;
+        }
         if self.items[index].upstream.is_asked_for() {
             let avoid = self.items[index].upstream.provider();
             return self.ask_later(now, index, avoid, SUSPECT.because(StateCode::ERROR, UNREADABLE), sink);
@@ -85,6 +89,7 @@ impl Distributor {
             self.tell_waiting(index, &status, sink);
             self.publish(now, index, Kind::Status, &status, sink);
         }
+        self.prefer_good(now, index, sink);
     }
 
     fn note_spoilt(

@@ -6,6 +6,7 @@ mod messages;
 mod private;
 mod restarts;
 mod spoilt;
+mod standby;
 mod users;
 
 use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};

@@ -1,0 +1,146 @@
+//! Several non-interactive providers of one service.
+
+use super::dialled::Script;
+use super::*;
+
+const OTHER: ProviderId = ProviderId(2);
+
+impl Bench {
+    /// Both publish A on -5, the second one has B alone on -6; A and B are wanted.
+    fn shared() -> Bench {
+        let mut bench = Bench::running();
+        bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 1)]));
+        bench.interest(T0, "A");
+        bench.provider_logs_in(OTHER);
+        bench.announce(OTHER, &[service(9, true)]);
+        bench.log.take();
+        bench.provider(T0, OTHER, &refresh_for(9, -5, "A", &[(22, 100)]));
+        bench.provider(T0, OTHER, &refresh_for(9, -6, "B", &[(22, 200)]));
+        bench.interest(T0, "B");
+        let log = bench.log.take();
+        assert!(log.iter().all(|l| l.contains('B') || l.contains("#2")), "A comes from the first: {log:?}");
+        bench
+    }
+}
+
+#[test]
+fn a_second_provider_that_comes_and_goes_changes_nothing_for_the_first() {
+    let mut bench = Bench::running();
+    bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 1)]));
+    bench.interest(T0, "A");
+    bench.provider_logs_in(OTHER);
+    bench.log.take();
+    bench.announce(OTHER, &[service(3, true)]);
+    let shared =
+        "notice on 2: service \"BINANCE\" is published by 2 providers; each item comes from one of them";
+    assert_eq!((bench.log.take(), bench.counters.services_shared.get()), (vec![shared.to_owned()], 1));
+    bench.core.on_provider_closed(T0, OTHER, &mut bench.log);
+    let left = "notice on 2: service \"BINANCE\" is lost at this provider, 1 publish it: 0 items come from another one now, 0 are suspect";
+    assert_eq!(bench.log.take(), [left], "the service stays up");
+    bench.provider(T0, PROVIDER, &update(-5, None, &[(22, 2)]));
+    assert_eq!(bench.log.take(), ["1 Update #2 item 1: 22=2"]);
+    assert_eq!(bench.core.services().map(|(.., up, _)| up).collect::<Vec<_>>(), [true]);
+    assert_eq!(bench.counters.services_shared.get(), 0);
+}
+
+#[test]
+fn an_item_comes_from_one_provider_and_from_the_other_with_an_image_when_that_is_lost() {
+    let mut bench = Bench::shared();
+    bench.provider(T0, OTHER, &update(-5, None, &[(25, 101)]));
+    bench.provider(T0, PROVIDER, &update(-5, None, &[(22, 2)]));
+    assert_eq!(bench.log.take(), ["1 Update #3 item 1: 22=2"]);
+    bench.core.on_provider_closed(T0, PROVIDER, &mut bench.log);
+    let log = bench.log.take();
+    assert_eq!(log[0], "1 Refresh #4 item 1: ok 22=100 25=101", "{log:?}");
+    assert_eq!(log.len(), 2, "one more is the notice: {log:?}");
+    bench.provider(T0, OTHER, &update(-5, None, &[(25, 102)]));
+    assert_eq!(bench.log.take(), ["1 Update #5 item 1: 25=102"]);
+    assert_eq!((bench.counters.items_taken_over.get(), bench.counters.messages_standby.get()), (1, 2));
+    bench.provider_logs_in(PROVIDER);
+    bench.announce(PROVIDER, &[service(3, true)]);
+    bench.log.take();
+    bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 7)]));
+    assert_eq!(bench.log.take(), [""; 0], "who comes back stands by");
+}
+
+#[test]
+fn an_item_that_only_the_lost_provider_has_is_suspect_and_the_service_stays_up() {
+    let mut bench = Bench::shared();
+    bench.core.on_provider_closed(T0, OTHER, &mut bench.log);
+    let log = bench.log.take();
+    assert_eq!(log[0], "1 Status #3 item 2: open suspect the provider has gone");
+    assert!(
+        log[1].ends_with("0 items come from another one now, 1 are suspect") && log.len() == 2,
+        "{log:?}"
+    );
+    bench.provider(T0, PROVIDER, &update(-5, None, &[(22, 2)]));
+    assert_eq!(bench.log.take(), ["1 Update #4 item 1: 22=2"]);
+    bench.provider(T0, PROVIDER, &refresh(-8, "B", &[(22, 5)]));
+    assert_eq!(bench.log.take(), ["1 Refresh #5 item 2: ok 22=5"], "it comes from who publishes it next");
+    bench.core.on_provider_closed(T0, PROVIDER, &mut bench.log);
+    assert_eq!(bench.log.take().last().map(String::as_str), Some("directory: 1 BINANCE down"));
+}
+
+#[test]
+fn one_that_closes_an_item_or_says_that_it_is_suspect_or_is_silent_hands_it_over() {
+    let suspect =
+        State::new(rwf::StreamState::Open, DataState::Suspect).because(rwf::StateCode::NONE, "stale");
+    let closed = State::new(rwf::StreamState::Closed, DataState::Suspect);
+    let mut bench = Bench::shared();
+    bench.provider(T0, PROVIDER, &Script::status(-5, closed));
+    assert_eq!(bench.log.take(), ["1 Refresh #3 item 1: ok 22=100"]);
+    let mut bench = Bench::shared();
+    bench.provider(T0, PROVIDER, &Script::status(-5, suspect));
+    assert_eq!(
+        bench.log.take(),
+        ["1 Status #3 item 1: open suspect stale", "1 Refresh #4 item 1: ok 22=100"]
+    );
+    let mut bench = Bench::shared();
+    let later = T0 + Duration::from_secs(6);
+    bench.provider(later, OTHER, &update(-5, None, &[(25, 3)]));
+    assert_eq!(bench.log.take(), ["1 Refresh #3 item 1: ok 22=100 25=3"]);
+    bench.provider(later, PROVIDER, &update(-5, None, &[(22, 3)]));
+    assert_eq!(bench.log.take(), [""; 0], "it stands by now");
+}
+
+#[test]
+fn what_stands_by_may_end_or_be_unreadable_without_anybody_noticing() {
+    let closed = State::new(rwf::StreamState::Closed, DataState::Suspect);
+    let mut bench = Bench::shared();
+    bench.provider(T0, OTHER, &Script::status(-5, closed));
+    assert_eq!(bench.log.take(), [""; 0]);
+    bench.core.on_provider_closed(T0, PROVIDER, &mut bench.log);
+    assert_eq!(bench.log.take()[0], "1 Status #3 item 1: open suspect the provider has gone");
+    let mut bench = Bench::shared();
+    let whole = update(-5, None, &[(22, 1), (25, 2)]);
+    bench.provider(T0, OTHER, &whole[..whole.len() - 1]);
+    let log = bench.log.take();
+    assert!(log.len() == 1 && log[0].starts_with("notice on 2: item \"A\""), "{log:?}");
+    bench.provider(T0, PROVIDER, &update(-5, None, &[(22, 2)]));
+    assert_eq!(bench.log.take(), ["1 Update #3 item 1: 22=2"]);
+}
+
+#[test]
+fn an_item_that_is_over_leaves_no_stream_of_those_that_stood_by() {
+    let mut bench = Bench::shared();
+    let closed = State::new(rwf::StreamState::Closed, DataState::Suspect);
+    bench.provider(T0, OTHER, &Script::status(-5, closed));
+    bench.provider(T0, PROVIDER, &Script::status(-5, closed));
+    assert_eq!(bench.log.take(), ["1 Close #3 item 1: closed suspect "]);
+    bench.provider(T0, PROVIDER, &refresh(-7, "C", &[(22, 1)]));
+    bench.provider(T0, OTHER, &update(-5, None, &[(22, 9)]));
+    assert_eq!(bench.counters.updates_without_image.get(), 1, "the place of A is that of C");
+}
+
+#[test]
+fn a_service_is_up_while_any_says_so_and_withdrawn_with_the_last() {
+    let mut bench = Bench::shared();
+    bench.announce(PROVIDER, &[service(3, false)]);
+    let log = bench.log.take();
+    assert_eq!(log[0], "1 Refresh #3 item 1: ok 22=100", "{log:?}");
+    assert!(log.iter().all(|l| !l.contains("down") || l.contains("notice")), "{log:?}");
+    bench.announce(PROVIDER, &[]);
+    assert!(bench.log.take().iter().all(|l| !l.contains("close stream")));
+    bench.announce(OTHER, &[]);
+    assert!(bench.log.take().contains(&"close stream 1".to_owned()));
+}
