@@ -48,6 +48,8 @@ pub(crate) struct Delivery {
     default_order: Order,
     /// Transport number of the session's first datagram of all, if the session is heard from there on.
     zero_base: Option<u64>,
+    /// All that comes is of one run of the source.
+    is_one_run: bool,
     /// Transport numbers count datagrams, which hold so many messages at most.
     counts_datagrams: bool,
     /// Transport number of the datagram in which the source ended the session.
@@ -98,10 +100,16 @@ impl Delivery {
             topics_max: config.maximum_topics as usize,
             default_order: config.ordered_delivery,
             zero_base: None,
+            is_one_run: false,
             counts_datagrams: true,
             ended_at: None,
             shared: Shared { pool, counters },
         }
+    }
+
+    /// What the session brings is of one run of its source, whatever its numbers.
+    pub(crate) fn expect_one_run(&mut self) {
+        self.is_one_run = true;
     }
 
     /// The session begins with transport number `base`; `from_zero` if that is the first one of all.

@@ -108,7 +108,11 @@ impl Delivery {
     }
 
     /// A topic that is to go on with a number that lies ahead of what is sent begins with what is sent.
+    /// Not where it is the same run of the source for sure: what comes then was heard by another way.
     fn refute_resumption(&mut self, slot: u32, number: u64) {
+        if self.is_one_run {
+            return;
+        }
         let (hot, cold) = (&mut self.hot[slot as usize], &mut self.cold[slot as usize]);
         if cold.resumes && !cold.has_begun() && number < hot.next && cold.held.is_empty() {
             (hot.next, cold.resumes) = (number, false);

@@ -145,6 +145,9 @@ impl Context {
         if let Some(next) = self.departed.next_of(&(TransportSession::LbtRm { key, group }, None)) {
             receiver.resume(next);
         }
+        if !self.is_fixed(&TransportSession::LbtRm { key, group }) {
+            receiver.expect_one_run();
+        }
         self.join_group(group)?;
         self.next_session += 1;
         let number = self.next_session;

@@ -86,6 +86,9 @@ impl Context {
         if let Some(next) = self.departed.next_of(&(TransportSession::LbtRu { address, session_id }, None)) {
             receiver.resume(next);
         }
+        if !self.is_fixed(&TransportSession::LbtRu { address, session_id }) && session_id.is_some() {
+            receiver.expect_one_run();
+        }
         self.next_session += 1;
         let number = self.next_session;
         let at = self.ru_in.sessions.insert(receiver, number, ());

@@ -144,6 +144,26 @@ fn what_was_accepted_before_a_context_ends_is_delivered_or_reported() {
 }
 
 #[test]
+fn what_was_heard_by_late_join_alone_is_not_delivered_again_after_an_outage() {
+    let _alone = alone();
+    for (test, transport) in (232..).zip(WITH_PACKETS) {
+        let mut world = World::new(7, small(test), 2);
+        world.create_source(0, "px", transport, true);
+        for _ in 0..50 {
+            world.send(0, 0, 100);
+            world.pass(Duration::from_millis(10), STEP);
+        }
+        world.create_receiver(1, "px", None);
+        world.pass(Duration::from_secs(5), STEP);
+        world.cut(0, Duration::from_secs(30));
+        world.pass(Duration::from_secs(40), STEP);
+        world.converge(Duration::from_secs(120));
+        judged(&world, &format!("{transport:?}"));
+        assert_eq!(world.ledger.borrow().counts.again, 0, "{transport:?}");
+    }
+}
+
+#[test]
 fn thousands_of_topics_come_and_go_and_are_all_heard() {
     let _alone = alone();
     for (test, transport) in (218..).zip([Transport::LbtRm, Transport::Tcp]) {

@@ -210,6 +210,11 @@ impl<T> Receiver<T> {
         }
     }
 
+    /// The session's id was drawn for this run of its source: no other run has it.
+    pub fn expect_one_run(&mut self) {
+        self.delivery.expect_one_run();
+    }
+
     /// Takes the place of a receiver whose session has ended, and whose source may go on or be started again: what
     /// comes late of the runs of the source that are over is left out; a run that was lost goes on where it was, as
     /// after [`Receiver::resume`]; and one that is new is asked for from its first datagram on, with all topics that

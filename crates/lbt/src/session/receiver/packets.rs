@@ -192,6 +192,9 @@ impl<T> Receiver<T> {
             self.resume = Some(Sqn(0));
             self.delivery.resume_all();
         }
+        if self.runs.current.is_some() {
+            self.delivery.expect_one_run();
+        }
         let first = WIDE_ZERO + u64::from(first.0);
         self.base = match self.resume.map(|next| widen(first, next)) {
             // More than may be missing is not asked for.
