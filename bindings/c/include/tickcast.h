@@ -106,6 +106,7 @@ extern "C" {
 #define TICKCAST_SECURITY_RELOADED 1            /* changed files were read again and are in force */
 #define TICKCAST_SECURITY_RELOAD_FAILED 2       /* changed files cannot be used; what was in force stays */
 #define TICKCAST_SECURITY_CERTIFICATE_REFUSED 3 /* a peer's is missing or not acceptable, or ours is not to the peer */
+#define TICKCAST_SECURITY_UNREADABLE 4          /* a session's datagrams: no key, another one, or not encrypted */
 
 typedef struct tickcast_context tickcast_context;
 typedef uint64_t tickcast_source;

@@ -48,6 +48,8 @@ pub mod security_events {
     pub const RELOAD_FAILED: i32 = 2;
     /// `TICKCAST_SECURITY_CERTIFICATE_REFUSED`
     pub const CERTIFICATE_REFUSED: i32 = 3;
+    /// `TICKCAST_SECURITY_UNREADABLE`
+    pub const UNREADABLE: i32 = 4;
 }
 
 /// Why a stream is over.
@@ -289,6 +291,7 @@ impl Handler for Calls {
             SecurityEvent::Reloaded => security_events::RELOADED,
             SecurityEvent::ReloadFailed => security_events::RELOAD_FAILED,
             SecurityEvent::CertificateRefused => security_events::CERTIFICATE_REFUSED,
+            SecurityEvent::Unreadable => security_events::UNREADABLE,
             _ => return,
         };
         let text = text::owned(text);

@@ -134,6 +134,7 @@ impl Handler for Gathered {
             SecurityEvent::Reloaded => "reloaded",
             SecurityEvent::ReloadFailed => "reload_failed",
             SecurityEvent::CertificateRefused => "certificate_refused",
+            SecurityEvent::Unreadable => "unreadable",
             _ => return,
         };
         self.events.push(Event::Security { what, text: text.to_owned() });

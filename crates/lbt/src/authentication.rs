@@ -54,6 +54,12 @@ pub trait Mac: Send + Sync {
     fn code(&self, parts: &[&[u8]]) -> [u8; CODE_LEN];
 }
 
+impl<F: Fn(&[&[u8]]) -> [u8; CODE_LEN] + Send + Sync> Mac for F {
+    fn code(&self, parts: &[&[u8]]) -> [u8; CODE_LEN] {
+        self(parts)
+    }
+}
+
 /// A key and its number.
 #[derive(Clone)]
 pub struct Key {
@@ -79,6 +85,12 @@ pub struct Keys {
 }
 
 impl Keys {
+    /// Keys with their numbers: what a process signs with, and what it accepts besides.
+    pub fn new<M: Mac + 'static>(signing: (u16, M), accepted: Option<(u16, M)>) -> Keys {
+        let key = |(id, mac)| Key { id, mac: Arc::new(mac) };
+        Keys { signing: key(signing), accepted: accepted.map(key) }
+    }
+
     pub(crate) fn by_id(&self, id: u16) -> Option<&Key> {
         [Some(&self.signing), self.accepted.as_ref()].into_iter().flatten().find(|k| k.id == id)
     }

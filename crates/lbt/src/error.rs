@@ -63,6 +63,16 @@ pub enum WireError {
         /// The key that the packet names.
         key: u16,
     },
+    /// The datagram is not encrypted, and the receiver has keys.
+    NotEncrypted,
+    /// The datagram is encrypted, and the receiver has no keys: it delivers nothing of it.
+    NoPayloadKeys,
+    /// The datagram cannot be decrypted: its key is not known or not the one by this number, it was changed, or it is a
+    /// replay.
+    Undeciphered {
+        /// The key that it names; none if its frame is not whole, or of another version.
+        key: Option<u16>,
+    },
     /// Numbers that contradict each other, such as a trailing edge beyond the leading one.
     Inconsistent {
         /// What was being read.
@@ -186,6 +196,14 @@ impl fmt::Display for WireError {
             WireError::Unauthentic { key: None } => f.write_str("the packet has no keyed code"),
             WireError::Unauthentic { key: Some(key) } => {
                 write!(f, "the keyed code under key {key} is wrong, or the key is not known")
+            }
+            WireError::NotEncrypted => f.write_str("the datagram is not encrypted"),
+            WireError::NoPayloadKeys => f.write_str("the datagram is encrypted, and there is no key"),
+            WireError::Undeciphered { key: None } => {
+                f.write_str("the datagram is encrypted in a way that is not known")
+            }
+            WireError::Undeciphered { key: Some(key) } => {
+                write!(f, "key {key} is not known or does not decrypt the datagram, or it is a replay")
             }
             WireError::Inconsistent { part, found, limit } => {
                 write!(f, "{} states {found}, which contradicts {limit}", part.name())

@@ -19,6 +19,7 @@
 //! | [`stream`] | LBMC over TCP: requests, answers, unicast immediate messages |
 //! | [`config`] | options under the field's names, their ranges and relations |
 //! | [`authentication`] | packets with a keyed code |
+//! | [`encryption`] | encrypted payloads |
 //! | [`congestion`] | reports of receivers, and the rate that follows from them |
 //! | [`rate`] | token buckets |
 //!
@@ -112,6 +113,7 @@ pub mod authentication;
 pub mod config;
 pub mod congestion;
 pub mod delivery;
+pub mod encryption;
 /// What is wrong with bytes from a peer.
 pub mod error;
 pub mod failover;

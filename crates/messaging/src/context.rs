@@ -25,7 +25,7 @@ use crate::drops::Drops;
 use crate::error::ContextError;
 use crate::incoming::{Gate, IpcIncoming, Look, RmIncoming, RuIncoming, TcpIncoming};
 use crate::index::Groups;
-use crate::keys;
+use crate::keys::{self, PayloadKeysOf};
 use crate::outgoing::{Outgoing, Place, Turns};
 use crate::published::{self, Labels, Lent, Shown};
 use crate::receiver::{Found, ReceiverEntry, Subscription};
@@ -219,6 +219,8 @@ pub struct Context {
     pub(crate) keys: Option<Keys>,
     /// Of LBT-RU sessions with keyed codes.
     pub(crate) ru_keys: Option<Keys>,
+    /// What messages are encrypted with.
+    pub(crate) payload_keys: PayloadKeysOf,
     pub(crate) tls: Tls,
     pub(crate) security: Security,
     pub(crate) xdp: Xdp,
@@ -336,6 +338,7 @@ impl Context {
             xdp: Xdp::open(config, interface, counters.xdp.clone())?,
             keys: config.transport_lbtrm_authentication_key_file.as_deref().map(keys::load).transpose()?,
             ru_keys: config.transport_lbtru_authentication_key_file.as_deref().map(keys::load).transpose()?,
+            payload_keys: PayloadKeysOf::load(config)?,
             recovering: Recovering::default(),
             next_session: 0,
             static_due: Nanos::NEVER,

@@ -15,6 +15,8 @@ pub enum ContextError {
     Tls(net::tls::TlsError),
     /// The context is one of the process that this one was forked from; a child makes its own.
     Forked(net::fork::Forked),
+    /// A source whose messages are encrypted retains them, and would answer who asks for them in clear.
+    PlainRetention,
     /// A receiver with hot failover has topic order, not that of arrival.
     FailoverOrder,
 }
@@ -27,6 +29,10 @@ impl fmt::Display for ContextError {
             ContextError::Topic(e) => e.fmt(f),
             ContextError::Tls(e) => e.fmt(f),
             ContextError::Forked(e) => e.fmt(f),
+            ContextError::PlainRetention => f.write_str(
+                "late_join of a source whose messages are encrypted takes request_tcp_tls: what is retained would be \
+                 sent again in clear",
+            ),
             ContextError::FailoverOrder => {
                 f.write_str("hot_failover goes with the order `topic` alone, not with `arrival`")
             }

@@ -178,6 +178,9 @@ pub enum SecurityEvent {
     ReloadFailed,
     /// A peer's certificate is missing or not acceptable, or ours is not to the peer.
     CertificateRefused,
+    /// A session brings datagrams that cannot be read: they are encrypted and there is no key, or it is not the right
+    /// one; or they are not encrypted and there are keys; or somebody changed or forged them.
+    Unreadable,
 }
 
 /// Why a request is over.
@@ -229,7 +232,8 @@ pub trait Handler {
         let _ = (source, event);
     }
     /// Something happened to keys and certificates; `text` names the files, or the peer and the reason, for people.
-    /// Of refused certificates at most 16 a second are told; the counters have all.
+    /// Of refused certificates and unreadable sessions at most 16 a second are told, of a session once; the counters
+    /// have all.
     fn on_security(&mut self, event: SecurityEvent, text: &str) {
         let _ = (event, text);
     }

@@ -224,6 +224,7 @@ pub use event::{
 };
 pub use handle::{ConnectionId, Receiver, RequestId, Source, StreamId};
 pub use interface::Interface;
+pub use keys::load_payload_keys;
 pub use lbt::config::Order;
 pub use lbt::delivery::{EndReason, Via};
 pub use lbt::resolution::{ResolveError, TransportSession};

@@ -149,6 +149,10 @@ impl Context {
         if !is_ordered || !(self.config.use_late_join || self.config.use_otr) {
             return Ok(());
         }
+        // A source that encrypts retains nothing without TLS; whoever says so is another, and could say anything.
+        if self.payload_keys.encrypts(&record.session) && !self.config.request_tcp_tls {
+            return Ok(());
+        }
         let is_established = match session {
             SessionRef::Tcp(at) => self.tcp_in.is_established(at),
             SessionRef::Rm(_) | SessionRef::Ru(_) | SessionRef::Ipc(_) => true,

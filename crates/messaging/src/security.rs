@@ -11,6 +11,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lbt::authentication::Keys;
+use lbt::encryption::PayloadKeys;
+use lbt::error::WireError;
+use lbt::resolution::TransportSession;
 use net::WatchedFiles;
 use net::tls::{ClientTls, ServerTls};
 use units::Nanos;
@@ -27,8 +30,8 @@ pub(crate) struct Security {
     watched: Vec<Watched>,
     look_at: Nanos,
     notices: VecDeque<(SecurityEvent, String)>,
-    /// Certificates that may still be reported as refused, until the next full second.
-    refusals_left: usize,
+    /// What strangers did that may still be reported, until the next full second.
+    notices_left: usize,
     refill_at: Nanos,
 }
 
@@ -42,6 +45,8 @@ struct Watched {
 enum What {
     RmKeys,
     RuKeys,
+    RmPayloadKeys,
+    RuPayloadKeys,
     ResolverKeys,
     Server,
     Client,
@@ -51,13 +56,15 @@ enum What {
 enum Loaded {
     RmKeys(Keys),
     RuKeys(Keys),
+    RmPayloadKeys(PayloadKeys),
+    RuPayloadKeys(PayloadKeys),
     ResolverKeys(Keys),
     Server(Option<ServerTls>),
     Client(Option<ClientTls>),
 }
 
-/// Refused certificates that are reported in a second: strangers can have them refused as fast as they like.
-const REFUSALS_MAX: usize = 16;
+/// Refused certificates and unreadable sessions that are reported in a second: strangers can make as many as they like.
+const NOTICES_MAX: usize = 16;
 
 const A_SECOND: Duration = Duration::from_secs(1);
 
@@ -67,6 +74,8 @@ impl Security {
         let files = [
             (What::RmKeys, vec![&config.transport_lbtrm_authentication_key_file]),
             (What::RuKeys, vec![&config.transport_lbtru_authentication_key_file]),
+            (What::RmPayloadKeys, vec![&config.transport_lbtrm_encryption_key_file]),
+            (What::RuPayloadKeys, vec![&config.transport_lbtru_encryption_key_file]),
             (What::ResolverKeys, vec![&config.resolver_authentication_key_file]),
             (
                 What::Server,
@@ -93,7 +102,7 @@ impl Security {
         let is_idle = watched.is_empty() || config.security_reload_interval_us == 0;
         let look_at = if is_idle { Nanos::NEVER } else { Nanos::ZERO };
         let (notices, refill_at) = (VecDeque::new(), Nanos::ZERO);
-        Security { watched, look_at, notices, refusals_left: REFUSALS_MAX, refill_at }
+        Security { watched, look_at, notices, notices_left: NOTICES_MAX, refill_at }
     }
 
     /// When something is to be told or looked at.
@@ -104,9 +113,18 @@ impl Security {
     /// A certificate was refused, by us or by the peer.
     #[cold]
     pub(crate) fn refused(&mut self, text: String) {
-        if self.refusals_left > 0 {
-            self.refusals_left -= 1;
+        if self.notices_left > 0 {
+            self.notices_left -= 1;
             self.notices.push_back((SecurityEvent::CertificateRefused, text));
+        }
+    }
+
+    /// A session brings what cannot be read; told once for each.
+    #[cold]
+    pub(crate) fn unreadable(&mut self, session: &TransportSession, error: WireError) {
+        if self.notices_left > 0 {
+            self.notices_left -= 1;
+            self.note(SecurityEvent::Unreadable, format!("{session}: {error}"));
         }
     }
 
@@ -125,6 +143,8 @@ impl Watched {
         Ok(match self.what {
             What::RmKeys => Loaded::RmKeys(keys::load(key_file()?)?),
             What::RuKeys => Loaded::RuKeys(keys::load(key_file()?)?),
+            What::RmPayloadKeys => Loaded::RmPayloadKeys(keys::load_payload_keys(key_file()?)?),
+            What::RuPayloadKeys => Loaded::RuPayloadKeys(keys::load_payload_keys(key_file()?)?),
             What::ResolverKeys => Loaded::ResolverKeys(keys::load(key_file()?)?),
             What::Server => Loaded::Server(Tls::server(config)?),
             What::Client => Loaded::Client(Tls::client(config)?),
@@ -167,7 +187,7 @@ impl Context {
             self.look_at_files(now);
         }
         if now >= self.security.refill_at {
-            (self.security.refill_at, self.security.refusals_left) = (now + A_SECOND, REFUSALS_MAX);
+            (self.security.refill_at, self.security.notices_left) = (now + A_SECOND, NOTICES_MAX);
         }
         while let Some((event, text)) = self.security.notices.pop_front() {
             handler.on_security(event, &text);
@@ -194,6 +214,8 @@ impl Context {
         match loaded? {
             Loaded::RmKeys(keys) => self.rekey_rm(keys),
             Loaded::RuKeys(keys) => self.rekey_ru(keys),
+            Loaded::RmPayloadKeys(keys) => self.rekey_rm_payloads(keys),
+            Loaded::RuPayloadKeys(keys) => self.rekey_ru_payloads(keys),
             Loaded::ResolverKeys(keys) => {
                 self.resolver.authenticate(keys, self.config.resolver_authentication_window());
             }
@@ -221,5 +243,25 @@ impl Context {
         }
         self.ru_in.sessions.receivers().for_each(|receiver| receiver.rekey(keys.clone()));
         self.ru_keys = Some(keys);
+    }
+
+    fn rekey_rm_payloads(&mut self, keys: PayloadKeys) {
+        for (_, outgoing) in &mut self.outgoing {
+            if let OutgoingKind::Rm(session) = &mut outgoing.kind {
+                session.rekey_payloads(&keys);
+            }
+        }
+        self.rm_in.sessions.receivers().for_each(|receiver| receiver.rekey_payloads(keys.clone()));
+        self.payload_keys.rm = Some(keys);
+    }
+
+    fn rekey_ru_payloads(&mut self, keys: PayloadKeys) {
+        for (_, outgoing) in &mut self.outgoing {
+            if let OutgoingKind::Ru(session) = &mut outgoing.kind {
+                session.rekey_payloads(&keys);
+            }
+        }
+        self.ru_in.sessions.receivers().for_each(|receiver| receiver.rekey_payloads(keys.clone()));
+        self.payload_keys.ru = Some(keys);
     }
 }

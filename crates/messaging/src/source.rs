@@ -76,6 +76,7 @@ impl Context {
     /// # Errors
     /// [`ContextError::Io`] if the session cannot be opened, [`ContextError::Topic`] if the name cannot be
     /// sent, [`ContextError::Config`] if an option is out of range; each names what it is about.
+    /// [`ContextError::PlainRetention`] if it is to retain encrypted messages and `request_tcp_tls` is off.
     /// [`ContextError::Forked`] in a child made by `fork`.
     pub fn create_source(&mut self, topic: &str, options: &SourceOptions) -> Result<Source, ContextError> {
         self.check_home()?;
@@ -83,6 +84,9 @@ impl Context {
         let fixed = self.static_place(topic)?;
         let place = fixed.map_or_else(|| self.place_of(topic, options), |(_, r)| Place::Fixed(r.session));
         let retains = self.retains(options.late_join, place);
+        if retains && self.payload_keys.encrypts_at(place) && !self.config.request_tcp_tls {
+            return Err(ContextError::PlainRetention);
+        }
         if retains && self.direct.address().is_none() {
             self.listen()?;
         }

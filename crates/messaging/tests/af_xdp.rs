@@ -33,15 +33,18 @@ fn hosts() -> Option<Lab> {
 
 /// On the host of the calling thread.
 fn context(interface: Ipv4Addr, mode: AfXdpMode, wait: Wait) -> Context {
-    let config = MessagingConfig {
+    Context::standalone(&config(interface, mode, wait)).expect("the interface is free")
+}
+
+fn config(interface: Ipv4Addr, mode: AfXdpMode, wait: Wait) -> MessagingConfig {
+    MessagingConfig {
         interface: interface.into(),
         ttl: 1,
         wait,
         transport_lbtrm_carrier: Carrier::AfXdp,
         transport_lbtrm_af_xdp_mode: mode,
         ..MessagingConfig::default()
-    };
-    Context::standalone(&config).expect("the interface is free")
+    }
 }
 
 /// Turns of both, each on its host, at least one, until so many messages have come.
@@ -96,4 +99,28 @@ fn a_poller_knows_of_the_socket_only_when_its_thread_is_about_to_sleep() {
         turns(&lab, &mut near, &mut far, &mut heard, count + 1);
         assert_eq!(heard.0.last().map(Vec::as_slice), Some(&b"news"[..]), "{mode:?}");
     }
+}
+
+#[test]
+fn encrypted_messages_come_by_af_xdp() {
+    let Some(lab) = hosts() else { return };
+    let keys = Some(format!("{}/tests/common/payload.keys", env!("CARGO_MANIFEST_DIR")));
+    let encrypting = |interface| MessagingConfig {
+        transport_lbtrm_encryption_key_file: keys.clone(),
+        ..config(interface, AfXdpMode::Generic, Wait::Spin)
+    };
+    lab.to_near().expect("it is there");
+    let mut near = Context::standalone(&encrypting(NEAR)).expect("the interface is free");
+    let source = near.create_source(TOPIC, &SourceOptions::default()).expect("a free port");
+    lab.to_far().expect("it is there");
+    let mut far = Context::standalone(&encrypting(FAR)).expect("the interface is free");
+    far.create_receiver(TOPIC, &ReceiverOptions::default()).expect("a new topic");
+    let (mut heard, began) = (Heard::default(), Instant::now());
+    while heard.0.len() < 100 {
+        assert!(began.elapsed() < WATCHDOG, "{} messages have come", heard.0.len());
+        near.send(source, &[b"secret"]).expect("there is room");
+        turns(&lab, &mut near, &mut far, &mut heard, 0);
+    }
+    let counters = &far.counters().receiver;
+    assert_eq!((counters.dgrams_undeciphered.get(), counters.dgrams_not_encrypted.get()), (0, 0));
 }

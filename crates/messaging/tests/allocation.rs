@@ -84,6 +84,12 @@ fn multicast_allocates_nothing() {
 }
 
 #[test]
+fn encrypted_multicast_and_reliable_unicast_allocate_nothing() {
+    a_message_allocates_nothing_with(&common::encrypted(config(Transport::LbtRm, 10)));
+    a_message_allocates_nothing_with(&common::encrypted(config(Transport::LbtRu, 11)));
+}
+
+#[test]
 fn multicast_on_two_networks_allocates_nothing() {
     let interface_b = Some(Interface::Address(Ipv4Addr::new(127, 0, 0, 2)));
     a_message_allocates_nothing_with(&MessagingConfig { interface_b, ..config(Transport::LbtRm, 7) });

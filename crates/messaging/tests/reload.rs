@@ -3,43 +3,11 @@
 
 mod common;
 
-use std::fs;
-use std::path::PathBuf;
-
 use net::clock;
 use tickcast_messaging::{MessagingConfig, SecurityEvent, Source, Transport};
 
-use common::{Party, certificate, certified, config, meet, party, until};
-
-/// A directory of one test, removed with it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let at = std::env::temp_dir().join(format!("tickcast-reload-{name}-{}", std::process::id()));
-        fs::create_dir_all(&at).expect("a writable place");
-        Scratch(at)
-    }
-
-    /// Written beside and renamed, as tools that replace keys do.
-    fn put(&self, name: &str, bytes: impl AsRef<[u8]>) -> Option<String> {
-        let (target, beside) = (self.0.join(name), self.0.join("beside"));
-        fs::write(&beside, bytes).expect("a writable place");
-        fs::rename(&beside, &target).expect("a writable place");
-        Some(target.to_str().expect("text").to_owned())
-    }
-
-    fn copy(&self, name: &str, from: &str) -> Option<String> {
-        self.put(name, fs::read(certificate(from).expect("named")).expect("a test certificate"))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // It lies in a temporary directory.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use common::scratch::Scratch;
+use common::{Party, certified, config, meet, party, until};
 
 const OLD: &str = "1 000102030405060708090a0b0c0d0e0f\n";
 const NEW: &str = "2 f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff\n";
@@ -68,7 +36,7 @@ fn exchange(a: &mut Party, source: Source, b: &mut Party, count: usize) {
 #[test]
 fn keys_are_replaced_in_sessions_that_stand_and_the_old_one_is_of_no_use_afterwards() {
     for (test, transport) in [(1, Transport::LbtRm), (2, Transport::LbtRu)] {
-        let scratch = Scratch::new(&format!("keys{test}"));
+        let scratch = Scratch::new(&format!("reload-keys{test}"));
         let files = ["a", "b", "old"].map(|name| scratch.put(name, OLD));
         let [mut a, mut b, mut old] = files.map(|file| party(&signing(test, transport, &file)));
         let source = a.source("px");
@@ -104,7 +72,7 @@ fn keys_are_replaced_in_sessions_that_stand_and_the_old_one_is_of_no_use_afterwa
 
 #[test]
 fn changed_files_are_found_and_a_bad_one_is_reported_and_changes_nothing() {
-    let scratch = Scratch::new("watch");
+    let scratch = Scratch::new("reload-watch");
     let file = scratch.put("keys", OLD);
     let config =
         MessagingConfig { security_reload_interval_us: 10_000, ..signing(3, Transport::LbtRm, &file) };
@@ -139,7 +107,7 @@ fn changed_files_are_found_and_a_bad_one_is_reported_and_changes_nothing() {
 
 #[test]
 fn topic_resolution_with_keys_believes_nobody_without_and_its_keys_are_replaced() {
-    let scratch = Scratch::new("resolution");
+    let scratch = Scratch::new("reload-resolution");
     let resolving = |file: &Option<String>| MessagingConfig {
         transport: Transport::Tcp,
         resolver_authentication_key_file: file.clone(),
@@ -174,7 +142,7 @@ fn topic_resolution_with_keys_believes_nobody_without_and_its_keys_are_replaced(
 
 #[test]
 fn a_file_that_changes_from_look_to_look_is_being_written_and_not_read() {
-    let scratch = Scratch::new("settle");
+    let scratch = Scratch::new("reload-settle");
     let file = scratch.put("keys", OLD);
     let config =
         MessagingConfig { security_reload_interval_us: 3_000_000_000, ..signing(4, Transport::LbtRm, &file) };
@@ -199,7 +167,7 @@ fn a_file_that_changes_from_look_to_look_is_being_written_and_not_read() {
 
 #[test]
 fn certificates_are_replaced_for_new_connections_and_those_that_stand_stay() {
-    let scratch = Scratch::new("certificates");
+    let scratch = Scratch::new("reload-certificates");
     let config = MessagingConfig {
         transport_tcp_tls_certificate_file: scratch.copy("cert", "server.pem"),
         transport_tcp_tls_key_file: scratch.copy("key", "server.key"),

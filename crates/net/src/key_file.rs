@@ -1,42 +1,41 @@
-//! The keys of signed packets, from a file.
+//! The keys of signed and of encrypted packets, from a file.
 
 use std::fmt;
 use std::io;
 
-use crate::authentication::HmacSha256;
-
-/// The keys of a process, each with its number.
-pub struct SecretKeys {
-    /// What it signs with, and accepts.
-    pub signing: (u16, HmacSha256),
+/// The keys of a process, each with its number, as what a secret is made into.
+pub struct SecretKeys<K> {
+    /// What it signs or encrypts with, and accepts.
+    pub signing: (u16, K),
     /// What it accepts besides: the one before, or the one to come.
-    pub accepted: Option<(u16, HmacSha256)>,
+    pub accepted: Option<(u16, K)>,
 }
 
 /// The numbers, not the secrets.
-impl fmt::Debug for SecretKeys {
+impl<K> fmt::Debug for SecretKeys<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let accepted = self.accepted.as_ref().map(|key| key.0);
         write!(f, "signing with key {}, accepting {accepted:?} too", self.signing.0)
     }
 }
 
-impl SecretKeys {
+impl<K> SecretKeys<K> {
     /// Reads a file. One key a line, one or two lines: `NUMBER SECRET`, the number 0 to 65535, the secret 32 to
     /// 128 hexadecimal digits. The process signs with the first and accepts both. Empty lines and what follows
-    /// `#` are left out.
+    /// `#` are left out. Each secret, 16 to 64 bytes, is given to `make`.
     ///
     /// # Errors
     /// The file cannot be read, or a line is not a key; file and line are named, the secret is not.
-    pub fn read(path: &str) -> io::Result<SecretKeys> {
+    pub fn read(path: &str, make: impl Fn(&[u8]) -> K) -> io::Result<SecretKeys<K>> {
         let named = |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("{path}: {what}"));
         let text =
             std::fs::read_to_string(path).map_err(|e| io::Error::new(e.kind(), format!("{path}: {e}")))?;
-        let mut keys = Vec::new();
+        let mut keys: Vec<(u16, K)> = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default().trim();
             if !line.is_empty() {
-                keys.push(parse(line).map_err(|what| named(format!("line {number}: {what}")))?);
+                let (id, secret) = parse(line).map_err(|what| named(format!("line {number}: {what}")))?;
+                keys.push((id, make(&secret)));
             }
         }
         let count = keys.len();
@@ -53,7 +52,7 @@ impl SecretKeys {
     }
 }
 
-fn parse(line: &str) -> Result<(u16, HmacSha256), String> {
+fn parse(line: &str) -> Result<(u16, Vec<u8>), String> {
     let (number, secret) =
         line.split_once(char::is_whitespace).ok_or("a number and a secret are expected")?;
     let id = number.parse().map_err(|_| format!("{number} is no number from 0 to 65535"))?;
@@ -63,8 +62,7 @@ fn parse(line: &str) -> Result<(u16, HmacSha256), String> {
         return Err(format!("a secret of {digits} digits; an even number of them, 32 to 128, is expected"));
     }
     let bytes: Option<Vec<u8>> = secret.as_bytes().chunks(2).map(byte).collect();
-    let bytes = bytes.ok_or("the secret is not of hexadecimal digits")?;
-    Ok((id, HmacSha256::new(&bytes)))
+    Ok((id, bytes.ok_or("the secret is not of hexadecimal digits")?))
 }
 
 fn byte(pair: &[u8]) -> Option<u8> {
@@ -78,11 +76,11 @@ mod tests {
 
     const SECRET: &str = "000102030405060708090a0b0c0d0e0f";
 
-    fn load_text(name: &str, text: &str) -> Result<SecretKeys, String> {
+    fn load_text(name: &str, text: &str) -> Result<SecretKeys<usize>, String> {
         let file = format!("tickcast-keys-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(file);
         std::fs::write(&path, text).expect("writable");
-        let keys = SecretKeys::read(path.to_str().expect("text"));
+        let keys = SecretKeys::read(path.to_str().expect("text"), <[u8]>::len);
         std::fs::remove_file(&path).expect("written above");
         keys.map_err(|e| e.to_string())
     }
@@ -91,7 +89,7 @@ mod tests {
     fn the_first_key_signs_and_both_are_accepted() {
         let text = format!("# changed in May\n7 {SECRET}  # from now on\n\n6 {SECRET}ff\n");
         let keys = load_text("two", &text).expect("two keys");
-        assert_eq!((keys.signing.0, keys.accepted.map(|key| key.0)), (7, Some(6)));
+        assert_eq!((keys.signing, keys.accepted), ((7, 16), Some((6, 17))));
         let one = load_text("one", &format!("1 {SECRET}")).expect("one key");
         assert!(one.accepted.is_none());
     }
@@ -112,6 +110,9 @@ mod tests {
             let error = load_text(name, &text).expect_err(name);
             assert!(error.contains(expected) && !error.contains(SECRET), "{name}: {error}");
         }
-        assert!(SecretKeys::read("/no/such/file").is_err_and(|e| e.to_string().contains("/no/such/file")));
+        assert!(
+            SecretKeys::read("/no/such/file", <[u8]>::len)
+                .is_err_and(|e| e.to_string().contains("/no/such/file"))
+        );
     }
 }

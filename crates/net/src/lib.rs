@@ -15,6 +15,7 @@ pub mod clock;
 pub mod counters_file;
 pub mod descriptors;
 mod door;
+pub mod encryption;
 mod file_stamp;
 #[cfg_attr(loom, allow(dead_code))]
 pub mod fork;

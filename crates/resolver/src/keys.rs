@@ -2,10 +2,9 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use lbt::authentication::{CODE_LEN, Key, Keys, Mac};
+use lbt::authentication::Keys;
 use net::authentication::HmacSha256;
 use net::{SecretKeys, WatchedFiles};
 use tracing::{info, warn};
@@ -60,17 +59,8 @@ impl KeyFile {
 }
 
 fn load(path: &str) -> io::Result<Keys> {
-    let SecretKeys { signing, accepted } = SecretKeys::read(path)?;
-    let key = |(id, hmac)| Key { id, mac: Arc::new(Hmac(hmac)) };
-    Ok(Keys { signing: key(signing), accepted: accepted.map(key) })
-}
-
-struct Hmac(HmacSha256);
-
-impl Mac for Hmac {
-    fn code(&self, parts: &[&[u8]]) -> [u8; CODE_LEN] {
-        self.0.code(parts)
-    }
+    let SecretKeys { signing, accepted } = SecretKeys::read(path, HmacSha256::coder)?;
+    Ok(Keys::new(signing, accepted))
 }
 
 #[cfg(test)]

@@ -70,6 +70,9 @@ counters! {
         missing: Gauge, "datagrams", "Datagrams missing now.";
         sms_rcved: Total, "packets", "Session messages received.";
         dgrams_unauthentic: Total, "packets", "Dropped: without a keyed code, or with a wrong one.";
+        dgrams_undeciphered: Total, "packets", "Dropped: encrypted with a key that is not known or not right, changed, or replayed.";
+        dgrams_not_encrypted: Total, "packets", "Dropped: not encrypted, though there are keys.";
+        dgrams_no_payload_key: Total, "packets", "Encrypted, and there are no keys: their numbers were taken, and nothing was delivered.";
         dgrams_dropped_size: Total, "packets", "Dropped: shorter than their headers or counts say.";
         dgrams_dropped_type: Total, "packets", "Dropped: type not known, or not sent by sources.";
         dgrams_dropped_version: Total, "packets", "Dropped: version not known.";

@@ -2,7 +2,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use counters::table::{LbmDelivery, LbtrmReceiver, LbtrmSource};
-use lbt::authentication::{CODE_LEN, Key, Keys, Mac, SEAL_LEN};
+use lbt::authentication::{CODE_LEN, Keys, SEAL_LEN};
 use lbt::config::{ReceiverConfig, SourceConfig};
 use lbt::delivery::{BeginOfStream, Delivered, EndOfStream, Lost, Sink};
 use lbt::rm::{Receiver, SessionKey, Source};
@@ -20,20 +20,14 @@ const TOPIC: u32 = 7;
 pub(super) const KEY: u16 = 3;
 const NOW: Nanos = Nanos(1);
 
-struct Hmac(HmacSha256);
-
-impl Mac for Hmac {
-    fn code(&self, parts: &[&[u8]]) -> [u8; CODE_LEN] {
-        self.0.code(parts)
-    }
-}
+const SECRET: &[u8] = b"what nobody else knows";
 
 pub(super) fn secret() -> HmacSha256 {
-    HmacSha256::new(b"what nobody else knows")
+    HmacSha256::new(SECRET)
 }
 
 pub(super) fn keys() -> Keys {
-    Keys { signing: Key { id: KEY, mac: Arc::new(Hmac(secret())) }, accepted: None }
+    Keys::new((KEY, HmacSha256::coder(SECRET)), None)
 }
 
 /// How many messages were delivered.

@@ -6,6 +6,7 @@ mod container;
 mod counters;
 mod dictionary;
 mod domain;
+mod encryption;
 mod failover;
 mod image;
 mod json;
@@ -203,6 +204,13 @@ pub static TARGETS: &[Target] = &[
         1024,
         authentication::execute,
         "datagrams to both ends of a session with keyed codes: what is not signed as it must be has no effect"
+    ),
+    target!(
+        "lbt_encryption",
+        1024,
+        encryption::execute,
+        "datagrams to a receiver of an encrypted session, and to one without keys: what is not encrypted with the key \
+         delivers nothing to the one, what is delivers nothing to the other"
     ),
     target!(
         "signed_resolution",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use counters::table::{LbmDelivery, LbmSource, LbmrRelay, LbmrResolver, LbtrmReceiver, LbtrmSource};
-use lbt::authentication::{CODE_LEN, Key, Keys, Mac};
+use lbt::authentication::Keys;
 use lbt::config::{DeliveryConfig, ReceiverConfig, RelayConfig, ResolverConfig, SourceConfig};
 use lbt::delivery::{BeginOfStream, Delivered, EndOfStream, Lost, Sink};
 use lbt::ordered::{Backlog, Kept, OrderedConfig};
@@ -95,17 +95,8 @@ impl Heard {
     }
 }
 
-struct Hmac(HmacSha256);
-
-impl Mac for Hmac {
-    fn code(&self, parts: &[&[u8]]) -> [u8; CODE_LEN] {
-        self.0.code(parts)
-    }
-}
-
 fn keys() -> Keys {
-    let mac = Arc::new(Hmac(HmacSha256::new(b"what nobody else knows")));
-    Keys { signing: Key { id: 3, mac }, accepted: None }
+    Keys::new((3, HmacSha256::coder(b"what nobody else knows")), None)
 }
 
 /// Bytes with others in their place.

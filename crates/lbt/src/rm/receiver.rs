@@ -2,6 +2,7 @@ use super::networks::Networks;
 use crate::authentication::{Keys, SEAL_LEN, Sealer};
 use crate::config::{ConfigError, ReceiverConfig};
 use crate::delivery::{EndReason, Sink};
+use crate::encryption::{PayloadKeys, SessionName};
 use crate::error::{Part, WireError};
 use crate::session::{self, Arrived, Feedback, NAK_NUMBERS_MAX, Phase, RunId, Standing, tally};
 use crate::wire::extension::{SUBTYPE_REPORT, emit_extension};
@@ -79,6 +80,12 @@ impl Receiver {
     /// only what is signed with one of `keys` is taken.
     pub fn rekey(&mut self, keys: Keys) {
         Sealer::rekey(&mut self.transport.sealer, keys);
+    }
+
+    /// Takes only messages that are encrypted from now on.
+    pub fn decrypt(&mut self, keys: PayloadKeys) {
+        let SessionKey { source, session: SessionHeader { ucast_port, session_id } } = self.transport.key;
+        self.decrypt_as(SessionName::rm(SocketAddrV4::new(source, ucast_port), session_id), keys);
     }
 
     /// From now on the session is heard on two networks: on the second the source's address is `second`.

@@ -1,6 +1,7 @@
 use super::crybaby::{AskedBy, Askers, SourceEvent};
 use crate::authentication::{Keys, Sealer};
 use crate::config::{ConfigError, SourceConfig};
+use crate::encryption::{PayloadKeys, Salt, SessionName};
 use crate::error::{Part, WireError};
 use crate::session::{self, DatagramEnd, Framing, Retransmitter, RunId, Share, Transmit};
 use crate::wire::lbtrm::{
@@ -131,6 +132,16 @@ impl Source {
     /// only what is signed with one of `keys` is taken.
     pub fn rekey(&mut self, keys: Keys) {
         Sealer::rekey(self.transport.ending.sealer_mut(), keys);
+    }
+
+    /// Encrypts all messages, from the first one on. `address` is the one that receivers see these datagrams come from
+    /// (on the first of two networks); `salt` is drawn anew for each source, as [`Salt`] says.
+    ///
+    /// # Panics
+    /// If a message was sent before.
+    pub fn encrypt(&mut self, keys: &PayloadKeys, address: Ipv4Addr, salt: Salt) {
+        let SessionHeader { ucast_port, session_id } = self.transport.session;
+        self.encrypt_as(SessionName::rm(SocketAddrV4::new(address, ucast_port), session_id), keys, salt);
     }
 
     /// Writes the whole window once, so that no page of it is first touched while sending.

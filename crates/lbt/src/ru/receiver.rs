@@ -2,6 +2,7 @@ use super::connection::{Connection, SessionKey};
 use crate::authentication::{Keys, SEAL_LEN, Sealer};
 use crate::config::{ConfigError, LbtruReceiverConfig};
 use crate::delivery::{EndReason, Sink};
+use crate::encryption::{PayloadKeys, SessionName};
 use crate::error::{Part, WireError};
 use crate::session::{self, Arrived, Feedback, NAK_NUMBERS_MAX, Phase, RunId, tally};
 use crate::wire::extension::{SUBTYPE_REPORT, emit_extension};
@@ -59,6 +60,16 @@ impl Receiver {
         Sealer::rekey(&mut self.transport.sealer, keys);
     }
 
+    /// Takes only messages that are encrypted from now on.
+    pub fn decrypt(&mut self, keys: PayloadKeys) {
+        self.decrypt_as(self.session_name(), keys);
+    }
+
+    fn session_name(&self) -> SessionName {
+        let Connection { key, session_id, .. } = &self.transport.connection;
+        SessionName::ru(key.source, session_id.unwrap_or(0))
+    }
+
     /// Takes a datagram that arrived at the receiver's port.
     ///
     /// # Errors
@@ -78,6 +89,11 @@ impl Receiver {
                 Err(error)
             }
             Err(error) => {
+                if error == WireError::NoPayloadKeys {
+                    // It was of the session, and its number was taken.
+                    self.transport.connection.confirmed();
+                    self.transport.connection.heard();
+                }
                 tally::dropped(&self.counters, &error);
                 Err(error)
             }
@@ -171,6 +187,7 @@ impl Receiver {
                 if is_answer {
                     self.transport.counters.connection.syns_rcved.inc();
                     self.transport.connection.answered(now);
+                    self.name_session(self.session_name());
                 } else {
                     self.transport.connection.confirmed();
                 }

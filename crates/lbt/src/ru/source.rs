@@ -5,6 +5,7 @@ use super::fan::{Fan, What};
 use super::greeter::{Greeter, Reply};
 use crate::authentication::{Keys, Sealer};
 use crate::config::{ConfigError, LbtruSourceConfig, SourceConfig};
+use crate::encryption::{PayloadKeys, Salt, SessionName};
 use crate::session::{self, DatagramEnd, Framing, Retransmitter, RunId};
 use crate::wire::lbtru::{
     self, Body, DATA_HEADER_LEN, DATA_TRAIL_AT, FLAG_RETRANSMISSION, FLAG_SYN, FLAGS_AT, NCF_LEN, Options,
@@ -180,6 +181,15 @@ impl Source {
     /// only what is signed with one of `keys` is taken.
     pub fn rekey(&mut self, keys: Keys) {
         Sealer::rekey(self.transport.ending.sealer_mut(), keys);
+    }
+
+    /// Encrypts all messages, from the first one on. `address` is the one that receivers see these datagrams come from;
+    /// `salt` is drawn anew for each source, as [`Salt`] says.
+    ///
+    /// # Panics
+    /// If a message was sent before.
+    pub fn encrypt(&mut self, keys: &PayloadKeys, address: SocketAddrV4, salt: Salt) {
+        self.encrypt_as(SessionName::ru(address, self.transport.session_id), keys, salt);
     }
 
     /// Writes the whole window once, so that no page of it is first touched while sending.

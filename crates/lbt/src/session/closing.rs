@@ -31,10 +31,15 @@ impl<T: Framing> Source<T> {
     pub fn unsent(&self) -> Unsent {
         let numbers = (0..self.window.unsent_count()).map(|i| self.window.unsent().plus(i));
         let mut messages = u64::from(self.open.messages);
+        let mut plain = Vec::new();
         for sqn in numbers {
             let (at, len) = (self.window.offset_of(sqn), self.window.len_of(sqn) as usize);
             let datagram = self.window.slice(at, len);
-            let written = &datagram[T::DATA_HEADER_LEN..len - self.transport.seal_len()];
+            let mut written = &datagram[T::DATA_HEADER_LEN..len - self.transport.seal_len()];
+            if let Some(encryptor) = &self.encryptor {
+                encryptor.reveal_into(sqn, written, &mut plain);
+                written = &plain;
+            }
             let of_topics = |message: &Result<Message<'_>, WireError>| {
                 message.as_ref().is_ok_and(|message| message.kind == Kind::Message)
             };

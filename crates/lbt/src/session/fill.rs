@@ -2,6 +2,7 @@ use super::announce::Ending;
 use super::framing::Framing;
 use super::source::{SendError, Source};
 use super::topics::TopicId;
+use crate::encryption::{FRAME_LEN, TAG_LEN};
 use crate::wire::lbmc::{self, Chain, FRAG_LEN, MESSAGE_HEADER_LEN};
 use units::{Nanos, Sqn};
 
@@ -21,6 +22,18 @@ pub(super) struct Open {
 
 impl Open {
     pub(super) const NONE: Open = Open { start: 0, at: 0, room: 0, messages: 0, since: Nanos::NEVER };
+}
+
+/// Bytes around the messages of a datagram.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cover {
+    pub(super) before: usize,
+    pub(super) behind: usize,
+}
+
+impl Cover {
+    pub(super) const NONE: Cover = Cover { before: 0, behind: 0 };
+    pub(super) const ENCRYPTED: Cover = Cover { before: FRAME_LEN, behind: TAG_LEN };
 }
 
 impl<T: Framing> Source<T> {
@@ -122,7 +135,7 @@ impl<T: Framing> Source<T> {
     }
 
     fn opened(&mut self, now: Nanos, start: usize) {
-        let (at, room) = (start + T::DATA_HEADER_LEN, self.payload_max());
+        let (at, room) = (start + T::DATA_HEADER_LEN + self.cover.before, self.payload_max());
         self.open = Open { start, at, room, messages: 0, since: now };
     }
 
@@ -155,7 +168,11 @@ impl<T: Framing> Source<T> {
         let (sqn, trail) = (self.window.next(), self.window.trail());
         let out = self.window.bytes_mut(start, T::DATA_HEADER_LEN);
         self.transport.emit_data_header(sqn, trail, out);
-        let (filled, seal_len) = (at - start, self.transport.seal_len());
+        let (filled, seal_len) = (at - start + self.cover.behind, self.transport.seal_len());
+        if let Some(encryptor) = &mut self.encryptor {
+            let messages = self.window.bytes_mut(start + T::DATA_HEADER_LEN, filled - T::DATA_HEADER_LEN);
+            encryptor.cover(sqn, messages);
+        }
         if seal_len > 0 {
             self.transport.seal(self.window.bytes_mut(start, filled + seal_len));
         }
@@ -209,7 +226,8 @@ impl<T: Framing> Source<T> {
     /// Bytes of messages that fit one datagram.
     #[inline]
     pub(super) fn payload_max(&self) -> usize {
-        self.datagram_max - T::DATA_HEADER_LEN - self.transport.seal_len()
+        let around = self.cover.before + self.cover.behind + self.transport.seal_len();
+        self.datagram_max - T::DATA_HEADER_LEN - around
     }
 
     fn fragment_payload(&self) -> usize {

@@ -1,11 +1,12 @@
 use super::announce::{Ending, TSNI_LEN_MAX};
-use super::fill::{Claim, Open, Writer, gathered_len};
+use super::fill::{Claim, Cover, Open, Writer, gathered_len};
 use super::framing::Framing;
 use super::pace::Pace;
 use super::silence::SessionMessageSchedule;
 use super::topics::{TopicId, Topics};
 use super::window::Window;
 use crate::config::{ConfigError, SourceConfig};
+use crate::encryption::{Encryptor, PayloadKeys, Salt, SessionName};
 use crate::rate::TokenBucket;
 use crate::wire::lbmc::{self, Chain, MESSAGE_HEADER_LEN};
 use counters::table::LbtrmSource;
@@ -31,6 +32,10 @@ pub struct Source<T> {
     pub(crate) transport: T,
     pub(crate) window: Window,
     pub(super) open: Open,
+    /// Encrypts the messages of datagrams, where that is wanted.
+    pub(super) encryptor: Option<Box<Encryptor>>,
+    /// Bytes that encryption adds before and behind the messages; 0 without.
+    pub(super) cover: Cover,
     pub(super) topics: Topics,
     pub(crate) data_limit: TokenBucket,
     pub(crate) repeat_limit: TokenBucket,
@@ -135,6 +140,8 @@ impl<T: Framing> Source<T> {
             transport,
             window: Window::new(config.transport_lbtrm_transmission_window_size as usize, first),
             open: Open::NONE,
+            encryptor: None,
+            cover: Cover::NONE,
             topics: Topics::new(
                 config.transport_topic_sequence_number_info_interval,
                 config.transport_topic_sequence_number_info_active_threshold,
@@ -172,6 +179,23 @@ impl<T: Framing> Source<T> {
     /// Whether no message was taken yet.
     pub(crate) fn is_untouched(&self) -> bool {
         self.window.count() == 0 && self.open.room == 0
+    }
+
+    /// Encrypts all messages, from the first one on.
+    ///
+    /// # Panics
+    /// If a message was sent before.
+    pub(crate) fn encrypt_as(&mut self, name: SessionName, keys: &PayloadKeys, salt: Salt) {
+        assert!(self.is_untouched(), "a session is encrypted from its first datagram on");
+        self.encryptor = Some(Box::new(Encryptor::new(keys, name, salt, self.window.next())));
+        self.cover = Cover::ENCRYPTED;
+    }
+
+    /// Goes on with other keys, if messages are encrypted: what is closed from now on is encrypted with the new one.
+    pub fn rekey_payloads(&mut self, keys: &PayloadKeys) {
+        if let Some(encryptor) = &mut self.encryptor {
+            encryptor.rekey(keys);
+        }
     }
 
     /// Adds a topic. Its index is chosen by the caller, unique within the session; its numbers begin at 0.
@@ -337,6 +361,7 @@ impl<T: Framing> Source<T> {
     pub(crate) fn parts_memory_bytes(&self) -> usize {
         let small = self.scratch.capacity() + self.announcements.capacity() * size_of::<(u32, Sqn)>();
         let pace = self.pace.as_ref().map_or(0, |p| p.memory_bytes());
-        self.window.memory_bytes() + self.topics.memory_bytes() + pace + small
+        let encryption = self.encryptor.as_ref().map_or(0, |e| e.memory_bytes());
+        self.window.memory_bytes() + self.topics.memory_bytes() + pace + encryption + small
     }
 }

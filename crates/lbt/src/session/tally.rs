@@ -38,6 +38,9 @@ pub(crate) fn dropped(c: &LbtrmReceiver, error: &WireError) {
         WireError::Unauthentic { .. } | WireError::Truncated { part: Part::Authentication, .. } => {
             &c.dgrams_unauthentic
         }
+        WireError::NotEncrypted => &c.dgrams_not_encrypted,
+        WireError::NoPayloadKeys => &c.dgrams_no_payload_key,
+        WireError::Undeciphered { .. } => &c.dgrams_undeciphered,
         WireError::Inconsistent { .. } => &c.dgrams_dropped_other,
         WireError::Truncated { part, .. } if !is_lbmc(*part) => &c.dgrams_dropped_size,
         _ => &c.dgrams_dropped_hdr,

@@ -39,17 +39,21 @@ impl<T: Framing> Source<T> {
         self.window.next()
     }
 
-    /// Gives `each` the LBMC messages of every datagram closed since number `from`, sent or not, and moves
+    /// Gives `each` the LBMC messages, in clear, of every datagram closed since number `from`, sent or not, and moves
     /// `from` behind them: for who [retains](crate::recovery::Responder::retain) them. To be called before
     /// more is sent than the window holds; what has left the window is passed over.
-    pub fn written(&self, from: &mut Sqn, mut each: impl FnMut(&[u8])) {
+    pub fn written(&mut self, from: &mut Sqn, mut each: impl FnMut(&[u8])) {
         if from.precedes(self.window.trail()) {
             *from = self.window.trail();
         }
         while from.precedes(self.window.next()) {
             let (at, len) = (self.window.offset_of(*from), self.window.len_of(*from) as usize);
             let datagram = self.window.slice(at, len);
-            each(&datagram[T::DATA_HEADER_LEN..len - self.transport.seal_len()]);
+            let messages = &datagram[T::DATA_HEADER_LEN..len - self.transport.seal_len()];
+            match &mut self.encryptor {
+                None => each(messages),
+                Some(encryptor) => each(encryptor.reveal(*from, messages)),
+            }
             *from = from.next();
         }
     }

@@ -28,10 +28,13 @@ pub const SUBTYPE_PULSE: u16 = 0x5402;
 pub const SUBTYPE_REPORT: u16 = 0x5403;
 /// Which run of its source a datagram is of: see [`crate::session::RunId`].
 pub const SUBTYPE_RUN: u16 = 0x5404;
+/// The messages of a datagram, encrypted: see [`crate::encryption`].
+pub const SUBTYPE_ENCRYPTION: u16 = 0x5405;
 
 const FLAGS_MAY_BE_IGNORED: u8 = 0xC0;
 const EXTOPT: u8 = 0xFE;
 const NOTHING_FOLLOWS: u8 = 0xFF;
+const TEXT_FOLLOWS: u8 = 0;
 
 /// The bytes before `len` bytes of data.
 ///
@@ -45,6 +48,15 @@ pub fn extension_header(subtype: u16, len: usize) -> [u8; EXTENSION_HEADER_LEN] 
     let [s0, s1] = subtype.to_be_bytes();
     let kind = Kind::Control.code();
     [kind, EXTOPT, m0, m1, NOTHING_FOLLOWS, header_len, FLAGS_MAY_BE_IGNORED, 0, s0, s1, 0, 0]
+}
+
+/// The bytes before `len` bytes of data of an extension with a text behind it: a message of `whole` bytes in all.
+#[must_use]
+pub(crate) fn text_header(subtype: u16, len: usize, whole: usize) -> [u8; EXTENSION_HEADER_LEN] {
+    let mut header = extension_header(subtype, len);
+    header[2..4].copy_from_slice(&(whole as u16).to_be_bytes());
+    header[4] = TEXT_FOLLOWS;
+    header
 }
 
 /// Appends an extension.

@@ -2,6 +2,8 @@
 //! connections are cut, sources die, receivers join at any time. `SEED=… cargo test --test recovery` repeats a
 //! failing run alone.
 
+#[path = "../support/ciphers.rs"]
+mod ciphers;
 mod oracle;
 #[path = "../support/seeds.rs"]
 mod seeds;

@@ -2,6 +2,9 @@
 
 mod authentication;
 mod bench;
+#[path = "../support/ciphers.rs"]
+mod ciphers;
+mod encryption;
 #[path = "../support/keys.rs"]
 mod keys;
 mod narrow;

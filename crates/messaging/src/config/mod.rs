@@ -184,6 +184,8 @@ config::section! {
         transport_lbtru_congestion_control: CongestionControl = CongestionControl::None;
         /// The same as `transport_lbtrm_authentication_key_file` for reliable unicast.
         transport_lbtru_authentication_key_file: Option<String> = None, length 1..=4_096;
+        /// The same as `transport_lbtrm_encryption_key_file` for reliable unicast.
+        transport_lbtru_encryption_key_file: Option<String> = None, length 1..=4_096;
         /// Receivers that a session of reliable unicast takes.
         transport_lbtru_maximum_clients: u32 = 256, range 1..=65_536;
         /// Networks from which receivers may connect to sessions of reliable unicast; all if there are none.
@@ -314,6 +316,9 @@ config::section! {
         /// File of the keys with which packets are signed and checked: `NUMBER SECRET` a line, the secret in
         /// hexadecimal digits. The first line's key signs, a second one's is accepted too.
         transport_lbtrm_authentication_key_file: Option<String> = None, length 1..=4_096;
+        /// File of the keys with which messages are encrypted and decrypted, as that of the keys that sign. Sources
+        /// encrypt with the first line's key, receivers accept both and drop what is not encrypted.
+        transport_lbtrm_encryption_key_file: Option<String> = None, length 1..=4_096;
         /// Most of the retransmission rate that one receiver may use while others ask too.
         transport_lbtrm_retransmit_share_maximum_percent: u8 = 50, range 1..=100;
         /// Retransmissions, UDP payload; 0 for none at all: what is lost is then told, not repaired.

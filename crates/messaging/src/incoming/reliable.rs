@@ -128,6 +128,8 @@ pub(crate) struct Session<R, P> {
     recovery: Option<Box<Recovery>>,
     /// It stands in [`Sessions::stirred`].
     is_stirred: bool,
+    /// That it cannot be read was told.
+    is_unreadable: bool,
 }
 
 /// The sessions of one transport.
@@ -148,6 +150,8 @@ pub(crate) struct Sessions<R, P = ()> {
     /// Those whose moment has come, while they are looked at.
     due: Vec<usize>,
     pub(crate) with_recovery: Stirred,
+    /// Why the last datagram could not be read, if that is to be told.
+    unreadable: Option<WireError>,
 }
 
 /// No session stands there.
@@ -157,7 +161,7 @@ impl<R, P> Default for Sessions<R, P> {
     fn default() -> Sessions<R, P> {
         let (all, deadlines) = (Slab::new(), Deadlines::default());
         let (stirred, due, with_recovery) = (Vec::new(), Vec::new(), Stirred::default());
-        Sessions { all, deadlines, last: NONE, stirred, due, with_recovery }
+        Sessions { all, deadlines, last: NONE, stirred, due, with_recovery, unreadable: None }
     }
 }
 
@@ -187,7 +191,9 @@ impl<R: Reliable, P> Sessions<R, P> {
     }
 
     pub(super) fn insert(&mut self, receiver: R, number: u64, place: P) -> usize {
-        let at = self.all.insert(Session { receiver, number, place, recovery: None, is_stirred: false });
+        let (is_stirred, is_unreadable) = (false, false);
+        let session = Session { receiver, number, place, recovery: None, is_stirred, is_unreadable };
+        let at = self.all.insert(session);
         self.stir(at);
         at
     }
@@ -315,7 +321,8 @@ impl<R: Reliable, P> Sessions<R, P> {
         }
     }
 
-    /// Takes a datagram of a session, which must be there; whether the session is over.
+    /// Takes a datagram of a session, which must be there; whether the session is over, or something is to be told
+    /// of it.
     #[inline]
     pub(super) fn on_datagram<S: Sink>(
         &mut self,
@@ -328,16 +335,22 @@ impl<R: Reliable, P> Sessions<R, P> {
         if at != self.last {
             self.change(at);
         }
-        let Session { receiver, recovery, .. } = &mut self.all[at];
-        // A malformed datagram is counted by the receiver.
-        let _ = match recovery {
+        let Session { receiver, recovery, is_unreadable, .. } = &mut self.all[at];
+        let taken = match recovery {
             None => receiver.on_datagram(now, from, datagram, sink),
             Some(r) => {
                 self.with_recovery.note(at, r);
                 receiver.on_datagram(now, from, datagram, &mut r.requester.tap(now, sink))
             }
         };
-        receiver.has_ended()
+        // A malformed datagram is counted by the receiver.
+        let is_told = taken.is_err_and(|error| note_unreadable(is_unreadable, &mut self.unreadable, error));
+        receiver.has_ended() || is_told
+    }
+
+    /// Why a session cannot be read, if that is to be told.
+    pub(super) fn take_unreadable(&mut self) -> Option<WireError> {
+        self.unreadable.take()
     }
 
     /// Does what is due for a session whose moment has come, if it is there; whether something was and the session is
@@ -405,6 +418,19 @@ impl<R: Reliable, P> Sessions<R, P> {
         let session = self.all.get(at)?;
         Some((session.receiver.has_ended(), session.recovery.as_deref()?))
     }
+}
+
+/// A datagram was refused; whether that is to be told.
+#[cold]
+#[inline(never)]
+fn note_unreadable(is_told: &mut bool, place: &mut Option<WireError>, error: WireError) -> bool {
+    use WireError::{NoPayloadKeys, NotEncrypted, Undeciphered};
+    let is_unreadable = matches!(error, NoPayloadKeys | NotEncrypted | Undeciphered { .. });
+    let is_new = is_unreadable && !*is_told;
+    if is_new {
+        (*is_told, *place) = (true, Some(error));
+    }
+    is_new
 }
 
 #[cfg(test)]

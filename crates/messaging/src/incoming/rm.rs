@@ -303,7 +303,7 @@ impl Context {
         };
         let mut bridge = Bridge { streams: &mut self.streams, handler, now };
         if self.rm_in.sessions.on_datagram(at, now, from, datagram, &mut bridge) {
-            self.end_rm_by(at, from, datagram, handler);
+            self.look_at_rm(at, from, datagram, handler);
         }
     }
 
@@ -314,7 +314,9 @@ impl Context {
         let has_restarted = self.rm_in.sessions.end_reason(at) == EndReason::Restarted;
         if self.end_rm(at, handler) && has_restarted {
             let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
-            if self.rm_in.sessions.on_datagram(at, self.now, from, datagram, &mut bridge) {
+            if self.rm_in.sessions.on_datagram(at, self.now, from, datagram, &mut bridge)
+                && self.has_ended_rm(at)
+            {
                 self.end_rm(at, handler);
             }
         }
@@ -342,6 +344,9 @@ impl Context {
         if let Some(keys) = &self.keys {
             receiver.authenticate(keys.clone());
         }
+        if let Some(keys) = &self.payload_keys.rm {
+            receiver.decrypt(keys.clone());
+        }
         Ok(receiver)
     }
 
@@ -364,6 +369,25 @@ impl Context {
         self.rm_in.sessions.replace(at, receiver, self.next_session);
         self.begin_anew(SessionRef::Rm(at), run, reason, handler);
         Ok(())
+    }
+
+    /// A session is over, or something is to be told of it.
+    #[cold]
+    #[inline(never)]
+    fn look_at_rm(&mut self, at: usize, from: SocketAddrV4, datagram: &[u8], handler: &mut impl Handler) {
+        if self.has_ended_rm(at) {
+            self.end_rm_by(at, from, datagram, handler);
+        }
+    }
+
+    /// Tells what is to be told of a session; whether it is over.
+    fn has_ended_rm(&mut self, at: usize) -> bool {
+        let session = &self.rm_in.sessions[at];
+        let transport = TransportSession::LbtRm { key: session.receiver.key(), group: session.place.group };
+        if let Some(error) = self.rm_in.sessions.take_unreadable() {
+            self.security.unreadable(&transport, error);
+        }
+        self.rm_in.sessions.has_ended(at)
     }
 
     /// Ends a session, unless something of it is still asked for. Whether another one has taken its place.

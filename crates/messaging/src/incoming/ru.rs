@@ -127,7 +127,7 @@ impl Context {
             };
             let mut bridge = Bridge { streams: &mut self.streams, handler, now };
             if self.ru_in.sessions.on_datagram(at, now, from, datagram, &mut bridge) {
-                self.end_ru_by(at, from, datagram, handler);
+                self.look_at_ru(at, from, datagram, handler);
             }
         }
         !received.is_empty()
@@ -140,7 +140,9 @@ impl Context {
         let has_restarted = self.ru_in.sessions.end_reason(at) == EndReason::Restarted;
         if self.end_ru(at, handler) && has_restarted {
             let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
-            if self.ru_in.sessions.on_datagram(at, self.now, from, datagram, &mut bridge) {
+            if self.ru_in.sessions.on_datagram(at, self.now, from, datagram, &mut bridge)
+                && self.has_ended_ru(at)
+            {
                 self.end_ru(at, handler);
             }
         }
@@ -176,6 +178,9 @@ impl Context {
         if let Some(keys) = &self.ru_keys {
             receiver.authenticate(keys.clone());
         }
+        if let Some(keys) = &self.payload_keys.ru {
+            receiver.decrypt(keys.clone());
+        }
         Ok(receiver)
     }
 
@@ -192,6 +197,24 @@ impl Context {
         self.ru_in.sessions.replace(at, receiver, self.next_session);
         self.begin_anew(SessionRef::Ru(at), run, reason, handler);
         Ok(())
+    }
+
+    /// A session is over, or something is to be told of it.
+    #[cold]
+    #[inline(never)]
+    fn look_at_ru(&mut self, at: usize, from: SocketAddrV4, datagram: &[u8], handler: &mut impl Handler) {
+        if self.has_ended_ru(at) {
+            self.end_ru_by(at, from, datagram, handler);
+        }
+    }
+
+    /// Tells what is to be told of a session; whether it is over.
+    fn has_ended_ru(&mut self, at: usize) -> bool {
+        let SessionKey { source, session_id } = self.ru_in.sessions[at].receiver.key();
+        if let Some(error) = self.ru_in.sessions.take_unreadable() {
+            self.security.unreadable(&TransportSession::LbtRu { address: source, session_id }, error);
+        }
+        self.ru_in.sessions.has_ended(at)
     }
 
     /// Ends a session, unless something of it is still asked for. Whether another one has taken its place.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use counters::table::MessagingContext;
 use lbt::authentication::Keys;
+use lbt::encryption::PayloadKeys;
 use lbt::resolution::{Origin, TransportSession};
 use lbt::rm::{self, SessionKey, Source};
 use lbt::session::RunId;
@@ -21,6 +22,7 @@ use super::{Binding, Outgoing, OutgoingKind};
 use crate::context::{Context, Port, first_free};
 use crate::error::ContextError;
 use crate::event::SourceEvent;
+use crate::keys::draw_salt;
 use crate::xdp::Xdp;
 
 /// The sending side of an LBT-RM session.
@@ -113,6 +115,9 @@ impl Context {
         if is_fixed {
             session.set_run(RunId(self.rng.next_u64()));
         }
+        if let Some(keys) = &self.payload_keys.rm {
+            session.encrypt(keys, *local.ip(), draw_salt()?);
+        }
         if self.config.transport_transmission_window_prefault {
             session.prefault();
         }
@@ -131,6 +136,11 @@ impl RmOutgoing {
     /// Goes on with other keys, if packets are signed.
     pub(crate) fn rekey(&mut self, keys: Keys) {
         self.session.rekey(keys);
+    }
+
+    /// The same, if messages are encrypted.
+    pub(crate) fn rekey_payloads(&mut self, keys: &PayloadKeys) {
+        self.session.rekey_payloads(keys);
     }
 
     /// NAKs have arrived; false if none have.

@@ -3,6 +3,7 @@
 use config::Ipv4Cidr;
 use counters::table::MessagingContext;
 use lbt::authentication::Keys;
+use lbt::encryption::PayloadKeys;
 use lbt::resolution::TransportSession;
 use lbt::ru::{ClientEvent, Source};
 use lbt::session::RunId;
@@ -20,6 +21,7 @@ use crate::config::admits;
 use crate::context::{Context, Port, first_free};
 use crate::error::ContextError;
 use crate::event::SourceEvent;
+use crate::keys::draw_salt;
 use crate::watch::show;
 
 /// The sending side of an LBT-RU session.
@@ -74,6 +76,9 @@ impl Context {
         }
         if let Some(keys) = &self.ru_keys {
             session.authenticate(keys.clone(), *address.ip());
+        }
+        if let Some(keys) = &self.payload_keys.ru {
+            session.encrypt(keys, address, draw_salt()?);
         }
         let token = self.token(Port::Outgoing, at);
         self.registrar.add(&socket, token, Interest::Read)?;
@@ -135,6 +140,11 @@ impl RuOutgoing {
     /// Goes on with other keys, if packets are signed.
     pub(crate) fn rekey(&mut self, keys: Keys) {
         self.session.rekey(keys);
+    }
+
+    /// The same, if messages are encrypted.
+    pub(crate) fn rekey_payloads(&mut self, keys: &PayloadKeys) {
+        self.session.rekey_payloads(keys);
     }
 
     /// Requests, signs of life or NAKs have arrived; false if nothing has.

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
 pub(crate) mod handmade;
+pub(crate) mod scratch;
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -177,6 +178,16 @@ pub(crate) fn certified(config: MessagingConfig) -> MessagingConfig {
         transport_tcp_tls_client_certificate_file: certificate("client.pem"),
         transport_tcp_tls_client_key_file: certificate("client.key"),
         request_tcp_tls: true,
+        ..config
+    }
+}
+
+/// The same with keys for the messages of LBT-RM and LBT-RU.
+pub(crate) fn encrypted(config: MessagingConfig) -> MessagingConfig {
+    let keys = Some(format!("{}/tests/common/payload.keys", env!("CARGO_MANIFEST_DIR")));
+    MessagingConfig {
+        transport_lbtrm_encryption_key_file: keys.clone(),
+        transport_lbtru_encryption_key_file: keys,
         ..config
     }
 }

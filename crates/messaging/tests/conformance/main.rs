@@ -13,7 +13,7 @@ mod party;
 mod requests;
 mod topics;
 
-use party::{World, certified};
+use party::{World, certified, encrypted};
 use tickcast_messaging::Transport;
 
 /// Runs the cases over each transport, each run a test of its own.
@@ -41,6 +41,8 @@ conformance! {
         tcp_with_certificates = certified(Transport::Tcp),
         lbtipc = Transport::LbtIpc,
         lbtru = Transport::LbtRu,
+        lbtrm_encrypted = encrypted(Transport::LbtRm),
+        lbtru_encrypted = encrypted(Transport::LbtRu),
     }
     cases {
     cases::sizes as messages_of_any_size_arrive_in_order_whole_and_once,
@@ -85,6 +87,8 @@ conformance! {
     transports {
         lbtrm_retained = Transport::LbtRm,
         lbtru_retained = Transport::LbtRu,
+        lbtrm_encrypted_retained = encrypted(certified(Transport::LbtRm)),
+        lbtru_encrypted_retained = encrypted(certified(Transport::LbtRu)),
     }
     cases {
     late_join::beyond_the_transport as what_the_transport_gave_up_is_recovered_from_the_source,
@@ -107,6 +111,8 @@ conformance! {
         lbtrm_late_join = Transport::LbtRm,
         lbtru_late_join = Transport::LbtRu,
         lbtru_late_join_with_certificates = certified(Transport::LbtRu),
+        lbtrm_encrypted_late_join = encrypted(certified(Transport::LbtRm)),
+        lbtru_encrypted_late_join = encrypted(certified(Transport::LbtRu)),
         tcp_late_join = Transport::Tcp,
         lbtipc_late_join = Transport::LbtIpc,
     }

@@ -115,6 +115,7 @@ impl Party {
 pub(crate) struct World {
     pub(crate) transport: Transport,
     is_certified: bool,
+    is_encrypted: bool,
     test: u8,
 }
 
@@ -123,17 +124,23 @@ pub(crate) struct World {
 pub(crate) struct Carriage {
     transport: Transport,
     is_certified: bool,
+    is_encrypted: bool,
 }
 
 impl From<Transport> for Carriage {
     fn from(transport: Transport) -> Carriage {
-        Carriage { transport, is_certified: false }
+        Carriage { transport, is_certified: false, is_encrypted: false }
     }
 }
 
 /// Connections are encrypted, and both ends show certificates.
 pub(crate) fn certified(transport: Transport) -> Carriage {
-    Carriage { transport, is_certified: true }
+    Carriage { is_certified: true, ..transport.into() }
+}
+
+/// Messages are encrypted.
+pub(crate) fn encrypted(carriage: impl Into<Carriage>) -> Carriage {
+    Carriage { is_encrypted: true, ..carriage.into() }
 }
 
 /// The longest that the options allow: parties whose process is stopped for a while go on.
@@ -143,13 +150,14 @@ static TESTS: AtomicU8 = AtomicU8::new(0);
 
 impl World {
     pub(crate) fn new(carriage: impl Into<Carriage>) -> World {
-        let Carriage { transport, is_certified } = carriage.into();
-        World { transport, is_certified, test: TESTS.fetch_add(1, Ordering::Relaxed) }
+        let Carriage { transport, is_certified, is_encrypted } = carriage.into();
+        World { transport, is_certified, is_encrypted, test: TESTS.fetch_add(1, Ordering::Relaxed) }
     }
 
     pub(crate) fn config(&self) -> MessagingConfig {
         let config = common::config(self.test);
         let config = if self.is_certified { common::certified(config) } else { config };
+        let config = if self.is_encrypted { common::encrypted(config) } else { config };
         MessagingConfig {
             transport: self.transport,
             transport_lbtipc_behavior: IpcBehavior::ReceiverPaced,

@@ -9,6 +9,7 @@ use super::runs::{RunId, Runs, Standing as RunStanding};
 use crate::config::{ConfigError, NakLaw, Order, ReceiverConfig};
 use crate::congestion::{Pulse, Report, Reporter};
 use crate::delivery::{Delivery, EndReason, Sink, SubscribeError};
+use crate::encryption::{Decryptor, PayloadKeys, SessionName};
 use crate::wire::extension::{SUBTYPE_PULSE, find_extension};
 use counters::table::{LbmDelivery, LbtrmReceiver};
 use doubt::Doubt;
@@ -52,6 +53,10 @@ pub struct Receiver<T> {
     /// When gaps last got time anew.
     gaps_pardoned: Nanos,
     delivery: Delivery,
+    /// Decrypts datagrams, where that is wanted.
+    decryptor: Option<Box<Decryptor>>,
+    /// 0 without: all that a datagram of plain messages is asked.
+    encryption: u8,
     /// What receivers report for congestion control; silent without pulses of the source.
     reporter: Reporter,
     rng: Rng,
@@ -156,6 +161,8 @@ impl<T> Receiver<T> {
             pardoned: Nanos::NEVER,
             gaps_pardoned: Nanos::ZERO,
             delivery: Delivery::new(&config.delivery, delivery_counters),
+            decryptor: None,
+            encryption: 0,
             reporter,
             rng,
             naks: Vec::with_capacity(NAK_NUMBERS_MAX),
@@ -173,6 +180,26 @@ impl<T> Receiver<T> {
             jump_max: u64::from(config.maximum_missing),
             counters,
         })
+    }
+
+    /// Takes only messages that are encrypted from now on.
+    pub(crate) fn decrypt_as(&mut self, name: SessionName, keys: PayloadKeys) {
+        self.decryptor = Some(Box::new(Decryptor::new(keys, name, self.activity)));
+        self.encryption = 1;
+    }
+
+    /// Goes on with other keys, if messages are encrypted.
+    pub fn rekey_payloads(&mut self, keys: PayloadKeys) {
+        if let Some(decryptor) = &mut self.decryptor {
+            decryptor.rekey(keys);
+        }
+    }
+
+    /// The session's name has become known.
+    pub(crate) fn name_session(&mut self, name: SessionName) {
+        if let Some(decryptor) = &mut self.decryptor {
+            decryptor.rename(name);
+        }
     }
 
     /// Delivers the messages of a topic from now on, in the configured order. `token` comes back in every
@@ -422,6 +449,7 @@ impl<T> Receiver<T> {
     /// Memory held by loss map, held datagrams, messages being put together, topics.
     pub(crate) fn parts_memory_bytes(&self) -> usize {
         let scratch = self.naks.capacity() * size_of::<Sqn>();
-        self.loss.memory_bytes() + self.delivery.memory_bytes() + scratch
+        let encryption = self.decryptor.as_ref().map_or(0, |d| d.memory_bytes());
+        self.loss.memory_bytes() + self.delivery.memory_bytes() + encryption + scratch
     }
 }

@@ -5,6 +5,7 @@ use super::super::tally;
 use super::doubt::{ABSURD, NEAR};
 use super::{Phase, Receiver};
 use crate::delivery::{EndReason, Place, Sink, WIDE_ZERO, widen};
+use crate::encryption::is_encrypted;
 use crate::error::{Part, WireError};
 use crate::wire::lbmc;
 use crate::wire::list::{NcfReason, SqnList};
@@ -47,6 +48,44 @@ impl<T> Receiver<T> {
 
     #[inline]
     pub(crate) fn on_data<S: Sink>(
+        &mut self,
+        now: Nanos,
+        data: Arrived<'_>,
+        sink: &mut S,
+    ) -> Result<(), WireError> {
+        // A message of a topic begins with 0.
+        let first = data.messages.first().copied().unwrap_or(0);
+        if first | self.encryption != 0 {
+            return self.on_covered_data(now, data, sink);
+        }
+        self.on_plain_data(now, data, sink)
+    }
+
+    /// The datagram is encrypted, or should be, or begins with something rare.
+    #[inline(never)]
+    fn on_covered_data<S: Sink>(
+        &mut self,
+        now: Nanos,
+        data: Arrived<'_>,
+        sink: &mut S,
+    ) -> Result<(), WireError> {
+        let Some(mut decryptor) = self.decryptor.take() else {
+            if !is_encrypted(data.messages) {
+                return self.on_plain_data(now, data, sink);
+            }
+            // Its number is taken: to ask for it again would not help.
+            self.on_plain_data(now, Arrived { messages: &[], ..data }, sink)?;
+            self.heard = now;
+            return Err(WireError::NoPayloadKeys);
+        };
+        let plain = decryptor.open(now, data.sqn, data.messages);
+        let taken = plain.and_then(|messages| self.on_plain_data(now, Arrived { messages, ..data }, sink));
+        self.decryptor = Some(decryptor);
+        taken
+    }
+
+    #[inline]
+    fn on_plain_data<S: Sink>(
         &mut self,
         now: Nanos,
         data: Arrived<'_>,
