@@ -77,6 +77,23 @@ impl Features {
 const IN_FULL: u8 = 0x40;
 
 impl<'a> LinkUp<'a> {
+    /// The same message with another id of the service that it is about; `None` if `id_of` knows none.
+    #[must_use]
+    pub fn renumbered(mut self, id_of: impl Fn(u16) -> Option<u16>) -> Option<LinkUp<'a>> {
+        match &mut self {
+            LinkUp::Hello { .. } | LinkUp::PrivateMessage { .. } => {}
+            LinkUp::Interest { key }
+            | LinkUp::Resume { key }
+            | LinkUp::NoInterest { key }
+            | LinkUp::ImageRequest { key }
+            | LinkUp::ClientMessage { key, .. } => key.service = id_of(key.service)?,
+            LinkUp::GapQuery { service, .. } | LinkUp::PrivateRequest { service, .. } => {
+                *service = id_of(*service)?;
+            }
+        }
+        Some(self)
+    }
+
     /// Reads a message.
     ///
     /// # Errors
@@ -135,6 +152,19 @@ impl<'a> LinkUp<'a> {
 }
 
 impl<'a> LinkDown<'a> {
+    /// The same message with another id of the service that it is about; `None` if `id_of` knows none.
+    #[must_use]
+    pub fn renumbered(mut self, id_of: impl Fn(u16) -> Option<u16>) -> Option<LinkDown<'a>> {
+        match &mut self {
+            LinkDown::HelloAck { .. } | LinkDown::ClientAnswer { .. } | LinkDown::PrivateMessage { .. } => {}
+            LinkDown::Image { key, .. } | LinkDown::ItemStatus { key, .. } => {
+                key.service = id_of(key.service)?
+            }
+            LinkDown::GapAnswer { service, .. } => *service = id_of(*service)?,
+        }
+        Some(self)
+    }
+
     /// Reads a message.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use rwf::{
 use units::Nanos;
 
 use super::posts::Posts;
-use super::{ClientId, PointToPoint, ServerSink, Watcher};
+use super::{ClientId, PointToPoint, ServerSink, Watcher, ids};
 use crate::backbone::LinkUp;
 use crate::key::{ItemKey, OwnedKey};
 
@@ -139,7 +139,8 @@ impl PointToPoint {
             self.conversations.posts.add((route.conversation, post_id), to, msg, until);
         }
         let filled = PostMsg { post_user_info: self.user_info(client, msg.post_user_info), ..*msg };
-        sink.to_instance(route.instance, &route.message(self.encoding.encode(|w| filled.encode(w))));
+        let message = route.message(self.encoding.encode(|w| filled.encode(w)));
+        ids::tell(&self.instances, route.instance, message, sink);
         self.counters.posts_outstanding.set(self.conversations.posts.len() as u64);
         Ok(())
     }
@@ -161,7 +162,7 @@ impl PointToPoint {
         match self.route(Watcher { client, stream_id: msg.stream_id }) {
             Ok(route) => {
                 self.counters.generics_in.inc();
-                sink.to_instance(route.instance, &route.message(bytes));
+                ids::tell(&self.instances, route.instance, route.message(bytes), sink);
             }
             Err(_) => self.counters.client_messages_refused.inc(),
         }
@@ -254,10 +255,18 @@ impl PointToPoint {
         body: &[u8],
         sink: &mut impl ServerSink,
     ) -> Result<(), DecodeError> {
-        GenericMsg::parse(body)?;
+        let msg = GenericMsg::parse(body)?;
         let watchers = self.items[index].audience.everyone();
         self.counters.generics_out.add(watchers.len() as u64);
-        sink.fan_out(&watchers, body);
+        let service = self.items[index].key.service;
+        match msg.key.filter(|key| key.service_id.is_some_and(|id| id != service)) {
+            None => sink.fan_out(&watchers, body),
+            Some(key) => {
+                let key = Some(Key { service_id: Some(service), ..key });
+                let msg = GenericMsg { key, ..msg };
+                sink.fan_out(&watchers, self.encoding.encode(|w| msg.encode(w)));
+            }
+        }
         Ok(())
     }
 
@@ -390,7 +399,8 @@ impl PointToPoint {
         let conversation = self.conversations.begin(watcher, Some(private));
         client.private.insert(watcher.stream_id, conversation);
         self.count_watchers(1);
-        sink.to_instance(instance, &LinkUp::PrivateRequest { service, conversation, request });
+        let msg = LinkUp::PrivateRequest { service, conversation, request };
+        ids::tell(&self.instances, instance, msg, sink);
         Ok(())
     }
 

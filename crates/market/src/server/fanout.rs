@@ -1,7 +1,8 @@
 //! From streams and links to the watchers of an item.
 
 use rwf::{
-    DataState, DecodeError, MsgClass, RefreshMsg, State, StateCode, StatusMsg, StreamState, UpdateMsg, peek,
+    DataState, DecodeError, Key, MsgClass, RefreshMsg, State, StateCode, StatusMsg, StreamState, UpdateMsg,
+    peek,
 };
 use units::Nanos;
 
@@ -157,7 +158,8 @@ impl PointToPoint {
         }
         let watchers = self.items[index].audience.everyone();
         self.counters.statuses_out.add(watchers.len() as u64);
-        sink.fan_out(&watchers, body);
+        let service = self.items[index].key.service;
+        sink.fan_out(&watchers, self.in_service(service, body));
         Ok(())
     }
 
@@ -337,7 +339,7 @@ impl PointToPoint {
         let is_closing = StatusMsg::parse(status)
             .is_ok_and(|s| s.state.is_some_and(|state| state.stream != StreamState::Open));
         if is_closing {
-            sink.fan_out(&watchers, status);
+            sink.fan_out(&watchers, self.in_service(item.key.service, status));
         } else {
             let state = State::new(StreamState::ClosedRecover, DataState::Suspect);
             let bytes = self.closing_status(item.key.as_key(), state);
@@ -345,6 +347,19 @@ impl PointToPoint {
         }
         for watcher in watchers {
             self.forget_stream(watcher);
+        }
+    }
+
+    /// A status message with the id that clients see of its service.
+    fn in_service<'m>(&'m mut self, service: u16, status: &'m [u8]) -> &'m [u8] {
+        let Ok(msg) = StatusMsg::parse(status) else { return status };
+        match msg.key.filter(|key| key.service_id.is_some_and(|id| id != service)) {
+            None => status,
+            Some(key) => {
+                let key = Some(Key { service_id: Some(service), ..key });
+                let msg = StatusMsg { key, ..msg };
+                self.encoding.encode(|w| msg.encode(w))
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use units::Nanos;
 
 use super::upstream::UpstreamError;
-use super::{PointToPoint, ServerSink, Source, SourceId};
+use super::{PointToPoint, ServerSink, Source, SourceId, ids};
 use crate::backbone::{LinkUp, StreamMsg};
 
 /// What came since the first gap that is not answered yet, in order.
@@ -79,7 +79,7 @@ impl PointToPoint {
         let service = stream.service;
         self.services_due_at = self.services_due_at.min(answer_until);
         let Some(active) = self.services.get(&service).and_then(|s| s.active) else { return };
-        sink.to_instance(active.instance, &LinkUp::GapQuery { service, first, last });
+        ids::tell(&self.instances, active.instance, LinkUp::GapQuery { service, first, last }, sink);
     }
 
     /// Keeps a message that came behind a gap. If they are too many, every item of the service is asked for

@@ -9,6 +9,7 @@
 //! - A post that wants an acknowledgement gets one, if only a refusal for want of an answer.
 //! - A gap that the carrier cannot close makes exactly the items concerned suspect, and their images are
 //!   fetched again.
+//! - Clients see one id of a service, whatever ids the instances give it.
 //! - Starting late, restarting, or outliving a source distributor ends with right images by itself.
 //!
 //! One thread owns it. It reads no clock and opens no socket: time and messages come in, decisions go to a
@@ -22,6 +23,7 @@ mod ending;
 mod fanout;
 mod front;
 mod gaps;
+mod ids;
 mod item;
 mod login;
 mod posts;
@@ -51,6 +53,7 @@ use units::Nanos;
 use self::audience::FormRoom;
 use self::clients::Client;
 use self::conversations::Conversations;
+use self::ids::ServiceIds;
 use self::item::Item;
 use self::services::Service;
 use self::stream::Incoming;
@@ -121,6 +124,7 @@ pub struct PointToPoint {
     rules: FieldRules,
     /// By id.
     services: BTreeMap<u16, Service>,
+    service_ids: ServiceIds,
     /// Changes with what [`PointToPoint::services`] tells.
     services_version: u64,
     /// Nothing is due for any service before: so that not all of them are asked at each turn.
@@ -170,6 +174,7 @@ impl PointToPoint {
             rules: FieldRules::of(&dictionary),
             dictionary,
             services: BTreeMap::new(),
+            service_ids: ServiceIds::default(),
             services_version: 0,
             services_due_at: Nanos::NEVER,
             instances: BTreeMap::new(),

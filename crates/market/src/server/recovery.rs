@@ -7,7 +7,7 @@ use units::Nanos;
 
 use super::item::Phase;
 use super::upstream::Instance;
-use super::{PointToPoint, ServerSink};
+use super::{PointToPoint, ServerSink, ids};
 use crate::backbone::LinkUp;
 
 /// What clients are told of an item that an instance of the first version would take for another.
@@ -72,7 +72,7 @@ impl PointToPoint {
             false if item.was_live && can_resume => LinkUp::Resume { key },
             false => LinkUp::Interest { key },
         };
-        sink.to_instance(instance, &msg);
+        ids::tell(&self.instances, instance, msg, sink);
         item.is_registered = true;
         item.phase = Phase::Requested;
         self.recovery.outstanding += 1;
@@ -192,7 +192,8 @@ impl PointToPoint {
         let item = self.remove(index);
         let active = self.services.get(&item.key.service).and_then(|s| s.active);
         if let (true, Some(active)) = (item.is_registered, active) {
-            sink.to_instance(active.instance, &LinkUp::NoInterest { key: item.key.as_key() });
+            let msg = LinkUp::NoInterest { key: item.key.as_key() };
+            ids::tell(&self.instances, active.instance, msg, sink);
         }
     }
 }

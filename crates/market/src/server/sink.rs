@@ -31,11 +31,28 @@ pub enum ServerNotice<'a> {
         /// How many more there were since the last one told.
         held_back: u64,
     },
+    /// An instance has another id for a service than clients see.
+    Renumbered {
+        /// Its name.
+        service: &'a str,
+        /// The instance.
+        instance: u64,
+        /// Its id there.
+        theirs: u16,
+        /// Its id for clients.
+        ours: u16,
+    },
 }
 
 impl fmt::Display for ServerNotice<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            ServerNotice::Renumbered { service, instance, theirs, ours } => {
+                write!(
+                    f,
+                    "service {service:?} has id {theirs} at instance {instance:016x}, clients see it as {ours}"
+                )
+            }
             ServerNotice::Unusable { item, held_back } => {
                 let (name, service, domain) = (String::from_utf8_lossy(item.name), item.service, item.domain);
                 write!(

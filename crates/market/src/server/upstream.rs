@@ -7,6 +7,7 @@ use rdm::directory::{Directory, DirectoryRefresh, Service as Definition};
 use rwf::{DecodeError, Domain, RefreshMsg};
 use units::Nanos;
 
+use super::ids::Renumbering;
 use super::item::Phase;
 use super::services::Service;
 use super::stream::{Incoming, Order};
@@ -33,8 +34,10 @@ pub(super) struct Instance {
     heard_at: Nanos,
     /// It said nothing for too long, until it is heard again.
     is_silent: bool,
-    /// Its services, as its directory says.
+    /// Its services, as its directory says, under our ids.
     pub(super) offers: BTreeMap<u16, Definition>,
+    /// Its own ids of them.
+    pub(super) ids: Renumbering,
     /// The directory itself, which is repeated many times before it changes.
     directory_body: Vec<u8>,
 }
@@ -334,6 +337,8 @@ impl PointToPoint {
         let refresh = DirectoryRefresh::parse(&refresh).map_err(UpstreamError::Directory)?;
         directory.apply_refresh(&refresh).map_err(UpstreamError::Directory)?;
         self.sessions.insert(session, msg.instance);
+        let services = directory.services().map(as_served).collect();
+        let (offers, ids) = self.renumber(now, msg.instance, services, sink);
         let instance = self.instances.entry(msg.instance).or_insert_with(|| Instance {
             directory: source,
             session,
@@ -342,6 +347,7 @@ impl PointToPoint {
             heard_at: now,
             is_silent: false,
             offers: BTreeMap::new(),
+            ids: Renumbering::default(),
             directory_body: Vec::new(),
         });
         msg.body.clone_into(&mut instance.directory_body);
@@ -349,7 +355,6 @@ impl PointToPoint {
         instance.session = session;
         instance.heard_at = now;
         let was_silent = std::mem::take(&mut instance.is_silent);
-        let offers: BTreeMap<u16, Definition> = directory.services().map(|s| (s.id, as_served(s))).collect();
         let changed: BTreeSet<u16> = instance
             .offers
             .iter()
@@ -359,6 +364,7 @@ impl PointToPoint {
             .chain(if was_silent { offers.keys().copied().collect() } else { Vec::new() })
             .collect();
         instance.offers = offers;
+        instance.ids = ids;
         for id in changed {
             self.on_offer_changed(now, msg.instance, id, sink);
         }
@@ -371,11 +377,6 @@ impl PointToPoint {
         let offer = self.instances.get(&instance).and_then(|i| i.offers.get(&id));
         match (offer, self.services.contains_key(&id)) {
             (Some(offer), false) => {
-                // Two services of one name would be one to applications; the one that came first keeps it.
-                if self.services.values().any(|s| s.definition.info.name == offer.info.name) {
-                    self.counters.messages_refused.inc();
-                    return;
-                }
                 let mut definition = offer.clone();
                 definition.state.up = false;
                 sink.subscribe(&definition.info.name);
@@ -443,6 +444,11 @@ impl PointToPoint {
             self.on_hello_ack(now, instance, (answered, features), sink);
             return Ok(());
         }
+        let known = self.instances.get(&instance);
+        let Some(msg) = msg.renumbered(|theirs| known?.ids.ours(theirs)) else {
+            // An answer about a service that the instance had.
+            return Ok(());
+        };
         let is_active = |service| {
             self.services.get(&service).and_then(|s| s.active).is_some_and(|a| a.instance == instance)
         };

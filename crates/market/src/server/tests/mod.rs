@@ -4,6 +4,7 @@ mod conversations;
 mod directories;
 mod front;
 mod gaps;
+mod ids;
 mod keys;
 mod last_images;
 mod logins;
