@@ -11,6 +11,7 @@ from java_tools import numbered
 from process import wait_until
 from rssl_clients import RsslConsumer, RsslProvider
 from system_test import SystemTest
+from test_deaths import Deaths
 from test_log import LogTest
 from websocket_bytes import JsonClient
 
@@ -106,6 +107,43 @@ class Terminated(SystemTest):
 
     def test_a_server_that_knows_no_service_is_not_ready(self):
         self.assertEqual(self.not_ready, (503, 'no service is known\n'))
+
+
+class Orderly:
+    """Ends a daemon by SIGTERM where others are killed."""
+
+    def __init__(self, daemon):
+        self.daemon, self.status = daemon, None
+
+    def kill(self):
+        self.status = self.daemon.end()
+
+
+class Restarted(Deaths):
+    """Under load, with an EMA consumer: each server is ended by SIGTERM and started again."""
+
+    @classmethod
+    def scenario(cls):
+        cls.begin(speed='12')
+        cls.ended = Orderly(cls.p2ps), Orderly(cls.distributor)
+        cls.play(5_000)
+        cls.episode('p2ps', [cls.ended[0]], [cls.p2ps])
+        cls.play(1_000)
+        cls.episode('distributor', [cls.ended[1]], [cls.distributor])
+        cls.play(1_000)
+        cls.finish()
+
+    def test_the_servers_end_with_0(self):
+        self.assertEqual([ended.status for ended in self.ended], [0, 0])
+
+    def test_clients_are_suspect_until_the_server_is_back_and_everything_is_right_at_the_end(self):
+        for name in ('p2ps', 'distributor'):
+            self.assert_suspect_then_ok(name)
+        self.assert_all_good()
+
+    def test_the_library_has_seen_no_reset(self):
+        said = ''.join(client.out() + client.log() + client.tail() for client in self.clients)
+        self.assertNotIn('reset', said.lower())
 
 
 class Twice(LogTest):

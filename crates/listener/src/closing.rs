@@ -31,18 +31,20 @@ const READS_MAX: usize = 8;
 pub(crate) const CLOSING_BIT: u64 = 1 << 31;
 
 /// The connections that are being closed.
-pub(crate) struct Closings<E> {
+pub(crate) struct Closings {
     registrar: Registrar,
     token_base: u64,
-    closings: Slab<Closing<E>>,
+    closings: Slab<Closing>,
     check_at: Nanos,
     /// The whole port ends: what waits for its connections is written until then.
     ends_at: Option<Nanos>,
 }
 
-struct Closing<E> {
+struct Closing {
     transport: Transport,
-    endpoint: E,
+    /// What waited for its socket: kept by itself, for an endpoint with its histories of compression is larger.
+    pending: Vec<u8>,
+    written_bytes: usize,
     until: Nanos,
     dropped_bytes: usize,
     /// What the poller was told: read, write.
@@ -52,9 +54,9 @@ struct Closing<E> {
     peer_ended: bool,
 }
 
-impl<E: Endpoint> Closings<E> {
+impl Closings {
     /// None yet; their descriptors get tokens from `token_base` on, with [`CLOSING_BIT`].
-    pub(crate) fn new(registrar: &Registrar, token_base: u64) -> Closings<E> {
+    pub(crate) fn new(registrar: &Registrar, token_base: u64) -> Closings {
         let registrar = registrar.clone();
         let token_base = token_base + CLOSING_BIT;
         Closings { registrar, token_base, closings: Slab::new(), check_at: Nanos::NEVER, ends_at: None }
@@ -63,6 +65,11 @@ impl<E: Endpoint> Closings<E> {
     /// From now on all that waits for a connection is written, until `until`, and no number bounds how many.
     pub(crate) fn end_at(&mut self, until: Nanos) {
         self.ends_at = Some(until);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.closings.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -75,18 +82,29 @@ impl<E: Endpoint> Closings<E> {
 
     /// Takes over a connection that this side has ended; one that is broken, or that the peer has ended, is closed
     /// here and now.
-    pub(crate) fn take(&mut self, now: Nanos, mut ended: Connection<E>, buffer: &mut [u8]) {
+    pub(crate) fn take<E: Endpoint>(&mut self, now: Nanos, mut ended: Connection<E>, buffer: &mut [u8]) {
         let is_full = self.closings.len() >= CLOSINGS_MAX && self.ends_at.is_none();
-        let is_cut = self.ends_at.is_none() && ended.endpoint.pending().len() > KEPT_BYTES;
+        let is_cut = self.ends_at.is_none() && ended.endpoint.backlog().depth_bytes > KEPT_BYTES;
         if ended.is_over || is_full || is_cut {
             return;
+        }
+        let mut pending = Vec::new();
+        loop {
+            let next = ended.endpoint.pending();
+            let count = next.len();
+            if count == 0 {
+                break;
+            }
+            pending.extend_from_slice(next);
+            ended.endpoint.consume(count);
         }
         let entry = self.closings.vacant_entry();
         let place = entry.key();
         let until = self.ends_at.unwrap_or(now + DRAIN_TIME);
         entry.insert(Closing {
             transport: ended.transport,
-            endpoint: ended.endpoint,
+            pending,
+            written_bytes: 0,
             until,
             dropped_bytes: 0,
             interest: (false, false),
@@ -124,7 +142,7 @@ impl<E: Endpoint> Closings<E> {
     }
 }
 
-impl<E: Endpoint> Closing<E> {
+impl Closing {
     /// Writes, ends the output, reads; tells whether there is more to wait for.
     fn advance(&mut self, buffer: &mut [u8]) -> bool {
         if !self.output_ended && self.write().is_none() {
@@ -146,13 +164,9 @@ impl<E: Endpoint> Closing<E> {
 
     /// `None`: the connection is broken.
     fn write(&mut self) -> Option<()> {
-        loop {
-            let pending = self.endpoint.pending();
-            if pending.is_empty() {
-                break;
-            }
-            match self.transport.write(pending) {
-                Ok(Moved::Bytes(count)) => self.endpoint.consume(count),
+        while self.written_bytes < self.pending.len() {
+            match self.transport.write(&self.pending[self.written_bytes..]) {
+                Ok(Moved::Bytes(count)) => self.written_bytes += count,
                 Ok(Moved::WouldBlock) => return Some(()),
                 Ok(Moved::End) | Err(_) => return None,
             }

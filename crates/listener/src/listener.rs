@@ -66,7 +66,7 @@ pub struct Listener<P: Protocol> {
     counters: Arc<Counters>,
     limits: Limits,
     connections: Slab<Connection<P::Endpoint>>,
-    closings: Closings<P::Endpoint>,
+    closings: Closings,
     addresses: Addresses,
     outbox: Outbox,
     read_buffer: Vec<u8>,
@@ -301,6 +301,11 @@ impl<P: Protocol> Listener<P> {
         }
     }
 
+    #[cfg(test)]
+    fn closing_count(&self) -> usize {
+        self.closings.len()
+    }
+
     /// Whether no connection is left, not even one that is being closed.
     #[must_use]
     pub fn has_ended(&self) -> bool {
@@ -422,6 +427,7 @@ impl<P: Protocol> Listener<P> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::net::{Ipv4Addr, TcpStream};
     use std::ops::ControlFlow;
 
@@ -555,6 +561,53 @@ mod tests {
         assert_eq!(listener.connection_count(), 2);
         listener.flush(Nanos(2), &mut Nobody);
         assert!(listener.connection_count() == 1 && listener.connection(ConnectionId(1)).is_none());
+    }
+
+    #[test]
+    fn a_connection_that_is_ended_is_drained_and_closed_when_the_peer_ends_or_its_time_is_over() {
+        let mut poller = Poller::new().expect("descriptors are left");
+        let (mut listener, _) = listen(&poller, 100);
+        let address = listener.local_address().expect("it is bound");
+        let [mut leaves, mut stays] = [(); 2].map(|()| TcpStream::connect(address).expect("there is room"));
+        serve(&mut poller, &mut listener, Nanos(1));
+        for peer in [&mut leaves, &mut stays] {
+            peer.write_all(&[0; 100_000]).expect("buffers take it");
+        }
+        listener.dismiss(ConnectionId(0));
+        listener.dismiss(ConnectionId(1));
+        listener.flush(Nanos(2), &mut Nobody);
+        assert!(listener.connection_count() == 0 && !listener.has_ended(), "both are being closed");
+        for peer in [&mut leaves, &mut stays] {
+            assert_eq!(peer.read(&mut [0]).expect("no reset"), 0, "the end of the stream");
+        }
+        drop(leaves);
+        while listener.closing_count() > 1 {
+            let ready: Vec<Ready> = poller.wait(None).expect("sockets of this test").collect();
+            ready.iter().for_each(|ready| listener.on_ready(Nanos(3), *ready, &mut Nobody));
+        }
+        let due = listener.next_wakeup();
+        assert!(due < Nanos(2) + Duration::from_secs(1), "it is looked after");
+        listener.on_wakeup(due, &mut Nobody);
+        assert!(!listener.has_ended(), "it has time");
+        listener.on_wakeup(Nanos(2) + Duration::from_secs(2), &mut Nobody);
+        assert!(listener.has_ended());
+    }
+
+    #[test]
+    fn a_peer_that_goes_on_to_send_is_not_heard_for_ever() {
+        let mut poller = Poller::new().expect("descriptors are left");
+        let (mut listener, _) = listen(&poller, 100);
+        let mut peer =
+            TcpStream::connect(listener.local_address().expect("it is bound")).expect("there is room");
+        serve(&mut poller, &mut listener, Nanos(1));
+        listener.end(Nanos::NEVER);
+        listener.flush(Nanos(2), &mut Nobody);
+        let sends = std::thread::spawn(move || while peer.write_all(&[0; 65_536]).is_ok() {});
+        while !listener.has_ended() {
+            let ready: Vec<Ready> = poller.wait(None).expect("sockets of this test").collect();
+            ready.iter().for_each(|ready| listener.on_ready(Nanos(3), *ready, &mut Nobody));
+        }
+        sends.join().expect("it ends with the connection");
     }
 
     #[test]
