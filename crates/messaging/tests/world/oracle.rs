@@ -133,6 +133,8 @@ pub(crate) struct Ears {
     pub(crate) unordered: HashSet<Receiver>,
     /// By receiver and run: up to where its streams have told.
     reached: HashMap<(Receiver, usize), Sqn>,
+    /// What streams have told lost that were over before a message said whose they were, each from where to where.
+    lost_of_somebody: HashMap<(Receiver, TransportSession), Vec<(Sqn, Sqn)>>,
     /// Messages of a whole world are many: beyond this, events are not traced.
     pub(crate) is_loud: bool,
 }
@@ -145,6 +147,7 @@ impl Ears {
             streams: HashMap::new(),
             unordered: HashSet::new(),
             reached: HashMap::new(),
+            lost_of_somebody: HashMap::new(),
             is_loud: false,
         }
     }
@@ -167,6 +170,18 @@ impl Ears {
         let what = format!("node {}: {}", self.node, what());
         self.ledger.borrow_mut().say(what);
     }
+}
+
+/// Up to where a source was told, if that was not up to where it goes on: what streams told lost that nothing else
+/// says the source of counts for it where it joins on, each once.
+fn reach_over(mut reached: Sqn, goes_on: Sqn, lost: Option<&mut Vec<(Sqn, Sqn)>>) -> Sqn {
+    let Some(lost) = lost else { return reached };
+    while reached != goes_on
+        && let Some(at) = lost.iter().position(|(first, _)| *first == reached)
+    {
+        reached = lost.swap_remove(at).1;
+    }
+    reached
 }
 
 impl Heard {
@@ -255,7 +270,9 @@ impl Handler for Ears {
         }
         if heard.run.is_none() {
             heard.run = Some(run);
-            let reached = self.reached.get(&(key.0, run)).filter(|_| heard.is_ordered);
+            let reached = self.reached.get(&(key.0, run)).filter(|_| heard.is_ordered).copied();
+            let lost = self.lost_of_somebody.get_mut(&(key.0, heard.session));
+            let reached = reached.map(|reached| reach_over(reached, heard.first, lost));
             match reached.map_or(0, |reached| reached.distance_to(heard.first)) {
                 0 => {}
                 missing => {
@@ -314,6 +331,10 @@ impl Handler for Ears {
             return self.accuse(receiver, stream, "ends twice");
         }
         let heard = &self.streams[&(receiver, stream)];
+        if let (None, Some(next)) = (heard.run, heard.next.filter(|next| *next != heard.first)) {
+            let lost = self.lost_of_somebody.entry((receiver, heard.session)).or_default();
+            lost.push((heard.first, next));
+        }
         let mut wrong = Vec::new();
         if heard.untold() > 0 {
             wrong.push(format!("{} numbers neither delivered nor lost", heard.untold()));
