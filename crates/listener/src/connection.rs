@@ -25,6 +25,12 @@ pub(crate) struct Connection<E> {
     pub(crate) is_unwanted: bool,
     /// The socket is broken, or the peer has ended the connection: there is nothing to be closed in order.
     pub(crate) is_over: bool,
+    /// The service is busy with it: nothing is read from it.
+    pub(crate) is_held: bool,
+    /// What was read from it before that and is not handled yet.
+    pub(crate) held_input: Vec<u8>,
+    /// The bytes of its backlog that are in the sum of all backlogs.
+    pub(crate) counted_backlog: usize,
 }
 
 /// What is written with one system call at most: more gains nothing, and this much stays in a core's cache.
@@ -42,6 +48,9 @@ impl<E: Endpoint> Connection<E> {
             is_announced: false,
             is_unwanted: false,
             is_over: false,
+            is_held: false,
+            held_input: Vec::new(),
+            counted_backlog: 0,
         }
     }
 
@@ -51,7 +60,7 @@ impl<E: Endpoint> Connection<E> {
             connection: id,
             peer: self.peer,
             backlog: self.endpoint.backlog(),
-            memory_bytes: self.endpoint.memory_bytes(),
+            memory_bytes: self.endpoint.memory_bytes() + self.held_input.capacity(),
             traffic: self.endpoint.traffic(),
             tls_version: self.transport.tls_version(),
             has_client_certificate: self.transport.has_peer_certificate(),
@@ -118,7 +127,7 @@ impl<E: Endpoint> Connection<E> {
     pub(crate) fn lives_unread(&mut self, is_paused: bool) -> bool {
         let (is_read, _) = self.interest;
         let has_taken = std::mem::take(&mut self.has_taken);
-        !is_read && (is_paused || has_taken)
+        !is_read && (is_paused || self.is_held || has_taken)
     }
 
     pub(crate) fn ended(&mut self) -> E::Reason {
@@ -138,10 +147,14 @@ impl<E: Endpoint> Connection<E> {
         registrar: &Registrar,
         token: Token,
         is_paused: bool,
+        all_backlogs: &mut usize,
     ) -> io::Result<()> {
         let backlog = self.endpoint.backlog();
+        *all_backlogs = *all_backlogs - self.counted_backlog + backlog.depth_bytes;
+        self.counted_backlog = backlog.depth_bytes;
         let keeps_up = backlog.depth_bytes < backlog.limit_bytes / READ_PAUSE_PART;
-        let wants = (keeps_up && !is_paused, self.transport.waits_for_room(backlog.depth_bytes > 0));
+        let wants =
+            (keeps_up && !is_paused && !self.is_held, self.transport.waits_for_room(backlog.depth_bytes > 0));
         if wants != self.interest {
             self.interest = wants;
             let interest = match wants {
@@ -153,6 +166,12 @@ impl<E: Endpoint> Connection<E> {
             registrar.change(&self.transport, token, interest)?;
         }
         Ok(())
+    }
+
+    /// Whether it takes what it is sent about as fast as it comes.
+    pub(crate) fn keeps_up(&mut self) -> bool {
+        let backlog = self.endpoint.backlog();
+        backlog.depth_bytes < backlog.limit_bytes / READ_PAUSE_PART
     }
 
     /// Ends the connection from this side, after one attempt to write what waits.

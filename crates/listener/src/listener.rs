@@ -54,6 +54,8 @@ pub struct Limits {
     pub login_timeout: Duration,
     /// Most bytes that are taken from a connection at a time, which bounds what one turn can lead to.
     pub read_bytes: usize,
+    /// Most bytes that wait for the sockets of all connections together; beyond, those with the most are closed.
+    pub backlogs_bytes_max: u64,
 }
 
 /// A port and its connections.
@@ -73,11 +75,17 @@ pub struct Listener<P: Protocol> {
     scratch: Vec<u8>,
     /// Nothing is read from any connection for now.
     is_paused: bool,
+    /// Connections from which nothing is read and that keep up again.
+    roomy: Vec<ConnectionId>,
+    /// Bytes that wait for the sockets of all connections.
+    backlog_bytes: usize,
     check_at: Nanos,
 }
 
 /// How often timers of connections are looked at: their shortest, a third of a ping timeout, is seconds.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// When all backlogs together are above their limit, this part of it is made free.
+const RELIEF_PART: u64 = 8;
 /// Connections beyond the limit that may be in the middle of being refused.
 const REFUSALS_MAX: usize = 128;
 
@@ -109,6 +117,8 @@ impl<P: Protocol> Listener<P> {
             read_buffer: vec![0; limits.read_bytes],
             scratch: Vec::new(),
             is_paused: false,
+            roomy: Vec::new(),
+            backlog_bytes: 0,
             check_at: Nanos::ZERO,
         })
     }
@@ -203,6 +213,14 @@ impl<P: Protocol> Listener<P> {
             self.close(now, index, &reason, service);
             return;
         }
+        if connection.is_held && ready.writable && connection.keeps_up() {
+            self.roomy.push(ConnectionId(index as u32));
+        }
+        if connection.is_held && ready.readable {
+            // Nothing is waited for but room to write: the peer is gone.
+            let reason = connection.broken();
+            return self.close(now, index, &reason, service);
+        }
         if ready.readable
             && let Err(reason) = self.read(now, index, service)
         {
@@ -216,7 +234,8 @@ impl<P: Protocol> Listener<P> {
     fn read(&mut self, now: Nanos, index: usize, service: &mut impl Service<P>) -> Result<(), ReasonOf<P>> {
         loop {
             self.read_once(now, index, service)?;
-            if !self.connections[index].transport.may_hold_input() {
+            let connection = &self.connections[index];
+            if connection.is_held || !connection.transport.may_hold_input() {
                 return Ok(());
             }
         }
@@ -228,15 +247,14 @@ impl<P: Protocol> Listener<P> {
         index: usize,
         service: &mut impl Service<P>,
     ) -> Result<(), ReasonOf<P>> {
-        let is_full = self.connections.len() > self.limits.connections_max;
         let connection = &mut self.connections[index];
         let was_handshaking = connection.transport.is_handshaking();
         let moved = connection.transport.read(&mut self.read_buffer);
         if was_handshaking && !connection.transport.is_handshaking() {
             self.counters.tls_handshakes.inc();
         }
-        let bytes = match moved {
-            Ok(Moved::Bytes(count)) => &self.read_buffer[..count],
+        let count = match moved {
+            Ok(Moved::Bytes(count)) => count,
             Ok(Moved::WouldBlock) => return Ok(()),
             Ok(Moved::End) => return Err(connection.ended()),
             Err(error) => {
@@ -246,31 +264,101 @@ impl<P: Protocol> Listener<P> {
                 return Err(connection.broken());
             }
         };
-        let mut bridge = Bridge {
-            id: ConnectionId(index as u32),
-            peer: connection.peer,
-            now,
-            is_full,
-            is_announced: &mut connection.is_announced,
-            is_unwanted: &mut connection.is_unwanted,
-            outbox: &mut self.outbox,
-            service,
-        };
-        let was_announced = *bridge.is_announced;
-        let result = self.protocol.on_bytes(now, &mut connection.endpoint, bytes, &mut bridge);
-        if connection.is_announced && !was_announced {
-            connection.login_until = now + self.limits.login_timeout;
-        }
+        let input = std::mem::take(&mut self.read_buffer);
+        let taken = self.hand_over(now, index, &input[..count], service);
+        self.read_buffer = input;
+        let connection = &mut self.connections[index];
         // The answer to a handshake, and the nak to one that is refused.
         let written = connection.write_backlog();
-        result.and(written)
+        let taken = taken?;
+        written?;
+        if taken < count {
+            connection.is_held = true;
+            connection.held_input.extend_from_slice(&self.read_buffer[taken..count]);
+        }
+        Ok(())
+    }
+
+    /// Hands what a connection brings to its end of the protocol, until the service is busy with it; returns how
+    /// much that was.
+    fn hand_over<S: Service<P>>(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        input: &[u8],
+        service: &mut S,
+    ) -> Result<usize, ReasonOf<P>> {
+        let is_full = self.connections.len() > self.limits.connections_max;
+        let id = ConnectionId(index as u32);
+        let connection = &mut self.connections[index];
+        let mut taken = 0;
+        while taken < input.len() && (connection.is_unwanted || !service.is_busy(id)) {
+            let end = input.len().min(taken.saturating_add(S::SLICE_BYTES));
+            let mut bridge = Bridge {
+                id,
+                peer: connection.peer,
+                now,
+                is_full,
+                is_announced: &mut connection.is_announced,
+                is_unwanted: &mut connection.is_unwanted,
+                outbox: &mut self.outbox,
+                service,
+            };
+            let was_announced = *bridge.is_announced;
+            let result =
+                self.protocol.on_bytes(now, &mut connection.endpoint, &input[taken..end], &mut bridge);
+            if connection.is_announced && !was_announced {
+                connection.login_until = now + self.limits.login_timeout;
+            }
+            result?;
+            taken = end;
+        }
+        if service.is_busy(id) {
+            connection.is_held = true;
+        }
+        Ok(taken)
+    }
+
+    /// The service is no longer busy with a connection: what was read from it meanwhile is handled, and more is
+    /// read.
+    pub fn resume(&mut self, now: Nanos, id: ConnectionId, service: &mut impl Service<P>) {
+        let index = id.0 as usize;
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if !std::mem::take(&mut connection.is_held) {
+            return;
+        }
+        let mut input = std::mem::take(&mut connection.held_input);
+        let mut result = self.hand_over(now, index, &input, service);
+        if let Ok(taken @ 1..) = result {
+            input.drain(..taken);
+        }
+        let connection = &mut self.connections[index];
+        connection.held_input = input;
+        // An encrypted connection may hold input of which the poller knows nothing.
+        if result.is_ok() && !connection.is_held && connection.transport.may_hold_input() {
+            result = self.read(now, index, service).map(|()| 0);
+        }
+        match result {
+            Ok(_) => self.update_interest(now, index, service),
+            Err(reason) => self.close(now, index, &reason, service),
+        }
+    }
+
+    /// Connections with which the service was busy and that keep up again, since the last call.
+    pub fn take_roomy(&mut self) -> Vec<ConnectionId> {
+        std::mem::take(&mut self.roomy)
+    }
+
+    /// Whether a connection takes what it is sent about as fast as it comes; also if there is none.
+    pub fn keeps_up(&mut self, id: ConnectionId) -> bool {
+        self.connections.get_mut(id.0 as usize).is_none_or(Connection::keeps_up)
     }
 
     fn update_interest(&mut self, now: Nanos, index: usize, service: &mut impl Service<P>) {
         let token = Token(self.token_base + index as u64);
         let (paused, registrar) = (self.is_paused, &self.registrar);
         let Some(connection) = self.connections.get_mut(index) else { return };
-        if connection.update_interest(registrar, token, paused).is_err() {
+        if connection.update_interest(registrar, token, paused, &mut self.backlog_bytes).is_err() {
             let reason = connection.broken();
             self.close(now, index, &reason, service);
         }
@@ -281,6 +369,7 @@ impl<P: Protocol> Listener<P> {
         // A nak or a last status; the connection is gone whether it gets through or not.
         let _ = gone.write_backlog();
         let id = ConnectionId(index as u32);
+        self.backlog_bytes -= gone.counted_backlog;
         self.addresses.release(gone.peer.ip());
         self.counters.tls_unfinished.add(u64::from(gone.transport.is_handshaking()));
         self.outbox.remove(id);
@@ -333,7 +422,39 @@ impl<P: Protocol> Listener<P> {
             self.protocol.on_log_cleared();
             self.outbox.clear();
         }
+        for id in self.outbox.take_short() {
+            self.counters.output_overflows.inc();
+            self.cut_off(now, id, service);
+        }
         self.close_unwanted(now, service);
+        if self.backlog_bytes as u64 > self.limits.backlogs_bytes_max {
+            self.relieve(now, service);
+        }
+        self.counters.backlog_bytes.set(self.backlog_bytes as u64);
+    }
+
+    /// Closes those who have most waiting for them, until some room is left for the others.
+    #[cold]
+    fn relieve(&mut self, now: Nanos, service: &mut impl Service<P>) {
+        let mut waiting: Vec<(usize, usize)> =
+            self.connections.iter().map(|(index, connection)| (connection.counted_backlog, index)).collect();
+        waiting.sort_unstable_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        let wanted = self.limits.backlogs_bytes_max - self.limits.backlogs_bytes_max / RELIEF_PART;
+        for (_, index) in waiting {
+            if self.backlog_bytes as u64 <= wanted {
+                break;
+            }
+            self.counters.backlogs_relieved.inc();
+            self.cut_off(now, ConnectionId(index as u32), service);
+        }
+    }
+
+    /// Ends a connection at once.
+    fn cut_off(&mut self, now: Nanos, id: ConnectionId, service: &mut impl Service<P>) {
+        if let Some(connection) = self.connections.get_mut(id.0 as usize) {
+            let reason = connection.stop();
+            self.close(now, id.0 as usize, &reason, service);
+        }
     }
 
     /// Closes a connection with the next [`Listener::flush`], after what is in the outbox for it.
@@ -517,6 +638,7 @@ mod tests {
             connections_per_address_max: 1000,
             login_timeout: Duration::from_secs(15),
             read_bytes: 4096,
+            backlogs_bytes_max: 1 << 30,
         };
         let listener = Listener::new(Mute, ports, limits, poller.registrar(), 1, Arc::clone(&counters));
         (listener.expect("some port is free"), counters)

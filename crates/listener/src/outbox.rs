@@ -34,34 +34,52 @@ pub struct Outbox {
     dirty: Vec<ConnectionId>,
     /// Connections to be closed after what they have pending.
     unwanted: Vec<ConnectionId>,
+    /// Connections that lack something because the log was full.
+    short: Vec<ConnectionId>,
 }
 
+/// Where messages are that found no room in the log.
+const NOWHERE: Staged = Staged { at: u32::MAX, len: u32::MAX };
+
 impl Outbox {
-    /// Puts a message in, for any number of connections.
-    ///
-    /// # Panics
-    /// Never in practice: one turn of a thread does not make 4 GiB of messages.
+    /// Puts a message in, for any number of connections. A log holds 4 GiB between two flushes; who is to get what
+    /// comes beyond is closed with the next one, because something would be missing in its stream.
     #[inline]
     pub fn stage(&mut self, message: &[u8]) -> Staged {
         self.stage_with(|log| log.extend_from_slice(message))
     }
 
-    /// Lets `write` append a message, for any number of connections.
-    ///
-    /// # Panics
-    /// Never in practice: one turn of a thread does not make 4 GiB of messages.
+    /// Lets `write` append a message, for any number of connections, as [`Outbox::stage`].
     #[inline]
     pub fn stage_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Staged {
         let start = self.log.len();
         write(&mut self.log);
-        let end = u32::try_from(self.log.len()).expect("less than 4 GiB between two flushes");
-        Staged { at: start as u32, len: end - start as u32 }
+        match u32::try_from(self.log.len()) {
+            Ok(end) => Staged { at: start as u32, len: end - start as u32 },
+            Err(_) => self.refuse(start),
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self, start: usize) -> Staged {
+        self.log.truncate(start);
+        NOWHERE
+    }
+
+    /// Bytes of messages put in since the last flush, each counted once.
+    #[inline]
+    #[must_use]
+    pub fn staged_bytes(&self) -> usize {
+        self.log.len()
     }
 
     /// Lets a connection have a staged message, under a stream id.
     #[inline]
     pub fn deliver(&mut self, to: ConnectionId, message: Staged, stream_id: i32) {
         let Some(pending) = self.pending.get_mut(to.0 as usize) else { return };
+        if message.at == NOWHERE.at {
+            return self.short.push(to);
+        }
         if pending.is_empty() {
             self.dirty.push(to);
         }
@@ -97,6 +115,11 @@ impl Outbox {
 
     pub(crate) fn note_unwanted(&mut self, connection: ConnectionId) {
         self.unwanted.push(connection);
+    }
+
+    /// Connections that lack something that was to be sent to them; some are named several times.
+    pub(crate) fn take_short(&mut self) -> Vec<ConnectionId> {
+        std::mem::take(&mut self.short)
     }
 
     pub(crate) fn take_unwanted(&mut self) -> Option<ConnectionId> {

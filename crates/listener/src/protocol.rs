@@ -101,6 +101,9 @@ pub struct Backlog {
 
 /// What stands behind a port.
 pub trait Service<P: Protocol> {
+    /// Most bytes of a connection that are handled before [`Service::is_busy`] is asked again.
+    const SLICE_BYTES: usize = usize::MAX;
+
     /// A connection has completed its handshake.
     fn on_connected(
         &mut self,
@@ -122,6 +125,12 @@ pub trait Service<P: Protocol> {
     fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &ReasonOf<P>, outbox: &mut Outbox);
     /// Whether the user of a connection has logged in; otherwise it is closed after a while.
     fn is_logged_in(&self, connection: ConnectionId) -> bool;
+    /// Whether what a connection has asked for is not all done: nothing more is taken from it until the service
+    /// calls [`Listener::resume`](crate::Listener::resume).
+    fn is_busy(&self, connection: ConnectionId) -> bool {
+        let _ = connection;
+        false
+    }
     /// Something for the log of the daemon.
     fn on_port_event(&mut self, event: PortEvent<'_>) {
         let _ = event;

@@ -8,6 +8,7 @@ use rssl_server::{ConnectionId, Outbox, PortEvent, Rssl, Service};
 use tracing::info;
 use units::Nanos;
 
+use crate::pace::Pace;
 use crate::sink::Sink;
 use crate::websocket::{Json, Streams};
 
@@ -18,6 +19,7 @@ pub(crate) struct RsslClients<'a> {
     pub(crate) json: &'a Json,
     pub(crate) streams: &'a mut Streams,
     pub(crate) commands: &'a mut Vec<InletCommand>,
+    pub(crate) pace: &'a mut Pace,
 }
 
 impl RsslClients<'_> {
@@ -32,10 +34,38 @@ impl RsslClients<'_> {
             json: self.json,
             streams: self.streams,
             commands: self.commands,
+            pace: self.pace,
         };
         act(self.core, &mut sink)
     }
 }
+
+impl RsslClients<'_> {
+    /// Goes on with a client that waits; returns whether it waits no longer.
+    ///
+    /// # Errors
+    /// Its connection is to be closed.
+    pub(crate) fn go_on(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        outbox: &mut Outbox,
+    ) -> Result<bool, ClientError> {
+        self.with_core(outbox, |core, sink| {
+            sink.begin();
+            core.go_on(now, client, sink);
+            while sink.goes_on(core, client) {
+                let Some(message) = sink.pace.next_message(client) else { return Ok(true) };
+                core.on_client_message(now, client, &message, sink)?;
+            }
+            Ok(false)
+        })
+    }
+}
+
+/// What is taken from a connection before it is asked whether the client has to wait: some hundred requests, or one
+/// compressed frame after the other.
+const SLICE_BYTES: usize = 4 << 10;
 
 /// Says in the log why a client's connection is closed.
 pub(crate) fn log_end(core: &PointToPoint, connection: ConnectionId, reason: ClientError) {
@@ -54,6 +84,8 @@ pub(crate) fn address(peer: SocketAddr) -> u32 {
 }
 
 impl Service<Rssl> for RsslClients<'_> {
+    const SLICE_BYTES: usize = SLICE_BYTES;
+
     fn on_connected(
         &mut self,
         _: Nanos,
@@ -76,7 +108,16 @@ impl Service<Rssl> for RsslClients<'_> {
         outbox: &mut Outbox,
     ) -> ControlFlow<()> {
         let client = ClientId(connection.0);
-        match self.with_core(outbox, |core, sink| core.on_client_message(now, client, message, sink)) {
+        let result = self.with_core(outbox, |core, sink| {
+            if sink.defers(core, client, message) {
+                return Ok(());
+            }
+            sink.begin();
+            core.on_client_message(now, client, message, sink)?;
+            sink.goes_on(core, client);
+            Ok(())
+        });
+        match result {
             Ok(()) => ControlFlow::Continue(()),
             Err(reason) => {
                 log_end(self.core, connection, reason);
@@ -88,11 +129,16 @@ impl Service<Rssl> for RsslClients<'_> {
     fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox) {
         info!(connection = connection.0, %reason, "client gone");
         let client = ClientId(connection.0);
+        self.pace.release(client);
         self.with_core(outbox, |core, sink| core.on_client_closed(now, client, sink));
     }
 
     fn is_logged_in(&self, connection: ConnectionId) -> bool {
         self.core.is_logged_in(ClientId(connection.0))
+    }
+
+    fn is_busy(&self, connection: ConnectionId) -> bool {
+        self.pace.is_waiting(ClientId(connection.0))
     }
 
     fn on_port_event(&mut self, event: PortEvent<'_>) {

@@ -7,7 +7,7 @@ use backbone::{Inlet, InletCommand};
 use counters::Registry;
 use counters::table::{JsonClients, PointToPoint as Counters};
 use daemon::{Describer, Status, UserList, describe_users};
-use market::server::{ClientInfo, PointToPoint};
+use market::server::{ClientId, ClientInfo, PointToPoint};
 use net::agent::Agent;
 use net::{Ready, Registrar};
 use rssl_server::{ConnectionId, ConnectionInfo, RsslListener};
@@ -18,7 +18,8 @@ use units::Nanos;
 use websocket_server::WebSocketListener;
 
 use crate::P2psConfig;
-use crate::rssl_clients::RsslClients;
+use crate::pace::Pace;
+use crate::rssl_clients::{RsslClients, log_end};
 use crate::sink::Sink;
 use crate::upstream::Upstream;
 use crate::websocket::{self, Input, Json, Streams, WebSocketClients};
@@ -35,11 +36,14 @@ pub struct PointToPointServer<I> {
     streams: Streams,
     token_space: u32,
     commands: Vec<InletCommand>,
+    pace: Pace,
     describer: Describer,
 }
 
 /// What is read from a consumer at a time: requests of which each may be answered with a whole book.
 const READ_BYTES: usize = 16 << 10;
+/// More than this does not wait for the end of a turn to be sent.
+const STAGED_BYTES: usize = 64 << 20;
 /// How many clients a status page lists.
 const CLIENTS_LISTED: usize = 1000;
 
@@ -100,6 +104,7 @@ impl<I: Inlet> PointToPointServer<I> {
             input: Input::default(),
             token_space,
             commands: Vec::new(),
+            pace: Pace::default(),
             describer: Describer::default(),
         })
     }
@@ -131,23 +136,23 @@ impl<I: Inlet> PointToPointServer<I> {
 
     /// What the core is given when something comes from the backbone, and the inlet.
     fn upstream(&mut self) -> (Upstream<'_>, &mut I) {
-        let PointToPointServer { core, inlet, rssl, websocket, json, streams, commands, .. } = self;
+        let PointToPointServer { core, inlet, rssl, websocket, json, streams, commands, pace, .. } = self;
         let websocket = websocket.as_mut().map(WebSocketListener::outbox);
-        let sink = Sink { rssl: rssl.outbox(), websocket, json, streams, commands };
+        let sink = Sink { rssl: rssl.outbox(), websocket, json, streams, commands, pace };
         (Upstream { core, sink }, inlet)
     }
 
     fn with_rssl(&mut self, act: impl FnOnce(&mut RsslListener, &mut RsslClients<'_>)) {
-        let PointToPointServer { core, rssl, websocket, json, streams, commands, .. } = self;
+        let PointToPointServer { core, rssl, websocket, json, streams, commands, pace, .. } = self;
         let websocket = websocket.as_mut().map(WebSocketListener::outbox);
-        act(rssl, &mut RsslClients { core, websocket, json, streams, commands });
+        act(rssl, &mut RsslClients { core, websocket, json, streams, commands, pace });
     }
 
     fn with_websocket(&mut self, act: impl FnOnce(&mut WebSocketListener, &mut WebSocketClients<'_>)) {
-        let PointToPointServer { core, rssl, websocket, json, input, streams, commands, .. } = self;
+        let PointToPointServer { core, rssl, websocket, json, input, streams, commands, pace, .. } = self;
         if let Some(websocket) = websocket {
             let rssl = rssl.outbox();
-            act(websocket, &mut WebSocketClients { core, rssl, json, input, streams, commands });
+            act(websocket, &mut WebSocketClients { core, rssl, json, input, streams, commands, pace });
         }
     }
 
@@ -159,6 +164,79 @@ impl<I: Inlet> PointToPointServer<I> {
                 inlet.execute(now, command, &mut upstream);
             }
         }
+    }
+
+    /// Serves clients that wait, one after the other, as far as the turn's work goes.
+    fn serve_waiting(&mut self, now: Nanos) {
+        for id in self.rssl.take_roomy() {
+            self.pace.note_roomy(ClientId(id.0));
+        }
+        for id in self.websocket.as_mut().map(WebSocketListener::take_roomy).unwrap_or_default() {
+            self.pace.note_roomy(websocket::client_of(id));
+        }
+        for _ in 0..self.pace.due_count() {
+            if !self.pace.has_room() {
+                break;
+            }
+            let Some(client) = self.pace.next() else { break };
+            self.serve_one(now, client);
+        }
+        self.core.count_waiting(self.pace.waiting_count());
+    }
+
+    fn serve_one(&mut self, now: Nanos, client: ClientId) {
+        let connection = websocket::connection_of(client);
+        let id = connection.unwrap_or(ConnectionId(client.0));
+        let keeps_up = match (connection, &mut self.websocket) {
+            (None, _) => self.rssl.keeps_up(id),
+            (Some(_), Some(port)) => port.keeps_up(id),
+            (Some(_), None) => true,
+        };
+        if !keeps_up {
+            return self.pace.note_stuck(client);
+        }
+        let mut result = Ok(true);
+        if connection.is_some() {
+            self.with_websocket(|port, clients| result = clients.go_on(now, client, id, port.outbox()));
+        } else {
+            self.with_rssl(|port, clients| result = clients.go_on(now, client, port.outbox()));
+        }
+        match result {
+            Ok(false) => self.pace.requeue(client),
+            Ok(true) => {
+                self.pace.release(client);
+                if connection.is_some() {
+                    self.with_websocket(|port, clients| port.resume(now, id, clients));
+                } else {
+                    self.with_rssl(|port, clients| port.resume(now, id, clients));
+                }
+            }
+            Err(reason) => {
+                log_end(&self.core, id, reason);
+                self.pace.release(client);
+                match (connection, &mut self.websocket) {
+                    (None, _) => self.rssl.dismiss(id),
+                    (Some(_), Some(port)) => port.dismiss(id),
+                    (Some(_), None) => {}
+                }
+            }
+        }
+    }
+
+    /// Sends what was put into the outboxes.
+    fn flush_clients(&mut self, now: Nanos) {
+        self.with_rssl(|rssl, clients| rssl.flush(now, clients));
+        self.with_websocket(|port, clients| {
+            websocket::update_services(clients.json, clients.core);
+            port.flush(now, clients);
+        });
+        self.pace.renew();
+    }
+
+    /// What waits for the flush, in bytes.
+    fn staged_bytes(&mut self) -> usize {
+        let websocket = self.websocket.as_mut().map_or(0, |port| port.outbox().staged_bytes());
+        self.rssl.outbox().staged_bytes() + websocket
     }
 
     /// Puts a changed list of users in force.
@@ -259,6 +337,9 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
                 inlet.on_ready(now, ready, &mut upstream);
             }
         }
+        if self.staged_bytes() > STAGED_BYTES {
+            self.flush_clients(now);
+        }
     }
 
     fn turn(&mut self, now: Nanos) {
@@ -272,15 +353,11 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
         }
         upstream.sink.settle(now, upstream.core);
         self.execute(now);
-        self.with_rssl(|rssl, clients| {
-            rssl.flush(now, clients);
-            rssl.on_wakeup(now, clients);
-        });
-        self.with_websocket(|port, clients| {
-            websocket::update_services(clients.json, clients.core);
-            port.flush(now, clients);
-            port.on_wakeup(now, clients);
-        });
+        self.pace.renew();
+        self.serve_waiting(now);
+        self.flush_clients(now);
+        self.with_rssl(|port, clients| port.on_wakeup(now, clients));
+        self.with_websocket(|port, clients| port.on_wakeup(now, clients));
         self.execute(now);
         self.inlet.flush(now);
         self.describe(now);
@@ -292,6 +369,9 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
 
     fn next_wakeup(&self) -> Nanos {
         let websocket = self.websocket.as_ref().map_or(Nanos::NEVER, WebSocketListener::next_wakeup);
+        if self.pace.is_due() {
+            return Nanos::ZERO;
+        }
         self.core
             .next_wakeup()
             .min(self.inlet.next_wakeup())

@@ -9,6 +9,7 @@ use tracing::warn;
 use units::Nanos;
 use websocket_server::Shown;
 
+use crate::pace::Pace;
 use crate::websocket::{self, Json, Streams};
 
 /// Carries out what the core decides: for clients at once, for the backbone after what is being handled.
@@ -19,9 +20,39 @@ pub(crate) struct Sink<'a> {
     pub(crate) json: &'a Json,
     pub(crate) streams: &'a mut Streams,
     pub(crate) commands: &'a mut Vec<InletCommand>,
+    pub(crate) pace: &'a mut Pace,
 }
 
 impl Sink<'_> {
+    /// What is in the outboxes, in bytes.
+    fn staged_bytes(&self) -> usize {
+        self.rssl.staged_bytes() + self.websocket.as_ref().map_or(0, |outbox| outbox.staged_bytes())
+    }
+
+    /// Whether a message of a client has to wait: it is kept then.
+    pub(crate) fn defers(&mut self, core: &PointToPoint, client: ClientId, message: &[u8]) -> bool {
+        let waits = self.pace.is_waiting(client) || !self.pace.has_room();
+        if waits {
+            core.count_deferred();
+            self.pace.keep(client, message);
+        }
+        waits
+    }
+
+    /// A message of a client, or a part of what one wants, is about to be served.
+    pub(crate) fn begin(&mut self) {
+        self.pace.begin(self.staged_bytes());
+    }
+
+    /// It was served. Returns whether more may be done for the client in this turn; if not, it waits.
+    pub(crate) fn goes_on(&mut self, core: &PointToPoint, client: ClientId) -> bool {
+        let goes_on = self.admits_more(client) && !core.is_busy(client);
+        if !goes_on {
+            self.pace.hold(client);
+        }
+        goes_on
+    }
+
     /// Lets the core know what became of messages that could not be shown to WebSocket clients: streams that
     /// were closed have ended, those that lack something want an image in its time.
     pub(crate) fn settle(&mut self, now: Nanos, core: &mut PointToPoint) {
@@ -67,6 +98,11 @@ impl ServerSink for Sink<'_> {
             (Ok(head), _) => self.fan_out(&[Watcher { client, stream_id: head.stream_id }], msg),
             (Err(_), _) => {}
         }
+    }
+
+    fn admits_more(&mut self, client: ClientId) -> bool {
+        let staged_bytes = self.staged_bytes();
+        self.pace.charge(client, staged_bytes)
     }
 
     #[inline]

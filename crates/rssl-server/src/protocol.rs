@@ -55,6 +55,7 @@ pub fn listen(
         connections_per_address_max: config.connections_per_address_max as usize,
         login_timeout: Duration::from_millis(config.login_timeout_ms.into()),
         read_bytes,
+        backlogs_bytes_max: config.backlogs_max_bytes,
     };
     Listener::new(protocol, ports, limits, registrar, token_space, counters.listener)
 }

@@ -19,6 +19,9 @@ config::section! {
         /// Most bytes that wait for one connection's socket; at the limit the connection is closed as too
         /// slow.
         backlog_max_bytes: u64 = 67_108_864, range 65_536..=17_179_869_184;
+        /// Most bytes that wait for the sockets of all connections of the port together; beyond, those for which
+        /// most waits are closed.
+        backlogs_max_bytes: u64 = 2_147_483_648, range 1_048_576..=1_099_511_627_776;
         /// A client from which nothing has come for so long is given up; it is pinged each third of it.
         /// Announced in the login refresh.
         ping_timeout_s: u8 = 30, range 3..=255;

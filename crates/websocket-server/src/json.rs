@@ -1,5 +1,6 @@
 //! Between clients that speak JSON and a service that speaks RWF.
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -7,9 +8,10 @@ use counters::table::JsonClients as Counters;
 use listener::{ConnectionId, Outbox, Staged};
 use rdm::directory::Filter;
 use rdm::{Reply, ToVec};
-use rwf::{DataType, Dictionary, Domain, Key, Msg, MsgClass, RequestMsg, StateCode};
+use rwf::{DataType, Dictionary, Domain, Key, Msg, MsgClass, RefreshMsg, RequestMsg, StateCode};
 use rwf_json::{Converter, Incoming, KeyPart, Options, PeerError, Reader, Refusal, RefusalKind, ToJsonError};
 
+use crate::dictionaries::Dictionaries;
 use crate::stand_in::stand_in;
 use crate::{Kind, Means, Names, WebSocketConfig, stage};
 
@@ -35,6 +37,8 @@ pub struct Json {
     ping_timeout_s: u8,
     message_max_bytes: u32,
     counters: Arc<Counters>,
+    /// Dictionaries that were made into JSON before.
+    dictionaries: RefCell<Dictionaries>,
 }
 
 /// A message in the outbox, and what it means for the item streams that get it.
@@ -87,12 +91,14 @@ impl Json {
             ping_timeout_s: config.ping_timeout_s,
             message_max_bytes: config.message_max_bytes,
             counters,
+            dictionaries: RefCell::default(),
         }
     }
 
     /// From now on fields are those of this dictionary.
     pub fn set_dictionary(&mut self, dictionary: Arc<Dictionary>) {
         self.dictionary = dictionary;
+        self.dictionaries = RefCell::default();
     }
 
     /// Takes over which services there are now, by id and name.
@@ -136,9 +142,10 @@ impl Json {
     pub fn send(&self, outbox: &mut Outbox, to: ConnectionId, msg: &[u8]) {
         let Ok(head) = rwf::peek(msg) else { return self.counters.messages_unwritable.inc() };
         let is_login = head.domain == Domain::LOGIN;
+        let is_dictionary = head.domain == Domain::DICTIONARY && head.class == MsgClass::Refresh;
         let mut written = Ok(DataType::NO_DATA);
         let staged = stage(outbox, if is_login { Kind::Alone } else { Kind::Body }, |json| {
-            written = self.write(msg, json);
+            written = if is_dictionary { self.write_dictionary(msg, json) } else { self.write(msg, json) };
             if is_login && head.class == MsgClass::Refresh && written == Ok(DataType::NO_DATA) {
                 self.announce(json);
             }
@@ -233,11 +240,39 @@ impl Json {
     /// Appends the body of a message; tells the type of its payload.
     #[inline]
     fn write(&self, msg: &[u8], json: &mut Vec<u8>) -> Result<DataType, ToJsonError> {
+        let container_type = self.convert(msg, json)?;
+        self.counters.messages_written.inc();
+        Ok(container_type)
+    }
+
+    #[inline]
+    fn convert(&self, msg: &[u8], json: &mut Vec<u8>) -> Result<DataType, ToJsonError> {
         let msg = Msg::parse(msg)?;
         let converter = Converter::new(&self.dictionary, &self.names, Options::default());
         converter.write_body(&msg, KeyPart::Own, json)?;
-        self.counters.messages_written.inc();
         Ok(msg.container_type())
+    }
+
+    /// The same of a dictionary: its payload is the same for all who ask, and as JSON it has megabytes.
+    fn write_dictionary(&self, msg: &[u8], json: &mut Vec<u8>) -> Result<DataType, ToJsonError> {
+        let Ok(Msg::Refresh(refresh)) = Msg::parse(msg) else { return self.write(msg, json) };
+        let bare = RefreshMsg { container_type: DataType::NO_DATA, payload: &[], ..refresh };
+        let Ok(bare) = Msg::Refresh(bare).to_vec() else { return self.write(msg, json) };
+        let start = json.len();
+        self.convert(&bare, json)?;
+        let mut known = self.dictionaries.borrow_mut();
+        if let Some(payload) = known.find(refresh.payload) {
+            json.pop();
+            json.extend_from_slice(payload);
+            self.counters.messages_written.inc();
+        } else {
+            // What stands before the payload, but for the end of the object.
+            let head_bytes = json.len() - start - 1;
+            json.truncate(start);
+            self.write(msg, json)?;
+            known.keep(refresh.payload, &json[start + head_bytes..]);
+        }
+        Ok(refresh.container_type)
     }
 
     /// Gives a login refresh the payload that it has on this port.

@@ -13,6 +13,7 @@
 
 mod config;
 mod cookie;
+mod dictionaries;
 mod json;
 mod means;
 mod message;

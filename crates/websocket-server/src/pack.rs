@@ -8,6 +8,7 @@ use listener::Entry;
 use websocket::deflate::{SharedDeflater, append_own, begin_message, end_message};
 use websocket::frame::{Opcode, OpenFrame};
 
+use crate::dictionaries::Dictionaries;
 use crate::message::{Kind, Message};
 
 /// About the longest text of several messages in one frame. A single one may be longer.
@@ -83,6 +84,8 @@ pub(crate) struct Compressed {
     pieces: HashMap<usize, Range<usize>>,
     bytes: Vec<u8>,
     own: Vec<u8>,
+    /// Payloads of dictionaries, which would take tens of milliseconds each time.
+    dictionaries: Dictionaries,
 }
 
 impl Compressed {
@@ -93,6 +96,7 @@ impl Compressed {
             pieces: HashMap::new(),
             bytes: Vec::new(),
             own: Vec::new(),
+            dictionaries: Dictionaries::default(),
         }
     }
 
@@ -109,10 +113,13 @@ impl Compressed {
             if message.json.len() < self.min_bytes.min(FRAME_BYTES) {
                 self.own.extend_from_slice(message.json);
             } else {
-                expanded_bytes += self.own.len() + message.json.len();
+                // Of a dictionary the beginning differs from client to client.
+                let (head, tail) = message.json.split_at(payload_at(message.json));
+                self.own.extend_from_slice(head);
+                expanded_bytes += self.own.len() + tail.len();
                 append_own(&self.own, frames);
                 self.own.clear();
-                let piece = self.piece(entry.place().start, message.json);
+                let piece = self.piece(entry.place().start, tail);
                 frames.extend_from_slice(&self.bytes[piece]);
             }
         }
@@ -138,15 +145,40 @@ impl Compressed {
     }
 
     fn piece(&mut self, place: usize, json: &[u8]) -> Range<usize> {
-        let Compressed { deflater, pieces, bytes, .. } = self;
+        let Compressed { deflater, pieces, bytes, dictionaries, .. } = self;
         let piece = pieces.entry(place).or_insert_with(|| {
             let start = bytes.len();
-            deflater.compress(json, bytes);
+            if json.len() < LONG_BYTES {
+                deflater.compress(json, bytes);
+            } else if let Some(known) = dictionaries.find(json) {
+                bytes.extend_from_slice(known);
+            } else {
+                deflater.compress(json, bytes);
+                if json.starts_with(SERIES) {
+                    dictionaries.keep(json, &bytes[start..]);
+                }
+            }
             start..bytes.len()
         });
         piece.clone()
     }
 }
+
+/// Where the payload of a dictionary begins in the JSON of its message; 0 for other messages.
+fn payload_at(json: &[u8]) -> usize {
+    if json.len() < LONG_BYTES {
+        return 0;
+    }
+    let start = &json[..HEAD_BYTES_MAX];
+    start.windows(SERIES.len()).position(|window| window == SERIES).unwrap_or(0)
+}
+
+/// The payload of a dictionary begins so.
+const SERIES: &[u8] = b"\"Series\":";
+/// Dictionaries are longer.
+const LONG_BYTES: usize = 64 << 10;
+/// The payload of a message of the dictionary domain begins within these.
+const HEAD_BYTES_MAX: usize = 2 << 10;
 
 const BYTES_KEPT: usize = 4 << 20;
 

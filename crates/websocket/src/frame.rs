@@ -237,8 +237,12 @@ impl OpenFrame {
         bytes.len() - self.start - HEAD_RESERVED_BYTES
     }
 
-    /// Writes the head before the payload, which is everything appended since.
+    /// Writes the head before the payload, which is everything appended since. What is longer than
+    /// [`FRAGMENT_BYTES_MAX`] becomes several frames of one message.
     pub fn end(self, bytes: &mut Vec<u8>, opcode: Opcode, is_compressed: bool) {
+        if self.payload_bytes(bytes) > FRAGMENT_BYTES_MAX {
+            return self.end_fragmented(bytes, opcode, is_compressed);
+        }
         let payload_bytes = self.payload_bytes(bytes) as u64;
         let head = Head { is_final: true, is_compressed, opcode, mask: None, payload_bytes };
         let (head, len) = head.encode();
@@ -248,7 +252,32 @@ impl OpenFrame {
             bytes.splice(self.start..self.start + HEAD_RESERVED_BYTES, head[..len].iter().copied());
         }
     }
+
+    /// The first fragment says what it is, the others continue it (RFC 6455, 5.4; RFC 7692, 6.1).
+    #[cold]
+    fn end_fragmented(self, bytes: &mut Vec<u8>, opcode: Opcode, is_compressed: bool) {
+        let payload = bytes.split_off(self.start + HEAD_RESERVED_BYTES);
+        bytes.truncate(self.start);
+        let count = payload.len().div_ceil(FRAGMENT_BYTES_MAX);
+        bytes.reserve(payload.len() + count * HEAD_RESERVED_BYTES);
+        for (number, fragment) in payload.chunks(FRAGMENT_BYTES_MAX).enumerate() {
+            let is_first = number == 0;
+            let head = Head {
+                is_final: number + 1 == count,
+                is_compressed: is_compressed && is_first,
+                opcode: if is_first { opcode } else { Opcode::Continuation },
+                mask: None,
+                payload_bytes: fragment.len() as u64,
+            };
+            head.emit(bytes);
+            bytes.extend_from_slice(fragment);
+        }
+    }
 }
+
+/// Most bytes of one frame. The vendor's libraries close a connection whose peer sends a frame that is longer than
+/// ten times the message size that they announce, 61,440 by default; dictionaries and books are longer.
+pub const FRAGMENT_BYTES_MAX: usize = 61_440;
 
 #[cfg(test)]
 mod tests {
@@ -281,6 +310,28 @@ mod tests {
     }
 
     #[test]
+    fn a_long_payload_goes_in_frames_that_continue_it() {
+        let payload: Vec<u8> = (0..2 * FRAGMENT_BYTES_MAX + 1).map(|n| (n % 251) as u8).collect();
+        let mut bytes = b"before".to_vec();
+        let frame = OpenFrame::begin(&mut bytes);
+        bytes.extend_from_slice(&payload);
+        frame.end(&mut bytes, Opcode::Text, true);
+        let (mut rest, mut back, mut heads) = (&bytes[6..], Vec::new(), Vec::new());
+        while !rest.is_empty() {
+            let at = Head::length_of([rest[0], rest[1]]);
+            let head = Head::parse(&rest[..at]).expect("our own");
+            let end = at + head.payload_bytes as usize;
+            back.extend_from_slice(&rest[at..end]);
+            heads.push((head.is_final, head.is_compressed, head.opcode, head.payload_bytes));
+            rest = &rest[end..];
+        }
+        assert!(back == payload && bytes.starts_with(b"before"));
+        let whole = FRAGMENT_BYTES_MAX as u64;
+        let continued = |is_final, bytes| (is_final, false, Opcode::Continuation, bytes);
+        assert_eq!(heads, [(false, true, Opcode::Text, whole), continued(false, whole), continued(true, 1)]);
+    }
+
+    #[test]
     fn masking_in_pieces_is_masking_at_once() {
         let bytes: Vec<u8> = (0..200).collect();
         let key = [0xa1, 0xb2, 0xc3, 0xd4];
@@ -310,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_frame_of_any_length_gets_its_head_in_place() {
-        for length in [0, 1, 125, 126, 65_535, 65_536, 100_000] {
+        for length in [0, 1, 125, 126, FRAGMENT_BYTES_MAX] {
             let mut bytes = b"before".to_vec();
             let frame = OpenFrame::begin(&mut bytes);
             bytes.resize(bytes.len() + length, b'x');

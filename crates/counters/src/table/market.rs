@@ -88,6 +88,8 @@ counters! {
         generics_in: Total, "messages", "Generic messages of clients passed on.";
         generics_out: Total, "messages", "Generic messages handed to clients' connections.";
         answers_late: Total, "messages", "Answers from source distributors to posts or streams that are gone.";
+        client_messages_deferred: Total, "messages", "Messages from clients that waited, because their client or all together had asked for much in this turn.";
+        clients_waiting: Gauge, "connections", "Clients that wait for what they have asked for, and from which nothing is read meanwhile.";
         client_messages_refused: Total, "messages", "Messages from clients that were malformed or out of place.";
         messages_refused: Total, "messages", "Messages from source distributors that were malformed or out of place.";
         instances: Gauge, "instances", "Source distributor instances with a working link.";

@@ -9,6 +9,7 @@ use rwf::{DecodeError, Domain, Msg, StateCode};
 use units::Nanos;
 
 use super::audience::Form;
+use super::errands::Errand;
 use super::login::Login;
 use super::{ClientId, PointToPoint, ServerSink, Watcher};
 use crate::users::Denial;
@@ -42,6 +43,8 @@ pub(super) struct Client {
     pub(super) streams: HashMap<i32, Stream>,
     /// Open private streams, with their conversations.
     pub(super) private: HashMap<i32, u64>,
+    /// What is left of its last message.
+    pub(super) errand: Option<Errand>,
 }
 
 /// An open item stream.
@@ -118,7 +121,7 @@ impl PointToPoint {
     pub fn on_client_connected(&mut self, client: ClientId, profile: ClientProfile) {
         let (login, directories) = (None, Vec::new());
         let (streams, private) = (HashMap::new(), HashMap::new());
-        self.clients.insert(client, Client { profile, login, directories, streams, private });
+        self.clients.insert(client, Client { profile, login, directories, streams, private, errand: None });
     }
 
     /// A connection is gone.
@@ -212,7 +215,7 @@ impl PointToPoint {
             }
             (_, Domain::LOGIN) => return self.on_login(now, client, &msg, sink),
             (_, Domain::SOURCE) => self.on_directory_msg(client, &msg, sink),
-            (_, Domain::DICTIONARY) => self.on_dictionary_msg(client, &msg, sink),
+            (_, Domain::DICTIONARY) => self.on_dictionary_msg(client, &msg, bytes, sink),
             (Msg::Request(request), domain) if has_items(domain) => {
                 self.on_item_request(now, client, request, sink)
             }

@@ -1,6 +1,5 @@
-//! The source directory and the dictionary, as clients ask for them.
+//! The source directory, as clients ask for it.
 
-use rdm::dictionary::{DictionaryMsg, DictionaryParts, PartSizes};
 use rdm::directory::{DirectoryMsg, DirectoryRefresh, DirectoryUpdate, Service, ServiceDelta};
 use rdm::{RdmError, Reply, ToVec};
 use rwf::{Msg, StateCode};
@@ -53,21 +52,6 @@ impl PointToPoint {
             if let Ok(answer) = DirectoryRefresh::answer(&request, services)?.to_vec() {
                 sink.send(client, &answer);
             }
-        }
-        Ok(())
-    }
-
-    pub(super) fn on_dictionary_msg(
-        &mut self,
-        client: ClientId,
-        msg: &Msg<'_>,
-        sink: &mut impl ServerSink,
-    ) -> Result<(), RdmError> {
-        let DictionaryMsg::Request(request) = DictionaryMsg::parse(msg)? else { return Ok(()) };
-        let part_bytes = self.profile(client).dictionary_part_bytes;
-        let sizes = PartSizes { fields_bytes_max: part_bytes, enums_bytes_max: part_bytes };
-        for part in DictionaryParts::new(&request, &self.dictionary, sizes)?.flatten() {
-            sink.send(client, &part);
         }
         Ok(())
     }

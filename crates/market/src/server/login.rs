@@ -10,7 +10,7 @@ use rwf::{Msg, StateCode};
 use units::Nanos;
 
 use super::audience::OnSuspect;
-use super::{ClientError, ClientId, PointToPoint, ServerSink, Watcher};
+use super::{ClientError, ClientId, PointToPoint, ServerSink};
 use crate::users::Claim;
 
 /// What a client has said about itself.
@@ -125,12 +125,21 @@ impl PointToPoint {
         }
         // A position of more than 64 KiB, say, cannot be repeated.
         let Ok(answer) = self.accepted(request).to_vec() else { return Err(ClientError::LoginRefused) };
+        let was_paused = self.pauses_all(client);
         self.take_login(now, client, request, claim);
         if !request.no_refresh {
             sink.send(client, &answer);
         }
-        self.pause_streams(client, sink);
+        if self.pauses_all(client) != was_paused {
+            self.pause_streams(client, sink);
+        }
         Ok(())
+    }
+
+    /// Whether a client's login says that all its streams pause.
+    pub(super) fn pauses_all(&self, client: ClientId) -> bool {
+        let login = self.clients.get(&client).and_then(|known| known.login.as_ref());
+        login.is_some_and(|login| login.is_paused)
     }
 
     /// What this server can do. Permission data is passed on; there is no permission profile.
@@ -167,17 +176,6 @@ impl PointToPoint {
         }
         let is_first = known.login.replace(login).is_none();
         self.count_clients(i64::from(is_first));
-    }
-
-    /// Pauses all streams of a client or lets them go on, as its login says now.
-    fn pause_streams(&mut self, client: ClientId, sink: &mut impl ServerSink) {
-        let Some(known) = self.clients.get(&client) else { return };
-        let is_paused = known.login.as_ref().is_some_and(|login| login.is_paused);
-        let unpaused = known.streams.iter().filter(|(_, stream)| !stream.is_paused);
-        let unpaused: Vec<i32> = unpaused.map(|(stream_id, _)| *stream_id).collect();
-        for stream_id in unpaused {
-            self.set_pause(Watcher { client, stream_id }, is_paused, sink);
-        }
     }
 }
 

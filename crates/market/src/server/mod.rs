@@ -20,6 +20,7 @@ mod clients;
 mod conversations;
 mod directory;
 mod ending;
+mod errands;
 mod fanout;
 mod front;
 mod gaps;
@@ -53,6 +54,7 @@ use units::Nanos;
 use self::audience::FormRoom;
 use self::clients::Client;
 use self::conversations::Conversations;
+use self::errands::Prepared;
 use self::ids::ServiceIds;
 use self::item::Item;
 use self::services::Service;
@@ -149,6 +151,8 @@ pub struct PointToPoint {
     encoding: Encoding,
     /// What may be told of messages that cannot be used.
     ration: Ration,
+    /// Dictionaries as they were downloaded before.
+    prepared: Prepared,
     counters: Arc<Counters>,
 }
 
@@ -193,6 +197,7 @@ impl PointToPoint {
             scratch: Scratch::default(),
             encoding: Encoding::default(),
             ration: Ration::default(),
+            prepared: Prepared::default(),
             counters,
         }
     }

@@ -1,6 +1,5 @@
 //! Requests for items, one or a batch of them: opened, changed, paused, closed.
 
-use rdm::directory::ServiceState;
 use rdm::item::{ItemClose, ItemKey as RequestKey, ItemRequest, Target};
 use rdm::{RdmError, Reply, ToVec};
 use rwf::{
@@ -32,8 +31,9 @@ impl PointToPoint {
                 self.on_private(now, client, (&request, &bytes), key, sink);
             }
             Target::Item(key) => self.on_single(now, client, &request, key, &form, sink),
-            Target::Items { names, .. } => self.on_batch(now, client, &request, names.len(), &form, sink),
-            Target::Streams(ids) => self.on_batch_reissue(now, client, &request, ids, &form, sink),
+            // An array has 65,535 entries at most.
+            Target::Items { .. } => self.on_batch(now, client, msg, (&request, &form), sink),
+            Target::Streams(_) => self.begin_batch(now, client, msg, (&request, &form), sink),
         }
         Ok(())
     }
@@ -134,9 +134,7 @@ impl PointToPoint {
             return closed(StateCode::SOURCE_UNKNOWN, "there is no service of this id");
         };
         // A service that is down comes back; its items wait for it.
-        let mut open = service.definition.clone();
-        open.state = ServiceState { up: true, accepting_requests: None, status: None };
-        if let Some(refusal) = open.refuses(request.domain, request.qos_range()) {
+        if let Some(refusal) = service.definition.info.refuses(request.domain, request.qos_range()) {
             return Err(refusal.state());
         }
         let Ok(wanted) = ItemKey::of(key.service_id, request.domain, &Key::from(*key)) else {
@@ -174,6 +172,11 @@ enum OpenAs<'a> {
     Private,
 }
 
+/// The request for one item of a batch, but for its view.
+fn single_of<'a>(request: &ItemRequest<'a>, stream_id: i32, key: RequestKey<'a>) -> ItemRequest<'a> {
+    ItemRequest { stream_id, target: Target::Item(key), view: None, ..*request }
+}
+
 /// Batches.
 impl PointToPoint {
     /// The batch's own stream ends at once; its items live on the stream ids that follow.
@@ -181,46 +184,52 @@ impl PointToPoint {
         &mut self,
         now: Nanos,
         client: ClientId,
-        request: &ItemRequest<'_>,
-        count: usize,
-        form: &Form,
+        msg: &RequestMsg<'_>,
+        (request, form): (&ItemRequest<'_>, &Form),
         sink: &mut impl ServerSink,
     ) {
-        let (mut admitted, mut singles) = (0, Vec::with_capacity(count));
-        for single in request.singles() {
-            let Target::Item(key) = single.target else { continue };
+        let (mut admitted, mut count) = (0, 0);
+        for (stream_id, key) in request.target.keys(request.stream_id) {
+            let single = single_of(request, stream_id, key);
             admitted += usize::from(self.admit(client, &single, &key, admitted).is_ok());
-            singles.push((single, key));
+            count += 1;
         }
         let text = format!("Processed {count} total items from Batch Request.  {admitted} Ok.");
         self.end_batch(now, client, request, &text, sink);
-        for (single, key) in singles {
-            if !single.private_stream {
-                self.on_single(now, client, &single, &key, form, sink);
-            } else if let Ok(bytes) = single.to_vec() {
-                self.on_private(now, client, (&single, &bytes), &key, sink);
-            }
-        }
+        self.begin_batch(now, client, msg, (request, form), sink);
     }
 
-    /// The same change of several open streams.
-    fn on_batch_reissue(
+    /// One item of a batch.
+    pub(super) fn serve_single(
         &mut self,
         now: Nanos,
         client: ClientId,
-        request: &ItemRequest<'_>,
-        stream_ids: &[i32],
-        form: &Form,
+        (request, form): (&ItemRequest<'_>, &Form),
+        (stream_id, key): (i32, RequestKey<'_>),
         sink: &mut impl ServerSink,
     ) {
-        let open: Vec<i32> = stream_ids.iter().copied().filter(|&id| self.has_stream(client, id)).collect();
-        for &stream_id in &open {
-            let watcher = Watcher { client, stream_id };
-            self.reissue(watcher, form, (request.pause, request.no_refresh), sink);
+        let single = single_of(request, stream_id, key);
+        if !single.private_stream {
+            return self.on_single(now, client, &single, &key, form, sink);
         }
+        let single = ItemRequest { view: request.view.clone(), ..single };
+        if let Ok(bytes) = single.to_vec() {
+            self.on_private(now, client, (&single, &bytes), &key, sink);
+        }
+    }
+
+    /// The same change of several open streams is made.
+    pub(super) fn end_reissue(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        (request, stream_ids): (&ItemRequest<'_>, &[i32]),
+        sink: &mut impl ServerSink,
+    ) {
         // Some applications send it on the first of the streams.
         if !self.has_stream(client, request.stream_id) {
-            let (count, good) = (stream_ids.len(), open.len());
+            let good = stream_ids.iter().filter(|id| self.has_stream(client, **id)).count();
+            let count = stream_ids.len();
             let text = format!("Processed {count} total stream ids from Batch Reissue Request.  {good} Ok.");
             self.end_batch(now, client, request, &text, sink);
         }
@@ -250,7 +259,7 @@ impl PointToPoint {
     /// The answer is a refresh. If none is wanted, there is one all the same where the client would go on
     /// with something that is not so: after a pause, and when it sees other fields than before, which while
     /// it pauses is no matter yet.
-    fn reissue(
+    pub(super) fn reissue(
         &mut self,
         watcher: Watcher,
         form: &Form,

@@ -76,6 +76,12 @@ pub trait ServerSink {
     /// Sends one RWF message to several clients, each time with the stream id of the watcher. There may be
     /// none.
     fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]);
+    /// Something that a client has asked for was done, and there is more. Returns whether it may be done now; if
+    /// not, it waits for [`PointToPoint::go_on`](super::PointToPoint::go_on).
+    fn admits_more(&mut self, client: ClientId) -> bool {
+        let _ = client;
+        true
+    }
     /// Joins the topic `tickcast.service.NAME`; each instance that publishes it becomes a source.
     fn subscribe(&mut self, service: &str);
     /// Leaves that topic.

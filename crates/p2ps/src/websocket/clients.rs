@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
 use backbone::InletCommand;
-use market::server::{ClientError, ClientProfile, PointToPoint, ServerSink};
+use market::server::{ClientError, ClientId, ClientProfile, PointToPoint, ServerSink};
 use rdm::item::{CloseTarget, ItemClose, ItemRequest, Target, has_items};
 use rdm::{Reply, ToVec};
 use rssl_server::{ConnectionId, Outbox};
@@ -15,6 +15,7 @@ use websocket::{CloseReason, Message, Session};
 use websocket_server::{PART_BYTES, PortEvent, RwfService, Service, WebSocket, answer, cookie_login};
 
 use super::{Input, Json, Streams, client_of, update_services};
+use crate::pace::Pace;
 use crate::rssl_clients::{address, log_end};
 use crate::sink::Sink;
 
@@ -26,9 +27,12 @@ pub(crate) struct WebSocketClients<'a> {
     pub(crate) input: &'a mut Input,
     pub(crate) streams: &'a mut Streams,
     pub(crate) commands: &'a mut Vec<InletCommand>,
+    pub(crate) pace: &'a mut Pace,
 }
 
 impl Service<WebSocket> for WebSocketClients<'_> {
+    const SLICE_BYTES: usize = SLICE_BYTES;
+
     fn on_connected(
         &mut self,
         now: Nanos,
@@ -83,6 +87,7 @@ impl Service<WebSocket> for WebSocketClients<'_> {
     fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox) {
         info!(connection = connection.0, %reason, "WebSocket client gone");
         self.streams.forget_all(connection);
+        self.pace.release(client_of(connection));
         let mut scene = self.scene(now, connection, outbox);
         scene.core.on_client_closed(now, client_of(connection), &mut scene.sink);
     }
@@ -91,12 +96,38 @@ impl Service<WebSocket> for WebSocketClients<'_> {
         self.core.is_logged_in(client_of(connection))
     }
 
+    fn is_busy(&self, connection: ConnectionId) -> bool {
+        self.pace.is_waiting(client_of(connection))
+    }
+
     fn on_port_event(&mut self, event: PortEvent<'_>) {
         info!(port = "websocket", "{event}");
     }
 }
 
 impl WebSocketClients<'_> {
+    /// Goes on with a client that waits; returns whether it waits no longer.
+    ///
+    /// # Errors
+    /// Its connection is to be closed.
+    pub(crate) fn go_on(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        connection: ConnectionId,
+        outbox: &mut Outbox,
+    ) -> Result<bool, ClientError> {
+        update_services(self.json, self.core);
+        let mut scene = self.scene(now, connection, outbox);
+        scene.sink.begin();
+        scene.core.go_on(now, client, &mut scene.sink);
+        while scene.sink.goes_on(scene.core, client) {
+            let Some(rwf) = scene.sink.pace.next_message(client) else { return Ok(true) };
+            scene.handle(&rwf)?;
+        }
+        Ok(false)
+    }
+
     fn scene<'s>(&'s mut self, now: Nanos, connection: ConnectionId, outbox: &'s mut Outbox) -> Scene<'s> {
         let sink = Sink {
             rssl: self.rssl,
@@ -104,10 +135,15 @@ impl WebSocketClients<'_> {
             json: self.json,
             streams: self.streams,
             commands: self.commands,
+            pace: self.pace,
         };
         Scene { now, connection, core: self.core, sink }
     }
 }
+
+/// What is taken from a connection before it is asked whether the client has to wait: compressed text may become a
+/// thousand times as long.
+const SLICE_BYTES: usize = 1 << 10;
 
 /// One client, and what it has to do with.
 struct Scene<'s> {
@@ -121,18 +157,14 @@ impl RwfService for Scene<'_> {
     type Fault = ClientError;
 
     fn on_rwf(&mut self, rwf: &[u8]) -> Result<(), ClientError> {
-        self.sink.settle(self.now, self.core);
-        match Msg::parse(rwf) {
-            Ok(Msg::Request(request)) => match self.id_in_use(&request) {
-                Some((stream_id, domain)) => {
-                    self.refuse_id(request.stream_id, stream_id, domain);
-                    Ok(())
-                }
-                None => self.tell_core(rwf),
-            },
-            Ok(Msg::Close(close)) if close.domain != Domain::LOGIN => self.on_close(&close, rwf),
-            _ => self.tell_core(rwf),
+        let client = client_of(self.connection);
+        if self.sink.defers(self.core, client, rwf) {
+            return Ok(());
         }
+        self.sink.begin();
+        self.handle(rwf)?;
+        self.sink.goes_on(self.core, client);
+        Ok(())
     }
 
     fn send(&mut self, rwf: &[u8]) {
@@ -150,6 +182,21 @@ impl RwfService for Scene<'_> {
 }
 
 impl Scene<'_> {
+    fn handle(&mut self, rwf: &[u8]) -> Result<(), ClientError> {
+        self.sink.settle(self.now, self.core);
+        match Msg::parse(rwf) {
+            Ok(Msg::Request(request)) => match self.id_in_use(&request) {
+                Some((stream_id, domain)) => {
+                    self.refuse_id(request.stream_id, stream_id, domain);
+                    Ok(())
+                }
+                None => self.tell_core(rwf),
+            },
+            Ok(Msg::Close(close)) if close.domain != Domain::LOGIN => self.on_close(&close, rwf),
+            _ => self.tell_core(rwf),
+        }
+    }
+
     fn tell_core(&mut self, rwf: &[u8]) -> Result<(), ClientError> {
         self.core.on_client_message(self.now, client_of(self.connection), rwf, &mut self.sink)
     }

@@ -32,6 +32,11 @@ impl Rig {
 
     /// One whose configuration is changed before.
     pub(crate) fn with(change: impl FnOnce(&mut P2psConfig)) -> Rig {
+        Rig::with_fields(FIELDS, change)
+    }
+
+    /// One with a dictionary of its own.
+    pub(crate) fn with_fields(fields: &[u8], change: impl FnOnce(&mut P2psConfig)) -> Rig {
         let backbone = Script::default();
         let poller = Poller::new().expect("descriptors are left");
         let registry = Registry::default();
@@ -41,7 +46,7 @@ impl Rig {
         let mut config = P2psConfig { rssl_port: 0, websocket_port: port, ..P2psConfig::default() };
         change(&mut config);
         let mut dictionary = Dictionary::new();
-        dictionary.load_fields(FIELDS).expect("it is part of the program");
+        dictionary.load_fields(fields).expect("it is part of the program");
         let (inlet, registrar) = (backbone.clone(), poller.registrar());
         let dictionary = Arc::new(dictionary);
         let server = PointToPointServer::new(&config, dictionary, inlet, registrar, 1, 7, &registry)
@@ -64,14 +69,19 @@ impl Rig {
         client
     }
 
+    /// Lets the server work once.
+    pub(crate) fn turn(&mut self) {
+        let ready: Vec<Ready> =
+            self.poller.wait(Some(Duration::from_millis(1))).expect("sockets of this test").collect();
+        let now = clock::monotonic();
+        ready.iter().for_each(|ready| self.server.on_ready(now, *ready));
+        self.server.turn(now);
+    }
+
     /// Lets both sides work until the client has seen what it should.
     pub(crate) fn drive(&mut self, client: &mut Client, is_enough: impl Fn(&Seen) -> bool) {
         for _ in 0..10_000 {
-            let ready: Vec<Ready> =
-                self.poller.wait(Some(Duration::from_millis(1))).expect("sockets of this test").collect();
-            let now = clock::monotonic();
-            ready.iter().for_each(|ready| self.server.on_ready(now, *ready));
-            self.server.turn(now);
+            self.turn();
             client.read();
             if is_enough(&client.seen) {
                 return;
@@ -97,7 +107,7 @@ impl Rig {
         messages.skip(seen).cloned().collect()
     }
 
-    /// What is counted under this name.
+    /// What is counted under this name, at all ports.
     pub(crate) fn count(&self, name: &str) -> u64 {
         let sets = self.registry.snapshot().into_iter();
         let found = sets.flat_map(|set| {
@@ -105,7 +115,9 @@ impl Rig {
             set.set.values(&mut values);
             set.set.descriptors().iter().map(|d| d.name).zip(values).collect::<Vec<_>>()
         });
-        found.into_iter().find(|(known, _)| *known == name).expect("it is exported").1
+        let mut found = found.into_iter().filter(|(known, _)| *known == name).peekable();
+        assert!(found.peek().is_some(), "{name} is exported");
+        found.map(|(_, value)| value).sum()
     }
 }
 
@@ -146,7 +158,7 @@ impl Client {
         self.connection.outbound().consume(bytes.len());
     }
 
-    fn read(&mut self) {
+    pub(crate) fn read(&mut self) {
         let mut bytes = [0; 65_536];
         if let Ok(count) = self.stream.read(&mut bytes)
             && let Err(reason) = self.connection.on_bytes(clock::monotonic(), &bytes[..count], &mut self.seen)

@@ -7,7 +7,7 @@ mod serve;
 pub use download::{DICTIONARY_BYTES_MAX, DictionaryDownload};
 pub use request::{DictionaryRequest, ENUMS_NAME, FIELDS_NAME, kind_of, name_of};
 pub use rwf::dictionary::{DictionaryInfo, DictionaryKind, Verbosity};
-pub use serve::{DictionaryParts, PartSizes};
+pub use serve::{DictionaryParts, PartSizes, PreparedDictionary};
 
 use rwf::{CloseMsg, Domain, Msg, RefreshMsg, StatusMsg};
 

@@ -144,6 +144,23 @@ impl Default for Link {
     }
 }
 
+impl Info {
+    /// Why an item of `domain`, in a quality out of `qos` if one is wanted, is never to be had of the service,
+    /// be it up or down; `None` if it may be.
+    #[must_use]
+    pub fn refuses(&self, domain: Domain, qos: Option<QosRange>) -> Option<Refusal> {
+        if !self.capabilities.contains(&domain) {
+            return Some(Refusal::NoCapability { domain });
+        }
+        match qos {
+            Some(range) if !self.qos.iter().any(|offered| range.contains(*offered)) => {
+                Some(Refusal::QosUnmatched)
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Service {
     /// Why an item of `domain` cannot be asked for, in a quality out of `qos` if one is wanted; `None` if it
     /// can.
@@ -157,15 +174,7 @@ impl Service {
         if self.state.accepting_requests == Some(false) {
             return Some(Refusal::NotAccepting);
         }
-        if !self.info.capabilities.contains(&domain) {
-            return Some(Refusal::NoCapability { domain });
-        }
-        match qos {
-            Some(range) if !self.info.qos.iter().any(|offered| range.contains(*offered)) => {
-                Some(Refusal::QosUnmatched)
-            }
-            _ => None,
-        }
+        self.info.refuses(domain, qos)
     }
 
     /// Whether a consumer that needs the dictionary finds it here now: used by the service, served by it, and

@@ -27,7 +27,7 @@ impl<'a> Target<'a> {
     ///
     /// That the ids do not overflow was checked when the batch was read; one that is built with ids past the
     /// end of their range ends there.
-    pub(super) fn keys(&self, stream_id: i32) -> impl Iterator<Item = (i32, ItemKey<'a>)> + '_ {
+    pub fn keys(&self, stream_id: i32) -> impl Iterator<Item = (i32, ItemKey<'a>)> + '_ {
         let (single, common, names) = match self {
             Target::Item(key) => (Some((stream_id, *key)), ItemKey::default(), &[][..]),
             Target::Items { common, names } => (None, *common, &names[..]),

@@ -2,7 +2,7 @@
 //! a field or an enumeration table.
 
 /// How much of a dictionary is wanted: the filter of a dictionary request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verbosity {
     /// The summary alone: which dictionary, which version.
     Info = 0,
@@ -28,7 +28,7 @@ impl Verbosity {
 }
 
 /// Which of the two dictionaries a payload is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DictionaryKind {
     /// Field definitions.
     Fields = 1,

@@ -2,6 +2,7 @@ mod batches;
 mod clients;
 mod conversations;
 mod directories;
+mod errands;
 mod front;
 mod gaps;
 mod ids;
@@ -45,7 +46,7 @@ fn item(key: &ItemKey<'_>) -> String {
 
 /// What a server has decided, in words.
 #[derive(Default)]
-struct Log(Vec<String>);
+struct Log(Vec<String>, Option<usize>);
 
 fn class(message: &[u8]) -> String {
     format!("{:?}", rwf::peek(message).expect("an RWF message").class).to_lowercase()
@@ -95,6 +96,14 @@ impl ServerSink for Log {
         }
         let to: Vec<_> = watchers.iter().map(|w| format!("{}/{}", w.client.0, w.stream_id)).collect();
         self.0.push(format!("{}: {}", to.join(","), describe(msg)));
+    }
+    /// As often as the second field says, if it says so.
+    fn admits_more(&mut self, _: ClientId) -> bool {
+        self.1.as_mut().is_none_or(|left| {
+            let admits = *left > 0;
+            *left = left.saturating_sub(1);
+            admits
+        })
     }
     fn subscribe(&mut self, service: &str) {
         self.0.push(format!("subscribe {service}"));

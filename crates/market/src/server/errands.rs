@@ -1,0 +1,243 @@
+//! What one message of a client asks for and is not all done at once: dictionaries, batches, a login that lets
+//! many streams go on.
+//!
+//! A message of some bytes may ask for megabytes. The front end says after each step whether another may follow
+//! ([`ServerSink::admits_more`]); what is left is an *errand* of the client, and the front end has it continued in
+//! its time ([`PointToPoint::go_on`]). A client has one errand at most: its messages are answered in order, so the
+//! front end keeps those that follow until the errand is done.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rdm::RdmError;
+use rdm::dictionary::{
+    DictionaryKind, DictionaryMsg, DictionaryRequest, PartSizes, PreparedDictionary, Verbosity,
+};
+use rdm::item::{ItemRequest, Target};
+use rwf::{Dictionary, Msg, RequestMsg};
+use units::Nanos;
+
+use super::audience::Form;
+use super::{ClientId, PointToPoint, ServerSink, Watcher};
+
+/// The dictionaries as clients download them, encoded when the first one asks: by kind, verbosity and bytes of a
+/// part. There are as many as kinds of ports and verbosities.
+#[derive(Debug, Default)]
+pub(super) struct Prepared(HashMap<(DictionaryKind, Verbosity, usize), Arc<PreparedDictionary>>);
+
+impl Prepared {
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn of(
+        &mut self,
+        dictionary: &Dictionary,
+        request: &DictionaryRequest<'_>,
+        part_bytes: usize,
+    ) -> Result<Arc<PreparedDictionary>, RdmError> {
+        let (kind, verbosity) = (request.kind()?, request.verbosity);
+        if let Some(known) = self.0.get(&(kind, verbosity, part_bytes)) {
+            return Ok(Arc::clone(known));
+        }
+        let sizes = PartSizes { fields_bytes_max: part_bytes, enums_bytes_max: part_bytes };
+        // One that cannot be encoded is answered like one that is not there: with an end.
+        let made = PreparedDictionary::new(dictionary, kind, verbosity, sizes);
+        let made = Arc::new(made.map_err(|_| RdmError::UnknownDictionary)?);
+        self.0.insert((kind, verbosity, part_bytes), Arc::clone(&made));
+        Ok(made)
+    }
+}
+
+/// What is left of a client's message.
+#[derive(Debug)]
+pub(super) enum Errand {
+    /// A dictionary, from a part on.
+    Dictionary { request: Box<[u8]>, next: usize },
+    /// A batch, from an item or stream of it on.
+    Batch { request: Box<[u8]>, form: Box<Form>, next: usize },
+    /// Streams that pause or go on, the last first.
+    Pause { stream_ids: Vec<i32>, is_paused: bool },
+}
+
+/// For the front end.
+impl PointToPoint {
+    /// Whether an errand of the client is not done: its further messages have to wait for
+    /// [`PointToPoint::go_on`].
+    #[must_use]
+    pub fn is_busy(&self, client: ClientId) -> bool {
+        self.clients.get(&client).is_some_and(|known| known.errand.is_some())
+    }
+
+    /// Does one more step of the client's errand, and further ones while the front end admits them.
+    pub fn go_on(&mut self, now: Nanos, client: ClientId, sink: &mut impl ServerSink) {
+        let Some(errand) = self.clients.get_mut(&client).and_then(|known| known.errand.take()) else {
+            return;
+        };
+        let left = match errand {
+            Errand::Dictionary { request, next } => self.go_on_with_dictionary(client, request, next, sink),
+            Errand::Batch { request, form, next } => {
+                self.go_on_with_batch(now, client, request, (form, next), sink)
+            }
+            Errand::Pause { stream_ids, is_paused } => self.pause_some(client, stream_ids, is_paused, sink),
+        };
+        self.set_errand(client, left);
+    }
+
+    /// The front end keeps a message of a client for later.
+    pub fn count_deferred(&self) {
+        self.counters.client_messages_deferred.inc();
+    }
+
+    /// So many clients wait at the front end.
+    pub fn count_waiting(&self, clients: usize) {
+        self.counters.clients_waiting.set(clients as u64);
+    }
+
+    fn set_errand(&mut self, client: ClientId, errand: Option<Errand>) {
+        if let Some(known) = self.clients.get_mut(&client) {
+            known.errand = errand;
+        }
+    }
+}
+
+/// Dictionaries.
+impl PointToPoint {
+    pub(super) fn on_dictionary_msg(
+        &mut self,
+        client: ClientId,
+        msg: &Msg<'_>,
+        bytes: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), RdmError> {
+        let DictionaryMsg::Request(request) = DictionaryMsg::parse(msg)? else { return Ok(()) };
+        if let Some(next) = self.send_dictionary(client, &request, 0, sink)? {
+            self.set_errand(client, Some(Errand::Dictionary { request: bytes.into(), next }));
+        }
+        Ok(())
+    }
+
+    fn go_on_with_dictionary(
+        &mut self,
+        client: ClientId,
+        request: Box<[u8]>,
+        next: usize,
+        sink: &mut impl ServerSink,
+    ) -> Option<Errand> {
+        let msg = Msg::parse(&request).ok()?;
+        let Ok(DictionaryMsg::Request(wanted)) = DictionaryMsg::parse(&msg) else { return None };
+        let next = self.send_dictionary(client, &wanted, next, sink).ok()??;
+        Some(Errand::Dictionary { request, next })
+    }
+
+    /// Sends parts from `next` on; returns the first that is left.
+    fn send_dictionary(
+        &mut self,
+        client: ClientId,
+        request: &DictionaryRequest<'_>,
+        next: usize,
+        sink: &mut impl ServerSink,
+    ) -> Result<Option<usize>, RdmError> {
+        let part_bytes = self.profile(client).dictionary_part_bytes;
+        let prepared = self.prepared.of(&self.dictionary, request, part_bytes)?;
+        for number in next..prepared.part_count() {
+            if number > next && !sink.admits_more(client) {
+                return Ok(Some(number));
+            }
+            if let Some(part) = prepared.part(request, number) {
+                sink.send(client, self.encoding.encode(|w| part.encode(w)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Batches.
+impl PointToPoint {
+    /// Does what a batch asks for, item by item or stream by stream.
+    pub(super) fn begin_batch(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        msg: &RequestMsg<'_>,
+        (request, form): (&ItemRequest<'_>, &Form),
+        sink: &mut impl ServerSink,
+    ) {
+        if let Some(next) = self.serve_batch(now, client, request, (form, 0), sink) {
+            let request = self.encoding.encode(|w| msg.encode(w)).into();
+            self.set_errand(client, Some(Errand::Batch { request, form: Box::new(form.clone()), next }));
+        }
+    }
+
+    fn go_on_with_batch(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        request: Box<[u8]>,
+        (form, next): (Box<Form>, usize),
+        sink: &mut impl ServerSink,
+    ) -> Option<Errand> {
+        let wanted = ItemRequest::parse(&RequestMsg::parse(&request).ok()?).ok()?;
+        let next = self.serve_batch(now, client, &wanted, (&form, next), sink)?;
+        Some(Errand::Batch { request, form, next })
+    }
+
+    /// Serves the items or streams of a batch from `next` on; returns the first that is left.
+    fn serve_batch(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        request: &ItemRequest<'_>,
+        (form, next): (&Form, usize),
+        sink: &mut impl ServerSink,
+    ) -> Option<usize> {
+        if let Target::Streams(stream_ids) = &request.target {
+            for (at, &stream_id) in stream_ids.iter().enumerate().skip(next) {
+                if at > next && !sink.admits_more(client) {
+                    return Some(at);
+                }
+                let watcher = Watcher { client, stream_id };
+                self.reissue(watcher, form, (request.pause, request.no_refresh), sink);
+            }
+            self.end_reissue(now, client, (request, stream_ids), sink);
+            return None;
+        }
+        for (at, (stream_id, key)) in request.target.keys(request.stream_id).enumerate().skip(next) {
+            if at > next && !sink.admits_more(client) {
+                return Some(at);
+            }
+            self.serve_single(now, client, (request, form), (stream_id, key), sink);
+        }
+        None
+    }
+}
+
+/// Pauses.
+impl PointToPoint {
+    /// Pauses all streams of a client or lets them go on, as its login says now.
+    pub(super) fn pause_streams(&mut self, client: ClientId, sink: &mut impl ServerSink) {
+        let is_paused = self.pauses_all(client);
+        let Some(known) = self.clients.get(&client) else { return };
+        let unpaused = known.streams.iter().filter(|(_, stream)| !stream.is_paused);
+        let stream_ids = unpaused.map(|(stream_id, _)| *stream_id).collect();
+        let left = self.pause_some(client, stream_ids, is_paused, sink);
+        self.set_errand(client, left);
+    }
+
+    fn pause_some(
+        &mut self,
+        client: ClientId,
+        mut stream_ids: Vec<i32>,
+        is_paused: bool,
+        sink: &mut impl ServerSink,
+    ) -> Option<Errand> {
+        while let Some(stream_id) = stream_ids.pop() {
+            self.set_pause(Watcher { client, stream_id }, is_paused, sink);
+            if !stream_ids.is_empty() && !sink.admits_more(client) {
+                return Some(Errand::Pause { stream_ids, is_paused });
+            }
+        }
+        None
+    }
+}
