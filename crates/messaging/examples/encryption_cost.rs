@@ -25,7 +25,7 @@ const SOURCE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const FROM: SocketAddrV4 = SocketAddrV4::new(SOURCE, 14_400);
 const SESSION: SessionHeader = SessionHeader { ucast_port: 14_380, session_id: 1 };
 const ROUNDS: usize = 2_001;
-const DATAGRAMS: usize = 64;
+const DATAGRAMS: usize = 16;
 
 /// Counts messages.
 #[derive(Default)]
