@@ -226,11 +226,16 @@ impl Hearer {
     }
 }
 
-/// The session a datagram speaks of; none if it does not say, as a reset or one that is damaged.
+/// The session whose receiver a datagram is for; none if it does not say, as a reset or one that is damaged. The answer
+/// to a request is for who asked, though it may speak of another session: receivers have their session's id as client id.
 pub(crate) fn session_of(transport: Transport, datagram: &[u8]) -> Option<u32> {
     match transport {
         Transport::Lbtrm => rm::SessionKey::of(SOURCE, datagram).map(|k| k.session.session_id),
-        Transport::Lbtru => lbtru::Packet::parse(datagram).ok()?.options.session_id,
+        Transport::Lbtru => {
+            let packet = lbtru::Packet::parse(datagram).ok()?;
+            let is_answer = packet.flags & lbtru::FLAG_SYN != 0;
+            packet.options.client_id.filter(|_| is_answer).or(packet.options.session_id)
+        }
     }
 }
 

@@ -61,10 +61,18 @@ impl Bench {
 
     /// A receiver that subscribed to the topic; it connects when packets pass.
     pub(crate) fn add_receiver(&mut self, change: impl FnOnce(&mut LbtruReceiverConfig)) -> usize {
+        self.add_receiver_of(ID, change)
+    }
+
+    pub(crate) fn add_receiver_of(
+        &mut self,
+        id: u32,
+        change: impl FnOnce(&mut LbtruReceiverConfig),
+    ) -> usize {
         let mut config = LbtruReceiverConfig::default();
         change(&mut config);
         let counters = Arc::new(LbtruReceiver::default());
-        let key = SessionKey { source: SOURCE, session_id: Some(ID) };
+        let key = SessionKey { source: SOURCE, session_id: Some(id) };
         let at = self.ends.len();
         let delivery = Arc::new(LbmDelivery::default());
         let receiver = Receiver::new(&config, key, at as u32 + 1, 1, self.now, counters.clone(), delivery);

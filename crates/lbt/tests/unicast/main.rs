@@ -157,6 +157,19 @@ fn an_address_that_answers_for_another_session_is_given_up_within_a_second() {
 }
 
 #[test]
+fn who_asks_for_a_session_that_is_gone_learns_it_from_the_one_in_its_place_also_while_that_ends() {
+    let mut b = Bench::connected(1);
+    let at = b.add_receiver_of(ID - 1, |_| {});
+    // To the source it is the client that it has, which shares the socket: its requests are not refused.
+    b.ends[at].address = b.ends[0].address;
+    b.source.end(b.now);
+    b.run(CONNECT * (RESET_INTERVALS + 1), |_, _| true);
+    assert_eq!(b.ends[at].receiver.end_reason(), Some(EndReason::Reset));
+    assert_eq!(b.ends[0].receiver.end_reason(), Some(EndReason::Ended));
+    assert_eq!(b.ends[0].counters.connection.rsts_rcved.get(), 0);
+}
+
+#[test]
 fn requests_in_a_strangers_name_cost_the_stranger_a_few_short_packets_and_the_source_nothing() {
     let mut b = Bench::connected(1);
     let memory = b.source.memory_bytes();
