@@ -100,6 +100,53 @@ fn a_session_that_is_given_up_tells_the_numbers_of_what_it_has_not_sent() {
 }
 
 #[test]
+fn a_session_that_is_given_up_tells_the_numbers_of_topics_that_were_removed_before() {
+    for is_announced in [false, true] {
+        let ((mut source, topics), mut b) = (slow(), hearing());
+        for _ in 0..50 {
+            send(&mut source, topics, &[7; 1_000]);
+        }
+        topics.into_iter().for_each(|topic| source.remove_topic(topic));
+        if is_announced {
+            // It is said in a datagram that waits behind all others.
+            source.on_wakeup(Nanos::ZERO);
+        }
+        source.flush();
+        drain(&mut source, Nanos::ZERO).iter().for_each(|datagram| b.take(datagram));
+        source.abandon(Nanos::ZERO + MS);
+        drain(&mut source, Nanos::ZERO + MS).iter().for_each(|datagram| b.take(datagram));
+        assert!(b.receiver.has_ended(), "at once");
+        let (a, z) = (account(&b.log.events, 70), account(&b.log.events, 90));
+        assert_eq!((a, z), ((1, 49), (1, 49)), "announced before: {is_announced}");
+    }
+}
+
+#[test]
+fn the_end_tells_the_numbers_of_all_topics_that_were_removed_however_many() {
+    let (config, now) = (SourceConfig::default(), Nanos::ZERO);
+    let mut source = Source::new(&config, SESSION, now, Arc::default()).expect("allowed");
+    let mut b = ReceiverBench::new(&ReceiverConfig::default());
+    let topics: Vec<_> = (0..200).map(|index| source.add_topic(now, index)).collect();
+    (0..200).for_each(|index| b.receiver.subscribe(index, 1_000 + u64::from(index)).expect("free"));
+    for payload in [b"heard", b"lost!"] {
+        for topic in &topics {
+            source.send(now, *topic, &[payload]).expect("there is room");
+        }
+        source.flush();
+        let sent = drain(&mut source, now);
+        if payload == b"heard" {
+            sent.iter().for_each(|datagram| b.take(datagram));
+        }
+    }
+    topics.into_iter().for_each(|topic| source.remove_topic(topic));
+    source.abandon(now);
+    drain(&mut source, now).iter().for_each(|datagram| b.take(datagram));
+    for token in 1_000..1_200 {
+        assert_eq!(account(&b.log.events, token), (1, 1), "{token}");
+    }
+}
+
+#[test]
 fn what_is_on_its_way_when_a_session_is_given_up_is_lost_and_not_asked_for_again() {
     let ((mut source, topics), mut b) = (slow(), hearing());
     send(&mut source, topics, b"heard");

@@ -66,7 +66,7 @@ impl<T: Framing> Source<T> {
             if self.reserve(now, TSNI_LEN_MAX).is_err() {
                 return;
             }
-            if from == self.topics.len() {
+            if from == self.topics.len() && !self.topics.owes_departed() {
                 self.append_end(now);
                 return;
             }

@@ -78,6 +78,7 @@ impl<T: Framing> Source<T> {
             return;
         }
         self.window.clear();
+        self.topics.unsay();
         self.backlog_max = u64::MAX;
         self.open = Open::NONE;
         self.data_limit = TokenBucket::new(0, Duration::ZERO, 0, now);

@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::time::Duration;
 use units::{Nanos, Sqn};
 
@@ -23,6 +24,8 @@ pub(crate) struct Topics {
     free: Vec<u32>,
     /// Topics that were removed and whose last number is to be announced once more, each with it.
     departed: Vec<(u32, Sqn)>,
+    /// The latest of them that were announced: what says so is yet to be sent, and may be given up.
+    said: VecDeque<(u32, Sqn)>,
     interval: Duration,
     threshold: Duration,
     /// Where the scan for silent topics goes on, when, and what it found so far.
@@ -41,18 +44,21 @@ pub(crate) struct Topic {
     pub(crate) open: bool,
 }
 
+/// Topics that were removed and announced, and are remembered.
+const SAID_MAX: usize = 4_096;
+
 /// Topics looked at in one wake-up.
 const SCAN_STEP: usize = 4_096;
 
 impl Topics {
     pub(crate) fn new(interval: Duration, threshold: Duration) -> Topics {
         let (scan_at, earliest) = (Nanos::NEVER, Nanos::NEVER);
-        let (topics, free, departed) = (Vec::new(), Vec::new(), Vec::new());
-        Topics { topics, free, departed, interval, threshold, cursor: 0, scan_at, earliest }
+        let (topics, free, departed, said) = (Vec::new(), Vec::new(), Vec::new(), VecDeque::new());
+        Topics { topics, free, departed, said, interval, threshold, cursor: 0, scan_at, earliest }
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        let departed = self.departed.capacity() * size_of::<(u32, Sqn)>();
+        let departed = (self.departed.capacity() + self.said.capacity()) * size_of::<(u32, Sqn)>();
         self.topics.capacity() * size_of::<Topic>() + self.free.capacity() * size_of::<u32>() + departed
     }
 
@@ -60,6 +66,7 @@ impl Topics {
         let topic = Topic { index, next: first, first, last_message: now, announced: now, open: true };
         self.scan_at = self.scan_at.min(now + self.interval);
         self.departed.retain(|&(departed, _)| departed != index);
+        self.said.retain(|&(departed, _)| departed != index);
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.topics[slot as usize] = topic;
@@ -141,7 +148,20 @@ impl Topics {
     /// Moves topics that were removed to what is found, as long as there is room.
     fn take_departed(&mut self, count_max: usize, found: &mut Vec<(u32, Sqn)>) {
         let count = self.departed.len().min(count_max.saturating_sub(found.len()));
+        let over = (self.said.len() + count).saturating_sub(SAID_MAX).min(self.said.len());
+        self.said.drain(..over);
+        self.said.extend(&self.departed[..count]);
         found.extend(self.departed.drain(..count));
+    }
+
+    /// What was said of topics that were removed may not be sent: it is said once more.
+    pub(crate) fn unsay(&mut self) {
+        self.departed.extend(self.said.drain(..));
+    }
+
+    /// Whether topics that were removed have not been announced since.
+    pub(crate) fn owes_departed(&self) -> bool {
+        !self.departed.is_empty()
     }
 
     /// Every topic that has had a message, from the `from`th on; for the end of the session.
@@ -225,6 +245,31 @@ mod tests {
         }
         assert_eq!((headers, found.len()), (3, 100 - 3 * 31));
         assert_eq!(topics.scan_at(), at(2));
+    }
+
+    #[test]
+    fn of_topics_that_were_removed_the_latest_are_said_once_more_if_that_was_not_sent() {
+        let mut topics = Topics::new(SECOND, Duration::ZERO);
+        let count = SAID_MAX as u32 + 100;
+        let said = |topics: &mut Topics| {
+            let (mut all, mut found) = (Vec::new(), Vec::new());
+            while topics.owes_departed() {
+                topics.take_departed(31, &mut found);
+                assert!(found.len() <= 31);
+                all.append(&mut found);
+            }
+            all.into_iter().map(|(index, _)| index).collect::<Vec<_>>()
+        };
+        for index in 0..count {
+            let id = topics.add(at(0), index, Sqn(0));
+            send(&mut topics, id, at(0));
+            topics.remove(id);
+        }
+        assert_eq!(said(&mut topics), (0..count).collect::<Vec<_>>());
+        // An index that is in use again is of another topic.
+        topics.add(at(1), count - 1, Sqn(0));
+        topics.unsay();
+        assert_eq!(said(&mut topics), (100..count - 1).collect::<Vec<_>>());
     }
 
     #[test]

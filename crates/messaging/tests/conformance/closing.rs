@@ -111,9 +111,21 @@ pub(crate) fn backlog(world: &World) {
 }
 
 pub(crate) fn without_linger(world: &World) {
+    give_up(world, false);
+}
+
+pub(crate) fn deleted_without_linger(world: &World) {
+    give_up(world, true);
+}
+
+/// Closes a context without linger, after its source was deleted or not.
+fn give_up(world: &World, is_deleted: bool) {
     let (mut a, source, b) = pair(world, slow);
     let heard = hear_to_the_end(b);
     let sent = pour(&mut a.context, source, false);
+    if is_deleted {
+        a.context.delete_source(source);
+    }
     let left = a.context.close(Duration::ZERO);
     let is_limited = matches!(world.transport, Transport::LbtRm | Transport::LbtRu);
     assert_eq!(left.messages() > 0, is_limited, "{left}");
@@ -122,6 +134,7 @@ pub(crate) fn without_linger(world: &World) {
     // The rest of a stream that breaks is not known; datagrams that say the end may be lost.
     assert!(delivered + lost == sent || end.tail_unknown, "{delivered} + {lost} of {sent}, {end:?}");
     if end.reason == EndReason::Ended {
+        assert_eq!((delivered + lost, end.tail_unknown), (sent, false), "{end:?}");
         assert!(u64::from(lost) >= left.messages(), "{lost} lost, {left}");
     }
 }

@@ -63,6 +63,7 @@ conformance! {
     closing::dropped as what_was_sent_arrives_or_is_told_lost_when_the_context_is_dropped_at_once,
     closing::backlog as closing_sends_what_waits_for_the_rate_limit,
     closing::without_linger as what_a_context_that_is_closed_without_linger_gives_up_is_told_at_both_ends,
+    closing::deleted_without_linger as what_a_deleted_source_gives_up_is_told_at_both_ends,
     closing::deleted as what_a_source_sent_before_it_was_deleted_arrives_or_is_told_lost,
     closing::drained as draining_waits_until_everything_has_left,
     closing::waiting as a_send_that_waits_goes_on_when_there_is_room,
