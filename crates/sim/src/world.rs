@@ -431,6 +431,11 @@ impl World {
 
 /// Faults.
 impl World {
+    /// From now on this goes wrong.
+    pub fn set_faults(&mut self, faults: Faults) {
+        self.faults = faults;
+    }
+
     fn misfortune(&mut self) {
         let Faults {
             provider_breaks,
