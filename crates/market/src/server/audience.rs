@@ -3,6 +3,7 @@
 //! An update is put into each form once, however many streams want it so. Nearly all want the plain form:
 //! the provider's own bytes.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rwf::{DecodeError, EncodeError, StreamState, UpdateMsg};
@@ -30,7 +31,7 @@ pub(super) struct Form {
 }
 
 /// What a client has said at login about data that cannot be trusted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum OnSuspect {
     /// The stream stays open and says so. This server sees to it that it becomes good again.
     #[default]
@@ -153,49 +154,195 @@ pub(super) struct Newcomer {
     pub(super) is_paused: bool,
 }
 
+/// Groups of streams, and where each stream is once they are many: a client that leaves, or a view that is opened,
+/// costs the same however many there are.
+#[derive(Debug, Default)]
+struct Groups {
+    groups: Vec<Group>,
+    /// How many streams there are in all groups.
+    count: usize,
+    places: Option<Box<Places>>,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    /// The group of a form.
+    forms: HashMap<FormKey, usize>,
+    /// Group and place in it.
+    watchers: HashMap<Watcher, (u32, u32)>,
+}
+
+/// A form as it is told from others: views that are equal are one ([`Views::share`](crate::view::Views::share)).
+type FormKey = (usize, bool, bool, usize, bool, OnSuspect);
+
+/// With so many streams their places are noted, with a quarter of them no longer.
+const INDEXED_MIN: usize = 64;
+
+impl Form {
+    fn key(&self) -> FormKey {
+        let view = self.view.as_ref().map_or(0, |view| Arc::as_ptr(view) as usize);
+        let Form { key_in_updates, conflation_info, part_bytes, is_snapshot, on_suspect, .. } = *self;
+        (view, key_in_updates, conflation_info, part_bytes, is_snapshot, on_suspect)
+    }
+}
+
+impl Groups {
+    fn add(&mut self, watcher: Watcher, form: &Form) {
+        let at = match &self.places {
+            Some(places) => places.forms.get(&form.key()).copied(),
+            None => self.groups.iter().position(|group| group.form == *form),
+        };
+        let at = at.unwrap_or_else(|| {
+            self.groups.push(Group { form: form.clone(), watchers: Vec::new() });
+            self.groups.len() - 1
+        });
+        let group = &mut self.groups[at];
+        if let Some(places) = &mut self.places {
+            places.forms.insert(form.key(), at);
+            places.watchers.insert(watcher, (at as u32, group.watchers.len() as u32));
+        }
+        group.watchers.push(watcher);
+        self.count += 1;
+        if self.places.is_none() && self.count >= INDEXED_MIN {
+            self.note_places();
+        }
+    }
+
+    /// Takes a stream out; returns whether it was there.
+    fn remove(&mut self, watcher: Watcher) -> bool {
+        let found = match &mut self.places {
+            Some(places) => places.watchers.remove(&watcher).map(|(at, place)| (at as usize, place as usize)),
+            None => {
+                let place_in = |group: &Group| group.watchers.iter().position(|w| *w == watcher);
+                self.groups.iter().enumerate().find_map(|(at, group)| Some((at, place_in(group)?)))
+            }
+        };
+        let Some((at, place)) = found else { return false };
+        let group = &mut self.groups[at];
+        group.watchers.swap_remove(place);
+        if let (Some(places), Some(moved)) = (&mut self.places, group.watchers.get(place)) {
+            places.watchers.insert(*moved, (at as u32, place as u32));
+        }
+        if group.watchers.is_empty() {
+            self.remove_group(at);
+        }
+        self.count -= 1;
+        if self.count < INDEXED_MIN / 4 {
+            self.places = None;
+        }
+        true
+    }
+
+    fn remove_group(&mut self, at: usize) {
+        let gone = self.groups.swap_remove(at);
+        let Some(places) = &mut self.places else { return };
+        places.forms.remove(&gone.form.key());
+        let Some(moved) = self.groups.get(at) else { return };
+        places.forms.insert(moved.form.key(), at);
+        for (place, watcher) in moved.watchers.iter().enumerate() {
+            places.watchers.insert(*watcher, (at as u32, place as u32));
+        }
+    }
+
+    fn note_places(&mut self) {
+        let mut places = Places::default();
+        for (at, group) in self.groups.iter().enumerate() {
+            places.forms.insert(group.form.key(), at);
+            let watchers = group.watchers.iter().enumerate();
+            places.watchers.extend(watchers.map(|(place, watcher)| (*watcher, (at as u32, place as u32))));
+        }
+        self.places = Some(Box::new(places));
+    }
+
+    /// Takes out the streams of forms that want no suspect data.
+    fn take_closing(&mut self, is_lost: bool, closing: &mut Vec<Watcher>) {
+        let before = closing.len();
+        let taken = self.groups.extract_if(.., |group| group.form.on_suspect.closes(is_lost));
+        closing.extend(taken.flat_map(|group| group.watchers));
+        if closing.len() > before {
+            self.count -= closing.len() - before;
+            self.places = None;
+            if self.count >= INDEXED_MIN {
+                self.note_places();
+            }
+        }
+    }
+}
+
+/// Streams that wait for their first refresh, and where each is once they are many.
+#[derive(Debug, Default)]
+struct Newcomers {
+    all: Vec<Newcomer>,
+    places: HashMap<Watcher, u32>,
+}
+
+impl Newcomers {
+    fn add(&mut self, newcomer: Newcomer) {
+        self.places.insert(newcomer.watcher, self.all.len() as u32);
+        self.all.push(newcomer);
+    }
+
+    fn find(&mut self, watcher: Watcher) -> Option<&mut Newcomer> {
+        self.all.get_mut(*self.places.get(&watcher)? as usize)
+    }
+
+    fn remove(&mut self, watcher: Watcher) -> bool {
+        let Some(place) = self.places.remove(&watcher) else { return false };
+        self.all.swap_remove(place as usize);
+        if let Some(moved) = self.all.get(place as usize) {
+            self.places.insert(moved.watcher, place);
+        }
+        true
+    }
+
+    fn take(&mut self) -> Vec<Newcomer> {
+        self.places = HashMap::new();
+        std::mem::take(&mut self.all)
+    }
+
+    fn take_closing(&mut self, is_lost: bool, closing: &mut Vec<Watcher>) {
+        let taken = self.all.extract_if(.., |newcomer| newcomer.form.on_suspect.closes(is_lost));
+        closing.extend(taken.map(|newcomer| newcomer.watcher));
+        let places = self.all.iter().enumerate();
+        self.places = places.map(|(place, newcomer)| (newcomer.watcher, place as u32)).collect();
+    }
+}
+
 /// All streams of an item.
 #[derive(Debug, Default)]
 pub(super) struct Audience {
     /// Those that get every update.
-    active: Vec<Group>,
+    active: Groups,
     /// Those that get states alone.
-    paused: Vec<Group>,
-    newcomers: Vec<Newcomer>,
+    paused: Groups,
+    newcomers: Newcomers,
 }
 
 impl Audience {
     /// Takes in a stream that has had a refresh.
     pub(super) fn add(&mut self, watcher: Watcher, form: &Form, is_paused: bool) {
         let groups = if is_paused { &mut self.paused } else { &mut self.active };
-        match groups.iter_mut().find(|group| group.form == *form) {
-            Some(group) => group.watchers.push(watcher),
-            None => groups.push(Group { form: form.clone(), watchers: vec![watcher] }),
-        }
+        groups.add(watcher, form);
     }
 
     /// Takes in a stream that waits for its first refresh.
     pub(super) fn await_image(&mut self, newcomer: Newcomer) {
-        self.newcomers.push(newcomer);
+        self.newcomers.add(newcomer);
     }
 
     /// Takes a stream out; returns whether it was there.
     pub(super) fn remove(&mut self, watcher: Watcher) -> bool {
-        if remove_from(&mut self.active, watcher) || remove_from(&mut self.paused, watcher) {
-            return true;
-        }
-        let before = self.newcomers.len();
-        self.newcomers.retain(|newcomer| newcomer.watcher != watcher);
-        self.newcomers.len() != before
+        self.active.remove(watcher) || self.paused.remove(watcher) || self.newcomers.remove(watcher)
     }
 
     /// The entry of a stream that waits for its first refresh.
     pub(super) fn newcomer(&mut self, watcher: Watcher) -> Option<&mut Newcomer> {
-        self.newcomers.iter_mut().find(|newcomer| newcomer.watcher == watcher)
+        self.newcomers.find(watcher)
     }
 
     /// Those who wait for their first refresh; they wait no longer.
     pub(super) fn take_newcomers(&mut self) -> Vec<Newcomer> {
-        std::mem::take(&mut self.newcomers)
+        self.newcomers.take()
     }
 
     /// Pauses a stream or lets it go on; returns whether one that has had a refresh was in the other state.
@@ -205,7 +352,7 @@ impl Audience {
             return false;
         }
         let from = if is_paused { &mut self.active } else { &mut self.paused };
-        let changes = remove_from(from, watcher);
+        let changes = from.remove(watcher);
         if changes {
             self.add(watcher, form, is_paused);
         }
@@ -215,48 +362,34 @@ impl Audience {
     /// The streams that get updates, by form.
     #[inline]
     pub(super) fn active(&self) -> &[Group] {
-        &self.active
+        &self.active.groups
     }
 
     /// The streams that have had a refresh, by form, paused ones too.
     pub(super) fn groups(&self) -> impl Iterator<Item = &Group> {
-        self.active.iter().chain(&self.paused)
+        self.active.groups.iter().chain(&self.paused.groups)
     }
 
     /// Whether there is nobody.
     pub(super) fn is_empty(&self) -> bool {
-        self.active.is_empty() && self.paused.is_empty() && self.newcomers.is_empty()
+        self.active.count == 0 && self.paused.count == 0 && self.newcomers.all.is_empty()
     }
 
     /// All streams.
     pub(super) fn everyone(&self) -> Vec<Watcher> {
-        let groups = self.active.iter().chain(&self.paused);
-        let newcomers = self.newcomers.iter().map(|newcomer| newcomer.watcher);
+        let groups = self.active.groups.iter().chain(&self.paused.groups);
+        let newcomers = self.newcomers.all.iter().map(|newcomer| newcomer.watcher);
         groups.flat_map(|group| group.watchers.iter().copied()).chain(newcomers).collect()
     }
 
     /// Takes out the streams that are to be closed when the data is suspect.
     pub(super) fn take_closing(&mut self, is_lost: bool) -> Vec<Watcher> {
         let mut closing = Vec::new();
-        for groups in [&mut self.active, &mut self.paused] {
-            let taken = groups.extract_if(.., |group| group.form.on_suspect.closes(is_lost));
-            closing.extend(taken.flat_map(|group| group.watchers));
-        }
-        let taken = self.newcomers.extract_if(.., |newcomer| newcomer.form.on_suspect.closes(is_lost));
-        closing.extend(taken.map(|newcomer| newcomer.watcher));
+        self.active.take_closing(is_lost, &mut closing);
+        self.paused.take_closing(is_lost, &mut closing);
+        self.newcomers.take_closing(is_lost, &mut closing);
         closing
     }
-}
-
-fn remove_from(groups: &mut Vec<Group>, watcher: Watcher) -> bool {
-    let place_in = |group: &Group| group.watchers.iter().position(|w| *w == watcher);
-    let found = groups.iter().enumerate().find_map(|(at, group)| Some((at, place_in(group)?)));
-    let Some((at, place)) = found else { return false };
-    groups[at].watchers.swap_remove(place);
-    if groups[at].watchers.is_empty() {
-        groups.swap_remove(at);
-    }
-    true
 }
 
 #[cfg(test)]
@@ -294,6 +427,66 @@ mod tests {
             assert!(audience.remove(watcher(stream_id)) && !audience.remove(watcher(stream_id)));
         }
         assert!(audience.is_empty());
+    }
+
+    /// Against a list that is searched: thousands of streams of many forms come, pause, go on and leave.
+    #[test]
+    fn places_are_right_whatever_comes_and_goes() {
+        let mut rng = units::Rng::new(7);
+        let forms: Vec<Form> = (0..40)
+            .map(|n| Form { part_bytes: n, ..form([OnSuspect::Tell, OnSuspect::Close][n % 2]) })
+            .collect();
+        let (mut audience, mut model) = (Audience::default(), Vec::<(Watcher, usize, u8)>::new());
+        for step in 0..30_000 {
+            let grows = step / 5_000 % 2 == 0;
+            if rng.next_u64() % 10 < if grows { 7 } else { 3 } || model.is_empty() {
+                let watcher = Watcher { client: ClientId((rng.next_u64() % 50) as u32), stream_id: step };
+                let (at, kind) = ((rng.next_u64() % 40) as usize, (rng.next_u64() % 3) as u8);
+                let form = forms[at].clone();
+                match kind {
+                    2 => {
+                        audience.await_image(Newcomer { watcher, form, is_snapshot: false, is_paused: false })
+                    }
+                    _ => audience.add(watcher, &form, kind == 1),
+                }
+                model.push((watcher, at, kind));
+            } else {
+                let place = (rng.next_u64() % model.len() as u64) as usize;
+                let (watcher, at, kind) = model[place];
+                if kind < 2 && rng.next_u64().is_multiple_of(2) {
+                    assert!(audience.set_paused(watcher, &forms[at], kind == 0));
+                    model[place].2 = 1 - kind;
+                } else {
+                    assert!(audience.remove(watcher) && !audience.remove(watcher));
+                    model.swap_remove(place);
+                }
+            }
+            if step % 7_001 == 7_000 {
+                let mut closed = audience.take_closing(true);
+                let mut wanted: Vec<Watcher> =
+                    model.extract_if(.., |(_, at, _)| *at % 2 == 1).map(|(watcher, ..)| watcher).collect();
+                closed.sort_by_key(|w| w.stream_id);
+                wanted.sort_by_key(|w| w.stream_id);
+                assert_eq!(closed, wanted);
+            }
+            if step % 1_000 == 0 {
+                let mut active: Vec<(Watcher, usize)> = audience
+                    .active()
+                    .iter()
+                    .flat_map(|group| group.watchers.iter().map(|w| (*w, group.form.part_bytes)))
+                    .collect();
+                let mut wanted: Vec<(Watcher, usize)> =
+                    model.iter().filter(|(.., kind)| *kind == 0).map(|(w, at, _)| (*w, *at)).collect();
+                active.sort_by_key(|(w, _)| w.stream_id);
+                wanted.sort_by_key(|(w, _)| w.stream_id);
+                assert_eq!(active, wanted);
+                assert_eq!(audience.everyone().len(), model.len());
+            }
+        }
+        for (watcher, ..) in model {
+            assert!(audience.remove(watcher));
+        }
+        assert!(audience.is_empty() && audience.active.places.is_none());
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub struct ClientId(pub u32);
 pub struct SourceId(pub u32);
 
 /// One open item stream of one client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Watcher {
     /// The connection.
     pub client: ClientId,
