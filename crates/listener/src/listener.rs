@@ -299,6 +299,7 @@ impl<P: Protocol> Listener<P> {
                 peer: connection.peer,
                 now,
                 is_full,
+                is_encrypted: matches!(connection.transport, Transport::Tls(_)),
                 is_announced: &mut connection.is_announced,
                 is_unwanted: &mut connection.is_unwanted,
                 outbox: &mut self.outbox,

@@ -175,6 +175,7 @@ pub struct Bridge<'a, S> {
     pub(crate) peer: SocketAddr,
     pub(crate) now: Nanos,
     pub(crate) is_full: bool,
+    pub(crate) is_encrypted: bool,
     pub(crate) is_announced: &'a mut bool,
     pub(crate) is_unwanted: &'a mut bool,
     pub(crate) outbox: &'a mut Outbox,
@@ -186,6 +187,12 @@ impl<S> Bridge<'_, S> {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.is_full
+    }
+
+    /// Whether the connection is encrypted.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.is_encrypted
     }
 
     /// The handshake is complete.

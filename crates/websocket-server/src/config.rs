@@ -1,7 +1,10 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use config::Complaint;
 use listener::TlsConfig;
+
+use crate::origin::Origin;
 
 config::section! {
     /// A port on which the JSON protocol is spoken over WebSocket.
@@ -14,6 +17,10 @@ config::section! {
         connections_max: u32 = 10_000, range 1..=1_000_000;
         /// Most connections of one address at a time; further ones are closed unheard.
         connections_per_address_max: u32 = 1_000, range 1..=1_000_000;
+        /// Pages that may log their user in by cookie beside those of the server's own host and port, as browsers
+        /// name them: `https://app.example.com`. From other pages upgrades with a login cookie are refused;
+        /// clients that name no origin are not concerned.
+        allowed_origins: Vec<String> = [], length 0..=1_000;
         /// Longest message that is taken from a client, announced to it in the login refresh.
         message_max_bytes: u32 = 61_440, range 1_024..=1_073_741_824;
         /// Most bytes that wait for one connection's socket; at the limit the connection is closed as too
@@ -36,9 +43,23 @@ config::section! {
         /// Shorter messages go uncompressed.
         compression_min_bytes: u32 = 100, range 0..=1_000_000;
     }
+    check = WebSocketConfig::check;
 }
 
 impl WebSocketConfig {
+    fn check(&self) -> Result<(), Vec<Complaint>> {
+        let is_wrong = |(_, text): &(usize, &String)| Origin::parse(text).is_none();
+        let wrong = self.allowed_origins.iter().enumerate().filter(is_wrong);
+        let complaints: Vec<Complaint> = wrong
+            .map(|(index, _)| {
+                let message =
+                    "an origin is http:// or https:// with a host, and a port if it is not the usual one";
+                Complaint::new([format!("allowed_origins.{index}")], message)
+            })
+            .collect();
+        if complaints.is_empty() { Ok(()) } else { Err(complaints) }
+    }
+
     /// What the connections go by.
     #[must_use]
     pub fn params(&self) -> websocket::ServerConfig {
@@ -52,6 +73,28 @@ impl WebSocketConfig {
                 ..websocket::Limits::default()
             },
             ..websocket::ServerConfig::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_that_no_browser_names_are_complained_of() {
+        for (origin, is_good) in [
+            ("https://app.example.com", true),
+            ("http://10.1.2.3:8080", true),
+            ("app.example.com", false),
+            ("https://app.example.com/", false),
+            ("https://*.example.com", false),
+            ("null", false),
+            ("*", false),
+        ] {
+            let file = format!("allowed_origins = [\"{origin}\"]");
+            let loaded = config::Loader::new::<WebSocketConfig>().file("w.toml", file).load();
+            assert_eq!(loaded.is_ok(), is_good, "{origin}");
         }
     }
 }

@@ -18,6 +18,7 @@ mod json;
 mod means;
 mod message;
 mod names;
+mod origin;
 mod pack;
 mod protocol;
 mod stand_in;

@@ -14,6 +14,7 @@ use websocket::upgrade::Request;
 use websocket::{Admission, CloseReason, Handler, Message, Outbound, ServerConnection, Session, Stop};
 
 use crate::WebSocketConfig;
+use crate::origin::Origins;
 use crate::pack::{self, Compressed};
 
 /// A port on which the JSON protocol is spoken.
@@ -24,6 +25,7 @@ pub struct WebSocket {
     params: Arc<websocket::ServerConfig>,
     counters: Arc<WebSocketConnections>,
     compressed: Compressed,
+    origins: Origins,
 }
 
 /// What is counted of a port.
@@ -48,6 +50,7 @@ pub fn listen(
         params: Arc::new(config.params()),
         counters: counters.connections,
         compressed: Compressed::new(config.compression_level.into(), min_bytes),
+        origins: Origins::new(&config.allowed_origins),
     };
     let tls = config.tls.as_ref().map(TlsConfig::to_port);
     let ports = Ports { interface: config.interface, port, tls };
@@ -77,7 +80,7 @@ impl Protocol for WebSocket {
         bytes: &[u8],
         bridge: &mut Bridge<'_, S>,
     ) -> Result<(), CloseReason> {
-        endpoint.0.on_bytes(now, bytes, &mut ToService(bridge))
+        endpoint.0.on_bytes(now, bytes, &mut ToService(bridge, &self.origins))
     }
 
     #[inline]
@@ -166,11 +169,18 @@ impl Endpoint for WebSocketEndpoint {
 }
 
 /// Hands what a connection brings to the service.
-struct ToService<'a, 'b, S>(&'a mut Bridge<'b, S>);
+struct ToService<'a, 'b, S>(&'a mut Bridge<'b, S>, &'a Origins);
 
 impl<S: Service<WebSocket>> Handler for ToService<'_, '_, S> {
-    fn on_request(&mut self, _: &Request<'_>) -> Admission {
-        if self.0.is_full() { Admission::Full } else { Admission::Accept }
+    fn on_request(&mut self, request: &Request<'_>) -> Admission {
+        let ToService(bridge, origins) = self;
+        if bridge.is_full() {
+            Admission::Full
+        } else if origins.allows(request.headers, bridge.is_encrypted()) {
+            Admission::Accept
+        } else {
+            Admission::Origin
+        }
     }
 
     fn on_connected(&mut self, session: &Session<'_>, _: &mut Outbound) -> ControlFlow<Stop> {

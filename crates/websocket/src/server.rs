@@ -44,10 +44,12 @@ impl Upgrade for Accepting {
             .and_then(|request| match handler.on_request(&request) {
                 Admission::Accept => Ok(request),
                 Admission::Full => Err(Refusal::Full),
+                Admission::Origin => Err(Refusal::Origin),
             })
             .map_err(|refusal| {
                 outbound.push_head(|into| refusal.emit(into));
                 outbound.counters().upgrades_refused.inc();
+                outbound.counters().origins_refused.add(u64::from(refusal == Refusal::Origin));
                 CloseReason::Refused { status: refusal.status() }
             })?;
         let deflate = request.deflate.filter(|_| config.compression);

@@ -32,6 +32,8 @@ pub enum Admission {
     Accept,
     /// 503, then close.
     Full,
+    /// 403, then close: a page of an origin that may not do what the request asks for.
+    Origin,
 }
 
 /// What the driver gives to a connection's inputs to be told of what they brought.

@@ -9,6 +9,7 @@ counters! {
         active: Gauge, "connections", "Connections that are past their upgrade and not closed.";
         compressed_connections: Total, "connections", "Upgrades that agreed on permessage-deflate.";
         upgrades_refused: Total, "connections", "Upgrade requests answered with an HTTP error.";
+        origins_refused: Total, "connections", "Those among them that would have been a login by cookie from a page of another origin.";
 
         bytes_in: Total, "bytes", "Bytes received, upgrades included.";
         frames_in: Total, "frames", "Frames received.";

@@ -126,6 +126,25 @@ fn a_token_that_comes_with_the_upgrade_is_the_login() {
 }
 
 #[test]
+fn a_token_that_a_page_of_another_origin_brings_is_refused() {
+    let mut rig =
+        Rig::with(|config| config.websocket.allowed_origins = vec!["https://app.example".to_owned()]);
+    let cookie = "Cookie: AuthToken=abc123\r\n";
+    let foreign = format!("{cookie}Origin: https://evil.example\r\n");
+    let answer = rig.refused(&ClientConfig::new("h"), &foreign);
+    assert!(answer.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{answer}");
+    assert_eq!((rig.count("p2ps_clients"), rig.count("websocket_origins_refused_total")), (0, 1));
+    for origin in ["http://h", "https://app.example"] {
+        let mut client = rig.client(ClientConfig::new("h"), &format!("{cookie}Origin: {origin}\r\n"));
+        rig.drive(&mut client, |seen| !seen.frames.is_empty());
+        assert_eq!(client.seen.frames[0][0]["State"]["Stream"], "Open", "{origin}");
+    }
+    let mut client = rig.client(ClientConfig::new("h"), "Origin: https://evil.example\r\n");
+    assert_eq!(rig.ask(&mut client, LOGIN)[0]["State"]["Stream"], "Open", "it brings no cookie");
+    assert_eq!(rig.count("websocket_origins_refused_total"), 1);
+}
+
+#[test]
 fn a_logout_and_a_binary_frame_end_the_connection() {
     let mut rig = Rig::new();
     let out = r#"{"ID":2,"Type":"Close","Domain":"Login"}"#;

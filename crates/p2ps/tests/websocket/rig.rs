@@ -56,6 +56,29 @@ impl Rig {
 
     /// A client past its upgrade, with further header lines for the request.
     pub(crate) fn client(&mut self, config: ClientConfig, more: &str) -> Client {
+        let mut client = self.connect(config, more);
+        self.drive(&mut client, |seen| seen.is_connected);
+        client
+    }
+
+    /// The server's answer to a request that it refuses.
+    pub(crate) fn refused(&mut self, config: &ClientConfig, more: &str) -> String {
+        let mut client = self.connect(config.clone(), more);
+        let mut answer = Vec::new();
+        for _ in 0..10_000 {
+            self.turn();
+            let mut bytes = [0; 4096];
+            match client.stream.read(&mut bytes) {
+                Ok(0) => return String::from_utf8(answer).expect("HTTP"),
+                Ok(count) => answer.extend_from_slice(&bytes[..count]),
+                Err(_) => (),
+            }
+        }
+        panic!("not closed after {}", answer.escape_ascii());
+    }
+
+    /// A client that has sent its request.
+    fn connect(&mut self, config: ClientConfig, more: &str) -> Client {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).expect("it listens");
         stream.set_nonblocking(true).expect("a socket");
         let config = Arc::new(config);
@@ -65,7 +88,6 @@ impl Rig {
         client.connection.outbound().consume(request.len());
         let request = request.replacen("\r\n\r\n", &format!("\r\n{more}\r\n"), 1);
         client.stream.write_all(request.as_bytes()).expect("the socket has room");
-        self.drive(&mut client, |seen| seen.is_connected);
         client
     }
 

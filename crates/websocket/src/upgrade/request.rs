@@ -32,6 +32,8 @@ pub enum Refusal {
     Version,
     /// 400: no sub-protocol in common.
     Protocol,
+    /// 403: a login by cookie from a page of another origin.
+    Origin,
     /// 503: too many connections.
     Full,
 }
@@ -45,6 +47,7 @@ impl Refusal {
             Refusal::Path => 404,
             Refusal::Method => 405,
             Refusal::Version => 426,
+            Refusal::Origin => 403,
             Refusal::Full => 503,
         }
     }
@@ -59,6 +62,7 @@ impl Refusal {
             Refusal::Version => {
                 ("Upgrade Required", "Sec-WebSocket-Version: 13\r\n", "version 13 is spoken here".to_owned())
             }
+            Refusal::Origin => ("Forbidden", "", "pages of this origin may not log in by cookie".to_owned()),
             Refusal::Full => ("Service Unavailable", "", "too many connections".to_owned()),
         };
         let (status, length) = (self.status(), text.len() + 1);

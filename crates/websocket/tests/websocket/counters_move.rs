@@ -37,6 +37,11 @@ fn asked(counters: &Counters, bytes: &[u8]) {
     let _ = server.on_bytes(Nanos::ZERO, bytes, &mut Recorder::default());
 }
 
+fn from_elsewhere(counters: &Counters) {
+    let mut recorder = Recorder { is_foreign: true, ..Recorder::default() };
+    let _ = server_with(ServerConfig::default(), counters).on_bytes(Nanos::ZERO, &request(""), &mut recorder);
+}
+
 fn sends(counters: &Counters, length: usize) -> ServerConnection {
     let mut server = open(counters);
     server.outbound().push(Message::Text(&"x".repeat(length))).expect("there is room");
@@ -82,11 +87,12 @@ fn ended(counters: &Counters, cause: Disconnect) {
     open(counters).on_disconnected(cause);
 }
 
-const SCENARIOS: [(&str, Scenario); 36] = [
+const SCENARIOS: [(&str, Scenario); 37] = [
     ("accepted", |c| drop(open(c))),
     ("active", |c| std::mem::forget(open(c))),
     ("compressed_connections", |c| drop(open(c))),
     ("upgrades_refused", |c| asked(c, b"GET / HTTP/1.1\r\n\r\n")),
+    ("origins_refused", from_elsewhere),
     ("bytes_in", |c| reads(c, &[])),
     ("frames_in", |c| reads(c, &masked(0x81, b"x"))),
     ("messages_in", |c| reads(c, &masked(0x81, b"x"))),

@@ -27,6 +27,7 @@ pub(crate) enum Received {
 pub(crate) struct Recorder {
     pub(crate) received: Vec<Received>,
     pub(crate) is_full: bool,
+    pub(crate) is_foreign: bool,
     /// Stops the connection at the first message.
     pub(crate) stops: bool,
 }
@@ -43,7 +44,11 @@ impl Recorder {
 
 impl Handler for Recorder {
     fn on_request(&mut self, _: &Request<'_>) -> Admission {
-        if self.is_full { Admission::Full } else { Admission::Accept }
+        match (self.is_full, self.is_foreign) {
+            (true, _) => Admission::Full,
+            (false, true) => Admission::Origin,
+            (false, false) => Admission::Accept,
+        }
     }
 
     fn on_connected(&mut self, session: &Session<'_>, _: &mut Outbound) -> ControlFlow<Stop> {
