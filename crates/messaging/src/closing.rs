@@ -29,7 +29,8 @@ pub struct SessionLeft {
     /// Bytes of what was not sent, with headers. Of a connection also what the peer's kernel has not
     /// acknowledged.
     pub bytes: u64,
-    /// Receivers that the session knows to lack something. Multicast does not know its receivers: 0.
+    /// Receivers that the session knows to lack something, or that have not said that they have heard of its end.
+    /// Multicast does not know its receivers: 0.
     pub receivers: u32,
 }
 
@@ -106,9 +107,10 @@ impl Context {
     /// The context is of no use afterwards; dropping it closes it with the configured `linger_us`.
     ///
     /// It waits for these, and no longer: LBT-RM and LBT-RU until all was sent and no receiver has asked for a
-    /// retransmission for a fourth of the NAK generation interval (half of it once one has asked); TCP and
-    /// direct connections until each peer's kernel has acknowledged everything. Shared memory needs no wait:
-    /// receivers that have opened it read it to its end.
+    /// retransmission for a fourth of the NAK generation interval (half of it once one has asked), LBT-RU also
+    /// until each receiver has said that it has heard of everything; TCP and direct connections until each peer's
+    /// kernel has acknowledged everything. Shared memory needs no wait: receivers that have opened it read it to its
+    /// end.
     ///
     /// Returns what did not leave. Nothing is waited for if nothing was sent. In a child made by `fork` nothing
     /// happens.
@@ -143,6 +145,7 @@ impl Context {
         if self.settling_since == Nanos::ZERO {
             self.settling_since = self.now;
             self.take_late_clients();
+            self.ru_in.leave_all();
             self.end();
         }
         let patience = self.patience();

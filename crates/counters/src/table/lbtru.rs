@@ -9,6 +9,7 @@ counters! {
         num_clients: Gauge, "clients", "Clients that are connected.";
         clients_connected: Total, "clients", "Clients that have completed the connection.";
         clients_timed_out: Total, "clients", "Clients dropped because they gave no sign of life.";
+        clients_left: Total, "clients", "Clients that have said that they leave.";
         clients_refused: Total, "packets", "Packets refused because there were as many clients as allowed.";
         creqs_rcved: Total, "packets", "Connect requests received.";
         creqs_ignored: Total, "packets", "Connect requests not answered: too many from one address.";

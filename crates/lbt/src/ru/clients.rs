@@ -26,7 +26,7 @@ pub struct Client {
 pub enum ClientEvent {
     /// It has acknowledged the connection.
     Connected(SocketAddrV4),
-    /// It gave no sign of life for too long.
+    /// It gave no sign of life for too long, or has said that it leaves.
     TimedOut(SocketAddrV4),
     /// It still loses datagrams at the lowest rate that congestion control goes down to; it has no say in the
     /// rate for a while.

@@ -1,4 +1,5 @@
 use crate::config::LbtruReceiverConfig;
+use crate::wire::extension::{SUBTYPE_LEAVE, emit_extension};
 use crate::wire::lbtru::{Body, Options, Packet};
 use counters::table::LbtruConnection;
 use std::net::SocketAddrV4;
@@ -13,6 +14,9 @@ pub struct SessionKey {
     /// The session's id; `None` if it was not advertised: then the source's answer says whether there is one.
     pub session_id: Option<u32>,
 }
+
+/// Data of the extension with which a receiver leaves: its version, and what is reserved.
+pub(super) const LEAVE: [u8; 4] = [1, 0, 0, 0];
 
 /// Connect intervals in which a source that has sent a reset may prove that the session goes on.
 pub const RESET_INTERVALS: u32 = 10;
@@ -31,6 +35,8 @@ pub(super) struct Connection {
     next_ack: Nanos,
     /// The source has answered, and sent something since: it knows this receiver.
     confirmed: bool,
+    /// The source was told that this receiver leaves.
+    has_left: bool,
     /// When a reset counts, if nothing of the session is heard until then.
     reset_at: Nanos,
 }
@@ -52,6 +58,7 @@ impl Connection {
             next_request: now,
             next_ack: Nanos::NEVER,
             confirmed: false,
+            has_left: false,
             reset_at: Nanos::NEVER,
         }
     }
@@ -126,6 +133,22 @@ impl Connection {
             self.next_request
         };
         request.min(self.next_ack).min(self.reset_at)
+    }
+
+    /// Writes to `out` that this receiver leaves, if the source has answered it and was not told before.
+    pub(super) fn write_leave(
+        &mut self,
+        highest: Sqn,
+        out: &mut Vec<u8>,
+        counters: &LbtruConnection,
+    ) -> bool {
+        if !self.is_connected() || std::mem::replace(&mut self.has_left, true) {
+            return false;
+        }
+        counters.acks_sent.inc();
+        write(&Packet::new(Body::Ack { sqn: highest }, Options::session(self.session_id)), out);
+        emit_extension(out, SUBTYPE_LEAVE, &LEAVE);
+        true
     }
 
     /// Writes the request or the sign of life that is due to `out`; false if none is.

@@ -241,6 +241,21 @@ impl Receiver {
         Some(Feedback { to, datagram: &self.transport.out, is_second: false })
     }
 
+    /// What tells the source that this receiver leaves, since its session is over or it wants no more of it; once.
+    /// The source forgets it then, and does not wait for it when it closes.
+    pub fn leave(&mut self) -> Option<Feedback<'_>> {
+        let highest = self.highest();
+        let Subscriber { connection, sealer, out, counters } = &mut self.transport;
+        if !connection.write_leave(highest, out, &counters.connection) {
+            return None;
+        }
+        if let Some(sealer) = sealer {
+            sealer.append(out);
+        }
+        let to = connection.key.source;
+        Some(Feedback { to, datagram: &self.transport.out, is_second: false })
+    }
+
     fn write_due(&mut self, now: Nanos) -> bool {
         let highest = self.highest();
         let Subscriber { connection, out, counters, .. } = &mut self.transport;

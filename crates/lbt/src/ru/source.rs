@@ -210,6 +210,13 @@ impl Source {
         self.transport.clients.iter()
     }
 
+    /// How many clients have not said yet that they have heard of the last datagram that was sent.
+    #[must_use]
+    pub fn clients_behind(&self) -> usize {
+        let last = self.window.unsent().prev();
+        self.clients().filter(|client| client.acked.precedes(last)).count()
+    }
+
     /// What happened to clients, oldest first; to be called until there is nothing. Two events for each
     /// client that is allowed are kept; further ones push out the oldest.
     pub fn poll_event(&mut self) -> Option<ClientEvent> {
@@ -281,6 +288,7 @@ impl Source {
     pub fn on_wakeup(&mut self, now: Nanos) {
         self.wake(now);
         while let Some(at) = self.transport.clients.overdue(now) {
+            self.transport.counters.clients.clients_timed_out.inc();
             self.drop_client(at);
             self.share_rate(now);
         }
@@ -534,7 +542,6 @@ impl Source {
         self.transport.fan.removed(at);
         self.transport.lent = Lent::Nothing;
         let counters = self.transport.counters.clone();
-        counters.clients.clients_timed_out.inc();
         counters.clients.events_dropped.add(u64::from(forgotten));
         counters.clients.num_clients.set(self.transport.clients.len() as u64);
         self.reply(address, Reply::Reset);

@@ -30,6 +30,8 @@ pub const SUBTYPE_REPORT: u16 = 0x5403;
 pub const SUBTYPE_RUN: u16 = 0x5404;
 /// The messages of a datagram, encrypted: see [`crate::encryption`].
 pub const SUBTYPE_ENCRYPTION: u16 = 0x5405;
+/// A receiver of LBT-RU leaves, with an ACK: it has all it wants of the session.
+pub const SUBTYPE_LEAVE: u16 = 0x5406;
 
 const FLAGS_MAY_BE_IGNORED: u8 = 0xC0;
 const EXTOPT: u8 = 0xFE;

@@ -250,6 +250,50 @@ fn a_silent_client_is_dropped_and_told_so() {
 }
 
 #[test]
+fn a_client_that_leaves_is_forgotten_at_once_and_one_of_whom_others_say_so_connects_again() {
+    let mut b = Bench::connected(2);
+    let leave = b.ends[0].receiver.leave().expect("it is connected").datagram.to_vec();
+    assert!(b.ends[0].receiver.leave().is_none(), "once");
+    for _ in 0..2 {
+        b.source.on_datagram(b.now, address(0), &leave).expect("an ACK of the session");
+    }
+    assert_eq!(b.source.clients().map(|client| client.address).collect::<Vec<_>>(), [address(1)]);
+    let clients = &b.counters.clients;
+    let counted = (clients.clients_left.get(), clients.clients_timed_out.get(), clients.num_clients.get());
+    assert_eq!(counted, (1, 0, 1));
+    // The other has not said so itself.
+    b.source.on_datagram(b.now, address(1), &leave).expect("an ACK of the session");
+    assert_eq!(b.source.clients().count(), 0);
+    b.publish(b"meanwhile");
+    b.ends.swap_remove(0);
+    b.run(MS * 1_000, |_, _| true);
+    assert_eq!(b.source.clients().count(), 1, "it is back");
+    assert_eq!(b.ends[0].log.events.iter().filter(|e| matches!(e, Event::Message { .. })).count(), 1);
+    let mut unconnected = Bench::new(|_| {});
+    unconnected.add_receivers(1);
+    assert!(unconnected.ends[0].receiver.leave().is_none(), "nobody knows it");
+}
+
+#[test]
+fn a_client_is_behind_until_it_has_heard_of_the_last_datagram() {
+    let mut b = Bench::connected(2);
+    assert_eq!(b.source.clients_behind(), 0);
+    b.publish_many(3);
+    b.source.end(b.now);
+    b.pass(|to, _| to == address(0));
+    assert!(b.source.has_ended());
+    assert_eq!(b.source.clients_behind(), 2, "nobody has said so yet");
+    assert!(b.ends[0].receiver.has_ended());
+    let leave = b.ends[0].receiver.leave().expect("it was told everything").datagram.to_vec();
+    b.source.on_datagram(b.now, address(0), &leave).expect("an ACK of the session");
+    assert_eq!(b.source.clients_behind(), 1);
+    // A receiver that does not say that it leaves says in time what it has heard of.
+    let last = data_numbers(&b.sent, address(1)).into_iter().map(|(number, _)| number).max();
+    b.ack(address(1), ID, last.expect("it was sent"));
+    assert_eq!(b.source.clients_behind(), 0);
+}
+
+#[test]
 fn a_client_that_was_dropped_connects_again_and_recovers_what_it_missed() {
     let mut b = Bench::new(|_| {});
     b.add_receiver(|c| c.transport_lbtru_activity_timeout = Duration::from_secs(60));

@@ -276,6 +276,11 @@ impl<R: Reliable, P> Sessions<R, P> {
         self.all.iter_mut().map(|(_, session)| &mut session.receiver)
     }
 
+    /// Places, of which some are free.
+    pub(super) fn capacity(&self) -> usize {
+        self.all.capacity()
+    }
+
     pub(crate) fn get(&self, at: usize) -> Option<&R> {
         self.all.get(at).map(|session| &session.receiver)
     }

@@ -28,11 +28,30 @@ pub(crate) struct RuIncoming {
 }
 
 impl RuIncoming {
-    /// Forgets a session; its source drops us when it hears no more of us.
+    /// Forgets a session, and tells its source so.
     pub(super) fn close(&mut self, at: usize) -> Option<TransportSession> {
+        self.leave(at);
         let SessionKey { source, session_id } = self.sessions.remove(at)?.receiver.key();
         self.by_source.remove(source);
         Some(TransportSession::LbtRu { address: source, session_id })
+    }
+
+    /// Tells the source of a session, once, that nothing more of it is wanted here. A source that does not hear of it
+    /// drops us when it hears nothing else of us either.
+    fn leave(&mut self, at: usize) {
+        if let (Some(socket), Some(receiver)) = (&self.socket, self.sessions.receiver(at))
+            && let Some(feedback) = receiver.leave()
+        {
+            for _ in 0..LEAVES {
+                let _ = socket.send_run(feedback.to, feedback.datagram, feedback.datagram.len());
+            }
+        }
+    }
+
+    /// The same for all sessions.
+    #[cold]
+    pub(crate) fn leave_all(&mut self) {
+        (0..self.sessions.capacity()).for_each(|at| self.leave(at));
     }
 
     /// Whether a session of an address is received, whichever.
@@ -49,6 +68,9 @@ impl RuIncoming {
         self.socket.as_ref()
     }
 }
+
+/// How often a source is told that it is left: nobody answers, and one may be lost.
+const LEAVES: usize = 2;
 
 /// Sends what is due of one session.
 #[inline]
@@ -220,6 +242,9 @@ impl Context {
     /// Ends a session, unless something of it is still asked for. Whether another one has taken its place.
     pub(super) fn end_ru(&mut self, at: usize, handler: &mut impl Handler) -> bool {
         let session = SessionRef::Ru(at);
+        if self.ru_in.sessions.end_reason(at) == EndReason::Ended {
+            self.ru_in.leave(at);
+        }
         if self.stays_ru(at) && self.restart_ru(at, handler).is_ok() {
             return true;
         }

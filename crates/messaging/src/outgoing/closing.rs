@@ -24,6 +24,8 @@ pub(crate) struct Patience {
 pub(super) struct Farewell {
     /// When everything had been said and sent.
     said_at: Option<Nanos>,
+    /// Since when no receiver that is known is behind.
+    caught_up_at: Option<Nanos>,
     /// How often it was said that messages are given up.
     given_up: u32,
 }
@@ -45,7 +47,8 @@ impl Outgoing {
             OutgoingKind::Rm(session) => (session.session.unsent(), 0),
             OutgoingKind::Ru(session) => {
                 let unsent = session.session.unsent();
-                (unsent, if unsent.bytes > 0 { session.session.clients().count() as u32 } else { 0 })
+                let all = || session.session.clients().count();
+                (unsent, if unsent.bytes > 0 { all() } else { self.behind() } as u32)
             }
             OutgoingKind::Tcp(session) => session.left(),
             OutgoingKind::Ipc(session) => session.left(),
@@ -56,12 +59,24 @@ impl Outgoing {
     }
 }
 
+impl Outgoing {
+    /// Receivers that are known, and have not said that they have heard of everything of a session that has ended.
+    fn behind(&self) -> usize {
+        match &self.kind {
+            OutgoingKind::Ru(session) if session.session.has_ended() && session.session.has_spoken() => {
+                session.session.clients_behind()
+            }
+            _ => 0,
+        }
+    }
+}
+
 impl Farewell {
     /// Whether nobody needs the session any more. `asked` is when a receiver last did.
     fn is_over(&self, now: Nanos, asked: Nanos, patience: &Patience) -> bool {
-        let Some(said_at) = self.said_at else { return false };
+        let (Some(said_at), Some(caught_up_at)) = (self.said_at, self.caught_up_at) else { return false };
         let repaired = if asked > said_at { asked + patience.repair } else { Nanos::ZERO };
-        now >= (said_at + patience.quiet).max(repaired)
+        now >= (said_at.max(caught_up_at) + patience.quiet).max(repaired)
     }
 }
 
@@ -94,6 +109,7 @@ impl Context {
             None => return true,
         }
         let Some(outgoing) = self.outgoing.get_mut(at) else { return true };
+        let behind = outgoing.behind();
         session_of_datagrams!(&mut outgoing.kind, session => {
             if !session.session.has_spoken() {
                 return true;
@@ -106,6 +122,7 @@ impl Context {
                 farewell.said_at = Some(now);
                 session.hurry(now, patience.remind);
             }
+            farewell.caught_up_at = if behind > 0 { None } else { farewell.caught_up_at.or(Some(now)) };
             !session.owes_answers() && farewell.is_over(now, session.last_asked(), patience)
         }, true)
     }

@@ -39,6 +39,14 @@ fn hear_to_the_end(mut party: Party) -> JoinHandle<Party> {
     })
 }
 
+/// The same, of a receiver that takes nothing for a second: it is busy, or was stopped.
+fn hear_later(party: Party) -> JoinHandle<Party> {
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(1));
+        hear_to_the_end(party).join().expect("it hears the end")
+    })
+}
+
 /// Checks that numbers from 0 on were heard or told lost, each once and in order, and returns how many of them
 /// were delivered, how many lost, and the end.
 fn account(party: &Party) -> (u32, u32, End) {
@@ -95,6 +103,28 @@ pub(crate) fn dropped(world: &World) {
     drop(a);
     let (delivered, lost, end) = account(&heard.join().expect("it hears the end"));
     assert_eq!((delivered + lost, end.reason), (sent, EndReason::Ended), "{lost} are lost");
+}
+
+pub(crate) fn busy(world: &World) {
+    let narrow = |config: &mut MessagingConfig| {
+        settings(config);
+        // What is sent is more than the socket of a receiver holds that does not read it.
+        config.transport_lbtrm_receiver_socket_buffer_bytes = 65_536;
+    };
+    let (mut a, source, b) = pair(world, narrow);
+    let heard = hear_later(b);
+    let sent = pour(&mut a.context, source, true);
+    let left = a.context.close(Duration::from_secs(60));
+    let (delivered, lost, end) = account(&heard.join().expect("it hears the end"));
+    if world.transport == Transport::LbtRm {
+        // Multicast does not know its receivers: what one has not asked for in time is lost, and told.
+        let is_told =
+            if end.reason == EndReason::Ended { delivered + lost == sent } else { end.tail_unknown };
+        assert!(is_told, "{delivered} + {lost} of {sent}, {end:?}");
+        return;
+    }
+    assert_eq!((delivered, lost, end.reason, end.tail_unknown), (sent, 0, EndReason::Ended, false));
+    assert!(left.is_empty(), "{left}");
 }
 
 pub(crate) fn backlog(world: &World) {

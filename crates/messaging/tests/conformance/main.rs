@@ -61,6 +61,7 @@ conformance! {
     cases::arrival as order_of_arrival_delivers_the_same_where_nothing_is_lost,
     cases::deleted_source as a_deleted_source_sends_no_more,
     closing::dropped as what_was_sent_arrives_or_is_told_lost_when_the_context_is_dropped_at_once,
+    closing::busy as a_receiver_that_is_busy_while_its_source_closes_gets_everything_or_is_told,
     closing::backlog as closing_sends_what_waits_for_the_rate_limit,
     closing::without_linger as what_a_context_that_is_closed_without_linger_gives_up_is_told_at_both_ends,
     closing::deleted_without_linger as what_a_deleted_source_gives_up_is_told_at_both_ends,

@@ -1,14 +1,22 @@
 //! What each packet from a receiver, or from somebody who pretends to be one, makes a source do.
 
 use super::super::clients::ClientEvent;
+use super::super::connection::LEAVE;
 use super::super::greeter::Reply;
 use super::Source;
 use crate::error::{Part, WireError};
 use crate::session::Ending;
+use crate::wire::extension::{SUBTYPE_LEAVE, find_extension};
 use crate::wire::lbtru::{Body, Packet};
 use crate::wire::list::SqnList;
 use std::net::SocketAddrV4;
 use units::{Nanos, Sqn};
+
+/// Whether an ACK says that its sender leaves.
+fn is_leave(trailer: &[u8]) -> bool {
+    !trailer.is_empty()
+        && find_extension(trailer, SUBTYPE_LEAVE).is_some_and(|data| data.first() == Some(&LEAVE[0]))
+}
 
 impl Source {
     /// Takes a datagram that arrived at the session's port.
@@ -30,7 +38,11 @@ impl Source {
             }
             Body::Ack { sqn } => {
                 self.check_session(from, packet.options.session_id)?;
-                self.on_ack(now, from, sqn);
+                if is_leave(packet.rest) {
+                    self.on_leave(now, from);
+                } else {
+                    self.on_ack(now, from, sqn);
+                }
             }
             Body::Nak { numbers, .. } if numbers.is_empty() => {
                 self.check_session(from, packet.options.session_id)?;
@@ -94,6 +106,17 @@ impl Source {
             self.share_rate(now);
             // the first session message tells it soon what it missed meanwhile
             self.schedule.on_datagram(now);
+        }
+    }
+
+    /// A client leaves. It is told as one that is dropped: if somebody else has said so, it connects again.
+    #[cold]
+    fn on_leave(&mut self, now: Nanos, from: SocketAddrV4) {
+        if let Some(at) = self.transport.clients.find(from) {
+            self.transport.counters.clients.clients_left.inc();
+            self.drop_client(at);
+            self.share_rate(now);
+            self.end_fan(now);
         }
     }
 
