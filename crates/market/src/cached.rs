@@ -26,6 +26,8 @@ pub struct CachedItem {
     is_spoilt: bool,
     /// The first part of a refresh could not be read: the parts that follow are of no use.
     skips_parts: bool,
+    /// Old values move to the fields that theirs ripple to.
+    ripples: bool,
 }
 
 impl Default for CachedItem {
@@ -42,6 +44,7 @@ impl Default for CachedItem {
             has_strayed: false,
             is_spoilt: false,
             skips_parts: false,
+            ripples: true,
         }
     }
 }
@@ -56,6 +59,18 @@ pub struct RefreshForm {
 }
 
 impl CachedItem {
+    /// One without an image, of a service in which fields ripple or not.
+    #[must_use]
+    pub fn new(ripples: bool) -> CachedItem {
+        CachedItem { ripples, ..CachedItem::default() }
+    }
+
+    /// The same item from elsewhere, without an image.
+    #[must_use]
+    pub fn anew(&self) -> CachedItem {
+        CachedItem::new(self.ripples)
+    }
+
     /// Takes a refresh, or a part of one. Returns whether the image is whole now.
     ///
     /// A part begins a new image when the one before was the last, or it is numbered 0 or asks to clear the
@@ -109,7 +124,7 @@ impl CachedItem {
         if msg.do_not_cache {
             return Ok(());
         }
-        let ripples = !msg.do_not_ripple;
+        let ripples = self.ripples && !msg.do_not_ripple;
         self.has_strayed |= !self.image.update(msg.container_type, msg.payload, ripples, rules)?;
         Ok(())
     }

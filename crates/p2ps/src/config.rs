@@ -51,6 +51,10 @@ config::section! {
         post_timeout_ms: u64 = 10_000, range 100..=600_000;
         /// Most posts of all clients that may wait for their acknowledgement; more are refused.
         posts_outstanding_max: u32 = 100_000, range 1..=10_000_000;
+        /// Services of whose items an update changes only the fields that it has. In others a field's old value
+        /// moves to the field that it ripples to by the dictionary, if the image has that. Source distributors
+        /// have to be told the same: `ripples` of `source_distributor.services`.
+        services_without_ripples: Vec<String> = [], length 0..=1_000;
         /// Longest time from SIGTERM to the end, for clients to take what waits for them.
         shutdown_timeout_ms: u32 = 3_000, range 0..=600_000;
         /// The thread.
@@ -76,6 +80,7 @@ impl P2psConfig {
             round_trip_interval: ms(self.round_trip_interval_ms),
             post_timeout: ms(self.post_timeout_ms),
             posts_outstanding_max: self.posts_outstanding_max as usize,
+            unrippled: self.services_without_ripples.iter().cloned().collect(),
         }
     }
 }

@@ -28,6 +28,9 @@ config::section! {
         id: u16, required;
         /// What becomes of posts to it.
         posts: PostsConfig = PostsConfig::Provider;
+        /// Whether an update moves a field's old value to the field that it ripples to by the dictionary, if
+        /// the image has that. P2PSs have to be told the same: `p2ps.services_without_ripples`.
+        ripples: bool = true;
     }
 }
 
@@ -185,6 +188,7 @@ impl SourceDistributorConfig {
             item_retry: Duration::from_millis(requests.retry_ms),
             login_timeout: Duration::from_millis(requests.login_timeout_ms),
             posts: self.services.iter().map(|s| (s.name.clone(), s.posts.route())).collect(),
+            unrippled: self.services.iter().filter(|s| !s.ripples).map(|s| s.name.clone()).collect(),
             posts_outstanding_max: requests.posts_outstanding_max as usize,
             post_timeout: Duration::from_millis(requests.post_timeout_ms),
             private_streams_max: requests.private_streams_max as usize,

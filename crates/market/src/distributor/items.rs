@@ -333,9 +333,10 @@ fn is_last_image(msg: &RefreshMsg<'_>) -> bool {
 /// What peers are told of items.
 impl Distributor {
     pub(super) fn make_item(&mut self, key: ItemKey<'_>) -> usize {
+        let ripples = self.services.get(&key.service).is_none_or(|service| service.ripples);
         let item = Item {
             key: key.to_owned(),
-            cached: CachedItem::default(),
+            cached: CachedItem::new(ripples),
             id: None,
             peers: Vec::new(),
             waiting: Vec::new(),

@@ -46,7 +46,7 @@ pub use providers::ProviderError;
 pub use sink::{DistributorSink, PeerId, ProviderId, ProviderNotice, RefusedService};
 pub use spoilt::SpoiltItem;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,6 +107,8 @@ pub struct DistributorConfig {
     pub login_timeout: Duration,
     /// What becomes of posts, by the name of the service; those not named have the default.
     pub posts: BTreeMap<String, PostRoute>,
+    /// Names of the services whose fields do not ripple, whatever the dictionary says.
+    pub unrippled: BTreeSet<String>,
     /// The most posts that wait for the acknowledgement of a provider; more are refused.
     pub posts_outstanding_max: usize,
     /// A post that was not acknowledged in this time is refused.
@@ -154,6 +156,7 @@ impl Default for DistributorConfig {
             item_retry: Duration::from_secs(5),
             login_timeout: Duration::from_secs(45),
             posts: BTreeMap::new(),
+            unrippled: BTreeSet::new(),
             posts_outstanding_max: 100_000,
             post_timeout: Duration::from_secs(15),
             private_streams_max: 100_000,

@@ -22,6 +22,8 @@ pub(super) struct PublishedService {
     pub(super) settled_at: Nanos,
     /// What becomes of posts to it.
     pub(super) posts: PostRoute,
+    /// Its fields ripple as the dictionary says.
+    pub(super) ripples: bool,
 }
 
 /// Where the items of a service come from.
@@ -230,7 +232,9 @@ impl Distributor {
         sink.open_stream(id, &definition.info.name);
         let posts = self.config.posts.get(&definition.info.name).copied().unwrap_or_default();
         let stream = Stream::new(id, self.instance, self.config.gap_memory);
-        let service = PublishedService { definition, supply, stream, settled_at: Nanos::NEVER, posts };
+        let ripples = !self.config.unrippled.contains(&definition.info.name);
+        let settled_at = Nanos::NEVER;
+        let service = PublishedService { definition, supply, stream, settled_at, posts, ripples };
         self.services.insert(id, service);
         self.is_directory_due = true;
     }

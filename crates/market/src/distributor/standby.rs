@@ -64,7 +64,7 @@ impl Distributor {
                 self.counters.messages_refused.inc();
                 return;
             }
-            let (stream_id, cached) = (msg.stream_id, CachedItem::default());
+            let (stream_id, cached) = (msg.stream_id, item.cached.anew());
             item.standbys.push(Standby { provider, stream_id, cached });
         }
         let Some(standby) = item.standby_of(provider) else { return };

@@ -120,17 +120,15 @@ impl FieldImage {
         Ok(())
     }
 
-    /// Moves the old value of a field along its chain, the far end first.
+    /// Moves the old value of a field along its chain, the far end first. The chain ends before a field that the
+    /// image does not have: an image has the fields that its provider sent, and no others.
     fn ripple(&mut self, id: i16, index: usize, rules: &FieldRules) {
         let mut chain = vec![index];
         let mut from = id;
         while let Some(to) = rules.ripples_to(from)
             && chain.len() < RIPPLE_MAX
+            && let Some(index) = self.position(to, 0)
         {
-            let index = match self.position(to, 0) {
-                Some(index) => index,
-                None => self.put(None, to, &[]),
-            };
             chain.push(index);
             from = to;
         }
@@ -340,6 +338,7 @@ mod tests {
         rules.set_ripple(6, 7);
         rules.set_ripple(7, 8);
         let mut image = FieldImage::default();
+        merge(&mut image, &[(6, b"0"), (7, b""), (8, b"")], true, &rules);
         for price in [b"1", b"2", b"3"] {
             merge(&mut image, &[(6, price)], true, &rules);
         }
@@ -350,12 +349,25 @@ mod tests {
     }
 
     #[test]
+    fn ripples_reach_only_fields_that_the_image_has() {
+        let mut rules = FieldRules::default();
+        for from in 6..9 {
+            rules.set_ripple(from, from + 1);
+        }
+        let mut image = FieldImage::default();
+        merge(&mut image, &[(6, b"1"), (7, b"x"), (9, b"z")], true, &rules);
+        merge(&mut image, &[(6, b"2")], true, &rules);
+        let expected = [(6, b"2".to_vec()), (7, b"1".to_vec()), (9, b"z".to_vec())];
+        assert_eq!(fields(&image), expected, "field 8 is not there, and ends the chain");
+    }
+
+    #[test]
     fn a_ring_of_ripples_ends() {
         let mut rules = FieldRules::default();
         rules.set_ripple(6, 7);
         rules.set_ripple(7, 6);
         let mut image = FieldImage::default();
-        merge(&mut image, &[(6, b"1")], true, &rules);
+        merge(&mut image, &[(6, b"1"), (7, b"")], false, &rules);
         merge(&mut image, &[(6, b"2")], true, &rules);
         assert_eq!(image.field(6), Some(&b"2"[..]));
     }

@@ -53,11 +53,11 @@ pub(super) struct Item {
 }
 
 impl Item {
-    pub(super) fn new(key: OwnedKey, serial: u64) -> Item {
+    pub(super) fn new(key: OwnedKey, serial: u64, ripples: bool) -> Item {
         Item {
             key,
             serial,
-            cached: CachedItem::default(),
+            cached: CachedItem::new(ripples),
             phase: Phase::Idle,
             is_registered: false,
             was_live: false,

@@ -42,7 +42,7 @@ pub use clients::{ClientError, ClientInfo, ClientProfile};
 pub use sink::{ClientId, ServerNotice, ServerSink, SourceId, Watcher};
 pub use upstream::{Topic, UpstreamError};
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,6 +96,8 @@ pub struct ServerConfig {
     pub post_timeout: Duration,
     /// The most posts of all clients that may wait for their acknowledgement.
     pub posts_outstanding_max: usize,
+    /// Names of the services whose fields do not ripple, whatever the dictionary says.
+    pub unrippled: BTreeSet<String>,
 }
 
 impl Default for ServerConfig {
@@ -113,6 +115,7 @@ impl Default for ServerConfig {
             round_trip_interval: Duration::from_secs(10),
             post_timeout: Duration::from_secs(10),
             posts_outstanding_max: 100_000,
+            unrippled: BTreeSet::new(),
         }
     }
 }
@@ -258,7 +261,9 @@ impl PointToPoint {
             return index;
         }
         self.next_serial += 1;
-        let index = self.items.insert(Item::new(key.to_owned(), self.next_serial));
+        let service = self.services.get(&key.service).map(|service| service.definition.info.name.as_str());
+        let ripples = !service.is_some_and(|name| self.config.unrippled.contains(name));
+        let index = self.items.insert(Item::new(key.to_owned(), self.next_serial, ripples));
         key.with_bytes(|bytes| self.by_key.insert(bytes.into(), index));
         if let Some(service) = self.services.get_mut(&key.service) {
             service.items.insert(index);

@@ -187,7 +187,8 @@ fn configuration(args: &DemoArgs) -> Result<RootConfig, Failure> {
     config.source_distributor.provider_port = args.provider_port;
     // What applications contribute is seen too; the recorded market cannot take it.
     let (name, id) = (config.feed.service.clone(), config.feed.service_id);
-    config.source_distributor.services = vec![ServiceConfig { name, id, posts: PostsConfig::Cache }];
+    config.source_distributor.services =
+        vec![ServiceConfig { name, id, posts: PostsConfig::Cache, ripples: true }];
     config.p2ps.rssl_port = args.rssl_port;
     config.p2ps.websocket_port = args.websocket_port;
     config.admin.port = Some(args.admin_port);

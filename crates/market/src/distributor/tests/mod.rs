@@ -5,6 +5,7 @@ mod last_images;
 mod messages;
 mod private;
 mod restarts;
+mod ripples;
 mod spoilt;
 mod standby;
 mod users;

@@ -10,6 +10,7 @@ mod keys;
 mod last_images;
 mod logins;
 mod restarts;
+mod ripples;
 mod spoilt;
 mod streams;
 mod users;
