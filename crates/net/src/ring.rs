@@ -8,7 +8,7 @@
 //!
 //! The reader may close the ring ([`close`]). A push then either was accepted, and is read, or says that the
 //! ring is closed: no message is accepted and never read. The producer looks at one word of its own cache line
-//! after each message; the reader pays for the order of the two ([`barrier`]).
+//! after each message; the reader pays for the order of the two (`barrier`).
 
 #[cfg(loom)]
 use loom::sync::{Arc, atomic::AtomicU64};
