@@ -310,9 +310,13 @@ fn open_websocket(
 }
 
 fn describe_client(client: &ClientInfo<'_>, protocol: &str, connection: Option<&ConnectionInfo>) -> Value {
+    let roles =
+        client.service_roles.iter().map(|(service, role)| ((*service).to_owned(), json!(role.name())));
     json!({
         "user": client.user, "position": client.position, "application": client.application,
         "streams": client.streams, "paused": client.is_paused, "round_trip_us": client.round_trip_us,
+        "standby_role": client.role.map(|role| role.name()),
+        "service_roles": roles.collect::<serde_json::Map<_, _>>(),
         "protocol": connection.map(|_| protocol),
         "peer": connection.map(|c| c.peer.to_string()),
         "backlog_bytes": connection.map(|c| c.backlog.depth_bytes),

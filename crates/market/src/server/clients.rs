@@ -1,10 +1,11 @@
 //! Clients: their connections, and who takes which of their messages.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rdm::Reply;
 use rdm::directory::DirectoryRequest;
 use rdm::item::has_items;
+use rdm::login::StandbyRole;
 use rwf::{DecodeError, Domain, Msg, StateCode};
 use units::Nanos;
 
@@ -45,6 +46,8 @@ pub(super) struct Client {
     pub(super) private: HashMap<i32, u64>,
     /// What is left of its last message.
     pub(super) errand: Option<Errand>,
+    /// What the services here are to it, if it has several servers for them.
+    pub(super) service_roles: BTreeMap<u16, StandbyRole>,
 }
 
 /// An open item stream.
@@ -113,6 +116,10 @@ pub struct ClientInfo<'a> {
     pub is_paused: bool,
     /// The round trip to the client's application as measured last, in microseconds.
     pub round_trip_us: Option<u64>,
+    /// What this server is to it, if it has several for the same data and has said so on the login stream.
+    pub role: Option<StandbyRole>,
+    /// The same of services by name, as said on a directory stream.
+    pub service_roles: Vec<(&'a str, StandbyRole)>,
 }
 
 /// Connections.
@@ -121,7 +128,9 @@ impl PointToPoint {
     pub fn on_client_connected(&mut self, client: ClientId, profile: ClientProfile) {
         let (login, directories) = (None, Vec::new());
         let (streams, private) = (HashMap::new(), HashMap::new());
-        self.clients.insert(client, Client { profile, login, directories, streams, private, errand: None });
+        let (errand, service_roles) = (None, BTreeMap::new());
+        let new = Client { profile, login, directories, streams, private, errand, service_roles };
+        self.clients.insert(client, new);
     }
 
     /// A connection is gone.
@@ -164,6 +173,12 @@ impl PointToPoint {
             streams: c.stream_count(),
             is_paused: c.login.as_ref().is_some_and(|l| l.is_paused),
             round_trip_us: c.login.as_ref().and_then(Login::round_trip_us),
+            role: c.login.as_ref().and_then(|l| l.role),
+            service_roles: c
+                .service_roles
+                .iter()
+                .filter_map(|(id, role)| Some((self.services.get(id)?.definition.info.name.as_str(), *role)))
+                .collect(),
         })
     }
 

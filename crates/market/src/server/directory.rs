@@ -1,6 +1,8 @@
 //! The source directory, as clients ask for it.
 
-use rdm::directory::{DirectoryMsg, DirectoryRefresh, DirectoryUpdate, Service, ServiceDelta};
+use rdm::directory::{
+    ConsumerStatus, DirectoryMsg, DirectoryRefresh, DirectoryUpdate, Service, ServiceDelta,
+};
 use rdm::{RdmError, Reply, ToVec};
 use rwf::{Msg, StateCode};
 
@@ -26,8 +28,12 @@ impl PointToPoint {
                 }
                 return Ok(());
             }
-            // What consumers say about themselves.
-            DirectoryMsg::Generic(_) => return Ok(()),
+            DirectoryMsg::Generic(generic) => {
+                if let Some(told) = ConsumerStatus::parse(&generic)? {
+                    self.on_service_roles(client, &told);
+                }
+                return Ok(());
+            }
             DirectoryMsg::Refresh(_) | DirectoryMsg::Update(_) | DirectoryMsg::Status(_) => {
                 self.counters.client_messages_refused.inc();
                 return Ok(());
@@ -59,6 +65,14 @@ impl PointToPoint {
 
 /// Changes.
 impl PointToPoint {
+    /// A client that has several servers tells what services of this one are to it. Ids of no service are passed
+    /// over, so that nobody fills the table.
+    fn on_service_roles(&mut self, client: ClientId, told: &ConsumerStatus) {
+        let Some(known) = self.clients.get_mut(&client) else { return };
+        let services = &self.services;
+        known.service_roles.extend(told.services.iter().filter(|(id, _)| services.contains_key(id)).copied());
+    }
+
     pub(super) fn publish_service_added(&mut self, id: u16, sink: &mut impl ServerSink) {
         let delta = ServiceDelta::added(&self.services[&id].definition);
         self.publish_directory_change(delta, sink);

@@ -3,10 +3,11 @@
 use std::net::Ipv4Addr;
 
 use rdm::login::{
-    BatchSupport, Features, LoginMsg, LoginRefresh, LoginRequest, LoginStatus, Role, RoundTrip,
+    BatchSupport, ConnectionStatus, Features, LoginMsg, LoginRefresh, LoginRequest, LoginStatus, Role,
+    RoundTrip, STANDBY_BY_LOGIN, STANDBY_BY_SERVICE, StandbyRole,
 };
 use rdm::{Reply, ToVec};
-use rwf::{Msg, StateCode};
+use rwf::{GenericMsg, Msg, StateCode};
 use units::Nanos;
 
 use super::audience::OnSuspect;
@@ -27,6 +28,8 @@ pub(super) struct Login {
     round_trip: Option<Measurement>,
     /// The number under which instances answer what went up on the login stream.
     pub(super) conversation: Option<u64>,
+    /// What this server is to it, if it has several for the same data.
+    pub(super) role: Option<StandbyRole>,
 }
 
 /// The measurement of a client's round trip.
@@ -53,6 +56,7 @@ impl Login {
             is_paused: request.pause,
             round_trip: None,
             conversation: None,
+            role: None,
         }
     }
 
@@ -79,7 +83,10 @@ impl PointToPoint {
                 self.on_round_trip(now, client, &answer);
                 Ok(())
             }
-            Ok(LoginMsg::Generic(_)) => Ok(()),
+            Ok(LoginMsg::Generic(generic)) => {
+                self.on_standby_role(client, &generic);
+                Ok(())
+            }
             Ok(LoginMsg::Refresh(_) | LoginMsg::Status(_)) => {
                 self.counters.client_messages_refused.inc();
                 Ok(())
@@ -136,6 +143,20 @@ impl PointToPoint {
         Ok(())
     }
 
+    /// A client that has several servers tells what this one is to it. A server that stands by goes on to send
+    /// its data: the client is then ready at once when it needs it.
+    fn on_standby_role(&mut self, client: ClientId, msg: &GenericMsg<'_>) {
+        match ConnectionStatus::parse(msg) {
+            Ok(Some(told)) => {
+                if let Some(login) = self.clients.get_mut(&client).and_then(|c| c.login.as_mut()) {
+                    login.role = Some(told.role);
+                }
+            }
+            Ok(None) => {}
+            Err(_) => self.counters.client_messages_refused.inc(),
+        }
+    }
+
     /// Whether a client's login says that all its streams pause.
     pub(super) fn pauses_all(&self, client: ClientId) -> bool {
         let login = self.clients.get(&client).and_then(|known| known.login.as_ref());
@@ -154,6 +175,8 @@ impl PointToPoint {
                 batch_requests: Some(BatchSupport::ALL),
                 view_requests: Some(true),
                 optimized_pause_resume: Some(true),
+                standby: Some(true),
+                standby_mode: Some(STANDBY_BY_LOGIN | STANDBY_BY_SERVICE),
                 ..Features::default()
             },
             round_trip_latency: request.round_trip_latency.filter(|_| measures),
@@ -166,6 +189,7 @@ impl PointToPoint {
         let Some(known) = self.clients.get_mut(&client) else { return };
         let mut login = Login::of(request, claim);
         login.conversation = known.login.as_ref().and_then(|before| before.conversation);
+        login.role = known.login.as_ref().and_then(|before| before.role);
         let interval = self.config.round_trip_interval;
         if request.round_trip_latency.is_some() && !interval.is_zero() {
             let before = known.login.as_ref().and_then(|before| before.round_trip);

@@ -39,7 +39,7 @@ fn service(map: &Map<'_>, entry: &MapEntry<'_>) -> Result<ServiceDelta, RdmError
     Ok(ServiceDelta { service_id, action: entry.action, edits })
 }
 
-fn service_id(key: &[u8]) -> Result<u16, RdmError> {
+pub(super) fn service_id(key: &[u8]) -> Result<u16, RdmError> {
     let value = u64::decode(key)?.ok_or(RdmError::Missing { part: Part::ServiceId })?;
     let max = u16::MAX.into();
     u16::try_from(value).map_err(|_| RdmError::OutOfRange { part: Part::ServiceId, value, max })
@@ -225,6 +225,6 @@ fn require(is_there: bool, element: Element) -> Result<(), RdmError> {
     if is_there { Ok(()) } else { Err(RdmError::Missing { part: element.into() }) }
 }
 
-fn require_type(part: Part, found: DataType, wanted: DataType) -> Result<(), RdmError> {
+pub(super) fn require_type(part: Part, found: DataType, wanted: DataType) -> Result<(), RdmError> {
     if found == wanted { Ok(()) } else { Err(RdmError::WrongType { part, found, wanted }) }
 }

@@ -1,12 +1,12 @@
 use rwf::{
-    AsciiString, DataType, Domain, ElementListWriter, EncodeError, GenericMsg, Key, MapAction, MapHead,
+    AsciiString, DataType, Domain, ElementListWriter, EncodeError, GenericMsg, Key, Map, MapAction, MapHead,
     encode_to_vec,
 };
 
 use super::Features;
-use crate::Element;
-use crate::element::PutElement;
-use crate::message::ToVec;
+use crate::element::{PutElement, known_elements};
+use crate::message::{ToVec, require_domain};
+use crate::{Element, RdmError};
 
 /// What a server is to one of its consumers that has several for the same data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,20 @@ pub enum StandbyRole {
     /// It is to be ready to become the active one; it need not send data meanwhile.
     Standby = 1,
 }
+
+impl StandbyRole {
+    /// `active` or `standby`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            StandbyRole::Active => "active",
+            StandbyRole::Standby => "standby",
+        }
+    }
+}
+
+const CONNECTION_STATUS: &[u8] = b"ConsumerConnectionStatus";
+const STANDBY_INFO: &[u8] = b"WarmStandbyInfo";
 
 /// The bit of [`Features::standby_mode`] for a role of the whole server.
 pub const STANDBY_BY_LOGIN: u64 = 1;
@@ -44,13 +58,59 @@ pub struct ConnectionStatus {
     pub role: StandbyRole,
 }
 
+impl ConnectionStatus {
+    /// Reads what a consumer says; `None` if the generic message is something else, or tells no role.
+    ///
+    /// # Errors
+    /// The payload is not what it must be; [`RdmError::OutOfRange`] for a role that there is not.
+    pub fn parse(msg: &GenericMsg<'_>) -> Result<Option<ConnectionStatus>, RdmError> {
+        require_domain(msg.domain, Domain::LOGIN)?;
+        if !tells_roles(msg, CONNECTION_STATUS) {
+            return Ok(None);
+        }
+        let mut told = None;
+        for entry in Map::parse(msg.payload)?.entries() {
+            let entry = entry?;
+            if entry.key == STANDBY_INFO && entry.action != MapAction::Delete {
+                told = role_in(entry.data.unwrap_or_default())?.or(told);
+            }
+        }
+        Ok(told.map(|role| ConnectionStatus { stream_id: msg.stream_id, role }))
+    }
+}
+
+/// Whether a message tells roles under this name.
+pub(crate) fn tells_roles(msg: &GenericMsg<'_>, name: &[u8]) -> bool {
+    msg.container_type == DataType::MAP && msg.key.and_then(|key| key.name) == Some(name)
+}
+
+/// The role that a list of elements tells; an empty list tells none.
+pub(crate) fn role_in(list: &[u8]) -> Result<Option<StandbyRole>, RdmError> {
+    if list.is_empty() {
+        return Ok(None);
+    }
+    let mut role = None;
+    for element in known_elements(list, None)? {
+        let e = element?;
+        if e.element == Element::WarmStandbyMode {
+            role = match e.uint()? {
+                None => None,
+                Some(0) => Some(StandbyRole::Active),
+                Some(1) => Some(StandbyRole::Standby),
+                Some(value) => return Err(RdmError::OutOfRange { part: e.part(), value, max: 1 }),
+            };
+        }
+    }
+    Ok(role)
+}
+
 impl ToVec for ConnectionStatus {
     fn to_vec(&self) -> Result<Vec<u8>, EncodeError> {
-        let msg = role_message(Domain::LOGIN, self.stream_id, b"ConsumerConnectionStatus");
+        let msg = role_message(Domain::LOGIN, self.stream_id, CONNECTION_STATUS);
         encode_to_vec(|w| {
             msg.encode_header(w);
             w.map(&MapHead::new(DataType::ASCII_STRING, DataType::ELEMENT_LIST), |map| {
-                map.entry(MapAction::Add, AsciiString(b"WarmStandbyInfo"), None, |w| {
+                map.entry(MapAction::Add, AsciiString(STANDBY_INFO), None, |w| {
                     w.element_list(|e| put_role(e, self.role));
                 });
             });
@@ -71,7 +131,27 @@ pub(crate) fn put_role(e: &mut ElementListWriter<'_, '_, '_>, role: StandbyRole)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rwf::{ElementList, Map};
+    use rwf::ElementList;
+
+    #[test]
+    fn the_role_is_read_as_it_was_written() {
+        for role in [StandbyRole::Active, StandbyRole::Standby] {
+            let told = ConnectionStatus { stream_id: 7, role };
+            let bytes = told.to_vec().expect("legal");
+            let msg = GenericMsg::parse(&bytes).expect("whole");
+            assert_eq!(ConnectionStatus::parse(&msg), Ok(Some(told)));
+            let other = GenericMsg { key: Some(Key { name: Some(b"Other"), ..Key::default() }), ..msg };
+            assert_eq!(ConnectionStatus::parse(&other), Ok(None));
+            let mut cut = bytes.clone();
+            cut.pop();
+            let cut = GenericMsg::parse(&cut).map(|msg| ConnectionStatus::parse(&msg));
+            assert!(!matches!(cut, Ok(Ok(Some(_)))), "{cut:?}");
+            let mut unknown = bytes.clone();
+            *unknown.last_mut().expect("the role") = 2;
+            let unknown = ConnectionStatus::parse(&GenericMsg::parse(&unknown).expect("whole"));
+            assert!(matches!(unknown, Err(RdmError::OutOfRange { value: 2, max: 1, .. })), "{unknown:?}");
+        }
+    }
 
     #[test]
     fn the_role_stands_in_a_map_of_one_entry() {

@@ -1,6 +1,7 @@
 //! What a login promises, and what it asks for.
 
-use rdm::login::{LoginMsg, RoundTrip};
+use rdm::directory::ConsumerStatus;
+use rdm::login::{ConnectionStatus, LoginMsg, RoundTrip, STANDBY_BY_LOGIN, STANDBY_BY_SERVICE, StandbyRole};
 
 use super::*;
 
@@ -35,6 +36,36 @@ fn a_login_is_answered_with_what_works() {
     assert_eq!(refresh.features.optimized_pause_resume, Some(true));
     assert_eq!((refresh.single_open, refresh.allow_suspect_data), (Some(true), Some(true)));
     assert_eq!(refresh.round_trip_latency, Some(2));
+    for way in [STANDBY_BY_LOGIN, STANDBY_BY_SERVICE] {
+        assert!(refresh.features.takes_roles(way), "warm standby, way {way}");
+    }
+}
+
+#[test]
+fn what_the_server_is_to_a_client_with_several_can_be_seen() {
+    use StandbyRole::{Active, Standby};
+    let mut bench = Bench::watching();
+    let seen = |bench: &Bench| {
+        let info = bench.core.clients().next().expect("one");
+        (
+            info.role,
+            info.service_roles.iter().map(|&(name, role)| (name.to_owned(), role)).collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(seen(&bench), (None, vec![]));
+    for role in [Standby, Active] {
+        bench.client(A, &ConnectionStatus { stream_id: 1, role }.to_vec().expect("legal"));
+        let services = vec![(1, role), (9, Standby)];
+        bench.client(A, &ConsumerStatus { stream_id: 2, services }.to_vec().expect("legal"));
+        assert_eq!(seen(&bench), (Some(role), vec![("BINANCE".to_owned(), role)]), "9 is no service");
+    }
+    bench.log_in(A, &LoginRequest { no_refresh: true, ..LoginRequest::consumer(b"me") });
+    assert_eq!(seen(&bench).0, Some(Active), "a login that is changed keeps it");
+    assert_eq!((bench.took(), bench.counters.client_messages_refused.get()), (vec![], 0));
+    let mut bad = ConnectionStatus { stream_id: 1, role: Standby }.to_vec().expect("legal");
+    *bad.last_mut().expect("the role") = 7;
+    bench.client(A, &bad);
+    assert_eq!((seen(&bench).0, bench.counters.client_messages_refused.get()), (Some(Active), 1));
 }
 
 #[test]
