@@ -29,8 +29,8 @@ fn config(transport: Transport, test: u8) -> MessagingConfig {
     MessagingConfig { transport, transport_lbtipc_behavior, ..common::config(test) }
 }
 
-/// Topic resolution and timers, which do allocate, fall into some of the rounds; a message that allocates
-/// shows in all of them.
+/// Topic resolution and timers, which do allocate, fall into some of the rounds, on a busy machine into most; a
+/// message that allocates shows in all of them.
 fn a_message_allocates_nothing(transport: Transport, test: u8) {
     a_message_allocates_nothing_with(&config(transport, test));
 }
@@ -75,7 +75,7 @@ fn a_message_allocates_nothing_with(config: &MessagingConfig) {
     let mut allocations: Vec<u64> =
         (0..ROUNDS).map(|_| allocation_counter::measure(|| round(&mut count)).count_total).collect();
     allocations.sort_unstable();
-    assert_eq!(allocations[ROUNDS / 2], 0, "of each round of {MESSAGES} messages: {allocations:?}");
+    assert_eq!(allocations[0], 0, "of each round of {MESSAGES} messages: {allocations:?}");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn hot_failover_allocates_nothing() {
         let mut allocations: Vec<u64> =
             (0..ROUNDS).map(|_| allocation_counter::measure(|| round(200, &mut count)).count_total).collect();
         allocations.sort_unstable();
-        assert_eq!(allocations[ROUNDS / 2], 0, "of each round of 200 messages: {allocations:?}");
+        assert_eq!(allocations[0], 0, "of each round of 200 messages: {allocations:?}");
     }
 }
 
