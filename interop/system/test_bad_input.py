@@ -15,7 +15,9 @@ BATCH = 200  # connections open at a time
 PATIENCE_S = 15  # every connection of ours must be over by then
 SLACK_BYTES = 4 << 20
 DESCRIPTORS = 4096  # that we need ourselves
-TIMEOUTS = {'handshake_timeout_ms': 3000, 'login_timeout_ms': 3000, 'ping_timeout_min_s': 1}
+# The thousands that come and go at once may all be there when a daemon has had no processor for a while.
+LIMITS = {'connections_max': 100_000, 'connections_per_address_max': 100_000}
+TIMEOUTS = {'handshake_timeout_ms': 3000, 'login_timeout_ms': 3000, 'ping_timeout_min_s': 1, **LIMITS}
 HELLO = rssl.connect_request()  # of a version without key exchange: frames may follow at once
 MORE = (b'', b'\2', b'\2\0\0\0\0\0')
 LENGTHS = [struct.pack('>H', length) + more for length in (0, 1, 2, 65535) for more in MORE]
