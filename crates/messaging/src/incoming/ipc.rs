@@ -144,8 +144,8 @@ impl IpcIncoming {
     /// Looks at a ring in the turns to come.
     fn wake(&mut self, at: usize) {
         if let Some(session) = self.sessions.get_mut(at).filter(|session| session.is_asleep) {
+            // Its deadline may be too early now, which costs one look.
             session.wake();
-            self.due.set(at as u32, session.look_at);
             self.awake.push(at);
         }
     }
@@ -196,7 +196,7 @@ impl IpcIncoming {
                 if !session.before_sleep(now) {
                     return false;
                 }
-                self.due.set(at as u32, session.due());
+                self.due.bring_forward(at as u32, session.due());
             }
             self.awake.pop();
         }
