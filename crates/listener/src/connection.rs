@@ -31,6 +31,8 @@ pub(crate) struct Connection<E> {
     pub(crate) held_input: Vec<u8>,
     /// The bytes of its backlog that are in the sum of all backlogs.
     pub(crate) counted_backlog: usize,
+    /// It did not keep up when its backlog was looked at last.
+    lags: bool,
 }
 
 /// What is written with one system call at most: more gains nothing, and this much stays in a core's cache.
@@ -51,6 +53,7 @@ impl<E: Endpoint> Connection<E> {
             is_held: false,
             held_input: Vec::new(),
             counted_backlog: 0,
+            lags: false,
         }
     }
 
@@ -141,18 +144,20 @@ impl<E: Endpoint> Connection<E> {
     }
 
     /// Tells the poller what this connection waits for: input unless much waits for its socket, room if
-    /// something does.
+    /// something does. Whether it keeps up again, which it did not when this was called last.
     pub(crate) fn update_interest(
         &mut self,
         registrar: &Registrar,
         token: Token,
         is_paused: bool,
         all_backlogs: &mut usize,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let backlog = self.endpoint.backlog();
         *all_backlogs = *all_backlogs - self.counted_backlog + backlog.depth_bytes;
         self.counted_backlog = backlog.depth_bytes;
-        let keeps_up = backlog.depth_bytes < backlog.limit_bytes / READ_PAUSE_PART;
+        let keeps_up = backlog.keeps_up();
+        let catches_up = keeps_up && self.lags;
+        self.lags = !keeps_up;
         let wants =
             (keeps_up && !is_paused && !self.is_held, self.transport.waits_for_room(backlog.depth_bytes > 0));
         if wants != self.interest {
@@ -165,13 +170,7 @@ impl<E: Endpoint> Connection<E> {
             };
             registrar.change(&self.transport, token, interest)?;
         }
-        Ok(())
-    }
-
-    /// Whether it takes what it is sent about as fast as it comes.
-    pub(crate) fn keeps_up(&mut self) -> bool {
-        let backlog = self.endpoint.backlog();
-        backlog.depth_bytes < backlog.limit_bytes / READ_PAUSE_PART
+        Ok(catches_up)
     }
 
     /// Ends the connection from this side, after one attempt to write what waits.
@@ -182,6 +181,3 @@ impl<E: Endpoint> Connection<E> {
         reason
     }
 }
-
-/// Nothing is read from a connection whose backlog is above this part of its limit: its answers come first.
-const READ_PAUSE_PART: usize = 8;

@@ -213,9 +213,6 @@ impl<P: Protocol> Listener<P> {
             self.close(now, index, &reason, service);
             return;
         }
-        if connection.is_held && ready.writable && connection.keeps_up() {
-            self.roomy.push(ConnectionId(index as u32));
-        }
         if connection.is_held && ready.readable {
             // Nothing is waited for but room to write: the peer is gone.
             let reason = connection.broken();
@@ -352,16 +349,22 @@ impl<P: Protocol> Listener<P> {
 
     /// Whether a connection takes what it is sent about as fast as it comes; also if there is none.
     pub fn keeps_up(&mut self, id: ConnectionId) -> bool {
-        self.connections.get_mut(id.0 as usize).is_none_or(Connection::keeps_up)
+        self.connections
+            .get_mut(id.0 as usize)
+            .is_none_or(|connection| connection.endpoint.backlog().keeps_up())
     }
 
     fn update_interest(&mut self, now: Nanos, index: usize, service: &mut impl Service<P>) {
         let token = Token(self.token_base + index as u64);
         let (paused, registrar) = (self.is_paused, &self.registrar);
         let Some(connection) = self.connections.get_mut(index) else { return };
-        if connection.update_interest(registrar, token, paused, &mut self.backlog_bytes).is_err() {
-            let reason = connection.broken();
-            self.close(now, index, &reason, service);
+        match connection.update_interest(registrar, token, paused, &mut self.backlog_bytes) {
+            Ok(true) if connection.is_held => self.roomy.push(ConnectionId(index as u32)),
+            Ok(_) => {}
+            Err(_) => {
+                let reason = connection.broken();
+                self.close(now, index, &reason, service);
+            }
         }
     }
 
@@ -469,10 +472,8 @@ impl<P: Protocol> Listener<P> {
     /// Connections that the service wants closed and had nothing to tell.
     fn close_unwanted(&mut self, now: Nanos, service: &mut impl Service<P>) {
         while let Some(id) = self.outbox.take_unwanted() {
-            let Some(connection) = self.connections.get_mut(id.0 as usize) else { continue };
-            if connection.is_unwanted {
-                let reason = connection.stop();
-                self.close(now, id.0 as usize, &reason, service);
+            if self.connections.get(id.0 as usize).is_some_and(|connection| connection.is_unwanted) {
+                self.cut_off(now, id, service);
             }
         }
     }
@@ -568,7 +569,7 @@ mod tests {
         type Message<'a> = ();
 
         fn accept(&mut self, _: Nanos) -> Idle {
-            Idle
+            Idle { depth_bytes: 0 }
         }
 
         fn on_bytes<S: Service<Mute>>(
@@ -586,7 +587,9 @@ mod tests {
         }
     }
 
-    struct Idle;
+    struct Idle {
+        depth_bytes: usize,
+    }
 
     impl Endpoint for Idle {
         type Reason = ();
@@ -599,7 +602,7 @@ mod tests {
             Ok(())
         }
         fn backlog(&mut self) -> Backlog {
-            Backlog { limit_bytes: 1 << 20, ..Backlog::default() }
+            Backlog { depth_bytes: self.depth_bytes, limit_bytes: 1 << 20, ..Backlog::default() }
         }
         fn traffic(&mut self) -> Traffic {
             Traffic::default()
@@ -743,5 +746,22 @@ mod tests {
         serve(&mut poller, &mut listener, Nanos(1));
         assert_eq!(listener.connection_count(), 1 + REFUSALS_MAX);
         assert_eq!(counters.turned_away.get(), (all.len() - 1 - REFUSALS_MAX) as u64);
+    }
+
+    /// Whoever empties it: its socket that takes more, or a flush of what came for it meanwhile.
+    #[test]
+    fn a_connection_with_which_the_service_is_busy_is_named_once_when_its_backlog_is_small_again() {
+        let mut poller = Poller::new().expect("descriptors are left");
+        let (mut listener, _) = listen(&poller, 100);
+        let _peer =
+            TcpStream::connect(listener.local_address().expect("it is bound")).expect("there is room");
+        serve(&mut poller, &mut listener, Nanos(1));
+        listener.connections[0].is_held = true;
+        for (depth_bytes, roomy) in [(0, vec![]), (1 << 20, vec![]), (0, vec![ConnectionId(0)]), (0, vec![])]
+        {
+            listener.connections[0].endpoint.depth_bytes = depth_bytes;
+            listener.update_interest(Nanos(2), 0, &mut Nobody);
+            assert_eq!((listener.take_roomy(), listener.backlog_bytes), (roomy, depth_bytes));
+        }
     }
 }

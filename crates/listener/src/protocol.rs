@@ -99,6 +99,16 @@ pub struct Backlog {
     pub limit_bytes: usize,
 }
 
+/// Nothing is read from a connection whose backlog is above this part of its limit: its answers come first.
+const READ_PAUSE_PART: usize = 8;
+
+impl Backlog {
+    /// Whether the peer takes what it is sent about as fast as it comes.
+    pub(crate) fn keeps_up(&self) -> bool {
+        self.depth_bytes < self.limit_bytes / READ_PAUSE_PART
+    }
+}
+
 /// What stands behind a port.
 pub trait Service<P: Protocol> {
     /// Most bytes of a connection that are handled before [`Service::is_busy`] is asked again.

@@ -214,12 +214,17 @@ impl<I: Inlet> PointToPointServer<I> {
             Err(reason) => {
                 log_end(&self.core, id, reason);
                 self.pace.release(client);
-                match (connection, &mut self.websocket) {
-                    (None, _) => self.rssl.dismiss(id),
-                    (Some(_), Some(port)) => port.dismiss(id),
-                    (Some(_), None) => {}
-                }
+                self.dismiss(client);
             }
+        }
+    }
+
+    /// Closes a client's connection behind what it was sent.
+    fn dismiss(&mut self, client: ClientId) {
+        match (websocket::connection_of(client), &mut self.websocket) {
+            (Some(connection), Some(listener)) => listener.dismiss(connection),
+            (Some(_), None) => {}
+            (None, _) => self.rssl.dismiss(ConnectionId(client.0)),
         }
     }
 
@@ -246,11 +251,7 @@ impl<I: Inlet> PointToPointServer<I> {
         let Upstream { core, mut sink } = upstream;
         for client in core.set_users(users, &mut sink) {
             info!(client = client.0, "client's login is revoked, its connection is closed");
-            match (websocket::connection_of(client), &mut self.websocket) {
-                (Some(connection), Some(listener)) => listener.dismiss(connection),
-                (Some(_), None) => {}
-                (None, _) => self.rssl.dismiss(ConnectionId(client.0)),
-            }
+            self.dismiss(client);
         }
     }
 
