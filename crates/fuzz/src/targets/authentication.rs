@@ -13,12 +13,12 @@ use units::{Nanos, Sqn};
 use crate::Outcome;
 use crate::input::Input;
 
-const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 29, 3, 1);
-const FROM: SocketAddrV4 = SocketAddrV4::new(SOURCE, 14_380);
-const SESSION: SessionHeader = SessionHeader { ucast_port: 14_380, session_id: 0x5eed_1234 };
-const TOPIC: u32 = 7;
+pub(super) const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 29, 3, 1);
+pub(super) const FROM: SocketAddrV4 = SocketAddrV4::new(SOURCE, 14_380);
+pub(super) const SESSION: SessionHeader = SessionHeader { ucast_port: 14_380, session_id: 0x5eed_1234 };
+pub(super) const TOPIC: u32 = 7;
 pub(super) const KEY: u16 = 3;
-const NOW: Nanos = Nanos(1);
+pub(super) const NOW: Nanos = Nanos(1);
 
 const SECRET: &[u8] = b"what nobody else knows";
 
@@ -32,7 +32,7 @@ pub(super) fn keys() -> Keys {
 
 /// How many messages were delivered.
 #[derive(Default)]
-struct Heard(u32);
+pub(super) struct Heard(pub(super) u32);
 
 impl Sink for Heard {
     fn deliver(&mut self, _: Delivered<'_>) {

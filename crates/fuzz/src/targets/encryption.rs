@@ -1,23 +1,16 @@
-use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use counters::table::{LbmDelivery, LbtrmReceiver, LbtrmSource};
 use lbt::config::{ReceiverConfig, SourceConfig};
-use lbt::delivery::{BeginOfStream, Delivered, EndOfStream, Lost, Sink};
 use lbt::encryption::{Aead, COVER_LEN, NONCE_LEN, PayloadKey, PayloadKeys, Salt, Secret, TAG_LEN};
 use lbt::rm::{Receiver, SessionKey, Source};
-use lbt::wire::lbtrm::SessionHeader;
 use net::encryption::{PayloadCipher, PayloadSecret};
-use units::{Nanos, Sqn};
+use units::Sqn;
 
+use super::authentication::{FROM, Heard, NOW, SESSION, SOURCE, TOPIC};
 use crate::Outcome;
 use crate::input::Input;
 
-const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 29, 3, 1);
-const FROM: SocketAddrV4 = SocketAddrV4::new(SOURCE, 14_380);
-const SESSION: SessionHeader = SessionHeader { ucast_port: 14_380, session_id: 0x5eed_1234 };
-const TOPIC: u32 = 7;
-const NOW: Nanos = Nanos(1);
 /// Bytes of a header of DATA, which encryption does not cover.
 const HEADER_LEN: usize = 20;
 const FRAME_LEN: usize = COVER_LEN - TAG_LEN;
@@ -49,19 +42,6 @@ impl Aead for Gcm {
 
 fn keys() -> PayloadKeys {
     PayloadKeys { sealing: PayloadKey { id: 3, secret: Arc::new(OneKey) }, accepted: None }
-}
-
-/// How many messages were delivered.
-#[derive(Default)]
-struct Heard(u32);
-
-impl Sink for Heard {
-    fn deliver(&mut self, _: Delivered<'_>) {
-        self.0 += 1;
-    }
-    fn lost(&mut self, _: Lost) {}
-    fn begin_of_stream(&mut self, _: BeginOfStream) {}
-    fn end_of_stream(&mut self, _: EndOfStream) {}
 }
 
 /// Input: what is sent to a receiver of an encrypted session, and to one that has no keys: first a byte that says how it
