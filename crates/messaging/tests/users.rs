@@ -2,12 +2,18 @@
 
 mod common;
 
+use std::sync::{Mutex, PoisonError};
+
 use common::{Patience, config, party};
 use net::lab;
 use tickcast_messaging::{MessagingConfig, Transport};
 
 const GROUP: u32 = 64_000;
 const STRANGER: u32 = 64_003;
+
+/// Held by each test: the C library does not promise that a child finds the names of users and groups when another
+/// thread looked one up as it was forked.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Publishes as root with these settings, while a child of another user, a member of [`GROUP`], does `there`.
 fn publish(config: &MessagingConfig, there: impl FnOnce() -> bool) {
@@ -35,6 +41,7 @@ fn publish(config: &MessagingConfig, there: impl FnOnce() -> bool) {
 
 #[test]
 fn members_of_a_sources_group_receive_and_strangers_are_counted_and_told_why() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let config = |test, group: Option<&str>| MessagingConfig {
         transport: Transport::LbtIpc,
         transport_lbtipc_group: group.map(str::to_owned),
@@ -66,6 +73,7 @@ fn members_of_a_sources_group_receive_and_strangers_are_counted_and_told_why() {
 
 #[test]
 fn a_group_that_is_not_there_is_an_error_of_the_source() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let config = MessagingConfig {
         transport: Transport::LbtIpc,
         transport_lbtipc_group: Some("nosuchgroup".to_owned()),

@@ -14,8 +14,8 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Tells a process from those it was forked from: 0 in the first one, and what no number that is given once comes to
 /// (the low 24 bits are zero) in its children.
@@ -144,6 +144,9 @@ unsafe impl Sync for Place {}
 
 static HELD: Place = Place(UnsafeCell::new(None));
 
+/// The thread that forks and has both locks, or 0.
+static FORKER: AtomicI32 = AtomicI32::new(0);
+
 /// No fork happens as long as it lives. For threads of the library that hold a lock which a child needs too.
 #[must_use]
 pub struct Hold {
@@ -161,33 +164,74 @@ fn table() -> MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What [`WATCHED`] says once the C library calls the handlers.
+const WATCHED_BY_ALL: u32 = u32::MAX;
+
+/// 0 at first; then the process of which a thread registers the handlers; then [`WATCHED_BY_ALL`].
+static WATCHED: AtomicU32 = AtomicU32::new(0);
+
 /// Has the C library call the handlers.
+#[inline]
 fn watch() {
-    static ONCE: Once = Once::new();
+    if WATCHED.load(Ordering::Acquire) != WATCHED_BY_ALL {
+        register();
+    }
+}
+
+/// Registers the handlers. No [`std::sync::Once`]: a child that is forked while another thread is at it would wait for
+/// that thread for ever. Such a child registers them again, and has them called once or twice at each fork.
+#[cold]
+fn register() {
     if cfg!(miri) {
         return;
     }
-    ONCE.call_once(|| {
-        // SAFETY: the handlers are functions of this library, which stays loaded or takes them with it. Without
-        // memory for them, `Home::is_certain` remains.
-        unsafe { libc::pthread_atfork(Some(before), Some(after), Some(in_child)) };
-    });
+    let here = std::process::id();
+    loop {
+        match WATCHED.compare_exchange(0, here, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => break,
+            Err(WATCHED_BY_ALL) => return,
+            Err(process) if process == here => std::thread::yield_now(),
+            Err(parent) => {
+                if WATCHED.compare_exchange(parent, here, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                    break;
+                }
+            }
+        }
+    }
+    // SAFETY: the handlers are functions of this library, which stays loaded or takes them with it. Without
+    // memory for them, `Home::is_certain` remains.
+    unsafe { libc::pthread_atfork(Some(before), Some(after), Some(in_child)) };
+    WATCHED.store(WATCHED_BY_ALL, Ordering::Release);
+}
+
+fn thread_id() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
 }
 
 extern "C" fn before() {
+    let this = thread_id();
+    if FORKER.load(Ordering::Relaxed) == this {
+        return;
+    }
     let forking = FORKING.write().unwrap_or_else(PoisonError::into_inner);
     let table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: both locks are held.
     unsafe { *HELD.0.get() = Some((forking, table)) };
+    FORKER.store(this, Ordering::Relaxed);
 }
 
 extern "C" fn after() {
+    if FORKER.load(Ordering::Relaxed) != thread_id() {
+        return;
+    }
+    FORKER.store(0, Ordering::Relaxed);
     // SAFETY: `before` has got both locks on this thread, and they are given back at the end.
     drop(unsafe { (*HELD.0.get()).take() });
 }
 
 extern "C" fn in_child() {
-    // SAFETY: as in `after`; the child has this thread alone, and both locks as they were held.
+    FORKER.store(0, Ordering::Relaxed);
+    // SAFETY: the child has this thread alone, and both locks as they were held. The second call finds nothing.
     let Some((_forking, mut table)) = (unsafe { (*HELD.0.get()).take() }) else { return };
     MARK.store(mark().wrapping_add(GENERATION), Ordering::Relaxed);
     let mut null = -1;
@@ -458,6 +502,24 @@ mod tests {
         // SAFETY: the ends are this test's own.
         unsafe { (libc::close(stop[1]), libc::close(stop[0]), libc::close(done[1]), libc::close(done[0])) };
         assert_good(living);
+    }
+
+    #[test]
+    fn a_child_made_while_another_thread_was_registering_the_handlers_registers_them_itself() {
+        let other = Home::here();
+        assert_good(child(|| {
+            // As that thread left it, if it had got as far as registering them.
+            WATCHED.store(other.process, Ordering::Relaxed);
+            let home = Home::here();
+            let twice = || {
+                let is_forked = !home.is_here() && Home::here().is_certain();
+                drop(table());
+                is_forked && child(|| !home.is_here()).has_ended_well()
+            };
+            let is_good = WATCHED.load(Ordering::Relaxed) == WATCHED_BY_ALL && child(twice).has_ended_well();
+            drop(table());
+            is_good && home.is_certain() && child(|| !home.is_here()).has_ended_well()
+        }));
     }
 
     #[test]

@@ -7,9 +7,11 @@ use std::io::{self, PipeReader, PipeWriter};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use crate::fork::{self, Home};
 
 /// Threads of [`Resolver::system`], of which as many names can hang before further ones wait for a thread.
 const THREADS_MAX: usize = 8;
@@ -42,6 +44,7 @@ pub struct Lookup {
 type Function = dyn Fn(&str) -> Vec<SocketAddr> + Send + Sync;
 
 struct Shared {
+    home: Home,
     function: Box<Function>,
     threads_max: usize,
     idle_max: Duration,
@@ -72,9 +75,17 @@ impl Resolver {
     /// The system's resolver (`getaddrinfo`), one for the process, with at most 8 threads.
     #[must_use]
     pub fn system() -> Resolver {
-        static SYSTEM: OnceLock<Resolver> = OnceLock::new();
+        static SYSTEM: Mutex<Option<Resolver>> = Mutex::new(None);
+        // Who forks meanwhile waits: the child would find it locked for ever.
+        let _held = fork::hold();
+        let mut system = SYSTEM.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(resolver) = system.as_ref().filter(|resolver| resolver.0.home.is_here()) {
+            return resolver.clone();
+        }
         let addresses = |name: &str| (name, 0).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
-        SYSTEM.get_or_init(|| Resolver::new(THREADS_MAX, addresses)).clone()
+        let resolver = Resolver::new(THREADS_MAX, addresses);
+        *system = Some(resolver.clone());
+        resolver
     }
 
     /// A resolver on at most `threads_max` threads (at least one). `function` resolves a name to addresses,
@@ -85,6 +96,7 @@ impl Resolver {
         function: impl Fn(&str) -> Vec<SocketAddr> + Send + Sync + 'static,
     ) -> Resolver {
         Resolver(Arc::new(Shared {
+            home: Home::here(),
             function: Box::new(function),
             threads_max: threads_max.max(1),
             idle_max: IDLE_MAX,
@@ -96,8 +108,10 @@ impl Resolver {
     /// Begins to look up a name.
     ///
     /// # Errors
-    /// The process is out of descriptors, or has no thread and gets none.
+    /// The process is out of descriptors, or has no thread and gets none; or it is a child made by `fork`, which does
+    /// not have its parent's threads ([`Forked`](fork::Forked)).
     pub fn look_up(&self, name: &str) -> io::Result<Lookup> {
+        self.0.home.check()?;
         let (done, _done) = io::pipe()?;
         let (sender, answer) = mpsc::sync_channel(1);
         let mut state = self.0.lock();
@@ -121,6 +135,10 @@ impl Lookup {
     /// not be found out. To be asked until it has answered.
     #[must_use]
     pub fn answer(&self) -> Option<Vec<SocketAddr>> {
+        if !self.shared.home.is_here() {
+            // Its thread is the parent's.
+            return Some(Vec::new());
+        }
         match self.answer.try_recv() {
             Ok(addresses) => Some(addresses),
             Err(TryRecvError::Empty) => None,
@@ -137,6 +155,10 @@ impl AsFd for Lookup {
 
 impl Drop for Lookup {
     fn drop(&mut self) {
+        if !self.shared.home.is_here() {
+            // A thread that is not there may have locked it.
+            return;
+        }
         let State { waiting, queue, .. } = &mut *self.shared.lock();
         let Some(waiters) = waiting.get_mut(&self.name) else { return };
         waiters.retain(|waiter| waiter.id != self.id);
@@ -254,6 +276,23 @@ mod tests {
             [Token(7)]
         );
         lookup.answer().expect("the descriptor is ready")
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn a_child_made_by_fork_has_a_system_resolver_of_its_own_and_no_use_of_its_parents() {
+        let resolver = Resolver::system();
+        // Its thread idles from then on, for as long as a test takes.
+        wait_for(&resolver.look_up("127.0.0.1").expect("descriptors are left"));
+        let pending = resolver.look_up("127.0.0.2").expect("descriptors are left");
+        let child = crate::lab::fork(|| {
+            let is_refused = resolver.look_up("127.0.0.1").is_err_and(|error| fork::Forked::is(&error));
+            let is_over = pending.answer() == Some(Vec::new());
+            drop(pending);
+            let own = Resolver::system().look_up("127.0.0.1").expect("descriptors are left");
+            is_refused && is_over && wait_for(&own) == [SocketAddr::from(([127, 0, 0, 1], 0))]
+        });
+        assert!(child.expect("processes are left").has_ended_well());
     }
 
     #[test]

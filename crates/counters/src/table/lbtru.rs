@@ -1,4 +1,4 @@
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use super::{LbtrmReceiver, LbtrmSource};
 use crate::{CounterSet, Descriptor, counters};
@@ -56,16 +56,56 @@ pub struct LbtruReceiver {
     pub connection: LbtruConnection,
 }
 
-/// The descriptions of a set of LBT-RM under the names of LBT-RU, and further ones.
-fn renamed(shared: &[Descriptor], own: &[Descriptor]) -> Vec<Descriptor> {
-    let rename = |d: &Descriptor| Descriptor { name: d.name.replacen("lbtrm", "lbtru", 1).leak(), ..*d };
-    shared.iter().map(rename).chain(own.iter().copied()).collect()
+/// Longest name, in bytes.
+const NAME_MAX: usize = 64;
+
+/// The names `lbtrm_...` of a set as `lbtru_...`. They are made by the compiler: what threads make when they first
+/// need it, a child forked meanwhile would wait for.
+const fn names<const N: usize>(set: &[Descriptor]) -> [[u8; NAME_MAX]; N] {
+    let mut names = [[0; NAME_MAX]; N];
+    let mut at = 0;
+    while at < N {
+        let name = set[at].name.as_bytes();
+        let mut byte = 0;
+        while byte < name.len() {
+            names[at][byte] = name[byte];
+            byte += 1;
+        }
+        assert!(name[4] == b'm', "its name begins with lbtrm");
+        names[at][4] = b'u';
+        at += 1;
+    }
+    names
+}
+
+/// The descriptions of a set of LBT-RM under those names, and further ones.
+const fn renamed<const N: usize>(
+    shared: &[Descriptor],
+    names: &'static [[u8; NAME_MAX]],
+    own: &[Descriptor],
+) -> [Descriptor; N] {
+    let mut all = [shared[0]; N];
+    let mut at = 0;
+    while at < N {
+        if at < shared.len() {
+            all[at] = shared[at];
+            let (name, _) = names[at].split_at(shared[at].name.len());
+            let Ok(name) = std::str::from_utf8(name) else { panic!("it was a string") };
+            all[at].name = name;
+        } else {
+            all[at] = own[at - shared.len()];
+        }
+        at += 1;
+    }
+    all
 }
 
 impl CounterSet for LbtruSource {
     fn descriptors(&self) -> &'static [Descriptor] {
-        static TABLE: LazyLock<Vec<Descriptor>> =
-            LazyLock::new(|| renamed(LbtrmSource::TABLE, LbtruClients::TABLE));
+        const SHARED: &[Descriptor] = LbtrmSource::TABLE;
+        const OWN: &[Descriptor] = LbtruClients::TABLE;
+        static NAMES: [[u8; NAME_MAX]; SHARED.len()] = names(SHARED);
+        static TABLE: [Descriptor; SHARED.len() + OWN.len()] = renamed(SHARED, &NAMES, OWN);
         &TABLE
     }
 
@@ -77,8 +117,10 @@ impl CounterSet for LbtruSource {
 
 impl CounterSet for LbtruReceiver {
     fn descriptors(&self) -> &'static [Descriptor] {
-        static TABLE: LazyLock<Vec<Descriptor>> =
-            LazyLock::new(|| renamed(LbtrmReceiver::TABLE, LbtruConnection::TABLE));
+        const SHARED: &[Descriptor] = LbtrmReceiver::TABLE;
+        const OWN: &[Descriptor] = LbtruConnection::TABLE;
+        static NAMES: [[u8; NAME_MAX]; SHARED.len()] = names(SHARED);
+        static TABLE: [Descriptor; SHARED.len() + OWN.len()] = renamed(SHARED, &NAMES, OWN);
         &TABLE
     }
 

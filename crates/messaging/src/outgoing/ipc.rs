@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::DerefMut;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lbt::ordered::{Kept, Room, Slot, Source};
@@ -90,13 +90,16 @@ impl Context {
 
 /// Tells hosts apart: made from the identifier that a kernel draws when it starts.
 pub(crate) fn host_id() -> io::Result<u32> {
-    static KNOWN: OnceLock<u32> = OnceLock::new();
-    if let Some(known) = KNOWN.get() {
-        return Ok(*known);
+    const IS_KNOWN: u64 = 1 << 32;
+    static KNOWN: AtomicU64 = AtomicU64::new(0);
+    let known = KNOWN.load(Ordering::Relaxed);
+    if known & IS_KNOWN != 0 {
+        return Ok(known as u32);
     }
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id")?;
     let id = boot.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
-    Ok(*KNOWN.get_or_init(|| id))
+    KNOWN.store(IS_KNOWN | u64::from(id), Ordering::Relaxed);
+    Ok(id)
 }
 
 impl IpcOutgoing {

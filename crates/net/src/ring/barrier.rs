@@ -11,8 +11,20 @@ use std::sync::atomic::fence;
 /// Whether [`heavy`] serves both sides, so that [`light`] is enough for the other.
 #[cfg(not(any(loom, miri)))]
 pub(super) fn is_one_sided() -> bool {
-    static REGISTERED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    *REGISTERED.get_or_init(|| register() && barrier())
+    use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+    const NO: u8 = 1;
+    const YES: u8 = 2;
+    // Threads that are first together all ask, and get the same answer. A child made by `fork` meanwhile asks too; it
+    // would wait for ever for a thread that initialises a `OnceLock`.
+    static KNOWN: AtomicU8 = AtomicU8::new(0);
+    match KNOWN.load(Relaxed) {
+        0 => {
+            let is_so = register() && barrier();
+            KNOWN.store(if is_so { YES } else { NO }, Relaxed);
+            is_so
+        }
+        known => known == YES,
+    }
 }
 
 #[cfg(any(loom, miri))]
