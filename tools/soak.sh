@@ -3,6 +3,7 @@
 #   RUNS    runs of each simulated system (1000), ten times as many of the reliable transports, a tenth of real processes
 #   CASES   cases of each property test (20000)
 #   KILLS   processes killed while they use shared memory (10000)
+#   CROWD   seconds of 2,000 clients that misbehave at a running system (1800)
 #   FROM    first seed (the time)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -42,6 +43,14 @@ processes() {
         "$target/python-package/bin/python" -m unittest discover -s interop/processes
 }
 
+# First what each kind of client does to the latency of one that behaves, then all of them together.
+crowd() {
+    cargo build --locked --profile ci --bin tickcast
+    export TICKCAST=$target/ci/tickcast
+    python3 interop/crowd/soak.py --fairness --seed "$from"
+    python3 interop/crowd/soak.py --clients 2000 --seconds "${CROWD:-1800}" --seed "$from"
+}
+
 echo "RUNS=$runs CASES=$cases KILLS=$kills FROM=$from"
 step "rings (loom)" env RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" LOOM_MAX_PREEMPTIONS=5 \
     cargo test --locked --profile ci -p tickcast-net --lib -- ring:: shm::model
@@ -55,4 +64,5 @@ RUNS=$runs TOPICS=10000 step "whole contexts under faults" tests -p tickcast-mes
 step "processes in every language" processes
 PROPTEST_CASES=$cases step "properties" tests -p tickcast-rwf -p tickcast-rdm -p tickcast-rssl -p tickcast-config --tests
 step "loss and stopped receivers on real sockets" scenarios
+step "a crowd that misbehaves" crowd
 steps_summary

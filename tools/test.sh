@@ -36,6 +36,10 @@ process_tests() {
     CARGO_TARGET_DIR=$target PROFILE=ci "$target/python-package/bin/python" -m unittest discover -s interop/processes
 }
 
+crowd_tests() {
+    TICKCAST=$tickcast python_tests interop/crowd
+}
+
 system_tests() {
     TICKCAST=$tickcast python_tests interop/system
 }
@@ -54,6 +58,7 @@ step "Python package" python_package
 step "processes in every language" process_tests
 step "Java tools" java_tools
 step "Java tools against other software" python_tests interop/java/tests
+step "a crowd that misbehaves" crowd_tests
 step "system" system_tests
 steps_summary
 if [ "$(id -u)" -ne 0 ]; then

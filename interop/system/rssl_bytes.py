@@ -13,9 +13,9 @@ ASCII, UINT = 17, 4
 
 def connect_request(version=0x15):
     protocol = b'' if version < 0x15 else b'\0'
-    body = b'\0' + bytes([PING_TIMEOUT_S, 0]) + protocol + b'\x0e\1' + _short(b'host') + _short(b'10.1.2.3')
+    body = b'\0' + bytes([PING_TIMEOUT_S, 0]) + protocol + b'\x0e\1' + short(b'host') + short(b'10.1.2.3')
     header_bytes = 9 + len(body)
-    component = _short(_short(b'judge')) if version >= 0x16 else b''
+    component = short(short(b'judge')) if version >= 0x16 else b''
     length = header_bytes + len(component)
     return struct.pack('>HBIBB', length, 0, version, 0, header_bytes) + body + component
 
@@ -37,20 +37,20 @@ def login_request(role=0, user=b'judge'):
         (b'Position', ASCII, b'127.0.0.1/net'),
         (b'Role', UINT, bytes([role])),
     )
-    attributes = _short(_element_list(elements))
-    return message(REQUEST, LOGIN, 1, 0x04, rest=_key(0x26, _short(user) + b'\1\5' + attributes))
+    attributes = short(_element_list(elements))
+    return message(REQUEST, LOGIN, 1, 0x04, rest=key(0x26, short(user) + b'\1\5' + attributes))
 
 
 def directory_request():
-    return message(REQUEST, SOURCE, 2, 0x04, rest=_key(0x08, struct.pack('>I', 0x3F)))
+    return message(REQUEST, SOURCE, 2, 0x04, rest=key(0x08, struct.pack('>I', 0x3F)))
 
 
 def dictionary_request(name=b'RWFFld'):
-    return message(REQUEST, DICTIONARY, 3, 0x04, rest=_key(0x0B, b'\1' + _short(name) + struct.pack('>I', 7)))
+    return message(REQUEST, DICTIONARY, 3, 0x04, rest=key(0x0B, b'\1' + short(name) + struct.pack('>I', 7)))
 
 
 def item_request(name=b'BTCUSDT', stream=5, domain=MARKET_PRICE):
-    return message(REQUEST, domain, stream, 0x46, rest=b'\1\1\x22' + _key(0x03, b'\1' + _short(name)))
+    return message(REQUEST, domain, stream, 0x46, rest=b'\1\1\x22' + key(0x03, b'\1' + short(name)))
 
 
 def close(domain=MARKET_PRICE, stream=5):
@@ -59,7 +59,7 @@ def close(domain=MARKET_PRICE, stream=5):
 
 def post(name=b'BTCUSDT', stream=5):
     inner = message(UPDATE, MARKET_PRICE, 0, 0, FIELD_LIST, b'\0', _field_list())
-    rest = bytes(8) + struct.pack('>II', 1, 1) + _key(0x03, b'\1' + _short(name))
+    rest = bytes(8) + struct.pack('>II', 1, 1) + key(0x03, b'\1' + short(name))
     return message(POST, MARKET_PRICE, stream, 0x6E, MSG, rest, inner)
 
 
@@ -106,13 +106,13 @@ def _field_list():
 def _element_list(elements):
     out = b'\x08' + struct.pack('>H', len(elements))
     for name, kind, content in elements:
-        out += _short(name) + bytes([kind]) + _short(content)
+        out += short(name) + bytes([kind]) + short(content)
     return out
 
 
-def _key(flags, content):
+def key(flags, content):
     return struct.pack('>HB', 0x8000 | 1 + len(content), flags) + content
 
 
-def _short(content):
+def short(content):
     return bytes([len(content)]) + content
