@@ -19,6 +19,7 @@ mod connection;
 mod doors;
 mod listener;
 mod outbox;
+mod places;
 mod protocol;
 mod status;
 

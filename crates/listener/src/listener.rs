@@ -7,12 +7,12 @@ use counters::table::Listener as Counters;
 use counters::{CounterSet, Registry};
 use net::tcp::Moved;
 use net::{Addresses, Interest, Ready, Registrar, Token, Transport};
-use slab::Slab;
 use units::Nanos;
 
 use crate::closing::{CLOSING_BIT, Closings};
 use crate::connection::Connection;
 use crate::doors::{DOORS_MAX, Doors, Ports};
+use crate::places::Places;
 use crate::protocol::{Bridge, Endpoint, PortEvent, Protocol, ReasonOf, Service};
 use crate::{ConnectionId, ConnectionInfo, Outbox};
 
@@ -67,7 +67,7 @@ pub struct Listener<P: Protocol> {
     protocol: P,
     counters: Arc<Counters>,
     limits: Limits,
-    connections: Slab<Connection<P::Endpoint>>,
+    connections: Places<Connection<P::Endpoint>>,
     closings: Closings,
     addresses: Addresses,
     outbox: Outbox,
@@ -110,7 +110,7 @@ impl<P: Protocol> Listener<P> {
             protocol,
             counters,
             limits,
-            connections: Slab::new(),
+            connections: Places::new(),
             closings: Closings::new(registrar, token_base + DOORS_MAX),
             addresses: Addresses::new(limits.connections_per_address_max),
             outbox: Outbox::default(),
@@ -150,8 +150,8 @@ impl<P: Protocol> Listener<P> {
             return;
         }
         self.is_paused = is_paused;
-        for index in 0..self.connections.capacity() {
-            if self.connections.contains(index) {
+        for index in 0..self.connections.end() {
+            if self.connections.get(index).is_some() {
                 self.update_interest(now, index, service);
             }
         }
@@ -197,10 +197,9 @@ impl<P: Protocol> Listener<P> {
     }
 
     fn add(&mut self, now: Nanos, transport: Transport, peer: SocketAddr) -> io::Result<()> {
-        let entry = self.connections.vacant_entry();
-        let index = entry.key();
+        let index = self.connections.next();
         self.registrar.add(&transport, Token(self.token_base + index as u64), Interest::Read)?;
-        entry.insert(Connection::new(transport, self.protocol.accept(now), peer));
+        self.connections.insert(Connection::new(transport, self.protocol.accept(now), peer));
         self.outbox.add(ConnectionId(index as u32));
         Ok(())
     }
@@ -369,7 +368,7 @@ impl<P: Protocol> Listener<P> {
     }
 
     fn close(&mut self, now: Nanos, index: usize, reason: &ReasonOf<P>, service: &mut impl Service<P>) {
-        let Some(mut gone) = self.connections.try_remove(index) else { return };
+        let Some(mut gone) = self.connections.take(index) else { return };
         // A nak or a last status; the connection is gone whether it gets through or not.
         let _ = gone.write_backlog();
         let id = ConnectionId(index as u32);
@@ -388,7 +387,7 @@ impl<P: Protocol> Listener<P> {
     pub fn end(&mut self, until: Nanos) {
         self.doors.close();
         self.closings.end_at(until);
-        for (index, connection) in &mut self.connections {
+        for (index, connection) in self.connections.iter_mut() {
             connection.is_unwanted = true;
             self.outbox.note_unwanted(ConnectionId(index as u32));
         }
@@ -410,7 +409,10 @@ impl<P: Protocol> Listener<P> {
         let dirty = self.outbox.take_dirty();
         for &id in &dirty {
             let index = id.0 as usize;
-            let Some(connection) = self.connections.get_mut(index) else { continue };
+            let Some(connection) = self.connections.get_mut(index) else {
+                self.outbox.remove(id);
+                continue;
+            };
             let (log, entries) = self.outbox.parts(id);
             let mut result = connection.write_entries(&mut self.protocol, log, entries, &mut self.scratch);
             if result.is_ok() && connection.is_unwanted {
@@ -434,6 +436,7 @@ impl<P: Protocol> Listener<P> {
         if self.backlog_bytes as u64 > self.limits.backlogs_bytes_max {
             self.relieve(now, service);
         }
+        self.connections.release(|index| service.knows(ConnectionId(index as u32)));
         self.counters.backlog_bytes.set(self.backlog_bytes as u64);
     }
 
@@ -486,7 +489,7 @@ impl<P: Protocol> Listener<P> {
             return;
         }
         self.check_at = now + CHECK_INTERVAL;
-        for index in 0..self.connections.capacity() {
+        for index in 0..self.connections.end() {
             let Some(connection) = self.connections.get_mut(index) else { continue };
             let mut result = Ok(());
             if connection.lives_unread(self.is_paused) {

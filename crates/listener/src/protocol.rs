@@ -141,6 +141,12 @@ pub trait Service<P: Protocol> {
         let _ = connection;
         false
     }
+    /// Whether the number of a connection that is gone still means that one to the service: no other one gets it
+    /// meanwhile.
+    fn knows(&self, connection: ConnectionId) -> bool {
+        let _ = connection;
+        false
+    }
     /// Something for the log of the daemon.
     fn on_port_event(&mut self, event: PortEvent<'_>) {
         let _ = event;

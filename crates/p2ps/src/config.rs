@@ -55,6 +55,9 @@ config::section! {
         /// moves to the field that it ripples to by the dictionary, if the image has that. Source distributors
         /// have to be told the same: `ripples` of `source_distributor.services`.
         services_without_ripples: Vec<String> = [], length 0..=1_000;
+        /// Where many streams or items are concerned at once, because a client has gone or a service is lost, so
+        /// many of them are dealt with before others are served again.
+        cleanups_per_turn: u32 = 2_000, range 1..=1_000_000;
         /// Longest time from SIGTERM to the end, for clients to take what waits for them.
         shutdown_timeout_ms: u32 = 3_000, range 0..=600_000;
         /// The thread.
@@ -81,6 +84,7 @@ impl P2psConfig {
             post_timeout: ms(self.post_timeout_ms),
             posts_outstanding_max: self.posts_outstanding_max as usize,
             unrippled: self.services_without_ripples.iter().cloned().collect(),
+            cleanups_per_turn: self.cleanups_per_turn as usize,
         }
     }
 }

@@ -141,6 +141,10 @@ impl Service<Rssl> for RsslClients<'_> {
         self.pace.is_waiting(ClientId(connection.0))
     }
 
+    fn knows(&self, connection: ConnectionId) -> bool {
+        self.core.is_leaving(ClientId(connection.0))
+    }
+
     fn on_port_event(&mut self, event: PortEvent<'_>) {
         info!(port = "consumer", "{event}");
     }

@@ -622,6 +622,10 @@ impl World {
                 FromServer::Client(client, bytes) => {
                     let consumer = client.0 as usize;
                     let connected = &mut self.consumers[consumer];
+                    if !connected.is_up {
+                        // It is gone, and its streams are not off all items yet.
+                        continue;
+                    }
                     let at =
                         connected.to_consumer.arrival(self.now, self.faults.connection_delay, &mut self.rng);
                     self.queue.put(at, Event::ToConsumer { consumer, epoch: connected.epoch, bytes });
@@ -669,6 +673,7 @@ fn new_distributor(instance: u64, counters: &Arc<DistributorCounters>) -> Distri
 }
 
 fn new_server(peer: u64, counters: &Arc<ServerCounters>) -> PointToPoint {
-    let config = ServerConfig { images_outstanding_max: 10, ..ServerConfig::default() };
+    // Clean-ups take several turns.
+    let config = ServerConfig { images_outstanding_max: 10, cleanups_per_turn: 3, ..ServerConfig::default() };
     PointToPoint::new(peer, config, Arc::new(Dictionary::new()), counters.clone())
 }

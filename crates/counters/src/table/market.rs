@@ -90,6 +90,7 @@ counters! {
         answers_late: Total, "messages", "Answers from source distributors to posts or streams that are gone.";
         client_messages_deferred: Total, "messages", "Messages from clients that waited, because their client or all together had asked for much in this turn.";
         clients_waiting: Gauge, "connections", "Clients that wait for what they have asked for, and from which nothing is read meanwhile.";
+        cleanups_waiting: Gauge, "tasks", "Clean-ups that go on in the turns that follow: clients that are gone, services whose items are told a state or asked for.";
         client_messages_refused: Total, "messages", "Messages from clients that were malformed or out of place.";
         messages_refused: Total, "messages", "Messages from source distributors that were malformed or out of place.";
         instances: Gauge, "instances", "Source distributor instances with a working link.";

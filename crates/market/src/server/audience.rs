@@ -370,9 +370,14 @@ impl Audience {
         self.active.groups.iter().chain(&self.paused.groups)
     }
 
+    /// How many streams there are.
+    pub(super) fn count(&self) -> usize {
+        self.active.count + self.paused.count + self.newcomers.all.len()
+    }
+
     /// Whether there is nobody.
     pub(super) fn is_empty(&self) -> bool {
-        self.active.count == 0 && self.paused.count == 0 && self.newcomers.all.is_empty()
+        self.count() == 0
     }
 
     /// All streams.

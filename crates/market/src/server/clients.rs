@@ -12,7 +12,7 @@ use units::Nanos;
 use super::audience::Form;
 use super::errands::Errand;
 use super::login::Login;
-use super::{ClientId, PointToPoint, ServerSink, Watcher};
+use super::{ClientId, PointToPoint, ServerSink};
 use crate::users::Denial;
 
 /// What is to be known of a client's connection: how it takes what is long, and where it is.
@@ -126,6 +126,7 @@ pub struct ClientInfo<'a> {
 impl PointToPoint {
     /// A client has completed its handshake.
     pub fn on_client_connected(&mut self, client: ClientId, profile: ClientProfile) {
+        self.forget_rest(client);
         let (login, directories) = (None, Vec::new());
         let (streams, private) = (HashMap::new(), HashMap::new());
         let (errand, service_roles) = (None, BTreeMap::new());
@@ -133,21 +134,12 @@ impl PointToPoint {
         self.clients.insert(client, new);
     }
 
-    /// A connection is gone.
+    /// A connection is gone. While [`PointToPoint::is_leaving`] its number is not to be given to another one.
     pub fn on_client_closed(&mut self, now: Nanos, client: ClientId, sink: &mut impl ServerSink) {
         let Some(gone) = self.clients.remove(&client) else { return };
         self.count_clients(-i64::from(gone.login.is_some()));
-        let conversations = gone.streams.values().map(|stream| stream.conversation);
-        for number in conversations.chain([gone.login.and_then(|login| login.conversation)]).flatten() {
-            self.conversations.end(number);
-        }
-        self.count_watchers(-(gone.private.len() as i64));
-        for number in gone.private.into_values() {
-            self.close_private(number, sink);
-        }
-        for (stream_id, stream) in gone.streams {
-            self.unwatch(now, &stream, Watcher { client, stream_id });
-        }
+        gone.login.as_ref().and_then(|login| login.conversation).map(|number| self.conversations.end(number));
+        self.forget_client(now, (client, gone), sink);
     }
 
     /// Whether a client has logged in.

@@ -27,7 +27,8 @@ impl PointToPoint {
         body: &[u8],
         sink: &mut impl ServerSink,
     ) {
-        let item = &mut self.items[index];
+        self.settle(index, sink);
+        let Some(item) = self.items.get_mut(index) else { return };
         match item.phase {
             Phase::Live if sequence > item.image_after => {
                 item.image_after = sequence;

@@ -15,6 +15,7 @@ impl PointToPoint {
     pub fn send_images(&mut self, watchers: &[Watcher], sink: &mut impl ServerSink) {
         let mut items: BTreeMap<usize, Audience> = BTreeMap::new();
         for &watcher in watchers {
+            self.settle_stream(watcher, sink);
             let Some(client) = self.clients.get(&watcher.client) else { continue };
             let all_paused = client.login.as_ref().is_some_and(|login| login.is_paused);
             let Some(stream) = client.streams.get(&watcher.stream_id) else { continue };

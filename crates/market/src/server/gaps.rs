@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use units::Nanos;
 
+use super::cleanups::What;
 use super::upstream::UpstreamError;
 use super::{PointToPoint, ServerSink, Source, SourceId, ids};
 use crate::backbone::{LinkUp, StreamMsg};
@@ -126,6 +127,7 @@ impl PointToPoint {
         match ids.map(|ids| ids.filter_map(|id| stream.item(id)).collect::<Vec<usize>>()) {
             Some(concerned) => {
                 for index in concerned {
+                    self.settle(index, sink);
                     self.resynchronise(now, index, (last, LOST), sink);
                 }
                 self.send_requests(now, sink);
@@ -152,11 +154,7 @@ impl PointToPoint {
 
     fn resynchronise_all(&mut self, now: Nanos, service: u16, lacks: u64, sink: &mut impl ServerSink) {
         self.counters.gap_resyncs.inc();
-        let items = self.services.get(&service).map(|s| s.items.iter().copied().collect::<Vec<usize>>());
-        for index in items.unwrap_or_default() {
-            self.resynchronise(now, index, (lacks, LOST), sink);
-        }
-        self.send_requests(now, sink);
+        self.sweep(now, service, What::Resync(lacks), sink);
     }
 
     /// Goes on without answers that have not come in time.
@@ -191,4 +189,4 @@ impl PointToPoint {
     }
 }
 
-const LOST: &str = "messages were lost on the backbone";
+pub(super) const LOST: &str = "messages were lost on the backbone";

@@ -28,6 +28,8 @@ pub(super) struct Item {
     pub(super) key: OwnedKey,
     /// Tells this item from an earlier one in the same place of the table.
     pub(super) serial: u64,
+    /// Sweeps up to this number are done with it.
+    pub(super) swept: u64,
     pub(super) cached: CachedItem,
     pub(super) phase: Phase,
     /// The instance knows over the present link that the item is wanted.
@@ -53,10 +55,11 @@ pub(super) struct Item {
 }
 
 impl Item {
-    pub(super) fn new(key: OwnedKey, serial: u64, ripples: bool) -> Item {
+    pub(super) fn new(key: OwnedKey, (serial, swept): (u64, u64), ripples: bool) -> Item {
         Item {
             key,
             serial,
+            swept,
             cached: CachedItem::new(ripples),
             phase: Phase::Idle,
             is_registered: false,

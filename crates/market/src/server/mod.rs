@@ -16,6 +16,7 @@
 //! [`ServerSink`].
 
 mod audience;
+mod cleanups;
 mod clients;
 mod conversations;
 mod directory;
@@ -52,6 +53,7 @@ use slab::Slab;
 use units::Nanos;
 
 use self::audience::FormRoom;
+use self::cleanups::Cleanups;
 use self::clients::Client;
 use self::conversations::Conversations;
 use self::errands::Prepared;
@@ -98,6 +100,8 @@ pub struct ServerConfig {
     pub posts_outstanding_max: usize,
     /// Names of the services whose fields do not ripple, whatever the dictionary says.
     pub unrippled: BTreeSet<String>,
+    /// Of clean-ups that concern many streams or items, so many are done in one turn.
+    pub cleanups_per_turn: usize,
 }
 
 impl Default for ServerConfig {
@@ -116,6 +120,7 @@ impl Default for ServerConfig {
             post_timeout: Duration::from_secs(10),
             posts_outstanding_max: 100_000,
             unrippled: BTreeSet::new(),
+            cleanups_per_turn: 2_000,
         }
     }
 }
@@ -156,6 +161,7 @@ pub struct PointToPoint {
     ration: Ration,
     /// Dictionaries as they were downloaded before.
     prepared: Prepared,
+    cleanups: Cleanups,
     counters: Arc<Counters>,
 }
 
@@ -201,12 +207,15 @@ impl PointToPoint {
             encoding: Encoding::default(),
             ration: Ration::default(),
             prepared: Prepared::default(),
+            cleanups: Cleanups::default(),
             counters,
         }
     }
 
     /// What is due by now: links to open again, images to ask for again, items to give up.
     pub fn on_wakeup(&mut self, now: Nanos, sink: &mut impl ServerSink) {
+        self.grant_cleanups(now);
+        self.clean_up(now, sink);
         self.check_instances(now, sink);
         if now >= self.services_due_at {
             self.recheck_services(now, sink);
@@ -226,7 +235,7 @@ impl PointToPoint {
         let linger = self.lingering.front().map_or(Nanos::NEVER, |(at, ..)| *at);
         instances
             .chain([linger, self.next_round_trip(), self.conversations.posts.next_deadline()])
-            .chain([self.next_request_check(), self.services_due_at])
+            .chain([self.next_request_check(), self.services_due_at, self.next_cleanup()])
             .min()
             .unwrap_or(Nanos::NEVER)
     }
@@ -263,7 +272,8 @@ impl PointToPoint {
         self.next_serial += 1;
         let service = self.services.get(&key.service).map(|service| service.definition.info.name.as_str());
         let ripples = !service.is_some_and(|name| self.config.unrippled.contains(name));
-        let index = self.items.insert(Item::new(key.to_owned(), self.next_serial, ripples));
+        let swept = self.cleanups.last_sweep();
+        let index = self.items.insert(Item::new(key.to_owned(), (self.next_serial, swept), ripples));
         key.with_bytes(|bytes| self.by_key.insert(bytes.into(), index));
         if let Some(service) = self.services.get_mut(&key.service) {
             service.items.insert(index);

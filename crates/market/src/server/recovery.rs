@@ -174,10 +174,11 @@ impl PointToPoint {
         }
     }
 
-    /// Gives up items that nobody has come back to.
+    /// Gives up items that nobody has come back to, as many as the turn's work allows.
     pub(super) fn check_lingering(&mut self, now: Nanos, sink: &mut impl ServerSink) {
         while let Some(&(at, index, serial)) = self.lingering.front()
             && now >= at
+            && self.take_cleanup(1)
         {
             self.lingering.pop_front();
             let item = self.items.get(index);

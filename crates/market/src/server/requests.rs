@@ -130,7 +130,7 @@ impl PointToPoint {
         if key.name.is_empty() {
             return closed(StateCode::INVALID_ARGUMENT, "an item needs a name");
         }
-        let Some(service) = self.services.get(&key.service_id) else {
+        let Some(service) = self.services.get(&key.service_id).filter(|service| !service.is_withdrawn) else {
             return closed(StateCode::SOURCE_UNKNOWN, "there is no service of this id");
         };
         // A service that is down comes back; its items wait for it.
@@ -266,6 +266,7 @@ impl PointToPoint {
         (pause, no_refresh): (bool, bool),
         sink: &mut impl ServerSink,
     ) {
+        self.settle_stream(watcher, sink);
         let Some(client) = self.clients.get_mut(&watcher.client) else { return };
         let all_paused = client.login.as_ref().is_some_and(|login| login.is_paused);
         // A private stream is its provider's matter, and its requests are passed on one by one.
@@ -291,6 +292,7 @@ impl PointToPoint {
 
     /// Pauses a stream or lets it go on, as the client's login says of all of them.
     pub(super) fn set_pause(&mut self, watcher: Watcher, is_paused: bool, sink: &mut impl ServerSink) {
+        self.settle_stream(watcher, sink);
         let client = self.clients.get(&watcher.client);
         let Some(stream) = client.and_then(|c| c.streams.get(&watcher.stream_id)) else { return };
         let (index, form) = (stream.index, stream.form.clone());
@@ -301,6 +303,7 @@ impl PointToPoint {
 
     /// Opens a stream.
     fn watch(&mut self, now: Nanos, key: ItemKey<'_>, mut newcomer: Newcomer, sink: &mut impl ServerSink) {
+        self.find_settled(key, sink);
         let index = self.find_or_make(key);
         let item = &mut self.items[index];
         item.lingers_until = None;
@@ -420,6 +423,7 @@ impl PointToPoint {
             self.count_watchers(-1);
         } else if let Some(stream) = client.streams.remove(&watcher.stream_id) {
             stream.conversation.map(|number| self.conversations.end(number));
+            self.count_watchers(-1);
             self.unwatch(now, &stream, watcher);
         }
     }
@@ -430,7 +434,6 @@ impl PointToPoint {
             return;
         };
         if item.audience.remove(watcher) {
-            self.count_watchers(-1);
             self.start_linger(now, stream.index);
         }
     }

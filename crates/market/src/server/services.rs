@@ -1,13 +1,12 @@
 //! Services: which instance each comes from, and what that means for its items.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use rdm::directory::Service as Definition;
-use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
-use super::item::Phase;
+use super::cleanups::{Sweep, What};
 use super::{PointToPoint, ServerSink, Source, SourceId};
 
 /// A service, whichever instance it comes from.
@@ -20,6 +19,10 @@ pub(super) struct Service {
     pub(super) items: BTreeSet<usize>,
     /// It came up again: items that are still suspect then are asked for.
     pub(super) recheck_at: Nanos,
+    /// No instance offers it any more; its items are being closed.
+    pub(super) is_withdrawn: bool,
+    /// What is to be done with its items, in order.
+    pub(super) sweeps: VecDeque<Sweep>,
 }
 
 /// How long after a service came up again its items are looked at. Until then the provider's refreshes make
@@ -50,8 +53,10 @@ impl PointToPoint {
             self.deactivate(now, id, sink);
         }
         self.update_definition(now, id, after, sink);
+        let is_new = self.services.get(&id).is_some_and(|service| service.active != after);
         if let Some(active) = after
-            && before != after
+            && is_new
+            && !self.is_being_left(id)
         {
             self.activate(now, id, active, sink);
         }
@@ -78,10 +83,7 @@ impl PointToPoint {
         if let Some(Some(Source::Service { stream, .. })) = self.sources.get_mut(active.source.0 as usize) {
             stream.is_active = true;
         }
-        for index in service.items.iter().copied().collect::<Vec<_>>() {
-            self.request(index);
-        }
-        self.send_requests(now, sink);
+        self.sweep(now, id, What::Ask, sink);
     }
 
     fn deactivate(&mut self, now: Nanos, id: u16, sink: &mut impl ServerSink) {
@@ -90,12 +92,7 @@ impl PointToPoint {
         if let Some(Some(Source::Service { stream, .. })) = self.sources.get_mut(active.source.0 as usize) {
             stream.deactivate();
         }
-        for index in service.items.iter().copied().collect::<Vec<_>>() {
-            self.set_phase(index, Phase::Idle);
-            self.items[index].detach();
-            let reason = (StateCode::NONE, "the source distributor is lost, looking for another");
-            self.suspect(now, index, reason, sink);
-        }
+        self.sweep(now, id, What::Lost, sink);
     }
 
     /// Takes over what the instance says about a service, and tells clients what has changed for them.
@@ -115,10 +112,7 @@ impl PointToPoint {
             self.services_due_at = self.services_due_at.min(service.recheck_at);
         }
         if was_up && !is_up && active.is_some() {
-            for index in service.items.iter().copied().collect::<Vec<_>>() {
-                let reason = (StateCode::NONE, "the service is down: its provider has gone");
-                self.suspect(now, index, reason, sink);
-            }
+            self.sweep(now, id, What::Down, sink);
         }
         if self.services[&id].definition != definition {
             self.publish_service_changed(id, &definition, sink);
@@ -132,13 +126,7 @@ impl PointToPoint {
         for id in due {
             let Some(service) = self.services.get_mut(&id) else { continue };
             service.recheck_at = Nanos::NEVER;
-            for index in service.items.iter().copied().collect::<Vec<_>>() {
-                let item = &self.items[index];
-                if item.phase == Phase::Live && item.cached.state().data == DataState::Suspect {
-                    self.request(index);
-                }
-            }
-            self.send_requests(now, sink);
+            self.sweep(now, id, What::Recheck, sink);
         }
     }
 
@@ -146,16 +134,25 @@ impl PointToPoint {
         self.services.values().map(|s| s.recheck_at).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// No instance offers the service any more: its items are closed.
-    pub(super) fn remove_service(&mut self, id: u16, sink: &mut impl ServerSink) {
-        let items = self.services.get(&id).map(|s| s.items.iter().copied().collect::<Vec<_>>());
-        let state = State::new(StreamState::ClosedRecover, DataState::Suspect)
-            .because(StateCode::SOURCE_UNKNOWN, "the service is no longer offered");
-        for index in items.unwrap_or_default() {
-            let key = self.items[index].key.clone();
-            let status = self.closing_status(key.as_key(), state);
-            self.on_closed(index, &status, sink);
+    /// Whether any instance offers a service.
+    pub(super) fn is_offered(&self, id: u16) -> bool {
+        self.instances.values().any(|instance| instance.offers.contains_key(&id))
+    }
+
+    /// No instance offers the service any more: its items are closed, and then it is gone.
+    pub(super) fn remove_service(&mut self, now: Nanos, id: u16, sink: &mut impl ServerSink) {
+        let Some(service) = self.services.get_mut(&id) else { return };
+        service.is_withdrawn = true;
+        if let Some(active) = service.active.take()
+            && let Some(Some(Source::Service { stream, .. })) = self.sources.get_mut(active.source.0 as usize)
+        {
+            stream.deactivate();
         }
+        self.sweep(now, id, What::Close, sink);
+    }
+
+    /// The items of a service that nobody offers are closed: it is gone.
+    pub(super) fn withdraw_service(&mut self, id: u16, sink: &mut impl ServerSink) {
         if let Some(gone) = self.services.remove(&id) {
             sink.unsubscribe(&gone.definition.info.name);
             self.counters.services.set(self.services.len() as u64);

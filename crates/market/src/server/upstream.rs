@@ -1,6 +1,6 @@
 //! Source distributors: their directories, the links to them, and what comes over both.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rdm::dictionary::{ENUMS_NAME, FIELDS_NAME};
 use rdm::directory::{Directory, DirectoryRefresh, Service as Definition};
@@ -257,7 +257,7 @@ impl PointToPoint {
             (Kind::Update, None) => self.counters.updates_unwatched.inc(),
             (Kind::Open | Kind::OpenInFull, _) => {
                 let key = msg.opened(service).map_err(UpstreamError::Malformed)?;
-                if let Some(index) = self.find(key)
+                if let Some(index) = self.find_settled(key, sink)
                     && self.items[index].phase != Phase::Idle
                 {
                     self.bind(index, msg.item);
@@ -380,17 +380,26 @@ impl PointToPoint {
                 let mut definition = offer.clone();
                 definition.state.up = false;
                 sink.subscribe(&definition.info.name);
-                let service =
-                    Service { definition, active: None, items: BTreeSet::new(), recheck_at: Nanos::NEVER };
+                let service = Service {
+                    definition,
+                    active: None,
+                    items: BTreeSet::new(),
+                    recheck_at: Nanos::NEVER,
+                    is_withdrawn: false,
+                    sweeps: VecDeque::new(),
+                };
                 self.services.insert(id, service);
                 self.counters.services.set(self.services.len() as u64);
                 self.publish_service_added(id, sink);
             }
-            (None, true) if !self.instances.values().any(|i| i.offers.contains_key(&id)) => {
-                self.remove_service(id, sink);
+            (None, true) if !self.is_offered(id) => {
+                self.remove_service(now, id, sink);
                 return;
             }
-            _ => {}
+            (Some(_), true) => {
+                self.services.entry(id).and_modify(|service| service.is_withdrawn = false);
+            }
+            (None, _) => {}
         }
         self.choose_active(now, id, sink);
     }
@@ -454,24 +463,28 @@ impl PointToPoint {
         };
         match msg {
             LinkDown::HelloAck { .. } => Ok(()),
-            LinkDown::Image { item, after, key, refresh } if is_active(key.service) => match self.find(key) {
-                Some(index) => {
-                    if self.on_image(now, index, item, after, refresh, sink).is_err() {
-                        self.spoil(now, index, sink);
+            LinkDown::Image { item, after, key, refresh } if is_active(key.service) => {
+                match self.find_settled(key, sink) {
+                    Some(index) => {
+                        if self.on_image(now, index, item, after, refresh, sink).is_err() {
+                            self.spoil(now, index, sink);
+                        }
+                        Ok(())
                     }
-                    Ok(())
+                    None => Ok(()),
                 }
-                None => Ok(()),
-            },
-            LinkDown::ItemStatus { key, status } if is_active(key.service) => match self.find(key) {
-                Some(index) => {
-                    if self.on_item_status(now, index, status, sink).is_err() {
-                        self.spoil(now, index, sink);
+            }
+            LinkDown::ItemStatus { key, status } if is_active(key.service) => {
+                match self.find_settled(key, sink) {
+                    Some(index) => {
+                        if self.on_item_status(now, index, status, sink).is_err() {
+                            self.spoil(now, index, sink);
+                        }
+                        Ok(())
                     }
-                    Ok(())
+                    None => Ok(()),
                 }
-                None => Ok(()),
-            },
+            }
             LinkDown::GapAnswer { service, last, known, ids, .. } if is_active(service) => {
                 return self.on_gap_answer(now, service, last, known.then(|| LinkDown::gap_items(ids)), sink);
             }

@@ -50,6 +50,8 @@ impl Service<WebSocket> for WebSocketClients<'_> {
             refresh_part_bytes: PART_BYTES,
             address: address(peer),
         };
+        // What was sent to the last client of this number while it was leaving.
+        self.streams.forget_all(connection);
         self.core.on_client_connected(client_of(connection), profile);
         if let Some(login) = cookie_login(session.headers) {
             let mut scene = self.scene(now, connection, outbox);
@@ -98,6 +100,10 @@ impl Service<WebSocket> for WebSocketClients<'_> {
 
     fn is_busy(&self, connection: ConnectionId) -> bool {
         self.pace.is_waiting(client_of(connection))
+    }
+
+    fn knows(&self, connection: ConnectionId) -> bool {
+        self.core.is_leaving(client_of(connection))
     }
 
     fn on_port_event(&mut self, event: PortEvent<'_>) {

@@ -1,4 +1,5 @@
 mod batches;
+mod cleanups;
 mod clients;
 mod conversations;
 mod directories;
