@@ -12,6 +12,9 @@
 
 pub mod inprocess;
 pub mod multicast;
+mod security;
+
+pub use security::{BackboneConfig, Exposure, exposure};
 
 use std::io;
 use std::time::Duration;
@@ -26,6 +29,15 @@ pub const DIRECTORY_TOPIC: &str = "tickcast.directory";
 /// What the topics of services begin with.
 pub const SERVICE_TOPIC_PREFIX: &str = "tickcast.service.";
 
+/// What operators should know of a carrier's keys and certificates. There are at most some in a second.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Somebody is refused, or something cannot be used; else it is for the record.
+    pub is_fault: bool,
+    /// What, who, and what to do.
+    pub text: String,
+}
+
 /// What comes to an [`Outlet`] from point-to-point servers. Requests are few, so that they are handed over as
 /// values; handling them leads to calls of the outlet itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +48,8 @@ pub enum OutletEvent {
     Message(PeerId, Vec<u8>),
     /// A link is gone.
     Closed(PeerId),
+    /// Something happened to keys and certificates.
+    Notice(Notice),
 }
 
 /// A source distributor's side of the backbone.
@@ -84,6 +98,10 @@ pub trait InletEvents {
     fn on_link_down(&mut self, now: Nanos, instance: u64);
     /// A message over a link.
     fn on_link_message(&mut self, now: Nanos, instance: u64, bytes: &[u8]);
+    /// Something happened to keys and certificates.
+    fn on_notice(&mut self, notice: &Notice) {
+        let _ = notice;
+    }
 }
 
 /// What a point-to-point server wants of its [`Inlet`]. Events are handled while the carrier is at work, so

@@ -39,6 +39,7 @@ impl Heard {
                 OutletEvent::Connected(peer) => format!("peer {} connected", peer.0),
                 OutletEvent::Message(peer, bytes) => format!("peer {}: {}", peer.0, text(&bytes)),
                 OutletEvent::Closed(peer) => format!("peer {} closed", peer.0),
+                OutletEvent::Notice(notice) => notice.text,
             });
         }
     }

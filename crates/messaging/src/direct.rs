@@ -453,6 +453,7 @@ impl Context {
     /// Closes a connection whose peer has not agreed on TLS in time.
     fn give_up_handshake(&mut self, now: Nanos, index: usize, handler: &mut impl Handler) {
         if self.direct.connections.get(index).is_some_and(|c| now >= c.handshake_due) {
+            self.report_no_tls(index, "nothing came in time");
             self.close_connection(index, "TLS was not agreed on in time", handler);
         }
     }
@@ -503,9 +504,19 @@ impl Context {
         }
     }
 
+    /// Reports somebody who has connected and does not agree on TLS: he speaks none, or is silent.
+    #[cold]
+    fn report_no_tls(&mut self, index: usize, why: &str) {
+        let connection = self.direct.connections.get(index);
+        if let Some(peer) = connection.and_then(|connection| connection.accepted) {
+            self.security.refused(format!("direct connection with {peer}: it does not agree on TLS: {why}"));
+        }
+    }
+
     /// Why a connection is broken, for people.
     fn reason_of(&mut self, index: usize, error: &io::Error) -> String {
         if !is_about_certificates(error) {
+            self.report_no_tls(index, &error.to_string());
             return error.to_string();
         }
         self.counters.context.certificate_failures.inc();

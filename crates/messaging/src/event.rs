@@ -176,7 +176,8 @@ pub enum SecurityEvent {
     Reloaded,
     /// Files have changed and cannot be used; what was in force stays.
     ReloadFailed,
-    /// A peer's certificate is missing or not acceptable, or ours is not to the peer.
+    /// A peer's certificate is missing or not acceptable, or ours is not to the peer, or who connects to a request port
+    /// that is encrypted does not agree on TLS at all.
     CertificateRefused,
     /// A session brings datagrams that cannot be read: they are encrypted and there is no key, or it is not the right
     /// one; or they are not encrypted and there are keys; or somebody changed or forged them.

@@ -22,9 +22,11 @@ impl Tls {
     pub(crate) fn server(config: &MessagingConfig) -> Result<Option<ServerTls>, ContextError> {
         let files = (&config.transport_tcp_tls_certificate_file, &config.transport_tcp_tls_key_file);
         let (Some(certificate), Some(key)) = files else { return Ok(None) };
+        let names = &config.transport_tcp_tls_peer_names;
         let clients = match &config.transport_tcp_tls_client_ca_file {
             None => ClientCertificates::NotAsked,
-            Some(ca) => ClientCertificates::Required(ca.into()),
+            Some(ca) if names.is_empty() => ClientCertificates::Required(ca.into()),
+            Some(ca) => ClientCertificates::Named(ca.into(), names.clone()),
         };
         let files = ServerFiles { certificate: certificate.into(), key: key.into(), clients };
         Ok(Some(ServerTls::load(files)?))
@@ -39,6 +41,7 @@ impl Tls {
             (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
             _ => None,
         };
-        Ok(Some(ClientTls::load(&ClientFiles { ca: ca.into(), identity })?))
+        let files = ClientFiles { ca: ca.into(), identity };
+        Ok(Some(ClientTls::load_named(&files, &config.transport_tcp_tls_peer_names)?))
     }
 }

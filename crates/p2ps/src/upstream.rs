@@ -1,4 +1,4 @@
-use backbone::InletEvents;
+use backbone::{InletEvents, Notice};
 use market::server::{PointToPoint, SourceId, Topic, UpstreamError};
 use tracing::{debug, info, warn};
 use units::Nanos;
@@ -51,5 +51,9 @@ impl InletEvents for Upstream<'_> {
 
     fn on_link_message(&mut self, now: Nanos, instance: u64, bytes: &[u8]) {
         check(self.core.on_link_message(now, instance, bytes, &mut self.sink));
+    }
+
+    fn on_notice(&mut self, notice: &Notice) {
+        if notice.is_fault { warn!("{}", notice.text) } else { info!("{}", notice.text) }
     }
 }

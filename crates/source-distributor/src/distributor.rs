@@ -157,6 +157,8 @@ impl<O: Outlet> SourceDistributor<O> {
                 info!(peer = peer.0, "point-to-point server gone");
                 core.on_peer_closed(now, peer, &mut sink);
             }
+            OutletEvent::Notice(notice) if notice.is_fault => warn!("{}", notice.text),
+            OutletEvent::Notice(notice) => info!("{}", notice.text),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
+use backbone::BackboneConfig;
 use config::{Loaded, Loader};
 use feed::FeedConfig;
 use messaging::MessagingConfig;
@@ -22,6 +23,8 @@ config::section! {
         source_distributor: SourceDistributorConfig;
         /// The point-to-point server.
         p2ps: P2psConfig;
+        /// Keys and certificates of the backbone between them.
+        backbone: BackboneConfig;
         /// The backbone between them.
         messaging: MessagingConfig;
         /// The unicast resolver.
@@ -32,6 +35,31 @@ config::section! {
         admin: AdminConfig;
         /// The log.
         log: LogConfig;
+    }
+    check = RootConfig::check;
+}
+
+impl RootConfig {
+    /// Keys and certificates of the backbone are said in one place.
+    fn check(&self) -> Result<(), Vec<config::Complaint>> {
+        let rivals = self.backbone.rivals(&self.messaging);
+        let complain = |key: &str| {
+            let text = format!("[backbone] sets {key} for the daemons: leave one of them out");
+            config::Complaint::new([format!("messaging.{key}"), "backbone.certificate_file".to_owned()], text)
+        };
+        if rivals.is_empty() { Ok(()) } else { Err(rivals.into_iter().map(complain).collect()) }
+    }
+
+    /// The options of a daemon's context on the backbone.
+    pub(crate) fn backbone_context(&self) -> MessagingConfig {
+        self.backbone.applied_to(&self.messaging)
+    }
+
+    /// What a unicast resolver is told.
+    pub(crate) fn resolver(&self) -> ResolverDaemonConfig {
+        let of_backbone = || self.backbone.authentication_key_file.clone();
+        let authentication_key_file = self.resolver.authentication_key_file.clone().or_else(of_backbone);
+        ResolverDaemonConfig { authentication_key_file, ..self.resolver.clone() }
     }
 }
 
@@ -118,5 +146,28 @@ mod tests {
     #[test]
     fn the_defaults_load() {
         load(None, &[]).expect("the defaults go together");
+    }
+
+    fn load_with(sets: &[&str]) -> Result<RootConfig, String> {
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        load(None, &sets).map(|loaded| loaded.value).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn keys_of_the_backbone_are_said_in_one_place() {
+        let own = [
+            "backbone.certificate_file=c",
+            "backbone.key_file=k",
+            "backbone.ca_file=a",
+            "backbone.encryption_key_file=e",
+            "backbone.authentication_key_file=s",
+        ];
+        let config = load_with(&own).expect("whole");
+        assert!(backbone::exposure(&config.backbone_context()).is_none());
+        assert_eq!(config.resolver().authentication_key_file.as_deref(), Some("s"));
+        let both = [&own[..], &["messaging.transport_lbtrm_encryption_key_file=e"]].concat();
+        let said = load_with(&both).expect_err("said twice");
+        assert!(said.contains("[backbone] sets transport_lbtrm_encryption_key_file"), "{said}");
+        assert!(load_with(&own[3..]).is_err_and(|said| said.contains("links are open")));
     }
 }

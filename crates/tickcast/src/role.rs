@@ -52,7 +52,7 @@ pub(crate) fn source_distributor(
     match &role.carrier {
         Carrier::Multicast => {
             let counters = context_counters(role.registry, "source_distributor");
-            let (registrar, config) = (poller.registrar(), &role.config.messaging);
+            let (registrar, config) = (poller.registrar(), &role.config.backbone_context());
             let (seed, now) = (clock::seed(), clock::monotonic());
             let outlet = MulticastOutlet::new(config, registrar, CARRIER, seed, now, counters)?;
             distribute(role, poller, outlet, ready)
@@ -94,7 +94,7 @@ pub(crate) fn p2ps(
     match &role.carrier {
         Carrier::Multicast => {
             let counters = context_counters(role.registry, "p2ps");
-            let (registrar, config) = (poller.registrar(), &role.config.messaging);
+            let (registrar, config) = (poller.registrar(), &role.config.backbone_context());
             let (seed, now) = (clock::seed(), clock::monotonic());
             let inlet = MulticastInlet::new(config, registrar, CARRIER, seed, now, counters)?;
             serve(role, poller, inlet, ready)

@@ -5,18 +5,20 @@ use std::net::SocketAddrV4;
 use market::server::{SourceId, Topic};
 use messaging::{
     ConnectionId, Context, ContextCounters, End, Handler, Message, MessagingConfig, Receiver,
-    ReceiverOptions, SourceInfo, StreamId,
+    ReceiverOptions, SecurityEvent, SourceInfo, StreamId,
 };
 use net::{Ready, Registrar};
 use units::Nanos;
 
+use super::notices::{Limit, Unsigned, notice, unanswered};
 use super::to_io;
-use crate::{DIRECTORY_TOPIC, Inlet, InletCommand, InletEvents, SERVICE_TOPIC_PREFIX};
+use crate::{DIRECTORY_TOPIC, Inlet, InletCommand, InletEvents, Notice, SERVICE_TOPIC_PREFIX};
 
 /// A point-to-point server's side of the multicast backbone.
 pub struct MulticastInlet {
     context: Context,
     state: State,
+    unsigned: Unsigned,
 }
 
 /// What the inlet knows besides its context, which is at work while events come.
@@ -26,7 +28,17 @@ struct State {
     topics: HashMap<Receiver, Option<String>>,
     /// Where the instance behind a directory takes links.
     requests: HashMap<SourceId, SocketAddrV4>,
-    links: BTreeMap<u64, ConnectionId>,
+    links: BTreeMap<u64, Link>,
+    /// Links are encrypted.
+    is_secured: bool,
+    limit: Limit,
+}
+
+struct Link {
+    connection: ConnectionId,
+    is_up: bool,
+    /// The instance has said something.
+    is_answered: bool,
 }
 
 impl MulticastInlet {
@@ -42,12 +54,13 @@ impl MulticastInlet {
         now: Nanos,
         counters: ContextCounters,
     ) -> io::Result<MulticastInlet> {
+        let unsigned = Unsigned::new(counters.clone());
         let mut context = Context::new(config, registrar, token_space, seed, now, counters).map_err(to_io)?;
-        let mut state = State::default();
+        let mut state = State { is_secured: config.request_tcp_tls, ..State::default() };
         let receiver =
             context.create_receiver(DIRECTORY_TOPIC, &ReceiverOptions::default()).map_err(to_io)?;
         state.topics.insert(receiver, None);
-        Ok(MulticastInlet { context, state })
+        Ok(MulticastInlet { context, state, unsigned })
     }
 
     fn subscribe(&mut self, service: String) {
@@ -75,18 +88,21 @@ impl Inlet for MulticastInlet {
             InletCommand::Connect { instance, directory } => {
                 let address = self.state.requests.get(&directory);
                 match address.map(|a| self.context.connect(*a)) {
-                    Some(Ok(connection)) => drop(self.state.links.insert(instance, connection)),
+                    Some(Ok(connection)) => {
+                        let link = Link { connection, is_up: false, is_answered: false };
+                        self.state.links.insert(instance, link);
+                    }
                     Some(Err(_)) | None => events.on_link_down(now, instance),
                 }
             }
             InletCommand::Disconnect(instance) => {
-                if let Some(connection) = self.state.links.remove(&instance) {
-                    self.context.disconnect(connection);
+                if let Some(link) = self.state.links.remove(&instance) {
+                    self.context.disconnect(link.connection);
                 }
             }
             InletCommand::Send { instance, bytes } => {
-                if let Some(&connection) = self.state.links.get(&instance) {
-                    self.context.send_direct(connection, &bytes);
+                if let Some(link) = self.state.links.get(&instance) {
+                    self.context.send_direct(link.connection, &bytes);
                 }
             }
         }
@@ -99,6 +115,9 @@ impl Inlet for MulticastInlet {
 
     fn on_wakeup(&mut self, now: Nanos, events: &mut impl InletEvents) {
         self.context.on_wakeup(now, &mut Adapter { state: &mut self.state, events, now });
+        if let Some(notice) = self.unsigned.look(now) {
+            events.on_notice(&notice);
+        }
     }
 
     fn next_wakeup(&self) -> Nanos {
@@ -119,8 +138,16 @@ struct Adapter<'a, E> {
 }
 
 impl<E: InletEvents> Adapter<'_, E> {
-    fn instance_of(&self, connection: ConnectionId) -> Option<u64> {
-        self.state.links.iter().find(|(_, c)| **c == connection).map(|(instance, _)| *instance)
+    #[cold]
+    fn report(&mut self, notice: Notice) {
+        if let Some(notice) = self.state.limit.admit(self.now, notice) {
+            self.events.on_notice(&notice);
+        }
+    }
+
+    fn link_of(&mut self, connection: ConnectionId) -> Option<(u64, &mut Link)> {
+        let mut links = self.state.links.iter_mut();
+        links.find(|(_, link)| link.connection == connection).map(|(instance, link)| (*instance, link))
     }
 }
 
@@ -152,21 +179,29 @@ impl<E: InletEvents> Handler for Adapter<'_, E> {
     }
 
     fn on_connected(&mut self, connection: ConnectionId) {
-        if let Some(instance) = self.instance_of(connection) {
+        if let Some((instance, link)) = self.link_of(connection) {
+            link.is_up = true;
             self.events.on_link_up(self.now, instance);
         }
     }
 
     fn on_direct(&mut self, connection: ConnectionId, payload: &[u8]) {
-        if let Some(instance) = self.instance_of(connection) {
+        if let Some((instance, link)) = self.link_of(connection) {
+            link.is_answered = true;
             self.events.on_link_message(self.now, instance, payload);
         }
     }
 
-    fn on_closed(&mut self, connection: ConnectionId, _: &str) {
-        if let Some(instance) = self.instance_of(connection) {
-            self.state.links.remove(&instance);
-            self.events.on_link_down(self.now, instance);
+    fn on_closed(&mut self, connection: ConnectionId, reason: &str) {
+        let Some((instance, link)) = self.link_of(connection) else { return };
+        if link.is_up && !link.is_answered && !self.state.is_secured {
+            self.report(unanswered(reason));
         }
+        self.state.links.remove(&instance);
+        self.events.on_link_down(self.now, instance);
+    }
+
+    fn on_security(&mut self, event: SecurityEvent, text: &str) {
+        self.report(notice(event, text));
     }
 }

@@ -2,6 +2,7 @@
 //! advertisements carry.
 
 mod inlet;
+mod notices;
 mod outlet;
 
 pub use inlet::MulticastInlet;

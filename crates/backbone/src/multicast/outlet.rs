@@ -4,14 +4,15 @@ use std::net::SocketAddr;
 
 use market::distributor::PeerId;
 use messaging::{
-    ConnectionId, Context, ContextCounters, Handler, Message, MessagingConfig, SendError, Source,
-    SourceOptions,
+    ConnectionId, Context, ContextCounters, Handler, Message, MessagingConfig, SecurityEvent, SendError,
+    Source, SourceOptions,
 };
 use net::{Ready, Registrar};
 use units::Nanos;
 
+use super::notices::{Limit, Unsigned, notice};
 use super::to_io;
-use crate::{DIRECTORY_TOPIC, Outlet, OutletEvent, SERVICE_TOPIC_PREFIX};
+use crate::{DIRECTORY_TOPIC, Notice, Outlet, OutletEvent, SERVICE_TOPIC_PREFIX};
 
 /// A source distributor's side of the multicast backbone.
 pub struct MulticastOutlet {
@@ -23,6 +24,8 @@ pub struct MulticastOutlet {
     peers: BTreeMap<PeerId, ConnectionId>,
     next_peer: u32,
     inbox: Inbox,
+    unsigned: Unsigned,
+    limit: Limit,
 }
 
 impl MulticastOutlet {
@@ -38,6 +41,7 @@ impl MulticastOutlet {
         now: Nanos,
         counters: ContextCounters,
     ) -> io::Result<MulticastOutlet> {
+        let unsigned = Unsigned::new(counters.clone());
         let mut context = Context::new(config, registrar, token_space, seed, now, counters).map_err(to_io)?;
         context.listen().map_err(to_io)?;
         let directory = context.create_source(DIRECTORY_TOPIC, &SourceOptions::default()).map_err(to_io)?;
@@ -49,6 +53,8 @@ impl MulticastOutlet {
             peers: BTreeMap::new(),
             next_peer: 0,
             inbox: Inbox::default(),
+            unsigned,
+            limit: Limit::default(),
         })
     }
 
@@ -78,7 +84,7 @@ impl MulticastOutlet {
     }
 
     /// Turns what came over links into events of peers.
-    fn hand_on(&mut self, events: &mut Vec<OutletEvent>) {
+    fn hand_on(&mut self, now: Nanos, events: &mut Vec<OutletEvent>) {
         for event in std::mem::take(&mut self.inbox.0) {
             match event {
                 Event::Accepted(connection) => {
@@ -95,6 +101,9 @@ impl MulticastOutlet {
                         self.peers.remove(&peer);
                         events.push(OutletEvent::Closed(peer));
                     }
+                }
+                Event::Notice(notice) => {
+                    events.extend(self.limit.admit(now, notice).map(OutletEvent::Notice));
                 }
             }
         }
@@ -149,13 +158,14 @@ impl Outlet for MulticastOutlet {
 
     fn on_ready(&mut self, now: Nanos, ready: Ready, events: &mut Vec<OutletEvent>) {
         self.context.on_ready(now, ready, &mut self.inbox);
-        self.hand_on(events);
+        self.hand_on(now, events);
     }
 
     fn on_wakeup(&mut self, now: Nanos, events: &mut Vec<OutletEvent>) {
         self.context.on_wakeup(now, &mut self.inbox);
         self.send_waiting(now);
-        self.hand_on(events);
+        self.hand_on(now, events);
+        events.extend(self.unsigned.look(now).map(OutletEvent::Notice));
     }
 
     fn next_wakeup(&self) -> Nanos {
@@ -181,6 +191,7 @@ enum Event {
     Accepted(ConnectionId),
     Message(ConnectionId, Vec<u8>),
     Closed(ConnectionId),
+    Notice(Notice),
 }
 
 impl Handler for Inbox {
@@ -193,5 +204,8 @@ impl Handler for Inbox {
     }
     fn on_closed(&mut self, connection: ConnectionId, _: &str) {
         self.0.push(Event::Closed(connection));
+    }
+    fn on_security(&mut self, event: SecurityEvent, text: &str) {
+        self.0.push(Event::Notice(notice(event, text)));
     }
 }

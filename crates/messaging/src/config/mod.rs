@@ -125,6 +125,10 @@ config::section! {
         transport_tcp_tls_client_certificate_file: Option<String> = None, length 1..=4_096;
         /// Private key (PEM) of that certificate.
         transport_tcp_tls_client_key_file: Option<String> = None, length 1..=4_096;
+        /// Names, DNS names or IP addresses, of which the certificate of every peer has to be for one: of those who
+        /// connect, if they are asked for one, and of sources and request ports, in place of the address at which they
+        /// are reached. Without names the authority is enough for those who connect.
+        transport_tcp_tls_peer_names: Vec<String> = [], length 0..=1_000;
         /// How often the files of keys and certificates are looked at, and read again when they have changed; 0 for
         /// never.
         security_reload_interval_us: u64 = 2_000_000, range 0..=86_400_000_000;

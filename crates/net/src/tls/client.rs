@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 
+use super::names::NamedServers;
 use super::pem::{authorities, certificates, key, provider, unusable};
 use super::{TlsError, TlsStream};
 use crate::Transport;
@@ -31,10 +32,25 @@ impl ClientTls {
     /// # Errors
     /// [`TlsError`]: a file cannot be read or used; it is named.
     pub fn load(files: &ClientFiles) -> Result<ClientTls, TlsError> {
+        ClientTls::load_named(files, &[])
+    }
+
+    /// The same. A server's certificate has to be for one of `names`, each a DNS name or an IP address, in place of
+    /// the host that [`ClientTls::connect`] is told; without names it is that host.
+    ///
+    /// # Errors
+    /// As [`ClientTls::load`], and [`TlsError::HostName`].
+    pub fn load_named(files: &ClientFiles, names: &[String]) -> Result<ClientTls, TlsError> {
         let builder = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
-            .map_err(|error| unusable(&files.ca, error))?
-            .with_root_certificates(authorities(&files.ca)?);
+            .map_err(|error| unusable(&files.ca, error))?;
+        let roots = authorities(&files.ca)?;
+        let builder = if names.is_empty() {
+            builder.with_root_certificates(roots)
+        } else {
+            let verifier = Arc::new(NamedServers::new(roots, names)?);
+            builder.dangerous().with_custom_certificate_verifier(verifier)
+        };
         let config = match &files.identity {
             None => builder.with_no_client_auth(),
             Some((certificate, key_file)) => builder

@@ -9,6 +9,7 @@
 
 mod client;
 mod error;
+mod names;
 mod pem;
 mod server;
 mod stream;

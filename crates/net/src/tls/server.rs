@@ -7,6 +7,7 @@ use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 
+use super::names::NamedClients;
 use super::pem::{authorities, certificates, key, provider, unusable};
 use super::{TlsError, TlsStream};
 use crate::{FileStamp, Transport};
@@ -32,6 +33,8 @@ pub enum ClientCertificates {
     Optional(PathBuf),
     /// They are asked, and refused without one. The file names the authorities.
     Required(PathBuf),
+    /// The same, and the certificate has to be for one of these names, each a DNS name or an IP address.
+    Named(PathBuf, Vec<String>),
 }
 
 /// A server's side of TLS: what its files say, as of the last [`ServerTls::refresh`].
@@ -106,7 +109,9 @@ impl ClientCertificates {
     fn authorities_file(&self) -> Option<&PathBuf> {
         match self {
             ClientCertificates::NotAsked => None,
-            ClientCertificates::Optional(file) | ClientCertificates::Required(file) => Some(file),
+            ClientCertificates::Optional(file)
+            | ClientCertificates::Required(file)
+            | ClientCertificates::Named(file, _) => Some(file),
         }
     }
 
@@ -118,6 +123,10 @@ impl ClientCertificates {
             ClientCertificates::Optional(_) => builder.allow_unauthenticated(),
             _ => builder,
         };
-        builder.build().map(Some).map_err(|error| unusable(file, error))
+        let by_authority = builder.build().map_err(|error| unusable(file, error))?;
+        Ok(Some(match self {
+            ClientCertificates::Named(_, names) => Arc::new(NamedClients::new(by_authority, names)?),
+            _ => by_authority,
+        }))
     }
 }

@@ -196,6 +196,62 @@ fn clients_get_in_with_the_certificates_that_are_asked_for() {
 }
 
 #[test]
+fn clients_get_in_by_name_where_names_are_asked_for() {
+    let named = |names: &[&str]| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        let clients = ClientCertificates::Named(testdata("ca.pem"), names);
+        ServerTls::load(ServerFiles { clients, ..server_files() })
+    };
+    // The certificate is for client.example, of the authority; a stranger's is of another, whatever its name.
+    let table: [(&[&str], &str, bool); 5] = [
+        (&["client.example"], "client", true),
+        (&["127.0.0.1", "CLIENT.example"], "client", true),
+        (&["feed.example", "client.example.org"], "client", false),
+        (&[], "client", false),
+        (&["client.example"], "stranger", false),
+    ];
+    for (names, who, is_good) in table {
+        let server = named(names).expect("the files are good");
+        let mut pair = Pair::new(&server, &client_of("ca.pem", identity(who)));
+        pair.client.write(b"hello").expect("it is kept");
+        let result = pair.run(|pair| pair.at_server == b"hello");
+        assert_eq!(result.is_ok(), is_good, "{who} of {names:?}: {result:?}");
+        assert_eq!(pair.at_server.is_empty(), !is_good, "{who} of {names:?}");
+        if let Err((client, server)) = result {
+            let error = server.or(client).expect("one of them says why");
+            assert!(is_about_certificates(&error), "{error}");
+        }
+    }
+    let mut pair =
+        Pair::new(&named(&["client.example"]).expect("the files are good"), &client_of("ca.pem", None));
+    pair.shake_hands().expect_err("no certificate has no name");
+    assert!(matches!(named(&["not a name"]), Err(TlsError::HostName(name)) if name == "not a name"));
+}
+
+#[test]
+fn servers_are_known_by_name_in_place_of_where_they_are_reached() {
+    let server = ServerTls::load(server_files()).expect("the files are good");
+    let client = |ca: &str, name: &str| {
+        let files = ClientFiles { ca: testdata(ca), identity: None };
+        ClientTls::load_named(&files, &["other.example".to_owned(), name.to_owned()]).expect("names")
+    };
+    // The certificate is for localhost, feed.example and 127.0.0.1.
+    let table = [
+        ("ca.pem", "feed.example", "10.9.9.9", true),
+        ("ca.pem", "127.0.0.1", "elsewhere.example", true),
+        ("ca.pem", "p2ps.example", "localhost", false),
+        ("other-ca.pem", "feed.example", "localhost", false),
+    ];
+    for (ca, name, host, is_good) in table {
+        let (near, far) = sockets();
+        let near = client(ca, name).connect(near, host).expect("a name");
+        let mut pair = Pair::of(near, server.accept(far).expect("configured"));
+        let result = pair.shake_hands();
+        assert_eq!(result.is_ok(), is_good, "{name} at {host} by {ca}: {result:?}");
+    }
+}
+
+#[test]
 fn bytes_that_are_no_tls_end_the_session_with_an_error() {
     let server = ServerTls::load(server_files()).expect("the files are good");
     let (near, far) = sockets();

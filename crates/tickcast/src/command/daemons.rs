@@ -19,7 +19,7 @@ pub(super) fn p2ps(args: &ConfigArgs) -> Result<(), Failure> {
 pub(super) fn resolver(args: &ConfigArgs) -> Result<(), Failure> {
     let Start { config, registry, stop, log: _log } = Start::new(args)?;
     let _counters = host::publish_counters(&config.admin, &registry, "resolver");
-    role::resolver(&config.resolver, &registry, &stop, |status| {
+    role::resolver(&config.resolver(), &registry, &stop, |status| {
         let threads = vec![("resolver", status.heartbeat())];
         host::start_admin(&config.admin, &registry, &stop, threads, move || status.read())
     })
@@ -33,6 +33,10 @@ fn run(
     role: impl FnOnce(&Surroundings<'_>, Ready<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let Start { config, registry, stop, log: _log } = Start::new(args)?;
+    let exposure = backbone::exposure(&config.backbone_context());
+    if !exposure.is_none() {
+        tracing::warn!("{exposure} (docs/backbone-security.md)");
+    }
     let dictionary = dictionary::load(&config.dictionary)?;
     let _counters = host::publish_counters(&config.admin, &registry, name);
     let surroundings = Surroundings {
