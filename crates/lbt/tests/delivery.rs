@@ -4,7 +4,7 @@ mod support;
 
 use counters::table::{LbmDelivery, LbtrmReceiver};
 use std::sync::Arc;
-use support::{Event, FROM, ReceiverBench, SESSION, SOURCE, data, data_of, eot, fragment};
+use support::{Event, FROM, ReceiverBench, SESSION, SOURCE, data, data_of, data_with, eot, fragment};
 use tickcast_lbt::config::{Order, ReceiverConfig};
 use tickcast_lbt::delivery::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink};
 use tickcast_lbt::rm::{Receiver, SessionKey};
@@ -46,6 +46,16 @@ fn plain(sqn: u32, text: &str) -> Event {
 
 fn lost(first: u32, count: u32) -> Event {
     Event::Lost { token: 70, first, count }
+}
+
+fn sent_again(sqn: u32, text: &str) -> Event {
+    Event::Message { token: 70, first: sqn, sqn, payload: text.as_bytes().to_vec(), recovered: true }
+}
+
+/// A NAK goes out, for datagram `t` among others.
+fn ask(b: &mut ReceiverBench, t: u32) {
+    b.advance(std::time::Duration::from_millis(2));
+    assert!(b.naks().concat().contains(&t));
 }
 
 const BEGIN: Event = Event::Begin { token: 70, first: 0 };
@@ -126,10 +136,13 @@ fn what_a_damaged_number_put_too_late_is_delivered_and_not_lost() {
             b.take(&data(t, &[]));
         }
         b.take(&data(4, &[(7, 4, "e")]));
+        assert_eq!(b.log.take(), [], "{order:?}: nothing that was not received can have held the others");
+        ask(&mut b, 4);
+        b.take(&data_with(4, 0, true, &[(7, 4, "e")]));
         let rest = if before { vec![] } else { vec![plain(2, "c")] };
         assert_eq!(
             b.log.take(),
-            [vec![lost(1, 1)], rest, vec![lost(3, 1), plain(4, "e")]].concat(),
+            [vec![lost(1, 1)], rest, vec![lost(3, 1), sent_again(4, "e")]].concat(),
             "{order:?}"
         );
     }
@@ -143,6 +156,8 @@ fn what_came_under_a_damaged_number_first_is_not_delivered_again() {
         b.take(&data(9, &[(7, 2, "c")]));
         b.take(&data(1, &[]));
         b.take(&data(2, &[(7, 2, "c")]));
+        ask(&mut b, 2);
+        b.take(&data_with(2, 0, true, &[(7, 2, "c")]));
         let (begun, c) = ([BEGIN, plain(0, "a")], [plain(2, "c")]);
         let expected = match order {
             Order::Arrival => [&begun[..], &c, &[lost(1, 1)]].concat(),

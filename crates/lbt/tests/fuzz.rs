@@ -357,7 +357,8 @@ fn random_conduct_of_a_source_keeps_the_promises_of_a_receiver() {
         assert_eq!(b.delivery.order_map_entries.get(), 0, "seed {seed}");
         delivered += cover.messages;
     });
-    assert!(delivered > 50_000 || only_seed().is_some(), "{delivered} messages got through");
+    // what jumps without a loss is asked for again, and left out
+    assert!(delivered > 40_000 || only_seed().is_some(), "{delivered} messages got through");
 }
 
 fn near(rng: &mut Rng, center: u32, span: u32) -> Sqn {

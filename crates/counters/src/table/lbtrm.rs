@@ -116,7 +116,7 @@ counters! {
         msgs_held: Total, "messages", "Messages held after a gap.";
         before_start: Total, "messages", "Left out: sent, or begun, before the topic was subscribed.";
         duplicates: Total, "messages", "Messages whose number was delivered or lost before.";
-        msgs_out_of_reach: Total, "messages", "Messages and announcements left out whose number is so far ahead that the datagrams in between cannot have held the rest: they are forged.";
+        msgs_out_of_reach: Total, "messages", "Messages and announcements not believed, as lost datagrams do not account for the numbers before them: their datagrams are asked for again.";
         lost_events: Total, "events", "Loss events delivered.";
         msgs_lost: Total, "messages", "Topic numbers in those events.";
         fragments_unrecoverably_lost: Total, "fragments", "Fragments whose message cannot be completed.";

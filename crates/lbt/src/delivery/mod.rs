@@ -10,6 +10,7 @@
 mod event;
 mod hold;
 mod order;
+mod reach;
 pub(crate) mod reassembly;
 mod subscription;
 mod table;
@@ -23,6 +24,7 @@ use crate::config::{DeliveryConfig, Order};
 use crate::wire::lbmc::{self, Headers, MESSAGE_HEADER_LEN};
 use counters::table::LbmDelivery;
 use hold::{HoldRing, Stored};
+use reach::Reach;
 use reassembly::AssemblyPool;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -46,14 +48,13 @@ pub(crate) struct Delivery {
     entries_max: usize,
     topics_max: usize,
     default_order: Order,
-    /// Transport number of the session's first datagram of all, if the session is heard from there on.
-    zero_base: Option<u64>,
     /// All that comes is of one run of the source.
     is_one_run: bool,
-    /// Transport numbers count datagrams, which hold so many messages at most.
-    counts_datagrams: bool,
+    reach: Reach,
     /// Transport number of the datagram in which the source ended the session.
     ended_at: Option<u64>,
+    /// The session ended, or something is to be asked for once more.
+    needs_care: bool,
     shared: Shared,
 }
 
@@ -99,11 +100,11 @@ impl Delivery {
             entries_max: config.delivery_control_maximum_total_map_entries as usize,
             topics_max: config.maximum_topics as usize,
             default_order: config.ordered_delivery,
-            zero_base: None,
             is_one_run: false,
-            counts_datagrams: true,
+            reach: Reach::new(),
             ended_at: None,
-            shared: Shared { pool, counters },
+            needs_care: false,
+            shared: Shared { pool, counters, jumped_from: u64::MAX, goes_on: false },
         }
     }
 
@@ -114,7 +115,7 @@ impl Delivery {
 
     /// The session begins with transport number `base`; `from_zero` if that is the first one of all.
     pub(crate) fn begin_session(&mut self, base: u64, from_zero: bool) {
-        self.zero_base = from_zero.then_some(base);
+        self.reach.zero_base = from_zero.then_some(base);
         for cold in &mut self.cold {
             cold.from_zero = from_zero && cold.floor <= base;
         }
@@ -122,7 +123,7 @@ impl Delivery {
 
     /// Transport numbers say nothing of how much lies between two of them.
     pub(crate) fn count_inputs(&mut self) {
-        self.counts_datagrams = false;
+        self.reach.counts_datagrams = false;
     }
 
     /// Whether a datagram of `count` messages in `len` bytes can be held as a whole.
@@ -185,6 +186,8 @@ impl Delivery {
     pub(crate) fn on_front<S: Sink>(&mut self, front: u64, sink: &mut S) {
         let held_before = self.entries;
         while let Some(&Reverse((t, slot))) = self.ready.peek() {
+            // What was doubted meanwhile is not settled any more.
+            let front = front.min(self.reach.first_doubted());
             if t >= front {
                 break;
             }
@@ -207,6 +210,45 @@ impl Delivery {
         Some(hot.next.saturating_sub(widen(begun_at, first)))
     }
 
+    /// The datagrams from `first` to before `end` will not come.
+    pub(crate) fn give_up(&mut self, first: u64, end: u64) {
+        self.reach.give_up(first, end);
+    }
+
+    /// The source is found at a transport number beyond what it had sent before `from`, which may not be true.
+    pub(crate) fn note_jump(&mut self, from: u64) {
+        self.shared.jumped_from = from;
+    }
+
+    /// A source that was taken to be farther sends what comes before `end`, for the first time: where it goes on, which
+    /// streams will end with, or none if that was received.
+    pub(crate) fn goes_on_from(&mut self, end: u64) -> Option<u64> {
+        let first = self.reach.given_up_around(end)?;
+        self.shared.goes_on = true;
+        Some(first)
+    }
+
+    /// Whether the datagram that is taken next is the source's answer to who asked for it once more.
+    pub(crate) fn expect_answer(&mut self, is_answer: bool) {
+        self.reach.is_answer = is_answer;
+    }
+
+    /// A datagram that is to be asked for once more, as what it says is not believed.
+    pub(crate) fn next_doubted(&mut self) -> Option<u64> {
+        self.reach.next_doubted()
+    }
+
+    /// Whether the session ended, or [`Delivery::next_doubted`] has something.
+    #[inline]
+    pub(crate) fn needs_care(&self) -> bool {
+        self.needs_care
+    }
+
+    /// Everything of that was seen to.
+    pub(crate) fn cared(&mut self) {
+        self.needs_care = self.ended_at.is_some() || self.reach.has_doubts();
+    }
+
     /// The number of the datagram in which the source ended the session.
     pub(crate) fn ended_at(&self) -> Option<u64> {
         self.ended_at
@@ -216,12 +258,15 @@ impl Delivery {
     ///
     /// `lost_end` is the transport number after the last one that was given up.
     pub(crate) fn end_session<S: Sink>(&mut self, reason: EndReason, lost_end: u64, sink: &mut S) {
+        self.reach.finish();
         self.on_front(u64::MAX, sink);
+        let lost_end = lost_end.max(self.reach.doubted_end());
         for slot in 0..self.hot.len() as u32 {
             let mut topic = self.topic(slot, sink);
             let next = topic.hot.next;
             topic.abandon(next);
             topic.drop_partials_before(u64::MAX);
+            topic.go_back();
             let Hot { token, index: topic_index, next, last_t, .. } = *topic.hot;
             let (next, tail_unknown) = (Sqn(next as u32), lost_end > last_t);
             let end = EndOfStream { token, topic_index, reason, next, tail_unknown };
@@ -247,7 +292,7 @@ impl Delivery {
         let queues =
             self.ready.capacity() * size_of::<(u64, u32)>() + self.free.capacity() * size_of::<u32>();
         let buffers = self.ring.memory_bytes() + self.shared.pool.memory_bytes();
-        held + topics + queues + buffers + self.table.memory_bytes()
+        held + topics + queues + buffers + self.table.memory_bytes() + self.reach.memory_bytes()
     }
 
     // ---- private steps

@@ -5,12 +5,18 @@ use super::hold::{HoldRing, Stored};
 use super::topic::{Held, HeldKind, Topic};
 use super::{Delivery, NO_TOPIC, Place, Sink, WIDE_ZERO, widen};
 use crate::config::Order;
-use crate::wire::lbmc::{Header, Kind, MESSAGE_HEADER_LEN, Message};
+use crate::wire::lbmc::{Header, Kind, Message};
 use std::cmp::Reverse;
 use units::Sqn;
 
-/// Messages that the longest datagram has room for.
-const MESSAGES_PER_DATAGRAM_MAX: u64 = 65_536 / MESSAGE_HEADER_LEN as u64;
+/// Whether what waits is asked if its topic can have come so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// It is.
+    InReach,
+    /// It is not: the topic is known to have come farther.
+    Blind,
+}
 
 impl Delivery {
     /// The message at `messages[at]`, in every case but the common one; returns its length.
@@ -29,7 +35,9 @@ impl Delivery {
                 self.on_message(place, &message, messages, at, stored, sink);
             }
             Kind::Control => self.on_control(place, &message, sink),
-            Kind::EndOfTransport => self.ended_at = self.ended_at.or(Some(place.t)),
+            Kind::EndOfTransport => {
+                (self.ended_at, self.needs_care) = (self.ended_at.or(Some(place.t)), true)
+            }
             Kind::Other(_) => {}
         }
         message.len
@@ -61,14 +69,14 @@ impl Delivery {
         if started && number < next {
             return self.shared.counters.duplicates.inc();
         }
-        if started && number > next && self.is_out_of_reach(slot, number, place.t) {
-            return self.shared.counters.msgs_out_of_reach.inc();
+        if started && number > next && !self.is_believed(slot, number, place) {
+            return self.doubt(slot, number, place.t);
         }
-        if self.cold[slot as usize].holds(number) {
+        if self.cold[slot as usize].holds(number) && !self.is_first_copy(slot, number, place) {
             self.shared.counters.duplicates.inc();
             if started && place.is_final() {
                 // it came before under a damaged transport number
-                self.drain_where(slot, |held| held.number <= number, sink);
+                self.drain_where(slot, |held| held.number <= number, Trust::Blind, sink);
                 self.drain(slot, place.settled_before(), sink);
             }
             return;
@@ -89,22 +97,93 @@ impl Delivery {
             let entry = self.stored(place, number, message.len, messages, at, stored);
             self.hold(slot, entry);
         } else if self.topic(slot, sink).accept_early(message, number, place.recovered) {
-            self.hold(slot, Held::seen(number, place.t));
+            self.hold(slot, Held { is_answer: self.reach.is_answer, ..Held::seen(number, place.t) });
         }
     }
 
-    /// Whether the datagrams since the last one that told of the topic, lost ones included, cannot have held all
-    /// numbers up to one of datagram `t`.
-    fn is_out_of_reach(&self, slot: u32, number: u64, t: u64) -> bool {
+    /// Whether a topic can have come to `number` by the datagram at `place`: while something is missing before it,
+    /// anything may have been in that; afterwards, only what was given up.
+    fn is_believed(&self, slot: u32, number: u64, place: Place) -> bool {
         let (hot, cold) = (&self.hot[slot as usize], &self.cold[slot as usize]);
-        let since = match (hot.last_t, self.zero_base) {
-            (0, Some(base)) if cold.from_zero => base,
-            // Nothing is known of what came before.
-            (0, _) => return false,
-            (last_t, _) => last_t,
-        };
-        let datagrams = t.saturating_sub(since) + 1;
-        self.counts_datagrams && number - hot.next > datagrams.saturating_mul(MESSAGES_PER_DATAGRAM_MAX)
+        let missing = number - hot.next;
+        if place.is_final() {
+            return self.reach.can_lack(hot, cold, missing, place.t, self.reach.is_answer);
+        }
+        self.reach.can_hold(hot, cold, missing, place.t)
+    }
+
+    /// A datagram says that a topic has come to `number`, and it cannot: it is asked for once more, or those are that
+    /// came before it and say that the topic was farther yet.
+    #[cold]
+    #[inline(never)]
+    fn doubt(&mut self, slot: u32, number: u64, t: u64) {
+        self.shared.counters.msgs_out_of_reach.inc();
+        self.reach.doubt(t);
+        self.needs_care = true;
+        self.doubt_held(slot, |held| held.number > number && held.t < t);
+    }
+
+    /// Asks once more for the datagrams of those that wait, and are to be doubted, and drops them. What was delivered as
+    /// it came stays, so that it is not delivered again.
+    fn doubt_held(&mut self, slot: u32, is_doubted: impl Fn(&Held) -> bool) {
+        let Delivery { cold, reach, ring, entries, shared, needs_care, .. } = self;
+        cold[slot as usize].held.retain_mut(|held| {
+            if !is_doubted(held) {
+                return true;
+            }
+            shared.counters.msgs_out_of_reach.inc();
+            reach.doubt(held.t);
+            *needs_care = true;
+            if held.kind == HeldKind::Seen {
+                held.kind = HeldKind::Doubted;
+                return true;
+            }
+            *entries -= 1;
+            release(ring, held);
+            false
+        });
+    }
+
+    /// What waits first of a topic has come in a datagram before which all is settled, and the topic cannot have come so
+    /// far. Whether that was seen to for good, so that what waits behind it is next.
+    #[cold]
+    #[inline(never)]
+    fn doubt_first(&mut self, slot: u32, first: &Held) -> bool {
+        if first.kind == HeldKind::Doubted {
+            // It was asked for once more, and the source did not send that.
+            self.cold[slot as usize].held.pop_front();
+            self.entries -= 1;
+            return true;
+        }
+        let Held { number, t, .. } = *first;
+        let is_culprit = move |held: &Held| held.number > number && held.t < t;
+        if self.cold[slot as usize].held.iter().any(is_culprit) {
+            self.doubt_held(slot, is_culprit);
+        } else {
+            self.doubt_held(slot, |held| held.t == t);
+        }
+        false
+    }
+
+    /// Whether the message of a number that is held, or was seen, is to be taken nevertheless: the datagram that
+    /// brought it before is not believed. If it is that datagram which comes again, it has borne it out.
+    fn is_first_copy(&mut self, slot: u32, number: u64, place: Place) -> bool {
+        let (cold, is_answer) = (&mut self.cold[slot as usize], self.reach.is_answer);
+        let Some(at) = cold.place_of(number) else { return true };
+        let held = &mut cold.held[at];
+        if held.t == place.t {
+            held.is_answer |= is_answer;
+            if held.kind == HeldKind::Doubted {
+                held.kind = HeldKind::Seen;
+            }
+            return false;
+        }
+        if held.kind != HeldKind::Doubted {
+            return false;
+        }
+        cold.held.remove(at);
+        self.entries -= 1;
+        true
     }
 
     /// A topic that is to go on with a number that lies ahead of what is sent begins with what is sent.
@@ -164,6 +243,7 @@ impl Delivery {
             len: len as u16,
             kind: HeldKind::Waiting,
             recovered: place.recovered,
+            is_answer: self.reach.is_answer,
         }
     }
 
@@ -193,15 +273,22 @@ impl Delivery {
     /// Delivers what waits for a topic as far as its gaps are closed, or final because numbers below
     /// `front` are settled.
     pub(super) fn drain<S: Sink>(&mut self, slot: u32, front: u64, sink: &mut S) {
-        self.drain_where(slot, |held| held.t < front, sink);
+        self.drain_where(slot, |held| held.t < front, Trust::InReach, sink);
     }
 
     /// Delivers what waits for a topic as far as its gaps are closed, or final because what is held after
     /// them is `settled`.
-    fn drain_where<S: Sink>(&mut self, slot: u32, settled: impl Fn(&Held) -> bool, sink: &mut S) {
-        let (hot, cold) = (&mut self.hot[slot as usize], &mut self.cold[slot as usize]);
-        let mut topic = Topic { hot, cold, shared: &mut self.shared, sink };
-        while let Some(&entry) = topic.cold.held.front() {
+    fn drain_where<S: Sink>(
+        &mut self,
+        slot: u32,
+        settled: impl Fn(&Held) -> bool,
+        trust: Trust,
+        sink: &mut S,
+    ) {
+        loop {
+            let (hot, cold) = (&mut self.hot[slot as usize], &mut self.cold[slot as usize]);
+            let mut topic = Topic { hot, cold, shared: &mut self.shared, sink };
+            let Some(&entry) = topic.cold.held.front() else { break };
             let settled = settled(&entry);
             if !topic.cold.started {
                 if !settled {
@@ -220,6 +307,15 @@ impl Delivery {
                 if !settled {
                     break;
                 }
+                let (missing, is_answer) = (entry.number - topic.hot.next, entry.is_answer);
+                let is_in_reach = trust == Trust::Blind
+                    || self.reach.can_lack(topic.hot, topic.cold, missing, entry.t, is_answer);
+                if !is_in_reach {
+                    if self.doubt_first(slot, &entry) {
+                        continue;
+                    }
+                    break;
+                }
                 topic.lose_until(entry.number, entry.t);
             }
             topic.cold.held.pop_front();
@@ -231,7 +327,7 @@ impl Delivery {
             }
             release(&mut self.ring, &entry);
         }
-        topic.settle();
+        self.topic(slot, sink).settle();
         self.enqueue(slot);
     }
 
@@ -258,8 +354,8 @@ impl Delivery {
         if !self.cold[slot as usize].started {
             return;
         }
-        if end > self.hot[slot as usize].next && self.is_out_of_reach(slot, end, place.t) {
-            return self.shared.counters.msgs_out_of_reach.inc();
+        if end > self.hot[slot as usize].next && !self.is_believed(slot, end, place) {
+            return self.doubt(slot, end, place.t);
         }
         let mut topic = self.topic(slot, sink);
         topic.begin();
@@ -267,7 +363,7 @@ impl Delivery {
         if end > next && place.is_final() {
             self.reach(slot, end, place, sink);
         } else if end > next {
-            self.hold(slot, Held::announced(end, place.t));
+            self.hold(slot, Held { is_answer: self.reach.is_answer, ..Held::announced(end, place.t) });
             return;
         } else if place.is_final() {
             topic.hot.last_t = place.t;
@@ -286,7 +382,7 @@ impl Delivery {
     ) -> Topic<'a, S> {
         // of an honest source nothing waits here, since what it sent before was drained before; a datagram
         // whose number was damaged can hold lower ones at a higher place
-        self.drain_where(slot, |held| held.number < number, sink);
+        self.drain_where(slot, |held| held.number < number, Trust::Blind, sink);
         let mut topic = self.topic(slot, sink);
         if number > topic.hot.next {
             topic.lose_until(number, place.t);
@@ -299,7 +395,7 @@ impl Delivery {
 fn take<S: Sink>(topic: &mut Topic<'_, S>, ring: &HoldRing, entry: &Held) {
     match entry.kind {
         HeldKind::Announced => topic.hot.last_t = entry.t,
-        HeldKind::Seen => {
+        HeldKind::Seen | HeldKind::Doubted => {
             topic.hot.next += 1;
             topic.hot.last_t = entry.t;
         }

@@ -52,7 +52,7 @@ impl Delivery {
         let hot = Hot { next: WIDE_ZERO, last_t: 0, token, index: topic_index, plain: false };
         let mut cold = Cold::new(order.unwrap_or(self.default_order), floor);
         // Nothing was sent before, though the session is known.
-        cold.from_zero = self.zero_base.is_some_and(|base| floor <= base);
+        cold.from_zero = self.reach.zero_base.is_some_and(|base| floor <= base);
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.hot[slot as usize] = hot;

@@ -42,6 +42,8 @@ pub(super) struct Cold {
     /// `next` is what an earlier reception of the topic would have got next. A message below it is not of the same
     /// run of the source: the topic then begins with that.
     pub(super) resumes: bool,
+    /// The number that came next before the loss that followed the last jump, with the transport number that told it.
+    before_jump: (u64, u64),
     /// The begin of the stream was reported.
     begun: bool,
     /// The number that was reported.
@@ -68,6 +70,8 @@ pub(super) struct Held {
     pub(super) len: u16,
     pub(super) kind: HeldKind,
     pub(super) recovered: bool,
+    /// The source said so when it was asked once more.
+    pub(super) is_answer: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +80,8 @@ pub(super) enum HeldKind {
     Announced,
     /// The message was delivered as it arrived.
     Seen,
+    /// So it was, but its number is not believed, and its datagram was asked for once more.
+    Doubted,
     /// The message waits.
     Waiting,
 }
@@ -83,7 +89,16 @@ pub(super) enum HeldKind {
 impl Held {
     /// The message was delivered as it arrived; only its number is held.
     pub(super) fn seen(number: u64, t: u64) -> Held {
-        Held { number, t, segment: 0, at: 0, len: 0, kind: HeldKind::Seen, recovered: false }
+        Held {
+            number,
+            t,
+            segment: 0,
+            at: 0,
+            len: 0,
+            kind: HeldKind::Seen,
+            recovered: false,
+            is_answer: false,
+        }
     }
 
     /// Everything below `end` was sent by datagram `t`.
@@ -105,6 +120,7 @@ impl Cold {
             from_zero: false,
             started: false,
             resumes: false,
+            before_jump: (0, 0),
             begun: false,
             first: 0,
             held: VecDeque::new(),
@@ -125,12 +141,17 @@ impl Cold {
 
     /// Whether the message of a number is held, or was seen.
     pub(super) fn holds(&self, number: u64) -> bool {
+        self.place_of(number).is_some()
+    }
+
+    /// Where the message of a number is held, or is noted as seen.
+    pub(super) fn place_of(&self, number: u64) -> Option<usize> {
         // what arrives in order behind a gap goes to the end
         if self.held.back().is_none_or(|last| last.number < number) {
-            return false;
+            return None;
         }
         let at = self.held.partition_point(|h| (h.number, h.kind != HeldKind::Announced) < (number, true));
-        self.held.get(at).is_some_and(|h| h.number == number)
+        self.held.get(at).filter(|h| h.number == number).map(|_| at)
     }
 
     /// Puts an entry in its place; false if there is one like it: a number is held once, and announced once.
@@ -153,6 +174,10 @@ impl Cold {
 pub(super) struct Shared {
     pub(super) pool: AssemblyPool,
     pub(super) counters: Arc<LbmDelivery>,
+    /// The transport number before the last jump.
+    pub(super) jumped_from: u64,
+    /// That jump was not true: streams go on where they were.
+    pub(super) goes_on: bool,
 }
 
 /// One topic while something happens to it.
@@ -217,10 +242,21 @@ impl<S: Sink> Topic<'_, S> {
             Some(assembly) => self.drop_assembly(assembly),
             None => self.hot.next,
         };
+        if self.cold.before_jump.1 < self.shared.jumped_from && self.shared.jumped_from <= t {
+            self.cold.before_jump = (first, t);
+        }
         self.drop_partials_before(end);
         self.report(first, end);
         self.hot.next = end;
         self.hot.last_t = t;
+    }
+
+    /// At the end of a session that goes on where it was before the last jump: so does the topic.
+    pub(super) fn go_back(&mut self) {
+        let (next, t) = self.cold.before_jump;
+        if self.shared.goes_on && t >= self.shared.jumped_from {
+            self.hot.next = next;
+        }
     }
 
     /// Numbers below `end` are all settled: what began there and still lacks one lacks it for ever.

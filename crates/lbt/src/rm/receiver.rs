@@ -179,7 +179,7 @@ impl Receiver {
                 self.on_session_message(now, sm.lead_sqn, sm.trail_sqn, sink)?;
                 self.on_pulse(now, sm.sm_sqn, sm.trailer);
             }
-            Packet::Ncf(ncf) => self.on_ncf(ncf.reason, ncf.trail_sqn, ncf.numbers, sink),
+            Packet::Ncf(ncf) => self.on_ncf(now, ncf.reason, ncf.trail_sqn, ncf.numbers, sink),
             Packet::Nak(_) => {
                 let (found, limit) = (u32::from(datagram[0]), 0);
                 return Err(WireError::Unsupported { part: Part::LbtrmType, found, limit });

@@ -194,7 +194,9 @@ impl Receiver {
                 self.on_session_message(now, lead_sqn, trail_sqn, sink)?;
                 self.on_pulse(now, sm_sqn, packet.rest);
             }
-            Body::Ncf { trail_sqn, reason, numbers, .. } => self.on_ncf(reason, trail_sqn, numbers, sink),
+            Body::Ncf { trail_sqn, reason, numbers, .. } => {
+                self.on_ncf(now, reason, trail_sqn, numbers, sink)
+            }
             Body::Nak { .. } | Body::Ack { .. } | Body::ConnectRequest | Body::Reset => {
                 return Err(WireError::Unsupported { part: Part::LbtruType, found: 0, limit: 0 });
             }

@@ -15,6 +15,8 @@ pub(super) struct LossMap {
     due: Nanos,
     /// The number after the highest that was given up.
     given_up_end: u64,
+    /// Ranges that were given up since that was asked last.
+    given_up: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +31,15 @@ pub(super) struct Gap {
     pub(super) naks: u16,
     /// When it was first.
     pub(super) asked: Nanos,
+    /// It was here, and what it said was not believed.
+    pub(super) is_doubted: bool,
 }
 
 impl Gap {
+    fn new(first: u64, end: u64, detected: Nanos, due: Nanos) -> Gap {
+        Gap { first, end, detected, due, naks: 0, asked: Nanos::ZERO, is_doubted: false }
+    }
+
     fn len(&self) -> u64 {
         self.end - self.first
     }
@@ -40,11 +48,12 @@ impl Gap {
 impl LossMap {
     pub(super) fn new(gaps_max: usize, missing_max: u64) -> LossMap {
         let (due, given_up_end) = (Nanos::NEVER, 0);
-        LossMap { gaps: VecDeque::new(), missing: 0, gaps_max, missing_max, due, given_up_end }
+        let (gaps, given_up) = (VecDeque::new(), Vec::new());
+        LossMap { gaps, missing: 0, gaps_max, missing_max, due, given_up_end, given_up }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.gaps.capacity() * size_of::<Gap>()
+        self.gaps.capacity() * size_of::<Gap>() + self.given_up.capacity() * size_of::<(u64, u64)>()
     }
 
     #[inline]
@@ -62,6 +71,11 @@ impl LossMap {
         self.gaps.front().map(|g| g.first)
     }
 
+    /// How many numbers below `t` are missing.
+    pub(super) fn missing_below(&self, t: u64) -> u64 {
+        self.gaps.iter().take_while(|gap| gap.first < t).map(|gap| gap.end.min(t) - gap.first).sum()
+    }
+
     /// The number after the highest missing one below `t`; 0 if none is missing below it.
     pub(super) fn end_below(&self, t: u64) -> u64 {
         let after = self.gaps.partition_point(|g| g.first < t);
@@ -72,7 +86,7 @@ impl LossMap {
     ///
     /// Returns how many of the oldest were given up to keep within the bounds.
     pub(super) fn add(&mut self, first: u64, end: u64, detected: Nanos, due: Nanos) -> u64 {
-        self.gaps.push_back(Gap { first, end, detected, due, naks: 0, asked: Nanos::ZERO });
+        self.gaps.push_back(Gap::new(first, end, detected, due));
         self.missing += end - first;
         self.due = self.due.min(due);
         let mut given_up = 0;
@@ -81,6 +95,23 @@ impl LossMap {
         }
         let excess = self.missing.saturating_sub(self.missing_max);
         given_up + self.give_up_oldest(excess)
+    }
+
+    /// A number that was here is missing again, since what it said is not believed; `before` is how it was missing, if it
+    /// was just then. False if it is missing.
+    pub(super) fn add_again(&mut self, t: u64, before: Option<Gap>, detected: Nanos, due: Nanos) -> bool {
+        let at = self.gaps.partition_point(|gap| gap.end <= t);
+        let after = self.gaps.get(at);
+        if after.is_some_and(|gap| gap.first <= t) {
+            return false;
+        }
+        // What was found before and lies behind it is given up with it at the latest.
+        let new = Gap::new(t, t + 1, detected, due);
+        let gap = before.map_or(new, |gap| Gap { first: t, end: t + 1, ..gap });
+        self.gaps.insert(at, Gap { is_doubted: true, ..gap });
+        self.missing += 1;
+        self.due = self.due.min(gap.due);
+        true
     }
 
     /// Takes a number out; returns the range it was part of, or `None` if it is not missing.
@@ -118,23 +149,27 @@ impl LossMap {
         while let Some(gap) = self.gaps.front_mut().filter(|g| g.first < trail) {
             let upto = gap.end.min(trail);
             count += upto - gap.first;
-            gap.first = upto;
-            self.given_up_end = self.given_up_end.max(upto);
+            let first = std::mem::replace(&mut gap.first, upto);
             if gap.len() == 0 {
                 self.gaps.pop_front();
             }
+            self.note_given_up(first, upto);
         }
         self.missing -= count;
         count
     }
 
-    /// Gives up what was found before `now` less `generation`; returns how many.
-    pub(super) fn give_up_older(&mut self, now: Nanos, generation: Duration) -> u64 {
+    /// Gives up what was found before `now` less `generation` and lies below `proven`; returns how many. What lies
+    /// beyond may not have been sent yet, and is not asked for any more.
+    pub(super) fn give_up_older(&mut self, now: Nanos, generation: Duration, proven: u64) -> u64 {
         let mut count = 0;
         // ranges are found in ascending order, so the oldest are in front
-        while self.gaps.front().is_some_and(|g| g.detected + generation <= now) {
-            count += self.give_up_first();
+        while let Some(gap) = self.gaps.front().filter(|g| g.first < proven && g.detected + generation <= now)
+        {
+            count += self.give_up_below(gap.end.min(proven));
         }
+        let beyond = self.gaps.iter_mut().take_while(|gap| gap.detected + generation <= now);
+        beyond.for_each(|gap| gap.due = Nanos::NEVER);
         count
     }
 
@@ -146,18 +181,28 @@ impl LossMap {
     /// Gives up the lowest range; returns how many numbers it had.
     pub(super) fn give_up_first(&mut self) -> u64 {
         let Some(gap) = self.gaps.pop_front() else { return 0 };
-        self.given_up_end = self.given_up_end.max(gap.end);
+        self.note_given_up(gap.first, gap.end);
         self.missing -= gap.len();
         gap.len()
     }
 
-    /// Gives up one number; false if it is not missing.
-    pub(super) fn give_up(&mut self, t: u64) -> bool {
-        let missing = self.remove(t).is_some();
-        if missing {
-            self.given_up_end = self.given_up_end.max(t + 1);
+    /// The source refuses to send a number again: it is given up if it was asked for. Whether it was.
+    pub(super) fn refuse(&mut self, t: u64) -> bool {
+        let is_asked = self.find(t).is_some_and(|at| self.gaps[at].naks > 0);
+        if is_asked && self.remove(t).is_some() {
+            self.note_given_up(t, t + 1);
         }
-        missing
+        is_asked
+    }
+
+    fn note_given_up(&mut self, first: u64, end: u64) {
+        self.given_up_end = self.given_up_end.max(end);
+        self.given_up.push((first, end));
+    }
+
+    /// A range that was given up, each once.
+    pub(super) fn next_given_up(&mut self) -> Option<(u64, u64)> {
+        self.given_up.pop()
     }
 
     /// The number after the highest that was given up.
@@ -170,12 +215,13 @@ impl LossMap {
         while excess > 0 {
             let gap = self.gaps.front_mut().expect("no more is in excess than is missing");
             let n = gap.len().min(excess);
+            let first = gap.first;
             gap.first += n;
             excess -= n;
-            self.given_up_end = self.given_up_end.max(gap.first);
             if gap.len() == 0 {
                 self.gaps.pop_front();
             }
+            self.note_given_up(first, first + n);
         }
         self.missing -= count;
         count
@@ -244,9 +290,9 @@ impl LossMap {
         if self.gaps.is_empty() { Nanos::NEVER } else { self.due }
     }
 
-    /// When the oldest range is to be given up.
-    pub(super) fn next_give_up(&self, generation: Duration) -> Nanos {
-        self.gaps.front().map_or(Nanos::NEVER, |g| g.detected + generation)
+    /// When the oldest range is to be given up, if it lies below `proven`.
+    pub(super) fn next_give_up(&self, generation: Duration, proven: u64) -> Nanos {
+        self.gaps.front().filter(|g| g.first < proven).map_or(Nanos::NEVER, |g| g.detected + generation)
     }
 }
 
@@ -301,6 +347,7 @@ mod tests {
         let mut m = map();
         m.add(10, 12, Nanos(0), Nanos(0));
         m.add(20, 30, Nanos(0), Nanos(0));
+        assert_eq!((m.missing_below(10), m.missing_below(25), m.missing_below(99)), (0, 7, 12));
         assert_eq!(m.give_up_below(25), 7);
         assert_eq!((ranges(&m), m.missing()), (vec![(25, 30)], 5));
     }
@@ -310,9 +357,33 @@ mod tests {
         let mut m = map();
         m.add(10, 12, Nanos(0), Nanos(0));
         m.add(20, 30, Nanos(0) + MS, Nanos(0));
-        assert_eq!(m.next_give_up(MS * 5), Nanos(0) + MS * 5);
-        assert_eq!(m.give_up_older(Nanos(0) + MS * 5, MS * 5), 2);
+        assert_eq!(m.next_give_up(MS * 5, 30), Nanos(0) + MS * 5);
+        assert_eq!(m.give_up_older(Nanos(0) + MS * 5, MS * 5, 30), 2);
         assert_eq!(ranges(&m), [(20, 30)]);
+    }
+
+    #[test]
+    fn age_gives_up_nothing_that_may_not_have_been_sent_and_it_is_asked_for_no_more() {
+        let mut m = map();
+        m.add(10, 30, Nanos(0), Nanos(5));
+        assert_eq!((m.next_give_up(MS, 20), m.next_give_up(MS, 10)), (Nanos(0) + MS, Nanos::NEVER));
+        assert_eq!(m.give_up_older(Nanos(0) + MS, MS, 20), 10);
+        assert_eq!((ranges(&m), m.next_give_up(MS, 20)), (vec![(20, 30)], Nanos::NEVER));
+        assert_eq!(due(&mut m, Nanos(0) + MS), []);
+        assert_eq!(m.next_due(), Nanos::NEVER);
+        assert_eq!(m.give_up_older(Nanos(0) + MS, MS, 40), 10);
+    }
+
+    #[test]
+    fn a_number_that_was_here_is_missing_again_in_its_place() {
+        let mut m = map();
+        m.add(20, 22, Nanos(3), Nanos(9));
+        assert!(m.add_again(10, None, Nanos(7), Nanos(8)) && m.add_again(25, None, Nanos(7), Nanos(8)));
+        assert!(!m.add_again(10, None, Nanos(7), Nanos(8)) && !m.add_again(21, None, Nanos(7), Nanos(8)));
+        assert_eq!((ranges(&m), m.missing()), (vec![(10, 11), (20, 22), (25, 26)], 4));
+        let gap = m.remove(10).expect("missing");
+        assert!(gap.is_doubted && m.add_again(10, Some(Gap { naks: 5, ..gap }), Nanos(7), Nanos(8)));
+        assert_eq!(m.remove(10).map(|gap| gap.naks), Some(5));
     }
 
     #[test]
@@ -324,7 +395,9 @@ mod tests {
         assert_eq!(m.add(40, 1_040, Nanos(0), Nanos(0)), 2 + 2 + 900);
         assert_eq!((ranges(&m), m.missing()), (vec![(940, 1_040)], 100));
         assert_eq!(m.given_up_end(), 940);
-        assert!(m.give_up(1_000) && !m.give_up(1_000));
+        assert!(!m.refuse(1_000), "it was not asked for");
+        due(&mut m, Nanos(0));
+        assert!(m.refuse(1_000) && !m.refuse(1_000));
         assert_eq!(m.given_up_end(), 1_001);
     }
 

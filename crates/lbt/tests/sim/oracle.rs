@@ -168,7 +168,12 @@ impl Sink for Oracle<'_> {
         let sent_next = self.sent.next(topic);
         let stream = self.begun_stream(topic, end.token);
         if stream.order == Order::Topic {
-            assert_eq!(end.next.0, stream.expected, "topic {topic}: the end is where the stream is");
+            // numbers that were not the session's may have told losses that were none: it goes on before them
+            let goes_on = end.reason == EndReason::Restarted && end.next.0 < stream.expected;
+            assert!(
+                end.next.0 == stream.expected || goes_on,
+                "topic {topic}: the end is where the stream is"
+            );
         }
         if end.reason == EndReason::Ended && stream.order == Order::Topic {
             let told = Some(stream.expected) == sent_next || end.tail_unknown;

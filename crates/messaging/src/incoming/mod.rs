@@ -252,19 +252,20 @@ impl Context {
     }
 
     /// A session has ended, and a new receiver stands in the place of the old one, which heard a run of the source,
-    /// if that said so: streams end, and their receivers join the new ones at once.
+    /// if that said so: streams end, and their receivers join the new ones at once. If the
+    /// session `goes_on`, as numbers were believed that were not its own, these begin where the old ones ended.
     pub(crate) fn begin_anew(
         &mut self,
         session: SessionRef,
         run: Option<RunId>,
-        reason: EndReason,
+        (reason, goes_on): (EndReason, bool),
         handler: &mut impl Handler,
     ) {
         self.forget_recovery(session);
         let heirs = self.streams.heirs(session);
         if let Some(heir) = heirs.first() {
             let of_run = (heir.record.session, run);
-            if run.is_some() || reason == EndReason::TimedOut {
+            if run.is_some() || goes_on || reason == EndReason::TimedOut {
                 // It may yet go on: a stranger can say that it ends, or that another begins.
                 self.departed.remember(of_run, self.streams.owed(session));
             } else {

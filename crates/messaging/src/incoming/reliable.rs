@@ -39,6 +39,7 @@ pub(crate) trait Reliable {
     fn has_begun(&self) -> bool;
     fn has_ended(&self) -> bool;
     fn end_reason(&self) -> Option<EndReason>;
+    fn goes_on(&self) -> Option<Sqn>;
 }
 
 macro_rules! reliable {
@@ -111,6 +112,10 @@ macro_rules! reliable {
 
             fn end_reason(&self) -> Option<EndReason> {
                 self.end_reason()
+            }
+
+            fn goes_on(&self) -> Option<Sqn> {
+                self.goes_on()
             }
         }
     )*};
@@ -413,6 +418,11 @@ impl<R: Reliable, P> Sessions<R, P> {
         self.all.get(at).and_then(|s| s.receiver.end_reason()).unwrap_or(EndReason::TimedOut)
     }
 
+    /// Whether a session goes on that ended as restarted.
+    pub(super) fn goes_on(&self, at: usize) -> bool {
+        self.all.get(at).is_some_and(|session| session.receiver.goes_on().is_some())
+    }
+
     /// Where the recovery of a session is kept.
     pub(crate) fn recovery(&mut self, at: usize) -> Option<&mut Option<Box<Recovery>>> {
         self.all.get_mut(at).map(|session| &mut session.recovery)
@@ -509,6 +519,10 @@ mod tests {
         fn after_pause(&mut self, _: Nanos) {}
 
         fn end_reason(&self) -> Option<EndReason> {
+            None
+        }
+
+        fn goes_on(&self) -> Option<Sqn> {
             None
         }
     }

@@ -355,6 +355,7 @@ impl Context {
     #[cold]
     fn restart_rm(&mut self, at: usize, handler: &mut impl Handler) -> Result<(), ConfigError> {
         let (run, reason) = (self.rm_in.sessions.run(at), self.rm_in.sessions.end_reason(at));
+        let goes_on = self.rm_in.sessions.goes_on(at);
         // Of one that was never heard nothing is asked for.
         let late_start = self.rm_in.sessions.is_heard(at) || self.rm_in.sessions.knows_runs(at);
         let (key, second) =
@@ -367,7 +368,7 @@ impl Context {
         }
         self.next_session += 1;
         self.rm_in.sessions.replace(at, receiver, self.next_session);
-        self.begin_anew(SessionRef::Rm(at), run, reason, handler);
+        self.begin_anew(SessionRef::Rm(at), run, (reason, goes_on), handler);
         Ok(())
     }
 

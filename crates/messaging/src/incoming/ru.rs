@@ -211,13 +211,14 @@ impl Context {
     #[cold]
     fn restart_ru(&mut self, at: usize, handler: &mut impl Handler) -> Result<(), ConfigError> {
         let (run, reason) = (self.ru_in.sessions.run(at), self.ru_in.sessions.end_reason(at));
+        let goes_on = self.ru_in.sessions.goes_on(at);
         let key = self.ru_in.sessions[at].receiver.key();
         let config = LbtruReceiverConfig { late_start: true, ..self.config.lbtru_receiver() };
         let mut receiver = self.new_ru(key, &config)?;
         receiver.succeed(&self.ru_in.sessions[at].receiver);
         self.next_session += 1;
         self.ru_in.sessions.replace(at, receiver, self.next_session);
-        self.begin_anew(SessionRef::Ru(at), run, reason, handler);
+        self.begin_anew(SessionRef::Ru(at), run, (reason, goes_on), handler);
         Ok(())
     }
 

@@ -1,9 +1,9 @@
 //! Numbers that do not follow on those of a session: when they are believed.
 //!
 //! Anybody can send a datagram in a source's name. A number far ahead, or one that was passed, is believed only when
-//! a row of packets goes on from there while the session does not go on where it was. As long as the session is
-//! alive, it refutes such a row with each datagram, and with a session message once a second at the latest. What the
-//! row's packets said is missing afterwards, and is asked for.
+//! a row of packets goes on from there, for a while in which the session does not go on where it was. As long as the
+//! session is alive, it refutes such a row with each datagram, and with a session message once a second at the latest.
+//! What the row's packets said is missing afterwards, and is asked for.
 
 use std::time::Duration;
 use units::Nanos;
@@ -30,9 +30,12 @@ const FAR: u64 = 65_536;
 /// No source sends so many datagrams within a time-out: a jump beyond this is no loss.
 pub(super) const ABSURD: u64 = 1 << 24;
 
-/// Packets in a row that are believed at once.
+/// Packets in a row that are believed once the row has lasted for [`ROW_SPAN`].
 const ROW_FAR: u32 = 16;
 const ROW_BEYOND: u32 = 256;
+/// A burst is sent between two datagrams of any session. This long it takes one that sends fewer than ten a second to
+/// say nothing in between; who was cut off from a fast one has it asked for by then still, as windows hold more.
+const ROW_SPAN: Duration = Duration::from_millis(100);
 /// Packets that are believed if they are all that was heard for this long: more than the wait between two session
 /// messages of a source that is alive.
 const ROW_LASTING: u32 = 3;
@@ -60,7 +63,8 @@ impl Doubt {
             }
             _ => (1, now),
         };
-        let is_settled = count >= enough || count >= ROW_LASTING && now.since(since) >= LASTING;
+        let lasted = now.since(since);
+        let is_settled = count >= enough && lasted >= ROW_SPAN || count >= ROW_LASTING && lasted >= LASTING;
         self.row = (!is_settled).then_some(Row { end, count, since, at });
         is_settled
     }
@@ -102,9 +106,16 @@ mod tests {
     fn the_farther_the_longer_a_row_must_be() {
         assert_eq!(
             [believed_after(10_000), believed_after(1 << 20), believed_after(1 << 30)],
-            [16, 256, 256]
+            [101, 256, 256]
         );
         assert_eq!(believed_after(-900_000), 1_251, "what goes back must last");
+    }
+
+    #[test]
+    fn however_many_come_at_once_are_not_believed() {
+        let mut doubt = Doubt::NONE;
+        assert!((0..10_000).all(|i| !doubt.is_settled(at(i / 101), 1, 50_000 + i)));
+        assert!(doubt.is_settled(at(100), 1, 60_000));
     }
 
     #[test]

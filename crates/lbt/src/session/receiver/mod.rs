@@ -13,6 +13,7 @@ use crate::encryption::{Decryptor, PayloadKeys, SessionName};
 use crate::wire::extension::{SUBTYPE_PULSE, find_extension};
 use counters::table::{LbmDelivery, LbtrmReceiver};
 use doubt::Doubt;
+use packets::Trail;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +33,16 @@ pub struct Receiver<T> {
     base: u64,
     /// The number after the highest one heard of.
     next: u64,
+    /// What is below is known to have been sent, of more than one packet: of the rest only the one says so that is the
+    /// highest.
+    certain: u64,
+    /// What is missing below is given up in time.
+    proven: u64,
+    /// When the highest came.
+    raised: Nanos,
+    trail: Trail,
+    /// Where the session goes on that has ended, as its numbers were not true for a while.
+    goes_on: Option<Sqn>,
     loss: LossMap,
     /// When what is found missing now is first NAKed: numbers found within one wait share it.
     nak_timer: Nanos,
@@ -148,6 +159,11 @@ impl<T> Receiver<T> {
             phase: Phase::Waiting,
             base: 0,
             next: 0,
+            certain: 0,
+            proven: 0,
+            raised: Nanos::ZERO,
+            trail: Trail::default(),
+            goes_on: None,
             loss: LossMap::new(config.maximum_gaps as usize, u64::from(config.maximum_missing)),
             nak_timer: Nanos::ZERO,
             nak_credit: NAK_BURST_MAX,
@@ -247,8 +263,9 @@ impl<T> Receiver<T> {
     /// after [`Receiver::resume`]; and one that is new is asked for from its first datagram on, with all topics that
     /// are subscribed before it is heard. To be called before anything is heard.
     pub fn succeed(&mut self, before: &Receiver<T>) {
-        let is_lost = matches!(before.end_reason, Some(EndReason::TimedOut | EndReason::Reset));
-        let next = before.next_number();
+        let is_lost = before.goes_on.is_some()
+            || matches!(before.end_reason, Some(EndReason::TimedOut | EndReason::Reset));
+        let next = before.goes_on.or(before.next_number());
         let expected = self.runs.succeed(&before.runs, next, is_lost);
         self.resume = expected.or(next.filter(|_| is_lost && !before.knows_runs()));
     }
@@ -342,10 +359,10 @@ impl<T> Receiver<T> {
     /// Does what is due in a session that has begun: gives up what is too old, ends a session that fell
     /// silent.
     pub(crate) fn age<S: Sink>(&mut self, now: Nanos, sink: &mut S) {
-        let count = self.loss.give_up_older(now, self.generation);
+        let count = self.loss.give_up_older(now, self.generation, self.proven);
         self.counters.unrecovered_tmo.add(count);
         self.repair.given_up += count;
-        self.advance(sink);
+        self.advance(now, sink);
         if self.phase == Phase::Live && now >= self.heard + self.activity {
             self.end(EndReason::TimedOut, sink);
         }
@@ -396,7 +413,7 @@ impl<T> Receiver<T> {
         if self.nak_credit == 0 {
             nak = nak.max(self.nak_credit_until);
         }
-        let give_up = self.loss.next_give_up(self.generation);
+        let give_up = self.loss.next_give_up(self.generation, self.proven);
         nak.min(self.reporter.due()).min(give_up).min(self.heard + self.activity)
     }
 
@@ -438,6 +455,14 @@ impl<T> Receiver<T> {
     #[must_use]
     pub fn end_reason(&self) -> Option<EndReason> {
         self.end_reason
+    }
+
+    /// Where a session goes on that has ended as restarted, if it is the run that was heard: numbers far ahead were
+    /// believed that were not its own. Who [succeeds](Receiver::succeed) it begins there; each topic is to be resumed with
+    /// the number of its end.
+    #[must_use]
+    pub fn goes_on(&self) -> Option<Sqn> {
+        self.goes_on
     }
 
     /// Datagrams missing now.

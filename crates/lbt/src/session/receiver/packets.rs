@@ -1,6 +1,7 @@
 //! What each packet does to the receiver's numbers.
 
 use super::super::backoff::first_wait;
+use super::super::loss::Gap;
 use super::super::tally;
 use super::doubt::{ABSURD, NEAR};
 use super::{Phase, Receiver};
@@ -9,7 +10,16 @@ use crate::encryption::is_encrypted;
 use crate::error::{Part, WireError};
 use crate::wire::lbmc;
 use crate::wire::list::{NcfReason, SqnList};
+use std::time::Duration;
 use units::{Nanos, Sqn};
+
+/// Numbers that one packet may have given up by its word alone.
+const FEW: u64 = 16;
+/// Within this time copies of a packet come.
+const COPIES: Duration = Duration::from_millis(10);
+/// What marks a packet, as who told the trailing edge, that is no datagram with a number of its own.
+const BY_SESSION_MESSAGE: u64 = 1 << 63;
+const BY_CONFIRMATION: u64 = 1 << 62;
 
 /// A DATA datagram of either transport.
 #[derive(Clone, Copy)]
@@ -21,6 +31,16 @@ pub(crate) struct Arrived<'a> {
     pub(crate) messages: &'a [u8],
     /// Its length with all headers.
     pub(crate) len: usize,
+}
+
+/// What packets said of the source's trailing edge.
+#[derive(Default)]
+pub(super) struct Trail {
+    /// Which packet told it last.
+    by: u64,
+    told: u64,
+    /// What another had told before.
+    before: u64,
 }
 
 /// What a datagram's number is to a receiver before it is taken.
@@ -101,8 +121,8 @@ impl<T> Receiver<T> {
         self.count_accepted(data.len);
         let place = Place { t, front: t + 1, clear_from: 0, recovered: data.again };
         self.delivery.on_datagram(place, data.messages, sink);
-        if self.delivery.ended_at().is_some() {
-            self.advance(sink);
+        if self.delivery.needs_care() {
+            self.advance(now, sink);
         }
         Ok(())
     }
@@ -123,15 +143,22 @@ impl<T> Receiver<T> {
         }
         self.begin(data.sqn, data.trail);
         let t = widen(self.next, data.sqn);
+        let mut before = None;
         if t >= self.next {
             if !self.raise_to(now, t, data.sqn)? {
                 self.end(EndReason::Restarted, sink);
                 return Ok(());
             }
+            self.note_raised(now, t);
             self.next = t + 1;
         } else {
+            let was_certain = t < self.certain;
+            if t + 1 < self.next {
+                (self.certain, self.proven) = (self.certain.max(t + 1), self.proven.max(t + 1));
+            }
             match self.loss.remove(t) {
                 Some(gap) => {
+                    before = Some(gap);
                     tally::repaired(&self.counters, now.since(gap.detected), gap.naks, recovered);
                     self.repair.recovered += u64::from(recovered);
                     if !recovered {
@@ -143,25 +170,34 @@ impl<T> Receiver<T> {
                 None => {
                     tally::unwanted(&self.counters, t < self.base);
                     self.repair.duplicates += u64::from(t >= self.base);
-                    if !recovered && self.doubt.is_settled(now, self.next, t + 1) {
-                        self.end(EndReason::Restarted, sink);
+                    if !recovered && was_certain && self.doubt.is_settled(now, self.next, t + 1) {
+                        self.end_run(t + 1, sink);
                         return Ok(());
                     }
-                    self.give_up_below(widen(t, data.trail));
-                    self.advance(sink);
+                    self.give_up_below(widen(t, data.trail), t);
+                    self.advance(now, sink);
                     return Ok(());
                 }
             }
         }
         self.count_accepted(data.len);
-        self.give_up_below(widen(t, data.trail));
+        self.give_up_below(widen(t, data.trail), t);
         // what became final by giving up goes before this datagram, what this datagram completes goes after
         // it
-        self.delivery.on_front(self.front().min(t), sink);
-        self.make_room(t, data.messages.len(), count, sink);
+        self.deliver_below(t, now, sink);
+        self.make_room(now, t, data.messages.len(), count, sink);
+        self.delivery.expect_answer(before.is_some_and(|gap| gap.is_doubted && gap.naks > 0 && recovered));
         let place = Place { t, front: self.front(), clear_from: self.loss.end_below(t), recovered };
         self.delivery.on_datagram(place, data.messages, sink);
-        self.advance(sink);
+        self.delivery.expect_answer(false);
+        if self.delivery.ended_at() == Some(t) {
+            // Nothing follows that could bear out what it says of the rest.
+            self.proven = self.next;
+            self.trail.before = widen(t, data.trail);
+            self.give_up_below(widen(t, data.trail), t);
+        }
+        self.ask_again(now, before.map(|gap| (t, gap)));
+        self.advance(now, sink);
         Ok(())
     }
 
@@ -180,20 +216,25 @@ impl<T> Receiver<T> {
                 self.end(EndReason::Restarted, sink);
                 return Ok(());
             }
+            self.note_raised(now, end);
             self.next = end;
         } else if end == self.next {
             self.doubt.refute();
-        } else if self.doubt.is_settled(now, self.next, end) {
-            self.end(EndReason::Restarted, sink);
+            if now >= self.raised + COPIES {
+                (self.certain, self.proven) = (end, end);
+            }
+        } else if end < self.certain && self.doubt.is_settled(now, self.next, end) {
+            self.end_run(end, sink);
             return Ok(());
         }
-        self.give_up_below(widen(self.next, trail));
-        self.advance(sink);
+        self.give_up_below(widen(self.next, trail), BY_SESSION_MESSAGE | end);
+        self.advance(now, sink);
         Ok(())
     }
 
     pub(crate) fn on_ncf<S: Sink>(
         &mut self,
+        now: Nanos,
         reason: NcfReason,
         trail: Sqn,
         numbers: SqnList<'_>,
@@ -212,13 +253,13 @@ impl<T> Receiver<T> {
             let t = widen(self.next, sqn);
             if reason != NcfReason::DoNotRetry {
                 self.loss.put_off(t, self.suppress);
-            } else if self.loss.give_up(t) {
+            } else if self.loss.refuse(t) {
                 self.counters.unrecovered_ncf.inc();
                 self.repair.given_up += 1;
             }
         }
-        self.give_up_below(widen(self.next, trail));
-        self.advance(sink);
+        self.give_up_below(widen(self.next, trail), BY_CONFIRMATION);
+        self.advance(now, sink);
     }
 
     /// Begins at `first`, or at the trailing edge for a late start, if the session has not begun.
@@ -272,6 +313,7 @@ impl<T> Receiver<T> {
         }
         if jump > 0 {
             let due = self.first_nak_due(now);
+            self.delivery.note_jump(self.next);
             let given_up = self.loss.add(self.next, end, now, due);
             self.counters.lost.add(jump);
             self.reporter.on_loss(now, jump, &mut self.rng);
@@ -283,9 +325,18 @@ impl<T> Receiver<T> {
 
     /// An original came whose number was here before, or was given up; by a network that is not the first to bring it.
     pub(crate) fn on_copy<S: Sink>(&mut self, now: Nanos, sqn: Sqn, sink: &mut S) {
-        if self.doubt.is_settled(now, self.next, widen(self.next, sqn) + 1) {
-            self.end(EndReason::Restarted, sink);
+        let end = widen(self.next, sqn) + 1;
+        if self.doubt.is_settled(now, self.next, end) {
+            self.end_run(end, sink);
         }
+    }
+
+    /// Numbers that were passed, up to `end`, are believed: the source has begun anew. Or it has not, and goes on with
+    /// what never came and was given up, as numbers far ahead were believed before that were not its own.
+    #[cold]
+    fn end_run<S: Sink>(&mut self, end: u64, sink: &mut S) {
+        self.goes_on = self.delivery.goes_on_from(end).map(|first| Sqn(first as u32));
+        self.end(EndReason::Restarted, sink);
     }
 
     fn first_nak_due(&mut self, now: Nanos) -> Nanos {
@@ -298,19 +349,37 @@ impl<T> Receiver<T> {
         self.nak_timer
     }
 
-    fn give_up_below(&mut self, trail: u64) {
-        let count = self.loss.give_up_below(trail.min(self.next));
+    /// A packet says that everything below `end` was sent. So few are missing in time if it alone says so; more are asked
+    /// for, and are missing only when another packet has borne it out.
+    fn note_raised(&mut self, now: Nanos, end: u64) {
+        self.proven = if end - self.next <= FEW { end } else { self.next };
+        self.certain = self.next;
+        self.raised = now;
+    }
+
+    /// The source has nothing below `trail` any more, packet `by` says. Where that is more than a few numbers, it is
+    /// believed as far as the packet before said so too: one may be forged.
+    fn give_up_below(&mut self, trail: u64, by: u64) {
+        // A copy bears nothing out.
+        if by != self.trail.by {
+            self.trail = Trail { by, told: trail, before: self.trail.told };
+        }
+        let mut believed = trail.min(self.proven);
+        if self.loss.missing_below(believed) > FEW {
+            believed = believed.min(self.trail.before);
+        }
+        let count = self.loss.give_up_below(believed);
         self.counters.unrecovered_txw.add(count);
         self.repair.given_up += count;
     }
 
     /// Gives up the oldest gaps until datagram `t` can be held, or nothing before it is missing.
-    fn make_room<S: Sink>(&mut self, t: u64, len: usize, count: u32, sink: &mut S) {
+    fn make_room<S: Sink>(&mut self, now: Nanos, t: u64, len: usize, count: u32, sink: &mut S) {
         while self.loss.first().is_some_and(|first| first < t) && !self.delivery.has_room(len, count) {
             let given_up = self.loss.give_up_first();
             self.counters.unrecovered_bound.add(given_up);
             self.repair.given_up += given_up;
-            self.delivery.on_front(self.front().min(t), sink);
+            self.deliver_below(t, now, sink);
         }
     }
 
@@ -319,11 +388,38 @@ impl<T> Receiver<T> {
         self.loss.first().unwrap_or(self.next)
     }
 
+    /// Delivers what became final before `t`.
+    fn deliver_below<S: Sink>(&mut self, t: u64, now: Nanos, sink: &mut S) {
+        while let Some((first, end)) = self.loss.next_given_up() {
+            self.delivery.give_up(first, end);
+        }
+        self.delivery.on_front(self.front().min(t), sink);
+        if self.delivery.needs_care() {
+            self.ask_again(now, None);
+        }
+    }
+
+    /// Datagrams that are not believed are missing again. One of them was missing before, as it says.
+    fn ask_again(&mut self, now: Nanos, before: Option<(u64, Gap)>) {
+        while let Some(t) = self.delivery.next_doubted() {
+            if t < self.base || t >= self.next {
+                continue;
+            }
+            let due = self.first_nak_due(now);
+            let before = before.filter(|(of, _)| *of == t).map(|(_, gap)| gap);
+            self.counters.lost.add(u64::from(self.loss.add_again(t, before, now, due)));
+        }
+        self.delivery.cared();
+    }
+
     /// Delivers what became final, and ends the session if the source said so and all before that is settled.
-    pub(super) fn advance<S: Sink>(&mut self, sink: &mut S) {
+    pub(super) fn advance<S: Sink>(&mut self, now: Nanos, sink: &mut S) {
+        if self.delivery.needs_care() {
+            self.ask_again(now, None);
+        }
+        self.deliver_below(u64::MAX, now, sink);
         let front = self.front();
         self.counters.missing.set(self.loss.missing());
-        self.delivery.on_front(front, sink);
         if self.delivery.ended_at().is_some_and(|t| t < front) {
             self.end(EndReason::Ended, sink);
         }
@@ -336,6 +432,9 @@ impl<T> Receiver<T> {
         self.counters.missing.set(0);
         self.phase = Phase::Ended;
         self.end_reason = Some(reason);
+        while let Some((first, end)) = self.loss.next_given_up() {
+            self.delivery.give_up(first, end);
+        }
         self.delivery.end_session(reason, self.loss.given_up_end(), sink);
     }
 

@@ -1,0 +1,257 @@
+//! Datagrams in a source's name: what one of them, or a burst, can do to who has no keys.
+
+mod support;
+
+use std::time::Duration;
+use support::{Event, ReceiverBench, data, data_of, data_with, sm, tsni};
+use tickcast_lbt::config::{NakLaw, Order, ReceiverConfig};
+use tickcast_lbt::delivery::EndReason;
+use units::{Nanos, Sqn};
+
+const MS: Duration = Duration::from_millis(1);
+/// What the source of the benches has sent first.
+const SENT: u32 = 10;
+
+/// A receiver that has heard datagrams and messages up to [`SENT`] of a source that sends a message in each.
+fn bench(order: Order) -> ReceiverBench {
+    let mut config = ReceiverConfig { nak_law: NakLaw::Fixed, ..ReceiverConfig::default() };
+    config.delivery.ordered_delivery = order;
+    let mut b = ReceiverBench::new(&config);
+    b.receiver.subscribe(7, 70).expect("free");
+    (0..SENT).for_each(|t| b.take(&genuine(t)));
+    b.log.take();
+    b
+}
+
+fn genuine(t: u32) -> Vec<u8> {
+    data(t, &[(7, t, "good")])
+}
+
+fn again(t: u32) -> Vec<u8> {
+    data_with(t, 0, true, &[(7, t, "good")])
+}
+
+/// The numbers of the source's messages that were delivered, and how many messages were told lost.
+fn heard(b: &mut ReceiverBench) -> (Vec<u32>, u32) {
+    let (mut numbers, mut lost) = (Vec::new(), 0);
+    for event in b.log.take() {
+        match event {
+            Event::Message { sqn, payload, .. } if payload == b"good" => numbers.push(sqn),
+            Event::Lost { count, .. } => lost += count,
+            _ => {}
+        }
+    }
+    (numbers, lost)
+}
+
+/// The source sends up to `end`; what is asked for it sends again, if it has sent it, and it was its own.
+fn go_on(b: &mut ReceiverBench, from: u32, end: u32) {
+    for t in from..end {
+        b.advance(MS);
+        b.take(&genuine(t));
+        answer(b, t);
+    }
+}
+
+/// What the source has sent up to `last` it sends again to who asks.
+fn answer(b: &mut ReceiverBench, last: u32) {
+    for asked in b.naks().concat() {
+        if asked <= last {
+            b.take(&again(asked));
+        }
+    }
+}
+
+#[test]
+fn a_topics_number_far_ahead_in_one_datagram_a_little_ahead_costs_nothing() {
+    for order in [Order::Topic, Order::Arrival] {
+        for ahead in [0, 1, 50, 1_000] {
+            for forged in [
+                data(SENT + ahead, &[(7, SENT + 50_000, "forged")]),
+                tsni(SENT + ahead, &[(7, SENT + 50_000)]),
+            ] {
+                let mut b = bench(order);
+                b.take(&forged);
+                go_on(&mut b, SENT, SENT + 1_100);
+                // the last NAK is answered
+                b.advance(MS * 20);
+                answer(&mut b, SENT + 1_100);
+                let (mut numbers, lost) = heard(&mut b);
+                assert_eq!((lost, b.receiver.missing()), (0, 0), "{order:?} {ahead}");
+                if order == Order::Topic {
+                    assert!(numbers.is_sorted());
+                }
+                numbers.sort_unstable();
+                numbers.dedup();
+                assert_eq!(numbers.len(), 1_100, "{order:?} {ahead}: none twice");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_source_that_left_numbers_out_bears_it_out_when_it_is_asked() {
+    for order in [Order::Topic, Order::Arrival] {
+        let mut b = bench(order);
+        b.take(&data(SENT, &[(7, SENT + 5, "good")]));
+        let before = heard(&mut b);
+        assert_eq!(before, (vec![], 0), "{order:?}");
+        b.advance(MS);
+        assert_eq!(b.naks(), [[SENT]]);
+        b.take(&data_with(SENT, 0, true, &[(7, SENT + 5, "good")]));
+        assert_eq!(heard(&mut b), (vec![SENT + 5], 5), "{order:?}");
+        b.take(&data(SENT + 1, &[(7, SENT + 6, "good")]));
+        assert_eq!(heard(&mut b), (vec![SENT + 6], 0), "{order:?}");
+    }
+}
+
+#[test]
+fn a_copy_of_what_was_forged_does_not_bear_it_out_and_who_is_not_answered_goes_on() {
+    let mut b = bench(Order::Topic);
+    let forged = data(SENT, &[(7, SENT + 5_000, "forged")]);
+    (0..5).for_each(|_| b.take(&forged));
+    b.take(&genuine(SENT + 1));
+    b.advance(MS * 1_000);
+    // Of what was not sent again nothing is known: it is lost, and no more.
+    assert_eq!(heard(&mut b), (vec![SENT + 1], 1));
+    b.take(&genuine(SENT + 2));
+    assert_eq!(heard(&mut b), (vec![SENT + 2], 0));
+    assert!(b.delivery.msgs_out_of_reach.get() >= 5);
+}
+
+#[test]
+fn one_number_ahead_has_nothing_given_up_of_a_slow_session() {
+    for forged in [
+        data(SENT + 1_000, &[(7, SENT + 1_000, "forged")]),
+        data_with(SENT + 1_000, SENT + 1_000, false, &[(7, SENT + 1_000, "forged")]),
+        sm(SENT + 1_000, SENT + 1_000),
+    ] {
+        let mut b = bench(Order::Topic);
+        b.take(&forged);
+        for t in SENT..SENT + 900 {
+            for wait in [250, 250] {
+                b.advance(MS * wait);
+                b.naks();
+                b.take(&sm(t - 1, 0));
+            }
+            b.take(&genuine(t));
+        }
+        let (numbers, lost) = heard(&mut b);
+        assert_eq!((numbers, lost), ((SENT..SENT + 900).collect(), 0));
+        assert!(!b.receiver.has_ended());
+        assert!(b.counters.naks_sent.get() <= 1_000 * 110, "asked for within one generation interval");
+    }
+}
+
+#[test]
+fn a_number_that_is_few_ahead_costs_those_few_at_most_and_ends_nothing() {
+    let mut b = bench(Order::Topic);
+    b.take(&data(SENT + 16, &[(7, SENT + 16, "forged")]));
+    for t in SENT..SENT + 100 {
+        b.advance(MS * 500);
+        b.naks();
+        b.take(&sm(t - 1, 0));
+        b.take(&genuine(t));
+    }
+    let (numbers, lost) = heard(&mut b);
+    assert_eq!(numbers.len() + lost as usize, 99, "and the forged one, with a number that was to come");
+    assert!(lost <= 16 && !b.receiver.has_ended());
+}
+
+#[test]
+fn a_trailing_edge_that_one_packet_tells_has_few_numbers_given_up() {
+    for forged in [data_with(SENT + 100, SENT + 100, false, &[]), sm(SENT + 100, SENT + 100)] {
+        let mut b = bench(Order::Topic);
+        // 90 are missing, and asked for.
+        (SENT + 90..SENT + 100).for_each(|t| b.take(&genuine(t)));
+        b.take(&forged);
+        b.take(&forged);
+        assert!(b.receiver.missing() >= 90);
+        b.advance(MS);
+        answer(&mut b, SENT + 99);
+        assert_eq!(heard(&mut b), ((SENT..SENT + 100).collect(), 0));
+    }
+}
+
+#[test]
+fn a_refusal_of_what_was_not_asked_for_is_none() {
+    use tickcast_lbt::wire::lbtrm::{Ncf, NcfReason};
+    let mut b = bench(Order::Topic);
+    b.take(&genuine(SENT + 3));
+    let mut ncf = Vec::new();
+    let numbers = [Sqn(SENT), Sqn(SENT + 1), Sqn(SENT + 2)];
+    Ncf::emit(support::SESSION, Sqn(0), NcfReason::DoNotRetry, &numbers, &mut ncf);
+    b.take(&ncf);
+    assert_eq!((b.receiver.missing(), heard(&mut b)), (3, (vec![], 0)));
+    b.advance(MS);
+    answer(&mut b, SENT + 3);
+    assert_eq!(heard(&mut b), ((SENT..SENT + 4).collect(), 0));
+}
+
+#[test]
+fn however_many_come_far_ahead_between_two_datagrams_are_not_believed() {
+    let mut b = bench(Order::Topic);
+    for t in SENT..SENT + 20 {
+        for i in 0..500 {
+            assert!(b.try_take(&data(t + 20_000 + i, &[(7, t + 20_000 + i, "forged")])).is_err());
+        }
+        go_on(&mut b, t, t + 1);
+    }
+    assert_eq!(heard(&mut b), ((SENT..SENT + 20).collect(), 0));
+}
+
+/// Numbers far ahead for as long as they are believed; then the source goes on, for as long as that is.
+#[test]
+fn a_session_that_was_taken_to_be_farther_goes_on_where_it_was_and_nothing_is_delivered_twice() {
+    for trail in [0, SENT + 20_000] {
+        let mut b = bench(Order::Topic);
+        for i in 0..120 {
+            b.advance(MS);
+            let t = SENT + 20_000 + i;
+            let _ = b.try_take(&data_with(t, trail, false, &[(7, t, "forged")]));
+        }
+        b.advance(MS * 1_500);
+        b.naks();
+        let mut t = SENT;
+        while !b.receiver.has_ended() {
+            b.advance(MS * 10);
+            b.take(&genuine(t));
+            t += 1;
+        }
+        let events = b.log.take();
+        let end = Event::End { token: 70, reason: EndReason::Restarted, next: SENT, tail_unknown: true };
+        let is_end =
+            |event: &&Event| matches!(event, Event::End { reason: EndReason::Restarted, next: SENT, .. });
+        assert!(events.last().filter(is_end).is_some(), "{:?} is not {end:?}", events.last());
+        assert_eq!(b.receiver.goes_on(), Some(Sqn(SENT)));
+        // Its successor asks for what was not believed.
+        let (now, before) = (b.now, b);
+        let mut b =
+            ReceiverBench::new(&ReceiverConfig { nak_law: NakLaw::Fixed, ..ReceiverConfig::default() });
+        b.now = now;
+        b.receiver.succeed(&before.receiver);
+        b.receiver.subscribe(7, 70).expect("free");
+        b.receiver.resume_topic(7, Sqn(SENT));
+        go_on(&mut b, t, t + 100);
+        assert_eq!(heard(&mut b), ((SENT..t + 100).collect(), 0));
+    }
+}
+
+#[test]
+fn another_run_of_the_source_does_not_go_on() {
+    let mut b = bench(Order::Topic);
+    // Some are lost for good.
+    b.take(&data_of(SENT + 20, SENT + 20, false, &[]));
+    b.advance(MS * 1_000);
+    for t in SENT + 21..200 {
+        b.take(&data(t, &[]));
+    }
+    for t in 0..5 {
+        b.advance(MS * 500);
+        if !b.receiver.has_ended() {
+            b.take(&genuine(t));
+        }
+    }
+    assert_eq!((b.receiver.end_reason(), b.receiver.goes_on()), (Some(EndReason::Restarted), None));
+    assert!(b.now > Nanos::ZERO + MS * 2_250);
+}
