@@ -152,7 +152,7 @@ impl<T> Receiver<T> {
             self.note_raised(now, t);
             self.next = t + 1;
         } else {
-            let was_certain = t < self.certain;
+            let was_certain = self.is_certain(t);
             if t + 1 < self.next {
                 (self.certain, self.proven) = (self.certain.max(t + 1), self.proven.max(t + 1));
             }
@@ -223,7 +223,7 @@ impl<T> Receiver<T> {
             if now >= self.raised + COPIES {
                 (self.certain, self.proven) = (end, end);
             }
-        } else if end < self.certain && self.doubt.is_settled(now, self.next, end) {
+        } else if self.is_certain(end) && self.doubt.is_settled(now, self.next, end) {
             self.end_run(end, sink);
             return Ok(());
         }
@@ -357,6 +357,11 @@ impl<T> Receiver<T> {
         self.raised = now;
     }
 
+    /// Whether more than one packet tells that a number was sent; while nothing is missing, all that came before do.
+    fn is_certain(&self, t: u64) -> bool {
+        self.loss.is_empty() || t < self.certain
+    }
+
     /// The source has nothing below `trail` any more, packet `by` says. Where that is more than a few numbers, it is
     /// believed as far as the packet before said so too: one may be forged.
     fn give_up_below(&mut self, trail: u64, by: u64) {
@@ -404,6 +409,9 @@ impl<T> Receiver<T> {
         while let Some(t) = self.delivery.next_doubted() {
             if t < self.base || t >= self.next {
                 continue;
+            }
+            if self.loss.is_empty() {
+                (self.certain, self.proven) = (self.next, self.next);
             }
             let due = self.first_nak_due(now);
             let before = before.filter(|(of, _)| *of == t).map(|(_, gap)| gap);
