@@ -109,6 +109,10 @@ impl Reach {
         if is_answer {
             return self.can_hold(hot, cold, missing, t);
         }
+        if t < hot.last_t {
+            // The datagram that told of the topic last may have come under a number farther on: as much as one holds.
+            return missing <= MESSAGES_PER_DATAGRAM_MAX;
+        }
         // `t` itself, if it was to be sent again and was not.
         missing <= self.given_up_between(since, t + 1).saturating_mul(MESSAGES_PER_DATAGRAM_MAX)
     }
