@@ -119,6 +119,30 @@ fn a_copy_of_what_was_forged_does_not_bear_it_out_and_who_is_not_answered_goes_o
     assert!(b.delivery.msgs_out_of_reach.get() >= 5);
 }
 
+/// A datagram of the topic comes under a number farther on, forged or damaged, and one of the source's own is lost for good.
+#[test]
+fn a_topic_whose_last_number_came_too_early_is_not_doubted_for_ever_nor_believed_without_a_loss() {
+    for order in [Order::Topic, Order::Arrival] {
+        let mut b = bench(order);
+        b.take(&data(SENT + 20, &[(7, SENT, "good")]));
+        b.take(&data(SENT, &[(7, SENT + 5_000, "forged")]));
+        // The source's own comes in its place; it was delivered already.
+        b.advance(MS);
+        answer(&mut b, SENT);
+        assert_eq!(heard(&mut b), (vec![SENT], 0), "{order:?}: nothing was given up that can have held 5,000");
+        // The next is lost for good, and nobody answers any more.
+        b.take(&genuine(SENT + 2));
+        b.take(&data(SENT + 3, &[]));
+        let early = if order == Order::Arrival { vec![SENT + 2] } else { vec![] };
+        assert_eq!(heard(&mut b), (early, 0), "{order:?}");
+        b.advance(MS * 1_000);
+        let late = if order == Order::Arrival { vec![] } else { vec![SENT + 2] };
+        assert_eq!((heard(&mut b), b.receiver.missing()), ((late, 1), 16), "{order:?}: that one is told lost");
+        b.take(&data(SENT + 4, &[(7, SENT + 3, "good")]));
+        assert_eq!(heard(&mut b), (vec![SENT + 3], 0), "{order:?}");
+    }
+}
+
 #[test]
 fn one_number_ahead_has_nothing_given_up_of_a_slow_session() {
     for forged in [

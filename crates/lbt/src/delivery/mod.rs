@@ -18,6 +18,7 @@ mod topic;
 
 pub use event::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink, Via};
 pub use subscription::SubscribeError;
+pub(crate) use reach::NEAR;
 pub(crate) use topic::{WIDE_ZERO, widen};
 
 use crate::config::{DeliveryConfig, Order};

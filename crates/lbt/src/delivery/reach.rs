@@ -14,6 +14,8 @@ use crate::wire::lbmc::MESSAGE_HEADER_LEN;
 const MESSAGES_PER_DATAGRAM_MAX: u64 = 65_536 / MESSAGE_HEADER_LEN as u64;
 /// Ranges of given up datagrams that are known each; of what lies before them any may have been.
 const RANGES_MAX: usize = 64;
+/// A jump of transport numbers up to this is believed at once: it costs no more than its NAKs if it is not true.
+pub(crate) const NEAR: u64 = 1_024;
 /// Datagrams that are asked for once more after one packet.
 const DOUBTED_MAX: usize = 256;
 
@@ -109,10 +111,8 @@ impl Reach {
         if is_answer {
             return self.can_hold(hot, cold, missing, t);
         }
-        if t < hot.last_t {
-            // The datagram that told of the topic last may have come under a number farther on: as much as one holds.
-            return missing <= MESSAGES_PER_DATAGRAM_MAX;
-        }
+        // The datagram that told of the topic last may have come under a number farther on than its own.
+        let since = if t < hot.last_t { t.saturating_sub(NEAR) } else { since };
         // `t` itself, if it was to be sent again and was not.
         missing <= self.given_up_between(since, t + 1).saturating_mul(MESSAGES_PER_DATAGRAM_MAX)
     }

@@ -5,6 +5,7 @@
 //! session is alive, it refutes such a row with each datagram, and with a session message once a second at the latest.
 //! What the row's packets said is missing afterwards, and is asked for.
 
+use crate::delivery::NEAR;
 use std::time::Duration;
 use units::Nanos;
 
@@ -23,8 +24,6 @@ struct Row {
     at: u64,
 }
 
-/// A jump up to this is believed at once: it costs no more than its NAKs if it is not true.
-pub(super) const NEAR: u64 = 1_024;
 /// A jump up to this has happened to receivers that were overrun.
 const FAR: u64 = 65_536;
 /// No source sends so many datagrams within a time-out: a jump beyond this is no loss.

@@ -3,9 +3,9 @@
 use super::super::backoff::first_wait;
 use super::super::loss::Gap;
 use super::super::tally;
-use super::doubt::{ABSURD, NEAR};
+use super::doubt::ABSURD;
 use super::{Phase, Receiver};
-use crate::delivery::{EndReason, Place, Sink, WIDE_ZERO, widen};
+use crate::delivery::{EndReason, NEAR, Place, Sink, WIDE_ZERO, widen};
 use crate::encryption::is_encrypted;
 use crate::error::{Part, WireError};
 use crate::wire::lbmc;
