@@ -3,7 +3,7 @@
 mod support;
 
 use std::time::Duration;
-use support::{Event, ReceiverBench, data, data_of, data_with, sm, tsni};
+use support::{Event, ReceiverBench, data, data_of, data_with, fragment, sm, tsni};
 use tickcast_lbt::config::{NakLaw, Order, ReceiverConfig};
 use tickcast_lbt::delivery::EndReason;
 use units::{Nanos, Sqn};
@@ -129,7 +129,11 @@ fn a_topic_whose_last_number_came_too_early_is_not_doubted_for_ever_nor_believed
         // The source's own comes in its place; it was delivered already.
         b.advance(MS);
         answer(&mut b, SENT);
-        assert_eq!(heard(&mut b), (vec![SENT], 0), "{order:?}: nothing was given up that can have held 5,000");
+        assert_eq!(
+            heard(&mut b),
+            (vec![SENT], 0),
+            "{order:?}: nothing was given up that can have held 5,000"
+        );
         // The next is lost for good, and nobody answers any more.
         b.take(&genuine(SENT + 2));
         b.take(&data(SENT + 3, &[]));
@@ -137,9 +141,73 @@ fn a_topic_whose_last_number_came_too_early_is_not_doubted_for_ever_nor_believed
         assert_eq!(heard(&mut b), (early, 0), "{order:?}");
         b.advance(MS * 1_000);
         let late = if order == Order::Arrival { vec![] } else { vec![SENT + 2] };
-        assert_eq!((heard(&mut b), b.receiver.missing()), ((late, 1), 16), "{order:?}: that one is told lost");
+        assert_eq!(
+            (heard(&mut b), b.receiver.missing()),
+            ((late, 1), 16),
+            "{order:?}: that one is told lost"
+        );
         b.take(&data(SENT + 4, &[(7, SENT + 3, "good")]));
         assert_eq!(heard(&mut b), (vec![SENT + 3], 0), "{order:?}");
+    }
+}
+
+/// In order of arrival fragments are put in their place as they come.
+#[test]
+fn a_fragment_that_is_not_believed_leaves_its_place_to_the_sources_own_and_is_never_told_lost() {
+    let forged = data_of(SENT + 1, 0, false, &fragment(7, SENT + 6_000, SENT + 6_000, 0, 8, b"evil"));
+    let whole = |b: &mut ReceiverBench| {
+        let is_whole =
+            |event: &Event| matches!(event, Event::Message { payload, .. } if payload == b"goodgood");
+        let events = b.log.take();
+        let lost = events.iter().any(|event| matches!(event, Event::Lost { .. }));
+        (events.iter().filter(|event| is_whole(event)).count(), lost)
+    };
+    for goes_on in [false, true] {
+        let mut b = bench(Order::Arrival);
+        b.take(&forged);
+        go_on(&mut b, SENT, SENT + 2);
+        b.advance(MS * 20);
+        answer(&mut b, SENT + 2);
+        assert_eq!(heard(&mut b), (vec![SENT, SENT + 1], 0));
+        if goes_on {
+            // The source's own message of that number, many messages later, and in two datagrams.
+            let messages: Vec<_> = (SENT + 2..SENT + 6_000).map(|number| (7, number, "")).collect();
+            b.take(&data(SENT + 2, &messages));
+            b.take(&data_of(SENT + 3, 0, false, &fragment(7, SENT + 6_000, SENT + 6_000, 0, 8, b"good")));
+            b.take(&data_of(SENT + 4, 0, false, &fragment(7, SENT + 6_001, SENT + 6_000, 4, 8, b"good")));
+            b.take(&data(SENT + 5, &[(7, SENT + 6_002, "good")]));
+            assert_eq!(whole(&mut b), (1, false));
+        }
+        b.close();
+        assert_eq!(whole(&mut b), (0, false));
+        assert_eq!(b.delivery.order_map_entries.get(), 0);
+    }
+}
+
+#[test]
+fn what_is_not_believed_when_a_session_ends_is_not_told_lost_and_the_end_is_unknown() {
+    let forged = [
+        data_of(SENT + 1, 0, false, &fragment(7, SENT + 6_000, SENT + 6_000, 0, 8, b"evil")),
+        data(SENT + 1, &[(7, SENT + 6_000, "forged")]),
+        tsni(SENT + 1, &[(7, SENT + 6_000)]),
+    ];
+    for (order, forged) in
+        [Order::Topic, Order::Arrival].iter().flat_map(|o| forged.iter().map(move |f| (*o, f)))
+    {
+        // Before the end it is asked for, or waits for what is missing before it.
+        for is_asked in [false, true] {
+            let mut b = bench(order);
+            b.take(forged);
+            if is_asked {
+                b.take(&data(SENT, &[]));
+            }
+            b.close();
+            let events = b.log.take();
+            assert!(!events.iter().any(|event| matches!(event, Event::Lost { .. })), "{order:?}: {events:?}");
+            let end = Event::End { token: 70, reason: EndReason::Closed, next: SENT, tail_unknown: true };
+            assert_eq!(events.last(), Some(&end), "{order:?}");
+            assert_eq!(b.delivery.order_map_entries.get(), 0, "{order:?}");
+        }
     }
 }
 

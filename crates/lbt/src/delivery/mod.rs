@@ -17,8 +17,8 @@ mod table;
 mod topic;
 
 pub use event::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink, Via};
-pub use subscription::SubscribeError;
 pub(crate) use reach::NEAR;
+pub use subscription::SubscribeError;
 pub(crate) use topic::{WIDE_ZERO, widen};
 
 use crate::config::{DeliveryConfig, Order};
@@ -263,6 +263,9 @@ impl Delivery {
         self.on_front(u64::MAX, sink);
         let lost_end = lost_end.max(self.reach.doubted_end());
         for slot in 0..self.hot.len() as u32 {
+            if !self.cold[slot as usize].held.is_empty() {
+                self.drop_held(slot, sink);
+            }
             let mut topic = self.topic(slot, sink);
             let next = topic.hot.next;
             topic.abandon(next);
@@ -285,6 +288,7 @@ impl Delivery {
         self.free.clear();
         self.recent = (0, NO_TOPIC);
         self.shared.counters.topics.set(0);
+        self.count_held();
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

@@ -72,7 +72,7 @@ impl Delivery {
         if started && number > next && !self.is_believed(slot, number, place) {
             return self.doubt(slot, number, place.t);
         }
-        if self.cold[slot as usize].holds(number) && !self.is_first_copy(slot, number, place) {
+        if self.cold[slot as usize].holds(number) && !self.is_first_copy(slot, number, place, sink) {
             self.shared.counters.duplicates.inc();
             if started && place.is_final() {
                 // it came before under a damaged transport number
@@ -148,11 +148,12 @@ impl Delivery {
     /// far. Whether that was seen to for good, so that what waits behind it is next.
     #[cold]
     #[inline(never)]
-    fn doubt_first(&mut self, slot: u32, first: &Held) -> bool {
+    fn doubt_first<S: Sink>(&mut self, slot: u32, first: &Held, sink: &mut S) -> bool {
         if first.kind == HeldKind::Doubted {
             // It was asked for once more, and the source did not send that.
             self.cold[slot as usize].held.pop_front();
             self.entries -= 1;
+            self.topic(slot, sink).disown(first.number);
             return true;
         }
         let Held { number, t, .. } = *first;
@@ -165,9 +166,22 @@ impl Delivery {
         false
     }
 
+    /// At the end of a session, drops what still waits of a topic: it was not believed, or stands behind such.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn drop_held<S: Sink>(&mut self, slot: u32, sink: &mut S) {
+        for held in std::mem::take(&mut self.cold[slot as usize].held) {
+            self.entries -= 1;
+            release(&mut self.ring, &held);
+            if held.kind == HeldKind::Doubted {
+                self.topic(slot, sink).disown(held.number);
+            }
+        }
+    }
+
     /// Whether the message of a number that is held, or was seen, is to be taken nevertheless: the datagram that
     /// brought it before is not believed. If it is that datagram which comes again, it has borne it out.
-    fn is_first_copy(&mut self, slot: u32, number: u64, place: Place) -> bool {
+    fn is_first_copy<S: Sink>(&mut self, slot: u32, number: u64, place: Place, sink: &mut S) -> bool {
         let (cold, is_answer) = (&mut self.cold[slot as usize], self.reach.is_answer);
         let Some(at) = cold.place_of(number) else { return true };
         let held = &mut cold.held[at];
@@ -183,6 +197,7 @@ impl Delivery {
         }
         cold.held.remove(at);
         self.entries -= 1;
+        self.topic(slot, sink).disown(number);
         true
     }
 
@@ -311,7 +326,7 @@ impl Delivery {
                 let is_in_reach = trust == Trust::Blind
                     || self.reach.can_lack(topic.hot, topic.cold, missing, entry.t, is_answer);
                 if !is_in_reach {
-                    if self.doubt_first(slot, &entry) {
+                    if self.doubt_first(slot, &entry, sink) {
                         continue;
                     }
                     break;

@@ -129,7 +129,8 @@ impl Reach {
     /// Nothing will be asked for any more.
     pub(super) fn finish(&mut self) {
         self.is_over = true;
-        self.doubted.clear();
+        let last = self.doubted.drain(..).max();
+        self.doubted_end = last.map_or(0, |t| t + 1);
     }
 
     /// The number after the highest that was doubted at the end.

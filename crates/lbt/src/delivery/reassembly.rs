@@ -12,8 +12,8 @@ pub(crate) struct Assembly {
     /// Bytes that have arrived.
     pub(crate) received: u32,
     pub(crate) recovered: bool,
-    /// Topic numbers of the fragments that have arrived, if they come in any order.
-    pub(crate) pieces: Vec<u64>,
+    /// Topic numbers and bytes of the fragments that have arrived, if they come in any order.
+    pub(crate) pieces: Vec<(u64, u32)>,
     first_header: u8,
     headers: Vec<u8>,
     data: Vec<u8>,
@@ -57,6 +57,14 @@ impl Assembly {
         piece.data.len() as u64 + u64::from(self.received) <= u64::from(self.length)
     }
 
+    /// Takes out a fragment of those that come in any order; false if it has not arrived.
+    pub(crate) fn take_out(&mut self, number: u64) -> bool {
+        let Some(at) = self.pieces.iter().position(|piece| piece.0 == number) else { return false };
+        let (_, len) = self.pieces.swap_remove(at);
+        self.received = self.received.saturating_sub(len);
+        true
+    }
+
     /// Whether the fragment is the next one of this message, front to back.
     pub(crate) fn continues_with(&self, piece: &Piece<'_>) -> bool {
         piece.first == self.first && piece.length == self.length && piece.offset == self.received
@@ -85,7 +93,7 @@ impl AssemblyPool {
         let spare: usize = self
             .spare
             .iter()
-            .map(|a| a.data.capacity() + a.headers.capacity() + 8 * a.pieces.capacity())
+            .map(|a| a.data.capacity() + a.headers.capacity() + 16 * a.pieces.capacity())
             .sum();
         self.bytes as usize + spare
     }
@@ -130,7 +138,7 @@ impl AssemblyPool {
     pub(crate) fn place(&mut self, assembly: &mut Assembly, piece: &Piece<'_>) {
         let start = piece.offset as usize;
         assembly.data[start..start + piece.data.len()].copy_from_slice(piece.data);
-        assembly.pieces.push(piece.number);
+        assembly.pieces.push((piece.number, piece.data.len() as u32));
         note(assembly, piece);
     }
 

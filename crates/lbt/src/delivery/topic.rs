@@ -259,6 +259,16 @@ impl<S: Sink> Topic<'_, S> {
         }
     }
 
+    /// A fragment that was taken before its turn is not believed: its place is free for the source's own.
+    pub(super) fn disown(&mut self, number: u64) {
+        let mut partials = self.cold.partials.iter_mut();
+        let Some(at) = partials.position(|partial| partial.take_out(number)) else { return };
+        if self.cold.partials[at].pieces.is_empty() {
+            let empty = self.cold.partials.swap_remove(at);
+            self.shared.pool.end(empty);
+        }
+    }
+
     /// Numbers below `end` are all settled: what began there and still lacks one lacks it for ever.
     pub(super) fn drop_partials_before(&mut self, end: u64) {
         while let Some(at) = self.cold.partials.iter().position(|partial| partial.first < end) {
@@ -266,8 +276,8 @@ impl<S: Sink> Topic<'_, S> {
             self.shared.counters.fragments_unrecoverably_lost.inc();
             // What is missing of it is told as a gap. What has arrived was not told, and will not be delivered.
             dead.pieces.sort_unstable();
-            for run in dead.pieces.chunk_by(|a, b| a + 1 == *b) {
-                if let [first, ..] = *run {
+            for run in dead.pieces.chunk_by(|a, b| a.0 + 1 == b.0) {
+                if let [(first, _), ..] = *run {
                     self.report(first, first + run.len() as u64);
                 }
             }
