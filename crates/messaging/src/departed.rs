@@ -1,4 +1,4 @@
-//! Where the streams of sessions ended that were lost, not over.
+//! Where the streams of sessions ended that were lost, not over; or that may not be over, as anybody can have said so.
 //!
 //! A session that is heard again goes on there: what was sent meanwhile is asked for, as far as its source still has
 //! it, and the rest is told as lost, before the first message. Without this it would be missing in silence.
@@ -6,15 +6,19 @@
 //! `tests/outages.rs` shows it for every transport.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 
 use lbt::resolution::TransportSession;
 use lbt::session::RunId;
-use units::Sqn;
+use units::{Nanos, Sqn};
 
 use crate::Receiver;
 
 /// Streams that are remembered; beyond it those of the sessions that were lost first are forgotten.
 const STREAMS_MAX: usize = 1 << 20;
+/// How long sessions are remembered whose source said that they are over. One that is not is advertised again within
+/// seconds.
+const ENDED_FOR: Duration = Duration::from_secs(600);
 
 /// A session, and which run of its source, if that says so.
 pub(crate) type SessionRun = (TransportSession, Option<RunId>);
@@ -25,6 +29,8 @@ pub(crate) struct Departed {
     sessions: HashMap<SessionRun, Lost>,
     /// In the order in which they were lost, each with its count; some have been heard again since.
     order: VecDeque<(SessionRun, u64)>,
+    /// Those that are over, it is said, with the moment.
+    ended: VecDeque<(SessionRun, u64, Nanos)>,
     streams: usize,
     count: u64,
 }
@@ -63,9 +69,31 @@ impl Departed {
         self.order.push_back((session, count));
         while self.streams > STREAMS_MAX || self.order.len() > STREAMS_MAX {
             let Some((oldest, count)) = self.order.pop_front() else { return };
-            if self.sessions.get(&oldest).is_some_and(|lost| lost.count == count) {
-                self.forget(&oldest);
-            }
+            self.forget_loss(&oldest, count);
+        }
+    }
+
+    /// The same for a session of which a datagram said that it is over, which may be forged.
+    pub(crate) fn remember_ended(
+        &mut self,
+        now: Nanos,
+        session: SessionRun,
+        streams: impl Iterator<Item = (u32, Owed)>,
+    ) {
+        let is_past = |at: Nanos| now.since(at) >= ENDED_FOR;
+        while self.ended.front().is_some_and(|&(.., at)| is_past(at)) || self.ended.len() >= STREAMS_MAX {
+            let Some((oldest, count, _)) = self.ended.pop_front() else { break };
+            self.forget_loss(&oldest, count);
+        }
+        self.remember(session, streams);
+        if let Some(lost) = self.sessions.get(&session) {
+            self.ended.push_back((session, lost.count, now));
+        }
+    }
+
+    fn forget_loss(&mut self, session: &SessionRun, count: u64) {
+        if self.sessions.get(session).is_some_and(|lost| lost.count == count) {
+            self.forget(session);
         }
     }
 
@@ -142,5 +170,22 @@ mod tests {
         assert_eq!(departed.streams, STREAMS_MAX);
         assert!(departed.take(&session(0), 0, |_| true).is_none());
         assert!(departed.take(&session(1), 0, |_| true).is_some());
+    }
+
+    #[test]
+    fn what_is_said_to_be_over_is_remembered_for_ten_minutes_and_what_is_lost_for_good() {
+        let mut departed = Departed::default();
+        let at = |seconds: u64| Nanos(seconds * 1_000_000_000);
+        departed.remember(session(1), std::iter::once((0, owed(1))));
+        departed.remember_ended(at(0), session(2), std::iter::once((0, owed(2))));
+        departed.remember_ended(at(0), session(3), std::iter::once((0, owed(3))));
+        // It went on, and was lost.
+        assert_eq!(departed.take(&session(3), 0, |_| true), Some(Sqn(3)));
+        departed.remember(session(3), std::iter::once((0, owed(4))));
+        departed.remember_ended(at(599), session(4), std::iter::once((0, owed(5))));
+        assert!(departed.sessions.contains_key(&session(2)));
+        departed.remember_ended(at(600), session(5), std::iter::once((0, owed(6))));
+        let known: Vec<u32> = (1..=5).filter(|s| departed.sessions.contains_key(&session(*s))).collect();
+        assert_eq!((known, departed.ended.len()), (vec![1, 3, 4, 5], 2));
     }
 }

@@ -8,7 +8,7 @@ use common::handmade::Handmade;
 use common::{Heard, Party, Patience, config};
 use net::clock::ManualClock;
 use tickcast_messaging::{
-    Context, ContextCounters, EndReason, MessagingConfig, SourceOptions, Sqn, Transport,
+    Context, ContextCounters, End, EndReason, MessagingConfig, SourceOptions, Sqn, Transport,
 };
 use units::Nanos;
 
@@ -162,4 +162,49 @@ fn forged_datagrams_far_ahead_lose_nothing_of_the_session() {
     });
     assert_eq!((b.heard.lost, b.heard.ends.len()), (0, 0));
     assert!(b.heard.numbers().eq(0..100));
+}
+
+/// A stranger says that a session is over which goes on.
+#[test]
+fn after_a_forged_end_what_was_sent_meanwhile_comes_or_is_told_lost() {
+    for (late_join, test) in [(false, 108), (true, 109)] {
+        let config = config(test);
+        let clock = ManualClock::new(Nanos(1_000_000_000));
+        let (mut a, mut b) = (manual(&config, &clock, 1), manual(&config, &clock, 2));
+        let options = SourceOptions { late_join: Some(late_join), ..SourceOptions::default() };
+        let px = a.context.create_source("px", &options).expect("a port is free");
+        b.receiver("px");
+        let (mut sent, patience) = (0_u32, Patience::new());
+        let mut step = |a: &mut Party, b: &mut Party| {
+            assert!(patience.lasts(), "hangs: {:?}", b.heard.ends);
+            a.context.send(px, &[&sent.to_be_bytes()]).expect("there is room");
+            sent += 1;
+            clock.set(clock.now() + STEP);
+            for _ in 0..3 {
+                a.turn();
+                b.turn();
+            }
+            sent
+        };
+        while b.heard.payloads.is_empty() {
+            step(&mut a, &mut b);
+        }
+        let stranger = Handmade::in_the_name_of(&b.heard.sources[0]);
+        // One of them has the number that is due.
+        (0..100).for_each(|number| stranger.end_of_transport(number));
+        while b.heard.ends.is_empty() {
+            step(&mut a, &mut b);
+        }
+        let End { reason, next, .. } = b.heard.ends[0];
+        assert_eq!(reason, EndReason::Ended);
+        while b.heard.sources.len() < 2 {
+            step(&mut a, &mut b);
+        }
+        let last = step(&mut a, &mut b) + 100;
+        while step(&mut a, &mut b) < last || b.heard.numbers().next_back() < Some(last) {}
+        assert_eq!(b.heard.begun, next, "it goes on where it ended");
+        let numbers: Vec<u32> = b.heard.numbers().collect();
+        let missing: u32 = numbers.windows(2).map(|pair| pair[1] - pair[0] - 1).sum();
+        assert_eq!((missing, b.heard.ends.len()), (b.heard.lost, 1));
+    }
 }

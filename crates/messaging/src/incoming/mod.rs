@@ -241,7 +241,11 @@ impl Context {
     ) {
         if self.streams.reason_of_end(session).unwrap_or(reason) == EndReason::Ended {
             self.resolver.end_session(self.now, transport);
-            self.departed.forget(&(*transport, None));
+            if self.can_end_be_forged(transport) {
+                self.departed.remember_ended(self.now, (*transport, None), self.streams.owed(session));
+            } else {
+                self.departed.forget(&(*transport, None));
+            }
         } else {
             self.resolver.lose_session(self.now, transport);
             if !self.may_be_another(transport) {
@@ -293,6 +297,17 @@ impl Context {
     /// has an id of its own in each run, unless the configuration fixes it.
     fn may_be_another(&self, session: &TransportSession) -> bool {
         matches!(session, TransportSession::Tcp { .. }) && self.is_fixed(session)
+    }
+
+    /// Whether anybody can have said that a session is over which goes on. One that the configuration fixes may be another
+    /// run of its source when it is heard again, which nothing tells.
+    fn can_end_be_forged(&self, session: &TransportSession) -> bool {
+        let is_of_datagrams = match session {
+            TransportSession::LbtRm { .. } => true,
+            TransportSession::LbtRu { session_id, .. } => session_id.is_some(),
+            TransportSession::Tcp { .. } | TransportSession::Ipc { .. } => false,
+        };
+        is_of_datagrams && !self.is_fixed(session)
     }
 
     /// Whether the configuration says where a session is.

@@ -27,6 +27,27 @@ impl Handmade {
         Handmade { socket, to, session }
     }
 
+    /// Who sends in the name of an LBT-RM source, of which a receiver said `TOPIC SOURCE STRING`.
+    pub(crate) fn in_the_name_of(source: &str) -> Handmade {
+        let (_, string) = source.split_once(' ').expect("a topic comes first");
+        let mut parts = string.split([':', '[']).skip(2);
+        let mut next = || parts.next().expect("all parts of an LBT-RM source string");
+        let ucast_port = next().parse().expect("a port");
+        let session_id = u32::from_str_radix(next(), 16).expect("an id");
+        let to = SocketAddrV4::new(next().parse().expect("a group"), next().parse().expect("a port"));
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+        Handmade { socket, to, session: SessionHeader { ucast_port, session_id } }
+    }
+
+    /// The end of the session.
+    pub(crate) fn end_of_transport(&self, sqn: u32) {
+        let mut datagram = vec![0; DATA_HEADER_LEN];
+        let header = Data::new(self.session, Sqn(sqn), Sqn(0));
+        header.emit_header(datagram.first_chunk_mut().expect("as long as the header"));
+        lbmc::emit_message(&mut datagram, Kind::EndOfTransport, None, &Chain::default(), None);
+        self.send(&datagram);
+    }
+
     /// For receivers, with the settings of `toml` besides.
     pub(crate) fn config(&self, test: u8, toml: &str) -> MessagingConfig {
         let SessionHeader { ucast_port, session_id } = self.session;
