@@ -1,3 +1,4 @@
+use std::fmt::Write as _;
 use std::sync::{Arc, LazyLock};
 
 use counters::table::PointToPoint as Counters;
@@ -17,11 +18,26 @@ use crate::input::Input;
 const CLIENT: ClientId = ClientId(7);
 /// Another client, which must not notice.
 const BYSTANDER: ClientId = ClientId(8);
-/// The most messages that one message may be answered with: a dictionary in its parts, or one for each item
-/// of a batch.
-const ANSWERS_MAX: usize = 4096;
+/// What is admitted in one go here, in bytes, and what each answer counts beside its own.
+const ADMITTED_BYTES: usize = 64 << 10;
+const ANSWER_BYTES: usize = 512;
+/// The most that a step brings which was begun within that: a part of a dictionary, or the answer to one item.
+const STEP_BYTES: usize = 64 << 10;
+/// The most answers to a message beyond one for each of its bytes: the parts of a dictionary, in the smallest parts.
+const PARTS_MAX: usize = 4096;
+/// Enough for a dictionary in several goes.
+const FIELD_COUNT: i16 = 3_000;
 
-static DICTIONARY: LazyLock<Arc<Dictionary>> = LazyLock::new(|| Arc::new(super::DICTIONARY.clone()));
+static DICTIONARY: LazyLock<Arc<Dictionary>> = LazyLock::new(|| {
+    let mut dictionary = super::DICTIONARY.clone();
+    let mut text = String::new();
+    for id in 20_000..20_000 + FIELD_COUNT {
+        writeln!(text, r#"MADE_{id} "A FIELD OF THE FUZZER {id}" {id} NULL PRICE 17 REAL64 7"#)
+            .expect("a text");
+    }
+    dictionary.load_fields(text.as_bytes()).expect("sound lines");
+    Arc::new(dictionary)
+});
 static COUNTERS: LazyLock<Arc<Counters>> = LazyLock::new(Arc::default);
 
 /// Input: whether the client logs in first (odd), then its messages behind `u16` lengths, between which time
@@ -41,10 +57,20 @@ pub(super) fn execute(input: &[u8]) -> Outcome {
     answers = Answers::default();
     let (mut now, mut end) = (Nanos::ZERO, None);
     while !input.is_empty() && end.is_none() {
+        let message = input.chunk();
         answers.count = 0;
-        end = core.on_client_message(now, CLIENT, input.chunk(), &mut answers).err();
-        assert!(answers.count <= ANSWERS_MAX, "{} answers", answers.count);
+        answers.spent = 0;
+        end = core.on_client_message(now, CLIENT, message, &mut answers).err();
+        let (most, mut steps) = (message.len() + PARTS_MAX, 0);
+        while core.is_busy(CLIENT) {
+            answers.spent = 0;
+            core.go_on(now, CLIENT, &mut answers);
+            steps += 1;
+            assert!(steps <= most, "the errand of {} bytes does not end", message.len());
+        }
+        assert!(answers.count <= most, "{} answers to {} bytes", answers.count, message.len());
         now = Nanos(now.0 + 1_000_000_000);
+        answers.spent = 0;
         core.on_wakeup(now, &mut answers);
     }
     assert!(core.is_logged_in(BYSTANDER), "the other client stays");
@@ -60,6 +86,8 @@ pub(super) fn execute(input: &[u8]) -> Outcome {
 #[derive(Default)]
 struct Answers {
     count: usize,
+    /// Since the front end has last called.
+    spent: usize,
     /// A bit for each class of message.
     classes: u16,
 }
@@ -71,6 +99,13 @@ impl ServerSink for Answers {
         let parsed = Msg::parse(msg).expect("what is sent is legal");
         self.classes |= 1 << parsed.class() as u16;
         self.count += 1;
+        self.spent += msg.len() + ANSWER_BYTES;
+        // What a message or a step of an errand may cost others, whatever it says.
+        assert!(self.spent <= ADMITTED_BYTES + STEP_BYTES, "{} bytes in one go", self.spent);
+    }
+
+    fn admits_more(&mut self, _: ClientId) -> bool {
+        self.spent < ADMITTED_BYTES
     }
 
     fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]) {
