@@ -1,9 +1,12 @@
 """A backbone with keys and certificates: who lacks one of them gets nothing, and nobody else notices."""
 
 import os
+import re
+import shutil
 import socket
 import ssl
 import struct
+import subprocess
 import threading
 import unittest
 
@@ -20,6 +23,8 @@ STREAM = 5
 LINKS_MAX = 8
 SILENT = 3 * LINKS_MAX
 HELLO, HELLO_ACK = 1, 16
+# No pause of a busy machine is taken for the end of a source distributor.
+PATIENT = {'p2ps.silence_timeout_ms': 120_000}
 
 
 def certificate(path, names):
@@ -126,6 +131,7 @@ class Backbone(SystemTest):
         path = os.path.join(cls.directory, name)
         with open(path + '.new', 'w') as f:
             f.write('\n'.join(lines))
+        os.chmod(path + '.new', 0o644)
         os.replace(path + '.new', path)
         return path
 
@@ -192,7 +198,7 @@ class Strangers(Backbone):
     def scenario(cls):
         cls.write('keys', OLD)
         cls.write('other-keys', OLD.replace('0a', '0b'))
-        good = {**certificate('p2ps', 'distributor.example'), **cls.keys()}
+        good = {**certificate('p2ps', 'distributor.example'), **cls.keys(), **PATIENT}
         cls.begin({**certificate('distributor', 'p2ps.example'), **cls.keys()})
         cls.good, cls.client = cls.p2ps('good', good)
         cls.assert_served(cls.good, cls.client)
@@ -252,6 +258,12 @@ class Strangers(Backbone):
         self.assertIn('open in part: links need no certificate', plain.log())
         self.assertIn('everybody who reaches its network can read all data', open_.log())
 
+    def test_a_key_that_every_user_can_read_is_a_warning(self):
+        count = lambda server: server.log().count('everybody on this host can read a key of the backbone')
+        # That of the certificate is what the umask of the checkout made it.
+        self.assertGreaterEqual(count(self.good), 2)
+        self.assertEqual(count(self.strangers['open']), 0)
+
     def test_a_certificate_is_replaced_without_a_restart(self):
         server = self.strangers['expired']
         self.assert_shows_nothing(server)
@@ -283,7 +295,7 @@ class Links(Backbone):
     @classmethod
     def scenario(cls):
         cls.write('keys', OLD)
-        cls.good_sets = {**certificate('p2ps', 'distributor.example'), **cls.keys()}
+        cls.good_sets = {**certificate('p2ps', 'distributor.example'), **cls.keys(), **PATIENT}
         own = {**certificate('distributor', 'p2ps.example'), **cls.keys()}
         cls.begin(own, **{'messaging.request_tcp_maximum_connections': LINKS_MAX})
         cls.good, cls.client = cls.p2ps('good', cls.good_sets)
@@ -343,7 +355,7 @@ class NewKeys(Backbone):
         cls.write('old', OLD)
         cls.write('new', NEW)
         cls.begin({**certificate('distributor', 'p2ps.example'), **cls.keys()})
-        good = {**certificate('p2ps', 'distributor.example'), **cls.keys()}
+        good = {**certificate('p2ps', 'distributor.example'), **cls.keys(), **PATIENT}
         cls.good, cls.client = cls.p2ps('good', good)
         cls.assert_served(cls.good, cls.client)
         # Both accept the new one, then use it, then know it alone.
@@ -369,6 +381,36 @@ class NewKeys(Backbone):
 
     def test_who_has_the_old_key_alone_reads_nothing_more(self):
         self.assert_shows_nothing(self.stale)
+
+
+@unittest.skipUnless(shutil.which('openssl'), 'keys are made with openssl')
+class Page(Backbone):
+    """What `docs/backbone-security.md` tells to do."""
+
+    @classmethod
+    def scenario(cls):
+        with open(os.path.join(ROOT, 'docs', 'backbone-security.md'), encoding='utf-8') as f:
+            streams, certificates = re.findall(r'```sh\n(.*?)```', f.read(), re.DOTALL)
+        names = 'distributor-1.backbone', 'p2ps-1.backbone'
+        authority, daemon = certificates.split('# A daemon:')
+        another = '# A daemon:' + daemon.replace(names[1], names[0])
+        for commands in (streams, authority, '# A daemon:' + daemon, another):
+            subprocess.run(['sh', '-ec', commands], cwd=cls.directory, check=True, capture_output=True)
+        at = lambda name: os.path.join(cls.directory, name)
+        sets = lambda own, other: {
+            'backbone.certificate_file': at(own + '.pem'),
+            'backbone.key_file': at(own + '.key'),
+            'backbone.ca_file': at('ca.pem'),
+            'backbone.peer_names': '["%s"]' % other,
+            **cls.keys('stream.keys', 'packet.keys'),
+        }
+        cls.begin(sets(*names))
+        cls.good, cls.client = cls.p2ps('good', sets(*reversed(names)))
+        cls.assert_served(cls.good, cls.client)
+
+    def test_its_commands_make_a_backbone_that_serves_and_is_closed(self):
+        for server in (self.good, self.distributor):
+            self.assertNotIn(' WARN ', server.log())
 
 
 if __name__ == '__main__':
