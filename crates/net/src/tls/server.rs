@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 
 use super::names::NamedClients;
 use super::pem::{authorities, certificates, key, provider, unusable};
@@ -91,11 +91,18 @@ impl ServerFiles {
         let builder = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
             .map_err(|error| unusable(&self.certificate, error))?;
-        let builder = match self.clients.verifier()? {
+        let verifier = self.clients.verifier()?;
+        let asks = verifier.is_some();
+        let builder = match verifier {
             None => builder.with_no_client_auth(),
             Some(verifier) => builder.with_client_cert_verifier(verifier),
         };
-        let config = builder.with_single_cert(chain, key).map_err(|error| unusable(&self.key, error))?;
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| unusable(&self.key, error))?;
+        if asks {
+            // A session that is resumed would not be asked again, though its certificate has expired meanwhile.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
         Ok(Arc::new(config))
     }
 

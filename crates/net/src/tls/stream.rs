@@ -108,6 +108,11 @@ impl TlsStream {
         self.tls.is_handshaking()
     }
 
+    #[cfg(test)]
+    pub(super) fn handshake_kind(&self) -> Option<rustls::HandshakeKind> {
+        self.tls.handshake_kind()
+    }
+
     pub(crate) fn version(&self) -> Option<&'static str> {
         match self.tls.protocol_version()? {
             ProtocolVersion::TLSv1_2 => Some("TLS 1.2"),

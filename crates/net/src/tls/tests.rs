@@ -229,6 +229,30 @@ fn clients_get_in_by_name_where_names_are_asked_for() {
 }
 
 #[test]
+fn a_session_is_not_resumed_where_certificates_are_asked_for() {
+    let ca = || testdata("ca.pem");
+    let named = ClientCertificates::Named(ca(), vec!["client.example".to_owned()]);
+    let modes =
+        [(ClientCertificates::NotAsked, true), (ClientCertificates::Required(ca()), false), (named, false)];
+    for (clients, resumes) in modes {
+        let what = format!("{clients:?}");
+        let server = ServerTls::load(ServerFiles { clients, ..server_files() }).expect("the files are good");
+        let client = client_of("ca.pem", identity("client"));
+        let mut kinds = Vec::new();
+        for _ in 0..2 {
+            let mut pair = Pair::new(&server, &client);
+            pair.server.write(b"hello").expect("it is kept");
+            // A ticket comes before what the server says.
+            pair.run(|pair| pair.at_client == b"hello").expect("both accept each other");
+            let Transport::Tls(stream) = &pair.client else { unreachable!("it is encrypted") };
+            kinds.push(stream.handshake_kind());
+        }
+        let is_resumed = kinds[1] == Some(rustls::HandshakeKind::Resumed);
+        assert_eq!((kinds[0], is_resumed), (Some(rustls::HandshakeKind::Full), resumes), "{what}");
+    }
+}
+
+#[test]
 fn servers_are_known_by_name_in_place_of_where_they_are_reached() {
     let server = ServerTls::load(server_files()).expect("the files are good");
     let client = |ca: &str, name: &str| {
