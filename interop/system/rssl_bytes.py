@@ -4,16 +4,16 @@ import struct
 
 VERSIONS = (0x13, 0x14, 0x15, 0x16, 0x17)  # connection versions of handshakes 10 to 14
 PING_TIMEOUT_S = 2
-REQUEST, UPDATE, CLOSE, GENERIC, POST = 1, 4, 5, 7, 8
+REQUEST, REFRESH, UPDATE, CLOSE, GENERIC, POST = 1, 2, 4, 5, 7, 8
 LOGIN, SOURCE, DICTIONARY, MARKET_PRICE = 1, 4, 5, 6
 PING = b'\0\3\2'
 NO_DATA, FIELD_LIST, ELEMENT_LIST, MSG = 0, 4, 5, 13  # containers, less 128
 ASCII, UINT = 17, 4
 
 
-def connect_request(version=0x15):
+def connect_request(version=0x15, ping_timeout_s=PING_TIMEOUT_S):
     protocol = b'' if version < 0x15 else b'\0'
-    body = b'\0' + bytes([PING_TIMEOUT_S, 0]) + protocol + b'\x0e\1' + short(b'host') + short(b'10.1.2.3')
+    body = b'\0' + bytes([ping_timeout_s, 0]) + protocol + b'\x0e\1' + short(b'host') + short(b'10.1.2.3')
     header_bytes = 9 + len(body)
     component = short(short(b'judge')) if version >= 0x16 else b''
     length = header_bytes + len(component)
@@ -90,11 +90,52 @@ ITEM_STATUS = bytes.fromhex(
 )
 
 
+def item_refresh(name, stream, fields, service=7, state=b'\x09', flags=0x48):
+    """An image, unsolicited unless `flags` say so (0x68). `state` is stream and data state in a byte, open and ok here."""
+    rest = state + b'\0\0\0' + key(0x03, bytes([service]) + short(name))
+    return message(REFRESH, MARKET_PRICE, stream, flags, FIELD_LIST, rest, field_list(fields))
+
+
+def update_of(stream, payload):
+    """An update of the item on a stream, whatever its fields are."""
+    return message(UPDATE, MARKET_PRICE, stream, 0, FIELD_LIST, b'\0', payload)
+
+
+def login_refresh(user=b'judge', stream=1):
+    return message(REFRESH, LOGIN, stream, 0x68, NO_DATA, b'\x09\0\0\0' + key(0x06, short(user) + b'\1'))
+
+
+def directory_answer(stream=2, open_limit=None):
+    """The directory above as the answer to a request; with a limit of open items."""
+    answer = bytearray(DIRECTORY_REFRESH)
+    answer[4:8] = struct.pack('>i', stream)
+    answer[9] |= 0x20  # solicited
+    if open_limit is None:
+        return bytes(answer)
+    load = _element_list([(b'OpenLimit', UINT, bytes([open_limit]))])
+    at = answer.index(b'\xfe\1\x40')  # length of the service's filter list, which has two entries
+    answer += b'\2\4' + bytes([len(load)]) + load
+    answer[at + 1 : at + 3] = struct.pack('>H', 0x140 + 3 + len(load))
+    answer[at + 5] += 1
+    return bytes(answer)
+
+
+def connect_ack():
+    """What the SDK's provider answers to a request of version 14: with a key exchange."""
+    body = struct.pack('>BBBBIHBBBBHB', 1, 1, 10, 0, 9, 6144, 3, 255, 14, 1, 0, 0)
+    body += b'\x08\1\x18' + struct.pack('>QQQ', (1 << 62) + 11, 5, 12345) + short(short(b'judge'))
+    return struct.pack('>H', 2 + len(body)) + body
+
+
 def item_update(fields):
     """An update of the same item: {field id: content}."""
-    head = ITEM_UPDATE[:20]
+    return ITEM_UPDATE[:20] + field_list(fields)
+
+
+def field_list(fields):
+    """{field id: content}."""
     entries = (struct.pack('>hB', number, len(content)) + content for number, content in fields.items())
-    return head + struct.pack('>BH', 8, len(fields)) + b''.join(entries)
+    return struct.pack('>BH', 8, len(fields)) + b''.join(entries)
 
 
 def _field_list():

@@ -6,7 +6,7 @@ import time
 import rssl_bytes as rssl
 from rssl_reading import Frames, Message
 
-PATIENCE_S = 20
+PATIENCE_S = 60  # whatever takes longer hangs
 READ_BYTES = 65_536
 
 
@@ -16,7 +16,8 @@ class RsslClient:
     def __init__(self, port, role, user):
         self.socket = socket.create_connection(('127.0.0.1', port), PATIENCE_S)
         self.frames, self.messages, self.is_over = Frames(), [], False
-        self.socket.sendall(rssl.connect_request())
+        # Long: a test that waits for something else does not send pings meanwhile.
+        self.socket.sendall(rssl.connect_request(ping_timeout_s=120))
         self.send(rssl.login_request(role, user.encode()))
 
     def send(self, *messages):

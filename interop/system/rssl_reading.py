@@ -152,20 +152,21 @@ def lz4_block(block):
 
 
 class Message:
-    """The header of a message: class, domain, stream, container, and state where it has one."""
+    """The header of a message: class, domain, stream, container, state and its text where it has one; its bytes."""
 
     def __init__(self, data):
         _, kind, self.domain, self.stream = struct.unpack_from('>HBBi', data)
         self.kind = CLASSES[kind]
         self.flags, position = _u15(data, 8)
         self.container = CONTAINERS[data[position]]
-        self.state = self.nak = None
+        self.data = bytes(data)
+        self.state = self.text = self.nak = None
         position += 1
         if self.kind == 'REFRESH':
             position += 4 if self.flags & 0x0010 else 0
-            self.state = _state(data, position)
+            self.state, self.text = _state(data, position)
         elif self.kind == 'STATUS' and self.flags & 0x0020:
-            self.state = _state(data, position)
+            self.state, self.text = _state(data, position)
         elif self.kind == 'ACK' and self.flags & 0x20:
             self.nak = data[position + 4]
 
@@ -179,7 +180,10 @@ class Message:
 
 
 def _state(data, position):
-    return [data[position] >> 3, data[position] & 7, data[position + 1]]
+    """[stream, data, code] and the text."""
+    length, at = _u15(data, position + 2)
+    text = bytes(data[at : at + length]).decode('utf-8', 'replace')
+    return [data[position] >> 3, data[position] & 7, data[position + 1]], text
 
 
 def _u15(data, position):

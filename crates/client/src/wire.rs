@@ -32,6 +32,8 @@ pub(crate) struct Wire {
     has_pending: bool,
     /// A write has failed.
     is_broken: bool,
+    /// The end of the stream follows what is pending.
+    ends_output: bool,
 }
 
 /// How far a connection has come.
@@ -65,7 +67,13 @@ impl Wire {
             armed: None,
             has_pending: false,
             is_broken: false,
+            ends_output: false,
         }
+    }
+
+    /// The end of the stream is sent behind what is pending.
+    pub(crate) fn end_output(&mut self) {
+        self.ends_output = true;
     }
 
     /// Host names are looked up by another resolver than the system's.
@@ -102,7 +110,7 @@ impl Wire {
             let pending = core.pending();
             self.has_pending = !pending.is_empty();
             if pending.is_empty() {
-                let flushed = stream.flush();
+                let flushed = if self.ends_output { stream.end_output() } else { stream.flush() };
                 self.is_broken |= flushed.is_err();
                 return flushed.unwrap_or(false);
             }
@@ -243,6 +251,7 @@ impl Wire {
     fn drop_socket(&mut self) {
         self.link = None;
         self.is_broken = false;
+        self.ends_output = false;
     }
 
     fn follow<E: Endpoint>(&mut self, core: &mut E, now: Nanos, sink: &mut dyn FnMut(E::Event<'_>)) {

@@ -106,8 +106,8 @@ config::section! {
         outstanding_max: u32 = 1_000, range 1..=1_000_000;
         /// An item that its provider has closed for now is asked for again after this time.
         retry_ms: u64 = 5_000, range 1..=3_600_000;
-        /// Longest wait until a provider has answered login and directory request.
-        login_timeout_ms: u64 = 45_000, range 100..=3_600_000;
+        /// Longest wait until a provider has answered login and directory request; then it is dialled again.
+        login_timeout_ms: u64 = 15_000, range 100..=3_600_000;
         /// Longest wait for the acknowledgement of a post; then it is refused.
         post_timeout_ms: u64 = 15_000, range 100..=3_600_000;
         /// Most posts that wait for the acknowledgement of a provider; more are refused.

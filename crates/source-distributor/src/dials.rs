@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use client::{DisconnectReason, HostPort, Line, LineEvent, StartError};
 use counters::Registry;
@@ -20,7 +21,12 @@ pub(crate) struct Dials {
     dials: Vec<Dial>,
     registrar: Registrar,
     token_space: u32,
+    /// From when on providers that have not ended their side are left without; no connection is made any more.
+    ends_at: Option<Nanos>,
 }
+
+/// How long providers have to end their side of a connection that this one has ended.
+const DRAIN_TIME: Duration = Duration::from_secs(2);
 
 struct Dial {
     line: Line,
@@ -80,7 +86,7 @@ impl Dials {
         let mut rng = units::Rng::new(seed);
         let dials =
             config.iter().map(|one| Dial::new(one, rng.next_u64(), registry)).collect::<io::Result<_>>()?;
-        Ok(Dials { dials, registrar: registrar.clone(), token_space })
+        Ok(Dials { dials, registrar: registrar.clone(), token_space, ends_at: None })
     }
 
     /// How many there are.
@@ -94,11 +100,15 @@ impl Dials {
 
     /// Whether the connection at a place has something to do, whatever its socket does.
     pub(crate) fn is_due(&self, now: Nanos, place: usize) -> bool {
-        self.dials[place].line.next_wakeup() <= now
+        let dial = &self.dials[place];
+        let is_overdue = dial.line.is_connected() && self.ends_at.is_some_and(|ends_at| ends_at <= now);
+        is_overdue || dial.line.next_wakeup() <= now
     }
 
     pub(crate) fn next_wakeup(&self) -> Nanos {
-        self.dials.iter().map(|d| d.line.next_wakeup()).min().unwrap_or(Nanos::NEVER)
+        let lines = self.dials.iter().map(|d| d.line.next_wakeup());
+        let ends_at = self.ends_at.filter(|_| !self.has_ended());
+        lines.chain(ends_at).min().unwrap_or(Nanos::NEVER)
     }
 
     /// Lets one connection work: what it brings goes to the core, and what the core decides into `sink`,
@@ -138,6 +148,9 @@ impl Dials {
         }
         if core.is_logged_in(provider) {
             dial.line.accept();
+        }
+        if self.ends_at.is_some_and(|ends_at| ends_at <= now || !dial.line.is_connected()) {
+            dial.line.stop();
         }
     }
 
@@ -185,6 +198,21 @@ impl Dials {
                 dial.line.hang_up();
             }
         }
+    }
+
+    /// Begins to end all connections: what is in the backlogs is written, then the end of the stream; a connection
+    /// that is being made is given up. Each is over when its provider has ended its side, or [`DRAIN_TIME`] has
+    /// passed, or it is `until`.
+    pub(crate) fn begin_end(&mut self, now: Nanos, until: Nanos) {
+        self.ends_at = Some(now.after(DRAIN_TIME).min(until));
+        for dial in &mut self.dials {
+            if dial.line.is_connected() { dial.line.end_output() } else { dial.line.stop() }
+        }
+    }
+
+    /// Whether all connections that were begun to be ended are over.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.dials.iter().all(|dial| !dial.line.is_connected())
     }
 
     pub(crate) fn end(&mut self) {

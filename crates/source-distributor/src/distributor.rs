@@ -122,6 +122,8 @@ impl<O: Outlet> SourceDistributor<O> {
         let SourceDistributor { core, outlet, listener, mail, link_bytes, .. } = self;
         core.announce_end(&mut Sink { now, outlet, outbox: listener.outbox(), mail, link_bytes });
         self.listener.end(until);
+        self.deliver(now);
+        self.dials.begin_end(now, until);
     }
 
     /// Says to all that this instance ends.
@@ -146,13 +148,15 @@ impl<O: Outlet> SourceDistributor<O> {
                 info!(peer = peer.0, "point-to-point server connected");
                 core.on_peer_connected(peer);
             }
-            OutletEvent::Message(peer, bytes) => {
-                if let Err(error) = core.on_peer_message(now, peer, &bytes, &mut sink) {
+            OutletEvent::Message(peer, bytes) => match core.on_peer_message(now, peer, &bytes, &mut sink) {
+                Ok(()) => {}
+                Err(error) if error.cuts_link() => {
                     warn!(peer = peer.0, %error, "link cut");
                     core.on_peer_closed(now, peer, &mut sink);
                     outlet.close_peer(peer);
                 }
-            }
+                Err(error) => warn!(peer = peer.0, %error, "message of a point-to-point server refused"),
+            },
             OutletEvent::Closed(peer) => {
                 info!(peer = peer.0, "point-to-point server gone");
                 core.on_peer_closed(now, peer, &mut sink);
@@ -279,7 +283,7 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
     }
 
     fn has_ended(&self) -> bool {
-        self.listener.has_ended()
+        self.listener.has_ended() && self.dials.has_ended()
     }
 
     fn next_wakeup(&self) -> Nanos {

@@ -164,6 +164,12 @@ impl Line {
         self.core.life.connector.counters()
     }
 
+    /// Nothing more is sent: what is in the backlog is written, then the end of the stream. Input is read until the
+    /// server ends its side too, so that nothing unread makes the end a reset; then the owner calls [`Line::stop`].
+    pub fn end_output(&mut self) {
+        self.wire.end_output();
+    }
+
     /// Ends the connection for good; what the socket takes at once is still written.
     pub fn stop(&mut self) {
         self.core.life.stop(clock::monotonic(), &mut |_| ());

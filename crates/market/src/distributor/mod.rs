@@ -154,7 +154,7 @@ impl Default for DistributorConfig {
             request_timeout: Duration::from_secs(15),
             requests_outstanding_max: 1_000,
             item_retry: Duration::from_secs(5),
-            login_timeout: Duration::from_secs(45),
+            login_timeout: Duration::from_secs(15),
             posts: BTreeMap::new(),
             unrippled: BTreeSet::new(),
             posts_outstanding_max: 100_000,

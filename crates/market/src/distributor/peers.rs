@@ -22,13 +22,22 @@ pub(super) struct Peer {
     pub(super) privates: BTreeMap<u64, usize>,
 }
 
-/// Why a link is to be cut.
+/// What is wrong with a message of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkError {
     /// Bytes that are not a message of the protocol.
     Malformed(BackboneError),
     /// Something else came before Hello.
     NotGreeted,
+}
+
+impl LinkError {
+    /// Whether the link is to be cut: what comes over it cannot be trusted. Otherwise the message alone is dropped,
+    /// for the link keeps the bounds of messages.
+    #[must_use]
+    pub fn cuts_link(&self) -> bool {
+        matches!(self, LinkError::NotGreeted | LinkError::Malformed(BackboneError::Version(_)))
+    }
 }
 
 impl std::fmt::Display for LinkError {
@@ -68,7 +77,7 @@ impl Distributor {
     /// A message of a point-to-point server.
     ///
     /// # Errors
-    /// The link has to be cut.
+    /// The message is dropped, and the link has to be cut if [`LinkError::cuts_link`] says so.
     pub fn on_peer_message(
         &mut self,
         now: Nanos,
@@ -90,8 +99,12 @@ impl Distributor {
         bytes: &[u8],
         sink: &mut impl DistributorSink,
     ) -> Result<(), LinkError> {
-        let msg = LinkUp::parse(bytes).map_err(LinkError::Malformed)?;
         let Some(known) = self.peers.get_mut(&peer) else { return Ok(()) };
+        let msg = LinkUp::parse(bytes).map_err(|error| match error {
+            BackboneError::Version(_) => LinkError::Malformed(error),
+            _ if !known.is_greeted => LinkError::NotGreeted,
+            _ => LinkError::Malformed(error),
+        })?;
         if let LinkUp::Hello { name, .. } = msg {
             known.is_greeted = true;
             known.name = String::from_utf8_lossy(name).into_owned();

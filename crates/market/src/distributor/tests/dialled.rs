@@ -145,6 +145,14 @@ fn a_provider_that_refuses_the_login_or_says_nothing_is_given_up() {
 }
 
 #[test]
+fn a_dialled_provider_is_logged_out_of_when_the_instance_ends() {
+    let mut bench = Bench::dialled(config(), &[A]);
+    bench.said();
+    bench.core.announce_end(&mut bench.log);
+    assert_eq!(bench.said(), ["provider 100: Close login"]);
+}
+
+#[test]
 fn only_the_services_that_are_wanted_of_a_provider_are_taken() {
     let mut bench = Bench::new(config());
     let spec = DialSpec { services: vec!["OTHER".to_owned()], ..DialSpec::default() };

@@ -405,6 +405,28 @@ fn a_silent_stream_says_its_end_again() {
 }
 
 #[test]
+fn a_link_message_that_cannot_be_read_costs_that_request_alone() {
+    let mut bench = Bench::running();
+    bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 1)]));
+    let refused: Vec<LinkError> = [&[1, 250, 0, 1][..], &[1, 66, 0, 1, 9], &[1, 5, 0, 1, 0]]
+        .into_iter()
+        .map(|bytes| bench.core.on_peer_message(T0, PEER, bytes, &mut bench.log).expect_err("no message"))
+        .collect();
+    assert!(refused.iter().all(|error| !error.cuts_link()), "{refused:?}");
+    assert_eq!(bench.counters.link_messages_refused.get(), 3);
+    bench.log.take();
+    bench.interest(T0, "A");
+    assert!(bench.log.take().iter().any(|line| line.contains("image of A")), "the link goes on");
+    let mut said = |peer, bytes: &[u8]| {
+        bench.core.on_peer_message(T0, peer, bytes, &mut bench.log).expect_err("no message").cuts_link()
+    };
+    assert!(said(PEER, &[9, 1, 0, 1]), "another version of the protocol");
+    bench.core.on_peer_connected(PeerId(8));
+    let garbage = bench.core.on_peer_message(T0, PeerId(8), &[1, 250], &mut bench.log);
+    assert_eq!(garbage, Err(LinkError::NotGreeted), "a stranger gets no second try");
+}
+
+#[test]
 fn what_is_out_of_place_is_refused_and_counted() {
     let mut bench = Bench::running();
     let stranger = ProviderId(5);
