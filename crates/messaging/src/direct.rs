@@ -36,6 +36,29 @@ pub(crate) struct Direct {
     next: u64,
     buffer: Vec<u8>,
     guests: Guests,
+    handshakes: Handshakes,
+}
+
+/// How much of a turn goes to those who have not proved anything.
+#[derive(Default)]
+struct Handshakes {
+    /// The turn, by its time.
+    turn: Nanos,
+    steps: u32,
+}
+
+/// Steps of handshakes in a turn, each some 0.1 ms; the poller tells of the others again.
+const HANDSHAKE_STEPS_MAX: u32 = 16;
+
+impl Handshakes {
+    /// Whether there is no room for another step in the turn at `now`; if there is, it is taken.
+    fn are_many(&mut self, now: Nanos) -> bool {
+        if self.turn != now {
+            *self = Handshakes { turn: now, steps: 0 };
+        }
+        self.steps += 1;
+        self.steps > HANDSHAKE_STEPS_MAX
+    }
 }
 
 impl Direct {
@@ -48,6 +71,7 @@ impl Direct {
             next: 0,
             buffer: Vec::new(),
             guests: Guests::new(config),
+            handshakes: Handshakes::default(),
         }
     }
 
@@ -458,6 +482,14 @@ impl Context {
         }
     }
 
+    /// Whether somebody who has connected waits for another turn, so that many of them do not hold up the others. In
+    /// simulated time all turns may be at one time.
+    #[cold]
+    fn defers_handshake(&mut self, index: usize) -> bool {
+        let is_accepted = self.direct.connections.get(index).is_some_and(|c| c.accepted.is_some());
+        is_accepted && !self.is_simulated() && self.direct.handshakes.are_many(self.now)
+    }
+
     /// Brings a connection that does not stand yet on, first TCP and then TLS; tells whether it stands.
     #[cold]
     fn establish_direct(&mut self, index: usize) -> io::Result<bool> {
@@ -536,6 +568,8 @@ impl Context {
             Err("the peer does not take what is sent to it".to_owned())
         } else if was_established {
             Ok(())
+        } else if self.defers_handshake(index) {
+            return;
         } else {
             match self.establish_direct(index) {
                 Ok(true) => {

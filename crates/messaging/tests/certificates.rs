@@ -3,12 +3,13 @@
 
 mod common;
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use net::clock;
-use tickcast_messaging::{MessagingConfig, SecurityEvent, Transport};
+use net::{Poller, clock};
+use tickcast_messaging::{Context, ContextCounters, MessagingConfig, SecurityEvent, Transport};
+use units::Nanos;
 
 use common::{Party, Patience, WATCHDOG, certificate, certified, config, meet, party, until};
 
@@ -117,6 +118,43 @@ fn who_does_not_speak_tls_or_nothing_at_all_is_let_go() {
     let told = silent.read_to_end(&mut Vec::new());
     assert!(told.is_ok_and(|count| count < 100), "the end follows an alert of TLS");
     assert!(server.heard.accepted.is_empty() && server.heard.closed.is_empty());
+}
+
+/// A thread with a poller of its own, whose turns have one time each.
+#[test]
+fn many_who_have_proved_nothing_take_a_bounded_part_of_a_turn() {
+    const MANY: u64 = 100;
+    const IN_A_TURN: u64 = 16;
+    let mut poller = Poller::new().expect("there are descriptors");
+    let counters = ContextCounters::default();
+    let failed = counters.context.clone();
+    let mut server =
+        Context::new(&showing(6, Some("client")), poller.registrar(), 0, 2, clock::monotonic(), counters)
+            .expect("loopback is there");
+    let port = server.listen().expect("a port is free");
+    let connect = |_| {
+        let mut stranger = TcpStream::connect(SocketAddr::V4(port)).expect("it listens");
+        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("the socket has room");
+        stranger
+    };
+    let strangers: Vec<TcpStream> = (0..MANY).map(connect).collect();
+    let (patience, mut turns, mut last) = (Patience::new(), 0, Nanos::ZERO);
+    while failed.handshakes_failed.get() < MANY {
+        assert!(patience.lasts(), "nobody is left waiting");
+        let before = failed.handshakes_failed.get();
+        let now = clock::monotonic().max(last + Duration::from_nanos(1));
+        for ready in
+            poller.wait(Some(Duration::from_millis(1))).expect("the poller works").collect::<Vec<_>>()
+        {
+            server.on_ready(now, ready, &mut ());
+        }
+        let of_turn = failed.handshakes_failed.get() - before;
+        assert!(of_turn <= IN_A_TURN, "{of_turn} handshakes in a turn");
+        turns += u64::from(of_turn > 0);
+        last = now;
+    }
+    assert!(turns >= MANY / IN_A_TURN);
+    drop(strangers);
 }
 
 #[test]
