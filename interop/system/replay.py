@@ -7,7 +7,7 @@ import websocket_bytes as websocket
 from rssl_reading import Frames, Message
 from sessions import Answers, covers, json_answer, json_messages, without_updates
 
-PATIENCE_S = 20
+PATIENCE_S = 60  # whatever takes longer hangs
 READ_BYTES = 65_536
 
 

@@ -12,12 +12,13 @@ from process import wait_until
 from system_test import SystemTest
 
 BATCH = 200  # connections open at a time
-PATIENCE_S = 15  # every connection of ours must be over by then
+PATIENCE_S = 60  # every connection of ours must be over by then
 SLACK_BYTES = 4 << 20
 DESCRIPTORS = 4096  # that we need ourselves
 # The thousands that come and go at once may all be there when a daemon has had no processor for a while.
 LIMITS = {'connections_max': 100_000, 'connections_per_address_max': 100_000}
-TIMEOUTS = {'handshake_timeout_ms': 3000, 'login_timeout_ms': 3000, 'ping_timeout_min_s': 1, **LIMITS}
+# Long enough for good clients that get no processor for a while.
+TIMEOUTS = {'handshake_timeout_ms': 10_000, 'login_timeout_ms': 10_000, 'ping_timeout_min_s': 1, **LIMITS}
 HELLO = rssl.connect_request()  # of a version without key exchange: frames may follow at once
 MORE = (b'', b'\2', b'\2\0\0\0\0\0')
 LENGTHS = [struct.pack('>H', length) + more for length in (0, 1, 2, 65535) for more in MORE]
@@ -152,7 +153,10 @@ class Target:
 
     def gone(self, others=0):
         """Whether every connection of ours, and `others`, is over for a reason that was counted."""
-        return sum(self.closed().values()) == self.opened + others
+        return self.gone_count() == self.opened + others
+
+    def gone_count(self):
+        return sum(self.closed().values())
 
     def everything(self):
         """All kinds of bad input that end at once."""
@@ -190,6 +194,8 @@ class BadInput(SystemTest):
 
     @classmethod
     def under_fire(cls):
+        played = lambda: cls.feed.metrics()['provider_updates_out_total']
+        before = played()
         cls.cut_logins, cls.whole_logins = {}, {}
         for target in cls.good:
             target.everything()
@@ -198,7 +204,7 @@ class BadInput(SystemTest):
             cls.cut_logins[target.label] = [behind_ack(answer) for answer in parts]
             cls.whole_logins[target.label] = behind_ack(whole)
         cls.silence()
-        cls.was_playing = cls.feed.metrics()['feed_rounds_total'] == 0
+        cls.played_meanwhile = played() - before
 
     @classmethod
     def silence(cls):
@@ -222,8 +228,11 @@ class BadInput(SystemTest):
         cls.before = cls.resources()
         for target in cls.good:
             target.everything()
-            for _ in range(5000):
+            for count in range(5000):
                 target.connect().close()
+                if count % BATCH == 0:
+                    # Not all at once, however slow the daemon is: what so many take is not the question here.
+                    wait_until(lambda: target.gone_count() > target.opened - 2 * BATCH, 'they go', [target.daemon])
         cls.wait_gone()
         descriptors = lambda: {name: count for name, (_, count) in cls.resources().items()}
         # A connection that was asked for counters may still be on its way out.
@@ -245,7 +254,8 @@ class BadInput(SystemTest):
         return {d.name: (d.resident_bytes(), d.descriptors()) for d in (cls.p2ps, cls.distributor)}
 
     def test_it_happened_while_the_market_was_played(self):
-        self.assertTrue(self.was_playing)
+        # How much of it depends on the machine; that it was some hundred updates at least does not.
+        self.assertGreater(self.played_meanwhile, 500)
 
     def test_all_daemons_live(self):
         self.assertEqual([daemon.is_running() for daemon in self.daemons], [True] * 3)

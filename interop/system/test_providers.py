@@ -3,6 +3,8 @@
 Providers and consumers speak by hand, so that each test takes a second and says byte by byte what is sent.
 """
 
+import socket
+import struct
 import unittest
 
 import rssl_bytes as rssl
@@ -142,6 +144,67 @@ class Spoilt(Published):
         provider.send(image())
         self.wait_state(consumer, OPEN, OK)
         self.assertFalse(provider.is_over, 'the connection goes on')
+
+
+class Link:
+    """What a P2PS is to a source distributor, by hand: messages on a connection to its request port."""
+
+    def __init__(self, port):
+        self.socket, self.data = socket.create_connection(('127.0.0.1', port), 60), b''
+
+    def send(self, kind, service, rest, version=1):
+        body = struct.pack('>BBH', version, kind, service) + rest
+        self.socket.sendall(struct.pack('>HHII', 0, 12 + len(body), 0, 0) + body)
+
+    def message(self):
+        """(kind, rest) of the next message; None when the link is over."""
+        while len(self.data) < 4 or len(self.data) < struct.unpack_from('>H', self.data, 2)[0]:
+            try:
+                more = self.socket.recv(65_536)
+            except ConnectionError:
+                more = b''
+            if not more:
+                return None
+            self.data += more
+        (length,) = struct.unpack_from('>H', self.data, 2)
+        message, self.data = self.data[12:length], self.data[length:]
+        return message[1], message[4:]
+
+    def close(self):
+        self.socket.close()
+
+
+class Links(Published):
+    HELLO, INTEREST, GAP_QUERY, HELLO_ACK, IMAGE, UNKNOWN = 1, 2, 5, 16, 17, 250
+
+    def link(self):
+        link = Link(self.system_.place.messaging['messaging.request_tcp_port_low'])
+        self.addCleanup(link.close)
+        return link
+
+    def test_a_message_of_a_link_that_cannot_be_read_costs_that_one_alone(self):
+        self.begin()
+        self.provider(image())
+        self.consumer()
+        link = self.link()
+        link.send(self.HELLO, 0, bytes(8) + b'by hand')
+        self.assertEqual(link.message()[0], self.HELLO_ACK)
+        link.send(self.UNKNOWN, 1, b'')
+        link.send(self.GAP_QUERY, 1, b'short')
+        link.send(self.INTEREST, 1, bytes([rssl.MARKET_PRICE]) + b'NI.1')
+        kind, rest = link.message()
+        self.assertEqual(kind, self.IMAGE)
+        self.assertIn(b'NI.1', rest)
+        self.assertEqual(self.distributor.metrics().sum('distributor_link_messages_refused_total'), 2)
+        peers = lambda: sorted(self.distributor.status()['peers'])
+        wait_until(lambda: peers() == ['by hand', 'p2ps'], 'both links stand', [self.distributor])
+
+    def test_another_version_of_the_protocol_and_who_does_not_greet_are_cut(self):
+        self.begin()
+        strange, rude = self.link(), self.link()
+        strange.send(self.HELLO, 0, bytes(8) + b'by hand', version=9)
+        rude.send(self.UNKNOWN, 1, b'')
+        self.assertEqual((strange.message(), rude.message()), (None, None))
 
 
 class Dialled(SystemTest):

@@ -10,7 +10,7 @@ import time
 
 TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
 MAGIC = b'258EAFA5-E914-47DA-95CA-C5AB0DC85B11'
-PATIENCE_S = 20
+PATIENCE_S = 60  # whatever takes longer hangs
 READ_BYTES = 65_536
 
 

@@ -1,5 +1,7 @@
 //! The source directory, as clients ask for it.
 
+use std::collections::BTreeSet;
+
 use rdm::directory::{
     ConsumerStatus, DirectoryMsg, DirectoryRefresh, DirectoryUpdate, Service, ServiceDelta,
 };
@@ -30,7 +32,7 @@ impl PointToPoint {
             }
             DirectoryMsg::Generic(generic) => {
                 if let Some(told) = ConsumerStatus::parse(&generic)? {
-                    self.on_service_roles(client, &told);
+                    self.on_service_roles(client, &told, sink);
                 }
                 return Ok(());
             }
@@ -66,11 +68,18 @@ impl PointToPoint {
 /// Changes.
 impl PointToPoint {
     /// A client that has several servers tells what services of this one are to it. Ids of no service are passed
-    /// over, so that nobody fills the table.
-    fn on_service_roles(&mut self, client: ClientId, told: &ConsumerStatus) {
+    /// over, so that nobody fills the table. Of services that it becomes the active one for it sends the images.
+    fn on_service_roles(&mut self, client: ClientId, told: &ConsumerStatus, sink: &mut impl ServerSink) {
         let Some(known) = self.clients.get_mut(&client) else { return };
-        let services = &self.services;
-        known.service_roles.extend(told.services.iter().filter(|(id, _)| services.contains_key(id)).copied());
+        let mut taken_over = BTreeSet::new();
+        for &(id, role) in told.services.iter().filter(|(id, _)| self.services.contains_key(id)) {
+            if role.takes_over_from(known.service_roles.insert(id, role)) {
+                taken_over.insert(id);
+            }
+        }
+        if !taken_over.is_empty() {
+            self.take_over(client, |id| taken_over.contains(&id), sink);
+        }
     }
 
     pub(super) fn publish_service_added(&mut self, id: u16, sink: &mut impl ServerSink) {

@@ -1,5 +1,5 @@
 //! What one message of a client asks for and is not all done at once: dictionaries, batches, a login that lets
-//! many streams go on.
+//! many streams go on, the images of a server that stood by and is the active one now.
 //!
 //! A message of some bytes may ask for megabytes. The front end says after each step whether another may follow
 //! ([`ServerSink::admits_more`]); what is left is an *errand* of the client, and the front end has it continued in
@@ -59,6 +59,8 @@ pub(super) enum Errand {
     Batch { request: Box<[u8]>, form: Box<Form>, next: usize },
     /// Streams that pause or go on, the last first.
     Pause { stream_ids: Vec<i32>, is_paused: bool },
+    /// Streams that get the present image unasked, the last first.
+    Images { stream_ids: Vec<i32> },
 }
 
 /// For the front end.
@@ -81,6 +83,7 @@ impl PointToPoint {
                 self.go_on_with_batch(now, client, request, (form, next), sink)
             }
             Errand::Pause { stream_ids, is_paused } => self.pause_some(client, stream_ids, is_paused, sink),
+            Errand::Images { stream_ids } => self.send_some_images(client, stream_ids, sink),
         };
         self.set_errand(client, left);
     }
@@ -236,6 +239,41 @@ impl PointToPoint {
             self.set_pause(Watcher { client, stream_id }, is_paused, sink);
             if !stream_ids.is_empty() && !sink.admits_more(client) {
                 return Some(Errand::Pause { stream_ids, is_paused });
+            }
+        }
+        None
+    }
+}
+
+/// Warm standby.
+impl PointToPoint {
+    /// This server stood by for a client, for those `services`, and is the active one now: the streams get their
+    /// images. The client's library has marked the items suspect when it lost the other server, and what that one
+    /// had not delivered is missing; the images mend both.
+    pub(super) fn take_over(
+        &mut self,
+        client: ClientId,
+        services: impl Fn(u16) -> bool,
+        sink: &mut impl ServerSink,
+    ) {
+        let Some(known) = self.clients.get(&client) else { return };
+        let is_of = |index| self.items.get(index).is_some_and(|item| services(item.key.service));
+        let of_them = known.streams.iter().filter(|(_, stream)| is_of(stream.index));
+        let stream_ids = of_them.map(|(stream_id, _)| *stream_id).collect();
+        let left = self.send_some_images(client, stream_ids, sink);
+        self.set_errand(client, left);
+    }
+
+    fn send_some_images(
+        &mut self,
+        client: ClientId,
+        mut stream_ids: Vec<i32>,
+        sink: &mut impl ServerSink,
+    ) -> Option<Errand> {
+        while let Some(stream_id) = stream_ids.pop() {
+            self.send_images(&[Watcher { client, stream_id }], sink);
+            if !stream_ids.is_empty() && !sink.admits_more(client) {
+                return Some(Errand::Images { stream_ids });
             }
         }
         None

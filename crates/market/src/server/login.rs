@@ -84,7 +84,7 @@ impl PointToPoint {
                 Ok(())
             }
             Ok(LoginMsg::Generic(generic)) => {
-                self.on_standby_role(client, &generic);
+                self.on_standby_role(client, &generic, sink);
                 Ok(())
             }
             Ok(LoginMsg::Refresh(_) | LoginMsg::Status(_)) => {
@@ -144,12 +144,15 @@ impl PointToPoint {
     }
 
     /// A client that has several servers tells what this one is to it. A server that stands by goes on to send
-    /// its data: the client is then ready at once when it needs it.
-    fn on_standby_role(&mut self, client: ClientId, msg: &GenericMsg<'_>) {
+    /// its data: the client is then ready at once when it needs it. One that becomes the active one sends its images.
+    fn on_standby_role(&mut self, client: ClientId, msg: &GenericMsg<'_>, sink: &mut impl ServerSink) {
         match ConnectionStatus::parse(msg) {
             Ok(Some(told)) => {
                 if let Some(login) = self.clients.get_mut(&client).and_then(|c| c.login.as_mut()) {
-                    login.role = Some(told.role);
+                    let before = login.role.replace(told.role);
+                    if told.role.takes_over_from(before) {
+                        self.take_over(client, |_| true, sink);
+                    }
                 }
             }
             Ok(None) => {}

@@ -26,6 +26,12 @@ impl StandbyRole {
             StandbyRole::Standby => "standby",
         }
     }
+
+    /// Whether a server with this role stood by before, and is the active one now.
+    #[must_use]
+    pub fn takes_over_from(self, before: Option<StandbyRole>) -> bool {
+        (before, self) == (Some(StandbyRole::Standby), StandbyRole::Active)
+    }
 }
 
 const CONNECTION_STATUS: &[u8] = b"ConsumerConnectionStatus";

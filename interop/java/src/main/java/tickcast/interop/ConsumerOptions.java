@@ -18,7 +18,7 @@ final class ConsumerOptions {
         for (String name : List.of("service", "service-id", "items", "domain", "item", "user", "password",
                 "position", "single-open", "allow-suspect-data", "msg-key-in-updates", "view", "priority",
                 "timeout", "updates", "updates-after", "until-idle", "until", "run-for", "expect-status",
-                "expect-closed")) {
+                "expect-closed", "standby", "standby-by")) {
             KNOWN.put(name, Arguments.Kind.VALUE);
         }
         KeyParts.OPTIONS.forEach(name -> KNOWN.put(name, Arguments.Kind.VALUE));
@@ -29,6 +29,10 @@ final class ConsumerOptions {
     }
 
     Transport transport;
+    /** Host and port of a second server, which stands by; null: none. */
+    String[] standby;
+    /** Servers are told their roles by service, not by login. */
+    boolean isStandbyByService;
     /** The service by name, null where it is asked for by number. */
     String service;
     /** -1: by name. */
@@ -80,6 +84,10 @@ final class ConsumerOptions {
         Arguments a = new Arguments(words, KNOWN);
         ConsumerOptions o = new ConsumerOptions();
         o.transport = Transport.client(a, "localhost:14002");
+        if (a.has("standby")) {
+            o.standby = Arguments.hostAndPort("--standby", a.text("standby", null));
+        }
+        o.isStandbyByService = a.choice("standby-by", "login", List.of("login", "service")).equals("service");
         o.readRequest(a);
         o.readItems(a);
         o.runForS = a.number("run-for", 0, 1, 1_000_000_000);

@@ -26,6 +26,7 @@ final class EmaSettings {
     static final String CONSUMER = "Consumer";
     static final String PROVIDER = "Provider";
     private static final String CHANNEL = "Channel";
+    private static final String STANDBY = "Standby";
     private static final String SERVER = "Server";
     private static final String DICTIONARY = "Dictionary";
     private static final String DIRECTORY = "Directory";
@@ -42,7 +43,11 @@ final class EmaSettings {
         EmaSettings s = new EmaSettings();
         long timeoutMs = TimeUnit.SECONDS.toMillis(o.timeoutS);
         ElementList consumer = list();
-        text(consumer, "Channel", CHANNEL);
+        if (o.standby == null) {
+            text(consumer, "Channel", CHANNEL);
+        } else {
+            text(consumer, "WarmStandbyChannelSet", STANDBY);
+        }
         text(consumer, "Dictionary", DICTIONARY);
         number(consumer, "LoginRequestTimeOut", timeoutMs);
         number(consumer, "DirectoryRequestTimeOut", timeoutMs);
@@ -51,7 +56,11 @@ final class EmaSettings {
         consumer.add(EmaFactory.createElementEntry().uintValue("EnableRtt", o.roundTrips ? 1 : 0));
         reconnecting(consumer);
         s.group("ConsumerGroup", "DefaultConsumer", "ConsumerList", CONSUMER, consumer);
-        s.channel(o.transport);
+        if (o.standby == null) {
+            s.channel(o.transport);
+        } else {
+            s.warmStandby(o);
+        }
         ElementList dictionary = list();
         text(dictionary, "DictionaryType", "DictionaryType::ChannelDictionary");
         s.group("DictionaryGroup", null, "DictionaryList", DICTIONARY, dictionary);
@@ -176,6 +185,31 @@ final class EmaSettings {
     }
 
     private void channel(Transport t) {
+        group("ChannelGroup", null, "ChannelList", CHANNEL, channelSettings(t, t.host, t.port));
+    }
+
+    /** Two servers for the same data: the one of `--host` is the active one at first. */
+    private void warmStandby(ConsumerOptions o) {
+        ElementList both = list();
+        text(both, "StartingActiveServer", CHANNEL);
+        text(both, "StandbyServerSet", STANDBY);
+        both.add(EmaFactory.createElementEntry().enumValue("WarmStandbyMode", o.isStandbyByService ? 2 : 1));
+        group("WarmStandbyGroup", null, "WarmStandbyList", STANDBY, both);
+        Map servers = EmaFactory.createMap();
+        Map channels = EmaFactory.createMap();
+        String[][] ends = {{CHANNEL, o.transport.host, o.transport.port}, {STANDBY, o.standby[0], o.standby[1]}};
+        for (String[] end : ends) {
+            ElementList server = list();
+            text(server, "Channel", end[0]);
+            servers.add(EmaFactory.createMapEntry().keyAscii(end[0], MapEntry.MapAction.ADD, server));
+            ElementList channel = channelSettings(o.transport, end[1], end[2]);
+            channels.add(EmaFactory.createMapEntry().keyAscii(end[0], MapEntry.MapAction.ADD, channel));
+        }
+        group("WarmStandbyServerInfoGroup", null, "WarmStandbyServerInfoList", servers);
+        group("ChannelGroup", null, "ChannelList", channels);
+    }
+
+    private static ElementList channelSettings(Transport t, String host, String port) {
         ElementList channel = list();
         String plain = t.webSocketProtocols == null ? "RSSL_SOCKET" : "RSSL_WEBSOCKET";
         text(channel, "ChannelType", "ChannelType::" + (t.isEncrypted ? "RSSL_ENCRYPTED" : plain));
@@ -189,11 +223,11 @@ final class EmaSettings {
         if (t.compressionThresholdBytes >= 0) {
             number(channel, "CompressionThreshold", t.compressionThresholdBytes);
         }
-        text(channel, "Host", t.host);
-        text(channel, "Port", t.port);
+        text(channel, "Host", host);
+        text(channel, "Port", port);
         number(channel, "TcpNodelay", 1);
         number(channel, "ConnectionPingTimeout", TimeUnit.SECONDS.toMillis(t.pingTimeoutS));
-        group("ChannelGroup", null, "ChannelList", CHANNEL, channel);
+        return channel;
     }
 
     private static java.util.Map<String, Object> serverSettings(Transport t) {
@@ -263,9 +297,13 @@ final class EmaSettings {
     private void group(String group, String defaultKey, String listKey, String name, ElementList settings) {
         Map named = EmaFactory.createMap();
         named.add(EmaFactory.createMapEntry().keyAscii(name, MapEntry.MapAction.ADD, settings));
+        group(group, defaultKey == null ? null : new String[] {defaultKey, name}, listKey, named);
+    }
+
+    private void group(String group, String[] choice, String listKey, Map named) {
         ElementList content = list();
-        if (defaultKey != null) {
-            text(content, defaultKey, name);
+        if (choice != null) {
+            text(content, choice[0], choice[1]);
         }
         content.add(EmaFactory.createElementEntry().map(listKey, named));
         groups.add(EmaFactory.createMapEntry().keyAscii(group, MapEntry.MapAction.ADD, content));
