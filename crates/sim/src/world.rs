@@ -667,8 +667,12 @@ impl World {
 
 fn new_distributor(instance: u64, counters: &Arc<DistributorCounters>) -> Distributor {
     // A short memory, so that gaps reach beyond it in some runs, and ids are used again.
-    let config =
-        DistributorConfig { gap_memory: 256, requests_outstanding_max: 7, ..DistributorConfig::default() };
+    let config = DistributorConfig {
+        gap_memory: 256,
+        requests_outstanding_max: 7,
+        cleanups_per_turn: 5,
+        ..DistributorConfig::default()
+    };
     Distributor::new(instance, config, Arc::new(Dictionary::new()), counters.clone())
 }
 

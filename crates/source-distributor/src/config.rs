@@ -145,6 +145,9 @@ config::section! {
         services_max: u32 = 1_000, range 1..=65_000;
         /// Most items in the cache.
         items_max: u64 = 5_000_000, range 1..=60_000_000;
+        /// Where many items are concerned at once, because a provider or a P2PS has gone, so many of them are dealt
+        /// with before others are served again.
+        cleanups_per_turn: u32 = 2_000, range 1..=1_000_000;
         /// Longest time from SIGTERM to the end, for providers to take what waits for them.
         shutdown_timeout_ms: u32 = 3_000, range 0..=600_000;
         /// The thread.
@@ -178,6 +181,7 @@ impl SourceDistributorConfig {
             gap_memory: self.gap_memory_count as usize,
             services_max: self.services_max as usize,
             items_max: self.items_max as usize,
+            cleanups_per_turn: self.cleanups_per_turn as usize,
             balance: match requests.balance {
                 BalanceConfig::Load => Balance::Load,
                 BalanceConfig::RoundRobin => Balance::RoundRobin,

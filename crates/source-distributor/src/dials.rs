@@ -123,6 +123,10 @@ impl Dials {
     ) {
         let Some(dial) = self.dials.get_mut(place) else { return };
         let provider = ProviderId(FIRST + place as u32);
+        if core.is_leaving(provider) && !dial.line.is_connected() {
+            // Its items are still being told that it is lost.
+            return;
+        }
         let (spec, down) = (&dial.spec, &mut dial.down);
         let mut on_event = |event: LineEvent<'_>| match event {
             LineEvent::Connected { host, .. } => {

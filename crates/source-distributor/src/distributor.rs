@@ -355,6 +355,10 @@ impl<O: Outlet> Service<Rssl> for Providers<'_, O> {
         self.core.is_logged_in(ProviderId(connection.0))
     }
 
+    fn knows(&self, connection: ConnectionId) -> bool {
+        self.core.is_leaving(ProviderId(connection.0))
+    }
+
     fn on_port_event(&mut self, event: PortEvent<'_>) {
         info!(port = "provider", "{event}");
     }

@@ -27,6 +27,7 @@ counters! {
         gap_queries: Total, "messages", "Questions from peers about lost ranges.";
         gap_queries_too_old: Total, "messages", "Those that reached further back than what is remembered.";
         link_messages_refused: Total, "messages", "Messages from peers that were malformed or out of place.";
+        cleanups_waiting: Gauge, "tasks", "Clean-ups that go on in the turns that follow: providers and point-to-point servers that are gone.";
         streams_open: Gauge, "streams", "Streams open or asked for at dialled providers.";
         items_queued: Gauge, "items", "Items that wait for a dialled provider with room for a request.";
         items_over_limit: Total, "items", "Items that had to wait because every dialled provider of the service had as many open as it takes.";

@@ -29,6 +29,23 @@ pub enum LinkUp<'a> {
     PrivateMessage { conversation: u64, message: &'a [u8] },
 }
 
+impl<'a> LinkUp<'a> {
+    /// The item that it is about.
+    pub(crate) fn key(&self) -> Option<ItemKey<'a>> {
+        match *self {
+            LinkUp::Interest { key }
+            | LinkUp::NoInterest { key }
+            | LinkUp::ImageRequest { key }
+            | LinkUp::Resume { key }
+            | LinkUp::ClientMessage { key, .. } => Some(key),
+            LinkUp::Hello { .. }
+            | LinkUp::GapQuery { .. }
+            | LinkUp::PrivateRequest { .. }
+            | LinkUp::PrivateMessage { .. } => None,
+        }
+    }
+}
+
 /// A message from an instance to one point-to-point server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]

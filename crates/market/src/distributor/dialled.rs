@@ -10,6 +10,7 @@ use rdm::login::{LoginMsg, LoginRefresh, LoginRequest, LoginStatus};
 use rwf::{Domain, Msg, MsgClass, State, StateCode, StreamState};
 use units::Nanos;
 
+use super::cleanups::Loss;
 use super::dictionaries::{Comparison, DictionaryDifference};
 use super::providers::{Provider, Target};
 use super::services::{Requested, Supply};
@@ -193,13 +194,19 @@ impl Distributor {
             dictionaries: Comparison::default(),
             offers: BTreeMap::new(),
         };
+        self.finish_sweeps_of(now, provider, sink);
         self.providers.insert(provider, Provider { dialled: Some(dialled), ..Provider::default() });
         sink.to_provider(provider, &login);
     }
 
     /// A dialled provider is gone, as is `known` of it: its items are asked for elsewhere, or suspect until
     /// it is back.
-    pub(super) fn dialled_lost(&mut self, now: Nanos, known: Provider, sink: &mut impl DistributorSink) {
+    pub(super) fn dialled_lost(
+        &mut self,
+        now: Nanos,
+        (provider, known): (ProviderId, Provider),
+        sink: &mut impl DistributorSink,
+    ) {
         let Some(dialled) = known.dialled else { return };
         if let Some(due) = dialled.due {
             self.timers.cancel(due);
@@ -211,11 +218,8 @@ impl Distributor {
             }
             self.redefine(*id);
         }
-        let mut streams: Vec<(i32, Target)> = known.streams.into_iter().collect();
-        streams.sort_unstable_by_key(|(stream_id, _)| *stream_id);
-        for (_, target) in streams {
-            self.stream_lost(now, target, PROVIDER_GONE, sink);
-        }
+        self.sweep(now, provider, Loss::AskedFor(None, PROVIDER_GONE), sink);
+        self.privates_lost(provider, None, PROVIDER_GONE, sink);
         for id in services {
             self.pump(now, id, sink);
         }
@@ -439,6 +443,9 @@ impl Distributor {
             return self.refuse_service(provider, &name, RefusedService::Published, sink);
         }
         let (id, is_up) = (definition.id, definition.state.up);
+        if self.is_leaving(provider) && self.offer(provider, id).is_none() {
+            self.finish_sweeps_of(now, provider, sink);
+        }
         if !self.services.contains_key(&id) {
             self.add_service(definition.clone(), Supply::Requested(Requested::default()), sink);
         }
@@ -500,30 +507,26 @@ impl Distributor {
         now: Nanos,
         provider: ProviderId,
         id: u16,
+        state: State<'static>,
+        sink: &mut impl DistributorSink,
+    ) {
+        self.sweep(now, provider, Loss::AskedFor(Some(id), state), sink);
+        self.privates_lost(provider, Some(id), state, sink);
+    }
+
+    /// Private streams at a provider are over, those of one service if it is named. They are bounded by
+    /// `private_streams_max`.
+    fn privates_lost(
+        &mut self,
+        provider: ProviderId,
+        service: Option<u16>,
         state: State<'_>,
         sink: &mut impl DistributorSink,
     ) {
-        let Some(known) = self.providers.get(&provider) else { return };
-        let mut streams: Vec<(i32, Target)> = known.streams.iter().map(|(id, t)| (*id, *t)).collect();
-        streams.retain(|(_, target)| self.service_of(*target) == Some(id));
-        streams.sort_unstable_by_key(|(stream_id, _)| *stream_id);
-        for (_, target) in streams {
-            self.stream_lost(now, target, state, sink);
-        }
-    }
-
-    fn service_of(&self, target: Target) -> Option<u16> {
-        match target {
-            Target::Item(index) => self.items.get(index).map(|i| i.key.service),
-            Target::Private(place) => self.privates.get(place).map(|p| p.service),
-        }
-    }
-
-    /// A stream at a provider is over without the item being.
-    fn stream_lost(&mut self, now: Nanos, target: Target, state: State<'_>, sink: &mut impl DistributorSink) {
-        match target {
-            Target::Item(index) => self.item_lost(now, index, state, sink),
-            Target::Private(place) => self.private_lost(place, state, sink),
+        let of_provider = self.privates.iter().filter(|(_, private)| private.provider == provider);
+        let meant = of_provider.filter(|(_, private)| service.is_none_or(|id| private.service == id));
+        for place in meant.map(|(place, _)| place).collect::<Vec<usize>>() {
+            self.private_lost(place, state, sink);
         }
     }
 }

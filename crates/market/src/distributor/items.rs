@@ -14,6 +14,8 @@ use crate::key::{ItemKey, OwnedKey};
 /// An item that a provider publishes, or that is asked for because a peer wants it.
 pub(super) struct Item {
     pub(super) key: OwnedKey,
+    /// Sweeps up to this number are done with it.
+    pub(super) swept: u64,
     pub(super) cached: CachedItem,
     /// Its id in the service's stream, once a peer has wanted it.
     pub(super) id: Option<u32>,
@@ -115,7 +117,7 @@ impl Distributor {
 
     /// What a provider's stream is for, or the key in the message.
     #[inline]
-    fn target_of(
+    pub(super) fn target_of(
         &self,
         provider: ProviderId,
         stream_id: i32,
@@ -336,6 +338,7 @@ impl Distributor {
         let ripples = self.services.get(&key.service).is_none_or(|service| service.ripples);
         let item = Item {
             key: key.to_owned(),
+            swept: self.cleanups.last_sweep(),
             cached: CachedItem::new(ripples),
             id: None,
             peers: Vec::new(),

@@ -19,6 +19,7 @@
 //! One thread owns it. It reads no clock and opens no socket: time and messages come in, decisions go to a
 //! [`DistributorSink`].
 
+mod cleanups;
 mod dialled;
 mod dictionaries;
 mod ending;
@@ -57,6 +58,7 @@ use rwf::{DataState, DataType, Dictionary, State, StatusMsg, StreamState};
 use slab::Slab;
 use units::Nanos;
 
+use self::cleanups::Cleanups;
 use self::items::Item;
 use self::messages::Posts;
 use self::peers::Peer;
@@ -115,6 +117,8 @@ pub struct DistributorConfig {
     pub post_timeout: Duration,
     /// The most private streams; more are refused.
     pub private_streams_max: usize,
+    /// Of clean-ups that concern many items, so many are done in one turn.
+    pub cleanups_per_turn: usize,
 }
 
 /// Which of several providers of a service is asked for an item.
@@ -160,6 +164,7 @@ impl Default for DistributorConfig {
             posts_outstanding_max: 100_000,
             post_timeout: Duration::from_secs(15),
             private_streams_max: 100_000,
+            cleanups_per_turn: 2_000,
         }
     }
 }
@@ -201,6 +206,7 @@ pub struct Distributor {
     directory_body: Vec<u8>,
     scratch: Scratch,
     encoding: Encoding,
+    cleanups: Cleanups,
     counters: Arc<Counters>,
 }
 
@@ -281,6 +287,7 @@ impl Distributor {
             spoilt: Spoilt::default(),
             sharing_ration: Ration::default(),
             encoding: Encoding::default(),
+            cleanups: Cleanups::default(),
             counters,
         }
     }
@@ -298,8 +305,11 @@ impl Distributor {
             let before = Nanos(now.0.saturating_sub(heartbeat.as_nanos() as u64));
             service.stream.heartbeat(now, before, sink);
         }
+        self.grant_cleanups(now);
+        self.clean_up(now, sink);
         self.answer_unknown(now, sink);
-        while let Some(timer) = self.timers.pop(now) {
+        for _ in 0..self.config.cleanups_per_turn {
+            let Some(timer) = self.timers.pop(now) else { break };
             self.on_timer(now, timer, sink);
         }
         self.publish_directory_if_due(now, sink);
@@ -320,7 +330,7 @@ impl Distributor {
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
         let repeat_at = self.directory_at + self.config.heartbeat_interval;
-        self.unknown_due_at.min(repeat_at).min(self.timers.next())
+        self.unknown_due_at.min(repeat_at).min(self.timers.next()).min(self.next_cleanup())
     }
 
     /// Tells peers that items they wait for do not exist, once their service has settled.

@@ -54,6 +54,7 @@ impl std::error::Error for LinkError {}
 impl Distributor {
     /// A point-to-point server has connected.
     pub fn on_peer_connected(&mut self, peer: PeerId) {
+        self.forget_rest(peer);
         self.peers.insert(peer, Peer::default());
         self.counters.peers.set(self.peers.len() as u64);
     }
@@ -63,10 +64,7 @@ impl Distributor {
         let Some(gone) = self.peers.remove(&peer) else { return };
         self.close_privates(gone.privates.into_values().collect(), sink);
         self.forget_posts(peer);
-        for index in gone.items {
-            self.items[index].forget(peer);
-            self.check_wanted(now, index, sink);
-        }
+        self.forget_peer(now, (peer, gone.items), sink);
         for waiting in self.unknown.values_mut() {
             waiting.forget(peer);
         }
@@ -114,6 +112,11 @@ impl Distributor {
         }
         if !known.is_greeted {
             return Err(LinkError::NotGreeted);
+        }
+        if self.cleanups.is_busy()
+            && let Some(key) = msg.key()
+        {
+            self.settle_key(now, key, sink);
         }
         match msg {
             LinkUp::Hello { .. } => {}

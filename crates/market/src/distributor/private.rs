@@ -17,7 +17,7 @@ use crate::backbone::LinkDown;
 #[derive(Debug)]
 pub(super) struct PrivateStream {
     from: Conversation,
-    provider: ProviderId,
+    pub(super) provider: ProviderId,
     stream_id: i32,
     pub(super) service: u16,
     domain: Domain,

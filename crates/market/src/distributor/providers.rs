@@ -113,17 +113,15 @@ impl Distributor {
         self.providers.insert(provider, Provider { address, ..Provider::default() });
     }
 
-    /// A connection is gone: the services it published are down and their items suspect, until somebody
+    /// A connection is gone, whose number is not to be given to another one while [`Distributor::is_leaving`]: the services it published are down and their items suspect, until somebody
     /// publishes them again.
     pub fn on_provider_closed(&mut self, now: Nanos, provider: ProviderId, sink: &mut impl DistributorSink) {
         let Some(known) = self.providers.remove(&provider) else { return };
         self.posts_lost(provider, sink);
-        self.dialled_lost(now, known, sink);
+        self.dialled_lost(now, (provider, known), sink);
         let published: Vec<u16> =
             self.services.iter().filter(|(_, s)| s.is_published_by(provider)).map(|(id, _)| *id).collect();
-        for id in published {
-            self.remove_publisher(now, (provider, id), "the provider has gone", sink);
-        }
+        self.remove_publisher(now, (provider, &published), "the provider has gone", sink);
         self.count_shared();
         self.count_providers();
         self.publish_directory_if_due(now, sink);
@@ -178,6 +176,9 @@ impl Distributor {
         let head = peek(bytes)?;
         if let Some(known) = self.providers.get_mut(&provider) {
             known.heard_at = now;
+        }
+        if self.cleanups.is_busy() {
+            self.settle_target(now, provider, bytes, sink);
         }
         let result = if head.class == MsgClass::Update && has_items(head.domain) {
             self.on_update(now, provider, bytes, sink)

@@ -310,6 +310,7 @@ impl Distributor {
         let due = self.timers.set(now + self.config.request_timeout, Timer::Request(index));
         let item = &mut self.items[index];
         item.upstream = Upstream::Pending { provider, stream_id, due };
+        item.swept = self.cleanups.last_sweep();
         item.cached.begin_again();
         self.counters.requests_out.inc();
     }
@@ -459,7 +460,10 @@ impl Distributor {
         match std::mem::take(&mut item.upstream) {
             Upstream::None => None,
             Upstream::Published { provider, stream_id } => {
-                self.providers.get_mut(&provider)?.streams.remove(&stream_id);
+                let streams = &mut self.providers.get_mut(&provider)?.streams;
+                if streams.get(&stream_id) == Some(&Target::Item(index)) {
+                    streams.remove(&stream_id);
+                }
                 None
             }
             queued @ Upstream::Queued { .. } => {

@@ -7,6 +7,7 @@ use rdm::{OwnedState, ToVec};
 use rwf::{DataState, DataType, Domain, Msg, State, StateCode, StatusMsg, StreamState};
 use units::Nanos;
 
+use super::cleanups::{Fate, Loss};
 use super::stream::Stream;
 use super::{
     Distributor, DistributorSink, PostRoute, ProviderError, ProviderId, ProviderNotice, RefusedService,
@@ -163,18 +164,20 @@ impl Distributor {
             known.service_ids.insert(theirs, ours);
         }
         self.redefine(ours);
-        self.settle(now, ours, is_settling);
+        self.settle_service(now, ours, is_settling);
         if is_new && providers > 1 && self.sharing_ration.take(now).is_some() {
             sink.notice(provider, &ProviderNotice::SharesService { service: &name, providers });
         }
         if was_up && !is_up && providers > 1 {
-            self.publisher_lost(now, (provider, ours), "the provider's service is down", sink);
+            let lost =
+                Loss::Published([(ours, Fate::new(providers))].into(), "the provider's service is down");
+            self.sweep(now, provider, lost, sink);
         }
     }
 
     /// From when on requests for unknown items of a service are answered: never while it is down, and a while
     /// after somebody began to publish it.
-    fn settle(&mut self, now: Nanos, id: u16, is_settling: bool) {
+    fn settle_service(&mut self, now: Nanos, id: u16, is_settling: bool) {
         let Some(service) = self.services.get_mut(&id) else { return };
         if !service.definition.state.up {
             service.settled_at = Nanos::NEVER;
@@ -184,20 +187,26 @@ impl Distributor {
         self.unknown_due_at = self.unknown_due_at.min(service.settled_at);
     }
 
-    /// A provider publishes a service no longer: those that are left go on, or it is down.
+    /// A provider publishes services no longer: those that are left go on, or they are down.
     pub(super) fn remove_publisher(
         &mut self,
         now: Nanos,
-        (provider, id): (ProviderId, u16),
-        text: &str,
+        (provider, ids): (ProviderId, &[u16]),
+        text: &'static str,
         sink: &mut impl DistributorSink,
     ) {
-        let Some(service) = self.services.get_mut(&id) else { return };
-        let Supply::Published(publishers) = &mut service.supply else { return };
-        publishers.retain(|publisher| publisher.provider != provider);
-        self.redefine(id);
-        self.settle(now, id, false);
-        self.publisher_lost(now, (provider, id), text, sink);
+        let mut lost = BTreeMap::new();
+        for &id in ids {
+            let Some(service) = self.services.get_mut(&id) else { continue };
+            let Supply::Published(publishers) = &mut service.supply else { continue };
+            publishers.retain(|publisher| publisher.provider != provider);
+            lost.insert(id, Fate::new(publishers.len()));
+            self.redefine(id);
+            self.settle_service(now, id, false);
+        }
+        if !lost.is_empty() {
+            self.sweep(now, provider, Loss::Published(lost, text), sink);
+        }
     }
 
     pub(super) fn count_shared(&self) {
@@ -283,7 +292,8 @@ impl Distributor {
             .collect();
         for id in gone {
             if self.services.get(&id).is_some_and(|s| s.publishers().len() > 1) {
-                self.remove_publisher(now, (provider, id), "the provider has withdrawn the service", sink);
+                let text = "the provider has withdrawn the service";
+                self.remove_publisher(now, (provider, &[id]), text, sink);
             } else {
                 self.withdraw(now, id, sink);
             }
@@ -387,6 +397,12 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) {
         for index in self.items_of(of, group) {
+            if self.cleanups.is_busy() {
+                self.settle(now, index, sink);
+            }
+            if !self.items.contains(index) {
+                continue;
+            }
             let domain: Domain = self.items[index].key.domain;
             let state = Some(status.borrow());
             let msg = StatusMsg { state, ..StatusMsg::new(domain, 0, DataType::NO_DATA) };

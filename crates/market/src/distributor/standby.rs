@@ -5,13 +5,13 @@
 //! nothing was heard of it for a while. What the others publish is kept beside it, merged and not passed on, so
 //! that one of them can take over at once, with an image.
 
-use rwf::{DataState, RefreshMsg, StateCode, StatusMsg, StreamState, UpdateMsg};
+use rwf::{DataState, RefreshMsg, StatusMsg, StreamState, UpdateMsg};
 use units::Nanos;
 
 use super::items::Item;
 use super::providers::Target;
 use super::requests::Upstream;
-use super::{Distributor, DistributorSink, ProviderId, ProviderNotice, SUSPECT};
+use super::{Distributor, DistributorSink, ProviderId};
 use crate::cached::CachedItem;
 
 /// What a provider publishes of an item that comes from another one.
@@ -126,7 +126,7 @@ impl Distributor {
         }
     }
 
-    fn end_standby(&mut self, provider: ProviderId, index: usize) {
+    pub(super) fn end_standby(&mut self, provider: ProviderId, index: usize) {
         let standbys = &mut self.items[index].standbys;
         let Some(at) = standbys.iter().position(|standby| standby.provider == provider) else { return };
         let gone = standbys.remove(at);
@@ -194,39 +194,5 @@ impl Distributor {
             item.standbys.push(Standby { provider, stream_id, cached });
         }
         self.publish_image(now, index, sink);
-    }
-
-    /// A provider publishes a service no longer, or not now: its items come from others that have them, and
-    /// are suspect otherwise.
-    pub(super) fn publisher_lost(
-        &mut self,
-        now: Nanos,
-        (provider, id): (ProviderId, u16),
-        text: &str,
-        sink: &mut impl DistributorSink,
-    ) {
-        let Some(service) = self.services.get_mut(&id) else { return };
-        let (name, providers) = (service.definition.info.name.clone(), service.publishers().len());
-        let of_service = self.items.iter().filter(|(_, item)| item.key.service == id);
-        let items: Vec<usize> = of_service.map(|(index, _)| index).collect();
-        let (mut moved, mut suspect) = (0, 0);
-        for index in items {
-            self.end_standby(provider, index);
-            let upstream = self.items[index].upstream;
-            let was_its = upstream.provider() == Some(provider);
-            if was_its && self.hand_over(now, index, sink) {
-                moved += 1;
-            } else if was_its || upstream == Upstream::None && providers == 0 {
-                self.forget_stream(index);
-                self.suspect(now, index, SUSPECT.because(StateCode::NONE, text), sink);
-                suspect += 1;
-            }
-        }
-        if providers > 0 && self.sharing_ration.take(now).is_some() {
-            sink.notice(
-                provider,
-                &ProviderNotice::LeavesService { service: &name, providers, moved, suspect },
-            );
-        }
     }
 }

@@ -1,3 +1,4 @@
+mod cleanups;
 mod dialled;
 mod dictionaries;
 mod keys;

@@ -1,0 +1,326 @@
+//! Clean-ups too large for one turn: a provider that leaves a million items, a point-to-point server that wanted as many.
+//!
+//! They are done one after the other, so much work in a turn ([`DistributorConfig::cleanups_per_turn`]). One that fits
+//! what is left of the present turn is done at once. What the loss of a provider means for items is a *sweep* over
+//! the table. Whatever else comes about an item waits for its share of the sweeps ([`Distributor::settle`] does it
+//! out of turn), so that peers see the same as if the sweep were done at once.
+//!
+//! [`DistributorConfig::cleanups_per_turn`]: super::DistributorConfig::cleanups_per_turn
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rwf::{Msg, State, StateCode};
+use units::Nanos;
+
+use super::providers::Target;
+use super::requests::Upstream;
+use super::{Distributor, DistributorSink, PeerId, ProviderId, ProviderNotice, SUSPECT};
+use crate::key::ItemKey;
+
+/// What is not done, and what may be done of it in this turn.
+#[derive(Debug, Default)]
+pub(super) struct Cleanups {
+    /// In the order in which they began.
+    sweeps: VecDeque<Sweep>,
+    /// Links that are gone, with the items that were wanted over them.
+    peers: VecDeque<(PeerId, BTreeSet<usize>)>,
+    /// Work left in this turn.
+    left: usize,
+    /// When the work of a turn was granted last.
+    granted_at: Nanos,
+    /// Sweeps so far.
+    count: u64,
+    is_running: bool,
+}
+
+/// One thing to be done with each item that there is now.
+#[derive(Debug)]
+struct Sweep {
+    number: u64,
+    provider: ProviderId,
+    /// The place from which on items are left, and where they end.
+    next: usize,
+    end: usize,
+    loss: Loss,
+}
+
+/// What is lost at a provider.
+#[derive(Debug)]
+pub(super) enum Loss {
+    /// It publishes these services no longer, or not now. What became of their items, and why.
+    Published(BTreeMap<u16, Fate>, &'static str),
+    /// It is asked no longer for items of a service, or of any. What is said of them.
+    AskedFor(Option<u16>, State<'static>),
+}
+
+/// What becomes of the items of a service that one of its providers publishes no longer.
+#[derive(Debug)]
+pub(super) struct Fate {
+    /// The providers that published it then.
+    providers: usize,
+    /// How many items come from another provider now, and how many from none.
+    moved: usize,
+    suspect: usize,
+}
+
+impl Fate {
+    pub(super) fn new(providers: usize) -> Fate {
+        Fate { providers, moved: 0, suspect: 0 }
+    }
+}
+
+impl Cleanups {
+    /// Whether anything is not done.
+    #[inline]
+    pub(super) fn is_busy(&self) -> bool {
+        !self.sweeps.is_empty() || !self.peers.is_empty()
+    }
+
+    /// The number of the last sweep: those up to it do not concern an item that is new.
+    pub(super) fn last_sweep(&self) -> u64 {
+        self.count
+    }
+}
+
+/// Turns.
+impl Distributor {
+    /// The work of a turn may be done from now on.
+    pub(super) fn grant_cleanups(&mut self, now: Nanos) {
+        self.cleanups.left = self.config.cleanups_per_turn;
+        self.cleanups.granted_at = now;
+    }
+
+    /// Goes on with what is not done, as far as the turn's work goes.
+    pub(super) fn clean_up(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
+        if now > self.cleanups.granted_at {
+            self.grant_cleanups(now);
+        }
+        if std::mem::replace(&mut self.cleanups.is_running, true) {
+            return;
+        }
+        while self.cleanups.left > 0 && self.cleanups.is_busy() {
+            if self.cleanups.sweeps.is_empty() {
+                self.forget_some(now, sink);
+            } else {
+                self.sweep_some(now, sink);
+            }
+        }
+        self.cleanups.is_running = false;
+        let waiting = self.cleanups.sweeps.len() + self.cleanups.peers.len();
+        self.counters.cleanups_waiting.set(waiting as u64);
+    }
+
+    /// When clean-ups go on: with the next turn, if anything is not done.
+    pub(super) fn next_cleanup(&self) -> Nanos {
+        if self.cleanups.is_busy() { self.cleanups.granted_at } else { Nanos::NEVER }
+    }
+
+    /// Whether items still come from a provider that is gone: its number must not be another one's yet.
+    #[must_use]
+    pub fn is_leaving(&self, provider: ProviderId) -> bool {
+        self.cleanups.sweeps.iter().any(|sweep| sweep.provider == provider)
+    }
+}
+
+/// Providers.
+impl Distributor {
+    /// Something is lost at a provider: what that means for its items is done in time.
+    pub(super) fn sweep(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        loss: Loss,
+        sink: &mut impl DistributorSink,
+    ) {
+        self.cleanups.count += 1;
+        let (number, end) = (self.cleanups.count, self.items.capacity());
+        self.cleanups.sweeps.push_back(Sweep { number, provider, next: 0, end, loss });
+        self.clean_up(now, sink);
+    }
+
+    /// Does at once what is left of the losses of a dialled provider: it is about to be asked for items again.
+    pub(super) fn finish_sweeps_of(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        sink: &mut impl DistributorSink,
+    ) {
+        let left = self.cleanups.left;
+        while self.is_leaving(provider) && !self.cleanups.is_running {
+            self.cleanups.left = usize::MAX;
+            self.sweep_some(now, sink);
+        }
+        self.cleanups.left = left;
+    }
+
+    fn sweep_some(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
+        while self.cleanups.left > 0 {
+            let Some(sweep) = self.cleanups.sweeps.front_mut() else { return };
+            if sweep.next >= sweep.end {
+                if let Some(done) = self.cleanups.sweeps.pop_front() {
+                    self.swept(now, done, sink);
+                }
+                continue;
+            }
+            let index = sweep.next;
+            sweep.next += 1;
+            self.cleanups.left -= 1;
+            if let Some(item) = self.items.get(index) {
+                let told = item.waiting.len();
+                self.cleanups.left = self.cleanups.left.saturating_sub(told);
+                self.sweep_item(now, index, 0, sink);
+            }
+        }
+    }
+
+    /// Does one item's share of a sweep.
+    fn sweep_item(&mut self, now: Nanos, index: usize, at: usize, sink: &mut impl DistributorSink) {
+        let Some(sweep) = self.cleanups.sweeps.get_mut(at) else { return };
+        let item = &mut self.items[index];
+        if item.swept >= sweep.number {
+            return;
+        }
+        item.swept = sweep.number;
+        let (provider, service) = (sweep.provider, item.key.service);
+        match &mut sweep.loss {
+            &mut Loss::AskedFor(of, state) => {
+                let upstream = item.upstream;
+                let is_asked = upstream.is_asked_for() && upstream.provider() == Some(provider);
+                if is_asked && of.is_none_or(|of| of == service) {
+                    self.item_lost(now, index, state, sink);
+                }
+            }
+            Loss::Published(services, text) => {
+                let Some(mut fate) = services.remove(&service) else { return };
+                let text = *text;
+                self.lose_published(now, (provider, index), text, &mut fate, sink);
+                if let Some(Loss::Published(services, _)) =
+                    self.cleanups.sweeps.get_mut(at).map(|sweep| &mut sweep.loss)
+                {
+                    services.insert(service, fate);
+                }
+            }
+        }
+    }
+
+    /// A provider publishes an item no longer: it comes from another one that has it, and is suspect otherwise.
+    fn lose_published(
+        &mut self,
+        now: Nanos,
+        (provider, index): (ProviderId, usize),
+        text: &str,
+        fate: &mut Fate,
+        sink: &mut impl DistributorSink,
+    ) {
+        self.end_standby(provider, index);
+        let upstream = self.items[index].upstream;
+        let was_its = upstream.provider() == Some(provider);
+        if was_its && self.hand_over(now, index, sink) {
+            fate.moved += 1;
+        } else if was_its || upstream == Upstream::None && fate.providers == 0 {
+            self.forget_stream(index);
+            self.suspect(now, index, SUSPECT.because(StateCode::NONE, text), sink);
+            fate.suspect += 1;
+        }
+    }
+
+    /// A sweep is done.
+    fn swept(&mut self, now: Nanos, sweep: Sweep, sink: &mut impl DistributorSink) {
+        let Loss::Published(services, _) = sweep.loss else { return };
+        for (id, Fate { providers, moved, suspect }) in services {
+            let Some(service) = self.services.get(&id) else { continue };
+            if providers > 0 && self.sharing_ration.take(now).is_some() {
+                let service = &*service.definition.info.name;
+                let notice = ProviderNotice::LeavesService { service, providers, moved, suspect };
+                sink.notice(sweep.provider, &notice);
+            }
+        }
+    }
+
+    /// Something comes about an item: what sweeps have for it is done first. The item may be gone then.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn settle(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
+        for at in 0..self.cleanups.sweeps.len() {
+            if self.items.contains(index) {
+                self.sweep_item(now, index, at, sink);
+            }
+        }
+    }
+
+    /// The same for the item of a provider's message.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn settle_target(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        bytes: &[u8],
+        sink: &mut impl DistributorSink,
+    ) {
+        let Ok(msg) = Msg::parse(bytes) else { return };
+        let key = match &msg {
+            Msg::Update(update) => update.key,
+            Msg::Refresh(refresh) => refresh.key,
+            Msg::Status(status) => status.key,
+            _ => None,
+        };
+        if let Some(Target::Item(index)) = self.target_of(provider, msg.stream_id(), msg.domain(), key) {
+            self.settle(now, index, sink);
+        }
+    }
+
+    /// The same for the item that a peer means.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn settle_key(&mut self, now: Nanos, key: ItemKey<'_>, sink: &mut impl DistributorSink) {
+        if let Some(index) = self.find(key) {
+            self.settle(now, index, sink);
+        }
+    }
+}
+
+/// Point-to-point servers.
+impl Distributor {
+    /// Takes a peer that is gone off the items that it wanted, in time.
+    pub(super) fn forget_peer(
+        &mut self,
+        now: Nanos,
+        (peer, items): (PeerId, BTreeSet<usize>),
+        sink: &mut impl DistributorSink,
+    ) {
+        self.cleanups.peers.push_back((peer, items));
+        self.clean_up(now, sink);
+    }
+
+    /// The number of a peer that is gone is used again: it is taken off all items at once. Whether anybody else wants
+    /// these is looked at in time.
+    pub(super) fn forget_rest(&mut self, peer: PeerId) {
+        for (gone, items) in &self.cleanups.peers {
+            for index in items.iter().copied().filter(|_| *gone == peer) {
+                if let Some(item) = self.items.get_mut(index) {
+                    item.forget(peer);
+                }
+            }
+        }
+    }
+
+    fn forget_some(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
+        while self.cleanups.left > 0
+            && let Some((peer, items)) = self.cleanups.peers.front_mut()
+        {
+            let (peer, index) = (*peer, items.pop_first());
+            let Some(index) = index else {
+                self.cleanups.peers.pop_front();
+                continue;
+            };
+            self.cleanups.left -= 1;
+            let wants_again = self.peers.get(&peer).is_some_and(|known| known.items.contains(&index));
+            // The item may be another one by now, of which the peer has never heard.
+            if let Some(item) = self.items.get_mut(index).filter(|_| !wants_again) {
+                item.forget(peer);
+                self.check_wanted(now, index, sink);
+            }
+        }
+    }
+}
