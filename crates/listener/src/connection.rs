@@ -32,7 +32,7 @@ pub(crate) struct Connection<E> {
     /// The bytes of its backlog that are in the sum of all backlogs.
     pub(crate) counted_backlog: usize,
     /// It did not keep up when its backlog was looked at last.
-    lags: bool,
+    pub(crate) lags: bool,
 }
 
 /// What is written with one system call at most: more gains nothing, and this much stays in a core's cache.

@@ -357,7 +357,9 @@ impl<P: Protocol> Listener<P> {
         let token = Token(self.token_base + index as u64);
         let (paused, registrar) = (self.is_paused, &self.registrar);
         let Some(connection) = self.connections.get_mut(index) else { return };
-        match connection.update_interest(registrar, token, paused, &mut self.backlog_bytes) {
+        let result = connection.update_interest(registrar, token, paused, &mut self.backlog_bytes);
+        self.outbox.note_behind(ConnectionId(index as u32), connection.lags);
+        match result {
             Ok(true) if connection.is_held => self.roomy.push(ConnectionId(index as u32)),
             Ok(_) => {}
             Err(_) => {

@@ -36,7 +36,22 @@ pub struct Outbox {
     unwanted: Vec<ConnectionId>,
     /// Connections that lack something because the log was full.
     short: Vec<ConnectionId>,
+    /// By connection.
+    loads: Vec<Load>,
 }
+
+/// How much waits for a connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    /// It does not take what it is sent about as fast as that comes.
+    is_behind: bool,
+    /// So many bytes are in so many of its entries.
+    bytes: usize,
+    entries: usize,
+}
+
+/// A connection gets no more than this with one flush if that can be helped.
+const FLUSH_BYTES: usize = 1 << 20;
 
 /// Where messages are that found no room in the log.
 const NOWHERE: Staged = Staged { at: u32::MAX, len: u32::MAX };
@@ -93,6 +108,28 @@ impl Outbox {
             self.pending.resize_with(at + 1, Vec::new);
         }
         self.pending[at].clear();
+        self.loads.resize(self.pending.len(), Load::default());
+        self.loads[at] = Load::default();
+    }
+
+    /// Whether a connection does not keep up with what it is sent, or is about to be sent much at once: what can wait
+    /// had better come later.
+    pub fn lags(&mut self, connection: ConnectionId) -> bool {
+        let at = connection.0 as usize;
+        let (Some(load), Some(pending)) = (self.loads.get_mut(at), self.pending.get(at)) else {
+            return false;
+        };
+        let new = pending.get(load.entries..).unwrap_or_default();
+        load.bytes += new.iter().map(|entry| entry.len as usize).sum::<usize>();
+        load.entries = pending.len();
+        load.is_behind || load.bytes > FLUSH_BYTES
+    }
+
+    /// Whether a connection keeps up, as was seen when its socket was written to last.
+    pub(crate) fn note_behind(&mut self, connection: ConnectionId, is_behind: bool) {
+        if let Some(load) = self.loads.get_mut(connection.0 as usize) {
+            load.is_behind = is_behind;
+        }
     }
 
     /// Drops what a connection that is gone would have got.
@@ -100,6 +137,7 @@ impl Outbox {
         if let Some(pending) = self.pending.get_mut(connection.0 as usize) {
             pending.clear();
             pending.shrink_to(64);
+            self.loads[connection.0 as usize] = Load::default();
         }
     }
 
@@ -136,6 +174,8 @@ impl Outbox {
     /// # Panics
     /// If the connection was never added.
     pub fn parts(&mut self, connection: ConnectionId) -> (&[u8], &mut Vec<Entry>) {
+        let load = &mut self.loads[connection.0 as usize];
+        (load.bytes, load.entries) = (0, 0);
         (&self.log, &mut self.pending[connection.0 as usize])
     }
 
@@ -150,3 +190,28 @@ impl Outbox {
 }
 
 const LOG_KEPT_BYTES: usize = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: ConnectionId = ConnectionId(1);
+
+    #[test]
+    fn a_connection_lags_that_is_behind_or_is_about_to_get_much_until_it_is_flushed() {
+        let mut outbox = Outbox::default();
+        outbox.add(ONE);
+        assert!(!outbox.lags(ONE) && !outbox.lags(ConnectionId(7)));
+        let message = outbox.stage(&[0; FLUSH_BYTES / 4]);
+        for count in 1..=5 {
+            outbox.deliver(ONE, message, 5);
+            assert_eq!(outbox.lags(ONE), count > 4, "{count}");
+        }
+        outbox.parts(ONE).1.clear();
+        assert!(!outbox.lags(ONE));
+        outbox.note_behind(ONE, true);
+        assert!(outbox.lags(ONE));
+        outbox.remove(ONE);
+        assert!(!outbox.lags(ONE));
+    }
+}

@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use backbone::{Inlet, InletCommand};
 use counters::Registry;
 use counters::table::{JsonClients, PointToPoint as Counters};
 use daemon::{Describer, Status, UserList, describe_users};
-use market::server::{ClientId, ClientInfo, PointToPoint};
+use market::server::{ClientId, ClientInfo, PointToPoint, ServerSink};
 use net::agent::Agent;
 use net::{Ready, Registrar};
 use rssl_server::{ConnectionId, ConnectionInfo, RsslListener};
@@ -37,6 +38,10 @@ pub struct PointToPointServer<I> {
     token_space: u32,
     commands: Vec<InletCommand>,
     pace: Pace,
+    /// Clients for which images are due, in turn.
+    due: VecDeque<ClientId>,
+    /// One of them can be served with the next turn.
+    is_due: bool,
     describer: Describer,
 }
 
@@ -105,6 +110,8 @@ impl<I: Inlet> PointToPointServer<I> {
             token_space,
             commands: Vec::new(),
             pace: Pace::default(),
+            due: VecDeque::new(),
+            is_due: false,
             describer: Describer::default(),
         })
     }
@@ -216,6 +223,30 @@ impl<I: Inlet> PointToPointServer<I> {
                 self.pace.release(client);
                 self.dismiss(client);
             }
+        }
+    }
+
+    /// Sends images that are due to clients that have room for them, as far as the turn's work goes.
+    fn serve_due(&mut self, now: Nanos) {
+        let more = self.core.take_due_clients();
+        self.due.extend(more);
+        self.is_due = false;
+        for _ in 0..self.due.len() {
+            if !self.pace.has_room() {
+                self.is_due = true;
+                break;
+            }
+            let Some(client) = self.due.pop_front() else { break };
+            let (Upstream { core, mut sink }, _) = self.upstream();
+            let lags = sink.lags(client);
+            if !lags {
+                sink.begin();
+                if !core.send_due_images(now, client, &mut sink) {
+                    continue;
+                }
+            }
+            self.is_due |= !lags;
+            self.due.push_back(client);
         }
     }
 
@@ -360,6 +391,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
         self.execute(now);
         self.pace.renew();
         self.serve_waiting(now);
+        self.serve_due(now);
         self.flush_clients(now);
         self.with_rssl(|port, clients| port.on_wakeup(now, clients));
         self.with_websocket(|port, clients| port.on_wakeup(now, clients));
@@ -374,7 +406,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
 
     fn next_wakeup(&self) -> Nanos {
         let websocket = self.websocket.as_ref().map_or(Nanos::NEVER, WebSocketListener::next_wakeup);
-        if self.pace.is_due() {
+        if self.pace.is_due() || self.is_due {
             return Nanos::ZERO;
         }
         self.core

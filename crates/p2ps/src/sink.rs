@@ -105,6 +105,14 @@ impl ServerSink for Sink<'_> {
         self.pace.charge(client, staged_bytes)
     }
 
+    fn lags(&mut self, client: ClientId) -> bool {
+        match (websocket::connection_of(client), &mut self.websocket) {
+            (None, _) => self.rssl.lags(ConnectionId(client.0)),
+            (Some(connection), Some(outbox)) => outbox.lags(connection),
+            (Some(_), None) => false,
+        }
+    }
+
     #[inline]
     fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]) {
         let mut as_it_is: Option<Staged> = None;

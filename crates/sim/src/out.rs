@@ -54,8 +54,9 @@ pub(crate) enum FromServer {
     Link(u64, Vec<u8>),
 }
 
+/// The second field says that no client has room now.
 #[derive(Default)]
-pub(crate) struct ServerOut(pub(crate) Vec<FromServer>);
+pub(crate) struct ServerOut(pub(crate) Vec<FromServer>, pub(crate) bool);
 
 impl ServerSink for ServerOut {
     fn send(&mut self, client: ClientId, msg: &[u8]) {
@@ -67,6 +68,9 @@ impl ServerSink for ServerOut {
             rwf::set_stream_id(&mut bytes, watcher.stream_id).expect("a whole message");
             self.0.push(FromServer::Client(watcher.client, bytes));
         }
+    }
+    fn lags(&mut self, _: ClientId) -> bool {
+        self.1
     }
     fn subscribe(&mut self, _: &str) {
         self.0.push(FromServer::Subscribe(true));

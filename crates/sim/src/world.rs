@@ -425,6 +425,9 @@ impl World {
         if self.now >= self.server.next_wakeup() {
             self.with_server(|core, now, sink| core.on_wakeup(now, sink));
         }
+        for client in self.server.take_due_clients() {
+            self.with_server(|core, now, sink| _ = core.send_due_images(now, client, sink));
+        }
         self.later(Duration::from_millis(2), Event::Timer);
     }
 }
@@ -615,7 +618,7 @@ impl World {
     }
 
     fn with_server(&mut self, act: impl FnOnce(&mut PointToPoint, Nanos, &mut ServerOut)) {
-        let mut out = ServerOut::default();
+        let mut out = ServerOut(Vec::new(), self.rng.chance(0.2));
         act(&mut self.server, self.now, &mut out);
         for decision in out.0 {
             match decision {

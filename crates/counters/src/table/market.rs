@@ -71,6 +71,7 @@ counters! {
         updates_out: Total, "messages", "Updates handed to clients' connections.";
         updates_outside_views: Total, "messages", "Updates that a stream was not sent because its view shows nothing of them.";
         refreshes_out: Total, "messages", "Refresh messages handed to clients' connections, parts counted singly.";
+        images_deferred: Total, "messages", "Images for clients that had not taken what they were sent before, put off until they have.";
         statuses_out: Total, "messages", "Item status messages handed to clients' connections.";
         images_in: Total, "messages", "Images received, parts counted singly.";
         images_requested: Total, "messages", "Images asked for.";

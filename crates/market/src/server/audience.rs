@@ -152,6 +152,8 @@ pub(super) struct Newcomer {
     pub(super) is_snapshot: bool,
     /// It wants no updates after the refresh, until it says otherwise.
     pub(super) is_paused: bool,
+    /// The refresh was put off until its client has room.
+    pub(super) is_due: bool,
 }
 
 /// Groups of streams, and where each stream is once they are many: a client that leaves, or a view that is opened,
@@ -315,6 +317,8 @@ pub(super) struct Audience {
     active: Groups,
     /// Those that get states alone.
     paused: Groups,
+    /// Those that get an image when their clients have room for it, and until then only what is bad.
+    due: Groups,
     newcomers: Newcomers,
 }
 
@@ -332,7 +336,37 @@ impl Audience {
 
     /// Takes a stream out; returns whether it was there.
     pub(super) fn remove(&mut self, watcher: Watcher) -> bool {
-        self.active.remove(watcher) || self.paused.remove(watcher) || self.newcomers.remove(watcher)
+        self.active.remove(watcher)
+            || self.paused.remove(watcher)
+            || self.due.remove(watcher)
+            || self.newcomers.remove(watcher)
+    }
+
+    /// Of the streams that get updates, those that meet a condition wait for an image from now on; returns them.
+    pub(super) fn defer(&mut self, mut is_meant: impl FnMut(Watcher) -> bool) -> Vec<Watcher> {
+        let mut deferred = Vec::new();
+        for Group { form, watchers } in &self.active.groups {
+            let meant = watchers.iter().copied().filter(|watcher| is_meant(*watcher));
+            deferred.extend(meant.map(|watcher| (watcher, form.clone())));
+        }
+        let waiting = deferred.into_iter().map(|(watcher, form)| {
+            self.active.remove(watcher);
+            self.due.add(watcher, &form);
+            watcher
+        });
+        waiting.collect()
+    }
+
+    /// Takes a stream out that waits for an image; returns whether it was there.
+    pub(super) fn take_due(&mut self, watcher: Watcher) -> bool {
+        self.due.count > 0 && self.due.remove(watcher)
+    }
+
+    /// Takes a stream out that waits for its first refresh.
+    pub(super) fn take_newcomer(&mut self, watcher: Watcher) -> Option<Newcomer> {
+        let newcomer = self.newcomers.find(watcher)?.clone();
+        self.newcomers.remove(watcher);
+        Some(newcomer)
     }
 
     /// The entry of a stream that waits for its first refresh.
@@ -351,8 +385,10 @@ impl Audience {
             newcomer.is_paused = is_paused;
             return false;
         }
-        let from = if is_paused { &mut self.active } else { &mut self.paused };
-        let changes = from.remove(watcher);
+        let changes = match is_paused {
+            true => self.active.remove(watcher) || self.take_due(watcher),
+            false => self.paused.remove(watcher),
+        };
         if changes {
             self.add(watcher, form, is_paused);
         }
@@ -367,12 +403,12 @@ impl Audience {
 
     /// The streams that have had a refresh, by form, paused ones too.
     pub(super) fn groups(&self) -> impl Iterator<Item = &Group> {
-        self.active.groups.iter().chain(&self.paused.groups)
+        self.active.groups.iter().chain(&self.paused.groups).chain(&self.due.groups)
     }
 
     /// How many streams there are.
     pub(super) fn count(&self) -> usize {
-        self.active.count + self.paused.count + self.newcomers.all.len()
+        self.active.count + self.paused.count + self.due.count + self.newcomers.all.len()
     }
 
     /// Whether there is nobody.
@@ -382,6 +418,12 @@ impl Audience {
 
     /// All streams.
     pub(super) fn everyone(&self) -> Vec<Watcher> {
+        let due = self.due.groups.iter().flat_map(|group| group.watchers.iter().copied());
+        self.everyone_with_image().into_iter().chain(due).collect()
+    }
+
+    /// All streams but those that wait for an image after another one.
+    pub(super) fn everyone_with_image(&self) -> Vec<Watcher> {
         let groups = self.active.groups.iter().chain(&self.paused.groups);
         let newcomers = self.newcomers.all.iter().map(|newcomer| newcomer.watcher);
         groups.flat_map(|group| group.watchers.iter().copied()).chain(newcomers).collect()
@@ -392,6 +434,7 @@ impl Audience {
         let mut closing = Vec::new();
         self.active.take_closing(is_lost, &mut closing);
         self.paused.take_closing(is_lost, &mut closing);
+        self.due.take_closing(is_lost, &mut closing);
         self.newcomers.take_closing(is_lost, &mut closing);
         closing
     }
@@ -449,9 +492,13 @@ mod tests {
                 let (at, kind) = ((rng.next_u64() % 40) as usize, (rng.next_u64() % 3) as u8);
                 let form = forms[at].clone();
                 match kind {
-                    2 => {
-                        audience.await_image(Newcomer { watcher, form, is_snapshot: false, is_paused: false })
-                    }
+                    2 => audience.await_image(Newcomer {
+                        watcher,
+                        form,
+                        is_snapshot: false,
+                        is_paused: false,
+                        is_due: false,
+                    }),
                     _ => audience.add(watcher, &form, kind == 1),
                 }
                 model.push((watcher, at, kind));
@@ -500,7 +547,13 @@ mod tests {
         audience.add(watcher(5), &form(OnSuspect::Tell), false);
         audience.add(watcher(6), &form(OnSuspect::CloseIfLost), true);
         let form = form(OnSuspect::Close);
-        audience.await_image(Newcomer { watcher: watcher(7), form, is_snapshot: false, is_paused: false });
+        audience.await_image(Newcomer {
+            watcher: watcher(7),
+            form,
+            is_snapshot: false,
+            is_paused: false,
+            is_due: false,
+        });
         assert_eq!(audience.take_closing(false), [watcher(7)]);
         assert_eq!(audience.take_closing(true), [watcher(6)]);
         assert_eq!(audience.everyone(), [watcher(5)]);

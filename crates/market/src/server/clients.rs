@@ -1,6 +1,6 @@
 //! Clients: their connections, and who takes which of their messages.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use rdm::Reply;
 use rdm::directory::DirectoryRequest;
@@ -44,6 +44,8 @@ pub(super) struct Client {
     pub(super) streams: HashMap<i32, Stream>,
     /// Open private streams, with their conversations.
     pub(super) private: HashMap<i32, u64>,
+    /// Streams for which an image is due, in order; some may be closed, or have had one.
+    pub(super) due: VecDeque<i32>,
     /// What is left of its last message.
     pub(super) errand: Option<Errand>,
     /// What the services here are to it, if it has several servers for them.
@@ -130,7 +132,8 @@ impl PointToPoint {
         let (login, directories) = (None, Vec::new());
         let (streams, private) = (HashMap::new(), HashMap::new());
         let (errand, service_roles) = (None, BTreeMap::new());
-        let new = Client { profile, login, directories, streams, private, errand, service_roles };
+        let due = VecDeque::new();
+        let new = Client { profile, login, directories, streams, private, due, errand, service_roles };
         self.clients.insert(client, new);
     }
 

@@ -157,7 +157,10 @@ impl PointToPoint {
             let closing = self.items[index].audience.take_closing(false);
             self.close_streams(now, index, closing, (state.code, &state.text_lossy()), sink);
         }
-        let watchers = self.items[index].audience.everyone();
+        let audience = &self.items[index].audience;
+        // That all is well would not be so for who still has the image before.
+        let is_bad = msg.state.is_none_or(|state| state.data == DataState::Suspect);
+        let watchers = if is_bad { audience.everyone() } else { audience.everyone_with_image() };
         self.counters.statuses_out.add(watchers.len() as u64);
         let service = self.items[index].key.service;
         sink.fan_out(&watchers, self.in_service(service, body));
@@ -234,9 +237,10 @@ impl PointToPoint {
             let text = "the data cannot be trusted at present";
             self.close_streams(now, index, closing, (StateCode::NONE, text), sink);
         }
-        let item = &mut self.items[index];
-        let newcomers = item.audience.take_newcomers();
-        let audience = std::mem::take(&mut item.audience);
+        let newcomers = self.items[index].audience.take_newcomers();
+        self.defer_images(index, sink);
+        let newcomers = self.defer_newcomers(index, newcomers, sink);
+        let audience = std::mem::take(&mut self.items[index].audience);
         for Group { form, watchers } in audience.active() {
             self.send_image(index, form, watchers, false, sink);
         }
@@ -246,7 +250,7 @@ impl PointToPoint {
         for Group { form, watchers } in waiting.active() {
             self.send_image(index, form, watchers, true, sink);
         }
-        for Newcomer { watcher, form, is_snapshot, is_paused } in newcomers {
+        for Newcomer { watcher, form, is_snapshot, is_paused, .. } in newcomers {
             if is_snapshot {
                 self.forget_stream(watcher);
             } else {

@@ -20,6 +20,7 @@ mod cleanups;
 mod clients;
 mod conversations;
 mod directory;
+mod due;
 mod ending;
 mod errands;
 mod fanout;
@@ -162,6 +163,8 @@ pub struct PointToPoint {
     /// Dictionaries as they were downloaded before.
     prepared: Prepared,
     cleanups: Cleanups,
+    /// Clients for which images have begun to be due.
+    due_clients: Vec<ClientId>,
     counters: Arc<Counters>,
 }
 
@@ -208,6 +211,7 @@ impl PointToPoint {
             ration: Ration::default(),
             prepared: Prepared::default(),
             cleanups: Cleanups::default(),
+            due_clients: Vec::new(),
             counters,
         }
     }

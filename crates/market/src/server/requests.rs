@@ -70,7 +70,7 @@ impl PointToPoint {
             Ok(key) => {
                 let is_paused = request.pause;
                 let (is_snapshot, form) = (!request.streaming, form.clone());
-                self.watch(now, key, Newcomer { watcher, form, is_snapshot, is_paused }, sink);
+                self.watch(now, key, Newcomer { watcher, form, is_snapshot, is_paused, is_due: false }, sink);
             }
             Err(state) => self.refuse_item(now, watcher, request, Key::from(*key), state, sink),
         }
@@ -280,11 +280,12 @@ impl PointToPoint {
             newcomer.is_paused = is_paused;
             return;
         }
-        if before != *form || was_paused != is_paused {
+        let was_due = audience.take_due(watcher);
+        if was_due || before != *form || was_paused != is_paused {
             audience.remove(watcher);
             audience.add(watcher, form, is_paused);
         }
-        let lacks = !is_paused && (was_paused || before.view != form.view);
+        let lacks = !is_paused && (was_due || was_paused || before.view != form.view);
         if !no_refresh || lacks {
             self.send_image(index, form, &[watcher], !no_refresh, sink);
         }
@@ -327,20 +328,7 @@ impl PointToPoint {
             }
             return;
         }
-        // An image that is being fetched again is shown as it was, marked suspect, and comes anew.
-        let is_suspect = item.cached.state_to_send().data == DataState::Suspect;
-        if is_suspect && newcomer.form.on_suspect.closes(self.is_lost(index)) {
-            let text = "the data cannot be trusted at present";
-            self.close_streams(now, index, vec![watcher], (StateCode::NONE, text), sink);
-            return;
-        }
-        self.send_image(index, &newcomer.form, &[watcher], true, sink);
-        if newcomer.is_snapshot {
-            self.forget_stream(watcher);
-            self.start_linger(now, index);
-        } else {
-            self.items[index].audience.add(watcher, &newcomer.form, newcomer.is_paused);
-        }
+        self.admit_newcomer(now, index, newcomer, sink);
     }
 
     /// Tells a stream that waits for an image why there is none.

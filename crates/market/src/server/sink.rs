@@ -82,6 +82,12 @@ pub trait ServerSink {
         let _ = client;
         true
     }
+    /// Whether so much waits for a client that images it has not asked for in this moment had better come later, when
+    /// it has taken that ([`PointToPoint::send_due_images`](super::PointToPoint::send_due_images)).
+    fn lags(&mut self, client: ClientId) -> bool {
+        let _ = client;
+        false
+    }
     /// Joins the topic `tickcast.service.NAME`; each instance that publishes it becomes a source.
     fn subscribe(&mut self, service: &str);
     /// Leaves that topic.

@@ -54,6 +54,11 @@ impl Script {
         self.0.borrow_mut().publish(kind, 1, body);
     }
 
+    /// Something is said of an item, counted from one.
+    pub(crate) fn say_of(&self, item: u32, kind: Kind, body: &[u8]) {
+        self.0.borrow_mut().publish(kind, item, body);
+    }
+
     /// Something comes on the private stream.
     pub(crate) fn say_privately(&self, message: &[u8]) {
         let mut state = self.0.borrow_mut();

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
+use market::backbone::Kind;
 use serde_json::{Value, json};
 use websocket::{ClientConfig, Message};
 
+use crate::backbone_of_tests::{image, update};
 use crate::rig::{Client, LOGIN, Rig, logged_in};
 
 /// A dictionary as large as the vendor's: 16,000 fields, 695 of them with ripples.
@@ -113,4 +115,49 @@ fn beyond_the_limit_of_all_backlogs_those_with_the_most_are_closed() {
     assert_eq!(rig.ask(&mut steady, r#"{"Type":"Ping"}"#), json!([{"Type": "Pong"}]));
     assert!(rig.count("p2ps_clients") > 1, "not all are closed");
     drop(greedy);
+}
+
+/// An image of many fields, all of one value.
+fn large_image(value: i64) -> Vec<u8> {
+    let fields: Vec<(i16, i64)> = (1..=700).map(|id| (id, value)).collect();
+    image(&fields)
+}
+
+#[test]
+fn a_client_that_reads_nothing_while_a_feed_starts_again_and_again_gets_the_last_images_when_it_reads() {
+    const ITEMS: u32 = 50;
+    const ROUNDS: i64 = 40;
+    let mut rig = Rig::with_fields(dictionary(2_000).as_bytes(), |config| {
+        config.websocket.backlog_max_bytes = 4 << 20;
+        // Nobody repeats the directory here.
+        config.silence_timeout_ms = 600_000;
+    });
+    let names: Vec<String> = (1..=ITEMS).map(|item| format!("I{item:02}")).collect();
+    let items: Vec<(&str, Vec<u8>)> = names.iter().map(|name| (name.as_str(), large_image(0))).collect();
+    rig.backbone.serve(&items);
+    let mut client = logged_in(&mut rig);
+    client.send(Message::Text(&json!({"ID": 10, "Key": {"Name": names}}).to_string()));
+    rig.messages(&mut client, 1, ITEMS as usize);
+    for round in 1..=ROUNDS {
+        for item in 1..=ITEMS {
+            rig.backbone.say_of(item, Kind::Refresh, &large_image(round));
+            rig.backbone.say_of(item, Kind::Update, &update(&[(1, round * 1_000)]));
+        }
+        (0..2).for_each(|_| rig.turn());
+    }
+    assert!(rig.count("p2ps_images_deferred_total") > u64::from(ITEMS) / 2);
+    assert_eq!(rig.count("p2ps_clients"), 1, "it is not closed");
+    let value = |message: &Value, field: &str| message["Fields"][field].as_f64();
+    let is_last = |message: &&Value| value(message, "FIELD_00001") == Some(ROUNDS as f64);
+    rig.drive(&mut client, |seen| {
+        let messages = seen.frames.iter().flat_map(|frame| frame.as_array().expect("an array"));
+        messages.filter(is_last).count() == ITEMS as usize
+    });
+    let messages: Vec<&Value> =
+        client.seen.frames.iter().flat_map(|frame| frame.as_array().expect("an array")).collect();
+    let last = messages.iter().copied().filter(is_last);
+    for message in last {
+        assert_eq!(value(message, "FIELD_00000"), Some(ROUNDS as f64 * 1_000.0), "updates are in it");
+    }
+    assert!(messages.len() < 4_000, "most were left out: {}", messages.len());
 }

@@ -3,6 +3,7 @@ mod cleanups;
 mod clients;
 mod conversations;
 mod directories;
+mod due;
 mod errands;
 mod front;
 mod gaps;
@@ -48,7 +49,7 @@ fn item(key: &ItemKey<'_>) -> String {
 
 /// What a server has decided, in words.
 #[derive(Default)]
-struct Log(Vec<String>, Option<usize>);
+struct Log(Vec<String>, Option<usize>, BTreeSet<ClientId>);
 
 fn class(message: &[u8]) -> String {
     format!("{:?}", rwf::peek(message).expect("an RWF message").class).to_lowercase()
@@ -98,6 +99,10 @@ impl ServerSink for Log {
         }
         let to: Vec<_> = watchers.iter().map(|w| format!("{}/{}", w.client.0, w.stream_id)).collect();
         self.0.push(format!("{}: {}", to.join(","), describe(msg)));
+    }
+    /// Those in the third field.
+    fn lags(&mut self, client: ClientId) -> bool {
+        self.2.contains(&client)
     }
     /// As often as the second field says, if it says so.
     fn admits_more(&mut self, _: ClientId) -> bool {
