@@ -61,14 +61,15 @@ impl Context {
         }
     }
 
-    /// Reads every socket and ring until nothing is left.
+    /// Reads every socket until nothing is left.
     fn take_all(&mut self, now: Nanos, handler: &mut impl Handler) {
         for _ in 0..BATCHES_MAX {
             let mut worked = self.poll_xdp(now, handler);
             worked |= self.poll_groups(now, handler);
             worked |= self.on_ru_ready(now, Look::Direct, handler);
-            worked |= self.poll_ipc(handler);
             worked |= self.poll_tcp(handler);
+            // A ring is not judged before it was read to its end, however many turns that takes.
+            self.poll_ipc(handler);
             if !worked {
                 break;
             }

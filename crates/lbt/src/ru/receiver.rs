@@ -84,20 +84,25 @@ impl Receiver {
     ) -> Result<(), WireError> {
         match self.take(now, from, datagram, sink) {
             Ok(()) => Ok(()),
-            Err(error @ WireError::Inconsistent { part: Part::LbtruSession, .. }) => {
-                self.transport.counters.connection.dgrams_dropped_sid.inc();
-                Err(error)
-            }
-            Err(error) => {
-                if error == WireError::NoPayloadKeys {
-                    // It was of the session, and its number was taken.
-                    self.transport.connection.confirmed();
-                    self.transport.connection.heard();
-                }
-                tally::dropped(&self.counters, &error);
-                Err(error)
-            }
+            Err(error) => Err(self.refuse(error)),
         }
+    }
+
+    /// A datagram was not taken.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, error: WireError) -> WireError {
+        if matches!(error, WireError::Inconsistent { part: Part::LbtruSession, .. }) {
+            self.transport.counters.connection.dgrams_dropped_sid.inc();
+            return error;
+        }
+        if error == WireError::NoPayloadKeys {
+            // It was of the session, and its number was taken.
+            self.transport.connection.confirmed();
+            self.transport.connection.heard();
+        }
+        tally::dropped(&self.counters, &error);
+        error
     }
 
     #[inline]
@@ -113,6 +118,50 @@ impl Receiver {
             None => datagram,
             Some(sealer) => sealer.open(datagram)?,
         };
+        let arrived = match self.usual(from, bare, len) {
+            Some(arrived) => arrived,
+            None => match self.take_any(now, from, bare, len, sink)? {
+                Some(arrived) => arrived,
+                None => return Ok(()),
+            },
+        };
+        self.on_data(now, arrived, sink)?;
+        self.transport.connection.confirmed();
+        self.note_heard(now);
+        Ok(())
+    }
+
+    /// Data in the midst of a session without runs, which is nearly all that comes.
+    #[inline]
+    fn usual<'a>(&self, from: SocketAddrV4, bare: &'a [u8], len: usize) -> Option<Arrived<'a>> {
+        let (connection, packet) = (&self.transport.connection, Packet::usual(bare)?);
+        let is_of_session =
+            from == connection.key.source && packet.options.session_id == connection.session_id;
+        if !is_of_session || self.phase() != Phase::Live || self.watches_runs() {
+            return None;
+        }
+        arrived(&packet, len)
+    }
+
+    /// The session was heard.
+    #[inline]
+    fn note_heard(&mut self, now: Nanos) {
+        self.heard = now;
+        if self.transport.connection.heard() {
+            self.transport.counters.connection.rsts_outlived.inc();
+        }
+    }
+
+    /// Takes whatever may come; data is returned, to be taken, if it is to be.
+    #[inline(never)]
+    fn take_any<'a, S: Sink>(
+        &mut self,
+        now: Nanos,
+        from: SocketAddrV4,
+        bare: &'a [u8],
+        len: usize,
+        sink: &mut S,
+    ) -> Result<Option<Arrived<'a>>, WireError> {
         let (bare, run) = if self.watches_runs() { RunId::split(bare) } else { (bare, None) };
         let packet = Packet::parse(bare)?;
         let (source, phase) = (self.transport.connection.key.source, self.phase());
@@ -124,7 +173,7 @@ impl Receiver {
         if packet.body == Body::Reset {
             counters.connection.rsts_rcved.inc();
             connection.doubt(now);
-            return Ok(());
+            return Ok(None);
         }
         let is_answer = matches!(packet.body, Body::SessionMessage { .. }) && packet.flags & FLAG_SYN != 0;
         let right = if is_answer {
@@ -144,7 +193,7 @@ impl Receiver {
             // A source that was started again may take a receiver of its last run for connected, and rightly so.
             if run.is_none() || !self.knows_runs() {
                 self.transport.counters.connection.dgrams_dropped_early.inc();
-                return Ok(());
+                return Ok(None);
             }
         }
         if self.watches_runs() {
@@ -154,35 +203,14 @@ impl Receiver {
                 _ => None,
             };
             if !self.is_of_this_run(now, run, end, sink) {
-                return Ok(());
+                return Ok(None);
             }
             if phase == Phase::Waiting && !is_answer {
                 self.transport.connection.answered(now);
             }
         }
-        self.take_of_session(now, &packet, is_answer, len, sink)?;
-        self.heard = now;
-        if self.transport.connection.heard() {
-            self.transport.counters.connection.rsts_outlived.inc();
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn take_of_session<S: Sink>(
-        &mut self,
-        now: Nanos,
-        packet: &Packet<'_>,
-        is_answer: bool,
-        len: usize,
-        sink: &mut S,
-    ) -> Result<(), WireError> {
         match packet.body {
-            Body::Data { sqn, trail_sqn: trail } => {
-                let (again, messages) = (packet.is_retransmission(), packet.rest);
-                self.on_data(now, Arrived { sqn, trail, again, messages, len }, sink)?;
-                self.transport.connection.confirmed();
-            }
+            Body::Data { .. } => return Ok(arrived(&packet, len)),
             Body::SessionMessage { sm_sqn, lead_sqn, trail_sqn } => {
                 if is_answer {
                     self.transport.counters.connection.syns_rcved.inc();
@@ -201,7 +229,8 @@ impl Receiver {
                 return Err(WireError::Unsupported { part: Part::LbtruType, found: 0, limit: 0 });
             }
         }
-        Ok(())
+        self.note_heard(now);
+        Ok(None)
     }
 
     /// Does what is due: gives up what is too old; ends a session that nobody answers for, that fell silent,
@@ -304,4 +333,11 @@ impl Receiver {
     pub fn memory_bytes(&self) -> usize {
         self.parts_memory_bytes() + self.transport.out.capacity()
     }
+}
+
+/// The data of a packet that is some, in a datagram of `len` bytes.
+#[inline]
+fn arrived<'a>(packet: &Packet<'a>, len: usize) -> Option<Arrived<'a>> {
+    let Body::Data { sqn, trail_sqn: trail } = packet.body else { return None };
+    Some(Arrived { sqn, trail, again: packet.is_retransmission(), messages: packet.rest, len })
 }

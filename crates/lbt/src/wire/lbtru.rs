@@ -221,7 +221,7 @@ impl<'a> Packet<'a> {
     /// DATA as [`emit_data_header`] writes it, if it is that: nearly all of what comes. Read field by field it takes
     /// 190 instructions more.
     #[inline]
-    fn usual(datagram: &'a [u8]) -> Option<Packet<'a>> {
+    pub(crate) fn usual(datagram: &'a [u8]) -> Option<Packet<'a>> {
         let (header, rest) = datagram.split_first_chunk::<DATA_HEADER_LEN>()?;
         let word = |at| word(header, at);
         let is_usual = header[..2] == [TYPE_DATA, OPTION_SESSION_ID]

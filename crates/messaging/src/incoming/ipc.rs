@@ -76,6 +76,8 @@ const IDLE_TURNS_MAX: u32 = 10_000;
 const MESSAGES_PER_TURN: usize = 4_096;
 /// Bytes of the ring after which a turn reads no more, so that who holds back what a turn brings holds little.
 const BYTES_PER_TURN: u64 = 1 << 20;
+/// Turns in which the rings are to be empty before a thread sleeps in a poller of its own.
+const TURNS_PER_DRAIN: usize = 4;
 /// Messages between two looks at how many bytes there were: that many of the longest may be read beyond.
 const MESSAGES_PER_LOOK: usize = 32;
 
@@ -174,6 +176,12 @@ impl IpcIncoming {
         });
     }
 
+    /// What is not read yet is due at once.
+    #[cold]
+    fn read_on(&mut self, now: Nanos) {
+        self.awake.iter().for_each(|at| self.due.bring_forward(*at as u32, now));
+    }
+
     /// Gives each session a bell that the poller watches, the token for a session's number by `token`.
     pub(crate) fn watch(
         &mut self,
@@ -196,7 +204,10 @@ impl IpcIncoming {
                 if !session.before_sleep(now) {
                     return false;
                 }
-                self.due.bring_forward(at as u32, session.due());
+                // When it is looked at in any case stands there.
+                if session.doubt_until != Nanos::NEVER {
+                    self.due.bring_forward(at as u32, session.doubt_until);
+                }
             }
             self.awake.pop();
         }
@@ -231,6 +242,10 @@ impl Session {
         self.is_asleep = true;
         self.doubt_until = Nanos::NEVER;
         match self.ring.before_sleep() {
+            // Nothing more comes, and nothing tells so but what is due.
+            Wait::Ready if self.ring.has_closed() && self.ring.is_over() => {
+                (self.look_at, self.doubt_until) = (now, now);
+            }
             Wait::Ready => {
                 self.wake();
                 return false;
@@ -384,7 +399,10 @@ impl Context {
     /// The source of a ring has rung.
     pub(crate) fn on_bell(&mut self, at: usize, handler: &mut impl Handler) {
         self.ipc_in.wake(at);
-        self.poll_ipc(handler);
+        if self.standalone.has_poller() {
+            self.poll_ipc(handler);
+        }
+        // Else it is read before this thread may sleep.
     }
 
     fn poll_rings(&mut self, handler: &mut impl Handler) -> bool {
@@ -435,7 +453,8 @@ impl Context {
     }
 
     /// Reads all rings until they are empty, and lets the sources know that this thread may sleep: for
-    /// threads that wait in a poller of their own.
+    /// threads that wait in a poller of their own. What sources write as fast as it is read has its next turn behind
+    /// what else is due.
     #[inline]
     pub(crate) fn drain_ipc(&mut self, now: Nanos, handler: &mut impl Handler) {
         if !self.ipc_in.sessions.is_empty() {
@@ -444,12 +463,14 @@ impl Context {
     }
 
     fn drain_rings(&mut self, now: Nanos, handler: &mut impl Handler) {
-        loop {
-            while self.poll_rings(handler) {}
+        for _ in 0..TURNS_PER_DRAIN {
+            self.poll_rings(handler);
+            // Not while there is something to read still.
             if self.ipc_in.before_sleep(now) {
                 return;
             }
         }
+        self.ipc_in.read_on(now);
     }
 
     pub(super) fn wake_ipc(&mut self, now: Nanos, handler: &mut impl Handler) {

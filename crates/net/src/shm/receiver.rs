@@ -264,6 +264,7 @@ impl Receiver {
     pub fn before_sleep(&mut self) -> Wait {
         match (&self.seat, &self.bell) {
             (Some(seat), Some(_)) => sleep::before_sleep(&self.reader, seat.index),
+            _ if self.reader.has_more() => Wait::Ready,
             _ => Wait::SleepAtMost(UNNOTICED_SLEEP_MAX),
         }
     }
