@@ -192,6 +192,10 @@ config::section! {
         transport_lbtru_encryption_key_file: Option<String> = None, length 1..=4_096;
         /// Receivers that a session of reliable unicast takes.
         transport_lbtru_maximum_clients: u32 = 256, range 1..=65_536;
+        /// Silence of a session of reliable unicast before its first session message, which finds a lost tail.
+        transport_lbtru_sm_minimum_interval_us: u64 = 10_000, range 1..=10_000_000;
+        /// Longest time between session messages of reliable unicast.
+        transport_lbtru_sm_maximum_interval_us: u64 = 1_000_000, range 1..=100_000_000;
         /// Networks from which receivers may connect to sessions of reliable unicast; all if there are none.
         transport_lbtru_allowed_networks: Vec<Ipv4Cidr> = [], length 0..=1_000;
         /// A receiver of reliable unicast that gives no sign of life for so long is dropped.
@@ -544,6 +548,8 @@ impl MessagingConfig {
             transport_lbtru_retransmit_rate_limit: self.transport_lbtru_retransmit_rate_limit_bits_per_second,
             transport_lbtru_transmission_window_size: window,
             transport_session_maximum_buffer: standard.transport_session_maximum_buffer.min(window / 2),
+            transport_lbtru_sm_minimum_interval: us(self.transport_lbtru_sm_minimum_interval_us),
+            transport_lbtru_sm_maximum_interval: us(self.transport_lbtru_sm_maximum_interval_us),
             transport_lbtru_client_activity_timeout: us(self.transport_lbtru_client_activity_timeout_us),
             transport_lbtru_maximum_clients: self.transport_lbtru_maximum_clients,
             maximum_message_size: self.message_max(standard.maximum_message_size).min((window / 2) as u32),
@@ -834,6 +840,21 @@ mod tests {
             let key = key_of(option);
             assert!(schema.keys.iter().any(|k| k.name == key), "{key}");
         }
+    }
+
+    #[test]
+    fn session_messages_of_reliable_unicast_have_intervals_of_their_own() {
+        let text = b"[messaging]\ntransport_lbtru_sm_minimum_interval_us = 7\n\
+                     transport_lbtru_sm_maximum_interval_us = 3_000_000\n";
+        let config = MessagingConfig::load(Some(("a.toml", text)), [""; 0]).expect("sound");
+        let source = config.lbtru_source();
+        assert_eq!(source.transport_lbtru_sm_minimum_interval, Duration::from_micros(7));
+        assert_eq!(source.transport_lbtru_sm_maximum_interval, Duration::from_secs(3));
+        assert_eq!(config.source(), SourceConfig::default(), "LBT-RM has others");
+        // Receivers are to hear three of them before they give the session up.
+        let slow = ["transport_lbtru_sm_maximum_interval_us=4000000"];
+        let text = MessagingConfig::load(None, slow).expect_err("a silence of 10 s").to_string();
+        assert!(text.contains("transport_lbtru_sm_maximum_interval"), "{text}");
     }
 
     #[test]

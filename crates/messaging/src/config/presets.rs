@@ -28,6 +28,7 @@ const LATENCY: &[(&str, &str)] = &[
     ("transport_lbtrm_nak_backoff_interval_us", "5000"),
     ("transport_lbtrm_ignore_interval_us", "2500"),
     ("transport_lbtrm_sm_minimum_interval_us", "5000"),
+    ("transport_lbtru_sm_minimum_interval_us", "5000"),
 ];
 
 const THROUGHPUT: &[(&str, &str)] = &[
