@@ -14,9 +14,14 @@ pub(crate) struct Drops {
     due: Nanos,
     /// It was woken since the last look.
     owed: bool,
+    /// The socket that is asked first by the next look, if the last one has not come to the end.
+    first: usize,
 }
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Sockets that one look asks; the next ones are asked soon after.
+const SOCKETS_PER_LOOK: usize = 256;
+const GO_ON_AFTER: Duration = Duration::from_millis(10);
 
 impl Drops {
     pub(crate) fn next_wakeup(&self) -> Nanos {
@@ -32,6 +37,16 @@ impl Drops {
         self.owed = !looks;
         looks
     }
+
+    /// A look has asked `count` sockets from the first that it had to.
+    fn on_look(&mut self, now: Nanos, count: usize) {
+        if count < SOCKETS_PER_LOOK {
+            self.first = 0;
+        } else {
+            self.first += count;
+            (self.owed, self.due) = (true, now + GO_ON_AFTER);
+        }
+    }
 }
 
 impl Context {
@@ -40,7 +55,12 @@ impl Context {
             return;
         }
         let data = self.rm_in.sockets().map(|(_, socket)| socket).chain(self.ru_in.socket());
-        let dropped: u64 = data.chain(self.own_sockets()).map(|socket| u64::from(socket.new_drops())).sum();
+        let sockets = data.chain(self.own_sockets()).skip(self.drops.first).take(SOCKETS_PER_LOOK);
+        let (mut dropped, mut count) = (0, 0);
+        for socket in sockets {
+            (dropped, count) = (dropped + u64::from(socket.new_drops()), count + 1);
+        }
+        self.drops.on_look(now, count);
         self.counters.context.datagrams_dropped_by_kernel.add(dropped);
     }
 }
@@ -59,5 +79,17 @@ mod tests {
         assert_eq!(drops.next_wakeup(), ms(260));
         assert!(drops.on_wakeup(ms(260)));
         assert_eq!(drops.next_wakeup(), Nanos::NEVER);
+    }
+
+    #[test]
+    fn a_look_asks_some_of_many_sockets_and_the_next_ones_go_on_soon() {
+        let ms = |n: u64| Nanos(n * 1_000_000);
+        let mut drops = Drops::default();
+        assert!(drops.on_wakeup(ms(10)));
+        drops.on_look(ms(10), SOCKETS_PER_LOOK);
+        assert_eq!((drops.first, drops.next_wakeup()), (SOCKETS_PER_LOOK, ms(20)));
+        assert!(drops.on_wakeup(ms(20)));
+        drops.on_look(ms(20), 3);
+        assert_eq!((drops.first, drops.next_wakeup()), (0, Nanos::NEVER));
     }
 }

@@ -8,9 +8,8 @@ use net::Addresses;
 use units::Nanos;
 
 use super::{Connection, Direct};
-use crate::Handler;
-use crate::MessagingConfig;
 use crate::context::Context;
+use crate::{ConnectionId, Handler, MessagingConfig};
 
 /// What is allowed, and how much of it is taken.
 pub(super) struct Guests {
@@ -19,6 +18,8 @@ pub(super) struct Guests {
     count: usize,
     /// Bytes that all connections hold of messages that are not whole.
     held: u64,
+    /// Those that make room next, the last one first, if they have proved nothing by then.
+    leaving: Vec<ConnectionId>,
 }
 
 /// A connection that was accepted.
@@ -31,6 +32,9 @@ pub(super) struct Guest {
 
 /// Who sends so much in the time allowed for a message is slow, not stopped.
 const PROGRESS_BYTES: u64 = 32 << 10;
+
+/// Connections that are chosen together to make room.
+const LEAVING_MAX: usize = 16;
 
 /// What a connection holds of a message that is not whole.
 pub(super) struct Partial {
@@ -59,7 +63,7 @@ pub(super) enum Overdue {
 impl Guests {
     pub(super) fn new(config: &MessagingConfig) -> Guests {
         let per_address = config.request_tcp_maximum_connections_per_address as usize;
-        Guests { addresses: Addresses::new(per_address), count: 0, held: 0 }
+        Guests { addresses: Addresses::new(per_address), count: 0, held: 0, leaving: Vec::new() }
     }
 
     /// A connection is gone.
@@ -118,13 +122,40 @@ impl Direct {
     }
 
     /// The connection of those that have proved nothing that goes first: the oldest of the address that has most.
-    fn unproven(&self) -> Option<usize> {
-        let guests = || self.connections.iter().filter_map(|(index, c)| Some((index, c.guest.as_ref()?)));
-        let unproven = || guests().filter(|(_, guest)| !guest.is_proven);
+    fn take_unproven(&mut self) -> Option<usize> {
+        if let Some(index) = self.take_leaving() {
+            return Some(index);
+        }
+        self.choose_leaving();
+        self.take_leaving()
+    }
+
+    fn take_leaving(&mut self) -> Option<usize> {
+        while let Some(id) = self.guests.leaving.pop() {
+            if let Some(index) = self.connections.index_of(id)
+                && self.connections[index].guest.as_ref().is_some_and(|guest| !guest.is_proven)
+            {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    /// Looks at all connections for those that are to make room: several of an address that has many, so that who
+    /// connects again and again does not make this look as often.
+    fn choose_leaving(&mut self) {
+        let unproven = || {
+            let guests = self.connections.iter().filter_map(|(_, c)| Some((c.id, c.guest.as_ref()?)));
+            guests.filter(|(_, guest)| !guest.is_proven)
+        };
         let mut counts = HashMap::<IpAddr, usize>::new();
         unproven().for_each(|(_, guest)| *counts.entry(guest.address).or_default() += 1);
         let rank = |guest: &Guest| (counts.get(&guest.address).copied(), Reverse(guest.since));
-        unproven().max_by_key(|(_, guest)| rank(guest)).map(|(index, _)| index)
+        let Some((_, first)) = unproven().max_by_key(|(_, guest)| rank(guest)) else { return };
+        let mut own: Vec<_> = unproven().filter(|(_, guest)| guest.address == first.address).collect();
+        let count = (own.len() / 4).clamp(1, LEAVING_MAX);
+        own.sort_by_key(|(_, guest)| guest.since);
+        self.guests.leaving = own[..count].iter().rev().map(|(id, _)| *id).collect();
     }
 }
 
@@ -141,7 +172,7 @@ impl Context {
             return None;
         }
         if self.direct.guests.count >= self.config.request_tcp_maximum_connections as usize {
-            let Some(index) = self.direct.unproven() else {
+            let Some(index) = self.direct.take_unproven() else {
                 self.direct.guests.addresses.release(peer.ip());
                 counters.request_connections_refused.inc();
                 return None;

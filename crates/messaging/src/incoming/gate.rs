@@ -85,6 +85,9 @@ const DISPLACED_MAX: usize = 16;
 /// How often those that wait are looked at, and those that have shown no sign of life.
 const LOOK_WAITING: Duration = Duration::from_millis(10);
 const LOOK_UNPROVEN: Duration = Duration::from_millis(500);
+/// A look takes at most some hundred nanoseconds for each session without a sign of life, a few times over: so that
+/// strangers who make thousands of them up take a small part of the thread's time.
+const LOOK_PER_UNPROVEN: Duration = Duration::from_micros(10);
 /// After the system has refused.
 const REST: Duration = Duration::from_millis(100);
 /// Between two attempts to reach a session that could not be reached; doubled each time, up to the last.
@@ -110,6 +113,11 @@ impl Gate {
 
     pub(crate) fn next_wakeup(&self) -> Nanos {
         self.look_at
+    }
+
+    /// How long those that wait do so until they are looked at again.
+    fn look_waiting(&self) -> Duration {
+        LOOK_WAITING.max(LOOK_PER_UNPROVEN * self.unproven.len() as u32).min(LOOK_UNPROVEN)
     }
 
     fn waiting_count(&self) -> usize {
@@ -198,7 +206,7 @@ impl Context {
     fn let_wait(&mut self, receiver: Receiver, topic: &str, record: &SourceRecord, owner: Owner) {
         let waiting = Waiting { receiver, topic: topic.into(), record: *record, owner };
         if self.gate.waiting[owner.0 as usize].put(waiting) {
-            self.gate.look_at = self.gate.look_at.min(self.now + LOOK_WAITING);
+            self.gate.look_at = self.gate.look_at.min(self.now + self.gate.look_waiting());
         } else {
             self.counters.context.sessions_refused.inc();
             self.resolver.forget_source(self.now, topic, record);
@@ -293,7 +301,7 @@ impl Context {
         self.gate.look_at = match waiting {
             0 if is_idle => Nanos::NEVER,
             0 => now + LOOK_UNPROVEN,
-            _ => now + LOOK_WAITING,
+            _ => now + self.gate.look_waiting(),
         };
     }
 
@@ -397,8 +405,10 @@ impl Context {
         let had_time = now.0.saturating_sub(self.config.session_proof_interval_us * 1_000);
         // A group is left when no session on it is alive, with all of them.
         let mut silent = HashMap::<SocketAddrV4, usize>::new();
-        let groups = self.gate.unproven.iter().filter_map(group_of);
-        groups.for_each(|group| *silent.entry(group).or_default() += 1);
+        if lack == Lack::Descriptors {
+            let groups = self.gate.unproven.iter().filter_map(group_of);
+            groups.for_each(|group| *silent.entry(group).or_default() += 1);
+        }
         let is_free = |one: &&Unproven| {
             let group = group_of(one).filter(|_| lack == Lack::Descriptors);
             group.is_none_or(|group| silent.get(&group) == Some(&self.rm_in.sessions_on(group)))
@@ -446,6 +456,25 @@ mod tests {
     use super::*;
     use crate::context::tests::lone;
     use crate::{ReceiverOptions, Wait};
+
+    #[test]
+    fn the_more_sessions_are_silent_the_rarer_all_are_looked_at() {
+        let mut gate = Gate::new(&MessagingConfig::default());
+        assert_eq!(gate.look_waiting(), LOOK_WAITING);
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9);
+        let transport = TransportSession::LbtRu { address, session_id: None };
+        let one = |number| Unproven {
+            session: SessionRef::Ru(0),
+            number,
+            owner: (Kind::Datagrams, Ipv4Addr::LOCALHOST),
+            transport,
+            since: Nanos::ZERO,
+        };
+        gate.unproven.extend((0..16_384).map(one));
+        assert_eq!(gate.look_waiting(), Duration::from_micros(163_840));
+        gate.unproven.extend((0..1_000_000).map(one));
+        assert_eq!(gate.look_waiting(), LOOK_UNPROVEN);
+    }
 
     #[test]
     fn nobody_fills_the_room_of_those_who_wait_alone() {
