@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use net::lab::Faults;
 
+use common::scratch::Scratch;
 use common::{Party, Patience, config_with, group, group_port};
 use lbt::resolution::TransportSession;
 use lbt::wire::extension::{SUBTYPE_RUN, emit_extension};
 use lbt::wire::lbtrm::{DATA_HEADER_LEN, Data};
 use tickcast_messaging::{
-    End, EndReason, Handler, Interface, Loss, Message, MessagingConfig, Receiver, ReceiverOptions, SendError,
-    Source, SourceOptions, Sqn, StreamId,
+    ContextCounters, End, EndReason, Handler, Interface, Loss, Message, MessagingConfig, Receiver,
+    ReceiverOptions, SendError, Source, SourceOptions, Sqn, StreamId,
 };
 
 /// What was heard of one stream.
@@ -82,7 +83,11 @@ enum Stop {
 struct Place {
     config: MessagingConfig,
     transport: &'static str,
+    keys: Option<Scratch>,
 }
+
+/// The keys of an encrypted place: runs have one and the other by turns.
+const KEYS: [&str; 2] = ["1 000102030405060708090a0b0c0d0e0f\n", "2 f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff\n"];
 
 impl Place {
     fn new(transport: &'static str, test: u8) -> Place {
@@ -99,7 +104,43 @@ impl Place {
         };
         let line = format!("[\"px = {session}[7]{second}\"]");
         let toml = format!("[messaging]\nsource_static_session = {line}\nresolver_static_source = {line}\n");
-        Place { config: config_with(test, &toml), transport }
+        Place { config: config_with(test, &toml), transport, keys: None }
+    }
+
+    /// With encrypted messages, by a file of keys for the receiver and one for the sources.
+    fn encrypted(transport: &'static str, test: u8) -> Place {
+        let (mut place, scratch) = (Place::new(transport, test), Scratch::new(&format!("runs{test}")));
+        let file = scratch.put("receiver", KEYS[0]);
+        place.config.transport_lbtrm_encryption_key_file.clone_from(&file);
+        place.config.transport_lbtru_encryption_key_file = file;
+        place.config.security_reload_interval_us = 1_000;
+        Place { keys: Some(scratch), ..place }
+    }
+
+    /// Gives a run its key, which the receiver learns with the second one, beside that of the first.
+    fn change_key(&self, run: u32, receiver: &ContextCounters) {
+        let Some(scratch) = &self.keys else { return };
+        scratch.put("sources", KEYS[run as usize % 2]);
+        if run == 1 {
+            scratch.put("receiver", &KEYS.concat());
+            let patience = Patience::new();
+            // Those of both transports.
+            while receiver.context.security_reloads.get() < 2 {
+                assert!(patience.lasts(), "the file is not read again");
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// For sources.
+    fn sending(&self) -> MessagingConfig {
+        let mut config = self.config.clone();
+        if let Some(scratch) = &self.keys {
+            let file = scratch.file("sources");
+            config.transport_lbtrm_encryption_key_file.clone_from(&file);
+            config.transport_lbtru_encryption_key_file = file;
+        }
+        config
     }
 
     fn is_multicast(&self) -> bool {
@@ -114,9 +155,9 @@ impl Place {
 
     /// Starts a run; its port may be in use for a moment still.
     fn start(&self) -> (Party, Source) {
-        let patience = Patience::new();
+        let (patience, config) = (Patience::new(), self.sending());
         loop {
-            let mut party: Party = Party::new(&self.config);
+            let mut party: Party = Party::new(&config);
             match party.context.create_source("px", &SourceOptions::default()) {
                 Ok(source) => return (party, source),
                 Err(error) => assert!(patience.lasts(), "{error}"),
@@ -218,14 +259,21 @@ fn one_after_the_other(place: &Place, runs: &[(u32, Stop)]) {
     let is_over = Arc::new(AtomicBool::new(false));
     let mut b = place.receiver();
     b.turn();
+    let counters = b.counters.clone();
     let heard = listen(b, &is_over, move |ears| {
         ears.streams.values().any(|stream| stream.run == Some(last) && stream.end.is_some())
     });
     for (run, (count, stop)) in (0..).zip(runs) {
+        place.change_key(run, &counters);
         place.run(run, *count, *stop);
     }
     is_over.store(true, Ordering::Relaxed);
     judge(place, &heard.join().expect("it hears all"), runs);
+    for session in [&*counters.receiver, &counters.ru_receiver.session] {
+        let unread =
+            [&session.dgrams_undeciphered, &session.dgrams_no_payload_key, &session.dgrams_not_encrypted];
+        assert_eq!(unread.map(|counter| counter.get()), [0; 3], "{}", place.transport);
+    }
 }
 
 use Stop::{InOrder, Killed};
@@ -243,6 +291,15 @@ fn short_runs_that_are_killed_one_after_the_other_are_streams_of_their_own() {
         one_after_the_other(&Place::new(transport, test), &[(100, Killed), (500, InOrder)]);
         let place = Place::new(transport, test);
         one_after_the_other(&place, &[(100, Killed), (500, Killed), (3, Killed), (500, InOrder)]);
+    }
+}
+
+#[test]
+fn runs_of_an_encrypted_source_are_told_apart_whatever_key_each_has() {
+    for (test, transport) in [(11, "LBTRM"), (12, "LBT-RU")] {
+        let runs = [(100, Killed), (500, InOrder), (3, Killed), (500, InOrder)];
+        one_after_the_other(&Place::encrypted(transport, test), &runs);
+        one_after_the_other(&Place::encrypted(transport, test), &[(100, InOrder), (500, InOrder)]);
     }
 }
 

@@ -23,6 +23,11 @@ impl Scratch {
         Some(target.to_str().expect("text").to_owned())
     }
 
+    /// The path of a file that was put here, or will be.
+    pub(crate) fn file(&self, name: &str) -> Option<String> {
+        Some(self.0.join(name).to_str().expect("text").to_owned())
+    }
+
     pub(crate) fn copy(&self, name: &str, from: &str) -> Option<String> {
         self.put(name, fs::read(certificate(from).expect("named")).expect("a test certificate"))
     }
