@@ -3,7 +3,9 @@
 
 mod common;
 
+use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::{Path, PathBuf};
 
 use common::scratch::Scratch;
 use common::{Party, certified, config, group_port, meet, party, until};
@@ -76,6 +78,46 @@ fn payload_keys_are_replaced_in_sessions_that_stand() {
         late.receiver("px");
         meet(&mut a, source, &mut late);
         assert_eq!(dropped(&late), [0; 3], "{transport:?}");
+    }
+}
+
+#[test]
+fn a_key_file_that_becomes_nonsense_changes_nothing_in_a_session_that_stands() {
+    for (test, transport) in [14, 15].into_iter().zip(TRANSPORTS) {
+        let scratch = Scratch::new(&format!("payload-nonsense{test}"));
+        let files = ["a", "b"].map(|name| scratch.put(name, OLD));
+        let [mut a, mut b] = files.clone().map(|file| party(&encrypting(test, transport, &file)));
+        let source = a.source("px");
+        b.receiver("px");
+        meet(&mut a, source, &mut b);
+        let paths = files.map(|file| PathBuf::from(file.expect("named")));
+        type Spoil = fn(&Path);
+        let spoils: [(Spoil, &str); 6] = [
+            (|path| fs::write(path, "").expect("writable"), "0 keys"),
+            (|path| fs::write(path, [0xff; 1_000]).expect("writable"), "no text"),
+            (|path| fs::write(path, "1 no secret").expect("writable"), "line 1"),
+            // Of a gigabyte.
+            (|path| File::create(path).and_then(|file| file.set_len(1 << 30)).expect("sparse"), "65536"),
+            (|path| fs::remove_file(path).expect("it is there"), "No such file"),
+            (|path| fs::create_dir(path).expect("nothing is there"), "no regular file"),
+        ];
+        for (spoil, reason) in spoils {
+            for (party, path) in [(&mut a, &paths[0]), (&mut b, &paths[1])] {
+                spoil(path);
+                let error = party.context.reload_security().expect_err("it cannot be used").to_string();
+                assert!(error.contains(reason), "{reason}: {error}");
+            }
+            exchange(&mut a, source, &mut b, 20);
+        }
+        for (party, path) in [(&mut a, &paths[0]), (&mut b, &paths[1])] {
+            fs::remove_dir(path).expect("made above");
+            // The same number with another secret is another key.
+            fs::write(path, NEW.replacen('2', "1", 1)).expect("writable");
+            party.context.reload_security().expect("the file is good");
+        }
+        exchange(&mut a, source, &mut b, 20);
+        assert_eq!(dropped(&b), [0; 3], "{transport:?}");
+        assert!(b.heard.ends.is_empty() && b.heard.security.is_empty());
     }
 }
 

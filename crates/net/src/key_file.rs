@@ -2,6 +2,9 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
+
+use crate::small_file;
 
 /// The keys of a process, each with its number, as what a secret is made into.
 pub struct SecretKeys<K> {
@@ -22,14 +25,16 @@ impl<K> fmt::Debug for SecretKeys<K> {
 impl<K> SecretKeys<K> {
     /// Reads a file. One key a line, one or two lines: `NUMBER SECRET`, the number 0 to 65535, the secret 32 to
     /// 128 hexadecimal digits. The process signs with the first and accepts both. Empty lines and what follows
-    /// `#` are left out. Each secret, 16 to 64 bytes, is given to `make`.
+    /// `#` are left out. Each secret, 16 to 64 bytes, is given to `make`. A file that is no regular one, or has more
+    /// than 64 KiB, is refused.
     ///
     /// # Errors
     /// The file cannot be read, or a line is not a key; file and line are named, the secret is not.
     pub fn read(path: &str, make: impl Fn(&[u8]) -> K) -> io::Result<SecretKeys<K>> {
         let named = |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("{path}: {what}"));
-        let text =
-            std::fs::read_to_string(path).map_err(|e| io::Error::new(e.kind(), format!("{path}: {e}")))?;
+        let bytes = small_file::read(Path::new(path), BYTES_MAX)
+            .map_err(|e| io::Error::new(e.kind(), format!("{path}: {e}")))?;
+        let text = String::from_utf8(bytes).map_err(|_| named("it is no text".to_owned()))?;
         let mut keys: Vec<(u16, K)> = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default().trim();
@@ -51,6 +56,9 @@ impl<K> SecretKeys<K> {
         }
     }
 }
+
+/// Of two keys and many comments.
+const BYTES_MAX: u64 = 64 << 10;
 
 fn parse(line: &str) -> Result<(u16, Vec<u8>), String> {
     let (number, secret) =
@@ -105,6 +113,7 @@ mod tests {
             ("short", "1 0011".to_owned(), "line 1: a secret of 4 digits"),
             ("digits", format!("1 {}", "xy".repeat(16)), "line 1: the secret is not of hexadecimal"),
             ("alone", "1".to_owned(), "line 1: a number and a secret"),
+            ("long", "#".repeat(65_537), "more than 65536 bytes"),
         ];
         for (name, text, expected) in table {
             let error = load_text(name, &text).expect_err(name);

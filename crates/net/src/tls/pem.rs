@@ -7,6 +7,7 @@ use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::TlsError;
+use crate::small_file;
 
 pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
@@ -14,7 +15,8 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
 
 /// A chain of certificates, the end entity's own first.
 pub(super) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let all = CertificateDer::pem_file_iter(file).and_then(|found| found.collect::<Result<Vec<_>, _>>());
+    let bytes = read(file)?;
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match all {
         Ok(chain) if chain.is_empty() => Err(not_found(file, "certificate", pem::Error::NoItemsFound)),
         Ok(chain) => Ok(chain),
@@ -24,7 +26,14 @@ pub(super) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, 
 
 /// A private key: PKCS#8, PKCS#1 or SEC1, not encrypted.
 pub(super) fn key(file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_file(file).map_err(|error| not_found(file, "private key", error))
+    PrivateKeyDer::from_pem_slice(&read(file)?).map_err(|error| not_found(file, "private key", error))
+}
+
+/// More than the authorities of the world.
+const BYTES_MAX: u64 = 16 << 20;
+
+fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
+    small_file::read(file, BYTES_MAX).map_err(|cause| TlsError::Read { file: file.to_owned(), cause })
 }
 
 /// The authorities of a file.

@@ -1,0 +1,56 @@
+//! Files that an operator names, read whole: keys, certificates, authorities.
+//!
+//! They are read again while others wait for the thread, so a file that is no file, has no end or is far too long is an
+//! error and not a wait.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Reads a regular file of at most `max` bytes.
+///
+/// # Errors
+/// It cannot be read, is no regular file, or is longer.
+pub(crate) fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    // Nobody waits for the other end of a pipe.
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let found = file.metadata()?;
+    let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+    if !found.is_file() {
+        return Err(wrong("it is no regular file".to_owned()));
+    }
+    // It may grow while it is read.
+    let mut bytes = Vec::with_capacity(found.len().min(max) as usize + 1);
+    file.take(max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max {
+        return Err(wrong(format!("it has more than {max} bytes")));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_or_too_long_is_refused_at_once() {
+        let directory = std::env::temp_dir().join(format!("tickcast-small-file-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a writable place");
+        let (file, pipe) = (directory.join("file"), directory.join("pipe"));
+        std::fs::write(&file, [7; 100]).expect("a writable place");
+        assert_eq!(read(&file, 100).expect("as long as it may be"), [7; 100]);
+        let error = |path: &Path, max| read(path, max).expect_err("refused").to_string();
+        assert!(error(&file, 99).contains("more than 99 bytes"));
+        // Of a gigabyte without a byte on the disk.
+        File::create(&file).and_then(|file| file.set_len(1 << 30)).expect("it is sparse");
+        assert!(error(&file, 1 << 16).contains("more than 65536 bytes"));
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+            .expect("a writable place");
+        for path in [&pipe, &directory, Path::new("/dev/zero")] {
+            assert!(error(path, 100).contains("no regular file"), "{}", path.display());
+        }
+        assert_eq!(read(&directory.join("none"), 1).expect_err("not there").kind(), io::ErrorKind::NotFound);
+        std::fs::remove_dir_all(&directory).expect("made above");
+    }
+}
