@@ -258,7 +258,7 @@ impl Snapshot {
     }
 }
 
-/// What is left to read. Nothing is allocated for more than the bytes that are there.
+/// What is left to read; control characters in texts are replaced. Nothing is allocated for more than the bytes that are there.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -284,7 +284,9 @@ impl Bytes<'_> {
         let length = self.u16()?.into();
         let (text, rest) = self.0.split_at_checked(length).ok_or(SnapshotError::Truncated)?;
         self.0 = rest;
-        std::str::from_utf8(text).map(str::to_owned).map_err(|_| SnapshotError::Text)
+        let text = std::str::from_utf8(text).map_err(|_| SnapshotError::Text)?;
+        // Whoever shows it on a terminal gives that no commands which others have written.
+        Ok(text.replace(char::is_control, "\u{FFFD}"))
     }
 
     fn tables(&mut self) -> Result<Vec<Vec<Column>>, SnapshotError> {
@@ -381,6 +383,18 @@ mod tests {
         let mut values = Vec::new();
         LbtrmReceiver::default().values(&mut values);
         assert_eq!(read.sets[2].values, values);
+    }
+
+    #[test]
+    fn texts_have_no_control_characters_when_they_are_read() {
+        let (registry, mut bytes) = (Registry::default(), Vec::new());
+        let hostile = "a\u{1b}[2J\r\n\u{9b}31m\0\u{7f}ä";
+        registry.register(&[(hostile, hostile)], Arc::new(LbtrmSource::default()));
+        let head = Head { program: hostile.to_owned(), ..head() };
+        emit(&head, &registry, 1 << 20, &mut bytes);
+        let read = Snapshot::parse(&bytes).unwrap();
+        let shown = "a\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd}31m\u{fffd}\u{fffd}ä".to_owned();
+        assert_eq!((&read.head.program, &read.sets[0].labels[0]), (&shown, &(shown.clone(), shown.clone())));
     }
 
     #[test]

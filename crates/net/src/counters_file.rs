@@ -174,12 +174,30 @@ impl Found {
     /// The counters as they were published last.
     ///
     /// # Errors
-    /// The file is gone or cannot be read, or is not one of counters; the error names it.
+    /// The file is gone or cannot be read, or is not one of counters of that process; the error names it.
     pub fn read(&self) -> io::Result<Snapshot> {
         let named = |e: io::Error| {
             io::Error::new(e.kind(), format!("cannot read counters in {}: {e}", self.path.display()))
         };
-        read_file(&self.open().map_err(named)?).map_err(named)
+        let read = read_file(&self.open().map_err(named)?).map_err(named)?;
+        if read.head.pid == self.pid {
+            return Ok(read);
+        }
+        let text = format!("it says that it is of process {}", read.head.pid);
+        Err(named(io::Error::new(io::ErrorKind::InvalidData, text)))
+    }
+
+    /// Whether the process may have made the file, or root: anybody may put one where all of them are. What is
+    /// not known is believed.
+    fn is_of_its_user(&self) -> bool {
+        let user = || {
+            let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+            let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+            // The real one is before the effective one.
+            ids.split_whitespace().nth(1)?.parse::<u32>().ok()
+        };
+        let owner = || Some(fs::symlink_metadata(&self.path).ok()?.uid()).filter(|owner| *owner != 0);
+        self.namespace != namespace() || owner().zip(user()).is_none_or(|(owner, user)| owner == user)
     }
 
     fn open(&self) -> io::Result<File> {
@@ -209,7 +227,7 @@ pub fn namespace() -> u64 {
 }
 
 /// The file of a process that publishes counters in `directory`. Without a namespace, one of this process's namespace
-/// goes before others.
+/// goes before others. Files of this namespace that are neither root's nor those of the process's user do not count.
 ///
 /// # Errors
 /// There is none, or there are several in other namespaces, which the error names.
@@ -217,6 +235,7 @@ pub fn find(directory: &Path, pid: u32, wanted: Option<u64>) -> io::Result<Found
     let here = namespace();
     let mut all = files(directory)?;
     all.retain(|found| found.pid == pid && wanted.is_none_or(|wanted| wanted == found.namespace));
+    all.retain(Found::is_of_its_user);
     // Of a process that was killed the last values are there until somebody cleans up.
     let lives = |found: &Found| found.lives().unwrap_or(false);
     if all.iter().any(lives) {
@@ -486,6 +505,42 @@ mod tests {
         });
         assert!(child.unwrap().has_ended_well());
         assert_eq!(clean(&place.0.directory).unwrap(), 1, "its user may remove it");
+    }
+
+    #[test]
+    fn a_file_that_another_user_has_made_for_a_process_is_not_taken_for_its_own() {
+        if !crate::lab::is_root() {
+            eprintln!("skipped: only root becomes other users");
+            return;
+        }
+        let place = Place::new("forged");
+        let directory = &place.0.directory;
+        fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
+        let mut writer = Writer::create(&place.0).unwrap();
+        writer.write(&Registry::default()).unwrap();
+        let pid = std::process::id();
+        // It stands before the genuine one.
+        let forged = directory.join(format!("{PREFIX}{pid}-{:x}-0", namespace()));
+        let child = crate::lab::fork(|| {
+            crate::lab::become_user(64_001, 64_000).expect("root may");
+            fs::copy(&writer.path, &forged).is_ok()
+        });
+        assert!(child.unwrap().has_ended_well());
+        assert_eq!(find(directory, pid, None).unwrap().path, writer.path);
+        drop(writer);
+        assert_eq!(find(directory, pid, None).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_file_of_one_process_is_not_read_as_another_s() {
+        let place = Place::new("renamed");
+        let mut writer = Writer::create(&place.0).unwrap();
+        writer.write(&Registry::default()).unwrap();
+        let other = path(&place.0.directory, u32::MAX);
+        fs::rename(&writer.path, &other).unwrap();
+        writer.path = other;
+        let error = read(&place.0.directory, u32::MAX).unwrap_err().to_string();
+        assert!(error.contains(&format!("of process {}", std::process::id())), "{error}");
     }
 
     #[test]
