@@ -76,7 +76,7 @@ fn a_ring_whose_source_goes_without_a_farewell_ends() {
 }
 
 /// Few of them are a turn.
-const LONG: [u8; 60_000] = [7; 60_000];
+static LONG: [u8; 60_000] = [7; 60_000];
 
 /// Sends two messages for each that comes, so that there is always one more to read.
 struct Echo {
