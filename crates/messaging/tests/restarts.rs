@@ -122,7 +122,7 @@ impl Place {
         let Some(scratch) = &self.keys else { return };
         scratch.put("sources", KEYS[run as usize % 2]);
         if run == 1 {
-            scratch.put("receiver", &KEYS.concat());
+            scratch.put("receiver", KEYS.concat());
             let patience = Patience::new();
             // Those of both transports.
             while receiver.context.security_reloads.get() < 2 {
