@@ -275,38 +275,58 @@ impl Groups {
 #[derive(Debug, Default)]
 struct Newcomers {
     all: Vec<Newcomer>,
-    places: HashMap<Watcher, u32>,
+    places: Option<HashMap<Watcher, u32>>,
 }
 
 impl Newcomers {
     fn add(&mut self, newcomer: Newcomer) {
-        self.places.insert(newcomer.watcher, self.all.len() as u32);
+        if let Some(places) = &mut self.places {
+            places.insert(newcomer.watcher, self.all.len() as u32);
+        }
         self.all.push(newcomer);
+        if self.places.is_none() {
+            self.note_places();
+        }
+    }
+
+    fn note_places(&mut self) {
+        let places = || self.all.iter().enumerate().map(|(place, newcomer)| (newcomer.watcher, place as u32));
+        self.places = (self.all.len() >= INDEXED_MIN).then(|| places().collect());
+    }
+
+    fn place_of(&self, watcher: Watcher) -> Option<usize> {
+        match &self.places {
+            Some(places) => places.get(&watcher).map(|place| *place as usize),
+            None => self.all.iter().position(|newcomer| newcomer.watcher == watcher),
+        }
     }
 
     fn find(&mut self, watcher: Watcher) -> Option<&mut Newcomer> {
-        self.all.get_mut(*self.places.get(&watcher)? as usize)
+        let place = self.place_of(watcher)?;
+        self.all.get_mut(place)
     }
 
     fn remove(&mut self, watcher: Watcher) -> bool {
-        let Some(place) = self.places.remove(&watcher) else { return false };
-        self.all.swap_remove(place as usize);
-        if let Some(moved) = self.all.get(place as usize) {
-            self.places.insert(moved.watcher, place);
+        let Some(place) = self.place_of(watcher) else { return false };
+        self.all.swap_remove(place);
+        if let Some(places) = &mut self.places {
+            places.remove(&watcher);
+            if let Some(moved) = self.all.get(place) {
+                places.insert(moved.watcher, place as u32);
+            }
         }
         true
     }
 
     fn take(&mut self) -> Vec<Newcomer> {
-        self.places = HashMap::new();
+        self.places = None;
         std::mem::take(&mut self.all)
     }
 
     fn take_closing(&mut self, is_lost: bool, closing: &mut Vec<Watcher>) {
         let taken = self.all.extract_if(.., |newcomer| newcomer.form.on_suspect.closes(is_lost));
         closing.extend(taken.map(|newcomer| newcomer.watcher));
-        let places = self.all.iter().enumerate();
-        self.places = places.map(|(place, newcomer)| (newcomer.watcher, place as u32)).collect();
+        self.note_places();
     }
 }
 

@@ -245,10 +245,14 @@ impl PointToPoint {
             self.send_image(index, form, watchers, false, sink);
         }
         self.items[index].audience = audience;
-        let mut waiting = Audience::default();
-        newcomers.iter().for_each(|newcomer| waiting.add(newcomer.watcher, &newcomer.form, false));
-        for Group { form, watchers } in waiting.active() {
-            self.send_image(index, form, watchers, true, sink);
+        if let [alone] = &newcomers[..] {
+            self.send_image(index, &alone.form, &[alone.watcher], true, sink);
+        } else if !newcomers.is_empty() {
+            let mut waiting = Audience::default();
+            newcomers.iter().for_each(|newcomer| waiting.add(newcomer.watcher, &newcomer.form, false));
+            for Group { form, watchers } in waiting.active() {
+                self.send_image(index, form, watchers, true, sink);
+            }
         }
         for Newcomer { watcher, form, is_snapshot, is_paused, .. } in newcomers {
             if is_snapshot {

@@ -304,7 +304,9 @@ impl PointToPoint {
 
     /// Opens a stream.
     fn watch(&mut self, now: Nanos, key: ItemKey<'_>, mut newcomer: Newcomer, sink: &mut impl ServerSink) {
-        self.find_settled(key, sink);
+        if self.cleanups.is_busy() {
+            self.find_settled(key, sink);
+        }
         let index = self.find_or_make(key);
         let item = &mut self.items[index];
         item.lingers_until = None;
