@@ -6,6 +6,8 @@ use std::time::Duration;
 use support::{Event, ReceiverBench, data, data_of, data_with, fragment, sm, tsni};
 use tickcast_lbt::config::{NakLaw, Order, ReceiverConfig};
 use tickcast_lbt::delivery::EndReason;
+use tickcast_lbt::wire::lbmc::{self, Chain, Kind};
+use tickcast_lbt::wire::lbtrm::FLAG_RETRANSMISSION;
 use units::{Nanos, Sqn};
 
 const MS: Duration = Duration::from_millis(1);
@@ -151,6 +153,42 @@ fn a_topic_whose_last_number_came_too_early_is_not_doubted_for_ever_nor_believed
     }
 }
 
+/// One datagram a little ahead, that says as well that what lies between is gone for good.
+#[test]
+fn what_one_packet_alone_has_given_up_does_not_account_for_a_topics_number_in_it() {
+    for order in [Order::Topic, Order::Arrival] {
+        for (ahead, trail) in [(16, SENT + 16), (16, 0), (3, SENT + 3)] {
+            for is_lossy in [false, true] {
+                let mut b = bench(order);
+                if is_lossy {
+                    // Some are missing, and on their way.
+                    b.take(&genuine(SENT + 2));
+                    b.take(&genuine(SENT + 3));
+                }
+                let t = SENT + 4 + ahead;
+                b.take(&data_with(t, trail, false, &[(7, SENT + 10_000, "forged")]));
+                b.advance(MS * 9);
+                let last = if is_lossy { SENT + 3 } else { SENT - 1 };
+                answer(&mut b, last);
+                go_on(&mut b, last + 1, SENT + 100);
+                b.advance(MS * 20);
+                answer(&mut b, SENT + 99);
+                let (mut numbers, lost) = heard(&mut b);
+                numbers.sort_unstable();
+                assert_eq!((numbers, lost), ((SENT..SENT + 100).collect(), 0), "{order:?} {ahead} {trail}");
+                // A session that is silent for so long that all of that is given up.
+                let mut b = bench(order);
+                b.take(&data_with(t, trail, false, &[(7, SENT + 10_000, "forged")]));
+                for _ in 0..3 {
+                    b.advance(MS * 500);
+                }
+                let (_, lost) = heard(&mut b);
+                assert!(lost <= 64, "{order:?} {ahead} {trail}: {lost}");
+            }
+        }
+    }
+}
+
 /// In order of arrival fragments are put in their place as they come.
 #[test]
 fn a_fragment_that_is_not_believed_leaves_its_place_to_the_sources_own_and_is_never_told_lost() {
@@ -211,6 +249,81 @@ fn what_is_not_believed_when_a_session_ends_is_not_told_lost_and_the_end_is_unkn
     }
 }
 
+/// A datagram as a source sends one that gives up: what it lacks is gone, so many messages were sent, it ends.
+fn forged_end(t: u32, trail: u32, number: u32) -> Vec<u8> {
+    let mut messages = Vec::new();
+    lbmc::emit_tsni(&mut messages, &[(7, Sqn(number))]);
+    lbmc::emit_message(&mut messages, Kind::EndOfTransport, None, &Chain::default(), None);
+    data_of(t, trail, false, &messages)
+}
+
+#[test]
+fn an_end_ahead_of_what_is_missing_is_not_believed_while_the_session_goes_on() {
+    for order in [Order::Topic, Order::Arrival] {
+        for ahead in [0, 1, 16, 1_000] {
+            let mut b = bench(order);
+            let t = SENT + ahead;
+            for _ in 0..3 {
+                b.take(&forged_end(t, t, SENT + 900_000));
+            }
+            go_on(&mut b, SENT, SENT + 1_100);
+            b.advance(MS * 20);
+            answer(&mut b, SENT + 1_100);
+            let (mut numbers, lost) = heard(&mut b);
+            numbers.sort_unstable();
+            assert_eq!((numbers, lost), ((SENT..SENT + 1_100).collect(), 0), "{order:?} {ahead}");
+            assert!(!b.receiver.has_ended() && b.receiver.missing() == 0);
+        }
+    }
+}
+
+#[test]
+fn an_end_in_the_place_of_a_missing_datagram_is_not_believed_while_farther_ones_are_here() {
+    let mut b = bench(Order::Topic);
+    b.take(&genuine(SENT + 1));
+    b.take(&forged_end(SENT, SENT, SENT + 900_000));
+    assert!(!b.receiver.has_ended());
+    go_on(&mut b, SENT + 2, SENT + 20);
+    assert_eq!(heard(&mut b), ((SENT..SENT + 20).collect(), 0));
+}
+
+#[test]
+fn an_end_after_which_nothing_comes_is_believed_and_tells_what_was_lost() {
+    let end = |t: u32| forged_end(t, t, t - 1);
+    let ended = |b: &mut ReceiverBench| {
+        let events = b.log.take();
+        let reason = EndReason::Ended;
+        let all = [
+            Event::Lost { token: 70, first: SENT, count: 20 },
+            Event::End { token: 70, reason, next: SENT + 20, tail_unknown: false },
+        ];
+        assert_eq!(events, all);
+    };
+    // Nobody answers any more.
+    let mut b = bench(Order::Topic);
+    b.take(&end(SENT + 20));
+    b.advance(MS * 1_249);
+    assert_eq!(b.log.take(), []);
+    assert!(b.receiver.next_wakeup() <= b.now + MS);
+    b.advance(MS);
+    ended(&mut b);
+    // A session message bears it out.
+    let mut b = bench(Order::Topic);
+    b.take(&end(SENT + 20));
+    b.advance(MS * 10);
+    b.take(&sm(SENT + 20, SENT + 20));
+    ended(&mut b);
+    // The source is asked, and says it again.
+    let mut b = bench(Order::Topic);
+    b.take(&end(SENT + 20));
+    b.advance(MS);
+    assert!(b.naks().concat().contains(&(SENT + 20)));
+    let mut again = end(SENT + 20);
+    again[16] |= FLAG_RETRANSMISSION;
+    b.take(&again);
+    ended(&mut b);
+}
+
 #[test]
 fn one_number_ahead_has_nothing_given_up_of_a_slow_session() {
     for forged in [
@@ -236,7 +349,7 @@ fn one_number_ahead_has_nothing_given_up_of_a_slow_session() {
 }
 
 #[test]
-fn a_trailing_edge_that_one_packet_tells_has_few_numbers_given_up() {
+fn a_trailing_edge_that_one_packet_tells_has_no_numbers_given_up() {
     for forged in [data_with(SENT + 100, SENT + 100, false, &[]), sm(SENT + 100, SENT + 100)] {
         let mut b = bench(Order::Topic);
         // 90 are missing, and asked for.

@@ -216,6 +216,11 @@ impl Delivery {
         self.reach.give_up(first, end);
     }
 
+    /// That datagrams from `certain` on were sent is known by datagram `by` alone, if it is.
+    pub(crate) fn note_word(&mut self, certain: u64, by: u64) {
+        self.reach.word = (certain, by);
+    }
+
     /// The source is found at a transport number beyond what it had sent before `from`, which may not be true.
     pub(crate) fn note_jump(&mut self, from: u64) {
         self.shared.jumped_from = from;
@@ -253,6 +258,23 @@ impl Delivery {
     /// The number of the datagram in which the source ended the session.
     pub(crate) fn ended_at(&self) -> Option<u64> {
         self.ended_at
+    }
+
+    /// Datagram `t` said the end, which may not be true: it is asked for once more.
+    #[cold]
+    pub(crate) fn doubt_end(&mut self, t: u64) {
+        self.ended_at = None;
+        self.reach.doubt(t);
+    }
+
+    /// The session does not end, if it was to.
+    pub(crate) fn go_on(&mut self) {
+        self.ended_at = None;
+    }
+
+    /// The session ends with datagram `t`.
+    pub(crate) fn end_at(&mut self, t: u64) {
+        (self.ended_at, self.needs_care) = (Some(t), true);
     }
 
     /// The session is over: delivers what waits, then tells every topic that had begun.

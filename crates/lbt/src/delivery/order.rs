@@ -144,6 +144,15 @@ impl Delivery {
         });
     }
 
+    /// Another datagram comes in the place of `t`, which is not believed: drops what came in that.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn set_aside(&mut self, t: u64) {
+        let slots: Vec<u32> = self.ready.iter().map(|Reverse((_, slot))| *slot).collect();
+        slots.into_iter().for_each(|slot| self.doubt_held(slot, |held| held.t == t));
+        self.reach.trust(t);
+    }
+
     /// What waits first of a topic has come in a datagram before which all is settled, and the topic cannot have come so
     /// far. Whether that was seen to for good, so that what waits behind it is next.
     #[cold]

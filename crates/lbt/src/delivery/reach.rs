@@ -12,6 +12,8 @@ use crate::wire::lbmc::MESSAGE_HEADER_LEN;
 
 /// Messages that the longest datagram has room for.
 const MESSAGES_PER_DATAGRAM_MAX: u64 = 65_536 / MESSAGE_HEADER_LEN as u64;
+/// Messages that are missing on the word of one datagram, which says that datagrams were sent that held them.
+const ON_ONE_WORD: u64 = 64;
 /// Ranges of given up datagrams that are known each; of what lies before them any may have been.
 const RANGES_MAX: usize = 64;
 /// A jump of transport numbers up to this is believed at once: it costs no more than its NAKs if it is not true.
@@ -31,6 +33,9 @@ pub(super) struct Reach {
     given_up: VecDeque<(u64, u64)>,
     /// Of what lies below, any may have been given up.
     forgotten: u64,
+    /// That datagrams from the first number on were sent only the datagram of the second number says: so they do not
+    /// account for more than a few messages before its own.
+    pub(super) word: (u64, u64),
     /// Datagrams to be asked for once more.
     doubted: Vec<u64>,
     /// Nothing can be asked for any more.
@@ -47,6 +52,7 @@ impl Reach {
             is_answer: false,
             given_up: VecDeque::new(),
             forgotten: 0,
+            word: (0, u64::MAX),
             doubted: Vec::new(),
             is_over: false,
             doubted_end: 0,
@@ -114,7 +120,8 @@ impl Reach {
         // The datagram that told of the topic last may have come under a number farther on than its own.
         let since = if t < hot.last_t { t.saturating_sub(NEAR) } else { since };
         // `t` itself, if it was to be sent again and was not.
-        missing <= self.given_up_between(since, t + 1).saturating_mul(MESSAGES_PER_DATAGRAM_MAX)
+        let end = if self.word.1 == t && missing > ON_ONE_WORD { self.word.0.min(t + 1) } else { t + 1 };
+        missing <= self.given_up_between(since, end).saturating_mul(MESSAGES_PER_DATAGRAM_MAX)
     }
 
     /// What datagram `t` says is not believed.
@@ -124,6 +131,11 @@ impl Reach {
         } else if self.doubted.len() < DOUBTED_MAX && !self.doubted.contains(&t) {
             self.doubted.push(t);
         }
+    }
+
+    /// Datagram `t` need not be asked for.
+    pub(super) fn trust(&mut self, t: u64) {
+        self.doubted.retain(|doubted| *doubted != t);
     }
 
     /// Nothing will be asked for any more.

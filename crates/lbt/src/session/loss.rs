@@ -71,11 +71,6 @@ impl LossMap {
         self.gaps.front().map(|g| g.first)
     }
 
-    /// How many numbers below `t` are missing.
-    pub(super) fn missing_below(&self, t: u64) -> u64 {
-        self.gaps.iter().take_while(|gap| gap.first < t).map(|gap| gap.end.min(t) - gap.first).sum()
-    }
-
     /// The number after the highest missing one below `t`; 0 if none is missing below it.
     pub(super) fn end_below(&self, t: u64) -> u64 {
         let after = self.gaps.partition_point(|g| g.first < t);
@@ -347,7 +342,6 @@ mod tests {
         let mut m = map();
         m.add(10, 12, Nanos(0), Nanos(0));
         m.add(20, 30, Nanos(0), Nanos(0));
-        assert_eq!((m.missing_below(10), m.missing_below(25), m.missing_below(99)), (0, 7, 12));
         assert_eq!(m.give_up_below(25), 7);
         assert_eq!((ranges(&m), m.missing()), (vec![(25, 30)], 5));
     }

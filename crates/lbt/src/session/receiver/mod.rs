@@ -13,7 +13,7 @@ use crate::encryption::{Decryptor, PayloadKeys, SessionName};
 use crate::wire::extension::{SUBTYPE_PULSE, find_extension};
 use counters::table::{LbmDelivery, LbtrmReceiver};
 use doubt::Doubt;
-use packets::Trail;
+use packets::{EndSaid, LASTING, Trail};
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +41,10 @@ pub struct Receiver<T> {
     /// When the highest came.
     raised: Nanos,
     trail: Trail,
+    /// That the session ends, as a datagram said while others were missing, or farther ones were here.
+    end_said: Option<EndSaid>,
+    /// From when on what came with such a datagram may be dropped once more.
+    end_refuted: Nanos,
     /// Where the session goes on that has ended, as its numbers were not true for a while.
     goes_on: Option<Sqn>,
     loss: LossMap,
@@ -163,6 +167,8 @@ impl<T> Receiver<T> {
             proven: 0,
             raised: Nanos::ZERO,
             trail: Trail::default(),
+            end_said: None,
+            end_refuted: Nanos::ZERO,
             goes_on: None,
             loss: LossMap::new(config.maximum_gaps as usize, u64::from(config.maximum_missing)),
             nak_timer: Nanos::ZERO,
@@ -362,6 +368,9 @@ impl<T> Receiver<T> {
         let count = self.loss.give_up_older(now, self.generation, self.proven);
         self.counters.unrecovered_tmo.add(count);
         self.repair.given_up += count;
+        if now >= self.end_due() {
+            self.believe_end();
+        }
         self.advance(now, sink);
         if self.phase == Phase::Live && now >= self.heard + self.activity {
             self.end(EndReason::TimedOut, sink);
@@ -414,7 +423,12 @@ impl<T> Receiver<T> {
             nak = nak.max(self.nak_credit_until);
         }
         let give_up = self.loss.next_give_up(self.generation, self.proven);
-        nak.min(self.reporter.due()).min(give_up).min(self.heard + self.activity)
+        nak.min(self.reporter.due()).min(give_up).min(self.heard + self.activity).min(self.end_due())
+    }
+
+    /// When an end is believed that was said, if the session says nothing before.
+    fn end_due(&self) -> Nanos {
+        if self.end_said.is_none() { Nanos::NEVER } else { self.heard + LASTING.min(self.activity / 2) }
     }
 
     /// Whoever drives this was stopped, and has taken what arrived meanwhile. A source that was stopped as well

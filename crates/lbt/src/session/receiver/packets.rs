@@ -17,6 +17,9 @@ use units::{Nanos, Sqn};
 const FEW: u64 = 16;
 /// Within this time copies of a packet come.
 const COPIES: Duration = Duration::from_millis(10);
+/// Where a session says nothing for so long, an end is believed that one datagram said ahead of what is missing: the wait
+/// between two session messages of a source that is alive is shorter.
+pub(super) const LASTING: Duration = Duration::from_millis(1_250);
 /// What marks a packet, as who told the trailing edge, that is no datagram with a number of its own.
 const BY_SESSION_MESSAGE: u64 = 1 << 63;
 const BY_CONFIRMATION: u64 = 1 << 62;
@@ -41,6 +44,13 @@ pub(super) struct Trail {
     told: u64,
     /// What another had told before.
     before: u64,
+}
+
+/// A datagram said that the session ends, and that may not be true.
+#[derive(Clone, Copy)]
+pub(super) struct EndSaid {
+    t: u64,
+    trail: u64,
 }
 
 /// What a datagram's number is to a receiver before it is taken.
@@ -186,15 +196,22 @@ impl<T> Receiver<T> {
         // it
         self.deliver_below(t, now, sink);
         self.make_room(now, t, data.messages.len(), count, sink);
-        self.delivery.expect_answer(before.is_some_and(|gap| gap.is_doubted && gap.naks > 0 && recovered));
+        let is_answer = before.is_some_and(|gap| gap.is_doubted && gap.naks > 0 && recovered);
+        if self.end_said.is_some_and(|said| said.t == t) || self.delivery.ended_at() == Some(t) {
+            self.refute_end(now, t);
+        }
+        self.delivery.expect_answer(is_answer);
         let place = Place { t, front: self.front(), clear_from: self.loss.end_below(t), recovered };
         self.delivery.on_datagram(place, data.messages, sink);
         self.delivery.expect_answer(false);
         if self.delivery.ended_at() == Some(t) {
-            // Nothing follows that could bear out what it says of the rest.
-            self.proven = self.next;
-            self.trail.before = widen(t, data.trail);
-            self.give_up_below(widen(t, data.trail), t);
+            let is_in_place = self.front() >= t && t + 1 == self.next;
+            self.end_said = Some(EndSaid { t, trail: widen(t, data.trail) });
+            if is_answer || is_in_place {
+                self.believe_end();
+            } else {
+                self.delivery.doubt_end(t);
+            }
         }
         self.ask_again(now, before.map(|gap| (t, gap)));
         self.advance(now, sink);
@@ -222,6 +239,9 @@ impl<T> Receiver<T> {
             self.doubt.refute();
             if now >= self.raised + COPIES {
                 (self.certain, self.proven) = (end, end);
+                if self.end_said.is_some_and(|said| said.t + 1 == end) {
+                    self.believe_end();
+                }
             }
         } else if self.is_certain(end) && self.doubt.is_settled(now, self.next, end) {
             self.end_run(end, sink);
@@ -362,20 +382,44 @@ impl<T> Receiver<T> {
         self.loss.is_empty() || t < self.certain
     }
 
-    /// The source has nothing below `trail` any more, packet `by` says. Where that is more than a few numbers, it is
-    /// believed as far as the packet before said so too: one may be forged.
+    /// The source has nothing below `trail` any more, packet `by` says. That is believed as far as the packet before said so
+    /// too: one may be forged.
     fn give_up_below(&mut self, trail: u64, by: u64) {
         // A copy bears nothing out.
         if by != self.trail.by {
             self.trail = Trail { by, told: trail, before: self.trail.told };
         }
-        let mut believed = trail.min(self.proven);
-        if self.loss.missing_below(believed) > FEW {
-            believed = believed.min(self.trail.before);
-        }
+        let believed = trail.min(self.proven).min(self.trail.before);
         let count = self.loss.give_up_below(believed);
         self.counters.unrecovered_txw.add(count);
         self.repair.given_up += count;
+    }
+
+    /// The session ends, as was said: nothing follows that could bear out what that says of the rest.
+    #[cold]
+    pub(super) fn believe_end(&mut self) {
+        let Some(EndSaid { t, trail }) = self.end_said.take() else { return };
+        if self.loss.remove(t).is_some() {
+            // It had come, and is missing no more.
+            self.counters.out_of_order.inc();
+        }
+        self.delivery.end_at(t);
+        (self.certain, self.proven) = (self.next, self.next);
+        self.trail = Trail { by: t, told: trail, before: trail };
+        self.give_up_below(trail, t);
+    }
+
+    /// A datagram comes under the number of one that said the session's end: that may have been forged, with all that came
+    /// in it.
+    #[cold]
+    fn refute_end(&mut self, now: Nanos, t: u64) {
+        self.end_said = None;
+        self.delivery.go_on();
+        // To look at all that waits has its price: not for each of a flood.
+        if now >= self.end_refuted {
+            self.end_refuted = now + COPIES;
+            self.delivery.set_aside(t);
+        }
     }
 
     /// Gives up the oldest gaps until datagram `t` can be held, or nothing before it is missing.
@@ -395,12 +439,17 @@ impl<T> Receiver<T> {
 
     /// Delivers what became final before `t`.
     fn deliver_below<S: Sink>(&mut self, t: u64, now: Nanos, sink: &mut S) {
-        while let Some((first, end)) = self.loss.next_given_up() {
-            self.delivery.give_up(first, end);
-        }
+        self.tell_given_up();
         self.delivery.on_front(self.front().min(t), sink);
         if self.delivery.needs_care() {
             self.ask_again(now, None);
+        }
+    }
+
+    fn tell_given_up(&mut self) {
+        while let Some((first, end)) = self.loss.next_given_up() {
+            self.delivery.give_up(first, end);
+            self.delivery.note_word(self.certain, self.next.saturating_sub(1));
         }
     }
 
@@ -440,9 +489,7 @@ impl<T> Receiver<T> {
         self.counters.missing.set(0);
         self.phase = Phase::Ended;
         self.end_reason = Some(reason);
-        while let Some((first, end)) = self.loss.next_given_up() {
-            self.delivery.give_up(first, end);
-        }
+        self.tell_given_up();
         self.delivery.end_session(reason, self.loss.given_up_end(), sink);
     }
 
