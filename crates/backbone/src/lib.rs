@@ -142,6 +142,10 @@ pub trait Inlet {
     fn next_wakeup(&self) -> Nanos;
     /// Sends everything that waits for more.
     fn flush(&mut self, now: Nanos);
+    /// Whether what is not read stays with the sender, however long that takes, in place of getting lost.
+    fn keeps_unread(&self) -> bool {
+        false
+    }
 }
 
 /// How long until a point in time, `None` if it never comes.

@@ -5,6 +5,7 @@ mod cached;
 pub mod distributor;
 mod encoding;
 pub mod image;
+mod intake;
 mod key;
 mod ration;
 pub mod server;
@@ -13,4 +14,5 @@ mod view;
 
 pub use cached::{CachedItem, RefreshForm, Scratch};
 pub use encoding::Encoding;
+pub use intake::{Intake, IntakeConfig, Waited};
 pub use key::{ItemKey, KEY_ATTRIBUTES_BYTES_MAX, OwnedKey};

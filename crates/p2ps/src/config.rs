@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use daemon::ThreadConfig;
+use market::IntakeConfig;
 use market::server::ServerConfig;
 use rssl_server::RsslConfig;
 use websocket_server::WebSocketConfig;
@@ -38,6 +39,14 @@ config::section! {
         /// Most bytes of a service's messages that wait behind a gap until it is known which items it
         /// concerns.
         gap_held_max_bytes: u64 = 67_108_864, range 65_536..=17_179_869_184;
+        /// Most bytes of the backbone's messages that wait while the server is busy with others; beyond that
+        /// they are dropped, and their items get new images. Several times
+        /// source_distributor.flow.window_bytes of all source distributors together.
+        intake_max_bytes: u64 = 67_108_864, range 1_048_576..=17_179_869_184;
+        /// Most bytes of the backbone's messages handled in a second; 0 for no limit. To rehearse overload.
+        intake_rate_limit_bytes_per_second: u64 = 0, range 0..=1_000_000_000_000;
+        /// How far the streams are handled is reported to source distributors at this interval.
+        progress_interval_ms: u32 = 20, range 1..=1_000;
         /// A broken link to a source distributor is opened again after this time.
         link_retry_ms: u64 = 200, range 10..=60_000;
         /// A source distributor that is not heard for so long is taken for gone; several times its
@@ -66,6 +75,12 @@ config::section! {
 }
 
 impl P2psConfig {
+    /// What waits of the backbone's messages.
+    pub(crate) fn intake(&self) -> IntakeConfig {
+        let bytes_max = self.intake_max_bytes as usize;
+        IntakeConfig { bytes_max, rate_limit: self.intake_rate_limit_bytes_per_second }
+    }
+
     /// What the core goes by.
     #[must_use]
     pub fn core(&self) -> ServerConfig {
@@ -82,6 +97,7 @@ impl P2psConfig {
             client_streams_max: self.client_streams_max as usize,
             round_trip_interval: ms(self.round_trip_interval_ms),
             post_timeout: ms(self.post_timeout_ms),
+            progress_interval: ms(self.progress_interval_ms.into()),
             posts_outstanding_max: self.posts_outstanding_max as usize,
             unrippled: self.services_without_ripples.iter().cloned().collect(),
             cleanups_per_turn: self.cleanups_per_turn as usize,

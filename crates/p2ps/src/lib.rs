@@ -7,6 +7,7 @@
 //! arrived from the backbone and from clients, then sends what that led to; no timer holds an update back.
 
 mod config;
+mod intake;
 mod pace;
 mod rssl_clients;
 mod server;

@@ -8,9 +8,10 @@ use backbone::{Inlet, InletCommand};
 use counters::Registry;
 use counters::table::{JsonClients, PointToPoint as Counters};
 use daemon::{Describer, Status, UserList, describe_users};
+use market::Intake;
 use market::server::{ClientId, ClientInfo, PointToPoint, ServerSink};
 use net::agent::Agent;
-use net::{Ready, Registrar};
+use net::{Ready, Registrar, clock};
 use rssl_server::{ConnectionId, ConnectionInfo, RsslListener};
 use rwf::Dictionary;
 use serde_json::{Value, json};
@@ -19,6 +20,7 @@ use units::Nanos;
 use websocket_server::WebSocketListener;
 
 use crate::P2psConfig;
+use crate::intake;
 use crate::pace::Pace;
 use crate::rssl_clients::{RsslClients, log_end};
 use crate::sink::Sink;
@@ -30,6 +32,9 @@ pub struct PointToPointServer<I> {
     core: PointToPoint,
     users: UserList,
     inlet: I,
+    /// What has come over the inlet and waits for the core.
+    intake: Intake,
+    watch: intake::Watch,
     rssl: RsslListener,
     websocket: Option<WebSocketListener>,
     json: Json,
@@ -49,6 +54,14 @@ pub struct PointToPointServer<I> {
 const READ_BYTES: usize = 16 << 10;
 /// More than this does not wait for the end of a turn to be sent.
 const STAGED_BYTES: usize = 64 << 20;
+/// A socket of the backbone from which more than this was taken is looked at again before anything else is done.
+const AGAIN_BYTES: u64 = 32 << 10;
+/// So often at most.
+const AGAIN_MAX: usize = 64;
+/// What waits of the backbone's messages is handled for so long in a turn; then the sockets are emptied again.
+const WAITING_TIME: Duration = Duration::from_millis(5);
+/// The clock is read once for so many of them.
+const CLOCK_EVERY: usize = 32;
 /// How many clients a status page lists.
 const CLIENTS_LISTED: usize = 1000;
 
@@ -95,6 +108,7 @@ impl<I: Inlet> PointToPointServer<I> {
             Arc::clone(&dictionary),
             Arc::clone(&json_counters),
         );
+        let watch = intake::Watch::new(Arc::clone(&counters));
         let mut core = PointToPoint::new(peer, config.core(), dictionary, counters);
         core.admit_only(admitted);
         let image_delay = Duration::from_millis(config.json_image_delay_ms);
@@ -104,6 +118,8 @@ impl<I: Inlet> PointToPointServer<I> {
             core,
             users,
             inlet,
+            intake: Intake::new(config.intake()),
+            watch,
             rssl,
             websocket,
             input: Input::default(),
@@ -133,7 +149,7 @@ impl<I: Inlet> PointToPointServer<I> {
     /// Begins to end: clients are notified, and no new ones are taken. What waits for them is written until `until`,
     /// while the agent is driven; [`Agent::has_ended`] tells when all are gone.
     pub fn end(&mut self, until: Nanos) {
-        let (Upstream { core, mut sink }, _) = self.upstream();
+        let (Upstream { core, mut sink, .. }, _) = self.upstream();
         core.announce_end(&mut sink);
         self.rssl.end(until);
         if let Some(websocket) = &mut self.websocket {
@@ -143,10 +159,12 @@ impl<I: Inlet> PointToPointServer<I> {
 
     /// What the core is given when something comes from the backbone, and the inlet.
     fn upstream(&mut self) -> (Upstream<'_>, &mut I) {
-        let PointToPointServer { core, inlet, rssl, websocket, json, streams, commands, pace, .. } = self;
+        let PointToPointServer {
+            core, inlet, intake, rssl, websocket, json, streams, commands, pace, ..
+        } = self;
         let websocket = websocket.as_mut().map(WebSocketListener::outbox);
         let sink = Sink { rssl: rssl.outbox(), websocket, json, streams, commands, pace };
-        (Upstream { core, sink }, inlet)
+        (Upstream { core, sink, intake }, inlet)
     }
 
     fn with_rssl(&mut self, act: impl FnOnce(&mut RsslListener, &mut RsslClients<'_>)) {
@@ -160,6 +178,42 @@ impl<I: Inlet> PointToPointServer<I> {
         if let Some(websocket) = websocket {
             let rssl = rssl.outbox();
             act(websocket, &mut WebSocketClients { core, rssl, json, input, streams, commands, pace });
+        }
+    }
+
+    /// Takes what has come on a socket of the backbone, until little comes. Otherwise the kernel would drop
+    /// datagrams while clients are served.
+    fn empty_socket(&mut self, now: Nanos, ready: Ready) {
+        if self.inlet.keeps_unread() && self.intake.bytes() > 0 {
+            return;
+        }
+        for _ in 0..AGAIN_MAX {
+            let (mut upstream, inlet) = self.upstream();
+            inlet.on_ready(now, ready, &mut upstream);
+            if self.intake.take_offered() < AGAIN_BYTES || self.inlet.keeps_unread() {
+                return;
+            }
+        }
+    }
+
+    /// Handles what waits of the backbone's messages, for a while.
+    fn take_waiting(&mut self, now: Nanos) {
+        self.intake.renew(now);
+        if self.intake.bytes() > 0 {
+            self.take_some(now);
+        }
+        self.watch.look(now, &self.intake);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_some(&mut self, now: Nanos) {
+        let until = clock::monotonic() + WAITING_TIME;
+        let (mut upstream, _) = self.upstream();
+        while (0..CLOCK_EVERY).all(|_| upstream.take_waiting(now)) && clock::monotonic() < until {
+            if upstream.sink.staged_bytes() > STAGED_BYTES {
+                return;
+            }
         }
     }
 
@@ -237,7 +291,7 @@ impl<I: Inlet> PointToPointServer<I> {
                 break;
             }
             let Some(client) = self.due.pop_front() else { break };
-            let (Upstream { core, mut sink }, _) = self.upstream();
+            let (Upstream { core, mut sink, .. }, _) = self.upstream();
             let lags = sink.lags(client);
             if !lags {
                 sink.begin();
@@ -279,7 +333,7 @@ impl<I: Inlet> PointToPointServer<I> {
     fn refresh_users(&mut self, now: Nanos) {
         let Some(users) = self.users.refresh(now) else { return };
         let (upstream, _) = self.upstream();
-        let Upstream { core, mut sink } = upstream;
+        let Upstream { core, mut sink, .. } = upstream;
         for client in core.set_users(users, &mut sink) {
             info!(client = client.0, "client's login is revoked, its connection is closed");
             self.dismiss(client);
@@ -287,7 +341,7 @@ impl<I: Inlet> PointToPointServer<I> {
     }
 
     fn describe(&mut self, now: Nanos) {
-        let PointToPointServer { core, rssl, websocket, describer, .. } = self;
+        let PointToPointServer { core, intake, rssl, websocket, describer, .. } = self;
         describer.describe(now, || {
             let rssl_count = rssl.connection_count();
             let websocket_count = websocket.as_ref().map_or(0, WebSocketListener::connection_count);
@@ -310,6 +364,7 @@ impl<I: Inlet> PointToPointServer<I> {
                 "services": core.services().map(service).collect::<Vec<Value>>(),
                 "users": describe_users(core.gate()),
                 "items": core.item_count(),
+                "intake": intake::describe(now, intake),
                 "connections": rssl_count + websocket_count,
                 "websocket_connections": websocket_count,
                 "clients": clients.collect::<Vec<Value>>(),
@@ -368,10 +423,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
             WEBSOCKET_SPACE => {
                 self.with_websocket(|websocket, clients| websocket.on_ready(now, ready, clients));
             }
-            _ => {
-                let (mut upstream, inlet) = self.upstream();
-                inlet.on_ready(now, ready, &mut upstream);
-            }
+            _ => self.empty_socket(now, ready),
         }
         if self.staged_bytes() > STAGED_BYTES {
             self.flush_clients(now);
@@ -381,9 +433,12 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
     fn turn(&mut self, now: Nanos) {
         self.refresh_users(now);
         let (mut upstream, inlet) = self.upstream();
-        if now >= inlet.next_wakeup() {
+        let rests = inlet.keeps_unread() && upstream.intake.bytes() > 0;
+        if now >= inlet.next_wakeup() && !rests {
             inlet.on_wakeup(now, &mut upstream);
         }
+        self.take_waiting(now);
+        let (mut upstream, _) = self.upstream();
         if now >= upstream.core.next_wakeup() {
             upstream.core.on_wakeup(now, &mut upstream.sink);
         }
@@ -395,6 +450,8 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
         self.flush_clients(now);
         self.with_rssl(|port, clients| port.on_wakeup(now, clients));
         self.with_websocket(|port, clients| port.on_wakeup(now, clients));
+        let (Upstream { core, mut sink, .. }, _) = self.upstream();
+        core.report_progress(now, &mut sink);
         self.execute(now);
         self.inlet.flush(now);
         self.describe(now);
@@ -409,9 +466,13 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
         if self.pace.is_due() || self.is_due {
             return Nanos::ZERO;
         }
+        let rests = self.inlet.keeps_unread() && self.intake.bytes() > 0;
+        let inlet = if rests { Nanos::NEVER } else { self.inlet.next_wakeup() };
         self.core
             .next_wakeup()
-            .min(self.inlet.next_wakeup())
+            .min(self.core.next_report())
+            .min(self.intake.next_wakeup())
+            .min(inlet)
             .min(self.streams.next_due())
             .min(self.users.next_wakeup())
             .min(self.rssl.next_wakeup())

@@ -25,7 +25,7 @@ pub(crate) struct Sink<'a> {
 
 impl Sink<'_> {
     /// What is in the outboxes, in bytes.
-    fn staged_bytes(&self) -> usize {
+    pub(crate) fn staged_bytes(&self) -> usize {
         self.rssl.staged_bytes() + self.websocket.as_ref().map_or(0, |outbox| outbox.staged_bytes())
     }
 

@@ -1,5 +1,6 @@
 use backbone::{InletEvents, Notice};
 use market::server::{PointToPoint, SourceId, Topic, UpstreamError};
+use market::{Intake, Waited};
 use tracing::{debug, info, warn};
 use units::Nanos;
 
@@ -9,11 +10,34 @@ use crate::sink::Sink;
 pub(crate) struct Upstream<'a> {
     pub(crate) core: &'a mut PointToPoint,
     pub(crate) sink: Sink<'a>,
+    /// What the core cannot take in this turn.
+    pub(crate) intake: &'a mut Intake,
 }
 
 fn check(result: Result<(), UpstreamError>) {
     if let Err(error) = result {
         warn!(%error, "a message from a source distributor was refused");
+    }
+}
+
+impl Upstream<'_> {
+    /// A message that has to wait. Directories do not: they are few, and tell that an instance lives.
+    #[cold]
+    #[inline(never)]
+    fn keep(&mut self, now: Nanos, source: SourceId, bytes: &[u8]) {
+        if self.core.is_directory(source) {
+            return check(self.core.on_stream_message(now, source, bytes, &mut self.sink));
+        }
+        self.intake.keep(now, source, bytes);
+    }
+
+    /// Handles the next of what waits; false if nothing may be handled now.
+    pub(crate) fn take_waiting(&mut self, now: Nanos) -> bool {
+        let Upstream { core, sink, intake } = self;
+        intake.hand_on(|waited| match waited {
+            Waited::Message(source, bytes) => check(core.on_stream_message(now, source, bytes, sink)),
+            Waited::Ended(source) => core.on_source_ended(now, source, sink),
+        })
     }
 }
 
@@ -25,12 +49,17 @@ impl InletEvents for Upstream<'_> {
 
     fn on_source_ended(&mut self, now: Nanos, source: SourceId) {
         info!(source = source.0, "source ended");
-        self.core.on_source_ended(now, source, &mut self.sink);
+        if self.core.is_directory(source) || self.intake.ends_now(now, source) {
+            self.core.on_source_ended(now, source, &mut self.sink);
+        }
     }
 
     #[inline]
     fn on_stream_message(&mut self, now: Nanos, source: SourceId, bytes: &[u8]) {
-        check(self.core.on_stream_message(now, source, bytes, &mut self.sink));
+        if self.intake.passes(bytes.len()) {
+            return check(self.core.on_stream_message(now, source, bytes, &mut self.sink));
+        }
+        self.keep(now, source, bytes);
     }
 
     fn on_link_up(&mut self, _: Nanos, instance: u64) {

@@ -18,11 +18,16 @@
 //! of every item, with good state ([`World::converges`]); and when all have left, nothing is open at dialled
 //! providers ([`World::everybody_leaves`]).
 
+//!
+//! [`Overload`] is a smaller world of several servers, some of which are slower than what is published.
+
 mod channel;
 mod consumer;
 mod out;
+mod overload;
 mod provider;
 mod queue;
 mod world;
 
+pub use overload::{Overload, SlowServer};
 pub use world::{Faults, World};

@@ -1,7 +1,7 @@
 //! What the cores put out, kept until the world carries it on.
 
 use market::backbone::{LinkDown, LinkUp, StreamMsg};
-use market::distributor::{DistributorSink, PeerId, ProviderError, ProviderId, ProviderNotice};
+use market::distributor::{DistributorSink, PeerId, PeerNotice, ProviderError, ProviderId, ProviderNotice};
 use market::server::{ClientId, ServerNotice, ServerSink, SourceId, Watcher};
 
 /// What a distributor wants sent.
@@ -9,8 +9,9 @@ pub(crate) enum FromDistributor {
     Open(u16),
     Close(u16),
     Stream(Option<u16>, Vec<u8>),
-    Peer(Vec<u8>),
+    Peer(PeerId, Vec<u8>),
     Provider(ProviderId, Vec<u8>),
+    Notice(PeerId, PeerNotice),
 }
 
 #[derive(Default)]
@@ -29,16 +30,19 @@ impl DistributorSink for DistributorOut {
     fn publish_directory(&mut self, msg: &StreamMsg<'_>) {
         self.0.push(FromDistributor::Stream(None, [&msg.header()[..], msg.body].concat()));
     }
-    fn to_peer(&mut self, _: PeerId, msg: &LinkDown<'_>) {
+    fn to_peer(&mut self, peer: PeerId, msg: &LinkDown<'_>) {
         let mut bytes = Vec::new();
         msg.encode(&mut bytes);
-        self.0.push(FromDistributor::Peer(bytes));
+        self.0.push(FromDistributor::Peer(peer, bytes));
     }
     fn to_provider(&mut self, provider: ProviderId, msg: &[u8]) {
         self.0.push(FromDistributor::Provider(provider, msg.to_vec()));
     }
     fn notice(&mut self, provider: ProviderId, notice: &ProviderNotice<'_>) {
         panic!("nothing is wrong with provider {}, but: {notice}", provider.0);
+    }
+    fn peer_notice(&mut self, peer: PeerId, _: &str, notice: &PeerNotice) {
+        self.0.push(FromDistributor::Notice(peer, *notice));
     }
     fn close_provider(&mut self, provider: ProviderId, why: &ProviderError) {
         panic!("provider {} is cut off, though it is a legal one: {why}", provider.0);

@@ -608,8 +608,9 @@ impl World {
                 }
                 FromDistributor::Close(service) => drop(self.topics.remove(&Some(service))),
                 FromDistributor::Stream(topic, bytes) => self.stream_sent(topic, bytes),
+                FromDistributor::Notice(_, notice) => panic!("nobody is slow, but {notice}"),
                 FromDistributor::Provider(provider, bytes) => self.provider_is_told(provider, bytes),
-                FromDistributor::Peer(bytes) => {
+                FromDistributor::Peer(_, bytes) => {
                     let at = self.down_pipe.arrival(self.now, self.faults.connection_delay, &mut self.rng);
                     self.queue.put(at, Event::LinkToServer { epoch: self.link_epoch, instance, bytes });
                 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 use client::{HostPort, Identity, LineConfig};
 use config::Complaint;
 use daemon::ThreadConfig;
-use market::distributor::{Balance, DialSpec, DistributorConfig, PostRoute};
+use market::distributor::{Balance, DialSpec, DistributorConfig, FlowConfig, PostRoute};
 use rssl_server::RsslConfig;
 
 config::choice! {
@@ -118,6 +118,23 @@ config::section! {
 }
 
 config::section! {
+    /// How providers are held back when P2PSs do not take what is published as fast as it comes
+    /// (docs/operating.md, Overload).
+    pub struct FlowControlConfig {
+        /// Providers are held back when a P2PS lacks more than so many bytes of what was published; 0 for never.
+        /// At most a quarter of `messaging.transport_lbtrm_transmission_window_size_bytes`, so that what the P2PS
+        /// lacks can still be repaired.
+        window_bytes: u64 = 8_388_608, range 0..=1_073_741_824;
+        /// A P2PS that takes less than so much, in bytes a second, while providers are held back for it is left
+        /// behind: it loses messages, and the others go on.
+        rate_floor_bytes_per_second: u64 = 1_000_000, range 0..=1_000_000_000_000;
+        /// A P2PS's rate is measured over so long a time; for as long it can hold up the others at most before
+        /// it is left behind.
+        patience_ms: u64 = 1_000, range 10..=600_000;
+    }
+}
+
+config::section! {
     /// The source distributor: providers connect here, the backbone starts here.
     pub struct SourceDistributorConfig {
         /// Port on which non-interactive providers connect.
@@ -148,6 +165,8 @@ config::section! {
         /// Where many items are concerned at once, because a provider or a P2PS has gone, so many of them are dealt
         /// with before others are served again.
         cleanups_per_turn: u32 = 2_000, range 1..=1_000_000;
+        /// How providers are held back for P2PSs that are behind.
+        flow: FlowControlConfig;
         /// Longest time from SIGTERM to the end, for providers to take what waits for them.
         shutdown_timeout_ms: u32 = 3_000, range 0..=600_000;
         /// The thread.
@@ -196,6 +215,11 @@ impl SourceDistributorConfig {
             posts_outstanding_max: requests.posts_outstanding_max as usize,
             post_timeout: Duration::from_millis(requests.post_timeout_ms),
             private_streams_max: requests.private_streams_max as usize,
+            flow: FlowConfig {
+                window_bytes: self.flow.window_bytes,
+                floor: self.flow.rate_floor_bytes_per_second,
+                patience: Duration::from_millis(self.flow.patience_ms),
+            },
             ..DistributorConfig::default()
         }
     }

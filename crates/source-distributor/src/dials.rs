@@ -290,7 +290,7 @@ mod tests {
 
     use client::{InteractiveProvider, LineConfig, ProviderServiceConfig};
     use market::backbone::{LinkDown, StreamMsg};
-    use market::distributor::{DistributorConfig, PeerId, ProviderError};
+    use market::distributor::{DistributorConfig, PeerId, PeerNotice, ProviderError};
     use net::{Poller, clock};
     use rwf::Dictionary;
 
@@ -307,6 +307,7 @@ mod tests {
         fn to_peer(&mut self, _: PeerId, _: &LinkDown<'_>) {}
         fn to_provider(&mut self, _: ProviderId, _: &[u8]) {}
         fn notice(&mut self, _: ProviderId, _: &ProviderNotice<'_>) {}
+        fn peer_notice(&mut self, _: PeerId, _: &str, _: &PeerNotice) {}
         fn close_provider(&mut self, _: ProviderId, _: &ProviderError) {}
     }
 

@@ -9,7 +9,7 @@ use counters::table::Distributor as Counters;
 use daemon::{Describer, Status, UserList, describe_users};
 use market::backbone::{LinkDown, StreamMsg};
 use market::distributor::{
-    Distributor, DistributorSink, PeerId, ProviderError, ProviderId, ProviderNotice, SpoiltItem,
+    Distributor, DistributorSink, PeerId, PeerNotice, ProviderError, ProviderId, ProviderNotice, SpoiltItem,
 };
 use net::agent::Agent;
 use net::{Ready, Registrar};
@@ -36,6 +36,8 @@ pub struct SourceDistributor<O> {
     events: Vec<OutletEvent>,
     /// A link message being encoded.
     link_bytes: Vec<u8>,
+    /// Providers are not read from, since P2PSs are behind.
+    is_held: bool,
     describer: Describer,
 }
 
@@ -92,6 +94,7 @@ impl<O: Outlet> SourceDistributor<O> {
             token_space,
             events: Vec::new(),
             link_bytes: Vec::new(),
+            is_held: false,
             describer: Describer::default(),
         })
     }
@@ -178,8 +181,8 @@ impl<O: Outlet> SourceDistributor<O> {
     }
 
     fn work_dial(&mut self, now: Nanos, place: usize) {
-        let SourceDistributor { core, outlet, listener, dials, mail, link_bytes, .. } = self;
-        let reads = !outlet.is_blocked();
+        let SourceDistributor { core, outlet, listener, dials, mail, link_bytes, is_held, .. } = self;
+        let reads = !outlet.is_blocked() && !*is_held;
         let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, link_bytes };
         dials.work(now, place, reads, core, &mut sink);
     }
@@ -206,7 +209,8 @@ impl<O: Outlet> SourceDistributor<O> {
     }
 
     fn describe(&mut self, now: Nanos) {
-        let SourceDistributor { core, dials, listener, describer, .. } = self;
+        let SourceDistributor { core, dials, listener, is_held, describer, .. } = self;
+        let is_held = *is_held;
         let core = &*core;
         describer.describe(now, || {
             let service = |(id, name, up, sequence): (u16, &str, bool, u64)| {
@@ -220,6 +224,8 @@ impl<O: Outlet> SourceDistributor<O> {
                 "providers": core.provider_users().collect::<Vec<_>>(),
                 "interactive_providers": dials.describe(core),
                 "peers": core.peer_names().collect::<Vec<_>>(),
+                "peer_flows": core.peer_flows().take(CONNECTIONS_LISTED).map(describe_flow).collect::<Vec<Value>>(),
+                "providers_held": is_held,
                 "items": core.item_count(),
                 "items_spoilt": core.spoilt_items().map(describe_spoilt).collect::<Vec<Value>>(),
                 "connections": listener
@@ -230,6 +236,11 @@ impl<O: Outlet> SourceDistributor<O> {
             })
         });
     }
+}
+
+/// How far behind a point-to-point server is.
+fn describe_flow((name, lacks, is_left_behind): (&str, u64, bool)) -> Value {
+    json!({"name": name, "lacks_bytes": lacks, "left_behind": is_left_behind})
 }
 
 /// An item about which a message could not be read.
@@ -275,7 +286,11 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
         let mut providers = Providers { core, outlet, mail, link_bytes };
         listener.on_wakeup(now, &mut providers);
         listener.flush(now, &mut providers);
-        let is_blocked = providers.outlet.is_blocked();
+        let Providers { core, outlet, mail, link_bytes } = providers;
+        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, link_bytes };
+        self.is_held = core.holds_providers(now, &mut sink);
+        let is_blocked = outlet.is_blocked() || self.is_held;
+        let mut providers = Providers { core, outlet, mail, link_bytes };
         listener.pause(now, is_blocked, &mut providers);
         self.deliver(now);
         self.dials.flush(now, !is_blocked);
@@ -406,6 +421,10 @@ impl<O: Outlet> DistributorSink for Sink<'_, O> {
             return self.mail.notice(provider, notice);
         }
         warn!(connection = provider.0, "{notice}");
+    }
+
+    fn peer_notice(&mut self, peer: PeerId, name: &str, notice: &PeerNotice) {
+        warn!(peer = peer.0, name, "{notice}");
     }
 
     fn close_provider(&mut self, provider: ProviderId, why: &ProviderError) {

@@ -14,6 +14,7 @@ use p2ps::PointToPointServer;
 use resolver::{ResolverDaemon, ResolverDaemonConfig};
 use rwf::Dictionary;
 use source_distributor::SourceDistributor;
+use tracing::warn;
 use units::Nanos;
 
 use crate::config::RootConfig;
@@ -54,6 +55,7 @@ pub(crate) fn source_distributor(
             let counters = context_counters(role.registry, "source_distributor");
             let (registrar, config) = (poller.registrar(), &role.config.backbone_context());
             let (seed, now) = (clock::seed(), clock::monotonic());
+            check_window(role.config);
             let outlet = MulticastOutlet::new(config, registrar, CARRIER, seed, now, counters)?;
             distribute(role, poller, outlet, ready)
         }
@@ -61,6 +63,19 @@ pub(crate) fn source_distributor(
             let outlet = InProcessOutlet::new(hub, poller.registrar(), CARRIER_WAKER, spins(thread))?;
             distribute(role, poller, outlet, ready)
         }
+    }
+}
+
+/// What a P2PS lacks and is waited for has to be in the transmission window still.
+fn check_window(config: &RootConfig) {
+    let window = config.source_distributor.flow.window_bytes;
+    let retransmittable = config.messaging.transport_lbtrm_transmission_window_size_bytes;
+    if window > retransmittable / 4 {
+        warn!(
+            window,
+            retransmittable,
+            "source_distributor.flow.window_bytes is more than a quarter of messaging.transport_lbtrm_transmission_window_size_bytes: a P2PS may lose messages before providers are held back"
+        );
     }
 }
 

@@ -217,6 +217,11 @@ impl Inlet for InProcessInlet {
     fn flush(&mut self, _: Nanos) {
         self.outlets.iter_mut().for_each(|outlet| outlet.partner.publish());
     }
+
+    /// The outlet is blocked while a ring is full.
+    fn keeps_unread(&self) -> bool {
+        true
+    }
 }
 
 impl Drop for InProcessInlet {

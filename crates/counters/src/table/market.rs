@@ -20,6 +20,12 @@ counters! {
         messages_refused: Total, "messages", "Messages from providers that were malformed or out of place.";
         items_spoilt: Total, "messages", "Those among them that made an item suspect until its next image, because they could not be read.";
         stream_messages_out: Total, "messages", "Messages sent on the streams of all services, heartbeats left out.";
+        stream_bytes_out: Total, "bytes", "Bytes of these messages, as they are before batching, without what carries them.";
+        progress_in: Total, "messages", "Reports of peers about how far they have taken the streams.";
+        provider_holds: Total, "times", "How often providers were held back, because a peer lacked more than the window.";
+        providers_held_ns: Total, "ns", "How long providers were held back in all.";
+        peers_behind: Gauge, "links", "Peers that providers are not held back for, because they take less than the floor.";
+        peers_left_behind: Total, "links", "How often a peer was left behind for that.";
         interests: Total, "messages", "Requests from peers for an item.";
         interests_refused: Total, "messages", "Those refused because no more items are kept.";
         images_out: Total, "messages", "Image messages sent to single peers, parts counted singly.";
@@ -79,6 +85,10 @@ counters! {
         messages_lost: Total, "messages", "Stream messages in those ranges.";
         messages_behind_gaps: Total, "messages", "Stream messages that waited until it was known which items a gap before them concerns.";
         gap_resyncs: Total, "gaps", "Gaps after which all items of the service were asked for again.";
+        intake_bytes: Gauge, "bytes", "Backbone messages that wait because the server is busy.";
+        intake_delay_ns: Gauge, "ns", "How long the oldest of them has waited.";
+        intake_dropped: Total, "messages", "Backbone messages dropped because too many bytes waited.";
+        progress_out: Total, "messages", "Reports to source distributors about how far their streams are taken.";
         held_overflows: Total, "items", "Items asked for again because too many updates were held back for them.";
         requests_refused: Total, "messages", "Item requests answered with a closed stream.";
         batches_in: Total, "messages", "Requests and reissues for several items at once.";

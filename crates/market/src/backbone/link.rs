@@ -27,6 +27,8 @@ pub enum LinkUp<'a> {
     PrivateRequest { service: u16, conversation: u64, request: &'a [u8] },
     /// A post, generic message, close or reissue on a private stream.
     PrivateMessage { conversation: u64, message: &'a [u8] },
+    /// How far the server has taken the streams that it follows; see [`LinkUp::put_position`].
+    Progress { positions: &'a [u8] },
 }
 
 impl<'a> LinkUp<'a> {
@@ -41,7 +43,8 @@ impl<'a> LinkUp<'a> {
             LinkUp::Hello { .. }
             | LinkUp::GapQuery { .. }
             | LinkUp::PrivateRequest { .. }
-            | LinkUp::PrivateMessage { .. } => None,
+            | LinkUp::PrivateMessage { .. }
+            | LinkUp::Progress { .. } => None,
         }
     }
 }
@@ -72,9 +75,10 @@ pub struct Features(pub u32);
 
 impl Features {
     /// What this build knows.
-    pub const OURS: Features = Features(Self::KEYS_IN_FULL | Self::RESUMES);
+    pub const OURS: Features = Features(Self::KEYS_IN_FULL | Self::RESUMES | Self::PROGRESS);
     const KEYS_IN_FULL: u32 = 1;
     const RESUMES: u32 = 2;
+    const PROGRESS: u32 = 4;
 
     /// Whether items are told apart by more than their names.
     #[must_use]
@@ -87,6 +91,12 @@ impl Features {
     pub fn has_resume(self) -> bool {
         self.0 & Self::RESUMES != 0
     }
+
+    /// Whether Progress is understood.
+    #[must_use]
+    pub fn has_progress(self) -> bool {
+        self.0 & Self::PROGRESS != 0
+    }
 }
 
 /// A message whose kind has this bit names its item by a key in full, where the kind without it has the name
@@ -98,7 +108,7 @@ impl<'a> LinkUp<'a> {
     #[must_use]
     pub fn renumbered(mut self, id_of: impl Fn(u16) -> Option<u16>) -> Option<LinkUp<'a>> {
         match &mut self {
-            LinkUp::Hello { .. } | LinkUp::PrivateMessage { .. } => {}
+            LinkUp::Hello { .. } | LinkUp::PrivateMessage { .. } | LinkUp::Progress { .. } => {}
             LinkUp::Interest { key }
             | LinkUp::Resume { key }
             | LinkUp::NoInterest { key }
@@ -131,6 +141,7 @@ impl<'a> LinkUp<'a> {
             7 => LinkUp::PrivateRequest { service, conversation: at.u64()?, request: at.rest() },
             8 => LinkUp::PrivateMessage { conversation: at.u64()?, message: at.rest() },
             9 | 73 => LinkUp::Resume { key: last_key(kind, service, at)? },
+            10 => LinkUp::Progress { positions: at.rest() },
             other => return Err(BackboneError::Kind(other)),
         })
     }
@@ -164,8 +175,31 @@ impl<'a> LinkUp<'a> {
             LinkUp::PrivateMessage { conversation, message } => {
                 put_conversation(into, (8, 0), conversation, message);
             }
+            LinkUp::Progress { positions } => {
+                put_head(into, 10, 0);
+                into.extend_from_slice(positions);
+            }
         }
     }
+
+    /// Appends one entry to the positions of a Progress: everything of the service's stream up to `sequence` is
+    /// taken; [`LinkUp::NOT_FOLLOWED`] if the server takes no part in the stream any more. The service's id is the
+    /// instance's.
+    pub fn put_position(positions: &mut Vec<u8>, service: u16, sequence: u64) {
+        positions.extend_from_slice(&service.to_be_bytes());
+        positions.extend_from_slice(&sequence.to_be_bytes());
+    }
+
+    /// The services and sequences in the positions of a Progress. A last entry that is cut off is left out.
+    pub fn positions(positions: &[u8]) -> impl Iterator<Item = (u16, u64)> + use<'_> {
+        positions.as_chunks::<10>().0.iter().map(|entry| {
+            let [a, b, sequence @ ..] = *entry;
+            (u16::from_be_bytes([a, b]), u64::from_be_bytes(sequence))
+        })
+    }
+
+    /// The sequence of a stream that a server no longer follows.
+    pub const NOT_FOLLOWED: u64 = u64::MAX;
 }
 
 impl<'a> LinkDown<'a> {
@@ -352,6 +386,7 @@ mod tests {
             message(in_full(), b"post"),
             LinkUp::PrivateRequest { service: 5, conversation: u64::MAX, request: b"request" },
             LinkUp::PrivateMessage { conversation: 8, message: b"close" },
+            LinkUp::Progress { positions: b"\0\x01\0\0\0\0\0\0\0\x07" },
         ]
     }
 
@@ -445,6 +480,18 @@ mod tests {
         bytes[0] = 9;
         assert_eq!(LinkUp::parse(&bytes), Err(BackboneError::Version(9)));
         assert_eq!(LinkUp::parse(b"\x01\x41\0\x05\x06"), Err(BackboneError::Kind(0x41)), "Hello has no key");
+    }
+
+    #[test]
+    fn positions_are_read_in_order_and_a_cut_one_is_left_out() {
+        let mut positions = Vec::new();
+        LinkUp::put_position(&mut positions, 1, 7);
+        LinkUp::put_position(&mut positions, 0xFFFE, LinkUp::NOT_FOLLOWED);
+        assert_eq!(positions[..10], *b"\0\x01\0\0\0\0\0\0\0\x07");
+        let both = [(1, 7), (0xFFFE, u64::MAX)];
+        assert_eq!(LinkUp::positions(&positions).collect::<Vec<_>>(), both);
+        assert_eq!(LinkUp::positions(&positions[..19]).collect::<Vec<_>>(), both[..1]);
+        assert!(Features::OURS.has_progress() && !Features(3).has_progress());
     }
 
     #[test]

@@ -14,6 +14,8 @@
 //! - An item of a service that is asked for is asked for once, however many peers want it, at one of the
 //!   providers of the service, and at another one when that is lost. When nobody wants it any more it is
 //!   closed after a while, and nothing of it stays.
+//! - Providers are held back before a point-to-point server loses messages, as long as it takes them faster than
+//!   the floor; one that does not is left behind and named, and the others go on.
 //! - A post that wants an acknowledgement has one answer: the provider's, or a refusal.
 //!
 //! One thread owns it. It reads no clock and opens no socket: time and messages come in, decisions go to a
@@ -23,6 +25,7 @@ mod cleanups;
 mod dialled;
 mod dictionaries;
 mod ending;
+mod flow;
 mod ids;
 mod items;
 mod messages;
@@ -42,6 +45,7 @@ mod users;
 
 pub use dialled::{DialSpec, DialStage, DialledStatus};
 pub use dictionaries::DictionaryDifference;
+pub use flow::{FlowConfig, PeerNotice};
 pub use peers::LinkError;
 pub use providers::ProviderError;
 pub use sink::{DistributorSink, PeerId, ProviderId, ProviderNotice, RefusedService};
@@ -59,6 +63,7 @@ use slab::Slab;
 use units::Nanos;
 
 use self::cleanups::Cleanups;
+use self::flow::Flow;
 use self::items::Item;
 use self::messages::Posts;
 use self::peers::Peer;
@@ -119,6 +124,8 @@ pub struct DistributorConfig {
     pub private_streams_max: usize,
     /// Of clean-ups that concern many items, so many are done in one turn.
     pub cleanups_per_turn: usize,
+    /// When providers are held back for point-to-point servers.
+    pub flow: FlowConfig,
 }
 
 /// Which of several providers of a service is asked for an item.
@@ -165,6 +172,7 @@ impl Default for DistributorConfig {
             post_timeout: Duration::from_secs(15),
             private_streams_max: 100_000,
             cleanups_per_turn: 2_000,
+            flow: FlowConfig::default(),
         }
     }
 }
@@ -184,6 +192,7 @@ pub struct Distributor {
     /// None of them is answered before.
     unknown_due_at: Nanos,
     peers: BTreeMap<PeerId, Peer>,
+    flow: Flow,
     providers: BTreeMap<ProviderId, Provider>,
     posts: Posts,
     privates: Slab<PrivateStream>,
@@ -271,6 +280,7 @@ impl Distributor {
             unknown: BTreeMap::new(),
             unknown_due_at: Nanos::NEVER,
             peers: BTreeMap::new(),
+            flow: Flow::default(),
             providers: BTreeMap::new(),
             posts: Posts::default(),
             privates: Slab::new(),
@@ -330,7 +340,11 @@ impl Distributor {
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
         let repeat_at = self.directory_at + self.config.heartbeat_interval;
-        self.unknown_due_at.min(repeat_at).min(self.timers.next()).min(self.next_cleanup())
+        self.unknown_due_at
+            .min(repeat_at)
+            .min(self.timers.next())
+            .min(self.next_cleanup())
+            .min(self.next_flow_check())
     }
 
     /// Tells peers that items they wait for do not exist, once their service has settled.

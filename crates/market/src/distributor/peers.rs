@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
+use super::flow::PeerFlow;
 use super::{Distributor, DistributorSink, PeerId, SUSPECT, status_bytes, status_without_state};
 use crate::backbone::{BackboneError, Features, LinkDown, LinkUp, StreamMsg};
 use crate::cached::RefreshForm;
@@ -15,12 +16,16 @@ use crate::key::ItemKey;
 pub(super) struct Peer {
     /// It has said Hello.
     is_greeted: bool,
-    name: String,
+    pub(super) name: String,
     /// The items it wants, by their places in the table.
     pub(super) items: BTreeSet<usize>,
     /// Its private streams, by conversation, by their places in the table.
     pub(super) privates: BTreeMap<u64, usize>,
+    pub(super) flow: PeerFlow,
 }
+
+/// The most bytes of a server's name that are kept: names stand in logs.
+const NAME_MAX: usize = 255;
 
 /// What is wrong with a message of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +75,7 @@ impl Distributor {
         }
         self.unknown.retain(|_, waiting| !waiting.is_unwanted());
         self.counters.peers.set(self.peers.len() as u64);
+        self.count_behind();
     }
 
     /// A message of a point-to-point server.
@@ -105,7 +111,7 @@ impl Distributor {
         })?;
         if let LinkUp::Hello { name, .. } = msg {
             known.is_greeted = true;
-            known.name = String::from_utf8_lossy(name).into_owned();
+            known.name = String::from_utf8_lossy(&name[..name.len().min(NAME_MAX)]).into_owned();
             let (instance, features) = (self.instance, Features::OURS);
             sink.to_peer(peer, &LinkDown::HelloAck { instance, features });
             return Ok(());
@@ -134,6 +140,7 @@ impl Distributor {
             LinkUp::PrivateMessage { conversation, message } => {
                 self.on_private_message((peer, conversation), message, sink);
             }
+            LinkUp::Progress { positions } => self.on_progress(now, peer, positions, sink),
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Which services there are, who supplies them, and what peers are told about them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rdm::directory::{Directory, DirectoryChange, DirectoryMsg, DirectoryRefresh, Filter, Load, Service};
 use rdm::{OwnedState, ToVec};
@@ -8,6 +9,7 @@ use rwf::{DataState, DataType, Domain, Msg, State, StateCode, StatusMsg, StreamS
 use units::Nanos;
 
 use super::cleanups::{Fate, Loss};
+use super::flow::Outflow;
 use super::stream::Stream;
 use super::{
     Distributor, DistributorSink, PostRoute, ProviderError, ProviderId, ProviderNotice, RefusedService,
@@ -240,7 +242,13 @@ impl Distributor {
         let id = definition.id;
         sink.open_stream(id, &definition.info.name);
         let posts = self.config.posts.get(&definition.info.name).copied().unwrap_or_default();
-        let stream = Stream::new(id, self.instance, self.config.gap_memory);
+        let stream = Stream::new(
+            id,
+            self.instance,
+            self.config.gap_memory,
+            Outflow::new(self.config.flow.window_bytes),
+            Arc::clone(&self.counters),
+        );
         let ripples = !self.config.unrippled.contains(&definition.info.name);
         let settled_at = Nanos::NEVER;
         let service = PublishedService { definition, supply, stream, settled_at, posts, ripples };
@@ -311,6 +319,7 @@ impl Distributor {
         }
         self.unknown.retain(|_, unknown| unknown.key.service != id);
         self.services.remove(&id);
+        self.peers.values_mut().for_each(|peer| peer.flow.forget(id));
         sink.close_stream(id);
         self.is_directory_due = true;
     }

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::{DictionaryDifference, ProviderError};
+use super::{DictionaryDifference, PeerNotice, ProviderError};
 use rwf::DecodeError;
 
 use crate::backbone::{LinkDown, StreamMsg};
@@ -136,6 +136,8 @@ pub trait DistributorSink {
     fn to_provider(&mut self, provider: ProviderId, msg: &[u8]);
     /// Something about a provider that its operators should know, said once for each connection.
     fn notice(&mut self, provider: ProviderId, notice: &ProviderNotice<'_>);
+    /// Something about a point-to-point server that operators should know. It names itself.
+    fn peer_notice(&mut self, peer: PeerId, name: &str, notice: &PeerNotice);
     /// A provider's connection is to be closed. The distributor has forgotten it already.
     fn close_provider(&mut self, provider: ProviderId, why: &ProviderError);
 }

@@ -1,6 +1,10 @@
+use std::sync::Arc;
+
+use counters::table::Distributor as Counters;
 use units::Nanos;
 
 use super::DistributorSink;
+use super::flow::Outflow;
 use super::ids::{IdPool, IdRing};
 use crate::backbone::{Kind, StreamMsg};
 
@@ -12,16 +16,27 @@ pub(super) struct Stream {
     ring: IdRing,
     ids: IdPool,
     sent_at: Nanos,
+    /// How much was sent, for who wants to know how far behind a peer is.
+    pub(super) outflow: Outflow,
+    counters: Arc<Counters>,
 }
 
 impl Stream {
-    pub(super) fn new(service: u16, instance: u64, ring_len: usize) -> Stream {
+    pub(super) fn new(
+        service: u16,
+        instance: u64,
+        ring_len: usize,
+        outflow: Outflow,
+        counters: Arc<Counters>,
+    ) -> Stream {
         Stream {
             service,
             instance,
             ring: IdRing::new(ring_len),
             ids: IdPool::default(),
             sent_at: Nanos::ZERO,
+            outflow,
+            counters,
         }
     }
 
@@ -42,6 +57,9 @@ impl Stream {
     ) -> u64 {
         let sequence = self.ring.push(item);
         self.sent_at = now;
+        let bytes = (StreamMsg::HEADER_BYTES + body.len()) as u64;
+        self.counters.stream_bytes_out.add(bytes);
+        self.outflow.add(sequence, bytes);
         sink.publish(self.service, &StreamMsg { kind, instance: self.instance, sequence, item, body });
         sequence
     }

@@ -30,6 +30,7 @@ mod ids;
 mod item;
 mod login;
 mod posts;
+mod progress;
 mod recovery;
 mod requests;
 mod services;
@@ -97,6 +98,8 @@ pub struct ServerConfig {
     pub round_trip_interval: Duration,
     /// A post that is not acknowledged by then is refused.
     pub post_timeout: Duration,
+    /// How far the streams are taken is reported to source distributors at this interval at most.
+    pub progress_interval: Duration,
     /// The most posts of all clients that may wait for their acknowledgement.
     pub posts_outstanding_max: usize,
     /// Names of the services whose fields do not ripple, whatever the dictionary says.
@@ -119,6 +122,7 @@ impl Default for ServerConfig {
             client_streams_max: 500_000,
             round_trip_interval: Duration::from_secs(10),
             post_timeout: Duration::from_secs(10),
+            progress_interval: Duration::from_millis(20),
             posts_outstanding_max: 100_000,
             unrippled: BTreeSet::new(),
             cleanups_per_turn: 2_000,
@@ -148,6 +152,7 @@ pub struct PointToPoint {
     by_key: HashMap<Box<[u8]>, usize>,
     next_serial: u64,
     recovery: recovery::Requests,
+    progress: progress::Progress,
     lingering: VecDeque<(Nanos, usize, u64)>,
     clients: BTreeMap<ClientId, Client>,
     gate: Gate,
@@ -186,6 +191,7 @@ impl PointToPoint {
         PointToPoint {
             peer,
             recovery: recovery::Requests::default(),
+            progress: progress::Progress::default(),
             config,
             rules: FieldRules::of(&dictionary),
             dictionary,

@@ -93,6 +93,7 @@ impl PointToPoint {
             stream.deactivate();
         }
         self.sweep(now, id, What::Lost, sink);
+        self.report_not_followed(id, active.instance, sink);
     }
 
     /// Takes over what the instance says about a service, and tells clients what has changed for them.

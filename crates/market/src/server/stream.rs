@@ -26,6 +26,8 @@ pub(super) struct Incoming {
     pub(super) instance: Option<u64>,
     /// The service comes from here now; else only the numbers are followed.
     pub(super) is_active: bool,
+    /// Something has come since progress was reported last.
+    pub(super) has_moved: bool,
     /// The number that has to come next; 0 before anything is known.
     next: u64,
     /// What waits behind gaps.
@@ -40,10 +42,16 @@ impl Incoming {
             service,
             instance: None,
             is_active: false,
+            has_moved: false,
             next: 0,
             behind: Behind::default(),
             items: Vec::new(),
         }
+    }
+
+    /// The number up to which everything has come, or is known to be lost.
+    pub(super) fn taken(&self) -> u64 {
+        self.next.saturating_sub(1)
     }
 
     /// Takes the number of a message that has one of its own.

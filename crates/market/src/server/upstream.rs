@@ -68,6 +68,15 @@ impl Instance {
         self.features.has_resume()
     }
 
+    /// Whether it wants to know how far its streams are taken.
+    pub(super) fn has_progress(&self) -> bool {
+        self.features.has_progress()
+    }
+
+    pub(super) fn is_linked(&self) -> bool {
+        self.link == Link::Up
+    }
+
     pub(super) fn is_alive(&self) -> bool {
         self.link == Link::Up && !self.is_silent
     }
@@ -174,6 +183,12 @@ impl PointToPoint {
         }
     }
 
+    /// Whether a source is an instance's directory.
+    #[must_use]
+    pub fn is_directory(&self, source: SourceId) -> bool {
+        matches!(self.sources.get(source.0 as usize), Some(Some(Source::Directory { .. })))
+    }
+
     /// A message from a source.
     ///
     /// # Errors
@@ -221,6 +236,8 @@ impl PointToPoint {
         if !stream.is_active {
             return Ok(());
         }
+        stream.has_moved = true;
+        self.progress.has_moved = true;
         let mut waits = stream.behind.waits();
         match order {
             Order::Next => {}

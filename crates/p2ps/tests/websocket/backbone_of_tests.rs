@@ -40,6 +40,8 @@ struct State {
     private: Option<u64>,
     /// What clients have said that is no request.
     pub(crate) private_messages: usize,
+    /// What was reported last: service and sequence.
+    taken: Option<(u16, u64)>,
 }
 
 impl Script {
@@ -64,6 +66,12 @@ impl Script {
         let mut state = self.0.borrow_mut();
         let conversation = state.private.expect("a private stream was asked for");
         state.answer(&LinkDown::PrivateMessage { conversation, message });
+    }
+
+    /// Up to which number the server has said that it has taken the stream, and up to which it was sent.
+    pub(crate) fn taken_of_sent(&self) -> (u64, u64) {
+        let state = self.0.borrow();
+        (state.taken.map_or(0, |(_, sequence)| sequence), state.sequence)
     }
 
     /// How many messages came on private streams.
@@ -101,6 +109,7 @@ impl State {
             }
             LinkUp::PrivateRequest { conversation, .. } => self.private = Some(conversation),
             LinkUp::PrivateMessage { .. } => self.private_messages += 1,
+            LinkUp::Progress { positions } => self.taken = LinkUp::positions(positions).last(),
             LinkUp::NoInterest { .. } | LinkUp::GapQuery { .. } | LinkUp::ClientMessage { .. } => {}
         }
     }

@@ -3,6 +3,7 @@
 
 mod backbone_of_tests;
 mod ids;
+mod overload;
 mod pace;
 mod rig;
 mod unwritable;

@@ -112,6 +112,22 @@ impl Rig {
         panic!("the client saw no more than {:?}", client.seen);
     }
 
+    /// Lets both sides work as long as a condition holds.
+    pub(crate) fn drive_while(
+        &mut self,
+        client: &mut Client,
+        mut goes_on: impl FnMut(&Rig, &Client) -> bool,
+    ) {
+        for _ in 0..100_000 {
+            if !goes_on(self, client) {
+                return;
+            }
+            self.turn();
+            client.read();
+        }
+        panic!("it goes on for ever");
+    }
+
     /// Sends a text and returns the next frame.
     pub(crate) fn ask(&mut self, client: &mut Client, text: &str) -> Value {
         let count = client.seen.frames.len();

@@ -1,6 +1,7 @@
 mod cleanups;
 mod dialled;
 mod dictionaries;
+mod flow;
 mod keys;
 mod last_images;
 mod messages;
@@ -153,6 +154,9 @@ impl DistributorSink for Log {
     fn notice(&mut self, provider: ProviderId, notice: &ProviderNotice<'_>) {
         self.0.push(format!("notice on {}: {notice}", provider.0));
     }
+    fn peer_notice(&mut self, peer: PeerId, name: &str, notice: &PeerNotice) {
+        self.0.push(format!("notice on peer {} {name}: {notice}", peer.0));
+    }
     fn close_provider(&mut self, provider: ProviderId, why: &ProviderError) {
         self.0.push(format!("close provider {}: {why}", provider.0));
     }
@@ -293,6 +297,7 @@ fn an_update_keeps_the_provider_s_bytes_but_for_the_key() {
         fn to_peer(&mut self, _: PeerId, _: &LinkDown<'_>) {}
         fn to_provider(&mut self, _: ProviderId, _: &[u8]) {}
         fn notice(&mut self, _: ProviderId, _: &ProviderNotice<'_>) {}
+        fn peer_notice(&mut self, _: PeerId, _: &str, _: &PeerNotice) {}
         fn close_provider(&mut self, _: ProviderId, _: &ProviderError) {}
     }
     let mut bodies = Bodies(Vec::new());

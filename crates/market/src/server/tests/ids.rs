@@ -38,6 +38,9 @@ impl ServerSink for Both {
             LinkUp::GapQuery { service, .. } | LinkUp::PrivateRequest { service, .. } => {
                 self.0.push(*service)
             }
+            LinkUp::Progress { positions } => {
+                self.0.extend(LinkUp::positions(positions).map(|(service, _)| service))
+            }
             LinkUp::Hello { .. } | LinkUp::PrivateMessage { .. } => {}
         }
     }

@@ -11,6 +11,7 @@ mod ids;
 mod keys;
 mod last_images;
 mod logins;
+mod progress;
 mod restarts;
 mod ripples;
 mod spoilt;
@@ -143,6 +144,10 @@ impl ServerSink for Log {
             }
             LinkUp::PrivateMessage { conversation, message } => {
                 format!("{instance}: private message {conversation} {}", class(message))
+            }
+            LinkUp::Progress { positions } => {
+                let positions: Vec<_> = LinkUp::positions(positions).collect();
+                format!("{instance}: progress {positions:?}")
             }
         });
     }

@@ -1,0 +1,175 @@
+//! Providers are held back for servers that lack much, and not for those that take less than the floor.
+
+use super::*;
+
+const WINDOW: u64 = 64_000;
+const FLOOR: u64 = 10_000;
+const PATIENCE: Duration = Duration::from_secs(1);
+const OTHER: PeerId = PeerId(8);
+/// About what an update has.
+const UPDATE: u64 = 1_024;
+
+impl Bench {
+    /// Item A goes to two servers, of which both have taken all so far.
+    fn flowing() -> Bench {
+        let mut bench =
+            Bench::with_flow(FlowConfig { window_bytes: WINDOW, floor: FLOOR, patience: PATIENCE });
+        bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 1)]));
+        bench.interest(T0, "A");
+        bench.core.on_peer_connected(OTHER);
+        bench.from(OTHER, T0, &LinkUp::Hello { peer: 2, name: b"slow" });
+        bench.from(OTHER, T0, &LinkUp::Interest { key: item("A") });
+        for peer in [PEER, OTHER] {
+            bench.takes(peer, T0, bench.sent());
+        }
+        assert!(!bench.is_held(T0));
+        bench.log.take();
+        bench
+    }
+
+    fn with_flow(flow: FlowConfig) -> Bench {
+        let service_ids = BTreeMap::from([("BINANCE".to_owned(), 1)]);
+        let mut bench = Bench::new(DistributorConfig { service_ids, flow, ..DistributorConfig::default() });
+        bench.provider_logs_in(PROVIDER);
+        bench.announce(PROVIDER, &[service(3, true)]);
+        bench.core.on_peer_connected(PEER);
+        bench.peer(T0, &LinkUp::Hello { peer: 1, name: b"test" });
+        bench
+    }
+
+    fn from(&mut self, peer: PeerId, now: Nanos, msg: &LinkUp<'_>) {
+        let mut bytes = Vec::new();
+        msg.encode(&mut bytes);
+        self.core.on_peer_message(now, peer, &bytes, &mut self.log).expect("accepted");
+    }
+
+    fn takes(&mut self, peer: PeerId, now: Nanos, sequence: u64) {
+        let mut positions = Vec::new();
+        LinkUp::put_position(&mut positions, 1, sequence);
+        self.from(peer, now, &LinkUp::Progress { positions: &positions });
+    }
+
+    fn sent(&self) -> u64 {
+        self.core.services().next().expect("a service").3
+    }
+
+    /// About so many bytes are published.
+    fn publishes(&mut self, now: Nanos, bytes: u64) {
+        let fields: Vec<_> = (0..110).map(|id| (id, 1)).collect();
+        let update = update(-5, None, &fields);
+        let until = self.counters.stream_bytes_out.get() + bytes;
+        while self.counters.stream_bytes_out.get() < until {
+            self.provider(now, PROVIDER, &update);
+        }
+        self.log.take();
+    }
+
+    fn is_held(&mut self, now: Nanos) -> bool {
+        self.core.holds_providers(now, &mut self.log)
+    }
+
+    fn lacks(&self) -> Vec<(u64, bool)> {
+        self.core.peer_flows().map(|(_, lacks, left)| (lacks, left)).collect()
+    }
+}
+
+fn after_ms(ms: u64) -> Nanos {
+    T0 + Duration::from_millis(ms)
+}
+
+#[test]
+fn providers_are_held_back_while_a_server_lacks_more_than_the_window() {
+    let mut bench = Bench::flowing();
+    bench.publishes(T0, WINDOW / 2);
+    assert!(!bench.is_held(T0));
+    let half = bench.sent();
+    bench.publishes(T0, WINDOW);
+    bench.takes(PEER, T0, bench.sent());
+    assert!(bench.is_held(T0), "{:?}", bench.lacks());
+    assert!(bench.core.next_wakeup() <= T0 + PATIENCE);
+    bench.takes(OTHER, after_ms(100), half);
+    assert!(
+        bench.is_held(after_ms(100)),
+        "a quarter of the window has to be free again: {:?}",
+        bench.lacks()
+    );
+    bench.takes(OTHER, after_ms(200), bench.sent());
+    assert!(!bench.is_held(after_ms(200)));
+    assert_eq!(bench.lacks(), [(0, false); 2]);
+    let counters = &bench.counters;
+    assert_eq!((counters.provider_holds.get(), counters.providers_held_ns.get()), (1, 200_000_000));
+    assert_eq!((counters.progress_in.get(), counters.peers_left_behind.get()), (5, 0));
+    assert_eq!(bench.log.take(), [""; 0]);
+}
+
+#[test]
+fn a_server_that_takes_less_than_the_floor_is_left_behind_and_named() {
+    let mut bench = Bench::flowing();
+    bench.publishes(T0, 2 * WINDOW);
+    bench.takes(PEER, T0, bench.sent());
+    assert!(bench.is_held(T0));
+    assert!(bench.is_held(after_ms(999)), "that is its patience");
+    assert!(!bench.is_held(after_ms(1_000)));
+    let log = bench.log.take();
+    assert!(log[0].starts_with("notice on peer 8 slow: it takes 0 bytes/s, less than the floor"), "{log:?}");
+    assert_eq!((bench.counters.peers_behind.get(), bench.counters.peers_left_behind.get()), (1, 1));
+    bench.publishes(after_ms(1_100), 20 * WINDOW);
+    bench.takes(PEER, after_ms(1_100), bench.sent());
+    assert!(!bench.is_held(after_ms(1_100)), "nobody waits for it");
+    bench.takes(OTHER, after_ms(1_200), bench.sent());
+    bench.publishes(after_ms(1_200), 2 * WINDOW);
+    bench.takes(PEER, after_ms(1_200), bench.sent());
+    assert!(!bench.is_held(after_ms(1_200)), "and not again at once");
+    bench.takes(OTHER, after_ms(31_200), bench.sent());
+    assert_eq!(
+        bench.log.take(),
+        ["notice on peer 8 slow: it has caught up after 30200 ms: providers are held back for it again"]
+    );
+    bench.publishes(after_ms(31_300), 2 * WINDOW);
+    bench.takes(PEER, after_ms(31_300), bench.sent());
+    assert!(bench.is_held(after_ms(31_300)));
+    bench.core.on_peer_closed(after_ms(31_400), OTHER, &mut bench.log);
+    assert!(!bench.is_held(after_ms(31_400)), "one that is gone holds nobody back");
+    assert_eq!(bench.counters.peers_behind.get(), 0);
+}
+
+#[test]
+fn a_server_that_takes_more_than_the_floor_is_waited_for_as_long_as_it_takes() {
+    let mut bench = Bench::flowing();
+    let mut taken = bench.sent();
+    let mut held = 0;
+    for tenth in 0..600 {
+        let now = after_ms(100 * tenth);
+        if !bench.is_held(now) {
+            bench.publishes(now, 3 * UPDATE);
+        } else {
+            held += 1;
+        }
+        bench.takes(PEER, now, bench.sent());
+        taken = (taken + 4).min(bench.sent());
+        bench.takes(OTHER, now, taken);
+    }
+    assert!(held > 100, "{held}");
+    assert!(bench.lacks()[1].0 <= WINDOW + 4 * UPDATE, "{:?}", bench.lacks());
+    assert_eq!((bench.counters.peers_left_behind.get(), bench.log.take()), (0, vec![]));
+}
+
+#[test]
+fn who_does_not_report_or_not_follow_or_wants_no_window_is_not_waited_for() {
+    let mut bench = Bench::flowing();
+    bench.publishes(T0, 2 * WINDOW);
+    bench.takes(PEER, T0, bench.sent());
+    assert!(bench.is_held(T0));
+    bench.takes(OTHER, T0, LinkUp::NOT_FOLLOWED);
+    assert!(!bench.is_held(T0), "it takes no part in the stream any more");
+    bench.from(OTHER, T0, &LinkUp::Progress { positions: b"\xFF\xFE\0\0\0\0\0\0\0\x01\0\x01" });
+    bench.publishes(T0, 2 * WINDOW);
+    bench.takes(PEER, T0, u64::MAX - 1);
+    assert!(!bench.is_held(T0), "neither a service that there is not, nor a number of the future");
+    let mut bench = Bench::with_flow(FlowConfig { window_bytes: 0, ..FlowConfig::default() });
+    bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 1)]));
+    bench.interest(T0, "A");
+    bench.takes(PEER, T0, bench.sent());
+    bench.publishes(T0, 100 * WINDOW);
+    assert!(!bench.is_held(T0));
+}

@@ -1,0 +1,89 @@
+//! What waits of the backbone's messages, shown and told to operators.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use counters::table::PointToPoint as Counters;
+use market::Intake;
+use serde_json::{Value, json};
+use tracing::{info, warn};
+use units::Nanos;
+
+/// Tells when a server falls behind, loses messages for that, and has caught up.
+pub(crate) struct Watch {
+    counters: Arc<Counters>,
+    shown_bytes: usize,
+    /// Since when it has been told that the server is behind, and how long the oldest message had waited at most.
+    behind: Option<(Nanos, Duration)>,
+    /// How many had been dropped when it was told last, and when that may be told again.
+    dropped: u64,
+    tell_dropped_at: Nanos,
+}
+
+/// It is told that the server is behind when messages have waited for so long.
+const BEHIND: Duration = Duration::from_millis(500);
+/// Dropped messages are told as often as this.
+const DROPPED_EVERY: Duration = Duration::from_secs(10);
+
+impl Watch {
+    pub(crate) fn new(counters: Arc<Counters>) -> Watch {
+        Watch { counters, shown_bytes: 0, behind: None, dropped: 0, tell_dropped_at: Nanos::ZERO }
+    }
+
+    /// To be called in each turn.
+    #[inline]
+    pub(crate) fn look(&mut self, now: Nanos, intake: &Intake) {
+        if intake.bytes() != 0 || self.shown_bytes != 0 {
+            self.look_closer(now, intake);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_closer(&mut self, now: Nanos, intake: &Intake) {
+        let (bytes, delay) = (intake.bytes(), intake.delay(now));
+        self.shown_bytes = bytes;
+        self.counters.intake_bytes.set(bytes as u64);
+        self.counters.intake_delay_ns.set(delay.as_nanos() as u64);
+        self.tell_dropped(now, intake.dropped());
+        match &mut self.behind {
+            None if delay >= BEHIND => {
+                let delay_ms = delay.as_millis() as u64;
+                warn!(bytes, delay_ms, "behind the source distributors: their messages wait");
+                self.behind = Some((now, delay));
+            }
+            Some((since, _)) if bytes == 0 => {
+                let (seconds, delay_ms) = (now.since(*since).as_secs(), self.worst_ms());
+                info!(seconds, delay_ms, "no longer behind the source distributors");
+                self.behind = None;
+            }
+            Some((_, worst)) => *worst = delay.max(*worst),
+            None => {}
+        }
+    }
+
+    fn worst_ms(&self) -> u64 {
+        self.behind.map_or(0, |(_, worst)| worst.as_millis() as u64)
+    }
+
+    fn tell_dropped(&mut self, now: Nanos, dropped: u64) {
+        self.counters.intake_dropped.add(dropped - self.counters.intake_dropped.get());
+        if dropped > self.dropped && now >= self.tell_dropped_at {
+            warn!(
+                messages = dropped - self.dropped,
+                "messages of source distributors are dropped, since p2ps.intake_max_bytes wait: their items get new images"
+            );
+            self.dropped = dropped;
+            self.tell_dropped_at = now + DROPPED_EVERY;
+        }
+    }
+}
+
+/// What waits, for status pages.
+pub(crate) fn describe(now: Nanos, intake: &Intake) -> Value {
+    json!({
+        "bytes": intake.bytes(),
+        "delay_ms": intake.delay(now).as_millis() as u64,
+        "dropped": intake.dropped(),
+    })
+}
