@@ -150,7 +150,7 @@ class Repeats(LogTest):
         path = os.path.join(self.directory, 'lines')
         daemon = self.daemon(sets={'log.file': path})
         honest = rssl.connect_request()
-        with mock.patch.object(rssl, 'connect_request', lambda: honest.replace(b'host', b'h\nst')):
+        with mock.patch.object(rssl, 'connect_request', lambda **_: honest.replace(b'host', b'h\nst')):
             RsslConsumer(self.port, 'user').wait_count(1, 1).close()
         self.assertEqual(daemon.end(), 0)
         with open(path) as f:

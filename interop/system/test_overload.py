@@ -103,7 +103,7 @@ class OneStandsStill(SystemTest):
     def test_it_is_named_and_the_others_go_on(self):
         flows = {flow['name']: flow['left_behind'] for flow in self.status['peer_flows']}
         self.assertEqual(flows, {'stopped': True, 'good': False})
-        self.assertIn('stopped', self.distributor.tail())
+        self.assertIn('name="stopped"', self.distributor.log())
         metrics = self.good.metrics()
         self.assertEqual([metrics[name] for name in LOST], [0, 0, 0])
         self.assert_finished_well(self.clients[1])
