@@ -14,6 +14,7 @@ updates read.
 import json
 import select
 import signal
+import socket
 import sys
 import time
 
@@ -44,6 +45,9 @@ class Steady:
             self.provider.send(market.image(item, 1))
         self.consumer = self._consumer(consumer_port)
         self.items = market.Items({5 + item: item for item in range(items)})
+        for client in (self.provider, self.consumer):
+            # As SDKs do: else the kernel keeps small updates back for up to 40 ms.
+            client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.provider.socket.setblocking(False)
         self.consumer.socket.setblocking(False)
         self.unsent = b''
@@ -113,9 +117,9 @@ class Steady:
         return rssl.frame(market.update(item, self.numbers[item], due))
 
     def _read(self, timeout_s):
-        for socket in select.select([self.provider.socket, self.consumer.socket], [], [], timeout_s)[0]:
-            client = self.provider if socket is self.provider.socket else self.consumer
-            data = socket.recv(READ_BYTES)
+        for ready in select.select([self.provider.socket, self.consumer.socket], [], [], timeout_s)[0]:
+            client = self.provider if ready is self.provider.socket else self.consumer
+            data = ready.recv(READ_BYTES)
             if not data:
                 raise market.Wrong('the connection of the %s has ended' % type(client).__name__)
             messages = client.frames.feed(data)
