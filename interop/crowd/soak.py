@@ -94,7 +94,7 @@ class Soak:
         return [round(daemon.resident_bytes() / 2**20, 1) for daemon in (self.distributor, self.p2ps)]
 
     def clients(self):
-        return len((self.p2ps.status() or {}).get('clients', ()))
+        return (self.p2ps.status() or {}).get('connections', 0)
 
     def wait_alone(self):
         """Until the P2PS has the reference consumer alone."""
