@@ -262,9 +262,7 @@ class Client:
             raise market.Wrong('no upgrade: %r' % head[:200])
         self.frames = websocket.Frames()
         self.ping = self.pong
-        await self.say_json(
-            {'ID': 1, 'Domain': 'Login', 'Key': {'Name': 'crowd', 'Elements': {'Position': '127.0.0.1/net'}}}
-        )
+        await self.say_json(websocket.login_request('crowd'))
         return rest
 
     async def pong(self):

@@ -26,18 +26,13 @@ def name(item):
     return b'NI.%d' % item
 
 
-def key(item):
-    return rssl.key(0x03, bytes([SERVICE]) + rssl.short(name(item)))
-
-
 def check(item, number):
     return (number * 2654435761 + item * 40503) & 0x7FFFFFFF
 
 
 def fields(item, number, due_us):
-    values = ((NUMBER, number), (CHECK, check(item, number)), (DUE, due_us))
-    entries = b''.join(struct.pack('>hB', field, 9) + EXPONENT_0 + struct.pack('>q', value) for field, value in values)
-    return b'\x08' + struct.pack('>H', len(values)) + entries
+    values = {NUMBER: number, CHECK: check(item, number), DUE: due_us}
+    return {field: EXPONENT_0 + struct.pack('>q', value) for field, value in values.items()}
 
 
 def stream(item):
@@ -46,29 +41,15 @@ def stream(item):
 
 
 def image(item, number):
-    """An image: that of `rssl_bytes`, of another item."""
-    head, payload = _image_head(item), fields(item, number, 0)
-    return struct.pack('>H', len(head)) + head + payload
-
-
-def _image_head(item):
-    known = rssl.ITEM_REFRESH
-    (length,) = struct.unpack_from('>H', known)
-    own = rssl.key(0x03, b'\7' + rssl.short(b'NI.1'))
-    head = known[2 : 2 + length]
-    assert own in head, 'the recorded image has the key of NI.1'
-    head = head.replace(own, key(item))
-    return head[:2] + struct.pack('>i', stream(item)) + head[6:]
+    return rssl.item_refresh(name(item), stream(item), fields(item, number, 0), SERVICE)
 
 
 def update(item, number, due_us):
-    rest = b'\1' + key(item)
-    payload = fields(item, number, due_us)
-    return rssl.message(rssl.UPDATE, rssl.MARKET_PRICE, stream(item), 0x08, rssl.FIELD_LIST, rest, payload)
+    return rssl.update_of(stream(item), rssl.field_list(fields(item, number, due_us)))
 
 
 def request(item, to_stream):
-    return rssl.message(rssl.REQUEST, rssl.MARKET_PRICE, to_stream, 0x46, rest=b'\1\1\x22' + key(item))
+    return rssl.item_request(name(item), to_stream, service=SERVICE)
 
 
 def values(payload):

@@ -13,9 +13,9 @@ ASCII, UINT = 17, 4
 
 def connect_request(version=0x15, ping_timeout_s=PING_TIMEOUT_S):
     protocol = b'' if version < 0x15 else b'\0'
-    body = b'\0' + bytes([ping_timeout_s, 0]) + protocol + b'\x0e\1' + short(b'host') + short(b'10.1.2.3')
+    body = b'\0' + bytes([ping_timeout_s, 0]) + protocol + b'\x0e\1' + _short(b'host') + _short(b'10.1.2.3')
     header_bytes = 9 + len(body)
-    component = short(short(b'judge')) if version >= 0x16 else b''
+    component = _short(_short(b'judge')) if version >= 0x16 else b''
     length = header_bytes + len(component)
     return struct.pack('>HBIBB', length, 0, version, 0, header_bytes) + body + component
 
@@ -37,20 +37,20 @@ def login_request(role=0, user=b'judge'):
         (b'Position', ASCII, b'127.0.0.1/net'),
         (b'Role', UINT, bytes([role])),
     )
-    attributes = short(_element_list(elements))
-    return message(REQUEST, LOGIN, 1, 0x04, rest=key(0x26, short(user) + b'\1\5' + attributes))
+    attributes = _short(_element_list(elements))
+    return message(REQUEST, LOGIN, 1, 0x04, rest=_key(0x26, _short(user) + b'\1\5' + attributes))
 
 
 def directory_request():
-    return message(REQUEST, SOURCE, 2, 0x04, rest=key(0x08, struct.pack('>I', 0x3F)))
+    return message(REQUEST, SOURCE, 2, 0x04, rest=_key(0x08, struct.pack('>I', 0x3F)))
 
 
 def dictionary_request(name=b'RWFFld'):
-    return message(REQUEST, DICTIONARY, 3, 0x04, rest=key(0x0B, b'\1' + short(name) + struct.pack('>I', 7)))
+    return message(REQUEST, DICTIONARY, 3, 0x04, rest=_key(0x0B, b'\1' + _short(name) + struct.pack('>I', 7)))
 
 
-def item_request(name=b'BTCUSDT', stream=5, domain=MARKET_PRICE):
-    return message(REQUEST, domain, stream, 0x46, rest=b'\1\1\x22' + key(0x03, b'\1' + short(name)))
+def item_request(name=b'BTCUSDT', stream=5, domain=MARKET_PRICE, service=1):
+    return message(REQUEST, domain, stream, 0x46, rest=b'\1\1\x22' + _key(0x03, bytes([service]) + _short(name)))
 
 
 def close(domain=MARKET_PRICE, stream=5):
@@ -59,7 +59,7 @@ def close(domain=MARKET_PRICE, stream=5):
 
 def post(name=b'BTCUSDT', stream=5):
     inner = message(UPDATE, MARKET_PRICE, 0, 0, FIELD_LIST, b'\0', _field_list())
-    rest = bytes(8) + struct.pack('>II', 1, 1) + key(0x03, b'\1' + short(name))
+    rest = bytes(8) + struct.pack('>II', 1, 1) + _key(0x03, b'\1' + _short(name))
     return message(POST, MARKET_PRICE, stream, 0x6E, MSG, rest, inner)
 
 
@@ -92,7 +92,7 @@ ITEM_STATUS = bytes.fromhex(
 
 def item_refresh(name, stream, fields, service=7, state=b'\x09', flags=0x48):
     """An image, unsolicited unless `flags` say so (0x68). `state` is stream and data state in a byte, open and ok here."""
-    rest = state + b'\0\0\0' + key(0x03, bytes([service]) + short(name))
+    rest = state + b'\0\0\0' + _key(0x03, bytes([service]) + _short(name))
     return message(REFRESH, MARKET_PRICE, stream, flags, FIELD_LIST, rest, field_list(fields))
 
 
@@ -102,7 +102,7 @@ def update_of(stream, payload):
 
 
 def login_refresh(user=b'judge', stream=1):
-    return message(REFRESH, LOGIN, stream, 0x68, NO_DATA, b'\x09\0\0\0' + key(0x06, short(user) + b'\1'))
+    return message(REFRESH, LOGIN, stream, 0x68, NO_DATA, b'\x09\0\0\0' + _key(0x06, _short(user) + b'\1'))
 
 
 def directory_answer(stream=2, open_limit=None):
@@ -123,7 +123,7 @@ def directory_answer(stream=2, open_limit=None):
 def connect_ack():
     """What the SDK's provider answers to a request of version 14: with a key exchange."""
     body = struct.pack('>BBBBIHBBBBHB', 1, 1, 10, 0, 9, 6144, 3, 255, 14, 1, 0, 0)
-    body += b'\x08\1\x18' + struct.pack('>QQQ', (1 << 62) + 11, 5, 12345) + short(short(b'judge'))
+    body += b'\x08\1\x18' + struct.pack('>QQQ', (1 << 62) + 11, 5, 12345) + _short(_short(b'judge'))
     return struct.pack('>H', 2 + len(body)) + body
 
 
@@ -147,13 +147,13 @@ def _field_list():
 def _element_list(elements):
     out = b'\x08' + struct.pack('>H', len(elements))
     for name, kind, content in elements:
-        out += short(name) + bytes([kind]) + short(content)
+        out += _short(name) + bytes([kind]) + _short(content)
     return out
 
 
-def key(flags, content):
+def _key(flags, content):
     return struct.pack('>HB', 0x8000 | 1 + len(content), flags) + content
 
 
-def short(content):
+def _short(content):
     return bytes([len(content)]) + content

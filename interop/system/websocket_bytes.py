@@ -90,6 +90,10 @@ class Frames:
         return taken
 
 
+def login_request(user):
+    return {'ID': 1, 'Domain': 'Login', 'Key': {'Name': user, 'Elements': {'Position': '127.0.0.1/net'}}}
+
+
 class JsonClient:
     """A client of the JSON protocol that keeps every message it gets."""
 
@@ -107,7 +111,7 @@ class JsonClient:
         self._feed(rest)
 
     def log_in(self, user='judge'):
-        self.send({'ID': 1, 'Domain': 'Login', 'Key': {'Name': user, 'Elements': {'Position': '127.0.0.1/net'}}})
+        self.send(login_request(user))
         return self.wait(lambda m: m.get('Domain') == 'Login')
 
     def send(self, message):
