@@ -34,6 +34,12 @@ impl TopicTable {
 
     #[inline]
     pub(super) fn find(&self, index: u32) -> Option<u32> {
+        self.probe(index).map(|(_, slot)| slot)
+    }
+
+    /// Where an index is, and its slot.
+    #[inline]
+    fn probe(&self, index: u32) -> Option<(usize, u32)> {
         let mask = self.entries.len() - 1;
         let mut at = index as usize & mask;
         loop {
@@ -42,7 +48,7 @@ impl TopicTable {
                 return None;
             }
             if entry.index == index {
-                return Some(entry.slot);
+                return Some((at, entry.slot));
             }
             at = (at + 1) & mask;
         }
@@ -90,11 +96,7 @@ impl TopicTable {
     /// Removes an index and returns its slot; entries that had stepped over it come one place back.
     pub(super) fn remove(&mut self, index: u32) -> Option<u32> {
         let mask = self.entries.len() - 1;
-        let slot = self.find(index)?;
-        let mut at = index as usize & mask;
-        while self.entries[at].index != index {
-            at = (at + 1) & mask;
-        }
+        let (mut at, slot) = self.probe(index)?;
         self.len -= 1;
         loop {
             let next = (at + 1) & mask;
