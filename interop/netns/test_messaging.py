@@ -2,10 +2,9 @@
 
 The messaging library between two hosts that lose packets: each transport that has packets, and both carriers
 of LBT-RM, chosen by configuration alone; and a link that is cut. The programs are examples of crates/messaging,
-MESSAGING_ENDS=PATH (of `ends`, the others beside it) or built here.
+as ends.py finds them.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -15,27 +14,13 @@ import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-JUDGE = os.path.join(ROOT, 'interop', 'lbm_wire.py')
 sys.path.insert(0, HERE)
+from ends import ROOT, WATCHDOG_S, Ends, program
 from netns import Lab, address
 
-MESSAGES, BYTES = 20000, 700  # of which two share a datagram
+JUDGE = os.path.join(ROOT, 'interop', 'lbm_wire.py')
+MESSAGES = 20000
 LOSS_PERCENT = 5
-WATCHDOG_S = 120
-FOUND_S = 3  # for the receiver to find the source and connect
-
-
-def program():
-    path = os.environ.get('MESSAGING_ENDS')
-    if path is None:
-        build = ['cargo', 'build', '--locked', '--profile', 'ci', '-p', 'tickcast-messaging']
-        build += ['--example', 'ends', '--example', 'publish', '--example', 'subscribe']
-        subprocess.run(build, cwd=ROOT, check=True, stderr=subprocess.DEVNULL)
-        target = os.environ.get('CARGO_TARGET_DIR', os.path.join(ROOT, 'target'))
-        path = os.path.join(target, 'ci', 'examples', 'ends')
-    return path
-
 
 @unittest.skipIf(os.geteuid() != 0, 'network namespaces need root')
 class Transports(unittest.TestCase):
@@ -49,28 +34,12 @@ class Transports(unittest.TestCase):
         self.network = Lab.up(name, 2)
         self.addCleanup(self.network.down)
 
-    def end(self, host, verb, transport, carrier):
-        words = [self.program, verb, address(host), transport, carrier, str(MESSAGES), str(BYTES)]
-        pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
-        process = self.network.popen(host, *words, **pipes)
-        self.addCleanup(process.communicate)
-        self.addCleanup(process.kill)
-        self.assertEqual(process.stdout.readline(), 'ready\n')
-        return process
-
     def run_ends(self, transport, source_carrier, receiver_carrier, plain_host=2):
         with tempfile.TemporaryDirectory() as directory:
             filter = 'udp or tcp'
             capture = self.network.capture(plain_host, os.path.join(directory, 'c.pcap'), filter)
             self.network.drop(LOSS_PERCENT, [2 if plain_host == 2 else 1])
-            receiver = self.end(2, 'receive', transport, receiver_carrier)
-            source = self.end(1, 'send', transport, source_carrier)
-            time.sleep(FOUND_S)
-            source.stdin.write('go\n')
-            source.stdin.flush()
-            out, _ = receiver.communicate(timeout=WATCHDOG_S)
-            seen = json.loads(out)
-            source.communicate(timeout=WATCHDOG_S)
+            seen, _ = Ends(self, transport, MESSAGES, carriers=(source_carrier, receiver_carrier)).finish()
             self.assertEqual(capture.stop()['missed'], 0)
             self.assertEqual((seen['wrong'], seen['lost']), (0, 0), seen)
             self.assertEqual(seen['first'] + seen['messages'], MESSAGES, seen)

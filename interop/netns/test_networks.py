@@ -1,10 +1,9 @@
 """python3 -m unittest test_networks        (needs root, ip, nft, tcpdump, cargo; tshark for the judgement)
 
 The messaging library on two networks that know nothing of each other: both lose packets, one is cut and comes
-back. The program is that of test_messaging.
+back. The programs are those of ends.py.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -14,18 +13,16 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+from ends import WATCHDOG_S, Ends, program
 from netns import Lab, address
 import test_messaging
-from test_messaging import FOUND_S, WATCHDOG_S
-
-BYTES = 700
 
 
 @unittest.skipIf(os.geteuid() != 0, 'network namespaces need root')
 class TwoNetworks(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.program = test_messaging.program()
+        cls.program = program()
 
     def setUp(self):
         name = 'two%d' % os.getpid()
@@ -34,31 +31,15 @@ class TwoNetworks(unittest.TestCase):
         self.addCleanup(self.network.down)
         self.network.second_network()
 
-    def end(self, host, verb, count, rate):
-        words = [self.program, verb, address(host), 'lbtrm', 'socket', str(count), str(BYTES)]
-        words += [address(host, 1), str(rate)]
-        pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
-        process = self.network.popen(host, *words, **pipes)
-        self.addCleanup(process.communicate)
-        self.addCleanup(process.kill)
-        self.assertEqual(process.stdout.readline(), 'ready\n')
-        return process
-
     def run_ends(self, count, rate, meanwhile=lambda: None):
         """What the receiver and the source say at the end; nothing may be lost."""
-        receiver = self.end(2, 'receive', count, rate)
-        source = self.end(1, 'send', count, rate)
-        time.sleep(FOUND_S)
-        source.stdin.write('go\n')
-        source.stdin.flush()
+        ends = Ends(self, 'lbtrm', count, rate, is_doubled=True)
         meanwhile()
-        out, _ = receiver.communicate(timeout=WATCHDOG_S)
-        seen = json.loads(out)
-        said, _ = source.communicate(timeout=WATCHDOG_S)
+        seen, said = ends.finish()
         self.assertEqual((seen['wrong'], seen['lost']), (0, 0), seen)
         self.assertEqual(seen['first'] + seen['messages'], count, seen)
         self.assertLess(seen['first'], 100, 'the first may be lost before the receiver knows of any')
-        return seen, json.loads(said)
+        return seen, said
 
     def test_twenty_per_cent_loss_on_both_networks_costs_nothing_but_few_naks(self):
         self.network.drop(20, [1, 2], ('eth0', 'eth1'))

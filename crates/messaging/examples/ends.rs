@@ -1,8 +1,9 @@
 //! Two ends of a topic for tests on a real network: `ends send|receive|hear INTERFACE TRANSPORT CARRIER COUNT
 //! BYTES [SECOND_INTERFACE|- [RATE]]`; RATE is messages a second.
 //!
-//! Each prints `ready`, and who hears in place of receiving prints `found` when it has found the source. The sender waits for a line on its input, sends COUNT numbered messages, prints what
-//! it did as JSON and serves NAKs until its input ends. The receiver prints what it has heard once it has
+//! Each prints `ready`, and who hears in place of receiving prints `found` when it has found the source. The
+//! sender prints `joined` when a receiver has connected (over TCP and LBT-RU), waits for a line on its input,
+//! sends COUNT numbered messages, prints what it did as JSON and serves NAKs until its input ends. The receiver prints what it has heard once it has
 //! heard the last message, or that the last one was lost.
 
 use std::error::Error;
@@ -89,7 +90,14 @@ fn send(mut context: Context, count: u32, bytes: usize, rate: Option<f64>) -> Re
     std::thread::spawn(move || std::io::stdin().lock().lines().try_for_each(|line| lines.send(line)));
     let mut sent = 0;
     let (mut has_begun, mut begun) = (false, Instant::now());
+    let mut is_joined = false;
     loop {
+        let ContextCounters { tcp_source, ru_source, .. } = context.counters();
+        let receivers = tcp_source.num_clients.get() + ru_source.clients.num_clients.get();
+        if receivers > 0 && !is_joined {
+            println!("joined");
+            is_joined = true;
+        }
         match input.try_recv() {
             Ok(_) => (has_begun, begun) = (true, Instant::now()),
             Err(TryRecvError::Empty) => {}
