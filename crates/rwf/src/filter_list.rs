@@ -1,3 +1,4 @@
+use crate::entries::{Entries, entry_data, permission_data};
 use crate::reader::Reader;
 use crate::{DataType, DecodeError, Place, Writer};
 
@@ -76,25 +77,25 @@ impl<'a> FilterList<'a> {
     /// The entries.
     #[must_use]
     pub fn entries(&self) -> FilterEntries<'a> {
-        FilterEntries {
-            container_type: self.container_type,
-            left: self.count,
-            reader: Reader::new(self.entries),
-        }
+        FilterEntries(Entries::new(self.container_type, self.count.into(), self.entries))
     }
 }
 
 /// The entries of a [`FilterList`], in order. After an error it ends.
 #[derive(Clone, Debug)]
-pub struct FilterEntries<'a> {
-    container_type: DataType,
-    left: u8,
-    reader: Reader<'a>,
+pub struct FilterEntries<'a>(Entries<'a>);
+
+impl<'a> Iterator for FilterEntries<'a> {
+    type Item = Result<FilterEntry<'a>, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next(FilterEntry::read)
+    }
 }
 
-impl<'a> FilterEntries<'a> {
-    fn read(&mut self) -> Result<FilterEntry<'a>, DecodeError> {
-        let r = &mut self.reader;
+impl<'a> FilterEntry<'a> {
+    /// `of_the_list`: the container type of an entry that names none.
+    fn read(r: &mut Reader<'a>, of_the_list: DataType) -> Result<FilterEntry<'a>, DecodeError> {
         let [head, id] = *r.chunk(Place::FilterEntry)?;
         let action = match head & 0x0F {
             1 => FilterAction::Update,
@@ -107,25 +108,11 @@ impl<'a> FilterEntries<'a> {
         let has = |flag| (head >> 4) & flag != 0;
         let typed = has(ENTRY_HAS_CONTAINER_TYPE);
         let explicit_type = if typed { Some(r.container_type(Place::FilterEntry)?) } else { None };
-        let container_type = explicit_type.unwrap_or(self.container_type);
-        let permitted = has(ENTRY_HAS_PERMISSION_DATA);
-        let permission_data = if permitted { Some(r.buf15(Place::PermissionData)?) } else { None };
-        let with_data = action != FilterAction::Clear && container_type != DataType::NO_DATA;
-        let data = if with_data { Some(r.buf16(Place::FilterEntry)?) } else { None };
+        let container_type = explicit_type.unwrap_or(of_the_list);
+        let permission_data = permission_data(r, has(ENTRY_HAS_PERMISSION_DATA))?;
+        let has_data = action != FilterAction::Clear && container_type != DataType::NO_DATA;
+        let data = entry_data(r, has_data, Place::FilterEntry)?;
         Ok(FilterEntry { action, id, explicit_type, container_type, permission_data, data })
-    }
-}
-
-impl<'a> Iterator for FilterEntries<'a> {
-    type Item = Result<FilterEntry<'a>, DecodeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        let entry = self.read();
-        if entry.is_err() {
-            self.left = 0;
-        }
-        Some(entry)
     }
 }
 

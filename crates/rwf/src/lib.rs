@@ -79,6 +79,7 @@ mod counted;
 mod data_type;
 pub mod dictionary;
 mod element_list;
+mod entries;
 mod error;
 mod field_list;
 mod filter_list;

@@ -1,4 +1,5 @@
 use crate::counted::CountedWriter;
+use crate::entries::{Entries, Head, HeadFlags, entry_data, permission_data};
 use crate::primitive::Primitive;
 use crate::reader::Reader;
 use crate::set_def::{ElementSetDefs, FieldSetDefs, SetDefinitions};
@@ -10,6 +11,8 @@ const ENTRY_PERMISSION_DATA: u8 = 0x04;
 const TOTAL_COUNT_HINT: u8 = 0x08;
 const KEY_FIELD_ID: u8 = 0x10;
 const ENTRY_HAS_PERMISSION_DATA: u8 = 0x1;
+const HEAD_FLAGS: HeadFlags =
+    HeadFlags { set_definitions: SET_DEFINITIONS, summary: SUMMARY, total_count_hint: TOTAL_COUNT_HINT };
 
 /// Containers by key: order books, symbol lists, the source directory. Only the head is checked when it is
 /// parsed.
@@ -76,11 +79,8 @@ impl<'a> Map<'a> {
         }
         let container_type = r.container_type(Place::Map)?;
         let key_field_id = if has(KEY_FIELD_ID) { Some(r.i16(Place::MapKey)?) } else { None };
-        let set_definitions = if has(SET_DEFINITIONS) { Some(r.buf15(Place::SetDefinitions)?) } else { None };
-        let summary = if has(SUMMARY) { Some(r.buf15(Place::Summary)?) } else { None };
-        let total_count_hint =
-            if has(TOTAL_COUNT_HINT) { Some(r.u30rb(Place::TotalCountHint)?) } else { None };
-        let count = r.u16(Place::EntryCount)?;
+        let Head { set_definitions, summary, total_count_hint, count, entries } =
+            Head::read(&mut r, flags, &HEAD_FLAGS)?;
         Ok(Map {
             key_type,
             container_type,
@@ -90,7 +90,7 @@ impl<'a> Map<'a> {
             total_count_hint,
             entry_permission_data: has(ENTRY_PERMISSION_DATA),
             count,
-            entries: r.rest(),
+            entries,
         })
     }
 
@@ -103,8 +103,7 @@ impl<'a> Map<'a> {
     /// The entries.
     #[must_use]
     pub fn entries(&self) -> MapEntries<'a> {
-        let no_data = self.container_type == DataType::NO_DATA;
-        MapEntries { no_data, left: self.count, reader: Reader::new(self.entries) }
+        MapEntries(Entries::new(self.container_type, self.count, self.entries))
     }
 
     /// The definitions for the field lists of this map, if it has some.
@@ -126,16 +125,20 @@ impl<'a> Map<'a> {
 
 /// The entries of a [`Map`], in order. After an error it ends.
 #[derive(Clone, Debug)]
-pub struct MapEntries<'a> {
-    no_data: bool,
-    left: u16,
-    reader: Reader<'a>,
+pub struct MapEntries<'a>(Entries<'a>);
+
+impl<'a> Iterator for MapEntries<'a> {
+    type Item = Result<MapEntry<'a>, DecodeError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next(MapEntry::read)
+    }
 }
 
-impl<'a> MapEntries<'a> {
+impl<'a> MapEntry<'a> {
     #[inline]
-    fn read(&mut self) -> Result<MapEntry<'a>, DecodeError> {
-        let r = &mut self.reader;
+    fn read(r: &mut Reader<'a>, container_type: DataType) -> Result<MapEntry<'a>, DecodeError> {
         let head = r.u8(Place::MapEntry)?;
         let action = match head & 0x0F {
             1 => MapAction::Update,
@@ -145,26 +148,11 @@ impl<'a> MapEntries<'a> {
                 return Err(DecodeError::BadValue { place: Place::MapEntry, value: value.into(), max: 3 });
             }
         };
-        let permitted = (head >> 4) & ENTRY_HAS_PERMISSION_DATA != 0;
-        let permission_data = if permitted { Some(r.buf15(Place::PermissionData)?) } else { None };
+        let permission_data = permission_data(r, (head >> 4) & ENTRY_HAS_PERMISSION_DATA != 0)?;
         let key = r.buf15(Place::MapKey)?;
-        let without = self.no_data || action == MapAction::Delete;
-        let data = if without { None } else { Some(r.buf16(Place::MapEntry)?) };
+        let has_data = action != MapAction::Delete && container_type != DataType::NO_DATA;
+        let data = entry_data(r, has_data, Place::MapEntry)?;
         Ok(MapEntry { action, permission_data, key, data })
-    }
-}
-
-impl<'a> Iterator for MapEntries<'a> {
-    type Item = Result<MapEntry<'a>, DecodeError>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        let entry = self.read();
-        if entry.is_err() {
-            self.left = 0;
-        }
-        Some(entry)
     }
 }
 

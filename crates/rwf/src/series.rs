@@ -1,4 +1,5 @@
 use crate::counted::CountedWriter;
+use crate::entries::{Entries, Head, HeadFlags, entry_data};
 use crate::reader::Reader;
 use crate::set_def::{ElementSetDefs, FieldSetDefs, SetDefinitions};
 use crate::{DataType, DecodeError, EncodeError, Place, Writer};
@@ -6,6 +7,8 @@ use crate::{DataType, DecodeError, EncodeError, Place, Writer};
 const SET_DEFINITIONS: u8 = 0x01;
 const SUMMARY: u8 = 0x02;
 const TOTAL_COUNT_HINT: u8 = 0x04;
+const HEAD_FLAGS: HeadFlags =
+    HeadFlags { set_definitions: SET_DEFINITIONS, summary: SUMMARY, total_count_hint: TOTAL_COUNT_HINT };
 
 /// Containers one after the other: dictionaries, histories. Only the head is checked when it is parsed.
 ///
@@ -34,14 +37,10 @@ impl<'a> Series<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Series<'a>, DecodeError> {
         let mut r = Reader::new(bytes);
         let flags = r.u8(Place::Series)?;
-        let has = |flag| flags & flag != 0;
         let container_type = r.container_type(Place::Series)?;
-        let set_definitions = if has(SET_DEFINITIONS) { Some(r.buf15(Place::SetDefinitions)?) } else { None };
-        let summary = if has(SUMMARY) { Some(r.buf15(Place::Summary)?) } else { None };
-        let total_count_hint =
-            if has(TOTAL_COUNT_HINT) { Some(r.u30rb(Place::TotalCountHint)?) } else { None };
-        let count = r.u16(Place::EntryCount)?;
-        Ok(Series { container_type, set_definitions, summary, total_count_hint, count, entries: r.rest() })
+        let Head { set_definitions, summary, total_count_hint, count, entries } =
+            Head::read(&mut r, flags, &HEAD_FLAGS)?;
+        Ok(Series { container_type, set_definitions, summary, total_count_hint, count, entries })
     }
 
     /// The number of entries that the head announces.
@@ -53,8 +52,7 @@ impl<'a> Series<'a> {
     /// The entries; empty ones if the container type is `NO_DATA`.
     #[must_use]
     pub fn entries(&self) -> SeriesEntries<'a> {
-        let no_data = self.container_type == DataType::NO_DATA;
-        SeriesEntries { no_data, left: self.count, reader: Reader::new(self.entries) }
+        SeriesEntries(Entries::new(self.container_type, self.count, self.entries))
     }
 
     /// The definitions for the field lists of this series, if it has some.
@@ -76,25 +74,16 @@ impl<'a> Series<'a> {
 
 /// The entries of a [`Series`], in order. After an error it ends.
 #[derive(Clone, Debug)]
-pub struct SeriesEntries<'a> {
-    no_data: bool,
-    left: u16,
-    reader: Reader<'a>,
-}
+pub struct SeriesEntries<'a>(Entries<'a>);
 
 impl<'a> Iterator for SeriesEntries<'a> {
     type Item = Result<&'a [u8], DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        if self.no_data {
-            return Some(Ok(&[]));
-        }
-        let entry = self.reader.buf16(Place::SeriesEntry);
-        if entry.is_err() {
-            self.left = 0;
-        }
-        Some(entry)
+        self.0.next(|r, container_type| {
+            let data = entry_data(r, container_type != DataType::NO_DATA, Place::SeriesEntry)?;
+            Ok(data.unwrap_or_default())
+        })
     }
 }
 

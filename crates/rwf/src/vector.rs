@@ -1,4 +1,5 @@
 use crate::counted::CountedWriter;
+use crate::entries::{Entries, Head, HeadFlags, entry_data, permission_data};
 use crate::reader::Reader;
 use crate::set_def::{ElementSetDefs, FieldSetDefs, SetDefinitions};
 use crate::{DataType, DecodeError, Place, Writer};
@@ -9,6 +10,8 @@ const ENTRY_PERMISSION_DATA: u8 = 0x04;
 const TOTAL_COUNT_HINT: u8 = 0x08;
 const SUPPORTS_SORTING: u8 = 0x10;
 const ENTRY_HAS_PERMISSION_DATA: u8 = 0x1;
+const HEAD_FLAGS: HeadFlags =
+    HeadFlags { set_definitions: SET_DEFINITIONS, summary: SUMMARY, total_count_hint: TOTAL_COUNT_HINT };
 
 /// Containers by position. Only the head is checked when it is parsed.
 ///
@@ -77,11 +80,8 @@ impl<'a> Vector<'a> {
         let flags = r.u8(Place::Vector)?;
         let has = |flag| flags & flag != 0;
         let container_type = r.container_type(Place::Vector)?;
-        let set_definitions = if has(SET_DEFINITIONS) { Some(r.buf15(Place::SetDefinitions)?) } else { None };
-        let summary = if has(SUMMARY) { Some(r.buf15(Place::Summary)?) } else { None };
-        let total_count_hint =
-            if has(TOTAL_COUNT_HINT) { Some(r.u30rb(Place::TotalCountHint)?) } else { None };
-        let count = r.u16(Place::EntryCount)?;
+        let Head { set_definitions, summary, total_count_hint, count, entries } =
+            Head::read(&mut r, flags, &HEAD_FLAGS)?;
         Ok(Vector {
             container_type,
             set_definitions,
@@ -90,7 +90,7 @@ impl<'a> Vector<'a> {
             supports_sorting: has(SUPPORTS_SORTING),
             entry_permission_data: has(ENTRY_PERMISSION_DATA),
             count,
-            entries: r.rest(),
+            entries,
         })
     }
 
@@ -103,8 +103,7 @@ impl<'a> Vector<'a> {
     /// The entries.
     #[must_use]
     pub fn entries(&self) -> VectorEntries<'a> {
-        let no_data = self.container_type == DataType::NO_DATA;
-        VectorEntries { no_data, left: self.count, reader: Reader::new(self.entries) }
+        VectorEntries(Entries::new(self.container_type, self.count, self.entries))
     }
 
     /// The definitions for the field lists of this vector, if it has some.
@@ -126,15 +125,18 @@ impl<'a> Vector<'a> {
 
 /// The entries of a [`Vector`], in order. After an error it ends.
 #[derive(Clone, Debug)]
-pub struct VectorEntries<'a> {
-    no_data: bool,
-    left: u16,
-    reader: Reader<'a>,
+pub struct VectorEntries<'a>(Entries<'a>);
+
+impl<'a> Iterator for VectorEntries<'a> {
+    type Item = Result<VectorEntry<'a>, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next(VectorEntry::read)
+    }
 }
 
-impl<'a> VectorEntries<'a> {
-    fn read(&mut self) -> Result<VectorEntry<'a>, DecodeError> {
-        let r = &mut self.reader;
+impl<'a> VectorEntry<'a> {
+    fn read(r: &mut Reader<'a>, container_type: DataType) -> Result<VectorEntry<'a>, DecodeError> {
         let head = r.u8(Place::VectorEntry)?;
         let action = match head & 0x0F {
             1 => VectorAction::Update,
@@ -147,24 +149,10 @@ impl<'a> VectorEntries<'a> {
             }
         };
         let index = r.u30rb(Place::VectorIndex)?;
-        let permitted = (head >> 4) & ENTRY_HAS_PERMISSION_DATA != 0;
-        let permission_data = if permitted { Some(r.buf15(Place::PermissionData)?) } else { None };
-        let with_data = action.has_data() && !self.no_data;
-        let data = if with_data { Some(r.buf16(Place::VectorEntry)?) } else { None };
+        let permission_data = permission_data(r, (head >> 4) & ENTRY_HAS_PERMISSION_DATA != 0)?;
+        let has_data = action.has_data() && container_type != DataType::NO_DATA;
+        let data = entry_data(r, has_data, Place::VectorEntry)?;
         Ok(VectorEntry { action, index, permission_data, data })
-    }
-}
-
-impl<'a> Iterator for VectorEntries<'a> {
-    type Item = Result<VectorEntry<'a>, DecodeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        let entry = self.read();
-        if entry.is_err() {
-            self.left = 0;
-        }
-        Some(entry)
     }
 }
 
