@@ -1,5 +1,6 @@
 mod connections;
 mod guests;
+mod unsent;
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpStream};
@@ -14,6 +15,7 @@ use units::Nanos;
 
 use connections::Connections;
 use guests::{Guest, Guests, Partial};
+use unsent::release_sent;
 
 use crate::context::{Context, Port, first_free};
 use crate::detour::Detour;
@@ -707,9 +709,8 @@ impl Context {
             connection.stream.flush()?;
         }
         let waits = connection.stream.waits_for_room(!is_all);
-        if is_all && connection.detour.is_none() {
-            connection.out.clear();
-            connection.sent = 0;
+        if connection.detour.is_none() {
+            release_sent(&mut connection.out, &mut connection.sent);
         }
         if waits != connection.waits_for_room {
             connection.waits_for_room = waits;
