@@ -1,7 +1,6 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-
-use super::sha1::sha1;
+use sha1_smol::Sha1;
 
 /// What RFC 6455, 1.3, appends to a key.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -12,7 +11,9 @@ pub const KEY_CHARACTERS: usize = 24;
 /// The value of `Sec-WebSocket-Accept` that answers a key.
 #[must_use]
 pub fn accept_key(key: &str) -> String {
-    STANDARD.encode(sha1(&[key.as_bytes(), GUID].concat()))
+    let mut hash = Sha1::from(key);
+    hash.update(GUID);
+    STANDARD.encode(hash.digest().bytes())
 }
 
 /// A client's key, of 16 random bytes.

@@ -5,7 +5,6 @@ mod extension;
 mod head;
 mod key;
 mod request;
-mod sha1;
 
 pub use answer::Answer;
 pub(crate) use answer::emit_request;
