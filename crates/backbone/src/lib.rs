@@ -68,6 +68,9 @@ pub trait Outlet {
     fn publish_directory(&mut self, now: Nanos, header: &[u8], body: &[u8]);
     /// Sends a message to one peer.
     fn to_peer(&mut self, peer: PeerId, bytes: &[u8]);
+    /// So much waits for a link that images for it had better come later. It is told by an event of the carrier, or
+    /// by [`Outlet::next_wakeup`], that it has changed.
+    fn is_full(&self, peer: PeerId) -> bool;
     /// Closes a link; no event follows.
     fn close_peer(&mut self, peer: PeerId);
     /// Messages wait for the carrier: whoever makes them should stop.

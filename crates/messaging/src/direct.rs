@@ -307,6 +307,15 @@ impl Context {
         }
     }
 
+    /// How many bytes wait for the connection's socket; 0 if the connection is gone. As long as there are more than
+    /// `request_tcp_send_buffer_maximum_bytes` after a flush, the connection is closed.
+    #[must_use]
+    pub fn unsent(&self, connection: ConnectionId) -> usize {
+        let index = self.direct.connections.index_of(connection);
+        let known = index.and_then(|index| self.direct.connections.get(index));
+        known.map_or(0, |known| known.out.len() - known.sent)
+    }
+
     /// Closes a connection after what was sent before; no event follows.
     pub fn disconnect(&mut self, connection: ConnectionId) {
         if let Some(index) = self.direct.connections.index_of(connection) {

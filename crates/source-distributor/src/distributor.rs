@@ -34,13 +34,25 @@ pub struct SourceDistributor<O> {
     mail: Mail,
     token_space: u32,
     events: Vec<OutletEvent>,
-    /// A link message being encoded.
-    link_bytes: Vec<u8>,
+    links: Links,
     /// Providers are not read from, since P2PSs are behind.
     is_held: bool,
     describer: Describer,
 }
 
+/// What is sent over links.
+#[derive(Default)]
+struct Links {
+    /// A message being encoded.
+    bytes: Vec<u8>,
+    /// What was done for links in this turn: bytes sent, and some for each image that was asked for.
+    work: usize,
+}
+
+/// Work for all links in a turn, once for what arrives and once for what waits.
+const TURN_WORK: usize = 1 << 20;
+/// What a request for an image costs beside the bytes that it leads to.
+const REQUEST_WORK: usize = 512;
 /// What is read from a provider at a time.
 const READ_BYTES: usize = 256 << 10;
 /// How many connections a status page lists.
@@ -93,7 +105,7 @@ impl<O: Outlet> SourceDistributor<O> {
             mail: Mail::default(),
             token_space,
             events: Vec::new(),
-            link_bytes: Vec::new(),
+            links: Links::default(),
             is_held: false,
             describer: Describer::default(),
         })
@@ -122,8 +134,8 @@ impl<O: Outlet> SourceDistributor<O> {
     /// Begins to end: providers are notified, and no new ones are taken. What waits for them is written until `until`,
     /// while the agent is driven; [`Agent::has_ended`] tells when all are gone. [`SourceDistributor::end`] comes last.
     pub fn begin_end(&mut self, now: Nanos, until: Nanos) {
-        let SourceDistributor { core, outlet, listener, mail, link_bytes, .. } = self;
-        core.announce_end(&mut Sink { now, outlet, outbox: listener.outbox(), mail, link_bytes });
+        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
+        core.announce_end(&mut Sink { now, outlet, outbox: listener.outbox(), mail, links });
         self.listener.end(until);
         self.deliver(now);
         self.dials.begin_end(now, until);
@@ -144,8 +156,8 @@ impl<O: Outlet> SourceDistributor<O> {
     }
 
     fn take_event(&mut self, now: Nanos, event: OutletEvent) {
-        let SourceDistributor { core, outlet, listener, mail, link_bytes, .. } = self;
-        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, link_bytes };
+        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
+        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, links };
         match event {
             OutletEvent::Connected(peer) => {
                 info!(peer = peer.0, "point-to-point server connected");
@@ -169,6 +181,16 @@ impl<O: Outlet> SourceDistributor<O> {
         }
     }
 
+    /// Serves links that wait for images, as far as the turn's work goes.
+    fn serve_links(&mut self, now: Nanos) {
+        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
+        links.work = 0;
+        if core.waiting_peers().next().is_some() {
+            core.serve_peers(now, &mut Sink { now, outlet, outbox: listener.outbox(), mail, links });
+            links.work = 0;
+        }
+    }
+
     /// Lets the dialled providers work whose time has come, until nothing is left to be done.
     fn work_dials(&mut self, now: Nanos) {
         self.deliver(now);
@@ -181,18 +203,18 @@ impl<O: Outlet> SourceDistributor<O> {
     }
 
     fn work_dial(&mut self, now: Nanos, place: usize) {
-        let SourceDistributor { core, outlet, listener, dials, mail, link_bytes, is_held, .. } = self;
+        let SourceDistributor { core, outlet, listener, dials, mail, links, is_held, .. } = self;
         let reads = !outlet.is_blocked() && !*is_held;
-        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, link_bytes };
+        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, links };
         dials.work(now, place, reads, core, &mut sink);
     }
 
     /// Puts what the core wants of dialled providers into their backlogs; what comes of that in turn, too.
     fn deliver(&mut self, now: Nanos) {
-        let SourceDistributor { core, outlet, listener, dials, mail, link_bytes, .. } = self;
+        let SourceDistributor { core, outlet, listener, dials, mail, links, .. } = self;
         while !mail.is_empty() {
             let waiting = std::mem::take(mail);
-            let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, link_bytes };
+            let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, links };
             dials.deliver(now, waiting, core, &mut sink);
         }
     }
@@ -200,8 +222,8 @@ impl<O: Outlet> SourceDistributor<O> {
     /// Puts a changed list of users in force.
     fn refresh_users(&mut self, now: Nanos) {
         let Some(users) = self.users.refresh(now) else { return };
-        let SourceDistributor { core, outlet, listener, mail, link_bytes, .. } = self;
-        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, link_bytes };
+        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
+        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, links };
         for provider in core.set_users(users, &mut sink) {
             warn!(connection = provider.0, "provider's login is revoked, its connection is closed");
             listener.dismiss(ConnectionId(provider.0));
@@ -260,8 +282,8 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
     #[inline]
     fn on_ready(&mut self, now: Nanos, ready: Ready) {
         if (ready.token.0 >> 32) as u32 == self.token_space {
-            let SourceDistributor { core, outlet, listener, mail, link_bytes, .. } = self;
-            listener.on_ready(now, ready, &mut Providers { core, outlet, mail, link_bytes });
+            let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
+            listener.on_ready(now, ready, &mut Providers { core, outlet, mail, links });
         } else if self.dials.owns((ready.token.0 >> 32) as u32) {
             self.work_dial(now, ready.token.0 as u32 as usize);
         } else {
@@ -276,21 +298,22 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
             self.outlet.on_wakeup(now, &mut self.events);
             self.take_events(now);
         }
-        let SourceDistributor { core, outlet, listener, mail, link_bytes, .. } = self;
+        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
         if now >= core.next_wakeup() {
-            core.on_wakeup(now, &mut Sink { now, outlet, outbox: listener.outbox(), mail, link_bytes });
+            core.on_wakeup(now, &mut Sink { now, outlet, outbox: listener.outbox(), mail, links });
         }
+        self.serve_links(now);
         self.work_dials(now);
-        let SourceDistributor { core, outlet, listener, mail, link_bytes, .. } = self;
+        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
         outlet.flush(now);
-        let mut providers = Providers { core, outlet, mail, link_bytes };
+        let mut providers = Providers { core, outlet, mail, links };
         listener.on_wakeup(now, &mut providers);
         listener.flush(now, &mut providers);
-        let Providers { core, outlet, mail, link_bytes } = providers;
-        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, link_bytes };
+        let Providers { core, outlet, mail, links } = providers;
+        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, links };
         self.is_held = core.holds_providers(now, &mut sink);
         let is_blocked = outlet.is_blocked() || self.is_held;
-        let mut providers = Providers { core, outlet, mail, link_bytes };
+        let mut providers = Providers { core, outlet, mail, links };
         listener.pause(now, is_blocked, &mut providers);
         self.deliver(now);
         self.dials.flush(now, !is_blocked);
@@ -302,6 +325,10 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
     }
 
     fn next_wakeup(&self) -> Nanos {
+        let SourceDistributor { core, outlet, .. } = self;
+        if !outlet.is_blocked() && core.waiting_peers().any(|peer| !outlet.is_full(peer)) {
+            return Nanos::ZERO;
+        }
         self.core
             .next_wakeup()
             .min(self.outlet.next_wakeup())
@@ -317,7 +344,7 @@ struct Providers<'a, O> {
     core: &'a mut Distributor,
     outlet: &'a mut O,
     mail: &'a mut Mail,
-    link_bytes: &'a mut Vec<u8>,
+    links: &'a mut Links,
 }
 
 impl<O: Outlet> Service<Rssl> for Providers<'_, O> {
@@ -342,8 +369,7 @@ impl<O: Outlet> Service<Rssl> for Providers<'_, O> {
         message: &[u8],
         outbox: &mut Outbox,
     ) -> ControlFlow<()> {
-        let mut sink =
-            Sink { now, outlet: self.outlet, outbox, mail: self.mail, link_bytes: self.link_bytes };
+        let mut sink = Sink { now, outlet: self.outlet, outbox, mail: self.mail, links: self.links };
         match self.core.on_provider_message(now, ProviderId(connection.0), message, &mut sink) {
             Ok(()) => ControlFlow::Continue(()),
             Err(ProviderError::LoggedOut) => ControlFlow::Break(()),
@@ -361,8 +387,7 @@ impl<O: Outlet> Service<Rssl> for Providers<'_, O> {
 
     fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox) {
         info!(connection = connection.0, %reason, "provider gone");
-        let mut sink =
-            Sink { now, outlet: self.outlet, outbox, mail: self.mail, link_bytes: self.link_bytes };
+        let mut sink = Sink { now, outlet: self.outlet, outbox, mail: self.mail, links: self.links };
         self.core.on_provider_closed(now, ProviderId(connection.0), &mut sink);
     }
 
@@ -385,7 +410,7 @@ struct Sink<'a, O> {
     outlet: &'a mut O,
     outbox: &'a mut Outbox,
     mail: &'a mut Mail,
-    link_bytes: &'a mut Vec<u8>,
+    links: &'a mut Links,
 }
 
 impl<O: Outlet> DistributorSink for Sink<'_, O> {
@@ -411,9 +436,18 @@ impl<O: Outlet> DistributorSink for Sink<'_, O> {
     }
 
     fn to_peer(&mut self, peer: PeerId, msg: &LinkDown<'_>) {
-        self.link_bytes.clear();
-        msg.encode(self.link_bytes);
-        self.outlet.to_peer(peer, self.link_bytes);
+        let Links { bytes, work } = &mut *self.links;
+        bytes.clear();
+        msg.encode(bytes);
+        *work += bytes.len();
+        self.outlet.to_peer(peer, bytes);
+    }
+
+    fn has_room(&mut self, peer: PeerId) -> bool {
+        let Sink { outlet, links, .. } = self;
+        let has_room = links.work < TURN_WORK && !outlet.is_full(peer) && !outlet.is_blocked();
+        self.links.work += if has_room { REQUEST_WORK } else { 0 };
+        has_room
     }
 
     fn notice(&mut self, provider: ProviderId, notice: &ProviderNotice<'_>) {

@@ -156,6 +156,10 @@ impl Outlet for InProcessOutlet {
         }
     }
 
+    fn is_full(&self, peer: PeerId) -> bool {
+        self.inlets.iter().any(|inlet| inlet.peer == Some(peer) && !inlet.waiting.is_empty())
+    }
+
     fn close_peer(&mut self, peer: PeerId) {
         if let Some(inlet) = self.inlets.iter_mut().find(|i| i.peer == Some(peer)) {
             inlet.peer = None;

@@ -28,6 +28,9 @@ pub struct MulticastOutlet {
     limit: Limit,
 }
 
+/// More than this does not wait for a link if that can be helped: about what its socket takes in some turns.
+const LINK_FULL_BYTES: usize = 1 << 20;
+
 impl MulticastOutlet {
     /// Opens the request port and begins to publish the directory. See [`Context::new`].
     ///
@@ -144,6 +147,11 @@ impl Outlet for MulticastOutlet {
         if let Some(&connection) = self.peers.get(&peer) {
             self.context.send_direct(connection, bytes);
         }
+    }
+
+    fn is_full(&self, peer: PeerId) -> bool {
+        let connection = self.peers.get(&peer);
+        connection.is_some_and(|connection| self.context.unsent(*connection) > LINK_FULL_BYTES)
     }
 
     fn close_peer(&mut self, peer: PeerId) {

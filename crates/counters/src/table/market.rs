@@ -27,6 +27,8 @@ counters! {
         peers_behind: Gauge, "links", "Peers that providers are not held back for, because they take less than the floor.";
         peers_left_behind: Total, "links", "How often a peer was left behind for that.";
         interests: Total, "messages", "Requests from peers for an item.";
+        image_requests_deferred: Total, "messages", "Requests from peers for an image, and images that they waited for, that were served later: much waited for the link, or the turn's work was done.";
+        peers_waiting: Gauge, "links", "Peers that wait for their turn to get images.";
         interests_refused: Total, "messages", "Those refused because no more items are kept.";
         images_out: Total, "messages", "Image messages sent to single peers, parts counted singly.";
         items_not_found: Total, "messages", "Requests from peers for an item that its provider does not publish.";

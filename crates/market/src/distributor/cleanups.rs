@@ -14,7 +14,7 @@ use units::Nanos;
 
 use super::providers::Target;
 use super::requests::Upstream;
-use super::{Distributor, DistributorSink, PeerId, ProviderId, ProviderNotice, SUSPECT};
+use super::{Distributor, DistributorSink, PeerId, PostRoute, ProviderId, ProviderNotice, SUSPECT};
 use crate::key::ItemKey;
 
 /// What is not done, and what may be done of it in this turn.
@@ -38,11 +38,57 @@ pub(super) struct Cleanups {
 struct Sweep {
     number: u64,
     provider: ProviderId,
-    /// The place from which on items are left, and where they end.
-    next: usize,
-    end: usize,
+    /// The places of items that are left.
+    places: Range,
+    /// It has been worked at.
+    is_begun: bool,
     loss: Loss,
 }
+
+/// Places of the table of items, in order.
+#[derive(Debug)]
+enum Range {
+    /// All that there were.
+    All(std::ops::Range<usize>),
+    These(std::vec::IntoIter<usize>),
+}
+
+impl Iterator for Range {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        match self {
+            Range::All(places) => places.next(),
+            Range::These(places) => places.next(),
+        }
+    }
+}
+
+/// Places of items that a provider has published. Some are named several times, and some are of others by now.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    all: Vec<usize>,
+    /// So many are looked through for those that are named several times.
+    tidy_at: usize,
+}
+
+impl Places {
+    pub(super) fn add(&mut self, index: usize) {
+        self.all.push(index);
+        if self.all.len() > self.tidy_at.max(PLACES_UNTIDY) {
+            self.tidy();
+        }
+    }
+
+    #[cold]
+    fn tidy(&mut self) {
+        self.all.sort_unstable();
+        self.all.dedup();
+        self.tidy_at = 2 * self.all.len();
+    }
+}
+
+const PLACES_UNTIDY: usize = 1_000;
 
 /// What is lost at a provider.
 #[derive(Debug)]
@@ -51,6 +97,16 @@ pub(super) enum Loss {
     Published(BTreeMap<u16, Fate>, &'static str),
     /// It is asked no longer for items of a service, or of any. What is said of them.
     AskedFor(Option<u16>, State<'static>),
+}
+
+impl Loss {
+    /// Whether what is lost by it is lost once more.
+    fn is_within(&self, services: &BTreeMap<u16, Fate>) -> bool {
+        match self {
+            Loss::Published(before, _) => before.keys().all(|id| services.contains_key(id)),
+            Loss::AskedFor(..) => false,
+        }
+    }
 }
 
 /// What becomes of the items of a service that one of its providers publishes no longer.
@@ -132,9 +188,59 @@ impl Distributor {
         loss: Loss,
         sink: &mut impl DistributorSink,
     ) {
+        let all = Range::All(0..self.items.capacity());
+        self.begin_sweep(now, provider, (loss, all), sink);
+    }
+
+    /// The same for services that it publishes no longer: it is done with the items that it has published. As long as
+    /// that has not begun, what is lost next is done with it, so that a service that goes up and down has no more
+    /// than two of them.
+    pub(super) fn sweep_published(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        (mut services, places): (BTreeMap<u16, Fate>, BTreeMap<u16, Places>),
+        text: &'static str,
+        sink: &mut impl DistributorSink,
+    ) {
+        let mut these: Vec<usize> = places.into_values().flat_map(|places| places.all).collect();
+        let waiting = self.cleanups.sweeps.iter().position(|sweep| {
+            sweep.provider == provider && !sweep.is_begun && sweep.loss.is_within(&services)
+        });
+        let mut is_all = services.iter().any(|(id, fate)| fate.providers == 0 && self.takes_posts(*id));
+        if let Some(Sweep { places, loss: Loss::Published(before, _), .. }) =
+            waiting.and_then(|at| self.cleanups.sweeps.remove(at))
+        {
+            for (id, fate) in before {
+                services.entry(id).or_insert(fate);
+            }
+            match places {
+                Range::All(_) => is_all = true,
+                Range::These(before) => these.extend(before),
+            }
+        }
+        these.sort_unstable();
+        these.dedup();
+        let places =
+            if is_all { Range::All(0..self.items.capacity()) } else { Range::These(these.into_iter()) };
+        self.begin_sweep(now, provider, (Loss::Published(services, text), places), sink);
+    }
+
+    /// Whether posts change items of a service, so that items of no provider may be good.
+    fn takes_posts(&self, id: u16) -> bool {
+        self.services.get(&id).is_some_and(|service| service.posts == PostRoute::Cache)
+    }
+
+    fn begin_sweep(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        (loss, places): (Loss, Range),
+        sink: &mut impl DistributorSink,
+    ) {
         self.cleanups.count += 1;
-        let (number, end) = (self.cleanups.count, self.items.capacity());
-        self.cleanups.sweeps.push_back(Sweep { number, provider, next: 0, end, loss });
+        let number = self.cleanups.count;
+        self.cleanups.sweeps.push_back(Sweep { number, provider, places, is_begun: false, loss });
         self.clean_up(now, sink);
     }
 
@@ -156,14 +262,14 @@ impl Distributor {
     fn sweep_some(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
         while self.cleanups.left > 0 {
             let Some(sweep) = self.cleanups.sweeps.front_mut() else { return };
-            if sweep.next >= sweep.end {
+            sweep.is_begun = true;
+            let Some(index) = sweep.places.next() else {
                 if let Some(done) = self.cleanups.sweeps.pop_front() {
+                    self.cleanups.left -= 1;
                     self.swept(now, done, sink);
                 }
                 continue;
-            }
-            let index = sweep.next;
-            sweep.next += 1;
+            };
             self.cleanups.left -= 1;
             if let Some(item) = self.items.get(index) {
                 let told = item.waiting.len();

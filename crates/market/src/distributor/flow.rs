@@ -8,7 +8,9 @@
 //! A server that holds providers back and takes less than the floor is *left behind*: nobody waits for it any
 //! more. It loses what it cannot take, notices that by the numbers, and fetches images. It is waited for again
 //! when it has caught up, but not before [`REJOIN_AFTER`] times the patience have passed, so that a server
-//! cannot hold the others up again and again.
+//! cannot hold the others up again and again. That holds for its next links too, by its name: a server that is
+//! started again and again is not new each time. And it is left behind as well when it stops following a stream,
+//! or goes, while much is lacking: nothing was taken by that.
 //!
 //! Servers that report nothing, because they are of an earlier version, are not waited for.
 
@@ -50,6 +52,11 @@ pub enum PeerNotice {
         /// What it lacks, in bytes.
         lacks: u64,
     },
+    /// It follows a stream no more of which it lacked much, and is not waited for for a while.
+    GivesUp {
+        /// What it lacked, in bytes.
+        lacks: u64,
+    },
     /// It has caught up and is waited for again.
     CaughtUp {
         /// How long it was left behind.
@@ -64,6 +71,10 @@ impl fmt::Display for PeerNotice {
                 f,
                 "it takes {rate} bytes/s, less than the floor, and lacks {lacks} bytes: providers are not held back for it any more, and it will lose messages"
             ),
+            PeerNotice::GivesUp { lacks } => write!(
+                f,
+                "it follows a stream no more of which it lacks {lacks} bytes: providers are not held back for it for a while"
+            ),
             PeerNotice::CaughtUp { after } => {
                 write!(
                     f,
@@ -77,6 +88,8 @@ impl fmt::Display for PeerNotice {
 
 /// A server that was left behind is waited for again after so many times the patience at the earliest.
 const REJOIN_AFTER: u32 = 30;
+/// So many names of servers that have gone while they were left behind are remembered, the last ones.
+const NAMES_MAX: usize = 1_000;
 /// The window has so many marks; a position between two counts as the lower one.
 const MARKS_IN_WINDOW: u64 = 64;
 /// Positions are told apart as far back as this many windows.
@@ -166,8 +179,12 @@ pub(super) struct Flow {
     /// Nobody lacks a window before so much is sent in all.
     check_at: u64,
     held_since: Option<Nanos>,
+    /// When they began to be held back, while they are.
+    held_from: Nanos,
     /// While they are held back: when a server's patience is over.
     due_at: Nanos,
+    /// Servers that have gone, by name, and since when they were left behind.
+    gone: BTreeMap<String, Nanos>,
 }
 
 impl Distributor {
@@ -209,8 +226,9 @@ impl Distributor {
             let (since, before) = *flow.busy_since.get_or_insert((now, flow.total));
             let spent = now.since(since);
             if spent >= patience {
-                let rate = rate(flow.total - before, spent);
-                if rate < floor {
+                let taken = flow.total - before;
+                let rate = rate(taken, spent);
+                if taken == 0 || rate < floor {
                     flow.left_at = Some(now);
                     flow.busy_since = None;
                     self.counters.peers_left_behind.inc();
@@ -231,7 +249,17 @@ impl Distributor {
     fn note_held(&mut self, now: Nanos, is_held: bool) {
         match self.flow.held_since {
             Some(since) => self.counters.providers_held_ns.add(now.since(since).as_nanos() as u64),
-            None => self.counters.provider_holds.add(u64::from(is_held)),
+            None => {
+                self.counters.provider_holds.add(u64::from(is_held));
+                self.flow.held_from = now;
+            }
+        }
+        if self.flow.held_since.is_some() && !is_held {
+            // They were not read: that they said nothing does not mean that they are silent.
+            let held = now.since(self.flow.held_from);
+            for provider in self.providers.values_mut() {
+                provider.heard_at = provider.heard_at.after(held).min(now);
+            }
         }
         self.flow.held_since = is_held.then_some(now);
         self.count_behind();
@@ -262,7 +290,14 @@ impl Distributor {
         for (service, sequence) in LinkUp::positions(positions) {
             let Some(published) = self.services.get(&service) else { continue };
             if sequence == LinkUp::NOT_FOLLOWED {
-                flow.forget(service);
+                let taken = flow.taken.remove(&service);
+                let lacks = taken.map_or(0, |taken| published.stream.outflow.bytes.saturating_sub(taken));
+                if lacks > window_bytes / 2 && window_bytes > 0 && flow.left_at.is_none() {
+                    flow.left_at = Some(now);
+                    flow.busy_since = None;
+                    self.counters.peers_left_behind.inc();
+                    sink.peer_notice(id, &peer.name, &PeerNotice::GivesUp { lacks });
+                }
                 continue;
             }
             let at = published.stream.outflow.bytes_at(sequence);
@@ -291,6 +326,35 @@ impl Distributor {
             flow.busy_since = Some((now, flow.total));
         }
         self.flow.check_at = self.first_check();
+    }
+
+    /// A server has said its name: one that was left behind over another link still is.
+    pub(super) fn resume_flow(&mut self, now: Nanos, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let left_at = self.flow.gone.remove(&peer.name);
+        if let Some(left_at) = left_at.filter(|at| now < *at + self.config.flow.patience * REJOIN_AFTER) {
+            peer.flow.left_at = peer.flow.left_at.or(Some(left_at));
+            self.count_behind();
+        }
+    }
+
+    /// A link is gone. If providers were held back for it, or not any more, that is remembered.
+    pub(super) fn end_flow(&mut self, now: Nanos, name: String, flow: &PeerFlow) {
+        let FlowConfig { window_bytes, patience, .. } = self.config.flow;
+        let services = &self.services;
+        let lacks = flow.lacks(|service| Some(services.get(&service)?.stream.outflow.bytes));
+        let is_waited_for = self.flow.held_since.is_some() && lacks > window_bytes / 2;
+        if let Some(left_at) = flow.left_at.or(is_waited_for.then_some(now)) {
+            let gone = &mut self.flow.gone;
+            gone.retain(|_, at| now < *at + patience * REJOIN_AFTER);
+            if gone.len() >= NAMES_MAX
+                && let Some(oldest) = gone.iter().min_by_key(|(_, at)| **at).map(|(name, _)| name.clone())
+            {
+                gone.remove(&oldest);
+            }
+            gone.insert(name, left_at);
+        }
+        self.count_behind();
     }
 
     /// What each server lacks, in bytes, and whether it is left behind, for status pages: by name.

@@ -1,12 +1,14 @@
 //! Items: images, updates and states of providers of either kind, on their way to peers.
 
-use rwf::{DataState, DataType, Domain, Key, Msg, RefreshMsg, State, StatusMsg, StreamState, UpdateMsg};
+use rwf::{
+    DataState, DataType, Domain, Key, Msg, RefreshMsg, State, StateCode, StatusMsg, StreamState, UpdateMsg,
+};
 use units::Nanos;
 
 use super::providers::Target;
 use super::requests::Upstream;
 use super::standby::Standby;
-use super::{Distributor, DistributorSink, PeerId, ProviderError, ProviderId, peers, status_bytes};
+use super::{Distributor, DistributorSink, PeerId, ProviderError, ProviderId, SUSPECT, peers, status_bytes};
 use crate::backbone::{Kind, LinkDown};
 use crate::cached::{CachedItem, RefreshForm};
 use crate::key::{ItemKey, OwnedKey};
@@ -21,7 +23,7 @@ pub(super) struct Item {
     pub(super) id: Option<u32>,
     /// Peers that get its updates.
     pub(super) peers: Vec<PeerId>,
-    /// Peers that wait for its first whole image.
+    /// Peers that wait for its first whole image, or for their turn to get it.
     pub(super) waiting: Vec<PeerId>,
     /// Where it comes from.
     pub(super) upstream: Upstream,
@@ -163,10 +165,20 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) {
         self.counters.refreshes_in.inc();
-        let index = match self.item_of(provider, msg.stream_id, msg.domain, msg.key) {
+        let key = msg.key.and_then(|key| self.key_of(provider, msg.domain, key));
+        let mut known = self.item_of(provider, msg.stream_id, msg.domain, msg.key);
+        if let (Some(index), Some(key)) = (known, key)
+            && self.items[index].key.as_key() != key
+        {
+            self.leave_stream(now, (provider, index), sink);
+            known = self.find(key);
+            if let Some(index) = known.filter(|_| self.cleanups.is_busy()) {
+                self.settle(now, index, sink);
+            }
+        }
+        let index = match known {
             Some(index) => index,
             None => {
-                let key = msg.key.and_then(|key| self.key_of(provider, msg.domain, key));
                 let Some(key) = key.filter(|_| self.items.len() < self.config.items_max) else {
                     self.counters.messages_refused.inc();
                     return;
@@ -198,6 +210,23 @@ impl Distributor {
         }
     }
 
+    /// A provider uses the stream of an item for another one: it publishes this one no longer.
+    #[cold]
+    fn leave_stream(
+        &mut self,
+        now: Nanos,
+        (provider, index): (ProviderId, usize),
+        sink: &mut impl DistributorSink,
+    ) {
+        if self.items[index].is_of_other(provider) {
+            self.end_standby(provider, index);
+        } else if !self.hand_over(now, index, sink) {
+            self.forget_stream(index);
+            let text = "the provider uses its stream for another item";
+            self.suspect(now, index, SUSPECT.because(StateCode::NONE, text), sink);
+        }
+    }
+
     /// A provider publishes an item on this stream from now on.
     fn publish_on(&mut self, provider: ProviderId, stream_id: i32, index: usize) {
         let published = Upstream::Published { provider, stream_id };
@@ -205,11 +234,15 @@ impl Distributor {
         if let Upstream::Published { provider, stream_id } = before
             && before != published
             && let Some(known) = self.providers.get_mut(&provider)
+            && known.streams.get(&stream_id) == Some(&Target::Item(index))
         {
             known.streams.remove(&stream_id);
         }
         if let Some(known) = self.providers.get_mut(&provider) {
             known.streams.insert(stream_id, Target::Item(index));
+            if before != published {
+                known.places.entry(self.items[index].key.service).or_default().add(index);
+            }
         }
     }
 
@@ -371,7 +404,7 @@ impl Distributor {
             });
         }
         for peer in waiting {
-            self.grant(now, index, peer, sink);
+            self.grant_in_turn(now, index, peer, sink);
         }
     }
 

@@ -41,6 +41,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod turns;
 mod users;
 
 pub use dialled::{DialSpec, DialStage, DialledStatus};
@@ -51,7 +52,7 @@ pub use providers::ProviderError;
 pub use sink::{DistributorSink, PeerId, ProviderId, ProviderNotice, RefusedService};
 pub use spoilt::SpoiltItem;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,6 +125,9 @@ pub struct DistributorConfig {
     pub private_streams_max: usize,
     /// Of clean-ups that concern many items, so many are done in one turn.
     pub cleanups_per_turn: usize,
+    /// The most bytes of requests for images that are kept of a link until it has room, some for each included; a
+    /// link that asks for more is cut. 64 MiB are about 600,000 requests.
+    pub link_requests_bytes_max: usize,
     /// When providers are held back for point-to-point servers.
     pub flow: FlowConfig,
 }
@@ -172,6 +176,7 @@ impl Default for DistributorConfig {
             post_timeout: Duration::from_secs(15),
             private_streams_max: 100_000,
             cleanups_per_turn: 2_000,
+            link_requests_bytes_max: 64 << 20,
             flow: FlowConfig::default(),
         }
     }
@@ -192,6 +197,8 @@ pub struct Distributor {
     /// None of them is answered before.
     unknown_due_at: Nanos,
     peers: BTreeMap<PeerId, Peer>,
+    /// Links that wait for their turn to be served.
+    row: VecDeque<PeerId>,
     flow: Flow,
     providers: BTreeMap<ProviderId, Provider>,
     posts: Posts,
@@ -280,6 +287,7 @@ impl Distributor {
             unknown: BTreeMap::new(),
             unknown_due_at: Nanos::NEVER,
             peers: BTreeMap::new(),
+            row: VecDeque::new(),
             flow: Flow::default(),
             providers: BTreeMap::new(),
             posts: Posts::default(),

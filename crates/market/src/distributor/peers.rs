@@ -6,6 +6,7 @@ use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
 use super::flow::PeerFlow;
+use super::turns::Kept;
 use super::{Distributor, DistributorSink, PeerId, SUSPECT, status_bytes, status_without_state};
 use crate::backbone::{BackboneError, Features, LinkDown, LinkUp, StreamMsg};
 use crate::cached::RefreshForm;
@@ -22,6 +23,8 @@ pub(super) struct Peer {
     /// Its private streams, by conversation, by their places in the table.
     pub(super) privates: BTreeMap<u64, usize>,
     pub(super) flow: PeerFlow,
+    /// What it has asked for and has not got yet.
+    pub(super) kept: Kept,
 }
 
 /// The most bytes of a server's name that are kept: names stand in logs.
@@ -34,6 +37,8 @@ pub enum LinkError {
     Malformed(BackboneError),
     /// Something else came before Hello.
     NotGreeted,
+    /// It asks for more images than can be remembered until it takes them.
+    TooMuch,
 }
 
 impl LinkError {
@@ -41,7 +46,10 @@ impl LinkError {
     /// for the link keeps the bounds of messages.
     #[must_use]
     pub fn cuts_link(&self) -> bool {
-        matches!(self, LinkError::NotGreeted | LinkError::Malformed(BackboneError::Version(_)))
+        matches!(
+            self,
+            LinkError::NotGreeted | LinkError::TooMuch | LinkError::Malformed(BackboneError::Version(_))
+        )
     }
 }
 
@@ -50,6 +58,7 @@ impl std::fmt::Display for LinkError {
         match self {
             LinkError::Malformed(e) => e.fmt(f),
             LinkError::NotGreeted => f.write_str("the peer asks for something before it has said Hello"),
+            LinkError::TooMuch => f.write_str("the peer asks for more images than are remembered for it"),
         }
     }
 }
@@ -75,7 +84,7 @@ impl Distributor {
         }
         self.unknown.retain(|_, waiting| !waiting.is_unwanted());
         self.counters.peers.set(self.peers.len() as u64);
-        self.count_behind();
+        self.end_flow(now, gone.name, &gone.flow);
     }
 
     /// A message of a point-to-point server.
@@ -112,6 +121,7 @@ impl Distributor {
         if let LinkUp::Hello { name, .. } = msg {
             known.is_greeted = true;
             known.name = String::from_utf8_lossy(&name[..name.len().min(NAME_MAX)]).into_owned();
+            self.resume_flow(now, peer);
             let (instance, features) = (self.instance, Features::OURS);
             sink.to_peer(peer, &LinkDown::HelloAck { instance, features });
             return Ok(());
@@ -119,6 +129,14 @@ impl Distributor {
         if !known.is_greeted {
             return Err(LinkError::NotGreeted);
         }
+        if !self.keeps((peer, &msg), bytes, sink)? {
+            self.act(now, peer, msg, sink);
+        }
+        Ok(())
+    }
+
+    /// Does what a message asks for.
+    pub(super) fn act(&mut self, now: Nanos, peer: PeerId, msg: LinkUp<'_>, sink: &mut impl DistributorSink) {
         if self.cleanups.is_busy()
             && let Some(key) = msg.key()
         {
@@ -142,7 +160,6 @@ impl Distributor {
             }
             LinkUp::Progress { positions } => self.on_progress(now, peer, positions, sink),
         }
-        Ok(())
     }
 
     /// A peer wants an item; with `resumes` it has had it before, and waits however long it takes.
@@ -224,6 +241,7 @@ impl Distributor {
             }
             return;
         }
+        item.waiting.retain(|waiting| *waiting != peer);
         if !item.peers.contains(&peer) {
             item.peers.push(peer);
         }

@@ -1,6 +1,6 @@
 //! Connections of providers, and what those say that publish of their own accord.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 
 use rdm::dictionary::{DictionaryMsg, DictionaryParts, PartSizes};
@@ -11,6 +11,7 @@ use rdm::{RdmError, Reply, ToVec};
 use rwf::{DecodeError, Domain, Msg, MsgClass, MsgHead, StateCode, peek};
 use units::Nanos;
 
+use super::cleanups::Places;
 use super::dialled::Dialled;
 use super::{Distributor, DistributorSink, ProviderId};
 use crate::users::{Claim, Denial};
@@ -34,6 +35,8 @@ pub(super) struct Provider {
     pub(super) refused: BTreeSet<String>,
     /// What its streams are for.
     pub(super) streams: HashMap<i32, Target>,
+    /// The items that it has published, or stood by for, since its service was lost last, by our service id.
+    pub(super) places: BTreeMap<u16, Places>,
     /// What else is known of it if this instance has dialled it.
     pub(super) dialled: Option<Dialled>,
 }
@@ -116,12 +119,13 @@ impl Distributor {
     /// A connection is gone, whose number is not to be given to another one while [`Distributor::is_leaving`]: the services it published are down and their items suspect, until somebody
     /// publishes them again.
     pub fn on_provider_closed(&mut self, now: Nanos, provider: ProviderId, sink: &mut impl DistributorSink) {
-        let Some(known) = self.providers.remove(&provider) else { return };
+        let Some(mut known) = self.providers.remove(&provider) else { return };
+        let places = std::mem::take(&mut known.places);
         self.posts_lost(provider, sink);
         self.dialled_lost(now, (provider, known), sink);
         let published: Vec<u16> =
             self.services.iter().filter(|(_, s)| s.is_published_by(provider)).map(|(id, _)| *id).collect();
-        self.remove_publisher(now, (provider, &published), "the provider has gone", sink);
+        self.remove_publisher(now, (provider, &published), (places, "the provider has gone"), sink);
         self.count_shared();
         self.count_providers();
         self.publish_directory_if_due(now, sink);

@@ -8,7 +8,7 @@ use rdm::{OwnedState, ToVec};
 use rwf::{DataState, DataType, Domain, Msg, State, StateCode, StatusMsg, StreamState};
 use units::Nanos;
 
-use super::cleanups::{Fate, Loss};
+use super::cleanups::{Fate, Places};
 use super::flow::Outflow;
 use super::stream::Stream;
 use super::{
@@ -171,9 +171,9 @@ impl Distributor {
             sink.notice(provider, &ProviderNotice::SharesService { service: &name, providers });
         }
         if was_up && !is_up && providers > 1 {
-            let lost =
-                Loss::Published([(ours, Fate::new(providers))].into(), "the provider's service is down");
-            self.sweep(now, provider, lost, sink);
+            let services = [(ours, Fate::new(providers))].into();
+            let places = self.take_places(provider, &[ours]);
+            self.sweep_published(now, provider, (services, places), "the provider's service is down", sink);
         }
     }
 
@@ -194,7 +194,7 @@ impl Distributor {
         &mut self,
         now: Nanos,
         (provider, ids): (ProviderId, &[u16]),
-        text: &'static str,
+        (places, text): (BTreeMap<u16, Places>, &'static str),
         sink: &mut impl DistributorSink,
     ) {
         let mut lost = BTreeMap::new();
@@ -207,8 +207,14 @@ impl Distributor {
             self.settle_service(now, id, false);
         }
         if !lost.is_empty() {
-            self.sweep(now, provider, Loss::Published(lost, text), sink);
+            self.sweep_published(now, provider, (lost, places), text, sink);
         }
+    }
+
+    /// The items that a provider has published of services, which it publishes no longer.
+    fn take_places(&mut self, provider: ProviderId, ids: &[u16]) -> BTreeMap<u16, Places> {
+        let Some(known) = self.providers.get_mut(&provider) else { return BTreeMap::new() };
+        ids.iter().filter_map(|id| known.places.remove_entry(id)).collect()
     }
 
     pub(super) fn count_shared(&self) {
@@ -301,7 +307,8 @@ impl Distributor {
         for id in gone {
             if self.services.get(&id).is_some_and(|s| s.publishers().len() > 1) {
                 let text = "the provider has withdrawn the service";
-                self.remove_publisher(now, (provider, &[id]), text, sink);
+                let places = self.take_places(provider, &[id]);
+                self.remove_publisher(now, (provider, &[id]), (places, text), sink);
             } else {
                 self.withdraw(now, id, sink);
             }

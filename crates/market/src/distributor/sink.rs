@@ -132,6 +132,12 @@ pub trait DistributorSink {
     fn publish_directory(&mut self, msg: &StreamMsg<'_>);
     /// Sends a message to one point-to-point server.
     fn to_peer(&mut self, peer: PeerId, msg: &LinkDown<'_>);
+    /// Whether an image may be sent to a point-to-point server now, because little waits for its link and this turn
+    /// has work left. To be asked once for each image, since each counts. What finds no room is served by
+    /// [`Distributor::serve_peers`](super::Distributor::serve_peers) later.
+    fn has_room(&mut self, _peer: PeerId) -> bool {
+        true
+    }
     /// Sends an RWF message to a provider.
     fn to_provider(&mut self, provider: ProviderId, msg: &[u8]);
     /// Something about a provider that its operators should know, said once for each connection.

@@ -59,7 +59,8 @@ impl Distributor {
     ) {
         self.counters.messages_standby.inc();
         let item = &mut self.items[index];
-        if item.standby_of(provider).is_none() {
+        let is_new = item.standby_of(provider).is_none();
+        if is_new {
             if item.standbys.len() >= STANDBYS_MAX {
                 self.counters.messages_refused.inc();
                 return;
@@ -75,6 +76,9 @@ impl Distributor {
                 known.streams.remove(&before);
             }
             known.streams.insert(msg.stream_id, Target::Item(index));
+            if is_new || before != msg.stream_id {
+                known.places.entry(self.items[index].key.service).or_default().add(index);
+            }
         }
         match result {
             _ if msg.state.stream != StreamState::Open => self.end_standby(provider, index),

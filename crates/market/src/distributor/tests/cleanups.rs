@@ -149,6 +149,48 @@ fn a_peer_whose_number_is_used_again_wants_what_it_says_and_nothing_else() {
     assert_eq!(wanted, [MANY as usize - 1]);
 }
 
+#[test]
+fn a_service_that_goes_up_and_down_has_two_clean_ups_at_most_and_each_item_its_end() {
+    let mut bench = publishing_many();
+    bench.provider_logs_in(OTHER);
+    bench.announce(OTHER, &[service(3, true)]);
+    for _ in 0..200 {
+        bench.announce(PROVIDER, &[service(3, false)]);
+        bench.announce(PROVIDER, &[service(3, true)]);
+    }
+    assert!(bench.counters.cleanups_waiting.get() <= 2, "{}", bench.counters.cleanups_waiting.get());
+    // One item is published again, and is good, whatever is not done yet.
+    bench.provider(T0, PROVIDER, &refresh(-MANY, &name(MANY), &[(22, 2)]));
+    let mut turns = 0;
+    while bench.is_cleaning() {
+        bench.turn();
+        turns += 1;
+    }
+    assert!(turns <= MANY as usize / PER_TURN + 3, "{turns}");
+    assert_eq!(bench.suspect_items(), MANY as usize - 1);
+}
+
+#[test]
+fn a_provider_that_has_published_little_leaves_little_to_do() {
+    let mut bench = publishing_many();
+    for number in 2..200 {
+        let provider = ProviderId(number);
+        bench.provider_logs_in(provider);
+        bench.announce(provider, &[service(3, true)]);
+        bench.provider(T0, provider, &refresh(-1, "SMALL", &[(22, 1)]));
+        bench.core.on_provider_closed(T0, provider, &mut bench.log);
+        bench.budget(PER_TURN);
+        assert!(!bench.is_cleaning() && !bench.core.is_leaving(provider), "{number}");
+    }
+    let suspect: Vec<String> = bench
+        .core
+        .items()
+        .filter(|(_, cached)| cached.state().data == DataState::Suspect)
+        .map(|(key, _)| String::from_utf8_lossy(&key.name).into_owned())
+        .collect();
+    assert_eq!(suspect, ["SMALL"]);
+}
+
 /// `MANY` items that the provider was asked for and has answered.
 fn asked_for_many() -> Bench {
     let mut bench = Bench::dialled(DistributorConfig { requests_outstanding_max: 1_000, ..config() }, &[A]);

@@ -17,8 +17,8 @@ impl Bench {
         bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 1)]));
         bench.interest(T0, "A");
         bench.core.on_peer_connected(OTHER);
-        bench.from(OTHER, T0, &LinkUp::Hello { peer: 2, name: b"slow" });
-        bench.from(OTHER, T0, &LinkUp::Interest { key: item("A") });
+        bench.say(OTHER, T0, &LinkUp::Hello { peer: 2, name: b"slow" });
+        bench.say(OTHER, T0, &LinkUp::Interest { key: item("A") });
         for peer in [PEER, OTHER] {
             bench.takes(peer, T0, bench.sent());
         }
@@ -37,7 +37,7 @@ impl Bench {
         bench
     }
 
-    fn from(&mut self, peer: PeerId, now: Nanos, msg: &LinkUp<'_>) {
+    fn say(&mut self, peer: PeerId, now: Nanos, msg: &LinkUp<'_>) {
         let mut bytes = Vec::new();
         msg.encode(&mut bytes);
         self.core.on_peer_message(now, peer, &bytes, &mut self.log).expect("accepted");
@@ -46,7 +46,7 @@ impl Bench {
     fn takes(&mut self, peer: PeerId, now: Nanos, sequence: u64) {
         let mut positions = Vec::new();
         LinkUp::put_position(&mut positions, 1, sequence);
-        self.from(peer, now, &LinkUp::Progress { positions: &positions });
+        self.say(peer, now, &LinkUp::Progress { positions: &positions });
     }
 
     fn sent(&self) -> u64 {
@@ -155,6 +155,79 @@ fn a_server_that_takes_more_than_the_floor_is_waited_for_as_long_as_it_takes() {
 }
 
 #[test]
+fn a_server_that_goes_and_comes_holds_providers_back_as_seldom_as_one_that_stays() {
+    let mut bench = Bench::flowing();
+    let mut held_ms = 0;
+    for turn in 0..300 {
+        let now = after_ms(100 * turn);
+        if turn % 9 == 8 {
+            bench.core.on_peer_closed(now, OTHER, &mut bench.log);
+            bench.core.on_peer_connected(OTHER);
+            bench.say(OTHER, now, &LinkUp::Hello { peer: turn, name: b"slow" });
+            bench.takes(OTHER, now, 0);
+        }
+        match bench.is_held(now) {
+            true => held_ms += 100,
+            false => bench.publishes(now, 2 * WINDOW),
+        }
+        bench.takes(PEER, now, bench.sent());
+    }
+    assert!((100..=1_000).contains(&held_ms), "{held_ms} ms of 30 s: its patience once");
+    assert_eq!(bench.counters.peers_behind.get(), 1);
+    // It is waited for again when its time is over, whatever its link.
+    let now = after_ms(60_000);
+    bench.core.on_peer_closed(now, OTHER, &mut bench.log);
+    bench.core.on_peer_connected(OTHER);
+    bench.say(OTHER, now, &LinkUp::Hello { peer: 1, name: b"slow" });
+    bench.takes(OTHER, now, bench.sent());
+    bench.publishes(now, 2 * WINDOW);
+    bench.takes(PEER, now, bench.sent());
+    assert!(bench.is_held(now), "{:?}", bench.lacks());
+}
+
+#[test]
+fn to_stop_following_a_stream_is_not_to_take_it() {
+    let mut bench = Bench::flowing();
+    let mut held_ms = 0;
+    for turn in 0..300 {
+        let now = after_ms(100 * turn);
+        if turn % 5 == 4 {
+            bench.takes(OTHER, now, LinkUp::NOT_FOLLOWED);
+            bench.takes(OTHER, now, 0);
+        }
+        match bench.is_held(now) {
+            true => held_ms += 100,
+            false => bench.publishes(now, 2 * WINDOW),
+        }
+        bench.takes(PEER, now, bench.sent());
+    }
+    assert!((100..=1_000).contains(&held_ms), "{held_ms} ms of 30 s");
+    let log = bench.log.take();
+    assert_eq!(
+        (bench.counters.peers_left_behind.get(), bench.counters.peers_behind.get()),
+        (1, 1),
+        "{log:?}"
+    );
+}
+
+#[test]
+fn without_a_floor_a_server_is_waited_for_that_takes_anything_and_no_other() {
+    let flow = FlowConfig { window_bytes: WINDOW, floor: 0, patience: PATIENCE };
+    let mut bench = Bench::with_flow(flow);
+    bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 1)]));
+    bench.interest(T0, "A");
+    let began = bench.sent();
+    bench.takes(PEER, T0, began);
+    bench.publishes(T0, 2 * WINDOW);
+    assert!(bench.is_held(T0));
+    bench.takes(PEER, after_ms(900), began + 2);
+    assert!(bench.is_held(after_ms(1_100)), "little is enough");
+    assert!(bench.is_held(after_ms(2_000)));
+    assert!(!bench.is_held(after_ms(2_200)), "nothing is not");
+    assert!(bench.log.take()[0].contains("it takes 0 bytes/s"));
+}
+
+#[test]
 fn who_does_not_report_or_not_follow_or_wants_no_window_is_not_waited_for() {
     let mut bench = Bench::flowing();
     bench.publishes(T0, 2 * WINDOW);
@@ -162,7 +235,7 @@ fn who_does_not_report_or_not_follow_or_wants_no_window_is_not_waited_for() {
     assert!(bench.is_held(T0));
     bench.takes(OTHER, T0, LinkUp::NOT_FOLLOWED);
     assert!(!bench.is_held(T0), "it takes no part in the stream any more");
-    bench.from(OTHER, T0, &LinkUp::Progress { positions: b"\xFF\xFE\0\0\0\0\0\0\0\x01\0\x01" });
+    bench.say(OTHER, T0, &LinkUp::Progress { positions: b"\xFF\xFE\0\0\0\0\0\0\0\x01\0\x01" });
     bench.publishes(T0, 2 * WINDOW);
     bench.takes(PEER, T0, u64::MAX - 1);
     assert!(!bench.is_held(T0), "neither a service that there is not, nor a number of the future");

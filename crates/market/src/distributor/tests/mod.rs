@@ -10,6 +10,8 @@ mod restarts;
 mod ripples;
 mod spoilt;
 mod standby;
+mod streams;
+mod turns;
 mod users;
 
 use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};
@@ -25,9 +27,9 @@ const T0: Nanos = Nanos(1_000_000_000);
 /// Long after the service has settled.
 const LATER: Nanos = Nanos(100_000_000_000);
 
-/// What a distributor has decided, in words.
+/// What a distributor has decided, in words; and for how many images there is room, if that is limited.
 #[derive(Default)]
-struct Log(Vec<String>);
+struct Log(Vec<String>, Option<usize>);
 
 impl Log {
     fn take(&mut self) -> Vec<String> {
@@ -132,6 +134,16 @@ impl DistributorSink for Log {
                 format!("peer {}: private {conversation}: {}", peer.0, content(message))
             }
         });
+    }
+    fn has_room(&mut self, _: PeerId) -> bool {
+        match &mut self.1 {
+            None => true,
+            Some(0) => false,
+            Some(room) => {
+                *room -= 1;
+                true
+            }
+        }
     }
     fn to_provider(&mut self, provider: ProviderId, msg: &[u8]) {
         let msg = rwf::Msg::parse(msg).expect("an RWF message");

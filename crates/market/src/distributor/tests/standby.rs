@@ -144,3 +144,29 @@ fn a_service_is_up_while_any_says_so_and_withdrawn_with_the_last() {
     bench.announce(OTHER, &[]);
     assert!(bench.log.take().contains(&"close stream 1".to_owned()));
 }
+
+#[test]
+fn providers_that_were_not_read_are_not_silent() {
+    let mut bench = Bench::shared();
+    bench.core.config.flow = FlowConfig { window_bytes: 1_000, floor: 1, patience: Duration::from_secs(60) };
+    bench.provider(T0, PROVIDER, &update(-5, None, &[(22, 2)]));
+    let mut positions = Vec::new();
+    LinkUp::put_position(&mut positions, 1, 0);
+    bench.peer(T0, &LinkUp::Progress { positions: &positions });
+    while !bench.core.holds_providers(T0, &mut bench.log) {
+        bench.provider(T0, PROVIDER, &update(-5, None, &[(22, 2)]));
+    }
+    let later = T0 + Duration::from_secs(20);
+    assert!(bench.core.holds_providers(later, &mut bench.log));
+    positions.clear();
+    LinkUp::put_position(&mut positions, 1, u64::MAX - 1);
+    bench.peer(later, &LinkUp::Progress { positions: &positions });
+    assert!(!bench.core.holds_providers(later, &mut bench.log));
+    bench.log.take();
+    // The other one happens to be read first.
+    bench.provider(later, OTHER, &update(-5, None, &[(22, 100)]));
+    assert_eq!((bench.log.take(), bench.counters.items_taken_over.get()), (vec![], 0));
+    let silent = later + Duration::from_secs(6);
+    bench.provider(silent, OTHER, &update(-5, None, &[(22, 101)]));
+    assert_eq!(bench.counters.items_taken_over.get(), 1, "one that is read and says nothing is");
+}

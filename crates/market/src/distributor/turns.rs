@@ -1,0 +1,169 @@
+//! What links ask for and is not served at once: each takes its turn, as its link takes images.
+//!
+//! A request of some bytes is answered with an image of up to megabytes. A server that begins asks for hundreds, and
+//! if all were answered at once they would have to wait in memory, more than a link may have waiting. So a request
+//! for an image is kept when the front end has no room for the link ([`DistributorSink::has_room`]), and so is the
+//! image of an item that a server waits for when its provider publishes it. What else a link says is never kept:
+//! that an item is not wanted any more takes back what is kept of it.
+
+use std::collections::{BTreeSet, HashSet, VecDeque};
+
+use units::Nanos;
+
+use super::{Distributor, DistributorSink, LinkError, PeerId};
+use crate::backbone::LinkUp;
+
+/// What is kept of a link.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// Requests for images, in order.
+    requests: VecDeque<Box<[u8]>>,
+    /// The keys that are still wanted of them. A key is asked for once.
+    keys: HashSet<Box<[u8]>>,
+    bytes: usize,
+    /// Items, by their places in the table, whose first image the server waits for and that have one now.
+    images: BTreeSet<usize>,
+    /// An image has its turn next, not a request.
+    is_turn_of_images: bool,
+    /// The link stands in the row of those that are to be served.
+    is_in_row: bool,
+}
+
+impl Kept {
+    fn is_empty(&self) -> bool {
+        self.requests.is_empty() && self.images.is_empty()
+    }
+}
+
+/// What a request takes beside its bytes.
+const REQUEST_BYTES: usize = 64;
+
+/// For the front end.
+impl Distributor {
+    /// Links that wait for something, in the order in which they are served.
+    pub fn waiting_peers(&self) -> impl Iterator<Item = PeerId> + '_ {
+        self.row.iter().copied()
+    }
+
+    /// Serves links that wait, one after the other, as far as there is room.
+    pub fn serve_peers(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
+        let mut served = VecDeque::new();
+        for _ in 0..self.row.len() {
+            let Some(peer) = self.row.pop_front() else { break };
+            let mut count = 0;
+            while self.has_kept(peer) && sink.has_room(peer) {
+                self.serve_next(now, peer, sink);
+                count += 1;
+            }
+            match self.peers.get_mut(&peer).map(|known| &mut known.kept) {
+                None => {}
+                Some(kept) if kept.is_empty() => kept.is_in_row = false,
+                // Who was not served keeps its place before those who were.
+                Some(_) if count == 0 => self.row.push_back(peer),
+                Some(_) => served.push_back(peer),
+            }
+        }
+        self.row.append(&mut served);
+        self.counters.peers_waiting.set(self.row.len() as u64);
+    }
+}
+
+impl Distributor {
+    fn has_kept(&self, peer: PeerId) -> bool {
+        self.peers.get(&peer).is_some_and(|known| !known.kept.is_empty())
+    }
+
+    fn serve_next(&mut self, now: Nanos, peer: PeerId, sink: &mut impl DistributorSink) {
+        let Some(kept) = self.peers.get_mut(&peer).map(|known| &mut known.kept) else { return };
+        kept.is_turn_of_images =
+            !kept.is_turn_of_images && !kept.images.is_empty() || kept.requests.is_empty();
+        if kept.is_turn_of_images {
+            if let Some(index) = kept.images.pop_first() {
+                self.grant_awaited(now, index, peer, sink);
+            }
+        } else if let Some(bytes) = kept.requests.pop_front() {
+            kept.bytes -= bytes.len() + REQUEST_BYTES;
+            if let Ok(msg) = LinkUp::parse(&bytes)
+                && msg.key().is_some_and(|key| key.with_bytes(|key| kept.keys.remove(key)))
+            {
+                self.act(now, peer, msg, sink);
+            }
+        }
+    }
+
+    /// A message that asks for an image is kept if it is not its turn. Returns whether it was.
+    ///
+    /// # Errors
+    /// Too many are kept already.
+    pub(super) fn keeps(
+        &mut self,
+        (peer, msg): (PeerId, &LinkUp<'_>),
+        bytes: &[u8],
+        sink: &mut impl DistributorSink,
+    ) -> Result<bool, LinkError> {
+        let key = match msg {
+            LinkUp::Interest { key } | LinkUp::Resume { key } | LinkUp::ImageRequest { key } => *key,
+            LinkUp::NoInterest { key } => {
+                // What is kept of it is passed over when its turn comes.
+                if let Some(known) = self.peers.get_mut(&peer).filter(|known| !known.kept.keys.is_empty()) {
+                    key.with_bytes(|key| known.kept.keys.remove(key));
+                }
+                return Ok(false);
+            }
+            _ => return Ok(false),
+        };
+        let Some(kept) = self.peers.get_mut(&peer).map(|known| &mut known.kept) else { return Ok(false) };
+        if kept.requests.is_empty() && sink.has_room(peer) {
+            return Ok(false);
+        }
+        self.counters.image_requests_deferred.inc();
+        let need = bytes.len() + REQUEST_BYTES;
+        if kept.bytes + need > self.config.link_requests_bytes_max {
+            return Err(LinkError::TooMuch);
+        }
+        // One that is kept already will be answered with an image that is newer than this request.
+        if key.with_bytes(|key| kept.keys.insert(key.into())) {
+            kept.bytes += need;
+            kept.requests.push_back(bytes.into());
+            self.put_in_row(peer);
+        }
+        Ok(true)
+    }
+
+    /// The image of an item has come that a server waits for: it gets it now, or in its turn.
+    pub(super) fn grant_in_turn(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        peer: PeerId,
+        sink: &mut impl DistributorSink,
+    ) {
+        if sink.has_room(peer) {
+            return self.grant(now, index, peer, sink);
+        }
+        let Some(known) = self.peers.get_mut(&peer) else { return };
+        self.counters.image_requests_deferred.inc();
+        known.kept.images.insert(index);
+        self.items[index].waiting.push(peer);
+        self.put_in_row(peer);
+    }
+
+    fn grant_awaited(&mut self, now: Nanos, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
+        if self.cleanups.is_busy() && self.items.contains(index) {
+            self.settle(now, index, sink);
+        }
+        // The item may be gone, or another one by now, or not wanted any more.
+        let item = self.items.get(index);
+        if item.is_some_and(|item| item.waiting.contains(&peer) && item.cached.is_known()) {
+            self.grant(now, index, peer, sink);
+        }
+    }
+
+    fn put_in_row(&mut self, peer: PeerId) {
+        let Some(known) = self.peers.get_mut(&peer) else { return };
+        if !std::mem::replace(&mut known.kept.is_in_row, true) {
+            self.row.push_back(peer);
+            self.counters.peers_waiting.set(self.row.len() as u64);
+        }
+    }
+}
