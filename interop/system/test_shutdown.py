@@ -178,6 +178,19 @@ class Health(LogTest):
         self.assertEqual(distributor.end(), 0)
 
 
+    def test_a_daemon_that_shuts_down_is_not_ready(self):
+        daemon = self.daemon('source-distributor', sets={'source_distributor.shutdown_timeout_ms': 600_000})
+        # It stays until it is told to go, and that holds up the end.
+        provider = RsslProvider(self.port, 'feed').wait_count(1, 1)
+        self.assertEqual(asked(daemon.admin, '/ready'), (200, 'ready\n'))
+        daemon.child.terminate()
+        ending = 503, 'it is shutting down\n'
+        wait_until(lambda: asked(daemon.admin, '/ready') == ending, 'it is not ready', [daemon])
+        self.assertEqual(asked(daemon.admin, '/health'), (200, 'ok\n'))
+        provider.close()
+        self.assertEqual(daemon.wait(), 0)
+
+
 class ServiceManager(LogTest):
     def test_systemd_is_told_that_a_daemon_is_ready_lives_and_stops(self):
         path = os.path.join(self.directory, 'notify')

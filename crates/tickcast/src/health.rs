@@ -29,8 +29,13 @@ impl Alive {
     }
 }
 
+/// Why a daemon should get no new clients, a line each. `status` describes it.
+pub(crate) fn not_ready(is_ending: bool, status: impl FnOnce() -> Value) -> Vec<String> {
+    if is_ending { vec!["it is shutting down".to_owned()] } else { not_served(&status()) }
+}
+
 /// What a daemon does not serve, by its own description, a line each.
-pub(crate) fn not_served(status: &Value) -> Vec<String> {
+fn not_served(status: &Value) -> Vec<String> {
     let Some(keys) = status.as_object() else { return vec!["it has not described itself yet".to_owned()] };
     let Some(role) = keys.get("role").and_then(Value::as_str) else {
         // Several roles in one process.
@@ -63,6 +68,9 @@ mod tests {
         assert_eq!(not_served(&json!({"role": "p2ps", "services": []})), ["no service is known"]);
         assert!(not_served(&json!({"role": "source-distributor", "services": []})).is_empty());
         assert_eq!(not_served(&Value::Null).len(), 1);
+        let serves = || json!({"role": "p2ps", "services": [{"name": "A", "up": true}]});
+        assert_eq!(not_ready(false, serves), [""; 0]);
+        assert_eq!(not_ready(true, serves), ["it is shutting down"]);
     }
 
     #[test]

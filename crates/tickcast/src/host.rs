@@ -129,11 +129,11 @@ pub(crate) fn start_admin(
     if let Some(port) = config.port {
         let address = SocketAddrV4::new(config.interface, port);
         let (alive, status) = (alive.clone(), Arc::new(status));
-        let described = status.clone();
+        let (described, ending) = (status.clone(), stop.clone());
         let daemon = admin::Daemon {
             status,
             health: Arc::new(move || alive.stuck()),
-            ready: Arc::new(move || health::not_served(&described())),
+            ready: Arc::new(move || health::not_ready(ending.is_set(), || described())),
         };
         let address = admin::serve(address, registry.clone(), daemon)?;
         tracing::info!(%address, "admin: /health /ready /metrics /status");

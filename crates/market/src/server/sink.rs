@@ -1,4 +1,5 @@
 use std::fmt;
+use std::time::Duration;
 
 use crate::backbone::LinkUp;
 use crate::key::ItemKey;
@@ -42,6 +43,20 @@ pub enum ServerNotice<'a> {
         /// Its id for clients.
         ours: u16,
     },
+    /// An instance whose link stands has said nothing for too long: its services are lost.
+    Silent {
+        /// The instance.
+        instance: u64,
+        /// How long it is since it was heard.
+        quiet: Duration,
+    },
+    /// It was heard again.
+    HeardAgain {
+        /// The instance.
+        instance: u64,
+        /// How long it had said nothing.
+        quiet: Duration,
+    },
 }
 
 impl fmt::Display for ServerNotice<'_> {
@@ -53,6 +68,16 @@ impl fmt::Display for ServerNotice<'_> {
                     "service {service:?} has id {theirs} at instance {instance:016x}, clients see it as {ours}"
                 )
             }
+            ServerNotice::Silent { instance, quiet } => write!(
+                f,
+                "source distributor {instance:016x} has not been heard for {} ms: its services are lost until it is",
+                quiet.as_millis()
+            ),
+            ServerNotice::HeardAgain { instance, quiet } => write!(
+                f,
+                "source distributor {instance:016x} is heard again after {} ms. If it was not stopped, p2ps.silence_timeout_ms is to be several times its source_distributor.heartbeat_interval_ms",
+                quiet.as_millis()
+            ),
             ServerNotice::Unusable { item, held_back } => {
                 let (name, service, domain) = (String::from_utf8_lossy(item.name), item.service, item.domain);
                 write!(

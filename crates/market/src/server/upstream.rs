@@ -11,7 +11,7 @@ use super::ids::Renumbering;
 use super::item::Phase;
 use super::services::Service;
 use super::stream::{Incoming, Order};
-use super::{PointToPoint, ServerConfig, ServerSink, Source, SourceId};
+use super::{PointToPoint, ServerConfig, ServerNotice, ServerSink, Source, SourceId};
 use crate::backbone::{BackboneError, Features, Kind, LinkDown, LinkUp, StreamMsg};
 
 /// What a source is a source of.
@@ -370,8 +370,11 @@ impl PointToPoint {
         msg.body.clone_into(&mut instance.directory_body);
         instance.directory = source;
         instance.session = session;
-        instance.heard_at = now;
+        let quiet = now.since(std::mem::replace(&mut instance.heard_at, now));
         let was_silent = std::mem::take(&mut instance.is_silent);
+        if was_silent && instance.link == Link::Up && self.ration.take(now).is_some() {
+            sink.notice(&ServerNotice::HeardAgain { instance: msg.instance, quiet });
+        }
         let changed: BTreeSet<u16> = instance
             .offers
             .iter()
@@ -545,7 +548,7 @@ impl PointToPoint {
             let quiet = now.since(instance.heard_at);
             if quiet >= self.config.silence_timeout && !instance.is_silent {
                 instance.is_silent = true;
-                silent.push(id);
+                silent.push((id, quiet, instance.link == Link::Up));
             }
             match instance.link {
                 Link::Down { retry_at } if !instance.is_silent && now >= retry_at => {
@@ -560,7 +563,10 @@ impl PointToPoint {
                 _ => {}
             }
         }
-        for id in silent {
+        for (id, quiet, is_news) in silent {
+            if is_news && self.ration.take(now).is_some() {
+                sink.notice(&ServerNotice::Silent { instance: id, quiet });
+            }
             self.on_instance_changed(now, id, sink);
         }
         for id in gone {

@@ -486,9 +486,16 @@ fn suspect_items_are_counted_while_they_are() {
 fn an_instance_that_falls_silent_is_not_trusted_even_with_its_link_up() {
     let mut bench = Bench::watching();
     bench.after(ServerConfig::default().silence_timeout);
-    assert!(bench.took()[0].contains("suspect"), "multicast may be cut while TCP is not");
+    let log = bench.took();
+    assert!(log[0].starts_with("notice: ") && log[0].contains("has not been heard for 2000 ms"), "{log:?}");
+    assert!(log[1].contains("suspect"), "multicast may be cut while TCP is not: {log:?}");
     bench.directory(DIRECTORY, INSTANCE, &[definition(true)]);
-    assert_eq!(bench.took(), ["77: resume IBM"]);
+    let log = bench.took();
+    assert!(
+        log[0].contains("is heard again after 2000 ms") && log[0].contains("silence_timeout_ms"),
+        "{log:?}"
+    );
+    assert_eq!(log[1..], ["77: resume IBM"]);
 }
 
 #[test]
