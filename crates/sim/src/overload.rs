@@ -339,6 +339,7 @@ impl Overload {
         }
         self.with_distributor(|core, now, out| {
             core.on_peer_message(now, peer, bytes, out).expect("a legal peer");
+            core.serve_peers(now, out);
         });
     }
 }

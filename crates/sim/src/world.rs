@@ -390,6 +390,7 @@ impl World {
             Event::LinkToDistributor { epoch, bytes } if epoch == self.link_epoch => {
                 self.with_distributor(|core, now, sink| {
                     core.on_peer_message(now, PEER, &bytes, sink).expect("a legal peer");
+                    core.serve_peers(now, sink);
                 });
             }
             Event::LinkToServer { epoch, instance, bytes } if epoch == self.link_epoch => {

@@ -34,6 +34,7 @@ counters! {
         items_not_found: Total, "messages", "Requests from peers for an item that its provider does not publish.";
         gap_queries: Total, "messages", "Questions from peers about lost ranges.";
         gap_queries_too_old: Total, "messages", "Those that reached further back than what is remembered.";
+        gap_queries_deferred: Total, "messages", "Those that were answered in a later turn: they concern many messages, or there was no room.";
         link_messages_refused: Total, "messages", "Messages from peers that were malformed or out of place.";
         cleanups_waiting: Gauge, "tasks", "Clean-ups that go on in the turns that follow: providers and point-to-point servers that are gone.";
         streams_open: Gauge, "streams", "Streams open or asked for at dialled providers.";

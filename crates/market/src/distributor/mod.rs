@@ -125,6 +125,8 @@ pub struct DistributorConfig {
     pub private_streams_max: usize,
     /// Of clean-ups that concern many items, so many are done in one turn.
     pub cleanups_per_turn: usize,
+    /// When questions of links about so many numbers of streams are answered in a turn, the others wait.
+    pub gap_numbers_per_turn: u64,
     /// The most bytes of requests for images that are kept of a link until it has room, some for each included; a
     /// link that asks for more is cut. 64 MiB are about 600,000 requests.
     pub link_requests_bytes_max: usize,
@@ -176,6 +178,7 @@ impl Default for DistributorConfig {
             post_timeout: Duration::from_secs(15),
             private_streams_max: 100_000,
             cleanups_per_turn: 2_000,
+            gap_numbers_per_turn: 1 << 20,
             link_requests_bytes_max: 64 << 20,
             flow: FlowConfig::default(),
         }

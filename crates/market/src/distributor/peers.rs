@@ -310,7 +310,7 @@ impl Distributor {
         }
     }
 
-    fn on_gap_query(
+    pub(super) fn on_gap_query(
         &mut self,
         peer: PeerId,
         service: u16,

@@ -3,8 +3,9 @@
 //! A request of some bytes is answered with an image of up to megabytes. A server that begins asks for hundreds, and
 //! if all were answered at once they would have to wait in memory, more than a link may have waiting. So a request
 //! for an image is kept when the front end has no room for the link ([`DistributorSink::has_room`]), and so is the
-//! image of an item that a server waits for when its provider publishes it. What else a link says is never kept:
-//! that an item is not wanted any more takes back what is kept of it.
+//! image of an item that a server waits for when its provider publishes it. Questions about lost ranges go before
+//! images, and are answered in portions too: each may concern a million messages. What else a link says is never
+//! kept: that an item is not wanted any more takes back what is kept of it.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
@@ -20,6 +21,9 @@ pub(super) struct Kept {
     requests: VecDeque<Box<[u8]>>,
     /// The keys that are still wanted of them. A key is asked for once.
     keys: HashSet<Box<[u8]>>,
+    /// Questions: service, first and last number.
+    questions: VecDeque<(u16, u64, u64)>,
+    /// Of requests and questions.
     bytes: usize,
     /// Items, by their places in the table, whose first image the server waits for and that have one now.
     images: BTreeSet<usize>,
@@ -31,12 +35,14 @@ pub(super) struct Kept {
 
 impl Kept {
     fn is_empty(&self) -> bool {
-        self.requests.is_empty() && self.images.is_empty()
+        self.requests.is_empty() && self.images.is_empty() && self.questions.is_empty()
     }
 }
 
 /// What a request takes beside its bytes.
 const REQUEST_BYTES: usize = 64;
+/// Questions about no more numbers than this need not wait while there is room.
+const NUMBERS_AT_ONCE: u64 = 4_096;
 
 /// For the front end.
 impl Distributor {
@@ -47,12 +53,12 @@ impl Distributor {
 
     /// Serves links that wait, one after the other, as far as there is room.
     pub fn serve_peers(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
-        let mut served = VecDeque::new();
+        let (mut served, mut numbers) = (VecDeque::new(), self.config.gap_numbers_per_turn);
         for _ in 0..self.row.len() {
             let Some(peer) = self.row.pop_front() else { break };
             let mut count = 0;
-            while self.has_kept(peer) && sink.has_room(peer) {
-                self.serve_next(now, peer, sink);
+            while self.has_kept(peer) && sink.has_room(peer) && self.serve_next(now, peer, &mut numbers, sink)
+            {
                 count += 1;
             }
             match self.peers.get_mut(&peer).map(|known| &mut known.kept) {
@@ -73,8 +79,26 @@ impl Distributor {
         self.peers.get(&peer).is_some_and(|known| !known.kept.is_empty())
     }
 
-    fn serve_next(&mut self, now: Nanos, peer: PeerId, sink: &mut impl DistributorSink) {
-        let Some(kept) = self.peers.get_mut(&peer).map(|known| &mut known.kept) else { return };
+    /// Serves the next of what is kept; false if all of it has to wait for another turn.
+    fn serve_next(
+        &mut self,
+        now: Nanos,
+        peer: PeerId,
+        numbers: &mut u64,
+        sink: &mut impl DistributorSink,
+    ) -> bool {
+        let Some(kept) = self.peers.get_mut(&peer).map(|known| &mut known.kept) else { return false };
+        if *numbers > 0
+            && let Some((service, first, last)) = kept.questions.pop_front()
+        {
+            kept.bytes -= REQUEST_BYTES;
+            *numbers = numbers.saturating_sub(self.numbers_of(service, first, last));
+            self.on_gap_query(peer, service, first, last, sink);
+            return true;
+        }
+        if kept.requests.is_empty() && kept.images.is_empty() {
+            return false;
+        }
         kept.is_turn_of_images =
             !kept.is_turn_of_images && !kept.images.is_empty() || kept.requests.is_empty();
         if kept.is_turn_of_images {
@@ -89,6 +113,36 @@ impl Distributor {
                 self.act(now, peer, msg, sink);
             }
         }
+        true
+    }
+
+    /// Of how many numbers the items are looked up for a question.
+    fn numbers_of(&self, service: u16, first: u64, last: u64) -> u64 {
+        let published = self.services.get(&service).map_or(0, |known| known.stream.sequence());
+        let most = self.config.gap_memory as u64;
+        last.min(published).saturating_sub(first).saturating_add(1).min(most)
+    }
+
+    /// A question is kept if it is not its turn. Returns whether it was.
+    fn keeps_question(
+        &mut self,
+        peer: PeerId,
+        (service, first, last): (u16, u64, u64),
+        sink: &mut impl DistributorSink,
+    ) -> Result<bool, LinkError> {
+        let is_small = self.numbers_of(service, first, last) <= NUMBERS_AT_ONCE;
+        let Some(kept) = self.peers.get_mut(&peer).map(|known| &mut known.kept) else { return Ok(false) };
+        if kept.questions.is_empty() && is_small && sink.has_room(peer) {
+            return Ok(false);
+        }
+        if kept.bytes + REQUEST_BYTES > self.config.link_requests_bytes_max {
+            return Err(LinkError::TooMuch);
+        }
+        self.counters.gap_queries_deferred.inc();
+        kept.bytes += REQUEST_BYTES;
+        kept.questions.push_back((service, first, last));
+        self.put_in_row(peer);
+        Ok(true)
     }
 
     /// A message that asks for an image is kept if it is not its turn. Returns whether it was.
@@ -109,6 +163,9 @@ impl Distributor {
                     key.with_bytes(|key| known.kept.keys.remove(key));
                 }
                 return Ok(false);
+            }
+            &LinkUp::GapQuery { service, first, last } => {
+                return self.keeps_question(peer, (service, first, last), sink);
             }
             _ => return Ok(false),
         };

@@ -72,10 +72,19 @@ fn an_item_is_asked_for_once_and_not_sent_to_who_does_not_want_it_any_more() {
     bench.from(PEER, &LinkUp::NoInterest { key: item("C") });
     bench.from(PEER, &LinkUp::Interest { key: item("C") });
     assert_eq!(bench.serve(9), ["peer 7: image of C"]);
-    // Questions about lost ranges, and how far a server is, wait for no image.
+    // Questions about lost ranges go before images.
     bench.from(PEER, &LinkUp::Interest { key: item("D") });
-    bench.from(PEER, &LinkUp::GapQuery { service: 1, first: 1, last: 1 });
-    assert!(bench.log.take()[0].starts_with("peer 7: gap 1-1"));
+    for last in [1, 2] {
+        bench.from(PEER, &LinkUp::GapQuery { service: 1, first: 1, last });
+    }
+    bench.log.1 = Some(2);
+    bench.core.serve_peers(T0, &mut bench.log);
+    let log = bench.log.take();
+    assert!(
+        log.len() == 2 && log[0].starts_with("peer 7: gap 1-1") && log[1].starts_with("peer 7: gap 1-2"),
+        "{log:?}"
+    );
+    assert_eq!(bench.serve(9), ["peer 7: image of D"]);
 }
 
 #[test]
@@ -123,4 +132,39 @@ fn a_link_that_asks_for_more_than_is_remembered_is_cut_and_one_that_is_gone_wait
     bench.core.on_peer_closed(T0, PEER, &mut bench.log);
     assert_eq!(bench.serve(9), ["peer 8: image of A"]);
     assert_eq!(bench.waiting(), (vec![], 0));
+}
+
+#[test]
+fn questions_about_long_ranges_are_answered_in_portions() {
+    let service_ids = BTreeMap::from([("BINANCE".to_owned(), 1)]);
+    let config =
+        DistributorConfig { service_ids, gap_numbers_per_turn: 10_000, ..DistributorConfig::default() };
+    let mut bench = Bench::new(config);
+    bench.provider_logs_in(PROVIDER);
+    bench.announce(PROVIDER, &[service(3, true)]);
+    for peer in [PEER, OTHER] {
+        bench.core.on_peer_connected(peer);
+        bench.from(peer, &LinkUp::Hello { peer: 1, name: b"test" });
+    }
+    bench.provider(T0, PROVIDER, &refresh(-1, "A", &[(22, 1)]));
+    bench.from(PEER, &LinkUp::Interest { key: item("A") });
+    let update = update(-1, None, &[(22, 2)]);
+    for _ in 0..6_000 {
+        bench.provider(T0, PROVIDER, &update);
+        bench.log.0.clear();
+    }
+    for peer in [PEER, OTHER, PEER, PEER] {
+        bench.from(peer, &LinkUp::GapQuery { service: 1, first: 1, last: u64::MAX });
+    }
+    assert_eq!(bench.log.take(), [""; 0], "none at once");
+    let asked = |bench: &mut Bench| {
+        bench.core.serve_peers(T0, &mut bench.log);
+        bench.log.take()
+    };
+    let range = format!("gap 1-{} [1]", u64::MAX);
+    assert_eq!(asked(&mut bench), [format!("peer 7: {range}"), format!("peer 7: {range}")]);
+    assert_eq!(asked(&mut bench), [format!("peer 8: {range}"), format!("peer 7: {range}")]);
+    assert_eq!((bench.waiting(), bench.counters.gap_queries_deferred.get()), ((vec![], 0), 4));
+    bench.from(PEER, &LinkUp::GapQuery { service: 1, first: 1, last: 4_096 });
+    assert_eq!(bench.log.take(), ["peer 7: gap 1-4096 [1]"], "a short one at once");
 }
