@@ -137,8 +137,9 @@ pub enum InletCommand {
 pub trait Inlet {
     /// Carries out a command.
     fn execute(&mut self, now: Nanos, command: InletCommand, events: &mut impl InletEvents);
-    /// A descriptor of the carrier is ready.
-    fn on_ready(&mut self, now: Nanos, ready: Ready, events: &mut impl InletEvents);
+    /// A descriptor of the carrier is ready. Returns whether more may have arrived that would get lost if it is not taken
+    /// soon.
+    fn on_ready(&mut self, now: Nanos, ready: Ready, events: &mut impl InletEvents) -> bool;
     /// Does what is due.
     fn on_wakeup(&mut self, now: Nanos, events: &mut impl InletEvents);
     /// When [`Inlet::on_wakeup`] is due next.

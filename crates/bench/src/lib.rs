@@ -15,6 +15,7 @@ mod cost;
 mod end_to_end;
 mod error;
 mod fan_out;
+mod images;
 mod jitter;
 mod lbtrm;
 mod lbtrm_ends;
@@ -68,6 +69,9 @@ pub enum BenchCommand {
     /// Publisher, source distributor, point-to-point server, consumer: latency at fixed rates beside a chain
     /// of bare sockets.
     EndToEnd(end_to_end::EndToEndArgs),
+    /// A consumer asks for 100,000 images at once: how long it waits, directly from a provider and through the servers,
+    /// and what that does to the updates of another consumer.
+    Images(images::ImagesArgs),
     /// One point-to-point server and 100 consumers (producer-50-50): updates a second out of one thread.
     FanOut(fan_out::FanOutArgs),
     /// One point-to-point server and 100 WebSocket clients of one watchlist: JSON updates a second out of one
@@ -131,6 +135,7 @@ pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
         BenchCommand::Lbtrm(args) => lbtrm::run(args),
         BenchCommand::Congestion(args) => congestion::run(args),
         BenchCommand::EndToEnd(args) => end_to_end::run(args),
+        BenchCommand::Images(args) => images::run(args),
         BenchCommand::FanOut(args) => fan_out::run(args),
         BenchCommand::WebSocketFanOut(args) => fan_out::run_websocket(args),
         BenchCommand::All(args) => all(args),

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use crate::end_to_end::Pacing;
 use crate::lbtrm_ends::EndArgs;
-use crate::{BenchError, chain, congestion, cost, end_to_end, fan_out, lbtrm_ends, own, pair, raw};
+use crate::{BenchError, chain, congestion, cost, end_to_end, fan_out, images, lbtrm_ends, own, pair, raw};
 
 #[derive(Debug, Args)]
 pub struct RoleArgs {
@@ -73,6 +73,8 @@ enum Role {
     Publisher(end_to_end::PublisherArgs),
     Consumer(end_to_end::ConsumerArgs),
     InProcess(end_to_end::InProcessArgs),
+    ImagesAsker(images::AskerArgs),
+    ImagesServer(images::ServerArgs),
     Mounts(fan_out::MountsArgs),
     #[command(name = "websocket-clients")]
     WebSocketClients(fan_out::WebSocketClientsArgs),
@@ -119,6 +121,8 @@ pub(crate) fn run(args: &RoleArgs) -> Result<(), BenchError> {
         Role::Publisher(args) => end_to_end::publisher(args),
         Role::Consumer(args) => end_to_end::consumer(args),
         Role::InProcess(args) => end_to_end::in_process(args),
+        Role::ImagesAsker(args) => images::asker(args),
+        Role::ImagesServer(args) => images::server(args),
         Role::Mounts(args) => fan_out::mounts(args),
         Role::WebSocketClients(args) => fan_out::websocket_clients(args),
         Role::NatsPublisher(args) => fan_out::nats_publisher(args),

@@ -43,8 +43,6 @@ pub struct Intake {
     bytes: usize,
     /// What may still pass in this turn.
     direct_left: usize,
-    /// Bytes of messages that came since this was asked for.
-    offered: u64,
     is_dropping: bool,
     dropped: u64,
     /// What may be handled by the limit, in bytes and nanoseconds: bytes times 10^9; below zero if a long message took more.
@@ -79,7 +77,6 @@ impl Intake {
             spare: None,
             bytes: 0,
             direct_left: DIRECT_BYTES,
-            offered: 0,
             is_dropping: false,
             dropped: 0,
             credit: 0,
@@ -99,7 +96,6 @@ impl Intake {
     /// Whether a message of this length, which has just come, may go to the core at once; if not it is to be kept.
     #[inline]
     pub fn passes(&mut self, len: usize) -> bool {
-        self.offered += len as u64;
         let passes = self.segments.is_empty() && len <= self.direct_left;
         if passes {
             self.direct_left -= len;
@@ -190,11 +186,6 @@ impl Intake {
             // Not for each message a turn of its own.
             (false, _) => self.credited_at + BURST / 4,
         }
-    }
-
-    /// How many bytes of messages have come since the last call, whatever became of them.
-    pub fn take_offered(&mut self) -> u64 {
-        std::mem::take(&mut self.offered)
     }
 
     /// How many bytes wait.

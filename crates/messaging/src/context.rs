@@ -179,6 +179,8 @@ pub struct Context {
     pub(crate) clock: Clock,
     /// When timers were last looked at.
     pub(crate) woken_at: Nanos,
+    /// The datagrams that were taken last filled a batch.
+    pub(crate) took_batch: bool,
     pub(crate) rng: Rng,
     pub(crate) counters: ContextCounters,
     /// Hears topic resolution.
@@ -306,6 +308,7 @@ impl Context {
             now,
             clock,
             woken_at: now,
+            took_batch: false,
             rng,
             resolver_socket,
             control,
@@ -419,9 +422,12 @@ impl Context {
         self.advance(self.clock.now());
     }
 
-    /// A descriptor of this context is ready: takes what has arrived, up to one batch.
-    pub fn on_ready(&mut self, now: Nanos, ready: net::Ready, handler: &mut impl Handler) {
+    /// A descriptor of this context is ready: takes what has arrived, up to one batch. Returns whether that was a whole
+    /// batch of datagrams, so that more may be there: who has other work can take it before that, or the kernel drops
+    /// what finds no room meanwhile.
+    pub fn on_ready(&mut self, now: Nanos, ready: net::Ready, handler: &mut impl Handler) -> bool {
         self.advance(now);
+        self.took_batch = false;
         self.tell_found(handler);
         let index = (ready.token.0 & INDEX_MASK) as usize;
         match ready.token.0 as u32 >> PORT_SHIFT {
@@ -439,6 +445,7 @@ impl Context {
             _ => {}
         }
         self.rest(now, handler);
+        self.took_batch
     }
 
     /// Takes what topic resolution says; who waits for a source hears of it later.

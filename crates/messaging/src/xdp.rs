@@ -110,6 +110,7 @@ impl Context {
         let mut worked = false;
         match socket.receive() {
             Ok(received) => {
+                self.took_batch = received.is_full();
                 for datagram in received.datagrams() {
                     worked = true;
                     if datagram.to.ip().is_multicast() {

@@ -118,3 +118,32 @@ fn a_source_that_writes_as_fast_as_it_is_read_does_not_keep_the_loop() {
         turns += u32::from(b.heard.count > before);
     }
 }
+
+#[test]
+fn who_is_told_that_nothing_is_left_has_everything_that_had_arrived() {
+    let config = config(3);
+    let (mut a, mut b) = (party(&config), Loop::new(&config, Heard::default()));
+    let source = a.source("px");
+    meet(&mut a, source, &mut b, |heard| !heard.payloads.is_empty());
+    let patience = Patience::new();
+    // What was said until they met is out of the way.
+    while b.poller.wait(Some(Duration::ZERO)).expect("the poller works").next().is_some() {
+        assert!(patience.lasts(), "it never ends");
+        b.turn();
+    }
+    let before = b.heard.payloads.len();
+    for n in 0..100_u8 {
+        // A datagram each.
+        a.context.send(source, &[&[n]]).expect("the window has room");
+        a.context.flush();
+    }
+    while b.heard.payloads.len() == before {
+        assert!(patience.lasts(), "nothing comes");
+        let ready = b.poller.wait(Some(Duration::from_millis(1))).expect("the poller works");
+        let ready: Vec<Ready> = ready.collect();
+        for one in ready {
+            while b.context.on_ready(clock::monotonic(), one, &mut b.heard) {}
+        }
+    }
+    assert_eq!(b.heard.payloads.len() - before, 100);
+}

@@ -54,9 +54,7 @@ pub struct PointToPointServer<I> {
 const READ_BYTES: usize = 16 << 10;
 /// More than this does not wait for the end of a turn to be sent.
 const STAGED_BYTES: usize = 64 << 20;
-/// A socket of the backbone from which more than this was taken is looked at again before anything else is done.
-const AGAIN_BYTES: u64 = 32 << 10;
-/// So often at most.
+/// A socket of the backbone that has filled a batch is looked at again before anything else is done, so often at most.
 const AGAIN_MAX: usize = 64;
 /// What waits of the backbone's messages is handled for so long in a turn; then the sockets are emptied again.
 const WAITING_TIME: Duration = Duration::from_millis(5);
@@ -181,16 +179,15 @@ impl<I: Inlet> PointToPointServer<I> {
         }
     }
 
-    /// Takes what has come on a socket of the backbone, until little comes. Otherwise the kernel would drop
-    /// datagrams while clients are served.
+    /// Takes what has come on a socket of the backbone, until there is no more. Otherwise datagrams would wait for as
+    /// many turns as they are batches, however small they are, and the kernel would drop some while clients are served.
     fn empty_socket(&mut self, now: Nanos, ready: Ready) {
         if self.inlet.keeps_unread() && self.intake.bytes() > 0 {
             return;
         }
         for _ in 0..AGAIN_MAX {
             let (mut upstream, inlet) = self.upstream();
-            inlet.on_ready(now, ready, &mut upstream);
-            if self.intake.take_offered() < AGAIN_BYTES || self.inlet.keeps_unread() {
+            if !inlet.on_ready(now, ready, &mut upstream) {
                 return;
             }
         }

@@ -199,9 +199,10 @@ impl Inlet for InProcessInlet {
         }
     }
 
-    fn on_ready(&mut self, now: Nanos, _: Ready, events: &mut impl InletEvents) {
+    fn on_ready(&mut self, now: Nanos, _: Ready, events: &mut impl InletEvents) -> bool {
         self.side.waker.acknowledge();
         self.on_wakeup(now, events);
+        false
     }
 
     fn on_wakeup(&mut self, now: Nanos, events: &mut impl InletEvents) {

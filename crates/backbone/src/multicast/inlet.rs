@@ -109,8 +109,8 @@ impl Inlet for MulticastInlet {
     }
 
     #[inline]
-    fn on_ready(&mut self, now: Nanos, ready: Ready, events: &mut impl InletEvents) {
-        self.context.on_ready(now, ready, &mut Adapter { state: &mut self.state, events, now });
+    fn on_ready(&mut self, now: Nanos, ready: Ready, events: &mut impl InletEvents) -> bool {
+        self.context.on_ready(now, ready, &mut Adapter { state: &mut self.state, events, now })
     }
 
     fn on_wakeup(&mut self, now: Nanos, events: &mut impl InletEvents) {

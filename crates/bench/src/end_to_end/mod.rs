@@ -7,7 +7,7 @@ mod in_process;
 mod pacing;
 mod publisher;
 
-pub(crate) use consumer::{ConsumerArgs, consumer};
+pub(crate) use consumer::{ConsumerArgs, Observer, consumer};
 pub(crate) use daemons::{Daemons, free_port};
 pub(crate) use in_process::{InProcessArgs, in_process};
 pub(crate) use pacing::{Pacing, SentRun};

@@ -270,6 +270,7 @@ impl Context {
         if received.is_empty() {
             return false;
         }
+        self.took_batch = received.is_full();
         for (from, datagram) in received.datagrams() {
             self.on_session_datagram(now, from, datagram, handler);
         }

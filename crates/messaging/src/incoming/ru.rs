@@ -142,6 +142,7 @@ impl Context {
             self.counters.context.receives_failed.inc();
             return false;
         };
+        self.took_batch = received.is_full();
         for (from, datagram) in received.datagrams() {
             let Some(at) = self.ru_in.by_source.find(from) else {
                 self.counters.context.unknown_datagrams.inc();

@@ -134,6 +134,10 @@ impl ReceiveBatch {
         Gait::Runs { idle: 0, patience: if has_run { RUN_PATIENCE } else { patience } }
     }
 
+    fn received(&self) -> Received<'_> {
+        Received { bytes: &self.bytes, slots: &self.slots, slots_max: self.headers.len() }
+    }
+
     fn collect(&mut self, filled: usize) {
         for i in 0..filled {
             let len = (self.headers[i].msg_len as usize).min(SLOT_BYTES);
@@ -152,6 +156,7 @@ impl ReceiveBatch {
 pub struct Received<'b> {
     bytes: &'b [u8],
     slots: &'b [Slot],
+    slots_max: usize,
 }
 
 impl<'b> Received<'b> {
@@ -159,6 +164,12 @@ impl<'b> Received<'b> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
+    }
+
+    /// Whether all slots were filled, so that more may have arrived.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.slots.len() == self.slots_max
     }
 
     /// Sender and payload of each datagram, in the order of arrival.
@@ -187,7 +198,7 @@ impl UdpSocket {
             Gait::Runs { patience, .. } if count > 0 => self.gait.set(batch.runs(patience)),
             _ => {}
         }
-        Ok(Received { bytes: &batch.bytes, slots: &batch.slots })
+        Ok(batch.received())
     }
 
     /// The same for who asks without pause: as quick as can be about a single datagram, and about runs once there
@@ -215,7 +226,7 @@ impl UdpSocket {
         if next != gait {
             self.gait.set(next);
         }
-        Ok(Received { bytes: &batch.bytes, slots: &batch.slots })
+        Ok(batch.received())
     }
 
     /// What of that which has arrived is seen in a simulation.
@@ -224,7 +235,7 @@ impl UdpSocket {
     fn receive_faulty<'b>(&self, batch: &'b mut ReceiveBatch) -> io::Result<Received<'b>> {
         let count = self.take_runs(batch, (batch.headers.len() / 2).max(1))?;
         if let Some(faults) = &self.faults {
-            let received = Received { bytes: &batch.bytes, slots: &batch.slots };
+            let received = batch.received();
             let arrived = received.datagrams().map(|(from, bytes)| (from, bytes.to_vec())).collect();
             let seen = faults.borrow_mut().pass(arrived);
             batch.prepare(count);
@@ -234,7 +245,7 @@ impl UdpSocket {
                 batch.slots.push(Slot { from, len: bytes.len(), segment_bytes: bytes.len() });
             }
         }
-        Ok(Received { bytes: &batch.bytes, slots: &batch.slots })
+        Ok(batch.received())
     }
 
     /// The gait of a socket that takes single datagrams after a call that took `count`.
@@ -375,7 +386,7 @@ mod tests {
 
     fn collected(batch: &mut ReceiveBatch, count: usize) -> Vec<(SocketAddrV4, Vec<u8>)> {
         batch.collect(count);
-        let received = Received { bytes: &batch.bytes, slots: &batch.slots };
+        let received = batch.received();
         received.datagrams().map(|(from, bytes)| (from, bytes.to_vec())).collect()
     }
 

@@ -36,6 +36,7 @@ pub struct XdpDatagram<'r> {
 pub struct XdpReceived<'r> {
     umem: &'r Umem,
     slots: &'r [Slot],
+    is_full: bool,
 }
 
 impl<'r> XdpReceived<'r> {
@@ -43,6 +44,12 @@ impl<'r> XdpReceived<'r> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
+    }
+
+    /// Whether it brought as much as a call can, so that more may have arrived.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// How many there are.
@@ -76,10 +83,11 @@ impl XdpSocket {
         }
         let Some(first) = self.received.pop() else {
             self.look_again()?;
-            return Ok(XdpReceived { umem: &self.umem, slots: &[] });
+            return Ok(XdpReceived { umem: &self.umem, slots: &[], is_full: false });
         };
         self.take_from(first);
-        Ok(XdpReceived { umem: &self.umem, slots: &self.slots })
+        let is_full = self.held.len() == RECEIVE_MAX;
+        Ok(XdpReceived { umem: &self.umem, slots: &self.slots, is_full })
     }
 
     /// Takes a frame and those behind it.

@@ -42,6 +42,9 @@ struct State {
     pub(crate) private_messages: usize,
     /// What was reported last: service and sequence.
     taken: Option<(u16, u64)>,
+    /// So often a socket fills a batch, and how often it was looked at.
+    batches: usize,
+    looks: usize,
 }
 
 impl Script {
@@ -72,6 +75,18 @@ impl Script {
     pub(crate) fn taken_of_sent(&self) -> (u64, u64) {
         let state = self.0.borrow();
         (state.taken.map_or(0, |(_, sequence)| sequence), state.sequence)
+    }
+
+    /// A socket of the backbone holds so many batches, each with an update of the first item.
+    pub(crate) fn fill_socket(&self, batches: usize) {
+        let mut state = self.0.borrow_mut();
+        (state.batches, state.looks) = (batches, 0);
+    }
+
+    /// How often that socket was looked at, and how many batches it still holds.
+    pub(crate) fn looks_and_batches(&self) -> (usize, usize) {
+        let state = self.0.borrow();
+        (state.looks, state.batches)
     }
 
     /// How many messages came on private streams.
@@ -127,7 +142,21 @@ impl Inlet for Script {
         }
     }
 
-    fn on_ready(&mut self, _: Nanos, _: Ready, _: &mut impl InletEvents) {}
+    fn on_ready(&mut self, now: Nanos, _: Ready, events: &mut impl InletEvents) -> bool {
+        let mut state = self.0.borrow_mut();
+        state.looks += 1;
+        let is_full = state.batches > 0;
+        let message = is_full.then(|| {
+            state.batches -= 1;
+            state.publish(Kind::Update, 1, &update(&[(BID, 1)]));
+            state.coming.pop().expect("just made")
+        });
+        drop(state);
+        if let Some(message) = message {
+            events.on_stream_message(now, STREAM, &message);
+        }
+        is_full
+    }
 
     fn on_wakeup(&mut self, now: Nanos, events: &mut impl InletEvents) {
         let mut state = self.0.borrow_mut();

@@ -65,3 +65,15 @@ fn what_finds_no_room_is_dropped_counted_and_a_gap() {
     });
     assert!(rig.count("p2ps_messages_lost_total") >= dropped);
 }
+
+#[test]
+fn a_socket_of_the_backbone_is_emptied_before_anything_else_however_small_its_datagrams_are() {
+    let (mut rig, _client) = slow(0);
+    rig.backbone.fill_socket(40);
+    rig.backbone_is_ready();
+    assert_eq!(rig.backbone.looks_and_batches(), (41, 0));
+    // One that is never empty does not keep the others waiting for ever.
+    rig.backbone.fill_socket(usize::MAX);
+    rig.backbone_is_ready();
+    assert_eq!(rig.backbone.looks_and_batches().0, 64);
+}

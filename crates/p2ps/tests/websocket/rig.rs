@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use counters::Registry;
 use net::agent::Agent;
-use net::{Poller, Ready, clock};
+use net::{Poller, Ready, Token, clock};
 use rwf::Dictionary;
 use serde_json::Value;
 use tickcast_p2ps::{P2psConfig, PointToPointServer};
@@ -98,6 +98,12 @@ impl Rig {
         let now = clock::monotonic();
         ready.iter().for_each(|ready| self.server.on_ready(now, *ready));
         self.server.turn(now);
+    }
+
+    /// A socket of the backbone has something.
+    pub(crate) fn backbone_is_ready(&mut self) {
+        let ready = Ready { token: Token(2 << 32), readable: true, writable: false };
+        self.server.on_ready(clock::monotonic(), ready);
     }
 
     /// Lets both sides work until the client has seen what it should.

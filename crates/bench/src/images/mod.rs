@@ -1,0 +1,266 @@
+//! Images: how long a consumer waits for all that it asks for, directly from a provider and through the servers,
+//! while nothing else happens and while updates flow; and what those images do to the updates of somebody else.
+//!
+//! Three ways, the same consumer and messages: *direct* from an interactive provider of ours that has the images;
+//! *cache*, a point-to-point server that has them because somebody else watches the items; *both servers*, where the
+//! point-to-point server has to get each image from the source distributor first.
+
+mod asker;
+mod server;
+
+pub(crate) use asker::{AskerArgs, asker};
+pub(crate) use server::{ServerArgs, server};
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use measure::{Runs, Summary};
+use serde_json::{Value, json};
+
+use crate::end_to_end::{Daemons, Pacing};
+use crate::process::Process;
+use crate::report::{self, Report};
+use crate::role::Cpu;
+use crate::{BenchError, RunOptions};
+
+/// CPUs of publisher or provider, source distributor, point-to-point server and consumers.
+const CPUS: [usize; 4] = [0, 1, 1, 0];
+
+#[derive(Debug, Args)]
+pub struct ImagesArgs {
+    #[command(flatten)]
+    options: RunOptions,
+    /// Items that are published, and asked for at once.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    items: u32,
+    /// Updates a second of these items meanwhile; 0 for none.
+    #[arg(long, value_delimiter = ',', default_values_t = [0, 10_000, 100_000])]
+    rates: Vec<u64>,
+    /// Which ways are measured; times stand beside those of the first.
+    #[arg(long, value_delimiter = ',', default_values_t = [Path::Direct, Path::Cache, Path::BothServers])]
+    ways: Vec<Path>,
+    /// Items that another consumer watches, to see what the images do to its updates.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
+    steady: u32,
+    /// CPUs of provider, source distributor, point-to-point server and consumers.
+    #[arg(long, value_delimiter = ',', default_values_t = CPUS)]
+    cpus: Vec<usize>,
+    /// Leaves the processes to the scheduler.
+    #[arg(long, conflicts_with = "cpus")]
+    unpinned: bool,
+    /// Further settings of both daemons, as for their --set.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl ImagesArgs {
+    fn cpu(&self, part: usize) -> Cpu {
+        Cpu::on(self.cpus.get(part).copied().filter(|_| !self.unpinned))
+    }
+
+    /// An end that provides the items.
+    fn provider(&self, role: &str, port: &[String]) -> Result<Process, BenchError> {
+        let items = ["--own".to_owned(), self.items.to_string()];
+        Process::role(role, &[port, &items, &self.cpu(0).args()].concat())
+    }
+
+    /// A consumer of the first so many items of a port.
+    fn consumer(&self, role: &str, port: u16, items: u32) -> Result<Process, BenchError> {
+        let args = ["--port".to_owned(), port.to_string(), "--own".to_owned(), items.to_string()];
+        Process::role(role, &[&args[..], &self.cpu(3).args()].concat())
+    }
+}
+
+/// Where the images come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Path {
+    /// An interactive provider, to which the consumers connect.
+    Direct,
+    /// A point-to-point server that has them, since somebody watches all items.
+    Cache,
+    /// The source distributor, through a point-to-point server.
+    BothServers,
+}
+
+impl std::fmt::Display for Path {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Path::Direct => "direct",
+            Path::Cache => "cache",
+            Path::BothServers => "both-servers",
+        })
+    }
+}
+
+/// For all images to be there once; far more than any run that is of use.
+const LIMIT: Duration = Duration::from_secs(120);
+/// Updates have flowed for so long before images are asked for.
+const RUN_UP: Duration = Duration::from_millis(500);
+
+/// Publishes updates when it is told to, and somebody who watches some of the items.
+struct Way {
+    path: Path,
+    provider: Process,
+    steady: Process,
+    /// Somebody who watches all items, where the server is to have them.
+    _holder: Option<Process>,
+    asker: Process,
+    _daemons: Option<Daemons>,
+}
+
+impl Way {
+    fn start(path: Path, args: &ImagesArgs) -> Result<Way, BenchError> {
+        if path == Path::Direct { Way::direct(args) } else { Way::servers(path, args) }
+    }
+
+    fn direct(args: &ImagesArgs) -> Result<Way, BenchError> {
+        let mut provider = args.provider("images-server", &[])?;
+        let port = provider.expect("port", LIMIT)?["port"].as_u64().unwrap_or(0) as u16;
+        Way::with(Path::Direct, args, (provider, port), None)
+    }
+
+    fn servers(path: Path, args: &ImagesArgs) -> Result<Way, BenchError> {
+        // The server forgets what nobody watches, so that each run finds it as the first one did.
+        let sets = ["p2ps.item_linger_ms=0".to_owned()].into_iter().chain(args.set.iter().cloned());
+        let daemons = Daemons::start([args.cpu(1), args.cpu(2)], &sets.collect::<Vec<_>>())?;
+        let port = ["--port", &daemons.provider_port.to_string(), "--pacing", &Pacing::Sleep.to_string()];
+        let mut provider = args.provider("publisher", &port.map(str::to_owned))?;
+        provider.expect("ready", LIMIT)?;
+        let port = daemons.rssl_port;
+        Way::with(path, args, (provider, port), Some(daemons))
+    }
+
+    fn with(
+        path: Path,
+        args: &ImagesArgs,
+        (provider, port): (Process, u16),
+        daemons: Option<Daemons>,
+    ) -> Result<Way, BenchError> {
+        let mut steady = args.consumer("consumer", port, args.steady.min(args.items))?;
+        steady.expect("ready", LIMIT)?;
+        let mut holder = None;
+        if path == Path::Cache {
+            let all = holder.insert(args.consumer("consumer", port, args.items)?);
+            all.expect("ready", LIMIT)?;
+        }
+        let asker = args.consumer("images-asker", port, args.items)?;
+        Ok(Way { path, provider, steady, _holder: holder, asker, _daemons: daemons })
+    }
+
+    /// How long all images took, in nanoseconds.
+    fn ask(&mut self) -> Result<u64, BenchError> {
+        self.asker.tell(&json!({ "ask": true }))?;
+        let answer = self.asker.expect("elapsed_ns", LIMIT)?;
+        answer["elapsed_ns"].as_u64().ok_or_else(|| BenchError::new(format!("no time: {answer}")))
+    }
+
+    /// The same while updates flow, and what became of those of the steady consumer; or the updates alone.
+    fn flow(&mut self, command: &Value, asks: bool) -> Result<(Option<u64>, Summary), BenchError> {
+        self.provider.tell(command)?;
+        let elapsed = if asks {
+            std::thread::sleep(RUN_UP);
+            Some(self.ask()?)
+        } else {
+            None
+        };
+        self.provider.expect("sent", LIMIT)?;
+        let latencies = self.steady.expect("latencies", LIMIT)?["latencies"].clone();
+        Ok((elapsed, serde_json::from_value(latencies)?))
+    }
+}
+
+#[derive(Default)]
+struct Figures {
+    images: Runs,
+    /// Updates of the steady consumer beside the images, and without them.
+    p99: Runs,
+    max: Runs,
+    alone_p99: Runs,
+    alone_max: Runs,
+}
+
+pub(crate) fn run(args: &ImagesArgs) -> Result<(), BenchError> {
+    let heads = [
+        "way",
+        "updates/s",
+        "all images ms",
+        "beside the first",
+        "a steady consumer's p99 ms",
+        "without images",
+        "its maximum ms",
+        "without images",
+    ];
+    let mut report = Report::new("images", args.options.json, &heads);
+    for rate in &args.rates {
+        let mut first = None;
+        for path in &args.ways {
+            report.progress(&format!("{path}, {rate}/s"));
+            let mut way = Way::start(*path, args)?;
+            let figures = measure(args, &mut way, *rate, &report)?;
+            let beside = *first.get_or_insert(figures.images.median());
+            figures.report(&mut report, *path, *rate, beside);
+        }
+    }
+    report.note(format!(
+        "{} items with images of 10 fields; the time is from connecting to the last image. The steady consumer watches \
+         {} of the items.",
+        args.items, args.steady
+    ));
+    report.print()
+}
+
+fn measure(args: &ImagesArgs, way: &mut Way, rate: u64, report: &Report) -> Result<Figures, BenchError> {
+    let mut figures = Figures::default();
+    for run in 0..=args.options.runs {
+        report.progress(&format!("{}, {rate}/s, run {run} of {}", way.path, args.options.runs));
+        if rate == 0 {
+            let elapsed = way.ask()?;
+            if run > 0 {
+                figures.images.add(elapsed as f64);
+            }
+            continue;
+        }
+        let seconds = args.options.seconds;
+        let command = |n: u32| json!({ "run": n % 250 + 1, "rate": rate, "seconds": seconds });
+        let (_, alone) = way.flow(&command(2 * run), false)?;
+        let (elapsed, beside) = way.flow(&command(2 * run + 1), true)?;
+        // The first one warms caches, buffers and routes.
+        if run > 0 {
+            figures.images.add(elapsed.unwrap_or(0) as f64);
+            figures.p99.add(beside.p99_ns as f64);
+            figures.max.add(beside.max_ns as f64);
+            figures.alone_p99.add(alone.p99_ns as f64);
+            figures.alone_max.add(alone.max_ns as f64);
+        }
+    }
+    Ok(figures)
+}
+
+impl Figures {
+    fn report(&self, report: &mut Report, path: Path, rate: u64, first: f64) {
+        let millis = |ns: f64| format!("{:.1}", ns / 1e6);
+        let of = |runs: &Runs| if rate == 0 { "-".to_owned() } else { millis(runs.median()) };
+        let ratio = self.images.median() / first;
+        let cells = [
+            path.to_string(),
+            rate.to_string(),
+            report::spread(&self.images, millis),
+            format!("{ratio:.2}"),
+            of(&self.p99),
+            of(&self.alone_p99),
+            of(&self.max),
+            of(&self.alone_max),
+        ];
+        let mut object = json!({
+            "way": path.to_string(), "rate": rate, "images_ns": report::spread_json(&self.images), "to_first": ratio,
+        });
+        if rate > 0 {
+            object["steady"] = json!({
+                "p99_ns": report::spread_json(&self.p99), "max_ns": report::spread_json(&self.max),
+                "alone_p99_ns": report::spread_json(&self.alone_p99),
+                "alone_max_ns": report::spread_json(&self.alone_max),
+            });
+        }
+        report.row(cells, object);
+    }
+}
