@@ -102,8 +102,9 @@ impl BackboneConfig {
                 Complaint::new(["peer_names"], "names are those of certificates: set certificate_file too"),
             ),
         ];
-        let found: Vec<Complaint> =
+        let mut found: Vec<Complaint> =
             faults.into_iter().filter_map(|(is_found, fault)| is_found.then_some(fault)).collect();
+        found.extend(messaging::check_peer_names("peer_names", &self.peer_names));
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
 
@@ -262,6 +263,11 @@ mod tests {
             (BackboneConfig { readable_streams: true, ..whole() }, "without encryption_key_file"),
             (BackboneConfig { readable_streams: true, ..none() }, "goes with certificate_file"),
             (BackboneConfig { peer_names: vec!["a".to_owned()], ..none() }, "set certificate_file too"),
+            (
+                BackboneConfig { peer_names: vec!["*.example".to_owned()], ..whole() },
+                "\"*.example\" is no name",
+            ),
+            (BackboneConfig { peer_names: vec![String::new()], ..whole() }, "\"\" is no name"),
         ];
         for (config, expected) in table {
             let found = config.check().expect_err(expected);

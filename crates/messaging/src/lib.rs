@@ -212,7 +212,7 @@ mod xdp;
 
 pub use crate::config::{
     AfXdpMode, AllowedGroups, Carrier, CongestionControl, IpcBehavior, MessagingConfig, OrderedDelivery,
-    Preset, ReceiverBehavior, StaticSource, TopicTransport, Transport, Wait,
+    Preset, ReceiverBehavior, StaticSource, TopicTransport, Transport, Wait, check_peer_names,
 };
 pub use closing::{Left, SessionLeft};
 pub use context::{Context, ContextCounters};

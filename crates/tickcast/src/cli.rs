@@ -1,9 +1,7 @@
-use std::path::PathBuf;
-
 use clap::{Parser, Subcommand};
 
 use crate::command::{CountersArgs, FeedArgs, PublishArgs, SubscribeArgs};
-use crate::config::ConfigArgs;
+use crate::config::{ConfigArgs, FileArgs};
 use crate::demo::DemoArgs;
 use crate::watch::WatchArgs;
 
@@ -49,15 +47,16 @@ pub(crate) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigAction {
-    /// Checks a file: every fault with its place, what was expected, and the nearest known name.
-    Check {
-        /// The file.
-        file: PathBuf,
-    },
+    /// Checks a file: every fault with its place, what was expected, and the nearest known name; then whether this host
+    /// has the interfaces and files that it names.
+    #[command(
+        after_help = "Exit status: 0 no fault; 1 this host lacks what the file names; 2 the file is wrong."
+    )]
+    Check(FileArgs),
     /// Shows the effective configuration as TOML, each value with where it came from.
     Show {
         #[command(flatten)]
-        config: ConfigArgs,
+        file: FileArgs,
         /// As JSON.
         #[arg(long)]
         json: bool,

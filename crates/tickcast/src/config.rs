@@ -134,6 +134,26 @@ impl ConfigArgs {
     }
 }
 
+/// The same for commands about a configuration, which take its file as their argument too.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct FileArgs {
+    /// The configuration file, as with --config.
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    args: ConfigArgs,
+}
+
+impl FileArgs {
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.file.as_deref().or(self.args.config.as_deref())
+    }
+
+    pub(crate) fn load(&self) -> Result<Loaded<RootConfig>, Failure> {
+        load(self.path(), &self.args.set)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

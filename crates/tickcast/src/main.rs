@@ -23,6 +23,7 @@ mod host;
 mod log;
 mod notify;
 mod role;
+mod terminal;
 mod watch;
 
 use std::io::ErrorKind;

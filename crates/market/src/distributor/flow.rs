@@ -57,6 +57,13 @@ pub enum PeerNotice {
         /// What it lacked, in bytes.
         lacks: u64,
     },
+    /// It was behind when its last link ended, so long ago, and is not waited for on its new one yet.
+    StillBehind {
+        /// How long ago it was left behind.
+        since: Duration,
+        /// For how long it is not waited for.
+        left: Duration,
+    },
     /// It has caught up and is waited for again.
     CaughtUp {
         /// How long it was left behind.
@@ -74,6 +81,12 @@ impl fmt::Display for PeerNotice {
             PeerNotice::GivesUp { lacks } => write!(
                 f,
                 "it follows a stream no more of which it lacks {lacks} bytes: providers are not held back for it for a while"
+            ),
+            PeerNotice::StillBehind { since, left } => write!(
+                f,
+                "it was behind when its last link ended, {} ms ago: providers are not held back for it for {} ms, and it may lose messages",
+                since.as_millis(),
+                left.as_millis()
             ),
             PeerNotice::CaughtUp { after } => {
                 write!(
@@ -329,11 +342,14 @@ impl Distributor {
     }
 
     /// A server has said its name: one that was left behind over another link still is.
-    pub(super) fn resume_flow(&mut self, now: Nanos, id: PeerId) {
+    pub(super) fn resume_flow(&mut self, now: Nanos, id: PeerId, sink: &mut impl DistributorSink) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let left_at = self.flow.gone.remove(&peer.name);
-        if let Some(left_at) = left_at.filter(|at| now < *at + self.config.flow.patience * REJOIN_AFTER) {
+        let again_after = self.config.flow.patience * REJOIN_AFTER;
+        if let Some(left_at) = left_at.filter(|at| now < *at + again_after) {
             peer.flow.left_at = peer.flow.left_at.or(Some(left_at));
+            let (since, left) = (now.since(left_at), (left_at + again_after).since(now));
+            sink.peer_notice(id, &peer.name, &PeerNotice::StillBehind { since, left });
             self.count_behind();
         }
     }
@@ -345,6 +361,9 @@ impl Distributor {
         let lacks = flow.lacks(|service| Some(services.get(&service)?.stream.outflow.bytes));
         let is_waited_for = self.flow.held_since.is_some() && lacks > window_bytes / 2;
         if let Some(left_at) = flow.left_at.or(is_waited_for.then_some(now)) {
+            if flow.left_at.is_none() {
+                self.counters.peers_left_behind.inc();
+            }
             let gone = &mut self.flow.gone;
             gone.retain(|_, at| now < *at + patience * REJOIN_AFTER);
             if gone.len() >= NAMES_MAX

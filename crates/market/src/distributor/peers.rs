@@ -121,7 +121,7 @@ impl Distributor {
         if let LinkUp::Hello { name, .. } = msg {
             known.is_greeted = true;
             known.name = String::from_utf8_lossy(&name[..name.len().min(NAME_MAX)]).into_owned();
-            self.resume_flow(now, peer);
+            self.resume_flow(now, peer, sink);
             let (instance, features) = (self.instance, Features::OURS);
             sink.to_peer(peer, &LinkDown::HelloAck { instance, features });
             return Ok(());

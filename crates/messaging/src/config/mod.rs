@@ -634,6 +634,8 @@ impl MessagingConfig {
         complaints.extend(self.check_message_size());
         complaints.extend(self.check_networks());
         complaints.extend(self.check_certificates());
+        complaints
+            .extend(check_peer_names("transport_tcp_tls_peer_names", &self.transport_tcp_tls_peer_names));
         complaints.extend(statics::check(&self.source_static_session));
         for (low_key, low, high_key, high) in [
             (
@@ -717,6 +719,15 @@ impl MessagingConfig {
         };
         Some(config::Complaint::new(keys, fault))
     }
+}
+
+/// A complaint about the names of peers under a key, if no certificate can be for one of them.
+#[must_use]
+pub fn check_peer_names(key: &str, names: &[String]) -> Option<config::Complaint> {
+    let wrong = names.iter().find(|name| !net::tls::is_peer_name(name))?;
+    let text =
+        format!("{wrong:?} is no name that a certificate can be for: a DNS name without *, or an IP address");
+    Some(config::Complaint::new([key], text))
 }
 
 impl MessagingConfig {

@@ -6,7 +6,7 @@ use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 
 use super::names::NamedServers;
-use super::pem::{authorities, certificates, key, provider, unusable};
+use super::pem::{authorities, certificates, key, provider, unusable, unusable_pair};
 use super::{TlsError, TlsStream};
 use crate::Transport;
 
@@ -55,7 +55,7 @@ impl ClientTls {
             None => builder.with_no_client_auth(),
             Some((certificate, key_file)) => builder
                 .with_client_auth_cert(certificates(certificate)?, key(key_file)?)
-                .map_err(|error| unusable(key_file, error))?,
+                .map_err(|error| unusable_pair(certificate, key_file, error))?,
         };
         Ok(ClientTls { config: Arc::new(config) })
     }

@@ -18,5 +18,6 @@ mod tests;
 
 pub use client::{ClientFiles, ClientTls};
 pub use error::{TlsError, is_about_certificates};
+pub use names::is_peer_name;
 pub use server::{ClientCertificates, ServerFiles, ServerTls};
 pub use stream::TlsStream;

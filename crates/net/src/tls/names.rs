@@ -15,6 +15,12 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use super::TlsError;
 use super::pem::provider;
 
+/// Whether a certificate can be for a name: a DNS name without wildcards, or an IP address.
+#[must_use]
+pub fn is_peer_name(name: &str) -> bool {
+    ServerName::try_from(name).is_ok()
+}
+
 /// Names of which a certificate has to have one among its subject alternative names.
 #[derive(Debug)]
 struct Names(Vec<ServerName<'static>>);

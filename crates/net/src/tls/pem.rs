@@ -49,6 +49,12 @@ pub(super) fn unusable(file: &Path, error: impl std::fmt::Display) -> TlsError {
     TlsError::Unusable { file: file.to_owned(), cause: error.to_string() }
 }
 
+/// A certificate and its key that do not serve together: which of the files it is.
+pub(super) fn unusable_pair(certificate: &Path, key: &Path, error: rustls::Error) -> TlsError {
+    let is_of_certificate = matches!(error, rustls::Error::InvalidCertificate(_));
+    unusable(if is_of_certificate { certificate } else { key }, error)
+}
+
 fn not_found(file: &Path, wanted: &'static str, error: pem::Error) -> TlsError {
     match error {
         pem::Error::Io(cause) => TlsError::Read { file: file.to_owned(), cause },

@@ -8,7 +8,7 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 
 use super::names::NamedClients;
-use super::pem::{authorities, certificates, key, provider, unusable};
+use super::pem::{authorities, certificates, key, provider, unusable, unusable_pair};
 use super::{TlsError, TlsStream};
 use crate::{FileStamp, Transport};
 
@@ -97,7 +97,9 @@ impl ServerFiles {
             None => builder.with_no_client_auth(),
             Some(verifier) => builder.with_client_cert_verifier(verifier),
         };
-        let mut config = builder.with_single_cert(chain, key).map_err(|error| unusable(&self.key, error))?;
+        let mut config = builder
+            .with_single_cert(chain, key)
+            .map_err(|error| unusable_pair(&self.certificate, &self.key, error))?;
         if asks {
             // A session that is resumed would not be asked again, though its certificate has expired meanwhile.
             config.session_storage = Arc::new(NoServerSessionStorage {});

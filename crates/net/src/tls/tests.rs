@@ -406,9 +406,18 @@ fn a_file_that_is_missing_or_no_pem_is_named() {
     let swapped = ServerFiles { key: testdata("server.pem"), ..server_files() };
     let error = ServerTls::load(swapped).expect_err("a certificate is no key");
     assert!(matches!(&error, TlsError::Pem { wanted: "private key", .. }), "{error}");
+    let directory = std::env::temp_dir().join(format!("tickcast-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory for temporary files");
+    let garbage = directory.join("garbage.pem");
+    let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    std::fs::write(&garbage, pem).expect("it can be written");
+    let error = ServerTls::load(ServerFiles { certificate: garbage.clone(), ..server_files() });
+    let error = error.expect_err("PEM of something else");
+    assert!(matches!(&error, TlsError::Unusable { file, .. } if *file == garbage), "{error}");
+    std::fs::remove_dir_all(&directory).expect("it is still there");
     let foreign = ServerFiles { key: testdata("client.key"), ..server_files() };
     let error = ServerTls::load(foreign).expect_err("another's key");
-    assert!(matches!(&error, TlsError::Unusable { .. }), "{error}");
+    assert!(matches!(&error, TlsError::Unusable { file, .. } if file.ends_with("client.key")), "{error}");
 }
 
 /// Whether `write` has this thread get SIGPIPE. A signal that is blocked stays pending, also where the process

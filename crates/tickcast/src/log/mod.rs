@@ -31,6 +31,7 @@ use self::queue::{Queue, Reporter};
 pub(crate) use self::reload::Reload;
 use self::target::Target;
 use crate::failure::Failure;
+use crate::terminal::Style;
 
 /// The variable that chooses what is logged; it is not a key of the configuration.
 pub(crate) const LOG_VARIABLE: &str = "TICKCAST_LOG";
@@ -59,7 +60,7 @@ pub(crate) fn start(
     registry.register(&[], counters.clone());
     let path = config.path();
     let target = Target::open(path.as_deref()).map_err(|e| Failure::Config(e.to_string()))?;
-    let is_terminal = path.is_none() && io::stderr().is_terminal();
+    let is_coloured = path.is_none() && io::stderr().is_terminal() && Style::of_environment().colours;
     let queue = Arc::new(Queue::new(config.queue_bytes as usize, counters.clone()));
     let limit = Arc::new(Limit::new(config.repeats_max, config.repeats_interval(), counters.clone()));
 
@@ -67,7 +68,7 @@ pub(crate) fn start(
     let (filter, handle) = Reloadable::new(filter(&directives));
     let lines = tracing_subscriber::fmt::layer().with_writer(Lines(Arc::clone(&queue)));
     let lines = match config.format {
-        LogFormat::Text => lines.with_ansi(is_terminal).boxed(),
+        LogFormat::Text => lines.with_ansi(is_coloured).boxed(),
         LogFormat::Json => lines.json().boxed(),
     };
     let subscriber = Spans::default().with(filter).with(LimitLayer(Arc::clone(&limit))).with(lines);

@@ -211,6 +211,10 @@ impl View for Lines {
         writeln!(out, "{line}")
     }
 
+    fn on_hint(&mut self, text: &str, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{}", json!({ "ev": "hint", "text": text }))
+    }
+
     fn on_turn(&mut self, _: Nanos, _: &[Watched], _: &Source, _: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }

@@ -4,6 +4,7 @@ mod item;
 mod json;
 mod plain;
 mod screen;
+mod session;
 mod source;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -17,9 +18,11 @@ use net::clock;
 use units::Nanos;
 
 use self::item::{Watched, WatchedName};
+use self::session::Session;
 use self::source::Source;
 use crate::failure::Failure;
 use crate::host::Stop;
+use crate::terminal::Style;
 
 /// What to watch and how to show it.
 #[derive(Debug, clap::Args)]
@@ -32,7 +35,8 @@ Examples:
   tickcast watch --host a:14002 --standby b:14002 BTCUSDT
                                              from a; from b as soon as a is lost
 
-Exit status: 0 done; 1 an item was closed or its image did not come in time; 2 wrong usage.")]
+Exit status: 0 done; 1 no server was reached, an item was closed or its image did not come in time;
+2 wrong usage.")]
 pub(crate) struct WatchArgs {
     /// Items: NAME for a price, DOMAIN:NAME for another domain by its number (8:BTCUSDT is the book by
     /// price).
@@ -95,6 +99,8 @@ trait View {
         items: &[Watched],
         out: &mut dyn Write,
     ) -> io::Result<()>;
+    /// Something that the user should know.
+    fn on_hint(&mut self, text: &str, out: &mut dyn Write) -> io::Result<()>;
     /// All events of a turn have been shown.
     fn on_turn(
         &mut self,
@@ -127,20 +133,23 @@ pub(crate) fn run(args: &WatchArgs) -> Result<(), Failure> {
     };
     let mut consumer = Source::new(&config, &standby(args)).map_err(|e| Failure::Config(e.to_string()))?;
     let mut items = subscribe(args, &mut consumer)?;
+    let style = Style::of_environment();
     let mut view: Box<dyn View> = match args.json {
         true => Box::new(json::Lines::new(&args.fields)),
-        false if io::stdout().is_terminal() => Box::new(screen::Screen::new(args)),
+        false if io::stdout().is_terminal() && style.moves => Box::new(screen::Screen::new(args, style)),
         false => Box::new(plain::Lines::new(&args.fields)),
     };
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    let result = watch(args, &stop, &mut consumer, &mut items, &mut *view, &mut out);
+    let mut session = Session::new(&args.service);
+    let watched = (&mut consumer, &mut items[..], &mut session);
+    let result = watch(args, &stop, watched, &mut *view, &mut out);
     match result {
         // Whoever read the output has seen enough.
         Err(Failure::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
         result => result?,
     }
     consumer.close();
-    verdict(args, &items)
+    session.verdict().and_then(|()| verdict(args, &items))
 }
 
 fn standby(args: &WatchArgs) -> WarmStandbyConfig {
@@ -175,8 +184,7 @@ fn subscribe(args: &WatchArgs, consumer: &mut Source) -> Result<Vec<Watched>, Fa
 fn watch(
     args: &WatchArgs,
     stop: &Stop,
-    consumer: &mut Source,
-    items: &mut [Watched],
+    (consumer, items, session): (&mut Source, &mut [Watched], &mut Session),
     view: &mut dyn View,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
@@ -204,10 +212,14 @@ fn watch(
                 items[event.tag() as usize].on_event(event);
                 last_event = clock::monotonic();
             }
+            session.on_event(&event);
             if shown.is_ok() {
                 shown = view.on_event(&event, items, out);
             }
         })?;
+        if let Some(hint) = session.hint() {
+            shown = shown.and_then(|()| view.on_hint(&hint, out));
+        }
         shown
             .and_then(|()| view.on_turn(clock::monotonic(), items, consumer, out))
             .and_then(|()| out.flush())

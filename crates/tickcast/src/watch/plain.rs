@@ -74,6 +74,10 @@ impl View for Lines {
         }
     }
 
+    fn on_hint(&mut self, text: &str, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{text}")
+    }
+
     fn on_turn(&mut self, _: Nanos, _: &[Watched], _: &Source, _: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }

@@ -12,6 +12,7 @@ use units::Nanos;
 use super::item::Watched;
 use super::source::Source;
 use super::{View, WatchArgs, plain};
+use crate::terminal::{self, Style};
 
 /// Redrawn so often at most: more than an eye can follow.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -39,6 +40,7 @@ pub(super) struct Screen {
     rows: Vec<Row>,
     notes: VecDeque<String>,
     drawn_lines: usize,
+    colours: bool,
     due: Nanos,
     rates_due: Nanos,
 }
@@ -98,7 +100,7 @@ impl Tone {
 }
 
 impl Screen {
-    pub(super) fn new(args: &WatchArgs) -> Screen {
+    pub(super) fn new(args: &WatchArgs, style: Style) -> Screen {
         let hosts: Vec<String> = args.host.iter().map(ToString::to_string).collect();
         let usual = FIELDS
             .iter()
@@ -110,8 +112,16 @@ impl Screen {
             rows: Vec::new(),
             notes: VecDeque::new(),
             drawn_lines: 0,
+            colours: style.colours,
             due: Nanos(0),
             rates_due: Nanos(0),
+        }
+    }
+
+    fn note(&mut self, text: String) {
+        self.notes.push_back(text);
+        if self.notes.len() > NOTES {
+            self.notes.pop_front();
         }
     }
 
@@ -196,12 +206,15 @@ impl Screen {
             write!(out, "\x1b[{}A", self.drawn_lines)?;
         }
         write!(out, "\r")?;
-        for line in lines {
-            writeln!(out, "{line}\x1b[K")?;
+        // A line that wraps, or is scrolled away, could not be drawn over.
+        let (columns, height) = terminal::size().unwrap_or((usize::MAX, usize::MAX));
+        let shown = &lines[..lines.len().min(height - 1)];
+        for line in shown {
+            writeln!(out, "{}\x1b[K", terminal::fit(line, columns, self.colours))?;
         }
         // What was longer before goes.
         write!(out, "\x1b[J")?;
-        self.drawn_lines = lines.len();
+        self.drawn_lines = shown.len();
         Ok(())
     }
 }
@@ -221,11 +234,13 @@ impl View for Screen {
             event => plain::session_line(event),
         };
         if let Some(note) = note {
-            self.notes.push_back(note);
-            if self.notes.len() > NOTES {
-                self.notes.pop_front();
-            }
+            self.note(note);
         }
+        Ok(())
+    }
+
+    fn on_hint(&mut self, text: &str, _: &mut dyn Write) -> io::Result<()> {
+        self.note(text.to_owned());
         Ok(())
     }
 

@@ -157,13 +157,16 @@ fn a_server_that_takes_more_than_the_floor_is_waited_for_as_long_as_it_takes() {
 #[test]
 fn a_server_that_goes_and_comes_holds_providers_back_as_seldom_as_one_that_stays() {
     let mut bench = Bench::flowing();
-    let mut held_ms = 0;
+    let (mut held_ms, mut told) = (0, 0);
     for turn in 0..300 {
         let now = after_ms(100 * turn);
         if turn % 9 == 8 {
             bench.core.on_peer_closed(now, OTHER, &mut bench.log);
             bench.core.on_peer_connected(OTHER);
+            bench.log.take();
             bench.say(OTHER, now, &LinkUp::Hello { peer: turn, name: b"slow" });
+            told +=
+                usize::from(bench.log.take().iter().any(|line| line.contains("when its last link ended")));
             bench.takes(OTHER, now, 0);
         }
         match bench.is_held(now) {
@@ -173,7 +176,8 @@ fn a_server_that_goes_and_comes_holds_providers_back_as_seldom_as_one_that_stays
         bench.takes(PEER, now, bench.sent());
     }
     assert!((100..=1_000).contains(&held_ms), "{held_ms} ms of 30 s: its patience once");
-    assert_eq!(bench.counters.peers_behind.get(), 1);
+    assert_eq!((bench.counters.peers_behind.get(), bench.counters.peers_left_behind.get()), (1, 1));
+    assert!(told > 20, "each new link is told what it means: {told}");
     // It is waited for again when its time is over, whatever its link.
     let now = after_ms(60_000);
     bench.core.on_peer_closed(now, OTHER, &mut bench.log);
