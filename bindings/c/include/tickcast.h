@@ -326,7 +326,7 @@ int tickcast_context_statistics_from(tickcast_context *context, uint64_t *at, si
 /*
  * A context with a thread of the library, which drives it by the configured wait strategy, CPU and priority. Callbacks
  * run there, until tickcast_thread_stop has returned; within them, calls with the thread are refused with
- * TICKCAST_ERROR_BUSY, but senders may be used. Any thread may make these calls.
+ * TICKCAST_ERROR_BUSY, but senders may be used, save what waits for room. Any thread may make these calls.
  */
 typedef struct tickcast_thread tickcast_thread;
 /* A source of such a context. One thread at a time sends with it, any one. */
@@ -375,7 +375,10 @@ int tickcast_sender_create(tickcast_thread *thread, const char *topic, const cha
  * ended or is to.
  */
 int tickcast_sender_send(tickcast_sender *sender, const void *data, size_t length, uint32_t flags);
-/* The same, but waits for room, for `timeout_ns` at most (negative: for ever). */
+/*
+ * The same, but waits for room, for `timeout_ns` at most (negative: for ever). TICKCAST_ERROR_BUSY within callbacks on the
+ * library's thread, which is the one that makes room: use tickcast_sender_send there.
+ */
 int tickcast_sender_send_wait(tickcast_sender *sender, const void *data, size_t length, uint32_t flags,
                               int64_t timeout_ns);
 /* The same with a number; as tickcast_source_send_hot_failover. */

@@ -380,6 +380,7 @@ unsafe fn send(
             QueueError::TooLong { bytes, max } => Failure::Send(SendError::TooLong { bytes, max }),
             QueueError::Stopped => Failure::Send(SendError::Ended),
             QueueError::Forked => Failure::Send(SendError::Forked),
+            QueueError::OwnThread => Failure::Busy("a call that waits for room, on the thread that makes it"),
         })?;
         if flags & crate::source::flags::FLUSH != 0 {
             sender.0.flush();

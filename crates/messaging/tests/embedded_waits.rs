@@ -4,7 +4,7 @@
 mod common;
 
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
 use common::{Patience, WATCHDOG, config};
@@ -258,4 +258,43 @@ fn what_is_accepted_while_a_thread_is_stopped_has_left_or_is_counted() {
         let accepted: u64 = sending.into_iter().map(|thread| thread.join().expect("it ends")).sum();
         assert_eq!(accepted, counters.lbm_source.lbm_msgs_sent.get() + left.queued_messages, "{left}");
     }
+}
+
+/// Answers each message with one that is to wait for room, and tells what came of it.
+struct Waiter {
+    own: Arc<Mutex<Option<EmbeddedSource>>>,
+    told: Sender<Result<(), QueueError>>,
+}
+
+impl Handler for Waiter {
+    fn on_message(&mut self, _: &Message<'_>) {
+        let mut own = self.own.lock().expect("nothing panics with it");
+        let Some(own) = own.as_mut() else { return };
+        // The test may be over.
+        let _ = self.told.send(own.send_wait(&[b"answer"], Duration::MAX));
+        let _ = self.told.send(own.send(&[b"answer"]));
+    }
+}
+
+#[test]
+fn a_handler_on_the_library_s_thread_does_not_wait_for_room_that_this_thread_makes() {
+    let config = config(7);
+    let (own, (told, heard)) = (Arc::default(), channel());
+    let handler = Waiter { own: Arc::clone(&own), told };
+    let context = EmbeddedContext::start(&config, ContextCounters::default(), handler).expect("it starts");
+    receive(&context, "px");
+    *own.lock().expect("nothing panics with it") = Some(source(&context, "answers"));
+    let sending = EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
+    let mut px = source(&sending, "px");
+    let patience = Patience::new();
+    let first = loop {
+        assert!(patience.lasts(), "nothing is heard");
+        px.send_wait(&[b"hello"], WATCHDOG).expect("another thread may wait");
+        px.flush();
+        if let Ok(result) = heard.recv_timeout(Duration::from_millis(10)) {
+            break result;
+        }
+    };
+    assert_eq!((first, heard.recv_timeout(WATCHDOG)), (Err(QueueError::OwnThread), Ok(Ok(()))));
+    drop(own.lock().expect("nothing panics with it").take());
 }

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::mpsc::{Receiver as Inbox, Sender, TryRecvError, channel, sync_channel};
 use std::sync::{Arc, atomic};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
 use net::fork::Home;
@@ -70,10 +70,17 @@ struct Core {
 struct Bell {
     waker: Waker,
     home: Home,
+    /// Who is woken.
+    thread: ThreadId,
     is_asleep: AtomicBool,
 }
 
 impl Bell {
+    /// Whether the caller is the thread that it wakes.
+    fn is_own_thread(&self) -> bool {
+        thread::current().id() == self.thread
+    }
+
     /// Wakes the thread, if it sleeps. What it is to see was published before.
     #[inline]
     fn ring(&self) {
@@ -141,7 +148,7 @@ impl EmbeddedContext {
         let (config_there, stop) = (config.clone(), is_stopping.clone());
         let linger_us = Arc::new(AtomicU64::new(config.linger_us));
         let linger_there = linger_us.clone();
-        let thread = std::thread::Builder::new().name("messaging".to_owned()).spawn(move || {
+        let thread = thread::Builder::new().name("messaging".to_owned()).spawn(move || {
             match begin(&config_there, counters) {
                 Ok((core, bell)) => {
                     let bell = Arc::new(bell);
@@ -182,7 +189,7 @@ impl EmbeddedContext {
 
     /// Whether this is the context's own thread.
     fn is_own_thread(&self) -> bool {
-        self.thread.as_ref().is_some_and(|thread| thread.thread().id() == std::thread::current().id())
+        self.thread.is_some() && self.bell.is_own_thread()
     }
 
     fn run_task<T: Send + 'static>(
@@ -320,7 +327,7 @@ fn begin(config: &MessagingConfig, counters: ContextCounters) -> Result<(Core, B
     let waker = context.waker()?;
     Ok((
         Core { context, feeds: Vec::new(), restarts: Vec::new() },
-        Bell { waker, home: Home::here(), is_asleep: AtomicBool::new(false) },
+        Bell { waker, home: Home::here(), thread: thread::current().id(), is_asleep: AtomicBool::new(false) },
     ))
 }
 

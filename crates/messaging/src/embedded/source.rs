@@ -7,7 +7,7 @@ use lbt::rm::SendError;
 use net::clock;
 use net::ring::{self, Consumer, Producer, PushError};
 
-use super::Bell;
+use super::{Bell, CallError};
 use crate::{Context, SendFlags, Source};
 
 /// Why a message was not taken.
@@ -28,6 +28,9 @@ pub enum QueueError {
     Stopped,
     /// The context is one of the process that this one was forked from; a child makes its own.
     Forked,
+    /// It would wait on the context's own thread, in a handler, for room that this very thread makes. Nothing was
+    /// taken; [`EmbeddedSource::send`] does not wait.
+    OwnThread,
 }
 
 impl fmt::Display for QueueError {
@@ -41,6 +44,7 @@ impl fmt::Display for QueueError {
             ),
             QueueError::Stopped => f.write_str("the context's thread has ended"),
             QueueError::Forked => SendError::Forked.fmt(f),
+            QueueError::OwnThread => CallError::OwnThread.fmt(f),
         }
     }
 }
@@ -138,8 +142,12 @@ impl EmbeddedSource {
     /// The same, but waits for room, for `timeout` at most.
     ///
     /// # Errors
-    /// As [`EmbeddedSource::send`]; [`QueueError::WouldBlock`] when the time is over.
+    /// As [`EmbeddedSource::send`]; [`QueueError::WouldBlock`] when the time is over, and [`QueueError::OwnThread`] for
+    /// a handler on the context's thread, whether there is room or not.
     pub fn send_wait(&mut self, parts: &[&[u8]], timeout: Duration) -> Result<(), QueueError> {
+        if self.bell.home.is_here() && self.bell.is_own_thread() {
+            return Err(QueueError::OwnThread);
+        }
         let until = clock::monotonic().after(timeout);
         let mut turn = WAIT_MIN;
         loop {
