@@ -127,6 +127,7 @@ impl Dials {
             // Its items are still being told that it is lost.
             return;
         }
+        let is_held = core.holds_provider(provider);
         let (spec, down) = (&dial.spec, &mut dial.down);
         let mut on_event = |event: LineEvent<'_>| match event {
             LineEvent::Connected { host, .. } => {
@@ -145,7 +146,7 @@ impl Dials {
                 core.on_provider_closed(now, provider, sink);
             }
         };
-        if reads {
+        if reads && !is_held {
             dial.line.work(&mut on_event);
         } else {
             dial.line.work_without_reading(&mut on_event);
@@ -189,10 +190,10 @@ impl Dials {
     }
 
     /// Writes what is in the backlogs, and waits for more to read unless nothing can be taken now.
-    pub(crate) fn flush(&mut self, now: Nanos, reads: bool) {
-        for (dial, place) in self.dials.iter_mut().zip(0u64..) {
+    pub(crate) fn flush(&mut self, now: Nanos, reads: bool, core: &Distributor) {
+        for ((dial, place), number) in self.dials.iter_mut().zip(0u64..).zip(FIRST..) {
             dial.line.flush(now);
-            if !reads {
+            if !reads || core.holds_provider(ProviderId(number)) {
                 dial.line.disarm(&self.registrar);
                 continue;
             }
@@ -343,7 +344,7 @@ mod tests {
                 }
                 provider.dispatch(Duration::from_millis(1), &mut |_, _| ()).expect("it can wait");
                 dials.work(clock::monotonic(), 0, true, core, &mut Nowhere);
-                dials.flush(clock::monotonic(), true);
+                dials.flush(clock::monotonic(), true, core);
             }
             panic!("it never connects");
         };

@@ -47,6 +47,8 @@ struct Links {
     bytes: Vec<u8>,
     /// What was done for links in this turn: bytes sent, and some for each image that was asked for.
     work: usize,
+    /// Connections of providers that are to be closed.
+    dismissed: Vec<ConnectionId>,
 }
 
 /// Work for all links in a turn, once for what arrives and once for what waits.
@@ -209,6 +211,19 @@ impl<O: Outlet> SourceDistributor<O> {
         dials.work(now, place, reads, core, &mut sink);
     }
 
+    /// Providers that have waited for clean-ups are read from again, and those are closed that had said what they may
+    /// not meanwhile.
+    fn release_providers(&mut self, now: Nanos) {
+        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
+        for connection in std::mem::take(&mut links.dismissed) {
+            listener.dismiss(connection);
+        }
+        for provider in core.take_released().into_iter().filter(|provider| !Mail::is_for(*provider)) {
+            let mut providers = Providers { core, outlet, mail, links };
+            listener.resume(now, ConnectionId(provider.0), &mut providers);
+        }
+    }
+
     /// Puts what the core wants of dialled providers into their backlogs; what comes of that in turn, too.
     fn deliver(&mut self, now: Nanos) {
         let SourceDistributor { core, outlet, listener, dials, mail, links, .. } = self;
@@ -301,6 +316,7 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
         let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
         if now >= core.next_wakeup() {
             core.on_wakeup(now, &mut Sink { now, outlet, outbox: listener.outbox(), mail, links });
+            self.release_providers(now);
         }
         self.serve_links(now);
         self.work_dials(now);
@@ -316,7 +332,7 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
         let mut providers = Providers { core, outlet, mail, links };
         listener.pause(now, is_blocked, &mut providers);
         self.deliver(now);
-        self.dials.flush(now, !is_blocked);
+        self.dials.flush(now, !is_blocked, &self.core);
         self.describe(now);
     }
 
@@ -395,6 +411,10 @@ impl<O: Outlet> Service<Rssl> for Providers<'_, O> {
         self.core.is_logged_in(ProviderId(connection.0))
     }
 
+    fn is_busy(&self, connection: ConnectionId) -> bool {
+        self.core.holds_provider(ProviderId(connection.0))
+    }
+
     fn knows(&self, connection: ConnectionId) -> bool {
         self.core.is_leaving(ProviderId(connection.0))
     }
@@ -436,7 +456,7 @@ impl<O: Outlet> DistributorSink for Sink<'_, O> {
     }
 
     fn to_peer(&mut self, peer: PeerId, msg: &LinkDown<'_>) {
-        let Links { bytes, work } = &mut *self.links;
+        let Links { bytes, work, .. } = &mut *self.links;
         bytes.clear();
         msg.encode(bytes);
         *work += bytes.len();
@@ -465,6 +485,8 @@ impl<O: Outlet> DistributorSink for Sink<'_, O> {
         warn!(connection = provider.0, error = %why, "provider's connection is closed");
         if Mail::is_for(provider) {
             self.mail.hang_up(provider);
+        } else {
+            self.links.dismissed.push(ConnectionId(provider.0));
         }
     }
 

@@ -36,7 +36,9 @@ counters! {
         gap_queries_too_old: Total, "messages", "Those that reached further back than what is remembered.";
         gap_queries_deferred: Total, "messages", "Those that were answered in a later turn: they concern many messages, or there was no room.";
         link_messages_refused: Total, "messages", "Messages from peers that were malformed or out of place.";
-        cleanups_waiting: Gauge, "tasks", "Clean-ups that go on in the turns that follow: providers and point-to-point servers that are gone.";
+        cleanups_waiting: Gauge, "tasks", "Clean-ups that go on in the turns that follow: providers, services and point-to-point servers that are gone, states of many items.";
+        providers_waiting: Gauge, "providers", "Providers from which nothing is read until clean-ups that they have caused are done.";
+        provider_waits: Total, "waits", "Times a provider began to wait so.";
         streams_open: Gauge, "streams", "Streams open or asked for at dialled providers.";
         items_queued: Gauge, "items", "Items that wait for a dialled provider with room for a request.";
         items_over_limit: Total, "items", "Items that had to wait because every dialled provider of the service had as many open as it takes.";

@@ -1,9 +1,13 @@
 //! Clean-ups too large for one turn: a provider that leaves a million items, a point-to-point server that wanted as many.
 //!
 //! They are done one after the other, so much work in a turn ([`DistributorConfig::cleanups_per_turn`]). One that fits
-//! what is left of the present turn is done at once. What the loss of a provider means for items is a *sweep* over
-//! the table. Whatever else comes about an item waits for its share of the sweeps ([`Distributor::settle`] does it
-//! out of turn), so that peers see the same as if the sweep were done at once.
+//! what is left of the present turn is done at once. What the loss of a provider or of a service means for items, and
+//! what a provider says of many at once, is a *sweep* over the table. Whatever else comes about an item waits for its
+//! share of the sweeps ([`Distributor::settle`] does it out of turn), so that peers see the same as if the sweep were
+//! done at once.
+//!
+//! Few sweeps wait, whatever providers do. Of those that have not begun a later one of the same provider about the same
+//! services takes the place; of states of many [`super::many::SAID_MAX`] wait, and then the provider does ([`super::waiting`]).
 //!
 //! [`DistributorConfig::cleanups_per_turn`]: super::DistributorConfig::cleanups_per_turn
 
@@ -12,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use rwf::{Msg, State, StateCode};
 use units::Nanos;
 
+use super::many::Said;
 use super::providers::Target;
 use super::requests::Upstream;
 use super::{Distributor, DistributorSink, PeerId, PostRoute, ProviderId, ProviderNotice, SUSPECT};
@@ -21,7 +26,7 @@ use crate::key::ItemKey;
 #[derive(Debug, Default)]
 pub(super) struct Cleanups {
     /// In the order in which they began.
-    sweeps: VecDeque<Sweep>,
+    pub(super) sweeps: VecDeque<Sweep>,
     /// Links that are gone, with the items that were wanted over them.
     peers: VecDeque<(PeerId, BTreeSet<usize>)>,
     /// Work left in this turn.
@@ -35,19 +40,19 @@ pub(super) struct Cleanups {
 
 /// One thing to be done with each item that there is now.
 #[derive(Debug)]
-struct Sweep {
-    number: u64,
-    provider: ProviderId,
+pub(super) struct Sweep {
+    pub(super) number: u64,
+    pub(super) provider: ProviderId,
     /// The places of items that are left.
-    places: Range,
+    pub(super) places: Range,
     /// It has been worked at.
-    is_begun: bool,
-    loss: Loss,
+    pub(super) is_begun: bool,
+    pub(super) what: What,
 }
 
-/// Places of the table of items, in order.
+/// Places of the table of items.
 #[derive(Debug)]
-enum Range {
+pub(super) enum Range {
     /// All that there were.
     All(std::ops::Range<usize>),
     These(std::vec::IntoIter<usize>),
@@ -90,21 +95,29 @@ impl Places {
 
 const PLACES_UNTIDY: usize = 1_000;
 
-/// What is lost at a provider.
+/// What is done with an item.
 #[derive(Debug)]
-pub(super) enum Loss {
-    /// It publishes these services no longer, or not now. What became of their items, and why.
-    Published(BTreeMap<u16, Fate>, &'static str),
-    /// It is asked no longer for items of a service, or of any. What is said of them.
-    AskedFor(Option<u16>, State<'static>),
+pub(super) enum What {
+    /// The provider publishes these services no longer, or not now. What became of their items, and why.
+    Unpublished(BTreeMap<u16, Fate>, &'static str),
+    /// The provider is asked no longer for items of a service, or of any. What is said of them.
+    Unasked(Option<u16>, State<'static>),
+    /// The provider has said something of many items.
+    Said(Said),
+    /// The service is withdrawn: its items are closed.
+    Withdrawn(u16),
 }
 
-impl Loss {
-    /// Whether what is lost by it is lost once more.
-    fn is_within(&self, services: &BTreeMap<u16, Fate>) -> bool {
-        match self {
-            Loss::Published(before, _) => before.keys().all(|id| services.contains_key(id)),
-            Loss::AskedFor(..) => false,
+impl What {
+    /// Whether a sweep that has not begun is done with another one that the same provider brings.
+    fn is_done_by(&self, next: &What) -> bool {
+        match (self, next) {
+            (What::Unpublished(before, _), What::Unpublished(services, _)) => {
+                before.keys().all(|id| services.contains_key(id))
+            }
+            (What::Unasked(before, _), What::Unasked(service, _)) => before == service,
+            (What::Withdrawn(before), What::Withdrawn(service)) => before == service,
+            _ => false,
         }
     }
 }
@@ -135,6 +148,22 @@ impl Cleanups {
     /// The number of the last sweep: those up to it do not concern an item that is new.
     pub(super) fn last_sweep(&self) -> u64 {
         self.count
+    }
+
+    /// The number of the last sweep of a provider that is not done, or zero.
+    pub(super) fn last_sweep_of(&self, provider: ProviderId) -> u64 {
+        self.sweeps.iter().rfind(|sweep| sweep.provider == provider).map_or(0, |sweep| sweep.number)
+    }
+
+    /// A number that no sweep has: those before it are apart from those after it.
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
+    /// Whether all sweeps up to a number are done.
+    pub(super) fn are_done_to(&self, number: u64) -> bool {
+        self.sweeps.front().is_none_or(|sweep| sweep.number > number)
     }
 }
 
@@ -168,7 +197,8 @@ impl Distributor {
 
     /// When clean-ups go on: with the next turn, if anything is not done.
     pub(super) fn next_cleanup(&self) -> Nanos {
-        if self.cleanups.is_busy() { self.cleanups.granted_at } else { Nanos::NEVER }
+        let is_due = self.cleanups.is_busy() || self.has_waiting_providers();
+        if is_due { self.cleanups.granted_at } else { Nanos::NEVER }
     }
 
     /// Whether items still come from a provider that is gone: its number must not be another one's yet.
@@ -180,50 +210,60 @@ impl Distributor {
 
 /// Providers.
 impl Distributor {
-    /// Something is lost at a provider: what that means for its items is done in time.
+    /// Something has become of many items: what that means for each is done in time.
     pub(super) fn sweep(
         &mut self,
         now: Nanos,
         provider: ProviderId,
-        loss: Loss,
+        what: What,
         sink: &mut impl DistributorSink,
     ) {
+        while let Some(at) = self.sweep_done_by(provider, &what) {
+            self.cleanups.sweeps.remove(at);
+        }
         let all = Range::All(0..self.items.capacity());
-        self.begin_sweep(now, provider, (loss, all), sink);
+        self.begin_sweep(now, provider, (what, all), sink);
     }
 
-    /// The same for services that it publishes no longer: it is done with the items that it has published. As long as
-    /// that has not begun, what is lost next is done with it, so that a service that goes up and down has no more
-    /// than two of them.
+    /// The sweep that has not begun and is done with another one. What the provider has said of many since then is
+    /// about what was left by it: then it has to be done before.
+    fn sweep_done_by(&self, provider: ProviderId, what: &What) -> Option<usize> {
+        // Streams of an offer that is no more are counted apart from those of the present one.
+        let since = match what {
+            What::Unasked(Some(id), _) => self.offer(provider, *id).map_or(0, |offer| offer.since),
+            _ => 0,
+        };
+        let theirs = self.cleanups.sweeps.iter().enumerate().rev().filter(|(_, s)| s.provider == provider);
+        let mut since =
+            theirs.take_while(|(_, s)| !s.is_begun && s.number > since && !matches!(s.what, What::Said(_)));
+        since.find(|(_, s)| s.what.is_done_by(what)).map(|(at, _)| at)
+    }
+
+    /// The same for services that a provider publishes no longer: it is done with the items that it has published. As
+    /// long as that has not begun, what is lost next is done with it, so that a service that goes up and down has no
+    /// more than two of them.
     pub(super) fn sweep_published(
         &mut self,
         now: Nanos,
         provider: ProviderId,
-        (mut services, places): (BTreeMap<u16, Fate>, BTreeMap<u16, Places>),
+        (services, places): (BTreeMap<u16, Fate>, BTreeMap<u16, Places>),
         text: &'static str,
         sink: &mut impl DistributorSink,
     ) {
         let mut these: Vec<usize> = places.into_values().flat_map(|places| places.all).collect();
-        let waiting = self.cleanups.sweeps.iter().position(|sweep| {
-            sweep.provider == provider && !sweep.is_begun && sweep.loss.is_within(&services)
-        });
         let mut is_all = services.iter().any(|(id, fate)| fate.providers == 0 && self.takes_posts(*id));
-        if let Some(Sweep { places, loss: Loss::Published(before, _), .. }) =
-            waiting.and_then(|at| self.cleanups.sweeps.remove(at))
-        {
-            for (id, fate) in before {
-                services.entry(id).or_insert(fate);
-            }
-            match places {
-                Range::All(_) => is_all = true,
-                Range::These(before) => these.extend(before),
-            }
+        let what = What::Unpublished(services, text);
+        let waiting = self.sweep_done_by(provider, &what).and_then(|at| self.cleanups.sweeps.remove(at));
+        match waiting.map(|sweep| sweep.places) {
+            Some(Range::All(_)) => is_all = true,
+            Some(Range::These(before)) => these.extend(before),
+            None => {}
         }
         these.sort_unstable();
         these.dedup();
         let places =
             if is_all { Range::All(0..self.items.capacity()) } else { Range::These(these.into_iter()) };
-        self.begin_sweep(now, provider, (Loss::Published(services, text), places), sink);
+        self.begin_sweep(now, provider, (what, places), sink);
     }
 
     /// Whether posts change items of a service, so that items of no provider may be good.
@@ -235,24 +275,23 @@ impl Distributor {
         &mut self,
         now: Nanos,
         provider: ProviderId,
-        (loss, places): (Loss, Range),
+        (what, places): (What, Range),
         sink: &mut impl DistributorSink,
     ) {
-        self.cleanups.count += 1;
-        let number = self.cleanups.count;
-        self.cleanups.sweeps.push_back(Sweep { number, provider, places, is_begun: false, loss });
+        let number = self.cleanups.next_number();
+        self.push_sweep(now, Sweep { number, provider, places, is_begun: false, what }, sink);
+    }
+
+    /// The number of a sweep is above those of all before it.
+    pub(super) fn push_sweep(&mut self, now: Nanos, sweep: Sweep, sink: &mut impl DistributorSink) {
+        self.cleanups.sweeps.push_back(sweep);
         self.clean_up(now, sink);
     }
 
-    /// Does at once what is left of the losses of a dialled provider: it is about to be asked for items again.
-    pub(super) fn finish_sweeps_of(
-        &mut self,
-        now: Nanos,
-        provider: ProviderId,
-        sink: &mut impl DistributorSink,
-    ) {
+    /// Does at once what is left of sweeps up to a number.
+    pub(super) fn finish_sweeps_to(&mut self, now: Nanos, number: u64, sink: &mut impl DistributorSink) {
         let left = self.cleanups.left;
-        while self.is_leaving(provider) && !self.cleanups.is_running {
+        while !self.cleanups.are_done_to(number) && !self.cleanups.is_running {
             self.cleanups.left = usize::MAX;
             self.sweep_some(now, sink);
         }
@@ -263,20 +302,30 @@ impl Distributor {
         while self.cleanups.left > 0 {
             let Some(sweep) = self.cleanups.sweeps.front_mut() else { return };
             sweep.is_begun = true;
-            let Some(index) = sweep.places.next() else {
-                if let Some(done) = self.cleanups.sweeps.pop_front() {
-                    self.cleanups.left -= 1;
-                    self.swept(now, done, sink);
+            self.cleanups.left -= 1;
+            if let Some(index) = sweep.places.next() {
+                if let Some(item) = self.items.get(index) {
+                    let told = item.waiting.len();
+                    self.spend(told);
+                    self.sweep_item(now, index, 0, sink);
                 }
                 continue;
-            };
-            self.cleanups.left -= 1;
-            if let Some(item) = self.items.get(index) {
-                let told = item.waiting.len();
-                self.cleanups.left = self.cleanups.left.saturating_sub(told);
-                self.sweep_item(now, index, 0, sink);
+            }
+            let number = sweep.number;
+            if let What::Withdrawn(id) = sweep.what
+                && self.end_unknown(id, number, sink)
+            {
+                continue;
+            }
+            if let Some(done) = self.cleanups.sweeps.pop_front() {
+                self.swept(now, done, sink);
             }
         }
+    }
+
+    /// Takes more of the turn's work.
+    pub(super) fn spend(&mut self, work: usize) {
+        self.cleanups.left = self.cleanups.left.saturating_sub(work);
     }
 
     /// Does one item's share of a sweep.
@@ -286,24 +335,34 @@ impl Distributor {
         if item.swept >= sweep.number {
             return;
         }
-        item.swept = sweep.number;
+        let before = std::mem::replace(&mut item.swept, sweep.number);
         let (provider, service) = (sweep.provider, item.key.service);
-        match &mut sweep.loss {
-            &mut Loss::AskedFor(of, state) => {
+        match &mut sweep.what {
+            &mut What::Unasked(of, state) => {
                 let upstream = item.upstream;
                 let is_asked = upstream.is_asked_for() && upstream.provider() == Some(provider);
                 if is_asked && of.is_none_or(|of| of == service) {
                     self.item_lost(now, index, state, sink);
                 }
             }
-            Loss::Published(services, text) => {
+            What::Unpublished(services, text) => {
                 let Some(mut fate) = services.remove(&service) else { return };
                 let text = *text;
                 self.lose_published(now, (provider, index), text, &mut fate, sink);
-                if let Some(Loss::Published(services, _)) =
-                    self.cleanups.sweeps.get_mut(at).map(|sweep| &mut sweep.loss)
+                if let Some(What::Unpublished(services, _)) =
+                    self.cleanups.sweeps.get_mut(at).map(|sweep| &mut sweep.what)
                 {
                     services.insert(service, fate);
+                }
+            }
+            What::Said(said) => {
+                if let Some(said) = said.about(service) {
+                    self.take_said(now, (provider, index), (&said, before), sink);
+                }
+            }
+            What::Withdrawn(id) => {
+                if *id == service {
+                    self.close_withdrawn(now, (provider, index), sink);
                 }
             }
         }
@@ -332,7 +391,11 @@ impl Distributor {
 
     /// A sweep is done.
     fn swept(&mut self, now: Nanos, sweep: Sweep, sink: &mut impl DistributorSink) {
-        let Loss::Published(services, _) = sweep.loss else { return };
+        let services = match sweep.what {
+            What::Unpublished(services, _) => services,
+            What::Withdrawn(id) => return self.end_service(id, sweep.number, sink),
+            What::Unasked(..) | What::Said(_) => return,
+        };
         for (id, Fate { providers, moved, suspect }) in services {
             let Some(service) = self.services.get(&id) else { continue };
             if providers > 0 && self.sharing_ration.take(now).is_some() {
@@ -347,7 +410,10 @@ impl Distributor {
     #[cold]
     #[inline(never)]
     pub(super) fn settle(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
-        for at in 0..self.cleanups.sweeps.len() {
+        let Some(swept) = self.items.get(index).map(|item| item.swept) else { return };
+        // They are in the order of their numbers, and most have been done with an item that is busy.
+        let from = self.cleanups.sweeps.partition_point(|sweep| sweep.number <= swept);
+        for at in from..self.cleanups.sweeps.len() {
             if self.items.contains(index) {
                 self.sweep_item(now, index, at, sink);
             }
@@ -364,7 +430,16 @@ impl Distributor {
         bytes: &[u8],
         sink: &mut impl DistributorSink,
     ) {
-        let Ok(msg) = Msg::parse(bytes) else { return };
+        let Ok(msg) = Msg::parse(bytes) else {
+            // It will cost the item of its stream.
+            let target = rwf::peek(bytes).ok().and_then(|head| {
+                self.providers.get(&provider).and_then(|known| known.streams.get(&head.stream_id)).copied()
+            });
+            if let Some(Target::Item(index)) = target {
+                self.settle(now, index, sink);
+            }
+            return;
+        };
         let key = match &msg {
             Msg::Update(update) => update.key,
             Msg::Refresh(refresh) => refresh.key,
@@ -402,8 +477,8 @@ impl Distributor {
     /// The number of a peer that is gone is used again: it is taken off all items at once. Whether anybody else wants
     /// these is looked at in time.
     pub(super) fn forget_rest(&mut self, peer: PeerId) {
-        for (gone, items) in &self.cleanups.peers {
-            for index in items.iter().copied().filter(|_| *gone == peer) {
+        for (_, items) in self.cleanups.peers.iter().filter(|(gone, _)| *gone == peer) {
+            for index in items.iter().copied() {
                 if let Some(item) = self.items.get_mut(index) {
                     item.forget(peer);
                 }

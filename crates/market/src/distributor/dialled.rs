@@ -10,10 +10,10 @@ use rdm::login::{LoginMsg, LoginRefresh, LoginRequest, LoginStatus};
 use rwf::{Domain, Msg, MsgClass, State, StateCode, StreamState};
 use units::Nanos;
 
-use super::cleanups::Loss;
+use super::cleanups::What;
 use super::dictionaries::{Comparison, DictionaryDifference};
 use super::providers::{Provider, Target};
-use super::services::{Requested, Supply};
+use super::services::{Requested, Supply, Untaken};
 use super::timers::Due;
 use super::{Distributor, DistributorSink, ProviderError, ProviderId, RefusedService, Timer};
 use crate::backbone::Kind;
@@ -108,6 +108,9 @@ pub(super) struct Offer {
     pub(super) open_count: usize,
     /// Streams asked for there, whose answer has not come.
     pub(super) pending_count: usize,
+    /// A number of [`Distributor::sweep`]: streams of items that sweeps up to it are done with, and none behind it, are
+    /// of an earlier offer, and not counted.
+    pub(super) since: u64,
     /// The operators know that its limit makes items wait.
     pub(super) is_limit_told: bool,
 }
@@ -194,7 +197,8 @@ impl Distributor {
             dictionaries: Comparison::default(),
             offers: BTreeMap::new(),
         };
-        self.finish_sweeps_of(now, provider, sink);
+        // A front end that asks `is_leaving` dials later.
+        self.finish_sweeps_to(now, self.cleanups.last_sweep_of(provider), sink);
         self.providers.insert(provider, Provider { dialled: Some(dialled), ..Provider::default() });
         sink.to_provider(provider, &login);
     }
@@ -218,7 +222,7 @@ impl Distributor {
             }
             self.redefine(*id);
         }
-        self.sweep(now, provider, Loss::AskedFor(None, PROVIDER_GONE), sink);
+        self.sweep(now, provider, What::Unasked(None, PROVIDER_GONE), sink);
         self.privates_lost(provider, None, PROVIDER_GONE, sink);
         for id in services {
             self.pump(now, id, sink);
@@ -276,7 +280,7 @@ pub(super) const PROVIDER_GONE: State<'static> =
     super::SUSPECT.because(StateCode::NONE, "the connection to the provider is lost");
 const SERVICE_DOWN: State<'static> =
     super::SUSPECT.because(StateCode::NONE, "the provider's service is down");
-const SERVICE_WITHDRAWN: State<'static> =
+pub(super) const SERVICE_WITHDRAWN: State<'static> =
     super::SUSPECT.because(StateCode::NONE, "the provider has withdrawn the service");
 
 /// Messages.
@@ -436,17 +440,18 @@ impl Distributor {
     ) {
         let theirs = definition.id;
         let name = definition.info.name.clone();
-        let Some(definition) = self.as_ours(definition) else {
-            return self.refuse_service(provider, &name, RefusedService::Unfit, sink);
+        let definition = match self.as_ours(definition) {
+            Ok(definition) => definition,
+            Err(Untaken::Unfit) => {
+                return self.refuse_service(provider, &name, RefusedService::Unfit, sink);
+            }
+            Err(Untaken::Until(number)) => return self.wait_to_take(now, provider, number),
         };
-        if self.services.get(&definition.id).is_some_and(|s| s.requested().is_none()) {
+        if self.listed(definition.id).is_some_and(|s| s.requested().is_none()) {
             return self.refuse_service(provider, &name, RefusedService::Published, sink);
         }
         let (id, is_up) = (definition.id, definition.state.up);
-        if self.is_leaving(provider) && self.offer(provider, id).is_none() {
-            self.finish_sweeps_of(now, provider, sink);
-        }
-        if !self.services.contains_key(&id) {
+        if self.listed(id).is_none() {
             self.add_service(definition.clone(), Supply::Requested(Requested::default()), sink);
         }
         let was_up = self.put_offer(provider, theirs, definition);
@@ -464,16 +469,18 @@ impl Distributor {
 
     /// Notes what a provider offers; returns whether the service was up there before.
     fn put_offer(&mut self, provider: ProviderId, theirs: u16, definition: Service) -> bool {
+        let since = self.cleanups.next_number();
         let Some(known) = self.providers.get_mut(&provider) else { return false };
         let Some(dialled) = &mut known.dialled else { return false };
         known.service_ids.insert(theirs, definition.id);
         let id = definition.id;
-        let fresh = Offer { theirs, definition, open_count: 0, pending_count: 0, is_limit_told: false };
+        let fresh =
+            Offer { theirs, definition, open_count: 0, pending_count: 0, since, is_limit_told: false };
         match dialled.offers.get_mut(&id) {
             Some(offer) => {
                 let before = std::mem::replace(offer, fresh);
                 (offer.open_count, offer.pending_count) = (before.open_count, before.pending_count);
-                offer.is_limit_told = before.is_limit_told;
+                (offer.since, offer.is_limit_told) = (before.since, before.is_limit_told);
                 before.definition.state.up
             }
             None => {
@@ -488,15 +495,16 @@ impl Distributor {
         let Some(requested) = self.services.get_mut(&id).and_then(|s| s.requested_mut()) else { return };
         requested.sources.retain(|p| *p != provider);
         let is_orphan = requested.sources.is_empty();
-        self.redefine(id);
-        self.offer_lost(now, provider, id, SERVICE_WITHDRAWN, sink);
         if let Some(known) = self.providers.get_mut(&provider) {
             known.service_ids.retain(|_, ours| *ours != id);
             known.dialled.as_mut().and_then(|d| d.offers.remove(&id));
         }
         if is_orphan {
-            self.withdraw(now, id, sink);
+            self.privates_lost(provider, Some(id), SERVICE_WITHDRAWN, sink);
+            self.withdraw(now, provider, id, sink);
         } else {
+            self.redefine(id);
+            self.offer_lost(now, provider, id, SERVICE_WITHDRAWN, sink);
             self.pump(now, id, sink);
         }
     }
@@ -510,7 +518,7 @@ impl Distributor {
         state: State<'static>,
         sink: &mut impl DistributorSink,
     ) {
-        self.sweep(now, provider, Loss::AskedFor(Some(id), state), sink);
+        self.sweep(now, provider, What::Unasked(Some(id), state), sink);
         self.privates_lost(provider, Some(id), state, sink);
     }
 

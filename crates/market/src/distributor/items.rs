@@ -67,7 +67,7 @@ impl Distributor {
             }
         };
         let item = &mut self.items[index];
-        if item.is_of_other(provider) {
+        if item.stands_by(provider) {
             self.on_standby_update(now, (provider, index), &msg, sink);
             return Ok(());
         }
@@ -230,6 +230,9 @@ impl Distributor {
     /// A provider publishes an item on this stream from now on.
     fn publish_on(&mut self, provider: ProviderId, stream_id: i32, index: usize) {
         let published = Upstream::Published { provider, stream_id };
+        if !self.items[index].standbys.is_empty() {
+            self.end_standby(provider, index);
+        }
         let before = std::mem::replace(&mut self.items[index].upstream, published);
         if let Upstream::Published { provider, stream_id } = before
             && before != published

@@ -107,7 +107,10 @@ impl Distributor {
             self.refuse_post(from, msg, (NakCode::INVALID_CONTENT, ATTRIBUTES_TOO_LONG), sink);
             return;
         };
-        let result = match self.services.get(&key.service).map(|s| s.posts) {
+        if !is_on_stream && self.cleanups.is_busy() {
+            self.settle_key(now, item, sink);
+        }
+        let result = match self.listed(key.service).map(|s| s.posts) {
             None => Err((NakCode::SOURCE_UNKNOWN, "the service is not published here")),
             Some(PostRoute::Refuse) => Err((NakCode::DENIED_BY_SOURCE, "the service takes no posts")),
             Some(PostRoute::Cache) => self.post_to_cache(now, item, msg, sink).map(|()| true),

@@ -28,6 +28,7 @@ mod ending;
 mod flow;
 mod ids;
 mod items;
+mod many;
 mod messages;
 mod peers;
 mod private;
@@ -43,6 +44,8 @@ mod tests;
 mod timers;
 mod turns;
 mod users;
+mod waiting;
+mod withdrawal;
 
 pub use dialled::{DialSpec, DialStage, DialledStatus};
 pub use dictionaries::DictionaryDifference;
@@ -73,6 +76,7 @@ use self::providers::Provider;
 use self::services::PublishedService;
 use self::spoilt::Spoilt;
 use self::timers::Timers;
+use self::waiting::Waits;
 use crate::backbone::{Kind, StreamMsg};
 use crate::cached::{CachedItem, Scratch};
 use crate::encoding::Encoding;
@@ -226,6 +230,7 @@ pub struct Distributor {
     scratch: Scratch,
     encoding: Encoding,
     cleanups: Cleanups,
+    waits: Waits,
     counters: Arc<Counters>,
 }
 
@@ -309,6 +314,7 @@ impl Distributor {
             sharing_ration: Ration::default(),
             encoding: Encoding::default(),
             cleanups: Cleanups::default(),
+            waits: Waits::default(),
             counters,
         }
     }
@@ -328,6 +334,7 @@ impl Distributor {
         }
         self.grant_cleanups(now);
         self.clean_up(now, sink);
+        self.end_waits(now, sink);
         self.answer_unknown(now, sink);
         for _ in 0..self.config.cleanups_per_turn {
             let Some(timer) = self.timers.pop(now) else { break };
@@ -337,6 +344,15 @@ impl Distributor {
     }
 
     fn on_timer(&mut self, now: Nanos, timer: Timer, sink: &mut impl DistributorSink) {
+        if let Timer::Request(index) | Timer::Retry(index) | Timer::Linger(index) = timer
+            && self.cleanups.is_busy()
+        {
+            let before = self.items.get(index).map(|item| item.upstream);
+            self.settle(now, index, sink);
+            if self.items.get(index).map(|item| item.upstream) != before {
+                return;
+            }
+        }
         match timer {
             Timer::Login(provider) => self.login_overdue(now, provider, sink),
             Timer::Request(index) => self.unanswered(now, index, sink),
@@ -351,6 +367,7 @@ impl Distributor {
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
         let repeat_at = self.directory_at + self.config.heartbeat_interval;
+        let repeat_at = if self.is_directory_due { self.directory_at } else { repeat_at };
         self.unknown_due_at
             .min(repeat_at)
             .min(self.timers.next())
@@ -407,9 +424,10 @@ impl Distributor {
 
     /// The published services: id, name, whether up, number of the last stream message.
     pub fn services(&self) -> impl Iterator<Item = (u16, &str, bool, u64)> + '_ {
-        self.services
-            .iter()
-            .map(|(id, s)| (*id, &*s.definition.info.name, s.definition.state.up, s.stream.sequence()))
+        self.services.iter().map(|(id, s)| {
+            let is_up = s.definition.state.up && !s.is_withdrawn();
+            (*id, &*s.definition.info.name, is_up, s.stream.sequence())
+        })
     }
 
     /// How many items are cached.

@@ -175,8 +175,9 @@ impl Distributor {
             self.grant(now, index, peer, sink);
             return;
         }
-        match self.services.get(&key.service) {
+        match self.listed(key.service) {
             None => {
+                self.forget_unknown(peer, key);
                 let text = "the service is not published here";
                 tell(peer, key, CLOSED_RECOVER.because(StateCode::SOURCE_UNKNOWN, text), sink);
             }
@@ -284,6 +285,11 @@ impl Distributor {
             }
             self.check_wanted(now, index, sink);
         }
+        self.forget_unknown(peer, key);
+    }
+
+    /// A peer does not wait any more for an item that nobody has published.
+    fn forget_unknown(&mut self, peer: PeerId, key: ItemKey<'_>) {
         key.with_bytes(|bytes| {
             if let Some(waiting) = self.unknown.get_mut(bytes) {
                 waiting.forget(peer);

@@ -58,7 +58,7 @@ impl Distributor {
         request: &RequestMsg<'_>,
         sink: &mut impl DistributorSink,
     ) -> Result<(), State<'static>> {
-        let known = self.services.get(&service).ok_or(NO_SERVICE)?;
+        let known = self.listed(service).ok_or(NO_SERVICE)?;
         known.requested().ok_or(NOT_PRIVATE)?;
         if self.privates.len() >= self.config.private_streams_max {
             return Err(TOO_MANY);
@@ -254,7 +254,9 @@ impl Distributor {
         if let Some(due) = gone.due {
             self.timers.cancel(due);
         }
-        self.end_stream(gone.provider, gone.stream_id, gone.service, gone.due.is_some());
+        // They end with the offer.
+        let service = (gone.service, u64::MAX);
+        self.end_stream(gone.provider, gone.stream_id, service, gone.due.is_some());
         let (peer, conversation): (PeerId, u64) = gone.from;
         if let Some(peer) = self.peers.get_mut(&peer) {
             peer.privates.remove(&conversation);

@@ -13,6 +13,7 @@ use units::Nanos;
 
 use super::cleanups::Places;
 use super::dialled::Dialled;
+use super::waiting::Waiting;
 use super::{Distributor, DistributorSink, ProviderId};
 use crate::users::{Claim, Denial};
 
@@ -37,6 +38,10 @@ pub(super) struct Provider {
     pub(super) streams: HashMap<i32, Target>,
     /// The items that it has published, or stood by for, since its service was lost last, by our service id.
     pub(super) places: BTreeMap<u16, Places>,
+    /// It waits until clean-ups are done.
+    pub(super) waiting: Option<Box<Waiting>>,
+    /// It is gone, and does not wait any more.
+    pub(super) is_ending: bool,
     /// What else is known of it if this instance has dialled it.
     pub(super) dialled: Option<Dialled>,
 }
@@ -116,9 +121,10 @@ impl Distributor {
         self.providers.insert(provider, Provider { address, ..Provider::default() });
     }
 
-    /// A connection is gone, whose number is not to be given to another one while [`Distributor::is_leaving`]: the services it published are down and their items suspect, until somebody
-    /// publishes them again.
+    /// A connection is gone, whose number is not to be given to another one while [`Distributor::is_leaving`]: the
+    /// services it published are down and their items suspect, until somebody publishes them again.
     pub fn on_provider_closed(&mut self, now: Nanos, provider: ProviderId, sink: &mut impl DistributorSink) {
+        self.end_wait_of_lost(now, provider, sink);
         let Some(mut known) = self.providers.remove(&provider) else { return };
         let places = std::mem::take(&mut known.places);
         self.posts_lost(provider, sink);
@@ -180,6 +186,10 @@ impl Distributor {
         let head = peek(bytes)?;
         if let Some(known) = self.providers.get_mut(&provider) {
             known.heard_at = now;
+            if known.waiting.is_some() {
+                self.keep_message(now, provider, bytes, sink);
+                return Ok(());
+            }
         }
         if self.cleanups.is_busy() {
             self.settle_target(now, provider, bytes, sink);

@@ -191,11 +191,29 @@ impl Distributor {
                 return self.tell_rest_over_limit(now, id, sink);
             }
             from = ticket + 1;
+            if !self.is_still_queued(now, (index, ticket), sink) {
+                continue;
+            }
             match self.choose(id, index) {
                 Some(provider) => self.ask(now, index, provider, sink),
                 None => self.tell_over_limit(now, index, sink),
             }
         }
+    }
+
+    /// What sweeps have for an item whose turn it is comes first: its service may have been withdrawn since.
+    fn is_still_queued(
+        &mut self,
+        now: Nanos,
+        (index, place): (usize, u64),
+        sink: &mut impl DistributorSink,
+    ) -> bool {
+        if !self.cleanups.is_busy() {
+            return true;
+        }
+        self.settle(now, index, sink);
+        let item = self.items.get(index);
+        item.is_some_and(|item| matches!(item.upstream, Upstream::Queued { ticket, .. } if ticket == place))
     }
 
     /// Whether items of a domain have to wait because every provider that could be asked for one has as many
@@ -232,10 +250,11 @@ impl Distributor {
             return;
         }
         let Some((&last, _)) = requested.queue.last_key_value() else { return };
-        let untold: Vec<usize> =
-            requested.queue.range(requested.told_to + 1..).map(|(_, index)| *index).collect();
-        for index in untold {
-            self.tell_over_limit(now, index, sink);
+        let untold = requested.queue.range(requested.told_to + 1..);
+        for (ticket, index) in untold.map(|(ticket, index)| (*ticket, *index)).collect::<Vec<_>>() {
+            if self.is_still_queued(now, (index, ticket), sink) {
+                self.tell_over_limit(now, index, sink);
+            }
         }
         if let Some(requested) = self.services.get_mut(&id).and_then(|s| s.requested_mut()) {
             requested.told_to = last;
@@ -456,7 +475,7 @@ impl Distributor {
     /// if the provider is there and was asked for the item.
     pub(super) fn forget_stream(&mut self, index: usize) -> Option<(ProviderId, i32)> {
         let item = &mut self.items[index];
-        let service = item.key.service;
+        let (service, swept) = (item.key.service, item.swept);
         match std::mem::take(&mut item.upstream) {
             Upstream::None => None,
             Upstream::Published { provider, stream_id } => {
@@ -477,28 +496,30 @@ impl Distributor {
             }
             Upstream::Pending { provider, stream_id, due } => {
                 self.timers.cancel(due);
-                self.end_stream(provider, stream_id, service, true)
+                self.end_stream(provider, stream_id, (service, swept), true)
             }
             Upstream::Lingering { provider, stream_id, due } => {
                 self.timers.cancel(due);
-                self.end_stream(provider, stream_id, service, false)
+                self.end_stream(provider, stream_id, (service, swept), false)
             }
-            Upstream::Open { provider, stream_id } => self.end_stream(provider, stream_id, service, false),
+            Upstream::Open { provider, stream_id } => {
+                self.end_stream(provider, stream_id, (service, swept), false)
+            }
         }
     }
 
-    /// Takes a stream out of what is known of its provider.
+    /// Takes a stream out of what is known of its provider. Sweeps up to `swept` are done with it.
     pub(super) fn end_stream(
         &mut self,
         provider: ProviderId,
         stream_id: i32,
-        service: u16,
+        (service, swept): (u16, u64),
         was_pending: bool,
     ) -> Option<(ProviderId, i32)> {
         self.count_streams(-1);
         let known = self.providers.get_mut(&provider)?;
         known.streams.remove(&stream_id);
-        if let Some(offer) = self.offer_mut(provider, service) {
+        if let Some(offer) = self.offer_mut(provider, service).filter(|offer| offer.since <= swept) {
             let count = if was_pending { &mut offer.pending_count } else { &mut offer.open_count };
             *count -= 1;
         }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rdm::ToVec;
 use rdm::directory::{Directory, DirectoryChange, DirectoryMsg, DirectoryRefresh, Filter, Load, Service};
-use rdm::{OwnedState, ToVec};
-use rwf::{DataState, DataType, Domain, Msg, State, StateCode, StatusMsg, StreamState};
+use rwf::Msg;
 use units::Nanos;
 
 use super::cleanups::{Fate, Places};
@@ -13,7 +13,6 @@ use super::flow::Outflow;
 use super::stream::Stream;
 use super::{
     Distributor, DistributorSink, PostRoute, ProviderError, ProviderId, ProviderNotice, RefusedService,
-    status_bytes,
 };
 
 /// A service and its stream.
@@ -27,6 +26,8 @@ pub(super) struct PublishedService {
     pub(super) posts: PostRoute,
     /// Its fields ripple as the dictionary says.
     pub(super) ripples: bool,
+    /// Nobody lists it any more: the number of the sweep that closes its items.
+    pub(super) withdrawn: Option<u64>,
 }
 
 /// Where the items of a service come from.
@@ -95,6 +96,14 @@ impl PublishedService {
     }
 }
 
+/// Why a service of a provider is not taken.
+pub(super) enum Untaken {
+    /// Its id is another service's, there are too many services, or its description is too long.
+    Unfit,
+    /// The same, until the sweep of this number is done.
+    Until(u64),
+}
+
 /// The directory of a provider.
 impl Distributor {
     pub(super) fn on_directory(
@@ -112,21 +121,29 @@ impl Distributor {
                 return Ok(());
             }
         };
-        if known.dialled.is_some() {
-            self.take_offers(now, provider, sink);
-        } else {
-            let services: Vec<Service> = known.directory.services().cloned().collect();
-            self.withdraw_missing(provider, &services, now, sink);
-            for service in services {
-                self.take_service(now, provider, service, sink);
-            }
-            self.count_shared();
-        }
-        for change in &changes {
-            self.on_items_of_many(now, provider, change, sink);
-        }
+        self.take_services(now, provider, sink);
+        self.say_of_many(now, provider, changes, sink);
         self.publish_directory_if_due(now, sink);
         Ok(())
+    }
+
+    /// Takes what a provider's directory lists now.
+    pub(super) fn take_services(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        sink: &mut impl DistributorSink,
+    ) {
+        let Some(known) = self.providers.get(&provider) else { return };
+        if known.dialled.is_some() {
+            return self.take_offers(now, provider, sink);
+        }
+        let services: Vec<Service> = known.directory.services().cloned().collect();
+        self.withdraw_missing(provider, &services, now, sink);
+        for service in services {
+            self.take_service(now, provider, service, sink);
+        }
+        self.count_shared();
     }
 
     /// A service as a non-interactive provider describes it. Others may publish it as well.
@@ -139,14 +156,18 @@ impl Distributor {
     ) {
         let theirs = definition.id;
         let name = definition.info.name.clone();
-        let Some(definition) = self.as_ours(definition) else {
-            return self.refuse_service(provider, &name, RefusedService::Unfit, sink);
+        let definition = match self.as_ours(definition) {
+            Ok(definition) => definition,
+            Err(Untaken::Unfit) => {
+                return self.refuse_service(provider, &name, RefusedService::Unfit, sink);
+            }
+            Err(Untaken::Until(number)) => return self.wait_to_take(now, provider, number),
         };
         let (ours, is_up) = (definition.id, definition.state.up);
-        if self.services.get(&ours).is_some_and(|s| s.requested().is_some()) {
+        if self.listed(ours).is_some_and(|s| s.requested().is_some()) {
             return self.refuse_service(provider, &name, RefusedService::AskedFor, sink);
         }
-        if !self.services.contains_key(&ours) {
+        if self.listed(ours).is_none() {
             self.add_service(definition.clone(), Supply::Published(Vec::new()), sink);
         }
         let Some(service) = self.services.get_mut(&ours) else { return };
@@ -239,6 +260,7 @@ impl Distributor {
         }
     }
 
+    /// A service that is not there, or that is withdrawn: it has its stream then, and goes on with it.
     pub(super) fn add_service(
         &mut self,
         definition: Service,
@@ -246,6 +268,11 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) {
         let id = definition.id;
+        if let Some(withdrawn) = self.services.get_mut(&id) {
+            withdrawn.withdrawn = None;
+            withdrawn.supply = supply;
+            return;
+        }
         sink.open_stream(id, &definition.info.name);
         let posts = self.config.posts.get(&definition.info.name).copied().unwrap_or_default();
         let stream = Stream::new(
@@ -257,36 +284,45 @@ impl Distributor {
         );
         let ripples = !self.config.unrippled.contains(&definition.info.name);
         let settled_at = Nanos::NEVER;
-        let service = PublishedService { definition, supply, stream, settled_at, posts, ripples };
+        let withdrawn = None;
+        let service = PublishedService { definition, supply, stream, settled_at, posts, ripples, withdrawn };
         self.services.insert(id, service);
         self.is_directory_due = true;
     }
 
-    /// A provider's service under our id; `None` if it cannot be one of ours. States of groups and of all
-    /// items are told item by item, and how much a provider bears is between it and us.
-    pub(super) fn as_ours(&self, mut definition: Service) -> Option<Service> {
+    /// A provider's service under our id, if it can be one of ours. States of groups and of all items are told item
+    /// by item, and how much a provider bears is between it and us.
+    pub(super) fn as_ours(&self, mut definition: Service) -> Result<Service, Untaken> {
         definition.groups.clear();
         definition.state.status = None;
-        definition.id = self.service_id(&definition).filter(|_| can_be_told(&definition))?;
-        Some(definition)
+        if !can_be_told(&definition) {
+            return Err(Untaken::Unfit);
+        }
+        definition.id = self.service_id(&definition)?;
+        Ok(definition)
     }
 
     /// The id that a service has in the whole system: as configured, else the one it has, whoever published
-    /// it before, else the provider's own; `None` if another service has it, or there are too many.
-    fn service_id(&self, definition: &Service) -> Option<u16> {
+    /// it before, else the provider's own.
+    fn service_id(&self, definition: &Service) -> Result<u16, Untaken> {
         let name = &definition.info.name;
         let is_of_name = |s: &&PublishedService| s.definition.info.name == *name;
         let known = self.services.values().find(is_of_name).map(|s| s.definition.id);
         let id = match self.config.service_ids.get(name).copied().or(known) {
             Some(id) => id,
-            None if self.config.service_ids.values().any(|&id| id == definition.id) => return None,
+            None if self.config.service_ids.values().any(|&id| id == definition.id) => {
+                return Err(Untaken::Unfit);
+            }
             None => definition.id,
         };
-        let is_free = match self.services.get(&id) {
-            Some(taken) => taken.definition.info.name == *name,
-            None => self.services.len() < self.config.services_max,
+        // What is withdrawn stands in the way for a while only.
+        let in_the_way = match self.services.get(&id) {
+            Some(taken) if taken.definition.info.name == *name => return Ok(id),
+            Some(taken) => taken.withdrawn,
+            None if self.services.len() < self.config.services_max => return Ok(id),
+            None => self.services.values().filter_map(|service| service.withdrawn).min(),
         };
-        is_free.then_some(id)
+        Err(in_the_way.map_or(Untaken::Unfit, Untaken::Until))
     }
 
     /// A service that its provider no longer lists is closed with all its items.
@@ -310,30 +346,14 @@ impl Distributor {
                 let places = self.take_places(provider, &[id]);
                 self.remove_publisher(now, (provider, &[id]), (places, text), sink);
             } else {
-                self.withdraw(now, id, sink);
+                self.withdraw(now, provider, id, sink);
             }
         }
     }
 
-    pub(super) fn withdraw(&mut self, now: Nanos, id: u16, sink: &mut impl DistributorSink) {
-        let items: Vec<usize> =
-            self.items.iter().filter(|(_, i)| i.key.service == id).map(|(index, _)| index).collect();
-        let state = State::new(StreamState::ClosedRecover, DataState::Suspect)
-            .because(StateCode::SOURCE_UNKNOWN, "the provider has withdrawn the service");
-        for index in items {
-            let status = status_bytes(self.items[index].key.as_key(), state);
-            self.close_item(now, index, &status, sink);
-        }
-        self.unknown.retain(|_, unknown| unknown.key.service != id);
-        self.services.remove(&id);
-        self.peers.values_mut().for_each(|peer| peer.flow.forget(id));
-        sink.close_stream(id);
-        self.is_directory_due = true;
-    }
-
     /// Describes a service anew, as its providers together offer it.
     pub(super) fn redefine(&mut self, id: u16) {
-        let Some(service) = self.services.get(&id) else { return };
+        let Some(service) = self.listed(id) else { return };
         let definition = match &service.supply {
             Supply::Requested(requested) => {
                 let offers = requested.sources.iter().filter_map(|p| self.offer(*p, id));
@@ -370,78 +390,6 @@ fn together<'o>(before: &Service, offers: impl Iterator<Item = &'o Service> + Cl
         all.state.accepting_requests = Some(true);
     }
     all
-}
-
-/// States of many items at once.
-impl Distributor {
-    /// A state of a group of items, or of all of a service, is told as the state of each.
-    fn on_items_of_many(
-        &mut self,
-        now: Nanos,
-        provider: ProviderId,
-        change: &DirectoryChange,
-        sink: &mut impl DistributorSink,
-    ) {
-        match change {
-            DirectoryChange::State { service_id, status: Some(status) } => {
-                self.on_state_of_many(now, (provider, *service_id), None, status, sink);
-            }
-            DirectoryChange::Group { service_id, group } => {
-                if let Some(status) = &group.status {
-                    let which = Some(&*group.group_id);
-                    self.on_state_of_many(now, (provider, *service_id), which, status, sink);
-                }
-                if let Some(merged_to) = &group.merged_to {
-                    for index in self.items_of((provider, *service_id), Some(&group.group_id)) {
-                        match self.items[index].standby_of(provider) {
-                            Some(standby) => standby.cached.join_group(merged_to),
-                            None => self.items[index].cached.join_group(merged_to),
-                        }
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn on_state_of_many(
-        &mut self,
-        now: Nanos,
-        of: (ProviderId, u16),
-        group: Option<&[u8]>,
-        status: &OwnedState,
-        sink: &mut impl DistributorSink,
-    ) {
-        for index in self.items_of(of, group) {
-            if self.cleanups.is_busy() {
-                self.settle(now, index, sink);
-            }
-            if !self.items.contains(index) {
-                continue;
-            }
-            let domain: Domain = self.items[index].key.domain;
-            let state = Some(status.borrow());
-            let msg = StatusMsg { state, ..StatusMsg::new(domain, 0, DataType::NO_DATA) };
-            if self.dialled(of.0).is_some() {
-                self.on_item_status(now, index, &msg, sink);
-            } else {
-                self.on_state_of(now, (of.0, index), &msg, sink);
-            }
-        }
-    }
-
-    /// The items that a provider supplies under its own service id, those of a group if one is named.
-    fn items_of(&self, (provider, theirs): (ProviderId, u16), group: Option<&[u8]>) -> Vec<usize> {
-        let Some(known) = self.providers.get(&provider) else { return Vec::new() };
-        let Some(&ours) = known.service_ids.get(&theirs) else { return Vec::new() };
-        let is_meant = |index: &usize| {
-            let item = &self.items[*index];
-            item.key.service == ours && group.is_none_or(|group| item.as_of(provider).group_id() == group)
-        };
-        let mut items: Vec<usize> = known.item_places().filter(is_meant).collect();
-        items.sort_unstable();
-        items
-    }
 }
 
 /// What became of a message about services.

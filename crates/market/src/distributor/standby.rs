@@ -40,6 +40,17 @@ impl Item {
         standby.map_or(&self.cached, |standby| &standby.cached)
     }
 
+    /// Whether what a provider says of the item, but for an image, is about what it has standing by: the item comes
+    /// from another one, or from none since that was lost.
+    #[inline]
+    pub(super) fn stands_by(&self, provider: ProviderId) -> bool {
+        match self.upstream {
+            Upstream::Published { provider: owner, .. } => owner != provider,
+            Upstream::None => self.standbys.iter().any(|standby| standby.provider == provider),
+            _ => false,
+        }
+    }
+
     /// Whether the item comes from another provider than this one.
     #[inline]
     pub(super) fn is_of_other(&self, provider: ProviderId) -> bool {
@@ -115,7 +126,7 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) {
         let ends = msg.state.is_some_and(|state| state.stream != StreamState::Open);
-        if self.items[index].is_of_other(provider) {
+        if self.items[index].stands_by(provider) {
             self.counters.messages_standby.inc();
             if ends {
                 self.end_standby(provider, index);
@@ -171,7 +182,7 @@ impl Distributor {
             return;
         }
         let owner = item.upstream.provider().and_then(|provider| self.providers.get(&provider));
-        let is_heard = owner.is_some_and(|owner| now < owner.heard_at + SILENCE);
+        let is_heard = owner.is_some_and(|owner| owner.waiting.is_some() || now < owner.heard_at + SILENCE);
         let is_good = item.cached.is_known() && item.cached.state_to_send().data != DataState::Suspect;
         if !(is_heard && is_good)
             && let Some((at, true)) = self.successor(index)

@@ -3,16 +3,16 @@
 use super::dialled::{A, Script, config};
 use super::*;
 
-const PER_TURN: usize = 10;
-const MANY: i32 = 35;
-const OTHER: ProviderId = ProviderId(2);
+pub(super) const PER_TURN: usize = 10;
+pub(super) const MANY: i32 = 35;
+pub(super) const OTHER: ProviderId = ProviderId(2);
 
-fn name(number: i32) -> String {
+pub(super) fn name(number: i32) -> String {
     format!("I{number:02}")
 }
 
 /// `MANY` items that the provider publishes on streams of their own, and that the peer wants.
-fn publishing_many() -> Bench {
+pub(super) fn publishing_many() -> Bench {
     let mut bench = Bench::running();
     for number in 1..=MANY {
         bench.provider(T0, PROVIDER, &refresh(-number, &name(number), &[(22, 1)]));
@@ -23,28 +23,28 @@ fn publishing_many() -> Bench {
 }
 
 impl Bench {
-    fn budget(&mut self, per_turn: usize) {
+    pub(super) fn budget(&mut self, per_turn: usize) {
         self.core.config.cleanups_per_turn = per_turn;
         self.core.grant_cleanups(T0);
         self.log.take();
     }
 
-    fn turn(&mut self) -> Vec<String> {
+    pub(super) fn turn(&mut self) -> Vec<String> {
         assert!(self.core.next_wakeup() <= T0, "the next turn is due at once");
         self.core.on_wakeup(T0, &mut self.log);
         self.log.take()
     }
 
-    fn suspect_items(&self) -> usize {
+    pub(super) fn suspect_items(&self) -> usize {
         self.core.items().filter(|(_, cached)| cached.state().data == DataState::Suspect).count()
     }
 
-    fn is_cleaning(&self) -> bool {
+    pub(super) fn is_cleaning(&self) -> bool {
         self.counters.cleanups_waiting.get() > 0
     }
 }
 
-fn told(log: &[String], what: &str) -> usize {
+pub(super) fn told(log: &[String], what: &str) -> usize {
     log.iter().filter(|line| line.contains(what)).count()
 }
 
@@ -192,7 +192,7 @@ fn a_provider_that_has_published_little_leaves_little_to_do() {
 }
 
 /// `MANY` items that the provider was asked for and has answered.
-fn asked_for_many() -> Bench {
+pub(super) fn asked_for_many() -> Bench {
     let mut bench = Bench::dialled(DistributorConfig { requests_outstanding_max: 1_000, ..config() }, &[A]);
     for number in 1..=MANY {
         bench.interest(T0, &name(number));

@@ -82,7 +82,7 @@ impl Bench {
         self.core.on_peer_message(now, peer, &bytes, &mut self.log).expect("accepted");
     }
 
-    fn no_interest(&mut self, now: Nanos, name: &str) {
+    pub(super) fn no_interest(&mut self, now: Nanos, name: &str) {
         self.peer(now, &LinkUp::NoInterest { key: item(name) });
     }
 

@@ -29,7 +29,7 @@ fn encoded(msg: PostMsg<'_>) -> Vec<u8> {
     msg.to_vec().expect("legal")
 }
 
-fn with_message(msg: &rwf::Msg<'_>, rights: PostUserRights) -> Vec<u8> {
+pub(super) fn with_message(msg: &rwf::Msg<'_>, rights: PostUserRights) -> Vec<u8> {
     let payload = msg.to_vec().expect("legal");
     let rights = Some(rights.0);
     encoded(PostMsg { container_type: DataType::MSG, payload: &payload, user_rights: rights, ..wanting(9) })
@@ -45,7 +45,7 @@ impl Bench {
         bench
     }
 
-    fn client_says(&mut self, peer: PeerId, conversation: u64, name: &str, message: &[u8]) {
+    pub(super) fn client_says(&mut self, peer: PeerId, conversation: u64, name: &str, message: &[u8]) {
         let msg = LinkUp::ClientMessage { conversation, key: item(name), message };
         self.peer_says(T0, peer, &msg);
     }

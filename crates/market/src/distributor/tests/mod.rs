@@ -4,6 +4,7 @@ mod dictionaries;
 mod flow;
 mod keys;
 mod last_images;
+mod many;
 mod messages;
 mod private;
 mod restarts;
@@ -12,7 +13,9 @@ mod spoilt;
 mod standby;
 mod streams;
 mod turns;
+mod twins;
 mod users;
+mod withdrawal;
 
 use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};
 use rdm::login::LoginRequest;

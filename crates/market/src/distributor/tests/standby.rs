@@ -121,6 +121,44 @@ fn what_stands_by_may_end_or_be_unreadable_without_anybody_noticing() {
 }
 
 #[test]
+fn what_a_provider_says_of_an_item_that_nobody_has_is_about_its_own_image() {
+    let mut bench = Bench::shared();
+    bench.announce(OTHER, &[service(9, false)]);
+    bench.provider(T0, OTHER, &refresh_for(9, -5, "A", &[(22, 100)]));
+    bench.core.on_provider_closed(T0, PROVIDER, &mut bench.log);
+    bench.log.take();
+    let stale = State::new(rwf::StreamState::Open, DataState::Suspect).because(rwf::StateCode::NONE, "stale");
+    bench.provider(T0, OTHER, &update(-5, None, &[(25, 101)]));
+    bench.provider(T0, OTHER, &Script::status(-5, stale));
+    assert_eq!(bench.log.take(), [""; 0], "the image of the one that is lost does not change");
+    bench.announce(OTHER, &[service(9, true)]);
+    bench.log.take();
+    bench.provider(T0, OTHER, &update(-5, None, &[(25, 102)]));
+    assert_eq!(bench.log.take(), [""; 0], "its own is suspect");
+    let good = State::new(rwf::StreamState::Open, DataState::Ok);
+    bench.provider(T0, OTHER, &Script::status(-5, good));
+    bench.provider(T0, OTHER, &update(-5, None, &[(25, 103)]));
+    assert_eq!(bench.log.take(), ["1 Refresh #4 item 1: ok 22=100 25=103"]);
+}
+
+#[test]
+fn who_has_an_item_from_now_on_does_not_stand_by_for_it_too() {
+    let mut bench = Bench::shared();
+    bench.announce(OTHER, &[service(9, false)]);
+    bench.provider(T0, OTHER, &refresh_for(9, -5, "A", &[(22, 100)]));
+    bench.core.on_provider_closed(T0, PROVIDER, &mut bench.log);
+    bench.announce(OTHER, &[service(9, true)]);
+    bench.provider(T0, OTHER, &refresh_for(9, -7, "A", &[(22, 300)]));
+    bench.log.take();
+    let closed = State::new(rwf::StreamState::Closed, DataState::Suspect);
+    bench.provider(T0, OTHER, &Script::status(-7, closed));
+    let log = bench.log.take();
+    assert!(log.len() == 1 && log[0].starts_with("1 Close"), "its former image is not sent: {log:?}");
+    bench.provider(T0, OTHER, &update(-5, None, &[(22, 9)]));
+    assert_eq!(bench.counters.updates_without_image.get(), 1, "its former stream is over");
+}
+
+#[test]
 fn an_item_that_is_over_leaves_no_stream_of_those_that_stood_by() {
     let mut bench = Bench::shared();
     let closed = State::new(rwf::StreamState::Closed, DataState::Suspect);

@@ -1,0 +1,101 @@
+//! Services that nobody lists any more: their items are closed, and then they are gone.
+//!
+//! That takes as many turns as it needs. As long as it is not done the service is *withdrawn*: it has its stream, on
+//! which items are closed, and stands in the directory as before, but whatever is asked about it is answered as if it
+//! were gone. A provider that lists it again takes the mark away: it goes on with its stream and with items of its
+//! own, and those that it had before are closed all the same.
+
+use std::ops::Bound;
+
+use rwf::{State, StateCode, StreamState};
+use units::Nanos;
+
+use super::cleanups::What;
+use super::dialled::SERVICE_WITHDRAWN;
+use super::services::{PublishedService, Supply};
+use super::{DataState, Distributor, DistributorSink, ProviderId, peers, status_bytes};
+
+const CLOSED: State<'static> = State::new(StreamState::ClosedRecover, DataState::Suspect)
+    .because(StateCode::SOURCE_UNKNOWN, "the provider has withdrawn the service");
+
+impl PublishedService {
+    /// Whether nobody lists it, and its items are being closed.
+    pub(super) fn is_withdrawn(&self) -> bool {
+        self.withdrawn.is_some()
+    }
+}
+
+impl Distributor {
+    /// The service of an id, unless it is withdrawn.
+    pub(super) fn listed(&self, id: u16) -> Option<&PublishedService> {
+        self.services.get(&id).filter(|service| !service.is_withdrawn())
+    }
+
+    /// The last provider of a service lists it no longer.
+    pub(super) fn withdraw(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        id: u16,
+        sink: &mut impl DistributorSink,
+    ) {
+        if let Some(known) = self.providers.get_mut(&provider) {
+            known.places.remove(&id);
+        }
+        let number = self.cleanups.last_sweep() + 1;
+        let Some(service) = self.services.get_mut(&id) else { return };
+        service.withdrawn = Some(number);
+        service.settled_at = Nanos::NEVER;
+        if let Supply::Published(publishers) = &mut service.supply {
+            publishers.clear();
+        }
+        self.sweep(now, provider, What::Withdrawn(id), sink);
+    }
+
+    /// Closes an item of a withdrawn service. Those who wait for what the provider was asked for are told why first.
+    pub(super) fn close_withdrawn(
+        &mut self,
+        now: Nanos,
+        (provider, index): (ProviderId, usize),
+        sink: &mut impl DistributorSink,
+    ) {
+        let item = &self.items[index];
+        let key = item.key.as_key();
+        let closed = status_bytes(key, CLOSED);
+        if item.upstream.is_asked_for() && item.upstream.provider() == Some(provider) {
+            let suspect = status_bytes(key, SERVICE_WITHDRAWN);
+            self.counters.items_lost.inc();
+            self.detach(index, sink);
+            self.tell_waiting(index, &suspect, sink);
+        }
+        self.close_item(now, index, &closed, sink);
+    }
+
+    /// Tells those who wait for an item that was never published that the service is gone; false if there is none, or
+    /// the service is there again: then they go on waiting.
+    pub(super) fn end_unknown(&mut self, id: u16, number: u64, sink: &mut impl DistributorSink) -> bool {
+        if self.services.get(&id).is_none_or(|service| service.withdrawn != Some(number)) {
+            return false;
+        }
+        let from: &[u8] = &id.to_be_bytes();
+        let first = self.unknown.range::<[u8], _>((Bound::Included(from), Bound::Unbounded)).next();
+        let Some((bytes, _)) = first.filter(|(_, unknown)| unknown.key.service == id) else { return false };
+        let bytes = bytes.clone();
+        let Some(unknown) = self.unknown.remove(&bytes) else { return false };
+        self.spend(unknown.peers.len() + unknown.resuming.len());
+        for peer in unknown.peers.into_iter().chain(unknown.resuming) {
+            peers::tell(peer, unknown.key.as_key(), CLOSED, sink);
+        }
+        true
+    }
+
+    /// All items of a withdrawn service are closed.
+    pub(super) fn end_service(&mut self, id: u16, number: u64, sink: &mut impl DistributorSink) {
+        if self.services.get(&id).is_some_and(|service| service.withdrawn == Some(number)) {
+            self.services.remove(&id);
+            self.peers.values_mut().for_each(|peer| peer.flow.forget(id));
+            sink.close_stream(id);
+            self.is_directory_due = true;
+        }
+    }
+}
