@@ -12,6 +12,9 @@
 //! started again and again is not new each time. And it is left behind as well when it stops following a stream,
 //! or goes, while much is lacking: nothing was taken by that.
 //!
+//! A server that begins to follow a stream, or does so again, lacks what is sent from then on: one that says otherwise
+//! cannot hold providers back for what went out before.
+//!
 //! Servers that report nothing, because they are of an earlier version, are not waited for.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -314,7 +317,8 @@ impl Distributor {
                 continue;
             }
             let at = published.stream.outflow.bytes_at(sequence);
-            let before = flow.taken.entry(service).or_insert(at);
+            // Whoever begins to follow lacks nothing of what was sent before, whatever it says.
+            let before = flow.taken.entry(service).or_insert(published.stream.outflow.bytes);
             flow.total += at.saturating_sub(*before);
             *before = at.max(*before);
         }

@@ -223,6 +223,8 @@ pub struct Distributor {
     sharing_ration: Ration,
     directory_sequence: u64,
     directory_at: Nanos,
+    /// So often it was published at that time.
+    directories_at_once: u32,
     /// It has changed since it was published last.
     is_directory_due: bool,
     /// What was published last.
@@ -233,6 +235,9 @@ pub struct Distributor {
     waits: Waits,
     counters: Arc<Counters>,
 }
+
+/// More directories are not published at one time: each lists all services.
+const DIRECTORIES_AT_ONCE: u32 = 4;
 
 /// What is due at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,6 +311,7 @@ impl Distributor {
             tickets: 0,
             directory_sequence: 0,
             directory_at: Nanos::ZERO,
+            directories_at_once: 0,
             is_directory_due: true,
             directory_body: Vec::new(),
             scratch: Scratch::default(),
@@ -367,7 +373,13 @@ impl Distributor {
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
         let repeat_at = self.directory_at + self.config.heartbeat_interval;
-        let repeat_at = if self.is_directory_due { self.directory_at } else { repeat_at };
+        let repeat_at = match self.is_directory_due {
+            true if self.directories_at_once >= DIRECTORIES_AT_ONCE => {
+                self.directory_at + Duration::from_nanos(1)
+            }
+            true => self.directory_at,
+            false => repeat_at,
+        };
         self.unknown_due_at
             .min(repeat_at)
             .min(self.timers.next())
@@ -398,7 +410,13 @@ impl Distributor {
     }
 
     /// Publishes the directory if it has changed since, or is to be repeated.
+    /// However often it changes in one moment, so in one turn, it is published a few times then, and once more later.
     fn publish_directory_if_due(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
+        if now != self.directory_at {
+            self.directories_at_once = 0;
+        } else if self.directories_at_once >= DIRECTORIES_AT_ONCE {
+            return;
+        }
         if std::mem::take(&mut self.is_directory_due) {
             let services = self.services.values().map(|s| &s.definition);
             let refresh = DirectoryRefresh::publish(0, Filter::ALL, services).expect("ids are keys");
@@ -407,6 +425,7 @@ impl Distributor {
             return;
         }
         self.directory_at = now;
+        self.directories_at_once += 1;
         self.directory_sequence += 1;
         sink.publish_directory(&StreamMsg {
             kind: Kind::Directory,

@@ -1,6 +1,6 @@
 //! Which services there are, who supplies them, and what peers are told about them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rdm::ToVec;
@@ -121,10 +121,42 @@ impl Distributor {
                 return Ok(());
             }
         };
-        self.take_services(now, provider, sink);
+        self.take_changed(now, provider, &changes, sink);
         self.say_of_many(now, provider, changes, sink);
         self.publish_directory_if_due(now, sink);
         Ok(())
+    }
+
+    /// Takes what a provider's directory has just said. The services that it has not spoken of are as they were, unless one
+    /// is gone or has another name, or some could not be taken before.
+    fn take_changed(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        changes: &[DirectoryChange],
+        sink: &mut impl DistributorSink,
+    ) {
+        let Some(known) = self.providers.get(&provider) else { return };
+        let changed = |change: &DirectoryChange| match *change {
+            DirectoryChange::Added { service_id }
+            | DirectoryChange::State { service_id, .. }
+            | DirectoryChange::Group { service_id, .. }
+            | DirectoryChange::Load { service_id }
+            | DirectoryChange::Data { service_id }
+            | DirectoryChange::Links { service_id } => Some(service_id),
+            _ => None,
+        };
+        let ids: Option<BTreeSet<u16>> = changes.iter().map(changed).collect();
+        match ids.filter(|_| known.dialled.is_none() && known.refused.is_empty()) {
+            None => self.take_services(now, provider, sink),
+            Some(ids) => {
+                let services = known.directory.services().filter(|service| ids.contains(&service.id));
+                for service in services.cloned().collect::<Vec<Service>>() {
+                    self.take_service(now, provider, service, sink);
+                }
+                self.count_shared();
+            }
+        }
     }
 
     /// Takes what a provider's directory lists now.

@@ -236,3 +236,23 @@ fn a_front_end_that_goes_on_reading_has_what_the_provider_waits_for_done_at_once
     assert!(count * long.len() < 5 << 20, "{count}");
     assert_eq!(told(&bench.log.take(), &format!("Refresh #")), count, "in order, none lost");
 }
+
+#[test]
+fn a_directory_that_changes_a_hundred_times_in_a_turn_is_published_a_few_times_and_is_right_in_the_end() {
+    let mut bench = Bench::running();
+    bench.log.take();
+    for n in 0..101 {
+        bench.announce(PROVIDER, &[service(3, n % 2 == 0)]);
+    }
+    bench.announce(PROVIDER, &[service(3, false)]);
+    let published = |log: Vec<String>| -> Vec<String> {
+        log.into_iter().filter(|line| line.starts_with("directory")).collect()
+    };
+    let told = published(bench.log.take());
+    assert!((1..=4).contains(&told.len()), "{told:?}");
+    let again = bench.core.next_wakeup();
+    assert!(again <= T0 + Duration::from_nanos(1), "the next turn says how it is");
+    bench.core.on_wakeup(T0 + Duration::from_nanos(1), &mut bench.log);
+    assert_eq!(published(bench.log.take()), ["directory: 1 BINANCE down"]);
+    assert!(bench.core.next_wakeup() > T0 + Duration::from_nanos(1));
+}
