@@ -10,7 +10,7 @@ use net::{Interest, Poller, Registrar, Resolver, Token, clock};
 use units::Nanos;
 
 use crate::wire::{READS_MAX, Wire};
-use crate::{ClientTlsConfig, Endpoint};
+use crate::{ClientTlsConfig, Endpoint, HostPortError};
 
 /// How long the close of a connection tries to write what is pending.
 pub(crate) const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -131,9 +131,15 @@ impl<E: Endpoint> Driver<E> {
 }
 
 /// Why a consumer or provider cannot be made.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
+    /// What should say where the server is does not.
+    Host {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        error: HostPortError,
+    },
     /// The connection handshake cannot hold what is configured.
     Config(rssl::ConfigError),
     /// A service of the configuration is not one.
@@ -147,11 +153,19 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            StartError::Host { text, error } => write!(f, "{text:?} is no host and port: {error}"),
             StartError::Config(error) => error.fmt(f),
             StartError::Service(error) => error.fmt(f),
             StartError::Tls(error) => error.fmt(f),
             StartError::Io(error) => error.fmt(f),
         }
+    }
+}
+
+impl fmt::Debug for StartError {
+    /// As it is shown: `main` prints the error that it returns so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -1,42 +1,150 @@
-//! Consumer and interactive provider over RSSL or WebSocket, non-interactive provider over RSSL: the way in and
-//! out of a market data system.
+//! Market data in Rust: a consumer that subscribes items at a server, and providers that publish them.
 //!
-//! A [`Consumer`] subscribes items at a server (a point-to-point server, an ADS, an interactive provider) and
-//! is told of their images, updates and states; a [`StandbyConsumer`] does so at several at once, of which one
-//! is active and the others ready to take over. A [`Provider`] connects to a distribution server and
-//! publishes items there. An [`InteractiveProvider`] is itself the server that consumers ask, over RSSL and,
-//! if it is given a port for it, in JSON over WebSocket. All look after
-//! everything below by themselves: connecting, versions, login, directory, dictionary, reconnecting, asking
-//! or publishing again.
-//!
-//! Each is a *core* without socket, thread or clock ([`ConsumerCore`], [`ProviderCore`]; the simulator runs
-//! these) and a thin driver around it. The driver works in the application's own thread:
-//! [`Consumer::dispatch`] waits for events, [`Consumer::work`] and [`Consumer::arm`] fit into somebody else's
-//! loop, and [`Consumer::into_channel`] makes a thread with a queue.
+//! ```toml
+//! [dependencies]
+//! tickcast-client = { path = "tickcast/crates/client" }   # where the sources of Tickcast lie
+//! ```
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use tickcast_client::{Consumer, ConsumerConfig, ConsumerEvent, ItemRequestSpec};
+//! use tickcast_client::Consumer;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut consumer = Consumer::connect("localhost:14002")?;
+//! consumer.subscribe("BINANCE", "BTCUSDT")?;
+//! for event in consumer.events(Duration::from_secs(30)) {
+//!     println!("{}", event?);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! This prints what happens, a line each: that it is connected or why not (`no connection to localhost:14002:
+//! cannot connect: connection refused ...`), the services, the dictionary, then images and updates
+//! (`BINANCE BTCUSDT update: BID=40.07 ASK=40.11`). It ends when nothing came for 30 seconds. Everything else -
+//! login, reconnecting, asking again - goes on by itself. **The library writes no log**: why there is no data
+//! comes as events, so print those that you do not handle.
+//!
+//! # Values
+//!
+//! [`price`](OwnedItemEvent::price) gives the exact decimal ([`Real`], which shows as `40.07`; `to_f64` on
+//! request), [`number`](OwnedItemEvent::number) a floating point number, [`text`](OwnedItemEvent::text) text,
+//! [`field`](OwnedItemEvent::field) the [`Value`] of any type. A message has the fields that changed: the others
+//! are `None`. [`image_field`](ConsumerCore::image_field) looks into the whole image, if the consumer keeps
+//! images ([`ConsumerConfig::keep_images`]).
+//!
+//! ```no_run
+//! # use std::time::Duration;
+//! use tickcast_client::{Consumer, OwnedEvent};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let mut consumer = Consumer::connect("localhost:14002")?;
+//! for event in consumer.events(Duration::from_secs(30)) {
+//!     match event? {
+//!         OwnedEvent::Item(item) => {
+//!             if let Some(bid) = item.price("BID")? {
+//!                 println!("{}: bid {bid}, about {:.1}", item.name, bid.to_f64());
+//!             }
+//!         }
+//!         other => eprintln!("{other}"),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # In a thread of its own
+//!
+//! [`Consumer::into_channel`] moves the consumer into a thread that queues its events; any thread may take them.
+//!
+//! ```no_run
+//! use tickcast_client::{Consumer, ItemRequestSpec};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let channel = Consumer::connect("localhost:14002")?.into_channel(10_000)?;
+//! if let Some(subscribed) = channel.subscribe(&ItemRequestSpec::new("BINANCE", "BTCUSDT")) {
+//!     subscribed?;
+//! }
+//! for event in &channel {
+//!     println!("{event}");
+//! }
+//! channel.close()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # In callbacks
+//!
+//! The fastest way: [`Consumer::dispatch`] lends each event to a closure, and an update allocates nothing.
+//! [`Consumer::work`] and [`Consumer::arm`] fit into somebody else's loop.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use tickcast_client::{Consumer, ConsumerConfig, ConsumerEvent, Domain, ItemRequestSpec};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let hosts = vec!["localhost:14002".parse()?];
 //! let mut consumer = Consumer::new(&ConsumerConfig { hosts, user: "ada".into(), ..Default::default() })?;
-//! consumer.subscribe("CRYPTO", "BTCUSDT")?;
-//! let book = ItemRequestSpec::new("CRYPTO", "BTCUSDT");
-//! consumer.subscribe_with(&ItemRequestSpec { domain: rwf::Domain::MARKET_BY_PRICE, ..book })?;
-//! consumer.dispatch(Duration::from_millis(10), &mut |event: ConsumerEvent<'_>| match event {
-//!     ConsumerEvent::Item(event) if event.is_ok() => {
-//!         for field in event.fields().into_iter().flatten().flatten() {
-//!             println!("{} {} {:?}", event.name(), field.name(), field.value);
+//! consumer.subscribe("BINANCE", "BTCUSDT")?;
+//! let book = ItemRequestSpec::new("BINANCE", "BTCUSDT");
+//! consumer.subscribe_with(&ItemRequestSpec { domain: Domain::MARKET_BY_PRICE, ..book })?;
+//! while !consumer.is_stopped() {
+//!     consumer.dispatch(Duration::from_secs(1), &mut |event: ConsumerEvent<'_>| match event {
+//!         ConsumerEvent::Item(event) if event.is_ok() => {
+//!             for field in event.fields().into_iter().flatten().flatten() {
+//!                 println!("{} {field}", event.name());
+//!             }
 //!         }
-//!     }
-//!     ConsumerEvent::Item(event) => println!("{} is {}", event.name(), event.state()),
-//!     ConsumerEvent::Disconnected { reason, retry_in, .. } => println!("{reason}, again in {retry_in:?}"),
-//!     _ => {}
-//! })?;
+//!         other => eprintln!("{other}"),
+//!     })?;
+//! }
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Publishing
+//!
+//! A provider with a dictionary takes fields by their names, and refuses a value of another type than the
+//! dictionary's: `field BID: UINT given, REAL wanted, such as Real::decimal(4007, 2) for 40.07; nothing was sent`.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use tickcast_client::{
+//!     Dictionary, Domain, Provider, ProviderConfig, ProviderServiceConfig, Real, RefreshSpec,
+//! };
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut dictionary = Dictionary::new();
+//! dictionary.load_fields(&std::fs::read("RDMFieldDictionary")?)?;
+//! dictionary.load_enums(&std::fs::read("enumtype.def")?)?;
+//! let services = vec![ProviderServiceConfig { name: "NI_PUB".into(), ..Default::default() }];
+//! let config = ProviderConfig { services, ..ProviderConfig::default() };
+//! let mut provider = Provider::new(&config)?.with_dictionary(&dictionary);
+//! let item = provider.item(Domain::MARKET_PRICE, "NI_PUB", "IBM.N")?;
+//! let _ = provider.refresh(item, &RefreshSpec::default(), |w| {
+//!     w.field_list(|fields| {
+//!         fields.put("BID", Real::decimal(4007, 2));
+//!         fields.put("ASK", Real::decimal(4011, 2));
+//!     });
+//! })?;
+//! provider.dispatch(Duration::from_secs(1), &mut |event| eprintln!("{event}"))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What there is
+//!
+//! A [`Consumer`] subscribes items at a server (a point-to-point server, an ADS, an interactive provider) over
+//! RSSL or WebSocket; a [`StandbyConsumer`] does so at several at once, of which one is active and the others
+//! ready to take over. A [`Provider`] connects to a distribution server and publishes items there. An
+//! [`InteractiveProvider`] is itself the server that consumers ask, over RSSL and, if it is given a port for it,
+//! in JSON over WebSocket. All look after everything below by themselves: connecting, versions, login, directory,
+//! dictionary, reconnecting, asking or publishing again. The directory `examples` has a program for each.
+//!
+//! Each is a *core* without socket, thread or clock ([`ConsumerCore`], [`ProviderCore`]; the simulator runs
+//! these) and a thin driver around it, which works in the application's own thread. What the interfaces take and
+//! give of other rooms stands here too: values and messages ([`rwf`], the usual ones also by themselves), login,
+//! directory and posts ([`rdm`]).
 //!
 //! # Promise
 //!
@@ -189,6 +297,7 @@ mod consumer;
 mod dial;
 mod driver;
 mod endpoint;
+mod field_error;
 mod identity;
 mod interactive;
 mod lifecycle;
@@ -197,6 +306,7 @@ mod login;
 mod outgoing;
 mod provider;
 mod reason;
+mod shown;
 mod table;
 mod web;
 mod wire;
@@ -208,14 +318,15 @@ pub use self::config::{
 };
 pub use connector::{Attempt, Socket};
 pub use consumer::{
-    Capability, Consumer, ConsumerChannel, ConsumerCore, ConsumerEvent, DictionaryFault, EntryFields,
-    FieldId, FieldRef, FieldView, Fields, GenericSpec, ItemEvent, ItemHandle, ItemMsg, ItemRequestSpec,
-    ItemView, MapEntryView, MapEntryViews, MapView, OwnedEvent, OwnedItemEvent, OwnedOutcome, PostEvent,
-    PostId, PostOutcome, PostSpec, ServerEvent, ServiceChange, ServiceEvent, StandbyConsumer, StandbyCore,
-    SubscribeError, TellError,
+    Capability, Consumer, ConsumerChannel, ConsumerCore, ConsumerEvent, DictionaryFault, EntryFields, Events,
+    FieldId, FieldRef, FieldView, Fields, FieldsOrRaw, GenericSpec, ItemEvent, ItemHandle, ItemMsg,
+    ItemRequestSpec, ItemView, MapEntryView, MapEntryViews, MapView, OwnedEvent, OwnedItemEvent,
+    OwnedOutcome, PostEvent, PostId, PostOutcome, PostSpec, ServerEvent, ServiceChange, ServiceEvent,
+    StandbyConsumer, StandbyCore, SubscribeError, TellError, UnreadableField,
 };
 pub use driver::StartError;
 pub use endpoint::Endpoint;
+pub use field_error::{FieldError, FieldProblem};
 pub use identity::Identity;
 pub use interactive::{ClientId, ClientLogin, InteractiveEvent, InteractiveProvider, OwnedMsg, PostTicket};
 pub use line::{Line, LineConfig, LineEvent};
@@ -224,5 +335,22 @@ pub use provider::{
     PublishedTicket, RefreshSpec, UpdateSpec,
 };
 pub use reason::{ConnectFailure, DisconnectReason};
+
+/// Of other rooms: what the interfaces take and give.
+pub use counters::table::{
+    ConsumerSession, InteractiveSession, JsonClients, ProviderSession, RsslConnections, WebSocketConnections,
+};
+pub use market::CachedItem;
+pub use market::image::{FieldImage, Image, MapImage};
+pub use net::{Interest, Poller, Registrar, Resolver, Token, clock};
+pub use rssl::Session as RsslSession;
+pub use rwf::{
+    Array, AsciiString, Buffer, DataState, DataType, Date, DateTime, DecodeError, Dictionary, Domain,
+    EncodeError, Enum, FieldListWriter, FieldName, MapAction, MapHead, NakCode, Priority, Qos, Real,
+    RmtesString, State, StateCode, StreamState, Time, UpdateType, Utf8String, Value, Writer,
+};
+pub use units::Nanos;
+pub use {rdm, rwf};
+
 pub use rssl_server::{Compression, ConnectionInfo, RsslConfig, TlsConfig};
 pub use websocket_server::WebSocketConfig as WebSocketServerConfig;

@@ -96,6 +96,38 @@ impl fmt::Display for DisconnectReason {
 
 impl std::error::Error for DisconnectReason {}
 
+impl DisconnectReason {
+    /// What to look at, where one can say; `None` where the reason says all there is.
+    #[must_use]
+    pub fn advice(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Connect(ConnectFailure::Io(io::ErrorKind::ConnectionRefused)) => {
+                "nothing listens there: is the port right, and does the server run?"
+            }
+            Self::Connect(ConnectFailure::UnknownHost | ConnectFailure::LookupTimeout { .. }) => {
+                "is the name right, and does this machine know it?"
+            }
+            Self::Connect(ConnectFailure::Timeout { .. } | ConnectFailure::Io(_)) => {
+                "is the host right, and does a firewall let the connection through?"
+            }
+            Self::Connect(ConnectFailure::Tls | ConnectFailure::Certificate) => {
+                "is it an encrypted port, and do the `tls` settings fit its certificate?"
+            }
+            Self::Connect(ConnectFailure::Upgrade) => "is it a WebSocket port, such as 15000?",
+            Self::Connection(CloseReason::Unanswered { next: None, .. } | CloseReason::Peer(_)) => {
+                "is it an RSSL port? Consumers connect to 14002, providers to 14003, WebSocket has a port of its own"
+            }
+            Self::LoginTimeout { .. } | Self::DirectoryTimeout { .. } => {
+                "is it the right port of the server?"
+            }
+            Self::LoginRefused { .. } => {
+                "are user, position and application id allowed? `restart` tries the login again"
+            }
+            _ => return None,
+        })
+    }
+}
+
 impl fmt::Display for ConnectFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,12 +1,23 @@
 //! A buffer that messages are encoded into again and again.
 
-use rwf::{EncodeError, Writer};
+use rwf::{Dictionary, EncodeError, FieldName, Writer};
 
 /// Holds the bytes of the last message encoded; grows to what the largest needed and keeps that room.
 #[derive(Debug, Default)]
 pub struct Encoding {
     room: Vec<u8>,
     len: usize,
+}
+
+/// Why a message cannot be encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EncodeFault {
+    /// What is wrong.
+    pub error: EncodeError,
+    /// The field that was refused, if it is one.
+    pub field: Option<FieldName>,
+    /// Whether there was a dictionary.
+    pub has_dictionary: bool,
 }
 
 impl Encoding {
@@ -18,10 +29,22 @@ impl Encoding {
     ///
     /// # Errors
     /// What [`Writer::status`] says, except that the room is never too small.
-    pub fn try_encode(&mut self, mut write: impl FnMut(&mut Writer<'_>)) -> Result<&[u8], EncodeError> {
+    pub fn try_encode(&mut self, write: impl FnMut(&mut Writer<'_>)) -> Result<&[u8], EncodeError> {
+        self.try_encode_with(None, write).map_err(|fault| fault.error)
+    }
+
+    /// The same with a dictionary that fields are held against, and named by.
+    ///
+    /// # Errors
+    /// As [`Encoding::try_encode`], with the field that it is about.
+    pub fn try_encode_with(
+        &mut self,
+        dictionary: Option<&Dictionary>,
+        mut write: impl FnMut(&mut Writer<'_>),
+    ) -> Result<&[u8], EncodeFault> {
         self.len = 0;
         loop {
-            let mut w = Writer::new(&mut self.room);
+            let mut w = Writer::new(&mut self.room).with_dictionary(dictionary);
             write(&mut w);
             match w.status() {
                 Ok(len) => {
@@ -31,7 +54,10 @@ impl Encoding {
                 Err(EncodeError::BufferTooSmall { need_bytes, .. }) => {
                     self.room.resize((need_bytes as usize).max(512), 0);
                 }
-                Err(fault) => return Err(fault),
+                Err(error) => {
+                    let field = w.refused_field();
+                    return Err(EncodeFault { error, field, has_dictionary: dictionary.is_some() });
+                }
             }
         }
     }

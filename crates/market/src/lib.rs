@@ -13,6 +13,6 @@ pub mod users;
 mod view;
 
 pub use cached::{CachedItem, RefreshForm, Scratch};
-pub use encoding::Encoding;
+pub use encoding::{EncodeFault, Encoding};
 pub use intake::{Intake, IntakeConfig, Waited};
 pub use key::{ItemKey, KEY_ATTRIBUTES_BYTES_MAX, OwnedKey};

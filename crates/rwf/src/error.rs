@@ -125,6 +125,18 @@ pub enum EncodeError {
         /// The part that cannot stand here.
         place: Place,
     },
+    /// A value of another type than the dictionary gives the field.
+    FieldType {
+        /// The field.
+        id: i16,
+        /// The type given.
+        given: DataType,
+        /// The type of the dictionary.
+        wanted: DataType,
+    },
+    /// A field by a name that the dictionary does not have, or without a dictionary.
+    /// [`Writer::refused_field`](crate::Writer::refused_field) says which.
+    UnknownField,
 }
 
 macro_rules! places {
@@ -202,6 +214,10 @@ impl fmt::Display for EncodeError {
             Self::Blank { place } => write!(f, "{place}: cannot be blank"),
             Self::SetIncomplete { written, wanted } => write!(f, "set data: {written} values of {wanted}"),
             Self::OutOfOrder { place } => write!(f, "{place}: cannot stand here"),
+            Self::FieldType { id, given, wanted } => {
+                write!(f, "field {id}: {given} given, {wanted} wanted")
+            }
+            Self::UnknownField => f.write_str("a field by name that no dictionary at hand has"),
         }
     }
 }

@@ -3,7 +3,7 @@ use crate::list::{ListWriter, SetData, SetHead, StandardData, parse_list};
 use crate::primitive::{ArrayWriter, Blank, Encoded, Packed, Primitive, SelfSizedBlank, take_set_value};
 use crate::reader::Reader;
 use crate::set_def::{FieldSetDefs, FieldSetEntry, SetEntries};
-use crate::{DataType, DecodeError, Place, Value, Writer};
+use crate::{DataType, DecodeError, FieldRef, Place, Value, Writer};
 
 /// Fields by id: the payload of market data. Only the head is checked when it is parsed; entries are when
 /// they are read.
@@ -232,9 +232,11 @@ impl Writer<'_> {
 }
 
 impl<'b> FieldListWriter<'_, 'b, '_> {
-    /// Writes a field. Its type is not on the wire; it must be the dictionary's.
+    /// Writes a field, by its id or, if the writer has a dictionary, by its name. The type of the value is not
+    /// on the wire: it must be the dictionary's, and is held against it where the writer has one.
     #[inline]
-    pub fn put(&mut self, id: i16, value: impl Primitive) {
+    pub fn put(&mut self, field: impl FieldRef, value: impl Primitive) {
+        let Some(id) = self.list.w.admit(&field, value.data_type()) else { return };
         self.list.count_entry();
         if let Some(Packed { content, length }) = value.packed() {
             let entry = u128::from(id as u16) << 112 | (length as u128) << 104 | content >> 24;
@@ -254,18 +256,23 @@ impl<'b> FieldListWriter<'_, 'b, '_> {
 
     /// Writes a field without a value.
     #[inline]
-    pub fn blank(&mut self, id: i16) {
-        self.put(id, Blank(DataType::UNKNOWN));
+    pub fn blank(&mut self, field: impl FieldRef) {
+        self.put(field, Blank(DataType::UNKNOWN));
     }
 
     /// Writes a field whose content is encoded already.
     #[inline]
-    pub fn encoded(&mut self, id: i16, content: &[u8]) {
-        self.put(id, Encoded { data_type: DataType::UNKNOWN, content });
+    pub fn encoded(&mut self, field: impl FieldRef, content: &[u8]) {
+        self.put(field, Encoded { data_type: DataType::UNKNOWN, content });
     }
 
     /// Writes a field that is a container, which `write` writes.
-    pub fn container(&mut self, id: i16, write: impl FnOnce(&mut Writer<'b>)) {
+    pub fn container(&mut self, field: impl FieldRef, write: impl FnOnce(&mut Writer<'b>)) {
+        self.nested(&field, DataType::UNKNOWN, write);
+    }
+
+    fn nested(&mut self, field: &impl FieldRef, given: DataType, write: impl FnOnce(&mut Writer<'b>)) {
+        let Some(id) = self.list.w.admit(field, given) else { return };
         self.list.count_entry();
         self.list.w.i16(id);
         self.list.w.nested16(Place::FieldEntry, write);
@@ -274,12 +281,12 @@ impl<'b> FieldListWriter<'_, 'b, '_> {
     /// Writes a field that is an array; see [`Writer::array`].
     pub fn array(
         &mut self,
-        id: i16,
+        field: impl FieldRef,
         item_type: DataType,
         item_length: u16,
         write: impl FnOnce(&mut ArrayWriter<'_, '_>),
     ) {
-        self.container(id, |w| w.array(item_type, item_length, write));
+        self.nested(&field, DataType::ARRAY, |w| w.array(item_type, item_length, write));
     }
 
     /// Writes the next value of the set data, in the form its definition prescribes.

@@ -82,6 +82,7 @@ mod element_list;
 mod entries;
 mod error;
 mod field_list;
+mod field_ref;
 mod filter_list;
 mod list;
 mod map;
@@ -104,6 +105,7 @@ pub use error::{DecodeError, EncodeError, Place};
 pub use field_list::{
     FieldEntries, FieldEntry, FieldList, FieldListHead, FieldListInfo, FieldListWriter, FieldSetValues,
 };
+pub use field_ref::{FieldName, FieldRef};
 pub use filter_list::{FilterAction, FilterEntries, FilterEntry, FilterList, FilterListWriter};
 pub use list::{SetData, SetHead};
 pub use map::{Map, MapAction, MapEntries, MapEntry, MapHead, MapWriter};

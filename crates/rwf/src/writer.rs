@@ -1,6 +1,6 @@
 use crate::error::clip;
 use crate::primitive::Primitive;
-use crate::{DataType, EncodeError, Place};
+use crate::{DataType, Dictionary, EncodeError, FieldName, Place};
 
 /// Encodes into the caller's buffer.
 ///
@@ -18,6 +18,10 @@ pub struct Writer<'b> {
     /// Bytes written; beyond `buf.len()` bytes that would have been.
     len: usize,
     fault: Option<EncodeError>,
+    /// What fields are named and typed by, if anything.
+    pub(crate) dictionary: Option<&'b Dictionary>,
+    /// The field that the fault is about, if it is about one.
+    pub(crate) refused_field: Option<FieldName>,
 }
 
 /// A state of a [`Writer`] to return to.
@@ -32,7 +36,7 @@ impl<'b> Writer<'b> {
     #[inline]
     #[must_use]
     pub fn new(buf: &'b mut [u8]) -> Writer<'b> {
-        Writer { buf, len: 0, fault: None }
+        Writer { buf, len: 0, fault: None, dictionary: None, refused_field: None }
     }
 
     /// Bytes written so far; more than the buffer holds if it is too small.

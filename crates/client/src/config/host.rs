@@ -12,7 +12,7 @@ pub struct HostPort {
 }
 
 /// Why a text is no [`HostPort`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HostPortError {
     /// There is no `:` with a port behind it.
@@ -84,6 +84,13 @@ impl fmt::Display for HostPortError {
             HostPortError::NoHost => "a host must stand before the port",
             HostPortError::NoBrackets => "an IPv6 address needs brackets, as in [::1]:14002",
         })
+    }
+}
+
+impl fmt::Debug for HostPortError {
+    /// As it is shown: `main` prints the error that it returns so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

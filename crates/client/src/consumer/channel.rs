@@ -54,9 +54,10 @@ impl Consumer {
     ///
     /// # Errors
     /// The system has no thread or no descriptor left.
-    pub fn into_channel(self, capacity: usize) -> io::Result<ConsumerChannel> {
+    pub fn into_channel(mut self, capacity: usize) -> io::Result<ConsumerChannel> {
         let (calls, to_do) = mpsc::channel();
-        let queue = Queue { events: VecDeque::new(), is_full: false, is_closing: false, is_closed: false };
+        let events = std::mem::take(&mut self.waiting);
+        let queue = Queue { events, is_full: false, is_closing: false, is_closed: false };
         let shared =
             Arc::new(Shared { queue: Mutex::new(queue), filled: Condvar::new(), capacity: capacity.max(1) });
         let (parts, of_thread) = (self.into_parts(), Arc::clone(&shared));

@@ -1,5 +1,6 @@
 //! The consumer with its socket.
 
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Deref;
 use std::os::fd::BorrowedFd;
@@ -11,8 +12,8 @@ use rwf::{Dictionary, Domain, EncodeError, Priority, Writer};
 use units::Nanos;
 
 use super::{
-    ConsumerCore, ConsumerEvent, GenericSpec, ItemHandle, ItemRequestSpec, ItemView, PostId, PostSpec,
-    SubscribeError, TellError,
+    ConsumerCore, ConsumerEvent, GenericSpec, ItemHandle, ItemRequestSpec, ItemView, OwnedEvent, PostId,
+    PostSpec, SubscribeError, TellError,
 };
 use crate::driver::Driver;
 use crate::wire::{READS_MAX, Wire};
@@ -45,7 +46,9 @@ use crate::{ConsumerConfig, Identity, StartError};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Consumer {
-    driver: Driver<ConsumerCore>,
+    pub(super) driver: Driver<ConsumerCore>,
+    /// Events that were read and not yet asked for; see [`Consumer::next_event`].
+    pub(super) waiting: VecDeque<OwnedEvent>,
 }
 
 impl Consumer {
@@ -56,7 +59,8 @@ impl Consumer {
     pub fn new(config: &ConsumerConfig) -> Result<Consumer, StartError> {
         let identity = Identity::of_process(config.password_file.as_deref())?;
         let core = ConsumerCore::new(config, &identity, clock::seed())?;
-        Ok(Consumer { driver: Driver::new(core, config.read_buffer_bytes as usize, config.tls.as_ref())? })
+        let driver = Driver::new(core, config.read_buffer_bytes as usize, config.tls.as_ref())?;
+        Ok(Consumer { driver, waiting: VecDeque::new() })
     }
 
     /// The same with the application's own dictionary; none is downloaded then.
@@ -282,7 +286,7 @@ impl Consumer {
     }
 
     pub(super) fn from_parts(parts: (ConsumerCore, Wire)) -> io::Result<Consumer> {
-        Ok(Consumer { driver: Driver::of_parts(parts)? })
+        Ok(Consumer { driver: Driver::of_parts(parts)?, waiting: VecDeque::new() })
     }
 
     pub(super) fn registrar(&self) -> &Registrar {

@@ -1,38 +1,24 @@
 //! Fields of a payload by id and by name.
 
+use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
+use std::fmt;
 
+pub use rwf::FieldRef;
 use rwf::dictionary::Field;
 use rwf::{DataType, DecodeError, Dictionary, FieldEntries, FieldEntry, FieldList, Place, Value};
+
+use super::reading::text_of;
 
 /// The id of a field, looked up once by [`ConsumerCore::field_id`](crate::ConsumerCore::field_id) or written
 /// down: 22 is `BID`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldId(pub i16);
 
-/// What names a field: its id, or its name in the dictionary.
-pub trait FieldRef {
-    /// The id, if the field is known.
-    fn resolve(&self, dictionary: Option<&Dictionary>) -> Option<i16>;
-}
-
 impl FieldRef for FieldId {
     #[inline]
     fn resolve(&self, _: Option<&Dictionary>) -> Option<i16> {
         Some(self.0)
-    }
-}
-
-impl FieldRef for i16 {
-    #[inline]
-    fn resolve(&self, _: Option<&Dictionary>) -> Option<i16> {
-        Some(*self)
-    }
-}
-
-impl FieldRef for &str {
-    fn resolve(&self, dictionary: Option<&Dictionary>) -> Option<i16> {
-        Some(dictionary?.field_by_name(self)?.id)
     }
 }
 
@@ -67,9 +53,67 @@ impl<'a> FieldView<'a> {
             _ => None,
         }
     }
+
+    /// The value as text: what is shown for an enumerated value, the text of texts, digits of numbers; empty
+    /// for a blank.
+    #[must_use]
+    pub fn text(&self) -> Cow<'a, str> {
+        text_of(self.value, self.id.0, self.dictionary)
+    }
 }
 
-/// The fields of a list, in the order of the message. After an error it ends.
+impl fmt::Display for FieldView<'_> {
+    /// `BID=40.07`; `9999=0x0d05` where no dictionary knows the field.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_name(f, self.id, self.name())?;
+        match self.enum_display() {
+            Some(display) => write!(f, "={}", String::from_utf8_lossy(display).escape_debug()),
+            None => write!(f, "={}", self.value),
+        }
+    }
+}
+
+fn write_name(f: &mut fmt::Formatter<'_>, id: FieldId, name: &str) -> fmt::Result {
+    if name.is_empty() { write!(f, "{}", id.0) } else { f.write_str(name) }
+}
+
+/// A field whose content is not of its type: its provider has written something else.
+#[derive(Clone, Copy, Debug)]
+pub struct UnreadableField<'a> {
+    /// The id; `None` if the message ends in the midst of its fields: nothing more comes.
+    pub id: Option<FieldId>,
+    /// The type that the dictionary, or a set definition, gives it.
+    pub data_type: DataType,
+    /// The content.
+    pub content: &'a [u8],
+    /// Why it cannot be read.
+    pub error: DecodeError,
+    dictionary: Option<&'a Dictionary>,
+}
+
+impl<'a> UnreadableField<'a> {
+    /// The name; empty if no dictionary knows the field.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        let definition = self.id.and_then(|id| self.dictionary?.field(id.0));
+        definition.map_or("", |field| &field.name)
+    }
+}
+
+impl fmt::Display for UnreadableField<'_> {
+    /// `BID cannot be read as REAL: real: length 0, at most 8; its bytes: 0x0d`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(id) = self.id else { return write!(f, "no more fields can be read: {}", self.error) };
+        write_name(f, id, self.name())?;
+        let content = Value::Unknown(self.content);
+        write!(f, " cannot be read as {}: {}; its bytes: {content}", self.data_type, self.error)
+    }
+}
+
+impl std::error::Error for UnreadableField<'_> {}
+
+/// The fields of a list, in the order of the message. After an error of the list itself it ends; one that says
+/// that a field cannot be read costs that field alone, which [`Fields::or_raw`] names.
 #[derive(Clone, Debug)]
 pub struct Fields<'a, I = FieldEntries<'a>> {
     entries: I,
@@ -79,6 +123,39 @@ pub struct Fields<'a, I = FieldEntries<'a>> {
 impl<'a, I> Fields<'a, I> {
     pub(crate) fn new(entries: I, dictionary: Option<&'a Dictionary>) -> Self {
         Fields { entries, dictionary }
+    }
+
+    /// The same fields; one that cannot be read comes with its name and its bytes.
+    #[must_use]
+    pub fn or_raw(self) -> FieldsOrRaw<'a, I> {
+        FieldsOrRaw(self)
+    }
+}
+
+/// The fields of a list, and those that cannot be read with their names and bytes; made by [`Fields::or_raw`].
+#[derive(Clone, Debug)]
+pub struct FieldsOrRaw<'a, I = FieldEntries<'a>>(Fields<'a, I>);
+
+impl<'a, I: Iterator<Item = Result<FieldEntry<'a>, DecodeError>>> Iterator for FieldsOrRaw<'a, I> {
+    type Item = Result<FieldView<'a>, UnreadableField<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let dictionary = self.0.dictionary;
+        let unreadable = |id, data_type, content, error| {
+            Some(Err(UnreadableField { id, data_type, content, error, dictionary }))
+        };
+        let entry = match self.0.entries.next()? {
+            Ok(entry) => entry,
+            Err(error) => return unreadable(None, DataType::UNKNOWN, &[], error),
+        };
+        let id = FieldId(entry.id);
+        match value_of(&entry, dictionary) {
+            Ok(value) => Some(Ok(FieldView { id, value, dictionary })),
+            Err(error) => {
+                let data_type = dictionary.map_or(entry.set_type, |known| entry.data_type(known));
+                unreadable(Some(id), data_type, entry.content, error)
+            }
+        }
     }
 }
 
@@ -298,6 +375,34 @@ mod tests {
             assert!(b.find(Some(&index), DataType::FIELD_LIST, &second, 22).expect("legal").is_none());
             assert!(a.find(Some(&index), DataType::FIELD_LIST, &first, 30).expect("legal").is_none());
         }
+    }
+
+    #[test]
+    fn a_field_that_cannot_be_read_is_named_with_its_bytes_and_costs_no_other() {
+        let mut dictionary = Dictionary::new();
+        let fields = b"BID \"BID\" 22 NULL PRICE 17 REAL64 7\nASK \"ASK\" 25 NULL PRICE 17 REAL64 7\n";
+        dictionary.load_fields(fields).expect("well written");
+        let bytes = encode_to_vec(|w| {
+            w.field_list(|f| {
+                f.put(22, 13u64);
+                f.put(25, Real::decimal(4007, 2));
+                f.encoded(-1, &[13, 5]);
+            });
+        })
+        .expect("small");
+        let shown = |payload: &[u8]| {
+            let list = field_list(DataType::FIELD_LIST, payload).expect("a head");
+            let shown = |field: Result<FieldView<'_>, UnreadableField<'_>>| match field {
+                Ok(field) => field.to_string(),
+                Err(field) => field.to_string(),
+            };
+            Fields::new(list.entries(), Some(&dictionary)).or_raw().map(shown).collect::<Vec<_>>()
+        };
+        let unreadable = "BID cannot be read as REAL: real: length 0, at most 8; its bytes: 0x0d";
+        assert_eq!(shown(&bytes), [unreadable, "ASK=40.07", "-1=0x0d05"]);
+        let cut = shown(&bytes[..bytes.len() - 1]);
+        let end = "no more fields can be read: field list entry: 2 bytes needed, 1 left";
+        assert_eq!(cut, [unreadable, "ASK=40.07", end]);
     }
 
     #[test]

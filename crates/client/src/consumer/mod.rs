@@ -8,14 +8,17 @@ mod changes;
 mod channel;
 mod core;
 mod dictionary;
+mod display;
 mod driver;
 mod event;
+mod events;
 mod fields;
 mod item;
 mod losses;
 mod map;
 mod owned;
 mod posts;
+mod reading;
 mod requests;
 mod sending;
 mod session;
@@ -31,7 +34,8 @@ pub use driver::Consumer;
 pub use event::{
     ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, ServerEvent, ServiceChange, ServiceEvent,
 };
-pub use fields::{FieldId, FieldRef, FieldView, Fields};
+pub use events::Events;
+pub use fields::{FieldId, FieldRef, FieldView, Fields, FieldsOrRaw, UnreadableField};
 pub use map::{EntryFields, MapEntryView, MapEntryViews, MapView};
 pub use owned::{OwnedEvent, OwnedItemEvent, OwnedOutcome};
 pub use posts::{PostEvent, PostId, PostOutcome};

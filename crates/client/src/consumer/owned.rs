@@ -7,8 +7,8 @@ use rdm::OwnedState;
 use rdm::directory::Service;
 use rdm::login::Features;
 use rwf::{
-    AckMsg, DecodeError, Dictionary, Domain, GenericMsg, Msg, NakCode, RefreshMsg, StatusMsg, UpdateMsg,
-    Value, encode_to_vec,
+    AckMsg, DataState, DecodeError, Dictionary, Domain, GenericMsg, Msg, NakCode, RefreshMsg, StatusMsg,
+    UpdateMsg, Value, encode_to_vec,
 };
 
 use super::event::{ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, ServerEvent, ServiceChange};
@@ -18,7 +18,7 @@ use super::{FieldId, ItemHandle};
 use crate::{DisconnectReason, HostPort};
 
 /// A [`ConsumerEvent`] that owns what it says: to be kept, or given to another thread.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum OwnedEvent {
     /// See [`ConsumerEvent::Connected`].
@@ -126,7 +126,7 @@ impl From<PostOutcome<'_>> for OwnedOutcome {
 }
 
 /// An [`ItemEvent`] that owns its message. It has no image.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct OwnedItemEvent {
     /// See [`ItemEvent::handle`].
     pub handle: ItemHandle,
@@ -218,6 +218,24 @@ fn encoded(msg: ItemMsg<'_>) -> Box<[u8]> {
 }
 
 impl OwnedItemEvent {
+    /// Whether the data can be trusted now.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.state.data == DataState::Ok
+    }
+
+    /// Whether it is a refresh.
+    #[must_use]
+    pub fn is_refresh(&self) -> bool {
+        self.view(|event| event.is_refresh())
+    }
+
+    /// Whether it is an update.
+    #[must_use]
+    pub fn is_update(&self) -> bool {
+        self.view(|event| event.is_update())
+    }
+
     /// Looks at the event as it was when it came, without its image.
     ///
     /// # Panics

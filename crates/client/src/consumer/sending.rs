@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use market::EncodeFault;
 use rdm::ToVec;
 use rdm::item::ItemKey;
 use rdm::login::LoginRequest;
@@ -12,6 +13,7 @@ use units::Nanos;
 use super::session::Session;
 use super::spec::NAME_BYTES_MAX;
 use super::{ItemHandle, PostId};
+use crate::FieldError;
 use crate::outgoing::{Refusal, push};
 
 /// What a post says beside its payload.
@@ -104,7 +106,7 @@ pub enum Capability {
 }
 
 /// Why something was not said to the server. Nothing was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TellError {
     /// There is no such item (any more), or it is a snapshot, of which nothing more can be wanted.
@@ -145,6 +147,8 @@ pub enum TellError {
     },
     /// The message cannot be encoded.
     Encode(EncodeError),
+    /// A field is of another type than the dictionary's, or not in the dictionary.
+    Field(FieldError),
 }
 
 impl Session {
@@ -200,7 +204,8 @@ impl Session {
         }
         let id = self.posts.next_id();
         let msg = PostMsg { post_id: Some(id.0), ..msg };
-        let bytes = self.message.try_encode(|w| {
+        let dictionary = self.dictionary.current().map(|dictionary| &**dictionary);
+        let bytes = self.message.try_encode_with(dictionary, |w| {
             msg.encode_header(w);
             payload(w);
         })?;
@@ -224,7 +229,8 @@ impl Session {
         let stream_id = item.phase.stream_id().ok_or(TellError::NotOpen)?;
         let out = out.ok_or(TellError::NotLoggedIn)?;
         let msg = spec.message(item.domain, stream_id);
-        let bytes = self.message.try_encode(|w| {
+        let dictionary = self.dictionary.current().map(|dictionary| &**dictionary);
+        let bytes = self.message.try_encode_with(dictionary, |w| {
             msg.encode_header(w);
             payload(w);
         })?;
@@ -307,6 +313,12 @@ impl From<Refusal> for TellError {
     }
 }
 
+impl From<EncodeFault> for TellError {
+    fn from(fault: EncodeFault) -> Self {
+        FieldError::of(&fault).map_or(TellError::Encode(fault.error), TellError::Field)
+    }
+}
+
 impl From<EncodeError> for TellError {
     fn from(error: EncodeError) -> Self {
         TellError::Encode(error)
@@ -317,10 +329,10 @@ impl fmt::Display for TellError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownItem => f.write_str("no such item with updates"),
-            Self::NotOpen => f.write_str("the stream of the item is not open"),
-            Self::NotLoggedIn => f.write_str("not logged in"),
+            Self::NotOpen => f.write_str("the stream of the item is not open now: wait for its refresh"),
+            Self::NotLoggedIn => f.write_str("there is no login now: wait for LoggedIn"),
             Self::NotSupported(capability) => write!(f, "the server does not announce {capability}"),
-            Self::UnknownService => f.write_str("service not in the directory"),
+            Self::UnknownService => f.write_str("the directory has no service of that name"),
             Self::NameLength { bytes, max } => write!(f, "name of {bytes} bytes, 1 to {max} allowed"),
             Self::TooManyPosts { max } => write!(f, "{max} posts wait for acks already, the most allowed"),
             Self::WouldBlock { pending_bytes, limit_bytes } => {
@@ -330,7 +342,15 @@ impl fmt::Display for TellError {
                 write!(f, "message of {bytes} bytes, at most {limit_bytes}")
             }
             Self::Encode(error) => error.fmt(f),
+            Self::Field(error) => write!(f, "{error}; nothing was sent"),
         }
+    }
+}
+
+impl fmt::Debug for TellError {
+    /// As it is shown: `main` prints the error that it returns so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

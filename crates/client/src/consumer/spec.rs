@@ -128,7 +128,7 @@ impl<const N: usize> From<[&str; N]> for ItemView {
 }
 
 /// Why an item cannot be subscribed. Nothing was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SubscribeError {
     /// It is subscribed already, under this handle. One consumer has one stream for an item, as servers
@@ -153,11 +153,24 @@ pub enum SubscribeError {
 impl fmt::Display for SubscribeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AlreadyOpen(_) => f.write_str("item is subscribed already"),
+            Self::AlreadyOpen(_) => {
+                f.write_str("item is subscribed already: one consumer has one stream for it")
+            }
             Self::NameLength { bytes, max } => write!(f, "name of {bytes} bytes, 1 to {max} allowed"),
-            Self::NotAnItemDomain(domain) => write!(f, "{domain}: no domain of items"),
-            Self::TooManyItems { max } => write!(f, "{max} items are subscribed already, the most allowed"),
+            Self::NotAnItemDomain(domain) => {
+                write!(f, "{domain}: no domain of items; items are of MARKET_PRICE, say")
+            }
+            Self::TooManyItems { max } => {
+                write!(f, "{max} items are subscribed already, the most allowed (items_max)")
+            }
         }
+    }
+}
+
+impl fmt::Debug for SubscribeError {
+    /// As it is shown: `main` prints the error that it returns so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -83,8 +83,9 @@ impl InteractiveProvider {
         Ok(InteractiveProvider { core, ports, poller, ready: Vec::new() })
     }
 
-    /// The same with a dictionary, which clients can download; its services announce it. Images then know
-    /// which fields ripple, and which are texts that can be changed in part.
+    /// The same with a dictionary, which clients can download; its services announce it. Fields can then be
+    /// put by their names, a value of another type than the dictionary's is refused, and images know which
+    /// fields ripple, and which are texts that can be changed in part.
     #[must_use]
     pub fn with_dictionary(mut self, dictionary: Arc<Dictionary>) -> InteractiveProvider {
         self.ports.set_dictionary(&dictionary);

@@ -34,7 +34,7 @@ impl Core {
         let item = self.items.table.get_mut(slot).ok_or(PublishError::UnknownItem)?;
         let seq_num = next_number(item.seq_num);
         let msg = spec.message(item.domain, 0, seq_num, None);
-        let bytes = self.message.try_encode(|w| {
+        let bytes = self.message.try_encode_with(self.dictionary.as_deref(), |w| {
             msg.encode_header(w);
             payload(w);
         })?;
@@ -68,7 +68,7 @@ impl Core {
         }
         let seq_num = next_number(item.seq_num);
         let msg = spec.message(item.domain, 0, seq_num, item.key_in_updates.then(|| key(item)));
-        let bytes = self.message.try_encode(|w| {
+        let bytes = self.message.try_encode_with(self.dictionary.as_deref(), |w| {
             msg.encode_header(w);
             payload(w);
         })?;
@@ -168,7 +168,7 @@ impl Core {
     ) -> Result<usize, PublishError> {
         let item = self.items.table.get(slot).ok_or(PublishError::UnknownItem)?;
         let msg = spec.message(item.domain, 0);
-        let bytes = self.message.try_encode(|w| {
+        let bytes = self.message.try_encode_with(self.dictionary.as_deref(), |w| {
             msg.encode_header(w);
             payload(w);
         })?;

@@ -53,10 +53,12 @@ impl ProviderCore {
         Ok(ProviderCore { life: Lifecycle { connector: Connector::new(plan), session }, counters })
     }
 
-    /// Takes a dictionary: images then know which fields ripple, and which are texts that can be changed in
-    /// part.
+    /// Takes a dictionary (a copy): fields can be put by their names, a value of another type than the
+    /// dictionary's is refused, and images know which fields ripple, and which are texts that can be changed
+    /// in part.
     pub fn set_dictionary(&mut self, dictionary: &Dictionary) {
         self.life.session.rules = FieldRules::of(dictionary);
+        self.life.session.dictionary = Some(Arc::new(dictionary.clone()));
     }
 
     /// The item of a key: a new one, or the one that was published before.

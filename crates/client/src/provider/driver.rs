@@ -59,8 +59,9 @@ impl Provider {
         Ok(Provider { driver: Driver::new(core, READ_BUFFER_BYTES, config.tls.as_ref())? })
     }
 
-    /// The same with a dictionary: images then know which fields ripple, and which are texts that can be
-    /// changed in part.
+    /// The same with a dictionary (a copy): fields can be put by their names, a value of another type than the
+    /// dictionary's is refused, and images know which fields ripple, and which are texts that can be changed
+    /// in part.
     #[must_use]
     pub fn with_dictionary(mut self, dictionary: &Dictionary) -> Provider {
         self.driver.core.set_dictionary(dictionary);

@@ -1,12 +1,13 @@
 //! What a provider tells its application.
 
+use std::fmt;
 use std::time::Duration;
 
 use rdm::login::LoginRefresh;
 use rwf::{GenericMsg, PostMsg, State};
 
 use super::PublishedItem;
-use crate::{DisconnectReason, HostPort};
+use crate::{DisconnectReason, HostPort, shown};
 
 /// A post that wants an ack: [`Provider::ack`](crate::Provider::ack) and
 /// [`Provider::nak`](crate::Provider::nak) answer it, on the connection that it came on.
@@ -79,4 +80,38 @@ pub enum ProviderEvent<'a> {
         /// The length of the message.
         bytes: usize,
     },
+}
+
+impl fmt::Display for ProviderEvent<'_> {
+    /// What happened, in a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connected { host, session } => shown::connected(f, host, session.component_version),
+            Self::Disconnected { host, reason, retry_in } => shown::disconnected(f, host, *reason, *retry_in),
+            Self::LoggedIn(refresh) => write!(f, "logged in: {}", refresh.state),
+            Self::LoginStatus(state) => write!(f, "login: {state}"),
+            Self::LoginRefused { state, retry } => shown::login_refused(f, *state, *retry),
+            Self::Post { post, ticket, .. } => {
+                let wanted = if ticket.is_some() { ", which wants an ack" } else { "" };
+                write!(f, "a post of {} bytes{wanted}", post.payload.len())
+            }
+            Self::Generic { msg, .. } => write!(f, "a generic message of {} bytes", msg.payload.len()),
+            Self::Ready { images_count, wants_images: false } => {
+                write!(f, "ready: {images_count} images published again")
+            }
+            Self::Ready { wants_images: true, .. } => {
+                f.write_str("ready: no images are kept, publish a refresh of each item")
+            }
+            Self::ImageTooLong { bytes, .. } => {
+                write!(f, "an image of {bytes} bytes is longer than the backlog (backlog_max_bytes)")
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ProviderEvent<'_> {
+    /// As it is shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProviderEvent({self})")
+    }
 }

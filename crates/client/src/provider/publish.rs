@@ -78,7 +78,7 @@ impl Session {
         let item = self.items.table.get_mut(slot).ok_or(PublishError::UnknownItem)?;
         let seq_num = next_number(item.seq_num);
         let msg = spec.message(item.domain, stream_id(slot), seq_num, Some(key(item)));
-        let bytes = self.message.try_encode(|w| {
+        let bytes = self.message.try_encode_with(self.dictionary.as_deref(), |w| {
             msg.encode_header(w);
             payload(w);
         })?;
@@ -133,7 +133,7 @@ impl Session {
         let seq_num = next_number(item.seq_num);
         let key = item.key_in_updates.then(|| key(item));
         let msg = spec.message(item.domain, stream_id(slot), seq_num, key);
-        let bytes = self.message.try_encode(|w| {
+        let bytes = self.message.try_encode_with(self.dictionary.as_deref(), |w| {
             msg.encode_header(w);
             payload(w);
         })?;

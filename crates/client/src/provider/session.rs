@@ -12,7 +12,7 @@ use rdm::login::{LOGIN_STREAM_ID, LoginMsg, LoginRefresh, LoginRequest, LoginSta
 use rdm::post::{self, Post, PostTarget};
 use rdm::{RdmError, ToVec};
 use rssl::{ClientConnection, CloseReason, Handler, Outbound, Stop};
-use rwf::{Domain, GenericMsg, Msg, MsgClass, NakCode, PostMsg, State, StreamState, peek};
+use rwf::{Dictionary, Domain, GenericMsg, Msg, MsgClass, NakCode, PostMsg, State, StreamState, peek};
 use units::Nanos;
 
 use super::items::{Items, Pumped};
@@ -35,6 +35,8 @@ pub(crate) struct Session {
     deltas: VecDeque<ServiceDelta>,
     pub(super) items: Items,
     pub(super) rules: FieldRules,
+    /// What fields are named by and held against, if anything.
+    pub(super) dictionary: Option<Arc<Dictionary>>,
     pub(super) message: Encoding,
     /// [`ProviderEvent::Ready`] has been told, on this connection.
     is_ready_told: bool,
@@ -107,6 +109,7 @@ impl Session {
             deltas: VecDeque::new(),
             items: Items::new(config.items_max, config.part_bytes as usize, Arc::clone(&counters)),
             rules: FieldRules::default(),
+            dictionary: None,
             message: Encoding::default(),
             is_ready_told: false,
             is_held: false,

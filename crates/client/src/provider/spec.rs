@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use market::EncodeFault;
 use rwf::{
     Conflation, DataType, DecodeError, Domain, EncodeError, Key, Qos, RefreshMsg, State, UpdateMsg,
     UpdateType,
 };
 
+use crate::FieldError;
 use crate::consumer::NAME_BYTES_MAX;
 use crate::outgoing::Refusal;
 use crate::table::Slot;
@@ -209,7 +211,7 @@ pub enum Published {
 }
 
 /// Why something was not published. But for [`PublishError::Payload`], image and numbering are as before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PublishError {
     /// The backlog to the server is full: the same call succeeds when there is room again.
@@ -232,6 +234,8 @@ pub enum PublishError {
     },
     /// The message cannot be encoded.
     Encode(EncodeError),
+    /// A field is of another type than the dictionary's, or not in the dictionary. Nothing was sent.
+    Field(FieldError),
     /// The payload is not of the type that was said. It was sent if there is a connection, but the image does
     /// not have all of it: publish a refresh.
     Payload(DecodeError),
@@ -243,14 +247,22 @@ impl fmt::Display for PublishError {
             Self::WouldBlock { pending_bytes, limit_bytes } => {
                 write!(f, "backlog full: {pending_bytes} bytes wait, limit {limit_bytes}")
             }
-            Self::UnknownItem => f.write_str("no such item"),
+            Self::UnknownItem => f.write_str("no such item: it was closed, or never made by `item`"),
             Self::NoImage => f.write_str("item without an image: publish a refresh first"),
             Self::TooLong { bytes, limit_bytes } => {
                 write!(f, "message of {bytes} bytes, at most {limit_bytes}")
             }
             Self::Encode(error) => error.fmt(f),
+            Self::Field(error) => write!(f, "{error}; nothing was sent"),
             Self::Payload(error) => write!(f, "payload: {error}"),
         }
+    }
+}
+
+impl fmt::Debug for PublishError {
+    /// As it is shown: `main` prints the error that it returns so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -259,6 +271,12 @@ impl std::error::Error for PublishError {}
 impl From<EncodeError> for PublishError {
     fn from(error: EncodeError) -> Self {
         PublishError::Encode(error)
+    }
+}
+
+impl From<EncodeFault> for PublishError {
+    fn from(fault: EncodeFault) -> Self {
+        FieldError::of(&fault).map_or(PublishError::Encode(fault.error), PublishError::Field)
     }
 }
 
@@ -274,7 +292,7 @@ impl From<Refusal> for PublishError {
 }
 
 /// Why an item cannot be published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ItemError {
     /// The provider has no service of that name.
@@ -298,11 +316,22 @@ pub enum ItemError {
 impl fmt::Display for ItemError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownService => f.write_str("no such service"),
+            Self::UnknownService => f.write_str("no service of that name in the configuration (`services`)"),
             Self::NameLength { bytes, max } => write!(f, "name of {bytes} bytes, 1 to {max} allowed"),
-            Self::NotAnItemDomain(domain) => write!(f, "{domain}: no domain of items"),
-            Self::TooManyItems { max } => write!(f, "{max} items are published already, the most allowed"),
+            Self::NotAnItemDomain(domain) => {
+                write!(f, "{domain}: no domain of items; items are of MARKET_PRICE, say")
+            }
+            Self::TooManyItems { max } => {
+                write!(f, "{max} items are published already, the most allowed (items_max)")
+            }
         }
+    }
+}
+
+impl fmt::Debug for ItemError {
+    /// As it is shown: `main` prints the error that it returns so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

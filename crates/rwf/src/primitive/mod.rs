@@ -5,6 +5,7 @@
 //! blank), [`Blank`] and [`Value`].
 
 mod array;
+mod display;
 mod number;
 mod quality;
 mod real;

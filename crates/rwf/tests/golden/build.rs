@@ -320,7 +320,7 @@ fn put_set_field(f: &mut FieldListWriter<'_, '_, '_>, set_type: DataType, entry:
 
 /// A field whose type the vectors do not say has nothing but its bytes.
 fn put_field(f: &mut FieldListWriter<'_, '_, '_>, entry: &Json) {
-    let id = number(&entry["fid"]);
+    let id: i16 = number(&entry["fid"]);
     match entry["type"].as_str().map(|_| type_named(&entry["type"])) {
         None => f.encoded(id, leaked_hex(&entry["hex"]).expect("bytes are hexadecimal")),
         Some(data_type) if data_type.is_container() => {
