@@ -250,3 +250,25 @@ fn who_does_not_report_or_not_follow_or_wants_no_window_is_not_waited_for() {
     bench.publishes(T0, 100 * WINDOW);
     assert!(!bench.is_held(T0));
 }
+
+#[test]
+fn who_begins_to_follow_lacks_nothing_of_what_was_sent_before_whatever_it_says() {
+    let mut bench = Bench::flowing();
+    bench.takes(OTHER, T0, LinkUp::NOT_FOLLOWED);
+    for _ in 0..10 {
+        bench.publishes(T0, 2 * WINDOW);
+        bench.takes(PEER, T0, bench.sent());
+    }
+    for turn in 0..300 {
+        let now = after_ms(100 * turn);
+        if turn % 9 == 8 {
+            bench.takes(OTHER, now, 1 << 63);
+            bench.takes(OTHER, now, LinkUp::NOT_FOLLOWED);
+        }
+        bench.takes(OTHER, now, 0);
+        bench.publishes(now, WINDOW / 100);
+        bench.takes(PEER, now, bench.sent());
+        assert!(!bench.is_held(now), "it holds the others back {turn}");
+    }
+    assert_eq!(bench.counters.peers_left_behind.get(), 0);
+}
