@@ -100,8 +100,50 @@ impl Watched {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::sync::Arc;
+
+    use client::OwnedItemEvent;
+    use rwf::dictionary::{Field, FieldType};
+    use rwf::{DataType, Dictionary, UpdateMsg, encode_to_vec};
+
     use super::*;
+
+    /// BID written as the unsigned integer 13, ASK 40.11, BIDSIZE 5.
+    pub(crate) const BID_AS_UINT: &[u8] =
+        &[8, 0, 3, 0, 22, 1, 13, 0, 25, 3, 0x0C, 0x0F, 0xAB, 0, 30, 2, 14, 5];
+
+    /// An update with these fields, and a dictionary that says that they are REAL.
+    pub(crate) fn update(fields: &[u8]) -> OwnedItemEvent {
+        let mut dictionary = Dictionary::new();
+        for (id, name) in [(22, "BID"), (25, "ASK"), (30, "BIDSIZE")] {
+            let field = Field {
+                id,
+                name: name.into(),
+                dde_acronym: name.into(),
+                ripples_to: None,
+                field_type: FieldType::PRICE,
+                length: 17,
+                enum_length: 0,
+                data_type: DataType::REAL,
+                rwf_length: 7,
+            };
+            dictionary.add_field(field).expect("a new field");
+        }
+        let msg =
+            UpdateMsg { payload: fields, ..UpdateMsg::new(Domain::MARKET_PRICE, 5, DataType::FIELD_LIST) };
+        OwnedItemEvent {
+            handle: ItemHandle::from_u64(0),
+            tag: 0,
+            name: "A".into(),
+            service: "S".into(),
+            domain: Domain::MARKET_PRICE,
+            state: State::OPEN_OK.into(),
+            is_final: false,
+            message: encode_to_vec(|w| msg.encode(w)).expect("small").into(),
+            dictionary: Some(Arc::new(dictionary)),
+        }
+    }
 
     #[test]
     fn only_a_number_in_front_is_a_domain() {

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use client::{ConsumerEvent, FieldView, ItemEvent, ItemMsg, MapEntryView};
+use client::{ConsumerEvent, FieldView, ItemEvent, ItemMsg, MapEntryView, UnreadableField};
 use market::CachedItem;
 use market::image::{FieldImage, Image};
-use rwf::{DataType, Dictionary, MapAction, Real, State, StreamState, Value as RwfValue};
+use rwf::{DataType, DecodeError, Dictionary, MapAction, Real, State, StreamState, Value as RwfValue};
 use serde_json::{Map, Value, json};
 use units::Nanos;
 
@@ -31,18 +31,23 @@ impl Lines {
     }
 
     /// Fields by id.
-    fn fields<'f>(&self, fields: impl Iterator<Item = Result<FieldView<'f>, rwf::DecodeError>>) -> Value {
+    fn fields<'f>(&self, fields: impl Iterator<Item = Result<FieldView<'f>, UnreadableField<'f>>>) -> Value {
         let mut object = Map::new();
         for field in fields {
             match field {
                 Ok(field) if self.is_shown(field.name()) => {
                     object.insert(field.id.0.to_string(), value(&field.value, field.enum_display()));
                 }
-                Ok(_) => {}
-                Err(error) => {
+                Err(UnreadableField { id: None, error, .. }) => {
                     object.insert("error".to_owned(), error.to_string().into());
-                    break;
                 }
+                // Whoever asked for other fields is still to know that this one is wrong.
+                Err(field) => {
+                    let id = field.id.map_or(String::new(), |id| id.0.to_string());
+                    let json = unreadable(field.name(), field.data_type, field.content, &field.error);
+                    object.insert(id, json);
+                }
+                Ok(_) => {}
             }
         }
         Value::Object(object)
@@ -58,7 +63,7 @@ impl Lines {
             let data_type = dictionary.map_or(DataType::UNKNOWN, |d| d.data_type(id));
             let json = match RwfValue::decode(data_type, content) {
                 Ok(found) => value(&found, display(dictionary, id, &found)),
-                Err(error) => json!({ "error": error.to_string() }),
+                Err(error) => unreadable(name, data_type, content, &error),
             };
             object.insert(id.to_string(), json);
         }
@@ -68,7 +73,7 @@ impl Lines {
     fn payload(&self, event: &ItemEvent<'_>, object: &mut Map<String, Value>) {
         match event.payload().0 {
             DataType::FIELD_LIST => match event.fields() {
-                Ok(fields) => drop(object.insert("fields".to_owned(), self.fields(fields))),
+                Ok(fields) => drop(object.insert("fields".to_owned(), self.fields(fields.or_raw()))),
                 Err(error) => drop(object.insert("error".to_owned(), error.to_string().into())),
             },
             DataType::MAP => match event.map() {
@@ -90,8 +95,9 @@ impl Lines {
         object.insert("action".to_owned(), format!("{:?}", entry.action).into());
         object.insert("key".to_owned(), key(&entry.key).into());
         if entry.action != MapAction::Delete {
-            let fields =
-                entry.fields().map_or_else(|e| json!({ "error": e.to_string() }), |f| self.fields(f));
+            let fields = entry
+                .fields()
+                .map_or_else(|e| json!({ "error": e.to_string() }), |f| self.fields(f.or_raw()));
             object.insert("fields".to_owned(), fields);
         }
         Value::Object(object)
@@ -200,7 +206,7 @@ impl View for Lines {
                 json!({ "ev": "dictionary", "fields": dictionary.fields().count() })
             }
             ConsumerEvent::DictionaryUnavailable(fault) => {
-                json!({ "ev": "dictionary_unavailable", "reason": format!("{fault:?}") })
+                json!({ "ev": "dictionary_unavailable", "reason": fault.to_string() })
             }
             ConsumerEvent::Item(event) => {
                 self.keep_if_ended(event);
@@ -284,6 +290,13 @@ fn value(value: &RwfValue<'_>, display: Option<&[u8]>) -> Value {
     }
 }
 
+/// A field whose content is not of its type: its name, its bytes, and why they cannot be read.
+fn unreadable(name: &str, data_type: DataType, content: &[u8], error: &DecodeError) -> Value {
+    json!({
+        "type": type_name(data_type), "name": name, "error": error.to_string(), "hex": hex(content),
+    })
+}
+
 /// Nanoseconds within the second, as far as the time says them.
 fn nanosecond(time: rwf::Time) -> Value {
     let whole = time.nanos_of_day();
@@ -301,4 +314,35 @@ fn type_name(data_type: DataType) -> String {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::item::tests::{BID_AS_UINT, update};
+    use super::*;
+
+    #[test]
+    fn a_field_that_cannot_be_read_is_named_with_its_bytes_and_costs_no_other() {
+        let lines = Lines::new(&[]);
+        let line = update(BID_AS_UINT).view(|event| lines.item(event));
+        let wrong = json!({
+            "type": "REAL", "name": "BID", "error": "real: length 0, at most 8", "hex": "0d",
+        });
+        assert_eq!(line["fields"]["22"], wrong);
+        assert_eq!(line["fields"]["25"]["text"], "40.11");
+        assert_eq!(line["fields"]["30"]["text"], "5");
+        let asked = Lines::new(&["ASK".to_owned()]);
+        let line = update(BID_AS_UINT).view(|event| asked.item(event));
+        assert_eq!(line["fields"]["22"], wrong);
+        assert!(line["fields"]["30"].is_null() && !line["fields"]["25"].is_null());
+    }
+
+    #[test]
+    fn a_list_that_is_cut_off_keeps_what_came_before() {
+        let lines = Lines::new(&[]);
+        let cut = &BID_AS_UINT[..BID_AS_UINT.len() - 1];
+        let line = update(cut).view(|event| lines.item(event));
+        assert_eq!(line["fields"]["25"]["text"], "40.11");
+        assert_eq!(line["fields"]["error"], "field list entry: 2 bytes needed, 1 left");
+    }
 }

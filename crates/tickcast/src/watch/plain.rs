@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use client::{ConsumerEvent, ItemEvent, ItemMsg};
+use client::{ConsumerEvent, FieldView, ItemEvent, ItemMsg, UnreadableField};
 use rwf::{DataType, Real, Value};
 use units::Nanos;
 
@@ -31,29 +31,27 @@ impl Lines {
                 Err(error) => write!(out, " {error}")?,
             },
             _ => match event.fields() {
-                Ok(fields) => {
-                    for field in fields {
-                        match field {
-                            Ok(field)
-                                if self.fields.is_empty()
-                                    || self.fields.iter().any(|f| f == field.name()) =>
-                            {
-                                write!(
-                                    out,
-                                    " {}={}",
-                                    field.name(),
-                                    text(&field.value, field.enum_display())
-                                )?;
-                            }
-                            Ok(_) => {}
-                            Err(error) => write!(out, " {error}")?,
-                        }
-                    }
-                }
+                Ok(fields) => fields.or_raw().try_for_each(|field| self.field(&field, out))?,
                 Err(error) => write!(out, " {error}")?,
             },
         }
         writeln!(out)
+    }
+
+    fn field(
+        &self,
+        field: &Result<FieldView<'_>, UnreadableField<'_>>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        match field {
+            Ok(field) if self.fields.is_empty() || self.fields.iter().any(|f| f == field.name()) => {
+                let name = Some(field.name()).filter(|name| !name.is_empty());
+                let name = name.map_or_else(|| field.id.0.to_string(), str::to_owned);
+                write!(out, " {name}={}", text(&field.value, field.enum_display()))
+            }
+            Ok(_) => Ok(()),
+            Err(field) => write!(out, " ({field})"),
+        }
     }
 }
 
@@ -112,7 +110,7 @@ pub(super) fn session_line(event: &ConsumerEvent<'_>) -> Option<String> {
         ConsumerEvent::DictionaryReady(dictionary) => {
             format!("dictionary of {} fields", dictionary.fields().count())
         }
-        ConsumerEvent::DictionaryUnavailable(fault) => format!("no dictionary yet: {fault:?}"),
+        ConsumerEvent::DictionaryUnavailable(fault) => format!("no dictionary yet: {fault}"),
         _ => return None,
     })
 }
@@ -135,7 +133,7 @@ pub(super) fn text(value: &Value<'_>, display: Option<&[u8]>) -> String {
         Value::Ascii(text) => lossy(text.0),
         Value::Utf8(text) => lossy(text.0),
         Value::Rmtes(text) => text.text().map_or_else(|_| lossy(text.0), |text| text.into_owned()),
-        other => format!("{other:?}"),
+        other => other.to_string(),
     }
 }
 
@@ -151,7 +149,17 @@ fn trimmed(real: Real) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::item::tests::{BID_AS_UINT, update};
     use super::*;
+
+    #[test]
+    fn a_field_that_cannot_be_read_stands_with_its_bytes_between_the_others() {
+        let mut out = Vec::new();
+        update(BID_AS_UINT).view(|event| Lines::new(&[]).item(event, &mut out)).expect("memory");
+        let wrong = "BID cannot be read as REAL: real: length 0, at most 8; its bytes: 0x0d";
+        let line = format!(" update: ({wrong}) ASK=40.11 BIDSIZE=5\n");
+        assert_eq!(String::from_utf8_lossy(&out), line);
+    }
 
     #[test]
     fn zeros_at_the_end_are_left_out_but_for_two_decimals() {

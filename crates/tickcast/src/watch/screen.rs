@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use client::ConsumerEvent;
+use client::{ConsumerEvent, ItemEvent};
 use market::image::{Image, MapImage};
 use rwf::{DataState, Dictionary, Domain, Value};
 use units::Nanos;
@@ -22,6 +22,9 @@ const RATE_INTERVAL: Duration = Duration::from_secs(1);
 const BOOK_LEVELS: usize = 8;
 /// Lines about the session kept below the table.
 const NOTES: usize = 3;
+
+/// What a cell shows whose field cannot be read; a note says why.
+const UNREADABLE: &str = "?";
 
 const FIELDS: [(&str, &str); 8] = [
     ("BIDSIZE", "bid size"),
@@ -138,8 +141,10 @@ impl Screen {
             }
             row.cells.resize_with(self.columns.len(), Cell::default);
             for (column, cell) in self.columns.iter().zip(&mut row.cells) {
-                let value = consumer.image_field(item.handle, column.field.as_str()).ok().flatten();
-                let text = value.map_or_else(String::new, |value| cell_text(&column.field, &value));
+                let text = match consumer.image_field(item.handle, column.field.as_str()) {
+                    Ok(value) => value.map_or_else(String::new, |value| cell_text(&column.field, &value)),
+                    Err(_) => UNREADABLE.to_owned(),
+                };
                 if text != cell.text {
                     (cell.tone, cell.since) = (Tone::of(&cell.text, &text), now);
                     cell.text = text;
@@ -148,6 +153,13 @@ impl Screen {
                 }
             }
         }
+    }
+
+    /// What is wrong with a field, in place of what was said of it before.
+    fn note_again(&mut self, item: &str, field: &str, why: &str) -> String {
+        let subject = format!("{item}: {field} ");
+        self.notes.retain(|note| !note.starts_with(&subject));
+        format!("{item}: {why}")
     }
 
     fn lines(&self, items: &[Watched], consumer: &Source) -> Vec<String> {
@@ -227,7 +239,10 @@ impl View for Screen {
         _: &mut dyn Write,
     ) -> io::Result<()> {
         let note = match event {
-            ConsumerEvent::Item(event) if event.is_update() || event.is_refresh() => None,
+            ConsumerEvent::Item(event) if event.is_update() || event.is_refresh() => {
+                let name = items[event.tag() as usize].name.to_string();
+                unreadable(event).map(|(field, why)| self.note_again(&name, &field, &why))
+            }
             ConsumerEvent::Item(event) => {
                 Some(format!("{}: {}", items[event.tag() as usize].name, event.state()))
             }
@@ -268,6 +283,17 @@ impl View for Screen {
         let lines = self.lines(items, consumer);
         self.draw(&lines, out)
     }
+}
+
+/// The first field of a message that cannot be read: its name, and what is wrong with it.
+fn unreadable(event: &ItemEvent<'_>) -> Option<(String, String)> {
+    let field = event.fields().ok()?.or_raw().find_map(Result::err)?;
+    let name = if field.name().is_empty() {
+        field.id.map_or(String::new(), |id| id.0.to_string())
+    } else {
+        field.name().to_owned()
+    };
+    Some((name, field.to_string()))
 }
 
 fn is_book(item: &Watched) -> bool {
@@ -335,12 +361,31 @@ fn book(map: &MapImage, dictionary: Option<&Dictionary>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::item::tests::{BID_AS_UINT, update};
     use super::*;
 
     #[test]
     fn a_cell_shows_whether_it_went_up_or_down() {
         assert!(Tone::of("1.5", "1.6") == Tone::Up && Tone::of("10", "9.5") == Tone::Down);
         assert!(Tone::of("", "1") == Tone::Plain && Tone::of("a", "b") == Tone::Other);
+    }
+
+    #[test]
+    fn a_field_that_cannot_be_read_is_named_once_below_the_table() {
+        let (field, why) = update(BID_AS_UINT).view(unreadable).expect("a wrong field");
+        let wrong = "BID cannot be read as REAL: real: length 0, at most 8; its bytes: 0x0d";
+        assert_eq!((field.as_str(), why.as_str()), ("BID", wrong));
+        let mut screen = Screen {
+            title: String::new(),
+            columns: Vec::new(),
+            rows: Vec::new(),
+            notes: VecDeque::from(["connected".to_owned(), "A: BID cannot be read as before".to_owned()]),
+            drawn_lines: 0,
+            due: Nanos(0),
+            rates_due: Nanos(0),
+        };
+        assert_eq!(screen.note_again("A", &field, &why), format!("A: {wrong}"));
+        assert_eq!(screen.notes, ["connected"]);
     }
 
     #[test]
