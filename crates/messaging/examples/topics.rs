@@ -1,6 +1,6 @@
 //! How long it takes to make many topics known, and what they cost then: sources in one context, receivers of all of them
-//! in another, in two threads of one process: `topics 100000 [transport=tcp] [KEY=VALUE]...`. The longest turn is CPU time
-//! of the thread, so that others which run in its place do not count.
+//! in another, in two threads of one process: `topics 100000 [transport=tcp] [KEY=VALUE]...`. The longest turn or call is CPU
+//! time of the thread, so that others which run in its place do not count.
 //!
 //! ```text
 //! cargo run --release -p tickcast-messaging --example topics 100000
@@ -33,7 +33,7 @@ impl Handler for Found {
     }
 }
 
-/// The turns of a context.
+/// The turns of a context, or calls of one kind.
 #[derive(Default)]
 struct Turns {
     longest: Duration,
@@ -44,21 +44,25 @@ struct Turns {
 
 impl Turns {
     fn wait(&mut self, context: &mut Context, found: &mut Found) -> Result<bool, Box<dyn Error>> {
+        Ok(self.time(|| context.wait(Some(Duration::from_millis(20)), found))?)
+    }
+
+    fn time<T>(&mut self, call: impl FnOnce() -> T) -> T {
         let begun = clock::thread_cpu();
-        let worked = context.wait(Some(Duration::from_millis(20)), found)?;
+        let result = call();
         let spent = clock::thread_cpu().since(begun);
         self.longest = self.longest.max(spent);
         self.above_1_ms += u64::from(spent > Duration::from_millis(1));
         self.count += 1;
         self.spent += spent;
-        Ok(worked)
+        result
     }
 
     fn print(&self, whose: &str) {
         let Turns { longest, above_1_ms, count, spent } = self;
         let longest = longest.as_micros();
         println!(
-            "{whose}: {count} turns, the longest {longest} us, {above_1_ms} above 1 ms, {spent:.2?} CPU in all"
+            "{whose}: {count}, the longest {longest} us, {above_1_ms} above 1 ms, {spent:.2?} CPU in all"
         );
     }
 }
@@ -93,17 +97,18 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let mut context = Context::standalone(&config)?;
                 begin.wait();
                 let begun = Instant::now();
-                let mut sources = Vec::new();
+                let (mut sources, mut calls) = (Vec::with_capacity(count as usize), Turns::default());
                 for i in 0..count {
-                    sources.push(context.create_source(&name(i), &SourceOptions::default())?);
+                    sources.push(calls.time(|| context.create_source(&name(i), &SourceOptions::default()))?);
                 }
                 each("create sources", begun, count);
+                calls.print("calls of create_source");
                 let mut turns = Turns::default();
                 let mut others = Found::default();
                 while !are_found.load(Ordering::Relaxed) {
                     turns.wait(&mut context, &mut others)?;
                 }
-                turns.print("the sources' context");
+                turns.print("turns of the sources' context");
                 let counters = context.counters().resolver.clone();
                 sent.store(counters.tr_bytes_sent.get(), Ordering::Relaxed);
                 let mut next = 0;
@@ -120,8 +125,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                     context.wait(Some(Duration::from_micros(50)), &mut ())?;
                 }
                 let begun = Instant::now();
-                sources.into_iter().for_each(|source| context.delete_source(source));
+                let mut calls = Turns::default();
+                sources.into_iter().for_each(|source| calls.time(|| context.delete_source(source)));
                 each("delete sources", begun, count);
+                calls.print("calls of delete_source");
                 Ok(())
             };
             publish().map_err(|error| error.to_string())
@@ -131,20 +138,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut found = Found::default();
     begin.wait();
     let all = Instant::now();
-    let mut receivers = Vec::new();
+    let (mut receivers, mut calls) = (Vec::with_capacity(count as usize), Turns::default());
+    let mut turns = Turns::default();
     for i in 0..count {
-        receivers.push(context.create_receiver(&name(i), &ReceiverOptions::default())?);
+        receivers.push(calls.time(|| context.create_receiver(&name(i), &ReceiverOptions::default()))?);
         if i % 256 == 0 {
-            context.poll(&mut found)?;
+            turns.time(|| context.poll(&mut found))?;
         }
     }
     each("create receivers", all, count);
-    let mut turns = Turns::default();
+    calls.print("calls of create_receiver");
     while found.sources < count && !publisher.is_finished() {
         turns.wait(&mut context, &mut found)?;
     }
     each("find all, from the begin", all, count);
-    turns.print("the receivers' context");
+    turns.print("turns of the receivers' context");
     println!("resident memory of both: {} MB", resident_mb());
     are_found.store(true, Ordering::Relaxed);
     let mut turns = Turns::default();
@@ -153,12 +161,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let nanos = turns.spent.as_nanos() as f64 / sends as f64;
     println!("receive {sends} messages of as many topics: {nanos:.0} ns of CPU each");
+    turns.print("turns meanwhile");
     is_over.store(true, Ordering::Relaxed);
     publisher.join().map_err(|_| "the publisher's thread ended")??;
     let bytes = sent.load(Ordering::Relaxed) + context.counters().resolver.tr_bytes_sent.get();
     println!("topic resolution sent {bytes} bytes, {} of {count} found", found.sources);
     let begun = Instant::now();
-    receivers.into_iter().for_each(|receiver| context.delete_receiver(receiver));
+    let mut calls = Turns::default();
+    receivers.into_iter().for_each(|receiver| calls.time(|| context.delete_receiver(receiver)));
     each("delete receivers", begun, count);
+    calls.print("calls of delete_receiver");
     Ok(())
 }

@@ -1,4 +1,4 @@
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -206,9 +206,8 @@ pub struct Context {
     pub(crate) current: Current,
     pub(crate) receivers: Slab<ReceiverEntry>,
     pub(crate) subscriptions: Slab<Subscription>,
-    pub(crate) by_query: HashMap<QueryId, usize>,
-    /// Subscriptions to one topic; those to patterns are in none.
-    pub(crate) by_topic: HashMap<Box<str>, usize>,
+    /// Subscriptions. A hash table would have to be rebuilt as it grows, in hundreds of milliseconds for a million.
+    pub(crate) by_query: BTreeMap<QueryId, usize>,
     pub(crate) found: VecDeque<Found>,
     pub(crate) streams: Streams,
     pub(crate) departed: Departed,
@@ -326,8 +325,7 @@ impl Context {
             current: Current::default(),
             receivers: Slab::new(),
             subscriptions: Slab::new(),
-            by_query: HashMap::new(),
-            by_topic: HashMap::new(),
+            by_query: BTreeMap::new(),
             found: VecDeque::new(),
             streams: Streams::default(),
             departed: Departed::default(),

@@ -1,7 +1,18 @@
 //! Sets of small values under what they belong to, in a fixed order. What is asked of a group costs the
-//! logarithm of all there is and what the group has, never a look at the others.
+//! logarithm of all there is and what the group has, never a look at the others. And how far slabs grow.
 
 use std::collections::BTreeSet;
+
+use slab::Slab;
+
+/// Before a value is inserted into a slab that may get very many: see [`units::places_to_reserve`].
+#[inline]
+pub(crate) fn reserve_for_insert<T>(slab: &mut Slab<T>) {
+    if slab.len() == slab.capacity() {
+        // A vacant place is told from a value, which may take a word.
+        slab.reserve_exact(units::places_to_reserve(slab.len(), size_of::<T>() + size_of::<usize>()));
+    }
+}
 
 /// Members by group: streams by session, streams by receiver, sources by session.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ use lbt::resolution::{QueryId, ResolverSink, SourceRecord};
 
 use crate::context::Context;
 use crate::error::ContextError;
+use crate::index::reserve_for_insert;
 use crate::{Handler, Receiver, ReceiverOptions};
 
 /// A topic, or a set of topics, that somebody wants.
@@ -17,7 +18,6 @@ pub(crate) struct ReceiverEntry {
 /// What the resolver is asked for, and by whom: receivers of one topic share a query.
 pub(crate) struct Subscription {
     query: QueryId,
-    topic: Option<Box<str>>,
     receivers: Vec<Receiver>,
 }
 
@@ -43,7 +43,8 @@ impl Context {
         self.check_home()?;
         check(options)?;
         self.refresh_clock();
-        if let Some(&at) = self.by_topic.get(topic) {
+        let known = self.resolver.query_of(topic).and_then(|query| self.by_query.get(&query));
+        if let Some(&at) = known {
             let receiver = self.add_receiver(at, options);
             for record in self.resolver.known(topic) {
                 self.join_counted(receiver, topic, &record);
@@ -52,7 +53,7 @@ impl Context {
         }
         let mut heard = Heard::default();
         let query = self.resolver.query(self.now, topic, &mut heard)?;
-        Ok(self.add_subscription(query, Some(topic), options, heard))
+        Ok(self.add_subscription(query, options, heard))
     }
 
     /// Begins to receive all topics whose names begin with `prefix`.
@@ -69,7 +70,7 @@ impl Context {
         self.refresh_clock();
         let mut heard = Heard::default();
         let query = self.resolver.query_prefix(self.now, prefix, &mut heard)?;
-        Ok(self.add_subscription(query, None, options, heard))
+        Ok(self.add_subscription(query, options, heard))
     }
 
     /// Begins to receive all topics in whose names a pattern is found. It is in the syntax of Perl, as far
@@ -87,22 +88,14 @@ impl Context {
         self.refresh_clock();
         let mut heard = Heard::default();
         let query = self.resolver.query_pattern(self.now, pattern, &mut heard)?;
-        Ok(self.add_subscription(query, None, options, heard))
+        Ok(self.add_subscription(query, options, heard))
     }
 
-    fn add_subscription(
-        &mut self,
-        query: QueryId,
-        topic: Option<&str>,
-        options: &ReceiverOptions,
-        heard: Heard,
-    ) -> Receiver {
-        let subscription = Subscription { query, topic: topic.map(Into::into), receivers: Vec::new() };
+    fn add_subscription(&mut self, query: QueryId, options: &ReceiverOptions, heard: Heard) -> Receiver {
+        let subscription = Subscription { query, receivers: Vec::new() };
+        reserve_for_insert(&mut self.subscriptions);
         let at = self.subscriptions.insert(subscription);
         self.by_query.insert(query, at);
-        if let Some(topic) = topic {
-            self.by_topic.insert(topic.into(), at);
-        }
         let receiver = self.add_receiver(at, options);
         self.take_heard(heard);
         self.send_resolution();
@@ -112,6 +105,7 @@ impl Context {
     fn add_receiver(&mut self, subscription: usize, options: &ReceiverOptions) -> Receiver {
         let number = self.next_number();
         let entry = ReceiverEntry { number, subscription, options: *options };
+        reserve_for_insert(&mut self.receivers);
         let receiver = Receiver { slot: self.receivers.insert(entry) as u32, number };
         self.subscriptions[subscription].receivers.push(receiver);
         receiver
@@ -132,9 +126,6 @@ impl Context {
         if subscription.receivers.is_empty() {
             let gone = self.subscriptions.remove(gone.subscription);
             self.by_query.remove(&gone.query);
-            if let Some(topic) = &gone.topic {
-                self.by_topic.remove(topic);
-            }
             self.resolver.stop_query(gone.query);
         }
         for stream in self.streams.detach(receiver) {

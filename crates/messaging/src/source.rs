@@ -10,6 +10,7 @@ use units::{Nanos, Sqn};
 use crate::context::Context;
 use crate::error::ContextError;
 use crate::event::{SourceEvent, batch_bits};
+use crate::index::reserve_for_insert;
 use crate::outgoing::{Claim, Place};
 use crate::{Handler, SendFlags, Source, SourceOptions, Transport};
 
@@ -125,6 +126,7 @@ impl Context {
             name: topic.into(),
             blocked: 0,
         };
+        reserve_for_insert(&mut self.sources);
         let slot = self.sources.insert(entry) as u32;
         self.sources_of.insert(session, slot as usize);
         self.send_resolution();

@@ -1,7 +1,7 @@
 //! The sources that receivers hear, and the way of their events to the handler.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
 
 use lbt::delivery::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink};
 use lbt::resolution::{SourceRecord, TransportSession};
@@ -12,7 +12,7 @@ use crate::departed::Owed;
 use crate::event::{End, Loss, SourceInfo};
 use crate::failover::{Failovers, Part};
 use crate::incoming::SessionRef;
-use crate::index::{Groups, Member};
+use crate::index::{Groups, Member, reserve_for_insert};
 use crate::{Handler, Message, Receiver, StreamId};
 
 /// One topic of one transport session that receivers of this context hear. The transports know it by its
@@ -106,7 +106,7 @@ impl Member for StreamId {
 #[derive(Default)]
 pub(crate) struct Streams {
     entries: Slab<Stream>,
-    by_source: HashMap<(TransportSession, u32), usize>,
+    by_source: BTreeMap<(TransportSession, u32), usize>,
     /// In the order in which they were found.
     by_session: Groups<SessionRef, (StreamId, usize)>,
     by_receiver: Groups<Receiver, usize>,
@@ -140,6 +140,7 @@ impl Streams {
         self.next += 1;
         let key = (new.record.session, new.record.topic_index);
         let (receiver, part) = (new.receiver, new.part);
+        reserve_for_insert(&mut self.entries);
         let slot = self.entries.insert(Stream {
             id,
             receiver,

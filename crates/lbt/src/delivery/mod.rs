@@ -315,7 +315,7 @@ impl Delivery {
 
     pub(crate) fn memory_bytes(&self) -> usize {
         let held: usize = self.cold.iter().map(|c| c.held.capacity() * size_of::<Held>()).sum();
-        let topics = self.hot.capacity() * size_of::<Hot>() + self.cold.capacity() * size_of::<Cold>();
+        let topics = self.hot.len() * (size_of::<Hot>() + size_of::<Cold>());
         let queues =
             self.ready.capacity() * size_of::<(u64, u32)>() + self.free.capacity() * size_of::<u32>();
         let buffers = self.ring.memory_bytes() + self.shared.pool.memory_bytes();

@@ -60,7 +60,9 @@ impl Delivery {
                 slot
             }
             None => {
+                units::reserve_for_push(&mut self.hot);
                 self.hot.push(hot);
+                units::reserve_for_push(&mut self.cold);
                 self.cold.push(cold);
                 (self.hot.len() - 1) as u32
             }

@@ -1,10 +1,85 @@
-/// From topic index to slot: a small open-addressed array.
+/// From topic index to slot: small open-addressed arrays, one for each run of consecutive indexes.
 ///
-/// Sources number their topics consecutively, so an index taken by its low bits is its own place and a
-/// look-up is one access; others are found by stepping on. The array is at most half full. Entries that step on stand
+/// Sources number their topics consecutively, so an index taken by its low bits is its own place in its page and a
+/// look-up is one access; others are found by stepping on. A page is at most half full. Entries that step on stand
 /// in the order of their own places (Robin Hood hashing), so that a removal ends at the first entry in its own place:
 /// a million consecutive ones are removed without looking at each other.
+///
+/// The table grows by a page at a time, which takes over what belongs to it of one other (linear hashing): no insertion
+/// moves more than two pages hold, unless a source numbers its topics so that they share a page.
 pub(super) struct TopicTable {
+    pages: Vec<Page>,
+    len: usize,
+}
+
+/// Indexes in a row that share a page.
+const RUN_BITS: u32 = 9;
+/// Entries a page, on the average.
+const PER_PAGE: usize = 1 << RUN_BITS;
+
+impl TopicTable {
+    pub(super) fn new() -> TopicTable {
+        TopicTable { pages: vec![Page::new()], len: 0 }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let entries: usize = self.pages.iter().map(|page| page.entries.capacity()).sum();
+        entries * size_of::<Entry>() + self.pages.capacity() * size_of::<Page>()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The page of an index.
+    #[inline]
+    fn page_of(&self, index: u32) -> usize {
+        let (run, count) = ((index >> RUN_BITS) as usize, self.pages.len());
+        let all = count.next_power_of_two() - 1;
+        let at = run & all;
+        // A page that is not there yet is still part of that with one bit less.
+        if at < count { at } else { at & (all >> 1) }
+    }
+
+    #[inline]
+    pub(super) fn find(&self, index: u32) -> Option<u32> {
+        self.pages[self.page_of(index)].probe(index).map(|(_, slot)| slot)
+    }
+
+    /// Adds an index that is not there.
+    pub(super) fn insert(&mut self, index: u32, slot: u32) {
+        debug_assert!(self.find(index).is_none() && slot != FREE);
+        if self.len == self.pages.len() * PER_PAGE {
+            self.add_page();
+        }
+        let at = self.page_of(index);
+        self.pages[at].insert(Entry { index, slot });
+        self.len += 1;
+    }
+
+    /// Removes an index and returns its slot.
+    pub(super) fn remove(&mut self, index: u32) -> Option<u32> {
+        let at = self.page_of(index);
+        let slot = self.pages[at].remove(index)?;
+        self.len -= 1;
+        Some(slot)
+    }
+
+    /// Adds the next page, with what is its own of the page that stood for it.
+    fn add_page(&mut self) {
+        let new = self.pages.len();
+        // Without its highest bit.
+        let before = new ^ (1 << new.ilog2());
+        self.pages.push(Page::new());
+        let split = std::mem::replace(&mut self.pages[before], Page::new());
+        for entry in split.entries.into_iter().filter(|entry| entry.slot != FREE) {
+            let at = self.page_of(entry.index);
+            self.pages[at].insert(entry);
+        }
+    }
+}
+
+struct Page {
     entries: Vec<Entry>,
     len: usize,
 }
@@ -19,22 +94,9 @@ const FREE: u32 = u32::MAX;
 const EMPTY: Entry = Entry { index: 0, slot: FREE };
 const CAPACITY_MIN: usize = 16;
 
-impl TopicTable {
-    pub(super) fn new() -> TopicTable {
-        TopicTable { entries: vec![EMPTY; CAPACITY_MIN], len: 0 }
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry>()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    #[inline]
-    pub(super) fn find(&self, index: u32) -> Option<u32> {
-        self.probe(index).map(|(_, slot)| slot)
+impl Page {
+    fn new() -> Page {
+        Page { entries: vec![EMPTY; CAPACITY_MIN], len: 0 }
     }
 
     /// Where an index is, and its slot.
@@ -54,13 +116,11 @@ impl TopicTable {
         }
     }
 
-    /// Adds an index that is not there.
-    pub(super) fn insert(&mut self, index: u32, slot: u32) {
-        debug_assert!(self.find(index).is_none() && slot != FREE);
+    fn insert(&mut self, entry: Entry) {
         if 2 * (self.len + 1) > self.entries.len() {
             self.grow();
         }
-        self.place(Entry { index, slot });
+        self.place(entry);
         self.len += 1;
     }
 
@@ -94,7 +154,7 @@ impl TopicTable {
     }
 
     /// Removes an index and returns its slot; entries that had stepped over it come one place back.
-    pub(super) fn remove(&mut self, index: u32) -> Option<u32> {
+    fn remove(&mut self, index: u32) -> Option<u32> {
         let mask = self.entries.len() - 1;
         let (mut at, slot) = self.probe(index)?;
         self.len -= 1;
@@ -123,6 +183,23 @@ mod tests {
         // Looks at all that follow would be half a million million.
         assert!((0..1_000_000).all(|index| table.remove(index) == Some(index)));
         assert_eq!(table.len(), 0);
+    }
+
+    #[test]
+    fn an_insertion_moves_no_more_than_a_page_or_two_however_many_there_are() {
+        let (mut consecutive, mut spread) = (TopicTable::new(), TopicTable::new());
+        let mut rng = Rng::new(2);
+        for index in 0..300_000 {
+            consecutive.insert(index, index);
+            // Whatever numbers a source gives.
+            let other = rng.below(u64::from(u32::MAX)) as u32;
+            if spread.find(other).is_none() {
+                spread.insert(other, index);
+            }
+        }
+        let longest = |table: &TopicTable| table.pages.iter().map(|page| page.entries.len()).max();
+        assert_eq!(longest(&consecutive), Some(2 * PER_PAGE));
+        assert!(longest(&spread) <= Some(4 * PER_PAGE));
     }
 
     #[test]

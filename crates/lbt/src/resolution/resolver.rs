@@ -336,6 +336,13 @@ impl Resolver {
         Ok(self.begin_wildcard(now, pattern, parsed, sink))
     }
 
+    /// The query that asks for a topic by its name, if there is one.
+    #[must_use]
+    pub fn query_of(&self, topic: &str) -> Option<QueryId> {
+        let slot = *self.queries_by_topic.get(topic)?;
+        Some(QueryId(slot, self.queries.generation(slot)))
+    }
+
     /// Asks no more, and reports no more sources to it.
     pub fn stop_query(&mut self, id: QueryId) {
         let Some(query) = self.queries.remove(id.0, id.1) else { return };
@@ -489,7 +496,7 @@ impl Resolver {
         ads + queries
             + self.cache.memory_bytes()
             + self.ended.memory_bytes()
-            + self.timers.capacity() * size_of::<(Nanos, Subject, u32)>()
+            + self.timers.len() * size_of::<(Nanos, Subject, u32)>()
             + self.outbox.memory_bytes()
     }
 

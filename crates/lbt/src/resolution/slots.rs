@@ -18,6 +18,7 @@ impl<T> Slots<T> {
             entry.1 = Some(value);
             return (slot, entry.0);
         }
+        units::reserve_for_push(&mut self.entries);
         self.entries.push((0, Some(value)));
         ((self.entries.len() - 1) as u32, 0)
     }

@@ -77,6 +77,9 @@ pub(super) type Timers = BinaryHeap<Reverse<(Nanos, Subject, u32)>>;
 pub(super) fn arm(timers: &mut Timers, timer: &mut Timer, subject: Subject, slot: u32) {
     if timer.schedule.due() < timer.armed {
         timer.armed = timer.schedule.due();
+        if timers.len() == timers.capacity() {
+            timers.reserve_exact(units::places_to_reserve(timers.len(), size_of::<(Nanos, Subject, u32)>()));
+        }
         timers.push(Reverse((timer.armed, subject, slot)));
     }
 }

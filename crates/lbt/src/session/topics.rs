@@ -23,7 +23,7 @@ pub(crate) struct Topics {
     topics: Vec<Topic>,
     free: Vec<u32>,
     /// Topics that were removed and whose last number is to be announced once more, each with it.
-    departed: Vec<(u32, Sqn)>,
+    departed: VecDeque<(u32, Sqn)>,
     /// The latest of them that were announced: what says so is yet to be sent, and may be given up.
     said: VecDeque<(u32, Sqn)>,
     interval: Duration,
@@ -53,13 +53,13 @@ const SCAN_STEP: usize = 4_096;
 impl Topics {
     pub(crate) fn new(interval: Duration, threshold: Duration) -> Topics {
         let (scan_at, earliest) = (Nanos::NEVER, Nanos::NEVER);
-        let (topics, free, departed, said) = (Vec::new(), Vec::new(), Vec::new(), VecDeque::new());
+        let (topics, free, departed, said) = (Vec::new(), Vec::new(), VecDeque::new(), VecDeque::new());
         Topics { topics, free, departed, said, interval, threshold, cursor: 0, scan_at, earliest }
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
         let departed = (self.departed.capacity() + self.said.capacity()) * size_of::<(u32, Sqn)>();
-        self.topics.capacity() * size_of::<Topic>() + self.free.capacity() * size_of::<u32>() + departed
+        self.topics.len() * size_of::<Topic>() + self.free.capacity() * size_of::<u32>() + departed
     }
 
     pub(crate) fn add(&mut self, now: Nanos, index: u32, first: Sqn) -> TopicId {
@@ -73,6 +73,7 @@ impl Topics {
                 slot
             }
             None => {
+                units::reserve_for_push(&mut self.topics);
                 self.topics.push(topic);
                 (self.topics.len() - 1) as u32
             }
@@ -150,7 +151,7 @@ impl Topics {
         let count = self.departed.len().min(count_max.saturating_sub(found.len()));
         let over = (self.said.len() + count).saturating_sub(SAID_MAX).min(self.said.len());
         self.said.drain(..over);
-        self.said.extend(&self.departed[..count]);
+        self.said.extend(self.departed.iter().take(count));
         found.extend(self.departed.drain(..count));
     }
 

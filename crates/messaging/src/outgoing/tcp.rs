@@ -277,6 +277,7 @@ impl TcpOutgoing {
 }
 
 /// Flushes what the transport of a client holds, and asks to be told of room if it waits for that.
+#[inline]
 fn settle(client: &mut Client, registrar: &Registrar, token: Token, pending: u64) -> io::Result<()> {
     if pending == 0 {
         client.transport.flush()?;
