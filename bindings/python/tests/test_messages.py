@@ -1,10 +1,13 @@
 """Messages and their bytes."""
 
+import asyncio
 import gc
+import time
 import unittest
 
 import numpy
 import tickcast
+import tickcast.aio
 from place import WATCHDOG_S, Pair
 
 
@@ -124,3 +127,84 @@ class Requests(Pair):
 
 if __name__ == '__main__':
     unittest.main()
+
+
+class Leaving(Pair):
+    """An iteration over events that is left in the middle of a turn."""
+
+    def setUp(self):
+        super().setUp()
+        for n in range(50):
+            self.source.send(b'%d' % n)
+        self.source.flush()
+
+    def taken(self, take):
+        """The messages that `take` takes with each call, until all are there."""
+        until, got = time.monotonic() + WATCHDOG_S, []
+        while len(got) < 50:
+            self.assertLess(time.monotonic(), until, 'only %s' % got)
+            got += take()
+        return [int(bytes(event)) for event in got]
+
+    def test_what_an_iteration_has_not_given_out_comes_with_the_next(self):
+        def take():
+            for event in self.hearer.events(timeout=0.1):
+                if event.KIND == 'message':
+                    return [event]
+            return []
+
+        self.assertEqual(self.taken(take), list(range(50)))
+
+    def test_what_comes_behind_a_handler_s_exception_is_not_lost(self):
+        class Handler:
+            def __init__(self):
+                self.got = []
+
+            def on_message(self, message):
+                self.got.append(message)
+                raise ValueError('it goes on all the same')
+
+        def take():
+            handler = Handler()
+            try:
+                self.hearer.run(handler, timeout=0.1)
+            except ValueError:
+                pass
+            return handler.got
+
+        self.assertEqual(self.taken(take), list(range(50)))
+
+    def test_polls_and_iterations_take_turns(self):
+        def take():
+            next(iter(event for event in self.hearer.events(timeout=0.1) if event.KIND == 'message'), None)
+            due = self.hearer.until_wakeup()
+            rest = [event for event in self.hearer.poll() if event.KIND == 'message']
+            self.assertTrue(due == 0.0 or not rest)
+            return rest
+
+        until, got = time.monotonic() + WATCHDOG_S, []
+        while not got:
+            self.assertLess(time.monotonic(), until)
+            got = [int(bytes(event)) for event in take()]
+        self.assertEqual(got, list(range(got[0], got[0] + len(got))))
+
+    def test_a_task_that_is_cancelled_loses_nothing(self):
+        async def one(got):
+            async for event in tickcast.aio.events(self.hearer):
+                if event.KIND == 'message':
+                    got.append(event)
+                    await asyncio.sleep(3600)
+
+        def take():
+            async def cancelled():
+                got = []
+                task = asyncio.ensure_future(one(got))
+                while not got and not task.done():
+                    await asyncio.sleep(0.001)
+                task.cancel()
+                await asyncio.wait([task])
+                return got
+
+            return asyncio.run(asyncio.wait_for(cancelled(), WATCHDOG_S))
+
+        self.assertEqual(self.taken(take), list(range(50)))

@@ -10,6 +10,7 @@ the bytes of its turn: nothing is copied for it, and it stays valid as long as t
 keeps all payloads of that turn in memory; `bytes(message)` is a copy that does not.
 """
 
+from collections import deque
 from itertools import islice
 from typing import Dict, NamedTuple, Optional, Union
 
@@ -84,6 +85,12 @@ class Statistic(NamedTuple):
 class Context(_Context):
     """Sockets and protocol state; a file with a section [messaging] and settings over it as keywords."""
 
+    def __new__(cls, *args, **settings):
+        self = super().__new__(cls, *args, **settings)
+        # Events of a turn that an iteration has not given out: they come next, whoever asks, so that leaving it loses none.
+        self._left = deque()
+        return self
+
     def __enter__(self):
         return self
 
@@ -103,15 +110,35 @@ class Context(_Context):
                 yield Statistic(*names, dict(numbers))
 
     def events(self, timeout=None):
-        """Events as they come; ends when none has come for `timeout` seconds, or when the context is closed."""
-        while not self.is_closed:
-            try:
-                turn = self.wait(timeout)
-            except ClosedError:
-                return
-            if not turn:
-                return
-            yield from turn
+        """Events as they come; ends when none has come for `timeout` seconds, or when the context is closed. Whoever leaves the
+        iteration, by `break` or an exception, finds the events that it has not been given with the next call."""
+        left = self._left
+        while left or not self.is_closed:
+            if not left:
+                try:
+                    left.extend(self.wait(timeout))
+                except ClosedError:
+                    return
+                if not left:
+                    return
+            yield left.popleft()
+
+    def poll(self):
+        """One turn without waiting; the events that an iteration has left come first."""
+        if not self._left:
+            return super().poll()
+        left = list(self._left)
+        self._left.clear()
+        if not self.is_closed:
+            left += super().poll()
+        return left
+
+    def wait(self, timeout=None):
+        """Turns until there are events, at most `timeout` seconds; those that an iteration has left are there at once."""
+        return self.poll() if self._left else super().wait(timeout)
+
+    def until_wakeup(self):
+        return 0.0 if self._left else super().until_wakeup()
 
     def run(self, handler, timeout=None):
         """Calls `handler.on_message(event)` and so on for each event (see `dispatch`), as long as `events` gives some."""

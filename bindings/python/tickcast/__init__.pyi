@@ -297,7 +297,8 @@ class Context:
     def iter_statistics(self, page: int = 1_000) -> Iterator[Statistic]:
         """The same without a bound, asked for `page` (10,000 at most) at a time; for monitoring, about once a second."""
     def events(self, timeout: Optional[float] = None) -> Iterator[Event]:
-        """Events as they come; ends when none has come for `timeout` seconds, or when the context is closed."""
+        """Events as they come; ends when none has come for `timeout` seconds, or when the context is closed. Whoever leaves
+        the iteration, by `break` or an exception, finds the events that it has not been given with the next call."""
     def run(self, handler: object, timeout: Optional[float] = None) -> None:
         """`dispatch` for each of `events`."""
     def respond(self, message: Message, data: _Bytes) -> None:

@@ -16,12 +16,17 @@ LONGEST_S = 1.0  # a context that was closed meanwhile is noticed after this
 
 async def events(context):
     """Events as they come, until the iteration is left or the context closed. Nothing is taken from the network before
-    the events of the turn before have been taken: a slow consumer slows its sources, or loses, as elsewhere."""
-    while not context.is_closed:
-        turn = context.poll()
-        for event in turn:
-            yield event
-        if turn:
+    the events of the turn before have been taken: a slow consumer slows its sources, or loses, as elsewhere. Events that
+    an iteration has not given out when it is left come with the next one."""
+    left = context._left
+    while left or not context.is_closed:
+        if not left:
+            left.extend(context.poll())
+        has_events = bool(left)
+        # What is not given out, because the iteration is left or its task cancelled, comes with the next one.
+        while left:
+            yield left.popleft()
+        if has_events:
             await asyncio.sleep(0)
         elif not context.is_closed:
             await _something_to_do(context)

@@ -40,7 +40,7 @@ fn lacks(config: &RootConfig) -> Vec<String> {
         ("messaging.interface_b", messaging.interface_b.as_ref()),
     ];
     for (key, interface) in interfaces {
-        lacks.extend(interface.and_then(|one| missing(one)).map(|why| format!("{key}: {why}")));
+        lacks.extend(interface.and_then(missing).map(|why| format!("{key}: {why}")));
     }
     let lists = [
         ("p2ps.users_file", "p2ps", &config.p2ps.users_file),

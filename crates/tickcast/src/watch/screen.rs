@@ -380,6 +380,7 @@ mod tests {
             columns: Vec::new(),
             rows: Vec::new(),
             notes: VecDeque::from(["connected".to_owned(), "A: BID cannot be read as before".to_owned()]),
+            colours: true,
             drawn_lines: 0,
             due: Nanos(0),
             rates_due: Nanos(0),
