@@ -3,6 +3,7 @@
  * README.md says what it is told and what it writes.
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,12 +14,13 @@
 
 #include "tickcast.h"
 
-enum { RUNS_MAX = 256, LINE_MAX_BYTES = 512, HEAD = 8, LONGEST = 20000, AT_ONCE = 1000 };
+enum { RUNS_MAX = 256, LINE_MAX_BYTES = 512, HEAD = 8, LONGEST = 20000, AT_ONCE = 1000, WHILE_CLOSING = 200 };
 
 struct run {
     unsigned number, next, wanted;
     int is_tried, is_over;
-    tickcast_source source;
+    tickcast_source source;  /* of the context */
+    tickcast_sender *sender; /* or of the library's thread */
 };
 
 static const char *directory;
@@ -26,7 +28,9 @@ static const char *const *settings;
 static size_t setting_count;
 static time_t until;
 static int commands, log_file, is_open;
+/* One of them: a context that this thread drives, or one with a thread of the library. */
 static tickcast_context *context;
+static tickcast_thread *thread;
 static struct run runs[RUNS_MAX];
 static size_t run_count;
 static unsigned char payload[LONGEST];
@@ -126,18 +130,34 @@ static struct run *find(unsigned number) {
     _exit(74);
 }
 
+static int send_one(struct run *run, const void *data, size_t length, uint32_t flags, uint32_t *sqn) {
+    if (run->sender) return tickcast_sender_send(run->sender, data, length, flags);
+    return tickcast_source_send(context, run->source, data, length, flags, sqn);
+}
+
+static void is_refused(int number, int code) {
+    if (code == TICKCAST_ERROR_FORKED) return;
+    say("error call %d in a child: %d", number, code);
+    _exit(75);
+}
+
 /* What its parent has made does nothing in a child. */
 static void misuse(void) {
     struct tickcast_left left;
-    int codes[] = {tickcast_context_poll(context), tickcast_context_flush(context),
-                   tickcast_context_drain(context, 0, &left),
-                   run_count ? tickcast_source_send(context, runs[0].source, "", 0, TICKCAST_FLUSH, NULL)
-                             : TICKCAST_ERROR_FORKED};
-    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
-        if (codes[i] != TICKCAST_ERROR_FORKED) {
-            say("error call %zu in a child: %d", i, codes[i]);
-            _exit(75);
-        }
+    tickcast_receiver receiver;
+    tickcast_sender *sender;
+    if (thread) {
+        is_refused(0, tickcast_thread_drain(thread, 0, &left));
+        is_refused(1, tickcast_thread_receive(thread, "px", 0, &receiver));
+        is_refused(2, tickcast_sender_create(thread, "px", NULL, &sender));
+    } else {
+        is_refused(3, tickcast_context_poll(context));
+        is_refused(4, tickcast_context_flush(context));
+        is_refused(5, tickcast_context_drain(context, 0, &left));
+    }
+    for (size_t i = 0; i < run_count; i++)
+        if (!runs[i].is_over) is_refused(6, send_one(&runs[i], "", 0, TICKCAST_FLUSH, NULL));
+    if (thread) is_refused(7, tickcast_thread_stop(thread));
     say("inert");
 }
 
@@ -147,70 +167,119 @@ static void split(const char *name) {
     if (child > 0) return;
     close(commands), close(log_file);
     begin(name);
-    if (context) misuse();
-    run_count = 0, is_open = 0;
+    if (context || thread) misuse();
+    /* A parent's sender that is freed here ends nothing there. */
+    for (size_t i = 0; i < run_count; i++) tickcast_sender_destroy(runs[i].sender);
+    run_count = 0, is_open = 0, thread = NULL;
 }
 
-static void open_context(void) {
+static void open_context(const char *way) {
     tickcast_handlers handlers = {.size = sizeof handlers, .on_message = on_message, .on_source = on_source,
                                   .on_begin = on_begin, .on_loss = on_loss, .on_stream_end = on_stream_end};
     tickcast_context_destroy(context); /* its parent's, in a child */
-    if (tickcast_context_create(NULL, settings, setting_count, &context)) fail("context");
-    if (tickcast_context_set_handlers(context, &handlers, NULL)) fail("handlers");
+    context = NULL;
+    if (strcmp(way, "thread") == 0) {
+        if (tickcast_thread_start(NULL, settings, setting_count, &handlers, NULL, &thread)) fail("thread");
+    } else {
+        if (tickcast_context_create(NULL, settings, setting_count, &context)) fail("context");
+        if (tickcast_context_set_handlers(context, &handlers, NULL)) fail("handlers");
+    }
     is_open = 1;
     say("opened");
 }
 
-static void close_context(long long linger_ns) {
-    tickcast_left left = {0, 0, 0, 0};
-    say("closing");
-    if (tickcast_context_close(context, linger_ns, &left) < 0) fail("close");
-    tickcast_context_destroy(context);
-    say("closed %llu %llu", (unsigned long long)left.messages, (unsigned long long)left.bytes);
-    exit(0);
-}
-
-static void send_some(struct run *run) {
-    for (int i = 0; i < AT_ONCE && !run->is_over && run->next < run->wanted; i++) {
+/* Sends as much of a run as there is room for; whether the context is open. */
+static int send_some(struct run *run, int most) {
+    for (int i = 0; i < most && !run->is_over && run->next < run->wanted; i++) {
         size_t length = length_of(run->number, run->next);
-        uint32_t sqn;
+        uint32_t sqn = 0;
         fill(payload, length, run->number, run->next);
         /* Said before it is done: of each source at most one message is known to be sent or not. */
         if (!run->is_tried) say("try %u %u %zu", run->number, run->next, length);
         run->is_tried = 1;
-        int code = tickcast_source_send(context, run->source, payload, length, 0, &sqn);
-        if (code == TICKCAST_ERROR_WOULD_BLOCK) return;
+        int code = send_one(run, payload, length, 0, &sqn);
+        if (code == TICKCAST_ERROR_WOULD_BLOCK) return 1;
+        if (code == TICKCAST_ERROR_ENDED && run->sender) return 0;
         if (code) fail("send");
-        say("sent %u %u %u", run->number, run->next, sqn);
+        if (run->sender)
+            say("sent %u %u -", run->number, run->next);
+        else
+            say("sent %u %u %u", run->number, run->next, sqn);
         run->is_tried = 0, run->next++;
     }
+    if (run->sender && !run->is_over && tickcast_sender_flush(run->sender)) fail("flush");
+    return 1;
+}
+
+struct closing {
+    long long linger_ns;
+    int code;
+    tickcast_left left;
+};
+
+static void *close_there(void *user) {
+    struct closing *closing = user;
+    closing->code = tickcast_thread_close(thread, closing->linger_ns, &closing->left);
+    return NULL;
+}
+
+/* Another thread closes one with a thread of its own, while this one goes on sending until it is refused. */
+static void close_context(long long linger_ns) {
+    struct closing closing = {.linger_ns = linger_ns};
+    say("closing");
+    if (thread) {
+        pthread_t closer;
+        if (pthread_create(&closer, NULL, close_there, &closing)) fail("closer");
+        for (size_t i = 0; i < run_count; i++) runs[i].wanted += WHILE_CLOSING;
+        for (int is_sending = 1; is_sending;) {
+            is_sending = 0;
+            for (size_t i = 0; i < run_count; i++)
+                is_sending |= !runs[i].is_over && runs[i].next < runs[i].wanted && send_some(&runs[i], 1);
+            nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+        }
+        pthread_join(closer, NULL);
+        for (size_t i = 0; i < run_count; i++) tickcast_sender_destroy(runs[i].sender);
+    } else {
+        closing.code = tickcast_context_close(context, linger_ns, &closing.left);
+        tickcast_context_destroy(context);
+    }
+    if (closing.code < 0) fail("close");
+    say("closed %llu %llu", (unsigned long long)closing.left.messages, (unsigned long long)closing.left.bytes);
+    exit(0);
 }
 
 static void obey(const char *line) {
     char text[128], transport[16];
     unsigned number, count;
     long long linger_ns;
-    if (strcmp(line, "open") == 0) {
-        open_context();
+    if (sscanf(line, "open %15s", transport) == 1) {
+        open_context(transport);
     } else if (sscanf(line, "source %u %127s %15s", &number, text, transport) == 3) {
         if (run_count == RUNS_MAX) _exit(76);
         struct run *run = &runs[run_count++];
         *run = (struct run){.number = number};
-        if (tickcast_source_create(context, text, transport, &run->source)) fail("source");
+        if (thread ? tickcast_sender_create(thread, text, transport, &run->sender)
+                   : tickcast_source_create(context, text, transport, &run->source))
+            fail("source");
         say("source %u %s %s", number, text, transport);
     } else if (sscanf(line, "send %u %u", &number, &count) == 2) {
         struct run *run = find(number);
         run->wanted += count;
-        send_some(run);
+        send_some(run, AT_ONCE);
     } else if (sscanf(line, "delete %u", &number) == 1) {
         struct run *run = find(number);
         say("deleting %u", number);
-        if (tickcast_source_delete(context, run->source)) fail("delete");
-        run->is_over = 1;
+        if (thread)
+            tickcast_sender_destroy(run->sender);
+        else if (tickcast_source_delete(context, run->source))
+            fail("delete");
+        run->is_over = 1, run->sender = NULL;
         say("deleted %u", number);
     } else if (sscanf(line, "receive %127s", text) == 1) {
         tickcast_receiver receiver;
-        if (tickcast_receiver_create(context, text, 0, &receiver)) fail("receiver");
+        if (thread ? tickcast_thread_receive(thread, text, 0, &receiver)
+                   : tickcast_receiver_create(context, text, 0, &receiver))
+            fail("receiver");
         say("receiving %llu %s", (unsigned long long)receiver, text);
     } else if (sscanf(line, "fork %127s", text) == 1) {
         split(text);
@@ -250,7 +319,10 @@ int main(int argc, char **argv) {
             nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
             continue;
         }
-        for (size_t i = 0; i < run_count; i++) send_some(&runs[i]);
-        if (tickcast_context_wait(context, 2000000) < 0) fail("wait");
+        for (size_t i = 0; i < run_count; i++) send_some(&runs[i], AT_ONCE);
+        if (thread)
+            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        else if (tickcast_context_wait(context, 2000000) < 0)
+            fail("wait");
     }
 }

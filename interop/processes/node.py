@@ -6,11 +6,13 @@ README.md says what it is told and what it writes.
 import os
 import signal
 import sys
+import threading
 import time
 
 import tickcast
 
-HEAD, LONGEST, AT_ONCE = 8, 20000, 1000
+HEAD, LONGEST, AT_ONCE, WHILE_CLOSING = 8, 20000, 1000, 200
+JOIN_S = 300
 PATTERN = bytes(range(256)) * (LONGEST // 256 + 2)
 
 
@@ -35,6 +37,7 @@ class Node:
     def __init__(self, directory, lifetime_s, settings):
         self.directory, self.until, self.settings = directory, time.monotonic() + lifetime_s, settings
         self.context, self.is_open, self.runs = None, False, {}
+        self.driver = None  # a thread that drives the context, if this one does not
 
     def begin(self, name):
         path = os.path.join(self.directory, name)
@@ -86,6 +89,9 @@ class Node:
             # A parent's goes, in a child.
             self.runs, self.context = {}, tickcast.Context(**self.settings)
             self.is_open = True
+            if words == ['thread']:
+                self.driver = threading.Thread(target=self.drive, args=(self.context,), daemon=True)
+                self.driver.start()
             self.say('opened')
         elif verb == 'source':
             run, topic, transport = words
@@ -104,15 +110,50 @@ class Node:
         elif verb == 'fork':
             self.fork(words[0])
         elif verb == 'close':
-            self.say('closing')
-            left = self.context.close(linger=int(words[0]) / 1e9)
-            self.say('closed %d %d' % (left.messages, left.bytes))
+            self.close(int(words[0]) / 1e9)
             sys.exit(0)
         elif verb == 'exit':
             sys.exit(0)
         else:
             self.say('error not understood: ' + line)
             os._exit(77)
+
+    def drive(self, context):
+        """Hears what comes until the context is closed."""
+        try:
+            while True:
+                for event in context.wait(1):
+                    self.hear(event)
+        except tickcast.ClosedError:
+            pass
+        except BaseException as error:
+            self.say('error in the driving thread: %r' % error)
+            os._exit(79)
+
+    def close(self, linger_s):
+        """Another thread closes a context that a thread drives, while this one goes on sending until it is refused."""
+        self.say('closing')
+        left = []
+        if self.driver is None:
+            left.append(self.context.close(linger=linger_s))
+        else:
+            closer = threading.Thread(target=lambda: left.append(self.context.close(linger=linger_s)), daemon=True)
+            closer.start()
+            for run in self.runs.values():
+                run.wanted += WHILE_CLOSING
+            while closer.is_alive():
+                for number, run in self.runs.items():
+                    try:
+                        self.send_some(number, run, 1)
+                    except tickcast.ClosedError:
+                        pass
+                closer.join(0.0001)
+            for thread in (closer, self.driver):
+                thread.join(JOIN_S)
+                if thread.is_alive():
+                    self.say('error %s does not end' % thread)
+                    os._exit(80)
+        self.say('closed %d %d' % (left[0].messages, left[0].bytes))
 
     def fork(self, name):
         if os.fork() > 0:
@@ -122,7 +163,7 @@ class Node:
         self.begin(name)
         if self.context is not None:
             self.misuse()
-        self.is_open = False
+        self.is_open, self.driver = False, None
 
     def listen(self):
         """Does what it is told, line by line."""
@@ -134,8 +175,8 @@ class Node:
             self.told = rest
             self.obey(line.decode())
 
-    def send_some(self, number, run):
-        for _ in range(AT_ONCE):
+    def send_some(self, number, run, most=AT_ONCE):
+        for _ in range(most):
             if run.next == run.wanted:
                 return
             octets = payload(length_of(number, run.next), number, run.next)
@@ -160,6 +201,9 @@ class Node:
                 continue
             for number, run in self.runs.items():
                 self.send_some(number, run)
+            if self.driver is not None:
+                time.sleep(0.002)
+                continue
             for event in self.context.wait(0.002):
                 self.hear(event)
 

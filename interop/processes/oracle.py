@@ -10,14 +10,39 @@ class Run:
 
     def __init__(self, node, number, topic):
         self.node, self.number, self.topic = node, number, topic
-        self.sent = []  # (topic number of the last fragment, length) of each message
+        # (topic number of the last fragment, length) of each message; no number, if the library's thread gives it
+        self.sent = []
+        self.is_numbered = True
         self.tried = None  # (index, length) of one of which nobody knows whether it was sent
         self.is_ending = self.is_over = False  # its deletion has begun, is done
 
     @property
     def next(self):
-        """The topic number behind everything that is known to be sent."""
+        """The topic number behind everything that is known to be sent, if numbers are known."""
         return self.sent[-1][0] + 1 if self.sent else 0
+
+    @property
+    def most(self):
+        """A number that nothing reaches, of what was sent or may have been. Longer messages are fragments."""
+        uncertain = 0 if self.tried is None else fragments_most(self.tried[1])
+        if self.is_numbered:
+            return self.next + uncertain
+        return sum(fragments_most(length) for _, length in self.sent) + uncertain
+
+    def knows_all(self, stream):
+        """Whether a stream has told all of what was sent."""
+        if self.is_numbered:
+            return stream.next == self.next
+        return stream.last_index == len(self.sent) - 1
+
+    def lacks(self, stream):
+        """At least so many numbers were sent of which a stream has told nothing."""
+        if self.is_numbered:
+            return self.next - (stream.next or 0)
+        if stream.last_index is None:
+            return 0
+        # Each message behind the last one that was delivered has a number or more.
+        return len(self.sent) - 1 - stream.last_index - (stream.next - stream.after_last)
 
     @property
     def sends(self):
@@ -29,6 +54,10 @@ class Run:
         return self.is_ending or self.node.is_closing
 
 
+def fragments_most(length):
+    return length // 500 + 1
+
+
 class Stream:
     """A source as one receiver hears it."""
 
@@ -36,6 +65,7 @@ class Stream:
         self.name, self.topic, self.session = name, topic, session
         self.run = None  # the number of the run, known by the first message
         self.first = self.next = None
+        self.last_index = self.after_last = None  # of the last message that was delivered
         self.lost_to = 0
         self.end = None  # (reason, next, whether the tail is unknown)
 
@@ -46,6 +76,7 @@ class Node:
     def __init__(self, name, path):
         self.name, self.path, self.offset, self.rest = name, path, 0, b''
         self.pid, self.state, self.is_closing = None, 'new', False  # then open, closed, killed
+        self.left = 0  # messages that had not left when it was closed
         self.is_inert = False  # as a child, it was refused what is its parent's
         self.receivers = {}  # the topic of each
         self.streams = {}  # by receiver and number
@@ -68,7 +99,7 @@ class Node:
 class Ledger:
     def __init__(self):
         self.nodes, self.runs, self.wrong = {}, {}, []
-        self.messages = []  # (stream, run, index, topic number, length, whether it is whole)
+        self.messages = []  # (stream, run, index, topic numbers, length, whether it is whole)
         self.counts = dict.fromkeys(('sent', 'delivered', 'lost', 'streams', 'ended', 'cut_off', 'left'), 0)
 
     def add(self, name, path):
@@ -105,9 +136,10 @@ class Ledger:
     def _sent(self, node, run, index, sqn):
         run = self.runs[int(run)]
         tried, length = run.tried
-        if tried != int(index) or tried != len(run.sent) or int(sqn) < run.next:
-            self.wrong.append('%s: message %s of run %d is sent as %s after %d' % (node.name, index, run.number, sqn, run.next))
-        run.sent.append((int(sqn), length))
+        run.is_numbered = sqn != '-'
+        if tried != int(index) or tried != len(run.sent) or run.is_numbered and int(sqn) < run.next:
+            self.wrong.append('%s: message %s of run %d is sent as %s after %s' % (node.name, index, run.number, sqn, run.sent[-1:]))
+        run.sent.append((int(sqn) if run.is_numbered else None, length))
         run.tried = None
         self.counts['sent'] += 1
 
@@ -124,6 +156,7 @@ class Ledger:
 
     def _closed(self, node, messages, _bytes):
         node.state = 'closed'
+        node.left = int(messages)
         self.counts['left'] += int(messages)
         for run in self.runs.values():
             run.is_over |= run.node is node
@@ -166,7 +199,8 @@ class Ledger:
         stream, run = self._stream(node, receiver, number), int(run)
         self._advance(stream, int(first), int(last) + 1)
         self.counts['delivered'] += 1
-        self.messages.append((stream, run, int(index), int(last), int(length), is_whole == '1'))
+        stream.last_index, stream.after_last = int(index), int(last) + 1
+        self.messages.append((stream, run, int(index), (int(first), int(last)), int(length), is_whole == '1'))
         key = receiver, run
         if stream.run is None:
             stream.run = run
@@ -196,8 +230,10 @@ class Ledger:
         if stream.run is None and stream.first is not None:
             # Nothing but loss was told of it. Of which run, an earlier stream of the session says.
             for (of, run), reached in node.reached.items():
-                if of == receiver and reached == stream.first and node.latest[of, run].session == stream.session:
+                before = node.latest[of, run]
+                if of == receiver and reached == stream.first and before.session == stream.session:
                     node.reached[of, run], stream.run = stream.next, run
+                    stream.last_index, stream.after_last = before.last_index, before.after_last
                     break
 
     # What must come, and what is wrong.
@@ -222,10 +258,10 @@ class Ledger:
     def behind(self, names):
         """Those that do not know all that it has sent."""
         return [
-            '%s knows run %d of %s up to %s of %d' % (
-                node.name, run.number, run.node.name, stream and (stream.end or stream.next), run.next)
+            '%s knows run %d of %s up to %s of %s' % (
+                node.name, run.number, run.node.name, stream and (stream.end or stream.next), run.sent[-1:])
             for run, node, stream in self._pairs(names)
-            if stream is None or stream.end is not None or stream.next != run.next
+            if stream is None or stream.end is not None or not run.knows_all(stream)
         ]
 
     def unended(self, names):
@@ -238,40 +274,56 @@ class Ledger:
                     continue
                 if run.node.state in ('closed', 'killed'):
                     yield '%s of run %d goes on' % (stream.name, run.number)
-                elif run.is_over and stream.next != run.next:
-                    yield '%s of run %d knows %d of %d' % (stream.name, run.number, stream.next, run.next)
+                elif run.is_over and run.lacks(stream) > 0:
+                    yield '%s of run %d lacks %d' % (stream.name, run.number, run.lacks(stream))
 
     def verdict(self):
         """All that is wrong, now that the logs are whole."""
-        wrong = list(self.wrong)
-        for stream, number, index, sqn, length, is_whole in self.messages:
+        wrong, places = list(self.wrong), {}
+        for stream, number, index, (first, sqn), length, is_whole in self.messages:
             run = self.runs.get(number)
             if run is None or not is_whole or run.topic != stream.topic:
                 wrong.append('%s: run %d, %d, of %d bytes is none that was sent' % (stream.name, number, index, length))
             elif index < len(run.sent):
-                if (sqn, length) != run.sent[index]:
+                known = sqn if run.is_numbered else None
+                if (known, length) != run.sent[index]:
                     wrong.append('%s: run %d, %d: %s was sent, not %s' % (stream.name, number, index, run.sent[index], (sqn, length)))
             elif run.tried != (index, length):
                 wrong.append('%s: run %d, %d was never sent' % (stream.name, number, index))
+            if run is not None and places.setdefault(number, {}).setdefault(index, (first, sqn)) != (first, sqn):
+                wrong.append('%s: run %d, %d has two numbers' % (stream.name, number, index))
+        for number, of_run in places.items():
+            wrong += self._order_verdict(number, sorted(of_run.items()))
         for node in self.nodes.values():
             for stream in node.streams.values():
                 wrong += self._stream_verdict(stream)
         return wrong
 
+    def _order_verdict(self, number, places):
+        """Messages in the order in which they were sent have ascending numbers, without one between neighbours."""
+        before, end = -1, 0
+        for index, (first, last) in places:
+            between, skipped = first - end, index - before - 1
+            if between < skipped or (between > 0) != (skipped > 0):
+                yield 'run %d: message %d has the numbers %d to %d, after %d up to %d' % (number, index, first, last, before, end)
+            before, end = index, last + 1
+
     def _stream_verdict(self, stream):
         run = self.runs.get(stream.run)
         if run is None:
             return
-        # Fragments of a message that may or may not have been sent.
-        uncertain = 0 if run.tried is None else run.tried[1] // 500 + 1
         for what, number in (('has lost', stream.lost_to), ('reaches', stream.next)):
-            if number > run.next + uncertain:
-                yield '%s %s up to %d of run %d, of which %d were sent' % (stream.name, what, number, run.number, run.next)
+            if number > run.most:
+                yield '%s %s up to %d of run %d, of which %d were sent at most' % (stream.name, what, number, run.number, run.most)
         if stream.end is None:
             return
         reason, next, is_tail_unknown = stream.end
         if not run.may_have_ended and (reason == 'ended' or not is_tail_unknown):
             yield '%s has ended (%s) while run %d sends' % (stream.name, stream.end, run.number)
-        elif not is_tail_unknown and (next or 0) < run.next:
-            yield '%s has ended (%s), and not a word of the rest of run %d up to %d' % (
-                stream.name, stream.end, run.number, run.next)
+        elif not is_tail_unknown and run.lacks(stream) > (0 if run.is_numbered else self._kept_back(run)):
+            yield '%s has ended (%s), and not a word of %d of run %d' % (stream.name, stream.end, run.lacks(stream), run.number)
+
+    @staticmethod
+    def _kept_back(run):
+        """Messages that the library's thread had taken and may not have sent."""
+        return len(run.sent) if run.node.state == 'killed' else run.node.left

@@ -20,6 +20,8 @@ sent 7 3 5
 closing
 closed 0 0
 """
+# The same by a thread of the library, which gives the numbers.
+THERE = SOURCE.replace('7 0 0\n', '7 0 -\n').replace('7 1 3\n', '7 1 -\n').replace('7 2 4\n', '7 2 -\n').replace('7 3 5\n', '7 3 -\n')
 RECEIVER = """start 2
 opened
 receiving 1 px
@@ -59,10 +61,29 @@ class Oracle(unittest.TestCase):
         self.assertEqual(judged(killed, cut_off.replace('message 1 6 5 5 7 3 50 1\n', '').replace('broken 6', 'broken 5')), [])
 
     def wrong(self, was, is_now, log='receiver'):
-        text = {'source': SOURCE, 'receiver': RECEIVER}[log]
+        text = {'source': SOURCE, 'there': THERE, 'receiver': RECEIVER}[log]
         self.assertIn(was, text)
-        found = judged(**{log: text.replace(was, is_now, 1)})
-        self.assertTrue(found, 'not found: %r in place of %r' % (is_now, was))
+        text = text.replace(was, is_now, 1)
+        for logs in ({'receiver': text}, {'source': THERE, 'receiver': text}) if log == 'receiver' else ({'source': text},):
+            self.assertTrue(judged(**logs), 'not found: %r in place of %r' % (is_now, was))
+
+    def test_what_the_librarys_thread_did_not_send_is_what_it_says(self):
+        self.assertEqual(judged(THERE), [])
+        # The last one stayed there, as it was told when the context was closed.
+        short = RECEIVER.replace('message 1 6 5 5 7 3 50 1\nend 1 6 ended 6 0', 'end 1 6 ended 5 0')
+        self.assertEqual(judged(THERE.replace('closed 0 0', 'closed 1 50'), short), [])
+        self.assertEqual(len(judged(THERE, short)), 1)
+        # Numbers are in the order of messages, and no number is between two that were sent one after the other.
+        self.assertTrue(judged(THERE, RECEIVER.replace('message 1 6 5 5 7 3', 'message 1 6 5 5 7 2')))
+        other = 'start 3\nopened\nreceiving 1 px\nfound 1 5 px LBTRM:a\nbegin 1 5 4\nmessage 1 5 4 4 7 3 50 1\n'
+        with tempfile.TemporaryDirectory() as directory:
+            ledger = Ledger()
+            for name, text in (('source', THERE), ('receiver', RECEIVER), ('other', other)):
+                with open(os.path.join(directory, name), 'w') as log:
+                    log.write(text)
+                ledger.add(name, log.name)
+            ledger.read()
+            self.assertEqual(len(ledger.verdict()), 1, 'one message under two numbers')
 
     def test_each_planted_mistake_is_found(self):
         message = 'message 1 5 1 3 7 1 3000 1\n'

@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, os.path.join(ROOT, 'interop', 'netns')]
 from netns import Lab
-from world import LANGUAGES, Stuck, World
+from world import LANGUAGES, WAYS, Stuck, World
 
 FIXED = (1, 2, 3, 4)
 
@@ -38,7 +38,7 @@ def commands():
     c = os.path.join(built, 'node-c')
     compile = ['cc', '-std=c99', '-D_POSIX_C_SOURCE=200809L', '-O1', '-g', '-Wall', '-Wextra', '-Werror', '-pedantic']
     compile += ['-I', os.path.join(ROOT, 'bindings', 'c', 'include'), os.path.join(HERE, 'node.c'), '-o', c]
-    subprocess.run([*compile, '-L', built, '-ltickcast', '-Wl,-rpath,' + built], check=True)
+    subprocess.run([*compile, '-pthread', '-L', built, '-ltickcast', '-Wl,-rpath,' + built], check=True)
     rust = os.path.join(built, 'examples', 'node')
     return {'rust': [rust], 'c': [c], 'python': [sys.executable, os.path.join(HERE, 'node.py')]}
 
@@ -82,10 +82,11 @@ class Processes(unittest.TestCase):
         begin = number('FROM', 1)
         seeds = seeds or (list(range(begin, begin + number('RUNS', 0))) or FIXED)
         nodes, steps = commands(), number('STEPS', 60)
-        failed = {}
+        failed, ways = {}, set()
         with concurrent.futures.ThreadPoolExecutor(number('AT_ONCE', 4)) as pool:
             for seed, (wrong, world) in zip(seeds, pool.map(lambda seed: live(seed, nodes, steps), seeds)):
                 counts = world.ledger.counts
+                ways |= {(process.language, process.way) for process in world.all if process.way}
                 print('seed %d: %s, %d datagrams dropped%s' % (
                     seed, counts, world.dropped, '' if wrong is None else ' WRONG'), file=sys.stderr)
                 if wrong is not None:
@@ -99,6 +100,8 @@ class Processes(unittest.TestCase):
                 lacking = {(a, b) for a in LANGUAGES for b in LANGUAGES if a != b} - pairs
                 self.assertFalse(lacking, 'languages that have not heard each other')
         self.assertFalse(failed, 'seeds that went wrong')
+        if seeds is FIXED:
+            self.assertEqual(ways, {(language, way) for language in WAYS for way in WAYS[language]})
 
 
 if __name__ == '__main__':

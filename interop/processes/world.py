@@ -15,7 +15,10 @@ import time
 
 from oracle import Ledger
 
-LANGUAGES = ('rust', 'c', 'python')
+# Who drives a context: the node's own thread, one of the library (in Python one of Python), or one of the library that puts
+# events into a queue.
+WAYS = {'rust': ('own', 'thread', 'queue'), 'c': ('own', 'thread'), 'python': ('own', 'thread')}
+LANGUAGES = tuple(WAYS)
 TRANSPORTS = ('lbtrm', 'lbtru', 'tcp', 'lbtipc')
 LIFETIME_S = 1800  # a node that nobody ends goes by itself
 PATIENCE_S = float(os.environ.get('PATIENCE_S', 300))  # for what must come
@@ -36,6 +39,7 @@ class Process:
         self.popen, self.pidfd = None, None
         self.runs, self.receives = [], []
         self.is_open = self.is_closing = False
+        self.way = None
         self.stopped_until = None  # a step
 
     def signal(self, number):
@@ -121,7 +125,9 @@ class World:
             commands.write(' '.join(map(str, words)) + '\n')
 
     def open(self, process):
-        self.tell(process, 'open')
+        process.way = self.rng.choice(WAYS[process.language])
+        self.say('%s opens, driven by %s' % (process.name, process.way))
+        self.tell(process, 'open', process.way)
         process.is_open = True
 
     def fork(self, process):

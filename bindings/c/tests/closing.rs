@@ -1,11 +1,15 @@
 //! What C has sent arrives, or is told lost, though the context is destroyed at once.
 
+#[path = "../../../crates/messaging/tests/common/bounded.rs"]
+mod bounded;
+
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use bounded::joined;
 use tickcast::callbacks::{EndValue, Handlers, LeftValue, MessageValue, ends};
 use tickcast::context::*;
 use tickcast::error::{ErrorCode, tickcast_last_error};
@@ -27,6 +31,7 @@ fn last_error() -> String {
 
 /// What keeps this test's traffic apart from others, with `more`.
 fn settings(test: usize, more: &[&str]) -> Vec<CString> {
+    bounded::watch();
     let port = 20_000 + std::process::id() % 10_000;
     let mut settings = vec![
         format!("resolver_multicast_address=239.255.97.{test}"),
@@ -165,7 +170,7 @@ fn what_was_sent_arrives_or_is_told_lost_when_the_context_is_destroyed_at_once()
             }
             tickcast_context_destroy(context);
         }
-        thread.join().expect("it hears the end");
+        joined(thread);
         assert_accounted(&heard, COUNT);
     }
 }
@@ -198,7 +203,7 @@ fn what_was_sent_arrives_or_is_told_lost_when_the_librarys_thread_is_stopped_at_
             assert_eq!(code, ErrorCode::Ended as c_int);
             tickcast_sender_destroy(sender);
         }
-        hearing.join().expect("it hears the end");
+        joined(hearing);
         assert_accounted(&heard, COUNT);
     }
 }

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -31,6 +32,26 @@ def settings():
 
 def words(settings):
     return ['%s=%s' % item for item in settings.items()]
+
+
+def exit_status(child):
+    """How a child made by fork has ended. One that hangs is killed, and says so."""
+    for _ in range(3 * WATCHDOG_S * 100):
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    raise AssertionError('child %d hangs' % child)
+
+
+def join(thread):
+    """Waits for a thread; one that hangs fails the test. It is to be a daemon: else Python would wait for it at its end."""
+    assert thread.daemon
+    thread.join(WATCHDOG_S)
+    if thread.is_alive():
+        raise AssertionError('%s hangs' % thread)
 
 
 class Example:

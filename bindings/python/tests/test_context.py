@@ -114,7 +114,7 @@ class Threads(place.Pair):
                     if event.payload == b'end':
                         return
 
-        thread = threading.Thread(target=receive)
+        thread = threading.Thread(target=receive, daemon=True)
         driver = threading.Thread(target=lambda: [None for _ in self.sender.events(timeout=None)], daemon=True)
         thread.start()
         driver.start()
@@ -130,12 +130,12 @@ class Threads(place.Pair):
     def test_the_interpreter_goes_on_while_a_thread_waits(self):
         def turns_meanwhile():
             turns, is_over = 0, threading.Event()
-            thread = threading.Thread(target=lambda: (self.hearer.wait(1.0), is_over.set()))
+            thread = threading.Thread(target=lambda: (self.hearer.wait(1.0), is_over.set()), daemon=True)
             thread.start()
-            while not is_over.is_set():
+            while not is_over.is_set() and turns < place.WATCHDOG_S * 1000:
                 turns += 1
                 time.sleep(0.001)
-            thread.join()
+            place.join(thread)
             return turns
 
         # A machine that stands still may take a second or two from it; an interpreter that is held takes all of them.

@@ -29,7 +29,7 @@ def exit_status(work):
             os.write(2, ('%r\n' % error).encode())
         finally:
             os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return place.exit_status(child)
 
 
 class Fork(place.Pair):
@@ -87,7 +87,7 @@ class Fork(place.Pair):
                 self.assertEqual(exit_status(close), 0)
                 self.exchange()
                 # One that ends as programs do, with what Python does then.
-                child = multiprocessing.get_context('fork').Process(target=self.misuse)
+                child = multiprocessing.get_context('fork').Process(target=self.misuse, daemon=True)
                 child.start()
                 self.exchange()
                 child.join(place.WATCHDOG_S)
@@ -114,14 +114,14 @@ class Fork(place.Pair):
             while not stop.is_set():
                 self.hearer.wait(0.001)
 
-        driver = threading.Thread(target=drive)
+        driver = threading.Thread(target=drive, daemon=True)
         driver.start()
         try:
             for _ in range(50):
                 self.assertEqual(exit_status(lambda: (self.misuse(), self.hearer.close())), 0)
         finally:
             stop.set()
-            driver.join()
+            place.join(driver)
 
     def test_programs_that_python_starts_get_no_descriptors(self):
         self.of('lbtipc')
@@ -129,7 +129,7 @@ class Fork(place.Pair):
         self.hearer.wait(0)
         listing = "import os; print([os.readlink('/proc/self/fd/' + n) for n in os.listdir('/proc/self/fd') if os.path.exists('/proc/self/fd/' + n)])"
         found = subprocess.run([sys.executable, '-c', listing], close_fds=False, stdin=subprocess.DEVNULL,
-                               capture_output=True, text=True, check=True).stdout
+                               capture_output=True, text=True, check=True, timeout=place.WATCHDOG_S).stdout
         for kind in ('socket:', 'LBTIPC', 'anon_inode:[event'):
             self.assertNotIn(kind, found)
 

@@ -37,12 +37,14 @@
 //! | no nonce comes twice at the wrap, and an earlier epoch is refused | `numbers_that_wrap_are_another_epoch_and_an_earlier_one_is_refused` |
 //! | a run that is over cannot be put into one that goes on | `datagrams_of_an_earlier_run_are_refused_and_a_new_run_is_heard` |
 //! | a retransmission is the datagram but for its header | `a_retransmission_is_the_same_bytes_behind_the_header` |
+//! | a source reads what it has in its window, whatever keys it had meanwhile | `a_source_reads_all_of_its_window_however_often_its_key_was_changed` |
 //! | keys change without loss | `payload_keys_are_changed_without_losing_a_message` |
 //! | who has no key delivers nothing and asks for nothing | `a_receiver_without_payload_keys_delivers_nothing_and_asks_for_nothing` |
 //! | the dissectors see well-formed packets | `encrypted_packets_are_what_the_dissectors_expect` |
 
 use crate::error::WireError;
 use crate::wire::extension::{EXTENSION_HEADER_LEN, SUBTYPE_ENCRYPTION, text_header};
+use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
@@ -195,14 +197,22 @@ fn wide(epoch: u32, sqn: Sqn) -> u64 {
     u64::from(epoch) << 32 | u64::from(sqn.0)
 }
 
+/// A key that encrypts no more.
+struct Earlier {
+    /// The number of the first datagram that has another key, wraps included.
+    end: u64,
+    aead: Box<dyn Aead>,
+}
+
 /// Encrypts the datagrams of one session.
 pub(crate) struct Encryptor {
     name: SessionName,
     salt: Salt,
     key: u16,
     aead: Box<dyn Aead>,
-    /// The one before the last change of keys: what it encrypted is in the window still.
-    before: Option<Box<dyn Aead>>,
+    /// Earlier keys, the oldest first. Each has encrypted something that was in the window at the last change of keys,
+    /// so there are no more of them than datagrams in a window.
+    before: VecDeque<Earlier>,
     /// The number of the next datagram, wraps included.
     next: u64,
     /// The messages of a datagram in clear.
@@ -213,15 +223,24 @@ impl Encryptor {
     /// `first` is the number of the session's first datagram.
     pub(crate) fn new(keys: &PayloadKeys, name: SessionName, salt: Salt, first: Sqn) -> Encryptor {
         let (key, aead) = (keys.sealing.id, name.derive(&keys.sealing, &salt));
-        Encryptor { name, salt, key, aead, before: None, next: u64::from(first.0), plain: Vec::new() }
+        let (before, next) = (VecDeque::new(), u64::from(first.0));
+        Encryptor { name, salt, key, aead, before, next, plain: Vec::new() }
     }
 
-    /// What is closed from now on is encrypted with another key.
-    pub(crate) fn rekey(&mut self, keys: &PayloadKeys) {
+    /// What is closed from now on is encrypted with another key. The last `count` datagrams are in the window still: what
+    /// encrypted one of them is kept, as the source reads them to retain them and to count what it has not sent.
+    pub(crate) fn rekey(&mut self, keys: &PayloadKeys, count: u32) {
         // The salt stays, and so does the count: if the key is the one of before, no nonce comes twice.
         let aead = self.name.derive(&keys.sealing, &self.salt);
-        self.before = Some(std::mem::replace(&mut self.aead, aead));
+        let before = std::mem::replace(&mut self.aead, aead);
         self.key = keys.sealing.id;
+        let (oldest, end) = (self.next - u64::from(count), self.next);
+        while self.before.front().is_some_and(|earlier| earlier.end <= oldest) {
+            self.before.pop_front();
+        }
+        if self.before.back().map_or(oldest, |earlier| earlier.end) < end {
+            self.before.push_back(Earlier { end, aead: before });
+        }
     }
 
     /// Encrypts the next datagram: `messages` has [`FRAME_LEN`] bytes before the text and [`TAG_LEN`] behind it.
@@ -250,18 +269,16 @@ impl Encryptor {
     pub(crate) fn reveal_into(&self, sqn: Sqn, messages: &[u8], plain: &mut Vec<u8>) {
         plain.clear();
         let Some((frame, bytes, sealed)) = Frame::split(messages) else { return };
-        for aead in [Some(&self.aead), self.before.as_ref()].into_iter().flatten() {
-            plain.clear();
-            plain.extend_from_slice(sealed);
-            if aead.open(&nonce(wide(frame.epoch, sqn)), bytes, plain) {
-                return plain.truncate(sealed.len() - TAG_LEN);
-            }
-        }
-        plain.clear();
+        let number = wide(frame.epoch, sqn);
+        let earlier = self.before.partition_point(|earlier| earlier.end <= number);
+        let aead = self.before.get(earlier).map_or(&self.aead, |earlier| &earlier.aead);
+        plain.extend_from_slice(sealed);
+        let is_right = aead.open(&nonce(number), bytes, plain);
+        plain.truncate(if is_right { sealed.len() - TAG_LEN } else { 0 });
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of::<Encryptor>() + self.plain.capacity()
+        size_of::<Encryptor>() + self.plain.capacity() + self.before.capacity() * size_of::<Earlier>()
     }
 }
 
@@ -363,5 +380,67 @@ impl Decryptor {
 
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Decryptor>() + self.plain.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    /// Numbers of secrets stand for them.
+    struct Plain(u8);
+
+    impl Secret for Plain {
+        fn derive(&self, _: &Salt, _: &[u8]) -> Box<dyn Aead> {
+            Box::new(Plain(self.0))
+        }
+    }
+
+    impl Aead for Plain {
+        fn seal(&self, _: &[u8; NONCE_LEN], _: &[u8], text: &mut [u8]) -> [u8; TAG_LEN] {
+            text.iter_mut().for_each(|byte| *byte ^= self.0);
+            [self.0; TAG_LEN]
+        }
+
+        fn open(&self, _: &[u8; NONCE_LEN], _: &[u8], text_and_tag: &mut [u8]) -> bool {
+            text_and_tag.iter_mut().for_each(|byte| *byte ^= self.0);
+            text_and_tag.ends_with(&[0; TAG_LEN])
+        }
+    }
+
+    fn keys(id: u8) -> PayloadKeys {
+        PayloadKeys { sealing: PayloadKey { id: id.into(), secret: Arc::new(Plain(id)) }, accepted: None }
+    }
+
+    #[test]
+    fn a_source_reads_all_of_its_window_however_often_its_key_was_changed() {
+        // Over the wrap of the numbers, with a window of 10 datagrams.
+        let (first, window) = (Sqn(u32::MAX - 20), 10);
+        let name = SessionName::rm(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1), 1);
+        let mut encryptor = Encryptor::new(&keys(1), name, [0; SALT_LEN], first);
+        let mut sent = Vec::<(Sqn, Vec<u8>)>::new();
+        for i in 0..60_u8 {
+            let mut messages = vec![0; COVER_LEN];
+            messages.splice(FRAME_LEN..FRAME_LEN, [i; 5]);
+            let sqn = first.plus(i.into());
+            encryptor.cover(sqn, &mut messages);
+            sent.push((sqn, messages));
+            // Now and then two changes with nothing between them, and none for longer than the window.
+            for change in 0..match i % 30 {
+                0..10 => 1,
+                10..12 => 2,
+                _ => 0,
+            } {
+                encryptor.rekey(&keys(i.wrapping_mul(3) + change + 2), window.min(u32::from(i) + 1));
+            }
+            let from = sent.len().saturating_sub(window as usize);
+            for (number, (sqn, messages)) in sent.iter().enumerate().skip(from) {
+                assert_eq!(encryptor.reveal(*sqn, messages), [number as u8; 5], "{number} after {i}");
+            }
+            assert!(encryptor.before.len() <= window as usize, "{}", encryptor.before.len());
+        }
+        encryptor.rekey(&keys(200), 0);
+        assert_eq!(encryptor.before.len(), 0, "nothing is in the window");
     }
 }

@@ -10,13 +10,18 @@ use std::time::{Duration, Instant};
 
 use net::lab;
 use tickcast_messaging::{
-    Context, End, EndReason, Forked, Handler, Loss, Message, MessagingConfig, Receiver, ReceiverOptions,
-    SendError, Source, SourceInfo, SourceOptions, Sqn, StreamId, Transport,
+    CallError, Context, ContextCounters, EmbeddedContext, EmbeddedSource, End, EndReason, EventQueue, Forked,
+    Handler, Left, Loss, Message, MessagingConfig, QueueError, Receiver, ReceiverOptions, SendError, Source,
+    SourceInfo, SourceOptions, Sqn, StreamId, Transport,
 };
 
 const HEAD: usize = 8;
 const LONGEST: usize = 20_000;
 const AT_ONCE: usize = 1_000;
+/// Events that are dispatched at once.
+const EVENTS: usize = 4_096;
+/// Messages more of each source while another thread closes.
+const WHILE_CLOSING: u32 = 200;
 
 type Done = Result<(), Box<dyn Error>>;
 
@@ -91,10 +96,24 @@ impl Handler for Log {
     }
 }
 
+/// Who drives a context.
+enum Opened {
+    /// This thread.
+    Own(Box<Context>),
+    /// A thread of the library, where its events are handled, or which puts them into a queue.
+    Thread(EmbeddedContext, Option<EventQueue>),
+}
+
+enum Sender {
+    Own(Source),
+    /// To the library's thread.
+    Thread(EmbeddedSource),
+}
+
 /// A source, and what is to be sent and was.
 struct Run {
     number: u32,
-    source: Source,
+    source: Sender,
     next: u32,
     wanted: u32,
     is_tried: bool,
@@ -108,7 +127,7 @@ struct Node {
     commands: File,
     told: String,
     log: Log,
-    context: Option<Context>,
+    context: Option<Opened>,
     runs: Vec<Run>,
     children: Vec<lab::Child>,
 }
@@ -133,14 +152,14 @@ impl Node {
             if Instant::now() > self.until {
                 exit(78);
             }
-            let Some(context) = &mut self.context else {
+            let Some(opened) = &mut self.context else {
                 std::thread::sleep(Duration::from_millis(5));
                 continue;
             };
             for run in &mut self.runs {
-                send_some(context, run, &mut self.log)?;
+                send_some(opened.own(), run, AT_ONCE, &mut self.log)?;
             }
-            context.wait(Some(Duration::from_millis(2)), &mut self.log)?;
+            opened.turn(&mut self.log)?;
         }
     }
 
@@ -161,8 +180,8 @@ impl Node {
             runs.iter().position(|run| number.parse() == Ok(run.number)).ok_or("no such run")
         };
         match words[..] {
-            ["open"] => {
-                *context = Some(Context::standalone(&MessagingConfig::load(None, &self.settings)?)?);
+            ["open", way] => {
+                *context = Some(Opened::open(way, &MessagingConfig::load(None, &self.settings)?, log)?);
                 log.say("opened");
             }
             ["source", number, topic, transport] => {
@@ -175,7 +194,7 @@ impl Node {
             ["send", number, count] => {
                 let at = place(runs, number)?;
                 runs[at].wanted += count.parse::<u32>()?;
-                send_some(opened?, &mut runs[at], log)?;
+                send_some(opened?.own(), &mut runs[at], AT_ONCE, log)?;
             }
             ["delete", number] => {
                 let run = runs.swap_remove(place(runs, number)?);
@@ -184,7 +203,7 @@ impl Node {
                 log.say(&format!("deleted {number}"));
             }
             ["receive", topic] => {
-                let receiver = opened?.create_receiver(topic, &ReceiverOptions::default())?;
+                let receiver = opened?.create_receiver(topic)?;
                 log.say(&format!("receiving {} {topic}", receiver.to_bits()));
             }
             ["fork", name] => {
@@ -199,8 +218,8 @@ impl Node {
             }
             ["close", linger_ns] => {
                 log.say("closing");
-                let mut context = context.take().ok_or("no context")?;
-                let left = context.close(Duration::from_nanos(linger_ns.parse()?));
+                let linger = Duration::from_nanos(linger_ns.parse()?);
+                let left = context.take().ok_or("no context")?.close(linger, runs, log)?;
                 log.say(&format!("closed {} {}", left.messages(), left.bytes()));
                 return Ok(false);
             }
@@ -215,12 +234,9 @@ impl Node {
         (self.commands, self.log) = files(&self.directory, name)?;
         self.told.clear();
         self.children.clear();
-        let (context, runs) = (self.context.take(), std::mem::take(&mut self.runs));
-        let Some(mut context) = context else { return Ok(()) };
-        let is_refused = context.poll(&mut self.log).is_err_and(|error| Forked::is(&error))
-            && context.create_source("px", &SourceOptions::default()).is_err()
-            && runs.iter().all(|run| context.send(run.source, &[b""]) == Err(SendError::Forked));
-        if !is_refused {
+        let (opened, mut runs) = (self.context.take(), std::mem::take(&mut self.runs));
+        let Some(mut opened) = opened else { return Ok(()) };
+        if !opened.is_refused(&mut runs, &mut self.log) {
             return Err("a child's call was not refused".into());
         }
         self.log.say("inert");
@@ -232,22 +248,165 @@ impl Node {
     }
 }
 
-fn send_some(context: &mut Context, run: &mut Run, log: &mut Log) -> Result<(), SendError> {
-    let &mut Run { number, source, .. } = run;
-    for _ in 0..AT_ONCE.min((run.wanted - run.next) as usize) {
-        let index = run.next;
+/// What a try to send has come to.
+enum Tried {
+    Sent(Sqn),
+    /// The library's thread has it, and will give it its number.
+    Taken,
+    /// There is no room, or the context is being closed.
+    NotNow,
+}
+
+impl Opened {
+    fn open(way: &str, config: &MessagingConfig, log: &Log) -> Result<Opened, Box<dyn Error>> {
+        let counters = ContextCounters::default();
+        Ok(match way {
+            "own" => Opened::Own(Box::new(Context::standalone(config)?)),
+            "thread" => {
+                Opened::Thread(EmbeddedContext::start(config, counters, Log(log.0.try_clone()?))?, None)
+            }
+            "queue" => {
+                let (context, queue) = EmbeddedContext::start_queued(config, counters)?;
+                Opened::Thread(context, Some(queue))
+            }
+            _ => return Err(format!("no way to open a context: {way}").into()),
+        })
+    }
+
+    fn create_source(&mut self, topic: &str, options: &SourceOptions) -> Result<Sender, Box<dyn Error>> {
+        Ok(match self {
+            Opened::Own(context) => Sender::Own(context.create_source(topic, options)?),
+            Opened::Thread(context, _) => Sender::Thread(context.create_source(topic, options)?),
+        })
+    }
+
+    fn create_receiver(&mut self, topic: &str) -> Result<Receiver, Box<dyn Error>> {
+        let options = ReceiverOptions::default();
+        match self {
+            Opened::Own(context) => Ok(context.create_receiver(topic, &options)?),
+            Opened::Thread(context, _) => {
+                let topic = topic.to_owned();
+                Ok(context.call(move |context| context.create_receiver(&topic, &options))??)
+            }
+        }
+    }
+
+    fn delete_source(&mut self, source: Sender) {
+        match (self, source) {
+            (Opened::Own(context), Sender::Own(source)) => context.delete_source(source),
+            (_, source) => drop(source),
+        }
+    }
+
+    fn turn(&mut self, log: &mut Log) -> Done {
+        match self {
+            Opened::Own(context) => drop(context.wait(Some(Duration::from_millis(2)), log)?),
+            Opened::Thread(_, queue) => {
+                let dispatched = queue.as_mut().map_or(0, |queue| queue.dispatch(EVENTS, log));
+                if dispatched == 0 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The context that this thread drives, if it does.
+    fn own(&mut self) -> Option<&mut Context> {
+        match self {
+            Opened::Own(context) => Some(context),
+            Opened::Thread(..) => None,
+        }
+    }
+
+    /// Closes it; what has not left. Another thread does that to one with a thread of its own, while this one goes on
+    /// sending until it is refused, and takes events until there are no more.
+    fn close(self, linger: Duration, runs: &mut [Run], log: &mut Log) -> Result<Left, Box<dyn Error>> {
+        let (context, mut queue) = match self {
+            Opened::Own(mut context) => return Ok(context.close(linger)),
+            Opened::Thread(context, queue) => (context, queue),
+        };
+        let closer = std::thread::spawn(move || context.close(linger));
+        runs.iter_mut().for_each(|run| run.wanted += WHILE_CLOSING);
+        let is_over = |queue: &Option<EventQueue>| queue.as_ref().is_none_or(EventQueue::is_over);
+        while !closer.is_finished() || !is_over(&queue) {
+            for run in runs.iter_mut() {
+                send_some(None, run, 1, log)?;
+            }
+            if queue.as_mut().map_or(0, |queue| queue.dispatch(EVENTS, log)) == 0 {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+        Ok(closer.join().map_err(|_| "the closing thread has panicked")??)
+    }
+
+    /// Whether everything is refused in a child.
+    fn is_refused(&mut self, runs: &mut [Run], log: &mut Log) -> bool {
+        match self {
+            Opened::Own(context) => {
+                let is_forked = |run: &Run| match &run.source {
+                    Sender::Own(source) => context.send(*source, &[b""]) == Err(SendError::Forked),
+                    Sender::Thread(_) => false,
+                };
+                runs.iter().all(is_forked)
+                    && context.poll(log).is_err_and(|error| Forked::is(&error))
+                    && context.create_source("px", &SourceOptions::default()).is_err()
+            }
+            Opened::Thread(context, queue) => {
+                let is_forked = |run: &mut Run| match &mut run.source {
+                    Sender::Thread(source) => source.send(&[b""]) == Err(QueueError::Forked),
+                    Sender::Own(_) => false,
+                };
+                runs.iter_mut().all(is_forked)
+                    && context.call(|_| ()) == Err(CallError::Stopped)
+                    && context.create_source("px", &SourceOptions::default()).is_err()
+                    && context.drain(Duration::MAX).is_err()
+                    && queue.as_mut().is_none_or(|queue| queue.dispatch(1, log) == 0 && queue.is_over())
+            }
+        }
+    }
+}
+
+/// Sends a message by a source of `own`, or of a context with a thread of its own.
+fn try_to_send(
+    own: Option<&mut Context>,
+    source: &mut Sender,
+    bytes: &[u8],
+) -> Result<Tried, Box<dyn Error>> {
+    match (own, source) {
+        (Some(context), Sender::Own(source)) => match context.send(*source, &[bytes]) {
+            Ok(sqn) => Ok(Tried::Sent(sqn)),
+            Err(SendError::WouldBlock) => Ok(Tried::NotNow),
+            Err(error) => Err(error.into()),
+        },
+        (_, Sender::Thread(source)) => match source.send(&[bytes]) {
+            Ok(()) => Ok(Tried::Taken),
+            Err(QueueError::WouldBlock | QueueError::Stopped) => Ok(Tried::NotNow),
+            Err(error) => Err(error.into()),
+        },
+        (None, Sender::Own(_)) => Err("a source of another context".into()),
+    }
+}
+
+/// Sends as much of a run as there is room for, `most` messages at most.
+fn send_some(mut own: Option<&mut Context>, run: &mut Run, most: usize, log: &mut Log) -> Done {
+    for _ in 0..most.min((run.wanted - run.next) as usize) {
+        let (number, index) = (run.number, run.next);
         let bytes = payload(length_of(number, index), number, index);
         // Said before it is done: of each source at most one message is known to be sent or not.
         if !std::mem::replace(&mut run.is_tried, true) {
             log.say(&format!("try {number} {index} {}", bytes.len()));
         }
-        match context.send(source, &[&bytes]) {
-            Ok(sqn) => log.say(&format!("sent {number} {index} {}", sqn.0)),
-            Err(SendError::WouldBlock) => return Ok(()),
-            Err(error) => return Err(error),
+        match try_to_send(own.as_deref_mut(), &mut run.source, &bytes)? {
+            Tried::Sent(sqn) => log.say(&format!("sent {number} {index} {}", sqn.0)),
+            Tried::Taken => log.say(&format!("sent {number} {index} -")),
+            Tried::NotNow => return Ok(()),
         }
         run.is_tried = false;
         run.next += 1;
+    }
+    if let Sender::Thread(source) = &mut run.source {
+        source.flush();
     }
     Ok(())
 }

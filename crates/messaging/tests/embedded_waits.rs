@@ -7,6 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
+use common::bounded::joined;
 use common::{Patience, WATCHDOG, config};
 use tickcast_messaging::{
     CallError, ContextCounters, EmbeddedContext, EmbeddedSource, EventQueue, Handler, Left, Message,
@@ -251,11 +252,13 @@ fn what_is_accepted_while_a_thread_is_stopped_has_left_or_is_counted() {
             })
         });
         let sending: Vec<_> = sending.collect();
+        let patience = Patience::new();
         while counters.lbm_source.lbm_msgs_sent.get() < 100 * round {
+            assert!(patience.lasts(), "nothing is sent");
             std::thread::yield_now();
         }
         let left = context.close(Duration::ZERO).expect("nothing failed");
-        let accepted: u64 = sending.into_iter().map(|thread| thread.join().expect("it ends")).sum();
+        let accepted: u64 = sending.into_iter().map(joined).sum();
         assert_eq!(accepted, counters.lbm_source.lbm_msgs_sent.get() + left.queued_messages, "{left}");
     }
 }

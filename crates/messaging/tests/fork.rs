@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Heard, Party, Patience, config, meet, party, until};
+use common::{Heard, Party, Patience, WATCHDOG, config, meet, party, until};
 use net::lab;
 use tickcast_messaging::{
     CallError, ContextCounters, ContextError, EmbeddedContext, Forked, MessagingConfig, QueueError,
@@ -110,9 +110,9 @@ fn a_session_ends_with_its_process_though_a_child_lives_on() {
         let mut stop = std::os::unix::net::UnixStream::pair().expect("descriptors are left");
         let child = lab::fork(|| {
             use std::io::Read;
-            let _ = stop.0.shutdown(std::net::Shutdown::Write);
             // The other end is the parent's, which says when it has seen enough.
-            stop.1.read(&mut [0]).is_ok()
+            let _ = stop.1.set_read_timeout(Some(WATCHDOG));
+            stop.1.read(&mut [0]).is_ok_and(|length| length == 0)
         });
         exchange(&mut sender, source, &mut receiver, 10);
         // Of a connection nothing is said: what ends it is that the kernel has closed all there was.

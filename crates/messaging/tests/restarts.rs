@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use net::lab::Faults;
 
+use common::bounded::joined;
 use common::scratch::Scratch;
 use common::{Party, Patience, config_with, group, group_port};
 use lbt::resolution::TransportSession;
@@ -268,7 +269,7 @@ fn one_after_the_other(place: &Place, runs: &[(u32, Stop)]) {
         place.run(run, *count, *stop);
     }
     is_over.store(true, Ordering::Relaxed);
-    judge(place, &heard.join().expect("it hears all"), runs);
+    judge(place, &joined(heard), runs);
     for session in [&*counters.receiver, &counters.ru_receiver.session] {
         let unread =
             [&session.dgrams_undeciphered, &session.dgrams_no_payload_key, &session.dgrams_not_encrypted];
@@ -323,7 +324,7 @@ fn who_was_stopped_meanwhile_finds_the_runs_in_its_socket_each_as_a_stream() {
     let heard = listen(b, &is_over, |ears| {
         ears.streams.values().any(|stream| stream.run == Some(3) && stream.end.is_some())
     });
-    judge(&place, &heard.join().expect("it hears all"), &runs);
+    judge(&place, &joined(heard), &runs);
 }
 
 #[test]

@@ -29,6 +29,9 @@ pub const NEAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
 const CARRIER_TIMEOUT: Duration = Duration::from_secs(60);
+/// A child of a test that lives longer hangs; what it waits for itself has a shorter bound.
+const CHILD_TIMEOUT: Duration = Duration::from_secs(180);
+const CHILD_LOOK: Duration = Duration::from_millis(1);
 
 /// Both hosts.
 #[derive(Debug)]
@@ -186,13 +189,25 @@ impl Child {
         (waited != 0).then_some(waited == self.0 && status == 0)
     }
 
-    /// Waits for its end; whether `there` has said true.
+    /// Waits for its end; whether `there` has said true. One that hangs is killed, and has not ended well.
     #[must_use]
-    pub fn has_ended_well(self) -> bool {
+    pub fn has_ended_well(mut self) -> bool {
+        let mut left = CHILD_TIMEOUT;
+        while !left.is_zero() {
+            if let Some(is_good) = self.poll() {
+                return is_good;
+            }
+            std::thread::sleep(CHILD_LOOK);
+            // Time in which this process was stopped does not count.
+            left = left.saturating_sub(CHILD_LOOK);
+        }
+        eprintln!("child {} hangs, and is killed", self.0);
+        // SAFETY: the child is this process's own, and was not waited for.
+        unsafe { libc::kill(self.0, libc::SIGKILL) };
         let mut status = 0;
         // SAFETY: `status` is room for what the call writes.
-        let waited = unsafe { libc::waitpid(self.0, &raw mut status, 0) };
-        waited == self.0 && status == 0
+        unsafe { libc::waitpid(self.0, &raw mut status, 0) };
+        false
     }
 }
 

@@ -194,7 +194,7 @@ impl<T: Framing> Source<T> {
     /// Goes on with other keys, if messages are encrypted: what is closed from now on is encrypted with the new one.
     pub fn rekey_payloads(&mut self, keys: &PayloadKeys) {
         if let Some(encryptor) = &mut self.encryptor {
-            encryptor.rekey(keys);
+            encryptor.rekey(keys, self.window.count());
         }
     }
 

@@ -1,6 +1,7 @@
 //! Contexts on the loopback interface, driven by a test, and what they hear.
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
+pub(crate) mod bounded;
 pub(crate) mod handmade;
 pub(crate) mod scratch;
 
@@ -140,6 +141,7 @@ pub(crate) fn config_with(test: u8, toml: &str) -> MessagingConfig {
 }
 
 fn apart(test: u8, config: MessagingConfig) -> MessagingConfig {
+    bounded::watch();
     let (low, high) = (30_000, 45_000);
     MessagingConfig {
         interface: Interface::Address(Ipv4Addr::LOCALHOST),

@@ -9,6 +9,7 @@ use tickcast_messaging::{
 };
 
 use crate::common::Patience;
+use crate::common::bounded::joined;
 use crate::party::{Event, Party, World, meet, until};
 
 /// Messages that are sent before the end.
@@ -43,7 +44,7 @@ fn hear_to_the_end(mut party: Party) -> JoinHandle<Party> {
 fn hear_later(party: Party) -> JoinHandle<Party> {
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_secs(1));
-        hear_to_the_end(party).join().expect("it hears the end")
+        joined(hear_to_the_end(party))
     })
 }
 
@@ -101,7 +102,7 @@ pub(crate) fn dropped(world: &World) {
     let heard = hear_to_the_end(b);
     let sent = pour(&mut a.context, source, true);
     drop(a);
-    let (delivered, lost, end) = account(&heard.join().expect("it hears the end"));
+    let (delivered, lost, end) = account(&joined(heard));
     assert_eq!((delivered + lost, end.reason), (sent, EndReason::Ended), "{lost} are lost");
 }
 
@@ -115,7 +116,7 @@ pub(crate) fn busy(world: &World) {
     let heard = hear_later(b);
     let sent = pour(&mut a.context, source, true);
     let left = a.context.close(Duration::from_secs(60));
-    let (delivered, lost, end) = account(&heard.join().expect("it hears the end"));
+    let (delivered, lost, end) = account(&joined(heard));
     if world.transport == Transport::LbtRm {
         // Multicast does not know its receivers: what one has not asked for in time is lost, and told.
         let is_told =
@@ -136,7 +137,7 @@ pub(crate) fn backlog(world: &World) {
     let left = a.context.close(Duration::from_secs(60));
     assert_eq!(left, Left::default());
     assert_eq!(a.context.send(source, &[b"late"]), Err(SendError::Ended));
-    let (delivered, lost, end) = account(&heard.join().expect("it hears the end"));
+    let (delivered, lost, end) = account(&joined(heard));
     assert_eq!((delivered + lost, end.reason), (sent, EndReason::Ended));
 }
 
@@ -160,7 +161,7 @@ fn give_up(world: &World, is_deleted: bool) {
     let is_limited = matches!(world.transport, Transport::LbtRm | Transport::LbtRu);
     assert_eq!(left.messages() > 0, is_limited, "{left}");
     drop(a);
-    let (delivered, lost, end) = account(&heard.join().expect("it hears the end"));
+    let (delivered, lost, end) = account(&joined(heard));
     // The rest of a stream that breaks is not known; datagrams that say the end may be lost.
     assert!(delivered + lost == sent || end.tail_unknown, "{delivered} + {lost} of {sent}, {end:?}");
     if end.reason == EndReason::Ended {
@@ -175,7 +176,7 @@ pub(crate) fn deleted(world: &World) {
     let sent = pour(&mut a.context, source, false);
     a.context.delete_source(source);
     drop(a);
-    let (delivered, lost, end) = account(&heard.join().expect("it hears the end"));
+    let (delivered, lost, end) = account(&joined(heard));
     assert_eq!((delivered + lost, end.reason), (sent, EndReason::Ended));
 }
 
@@ -190,7 +191,7 @@ pub(crate) fn drained(world: &World) {
     assert!(left.is_empty(), "{left}");
     a.context.send(source, &[&sent.to_be_bytes()]).expect("it goes on");
     drop(a);
-    let (delivered, lost, _) = account(&heard.join().expect("it hears the end"));
+    let (delivered, lost, _) = account(&joined(heard));
     assert_eq!(delivered + lost, sent + 1);
 }
 
@@ -225,7 +226,7 @@ pub(crate) fn stopped(world: &World) {
     let left = sending.stop().expect("nothing failed");
     assert!(left.is_empty(), "{left}");
     assert_eq!((source.send(&[b"late"]), source.queued_bytes()), (Err(QueueError::Stopped), 0));
-    let (delivered, lost, end) = account(&heard.join().expect("it hears the end"));
+    let (delivered, lost, end) = account(&joined(heard));
     assert_eq!((delivered + lost, end.reason), (COUNT, EndReason::Ended));
 }
 
@@ -261,6 +262,6 @@ pub(crate) fn waiting(world: &World) {
         assert!(send(&mut a, Duration::from_secs(60)).is_ok());
     }
     drop(a);
-    let (delivered, lost, end) = account(&heard.join().expect("it hears the end"));
+    let (delivered, lost, end) = account(&joined(heard));
     assert_eq!((delivered + lost, end.reason), (sent, EndReason::Ended));
 }

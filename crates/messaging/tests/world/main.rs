@@ -1,5 +1,10 @@
 //! Whole contexts in one virtual time, over real sockets of the loopback interface: they start, stop, are
-//! killed, paused, cut off and left alone for days, and datagrams are lost, late and doubled.
+//! killed, paused, cut off and left alone for days, go on as children of a fork whose parent is killed, and datagrams are
+//! lost, late and doubled. Hot failover has a life of its own (`failover.rs`).
+//!
+//! Contexts with a thread of the library are not here: their thread sleeps in the kernel by the machine's time, and
+//! callers and handlers wait for each other's locks and rings, in an order that is the scheduler's and no seed's. Processes
+//! with such threads are in `interop/processes`, the rings alone under every order of threads in `net` (loom).
 //!
 //! Each run follows from its seed: `SEED=n` repeats one, `RUNS=n` makes so many, `FROM=n` begins elsewhere,
 //! `TRACE=1` tells all of what happened; `TOPICS=n` is how many come and go in one case.
@@ -7,6 +12,7 @@
 mod cases;
 #[path = "../common/mod.rs"]
 mod common;
+mod failover;
 mod oracle;
 mod plan;
 mod world;

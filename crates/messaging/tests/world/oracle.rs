@@ -6,9 +6,12 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use tickcast_messaging::{
-    End, EndReason, Handler, Loss, Message, Receiver, SourceInfo, Sqn, StreamId, TransportSession,
+    End, EndReason, FailoverLoss, Handler, Loss, Message, Receiver, SourceInfo, Sqn, StreamId,
+    TransportSession,
 };
 use units::Nanos;
+
+use crate::failover::{Feed, HotCounts, Merged};
 
 /// How a source stopped, if it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,11 @@ impl Run {
 pub(crate) struct Ledger {
     pub(crate) now: Nanos,
     pub(crate) runs: Vec<Run>,
+    /// What is published with hot failover.
+    pub(crate) feeds: Vec<Feed>,
+    pub(crate) hot: HotCounts,
+    /// The weather is fair throughout.
+    pub(crate) is_lossless: bool,
     /// Until when each node's sessions may end because it was started, stopped or cut off, and because it was
     /// paused.
     pub(crate) disturbed: Vec<Nanos>,
@@ -79,7 +87,7 @@ impl Ledger {
     }
 
     /// Whether nothing was done to either end that may cost a session.
-    fn is_calm(&self, source: usize, receiver: usize, session: TransportSession) -> bool {
+    pub(crate) fn is_calm(&self, source: usize, receiver: usize, session: TransportSession) -> bool {
         let quiet = |times: &[Nanos], at: usize| self.now > times[at];
         // A receiver of multicast or TCP that was paused finds what has come meanwhile; LBT-RU's sources drop
         // those of whom they hear nothing.
@@ -90,7 +98,7 @@ impl Ledger {
             && (may_pause || quiet(&self.paused, receiver))
     }
 
-    fn accuse(&mut self, what: String) {
+    pub(crate) fn accuse(&mut self, what: String) {
         self.say(format!("WRONG: {what}"));
         self.wrong.push(what);
     }
@@ -131,6 +139,8 @@ pub(crate) struct Ears {
     pub(crate) streams: HashMap<(Receiver, StreamId), Heard>,
     /// Which receivers want arrival order.
     pub(crate) unordered: HashSet<Receiver>,
+    /// Receivers with hot failover.
+    pub(crate) merged: HashMap<Receiver, Merged>,
     /// By receiver and run: up to where its streams have told.
     reached: HashMap<(Receiver, usize), Sqn>,
     /// What streams have told lost that were over before a message said whose they were, each from where to where.
@@ -146,6 +156,7 @@ impl Ears {
             ledger,
             streams: HashMap::new(),
             unordered: HashSet::new(),
+            merged: HashMap::new(),
             reached: HashMap::new(),
             lost_of_somebody: HashMap::new(),
             is_loud: false,
@@ -219,6 +230,9 @@ impl Handler for Ears {
     fn on_source(&mut self, receiver: Receiver, stream: StreamId, info: &SourceInfo<'_>) {
         self.trace(|| format!("{receiver:?} finds {stream:?} of {} at {}", info.topic, info.transport));
         self.ledger.borrow_mut().counts.streams += 1;
+        if self.merged.contains_key(&receiver) {
+            return self.found_copy(receiver, stream, info.transport);
+        }
         let heard = Heard {
             receiver,
             topic: info.topic.to_owned(),
@@ -237,6 +251,9 @@ impl Handler for Ears {
 
     fn on_begin(&mut self, receiver: Receiver, stream: StreamId, first: Sqn) {
         self.trace(|| format!("{receiver:?} {stream:?} begins at {first:?}"));
+        if self.merged.contains_key(&receiver) {
+            return self.copy_begins(receiver, stream);
+        }
         let Some(heard) = self.streams.get_mut(&(receiver, stream)) else {
             return self.accuse(receiver, stream, "begins before it is found");
         };
@@ -247,6 +264,9 @@ impl Handler for Ears {
     }
 
     fn on_message(&mut self, message: &Message<'_>) {
+        if self.merged.contains_key(&message.receiver) {
+            return self.hear_copy(message);
+        }
         let key = (message.receiver, message.stream);
         let Some(heard) = self.streams.get_mut(&key) else {
             return self.accuse(key.0, key.1, "a message before it is found");
@@ -322,8 +342,15 @@ impl Handler for Ears {
         }
     }
 
+    fn on_failover_loss(&mut self, receiver: Receiver, _: &str, loss: FailoverLoss) {
+        self.lose_copies(receiver, loss);
+    }
+
     fn on_end(&mut self, receiver: Receiver, stream: StreamId, end: &End) {
         self.trace(|| format!("{receiver:?} {stream:?} ends: {end:?}"));
+        if self.merged.contains_key(&receiver) {
+            return self.copy_ends(receiver, stream);
+        }
         let Some(heard) = self.streams.get_mut(&(receiver, stream)) else {
             return self.accuse(receiver, stream, "ends before it is found");
         };

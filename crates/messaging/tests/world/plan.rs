@@ -18,7 +18,7 @@ pub(crate) struct Plan {
     pub(crate) late_join: bool,
     /// Of 1,000 datagrams: lost, late, twice.
     pub(crate) weather: (u32, u32, u32),
-    /// Processes start, stop and are killed.
+    /// Processes start, stop, fork and are killed.
     pub(crate) processes: bool,
     /// Processes are stopped for a while or cut off.
     pub(crate) pauses: bool,
@@ -127,6 +127,10 @@ impl Plan {
                 world.stop(at);
                 self.restart(world, at);
             }
+            40..42 if self.processes => {
+                world.fork(at);
+                self.furnish(world, at);
+            }
             8..11 if self.pauses => {
                 let span = seconds(world, 40);
                 world.pause(at, span);
@@ -181,6 +185,10 @@ impl Plan {
 
     fn restart(&self, world: &mut World, at: usize) {
         world.start(at);
+        self.furnish(world, at);
+    }
+
+    fn furnish(&self, world: &mut World, at: usize) {
         for _ in 0..1 + world.rng.below(2) {
             let topic = self.topic(&mut world.rng);
             if world.rng.chance(0.5) {

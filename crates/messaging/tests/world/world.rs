@@ -13,6 +13,7 @@ use tickcast_messaging::{
 };
 use units::{Nanos, Rng};
 
+use crate::failover::Copy;
 use crate::oracle::{Ears, Life, Run, Shared, payload};
 
 /// A process with one context.
@@ -23,12 +24,17 @@ pub(crate) struct Node {
     host: Host,
     /// Each with its run.
     pub(crate) sources: Vec<(Source, usize)>,
+    /// Sources with hot failover.
+    pub(crate) copies: Vec<Copy>,
     /// Each with its topic.
     pub(crate) receivers: Vec<(Receiver, String)>,
     pub(crate) paused_until: Nanos,
     pub(crate) cut_until: Nanos,
     /// When it ends whatever it has left to say.
     closes_until: Nanos,
+    /// Those that this one was forked from, which are dead: it has their sockets, as every child has, and nobody reads
+    /// them.
+    parents: Vec<(Context, Host)>,
 }
 
 impl Node {
@@ -114,9 +120,19 @@ impl World {
         let ears = Ears::new(at, self.ledger.clone());
         let (sources, receivers) = (Vec::new(), Vec::new());
         let (paused_until, cut_until) = (Nanos::ZERO, Nanos::ZERO);
-        let closes_until = Nanos::NEVER;
-        let node =
-            Node { context, ears, faults, host, sources, receivers, paused_until, cut_until, closes_until };
+        let node = Node {
+            context,
+            ears,
+            faults,
+            host,
+            sources,
+            copies: Vec::new(),
+            receivers,
+            paused_until,
+            cut_until,
+            closes_until: Nanos::NEVER,
+            parents: Vec::new(),
+        };
         self.nodes[at] = Some(node);
         self.disturb(at, Duration::ZERO);
     }
@@ -219,9 +235,7 @@ impl World {
     pub(crate) fn stop(&mut self, at: usize) {
         let Some(mut node) = self.nodes[at].take() else { return };
         self.say(format!("node {at} stops"));
-        for (_, run) in &node.sources {
-            self.ledger.borrow_mut().runs[*run].life = Life::Ended;
-        }
+        self.note_end(&node, Life::Ended);
         self.disturb(at, LINGER);
         node.closes_until = self.clock.now() + LINGER;
         self.leaving.push(node);
@@ -230,8 +244,10 @@ impl World {
     /// Goes on with those that end, until nobody needs them any more.
     fn see_off(&mut self) -> bool {
         let (now, before) = (self.clock.now(), self.leaving.len());
-        self.leaving
-            .retain_mut(|node| !node.within(|context, _| context.settle()) && now < node.closes_until);
+        let over = self
+            .leaving
+            .extract_if(.., |node| node.within(|context, _| context.settle()) || now >= node.closes_until);
+        over.for_each(|node| bury(node.parents));
         self.leaving.len() != before
     }
 
@@ -239,13 +255,27 @@ impl World {
     pub(crate) fn kill(&mut self, at: usize) {
         let Some(node) = self.nodes[at].take() else { return };
         self.say(format!("node {at} is killed"));
-        for (_, run) in &node.sources {
-            self.ledger.borrow_mut().runs[*run].life = Life::Killed;
-        }
-        let Node { context, host, .. } = node;
-        host.kill().expect("there are descriptors");
-        context.abandon();
+        self.note_end(&node, Life::Killed);
+        let Node { context, host, parents, .. } = node;
+        bury(parents);
+        bury(vec![(context, host)]);
         self.disturb(at, Duration::ZERO);
+    }
+
+    /// A process forks and is killed; its child goes on in its place with a context of its own.
+    pub(crate) fn fork(&mut self, at: usize) {
+        let Some(node) = self.nodes[at].take() else { return };
+        self.say(format!("node {at} forks and is killed"));
+        self.note_end(&node, Life::Killed);
+        let Node { context, host, mut parents, .. } = node;
+        parents.push((context, host));
+        self.start(at);
+        self.node(at).parents = parents;
+    }
+
+    fn note_end(&self, node: &Node, how: Life) {
+        let runs = node.sources.iter().map(|(_, run)| *run).chain(node.copies.iter().map(Copy::run));
+        runs.for_each(|run| self.ledger.borrow_mut().runs[run].life = how);
     }
 
     pub(crate) fn pause(&mut self, at: usize, span: Duration) {
@@ -398,6 +428,14 @@ impl World {
         let from =
             if std::env::var_os("TRACE").is_some() { 0 } else { ledger.trace.len().saturating_sub(60) };
         Some(format!("{}\n--\n{}", ledger.trace[from..].join("\n"), ledger.wrong.join("\n")))
+    }
+}
+
+/// Dead processes of which nobody has the sockets any more.
+fn bury(processes: Vec<(Context, Host)>) {
+    for (context, host) in processes {
+        host.kill().expect("there are descriptors");
+        context.abandon();
     }
 }
 
