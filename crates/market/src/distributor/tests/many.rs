@@ -252,5 +252,5 @@ fn a_front_end_that_goes_on_reading_has_what_the_provider_waits_for_done_at_once
         count += 1;
     }
     assert!(count * long.len() < 5 << 20, "{count}");
-    assert_eq!(told(&bench.log.take(), &format!("Refresh #")), count, "in order, none lost");
+    assert_eq!(told(&bench.log.take(), "Refresh #"), count, "in order, none lost");
 }
