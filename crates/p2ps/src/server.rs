@@ -60,6 +60,8 @@ const AGAIN_MAX: usize = 64;
 const WAITING_TIME: Duration = Duration::from_millis(5);
 /// The clock is read once for so many of them.
 const CLOCK_EVERY: usize = 32;
+/// While the core releases what has waited behind a gap, so many bytes of it are handled in a turn: a part of what is released.
+const RELEASING_BYTES: usize = 256 << 10;
 /// How many clients a status page lists.
 const CLIENTS_LISTED: usize = 1000;
 
@@ -207,8 +209,13 @@ impl<I: Inlet> PointToPointServer<I> {
     fn take_some(&mut self, now: Nanos) {
         let until = clock::monotonic() + WAITING_TIME;
         let (mut upstream, _) = self.upstream();
+        let before = upstream.intake.bytes();
         while (0..CLOCK_EVERY).all(|_| upstream.take_waiting(now)) && clock::monotonic() < until {
             if upstream.sink.staged_bytes() > STAGED_BYTES {
+                return;
+            }
+            // It may be kept behind what is released, and must not grow that.
+            if upstream.core.is_releasing() && before - upstream.intake.bytes() > RELEASING_BYTES {
                 return;
             }
         }

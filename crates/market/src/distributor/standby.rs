@@ -181,8 +181,11 @@ impl Distributor {
         if item.standbys.is_empty() {
             return;
         }
-        let owner = item.upstream.provider().and_then(|provider| self.providers.get(&provider));
-        let is_heard = owner.is_some_and(|owner| owner.waiting.is_some() || now < owner.heard_at + SILENCE);
+        let is_heard = item.upstream.provider().is_some_and(|provider| {
+            // What one that is gone has said comes before its loss.
+            let owner = self.providers.get(&provider);
+            owner.is_none_or(|owner| owner.waiting.is_some() || now < owner.heard_at + SILENCE)
+        });
         let is_good = item.cached.is_known() && item.cached.state_to_send().data != DataState::Suspect;
         if !(is_heard && is_good)
             && let Some((at, true)) = self.successor(index)

@@ -3,6 +3,13 @@
 //! So no client sees an update behind a hole before it has been told that the item is suspect. The wait is
 //! one round trip to the source distributor, after a loss that the carrier has tried to repair for far
 //! longer.
+//!
+//! When the answer is there, what has waited is *released*: [`RELEASE_WORK`] of it in a turn, for it may be
+//! [`ServerConfig::gap_held_bytes_max`]. What comes meanwhile waits behind it. That is less than is released: the
+//! front end hands on little while [`PointToPoint::is_releasing`], and instances are told how far the release is, so that
+//! they hold their providers back.
+//!
+//! [`ServerConfig::gap_held_bytes_max`]: super::ServerConfig::gap_held_bytes_max
 
 use std::collections::VecDeque;
 
@@ -13,10 +20,11 @@ use super::upstream::UpstreamError;
 use super::{PointToPoint, ServerSink, Source, SourceId, ids};
 use crate::backbone::{LinkUp, StreamMsg};
 
-/// What came since the first gap that is not answered yet, in order.
+/// What came since the first gap that is not answered yet, in order; or since one whose messages are not all released.
 #[derive(Debug, Default)]
 pub(super) struct Behind {
     entries: VecDeque<Entry>,
+    /// Of messages.
     bytes: usize,
 }
 
@@ -24,12 +32,38 @@ pub(super) struct Behind {
 enum Entry {
     /// Numbers up to `last` are missing here. Without an answer by then, every item is taken as concerned.
     Gap { last: u64, answer_until: Nanos },
-    /// A stream message.
-    Message(Box<[u8]>),
+    /// Stream messages.
+    Messages(Segment),
+}
+
+/// Messages in one piece of memory, each behind its length: a million of them are given back at once.
+#[derive(Debug, Default)]
+struct Segment {
+    bytes: Vec<u8>,
+    read: usize,
+}
+
+const SEGMENT_BYTES: usize = 256 << 10;
+const LENGTH_BYTES: usize = 4;
+
+impl Segment {
+    fn put(&mut self, message: &[u8]) {
+        self.bytes.extend_from_slice(&(message.len() as u32).to_ne_bytes());
+        self.bytes.extend_from_slice(message);
+    }
+
+    fn first(&self) -> Option<&[u8]> {
+        let (length, rest) = self.bytes.get(self.read..)?.split_first_chunk::<LENGTH_BYTES>()?;
+        rest.get(..u32::from_ne_bytes(*length) as usize)
+    }
+
+    fn is_read(&self) -> bool {
+        self.read >= self.bytes.len()
+    }
 }
 
 impl Behind {
-    /// Whether messages have to wait. The front is then a gap.
+    /// Whether messages have to wait.
     #[inline]
     pub(super) fn waits(&self) -> bool {
         !self.entries.is_empty()
@@ -41,25 +75,56 @@ impl Behind {
 
     fn push(&mut self, message: &[u8]) {
         self.bytes += message.len();
-        self.entries.push_back(Entry::Message(message.into()));
+        match self.entries.back_mut() {
+            Some(Entry::Messages(last))
+                if last.bytes.len() + LENGTH_BYTES + message.len() <= SEGMENT_BYTES =>
+            {
+                last.put(message);
+            }
+            _ => {
+                let mut segment = Segment::default();
+                segment.put(message);
+                self.entries.push_back(Entry::Messages(segment));
+            }
+        }
     }
 
     /// The gap whose answer is the next.
     fn front_gap(&self) -> Option<(u64, Nanos)> {
         match self.entries.front() {
             Some(&Entry::Gap { last, answer_until }) => Some((last, answer_until)),
-            Some(Entry::Message(_)) | None => None,
+            Some(Entry::Messages(_)) | None => None,
         }
     }
 
-    /// The next message, if no gap is before it.
-    fn pop_message(&mut self) -> Option<Box<[u8]>> {
-        let Some(Entry::Message(_)) = self.entries.front() else { return None };
-        let Some(Entry::Message(message)) = self.entries.pop_front() else { return None };
-        self.bytes -= message.len();
-        Some(message)
+    /// The number of the next message, if no gap is before it.
+    pub(super) fn next_sequence(&self) -> Option<u64> {
+        let Some(Entry::Messages(segment)) = self.entries.front() else { return None };
+        segment.first().and_then(|message| StreamMsg::parse(message).ok()).map(|msg| msg.sequence)
+    }
+
+    /// The next messages, if no gap is before them.
+    fn take_segment(&mut self) -> Option<Segment> {
+        let Some(Entry::Messages(segment)) = self.entries.front_mut() else { return None };
+        let segment = std::mem::take(segment);
+        self.entries.pop_front();
+        Some(segment)
     }
 }
+
+/// What is released in this turn, and of which sources more is to be.
+#[derive(Debug, Default)]
+pub(super) struct Release {
+    /// In the order of their turns.
+    sources: VecDeque<SourceId>,
+    left: usize,
+    granted_at: Nanos,
+}
+
+/// In a turn so much is released, in bytes, those that each message costs included.
+const RELEASE_WORK: usize = 1 << 20;
+/// What the handling of a message costs, as so many bytes of it.
+const MESSAGE_WORK: usize = 128;
 
 impl PointToPoint {
     /// Messages `first..=last` of the active stream will never come: the instance is asked which items they
@@ -134,22 +199,90 @@ impl PointToPoint {
             }
             None => self.resynchronise_all(now, service, last, sink),
         }
-        self.release_behind_gap(now, source, sink)
+        if now > self.release.granted_at {
+            self.grant_release(now);
+        }
+        self.release_some(now, source, sink)
     }
 
-    fn release_behind_gap(
+    /// The work of a turn may be done from now on.
+    fn grant_release(&mut self, now: Nanos) {
+        self.release.left = RELEASE_WORK;
+        self.release.granted_at = now;
+    }
+
+    /// Whether something that has waited behind a gap waits for its turn.
+    #[inline]
+    #[must_use]
+    pub fn is_releasing(&self) -> bool {
+        !self.release.sources.is_empty()
+    }
+
+    /// When what has waited goes on: with the next turn.
+    pub(super) fn next_release(&self) -> Nanos {
+        if self.is_releasing() { self.release.granted_at } else { Nanos::NEVER }
+    }
+
+    /// Hands on what has waited behind gaps that are answered, each source in its turn.
+    pub(super) fn release(&mut self, now: Nanos, sink: &mut impl ServerSink) {
+        self.grant_release(now);
+        while self.release.left > 0
+            && let Some(source) = self.release.sources.pop_front()
+        {
+            if self.release_some(now, source, sink).is_err() {
+                self.counters.messages_refused.inc();
+            }
+        }
+    }
+
+    /// Hands on what has waited of one source, as far as the turn's work goes, and not beyond the next gap.
+    fn release_some(
         &mut self,
         now: Nanos,
         source: SourceId,
         sink: &mut impl ServerSink,
     ) -> Result<(), UpstreamError> {
         let mut result = Ok(());
-        while let Some(message) = self.stream_mut(source).and_then(|stream| stream.behind.pop_message()) {
-            let msg = StreamMsg::parse(&message).map_err(UpstreamError::Malformed);
-            let taken = msg.and_then(|msg| self.on_ordered(now, source, &msg, sink));
-            result = taken.and(result);
+        while self.release.left > 0
+            && let Some(mut segment) = self.stream_mut(source).and_then(|stream| stream.behind.take_segment())
+        {
+            while self.release.left > 0
+                && let Some(message) = segment.first()
+            {
+                let (length, work) = (message.len(), message.len() + MESSAGE_WORK);
+                let msg = StreamMsg::parse(message).map_err(UpstreamError::Malformed);
+                let taken = msg.and_then(|msg| self.on_ordered(now, source, &msg, sink));
+                result = taken.and(result);
+                segment.read += LENGTH_BYTES + length;
+                self.release.left = self.release.left.saturating_sub(work);
+                if let Some(stream) = self.stream_mut(source) {
+                    stream.behind.bytes = stream.behind.bytes.saturating_sub(length);
+                }
+            }
+            if !segment.is_read()
+                && let Some(stream) = self.stream_mut(source).filter(|stream| stream.is_active)
+            {
+                stream.behind.entries.push_front(Entry::Messages(segment));
+            }
         }
+        self.released(source);
         result
+    }
+
+    /// What comes next of a source of which something was released.
+    fn released(&mut self, source: SourceId) {
+        let is_listed = self.release.sources.contains(&source);
+        let Some(stream) = self.stream_mut(source).filter(|stream| stream.is_active) else { return };
+        stream.has_moved = true;
+        match stream.behind.entries.front() {
+            Some(Entry::Messages(_)) if is_listed => {}
+            Some(Entry::Messages(_)) => self.release.sources.push_back(source),
+            Some(&Entry::Gap { answer_until, .. }) => {
+                self.services_due_at = self.services_due_at.min(answer_until);
+            }
+            None => stream.behind.clear(),
+        }
+        self.progress.has_moved = true;
     }
 
     fn resynchronise_all(&mut self, now: Nanos, service: u16, lacks: u64, sink: &mut impl ServerSink) {

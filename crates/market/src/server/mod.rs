@@ -168,6 +168,7 @@ pub struct PointToPoint {
     /// Dictionaries as they were downloaded before.
     prepared: Prepared,
     cleanups: Cleanups,
+    release: gaps::Release,
     /// Clients for which images have begun to be due.
     due_clients: Vec<ClientId>,
     counters: Arc<Counters>,
@@ -217,6 +218,7 @@ impl PointToPoint {
             ration: Ration::default(),
             prepared: Prepared::default(),
             cleanups: Cleanups::default(),
+            release: gaps::Release::default(),
             due_clients: Vec::new(),
             counters,
         }
@@ -226,6 +228,7 @@ impl PointToPoint {
     pub fn on_wakeup(&mut self, now: Nanos, sink: &mut impl ServerSink) {
         self.grant_cleanups(now);
         self.clean_up(now, sink);
+        self.release(now, sink);
         self.check_instances(now, sink);
         if now >= self.services_due_at {
             self.recheck_services(now, sink);
@@ -246,6 +249,7 @@ impl PointToPoint {
         instances
             .chain([linger, self.next_round_trip(), self.conversations.posts.next_deadline()])
             .chain([self.next_request_check(), self.services_due_at, self.next_cleanup()])
+            .chain([self.next_release()])
             .min()
             .unwrap_or(Nanos::NEVER)
     }

@@ -49,9 +49,10 @@ impl Incoming {
         }
     }
 
-    /// The number up to which everything has come, or is known to be lost.
+    /// The number up to which everything has come, or is known to be lost. What is being released counts when its turn
+    /// has come.
     pub(super) fn taken(&self) -> u64 {
-        self.next.saturating_sub(1)
+        self.behind.next_sequence().unwrap_or(self.next).saturating_sub(1)
     }
 
     /// Takes the number of a message that has one of its own.

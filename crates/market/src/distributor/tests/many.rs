@@ -140,6 +140,24 @@ fn what_was_said_before_the_provider_is_gone_comes_before_that() {
 }
 
 #[test]
+fn a_provider_that_is_gone_has_said_what_it_said_before_another_one_takes_over() {
+    let mut bench = publishing_many();
+    bench.provider_logs_in(OTHER);
+    bench.announce(OTHER, &[service(3, true)]);
+    for number in 1..=MANY {
+        bench.provider(T0, OTHER, &refresh(-number, &name(number), &[(22, 5)]));
+    }
+    bench.budget(PER_TURN);
+    bench.provider(T0, PROVIDER, &say(vec![group(GROUP, GOOD), group(GROUP, suspect("line down"))]));
+    bench.core.on_provider_closed(T0, PROVIDER, &mut bench.log);
+    let mut log = bench.log.take();
+    while bench.is_cleaning() {
+        log.extend(bench.turn());
+    }
+    assert_eq!((told(&log, "line down"), told(&log, "ok 22=5")), (MANY as usize, MANY as usize), "{log:?}");
+}
+
+#[test]
 fn a_provider_that_says_more_than_may_wait_waits_itself_and_is_not_silent() {
     let mut bench = publishing_many();
     bench.provider_logs_in(OTHER);
@@ -234,7 +252,7 @@ fn a_front_end_that_goes_on_reading_has_what_the_provider_waits_for_done_at_once
         count += 1;
     }
     assert!(count * long.len() < 5 << 20, "{count}");
-    assert_eq!(told(&bench.log.take(), &format!("Refresh #")), count, "in order, none lost");
+    assert_eq!(told(&bench.log.take(), "Refresh #"), count, "in order, none lost");
 }
 
 #[test]
