@@ -4,5 +4,8 @@ lint_steps() {
     step "format" cargo fmt --check
     step "lints (clippy)" cargo clippy --locked --profile ci --workspace --all-targets -- -D warnings
     step "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --profile ci --workspace --no-deps
+    step "pages" tools/documents.py
+    step "pictures" tools/pictures.py check
+    step "page of counters" tools/reference.py check
     step "dependency policy" tools/dependency_policy.py
 }
