@@ -3,6 +3,7 @@
 
 documents.py            checks all pages; a line for each fault, exit status 1 if there is one
 documents.py wrap FILE  wraps the prose of pages at 100 columns
+documents.py fill       copies code into the blocks marked `same as: FILE`
 
 Tables, code, comments and generated pages may be as wide as they like; their links are checked all the same.
 """
@@ -122,7 +123,8 @@ def prose_faults(text):
         if kind != 'prose':
             continue
         for number, line in enumerate(lines, first):
-            if len(line) > COLUMNS_MAX and ' ' in line.strip()[:COLUMNS_MAX]:
+            # A long piece of code cannot be broken.
+            if len(line) > COLUMNS_MAX and ' ' in re.sub(r'`[^`]*`', 'CODE', line.strip())[:COLUMNS_MAX]:
                 found.append((number, 'a line of %d columns, %d allowed' % (len(line), COLUMNS_MAX)))
         for sentence in sentences(lines):
             count = len(words(sentence))
@@ -185,6 +187,25 @@ def named_faults(text, root=ROOT):
     return found
 
 
+SAME_AS = re.compile(r'(<!-- same as: (\S+) -->\n```\w*\n)(.*?)(```\n)', re.DOTALL)
+
+
+def code_faults(text, root=ROOT):
+    """Blocks of code that are to be those of a file, which is compiled and tested."""
+    found = []
+    for match in SAME_AS.finditer(text):
+        number, path = text.count('\n', 0, match.start()) + 1, match.group(2)
+        if not os.path.exists(os.path.join(root, path)):
+            found.append((number, '%s is not there' % path))
+        elif read(path, root) != match.group(3):
+            found.append((number, 'the code is not that of %s: tools/documents.py fill' % path))
+    return found
+
+
+def filled(text, root=ROOT):
+    return SAME_AS.sub(lambda m: m.group(1) + read(m.group(2), root) + m.group(4), text)
+
+
 def summary_faults(root=ROOT):
     """Pages of the book that its table of contents does not have, or has twice."""
     listed = [os.path.normpath(os.path.join('docs', t)) for _, t in links(read(SUMMARY, root))]
@@ -198,7 +219,7 @@ def faults(root=ROOT):
     found = []
     for page in pages(root):
         text = read(page, root)
-        here = link_faults(page, text, root) + named_faults(text, root)
+        here = link_faults(page, text, root) + named_faults(text, root) + code_faults(text, root)
         if page not in GENERATED and page != SUMMARY:
             here += prose_faults(text)
         if page == SUMMARY:
@@ -230,10 +251,19 @@ def wrapped(text):
 def main(arguments):
     if arguments[:1] == ['wrap']:
         for path in arguments[1:]:
+            if os.path.relpath(os.path.abspath(path), ROOT) in (SUMMARY, *GENERATED):
+                continue
             with open(path, encoding='utf-8') as f:
                 text = f.read()
             with open(path, 'w', encoding='utf-8') as f:
                 f.write(wrapped(text))
+        return 0
+    if arguments == ['fill']:
+        for page in pages():
+            text = read(page)
+            if SAME_AS.search(text):
+                with open(os.path.join(ROOT, page), 'w', encoding='utf-8') as f:
+                    f.write(filled(text))
         return 0
     found = faults()
     for page, line, said in found:
