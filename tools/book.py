@@ -35,10 +35,14 @@ def main(words):
                 path = os.path.join(folder, name)
                 with open(path, encoding='utf-8') as f:
                     text = f.read()
+                # mdBook makes index.html of README.md, and does not change links accordingly.
+                text = re.sub(r'(\]\((?:[^()\s:]*/)?)README\.md', r'\1index.md', text)
                 up = '../' * (depth + 1)
                 text = re.sub(r'\]\(%s(%s)' % (re.escape(up), names), r'](%s\1' % ('../' * depth), text)
                 with open(path, 'w', encoding='utf-8') as f:
                     f.write(text)
+                if name == 'README.md':
+                    os.rename(path, os.path.join(folder, 'index.md'))
     return 0
 
 
