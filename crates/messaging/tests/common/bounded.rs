@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
 use std::cell::RefCell;
+use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -49,7 +50,8 @@ impl Watch {
                 let mut left = there.lock().unwrap_or_else(PoisonError::into_inner);
                 *left = left.saturating_sub(begun.elapsed().min(2 * LOOK));
                 if left.is_zero() {
-                    eprintln!("{name} has hung for {HANGS:?}");
+                    // Past what keeps the output of tests until they end.
+                    let _ = writeln!(std::io::stderr(), "{name} has hung for {HANGS:?}");
                     std::process::abort();
                 }
             }
