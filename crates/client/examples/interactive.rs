@@ -6,10 +6,9 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rwf::{DataType, Dictionary, NakCode, Real, StateCode, Writer};
 use tickcast_client::{
-    InteractiveConfig, InteractiveEvent, InteractiveProvider, ProviderServiceConfig, RefreshSpec, TlsConfig,
-    UpdateSpec,
+    DataType, Dictionary, InteractiveConfig, InteractiveEvent, InteractiveProvider, NakCode,
+    ProviderServiceConfig, Real, RefreshSpec, StateCode, TlsConfig, UpdateSpec, Writer,
 };
 
 const FIELDS: &[u8] = include_bytes!("../../../data/dictionary/tickcast-fields.dic");
@@ -88,8 +87,8 @@ fn config() -> Result<InteractiveConfig, Box<dyn Error>> {
 fn quote(price: i64) -> impl FnMut(&mut Writer<'_>) {
     move |w| {
         w.field_list(|f| {
-            f.put(22, Real::decimal(price, 2));
-            f.put(25, Real::decimal(price + 4, 2));
+            f.put("BID", Real::decimal(price, 2));
+            f.put("ASK", Real::decimal(price + 4, 2));
         });
     }
 }

@@ -5,10 +5,10 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use rwf::{Domain, Priority, StateCode};
 use tickcast_client::{
-    ClientTlsConfig, Compression, Consumer, ConsumerConfig, GenericSpec, ItemEvent, ItemHandle, ItemMsg,
-    ItemRequestSpec, ItemView, OwnedEvent, OwnedItemEvent, OwnedOutcome, PostSpec, WebSocketConfig,
+    ClientTlsConfig, Compression, Consumer, ConsumerConfig, Domain, GenericSpec, ItemEvent, ItemHandle,
+    ItemMsg, ItemRequestSpec, ItemView, OwnedEvent, OwnedItemEvent, OwnedOutcome, PostSpec, Priority, Real,
+    StateCode, WebSocketConfig, Writer,
 };
 
 const STEP_LIMIT: Duration = Duration::from_secs(20);
@@ -94,7 +94,7 @@ impl Tour {
     }
 
     fn posts(&mut self, handle: ItemHandle) -> Outcome {
-        let payload = |w: &mut rwf::Writer<'_>| w.field_list(|f| f.put(BID, rwf::Real::decimal(4711, 2)));
+        let payload = |w: &mut Writer<'_>| w.field_list(|f| f.put(BID, Real::decimal(4711, 2)));
         let service = self.service.clone();
         self.consumer.post(handle, &PostSpec { tag: 1, ..PostSpec::default() }, payload)?;
         let item = (&*service, Domain::MARKET_PRICE, "B");

@@ -35,10 +35,12 @@ use crate::{ConsumerConfig, Identity, StartError};
 /// consumer.subscribe("DIRECT_FEED", "IBM.N")?;
 /// loop {
 ///     consumer.dispatch(Duration::from_secs(1), &mut |event: ConsumerEvent<'_>| {
-///         if let ConsumerEvent::Item(event) = event
-///             && let Ok(Some(bid)) = event.field("BID")
-///         {
-///             println!("{} {bid:?}", event.name());
+///         match event {
+///             ConsumerEvent::Item(event) => match event.price("BID") {
+///                 Ok(bid) => println!("{} {}", event.name(), bid.map_or("-".into(), |bid| bid.to_string())),
+///                 Err(error) => eprintln!("{}: {error}", event.name()),
+///             },
+///             other => eprintln!("{other}"),
 ///         }
 ///     })?;
 /// }

@@ -101,7 +101,7 @@ impl<'a> UnreadableField<'a> {
 }
 
 impl fmt::Display for UnreadableField<'_> {
-    /// `BID cannot be read as REAL: real: length 0, at most 8; its bytes: 0x0d`
+    /// `BID cannot be read as REAL: real hint: value 31, at most 30; its bytes: 0x1f01`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(id) = self.id else { return write!(f, "no more fields can be read: {}", self.error) };
         write_name(f, id, self.name())?;
@@ -384,7 +384,7 @@ mod tests {
         dictionary.load_fields(fields).expect("well written");
         let bytes = encode_to_vec(|w| {
             w.field_list(|f| {
-                f.put(22, 13u64);
+                f.put(22, 7937u64);
                 f.put(25, Real::decimal(4007, 2));
                 f.encoded(-1, &[13, 5]);
             });
@@ -398,7 +398,7 @@ mod tests {
             };
             Fields::new(list.entries(), Some(&dictionary)).or_raw().map(shown).collect::<Vec<_>>()
         };
-        let unreadable = "BID cannot be read as REAL: real: length 0, at most 8; its bytes: 0x0d";
+        let unreadable = "BID cannot be read as REAL: real hint: value 31, at most 30; its bytes: 0x1f01";
         assert_eq!(shown(&bytes), [unreadable, "ASK=40.07", "-1=0x0d05"]);
         let cut = shown(&bytes[..bytes.len() - 1]);
         let end = "no more fields can be read: field list entry: 2 bytes needed, 1 left";

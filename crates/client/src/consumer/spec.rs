@@ -29,8 +29,7 @@ impl ItemHandle {
 /// An item request.
 ///
 /// ```
-/// # use tickcast_client::ItemRequestSpec;
-/// # use rwf::Domain;
+/// # use tickcast_client::{Domain, ItemRequestSpec};
 /// let plain = ItemRequestSpec::new("BINANCE", "BTCUSDT");
 /// let book = ItemRequestSpec { domain: Domain::MARKET_BY_PRICE, tag: 7, ..plain };
 /// let quote = ItemRequestSpec { streaming: false, ..ItemRequestSpec::new("BINANCE", "ETHUSDT") };

@@ -33,15 +33,14 @@ use crate::{
 ///
 /// ```no_run
 /// use std::time::Duration;
-/// use rwf::Real;
 /// use tickcast_client::{
-///     InteractiveConfig, InteractiveEvent, InteractiveProvider, ProviderServiceConfig, RefreshSpec,
-///     UpdateSpec,
+///     InteractiveConfig, InteractiveEvent, InteractiveProvider, ProviderServiceConfig, Real, RefreshSpec,
+///     UpdateSpec, Writer,
 /// };
 ///
 /// let services = vec![ProviderServiceConfig { name: "DIRECT_FEED".into(), id: 1, ..Default::default() }];
 /// let mut provider = InteractiveProvider::new(&InteractiveConfig { services, ..Default::default() })?;
-/// let quote = |n| move |w: &mut rwf::Writer<'_>| w.field_list(|f| f.put(22, Real::decimal(n, 2)));
+/// let quote = |n| move |w: &mut Writer<'_>| w.field_list(|f| f.put(22, Real::decimal(n, 2)));
 /// let mut wanted = Vec::new();
 /// for price in 3990.. {
 ///     for item in &wanted {

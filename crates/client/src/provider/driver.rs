@@ -30,17 +30,18 @@ const READ_BUFFER_BYTES: usize = 16 << 10;
 ///
 /// ```no_run
 /// use std::time::Duration;
-/// use tickcast_client::{Provider, ProviderConfig, ProviderServiceConfig, RefreshSpec, UpdateSpec};
-/// use rwf::{Domain, Real};
+/// use tickcast_client::{
+///     Domain, Provider, ProviderConfig, ProviderServiceConfig, Real, RefreshSpec, UpdateSpec, Writer,
+/// };
 ///
 /// let services = vec![ProviderServiceConfig { name: "NI_PUB".into(), ..Default::default() }];
 /// let mut provider = Provider::new(&ProviderConfig { services, ..ProviderConfig::default() })?;
 /// let item = provider.item(Domain::MARKET_PRICE, "NI_PUB", "IBM.N")?;
-/// let bid = |n| move |w: &mut rwf::Writer<'_>| w.field_list(|f| f.put(22, Real::decimal(n, 2)));
+/// let bid = |n| move |w: &mut Writer<'_>| w.field_list(|f| f.put(22, Real::decimal(n, 2)));
 /// let _ = provider.refresh(item, &RefreshSpec::default(), bid(3990))?;
 /// for price in 3991.. {
 ///     let _ = provider.update(item, &UpdateSpec::quote(), bid(price))?;
-///     provider.dispatch(Duration::from_millis(100), &mut |_| ())?;
+///     provider.dispatch(Duration::from_millis(100), &mut |event| eprintln!("{event}"))?;
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

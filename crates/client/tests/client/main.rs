@@ -9,6 +9,7 @@ mod interactive_web;
 mod items;
 mod lines;
 mod names;
+mod newcomer;
 mod provider;
 mod recorded;
 mod services;

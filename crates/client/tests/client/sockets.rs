@@ -70,7 +70,7 @@ impl TestServer {
         self.waker.wake();
     }
 
-    fn say(&self, message: &impl ToVec) {
+    pub(crate) fn say(&self, message: &impl ToVec) {
         self.order(Order::Say(message.to_vec().expect("legal")));
     }
 

@@ -109,9 +109,9 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// BID written as the unsigned integer 13, ASK 40.11, BIDSIZE 5.
+    /// BID written as the unsigned integer 7937, ASK 40.11, BIDSIZE 5.
     pub(crate) const BID_AS_UINT: &[u8] =
-        &[8, 0, 3, 0, 22, 1, 13, 0, 25, 3, 0x0C, 0x0F, 0xAB, 0, 30, 2, 14, 5];
+        &[8, 0, 3, 0, 22, 2, 0x1F, 1, 0, 25, 3, 0x0C, 0x0F, 0xAB, 0, 30, 2, 14, 5];
 
     /// An update with these fields, and a dictionary that says that they are REAL.
     pub(crate) fn update(fields: &[u8]) -> OwnedItemEvent {

@@ -326,7 +326,7 @@ mod tests {
         let lines = Lines::new(&[]);
         let line = update(BID_AS_UINT).view(|event| lines.item(event));
         let wrong = json!({
-            "type": "REAL", "name": "BID", "error": "real: length 0, at most 8", "hex": "0d",
+            "type": "REAL", "name": "BID", "error": "real hint: value 31, at most 30", "hex": "1f01",
         });
         assert_eq!(line["fields"]["22"], wrong);
         assert_eq!(line["fields"]["25"]["text"], "40.11");

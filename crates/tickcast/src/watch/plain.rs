@@ -156,7 +156,7 @@ mod tests {
     fn a_field_that_cannot_be_read_stands_with_its_bytes_between_the_others() {
         let mut out = Vec::new();
         update(BID_AS_UINT).view(|event| Lines::new(&[]).item(event, &mut out)).expect("memory");
-        let wrong = "BID cannot be read as REAL: real: length 0, at most 8; its bytes: 0x0d";
+        let wrong = "BID cannot be read as REAL: real hint: value 31, at most 30; its bytes: 0x1f01";
         let line = format!(" update: ({wrong}) ASK=40.11 BIDSIZE=5\n");
         assert_eq!(String::from_utf8_lossy(&out), line);
     }

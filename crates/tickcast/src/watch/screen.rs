@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn a_field_that_cannot_be_read_is_named_once_below_the_table() {
         let (field, why) = update(BID_AS_UINT).view(unreadable).expect("a wrong field");
-        let wrong = "BID cannot be read as REAL: real: length 0, at most 8; its bytes: 0x0d";
+        let wrong = "BID cannot be read as REAL: real hint: value 31, at most 30; its bytes: 0x1f01";
         assert_eq!((field.as_str(), why.as_str()), ("BID", wrong));
         let mut screen = Screen {
             title: String::new(),
