@@ -200,13 +200,16 @@ pub struct FieldListHead<'a> {
 #[derive(Debug)]
 pub struct FieldListWriter<'w, 'b, 's> {
     list: ListWriter<'w, 'b, 's, FieldSetEntry>,
+    /// The writer's, at hand for each field.
+    dictionary: Option<&'b Dictionary>,
 }
 
 impl Writer<'_> {
     /// Writes a field list of standard data.
     #[inline]
     pub fn field_list(&mut self, write: impl FnOnce(&mut FieldListWriter<'_, '_, '_>)) {
-        let mut fields = FieldListWriter { list: ListWriter::begin(self) };
+        let dictionary = self.dictionary;
+        let mut fields = FieldListWriter { list: ListWriter::begin(self), dictionary };
         write(&mut fields);
         fields.list.end();
     }
@@ -217,6 +220,7 @@ impl Writer<'_> {
         head: &FieldListHead<'_>,
         write: impl FnOnce(&mut FieldListWriter<'_, '_, '_>),
     ) {
+        let dictionary = self.dictionary;
         let mut list = ListWriter::begin(self);
         let info = head.info.map(|info| {
             move |w: &mut Writer<'_>| {
@@ -225,7 +229,7 @@ impl Writer<'_> {
             }
         });
         list.head(info, head.set);
-        let mut fields = FieldListWriter { list };
+        let mut fields = FieldListWriter { list, dictionary };
         write(&mut fields);
         fields.list.end();
     }
@@ -236,7 +240,23 @@ impl<'b> FieldListWriter<'_, 'b, '_> {
     /// on the wire: it must be the dictionary's, and is held against it where the writer has one.
     #[inline]
     pub fn put(&mut self, field: impl FieldRef, value: impl Primitive) {
-        let Some(id) = self.list.w.admit(&field, value.data_type()) else { return };
+        match (self.dictionary, field.resolve(None)) {
+            (None, Some(id)) => self.write(id, value),
+            _ => self.put_admitted(field, value),
+        }
+    }
+
+    /// Writes a field if the dictionary lets it. A function of its own, so that it costs nothing where there is
+    /// no dictionary.
+    #[inline(never)]
+    fn put_admitted(&mut self, field: impl FieldRef, value: impl Primitive) {
+        if let Some(id) = self.list.w.admit(&field, value.data_type()) {
+            self.write(id, value);
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, id: i16, value: impl Primitive) {
         self.list.count_entry();
         if let Some(Packed { content, length }) = value.packed() {
             let entry = u128::from(id as u16) << 112 | (length as u128) << 104 | content >> 24;

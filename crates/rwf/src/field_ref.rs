@@ -106,19 +106,12 @@ impl<'b> Writer<'b> {
     }
 
     /// The id of a field that can be put with a value of the type; `None` if it cannot, which is kept.
-    #[inline]
     pub(crate) fn admit(&mut self, field: &impl FieldRef, given: DataType) -> Option<i16> {
-        let Some(dictionary) = self.dictionary else {
-            let id = field.resolve(None);
-            if id.is_none() {
-                self.refuse_field(field, EncodeError::UnknownField);
-            }
-            return id;
-        };
-        let Some(id) = field.resolve(Some(dictionary)) else {
+        let Some(id) = field.resolve(self.dictionary) else {
             self.refuse_field(field, EncodeError::UnknownField);
             return None;
         };
+        let Some(dictionary) = self.dictionary else { return Some(id) };
         let wanted = dictionary.data_type(id);
         if given == wanted || can_stand_for(given, wanted) {
             return Some(id);
