@@ -277,6 +277,21 @@
 //!   be JSON is not lost in silence: the streams it should have reached are told
 //!   (`interactive_web::what_cannot_be_json_is_told_to_those_it_concerns`).
 //!
+//! **Fields.**
+//! - Values are had by name as prices, numbers and texts
+//!   (`newcomer::fields_are_had_by_name_as_price_number_and_text`), and an error names the field
+//!   (`newcomer::a_field_that_is_not_what_is_wanted_is_an_error_that_names_it`). One that its provider wrote
+//!   wrongly costs no other (`newcomer::a_field_that_its_provider_wrote_wrongly_is_named_and_costs_no_other`).
+//! - With a dictionary a value of another type is refused, and nothing is sent: of a provider
+//!   (`newcomer::a_provider_puts_fields_by_name_and_refuses_a_value_of_another_type`,
+//!   `newcomer::an_interactive_provider_refuses_it_too`) and of a consumer that posts
+//!   (`newcomer::a_consumer_posts_fields_by_name_and_is_refused_a_value_of_another_type`).
+//!
+//! **Words.** Each event is a line that can be read
+//! (`newcomer::five_lines_are_a_consumer_and_each_event_is_a_line_that_can_be_read`), also that of a server that is
+//! not there (`newcomer::a_wrong_port_or_host_is_an_event_that_says_where_why_and_what_to_look_at`); errors are
+//! readable where `main` prints them (`newcomer::errors_are_readable_where_main_prints_them`).
+//!
 //! **Bounds.** Items, posts, backlog, messages, dictionary and the queue of a channel have limits
 //! (`items::what_cannot_be_subscribed_is_refused_with_the_reason`,
 //! `items::a_hundred_thousand_items_wait_for_room_in_the_backlog_and_all_are_asked_for`,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use rdm::RdmError;
-use rssl::CloseReason;
+use rssl::{CloseReason, PeerError};
 use rwf::StateCode;
 
 /// Why there is no session with a server (any more).
@@ -114,6 +114,7 @@ impl DisconnectReason {
                 "is it an encrypted port, and do the `tls` settings fit its certificate?"
             }
             Self::Connect(ConnectFailure::Upgrade) => "is it a WebSocket port, such as 15000?",
+            Self::Connection(CloseReason::Peer(PeerError::Silent { .. })) => return None,
             Self::Connection(CloseReason::Unanswered { next: None, .. } | CloseReason::Peer(_)) => {
                 "is it an RSSL port? Consumers connect to 14002, providers to 14003, WebSocket has a port of its own"
             }
@@ -121,7 +122,7 @@ impl DisconnectReason {
                 "is it the right port of the server?"
             }
             Self::LoginRefused { .. } => {
-                "are user, position and application id allowed? `restart` tries the login again"
+                "the server's words stand in the event before; `restart` tries the login again"
             }
             _ => return None,
         })
@@ -165,5 +166,23 @@ impl From<RdmError> for DisconnectReason {
 impl From<rwf::DecodeError> for DisconnectReason {
     fn from(error: rwf::DecodeError) -> Self {
         DisconnectReason::Message(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_is_about_what_was_tried_and_where_there_is_none_nothing_is_said() {
+        let advice = |reason: DisconnectReason| reason.advice().unwrap_or_default();
+        let refused = ConnectFailure::Io(io::ErrorKind::ConnectionRefused);
+        assert!(advice(refused.into()).contains("does the server run"));
+        assert!(advice(ConnectFailure::UnknownHost.into()).contains("is the name right"));
+        assert!(advice(ConnectFailure::Upgrade.into()).contains("WebSocket port"));
+        let other_protocol = CloseReason::Peer(PeerError::HandshakeTimeout { limit_ms: 5_000 });
+        assert!(advice(other_protocol.into()).contains("14002"));
+        let silent = CloseReason::Peer(PeerError::Silent { limit_ms: 90_000 });
+        assert_eq!((advice(silent.into()), advice(DisconnectReason::Stopped)), ("", ""));
     }
 }
