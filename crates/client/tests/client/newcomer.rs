@@ -1,6 +1,6 @@
 //! What somebody meets who uses the library for the first time.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use rdm::login::{BatchSupport, Features, LoginStatus};
@@ -97,18 +97,26 @@ fn a_wrong_port_or_host_is_an_event_that_says_where_why_and_what_to_look_at() {
 #[test]
 fn nothing_is_waited_for_after_a_login_that_is_refused_for_good() {
     let server = TestServer::start();
-    let mut consumer = Consumer::connect(&address(&server)).expect("a host and port");
-    consumer.subscribe("S", "I").expect("new");
-    lines(&mut consumer, is_item);
+    let address = address(&server);
+    let ((begun, is_up), (tell, told)) = (mpsc::channel(), mpsc::channel());
+    // In a thread of its own, so that a wait for ever ends the test instead of hanging it.
+    let thread = std::thread::spawn(move || {
+        let mut consumer = Consumer::connect(&address).expect("a host and port");
+        consumer.subscribe("S", "I").expect("new");
+        lines(&mut consumer, is_item);
+        begun.send(()).expect("it is awaited");
+        let rest = consumer.events(Duration::MAX).map(|event| event.expect("a poller").to_string());
+        let rest: Vec<String> = rest.collect();
+        tell.send((rest, consumer.is_stopped())).expect("it is awaited");
+    });
+    is_up.recv_timeout(LIMIT).expect("an image in time");
     let denied = State { text: b"denied", ..State::new(StreamState::Closed, DataState::Suspect) };
     server.say(&LoginStatus { stream_id: 1, state: Some(denied), ..LoginStatus::default() });
-    let rest: Vec<String> =
-        consumer.events(Duration::MAX).map(|event| event.expect("a poller").to_string()).collect();
-    let refused =
-        rest.iter().position(|line| line.starts_with("login refused: closed/suspect")).expect("told");
-    assert!(rest[refused].ends_with("it is not tried again"), "{rest:#?}");
-    assert!(rest.iter().any(|line| line.contains("nothing more is tried")), "{rest:#?}");
-    assert!(consumer.is_stopped());
+    let (rest, is_stopped) = told.recv_timeout(LIMIT).expect("the iterator ends");
+    let refused = rest.iter().find(|line| line.starts_with("login refused: closed/suspect"));
+    assert!(refused.is_some_and(|line| line.ends_with("it is not tried again")), "{rest:#?}");
+    assert!(rest.iter().any(|line| line.contains("nothing more is tried")) && is_stopped, "{rest:#?}");
+    thread.join().expect("it ran");
 }
 
 #[test]
