@@ -19,6 +19,7 @@ use units::Nanos;
 use super::many::Said;
 use super::providers::Target;
 use super::requests::Upstream;
+use super::turns::Kept;
 use super::{Distributor, DistributorSink, PeerId, PostRoute, ProviderId, ProviderNotice, SUSPECT};
 use crate::key::ItemKey;
 
@@ -27,8 +28,12 @@ use crate::key::ItemKey;
 pub(super) struct Cleanups {
     /// In the order in which they began.
     pub(super) sweeps: VecDeque<Sweep>,
-    /// Links that are gone, with the items that were wanted over them.
-    peers: VecDeque<(PeerId, BTreeSet<usize>)>,
+    /// Links that are gone.
+    peers: VecDeque<Departed>,
+    /// Services of which items in the queue are to be told that they wait for a limit.
+    over_limit: BTreeSet<u16>,
+    /// The kind of work whose turn it is.
+    kind: usize,
     /// Work left in this turn.
     left: usize,
     /// When the work of a turn was granted last.
@@ -37,6 +42,21 @@ pub(super) struct Cleanups {
     count: u64,
     is_running: bool,
 }
+
+/// What is left of a link that is gone.
+#[derive(Debug)]
+pub(super) struct Departed {
+    pub(super) peer: PeerId,
+    /// The items that were wanted over it.
+    pub(super) items: BTreeSet<usize>,
+    /// What it had asked for and not got.
+    pub(super) kept: Kept,
+}
+
+/// Work of one kind before it is another one's turn, so that none waits for all of another.
+const SLICE_WORK: usize = 256;
+/// Sweeps, links, unknown items, items over the limit.
+const KINDS: usize = 4;
 
 /// One thing to be done with each item that there is now.
 #[derive(Debug)]
@@ -139,10 +159,10 @@ impl Fate {
 }
 
 impl Cleanups {
-    /// Whether anything is not done.
+    /// Whether items wait for their share of something.
     #[inline]
-    pub(super) fn is_busy(&self) -> bool {
-        !self.sweeps.is_empty() || !self.peers.is_empty()
+    pub(super) fn has_sweeps(&self) -> bool {
+        !self.sweeps.is_empty()
     }
 
     /// The number of the last sweep: those up to it do not concern an item that is new.
@@ -177,27 +197,60 @@ impl Distributor {
 
     /// Goes on with what is not done, as far as the turn's work goes.
     pub(super) fn clean_up(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
-        if now > self.cleanups.granted_at {
-            self.grant_cleanups(now);
+        if !self.has_work_above(now, 0) || std::mem::replace(&mut self.cleanups.is_running, true) {
+            return self.count_cleanups();
         }
-        if std::mem::replace(&mut self.cleanups.is_running, true) {
-            return;
-        }
-        while self.cleanups.left > 0 && self.cleanups.is_busy() {
-            if self.cleanups.sweeps.is_empty() {
-                self.forget_some(now, sink);
-            } else {
-                self.sweep_some(now, sink);
+        while self.has_work_above(now, 0) && self.cleanups_waiting() > 0 {
+            let until = self.cleanups.left.saturating_sub(SLICE_WORK);
+            self.cleanups.kind = (self.cleanups.kind + 1) % KINDS;
+            match self.cleanups.kind {
+                0 => self.sweep_some(now, until, sink),
+                1 => self.forget_some(now, until, sink),
+                2 => self.walk_unknown(now, until, sink),
+                _ => self.tell_over_limits(now, until, sink),
             }
         }
         self.cleanups.is_running = false;
-        let waiting = self.cleanups.sweeps.len() + self.cleanups.peers.len();
-        self.counters.cleanups_waiting.set(waiting as u64);
+        self.count_cleanups();
+    }
+
+    fn count_cleanups(&self) {
+        self.counters.cleanups_waiting.set(self.cleanups_waiting() as u64);
+    }
+
+    /// How many things are not done.
+    fn cleanups_waiting(&self) -> usize {
+        let Cleanups { sweeps, peers, over_limit, .. } = &self.cleanups;
+        sweeps.len() + peers.len() + over_limit.len() + usize::from(self.unknown.is_walked())
+    }
+
+    /// Whether more of the turn's work is left.
+    pub(super) fn has_work_above(&mut self, now: Nanos, until: usize) -> bool {
+        if now > self.cleanups.granted_at {
+            self.grant_cleanups(now);
+        }
+        self.cleanups.left > until
+    }
+
+    /// Tells items in queues that they wait for a limit, a service after the other.
+    fn tell_over_limits(&mut self, now: Nanos, until: usize, sink: &mut impl DistributorSink) {
+        while self.has_work_above(now, until)
+            && let Some(id) = self.cleanups.over_limit.pop_first()
+        {
+            self.spend(1);
+            self.tell_rest_over_limit(now, id, until, sink);
+        }
+    }
+
+    /// The same in the turns that follow.
+    pub(super) fn tell_over_limit_later(&mut self, id: u16) {
+        self.cleanups.over_limit.insert(id);
+        self.count_cleanups();
     }
 
     /// When clean-ups go on: with the next turn, if anything is not done.
     pub(super) fn next_cleanup(&self) -> Nanos {
-        let is_due = self.cleanups.is_busy() || self.has_waiting_providers();
+        let is_due = self.cleanups_waiting() > 0 || self.has_waiting_providers();
         if is_due { self.cleanups.granted_at } else { Nanos::NEVER }
     }
 
@@ -293,13 +346,13 @@ impl Distributor {
         let left = self.cleanups.left;
         while !self.cleanups.are_done_to(number) && !self.cleanups.is_running {
             self.cleanups.left = usize::MAX;
-            self.sweep_some(now, sink);
+            self.sweep_some(now, 0, sink);
         }
         self.cleanups.left = left;
     }
 
-    fn sweep_some(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
-        while self.cleanups.left > 0 {
+    fn sweep_some(&mut self, now: Nanos, until: usize, sink: &mut impl DistributorSink) {
+        while self.has_work_above(now, until) {
             let Some(sweep) = self.cleanups.sweeps.front_mut() else { return };
             sweep.is_begun = true;
             self.cleanups.left -= 1;
@@ -464,38 +517,34 @@ impl Distributor {
 /// Point-to-point servers.
 impl Distributor {
     /// Takes a peer that is gone off the items that it wanted, in time.
-    pub(super) fn forget_peer(
-        &mut self,
-        now: Nanos,
-        (peer, items): (PeerId, BTreeSet<usize>),
-        sink: &mut impl DistributorSink,
-    ) {
-        self.cleanups.peers.push_back((peer, items));
+    pub(super) fn forget_peer(&mut self, now: Nanos, gone: Departed, sink: &mut impl DistributorSink) {
+        self.cleanups.peers.push_back(gone);
         self.clean_up(now, sink);
     }
 
     /// The number of a peer that is gone is used again: it is taken off all items at once. Whether anybody else wants
     /// these is looked at in time.
     pub(super) fn forget_rest(&mut self, peer: PeerId) {
-        for (_, items) in self.cleanups.peers.iter().filter(|(gone, _)| *gone == peer) {
-            for index in items.iter().copied() {
-                if let Some(item) = self.items.get_mut(index) {
+        for gone in self.cleanups.peers.iter().filter(|gone| gone.peer == peer) {
+            for index in &gone.items {
+                if let Some(item) = self.items.get_mut(*index) {
                     item.forget(peer);
                 }
             }
         }
     }
 
-    fn forget_some(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
-        while self.cleanups.left > 0
-            && let Some((peer, items)) = self.cleanups.peers.front_mut()
+    fn forget_some(&mut self, now: Nanos, until: usize, sink: &mut impl DistributorSink) {
+        while self.has_work_above(now, until)
+            && let Some(Departed { peer, items, kept }) = self.cleanups.peers.front_mut()
         {
             let (peer, index) = (*peer, items.pop_first());
-            let Some(index) = index else {
+            let is_over = index.is_none() && !kept.shed();
+            self.spend(1);
+            if is_over {
                 self.cleanups.peers.pop_front();
-                continue;
-            };
-            self.cleanups.left -= 1;
+            }
+            let Some(index) = index else { continue };
             let wants_again = self.peers.get(&peer).is_some_and(|known| known.items.contains(&index));
             // The item may be another one by now, of which the peer has never heard.
             if let Some(item) = self.items.get_mut(index).filter(|_| !wants_again) {

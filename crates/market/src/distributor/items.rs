@@ -172,7 +172,7 @@ impl Distributor {
         {
             self.leave_stream(now, (provider, index), sink);
             known = self.find(key);
-            if let Some(index) = known.filter(|_| self.cleanups.is_busy()) {
+            if let Some(index) = known.filter(|_| self.cleanups.has_sweeps()) {
                 self.settle(now, index, sink);
             }
         }
@@ -383,12 +383,8 @@ impl Distributor {
             standbys: Vec::new(),
         };
         let index = self.items.insert(item);
-        let unknown = key.with_bytes(|bytes| {
-            self.by_key.insert(bytes.into(), index);
-            self.unknown.remove(bytes)
-        });
-        let waiting = unknown.map(|u| [u.peers, u.resuming].concat());
-        self.items[index].waiting = waiting.unwrap_or_default();
+        key.with_bytes(|bytes| self.by_key.insert(bytes.into(), index));
+        self.items[index].waiting = self.take_unknown(key);
         self.counters.items.set(self.items.len() as u64);
         index
     }

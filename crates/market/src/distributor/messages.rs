@@ -107,7 +107,7 @@ impl Distributor {
             self.refuse_post(from, msg, (NakCode::INVALID_CONTENT, ATTRIBUTES_TOO_LONG), sink);
             return;
         };
-        if !is_on_stream && self.cleanups.is_busy() {
+        if !is_on_stream && self.cleanups.has_sweeps() {
             self.settle_key(now, item, sink);
         }
         let result = match self.listed(key.service).map(|s| s.posts) {

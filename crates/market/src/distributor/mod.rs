@@ -43,6 +43,7 @@ mod stream;
 mod tests;
 mod timers;
 mod turns;
+mod unknown;
 mod users;
 mod waiting;
 mod withdrawal;
@@ -76,6 +77,7 @@ use self::providers::Provider;
 use self::services::PublishedService;
 use self::spoilt::Spoilt;
 use self::timers::Timers;
+use self::unknown::UnknownItems;
 use self::waiting::Waits;
 use crate::backbone::{Kind, StreamMsg};
 use crate::cached::{CachedItem, Scratch};
@@ -200,9 +202,7 @@ pub struct Distributor {
     items: Slab<Item>,
     by_key: HashMap<Box<[u8]>, usize>,
     /// Items that peers want and no provider has published yet.
-    unknown: BTreeMap<Box<[u8]>, Unknown>,
-    /// None of them is answered before.
-    unknown_due_at: Nanos,
+    unknown: UnknownItems,
     peers: BTreeMap<PeerId, Peer>,
     /// Links that wait for their turn to be served.
     row: VecDeque<PeerId>,
@@ -256,29 +256,6 @@ enum Timer {
     Private(usize),
 }
 
-struct Unknown {
-    key: OwnedKey,
-    /// Peers that are told when the service has settled without it.
-    peers: Vec<PeerId>,
-    /// Peers that have had an image of it before: they wait until it is published.
-    resuming: Vec<PeerId>,
-}
-
-impl Unknown {
-    fn forget(&mut self, peer: PeerId) {
-        self.peers.retain(|p| *p != peer);
-        self.resuming.retain(|p| *p != peer);
-    }
-
-    fn is_unwanted(&self) -> bool {
-        self.peers.is_empty() && self.resuming.is_empty()
-    }
-
-    fn new(key: OwnedKey) -> Unknown {
-        Unknown { key, peers: Vec::new(), resuming: Vec::new() }
-    }
-}
-
 impl Distributor {
     /// A distributor without providers and peers. `instance` must differ at each start.
     #[must_use]
@@ -297,8 +274,7 @@ impl Distributor {
             services: BTreeMap::new(),
             items: Slab::new(),
             by_key: HashMap::new(),
-            unknown: BTreeMap::new(),
-            unknown_due_at: Nanos::NEVER,
+            unknown: UnknownItems::default(),
             peers: BTreeMap::new(),
             row: VecDeque::new(),
             flow: Flow::default(),
@@ -339,9 +315,9 @@ impl Distributor {
             service.stream.heartbeat(now, before, sink);
         }
         self.grant_cleanups(now);
+        self.answer_unknown_if_due(now);
         self.clean_up(now, sink);
         self.end_waits(now, sink);
-        self.answer_unknown(now, sink);
         for _ in 0..self.config.cleanups_per_turn {
             let Some(timer) = self.timers.pop(now) else { break };
             self.on_timer(now, timer, sink);
@@ -351,7 +327,7 @@ impl Distributor {
 
     fn on_timer(&mut self, now: Nanos, timer: Timer, sink: &mut impl DistributorSink) {
         if let Timer::Request(index) | Timer::Retry(index) | Timer::Linger(index) = timer
-            && self.cleanups.is_busy()
+            && self.cleanups.has_sweeps()
         {
             let before = self.items.get(index).map(|item| item.upstream);
             self.settle(now, index, sink);
@@ -380,33 +356,13 @@ impl Distributor {
             true => self.directory_at,
             false => repeat_at,
         };
-        self.unknown_due_at
+        self.unknown
+            .due_at
+            .unwrap_or(Nanos::NEVER)
             .min(repeat_at)
             .min(self.timers.next())
             .min(self.next_cleanup())
             .min(self.next_flow_check())
-    }
-
-    /// Tells peers that items they wait for do not exist, once their service has settled.
-    fn answer_unknown(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
-        if now < self.unknown_due_at {
-            return;
-        }
-        let services = &self.services;
-        let counters = &self.counters;
-        self.unknown.retain(|_, unknown| {
-            if !services.get(&unknown.key.service).is_some_and(|s| s.is_settled(now)) {
-                return true;
-            }
-            for peer in std::mem::take(&mut unknown.peers) {
-                counters.items_not_found.inc();
-                peers::tell(peer, unknown.key.as_key(), peers::NOT_FOUND, sink);
-            }
-            !unknown.is_unwanted()
-        });
-        let left = self.unknown.values().filter(|unknown| !unknown.peers.is_empty());
-        let left = left.filter_map(|unknown| services.get(&unknown.key.service));
-        self.unknown_due_at = left.map(|service| service.settled_at).min().unwrap_or(Nanos::NEVER);
     }
 
     /// Publishes the directory if it has changed since, or is to be repeated.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
+use super::cleanups::Departed;
 use super::flow::PeerFlow;
 use super::turns::Kept;
 use super::{Distributor, DistributorSink, PeerId, SUSPECT, status_bytes, status_without_state};
@@ -69,6 +70,7 @@ impl Distributor {
     /// A point-to-point server has connected.
     pub fn on_peer_connected(&mut self, peer: PeerId) {
         self.forget_rest(peer);
+        self.forget_rest_unknown(peer);
         self.peers.insert(peer, Peer::default());
         self.counters.peers.set(self.peers.len() as u64);
     }
@@ -78,11 +80,8 @@ impl Distributor {
         let Some(gone) = self.peers.remove(&peer) else { return };
         self.close_privates(gone.privates.into_values().collect(), sink);
         self.forget_posts(peer);
-        self.forget_peer(now, (peer, gone.items), sink);
-        for waiting in self.unknown.values_mut() {
-            waiting.forget(peer);
-        }
-        self.unknown.retain(|_, waiting| !waiting.is_unwanted());
+        self.forget_all_unknown(peer);
+        self.forget_peer(now, Departed { peer, items: gone.items, kept: gone.kept }, sink);
         self.counters.peers.set(self.peers.len() as u64);
         self.end_flow(now, gone.name, &gone.flow);
     }
@@ -137,7 +136,7 @@ impl Distributor {
 
     /// Does what a message asks for.
     pub(super) fn act(&mut self, now: Nanos, peer: PeerId, msg: LinkUp<'_>, sink: &mut impl DistributorSink) {
-        if self.cleanups.is_busy()
+        if self.cleanups.has_sweeps()
             && let Some(key) = msg.key()
         {
             self.settle_key(now, key, sink);
@@ -189,40 +188,6 @@ impl Distributor {
                 self.on_unknown(now, (peer, key), (resumes, settled_at), sink);
             }
         }
-    }
-
-    /// A peer wants an item that its provider has not published.
-    fn on_unknown(
-        &mut self,
-        now: Nanos,
-        (peer, key): (PeerId, ItemKey<'_>),
-        (resumes, settled_at): (bool, Nanos),
-        sink: &mut impl DistributorSink,
-    ) {
-        let known = key.with_bytes(|bytes| self.unknown.get(bytes));
-        let resumes = resumes || known.is_some_and(|unknown| unknown.resuming.contains(&peer));
-        if now >= settled_at && !resumes {
-            self.counters.items_not_found.inc();
-            return tell(peer, key, NOT_FOUND, sink);
-        }
-        if known.is_none() && self.unknown.len() >= self.config.items_max {
-            self.counters.interests_refused.inc();
-            return tell(peer, key, TABLE_FULL, sink);
-        }
-        let unknown = key.with_bytes(|bytes| {
-            if !self.unknown.contains_key(bytes) {
-                self.unknown.insert(bytes.into(), super::Unknown::new(key.to_owned()));
-            }
-            self.unknown.get_mut(bytes).expect("it was just put there")
-        });
-        unknown.forget(peer);
-        if resumes {
-            unknown.resuming.push(peer);
-        } else {
-            unknown.peers.push(peer);
-            self.unknown_due_at = self.unknown_due_at.min(settled_at);
-        }
-        tell(peer, key, WAITING, sink);
     }
 
     /// Gives a peer interest in an item: the id first, for everybody, then the image, for this peer.
@@ -286,18 +251,6 @@ impl Distributor {
             self.check_wanted(now, index, sink);
         }
         self.forget_unknown(peer, key);
-    }
-
-    /// A peer does not wait any more for an item that nobody has published.
-    fn forget_unknown(&mut self, peer: PeerId, key: ItemKey<'_>) {
-        key.with_bytes(|bytes| {
-            if let Some(waiting) = self.unknown.get_mut(bytes) {
-                waiting.forget(peer);
-                if waiting.is_unwanted() {
-                    self.unknown.remove(bytes);
-                }
-            }
-        });
     }
 
     fn on_image_request(

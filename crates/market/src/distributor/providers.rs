@@ -191,7 +191,7 @@ impl Distributor {
                 return Ok(());
             }
         }
-        if self.cleanups.is_busy() {
+        if self.cleanups.has_sweeps() {
             self.settle_target(now, provider, bytes, sink);
         }
         let result = if head.class == MsgClass::Update && has_items(head.domain) {

@@ -6,6 +6,7 @@ use units::Nanos;
 
 use super::dialled::Offer;
 use super::providers::Target;
+use super::services::Queue;
 use super::timers::Due;
 use super::{
     Balance, Distributor, DistributorSink, PeerId, ProviderId, ProviderNotice, SUSPECT, Timer, peers,
@@ -174,31 +175,35 @@ impl Distributor {
             return;
         };
         self.tickets += 1;
-        requested.queue.insert(self.tickets, index);
+        requested.queues.entry(item.key.domain.0).or_default().items.insert(self.tickets, index);
         item.upstream = Upstream::Queued { ticket: self.tickets, avoid, is_told: false };
         self.count_queued(1);
     }
 
     /// Asks for the items of a service in their turn, as long as there is a provider with room for one.
     pub(super) fn pump(&mut self, now: Nanos, id: u16, sink: &mut impl DistributorSink) {
-        let mut from = 0;
-        loop {
-            let Some(requested) = self.services.get(&id).and_then(|s| s.requested()) else { return };
-            let Some((&ticket, &index)) = requested.queue.range(from..).next() else { return };
-            let window = self.config.requests_outstanding_max;
-            let has_room = |p: &ProviderId| self.offer(*p, id).is_some_and(|o| o.has_room(window));
-            if !requested.sources.iter().any(has_room) {
-                return self.tell_rest_over_limit(now, id, sink);
-            }
-            from = ticket + 1;
+        while let Some((ticket, index)) = self.next_to_ask(id) {
             if !self.is_still_queued(now, (index, ticket), sink) {
                 continue;
             }
-            match self.choose(id, index) {
-                Some(provider) => self.ask(now, index, provider, sink),
-                None => self.tell_over_limit(now, index, sink),
-            }
+            let Some(provider) = self.choose(id, index) else { break };
+            self.ask(now, index, provider, sink);
         }
+        self.tell_rest_over_limit(now, id, 0, sink);
+    }
+
+    /// Ticket and place of the item of a service that has waited longest of those that a provider takes now.
+    fn next_to_ask(&self, id: u16) -> Option<(u64, usize)> {
+        let requested = self.services.get(&id)?.requested()?;
+        let window = self.config.requests_outstanding_max;
+        let is_taken = |domain: Domain| {
+            requested.sources.iter().filter_map(|p| self.offer(*p, id)).any(|o| o.takes(domain, window))
+        };
+        let firsts = requested.queues.iter().filter_map(|(domain, queue)| {
+            let (ticket, index) = queue.items.first_key_value()?;
+            is_taken(Domain(*domain)).then_some((*ticket, *index))
+        });
+        firsts.min()
     }
 
     /// What sweeps have for an item whose turn it is comes first: its service may have been withdrawn since.
@@ -208,7 +213,7 @@ impl Distributor {
         (index, place): (usize, u64),
         sink: &mut impl DistributorSink,
     ) -> bool {
-        if !self.cleanups.is_busy() {
+        if !self.cleanups.has_sweeps() {
             return true;
         }
         self.settle(now, index, sink);
@@ -241,24 +246,45 @@ impl Distributor {
         self.notice_limit(id, sink);
     }
 
-    /// The same for all that wait in a queue and were not told before: each turn looks at the new ones alone.
+    /// The same for all that wait in a queue and were not told before, until so much of the turn's work is left: each
+    /// turn looks at the new ones alone.
     #[cold]
-    fn tell_rest_over_limit(&mut self, now: Nanos, id: u16, sink: &mut impl DistributorSink) {
+    pub(super) fn tell_rest_over_limit(
+        &mut self,
+        now: Nanos,
+        id: u16,
+        until: usize,
+        sink: &mut impl DistributorSink,
+    ) {
         let Some(requested) = self.services.get(&id).and_then(|s| s.requested()) else { return };
-        let mut available = requested.sources.iter().filter_map(|p| self.offer(*p, id));
-        if !available.all(|o| !o.is_available() || o.is_full()) {
-            return;
-        }
-        let Some((&last, _)) = requested.queue.last_key_value() else { return };
-        let untold = requested.queue.range(requested.told_to + 1..);
-        for (ticket, index) in untold.map(|(ticket, index)| (*ticket, *index)).collect::<Vec<_>>() {
-            if self.is_still_queued(now, (index, ticket), sink) {
-                self.tell_over_limit(now, index, sink);
+        let full = requested.queues.iter().filter(|(domain, queue)| {
+            queue.items.last_key_value().is_some_and(|(last, _)| *last > queue.told_to)
+                && self.is_over_limit(id, Domain(**domain))
+        });
+        for domain in full.map(|(domain, _)| *domain).collect::<Vec<u8>>() {
+            while let Some((ticket, index)) = self.next_to_tell(id, domain) {
+                if !self.has_work_above(now, until) {
+                    return self.tell_over_limit_later(id);
+                }
+                let told = self.items.get(index).map_or(0, |item| item.waiting.len());
+                self.spend(1 + told);
+                if self.is_still_queued(now, (index, ticket), sink) {
+                    self.tell_over_limit(now, index, sink);
+                }
+                if let Some(queue) = self.queue_mut(id, domain) {
+                    queue.told_to = ticket;
+                }
             }
         }
-        if let Some(requested) = self.services.get_mut(&id).and_then(|s| s.requested_mut()) {
-            requested.told_to = last;
-        }
+    }
+
+    fn next_to_tell(&self, id: u16, domain: u8) -> Option<(u64, usize)> {
+        let queue = self.services.get(&id)?.requested()?.queues.get(&domain)?;
+        queue.items.range(queue.told_to + 1..).next().map(|(ticket, index)| (*ticket, *index))
+    }
+
+    fn queue_mut(&mut self, id: u16, domain: u8) -> Option<&mut Queue> {
+        self.services.get_mut(&id)?.requested_mut()?.queues.get_mut(&domain)
     }
 
     /// Tells the operators once for each connection that a provider's limit makes items wait.
@@ -539,8 +565,14 @@ impl Distributor {
     fn unqueue(&mut self, index: usize) {
         let item = &mut self.items[index];
         let Upstream::Queued { ticket, .. } = std::mem::take(&mut item.upstream) else { return };
-        if let Some(requested) = self.services.get_mut(&item.key.service).and_then(|s| s.requested_mut()) {
-            requested.queue.remove(&ticket);
+        let domain = item.key.domain.0;
+        if let Some(requested) = self.services.get_mut(&item.key.service).and_then(|s| s.requested_mut())
+            && let Some(queue) = requested.queues.get_mut(&domain)
+        {
+            queue.items.remove(&ticket);
+            if queue.items.is_empty() {
+                requested.queues.remove(&domain);
+            }
         }
         self.count_queued(-1);
     }

@@ -51,12 +51,19 @@ pub(super) struct Publisher {
 pub(super) struct Requested {
     /// The providers that offer it now, in the order in which they came.
     pub(super) sources: Vec<ProviderId>,
-    /// Items whose turn has not come, by ticket, by their places in the table.
-    pub(super) queue: BTreeMap<u64, usize>,
-    /// Up to this ticket, items that wait for the providers' limits were told so.
-    pub(super) told_to: u64,
+    /// Items whose turn has not come, by domain: those that no provider takes now stand in nobody's way.
+    pub(super) queues: BTreeMap<u8, Queue>,
     /// Counts requests, to take turns by.
     pub(super) turn: usize,
+}
+
+/// Items of one domain whose turn has not come.
+#[derive(Default)]
+pub(super) struct Queue {
+    /// By ticket, by their places in the table.
+    pub(super) items: BTreeMap<u64, usize>,
+    /// Up to this ticket, those that wait for the providers' limits were told so.
+    pub(super) told_to: u64,
 }
 
 impl PublishedService {
@@ -239,7 +246,8 @@ impl Distributor {
         } else if is_settling || service.settled_at == Nanos::NEVER {
             service.settled_at = now + self.config.settle_time;
         }
-        self.unknown_due_at = self.unknown_due_at.min(service.settled_at);
+        let settled_at = service.settled_at;
+        self.unknown.note_due(settled_at);
     }
 
     /// A provider publishes services no longer: those that are left go on, or they are down.

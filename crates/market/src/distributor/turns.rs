@@ -34,6 +34,15 @@ pub(super) struct Kept {
 }
 
 impl Kept {
+    /// Gives back the memory of one request; false if there is none.
+    pub(super) fn shed(&mut self) -> bool {
+        let Some(bytes) = self.requests.pop_front() else { return false };
+        if let Some(key) = LinkUp::parse(&bytes).ok().and_then(|msg| msg.key()) {
+            key.with_bytes(|key| self.keys.remove(key));
+        }
+        true
+    }
+
     fn is_empty(&self) -> bool {
         self.requests.is_empty() && self.images.is_empty() && self.questions.is_empty()
     }
@@ -206,7 +215,7 @@ impl Distributor {
     }
 
     fn grant_awaited(&mut self, now: Nanos, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
-        if self.cleanups.is_busy() && self.items.contains(index) {
+        if self.cleanups.has_sweeps() && self.items.contains(index) {
             self.settle(now, index, sink);
         }
         // The item may be gone, or another one by now, or not wanted any more.

@@ -5,15 +5,13 @@
 //! were gone. A provider that lists it again takes the mark away: it goes on with its stream and with items of its
 //! own, and those that it had before are closed all the same.
 
-use std::ops::Bound;
-
 use rwf::{State, StateCode, StreamState};
 use units::Nanos;
 
 use super::cleanups::What;
 use super::dialled::SERVICE_WITHDRAWN;
 use super::services::{PublishedService, Supply};
-use super::{DataState, Distributor, DistributorSink, ProviderId, peers, status_bytes};
+use super::{DataState, Distributor, DistributorSink, ProviderId, status_bytes};
 
 const CLOSED: State<'static> = State::new(StreamState::ClosedRecover, DataState::Suspect)
     .because(StateCode::SOURCE_UNKNOWN, "the provider has withdrawn the service");
@@ -77,16 +75,7 @@ impl Distributor {
         if self.services.get(&id).is_none_or(|service| service.withdrawn != Some(number)) {
             return false;
         }
-        let from: &[u8] = &id.to_be_bytes();
-        let first = self.unknown.range::<[u8], _>((Bound::Included(from), Bound::Unbounded)).next();
-        let Some((bytes, _)) = first.filter(|(_, unknown)| unknown.key.service == id) else { return false };
-        let bytes = bytes.clone();
-        let Some(unknown) = self.unknown.remove(&bytes) else { return false };
-        self.spend(unknown.peers.len() + unknown.resuming.len());
-        for peer in unknown.peers.into_iter().chain(unknown.resuming) {
-            peers::tell(peer, unknown.key.as_key(), CLOSED, sink);
-        }
-        true
+        self.end_next_unknown(id, CLOSED, sink)
     }
 
     /// All items of a withdrawn service are closed.

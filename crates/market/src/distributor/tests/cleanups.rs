@@ -1,6 +1,9 @@
 //! Clean-ups that take several turns.
 
+use rdm::directory::Load;
+
 use super::dialled::{A, Script, config};
+use super::many::{GROUP, group, say, suspect};
 use super::*;
 
 pub(super) const PER_TURN: usize = 10;
@@ -236,4 +239,142 @@ fn a_dialled_provider_that_is_back_early_is_asked_anew_for_everything() {
     let log = bench.log.take();
     assert_eq!((told(&log, "provider 100: request"), told(&log, "close")), (MANY as usize, 0), "{log:?}");
     assert_eq!(bench.outstanding(), (MANY as u64, 0));
+}
+
+/// A peer wants `MANY` items that nobody publishes.
+fn waiting_for_many() -> Bench {
+    let mut bench = Bench::running();
+    for number in 1..=MANY {
+        bench.interest(T0, &name(number));
+    }
+    bench.budget(PER_TURN);
+    bench
+}
+
+#[test]
+fn those_who_wait_for_what_does_not_exist_are_told_in_portions() {
+    let mut bench = waiting_for_many();
+    let not_found = "closed suspect the provider does not publish this item";
+    let mut log = Vec::new();
+    while bench.core.next_wakeup() <= LATER {
+        bench.core.on_wakeup(LATER, &mut bench.log);
+        let more = bench.log.take();
+        assert!(told(&more, not_found) <= PER_TURN, "{more:?}");
+        log.extend(more);
+    }
+    assert_eq!((told(&log, not_found), bench.counters.items_not_found.get()), (MANY as usize, MANY as u64));
+    assert!(bench.core.unknown.table.is_empty());
+}
+
+#[test]
+fn who_asks_again_before_it_was_told_that_an_item_does_not_exist_is_told_once() {
+    let mut bench = waiting_for_many();
+    bench.core.on_wakeup(LATER, &mut bench.log);
+    bench.interest(LATER, &name(MANY));
+    while bench.is_cleaning() {
+        bench.core.on_wakeup(LATER, &mut bench.log);
+    }
+    assert_eq!(told(&bench.log.take(), &format!("{} closed", name(MANY))), 1);
+}
+
+#[test]
+fn a_lost_peer_is_taken_off_what_nobody_publishes_in_portions_and_hears_nothing_more() {
+    for comes_again in [false, true] {
+        let mut bench = waiting_for_many();
+        bench.core.on_peer_closed(T0, PEER, &mut bench.log);
+        let mut left = bench.core.unknown.table.len();
+        assert!((MANY as usize - PER_TURN..MANY as usize).contains(&left), "{left}");
+        if comes_again {
+            bench.core.on_peer_connected(PEER);
+            bench.peer(T0, &LinkUp::Hello { peer: 1, name: b"test" });
+        }
+        bench.log.take();
+        bench.provider(T0, PROVIDER, &refresh(-1, &name(MANY), &[(22, 1)]));
+        assert_eq!(bench.log.take(), [""; 0], "nobody waits");
+        while bench.is_cleaning() {
+            bench.turn();
+            assert!(left - bench.core.unknown.table.len() <= PER_TURN + 1);
+            left = bench.core.unknown.table.len();
+        }
+        assert_eq!((left, bench.core.item_count()), (0, 1));
+    }
+}
+
+#[test]
+fn what_a_lost_peer_had_asked_for_and_not_got_is_given_back_in_portions() {
+    let mut bench = publishing_many();
+    bench.log.1 = Some(0);
+    for number in 1..=MANY {
+        bench.peer(T0, &LinkUp::ImageRequest { key: item(&name(number)) });
+    }
+    bench.core.on_peer_closed(T0, PEER, &mut bench.log);
+    let mut turns = 0;
+    while bench.is_cleaning() {
+        bench.turn();
+        turns += 1;
+    }
+    assert!(
+        (2 * MANY as usize / PER_TURN - 2..=2 * MANY as usize / PER_TURN + 8).contains(&turns),
+        "{turns}"
+    );
+}
+
+#[test]
+fn items_that_wait_for_a_limit_are_told_so_in_portions() {
+    let mut bench = Bench::dialled(config(), &[A]);
+    for number in 1..=MANY {
+        bench.interest(T0, &name(number));
+    }
+    assert_eq!(bench.outstanding(), (2, MANY as u64 - 2));
+    bench.budget(PER_TURN);
+    let mut full = service(3, true);
+    full.load = Load { open_limit: Some(2), ..Load::default() };
+    bench.provider(T0, A, &Script::directory(&[full]));
+    let over = "waiting: the providers of the service have as many items open as they take";
+    let mut log = bench.log.take();
+    assert!((1..=PER_TURN).contains(&told(&log, over)), "{log:?}");
+    while bench.is_cleaning() {
+        let more = bench.turn();
+        assert!(told(&more, over) <= PER_TURN, "{more:?}");
+        log.extend(more);
+    }
+    assert_eq!(
+        (told(&log, over), bench.counters.items_over_limit.get()),
+        (MANY as usize - 2, MANY as u64 - 2)
+    );
+    assert_eq!(told(&log, "items wait, as no more than 2 are taken"), 1);
+}
+
+#[test]
+fn items_of_a_domain_that_no_provider_takes_now_stand_in_nobody_s_way() {
+    let mut bench = Bench::dialled(config(), &[A]);
+    bench.core.on_provider_closed(T0, A, &mut bench.log);
+    let book = ItemKey::named(1, Domain::MARKET_BY_PRICE, b"X");
+    bench.peer(T0, &LinkUp::Interest { key: book });
+    bench.interest(T0, "Y");
+    bench.dial(A);
+    bench.log.take();
+    bench.provider(T0, A, &Script::directory(&[service(3, true)]));
+    let log = bench.log.take();
+    assert_eq!((told(&log, "request Y"), bench.outstanding()), (1, (1, 1)), "{log:?}");
+    let mut both = service(3, true);
+    both.info.capabilities.push(Domain::MARKET_BY_PRICE);
+    bench.provider(T0, A, &Script::directory(&[both]));
+    assert_eq!(bench.outstanding(), (2, 0));
+}
+
+#[test]
+fn a_provider_that_never_ends_saying_things_does_not_keep_other_clean_ups_waiting() {
+    let mut bench = publishing_many();
+    bench.core.on_peer_connected(PeerId(9));
+    bench.core.on_peer_closed(T0, PEER, &mut bench.log);
+    let wanted = |bench: &Bench| bench.core.items.iter().filter(|(_, item)| !item.is_unwanted()).count();
+    let mut turns = 0;
+    while wanted(&bench) > 0 {
+        bench.provider(T0, PROVIDER, &say(vec![group(GROUP, suspect("again"))]));
+        bench.turn();
+        turns += 1;
+        assert!(turns < 60, "{} are left", wanted(&bench));
+    }
+    assert!(bench.core.cleanups.has_sweeps());
 }

@@ -111,7 +111,7 @@ fn those_who_wait_for_what_was_never_published_are_told_in_portions_too() {
         log.extend(more);
     }
     assert_eq!((told(&log, "peer 7: U"), told(&log, CLOSED)), (MANY as usize, 2 * MANY as usize));
-    assert!(bench.core.unknown.is_empty());
+    assert!(bench.core.unknown.table.is_empty());
 }
 
 #[test]
