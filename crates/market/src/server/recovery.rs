@@ -40,12 +40,20 @@ impl PointToPoint {
         self.recovery.queue.push_back((index, item.serial));
     }
 
-    /// Sends requests until enough are on their way.
+    /// Sends requests until enough are on their way. Not all in the queue are still wanted: so many are looked at, and
+    /// the others with the next turn.
     pub(super) fn send_requests(&mut self, now: Nanos, sink: &mut impl ServerSink) {
-        while self.recovery.outstanding < self.config.images_outstanding_max {
+        for _ in 0..self.config.cleanups_per_turn {
+            if !self.has_requests_to_send() {
+                break;
+            }
             let Some((index, serial)) = self.recovery.queue.pop_front() else { break };
             self.send_request(now, index, serial, sink);
         }
+    }
+
+    fn has_requests_to_send(&self) -> bool {
+        self.recovery.outstanding < self.config.images_outstanding_max && !self.recovery.queue.is_empty()
     }
 
     fn send_request(&mut self, now: Nanos, index: usize, serial: u64, sink: &mut impl ServerSink) {
@@ -111,6 +119,9 @@ impl PointToPoint {
     }
 
     pub(super) fn next_request_check(&self) -> Nanos {
+        if self.has_requests_to_send() {
+            return Nanos::ZERO;
+        }
         self.recovery.sent.front().map_or(Nanos::NEVER, |(at, ..)| *at + self.config.image_timeout)
     }
 

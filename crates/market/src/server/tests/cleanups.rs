@@ -239,3 +239,34 @@ fn a_small_clean_up_does_not_wait_for_a_large_one() {
     bench.core.on_client_closed(bench.now, B, &mut bench.log);
     assert_eq!((bench.core.is_leaving(A), bench.core.is_leaving(B)), (true, false));
 }
+
+#[test]
+fn requests_that_nobody_waits_for_any_more_are_passed_over_in_portions() {
+    let mut bench = Bench::running();
+    bench.core.config.images_outstanding_max = 1;
+    bench.core.config.image_timeout = Duration::from_secs(60);
+    for id in 1..=MANY {
+        bench.request(A, id as i32, &name(id));
+    }
+    for id in 2..=MANY {
+        bench.close(A, id as i32);
+    }
+    bench.request(B, 9, "LAST");
+    for _ in 0..6 {
+        bench.now += Duration::from_secs(1);
+        bench.directory(DIRECTORY, INSTANCE, &[definition(true)]);
+        bench.core.on_wakeup(bench.now, &mut bench.log);
+    }
+    assert_eq!((bench.core.item_count(), told(&bench.took(), "interest")), (2, 1), "the others are given up");
+    bench.budget(PER_TURN);
+    bench.image(1, 0, &name(1), &[(22, 1)]);
+    let mut log = bench.took();
+    let mut turns = 0;
+    while told(&log, "77: interest LAST") == 0 {
+        assert_eq!(told(&log, "interest"), 0, "{log:?}");
+        log = bench.turn();
+        turns += 1;
+    }
+    // The image lets the queue go on twice.
+    assert_eq!(turns, MANY as usize / PER_TURN - 1);
+}
