@@ -265,9 +265,9 @@ mod tests {
             (BackboneConfig { peer_names: vec!["a".to_owned()], ..none() }, "set certificate_file too"),
             (
                 BackboneConfig { peer_names: vec!["*.example".to_owned()], ..whole() },
-                "\"*.example\" is no name",
+                r#"*.example\" is no name"#,
             ),
-            (BackboneConfig { peer_names: vec![String::new()], ..whole() }, "\"\" is no name"),
+            (BackboneConfig { peer_names: vec![String::new()], ..whole() }, r#"\"\" is no name"#),
         ];
         for (config, expected) in table {
             let found = config.check().expect_err(expected);
