@@ -1,7 +1,8 @@
+#!/usr/bin/env python3
 """python3 side_by_side.py [--jobs N] DIRECTORY...
 
 Runs the test modules of directories (`test_*.py`), each in a process of its own, several at a time. System tests wait
-more than they work, so three of them share two cores well. What a module says is shown when it is done, with the time it
+more than they work, so two of them share two cores well. What a module says is shown when it is done, with the time it
 took. The exit status is 1 if one has failed, and the failed ones stand at the end once more.
 
 Modules that took long last time begin first: the times are kept beside the tests' build output (INTEROP_TIMES).
@@ -17,7 +18,7 @@ import tempfile
 import time
 
 POLL_S = 0.05
-JOBS = 3
+JOBS = 2
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
 
 
@@ -93,7 +94,7 @@ def load(path):
 
 def main(words):
     parser = argparse.ArgumentParser(description=__doc__.split('\n\n')[1])
-    parser.add_argument('--jobs', type=int, default=JOBS, choices=range(1, 17), metavar='N', help='at a time (3)')
+    parser.add_argument('--jobs', type=int, default=JOBS, choices=range(1, 17), metavar='N', help='at a time (2)')
     parser.add_argument('directories', nargs='+', metavar='DIRECTORY')
     args = parser.parse_args(words)
     target = os.environ.get('CARGO_TARGET_DIR', os.path.join(ROOT, 'target'))
