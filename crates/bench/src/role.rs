@@ -73,7 +73,7 @@ enum Role {
     Publisher(end_to_end::PublisherArgs),
     Consumer(end_to_end::ConsumerArgs),
     InProcess(end_to_end::InProcessArgs),
-    ImagesAsker(images::AskerArgs),
+    ImagesAsker(end_to_end::ConsumerArgs),
     ImagesServer(images::ServerArgs),
     Mounts(fan_out::MountsArgs),
     #[command(name = "websocket-clients")]

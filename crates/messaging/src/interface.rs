@@ -25,10 +25,18 @@ impl Interface {
     /// # Errors
     /// No interface is up that it names; the error lists those that are.
     pub fn address(&self) -> io::Result<Ipv4Addr> {
-        let all = match self {
-            Interface::Address(address) => return Ok(*address),
-            Interface::Network(_) | Interface::Name(_) => net::interface::addresses()?,
-        };
+        match self {
+            Interface::Address(address) => Ok(*address),
+            Interface::Network(_) | Interface::Name(_) => self.find(),
+        }
+    }
+
+    /// The same, but an address is looked for too.
+    ///
+    /// # Errors
+    /// As [`Interface::address`].
+    pub fn find(&self) -> io::Result<Ipv4Addr> {
+        let all = net::interface::addresses()?;
         let found = all.iter().find(|one| match self {
             Interface::Address(address) => one.address == *address,
             Interface::Network(network) => network.contains(one.address),

@@ -14,11 +14,11 @@ use crate::{BenchError, update};
 #[derive(Debug, Args)]
 pub(crate) struct ConsumerArgs {
     #[arg(long)]
-    port: u16,
+    pub(crate) port: u16,
     #[arg(long)]
-    own: u32,
+    pub(crate) own: u32,
     #[command(flatten)]
-    cpu: Cpu,
+    pub(crate) cpu: Cpu,
 }
 
 /// A consumer that notes how long each update took.

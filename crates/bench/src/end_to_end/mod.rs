@@ -42,13 +42,8 @@ pub struct EndToEndArgs {
     /// Whether the publisher waits in a loop, which takes one CPU and keeps its times, or sleeps.
     #[arg(long, default_value_t = Pacing::Sleep)]
     pacing: Pacing,
-    /// CPUs of publisher, source distributor, point-to-point server and consumer, and of the parts of the
-    /// bare chain: the applications share one, the servers the other.
-    #[arg(long, value_delimiter = ',', default_values_t = CPUS)]
-    cpus: Vec<usize>,
-    /// Leaves the processes to the scheduler.
-    #[arg(long, conflicts_with = "cpus")]
-    unpinned: bool,
+    #[command(flatten)]
+    placement: Placement,
     /// Further settings of both daemons, as for their --set.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -79,13 +74,30 @@ impl EndToEndArgs {
             items: 100_000,
             layouts: vec![Layout::Separate, Layout::OneProcess],
             pacing: Pacing::Sleep,
-            cpus: CPUS.to_vec(),
-            unpinned: false,
+            placement: Placement { cpus: CPUS.to_vec(), unpinned: false },
             set: Vec::new(),
         }
     }
 
     fn cpu(&self, part: usize) -> Cpu {
+        self.placement.cpu(part)
+    }
+}
+
+/// Where the four parts of the system run.
+#[derive(Debug, Args)]
+pub(crate) struct Placement {
+    /// CPUs of publisher or provider, source distributor, point-to-point server and consumers, and of the parts of a bare
+    /// chain: the applications share one, the servers the other.
+    #[arg(long, value_delimiter = ',', default_values_t = CPUS)]
+    cpus: Vec<usize>,
+    /// Leaves the processes to the scheduler.
+    #[arg(long, conflicts_with = "cpus")]
+    unpinned: bool,
+}
+
+impl Placement {
+    pub(crate) fn cpu(&self, part: usize) -> Cpu {
         Cpu::on(self.cpus.get(part).copied().filter(|_| !self.unpinned))
     }
 }

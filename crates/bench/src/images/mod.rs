@@ -8,7 +8,7 @@
 mod asker;
 mod server;
 
-pub(crate) use asker::{AskerArgs, asker};
+pub(crate) use asker::asker;
 pub(crate) use server::{ServerArgs, server};
 
 use std::time::Duration;
@@ -17,14 +17,11 @@ use clap::{Args, ValueEnum};
 use measure::{Runs, Summary};
 use serde_json::{Value, json};
 
-use crate::end_to_end::{Daemons, Pacing};
+use crate::end_to_end::{Daemons, Pacing, Placement};
 use crate::process::Process;
 use crate::report::{self, Report};
 use crate::role::Cpu;
 use crate::{BenchError, RunOptions};
-
-/// CPUs of publisher or provider, source distributor, point-to-point server and consumers.
-const CPUS: [usize; 4] = [0, 1, 1, 0];
 
 #[derive(Debug, Args)]
 pub struct ImagesArgs {
@@ -42,12 +39,8 @@ pub struct ImagesArgs {
     /// Items that another consumer watches, to see what the images do to its updates.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
     steady: u32,
-    /// CPUs of provider, source distributor, point-to-point server and consumers.
-    #[arg(long, value_delimiter = ',', default_values_t = CPUS)]
-    cpus: Vec<usize>,
-    /// Leaves the processes to the scheduler.
-    #[arg(long, conflicts_with = "cpus")]
-    unpinned: bool,
+    #[command(flatten)]
+    placement: Placement,
     /// Further settings of both daemons, as for their --set.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -55,7 +48,7 @@ pub struct ImagesArgs {
 
 impl ImagesArgs {
     fn cpu(&self, part: usize) -> Cpu {
-        Cpu::on(self.cpus.get(part).copied().filter(|_| !self.unpinned))
+        self.placement.cpu(part)
     }
 
     /// An end that provides the items.

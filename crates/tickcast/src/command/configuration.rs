@@ -5,7 +5,6 @@ use std::path::Path;
 
 use counters::Registry;
 use daemon::UserList;
-use messaging::Interface;
 
 use crate::cli::ConfigAction;
 use crate::config::RootConfig;
@@ -40,7 +39,7 @@ fn lacks(config: &RootConfig) -> Vec<String> {
         ("messaging.interface_b", messaging.interface_b.as_ref()),
     ];
     for (key, interface) in interfaces {
-        lacks.extend(interface.and_then(missing).map(|why| format!("{key}: {why}")));
+        lacks.extend(interface.and_then(|one| one.find().err()).map(|why| format!("{key}: {why}")));
     }
     let lists = [
         ("p2ps.users_file", "p2ps", &config.p2ps.users_file),
@@ -68,19 +67,6 @@ fn lacks(config: &RootConfig) -> Vec<String> {
     lacks
 }
 
-/// Why this host does not have an interface; `None` if it has.
-fn missing(interface: &Interface) -> Option<String> {
-    let Interface::Address(address) = interface else {
-        return interface.address().err().map(|error| error.to_string());
-    };
-    let all = net::interface::addresses().ok()?;
-    if all.iter().any(|one| one.address == *address) {
-        return None;
-    }
-    let list: Vec<String> = all.iter().map(|one| format!("{} {}", one.name, one.address)).collect();
-    Some(format!("no interface has {address}; up are {}", list.join(", ")))
-}
-
 fn output(text: impl Display) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     write!(out, "{text}").and_then(|()| out.flush()).map_err(Failure::Output)
@@ -89,6 +75,8 @@ fn output(text: impl Display) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+
+    use messaging::Interface;
 
     use super::*;
 
@@ -103,7 +91,7 @@ mod tests {
         config.backbone.key_file = Some("/nonexistent/key".to_owned());
         let lacks = lacks(&config);
         let named = [
-            "messaging.interface: no interface has 192.0.2.77; up are ",
+            "messaging.interface: no interface is `192.0.2.77`; up are ",
             "messaging.interface_b: no interface is `nosuch7`",
             "p2ps.users_file: ",
             "dictionary: ",

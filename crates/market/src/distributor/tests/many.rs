@@ -139,8 +139,8 @@ fn what_was_said_before_the_provider_is_gone_comes_before_that() {
     assert_eq!((told(&log, "closed suspect over"), bench.core.item_count()), (MANY as usize, 0), "{log:?}");
 }
 
-#[test]
-fn a_provider_that_is_gone_has_said_what_it_said_before_another_one_takes_over() {
+/// Two providers that publish the same items.
+fn two_publish_many() -> Bench {
     let mut bench = publishing_many();
     bench.provider_logs_in(OTHER);
     bench.announce(OTHER, &[service(3, true)]);
@@ -148,6 +148,12 @@ fn a_provider_that_is_gone_has_said_what_it_said_before_another_one_takes_over()
         bench.provider(T0, OTHER, &refresh(-number, &name(number), &[(22, 5)]));
     }
     bench.budget(PER_TURN);
+    bench
+}
+
+#[test]
+fn a_provider_that_is_gone_has_said_what_it_said_before_another_one_takes_over() {
+    let mut bench = two_publish_many();
     bench.provider(T0, PROVIDER, &say(vec![group(GROUP, GOOD), group(GROUP, suspect("line down"))]));
     bench.core.on_provider_closed(T0, PROVIDER, &mut bench.log);
     let mut log = bench.log.take();
@@ -159,13 +165,7 @@ fn a_provider_that_is_gone_has_said_what_it_said_before_another_one_takes_over()
 
 #[test]
 fn a_provider_that_says_more_than_may_wait_waits_itself_and_is_not_silent() {
-    let mut bench = publishing_many();
-    bench.provider_logs_in(OTHER);
-    bench.announce(OTHER, &[service(3, true)]);
-    for number in 1..=MANY {
-        bench.provider(T0, OTHER, &refresh(-number, &name(number), &[(22, 5)]));
-    }
-    bench.budget(PER_TURN);
+    let mut bench = two_publish_many();
     // The two take turns, so that nothing goes with what is said before it.
     for round in 0..SAID_MAX {
         bench.provider(T0, PROVIDER, &say(vec![group(GROUP, GOOD)]));
