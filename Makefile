@@ -1,7 +1,7 @@
 # Every target is one command; `make` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint book bench bench-full peers soak fuzz
+.PHONY: help demo check test lint book bench bench-full peers soak fuzz
 
 tickcast = cargo run --release --bin tickcast --
 java = interop/java/target/tickcast-interop.jar
@@ -17,6 +17,9 @@ help: ## this list
 
 demo: ## the whole system in one process on a recorded market; ARGS="--speed 10 --loop" for example
 	$(tickcast) demo $(ARGS)
+
+check: ## before a commit, in minutes: what lint checks, and the unit tests of all crates
+	@tools/check.sh
 
 test: ## all checks and tests, as they decide on a change; installs what is missing
 	@tools/test.sh
