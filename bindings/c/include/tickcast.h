@@ -17,7 +17,9 @@
  * Callbacks run on the thread that polls, one at a time. Within them
  *   - tickcast_source_send, tickcast_source_send_hot_failover and tickcast_respond are taken down (a copy of the
  *     payload) and done in their order when the callbacks of this turn are over; the number of the message is not known
- *     yet and told as 0;
+ *     yet and told as 0. What a source has no room for waits, 4,096 messages and 64 MiB of all sources at most
+ *     (then TICKCAST_ERROR_WOULD_BLOCK), and goes before what is sent later by the same source: sends, claims,
+ *     requests and the deletion of that source are refused with TICKCAST_ERROR_WOULD_BLOCK meanwhile. Other sources go on;
  *   - tickcast_last_error and tickcast_context_stop may be called;
  *   - all other calls with the same context are refused with TICKCAST_ERROR_BUSY.
  * They must return normally: no longjmp, no C++ exception.
@@ -194,7 +196,8 @@ const char *tickcast_last_error(void);
 int tickcast_context_create(const char *file, const char *const *settings, size_t count, tickcast_context **context);
 /*
  * Sends what the context has accepted, tells receivers that its sources end, answers those that ask for something again,
- * all that for `linger_us` of the configuration at most, and frees it. NULL is nothing.
+ * all that for `linger_us` of the configuration at most, and frees it; tickcast_last_error then says what did not leave.
+ * NULL is nothing.
  */
 void tickcast_context_destroy(tickcast_context *context);
 /*
@@ -212,8 +215,8 @@ int tickcast_context_drain(tickcast_context *context, int64_t timeout_ns, tickca
 /* Who hears events from now on; NULL: nobody. The struct is copied. */
 int tickcast_context_set_handlers(tickcast_context *context, const tickcast_handlers *handlers, void *user);
 /*
- * One turn without waiting: sends what waits, takes what has arrived. 1 if something may have happened, 0 if not. An
- * error of a send or an answer of a callback is told here.
+ * One turn without waiting: sends what waits, takes what has arrived. 1 if something may have happened, 0 if not. The
+ * first error of sends and answers of callbacks is told here when the turn is over, and by wait, run and close.
  */
 int tickcast_context_poll(tickcast_context *context);
 /* One turn that waits for something to happen, at most so many nanoseconds (negative: for ever). Else as poll. */
@@ -263,7 +266,7 @@ int tickcast_source_abort(tickcast_context *context);
 int tickcast_source_claim_max(tickcast_context *context, tickcast_source source, size_t *length);
 /* Sends what waits of this source. */
 int tickcast_source_flush(tickcast_context *context, tickcast_source source);
-/* Ends the topic. */
+/* Ends the topic. TICKCAST_ERROR_WOULD_BLOCK while messages that callbacks sent wait for room. */
 int tickcast_source_delete(tickcast_context *context, tickcast_source source);
 
 /* Hears all sources of a topic, now and later. `flags`: TICKCAST_ARRIVAL_ORDER, TICKCAST_HOT_FAILOVER or 0. */

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use messaging::{Claim, Context, Home, Left, MessagingConfig, SendError};
+use messaging::{Claim, Context, Home, Left, MessagingConfig, SendError, SendFlags, Source, Sqn};
 
 use crate::callbacks::{Calls, Handlers, LeftValue};
 use crate::deferred::{Action, Deferred};
@@ -67,8 +67,8 @@ impl Drop for Entered<'_> {
 /// How long [`tickcast_context_run`] waits at most before it looks whether it is stopped.
 const RUN_TURN: Duration = Duration::from_millis(50);
 
-/// How long a context that is closed waits for room for what callbacks wanted to be sent, before it tries again.
-const CLOSE_TURN: Duration = Duration::from_millis(1);
+/// How long is waited for room at most before it is looked for again: room in shared memory is told by nobody.
+const ROOM_TURN: Duration = Duration::from_millis(1);
 
 impl ContextHandle {
     fn new(context: Context) -> ContextHandle {
@@ -109,16 +109,29 @@ impl ContextHandle {
         work(unsafe { &mut *self.context.get() })
     }
 
-    /// The same, after what callbacks wanted to be sent.
+    /// The same for what must not overtake messages of `source` that callbacks sent: refused while they wait.
     #[inline]
-    pub(crate) fn enter_in_turn<R>(
+    pub(crate) fn enter_in_order<R>(
         &self,
+        source: Source,
         work: impl FnOnce(&mut Context) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         self.enter(|context| {
-            self.deferred.borrow_mut().run(context)?;
+            self.keep_order(context, source)?;
             work(context)
         })
+    }
+
+    #[inline]
+    fn keep_order(&self, context: &mut Context, source: Source) -> Result<(), Failure> {
+        let mut deferred = self.deferred.borrow_mut();
+        if deferred.is_before(source) {
+            deferred.run(context, None);
+            if deferred.is_before(source) {
+                return Err(Failure::Send(SendError::WouldBlock));
+            }
+        }
+        Ok(())
     }
 
     /// Does something, or takes it down if a callback may be running, which is told 0; see [`Action::run`].
@@ -128,7 +141,10 @@ impl ContextHandle {
         if self.is_at_work() {
             return self.deferred.borrow_mut().push(action, payload).map(|()| 0);
         }
-        self.enter_in_turn(|context| action.run(context, payload))
+        match action.source() {
+            Some(source) => self.enter_in_order(source, |context| action.run(context, payload)),
+            None => self.enter(|context| action.run(context, payload)),
+        }
     }
 
     /// One turn, `turn`, and before and after it what callbacks wanted done.
@@ -139,47 +155,106 @@ impl ContextHandle {
     ) -> Result<c_int, Failure> {
         let mut calls = self.calls.get();
         self.enter(|context| {
-            self.run_deferred(context)?;
+            self.deferred.borrow_mut().run(context, None);
             let worked = turn(context, &mut calls).map_err(Failure::Io)?;
-            self.run_deferred(context)?;
+            self.deferred.borrow_mut().run(context, None);
             Ok(c_int::from(worked))
         })
     }
 
+    /// The same for the calls that tell what of that failed.
     #[inline]
-    fn run_deferred(&self, context: &mut Context) -> Result<(), Failure> {
-        match self.deferred.borrow_mut().run(context) {
-            // It goes on with the next turn.
-            Err(Failure::Send(SendError::WouldBlock)) => Ok(()),
-            result => result,
-        }
+    fn tell_turn(
+        &self,
+        turn: impl FnOnce(&mut Context, &mut Calls) -> std::io::Result<bool>,
+    ) -> Result<c_int, Failure> {
+        let worked = self.turn(turn)?;
+        self.deferred.borrow_mut().take_failure()?;
+        Ok(worked)
+    }
+
+    /// Sends a message behind those that callbacks sent of its source, in turns while there is no room.
+    pub(crate) fn send_wait(
+        &self,
+        (source, flags): (Source, SendFlags),
+        payload: &[u8],
+        timeout: Duration,
+    ) -> Result<Sqn, Failure> {
+        let (begun, mut sent) = (Instant::now(), Err(SendError::WouldBlock));
+        self.turn(|context, calls| {
+            let mut is_first = false;
+            loop {
+                // What callbacks send of this source from now on comes behind it.
+                is_first |= !self.deferred.borrow().is_before(source);
+                if is_first {
+                    sent = context.send_flagged(source, flags, &[payload]);
+                }
+                let rest = timeout.saturating_sub(begun.elapsed());
+                if sent != Err(SendError::WouldBlock) || rest.is_zero() {
+                    return Ok(false);
+                }
+                context.wait(Some(ROOM_TURN.min(rest)), calls)?;
+                self.deferred.borrow_mut().run(context, is_first.then_some(source));
+            }
+        })?;
+        sent.map_err(Failure::Send)
+    }
+
+    /// Turns until all has left that was sent, by callbacks too, within `timeout`. Returns what has not.
+    fn drain(&self, timeout: Duration) -> Result<Left, Failure> {
+        let (begun, mut left) = (Instant::now(), Left::default());
+        self.turn(|context, calls| {
+            loop {
+                let rest = timeout.saturating_sub(begun.elapsed());
+                let is_waiting = self.deferred.borrow().len() > 0;
+                // As long as something waits here, room is enough.
+                left = context.drain(if is_waiting { ROOM_TURN.min(rest) } else { rest }, calls)?;
+                let mut deferred = self.deferred.borrow_mut();
+                let waited = deferred.len();
+                if waited > 0 {
+                    deferred.run(context, None);
+                    left = context.left();
+                    left.queued_messages = deferred.len() as u64;
+                }
+                if rest.is_zero() || (waited == 0 && left.is_empty()) {
+                    return Ok(false);
+                }
+            }
+        })?;
+        Ok(left)
     }
 
     /// Closes the context, after what callbacks wanted to be sent, within `linger` or what is configured. Returns
-    /// what did not leave, and why not all of what callbacks wanted was taken.
+    /// what did not leave, and the first error of what callbacks wanted.
     fn close(&self, linger: Option<Duration>) -> (Left, Result<(), Failure>) {
         let mut left = Left::default();
         let closed = self.enter(|context| {
             let linger = linger.unwrap_or_else(|| context.config().linger());
             let begun = Instant::now();
-            let taken = loop {
-                let taken = self.deferred.borrow_mut().run(context);
-                let waits = matches!(taken, Err(Failure::Send(SendError::WouldBlock)));
+            let mut deferred = self.deferred.borrow_mut();
+            loop {
+                deferred.run(context, None);
                 // A poller that fails takes nothing more.
-                if !waits || begun.elapsed() >= linger || context.wait(Some(CLOSE_TURN), &mut ()).is_err() {
-                    break taken;
+                if deferred.len() == 0
+                    || begun.elapsed() >= linger
+                    || context.wait(Some(ROOM_TURN), &mut ()).is_err()
+                {
+                    break;
                 }
-            };
+            }
+            let given_up = deferred.give_up();
             left = context.close(linger.saturating_sub(begun.elapsed()));
-            taken
+            left.queued_messages = given_up as u64;
+            deferred.take_failure()
         });
         (left, closed)
     }
 
-    /// Opens a claim, by `make`.
+    /// Opens a claim for a message of `source`, by `make`.
     #[inline]
     pub(crate) fn open_claim(
         &self,
+        source: Source,
         make: impl for<'a> FnOnce(&'a mut Context) -> Result<Claim<'a>, Failure>,
     ) -> Result<*mut c_void, Failure> {
         self.check_home()?;
@@ -188,7 +263,7 @@ impl ContextHandle {
         // and while it is there the state is Claimed, so that nobody else reaches the context, which is boxed
         // and does not move: the borrow may be as long as the handle lives.
         let context: &'static mut Context = unsafe { &mut *self.context.get() };
-        self.deferred.borrow_mut().run(context)?;
+        self.keep_order(context, source)?;
         let claim = make(context)?;
         drop(entered);
         // SAFETY: the only references to `claim` are made here and in `close_claim`, each for one statement.
@@ -318,7 +393,7 @@ pub unsafe extern "C" fn tickcast_context_destroy(context: *mut ContextHandle) {
         }
         // Mostly nothing is claimed.
         let _ = handle.close_claim(drop);
-        let ended = handle.close(None).1;
+        let (left, ended) = handle.close(None);
         if matches!(ended, Err(Failure::Busy(_))) {
             return ended.map(|()| 0);
         }
@@ -326,7 +401,7 @@ pub unsafe extern "C" fn tickcast_context_destroy(context: *mut ContextHandle) {
         drop(unsafe { Box::from_raw(context) });
         // Nobody gets the code; the words can be asked for.
         ended?;
-        Ok(0)
+        if left.is_empty() { Ok(0) } else { Err(Failure::Limit(left.to_string())) }
     });
 }
 
@@ -365,11 +440,7 @@ pub unsafe extern "C" fn tickcast_context_drain(
     guarded(|| {
         // SAFETY: the header's promise.
         let handle = unsafe { handle(context) }?;
-        let (timeout, mut what) = (span(timeout_ns).unwrap_or(Duration::MAX), Left::default());
-        handle.turn(|context, calls| {
-            what = context.drain(timeout, calls)?;
-            Ok(false)
-        })?;
+        let what = handle.drain(span(timeout_ns).unwrap_or(Duration::MAX))?;
         // SAFETY: the header's promise.
         unsafe { answer_left(left, &what) };
         Ok(c_int::from(!what.is_empty()))
@@ -423,7 +494,7 @@ pub unsafe extern "C" fn tickcast_context_poll(context: *mut ContextHandle) -> c
     guarded(|| {
         // SAFETY: the header's promise.
         let handle = unsafe { handle(context) }?;
-        handle.turn(|context, calls| context.poll(calls))
+        handle.tell_turn(|context, calls| context.poll(calls))
     })
 }
 
@@ -437,7 +508,7 @@ pub unsafe extern "C" fn tickcast_context_wait(context: *mut ContextHandle, time
         // SAFETY: the header's promise.
         let handle = unsafe { handle(context) }?;
         let timeout = u64::try_from(timeout_ns).ok().map(Duration::from_nanos);
-        handle.turn(|context, calls| context.wait(timeout, calls))
+        handle.tell_turn(|context, calls| context.wait(timeout, calls))
     })
 }
 
@@ -451,7 +522,7 @@ pub unsafe extern "C" fn tickcast_context_run(context: *mut ContextHandle) -> c_
         // SAFETY: the header's promise.
         let handle = unsafe { handle(context) }?;
         while !handle.is_stopped.swap(false, Ordering::AcqRel) {
-            handle.turn(|context, calls| context.wait(Some(RUN_TURN), calls))?;
+            handle.tell_turn(|context, calls| context.wait(Some(RUN_TURN), calls))?;
         }
         Ok(0)
     })
@@ -482,7 +553,7 @@ pub unsafe extern "C" fn tickcast_context_stop(context: *mut ContextHandle) -> c
 pub unsafe extern "C" fn tickcast_context_flush(context: *mut ContextHandle) -> c_int {
     guarded(|| {
         // SAFETY: the header's promise.
-        unsafe { handle(context) }?.enter_in_turn(|context| {
+        unsafe { handle(context) }?.enter(|context| {
             context.flush();
             Ok(0)
         })
@@ -497,7 +568,7 @@ pub unsafe extern "C" fn tickcast_context_flush(context: *mut ContextHandle) -> 
 pub unsafe extern "C" fn tickcast_context_reload_security(context: *mut ContextHandle) -> c_int {
     guarded(|| {
         // SAFETY: the header's promise.
-        unsafe { handle(context) }?.enter_in_turn(|context| {
+        unsafe { handle(context) }?.enter(|context| {
             context.reload_security().map_err(Failure::Context)?;
             Ok(0)
         })

@@ -1,6 +1,6 @@
-//! What callbacks want done: it waits until the context is free.
+//! What callbacks want done: it waits until the context is free and has room for it.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 
 use messaging::{Asked, Context, SendError, SendFlags, Source};
 
@@ -10,16 +10,42 @@ use crate::error::Failure;
 const ACTIONS_MAX: usize = 4_096;
 const BYTES_MAX: usize = 64 << 20;
 
-/// Sends and answers in the order in which callbacks asked for them.
+/// Sends and answers in the order in which callbacks asked for them. A source that has no room holds up its own
+/// messages alone.
 #[derive(Default)]
 pub(crate) struct Deferred {
-    actions: VecDeque<(Action, usize)>,
-    /// Their payloads, one behind the other; those in front of `done` are of no use any more.
+    waiting: Vec<Waiting>,
+    /// Their payloads, in their order, with those between that are of no use any more.
     bytes: Vec<u8>,
-    done: usize,
+    useless: usize,
+    /// Who has something waiting; answers (no source) never wait for room.
+    owners: HashMap<Owner, Owned>,
+    /// Counts the runs.
+    run: u64,
+    /// The first that was refused for good and is not told yet.
+    failed: Option<Failure>,
+}
+
+/// The source of what waits, in bits; none for answers.
+type Owner = Option<u64>;
+
+#[derive(Clone, Copy)]
+struct Waiting {
+    action: Action,
+    start: usize,
+    length: usize,
+}
+
+#[derive(Default)]
+struct Owned {
+    /// So many wait; at least one.
+    count: usize,
+    /// The last run that found no room.
+    blocked_in: u64,
 }
 
 /// Something to do with a payload.
+#[derive(Clone, Copy)]
 pub(crate) enum Action {
     Send(Source, SendFlags),
     SendHotFailover(Source, u64, SendFlags),
@@ -41,81 +67,233 @@ impl Action {
         };
         sent.map(|sqn| sqn.0).map_err(Failure::Send)
     }
+
+    fn owner(&self) -> Owner {
+        self.source().map(Source::to_bits)
+    }
+
+    /// Whose message it is.
+    pub(crate) fn source(&self) -> Option<Source> {
+        match *self {
+            Action::Send(source, _) | Action::SendHotFailover(source, ..) => Some(source),
+            Action::Respond(_) => None,
+        }
+    }
 }
 
 impl Deferred {
     /// Takes one down.
     pub(crate) fn push(&mut self, action: Action, payload: &[u8]) -> Result<(), Failure> {
-        if self.actions.len() >= ACTIONS_MAX || self.bytes.len() + payload.len() > BYTES_MAX {
+        if self.bytes.len() + payload.len() > BYTES_MAX {
+            self.close_up();
+        }
+        if self.waiting.len() >= ACTIONS_MAX || self.bytes.len() + payload.len() > BYTES_MAX {
             return Err(Failure::Send(SendError::WouldBlock));
         }
+        self.waiting.push(Waiting { action, start: self.bytes.len(), length: payload.len() });
         self.bytes.extend_from_slice(payload);
-        self.actions.push_back((action, payload.len()));
+        self.owners.entry(action.owner()).or_default().count += 1;
         Ok(())
     }
 
-    /// Does all, or as far as the transports take it.
-    ///
-    /// # Errors
-    /// The first that did not have what was asked for done, after which the rest was done all the same;
-    /// [`SendError::WouldBlock`] if there was none and something still waits.
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether messages of this source wait, which others of it must not overtake.
     #[inline]
-    pub(crate) fn run(&mut self, context: &mut Context) -> Result<(), Failure> {
-        if self.actions.is_empty() { Ok(()) } else { self.run_all(context) }
+    pub(crate) fn is_before(&self, source: Source) -> bool {
+        !self.waiting.is_empty() && self.owners.contains_key(&Some(source.to_bits()))
+    }
+
+    /// The first error of what was done since this was asked last.
+    #[inline]
+    pub(crate) fn take_failure(&mut self) -> Result<(), Failure> {
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Gives up what waits; how many that were.
+    pub(crate) fn give_up(&mut self) -> usize {
+        let count = self.waiting.len();
+        (self.waiting, self.bytes, self.useless) = Default::default();
+        self.owners.clear();
+        count
+    }
+
+    /// Does what the transports take, each source's in order, nothing of the source `held`.
+    #[inline]
+    pub(crate) fn run(&mut self, context: &mut Context, held: Option<Source>) {
+        if !self.waiting.is_empty() {
+            self.run_all(context, held);
+        }
     }
 
     #[cold]
-    fn run_all(&mut self, context: &mut Context) -> Result<(), Failure> {
-        let mut first = Ok(());
-        while let Some((action, length)) = self.actions.front() {
-            let payload = &self.bytes[self.done..self.done + length];
-            let result = action.run(context, payload).map(drop);
-            if matches!(result, Err(Failure::Send(SendError::WouldBlock))) {
-                return first.and(result);
-            }
-            self.done += length;
-            self.actions.pop_front();
-            first = first.and(result);
+    fn run_all(&mut self, context: &mut Context, held: Option<Source>) {
+        self.run += 1;
+        let mut blocked = 0;
+        if let Some(owned) = held.and_then(|source| self.owners.get_mut(&Some(source.to_bits()))) {
+            (owned.blocked_in, blocked) = (self.run, 1);
         }
-        self.bytes.clear();
-        self.done = 0;
-        first
+        let (mut kept, mut at) = (0, 0);
+        while at < self.waiting.len() && blocked < self.owners.len() {
+            let Waiting { action, start, length } = self.waiting[at];
+            at += 1;
+            let owner = action.owner();
+            let is_blocked = self.owners.get(&owner).is_some_and(|owned| owned.blocked_in == self.run);
+            let result = match is_blocked {
+                true => Err(Failure::Send(SendError::WouldBlock)),
+                false => action.run(context, &self.bytes[start..start + length]),
+            };
+            if matches!(result, Err(Failure::Send(SendError::WouldBlock))) {
+                if let Some(owned) = self.owners.get_mut(&owner).filter(|_| !is_blocked) {
+                    owned.blocked_in = self.run;
+                    blocked += 1;
+                }
+                self.waiting[kept] = self.waiting[at - 1];
+                kept += 1;
+                continue;
+            }
+            self.forget(owner, length);
+            if let Err(failure) = result {
+                self.failed.get_or_insert(failure);
+            }
+        }
+        self.waiting.drain(kept..at);
+        if self.waiting.is_empty() {
+            self.bytes.clear();
+            self.useless = 0;
+        } else if self.useless > self.bytes.len() / 2 {
+            self.close_up();
+        }
+    }
+
+    /// One of them was done.
+    fn forget(&mut self, owner: Owner, length: usize) {
+        self.useless += length;
+        if let Some(owned) = self.owners.get_mut(&owner) {
+            owned.count -= 1;
+            if owned.count == 0 {
+                self.owners.remove(&owner);
+            }
+        }
+    }
+
+    /// Moves the payloads together.
+    fn close_up(&mut self) {
+        let mut end = 0;
+        for Waiting { start, length, .. } in &mut self.waiting {
+            self.bytes.copy_within(*start..*start + *length, end);
+            (*start, end) = (end, end + *length);
+        }
+        self.bytes.truncate(end);
+        self.useless = 0;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use messaging::{MessagingConfig, SourceOptions};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use messaging::{MessagingConfig, SourceOptions, Transport};
 
     use super::*;
     use crate::callbacks::AskedValue;
 
-    #[test]
-    fn an_error_is_told_though_what_follows_it_has_to_wait() {
+    /// A context with a source of LBT-RM without room for a while, and one of TCP, whose clients are none.
+    fn blocked() -> (Context, Source, Source) {
+        static TESTS: AtomicU32 = AtomicU32::new(0);
+        let test = TESTS.fetch_add(1, Ordering::Relaxed);
         let port = 24_000 + std::process::id() % 2_000;
-        let settings = [
+        let mut settings = vec![
             "interface=127.0.0.1".to_owned(),
             format!("resolver_multicast_port={port}"),
             format!("transport_lbtrm_destination_port={port}"),
-            "transport_lbtrm_source_port_low=30000".to_owned(),
-            "transport_lbtrm_source_port_high=40000".to_owned(),
+            format!("transport_lbtrm_multicast_address=239.255.94.{test}"),
             "transport_lbtrm_data_rate_limit_bits_per_second=100000".to_owned(),
             "transport_lbtrm_retransmit_rate_limit_bits_per_second=0".to_owned(),
+            "linger_us=0".to_owned(),
         ];
+        for port in ["lbtrm_source_port", "tcp_port"] {
+            settings.push(format!("transport_{port}_low=30000"));
+            settings.push(format!("transport_{port}_high=40000"));
+        }
         let config = MessagingConfig::load(None, settings).expect("sound");
         let mut context = Context::standalone(&config).expect("loopback is there");
-        let source = context.create_source("c.deferred", &SourceOptions::default()).expect("a port is free");
-        while context.send(source, &[&[0; 60_000]]).is_ok() {}
+        let [slow, free] = [Transport::LbtRm, Transport::Tcp].map(|transport| {
+            let options = SourceOptions { transport: Some(transport), ..SourceOptions::default() };
+            context.create_source("c.deferred", &options).expect("a port is free")
+        });
+        while context.send(slow, &[&[0; 60_000]]).is_ok() {}
+        (context, slow, free)
+    }
+
+    fn send(deferred: &mut Deferred, source: Source, payload: &[u8]) {
+        deferred.push(Action::Send(source, SendFlags::default()), payload).expect("there is room");
+    }
+
+    #[test]
+    fn an_error_is_told_though_what_follows_it_has_to_wait() {
+        let (mut context, slow, _) = blocked();
         let mut deferred = Deferred::default();
         // Nobody can be connected to there.
         let nobody = AskedValue { index: 0, address: u32::MAX, port: 1 };
         deferred.push(Action::Respond(nobody.into()), b"answer").expect("there is room");
-        deferred.push(Action::Send(source, SendFlags::default()), b"later").expect("there is room");
-        assert!(matches!(deferred.run(&mut context), Err(Failure::Io(_))));
-        let waits = deferred.run(&mut context);
-        assert!(
-            matches!(waits, Err(Failure::Send(SendError::WouldBlock))),
-            "the rest goes on, without that error"
-        );
+        send(&mut deferred, slow, b"later");
+        deferred.run(&mut context, None);
+        assert!(matches!(deferred.take_failure(), Err(Failure::Io(_))));
+        deferred.run(&mut context, None);
+        assert!(deferred.take_failure().is_ok(), "it is told once");
+        assert_eq!(deferred.len(), 1);
+    }
+
+    #[test]
+    fn a_source_without_room_holds_up_its_own_messages_alone_and_keeps_their_order() {
+        let (mut context, slow, free) = blocked();
+        let mut deferred = Deferred::default();
+        for round in 0..5_u8 {
+            send(&mut deferred, slow, &vec![round; 3 * usize::from(round)]);
+            send(&mut deferred, free, &vec![round; 500]);
+        }
+        deferred.run(&mut context, None);
+        assert!(deferred.is_before(slow) && !deferred.is_before(free));
+        assert_eq!(context.send(free, &[b"next"]).expect("there is room").0, 5, "all five went before");
+        let of_slow = |deferred: &Deferred| -> Vec<Vec<u8>> {
+            let payload = |one: &Waiting| deferred.bytes[one.start..one.start + one.length].to_vec();
+            deferred.waiting.iter().map(payload).collect()
+        };
+        let expected: Vec<_> = (0..5_u8).map(|round| vec![round; 3 * usize::from(round)]).collect();
+        assert_eq!(of_slow(&deferred), expected);
+        assert!(deferred.bytes.len() <= 60, "what was sent takes no room");
+        // One that is held is not tried, though it had room.
+        send(&mut deferred, free, b"held");
+        deferred.run(&mut context, Some(free));
+        assert!(deferred.is_before(free));
+        deferred.run(&mut context, None);
+        assert!(!deferred.is_before(free));
+        assert_eq!((deferred.give_up(), deferred.len(), deferred.is_before(slow)), (5, 0, false));
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let (mut context, slow, free) = blocked();
+        let mut deferred = Deferred::default();
+        let action = |source| Action::Send(source, SendFlags::default());
+        let mut count = 0;
+        let piece = vec![0; BYTES_MAX / 8];
+        while deferred.push(action(if count % 2 == 0 { slow } else { free }), &piece).is_ok() {
+            count += 1;
+        }
+        assert_eq!(count, 8);
+        deferred.run(&mut context, None);
+        // Room that was given back in between is there again.
+        let waits = deferred.len();
+        while deferred.push(action(slow), &piece).is_ok() {}
+        assert_eq!(deferred.len(), 8);
+        assert!(waits < 8, "those of the source with room are refused as too long, or gone");
+        let mut deferred = Deferred::default();
+        while deferred.push(action(slow), b"").is_ok() {}
+        assert_eq!(deferred.len(), ACTIONS_MAX);
     }
 }

@@ -25,8 +25,9 @@ pub unsafe extern "C" fn tickcast_request_send(
     guarded(|| {
         // SAFETY: the header's promise.
         let (handle, payload) = unsafe { (handle(context)?, text::bytes(data.cast(), length)?) };
-        let id = handle.enter_in_turn(|context| {
-            context.request(Source::from_bits(source), &[payload]).map_err(|error| match error {
+        let source = Source::from_bits(source);
+        let id = handle.enter_in_order(source, |context| {
+            context.request(source, &[payload]).map_err(|error| match error {
                 RequestError::Send(error) => Failure::Send(error),
                 RequestError::Listen(error) => Failure::Context(error),
                 error => Failure::Limit(error.to_string()),

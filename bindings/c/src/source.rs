@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 
-use messaging::{SendError, SendFlags, Source, SourceOptions, Transport};
+use messaging::{SendFlags, Source, SourceOptions, Transport};
 
 use crate::context::{ContextHandle, handle, span};
 use crate::deferred::Action;
@@ -119,13 +119,8 @@ pub unsafe extern "C" fn tickcast_source_send_wait(
         // SAFETY: the header's promise.
         let (handle, payload) = unsafe { (handle(context)?, text::bytes(data.cast(), length)?) };
         let timeout = span(timeout_ns).unwrap_or(Duration::MAX);
-        let (source, flags) = (Source::from_bits(source), send_flags(flags));
-        let mut sent = Err(SendError::WouldBlock);
-        handle.turn(|context, calls| {
-            sent = context.send_wait(source, flags, &[payload], timeout, calls)?;
-            Ok(false)
-        })?;
-        let number = sent.map_err(Failure::Send)?;
+        let what = (Source::from_bits(source), send_flags(flags));
+        let number = handle.send_wait(what, payload, timeout)?;
         if !sqn.is_null() {
             // SAFETY: the header's promise.
             unsafe { text::answer(sqn, number.0, "sqn") }?;
@@ -170,7 +165,8 @@ pub unsafe extern "C" fn tickcast_source_claim(
         // SAFETY: the header's promise. Before the claim is open, so that nothing is left open if it is NULL.
         unsafe { text::answer(payload, std::ptr::null_mut(), "payload") }?;
         let source = Source::from_bits(source);
-        let room = handle.open_claim(|context| context.claim(source, length).map_err(Failure::Send))?;
+        let room =
+            handle.open_claim(source, |context| context.claim(source, length).map_err(Failure::Send))?;
         // SAFETY: as above.
         unsafe { text::answer(payload, room, "payload") }?;
         Ok(0)
@@ -238,7 +234,7 @@ pub unsafe extern "C" fn tickcast_source_claim_max(
 pub unsafe extern "C" fn tickcast_source_flush(context: *mut ContextHandle, source: u64) -> c_int {
     guarded(|| {
         // SAFETY: the header's promise.
-        unsafe { handle(context) }?.enter_in_turn(|context| {
+        unsafe { handle(context) }?.enter(|context| {
             context.flush_source(Source::from_bits(source));
             Ok(0)
         })
@@ -253,8 +249,9 @@ pub unsafe extern "C" fn tickcast_source_flush(context: *mut ContextHandle, sour
 pub unsafe extern "C" fn tickcast_source_delete(context: *mut ContextHandle, source: u64) -> c_int {
     guarded(|| {
         // SAFETY: the header's promise.
-        unsafe { handle(context) }?.enter_in_turn(|context| {
-            context.delete_source(Source::from_bits(source));
+        let (handle, source) = (unsafe { handle(context) }?, Source::from_bits(source));
+        handle.enter_in_order(source, |context| {
+            context.delete_source(source);
             Ok(0)
         })
     })

@@ -252,3 +252,166 @@ fn draining_and_closing_say_what_has_not_left() {
         tickcast_context_destroy(context);
     }
 }
+
+/// Numbers messages in the order of the calls that send them.
+struct Numbering {
+    context: *mut ContextHandle,
+    source: u64,
+    next: u32,
+    /// Most that callbacks send.
+    until: u32,
+    refused: u32,
+}
+
+/// Sends the next number, within a callback.
+unsafe extern "C" fn send_next(user: *mut c_void, _: *const MessageValue) {
+    // SAFETY: what was given with the handlers; nobody else uses it while callbacks run.
+    let numbering = unsafe { &mut *user.cast::<Numbering>() };
+    if numbering.next >= numbering.until {
+        return;
+    }
+    let payload = numbering.next.to_be_bytes();
+    // SAFETY: a context and bytes that are there.
+    let code = unsafe {
+        let data = payload.as_ptr().cast();
+        tickcast_source_send(numbering.context, numbering.source, data, 4, 0, null_mut())
+    };
+    assert!(code == 0 || code == WOULD_BLOCK, "{}", last_error());
+    numbering.next += u32::from(code == 0);
+    numbering.refused += u32::from(code != 0);
+}
+
+/// Numbers in the order in which they came.
+unsafe extern "C" fn note_number(user: *mut c_void, message: *const MessageValue) {
+    // SAFETY: what was given with the handlers, and what the library gives to callbacks.
+    let (numbers, message) = unsafe { (&mut *user.cast::<Vec<u32>>(), &*message) };
+    if message.length == 4 {
+        // SAFETY: so many bytes are there.
+        numbers.push(u32::from_be_bytes(unsafe { message.data.cast::<[u8; 4]>().read() }));
+    }
+}
+
+/// A context with `c.live` by TCP, which it receives itself, and `c.slow` by LBT-RM of little rate.
+fn slow_and_live(test: usize, rate: u32) -> (Vec<CString>, *mut ContextHandle, [u64; 2]) {
+    let rates = [
+        format!("transport_lbtrm_data_rate_limit_bits_per_second={rate}"),
+        format!("transport_lbtrm_retransmit_rate_limit_bits_per_second={}", rate / 2),
+    ];
+    let settings = settings(test, &rates.each_ref().map(String::as_str));
+    let context = context(&settings);
+    let (mut sources, mut receiver) = ([0; 2], 0);
+    // SAFETY: a context, texts and places.
+    unsafe {
+        for (place, (topic, transport)) in
+            sources.iter_mut().zip([(c"c.live", c"tcp"), (c"c.slow", c"lbtrm")])
+        {
+            let made = tickcast_source_create(context, topic.as_ptr(), transport.as_ptr(), place);
+            assert_eq!(made, 0, "{}", last_error());
+        }
+        let made = tickcast_receiver_create(context, c"c.live".as_ptr(), 0, &raw mut receiver);
+        assert_eq!(made, 0, "{}", last_error());
+    }
+    (settings, context, sources)
+}
+
+#[test]
+fn a_source_keeps_the_order_of_calls_whether_callbacks_or_waiting_calls_send() {
+    const NUMBERS: u32 = 1_000;
+    let (settings, near, [live, slow]) = slow_and_live(31, 4_000_000);
+    let far = context(&settings);
+    let mut numbering = Numbering { context: near, source: slow, next: 0, until: 0, refused: 0 };
+    let (mut numbers, mut receiver, begun) = (Vec::new(), 0, Instant::now());
+    let (user, far_user): (*mut Numbering, *mut Vec<u32>) = (&raw mut numbering, &raw mut numbers);
+    let numbering_handlers = Handlers { on_message: Some(send_next), ..Handlers::NONE };
+    let noting = Handlers { on_message: Some(note_number), ..Handlers::NONE };
+    // SAFETY: contexts, texts, bytes, places, and `user`s that outlive the handlers' use; nothing but the raw
+    // pointers reaches them.
+    unsafe {
+        assert_eq!(tickcast_context_set_handlers(near, &raw const numbering_handlers, user.cast()), 0);
+        assert_eq!(tickcast_context_set_handlers(far, &raw const noting, far_user.cast()), 0);
+        assert_eq!(tickcast_receiver_create(far, c"c.slow".as_ptr(), 0, &raw mut receiver), 0);
+        let turn = || {
+            assert!(begun.elapsed() < WATCHDOG, "it hangs");
+            assert!(tickcast_context_poll(near) >= 0, "{}", last_error());
+            assert!(tickcast_context_wait(far, 1_000_000) >= 0, "{}", last_error());
+        };
+        let send = |source, payload: &[u8], timeout| {
+            let (data, length) = (payload.as_ptr().cast(), payload.len());
+            tickcast_source_send_wait(near, source, data, length, 1, timeout, null_mut())
+        };
+        // Until they have met.
+        while (*far_user).is_empty() {
+            turn();
+            assert_eq!(send(slow, &u32::MAX.to_be_bytes(), -1), 0, "{}", last_error());
+        }
+        (*user).until = NUMBERS;
+        let filling = [7; 20_000];
+        while (*user).next < NUMBERS {
+            for _ in 0..20 {
+                assert_eq!(send(live, b"now", -1), 0, "{}", last_error());
+            }
+            turn();
+            let number = (*user).next;
+            (*user).next += 1;
+            assert_eq!(send(slow, &number.to_be_bytes(), -1), 0, "{}", last_error());
+            assert_eq!(send(slow, &filling, -1), 0, "{}", last_error());
+        }
+        let count = (*user).next;
+        assert_eq!(tickcast_context_drain(near, -1, null_mut()), 0, "{}", last_error());
+        while (*far_user).last() != Some(&(count - 1)) {
+            turn();
+        }
+        assert_eq!((*user).refused, 0, "fewer wait than may");
+        tickcast_context_destroy(near);
+        tickcast_context_destroy(far);
+        numbers.retain(|&number| number != u32::MAX);
+        assert!(numbers.iter().copied().eq(0..count), "{numbers:?}");
+    }
+}
+
+#[test]
+fn what_callbacks_sent_and_has_no_room_is_told_and_holds_up_no_other_source() {
+    let (_, near, [live, slow]) = slow_and_live(32, 100_000);
+    let mut numbering = Numbering { context: near, source: slow, next: 0, until: u32::MAX, refused: 0 };
+    let user: *mut Numbering = &raw mut numbering;
+    let (mut left, mut place, begun) = (LeftValue::default(), null_mut(), Instant::now());
+    let handlers = Handlers { on_message: Some(send_next), ..Handlers::NONE };
+    let filling = [7_u8; 60_000];
+    // SAFETY: a context, texts, bytes, places, and a `user` that outlives the handlers' use.
+    unsafe {
+        let send = |source, payload: &[u8]| {
+            tickcast_source_send(near, source, payload.as_ptr().cast(), payload.len(), 1, null_mut())
+        };
+        while send(slow, &filling) == 0 {}
+        assert_eq!(tickcast_context_set_handlers(near, &raw const handlers, user.cast()), 0);
+        loop {
+            assert!(begun.elapsed() < WATCHDOG, "it hangs");
+            if (*user).next > 0 {
+                break;
+            }
+            assert_eq!(send(live, b"now"), 0, "{}", last_error());
+            assert!(tickcast_context_wait(near, 1_000_000) >= 0, "{}", last_error());
+        }
+        let wanted = (*user).next;
+        assert_eq!(tickcast_context_set_handlers(near, null(), null_mut()), 0);
+        // The blocked source keeps the order; nothing else has anything to do with it.
+        assert_eq!(send(slow, b"x"), WOULD_BLOCK);
+        assert_eq!(
+            tickcast_source_send_wait(near, slow, b"x".as_ptr().cast(), 1, 0, 0, null_mut()),
+            WOULD_BLOCK
+        );
+        assert_eq!(tickcast_source_claim(near, slow, 8, &raw mut place), WOULD_BLOCK);
+        assert_eq!(tickcast_source_delete(near, slow), WOULD_BLOCK);
+        assert_eq!(send(live, b"now"), 0, "{}", last_error());
+        assert_eq!(tickcast_source_claim(near, live, 8, &raw mut place), 0, "{}", last_error());
+        assert_eq!(tickcast_source_commit(near, null_mut()), 0, "{}", last_error());
+        assert_eq!(tickcast_source_flush(near, slow), 0, "{}", last_error());
+        assert_eq!(tickcast_context_flush(near), 0, "{}", last_error());
+        assert_eq!(tickcast_source_delete(near, live), 0, "{}", last_error());
+        assert_eq!(tickcast_context_drain(near, 0, &raw mut left), 1);
+        assert!(left.messages > u64::from(wanted), "{left:?}, {wanted} of callbacks");
+        assert_eq!(tickcast_context_close(near, 0, &raw mut left), 1, "{}", last_error());
+        assert!(left.messages > u64::from(wanted), "{left:?}, {wanted} of callbacks");
+        tickcast_context_destroy(near);
+    }
+}

@@ -41,7 +41,8 @@ pub struct Left {
     pub sessions: Vec<SessionLeft>,
     /// Bytes of direct messages and responses that their peers have not taken.
     pub direct_bytes: u64,
-    /// Messages in the rings of sources of a context with a thread of its own, which the thread has not taken.
+    /// Messages that the context has not taken yet: in the rings of sources of a context with a thread of its own;
+    /// in C, of callbacks.
     pub queued_messages: u64,
 }
 
@@ -78,7 +79,7 @@ impl fmt::Display for Left {
             write!(f, "; direct connections: {} bytes", self.direct_bytes)?;
         }
         if self.queued_messages > 0 {
-            write!(f, "; rings: {} messages", self.queued_messages)?;
+            write!(f, "; waiting: {} messages", self.queued_messages)?;
         }
         Ok(())
     }
