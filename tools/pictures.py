@@ -50,9 +50,10 @@ def differing(drawn):
 def record(words):
     child, screen = pty.fork()
     if not child:
+        # Before the command begins: it fits its window.
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack('HHHH', ROWS, COLUMNS, 0, 0))
         os.environ['TERM'] = 'xterm-256color'
         os.execvp(words[0], words)
-    fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack('HHHH', ROWS, COLUMNS, 0, 0))
     output = b''
     try:
         while data := os.read(screen, 65536):
