@@ -266,7 +266,7 @@ class Statistic(NamedTuple):
     peer: Optional[str]
     """Address or process of a peer."""
     numbers: Dict[str, int]
-    """`naks`, `lost` and so on: see `docs/messaging.md`, Statistics."""
+    """`naks`, `lost` and so on: see `docs/messaging/statistics.md`."""
 
 class Context:
     """Sockets and protocol state. Threads may share a context: while one waits, others send."""
