@@ -37,7 +37,7 @@ def shown(prefix, name, kind):
 
 def counters_page():
     lines = ['# Counters', '',
-             'What `/metrics` and `tickcast counters` show. Names that end in `_total` only grow; the others are values of the moment.',
+             'What `/metrics` and `tickcast counters` show. Names that end in `_total` only grow; the others are values of the moment. `/metrics` puts `tickcast_` before each name.',
              'This page is written by `tools/reference.py counters` from the tables in the source.', '']
     for prefix, meaning, rows in sets():
         lines += ['## `%s`' % prefix, '', meaning, '', '| counter | unit | meaning |', '|---|---|---|']
