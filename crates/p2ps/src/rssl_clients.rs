@@ -5,7 +5,7 @@ use backbone::InletCommand;
 use market::server::{ClientError, ClientId, ClientProfile, PointToPoint};
 use rssl::{CloseReason, Session};
 use rssl_server::{ConnectionId, Outbox, PortEvent, Rssl, Service};
-use tracing::info;
+use tracing::{info, warn};
 use units::Nanos;
 
 use crate::pace::Pace;
@@ -72,7 +72,7 @@ pub(crate) fn log_end(core: &PointToPoint, connection: ConnectionId, reason: Cli
     let connection = connection.0;
     if let ClientError::LoginDenied(why) = reason {
         let user = core.gate().last_denied();
-        info!(connection, user, %why, "client's login is denied, its connection is closed");
+        warn!(connection, user, %why, "client's login is denied, its connection is closed");
     } else {
         info!(connection, %reason, "client's connection is closed");
     }
