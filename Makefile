@@ -1,7 +1,7 @@
 # Every target is one command; `make` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint book bench bench-full peers soak fuzz
+.PHONY: help demo check test lint book release bench bench-full peers soak fuzz
 
 tickcast = cargo run --release --bin tickcast --
 java = interop/java/target/tickcast-interop.jar
@@ -29,6 +29,9 @@ lint: ## format, clippy, documentation, pages, dependency policy
 
 book: ## the documents as a book, target/book/html; installs mdBook if it is missing
 	@tools/book.sh
+
+release: ## what a version is handed out as, target/dist, each piece tried; ARGS=--try from a tree that is not ready
+	@tools/release.sh $(ARGS)
 
 bench: ## figures of this machine, in minutes, beside the peers that are there
 	$(bench) cost $(cost)

@@ -3,6 +3,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Dict, Iterator, List, Literal, NamedTuple, Optional, Tuple, Type, Union, final
 
 __all__: List[str]
+__version__: str
 
 _Setting = Union[str, int, bool, List[str]]
 _Bytes = Union[bytes, bytearray, memoryview, Any]
