@@ -125,7 +125,10 @@ mod tests {
         assert!(fetch(address, "/ready").ends_with("\r\n\r\nready\n"));
         assert!(fetch(address, "/status").ends_with("{\"service\":\"BINANCE\"}"));
         let metrics = fetch(address, "/metrics");
-        assert!(metrics.contains("\ntickcast_lbtrm_source_msgs_sent_total{session=\"ab\\\"c\"} 42\n"), "{metrics}");
+        assert!(
+            metrics.contains("\ntickcast_lbtrm_source_msgs_sent_total{session=\"ab\\\"c\"} 42\n"),
+            "{metrics}"
+        );
         assert!(fetch(address, "/nowhere").starts_with("HTTP/1.1 404"));
     }
 
