@@ -157,6 +157,17 @@ class Twice(LogTest):
         self.assertEqual(daemon.wait(), -signal.SIGTERM)
 
 
+class Overdue(LogTest):
+    def test_a_daemon_whose_thread_hangs_ends_on_sigterm_all_the_same(self):
+        path = os.path.join(self.directory, 'log')
+        daemon = self.daemon(sets={'p2ps.shutdown_timeout_ms': 0, 'log.file': path})
+        HeldThread(daemon.pid).__enter__()
+        daemon.child.terminate()
+        self.assertEqual(daemon.wait(), 1)
+        with open(path) as f:
+            self.assertIn('a thread hangs and holds up the end', f.read())
+
+
 class Health(LogTest):
     def test_a_thread_that_does_not_turn_is_noticed_and_so_is_that_it_turns_again(self):
         daemon = self.daemon()
