@@ -420,7 +420,11 @@ impl<O: Outlet> Service<Rssl> for Providers<'_, O> {
     }
 
     fn on_port_event(&mut self, event: PortEvent<'_>) {
-        info!(port = "provider", "{event}");
+        if event.is_fault() {
+            warn!(port = "provider", "{event}")
+        } else {
+            info!(port = "provider", "{event}")
+        }
     }
 }
 
