@@ -15,6 +15,14 @@ use crate::key::ItemKey;
 /// The version written; other versions are refused.
 pub const VERSION: u8 = 1;
 
+/// Longest name of a service: that of its topic, `tickcast.service.NAME`, has 255 bytes at most.
+pub const SERVICE_NAME_BYTES_MAX: usize = 238;
+
+/// Whether a service of this name can have a topic.
+pub(crate) fn can_be_topic(name: &str) -> bool {
+    (1..=SERVICE_NAME_BYTES_MAX).contains(&name.len()) && !name.contains('\0')
+}
+
 /// Bytes of a peer that are not a message of this protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -6,7 +6,7 @@ use rdm::directory::Service as Definition;
 
 use super::upstream::Instance;
 use super::{PointToPoint, ServerNotice, ServerSink};
-use crate::backbone::LinkUp;
+use crate::backbone::{LinkUp, can_be_topic};
 
 use units::Nanos;
 
@@ -72,6 +72,13 @@ impl PointToPoint {
         let (mut offers, mut ids) = (BTreeMap::new(), Renumbering::default());
         for mut definition in services {
             let theirs = definition.id;
+            if !can_be_topic(&definition.info.name) {
+                self.counters.services_unnamable.inc();
+                if self.ration.take(now).is_some() {
+                    sink.notice(&ServerNotice::Unnamable { service: &definition.info.name, instance });
+                }
+                continue;
+            }
             let Some(ours) = self.service_ids.of(&definition.info.name, theirs) else {
                 self.counters.messages_refused.inc();
                 continue;
