@@ -50,6 +50,17 @@ pub enum ServerNotice<'a> {
         /// The instance.
         instance: u64,
     },
+    /// Messages of a service's stream will never come, in some gaps since that was told last.
+    Lost {
+        /// The service.
+        service: &'a str,
+        /// The instance that sent them.
+        instance: u64,
+        /// The gaps.
+        gaps: u64,
+        /// The messages.
+        messages: u64,
+    },
     /// An instance whose link stands has said nothing for too long: its services are lost.
     Silent {
         /// The instance.
@@ -80,6 +91,10 @@ impl fmt::Display for ServerNotice<'_> {
                 "service {service:?} of instance {instance:016x} is not taken: its name of {} bytes, \
                  1 to {SERVICE_NAME_BYTES_MAX} without a zero are allowed, cannot be that of a topic",
                 service.len()
+            ),
+            ServerNotice::Lost { service, instance, gaps, messages } => write!(
+                f,
+                "{messages} messages of service {service:?} from source distributor {instance:016x} are lost, in {gaps} gaps: the items that they were about get new images"
             ),
             ServerNotice::Silent { instance, quiet } => write!(
                 f,
