@@ -50,8 +50,8 @@ pub enum OutletEvent {
     Connected(PeerId),
     /// A message of a point-to-point server.
     Message(PeerId, Vec<u8>),
-    /// A link is gone.
-    Closed(PeerId),
+    /// A link is gone, and why.
+    Closed(PeerId, String),
     /// Something happened to keys and certificates.
     Notice(Notice),
 }
