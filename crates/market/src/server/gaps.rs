@@ -311,8 +311,13 @@ impl PointToPoint {
     /// What comes next of a source of which something was released.
     fn released(&mut self, source: SourceId) {
         let is_listed = self.release.sources.contains(&source);
-        let Some(stream) = self.stream_mut(source).filter(|stream| stream.is_active) else { return };
-        stream.has_moved = true;
+        let Some(Some(Source::Service { stream, .. })) = self.sources.get_mut(source.0 as usize) else {
+            return;
+        };
+        if !stream.is_active {
+            return;
+        }
+        self.progress.note_moved(source, stream);
         match stream.behind.entries.front() {
             Some(Entry::Messages(_)) if is_listed => {}
             Some(Entry::Messages(_)) => self.release.sources.push_back(source),
@@ -321,7 +326,6 @@ impl PointToPoint {
             }
             None => stream.behind.clear(),
         }
-        self.progress.has_moved = true;
     }
 
     fn resynchronise_all(&mut self, now: Nanos, service: u16, lacks: u64, sink: &mut impl ServerSink) {

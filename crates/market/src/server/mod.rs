@@ -174,7 +174,23 @@ pub struct PointToPoint {
     release: gaps::Release,
     /// Clients for which images have begun to be due.
     due_clients: Vec<ClientId>,
+    looks: Looks,
     counters: Arc<Counters>,
+}
+
+/// How many services and sources were looked at: tests hold it against how many there are.
+#[derive(Debug, Default)]
+struct Looks {
+    #[cfg(test)]
+    count: std::cell::Cell<usize>,
+}
+
+impl Looks {
+    #[inline]
+    fn count(&self) {
+        #[cfg(test)]
+        self.count.set(self.count.get() + 1);
+    }
 }
 
 /// One source of one topic.
@@ -225,6 +241,7 @@ impl PointToPoint {
             cleanups: Cleanups::default(),
             release: gaps::Release::default(),
             due_clients: Vec::new(),
+            looks: Looks::default(),
             counters,
         }
     }

@@ -14,6 +14,7 @@ mod logins;
 mod progress;
 mod restarts;
 mod ripples;
+mod scale;
 mod spoilt;
 mod streams;
 mod users;
