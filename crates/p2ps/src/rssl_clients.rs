@@ -146,6 +146,10 @@ impl Service<Rssl> for RsslClients<'_> {
     }
 
     fn on_port_event(&mut self, event: PortEvent<'_>) {
-        info!(port = "consumer", "{event}");
+        if event.is_fault() {
+            warn!(port = "consumer", "{event}")
+        } else {
+            info!(port = "consumer", "{event}")
+        }
     }
 }
