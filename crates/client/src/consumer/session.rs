@@ -12,15 +12,16 @@ use rssl::Outbound;
 use rwf::{AckMsg, Domain, Msg, MsgClass, MsgHead, State, StatusMsg, StreamState, peek};
 use units::Nanos;
 
-use super::answers::Sink;
 use super::book::{Book, BookOptions, Lookup};
 use super::dictionary::{DictionarySource, Progress};
-use super::event::{ConsumerEvent, ServiceChange, ServiceEvent};
+use super::event::{ConsumerEvent, ServiceChange, ServiceEvent, Sink};
 use super::fields::FieldIndex;
 use super::posts::Posts;
 use super::standby::Roles;
+use super::streams::DIRECTORY_STREAM_ID;
 use crate::lifecycle::{SessionLayer, Tallies, tallies};
 use crate::login::{self, LoginAnswer, LoginTexts};
+use crate::outgoing::push;
 use crate::{ConsumerConfig, DisconnectReason, HostPort, Identity};
 
 /// What item events need to know, lent from a session whose book is in use.
@@ -33,9 +34,6 @@ macro_rules! lookup {
         }
     };
 }
-
-/// The stream of the source directory, as stock consumers have it.
-pub(super) const DIRECTORY_STREAM_ID: i32 = 2;
 
 /// How far the session has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -322,6 +320,18 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Tells the server its roles; returns whether it knows them all now, or does not want to.
+    fn send_roles(&mut self, out: &mut Outbound) -> bool {
+        let Some(roles) = &mut self.roles else { return true };
+        let Some(bytes) = roles.message(&self.features, &self.directory) else { return true };
+        if push(out, &bytes).is_err() {
+            return false;
+        }
+        roles.on_told(&self.directory);
+        self.counters.roles_told.inc();
+        true
     }
 
     fn can_pump(&self) -> bool {
