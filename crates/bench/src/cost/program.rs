@@ -18,9 +18,8 @@ use serde_json::json;
 
 use super::market;
 use crate::BenchError;
-use crate::end_to_end::{START_LIMIT, free_port};
 use crate::own;
-use crate::process::{Scratch, answer};
+use crate::process::{START_LIMIT, Scratch, answer, free_port};
 
 /// Rounds before the counted ones: pages are there and tables have grown.
 const WARM_ROUNDS: u32 = 64;

@@ -15,7 +15,8 @@ use units::Nanos;
 use websocket::Message;
 use websocket_server::{Json, Means, RwfService, Service, Shown, WebSocket, WebSocketListener, cookie_login};
 
-use super::core::{Core, Fault, Outlet, Watcher};
+use super::client::{Outlet, Watcher};
+use super::core::{Core, Fault};
 use super::place::{Place, Port};
 use crate::InteractiveConfig;
 

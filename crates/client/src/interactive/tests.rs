@@ -10,7 +10,8 @@ use rwf::{
     Buffer, DataType, Domain, MapAction, MapHead, Msg, NakCode, PostMsg, Real, State, StateCode, StreamState,
 };
 
-use super::core::{Core, Fault, Outlet, Watcher};
+use super::client::{Outlet, Watcher};
+use super::core::{Core, Fault};
 use super::place::{Place, Port};
 use super::{ClientId, InteractiveEvent};
 use crate::{

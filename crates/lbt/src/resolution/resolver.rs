@@ -1,7 +1,6 @@
 use super::asked::Asked;
 use super::cache::{Cache, Gone, Keep};
 use super::ended::Ended;
-use super::hear::wanted;
 use super::keepalive::Keepalives;
 use super::pattern::{Pattern, PatternError};
 use super::phase::Phases;
@@ -92,6 +91,23 @@ impl Query {
     /// Bytes of its record: the name and its zero, and a type if it is a pattern.
     pub(super) fn wire_len(&self) -> usize {
         self.text.len() + if self.pattern.is_some() { 2 } else { 1 }
+    }
+}
+
+/// How much somebody here wants to hear of a topic.
+pub(super) fn wanted(
+    exact: &BTreeMap<Box<str>, u32>,
+    queries: &Slots<Query>,
+    wildcards: &[u32],
+    topic: &str,
+) -> Keep {
+    let pattern = |slot: &u32| queries.get(*slot).and_then(|query| query.pattern.as_ref());
+    if exact.contains_key(topic) {
+        Keep::Wanted
+    } else if wildcards.iter().filter_map(pattern).any(|pattern: &Pattern| pattern.matches(topic)) {
+        Keep::Fitting
+    } else {
+        Keep::WhileThereIsRoom
     }
 }
 

@@ -1,55 +1,22 @@
 //! Login, directory, dictionary: what each client has, before any item.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use rdm::dictionary::{DictionaryMsg, DictionaryParts, PartSizes};
-use rdm::directory::{DirectoryMsg, DirectoryRefresh, DirectoryRequest, DirectoryUpdate, ServiceDelta};
+use rdm::directory::{DirectoryMsg, DirectoryRefresh, DirectoryUpdate, ServiceDelta};
 use rdm::login::{BatchSupport, Features, LoginMsg, LoginRefresh, LoginRequest, LoginStatus, Role};
 use rdm::{RdmError, Reply, ToVec};
 use rwf::{Msg, RequestMsg, StateCode};
 use websocket_server::PART_BYTES;
 
-use super::core::{Core, Fault, Outlet};
+use super::client::{Client, Outlet};
+use super::core::{Core, Fault};
 use super::place::Place;
-use super::streams::Stream;
 use super::{ClientId, ClientLogin, InteractiveEvent};
-
-/// One client.
-#[derive(Debug)]
-pub(crate) struct Client {
-    pub(super) id: ClientId,
-    /// The request that it has logged in with.
-    pub(super) login: Option<Box<[u8]>>,
-    /// Its login is accepted.
-    pub(super) is_let_in: bool,
-    /// All its items are paused.
-    pub(super) is_paused: bool,
-    /// Its open directory streams.
-    directories: Vec<DirectoryRequest>,
-    /// Its item streams.
-    pub(super) streams: HashMap<i32, Stream>,
-}
 
 /// A dictionary is one message to clients that speak JSON.
 const WHOLE: PartSizes = PartSizes { fields_bytes_max: PART_BYTES, enums_bytes_max: PART_BYTES };
 
 /// Most directory streams that a client may have open.
 const DIRECTORIES_MAX: usize = 16;
-
-impl Client {
-    pub(super) fn new(id: ClientId) -> Client {
-        let (directories, streams) = (Vec::new(), HashMap::new());
-        Client { id, login: None, is_let_in: false, is_paused: false, directories, streams }
-    }
-
-    /// Closes a directory stream; whether it was one.
-    pub(super) fn close_directory(&mut self, stream_id: i32) -> bool {
-        let before = self.directories.len();
-        self.directories.retain(|request| request.stream_id != stream_id);
-        self.directories.len() < before
-    }
-}
 
 impl Core {
     pub(super) fn on_login(
@@ -247,9 +214,4 @@ impl ClientLogin {
             token,
         }
     }
-}
-
-/// The name of a service, shared by the events that tell it.
-pub(super) fn service_name(core: &Core, service_id: u16) -> Arc<str> {
-    core.directory.service(service_id).map_or_else(|| "".into(), |service| service.info.name.as_str().into())
 }
