@@ -8,7 +8,7 @@ use rdm::directory::{DirectoryMsg, DirectoryRefresh, DirectoryRequest, Directory
 use rdm::login::{BatchSupport, Features, LoginMsg, LoginRefresh, LoginRequest, LoginStatus, Role};
 use rdm::{RdmError, Reply, ToVec};
 use rwf::{Msg, RequestMsg, StateCode};
-use websocket_server::PART_BYTES;
+use server::websocket::PART_BYTES;
 
 use super::core::{Core, Fault, Outlet};
 use super::place::Place;

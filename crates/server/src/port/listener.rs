@@ -9,11 +9,11 @@ use net::tcp::Moved;
 use net::{Addresses, Interest, Ready, Registrar, Token, Transport};
 use units::Nanos;
 
-use crate::closing::{CLOSING_BIT, Closings};
-use crate::connection::Connection;
-use crate::doors::{DOORS_MAX, Doors, Ports};
-use crate::places::Places;
-use crate::protocol::{Bridge, Endpoint, PortEvent, Protocol, ReasonOf, Service};
+use super::closing::{CLOSING_BIT, Closings};
+use super::connection::Connection;
+use super::doors::{DOORS_MAX, Doors, Ports};
+use super::places::Places;
+use super::protocol::{Bridge, Endpoint, PortEvent, Protocol, ReasonOf, Service};
 use crate::{ConnectionId, ConnectionInfo, Outbox};
 
 /// What is counted of a port; `C` is what its protocol counts.

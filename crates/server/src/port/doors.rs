@@ -6,7 +6,7 @@ use net::tls::{ServerFiles, ServerTls, TlsError};
 use net::{Interest, Registrar, Token, Transport, tcp};
 use units::Nanos;
 
-use crate::listener::CHECK_INTERVAL;
+use super::listener::CHECK_INTERVAL;
 
 /// Where connections are taken.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,10 @@
-//! A port and its connections, whatever protocol they speak: sockets, limits, and the outbox of a fan-out.
+//! Ports on which clients and providers connect: RSSL, and the JSON protocol over WebSocket.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | `port`, handed on here | a [`Listener`] and its connections, whatever they speak: sockets, limits, the [`Outbox`] of a fan-out |
+//! | [`rssl`] | RSSL as the [`Protocol`] of a port |
+//! | [`websocket`] | the JSON protocol over WebSocket as that of a port, and RWF made into JSON and back |
 //!
 //! One thread owns a [`Listener`]; what its connections speak is a [`Protocol`]. Input is read into one
 //! buffer shared by all connections; output is made in two steps, so that one update for thousands of
@@ -12,26 +18,16 @@
 //!
 //! A connection that does not keep up has a bounded backlog: while it is large nothing is read from it, so
 //! that answers pace requests; at its limit the connection is closed and counted.
+//!
+//! Ports as clients meet them are tested in `tests/ports`, connections that do not log in or do not read in
+//! `tests/listener.rs`.
 
-mod closing;
-mod config;
-mod connection;
-mod doors;
-mod listener;
-mod outbox;
-mod places;
-mod protocol;
-mod status;
+mod port;
+pub mod rssl;
+pub mod websocket;
 
-pub use crate::config::{ClientCertificates, TlsConfig};
-pub use crate::listener::{Limits, Listener, ListenerCounters};
-pub use connection::WRITE_BYTES;
-pub use doors::{Ports, TlsPort};
-pub use outbox::{Entry, Outbox, Staged};
-pub use protocol::{Backlog, Bridge, Endpoint, PortEvent, Protocol, ReasonOf, Service};
-pub use status::{ConnectionInfo, Traffic};
-pub use units::Disconnect;
-
-/// A connection, by its place in the listener's table. Numbers are used again after a connection has closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnectionId(pub u32);
+pub use port::{
+    Backlog, Bridge, ClientCertificates, ConnectionId, ConnectionInfo, Endpoint, Entry, Limits, Listener,
+    ListenerCounters, Outbox, PortEvent, Ports, Protocol, ReasonOf, Service, Staged, TlsConfig, TlsPort,
+    Traffic, WRITE_BYTES,
+};

@@ -2,9 +2,9 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use config::Complaint;
-use listener::TlsConfig;
 
-use crate::origin::Origin;
+use super::origin::Origin;
+use crate::TlsConfig;
 
 config::section! {
     /// A port on which the JSON protocol is spoken over WebSocket.

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use counters::Flow;
 use counters::table::WebSocketConnections;
-use listener::{
-    Backlog, Bridge, Endpoint, Entry, Limits, Listener, Ports, Protocol, Service, TlsConfig, Traffic,
-};
 use net::Registrar;
 use units::{Disconnect, Nanos};
 use websocket::upgrade::Request;
 use websocket::{Admission, CloseReason, Handler, Message, Outbound, ServerConnection, Session, Stop};
 
-use crate::WebSocketConfig;
-use crate::origin::Origins;
-use crate::pack::{self, Compressed};
+use super::WebSocketConfig;
+use super::origin::Origins;
+use super::pack::{self, Compressed};
+use crate::{
+    Backlog, Bridge, Endpoint, Entry, Limits, Listener, Ports, Protocol, Service, TlsConfig, Traffic,
+};
 
 /// A port on which the JSON protocol is spoken.
 pub type WebSocketListener = Listener<WebSocket>;
@@ -29,7 +29,7 @@ pub struct WebSocket {
 }
 
 /// What is counted of a port.
-pub type ListenerCounters = listener::ListenerCounters<WebSocketConnections>;
+pub type ListenerCounters = crate::ListenerCounters<WebSocketConnections>;
 
 /// Listens for WebSocket on a port (0: any free one). Descriptors are added to `registrar` under tokens whose
 /// upper 32 bits are `token_space`. At most `read_bytes` are taken from a connection at a time, which bounds
@@ -93,7 +93,7 @@ impl Protocol for WebSocket {
     ) -> Result<(), CloseReason> {
         let out = endpoint.0.outbound();
         let mut written = Flow::default();
-        while !rest.is_empty() && frames.len() < listener::WRITE_BYTES {
+        while !rest.is_empty() && frames.len() < crate::WRITE_BYTES {
             written += if out.is_compressing() {
                 self.compressed.frame(log, rest, frames)
             } else {

@@ -4,10 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use counters::table::RsslConnections;
-use listener::{
-    Backlog, Bridge, ConnectionId, Endpoint, Entry, Limits, Listener, Outbox, Ports, Protocol, Service,
-    TlsConfig, Traffic,
-};
 use net::Registrar;
 use rssl::handshake::ConnectRequest;
 use rssl::{
@@ -15,7 +11,11 @@ use rssl::{
 };
 use units::{Disconnect, Nanos, Rng};
 
-use crate::RsslConfig;
+use super::RsslConfig;
+use crate::{
+    Backlog, Bridge, ConnectionId, Endpoint, Entry, Limits, Listener, Outbox, Ports, Protocol, Service,
+    TlsConfig, Traffic,
+};
 
 /// A port on which RSSL is spoken.
 pub type RsslListener = Listener<Rssl>;
@@ -28,7 +28,7 @@ pub struct Rssl {
 }
 
 /// What is counted of a port.
-pub type ListenerCounters = listener::ListenerCounters<RsslConnections>;
+pub type ListenerCounters = crate::ListenerCounters<RsslConnections>;
 
 /// Listens for RSSL on a port (0: any free one). Descriptors are added to `registrar` under tokens whose upper
 /// 32 bits are `token_space`. At most `read_bytes` are taken from a connection at a time, which bounds what
@@ -100,7 +100,7 @@ impl Protocol for Rssl {
     ) -> Result<(), CloseReason> {
         let mut batch = endpoint.0.outbound().batch(frames);
         while let Some((entry, following)) = rest.split_first()
-            && batch.len() < listener::WRITE_BYTES
+            && batch.len() < crate::WRITE_BYTES
         {
             match batch.push(&log[entry.place()]) {
                 Ok(copy) => {

@@ -1,4 +1,4 @@
-use listener::{Outbox, Staged};
+use crate::{Outbox, Staged};
 
 /// How a message stands in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

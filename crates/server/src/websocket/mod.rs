@@ -1,5 +1,5 @@
-//! Listeners for the JSON protocol over WebSocket: the connections of room `websocket` behind a port of room
-//! `listener`.
+//! WebSocket ports for the JSON protocol: the connections of crate `websocket` behind a
+//! [`Listener`](crate::Listener).
 //!
 //! A message is put into the outbox once, without its stream id ([`stage`]). When the outbox is flushed, each
 //! connection that gets it has the id put before it, and several messages share a frame, which is an array:
@@ -23,12 +23,9 @@ mod pack;
 mod protocol;
 mod stand_in;
 
-pub use crate::config::WebSocketConfig;
+pub use config::WebSocketConfig;
 pub use cookie::{COOKIE_LOGIN_STREAM_ID, cookie_login};
 pub use json::{Json, PART_BYTES, RwfService, Shown, answer};
-pub use listener::{
-    ClientCertificates, ConnectionId, ConnectionInfo, Outbox, PortEvent, Service, Staged, TlsConfig,
-};
 pub use means::Means;
 pub use message::{Kind, stage};
 use names::Names;

@@ -4,7 +4,7 @@
 
 use websocket::upgrade::Headers;
 
-use crate::cookie::has_login_cookie;
+use super::cookie::has_login_cookie;
 
 /// What a page's origin is compared by: scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq)]

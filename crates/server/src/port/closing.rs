@@ -12,9 +12,9 @@ use net::{Interest, Ready, Registrar, Token, Transport};
 use slab::Slab;
 use units::Nanos;
 
-use crate::connection::Connection;
-use crate::listener::CHECK_INTERVAL;
-use crate::protocol::Endpoint;
+use super::connection::Connection;
+use super::listener::CHECK_INTERVAL;
+use super::protocol::Endpoint;
 
 /// How long a peer has to end its side.
 const DRAIN_TIME: Duration = Duration::from_secs(2);

@@ -1,7 +1,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use listener::TlsConfig;
+use crate::TlsConfig;
 
 config::choice! {
     /// A compression of RSSL.

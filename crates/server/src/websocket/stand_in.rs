@@ -13,7 +13,7 @@ use std::fmt::Display;
 use rdm::{Reply, ToVec};
 use rwf::{AckMsg, DataState, DataType, Msg, MsgClass, MsgHead, State, StateCode, StreamState};
 
-use crate::Means;
+use super::Means;
 
 /// The message in place of one that has this head, and what it means for the streams that get it.
 pub(crate) fn stand_in(head: MsgHead, msg: Option<&Msg<'_>>, why: &dyn Display) -> (Means, Vec<u8>) {

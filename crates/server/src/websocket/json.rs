@@ -5,15 +5,15 @@ use std::io::Write;
 use std::sync::Arc;
 
 use counters::table::JsonClients as Counters;
-use listener::{ConnectionId, Outbox, Staged};
 use rdm::directory::Filter;
 use rdm::{Reply, ToVec};
 use rwf::{DataType, Dictionary, Domain, Key, Msg, MsgClass, RefreshMsg, RequestMsg, StateCode};
 use rwf_json::{Converter, Incoming, KeyPart, Options, PeerError, Reader, Refusal, RefusalKind, ToJsonError};
 
-use crate::dictionaries::Dictionaries;
-use crate::stand_in::stand_in;
-use crate::{Kind, Means, Names, WebSocketConfig, stage};
+use super::dictionaries::Dictionaries;
+use super::stand_in::stand_in;
+use super::{Kind, Means, Names, WebSocketConfig, stage};
+use crate::{ConnectionId, Outbox, Staged};
 
 /// More than any dictionary or image in use has: about so many bytes go into one message to a client, since
 /// some take the first part of either for all of it.
@@ -314,7 +314,7 @@ mod tests {
     use rdm::login::{LoginRefresh, LoginRequest};
 
     use super::*;
-    use crate::message::Message;
+    use crate::websocket::message::Message;
 
     const CLIENT: ConnectionId = ConnectionId(0);
 
@@ -363,7 +363,7 @@ mod tests {
         /// What waits for the client: kind, stream, text.
         fn sent(&mut self) -> Vec<(Kind, i32, String)> {
             let (log, entries) = self.outbox.parts(CLIENT);
-            let text = |entry: &listener::Entry| {
+            let text = |entry: &crate::Entry| {
                 let message = Message::read(&log[entry.place()]);
                 let json = String::from_utf8_lossy(message.json).into_owned();
                 (message.kind, entry.stream_id, json)

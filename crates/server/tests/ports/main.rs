@@ -9,7 +9,8 @@ use std::time::Duration;
 use net::Transport;
 use net::tls::{ClientFiles, ClientTls};
 use rig::{Peer, Rig};
-use tickcast_rssl_server::{Compression, RsslConfig, TlsConfig};
+use tickcast_server::TlsConfig;
+use tickcast_server::rssl::{Compression, RsslConfig};
 
 fn certificate(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../net/testdata/tls").join(name)

@@ -9,9 +9,8 @@ use std::time::Duration;
 use net::{Poller, Ready};
 use rssl::{CloseReason, Handler, Outbound, Session, Stop};
 
-use tickcast_rssl_server::{
-    ConnectionId, ListenerCounters, Outbox, Rssl, RsslConfig, RsslListener, Service, listen, send,
-};
+use tickcast_server::rssl::{ListenerCounters, Rssl, RsslConfig, RsslListener, listen, send};
+use tickcast_server::{ConnectionId, Outbox, Service};
 use units::Nanos;
 
 struct Nobody;

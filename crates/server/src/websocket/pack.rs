@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use counters::Flow;
-use listener::Entry;
 use websocket::deflate::{SharedDeflater, append_own, begin_message, end_message};
 use websocket::frame::{Opcode, OpenFrame};
 
-use crate::dictionaries::Dictionaries;
-use crate::message::{Kind, Message};
+use super::dictionaries::Dictionaries;
+use super::message::{Kind, Message};
+use crate::Entry;
 
 /// About the longest text of several messages in one frame. A single one may be longer.
 const FRAME_BYTES: usize = 60_000;
@@ -187,12 +187,12 @@ mod tests {
     use std::ops::ControlFlow;
     use std::sync::Arc;
 
-    use listener::{ConnectionId, Outbox};
     use units::Nanos;
     use websocket::{ClientConfig, ClientConnection, Handler, Outbound, ServerConnection, Session, Stop};
 
     use super::*;
-    use crate::stage;
+    use crate::websocket::stage;
+    use crate::{ConnectionId, Outbox};
 
     /// The frames that a client reads.
     #[derive(Default)]

@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 use net::tcp::Moved;
 use net::{Poller, Ready, Transport};
 use rssl::{ClientConfig, ClientConnection, CloseReason, Handler, Outbound, Session, Stop};
-use tickcast_rssl_server::{
-    ConnectionId, ListenerCounters, Outbox, PortEvent, Rssl, RsslConfig, RsslListener, Service, listen, send,
-};
+use tickcast_server::rssl::{ListenerCounters, Rssl, RsslConfig, RsslListener, listen, send};
+use tickcast_server::{ConnectionId, Outbox, PortEvent, Service};
 use units::Nanos;
 
 /// Sends every message back.

@@ -5,7 +5,7 @@ use net::tcp::Moved;
 use net::{Interest, Registrar, Token, Transport};
 use units::{Disconnect, Nanos};
 
-use crate::protocol::{Endpoint, Protocol};
+use super::protocol::{Endpoint, Protocol};
 use crate::{ConnectionId, ConnectionInfo, Entry};
 
 /// One connection: its socket, encrypted or not, and the protocol's end of it.
