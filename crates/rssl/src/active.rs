@@ -1,8 +1,9 @@
 use std::ops::ControlFlow;
 
+use connection::{Beat, Heartbeat};
 use counters::Flow;
 use counters::table::RsslConnections;
-use units::{Beat, Heartbeat, Nanos};
+use units::Nanos;
 
 use crate::carry::CarryOver;
 use crate::compression::{Compression, Decompressor};

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use units::Disconnect;
+use connection::Disconnect;
 
 use crate::close_code;
 

@@ -1,9 +1,10 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use connection::{Beat, Heartbeat};
 use counters::table::WebSocketConnections;
 use counters::{Counter, Flow};
-use units::{Beat, Heartbeat, Nanos};
+use units::Nanos;
 
 use crate::reader::{Event, Reader, Seen};
 use crate::upgrade::HEAD_END;

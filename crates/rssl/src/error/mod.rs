@@ -10,7 +10,7 @@ use std::fmt;
 pub use frame::FrameError;
 pub use handshake::HandshakeError;
 
-use units::Disconnect;
+use connection::Disconnect;
 
 use crate::ConnectionVersion;
 

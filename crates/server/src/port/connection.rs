@@ -1,9 +1,10 @@
 use std::io;
 use std::net::SocketAddr;
 
+use connection::Disconnect;
 use net::tcp::Moved;
 use net::{Interest, Registrar, Token, Transport};
-use units::{Disconnect, Nanos};
+use units::Nanos;
 
 use super::protocol::{Endpoint, Protocol};
 use crate::{ConnectionId, ConnectionInfo, Entry};

@@ -559,8 +559,8 @@ mod tests {
     use std::net::{Ipv4Addr, TcpStream};
     use std::ops::ControlFlow;
 
+    use connection::Disconnect;
     use net::Poller;
-    use units::Disconnect;
 
     use super::*;
     use crate::{Backlog, Entry, Traffic};

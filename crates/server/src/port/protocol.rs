@@ -3,8 +3,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
+use connection::Disconnect;
 use net::tls::TlsError;
-use units::{Disconnect, Nanos};
+use units::Nanos;
 
 use crate::{ConnectionId, Entry, Outbox, Traffic};
 

@@ -3,13 +3,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use connection::Disconnect;
 use counters::table::RsslConnections;
 use net::Registrar;
 use rssl::handshake::ConnectRequest;
 use rssl::{
     Admission, CloseReason, CompressionType, Handler, Outbound, ServerConnection, ServerParams, Session, Stop,
 };
-use units::{Disconnect, Nanos, Rng};
+use units::{Nanos, Rng};
 
 use super::RsslConfig;
 use crate::{

@@ -3,10 +3,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use connection::Disconnect;
 use counters::Flow;
 use counters::table::WebSocketConnections;
 use net::Registrar;
-use units::{Disconnect, Nanos};
+use units::Nanos;
 use websocket::upgrade::Request;
 use websocket::{Admission, CloseReason, Handler, Message, Outbound, ServerConnection, Session, Stop};
 

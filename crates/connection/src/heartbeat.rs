@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::Nanos;
+use units::Nanos;
 
 /// When to ping and when to give a silent peer up.
 ///
@@ -37,6 +37,17 @@ impl Heartbeat {
     pub fn new(now: Nanos, timeout: Duration, peer_pings: bool, we_ping: bool) -> Heartbeat {
         let first = now.after(timeout / 3);
         Heartbeat { timeout, heard_at: now, next_tick: first, wake_at: first, peer_pings, we_ping }
+    }
+
+    /// Begins anew with another timeout.
+    pub fn restart(&mut self, now: Nanos, timeout: Duration) {
+        *self = Heartbeat::new(now, timeout, self.peer_pings, self.we_ping);
+    }
+
+    /// The ping timeout.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Something arrived.
