@@ -261,6 +261,18 @@ pub struct Backlog {
     pub limit_bytes: usize,
 }
 
+/// A peer keeps up as long as less than this part of the limit waits for it.
+const KEEP_UP_PART: usize = 8;
+
+impl Backlog {
+    /// Whether the peer takes what it is sent about as fast as it comes. From others nothing had better be read, so
+    /// that their answers come first.
+    #[must_use]
+    pub fn keeps_up(&self) -> bool {
+        self.depth_bytes < self.limit_bytes / KEEP_UP_PART
+    }
+}
+
 /// The backlog has no room for what was to be written; nothing of it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BacklogFull {

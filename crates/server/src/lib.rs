@@ -26,8 +26,9 @@ mod port;
 pub mod rssl;
 pub mod websocket;
 
+pub use connection::Backlog;
 pub use port::{
-    Backlog, Bridge, ClientCertificates, ConnectionId, ConnectionInfo, Endpoint, Entry, Limits, Listener,
+    Bridge, ClientCertificates, ConnectionId, ConnectionInfo, Endpoint, Entry, Limits, Listener,
     ListenerCounters, Outbox, PortEvent, Ports, Protocol, ReasonOf, Service, Staged, TlsConfig, TlsPort,
     Traffic, WRITE_BYTES,
 };

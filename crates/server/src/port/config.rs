@@ -75,6 +75,32 @@ impl TlsConfig {
     }
 }
 
+/// What the section of each protocol says of its port itself.
+macro_rules! port_settings {
+    ($section:ty) => {
+        impl $section {
+            /// The ports to open; 0 for any free one in place of the plain one.
+            fn ports(&self, port: u16) -> $crate::Ports {
+                let tls = self.tls.as_ref().map($crate::TlsConfig::to_port);
+                $crate::Ports { interface: self.interface, port, tls }
+            }
+
+            /// What the port allows, of whose connections `read_bytes` are taken at a time.
+            fn limits(&self, read_bytes: usize) -> $crate::Limits {
+                $crate::Limits {
+                    connections_max: self.connections_max as usize,
+                    connections_per_address_max: self.connections_per_address_max as usize,
+                    login_timeout: std::time::Duration::from_millis(self.login_timeout_ms.into()),
+                    read_bytes,
+                    backlogs_bytes_max: self.backlogs_max_bytes,
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use port_settings;
+
 #[cfg(test)]
 mod tests {
     use net::tls::ClientCertificates as Clients;

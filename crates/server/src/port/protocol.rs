@@ -3,7 +3,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
-use connection::Disconnect;
+use connection::{Backlog, Disconnect};
 use net::tls::TlsError;
 use units::Nanos;
 
@@ -54,7 +54,7 @@ pub trait Protocol: Sized {
 /// Why a connection of a protocol is over.
 pub type ReasonOf<P> = <<P as Protocol>::Endpoint as Endpoint>::Reason;
 
-/// The server's end of one connection, as a state machine.
+/// The server's end of one connection, as a state machine: what every [`Machine`](connection::Machine) is.
 pub trait Endpoint {
     /// Why the connection is over.
     type Reason;
@@ -87,27 +87,6 @@ pub trait Endpoint {
     fn on_disconnected(&mut self, cause: Disconnect) -> Self::Reason;
     /// Ends the connection by this side's wish.
     fn stop(&mut self) -> Self::Reason;
-}
-
-/// What waits for the socket of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Backlog {
-    /// Bytes now.
-    pub depth_bytes: usize,
-    /// The most there ever were.
-    pub high_water_bytes: usize,
-    /// The most there may be.
-    pub limit_bytes: usize,
-}
-
-/// Nothing is read from a connection whose backlog is above this part of its limit: its answers come first.
-const READ_PAUSE_PART: usize = 8;
-
-impl Backlog {
-    /// Whether the peer takes what it is sent about as fast as it comes.
-    pub(crate) fn keeps_up(&self) -> bool {
-        self.depth_bytes < self.limit_bytes / READ_PAUSE_PART
-    }
 }
 
 /// What stands behind a port.

@@ -1,22 +1,17 @@
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
-use connection::Disconnect;
 use counters::table::RsslConnections;
 use net::Registrar;
 use rssl::handshake::ConnectRequest;
-use rssl::{
-    Admission, CloseReason, CompressionType, Handler, Outbound, ServerConnection, ServerParams, Session, Stop,
-};
+use rssl::{Admission, CloseReason, Handler, Outbound, ServerConnection, ServerParams, Session, Stop};
 use units::{Nanos, Rng};
 
 use super::RsslConfig;
-use crate::{
-    Backlog, Bridge, ConnectionId, Endpoint, Entry, Limits, Listener, Outbox, Ports, Protocol, Service,
-    TlsConfig, Traffic,
-};
+use crate::{Bridge, ConnectionId, Entry, Listener, Outbox, Protocol, Service};
+
+crate::port::port_settings!(RsslConfig);
 
 /// A port on which RSSL is spoken.
 pub type RsslListener = Listener<Rssl>;
@@ -49,15 +44,7 @@ pub fn listen(
     let params =
         config.params().check().map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e.to_string()))?;
     let protocol = Rssl { params: Arc::new(params), counters: counters.connections, rng: Rng::new(seed) };
-    let tls = config.tls.as_ref().map(TlsConfig::to_port);
-    let ports = Ports { interface: config.interface, port, tls };
-    let limits = Limits {
-        connections_max: config.connections_max as usize,
-        connections_per_address_max: config.connections_per_address_max as usize,
-        login_timeout: Duration::from_millis(config.login_timeout_ms.into()),
-        read_bytes,
-        backlogs_bytes_max: config.backlogs_max_bytes,
-    };
+    let (ports, limits) = (config.ports(port), config.limits(read_bytes));
     Listener::new(protocol, ports, limits, registrar, token_space, counters.listener)
 }
 
@@ -73,33 +60,33 @@ pub fn send(outbox: &mut Outbox, to: ConnectionId, message: &[u8]) {
 }
 
 impl Protocol for Rssl {
-    type Endpoint = RsslEndpoint;
+    type Endpoint = ServerConnection;
     type Session<'a> = Session<'a>;
     type Message<'a> = &'a [u8];
 
-    fn accept(&mut self, now: Nanos) -> RsslEndpoint {
-        RsslEndpoint(ServerConnection::new(now, &self.params, &self.counters, self.rng.next_u64()))
+    fn accept(&mut self, now: Nanos) -> ServerConnection {
+        ServerConnection::new(now, &self.params, &self.counters, self.rng.next_u64())
     }
 
     fn on_bytes<S: Service<Rssl>>(
         &mut self,
         now: Nanos,
-        endpoint: &mut RsslEndpoint,
+        endpoint: &mut ServerConnection,
         bytes: &[u8],
         bridge: &mut Bridge<'_, S>,
     ) -> Result<(), CloseReason> {
-        endpoint.0.on_bytes(now, bytes, &mut ToService(bridge))
+        endpoint.on_bytes(now, bytes, &mut ToService(bridge))
     }
 
     #[inline]
     fn frame(
         &mut self,
-        endpoint: &mut RsslEndpoint,
+        endpoint: &mut ServerConnection,
         log: &[u8],
         rest: &mut &[Entry],
         frames: &mut Vec<u8>,
     ) -> Result<(), CloseReason> {
-        let mut batch = endpoint.0.outbound().batch(frames);
+        let mut batch = endpoint.outbound().batch(frames);
         while let Some((entry, following)) = rest.split_first()
             && batch.len() < crate::WRITE_BYTES
         {
@@ -111,73 +98,12 @@ impl Protocol for Rssl {
                 }
                 Err(misuse) => {
                     drop(batch);
-                    return Err(endpoint.0.stop(Stop::Misuse(misuse)));
+                    return Err(endpoint.stop(Stop::Misuse(misuse)));
                 }
             }
             *rest = following;
         }
         Ok(())
-    }
-}
-
-/// The RSSL end of a connection.
-pub struct RsslEndpoint(ServerConnection);
-
-impl Endpoint for RsslEndpoint {
-    type Reason = CloseReason;
-
-    fn pending(&mut self) -> &[u8] {
-        self.0.outbound().flush()
-    }
-
-    fn consume(&mut self, count_bytes: usize) {
-        self.0.outbound().consume(count_bytes);
-    }
-
-    fn keep(&mut self, frames: &[u8], written_bytes: usize) -> Result<(), CloseReason> {
-        self.0.outbound().keep(frames, written_bytes).map_err(|e| self.0.stop(e.into()))
-    }
-
-    fn backlog(&mut self) -> Backlog {
-        let out = self.0.outbound();
-        Backlog {
-            depth_bytes: out.depth_bytes(),
-            high_water_bytes: out.high_water_bytes(),
-            limit_bytes: out.limit_bytes(),
-        }
-    }
-
-    fn traffic(&mut self) -> Traffic {
-        let compression = match self.0.negotiated().map(|negotiated| negotiated.compression) {
-            None | Some(CompressionType::None) => None,
-            Some(CompressionType::Zlib) => Some("zlib"),
-            Some(CompressionType::Lz4) => Some("lz4"),
-        };
-        Traffic { received: self.0.flow_in(), sent: self.0.outbound().flow(), compression }
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.0.memory_bytes()
-    }
-
-    fn on_sign_of_life(&mut self, now: Nanos) {
-        self.0.on_sign_of_life(now);
-    }
-
-    fn on_wakeup(&mut self, now: Nanos) -> Result<(), CloseReason> {
-        self.0.on_wakeup(now)
-    }
-
-    fn next_wakeup(&self) -> Nanos {
-        self.0.next_wakeup()
-    }
-
-    fn on_disconnected(&mut self, cause: Disconnect) -> CloseReason {
-        self.0.on_disconnected(cause)
-    }
-
-    fn stop(&mut self) -> CloseReason {
-        self.0.stop(Stop::Application)
     }
 }
 

@@ -1,9 +1,7 @@
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
-use connection::Disconnect;
 use counters::Flow;
 use counters::table::WebSocketConnections;
 use net::Registrar;
@@ -14,9 +12,9 @@ use websocket::{Admission, CloseReason, Handler, Message, Outbound, ServerConnec
 use super::WebSocketConfig;
 use super::origin::Origins;
 use super::pack::{self, Compressed};
-use crate::{
-    Backlog, Bridge, Endpoint, Entry, Limits, Listener, Ports, Protocol, Service, TlsConfig, Traffic,
-};
+use crate::{Bridge, Entry, Listener, Protocol, Service};
+
+crate::port::port_settings!(WebSocketConfig);
 
 /// A port on which the JSON protocol is spoken.
 pub type WebSocketListener = Listener<WebSocket>;
@@ -53,46 +51,38 @@ pub fn listen(
         compressed: Compressed::new(config.compression_level.into(), min_bytes),
         origins: Origins::new(&config.allowed_origins),
     };
-    let tls = config.tls.as_ref().map(TlsConfig::to_port);
-    let ports = Ports { interface: config.interface, port, tls };
-    let limits = Limits {
-        connections_max: config.connections_max as usize,
-        connections_per_address_max: config.connections_per_address_max as usize,
-        login_timeout: Duration::from_millis(config.login_timeout_ms.into()),
-        read_bytes,
-        backlogs_bytes_max: config.backlogs_max_bytes,
-    };
+    let (ports, limits) = (config.ports(port), config.limits(read_bytes));
     Listener::new(protocol, ports, limits, registrar, token_space, counters.listener)
 }
 
 impl Protocol for WebSocket {
-    type Endpoint = WebSocketEndpoint;
+    type Endpoint = ServerConnection;
     type Session<'a> = Session<'a>;
     type Message<'a> = Message<'a>;
 
-    fn accept(&mut self, now: Nanos) -> WebSocketEndpoint {
-        WebSocketEndpoint(ServerConnection::new(now, &self.params, &self.counters))
+    fn accept(&mut self, now: Nanos) -> ServerConnection {
+        ServerConnection::new(now, &self.params, &self.counters)
     }
 
     fn on_bytes<S: Service<WebSocket>>(
         &mut self,
         now: Nanos,
-        endpoint: &mut WebSocketEndpoint,
+        endpoint: &mut ServerConnection,
         bytes: &[u8],
         bridge: &mut Bridge<'_, S>,
     ) -> Result<(), CloseReason> {
-        endpoint.0.on_bytes(now, bytes, &mut ToService(bridge, &self.origins))
+        endpoint.on_bytes(now, bytes, &mut ToService(bridge, &self.origins))
     }
 
     #[inline]
     fn frame(
         &mut self,
-        endpoint: &mut WebSocketEndpoint,
+        endpoint: &mut ServerConnection,
         log: &[u8],
         rest: &mut &[Entry],
         frames: &mut Vec<u8>,
     ) -> Result<(), CloseReason> {
-        let out = endpoint.0.outbound();
+        let out = endpoint.outbound();
         let mut written = Flow::default();
         while !rest.is_empty() && frames.len() < crate::WRITE_BYTES {
             written += if out.is_compressing() {
@@ -107,65 +97,6 @@ impl Protocol for WebSocket {
 
     fn on_log_cleared(&mut self) {
         self.compressed.clear();
-    }
-}
-
-/// The WebSocket end of a connection.
-pub struct WebSocketEndpoint(ServerConnection);
-
-impl Endpoint for WebSocketEndpoint {
-    type Reason = CloseReason;
-
-    fn pending(&mut self) -> &[u8] {
-        self.0.outbound().pending()
-    }
-
-    fn consume(&mut self, count_bytes: usize) {
-        self.0.outbound().consume(count_bytes);
-    }
-
-    fn keep(&mut self, frames: &[u8], written_bytes: usize) -> Result<(), CloseReason> {
-        self.0.outbound().keep(frames, written_bytes).map_err(|stop| self.0.stop(stop))
-    }
-
-    fn backlog(&mut self) -> Backlog {
-        let out = self.0.outbound();
-        Backlog {
-            depth_bytes: out.depth_bytes(),
-            high_water_bytes: out.high_water_bytes(),
-            limit_bytes: out.limit_bytes(),
-        }
-    }
-
-    fn traffic(&mut self) -> Traffic {
-        let received = self.0.flow_in();
-        let out = self.0.outbound();
-        let compression = out.is_compressing().then_some("permessage-deflate");
-        Traffic { received, sent: out.flow(), compression }
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.0.memory_bytes()
-    }
-
-    fn on_sign_of_life(&mut self, now: Nanos) {
-        self.0.on_sign_of_life(now);
-    }
-
-    fn on_wakeup(&mut self, now: Nanos) -> Result<(), CloseReason> {
-        self.0.on_wakeup(now)
-    }
-
-    fn next_wakeup(&self) -> Nanos {
-        self.0.next_wakeup()
-    }
-
-    fn on_disconnected(&mut self, cause: Disconnect) -> CloseReason {
-        self.0.on_disconnected(cause)
-    }
-
-    fn stop(&mut self) -> CloseReason {
-        self.0.stop(Stop::Application)
     }
 }
 
