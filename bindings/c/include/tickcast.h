@@ -308,7 +308,7 @@ typedef struct tickcast_statistic {
     const char *transport;    /* the session, as the field writes it */
     const char *peer;         /* "address:port" or "pid NUMBER" of a peer, else NULL */
     size_t count;             /* how many numbers there are */
-    const char *const *names; /* "naks", "lost" and so on: docs/messaging.md, Statistics; later versions may have more */
+    const char *const *names; /* "naks", "lost" and so on: docs/messaging/statistics.md; later versions may have more */
     const uint64_t *values;
 } tickcast_statistic;
 

@@ -6,7 +6,7 @@ use market::server::{ClientError, ClientId, ClientProfile, PointToPoint};
 use rssl::{CloseReason, Session};
 use server::rssl::Rssl;
 use server::{ConnectionId, Outbox, PortEvent, Service};
-use tracing::info;
+use tracing::{info, warn};
 use units::Nanos;
 
 use crate::pace::Pace;
@@ -73,7 +73,7 @@ pub(crate) fn log_end(core: &PointToPoint, connection: ConnectionId, reason: Cli
     let connection = connection.0;
     if let ClientError::LoginDenied(why) = reason {
         let user = core.gate().last_denied();
-        info!(connection, user, %why, "client's login is denied, its connection is closed");
+        warn!(connection, user, %why, "client's login is denied, its connection is closed");
     } else {
         info!(connection, %reason, "client's connection is closed");
     }
@@ -147,6 +147,10 @@ impl Service<Rssl> for RsslClients<'_> {
     }
 
     fn on_port_event(&mut self, event: PortEvent<'_>) {
-        info!(port = "consumer", "{event}");
+        if event.is_fault() {
+            warn!(port = "consumer", "{event}")
+        } else {
+            info!(port = "consumer", "{event}")
+        }
     }
 }

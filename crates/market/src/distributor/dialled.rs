@@ -442,9 +442,7 @@ impl Distributor {
         let name = definition.info.name.clone();
         let definition = match self.as_ours(definition) {
             Ok(definition) => definition,
-            Err(Untaken::Unfit) => {
-                return self.refuse_service(provider, &name, RefusedService::Unfit, sink);
-            }
+            Err(Untaken::For(why)) => return self.refuse_service(provider, &name, why, sink),
             Err(Untaken::Until(number)) => return self.wait_to_take(now, provider, number),
         };
         if self.listed(definition.id).is_some_and(|s| s.requested().is_none()) {

@@ -25,6 +25,7 @@ use units::Nanos;
 
 use super::{Distributor, DistributorSink, PeerId};
 use crate::backbone::LinkUp;
+use crate::ration::Ration;
 
 /// When providers are held back.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +49,18 @@ impl Default for FlowConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PeerNotice {
+    /// Providers are held back for it from now on.
+    HoldsBack {
+        /// What it lacks, in bytes.
+        lacks: u64,
+        /// How often that happened since it was told last, for any server, and was not told.
+        untold: u64,
+    },
+    /// Providers are not held back for it any more; told if the begin was.
+    LetsGo {
+        /// For how long they were.
+        after: Duration,
+    },
     /// It takes less than the floor and is not waited for any more: it will lose messages.
     LeftBehind {
         /// What it takes, in bytes a second.
@@ -77,6 +90,16 @@ pub enum PeerNotice {
 impl fmt::Display for PeerNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            PeerNotice::HoldsBack { lacks, untold } => {
+                write!(f, "providers are held back for it: it lacks {lacks} bytes")?;
+                if *untold > 0 {
+                    write!(f, "; {untold} more such holds since the last line")?;
+                }
+                Ok(())
+            }
+            PeerNotice::LetsGo { after } => {
+                write!(f, "providers were held back for it for {} ms", after.as_millis())
+            }
             PeerNotice::LeftBehind { rate, lacks } => write!(
                 f,
                 "it takes {rate} bytes/s, less than the floor, and lacks {lacks} bytes: providers are not held back for it any more, and it will lose messages"
@@ -176,12 +199,30 @@ pub(super) struct PeerFlow {
     /// Since when it has been busy without a break, and what it had taken by then.
     busy_since: Option<(Nanos, u64)>,
     left_at: Option<Nanos>,
+    /// Since when providers are held back for it, and whether operators were told.
+    holds: Option<(Nanos, bool)>,
 }
 
 impl PeerFlow {
     /// It takes no part in a stream any more.
     pub(super) fn forget(&mut self, service: u16) {
         self.taken.remove(&service);
+    }
+
+    /// Providers are held back for it.
+    fn hold(&mut self, now: Nanos, ration: &mut Ration, tell: impl FnOnce(u64)) {
+        if self.holds.is_none() {
+            let untold = ration.take(now);
+            self.holds = Some((now, untold.is_some()));
+            untold.map(tell);
+        }
+    }
+
+    /// Providers are not held back for it.
+    pub(super) fn let_go(&mut self, now: Nanos, tell: impl FnOnce(&PeerNotice)) {
+        if let Some((since, true)) = self.holds.take() {
+            tell(&PeerNotice::LetsGo { after: now.since(since) });
+        }
     }
 
     fn is_counted(&self) -> bool {
@@ -199,6 +240,8 @@ pub(super) struct Flow {
     held_from: Nanos,
     /// While they are held back: when a server's patience is over.
     due_at: Nanos,
+    /// How often it may be told that they are.
+    ration: Ration,
     /// Servers that have gone, by name, and since when they were left behind.
     gone: BTreeMap<String, Nanos>,
 }
@@ -232,11 +275,16 @@ impl Distributor {
         let sent = self.counters.stream_bytes_out.get();
         let (mut is_held, mut due_at) = (false, Nanos::NEVER);
         let services = &self.services;
-        for (&id, peer) in self.peers.iter_mut().filter(|(_, peer)| peer.flow.is_counted()) {
+        for (&id, peer) in &mut self.peers {
             let flow = &mut peer.flow;
+            if !flow.is_counted() {
+                flow.let_go(now, |notice| sink.peer_notice(id, &peer.name, notice));
+                continue;
+            }
             let lacks = flow.lacks(|service| Some(services.get(&service)?.stream.outflow.bytes));
             flow.check_at = check_at(sent, window_bytes, lacks);
             if lacks <= limit {
+                flow.let_go(now, |notice| sink.peer_notice(id, &peer.name, notice));
                 continue;
             }
             let (since, before) = *flow.busy_since.get_or_insert((now, flow.total));
@@ -248,11 +296,15 @@ impl Distributor {
                     flow.left_at = Some(now);
                     flow.busy_since = None;
                     self.counters.peers_left_behind.inc();
+                    flow.let_go(now, |notice| sink.peer_notice(id, &peer.name, notice));
                     sink.peer_notice(id, &peer.name, &PeerNotice::LeftBehind { rate, lacks });
                     continue;
                 }
                 flow.busy_since = Some((now, flow.total));
             }
+            flow.hold(now, &mut self.flow.ration, |untold| {
+                sink.peer_notice(id, &peer.name, &PeerNotice::HoldsBack { lacks, untold });
+            });
             is_held = true;
             due_at = due_at.min(flow.busy_since.map_or(now, |(since, _)| since) + patience);
         }

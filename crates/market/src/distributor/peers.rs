@@ -77,7 +77,8 @@ impl Distributor {
 
     /// A link is gone, and with it everything that was wanted over it.
     pub fn on_peer_closed(&mut self, now: Nanos, peer: PeerId, sink: &mut impl DistributorSink) {
-        let Some(gone) = self.peers.remove(&peer) else { return };
+        let Some(mut gone) = self.peers.remove(&peer) else { return };
+        gone.flow.let_go(now, |notice| sink.peer_notice(peer, &gone.name, notice));
         self.close_privates(gone.privates.into_values().collect(), sink);
         self.forget_posts(peer);
         self.forget_all_unknown(peer);

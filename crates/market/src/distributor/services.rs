@@ -14,6 +14,7 @@ use super::stream::Stream;
 use super::{
     Distributor, DistributorSink, PostRoute, ProviderError, ProviderId, ProviderNotice, RefusedService,
 };
+use crate::backbone::can_be_topic;
 
 /// A service and its stream.
 pub(super) struct PublishedService {
@@ -105,9 +106,9 @@ impl PublishedService {
 
 /// Why a service of a provider is not taken.
 pub(super) enum Untaken {
-    /// Its id is another service's, there are too many services, or its description is too long.
-    Unfit,
-    /// The same, until the sweep of this number is done.
+    /// It does not fit.
+    For(RefusedService),
+    /// It does not fit until the sweep of this number is done.
     Until(u64),
 }
 
@@ -197,9 +198,7 @@ impl Distributor {
         let name = definition.info.name.clone();
         let definition = match self.as_ours(definition) {
             Ok(definition) => definition,
-            Err(Untaken::Unfit) => {
-                return self.refuse_service(provider, &name, RefusedService::Unfit, sink);
-            }
+            Err(Untaken::For(why)) => return self.refuse_service(provider, &name, why, sink),
             Err(Untaken::Until(number)) => return self.wait_to_take(now, provider, number),
         };
         let (ours, is_up) = (definition.id, definition.state.up);
@@ -335,8 +334,11 @@ impl Distributor {
     pub(super) fn as_ours(&self, mut definition: Service) -> Result<Service, Untaken> {
         definition.groups.clear();
         definition.state.status = None;
+        if !can_be_topic(&definition.info.name) {
+            return Err(Untaken::For(RefusedService::Unnamable));
+        }
         if !can_be_told(&definition) {
-            return Err(Untaken::Unfit);
+            return Err(Untaken::For(RefusedService::Unfit));
         }
         definition.id = self.service_id(&definition)?;
         Ok(definition)
@@ -351,7 +353,7 @@ impl Distributor {
         let id = match self.config.service_ids.get(name).copied().or(known) {
             Some(id) => id,
             None if self.config.service_ids.values().any(|&id| id == definition.id) => {
-                return Err(Untaken::Unfit);
+                return Err(Untaken::For(RefusedService::Unfit));
             }
             None => definition.id,
         };
@@ -362,7 +364,7 @@ impl Distributor {
             None if self.services.len() < self.config.services_max => return Ok(id),
             None => self.services.values().filter_map(|service| service.withdrawn).min(),
         };
-        Err(in_the_way.map_or(Untaken::Unfit, Untaken::Until))
+        Err(in_the_way.map_or(Untaken::For(RefusedService::Unfit), Untaken::Until))
     }
 
     /// A service that its provider no longer lists is closed with all its items.

@@ -3,7 +3,7 @@ use std::fmt;
 use super::{DictionaryDifference, PeerNotice, ProviderError};
 use rwf::DecodeError;
 
-use crate::backbone::{LinkDown, StreamMsg};
+use crate::backbone::{LinkDown, SERVICE_NAME_BYTES_MAX, StreamMsg};
 use crate::key::ItemKey;
 
 /// A provider connection, as the front end numbers them.
@@ -72,6 +72,8 @@ pub enum RefusedService {
     AskedFor,
     /// Its id is another service's, there are too many services, or its description is too long.
     Unfit,
+    /// Its name cannot be that of a topic: it is too long, or has a zero byte.
+    Unnamable,
 }
 
 impl fmt::Display for ProviderNotice<'_> {
@@ -84,6 +86,14 @@ impl fmt::Display for ProviderNotice<'_> {
                     RefusedService::AskedFor => "it is asked for at interactive providers",
                     RefusedService::Unfit => {
                         "its id is another service's, there are too many, or its description is too long"
+                    }
+                    RefusedService::Unnamable => {
+                        let (bytes, max) = (name.len(), SERVICE_NAME_BYTES_MAX);
+                        return write!(
+                            f,
+                            "service {name:?} is not taken: its name of {bytes} bytes, 1 to {max} without a zero \
+                             are allowed, cannot be that of a topic"
+                        );
                     }
                 };
                 write!(f, "service {name:?} is not taken: {why}")

@@ -8,7 +8,7 @@
 //!
 //! [`ServerConfig::cleanups_per_turn`]: super::ServerConfig::cleanups_per_turn
 
-use std::collections::{HashMap, VecDeque, hash_map};
+use std::collections::{HashMap, HashSet, VecDeque, hash_map};
 
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
@@ -21,8 +21,9 @@ use crate::key::ItemKey;
 /// Tasks that are not done, and what may be done of them in this turn.
 #[derive(Debug, Default)]
 pub(super) struct Cleanups {
-    /// Whose turn it is.
+    /// Whose turn it is; each is in the set of those that are enlisted.
     queue: VecDeque<Task>,
+    enlisted: HashSet<Task>,
     gone: HashMap<ClientId, Gone>,
     /// Conversations to be closed, of private streams of nobody.
     private: Vec<u64>,
@@ -35,7 +36,7 @@ pub(super) struct Cleanups {
     is_running: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Task {
     Client(ClientId),
     /// Private streams of clients whose numbers are used again.
@@ -135,7 +136,9 @@ impl PointToPoint {
                 Task::Service(id) => self.sweep_some(now, id, until, sink),
             };
             self.cleanups.queue.pop_front();
-            if !is_done {
+            if is_done {
+                self.cleanups.enlisted.remove(&task);
+            } else {
                 self.cleanups.queue.push_back(task);
             }
         }
@@ -150,7 +153,7 @@ impl PointToPoint {
     }
 
     fn enlist(&mut self, task: Task) {
-        if !self.cleanups.queue.contains(&task) {
+        if self.cleanups.enlisted.insert(task) {
             self.cleanups.queue.push_back(task);
         }
     }

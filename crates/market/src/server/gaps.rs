@@ -17,8 +17,9 @@ use units::Nanos;
 
 use super::cleanups::What;
 use super::upstream::UpstreamError;
-use super::{PointToPoint, ServerSink, Source, SourceId, ids};
+use super::{PointToPoint, ServerNotice, ServerSink, Source, SourceId, ids};
 use crate::backbone::{LinkUp, StreamMsg};
+use crate::ration::SPAN;
 
 /// What came since the first gap that is not answered yet, in order; or since one whose messages are not all released.
 #[derive(Debug, Default)]
@@ -112,6 +113,13 @@ impl Behind {
     }
 }
 
+/// What was lost of a stream since operators were told last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Untold {
+    gaps: u64,
+    messages: u64,
+}
+
 /// What is released in this turn, and of which sources more is to be.
 #[derive(Debug, Default)]
 pub(super) struct Release {
@@ -142,10 +150,41 @@ impl PointToPoint {
         let answer_until = now + self.config.image_timeout;
         let Some(stream) = self.stream_mut(source) else { return };
         stream.behind.entries.push_back(Entry::Gap { last, answer_until });
+        stream.untold.gaps += 1;
+        stream.untold.messages += last - first + 1;
         let service = stream.service;
+        self.tell_loss(now, source, sink);
         self.services_due_at = self.services_due_at.min(answer_until);
         let Some(active) = self.services.get(&service).and_then(|s| s.active) else { return };
         ids::tell(&self.instances, active.instance, LinkUp::GapQuery { service, first, last }, sink);
+    }
+
+    /// Tells operators what was lost of a stream, if they may be told now; else with what is due for services later.
+    fn tell_loss(&mut self, now: Nanos, source: SourceId, sink: &mut impl ServerSink) {
+        if self.losses_ration.take(now).is_none() {
+            self.tell_losses_at = self.tell_losses_at.min(now + SPAN);
+            self.services_due_at = self.services_due_at.min(self.tell_losses_at);
+            return;
+        }
+        let Some(stream) = self.stream_mut(source) else { return };
+        let Untold { gaps, messages } = std::mem::take(&mut stream.untold);
+        let (id, instance) = (stream.service, stream.instance.unwrap_or_default());
+        let service = self.services.get(&id).map_or("", |service| &service.definition.info.name);
+        sink.notice(&ServerNotice::Lost { service, instance, gaps, messages });
+    }
+
+    /// Tells what was lost and could not be told at once.
+    pub(super) fn tell_losses(&mut self, now: Nanos, sink: &mut impl ServerSink) {
+        if now < self.tell_losses_at {
+            return;
+        }
+        self.tell_losses_at = Nanos::NEVER;
+        for at in 0..self.sources.len() {
+            let source = SourceId(at as u32);
+            if self.stream_mut(source).is_some_and(|stream| stream.untold.gaps > 0) {
+                self.tell_loss(now, source, sink);
+            }
+        }
     }
 
     /// Keeps a message that came behind a gap. If they are too many, every item of the service is asked for
@@ -272,8 +311,13 @@ impl PointToPoint {
     /// What comes next of a source of which something was released.
     fn released(&mut self, source: SourceId) {
         let is_listed = self.release.sources.contains(&source);
-        let Some(stream) = self.stream_mut(source).filter(|stream| stream.is_active) else { return };
-        stream.has_moved = true;
+        let Some(Some(Source::Service { stream, .. })) = self.sources.get_mut(source.0 as usize) else {
+            return;
+        };
+        if !stream.is_active {
+            return;
+        }
+        self.progress.note_moved(source, stream);
         match stream.behind.entries.front() {
             Some(Entry::Messages(_)) if is_listed => {}
             Some(Entry::Messages(_)) => self.release.sources.push_back(source),
@@ -282,7 +326,6 @@ impl PointToPoint {
             }
             None => stream.behind.clear(),
         }
-        self.progress.has_moved = true;
     }
 
     fn resynchronise_all(&mut self, now: Nanos, service: u16, lacks: u64, sink: &mut impl ServerSink) {

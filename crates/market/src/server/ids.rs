@@ -6,7 +6,7 @@ use rdm::directory::Service as Definition;
 
 use super::upstream::Instance;
 use super::{PointToPoint, ServerNotice, ServerSink};
-use crate::backbone::LinkUp;
+use crate::backbone::{LinkUp, can_be_topic};
 
 use units::Nanos;
 
@@ -33,6 +33,11 @@ impl ServiceIds {
         self.taken.insert(id);
         self.by_name.insert(name.to_owned(), id);
         Some(id)
+    }
+
+    /// The id of a name that has had one and is remembered.
+    pub(super) fn known(&self, name: &str) -> Option<u16> {
+        self.by_name.get(name).copied()
     }
 
     fn forget_unused(&mut self, is_used: impl Fn(u16) -> bool) {
@@ -72,6 +77,13 @@ impl PointToPoint {
         let (mut offers, mut ids) = (BTreeMap::new(), Renumbering::default());
         for mut definition in services {
             let theirs = definition.id;
+            if !can_be_topic(&definition.info.name) {
+                self.counters.services_unnamable.inc();
+                if self.ration.take(now).is_some() {
+                    sink.notice(&ServerNotice::Unnamable { service: &definition.info.name, instance });
+                }
+                continue;
+            }
             let Some(ours) = self.service_ids.of(&definition.info.name, theirs) else {
                 self.counters.messages_refused.inc();
                 continue;

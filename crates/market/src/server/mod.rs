@@ -165,13 +165,32 @@ pub struct PointToPoint {
     encoding: Encoding,
     /// What may be told of messages that cannot be used.
     ration: Ration,
+    /// What may be told of losses, and when what was not told of them is.
+    losses_ration: Ration,
+    tell_losses_at: Nanos,
     /// Dictionaries as they were downloaded before.
     prepared: Prepared,
     cleanups: Cleanups,
     release: gaps::Release,
     /// Clients for which images have begun to be due.
     due_clients: Vec<ClientId>,
+    looks: Looks,
     counters: Arc<Counters>,
+}
+
+/// How many services and sources were looked at: tests hold it against how many there are.
+#[derive(Debug, Default)]
+struct Looks {
+    #[cfg(test)]
+    count: std::cell::Cell<usize>,
+}
+
+impl Looks {
+    #[inline]
+    fn count(&self) {
+        #[cfg(test)]
+        self.count.set(self.count.get() + 1);
+    }
 }
 
 /// One source of one topic.
@@ -216,10 +235,13 @@ impl PointToPoint {
             scratch: Scratch::default(),
             encoding: Encoding::default(),
             ration: Ration::default(),
+            losses_ration: Ration::default(),
+            tell_losses_at: Nanos::NEVER,
             prepared: Prepared::default(),
             cleanups: Cleanups::default(),
             release: gaps::Release::default(),
             due_clients: Vec::new(),
+            looks: Looks::default(),
             counters,
         }
     }
@@ -233,7 +255,8 @@ impl PointToPoint {
         if now >= self.services_due_at {
             self.recheck_services(now, sink);
             self.check_gaps(now, sink);
-            self.services_due_at = self.next_recheck().min(self.next_gap_check());
+            self.tell_losses(now, sink);
+            self.services_due_at = self.next_recheck().min(self.next_gap_check()).min(self.tell_losses_at);
         }
         self.check_requests(now, sink);
         self.check_lingering(now, sink);

@@ -8,16 +8,27 @@ use std::collections::BTreeMap;
 
 use units::Nanos;
 
-use super::{PointToPoint, ServerSink, Source};
+use super::stream::Incoming;
+use super::{PointToPoint, ServerSink, Source, SourceId};
 use crate::backbone::LinkUp;
 
 /// When the next report is due.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Something was taken since the last report.
-    pub(super) has_moved: bool,
+    /// The active sources of which something was taken since the last report.
+    moved: Vec<SourceId>,
     /// No report before.
     next_at: Nanos,
+}
+
+impl Progress {
+    /// Something of an active source was taken.
+    #[inline]
+    pub(super) fn note_moved(&mut self, source: SourceId, stream: &mut Incoming) {
+        if !std::mem::replace(&mut stream.has_moved, true) {
+            self.moved.push(source);
+        }
+    }
 }
 
 impl PointToPoint {
@@ -34,29 +45,34 @@ impl PointToPoint {
     #[inline]
     #[must_use]
     pub fn next_report(&self) -> Nanos {
-        if self.progress.has_moved { self.progress.next_at } else { Nanos::NEVER }
+        if self.progress.moved.is_empty() { Nanos::NEVER } else { self.progress.next_at }
     }
 
     #[cold]
     #[inline(never)]
     fn send_progress(&mut self, now: Nanos, sink: &mut impl ServerSink) {
-        self.progress = Progress { has_moved: false, next_at: now + self.config.progress_interval };
+        self.progress.next_at = now + self.config.progress_interval;
+        let mut moved = std::mem::take(&mut self.progress.moved);
         let mut reports: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
-        for (&ours, service) in &self.services {
-            let Some(active) = service.active else { continue };
-            let Some(Some(Source::Service { stream, .. })) = self.sources.get_mut(active.source.0 as usize)
-            else {
+        for source in moved.drain(..) {
+            self.looks.count();
+            let Some(Some(Source::Service { stream, .. })) = self.sources.get_mut(source.0 as usize) else {
                 continue;
             };
-            let Some(instance) = self.instances.get(&active.instance) else { continue };
-            let Some(theirs) = instance.ids.theirs(ours).filter(|_| instance.has_progress()) else {
+            if !std::mem::take(&mut stream.has_moved) {
                 continue;
-            };
-            if std::mem::take(&mut stream.has_moved) {
-                let positions = reports.entry(active.instance).or_default();
-                LinkUp::put_position(positions, theirs, stream.taken());
             }
+            let active = self.services.get(&stream.service).and_then(|service| service.active);
+            let Some(active) = active.filter(|active| active.source == source) else { continue };
+            let Some(instance) = self.instances.get(&active.instance) else { continue };
+            let Some(theirs) = instance.ids.theirs(stream.service).filter(|_| instance.has_progress()) else {
+                continue;
+            };
+            let positions = reports.entry(active.instance).or_default();
+            LinkUp::put_position(positions, theirs, stream.taken());
         }
+        // Its memory is kept for the next time.
+        self.progress.moved = moved;
         for (instance, positions) in reports {
             self.counters.progress_out.inc();
             sink.to_instance(instance, &LinkUp::Progress { positions: &positions });

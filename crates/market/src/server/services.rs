@@ -15,6 +15,8 @@ pub(super) struct Service {
     pub(super) definition: Definition,
     /// Where it comes from now.
     pub(super) active: Option<Active>,
+    /// Where it could come from: the sources of its topic.
+    pub(super) sources: BTreeSet<SourceId>,
     /// The items of it that clients watch.
     pub(super) items: BTreeSet<usize>,
     /// It came up again: items that are still suspect then are asked for.
@@ -64,15 +66,15 @@ impl PointToPoint {
 
     /// The present source if it still serves; else one whose provider is up; else any.
     fn best_source(&self, id: u16, present: Option<Active>) -> Option<Active> {
-        let candidates = self.sources.iter().enumerate().filter_map(|(at, source)| {
-            let Some(Source::Service { session, stream }) = source else { return None };
-            if stream.service != id {
+        let candidates = self.services.get(&id)?.sources.iter().filter_map(|&source| {
+            self.looks.count();
+            let Some(Some(Source::Service { session, .. })) = self.sources.get(source.0 as usize) else {
                 return None;
-            }
+            };
             let instance = *self.sessions.get(session)?;
             let known = self.instances.get(&instance).filter(|i| i.is_alive() && i.session == *session)?;
             let is_up = known.offers.get(&id)?.state.up;
-            Some((Active { instance, source: SourceId(at as u32) }, is_up))
+            Some((Active { instance, source }, is_up))
         });
         candidates.max_by_key(|(active, is_up)| (*is_up, Some(*active) == present)).map(|(active, _)| active)
     }
@@ -155,14 +157,15 @@ impl PointToPoint {
     /// The items of a service that nobody offers are closed: it is gone.
     pub(super) fn withdraw_service(&mut self, id: u16, sink: &mut impl ServerSink) {
         if let Some(gone) = self.services.remove(&id) {
+            for source in gone.sources {
+                self.looks.count();
+                if let Some(source) = self.sources.get_mut(source.0 as usize) {
+                    *source = None;
+                }
+            }
             sink.unsubscribe(&gone.definition.info.name);
             self.counters.services.set(self.services.len() as u64);
             self.publish_service_removed(id, sink);
-        }
-        for source in &mut self.sources {
-            if matches!(source, Some(Source::Service { stream, .. }) if stream.service == id) {
-                *source = None;
-            }
         }
     }
 }

@@ -151,22 +151,37 @@ impl PointToPoint {
         session: u64,
         sink: &mut impl ServerSink,
     ) {
-        let entry = match topic {
-            Topic::Directory => Source::Directory { session },
+        let service = match topic {
+            Topic::Directory => None,
             Topic::Service(name) => {
                 let Some(service) = self.service_by_name(name) else { return };
-                Source::Service { session, stream: Incoming::new(service) }
+                Some(service)
             }
+        };
+        let entry = match service {
+            None => Source::Directory { session },
+            Some(service) => Source::Service { session, stream: Incoming::new(service) },
         };
         let at = source.0 as usize;
         if self.sources.len() <= at {
             self.sources.resize_with(at + 1, || None);
         }
-        self.sources[at] = Some(entry);
-        if let Topic::Service(name) = topic
-            && let Some(service) = self.service_by_name(name)
-        {
-            self.choose_active(now, service, sink);
+        if let Some(Source::Service { stream, .. }) = self.sources[at].replace(entry) {
+            self.forget_source(stream.service, source);
+            self.choose_active(now, stream.service, sink);
+        }
+        if let Some(id) = service {
+            if let Some(service) = self.services.get_mut(&id) {
+                service.sources.insert(source);
+            }
+            self.choose_active(now, id, sink);
+        }
+    }
+
+    /// A source is none of a service any more.
+    fn forget_source(&mut self, service: u16, source: SourceId) {
+        if let Some(service) = self.services.get_mut(&service) {
+            service.sources.remove(&source);
         }
     }
 
@@ -179,7 +194,10 @@ impl PointToPoint {
                     self.forget_instance(now, id, sink);
                 }
             }
-            Some(Source::Service { stream, .. }) => self.choose_active(now, stream.service, sink),
+            Some(Source::Service { stream, .. }) => {
+                self.forget_source(stream.service, source);
+                self.choose_active(now, stream.service, sink);
+            }
         }
     }
 
@@ -236,8 +254,7 @@ impl PointToPoint {
         if !stream.is_active {
             return Ok(());
         }
-        stream.has_moved = true;
-        self.progress.has_moved = true;
+        self.progress.note_moved(source, stream);
         let mut waits = stream.behind.waits();
         match order {
             Order::Next => {}
@@ -323,7 +340,7 @@ impl PointToPoint {
     }
 
     fn service_by_name(&self, name: &str) -> Option<u16> {
-        self.services.iter().find(|(_, s)| s.definition.info.name == name).map(|(id, _)| *id)
+        self.service_ids.known(name).filter(|id| self.services.contains_key(id))
     }
 }
 
@@ -403,6 +420,7 @@ impl PointToPoint {
                 let service = Service {
                     definition,
                     active: None,
+                    sources: BTreeSet::new(),
                     items: BTreeSet::new(),
                     recheck_at: Nanos::NEVER,
                     is_withdrawn: false,

@@ -33,7 +33,7 @@ config::section! {
     /// behind them.
     pub struct MessagingConfig {
         /// Values for one purpose, `latency` or `throughput`, which count where nothing else sets their keys;
-        /// `docs/messaging.md` lists them.
+        /// `docs/guides/tune.md` lists them.
         preset: Option<Preset> = None;
         /// Interface that everything uses: its address, its name, or a network, which stands for the first
         /// interface in it. 127.0.0.1 keeps all on this host.

@@ -9,9 +9,8 @@ use rdm::{Reply, ToVec};
 use rwf::{CloseMsg, DataState, DataType, Domain, Msg, RequestMsg, State, StateCode, StreamState};
 use rwf_json::PeerError;
 use server::websocket::{PART_BYTES, RwfService, WebSocket, answer, cookie_login};
-use server::{ConnectionId, Outbox};
-use server::{PortEvent, Service};
-use tracing::{debug, info};
+use server::{ConnectionId, Outbox, PortEvent, Service};
+use tracing::{debug, info, warn};
 use units::Nanos;
 use websocket::{CloseReason, Message, Session};
 
@@ -108,7 +107,11 @@ impl Service<WebSocket> for WebSocketClients<'_> {
     }
 
     fn on_port_event(&mut self, event: PortEvent<'_>) {
-        info!(port = "websocket", "{event}");
+        if event.is_fault() {
+            warn!(port = "websocket", "{event}")
+        } else {
+            info!(port = "websocket", "{event}")
+        }
     }
 }
 

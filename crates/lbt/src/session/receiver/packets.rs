@@ -173,6 +173,9 @@ impl<T> Receiver<T> {
                     self.repair.recovered += u64::from(recovered);
                     if !recovered {
                         self.reporter.on_late();
+                        if t + 1 == self.next {
+                            self.doubt.refute();
+                        }
                     } else if gap.naks > 0 {
                         self.retries.on_repaired(now, gap.asked);
                     }
@@ -324,6 +327,7 @@ impl<T> Receiver<T> {
         let jump = end - self.next;
         if jump > NEAR {
             if !self.doubt.is_settled(now, self.next, end) {
+                self.probe(now, jump);
                 let (found, limit) = (stated.0, self.next as u32);
                 return Err(WireError::Inconsistent { part: Part::LbtrmData, found, limit });
             }
@@ -331,6 +335,26 @@ impl<T> Receiver<T> {
                 return Ok(false);
             }
         }
+        self.miss(now, end);
+        Ok(true)
+    }
+
+    /// A part of what a packet says is asked for though it is not believed yet: a source that is about to leave has no time
+    /// to say it again and again. What is not answered is not missing by that word alone; if it is, more is asked for next.
+    #[cold]
+    fn probe(&mut self, now: Nanos, jump: u64) {
+        let is_answered = self.next == 0 || !self.loss.contains(self.next - 1);
+        if is_answered && let Some(length) = self.doubt.next_probe(self.next, jump) {
+            let end = self.next + length;
+            self.miss(now, end);
+            (self.certain, self.proven, self.raised) = (self.next, self.next, now);
+            self.next = end;
+        }
+    }
+
+    /// What lies between the highest number and `end` is missing.
+    fn miss(&mut self, now: Nanos, end: u64) {
+        let jump = end - self.next;
         if jump > 0 {
             let due = self.first_nak_due(now);
             self.delivery.note_jump(self.next);
@@ -340,7 +364,6 @@ impl<T> Receiver<T> {
             self.counters.unrecovered_bound.add(given_up);
             self.repair.given_up += given_up;
         }
-        Ok(true)
     }
 
     /// An original came whose number was here before, or was given up; by a network that is not the first to bring it.
