@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 use backbone::InletCommand;
 use market::server::{ClientError, ClientId, ClientProfile, PointToPoint};
 use rssl::{CloseReason, Session};
-use rssl_server::{ConnectionId, Outbox, PortEvent, Rssl, Service};
+use server::rssl::Rssl;
+use server::{ConnectionId, Outbox, PortEvent, Service};
 use tracing::{info, warn};
 use units::Nanos;
 

@@ -5,7 +5,7 @@ use rdm::directory::{DirectoryMsg, DirectoryRefresh, DirectoryUpdate, ServiceDel
 use rdm::login::{BatchSupport, Features, LoginMsg, LoginRefresh, LoginRequest, LoginStatus, Role};
 use rdm::{RdmError, Reply, ToVec};
 use rwf::{Msg, RequestMsg, StateCode};
-use websocket_server::PART_BYTES;
+use server::websocket::PART_BYTES;
 
 use super::client::{Client, Outlet};
 use super::core::{Core, Fault};

@@ -2,7 +2,7 @@
 
 use market::{ItemKey, RefreshForm};
 use rwf::{Msg, RefreshMsg};
-use websocket_server::PART_BYTES;
+use server::websocket::PART_BYTES;
 
 use super::InteractiveEvent;
 use super::client::{Outlet, Stream, Watcher};
