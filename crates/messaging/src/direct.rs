@@ -103,7 +103,8 @@ pub(crate) struct Connection {
     is_touched: bool,
     /// Bytes that waited for the socket when it was last looked at.
     waiting: u64,
-    /// Too much waits for the peer: the connection is shut down, and closed when the poller says so.
+    /// Too much waits for the peer: the connection is shut down, and closed when the poller says so. See
+    /// [`Connection::give_up`].
     is_given_up: bool,
     /// Somebody has connected to the request port.
     guest: Option<Box<Guest>>,
@@ -148,19 +149,28 @@ impl Connection {
     /// When one to answer is closed if no answer follows.
     fn unused_at(&self, config: &MessagingConfig) -> Nanos {
         match self.answers() {
-            Some((_, used)) if self.sent == self.out.len() => used + config.response_deletion_timeout(),
+            Some((_, used)) if self.sent == self.out.len() && !self.is_given_up => {
+                used + config.response_deletion_timeout()
+            }
             _ => Nanos::NEVER,
         }
     }
 
     /// Gives the connection up, since too much waits for its peer; false if that cannot be or was done.
+    ///
+    /// One to answer stays until the peer closes it or the kernel breaks it: answers by another connection would
+    /// overtake those that the peer's kernel holds.
     fn give_up(&mut self) -> bool {
         if !self.is_established || self.is_given_up {
             return false;
         }
         self.is_given_up = true;
+        let how = if self.is_for_answers() { Shutdown::Write } else { Shutdown::Both };
         // A connection that is broken already is told by the poller as well.
-        let _ = self.stream.socket().shutdown(Shutdown::Both);
+        let _ = self.stream.socket().shutdown(how);
+        if self.is_for_answers() {
+            (self.out, self.sent, self.detour) = (Vec::new(), 0, None);
+        }
         true
     }
 
@@ -353,6 +363,10 @@ impl Context {
         };
         let now = self.now;
         let connection = &mut self.direct.connections[index];
+        if connection.is_given_up {
+            let text = format!("{to} has not read its answers, and those that waited for it are lost");
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, text));
+        }
         connection.settle(now);
         connection.purpose = Purpose::Answers { to, used: now };
         connection.encoder.message(&mut connection.out, 0, &[*header], payload).map_err(io::Error::other)?;
@@ -575,7 +589,7 @@ impl Context {
         let Some(connection) = self.direct.connections.get_mut(index) else { return };
         let (purpose, was_established) = (connection.purpose, connection.is_established);
         let is_given_up = connection.is_given_up;
-        let result = if is_given_up {
+        let result = if is_given_up && !connection.is_for_answers() {
             Err("the peer does not take what is sent to it".to_owned())
         } else if was_established {
             Ok(())
@@ -700,7 +714,7 @@ impl Context {
     fn write_connection(&mut self, index: usize) -> io::Result<()> {
         let token = self.token(Port::Connection, index);
         let Some(connection) = self.direct.connections.get_mut(index) else { return Ok(()) };
-        if !connection.is_established {
+        if !connection.is_established || connection.is_given_up {
             return Ok(());
         }
         while connection.sent < connection.out.len() {
@@ -729,6 +743,22 @@ impl Context {
         Ok(())
     }
 
+    /// Gives up a connection for whose peer too much waits.
+    #[cold]
+    fn give_up_unread(&mut self, index: usize) {
+        let token = self.token(Port::Connection, index);
+        let Some(connection) = self.direct.connections.get_mut(index) else { return };
+        if !connection.give_up() {
+            return;
+        }
+        self.counters.context.request_connections_unread.inc();
+        if connection.is_for_answers() {
+            connection.waits_for_room = false;
+            // If the poller does not take it, the connection shows as one that can be written, and is read.
+            let _ = self.registrar.change(&connection.stream, token, Interest::Read);
+        }
+    }
+
     /// Writes what waits for connections to which something has happened.
     #[inline]
     pub(crate) fn flush_direct(&mut self) {
@@ -751,8 +781,8 @@ impl Context {
             }
             let Some(connection) = self.direct.connections.get_mut(index) else { continue };
             let own = (connection.out.len() - connection.sent) as u64;
-            if own > waiting_max && connection.give_up() {
-                self.counters.context.request_connections_unread.inc();
+            if own > waiting_max {
+                self.give_up_unread(index);
             }
             let due = self.direct_due(&self.direct.connections[index]);
             self.direct.connections.settle(index, due);
