@@ -55,7 +55,7 @@ extern "C" {
 #define TICKCAST_ERROR_WOULD_BLOCK (-4)
 /* The message is longer than the limit; the text says the limit. */
 #define TICKCAST_ERROR_TOO_LONG (-5)
-/* The source was deleted or its session has ended. */
+/* The source was deleted, its session has ended, or the context is closed. */
 #define TICKCAST_ERROR_ENDED (-6)
 /* Called from a callback, or while a claim is open. */
 #define TICKCAST_ERROR_BUSY (-7)
@@ -200,7 +200,8 @@ void tickcast_context_destroy(tickcast_context *context);
 /*
  * The same but the freeing, for `linger_ns` at most (negative: as configured; 0: one attempt). 0 if everything has left, 1
  * if not; *left (may be NULL) says what. What LBT-RM and LBT-RU have not sent in time is given up, and receivers report
- * it as loss. No callback is called. Sends are then refused with TICKCAST_ERROR_ENDED, and destroying waits no more.
+ * it as loss. No callback is called. Afterwards sends, requests, answers, turns and new sources and receivers are refused
+ * with TICKCAST_ERROR_ENDED, and destroying waits no more.
  */
 int tickcast_context_close(tickcast_context *context, int64_t linger_ns, tickcast_left *left);
 /*

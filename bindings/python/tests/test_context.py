@@ -80,7 +80,9 @@ class Settings(unittest.TestCase):
         source.close()
         receiver.close()
         self.assertTrue(context.is_closed)
-        for call in (context.poll, context.wait, context.fileno, lambda: source.send(b''), lambda: context.source('y')):
+        for call in (context.poll, context.wait, context.fileno, lambda: source.send(b''), lambda: source.request(b''),
+                     lambda: context.source('y'), lambda: context.receiver('y'), lambda: context.prefix_receiver('y'),
+                     lambda: context.pattern_receiver('y'), context.drain):
             with self.assertRaises(tickcast.ClosedError):
                 call()
 

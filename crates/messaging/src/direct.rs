@@ -17,6 +17,7 @@ use connections::Connections;
 use guests::{Guest, Guests, Partial};
 use unsent::release_sent;
 
+use crate::closing::Stage;
 use crate::context::{Context, Port, first_free};
 use crate::detour::Detour;
 use crate::error::ContextError;
@@ -204,11 +205,12 @@ impl Context {
     ///
     /// # Errors
     /// No port of the range is free, or `request_tcp_tls` is set and there is no certificate.
+    /// [`ContextError::Closed`] after [`Context::close`] or [`Context::settle`].
     pub fn listen(&mut self) -> Result<SocketAddrV4, ContextError> {
         if self.config.request_tcp_tls && self.tls.server.is_none() {
             return Err(lacks("a request port", "transport_tcp_tls_certificate_file").into());
         }
-        self.check_home()?;
+        self.check_open(Stage::Settling)?;
         let (low, high) = (self.config.request_tcp_port_low, self.config.request_tcp_port_high);
         let second = self.second.as_ref().map(|second| second.interface);
         let listeners = first_free(self.interface, low..=high, |address| {
@@ -232,9 +234,10 @@ impl Context {
     /// does not answer within a second, the other is tried, and so on in turn, eight times.
     ///
     /// # Errors
-    /// The attempt failed at once; the error names the address.
+    /// The attempt failed at once; the error names the address. [`ContextError::Closed`] after [`Context::close`] or
+    /// [`Context::settle`].
     pub fn connect(&mut self, to: SocketAddrV4) -> Result<ConnectionId, ContextError> {
-        self.check_home()?;
+        self.check_open(Stage::Settling)?;
         let (stream, detour) = self.connect_either(to)?;
         Ok(self.add_connection(Transport::Plain(stream), None, Purpose::Application, detour)?)
     }
@@ -307,14 +310,18 @@ impl Context {
         Ok(id)
     }
 
-    /// Appends a message to a connection; it leaves with [`Context::flush`]. Nothing happens if the
-    /// connection is gone.
-    pub fn send_direct(&mut self, connection: ConnectionId, payload: &[u8]) {
-        let index = self.direct.connections.index_of(connection);
-        if let Some(known) = index.and_then(|index| self.direct.connections.get_mut(index)) {
-            // Messages longer than 4 GiB do not exist here.
-            let _ = known.encoder.message(&mut known.out, 0, &[], payload);
+    /// Appends a message to a connection; it leaves with [`Context::flush`]. False, and nothing happens, if the
+    /// connection is gone or the context is closed.
+    pub fn send_direct(&mut self, connection: ConnectionId, payload: &[u8]) -> bool {
+        if self.stage == Stage::Closed {
+            return false;
         }
+        let index = self.direct.connections.index_of(connection);
+        let Some(known) = index.and_then(|index| self.direct.connections.get_mut(index)) else {
+            return false;
+        };
+        // Messages longer than 4 GiB do not exist here.
+        known.encoder.message(&mut known.out, 0, &[], payload).is_ok()
     }
 
     /// How many bytes wait for the connection's socket; 0 if the connection is gone. As long as there are more than

@@ -217,7 +217,7 @@ pub use crate::config::{
 pub use closing::{Left, SessionLeft};
 pub use context::{Context, ContextCounters};
 pub use embedded::{CallError, EmbeddedContext, EmbeddedSource, EventQueue, QueueError};
-pub use error::ContextError;
+pub use error::{Closed, ContextError};
 pub use event::{
     Asked, BatchEdge, End, FailoverLoss, Handler, Loss, Message, RequestEnd, SecurityEvent, SourceEvent,
     SourceInfo,

@@ -15,6 +15,7 @@ use counters::table::MessagingContext;
 use lbt::wire::lbmc::Header;
 use units::Rng;
 
+use crate::closing::Stage;
 use crate::context::Context;
 use crate::error::ContextError;
 use crate::{Asked, ConnectionId, Handler, RequestEnd, RequestId, SendError, Source};
@@ -137,6 +138,7 @@ impl Context {
         if !self.home.is_here() {
             return Err(RequestError::Send(SendError::Forked));
         }
+        self.check_before(Stage::Ended).map_err(|_| RequestError::Send(SendError::Ended))?;
         if self.direct.requests.open.len() >= REQUESTS_MAX {
             return Err(RequestError::TooMany { max: REQUESTS_MAX });
         }
@@ -174,9 +176,11 @@ impl Context {
     /// ([`io::ErrorKind::ConnectionAborted`]).
     ///
     /// # Errors
-    /// No connection can be opened, the payload is longer than 4 GiB, or the one who asks does not read.
+    /// No connection can be opened, the payload is longer than 4 GiB, or the one who asks does not read. After
+    /// [`Context::close`] the error holds [`Closed`](crate::Closed).
     pub fn respond(&mut self, asked: Asked, payload: &[u8]) -> io::Result<()> {
         self.home.check()?;
+        self.check_before(Stage::Closed)?;
         let Asked { index, address } = asked;
         let (port, ip) = (address.port(), *address.ip());
         self.send_answer(address, &Header::Request { flags: 0, transport: 0, index, port, ip }, payload)
