@@ -114,8 +114,8 @@ impl Context {
     /// It waits for these, and no longer: LBT-RM and LBT-RU until all was sent and no receiver has asked for a
     /// retransmission for a fourth of the NAK generation interval (half of it once one has asked), LBT-RU also
     /// until each receiver has said that it has heard of everything; TCP and direct connections until each peer's
-    /// kernel has acknowledged everything. Shared memory needs no wait: receivers that have opened it read it to its
-    /// end.
+    /// kernel has acknowledged everything. Shared memory waits only for room to say the end, and is closed without
+    /// that where a receiver leaves none: receivers that have opened it read it to its end.
     ///
     /// Returns what did not leave. Nothing is waited for if nothing was sent. In a child made by `fork` nothing
     /// happens.

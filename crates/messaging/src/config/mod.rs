@@ -160,8 +160,9 @@ config::section! {
         transport_lbtipc_group: Option<String> = None, length 1..=64;
         /// Who waits for whom in sessions of shared memory.
         transport_lbtipc_behavior: IpcBehavior = IpcBehavior::SourcePaced;
-        /// Memory of a session of shared memory, rounded up to a power of two.
-        transport_lbtipc_transmission_window_size_bytes: u64 = 16_777_216, range 2_097_152..=8_589_934_592;
+        /// Memory of a session of shared memory, rounded up to a power of two. The thread takes all of it when it makes
+        /// the first source, and does nothing else meanwhile (about a second for 1 GiB).
+        transport_lbtipc_transmission_window_size_bytes: u64 = 16_777_216, range 2_097_152..=1_073_741_824;
         /// Longest LBMC message of a session of shared memory; longer ones travel in fragments.
         transport_lbtipc_datagram_max_size_bytes: u32 = 65_535, range 500..=65_535;
         /// A receiver that a receiver-paced session waits for so long is dropped; 0 for never.
