@@ -107,6 +107,7 @@ extern "C" {
 #define TICKCAST_SECURITY_RELOAD_FAILED 2       /* changed files cannot be used; what was in force stays */
 #define TICKCAST_SECURITY_CERTIFICATE_REFUSED 3 /* a peer's is missing or not acceptable, or ours is not to the peer */
 #define TICKCAST_SECURITY_UNREADABLE 4          /* a session's datagrams: no key, another one, or not encrypted */
+#define TICKCAST_SECURITY_EXPOSED 5             /* others than its owner can open a file of keys; it is used */
 
 typedef struct tickcast_context tickcast_context;
 typedef uint64_t tickcast_source;
@@ -270,7 +271,7 @@ int tickcast_source_delete(tickcast_context *context, tickcast_source source);
 /* Hears all sources of a topic, now and later. `flags`: TICKCAST_ARRIVAL_ORDER, TICKCAST_HOT_FAILOVER or 0. */
 int tickcast_receiver_create(tickcast_context *context, const char *topic, uint32_t flags,
                              tickcast_receiver *receiver);
-/* The same for all topics that begin with `prefix`. */
+/* The same for all topics that begin with `prefix`: 252 bytes at most, where characters such as dots count twice. */
 int tickcast_receiver_create_prefix(tickcast_context *context, const char *prefix, uint32_t flags,
                                     tickcast_receiver *receiver);
 /*
