@@ -17,9 +17,10 @@
  * Callbacks run on the thread that polls, one at a time. Within them
  *   - tickcast_source_send, tickcast_source_send_hot_failover and tickcast_respond are taken down (a copy of the
  *     payload) and done in their order when the callbacks of this turn are over; the number of the message is not known
- *     yet and told as 0. What a source has no room for waits, 4,096 messages and 64 MiB of all sources at most
- *     (then TICKCAST_ERROR_WOULD_BLOCK), and goes before what is sent later by the same source: sends, claims,
- *     requests and the deletion of that source are refused with TICKCAST_ERROR_WOULD_BLOCK meanwhile. Other sources go on;
+ *     yet and told as 0. What a source has no room for waits, and goes before what is sent later by the same source:
+ *     sends, claims, requests and the deletion of that source are refused with TICKCAST_ERROR_WOULD_BLOCK meanwhile.
+ *     Other sources go on. At most 4,096 messages and 64 MiB wait, half of that of one source; a callback that sends
+ *     more is refused with TICKCAST_ERROR_WOULD_BLOCK, and TICKCAST_SOURCE_WAKE_UP follows. Answers have no such event;
  *   - tickcast_last_error and tickcast_context_stop may be called;
  *   - all other calls with the same context are refused with TICKCAST_ERROR_BUSY.
  * They must return normally: no longjmp, no C++ exception.

@@ -6,7 +6,9 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use messaging::{Claim, Context, Home, Left, MessagingConfig, SendError, SendFlags, Source, Sqn};
+use messaging::{
+    Claim, Context, Handler, Home, Left, MessagingConfig, SendError, SendFlags, Source, SourceEvent, Sqn,
+};
 
 use crate::callbacks::{Calls, Handlers, LeftValue};
 use crate::deferred::{Action, Deferred};
@@ -158,6 +160,13 @@ impl ContextHandle {
             self.deferred.borrow_mut().run(context, None);
             let worked = turn(context, &mut calls).map_err(Failure::Io)?;
             self.deferred.borrow_mut().run(context, None);
+            let refused = self.deferred.borrow_mut().take_refused();
+            if !refused.is_empty() {
+                for source in refused {
+                    calls.on_source_event(Source::from_bits(source), SourceEvent::WakeUp);
+                }
+                self.deferred.borrow_mut().run(context, None);
+            }
             Ok(c_int::from(worked))
         })
     }

@@ -1,6 +1,6 @@
 //! What callbacks want done: it waits until the context is free and has room for it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use messaging::{Asked, Context, SendError, SendFlags, Source};
 
@@ -9,6 +9,9 @@ use crate::error::Failure;
 /// Most sends and answers that wait, and most bytes of them.
 const ACTIONS_MAX: usize = 4_096;
 const BYTES_MAX: usize = 64 << 20;
+/// Most of those of one source, and of answers: the others' share.
+const OWN_ACTIONS_MAX: usize = ACTIONS_MAX / 2;
+const OWN_BYTES_MAX: usize = BYTES_MAX / 2;
 
 /// Sends and answers in the order in which callbacks asked for them. A source that has no room holds up its own
 /// messages alone.
@@ -20,6 +23,8 @@ pub(crate) struct Deferred {
     useless: usize,
     /// Who has something waiting; answers (no source) never wait for room.
     owners: HashMap<Owner, Owned>,
+    /// Sources of which one was refused for want of room here, in bits.
+    refused: HashSet<u64>,
     /// Counts the runs.
     run: u64,
     /// The first that was refused for good and is not told yet.
@@ -40,6 +45,7 @@ struct Waiting {
 struct Owned {
     /// So many wait; at least one.
     count: usize,
+    bytes: usize,
     /// The last run that found no room.
     blocked_in: u64,
 }
@@ -84,16 +90,41 @@ impl Action {
 impl Deferred {
     /// Takes one down.
     pub(crate) fn push(&mut self, action: Action, payload: &[u8]) -> Result<(), Failure> {
-        if self.bytes.len() + payload.len() > BYTES_MAX {
+        let length = payload.len();
+        if self.bytes.len() + length > BYTES_MAX {
             self.close_up();
         }
-        if self.waiting.len() >= ACTIONS_MAX || self.bytes.len() + payload.len() > BYTES_MAX {
+        let owner = action.owner();
+        let (count, bytes) = self.owners.get(&owner).map_or((0, 0), |owned| (owned.count, owned.bytes));
+        // One that is longer than its share may wait alone.
+        let is_over = count >= OWN_ACTIONS_MAX || count > 0 && bytes + length > OWN_BYTES_MAX;
+        if is_over || self.waiting.len() >= ACTIONS_MAX || self.bytes.len() + length > BYTES_MAX {
+            self.refused.extend(owner);
             return Err(Failure::Send(SendError::WouldBlock));
         }
-        self.waiting.push(Waiting { action, start: self.bytes.len(), length: payload.len() });
+        self.waiting.push(Waiting { action, start: self.bytes.len(), length });
         self.bytes.extend_from_slice(payload);
-        self.owners.entry(action.owner()).or_default().count += 1;
+        let owned = self.owners.entry(owner).or_default();
+        (owned.count, owned.bytes) = (count + 1, bytes + length);
         Ok(())
+    }
+
+    /// The sources that were refused room here, and have it now.
+    #[inline]
+    pub(crate) fn take_refused(&mut self) -> Vec<u64> {
+        if self.refused.is_empty() {
+            return Vec::new();
+        }
+        self.find_room()
+    }
+
+    #[cold]
+    fn find_room(&mut self) -> Vec<u64> {
+        if self.waiting.len() > ACTIONS_MAX / 2 || self.bytes.len() - self.useless > BYTES_MAX / 2 {
+            return Vec::new();
+        }
+        let (owners, refused) = (&self.owners, &mut self.refused);
+        refused.extract_if(|source| !owners.contains_key(&Some(*source))).collect()
     }
 
     /// How many wait.
@@ -118,6 +149,7 @@ impl Deferred {
         let count = self.waiting.len();
         (self.waiting, self.bytes, self.useless) = Default::default();
         self.owners.clear();
+        self.refused.clear();
         count
     }
 
@@ -173,7 +205,7 @@ impl Deferred {
     fn forget(&mut self, owner: Owner, length: usize) {
         self.useless += length;
         if let Some(owned) = self.owners.get_mut(&owner) {
-            owned.count -= 1;
+            (owned.count, owned.bytes) = (owned.count - 1, owned.bytes - length);
             if owned.count == 0 {
                 self.owners.remove(&owner);
             }
@@ -276,24 +308,35 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded() {
+    fn what_waits_is_bounded_in_all_and_for_each_source() {
+        let (_, slow, free) = blocked();
+        let action = |source| Action::Send(source, SendFlags::default());
+        let mut deferred = Deferred::default();
+        let fill = |deferred: &mut Deferred, source, piece: &[u8]| {
+            (0..).take_while(|_| deferred.push(action(source), piece).is_ok()).count()
+        };
+        let piece = vec![0; BYTES_MAX / 8];
+        assert_eq!([slow, free].map(|source| fill(&mut deferred, source, &piece)), [4, 4]);
+        let answers = Action::Respond(AskedValue::default().into());
+        assert!(deferred.push(answers, &piece).is_err(), "nobody has room");
+        let mut deferred = Deferred::default();
+        assert_eq!(fill(&mut deferred, slow, b""), OWN_ACTIONS_MAX);
+        assert!(deferred.push(answers, b"").is_ok(), "one source leaves room for others");
+        assert_eq!(fill(&mut deferred, free, b""), OWN_ACTIONS_MAX - 1);
+    }
+
+    #[test]
+    fn who_was_refused_room_is_named_when_there_is_some() {
         let (mut context, slow, free) = blocked();
         let mut deferred = Deferred::default();
-        let action = |source| Action::Send(source, SendFlags::default());
-        let mut count = 0;
-        let piece = vec![0; BYTES_MAX / 8];
-        while deferred.push(action(if count % 2 == 0 { slow } else { free }), &piece).is_ok() {
-            count += 1;
+        for source in [free, slow] {
+            while deferred.push(Action::Send(source, SendFlags::default()), b"x").is_ok() {}
         }
-        assert_eq!(count, 8);
+        assert_eq!(deferred.take_refused(), []);
         deferred.run(&mut context, None);
-        // Room that was given back in between is there again.
-        let waits = deferred.len();
-        while deferred.push(action(slow), &piece).is_ok() {}
-        assert_eq!(deferred.len(), 8);
-        assert!(waits < 8, "those of the source with room are refused as too long, or gone");
-        let mut deferred = Deferred::default();
-        while deferred.push(action(slow), b"").is_ok() {}
-        assert_eq!(deferred.len(), ACTIONS_MAX);
+        assert_eq!(deferred.take_refused(), [free.to_bits()], "the other one waits still");
+        assert_eq!(deferred.take_refused(), [], "once");
+        deferred.give_up();
+        assert_eq!(deferred.take_refused(), []);
     }
 }

@@ -429,3 +429,57 @@ fn what_callbacks_sent_and_has_no_room_is_told_and_holds_up_no_other_source() {
         tickcast_context_destroy(near);
     }
 }
+
+/// What became of the sends of one callback.
+struct Burst {
+    context: *mut ContextHandle,
+    source: u64,
+    taken: u32,
+    refused: u32,
+    wake_ups: u32,
+}
+
+unsafe extern "C" fn send_burst(user: *mut c_void, _: *const MessageValue) {
+    // SAFETY: what was given with the handlers; nobody else uses it while callbacks run.
+    let burst = unsafe { &mut *user.cast::<Burst>() };
+    for _ in 0..if burst.taken == 0 { 5_000 } else { 0 } {
+        // SAFETY: a context and no bytes.
+        let code = unsafe { tickcast_source_send(burst.context, burst.source, null(), 0, 0, null_mut()) };
+        assert!(code == 0 || code == WOULD_BLOCK, "{}", last_error());
+        burst.taken += u32::from(code == 0);
+        burst.refused += u32::from(code != 0);
+    }
+}
+
+unsafe extern "C" fn note_wake_up(user: *mut c_void, source: u64, event: c_int, _: *const c_char) {
+    // SAFETY: what was given with the handlers; nobody else uses it while callbacks run.
+    let burst = unsafe { &mut *user.cast::<Burst>() };
+    let is_wake_up = event == tickcast::callbacks::source_events::WAKE_UP && source == burst.source;
+    burst.wake_ups += u32::from(is_wake_up && burst.refused > 0);
+}
+
+#[test]
+fn who_sends_more_than_may_wait_within_a_callback_is_woken_up() {
+    let (_, near, [live, _]) = slow_and_live(33, 1_000_000);
+    let mut burst = Burst { context: near, source: live, taken: 0, refused: 0, wake_ups: 0 };
+    let (user, begun): (*mut Burst, _) = (&raw mut burst, Instant::now());
+    let handlers =
+        Handlers { on_message: Some(send_burst), on_source_event: Some(note_wake_up), ..Handlers::NONE };
+    // SAFETY: a context, bytes, and a `user` that outlives the handlers' use.
+    unsafe {
+        assert_eq!(tickcast_context_set_handlers(near, &raw const handlers, user.cast()), 0);
+        loop {
+            assert!(begun.elapsed() < WATCHDOG, "nobody says that there is room");
+            if (*user).wake_ups > 0 {
+                break;
+            }
+            if (*user).taken == 0 {
+                let sent = tickcast_source_send(near, live, b"now".as_ptr().cast(), 3, 1, null_mut());
+                assert_eq!(sent, 0, "{}", last_error());
+            }
+            assert!(tickcast_context_wait(near, 1_000_000) >= 0, "{}", last_error());
+        }
+        assert_eq!(((*user).taken, (*user).refused), (2_048, 2_952));
+        tickcast_context_destroy(near);
+    }
+}
