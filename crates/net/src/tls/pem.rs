@@ -60,6 +60,38 @@ pub(super) fn unusable_pair(certificate: &Path, key: &Path, error: rustls::Error
 fn not_found(file: &Path, wanted: &'static str, error: pem::Error) -> TlsError {
     match error {
         pem::Error::Io(cause) => TlsError::Read { file: file.to_owned(), cause },
-        other => TlsError::Pem { file: file.to_owned(), wanted, cause: other.to_string() },
+        other => TlsError::Pem { file: file.to_owned(), wanted, cause: in_words(&other) },
+    }
+}
+
+/// Lines as text, of which the library shows the bytes.
+fn in_words(error: &pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { end_marker } => {
+            format!("the line `-----END {}-----` is missing", end_marker.escape_ascii())
+        }
+        pem::Error::IllegalSectionStart { line } => {
+            format!("the line `{}` is not understood", line.get(..80).unwrap_or(line).escape_ascii())
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_whole_is_told_with_the_line_that_is_missing() {
+        let file = std::env::temp_dir().join(format!("tickcast-half-{}", std::process::id()));
+        let told = |bytes: &[u8]| {
+            std::fs::write(&file, bytes).expect("a writable place");
+            certificates(&file).expect_err("it is not whole").to_string()
+        };
+        let half = told(b"-----BEGIN CERTIFICATE-----\nMIIB\n");
+        assert!(half.contains("the line `-----END CERTIFICATE-----` is missing"), "{half}");
+        let start = told(b"-----BEGIN CERTIFICATE\nMIIB\n");
+        assert!(start.contains("the line `-----BEGIN CERTIFICATE` is not understood"), "{start}");
+        std::fs::remove_file(&file).expect("made above");
     }
 }
