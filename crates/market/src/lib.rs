@@ -4,6 +4,7 @@ pub mod backbone;
 mod cached;
 pub mod distributor;
 mod encoding;
+mod extent;
 pub mod image;
 mod intake;
 mod key;

@@ -14,7 +14,7 @@ use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
 use super::clients::{Client, Stream};
-use super::item::Phase;
+use super::life::{Input, Phase};
 use super::{ClientId, PointToPoint, ServerSink, Watcher};
 use crate::key::ItemKey;
 
@@ -287,8 +287,8 @@ impl PointToPoint {
         item.swept = sweep.number;
         match sweep.what {
             What::Lost => {
-                self.set_phase(index, Phase::Idle);
-                self.items[index].detach();
+                self.on_input(index, Input::Lost);
+                self.items[index].id = None;
                 let reason = (StateCode::NONE, "the source distributor is lost, looking for another");
                 self.suspect(now, index, reason, sink);
             }
@@ -296,8 +296,10 @@ impl PointToPoint {
                 let reason = (StateCode::NONE, "the service is down: its provider has gone");
                 self.suspect(now, index, reason, sink);
             }
-            What::Ask if item.phase == Phase::Idle => self.request(index),
-            What::Recheck if item.phase == Phase::Live && item.cached.state().data == DataState::Suspect => {
+            What::Ask if item.life.phase() == Phase::Idle => self.request(index),
+            What::Recheck
+                if item.life.phase() == Phase::Live && item.cached.state().data == DataState::Suspect =>
+            {
                 self.request(index);
             }
             What::Ask | What::Recheck => {}

@@ -7,7 +7,7 @@ use rwf::{
 use units::Nanos;
 
 use super::audience::{Audience, Form, Group, Newcomer, Unusable};
-use super::item::Phase;
+use super::life::{Act, Input, Phase};
 use super::{PointToPoint, ServerNotice, ServerSink, Watcher};
 use crate::backbone::Kind;
 use crate::cached::RefreshForm;
@@ -29,22 +29,18 @@ impl PointToPoint {
     ) {
         self.settle(index, sink);
         let Some(item) = self.items.get_mut(index) else { return };
-        match item.phase {
-            Phase::Live if sequence > item.image_after => {
-                item.image_after = sequence;
-                self.apply(now, index, kind, body, sink);
-            }
-            Phase::Live => self.counters.updates_stale.inc(),
-            Phase::Requested | Phase::Awaited => {
+        match item.life.on_message(sequence) {
+            Act::Apply => self.apply(now, index, kind, body, sink),
+            Act::DropStale => self.counters.updates_stale.inc(),
+            Act::Hold => {
                 self.counters.updates_held.inc();
-                if !item.held.push(sequence, kind, body, self.config.held_bytes_max) {
+                if !item.life.hold(sequence, kind, body, self.config.held_bytes_max) {
                     self.counters.held_overflows.inc();
                 }
             }
             // What comes before the request is sent is in the image that answers it; not in one that is on
             // its way already.
-            Phase::Queued => item.needs_after = sequence,
-            Phase::Idle => {}
+            _ => {}
         }
     }
 
@@ -65,8 +61,7 @@ impl PointToPoint {
         if result.is_err() {
             // The image has missed something that the provider meant.
             self.notice_unusable(now, index, sink);
-            if let Some(item) = self.items.get(index) {
-                let lacks = item.image_after;
+            if let Some(lacks) = self.items.get(index).and_then(|item| item.life.image_after()) {
                 self.resynchronise(now, index, (lacks, UNUSABLE), sink);
             }
             self.send_requests(now, sink);
@@ -87,7 +82,7 @@ impl PointToPoint {
     #[cold]
     pub(super) fn spoil(&mut self, now: Nanos, index: usize, sink: &mut impl ServerSink) {
         self.notice_unusable(now, index, sink);
-        self.items[index].incoming = None;
+        self.items[index].life.receive(None);
         self.suspect(now, index, (StateCode::ERROR, UNUSABLE), sink);
     }
 
@@ -179,18 +174,18 @@ impl PointToPoint {
         sink: &mut impl ServerSink,
     ) -> Result<(), DecodeError> {
         self.counters.images_in.inc();
-        if !matches!(self.items[index].phase, Phase::Requested | Phase::Awaited) {
+        if !self.items[index].life.awaits_image() {
             return Ok(());
         }
         let msg = RefreshMsg::parse(refresh)?;
         // An image that ends its stream is all there is: no update follows that it would have to fit.
         let is_last = msg.state.stream != StreamState::Open;
         if is_last && msg.part_num.unwrap_or(0) == 0 {
-            self.items[index].incoming = Some(after);
+            self.items[index].life.receive(Some(after));
         } else if msg.part_num.unwrap_or(0) == 0 {
             let was_bound = self.items[index].id == Some(id);
             let joins = self.bind(index, id) && self.joins_stream(index, after, was_bound);
-            self.items[index].incoming = joins.then_some(after);
+            self.items[index].life.receive(joins.then_some(after));
             if !joins {
                 self.request(index);
                 self.send_requests(now, sink);
@@ -198,25 +193,24 @@ impl PointToPoint {
             }
         }
         let item = &mut self.items[index];
-        if item.incoming != Some(after) || !item.cached.on_refresh(&msg, &self.rules)? {
+        if !item.life.receives(after) || !item.cached.on_refresh(&msg, &self.rules)? {
             return Ok(());
         }
-        item.incoming = None;
+        item.life.receive(None);
         if is_last {
             self.end_with_image(index, sink);
             self.send_requests(now, sink);
             return Ok(());
         }
-        if !item.accepts_image(after) {
+        if !item.life.accepts_image(after) {
             self.request(index);
             self.send_requests(now, sink);
             return Ok(());
         }
-        self.set_phase(index, Phase::Live);
-        let item = &mut self.items[index];
-        item.image_after = after;
         item.was_live = true;
-        let held: Vec<_> = item.held.take_after(after).collect();
+        let before = item.life.phase();
+        let held = item.life.on_image(after).unwrap_or_default();
+        self.recovery.count(before, Phase::Live);
         self.count_suspect(index);
         self.send_refreshes(now, index, sink);
         for (sequence, kind, body) in held {
@@ -399,9 +393,7 @@ impl PointToPoint {
         match StatusMsg::parse(status)?.state {
             Some(state) if state.stream != StreamState::Open => self.on_closed(index, status, sink),
             state => {
-                if self.items[index].phase == Phase::Requested {
-                    self.set_phase(index, Phase::Awaited);
-                }
+                self.on_input(index, Input::Wait);
                 // Without a state it says that the image takes its time, which is nothing to watchers.
                 if state.is_some() {
                     self.apply_status(now, index, status, sink)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use units::Nanos;
 
 use super::audience::{Audience, Group};
-use super::item::Phase;
+use super::life::Phase;
 use super::{PointToPoint, ServerSink, Watcher};
 
 impl PointToPoint {
@@ -19,7 +19,7 @@ impl PointToPoint {
             let Some(client) = self.clients.get(&watcher.client) else { continue };
             let all_paused = client.login.as_ref().is_some_and(|login| login.is_paused);
             let Some(stream) = client.streams.get(&watcher.stream_id) else { continue };
-            let is_live = self.items.get(stream.index).is_some_and(|item| item.phase == Phase::Live);
+            let is_live = self.items.get(stream.index).is_some_and(|item| item.life.phase() == Phase::Live);
             if is_live && !stream.is_paused && !all_paused {
                 items.entry(stream.index).or_default().add(watcher, &stream.form, false);
             }

@@ -28,6 +28,7 @@ mod front;
 mod gaps;
 mod ids;
 mod item;
+mod life;
 mod login;
 mod posts;
 mod progress;
@@ -61,6 +62,7 @@ use self::conversations::Conversations;
 use self::errands::Prepared;
 use self::ids::ServiceIds;
 use self::item::Item;
+use self::life::Phase;
 use self::services::Service;
 use self::stream::Incoming;
 use self::upstream::Instance;
@@ -301,7 +303,7 @@ impl PointToPoint {
     fn remove(&mut self, index: usize) -> Item {
         let item = self.items.remove(index);
         item.key.as_key().with_bytes(|bytes| self.by_key.remove(bytes));
-        self.leave_phase(item.phase);
+        self.recovery.count(item.life.phase(), Phase::Idle);
         if let Some(service) = self.services.get_mut(&item.key.service) {
             service.items.remove(&index);
             if let (Some(id), Some(source)) = (item.id, service.active_source())

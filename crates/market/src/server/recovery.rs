@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
-use super::item::Phase;
+use super::item::Item;
+use super::life::{Act, Input, Phase};
 use super::upstream::Instance;
 use super::{PointToPoint, ServerSink, ids};
 use crate::backbone::LinkUp;
@@ -27,17 +28,33 @@ pub(super) struct Requests {
     sent: VecDeque<(Nanos, usize, u64)>,
 }
 
+impl Requests {
+    /// Counts images on their way, as an item goes from one state to another.
+    pub(super) fn count(&mut self, before: Phase, after: Phase) {
+        self.outstanding -= usize::from(before == Phase::Requested);
+        self.outstanding += usize::from(after == Phase::Requested);
+    }
+}
+
 impl PointToPoint {
+    /// Something comes about an item: it may move to another state. Returns what has to be done.
+    pub(super) fn on_input(&mut self, index: usize, input: Input) -> Act {
+        let life = &mut self.items[index].life;
+        let before = life.phase();
+        let act = life.on(input);
+        self.recovery.count(before, life.phase());
+        act
+    }
+
     /// Asks for an item as soon as it is its turn.
     pub(super) fn request(&mut self, index: usize) {
-        let item = &mut self.items[index];
-        match item.phase {
-            Phase::Queued => return,
-            Phase::Requested => self.recovery.outstanding -= 1,
-            Phase::Idle | Phase::Awaited | Phase::Live => {}
+        if self.on_input(index, Input::Want) == Act::Enqueue {
+            self.enqueue(index);
         }
-        item.phase = Phase::Queued;
-        self.recovery.queue.push_back((index, item.serial));
+    }
+
+    fn enqueue(&mut self, index: usize) {
+        self.recovery.queue.push_back((index, self.items[index].serial));
     }
 
     /// Sends requests until enough are on their way. Not all in the queue are still wanted: so many are looked at, and
@@ -57,13 +74,13 @@ impl PointToPoint {
     }
 
     fn send_request(&mut self, now: Nanos, index: usize, serial: u64, sink: &mut impl ServerSink) {
-        let Some(item) = self.items.get_mut(index).filter(|i| i.serial == serial && i.phase == Phase::Queued)
-        else {
-            return;
+        let is_queued = |item: &&mut Item| {
+            item.serial == serial && matches!(item.life.phase(), Phase::Queued | Phase::Requeued)
         };
+        let Some(item) = self.items.get_mut(index).filter(is_queued) else { return };
         let service = self.services.get(&item.key.service);
         let Some(instance) = service.and_then(|s| s.active).map(|a| a.instance) else {
-            item.phase = Phase::Idle;
+            self.on_input(index, Input::TurnInVain);
             return;
         };
         let key = item.key.as_key();
@@ -73,35 +90,16 @@ impl PointToPoint {
             self.on_closed(index, &status, sink);
             return;
         }
-        let is_registered = item.is_registered;
-        let can_resume = self.instances.get(&instance).is_some_and(Instance::has_resume);
-        let msg = match is_registered {
-            true => LinkUp::ImageRequest { key },
-            false if item.was_live && can_resume => LinkUp::Resume { key },
-            false => LinkUp::Interest { key },
+        let can_resume = item.was_live && self.instances.get(&instance).is_some_and(Instance::has_resume);
+        let msg = match item.life.on(Input::Turn) {
+            Act::AskAgain => LinkUp::ImageRequest { key },
+            _ if can_resume => LinkUp::Resume { key },
+            _ => LinkUp::Interest { key },
         };
         ids::tell(&self.instances, instance, msg, sink);
-        item.is_registered = true;
-        item.phase = Phase::Requested;
         self.recovery.outstanding += 1;
         self.recovery.sent.push_back((now, index, serial));
         self.counters.images_requested.inc();
-    }
-
-    /// Counts an item that leaves a phase for good.
-    pub(super) fn leave_phase(&mut self, phase: Phase) {
-        if phase == Phase::Requested {
-            self.recovery.outstanding -= 1;
-        }
-    }
-
-    /// Moves an item to another phase.
-    pub(super) fn set_phase(&mut self, index: usize, phase: Phase) {
-        let before = std::mem::replace(&mut self.items[index].phase, phase);
-        self.leave_phase(before);
-        if phase == Phase::Requested {
-            self.recovery.outstanding += 1;
-        }
     }
 
     /// Asks again for what has not come in time.
@@ -111,7 +109,7 @@ impl PointToPoint {
         {
             self.recovery.sent.pop_front();
             let item = self.items.get(index);
-            if item.is_some_and(|i| i.serial == serial && i.phase == Phase::Requested) {
+            if item.is_some_and(|i| i.serial == serial && i.life.phase() == Phase::Requested) {
                 self.request(index);
             }
         }
@@ -172,16 +170,9 @@ impl PointToPoint {
         (lacks, text): (u64, &str),
         sink: &mut impl ServerSink,
     ) {
-        let item = &mut self.items[index];
-        match item.phase {
-            Phase::Idle | Phase::Queued | Phase::Awaited => {}
-            // The image on its way may be older; then it is asked for again when it has come.
-            Phase::Requested => item.needs_after = item.needs_after.max(lacks),
-            Phase::Live => {
-                item.needs_after = item.needs_after.max(lacks);
-                self.suspect(now, index, (StateCode::GAP_DETECTED, text), sink);
-                self.request(index);
-            }
+        if self.items[index].life.on_lack(lacks) == Act::Suspect {
+            self.suspect(now, index, (StateCode::GAP_DETECTED, text), sink);
+            self.enqueue(index);
         }
     }
 
@@ -203,7 +194,7 @@ impl PointToPoint {
     fn give_up(&mut self, index: usize, sink: &mut impl ServerSink) {
         let item = self.remove(index);
         let active = self.services.get(&item.key.service).and_then(|s| s.active);
-        if let (true, Some(active)) = (item.is_registered, active) {
+        if let (true, Some(active)) = (item.life.is_registered(), active) {
             let msg = LinkUp::NoInterest { key: item.key.as_key() };
             ids::tell(&self.instances, active.instance, msg, sink);
         }

@@ -9,7 +9,7 @@ use units::Nanos;
 
 use super::audience::{Form, Newcomer};
 use super::clients::{Client, Stream};
-use super::item::Phase;
+use super::life::Phase;
 use super::{ClientId, PointToPoint, ServerSink, Watcher};
 use crate::key::ItemKey;
 use crate::view::View;
@@ -319,8 +319,9 @@ impl PointToPoint {
         }
         self.count_watchers(1);
         let item = &mut self.items[index];
-        if item.phase != Phase::Live && !item.cached.is_known() {
-            let is_idle = item.phase == Phase::Idle;
+        let phase = item.life.phase();
+        if phase != Phase::Live && !item.cached.is_known() {
+            let is_idle = phase == Phase::Idle;
             let is_suspect = item.cached.state().data == DataState::Suspect;
             item.audience.await_image(newcomer);
             if is_idle {

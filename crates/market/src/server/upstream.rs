@@ -8,7 +8,7 @@ use rwf::{DecodeError, Domain, RefreshMsg};
 use units::Nanos;
 
 use super::ids::Renumbering;
-use super::item::Phase;
+use super::life::Phase;
 use super::services::Service;
 use super::stream::{Incoming, Order};
 use super::{PointToPoint, ServerConfig, ServerNotice, ServerSink, Source, SourceId};
@@ -275,7 +275,7 @@ impl PointToPoint {
             (Kind::Open | Kind::OpenInFull, _) => {
                 let key = msg.opened(service).map_err(UpstreamError::Malformed)?;
                 if let Some(index) = self.find_settled(key, sink)
-                    && self.items[index].phase != Phase::Idle
+                    && self.items[index].life.phase() != Phase::Idle
                 {
                     self.bind(index, msg.item);
                 }
