@@ -1,37 +1,41 @@
-//! Posts and generic messages of single clients, and what comes back.
-
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
-use rdm::post::{self, Post, PostUserRights};
+use counters::table::Distributor as Counters;
+use rdm::login::LOGIN_STREAM_ID;
+use rdm::post;
+use rdm::post::{Post, PostUserRights};
 use rwf::{
     AckMsg, DataType, Domain, GenericMsg, Key, Msg, NakCode, PostMsg, RefreshMsg, StatusMsg, StreamState,
     UpdateMsg,
 };
 use units::Nanos;
 
-use super::dialled::LOGIN_STREAM_ID;
+use super::base::{Conversation, DistributorConfig, PeerId, PostRoute, ProviderId, Timer};
+use super::items::Items;
+use super::sink::DistributorSink;
+use super::status::{NOT_FOUND, status_bytes};
 use super::timers::Due;
-use super::{Distributor, DistributorSink, PeerId, PostRoute, ProviderId, Timer, peers, status_bytes};
 use crate::backbone::{Kind, LinkDown};
+use crate::encoding::Encoding;
 use crate::key::ItemKey;
-
-/// A client's stream: the link it is behind, and its number there.
-pub(super) type Conversation = (PeerId, u64);
 
 /// Posts that went to dialled providers and are not over, under ids of this instance's own: those of
 /// different clients may be the same.
-#[derive(Debug, Default)]
 pub(super) struct Posts {
+    pub(super) config: Arc<DistributorConfig>,
     by_id: BTreeMap<u32, Pending>,
     ids: HashMap<(Conversation, u32), u32>,
     last_id: u32,
     /// Parts whose acknowledgement is still to come, and posts whose parts are.
     count: usize,
+    encoding: Encoding,
+    counters: Arc<Counters>,
 }
 
 /// A post at a provider.
 #[derive(Debug)]
-struct Pending {
+pub(super) struct Pending {
     provider: ProviderId,
     from: Conversation,
     /// The client's id of it.
@@ -50,6 +54,11 @@ const ATTRIBUTES_TOO_LONG: &str = "the attributes of the item's key are too long
 type Refusal = (NakCode, &'static str);
 
 impl Posts {
+    pub(super) fn new(config: Arc<DistributorConfig>, counters: Arc<Counters>) -> Posts {
+        let (by_id, ids, encoding) = (BTreeMap::new(), HashMap::new(), Encoding::default());
+        Posts { config, by_id, ids, last_id: 0, count: 0, encoding, counters }
+    }
+
     fn take_id(&mut self) -> u32 {
         loop {
             self.last_id = self.last_id.wrapping_add(1);
@@ -74,11 +83,11 @@ impl Posts {
     }
 }
 
-/// From clients.
-impl Distributor {
+impl Posts {
     /// Something that a client says about an item; without a name in `key` it is off stream.
     pub(super) fn on_client_message(
         &mut self,
+        items: &mut Items,
         now: Nanos,
         from: Conversation,
         key: ItemKey<'_>,
@@ -86,14 +95,15 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) {
         match Msg::parse(message) {
-            Ok(Msg::Post(msg)) => self.on_post(now, from, key, &msg, sink),
-            Ok(Msg::Generic(msg)) => self.on_client_generic(key, &msg, sink),
+            Ok(Msg::Post(msg)) => self.on_post(items, now, from, key, &msg, sink),
+            Ok(Msg::Generic(msg)) => self.on_client_generic(items, key, &msg, sink),
             _ => self.counters.link_messages_refused.inc(),
         }
     }
 
     fn on_post(
         &mut self,
+        items: &mut Items,
         now: Nanos,
         from: Conversation,
         key: ItemKey<'_>,
@@ -107,15 +117,15 @@ impl Distributor {
             self.refuse_post(from, msg, (NakCode::INVALID_CONTENT, ATTRIBUTES_TOO_LONG), sink);
             return;
         };
-        if !is_on_stream && self.cleanups.has_sweeps() {
-            self.settle_key(now, item, sink);
+        if !is_on_stream && items.cleanups.has_sweeps() {
+            items.settle_key(now, item, sink);
         }
-        let result = match self.listed(key.service).map(|s| s.posts) {
+        let result = match items.suppliers.listed(key.service).map(|s| s.posts) {
             None => Err((NakCode::SOURCE_UNKNOWN, "the service is not published here")),
             Some(PostRoute::Refuse) => Err((NakCode::DENIED_BY_SOURCE, "the service takes no posts")),
-            Some(PostRoute::Cache) => self.post_to_cache(now, item, msg, sink).map(|()| true),
+            Some(PostRoute::Cache) => self.post_to_cache(items, now, item, msg, sink).map(|()| true),
             Some(PostRoute::Provider) => {
-                self.post_to_provider(now, from, (item, is_on_stream), msg, sink).map(|()| false)
+                self.post_to_provider(items, now, from, (item, is_on_stream), msg, sink).map(|()| false)
             }
         };
         match result {
@@ -152,8 +162,14 @@ impl Distributor {
         sink.to_peer(peer, &LinkDown::ClientAnswer { conversation, message });
     }
 
-    fn on_client_generic(&mut self, key: ItemKey<'_>, msg: &GenericMsg<'_>, sink: &mut impl DistributorSink) {
-        let open = self.find(key).and_then(|index| self.items[index].upstream.open_at());
+    fn on_client_generic(
+        &mut self,
+        items: &mut Items,
+        key: ItemKey<'_>,
+        msg: &GenericMsg<'_>,
+        sink: &mut impl DistributorSink,
+    ) {
+        let open = items.find(key).and_then(|index| items.table[index].upstream.open_at());
         let Some((provider, stream_id)) = open else {
             self.counters.link_messages_refused.inc();
             return;
@@ -164,23 +180,23 @@ impl Distributor {
     }
 }
 
-/// To providers.
-impl Distributor {
+impl Posts {
     fn post_to_provider(
         &mut self,
+        items: &mut Items,
         now: Nanos,
         from: Conversation,
         (item, is_on_stream): (ItemKey<'_>, bool),
         msg: &PostMsg<'_>,
         sink: &mut impl DistributorSink,
     ) -> Result<(), Refusal> {
-        let (provider, stream_id) = self.post_target(item, is_on_stream)?;
-        if !self.dialled(provider).is_some_and(|d| d.takes_posts) {
+        let (provider, stream_id) = self.post_target(items, item, is_on_stream)?;
+        if !items.suppliers.dialled(provider).is_some_and(|d| d.takes_posts) {
             return Err((NakCode::DENIED_BY_SOURCE, "the provider takes no posts"));
         }
-        let theirs = self.offer(provider, item.service).map(|o| o.theirs);
+        let theirs = items.suppliers.offer(provider, item.service).map(|o| o.theirs);
         let post_id = match msg.post_id {
-            Some(post_id) => Some(self.note_post(now, provider, (from, post_id), msg)?),
+            Some(post_id) => Some(self.note_post(items, now, provider, (from, post_id), msg)?),
             None => None,
         };
         let key = msg.key.map(|key| Key { service_id: key.service_id.and(theirs), ..key });
@@ -191,9 +207,14 @@ impl Distributor {
     }
 
     /// The provider that gets a post, and on which stream: that of the item, or that of the login.
-    fn post_target(&mut self, item: ItemKey<'_>, is_on_stream: bool) -> Result<(ProviderId, i32), Refusal> {
-        let open = self.find(item).and_then(|index| self.items[index].upstream.open_at());
-        let service = self.services.get_mut(&item.service);
+    fn post_target(
+        &mut self,
+        items: &mut Items,
+        item: ItemKey<'_>,
+        is_on_stream: bool,
+    ) -> Result<(ProviderId, i32), Refusal> {
+        let open = items.find(item).and_then(|index| items.table[index].upstream.open_at());
+        let service = items.suppliers.services.get_mut(&item.service);
         let Some(requested) = service.and_then(|s| s.requested_mut()) else {
             return Err((NakCode::DENIED_BY_SOURCE, "the service's provider takes no posts"));
         };
@@ -206,8 +227,8 @@ impl Distributor {
         requested.turn = requested.turn.wrapping_add(1);
         let (sources, turn) = (requested.sources.clone(), requested.turn);
         let takes = |p: &ProviderId| {
-            self.dialled(*p).is_some_and(|d| d.takes_posts)
-                && self.offer(*p, item.service).is_some_and(|o| o.definition.state.up)
+            items.suppliers.dialled(*p).is_some_and(|d| d.takes_posts)
+                && items.suppliers.offer(*p, item.service).is_some_and(|o| o.definition.state.up)
         };
         let able: Vec<ProviderId> = sources.into_iter().filter(takes).collect();
         let chosen = able.get(turn % able.len().max(1));
@@ -218,47 +239,54 @@ impl Distributor {
     /// Notes a post, or a part of one, under an id of our own, as long as something of it is to come.
     fn note_post(
         &mut self,
+        items: &mut Items,
         now: Nanos,
         provider: ProviderId,
         (from, post_id): (Conversation, u32),
         msg: &PostMsg<'_>,
     ) -> Result<u32, Refusal> {
-        let known = self.posts.ids.get(&(from, post_id)).copied();
-        let known = known.filter(|id| self.posts.by_id[id].provider == provider);
+        let known = self.ids.get(&(from, post_id)).copied();
+        let known = known.filter(|id| self.by_id[id].provider == provider);
         if known.is_none() && msg.complete && !msg.ack {
-            return Ok(self.posts.take_id());
+            return Ok(self.take_id());
         }
-        if self.posts.count >= self.config.posts_outstanding_max {
+        if self.count >= self.config.posts_outstanding_max {
             return Err((NakCode::NO_RESOURCES, "too many posts wait for their acknowledgement"));
         }
-        let id = known.unwrap_or_else(|| self.posts.take_id());
-        let due = self.timers.set(now + self.config.post_timeout, Timer::Post(id));
-        let before = self.posts.remove(id);
+        let id = known.unwrap_or_else(|| self.take_id());
+        let due = items.timers.set(now + self.config.post_timeout, Timer::Post(id));
+        let before = self.remove(id);
         if let Some(before) = &before {
-            self.timers.cancel(before.due);
+            items.timers.cancel(before.due);
         }
         let mut parts = before.map(|pending| pending.parts).unwrap_or_default();
         parts.extend(msg.ack.then_some(msg.seq_num));
         // One that wants no acknowledgement has sent its last part: nothing is to come.
         if parts.is_empty() && msg.complete {
-            self.timers.cancel(due);
+            items.timers.cancel(due);
             return Ok(id);
         }
         let (domain, is_whole) = (msg.domain, msg.complete);
-        self.posts.count += parts.len().max(1);
-        self.posts.by_id.insert(id, Pending { provider, from, post_id, domain, parts, is_whole, due });
-        self.posts.ids.insert((from, post_id), id);
+        self.count += parts.len().max(1);
+        self.by_id.insert(id, Pending { provider, from, post_id, domain, parts, is_whole, due });
+        self.ids.insert((from, post_id), id);
         self.count_posts();
         Ok(id)
     }
 
     fn count_posts(&self) {
-        self.counters.posts_outstanding.set(self.posts.count as u64);
+        self.counters.posts_outstanding.set(self.count as u64);
     }
 
     /// A provider acknowledges a post, or a part of one.
-    pub(super) fn on_ack(&mut self, provider: ProviderId, ack: &AckMsg<'_>, sink: &mut impl DistributorSink) {
-        let pending = self.posts.by_id.get_mut(&ack.ack_id).filter(|p| p.provider == provider);
+    pub(super) fn on_ack(
+        &mut self,
+        items: &mut Items,
+        provider: ProviderId,
+        ack: &AckMsg<'_>,
+        sink: &mut impl DistributorSink,
+    ) {
+        let pending = self.by_id.get_mut(&ack.ack_id).filter(|p| p.provider == provider);
         let Some(pending) = pending.filter(|p| !p.parts.is_empty()) else {
             self.counters.messages_unasked.inc();
             return;
@@ -267,10 +295,10 @@ impl Distributor {
         pending.parts.swap_remove(part);
         let (from, post_id, due) = (pending.from, pending.post_id, pending.due);
         if !pending.parts.is_empty() {
-            self.posts.count -= 1;
+            self.count -= 1;
         } else if pending.is_whole {
-            self.timers.cancel(due);
-            self.posts.remove(ack.ack_id);
+            items.timers.cancel(due);
+            self.remove(ack.ack_id);
         }
         self.count_posts();
         self.counters.acks_in.inc();
@@ -278,30 +306,46 @@ impl Distributor {
     }
 
     /// A provider did not acknowledge in time.
-    pub(super) fn post_overdue(&mut self, id: u32, sink: &mut impl DistributorSink) {
-        self.refuse(id, (NakCode::NO_RESPONSE, "the provider has not answered the post in time"), sink);
+    pub(super) fn post_overdue(&mut self, items: &mut Items, id: u32, sink: &mut impl DistributorSink) {
+        self.refuse(
+            items,
+            id,
+            (NakCode::NO_RESPONSE, "the provider has not answered the post in time"),
+            sink,
+        );
     }
 
     /// A provider is gone, and will acknowledge nothing.
-    pub(super) fn posts_lost(&mut self, provider: ProviderId, sink: &mut impl DistributorSink) {
-        for id in self.posts.ids_of(|pending| pending.provider == provider) {
-            self.refuse(id, (NakCode::SOURCE_DOWN, "the provider is lost"), sink);
+    pub(super) fn posts_lost(
+        &mut self,
+        items: &mut Items,
+        provider: ProviderId,
+        sink: &mut impl DistributorSink,
+    ) {
+        for id in self.ids_of(|pending| pending.provider == provider) {
+            self.refuse(items, id, (NakCode::SOURCE_DOWN, "the provider is lost"), sink);
         }
     }
 
     /// A link is gone: nobody waits any more.
-    pub(super) fn forget_posts(&mut self, peer: PeerId) {
-        for id in self.posts.ids_of(|pending| pending.from.0 == peer) {
-            if let Some(gone) = self.posts.remove(id) {
-                self.timers.cancel(gone.due);
+    pub(super) fn forget_posts(&mut self, items: &mut Items, peer: PeerId) {
+        for id in self.ids_of(|pending| pending.from.0 == peer) {
+            if let Some(gone) = self.remove(id) {
+                items.timers.cancel(gone.due);
             }
         }
         self.count_posts();
     }
 
-    fn refuse(&mut self, id: u32, (code, text): Refusal, sink: &mut impl DistributorSink) {
-        let Some(gone) = self.posts.remove(id) else { return };
-        self.timers.cancel(gone.due);
+    pub(super) fn refuse(
+        &mut self,
+        items: &mut Items,
+        id: u32,
+        (code, text): Refusal,
+        sink: &mut impl DistributorSink,
+    ) {
+        let Some(gone) = self.remove(id) else { return };
+        items.timers.cancel(gone.due);
         self.count_posts();
         for seq_num in gone.parts {
             self.counters.posts_refused.inc();
@@ -317,11 +361,11 @@ impl Distributor {
     }
 }
 
-/// Into the cache.
-impl Distributor {
+impl Posts {
     /// Applies a post to the image of an item, and sends it to all who watch the item.
     fn post_to_cache(
         &mut self,
+        items: &mut Items,
         now: Nanos,
         key: ItemKey<'_>,
         msg: &PostMsg<'_>,
@@ -335,38 +379,38 @@ impl Distributor {
         };
         // Looked through to its end before anything is merged.
         rwf::walk_container(data_type, payload, None, |_, _| ()).map_err(|_| invalid)?;
-        let known = self.find(key).filter(|index| self.items[*index].cached.is_known());
+        let known = items.find(key).filter(|index| items.table[*index].cached.is_known());
         let unknown = (NakCode::SYMBOL_UNKNOWN, "there is no such item in the cache");
         let user = Some(msg.post_user_info);
         let result = match (&post.message, known) {
             (Some(Msg::Refresh(refresh)), known) => {
                 let may_create = post.user_rights().contains(PostUserRights::CREATE);
-                let is_there = self.find(key).is_some();
+                let is_there = items.find(key).is_some();
                 let index = match known {
                     Some(index) => index,
-                    None if may_create => self.create(key)?,
+                    None if may_create => self.create(items, key)?,
                     None => return Err(unknown),
                 };
-                let result = self.post_image(now, index, refresh, sink);
+                let result = self.post_image(items, now, index, refresh, sink);
                 if result.is_err() && !is_there {
-                    let status = status_bytes(key, peers::NOT_FOUND);
-                    self.close_item(now, index, &status, sink);
+                    let status = status_bytes(key, NOT_FOUND);
+                    items.close_item(now, index, &status, sink);
                 }
                 result
             }
             (_, None) => return Err(unknown),
             (Some(Msg::Status(status)), Some(index)) => {
                 let may_close = post.user_rights().contains(PostUserRights::DELETE);
-                self.post_status(now, index, status, may_close, sink)
+                self.post_status(items, now, index, status, may_close, sink)
             }
             (Some(Msg::Update(update)), Some(index)) => {
                 let update = UpdateMsg { key: None, stream_id: 0, post_user_info: user, ..*update };
-                self.post_update(now, index, &update, sink)
+                self.post_update(items, now, index, &update, sink)
             }
             (_, Some(index)) => {
                 let (container_type, post_user_info) = (msg.container_type, user);
                 let update = UpdateMsg::new(key.domain, 0, container_type);
-                self.post_update(now, index, &UpdateMsg { post_user_info, payload, ..update }, sink)
+                self.post_update(items, now, index, &UpdateMsg { post_user_info, payload, ..update }, sink)
             }
         };
         if result.is_ok() {
@@ -375,25 +419,27 @@ impl Distributor {
         result
     }
 
-    fn create(&mut self, key: ItemKey<'_>) -> Result<usize, Refusal> {
-        let is_published = self.services.get(&key.service).is_some_and(|s| s.requested().is_none());
+    fn create(&mut self, items: &mut Items, key: ItemKey<'_>) -> Result<usize, Refusal> {
+        let is_published =
+            items.suppliers.services.get(&key.service).is_some_and(|s| s.requested().is_none());
         if !is_published || key.name.is_empty() {
             return Err((NakCode::SYMBOL_UNKNOWN, "the item is not open at a provider"));
         }
-        if self.items.len() >= self.config.items_max {
+        if items.table.len() >= self.config.items_max {
             return Err((NakCode::NO_RESOURCES, "the source distributor keeps no more items"));
         }
-        Ok(self.find(key).unwrap_or_else(|| self.make_item(key)))
+        Ok(items.find(key).unwrap_or_else(|| items.make_item(key)))
     }
 
     fn post_update(
         &mut self,
+        items: &mut Items,
         now: Nanos,
         index: usize,
         update: &UpdateMsg<'_>,
         sink: &mut impl DistributorSink,
     ) -> Result<(), Refusal> {
-        let cached = &mut self.items[index].cached;
+        let cached = &mut items.table[index].cached;
         let ours = cached.image().container_type();
         if ours != update.container_type && ours != DataType::NO_DATA {
             return Err((NakCode::INVALID_CONTENT, "the item has another type of payload"));
@@ -401,15 +447,16 @@ impl Distributor {
         let invalid = (NakCode::INVALID_CONTENT, "the payload cannot be merged");
         // What cannot be merged to its end changes nothing.
         let mut changed = cached.clone();
-        changed.on_update(update, &self.rules).map_err(|_| invalid)?;
+        changed.on_update(update, &items.rules).map_err(|_| invalid)?;
         *cached = changed;
         let body = self.encoding.encode(|w| update.encode(w)).to_vec();
-        self.publish(now, index, Kind::Update, &body, sink);
+        items.publish(now, index, Kind::Update, &body, sink);
         Ok(())
     }
 
     fn post_image(
         &mut self,
+        items: &mut Items,
         now: Nanos,
         index: usize,
         refresh: &RefreshMsg<'_>,
@@ -419,13 +466,13 @@ impl Distributor {
             return Err((NakCode::INVALID_CONTENT, "an image closes nothing"));
         }
         let invalid = (NakCode::INVALID_CONTENT, "the image cannot be read");
-        let cached = &mut self.items[index].cached;
+        let cached = &mut items.table[index].cached;
         let mut changed = cached.clone();
-        match changed.on_refresh(refresh, &self.rules) {
+        match changed.on_refresh(refresh, &items.rules) {
             Ok(is_whole) => {
                 *cached = changed;
                 if is_whole {
-                    self.publish_image(now, index, sink);
+                    items.publish_image(now, index, sink);
                 }
                 Ok(())
             }
@@ -435,6 +482,7 @@ impl Distributor {
 
     fn post_status(
         &mut self,
+        items: &mut Items,
         now: Nanos,
         index: usize,
         status: &StatusMsg<'_>,
@@ -445,7 +493,7 @@ impl Distributor {
         if closes && !may_close {
             return Err((NakCode::ACCESS_DENIED, "the user may not remove items"));
         }
-        self.on_item_status(now, index, status, sink);
+        items.on_item_status(now, index, status, sink);
         Ok(())
     }
 }

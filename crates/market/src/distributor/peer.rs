@@ -1,0 +1,109 @@
+//! A link from a point-to-point server: what it wants, what it waits for, and how far behind it is.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+
+use units::Nanos;
+
+use crate::backbone::LinkUp;
+
+/// What a server has taken.
+#[derive(Debug, Default)]
+pub(super) struct PeerFlow {
+    /// Of each stream that it follows, in bytes.
+    pub(super) taken: BTreeMap<u16, u64>,
+    /// Of all streams since it is linked.
+    pub(super) total: u64,
+    /// It does not lack a window before so much is sent in all.
+    pub(super) check_at: u64,
+    /// Since when it has been busy without a break, and what it had taken by then.
+    pub(super) busy_since: Option<(Nanos, u64)>,
+    pub(super) left_at: Option<Nanos>,
+}
+
+impl PeerFlow {
+    /// It takes no part in a stream any more.
+    pub(super) fn forget(&mut self, service: u16) {
+        self.taken.remove(&service);
+    }
+
+    pub(super) fn is_counted(&self) -> bool {
+        self.left_at.is_none() && !self.taken.is_empty()
+    }
+}
+
+/// Whether providers are held back.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    /// Nobody lacks a window before so much is sent in all.
+    pub(super) check_at: u64,
+    pub(super) held_since: Option<Nanos>,
+    /// When they began to be held back, while they are.
+    pub(super) held_from: Nanos,
+    /// While they are held back: when a server's patience is over.
+    pub(super) due_at: Nanos,
+    /// Servers that have gone, by name, and since when they were left behind.
+    pub(super) gone: BTreeMap<String, Nanos>,
+}
+
+impl PeerFlow {
+    /// What it lacks of the streams that it follows.
+    pub(super) fn lacks(&self, sent: impl Fn(u16) -> Option<u64>) -> u64 {
+        let each = self
+            .taken
+            .iter()
+            .map(|(service, taken)| sent(*service).map_or(0, |sent| sent.saturating_sub(*taken)));
+        each.sum()
+    }
+}
+
+/// One link.
+#[derive(Debug, Default)]
+pub(super) struct Peer {
+    /// It has said Hello.
+    pub(super) is_greeted: bool,
+    pub(super) name: String,
+    /// The items it wants, by their places in the table.
+    pub(super) items: BTreeSet<usize>,
+    /// Its private streams, by conversation, by their places in the table.
+    pub(super) privates: BTreeMap<u64, usize>,
+    pub(super) flow: PeerFlow,
+    /// What it has asked for and has not got yet.
+    pub(super) kept: Kept,
+}
+
+/// What is kept of a link.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// Requests for images, in order.
+    pub(super) requests: VecDeque<Box<[u8]>>,
+    /// The keys that are still wanted of them. A key is asked for once.
+    pub(super) keys: HashSet<Box<[u8]>>,
+    /// Questions: service, first and last number.
+    pub(super) questions: VecDeque<(u16, u64, u64)>,
+    /// Of requests and questions.
+    pub(super) bytes: usize,
+    /// Items, by their places in the table, whose first image the server waits for and that have one now.
+    pub(super) images: BTreeSet<usize>,
+    /// An image has its turn next, not a request.
+    pub(super) is_turn_of_images: bool,
+    /// The link stands in the row of those that are to be served.
+    pub(super) is_in_row: bool,
+}
+
+impl Kept {
+    /// Gives back the memory of one request; false if there is none.
+    pub(super) fn shed(&mut self) -> bool {
+        let Some(bytes) = self.requests.pop_front() else { return false };
+        if let Some(key) = LinkUp::parse(&bytes).ok().and_then(|msg| msg.key()) {
+            key.with_bytes(|key| self.keys.remove(key));
+        }
+        true
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.is_empty() && self.images.is_empty() && self.questions.is_empty()
+    }
+}
+
+/// What a request takes beside its bytes.
+pub(super) const REQUEST_BYTES: usize = 64;
