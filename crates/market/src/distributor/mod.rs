@@ -74,12 +74,6 @@ pub use self::provider::{DialSpec, DialStage, DialledStatus};
 pub use self::sink::DistributorSink;
 pub use self::spoilt_items::SpoiltItem;
 
-use std::sync::Arc;
-
-use counters::table::Distributor as Counters;
-use rwf::Dictionary;
-use units::Nanos;
-
 use self::base::Timer;
 use self::items::Items;
 use self::posts::Posts;
@@ -91,6 +85,10 @@ use crate::encoding::Encoding;
 use crate::image::FieldRules;
 use crate::key::OwnedKey;
 use crate::users::Gate;
+use counters::table::Distributor as Counters;
+use rwf::Dictionary;
+use std::sync::Arc;
+use units::Nanos;
 
 /// The state of one run of a source distributor.
 pub struct Distributor {
@@ -106,59 +104,8 @@ pub struct Distributor {
     counters: Arc<Counters>,
 }
 
-/// Connections.
+/// Time.
 impl Distributor {
-    /// The dialled providers that are connected.
-    pub fn dialled_providers(&self) -> impl Iterator<Item = (ProviderId, DialledStatus<'_>)> + '_ {
-        self.items.suppliers.providers.iter().filter_map(|(id, known)| {
-            let dialled = known.dialled.as_ref()?;
-            let status = DialledStatus {
-                name: &dialled.spec.name,
-                stage: dialled.stage,
-                services: dialled.offers.len(),
-                items_open: dialled.offers.values().map(|o| o.open_count).sum(),
-                items_pending: dialled.offers.values().map(|o| o.pending_count).sum(),
-                differences: &dialled.dictionaries.differences,
-            };
-            Some((*id, status))
-        })
-    }
-
-    /// Whether a provider has logged in.
-    #[must_use]
-    pub fn is_logged_in(&self, provider: ProviderId) -> bool {
-        self.items.suppliers.providers.get(&provider).is_some_and(|p| p.user.is_some())
-    }
-
-    /// The users of the providers that are logged in, for status pages.
-    pub fn provider_users(&self) -> impl Iterator<Item = &str> + '_ {
-        self.items.suppliers.providers.values().filter_map(|p| p.user.as_deref())
-    }
-}
-
-impl Distributor {
-    /// Whether providers have to be held back now: nothing is to be read from them until this says no. To be asked
-    /// in each turn.
-    #[inline]
-    pub fn holds_providers(&mut self, now: Nanos, sink: &mut impl DistributorSink) -> bool {
-        if self.items.links.flow.held_since.is_none()
-            && self.counters.stream_bytes_out.get() < self.items.links.flow.check_at
-        {
-            return false;
-        }
-        self.items.links.check_flow(now, &mut self.items.suppliers, sink)
-    }
-
-    /// What each server lacks, in bytes, and whether it is left behind, for status pages: by name.
-    pub fn peer_flows(&self) -> impl Iterator<Item = (&str, u64, bool)> + '_ {
-        self.items.links.peers.values().map(|peer| {
-            let lacks = peer
-                .flow
-                .lacks(|service| Some(self.items.suppliers.services.get(&service)?.stream.outflow.bytes));
-            (&*peer.name, lacks, peer.flow.left_at.is_some())
-        })
-    }
-
     /// A distributor without providers and peers. `instance` must differ at each start.
     #[must_use]
     pub fn new(
@@ -181,12 +128,6 @@ impl Distributor {
             encoding: Encoding::default(),
             counters,
         }
-    }
-
-    /// The number of this run.
-    #[must_use]
-    pub fn instance(&self) -> u64 {
-        self.instance
     }
 
     /// What is due by now: heartbeats, and the answers to requests that waited for a provider.
@@ -239,6 +180,53 @@ impl Distributor {
             .min(self.next_cleanup())
             .min(self.items.links.next_flow_check())
     }
+}
+
+/// For the front end.
+impl Distributor {
+    /// Whether a provider has logged in.
+    #[must_use]
+    pub fn is_logged_in(&self, provider: ProviderId) -> bool {
+        self.items.suppliers.providers.get(&provider).is_some_and(|p| p.user.is_some())
+    }
+
+    /// Whether nothing is to be read from a provider now. What had been read is to be handed over all the same.
+    #[inline]
+    #[must_use]
+    pub fn holds_provider(&self, provider: ProviderId) -> bool {
+        self.waits.holds(provider)
+    }
+
+    /// The providers that are to be read from again, since the last call.
+    pub fn take_released(&mut self) -> Vec<ProviderId> {
+        self.waits.take_released()
+    }
+
+    /// Whether providers have to be held back now: nothing is to be read from them until this says no. To be asked
+    /// in each turn.
+    #[inline]
+    pub fn holds_providers(&mut self, now: Nanos, sink: &mut impl DistributorSink) -> bool {
+        if self.items.links.flow.held_since.is_none()
+            && self.counters.stream_bytes_out.get() < self.items.links.flow.check_at
+        {
+            return false;
+        }
+        self.items.links.check_flow(now, &mut self.items.suppliers, sink)
+    }
+
+    /// Links that wait for something, in the order in which they are served.
+    pub fn waiting_peers(&self) -> impl Iterator<Item = PeerId> + '_ {
+        self.items.links.row.iter().copied()
+    }
+}
+
+/// For status pages.
+impl Distributor {
+    /// The number of this run.
+    #[must_use]
+    pub fn instance(&self) -> u64 {
+        self.instance
+    }
 
     /// The published services: id, name, whether up, number of the last stream message.
     pub fn services(&self) -> impl Iterator<Item = (u16, &str, bool, u64)> + '_ {
@@ -259,11 +247,6 @@ impl Distributor {
         self.items.table.iter().map(|(_, item)| (&item.key, &item.cached))
     }
 
-    /// The names of the point-to-point servers that are linked, for status pages.
-    pub fn peer_names(&self) -> impl Iterator<Item = &str> + '_ {
-        self.items.links.peers.values().filter(|p| p.is_greeted).map(|p| &*p.name)
-    }
-
     /// The last items about which a message could not be read, oldest first; at most 20.
     pub fn spoilt_items(&self) -> impl Iterator<Item = SpoiltItem<'_>> + '_ {
         self.items.spoilt.last().map(|(key, error)| {
@@ -272,24 +255,40 @@ impl Distributor {
             SpoiltItem { key, error, is_suspect }
         })
     }
-}
 
-/// For the front end.
-impl Distributor {
-    /// Links that wait for something, in the order in which they are served.
-    pub fn waiting_peers(&self) -> impl Iterator<Item = PeerId> + '_ {
-        self.items.links.row.iter().copied()
+    /// The users of the providers that are logged in, for status pages.
+    pub fn provider_users(&self) -> impl Iterator<Item = &str> + '_ {
+        self.items.suppliers.providers.values().filter_map(|p| p.user.as_deref())
     }
 
-    /// Whether nothing is to be read from a provider now. What had been read is to be handed over all the same.
-    #[inline]
-    #[must_use]
-    pub fn holds_provider(&self, provider: ProviderId) -> bool {
-        self.waits.holds(provider)
+    /// The dialled providers that are connected.
+    pub fn dialled_providers(&self) -> impl Iterator<Item = (ProviderId, DialledStatus<'_>)> + '_ {
+        self.items.suppliers.providers.iter().filter_map(|(id, known)| {
+            let dialled = known.dialled.as_ref()?;
+            let status = DialledStatus {
+                name: &dialled.spec.name,
+                stage: dialled.stage,
+                services: dialled.offers.len(),
+                items_open: dialled.offers.values().map(|o| o.open_count).sum(),
+                items_pending: dialled.offers.values().map(|o| o.pending_count).sum(),
+                differences: &dialled.dictionaries.differences,
+            };
+            Some((*id, status))
+        })
     }
 
-    /// The providers that are to be read from again, since the last call.
-    pub fn take_released(&mut self) -> Vec<ProviderId> {
-        self.waits.take_released()
+    /// The names of the point-to-point servers that are linked, for status pages.
+    pub fn peer_names(&self) -> impl Iterator<Item = &str> + '_ {
+        self.items.links.peers.values().filter(|p| p.is_greeted).map(|p| &*p.name)
+    }
+
+    /// What each server lacks, in bytes, and whether it is left behind, for status pages: by name.
+    pub fn peer_flows(&self) -> impl Iterator<Item = (&str, u64, bool)> + '_ {
+        self.items.links.peers.values().map(|peer| {
+            let lacks = peer
+                .flow
+                .lacks(|service| Some(self.items.suppliers.services.get(&service)?.stream.outflow.bytes));
+            (&*peer.name, lacks, peer.flow.left_at.is_some())
+        })
     }
 }

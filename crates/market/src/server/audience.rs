@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rwf::{DecodeError, EncodeError, StreamState, UpdateMsg};
 
-use super::Watcher;
+use super::base::Watcher;
 use crate::encoding::Encoding;
 use crate::key::ItemKey;
 use crate::view::View;

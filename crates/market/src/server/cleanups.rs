@@ -3,124 +3,33 @@
 //! Each is a task that is done piece by piece, so much work in a turn ([`ServerConfig::cleanups_per_turn`]); those
 //! that are under way take turns with each other. One that fits what is left of the present turn is done at once.
 //! What is to be done with the items of a service is a *sweep* over them, in the order of their places. Whatever
-//! else comes about an item waits for its share of the sweep ([`PointToPoint::settle`] does it out of turn), so that
+//! else comes about an item waits for its share of the sweep ([`WatchedItems::settle`] does it out of turn), so that
 //! watchers see the same as if the sweep were done at once: that an item was suspect comes before its next image.
 //!
 //! [`ServerConfig::cleanups_per_turn`]: super::ServerConfig::cleanups_per_turn
 
-use std::collections::{HashMap, VecDeque, hash_map};
-
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
-use super::clients::{Client, Stream};
+use super::base::{ClientId, Watcher};
+use super::client::{Client, Stream};
+use super::items::WatchedItems;
 use super::life::{Input, Phase};
-use super::{ClientId, PointToPoint, ServerSink, Watcher};
+use super::recovery::LOST;
+use super::service::{Sweep, What};
+use super::sink::ServerSink;
+use super::sweep::{Gone, Task};
 use crate::key::ItemKey;
-
-/// Tasks that are not done, and what may be done of them in this turn.
-#[derive(Debug, Default)]
-pub(super) struct Cleanups {
-    /// Whose turn it is.
-    queue: VecDeque<Task>,
-    gone: HashMap<ClientId, Gone>,
-    /// Conversations to be closed, of private streams of nobody.
-    private: Vec<u64>,
-    /// Work left in this turn.
-    left: usize,
-    /// When the work of a turn was granted last.
-    granted_at: Nanos,
-    /// Sweeps so far.
-    sweeps: u64,
-    is_running: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Task {
-    Client(ClientId),
-    /// Private streams of clients whose numbers are used again.
-    Private,
-    Service(u16),
-}
-
-/// What is left of a client that is gone.
-#[derive(Debug)]
-struct Gone {
-    streams: hash_map::IntoIter<i32, Stream>,
-    private: hash_map::IntoIter<i32, u64>,
-}
 
 /// Work of a task before it is another one's turn.
 const SLICE_WORK: usize = 256;
 
-/// One thing to be done with each item that a service has now.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sweep {
-    number: u64,
-    /// The place from which on items are left.
-    next: usize,
-    what: What,
-}
-
-/// What is done with an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
-    /// It comes from nowhere any more.
-    Lost,
-    /// Its provider is gone.
-    Down,
-    /// It is asked for.
-    Ask,
-    /// It is asked for if it is still suspect.
-    Recheck,
-    /// Messages up to a number were lost, nobody knows of which items.
-    Resync(u64),
-    /// It is closed.
-    Close,
-}
-
-impl What {
-    /// Whether this makes another sweep that is not done pointless.
-    fn replaces(self, other: What) -> bool {
-        match self {
-            What::Lost | What::Close => other != What::Close || self == What::Close,
-            _ => std::mem::discriminant(&self) == std::mem::discriminant(&other),
-        }
-    }
-}
-
-impl Cleanups {
-    /// Whether anything is not done.
-    #[inline]
-    pub(super) fn is_busy(&self) -> bool {
-        !self.queue.is_empty()
-    }
-
-    /// The number of the last sweep: those up to it do not concern an item that is new.
-    pub(super) fn last_sweep(&self) -> u64 {
-        self.sweeps
-    }
-}
-
 /// Turns.
-impl PointToPoint {
-    /// The work of a turn may be done from now on.
-    pub(super) fn grant_cleanups(&mut self, now: Nanos) {
-        self.cleanups.left = self.config.cleanups_per_turn;
-        self.cleanups.granted_at = now;
-    }
-
-    /// Takes so much of the turn's work, if there is any left.
-    pub(super) fn take_cleanup(&mut self, work: usize) -> bool {
-        let had = self.cleanups.left > 0;
-        self.cleanups.left = self.cleanups.left.saturating_sub(work);
-        had
-    }
-
+impl WatchedItems {
     /// Goes on with what is not done, as far as the turn's work goes.
     pub(super) fn clean_up(&mut self, now: Nanos, sink: &mut impl ServerSink) {
         if now > self.cleanups.granted_at {
-            self.grant_cleanups(now);
+            self.cleanups.grant_cleanups(now);
         }
         if std::mem::replace(&mut self.cleanups.is_running, true) {
             return;
@@ -143,28 +52,10 @@ impl PointToPoint {
         self.counters.cleanups_waiting.set(self.cleanups.queue.len() as u64);
         self.send_requests(now, sink);
     }
-
-    /// When clean-ups go on: with the next turn, if anything is not done.
-    pub(super) fn next_cleanup(&self) -> Nanos {
-        if self.cleanups.is_busy() { self.cleanups.granted_at } else { Nanos::NEVER }
-    }
-
-    fn enlist(&mut self, task: Task) {
-        if !self.cleanups.queue.contains(&task) {
-            self.cleanups.queue.push_back(task);
-        }
-    }
 }
 
 /// Clients that are gone.
-impl PointToPoint {
-    /// Whether streams of a client that is gone are still on the lists of items: its number must not be another
-    /// client's yet.
-    #[must_use]
-    pub fn is_leaving(&self, client: ClientId) -> bool {
-        self.cleanups.gone.contains_key(&client)
-    }
-
+impl WatchedItems {
     /// Takes the streams of a client off their items, in time.
     pub(super) fn forget_client(
         &mut self,
@@ -172,14 +63,14 @@ impl PointToPoint {
         (client, known): (ClientId, Client),
         sink: &mut impl ServerSink,
     ) {
-        self.count_watchers(-(known.stream_count() as i64));
+        self.clients.count_watchers(-(known.stream_count() as i64));
         let gone = Gone { streams: known.streams.into_iter(), private: known.private.into_iter() };
         self.cleanups.gone.insert(client, gone);
-        self.enlist(Task::Client(client));
+        self.cleanups.enlist(Task::Client(client));
         self.clean_up(now, sink);
     }
 
-    /// The number of a client that is gone is used again, though [`PointToPoint::is_leaving`]: what is left of it
+    /// The number of a client that is gone is used again, though [`super::PointToPoint::is_leaving`]: what is left of it
     /// goes at once, but for private streams, which know no number.
     pub(super) fn forget_rest(&mut self, client: ClientId) {
         let Some(gone) = self.cleanups.gone.remove(&client) else { return };
@@ -188,7 +79,7 @@ impl PointToPoint {
         }
         if gone.private.len() > 0 {
             self.cleanups.private.extend(gone.private.map(|(_, number)| number));
-            self.enlist(Task::Private);
+            self.cleanups.enlist(Task::Private);
         }
     }
 
@@ -196,7 +87,7 @@ impl PointToPoint {
         while self.cleanups.left > until
             && let Some(number) = self.cleanups.private.pop()
         {
-            self.close_private(number, sink);
+            self.conversations.close_private(number, sink);
             self.cleanups.left -= 1;
         }
         self.cleanups.private.is_empty()
@@ -214,7 +105,7 @@ impl PointToPoint {
             if let Some((stream_id, stream)) = gone.streams.next() {
                 self.forget_gone(now, &stream, Watcher { client, stream_id });
             } else if let Some((_, number)) = gone.private.next() {
-                self.close_private(number, sink);
+                self.conversations.close_private(number, sink);
             } else {
                 return true;
             }
@@ -234,27 +125,21 @@ impl PointToPoint {
 }
 
 /// Items of services.
-impl PointToPoint {
+impl WatchedItems {
     /// Does something with each item of a service, in time.
     pub(super) fn sweep(&mut self, now: Nanos, id: u16, what: What, sink: &mut impl ServerSink) {
         self.cleanups.sweeps += 1;
         let number = self.cleanups.sweeps;
-        let Some(service) = self.services.get_mut(&id) else { return };
+        let Some(service) = self.sources.services.get_mut(&id) else { return };
         service.sweeps.retain(|pending| !what.replaces(pending.what));
         service.sweeps.push_back(Sweep { number, next: 0, what });
-        self.enlist(Task::Service(id));
+        self.cleanups.enlist(Task::Service(id));
         self.clean_up(now, sink);
-    }
-
-    /// Whether a service is still being left: another source has to wait until its items are free.
-    pub(super) fn is_being_left(&self, id: u16) -> bool {
-        let service = self.services.get(&id);
-        service.is_some_and(|s| s.sweeps.iter().any(|sweep| matches!(sweep.what, What::Lost | What::Close)))
     }
 
     fn sweep_some(&mut self, now: Nanos, id: u16, until: usize, sink: &mut impl ServerSink) -> bool {
         while self.cleanups.left > until {
-            let Some(service) = self.services.get_mut(&id) else { return true };
+            let Some(service) = self.sources.services.get_mut(&id) else { return true };
             let Some(sweep) = service.sweeps.front_mut() else { return true };
             let Some(&index) = service.items.range(sweep.next..).next() else {
                 let done = service.sweeps.pop_front().map(|sweep| sweep.what);
@@ -263,24 +148,24 @@ impl PointToPoint {
             };
             sweep.next = index + 1;
             let sweep = *sweep;
-            let work = 1 + self.items[index].audience.count();
+            let work = 1 + self.table[index].audience.count();
             self.cleanups.left = self.cleanups.left.saturating_sub(work);
             self.sweep_item(now, index, sweep, sink);
         }
-        self.services.get(&id).is_none_or(|service| service.sweeps.is_empty())
+        self.sources.services.get(&id).is_none_or(|service| service.sweeps.is_empty())
     }
 
     /// A sweep is done.
     fn swept(&mut self, now: Nanos, id: u16, what: Option<What>, sink: &mut impl ServerSink) {
         match what {
-            Some(What::Close) if !self.is_offered(id) => self.withdraw_service(id, sink),
+            Some(What::Close) if !self.sources.is_offered(id) => self.withdraw_service(id, sink),
             Some(What::Lost | What::Close) => self.choose_active(now, id, sink),
             _ => {}
         }
     }
 
     fn sweep_item(&mut self, now: Nanos, index: usize, sweep: Sweep, sink: &mut impl ServerSink) {
-        let item = &mut self.items[index];
+        let item = &mut self.table[index];
         if item.swept >= sweep.number {
             return;
         }
@@ -288,7 +173,7 @@ impl PointToPoint {
         match sweep.what {
             What::Lost => {
                 self.on_input(index, Input::Lost);
-                self.items[index].id = None;
+                self.table[index].id = None;
                 let reason = (StateCode::NONE, "the source distributor is lost, looking for another");
                 self.suspect(now, index, reason, sink);
             }
@@ -303,7 +188,7 @@ impl PointToPoint {
                 self.request(index);
             }
             What::Ask | What::Recheck => {}
-            What::Resync(lacks) => self.resynchronise(now, index, (lacks, super::gaps::LOST), sink),
+            What::Resync(lacks) => self.resynchronise(now, index, (lacks, LOST), sink),
             What::Close => {
                 let key = item.key.clone();
                 let state = State::new(StreamState::ClosedRecover, DataState::Suspect)
@@ -324,7 +209,7 @@ impl PointToPoint {
 
     /// The same for the item of a stream. The stream may be closed then.
     pub(super) fn settle_stream(&mut self, watcher: Watcher, sink: &mut impl ServerSink) {
-        let client = self.clients.get(&watcher.client);
+        let client = self.clients.all.get(&watcher.client);
         if let Some(index) = client.and_then(|c| c.streams.get(&watcher.stream_id)).map(|s| s.index) {
             self.settle(index, sink);
         }
@@ -346,8 +231,8 @@ impl PointToPoint {
         let now = self.cleanups.granted_at;
         // There are few: of each kind one at most.
         for at in 0.. {
-            let Some(item) = self.items.get(index) else { return };
-            let sweeps = self.services.get(&item.key.service).map(|service| &service.sweeps);
+            let Some(item) = self.table.get(index) else { return };
+            let sweeps = self.sources.services.get(&item.key.service).map(|service| &service.sweeps);
             let Some(&sweep) = sweeps.and_then(|sweeps| sweeps.get(at)) else { return };
             self.sweep_item(now, index, sweep, sink);
         }

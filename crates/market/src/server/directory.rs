@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 
 use rdm::directory::{
-    ConsumerStatus, DirectoryMsg, DirectoryRefresh, DirectoryUpdate, Service, ServiceDelta,
+    ConsumerStatus, DirectoryMsg, DirectoryRefresh, DirectoryUpdate, Service as Definition, ServiceDelta,
 };
 use rdm::{RdmError, Reply, ToVec};
 use rwf::{Msg, StateCode};
 
-use super::{ClientId, PointToPoint, ServerSink};
+use super::PointToPoint;
+use super::base::ClientId;
+use super::items::WatchedItems;
+use super::sink::ServerSink;
 
 /// Most streams of the source directory that one client may have open: each is looked at when a service
 /// changes. Applications have one, or one for each service that they follow.
@@ -25,7 +28,7 @@ impl PointToPoint {
         let request = match DirectoryMsg::parse(msg)? {
             DirectoryMsg::Request(request) => request,
             DirectoryMsg::Close(close) => {
-                if let Some(known) = self.clients.get_mut(&client) {
+                if let Some(known) = self.items.clients.all.get_mut(&client) {
                     known.directories.retain(|d| d.stream_id != close.stream_id);
                 }
                 return Ok(());
@@ -41,7 +44,7 @@ impl PointToPoint {
                 return Ok(());
             }
         };
-        if let Some(known) = self.clients.get_mut(&client) {
+        if let Some(known) = self.items.clients.all.get_mut(&client) {
             known.directories.retain(|d| d.stream_id != request.stream_id);
             if request.streaming && known.directories.len() >= DIRECTORY_STREAMS_MAX {
                 self.counters.requests_refused.inc();
@@ -56,7 +59,7 @@ impl PointToPoint {
             }
         }
         if !request.no_refresh {
-            let services = self.services.values().map(|s| &s.definition);
+            let services = self.items.sources.services.values().map(|s| &s.definition);
             if let Ok(answer) = DirectoryRefresh::answer(&request, services)?.to_vec() {
                 sink.send(client, &answer);
             }
@@ -70,9 +73,10 @@ impl PointToPoint {
     /// A client that has several servers tells what services of this one are to it. Ids of no service are passed
     /// over, so that nobody fills the table. Of services that it becomes the active one for it sends the images.
     fn on_service_roles(&mut self, client: ClientId, told: &ConsumerStatus, sink: &mut impl ServerSink) {
-        let Some(known) = self.clients.get_mut(&client) else { return };
+        let Some(known) = self.items.clients.all.get_mut(&client) else { return };
         let mut taken_over = BTreeSet::new();
-        for &(id, role) in told.services.iter().filter(|(id, _)| self.services.contains_key(id)) {
+        for &(id, role) in told.services.iter().filter(|(id, _)| self.items.sources.services.contains_key(id))
+        {
             if role.takes_over_from(known.service_roles.insert(id, role)) {
                 taken_over.insert(id);
             }
@@ -81,14 +85,22 @@ impl PointToPoint {
             self.take_over(client, |id| taken_over.contains(&id), sink);
         }
     }
+}
 
+/// Changes.
+impl WatchedItems {
     pub(super) fn publish_service_added(&mut self, id: u16, sink: &mut impl ServerSink) {
-        let delta = ServiceDelta::added(&self.services[&id].definition);
+        let delta = ServiceDelta::added(&self.sources.services[&id].definition);
         self.publish_directory_change(delta, sink);
     }
 
-    pub(super) fn publish_service_changed(&mut self, id: u16, before: &Service, sink: &mut impl ServerSink) {
-        if let Some(delta) = ServiceDelta::between(before, &self.services[&id].definition) {
+    pub(super) fn publish_service_changed(
+        &mut self,
+        id: u16,
+        before: &Definition,
+        sink: &mut impl ServerSink,
+    ) {
+        if let Some(delta) = ServiceDelta::between(before, &self.sources.services[&id].definition) {
             self.publish_directory_change(delta, sink);
         }
     }
@@ -100,7 +112,7 @@ impl PointToPoint {
     fn publish_directory_change(&mut self, delta: ServiceDelta, sink: &mut impl ServerSink) {
         self.services_version += 1;
         let deltas = [delta];
-        for (&client, known) in &self.clients {
+        for (&client, known) in &self.clients.all {
             for request in &known.directories {
                 if let Some(Ok(update)) = DirectoryUpdate::answer(request, &deltas).map(|u| u.to_vec()) {
                     sink.send(client, &update);

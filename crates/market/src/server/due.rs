@@ -8,20 +8,18 @@
 use rwf::DataState;
 use units::Nanos;
 
+use super::PointToPoint;
 use super::audience::Newcomer;
-use super::{ClientId, PointToPoint, ServerSink, Watcher};
+use super::base::{ClientId, Watcher};
+use super::items::WatchedItems;
+use super::sink::ServerSink;
 
 /// For the front end.
 impl PointToPoint {
-    /// Clients for which images have begun to be due since the last call.
-    pub fn take_due_clients(&mut self) -> Vec<ClientId> {
-        std::mem::take(&mut self.due_clients)
-    }
-
     /// Sends a client images that are due, while the front end admits them. Returns whether there are more.
     pub fn send_due_images(&mut self, now: Nanos, client: ClientId, sink: &mut impl ServerSink) -> bool {
         loop {
-            let Some(known) = self.clients.get_mut(&client) else { return false };
+            let Some(known) = self.items.clients.all.get_mut(&client) else { return false };
             let Some(stream_id) = known.due.pop_front() else { return false };
             let has_more = !known.due.is_empty();
             self.send_due_image(now, Watcher { client, stream_id }, sink);
@@ -32,11 +30,11 @@ impl PointToPoint {
     }
 }
 
-impl PointToPoint {
+impl WatchedItems {
     /// Before an image goes to all: streams of clients that lag are to get it later.
     pub(super) fn defer_images(&mut self, index: usize, sink: &mut impl ServerSink) {
-        for watcher in self.items[index].audience.defer(|watcher| sink.lags(watcher.client)) {
-            self.note_due(watcher);
+        for watcher in self.table[index].audience.defer(|watcher| sink.lags(watcher.client)) {
+            self.clients.note_due(watcher);
         }
     }
 
@@ -51,40 +49,11 @@ impl PointToPoint {
         let later = present.extract_if(.., |newcomer| sink.lags(newcomer.watcher.client));
         for mut newcomer in later.collect::<Vec<Newcomer>>() {
             if !std::mem::replace(&mut newcomer.is_due, true) {
-                self.note_due(newcomer.watcher);
+                self.clients.note_due(newcomer.watcher);
             }
-            self.items[index].audience.await_image(newcomer);
+            self.table[index].audience.await_image(newcomer);
         }
         present
-    }
-
-    fn note_due(&mut self, watcher: Watcher) {
-        self.counters.images_deferred.inc();
-        let Some(client) = self.clients.get_mut(&watcher.client) else { return };
-        if client.due.is_empty() {
-            self.due_clients.push(watcher.client);
-        }
-        client.due.push_back(watcher.stream_id);
-    }
-
-    fn send_due_image(&mut self, now: Nanos, watcher: Watcher, sink: &mut impl ServerSink) {
-        self.settle_stream(watcher, sink);
-        let known =
-            self.clients.get(&watcher.client).and_then(|client| client.streams.get(&watcher.stream_id));
-        let Some((index, form)) = known.map(|stream| (stream.index, stream.form.clone())) else { return };
-        let item = &mut self.items[index];
-        let is_known = item.cached.is_known();
-        if item.audience.take_due(watcher) {
-            item.audience.add(watcher, &form, false);
-            // Without an image here there is one for all when it has come.
-            if is_known {
-                self.send_image(index, &form, &[watcher], false, sink);
-            }
-        } else if !is_known && let Some(newcomer) = item.audience.newcomer(watcher) {
-            newcomer.is_due = false;
-        } else if let Some(newcomer) = item.audience.take_newcomer(watcher) {
-            self.admit_newcomer(now, index, newcomer, sink);
-        }
     }
 
     /// Opens a stream with an image that is here.
@@ -97,7 +66,7 @@ impl PointToPoint {
     ) {
         let Newcomer { watcher, form, is_snapshot, is_paused, .. } = newcomer;
         // An image that is being fetched again is shown as it was, marked suspect, and comes anew.
-        let is_suspect = self.items[index].cached.state_to_send().data == DataState::Suspect;
+        let is_suspect = self.table[index].cached.state_to_send().data == DataState::Suspect;
         if is_suspect && form.on_suspect.closes(self.is_lost(index)) {
             let text = "the data cannot be trusted at present";
             self.close_streams(now, index, vec![watcher], (rwf::StateCode::NONE, text), sink);
@@ -108,7 +77,33 @@ impl PointToPoint {
             self.forget_stream(watcher);
             self.start_linger(now, index);
         } else {
-            self.items[index].audience.add(watcher, &form, is_paused);
+            self.table[index].audience.add(watcher, &form, is_paused);
+        }
+    }
+}
+
+impl PointToPoint {
+    fn send_due_image(&mut self, now: Nanos, watcher: Watcher, sink: &mut impl ServerSink) {
+        self.items.settle_stream(watcher, sink);
+        let known = self
+            .items
+            .clients
+            .all
+            .get(&watcher.client)
+            .and_then(|client| client.streams.get(&watcher.stream_id));
+        let Some((index, form)) = known.map(|stream| (stream.index, stream.form.clone())) else { return };
+        let item = &mut self.items.table[index];
+        let is_known = item.cached.is_known();
+        if item.audience.take_due(watcher) {
+            item.audience.add(watcher, &form, false);
+            // Without an image here there is one for all when it has come.
+            if is_known {
+                self.items.send_image(index, &form, &[watcher], false, sink);
+            }
+        } else if !is_known && let Some(newcomer) = item.audience.newcomer(watcher) {
+            newcomer.is_due = false;
+        } else if let Some(newcomer) = item.audience.take_newcomer(watcher) {
+            self.items.admit_newcomer(now, index, newcomer, sink);
         }
     }
 }

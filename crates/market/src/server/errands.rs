@@ -6,75 +6,25 @@
 //! its time ([`PointToPoint::go_on`]). A client has one errand at most: its messages are answered in order, so the
 //! front end keeps those that follow until the errand is done.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use rdm::RdmError;
-use rdm::dictionary::{
-    DictionaryKind, DictionaryMsg, DictionaryRequest, PartSizes, PreparedDictionary, Verbosity,
-};
+use rdm::dictionary::{DictionaryMsg, DictionaryRequest};
+
 use rdm::item::{ItemRequest, Target};
-use rwf::{Dictionary, Msg, RequestMsg};
+use rwf::{Msg, RequestMsg};
 use units::Nanos;
 
+use super::PointToPoint;
 use super::audience::Form;
-use super::{ClientId, PointToPoint, ServerSink, Watcher};
-
-/// The dictionaries as clients download them, encoded when the first one asks: by kind, verbosity and bytes of a
-/// part. There are as many as kinds of ports and verbosities.
-#[derive(Debug, Default)]
-pub(super) struct Prepared(HashMap<(DictionaryKind, Verbosity, usize), Arc<PreparedDictionary>>);
-
-impl Prepared {
-    #[cfg(test)]
-    pub(super) fn count(&self) -> usize {
-        self.0.len()
-    }
-
-    fn of(
-        &mut self,
-        dictionary: &Dictionary,
-        request: &DictionaryRequest<'_>,
-        part_bytes: usize,
-    ) -> Result<Arc<PreparedDictionary>, RdmError> {
-        let (kind, verbosity) = (request.kind()?, request.verbosity);
-        if let Some(known) = self.0.get(&(kind, verbosity, part_bytes)) {
-            return Ok(Arc::clone(known));
-        }
-        let sizes = PartSizes { fields_bytes_max: part_bytes, enums_bytes_max: part_bytes };
-        // One that cannot be encoded is answered like one that is not there: with an end.
-        let made = PreparedDictionary::new(dictionary, kind, verbosity, sizes);
-        let made = Arc::new(made.map_err(|_| RdmError::UnknownDictionary)?);
-        self.0.insert((kind, verbosity, part_bytes), Arc::clone(&made));
-        Ok(made)
-    }
-}
-
-/// What is left of a client's message.
-#[derive(Debug)]
-pub(super) enum Errand {
-    /// A dictionary, from a part on.
-    Dictionary { request: Box<[u8]>, next: usize },
-    /// A batch, from an item or stream of it on.
-    Batch { request: Box<[u8]>, form: Box<Form>, next: usize },
-    /// Streams that pause or go on, the last first.
-    Pause { stream_ids: Vec<i32>, is_paused: bool },
-    /// Streams that get the present image unasked, the last first.
-    Images { stream_ids: Vec<i32> },
-}
+use super::base::{ClientId, Watcher};
+use super::client::Errand;
+use super::sink::ServerSink;
 
 /// For the front end.
 impl PointToPoint {
-    /// Whether an errand of the client is not done: its further messages have to wait for
-    /// [`PointToPoint::go_on`].
-    #[must_use]
-    pub fn is_busy(&self, client: ClientId) -> bool {
-        self.clients.get(&client).is_some_and(|known| known.errand.is_some())
-    }
-
     /// Does one more step of the client's errand, and further ones while the front end admits them.
     pub fn go_on(&mut self, now: Nanos, client: ClientId, sink: &mut impl ServerSink) {
-        let Some(errand) = self.clients.get_mut(&client).and_then(|known| known.errand.take()) else {
+        let Some(errand) = self.items.clients.all.get_mut(&client).and_then(|known| known.errand.take())
+        else {
             return;
         };
         let left = match errand {
@@ -85,23 +35,7 @@ impl PointToPoint {
             Errand::Pause { stream_ids, is_paused } => self.pause_some(client, stream_ids, is_paused, sink),
             Errand::Images { stream_ids } => self.send_some_images(client, stream_ids, sink),
         };
-        self.set_errand(client, left);
-    }
-
-    /// The front end keeps a message of a client for later.
-    pub fn count_deferred(&self) {
-        self.counters.client_messages_deferred.inc();
-    }
-
-    /// So many clients wait at the front end.
-    pub fn count_waiting(&self, clients: usize) {
-        self.counters.clients_waiting.set(clients as u64);
-    }
-
-    fn set_errand(&mut self, client: ClientId, errand: Option<Errand>) {
-        if let Some(known) = self.clients.get_mut(&client) {
-            known.errand = errand;
-        }
+        self.items.clients.set_errand(client, left);
     }
 }
 
@@ -116,7 +50,7 @@ impl PointToPoint {
     ) -> Result<(), RdmError> {
         let DictionaryMsg::Request(request) = DictionaryMsg::parse(msg)? else { return Ok(()) };
         if let Some(next) = self.send_dictionary(client, &request, 0, sink)? {
-            self.set_errand(client, Some(Errand::Dictionary { request: bytes.into(), next }));
+            self.items.clients.set_errand(client, Some(Errand::Dictionary { request: bytes.into(), next }));
         }
         Ok(())
     }
@@ -142,7 +76,7 @@ impl PointToPoint {
         next: usize,
         sink: &mut impl ServerSink,
     ) -> Result<Option<usize>, RdmError> {
-        let part_bytes = self.profile(client).dictionary_part_bytes;
+        let part_bytes = self.items.clients.profile(client).dictionary_part_bytes;
         let prepared = self.prepared.of(&self.dictionary, request, part_bytes)?;
         for number in next..prepared.part_count() {
             if number > next && !sink.admits_more(client) {
@@ -169,7 +103,9 @@ impl PointToPoint {
     ) {
         if let Some(next) = self.serve_batch(now, client, request, (form, 0), sink) {
             let request = self.encoding.encode(|w| msg.encode(w)).into();
-            self.set_errand(client, Some(Errand::Batch { request, form: Box::new(form.clone()), next }));
+            self.items
+                .clients
+                .set_errand(client, Some(Errand::Batch { request, form: Box::new(form.clone()), next }));
         }
     }
 
@@ -201,7 +137,7 @@ impl PointToPoint {
                     return Some(at);
                 }
                 let watcher = Watcher { client, stream_id };
-                self.reissue(watcher, form, (request.pause, request.no_refresh), sink);
+                self.items.reissue(watcher, form, (request.pause, request.no_refresh), sink);
             }
             self.end_reissue(now, client, (request, stream_ids), sink);
             return None;
@@ -220,12 +156,12 @@ impl PointToPoint {
 impl PointToPoint {
     /// Pauses all streams of a client or lets them go on, as its login says now.
     pub(super) fn pause_streams(&mut self, client: ClientId, sink: &mut impl ServerSink) {
-        let is_paused = self.pauses_all(client);
-        let Some(known) = self.clients.get(&client) else { return };
+        let is_paused = self.items.clients.pauses_all(client);
+        let Some(known) = self.items.clients.all.get(&client) else { return };
         let unpaused = known.streams.iter().filter(|(_, stream)| !stream.is_paused);
         let stream_ids = unpaused.map(|(stream_id, _)| *stream_id).collect();
         let left = self.pause_some(client, stream_ids, is_paused, sink);
-        self.set_errand(client, left);
+        self.items.clients.set_errand(client, left);
     }
 
     fn pause_some(
@@ -236,7 +172,7 @@ impl PointToPoint {
         sink: &mut impl ServerSink,
     ) -> Option<Errand> {
         while let Some(stream_id) = stream_ids.pop() {
-            self.set_pause(Watcher { client, stream_id }, is_paused, sink);
+            self.items.set_pause(Watcher { client, stream_id }, is_paused, sink);
             if !stream_ids.is_empty() && !sink.admits_more(client) {
                 return Some(Errand::Pause { stream_ids, is_paused });
             }
@@ -256,12 +192,12 @@ impl PointToPoint {
         services: impl Fn(u16) -> bool,
         sink: &mut impl ServerSink,
     ) {
-        let Some(known) = self.clients.get(&client) else { return };
-        let is_of = |index| self.items.get(index).is_some_and(|item| services(item.key.service));
+        let Some(known) = self.items.clients.all.get(&client) else { return };
+        let is_of = |index| self.items.table.get(index).is_some_and(|item| services(item.key.service));
         let of_them = known.streams.iter().filter(|(_, stream)| is_of(stream.index));
         let stream_ids = of_them.map(|(stream_id, _)| *stream_id).collect();
         let left = self.send_some_images(client, stream_ids, sink);
-        self.set_errand(client, left);
+        self.items.clients.set_errand(client, left);
     }
 
     fn send_some_images(

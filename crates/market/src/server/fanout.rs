@@ -1,21 +1,48 @@
 //! From streams and links to the watchers of an item.
 
 use rwf::{
-    DataState, DecodeError, Key, MsgClass, RefreshMsg, State, StateCode, StatusMsg, StreamState, UpdateMsg,
-    peek,
+    DataState, DecodeError, GenericMsg, Key, MsgClass, RefreshMsg, StateCode, StatusMsg, StreamState,
+    UpdateMsg, peek,
 };
 use units::Nanos;
 
 use super::audience::{Audience, Form, Group, Newcomer, Unusable};
+use super::base::Watcher;
+use super::items::WatchedItems;
 use super::life::{Act, Input, Phase};
-use super::{PointToPoint, ServerNotice, ServerSink, Watcher};
+use super::notices::ServerNotice;
+use super::sink::ServerSink;
 use crate::backbone::Kind;
 use crate::cached::RefreshForm;
-use crate::key::ItemKey;
 
 const UNUSABLE: &str = "a message from the source distributor could not be used";
 
-impl PointToPoint {
+/// From instances to clients.
+impl WatchedItems {
+    /// A generic message for all who watch an item.
+    fn apply_generic(
+        &mut self,
+        index: usize,
+        body: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), DecodeError> {
+        let msg = GenericMsg::parse(body)?;
+        let watchers = self.table[index].audience.everyone();
+        self.counters.generics_out.add(watchers.len() as u64);
+        let service = self.table[index].key.service;
+        match msg.key.filter(|key| key.service_id.is_some_and(|id| id != service)) {
+            None => sink.fan_out(&watchers, body),
+            Some(key) => {
+                let key = Some(Key { service_id: Some(service), ..key });
+                let msg = GenericMsg { key, ..msg };
+                sink.fan_out(&watchers, self.encoding.encode(|w| msg.encode(w)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl WatchedItems {
     /// A message of the active stream about an item that is watched here.
     #[inline]
     pub(super) fn on_item_message(
@@ -28,7 +55,7 @@ impl PointToPoint {
         sink: &mut impl ServerSink,
     ) {
         self.settle(index, sink);
-        let Some(item) = self.items.get_mut(index) else { return };
+        let Some(item) = self.table.get_mut(index) else { return };
         match item.life.on_message(sequence) {
             Act::Apply => self.apply(now, index, kind, body, sink),
             Act::DropStale => self.counters.updates_stale.inc(),
@@ -61,7 +88,7 @@ impl PointToPoint {
         if result.is_err() {
             // The image has missed something that the provider meant.
             self.notice_unusable(now, index, sink);
-            if let Some(lacks) = self.items.get(index).and_then(|item| item.life.image_after()) {
+            if let Some(lacks) = self.table.get(index).and_then(|item| item.life.image_after()) {
                 self.resynchronise(now, index, (lacks, UNUSABLE), sink);
             }
             self.send_requests(now, sink);
@@ -72,7 +99,7 @@ impl PointToPoint {
     #[cold]
     fn notice_unusable(&mut self, now: Nanos, index: usize, sink: &mut impl ServerSink) {
         self.counters.messages_refused.inc();
-        if let (Some(item), Some(held_back)) = (self.items.get(index), self.ration.take(now)) {
+        if let (Some(item), Some(held_back)) = (self.table.get(index), self.sources.ration.take(now)) {
             sink.notice(&ServerNotice::Unusable { item: item.key.as_key(), held_back });
         }
     }
@@ -82,7 +109,7 @@ impl PointToPoint {
     #[cold]
     pub(super) fn spoil(&mut self, now: Nanos, index: usize, sink: &mut impl ServerSink) {
         self.notice_unusable(now, index, sink);
-        self.items[index].life.receive(None);
+        self.table[index].life.receive(None);
         self.suspect(now, index, (StateCode::ERROR, UNUSABLE), sink);
     }
 
@@ -94,7 +121,7 @@ impl PointToPoint {
         body: &[u8],
         sink: &mut impl ServerSink,
     ) -> Result<(), Unusable> {
-        let PointToPoint { items, counters, rules, form_room, .. } = self;
+        let WatchedItems { table: items, counters, rules, form_room, .. } = self;
         let item = &mut items[index];
         counters.updates_in.inc();
         let msg = UpdateMsg::parse(body)?;
@@ -117,14 +144,14 @@ impl PointToPoint {
     }
 
     /// A new image that the provider sent to everybody.
-    fn apply_refresh(
+    pub(super) fn apply_refresh(
         &mut self,
         now: Nanos,
         index: usize,
         body: &[u8],
         sink: &mut impl ServerSink,
     ) -> Result<(), DecodeError> {
-        let item = &mut self.items[index];
+        let item = &mut self.table[index];
         let msg = RefreshMsg::parse(body)?;
         match (item.cached.on_refresh(&msg, &self.rules)?, msg.state.stream) {
             (false, _) => {}
@@ -144,20 +171,20 @@ impl PointToPoint {
         body: &[u8],
         sink: &mut impl ServerSink,
     ) -> Result<(), DecodeError> {
-        let item = &mut self.items[index];
+        let item = &mut self.table[index];
         let msg = StatusMsg::parse(body)?;
         item.cached.on_status(&msg);
         self.count_suspect(index);
         if let Some(state) = msg.state.filter(|state| state.data == DataState::Suspect) {
-            let closing = self.items[index].audience.take_closing(false);
+            let closing = self.table[index].audience.take_closing(false);
             self.close_streams(now, index, closing, (state.code, &state.text_lossy()), sink);
         }
-        let audience = &self.items[index].audience;
+        let audience = &self.table[index].audience;
         // That all is well would not be so for who still has the image before.
         let is_bad = msg.state.is_none_or(|state| state.data == DataState::Suspect);
         let watchers = if is_bad { audience.everyone() } else { audience.everyone_with_image() };
         self.counters.statuses_out.add(watchers.len() as u64);
-        let service = self.items[index].key.service;
+        let service = self.table[index].key.service;
         sink.fan_out(&watchers, self.in_service(service, body));
         Ok(())
     }
@@ -174,25 +201,25 @@ impl PointToPoint {
         sink: &mut impl ServerSink,
     ) -> Result<(), DecodeError> {
         self.counters.images_in.inc();
-        if !self.items[index].life.awaits_image() {
+        if !self.table[index].life.awaits_image() {
             return Ok(());
         }
         let msg = RefreshMsg::parse(refresh)?;
         // An image that ends its stream is all there is: no update follows that it would have to fit.
         let is_last = msg.state.stream != StreamState::Open;
         if is_last && msg.part_num.unwrap_or(0) == 0 {
-            self.items[index].life.receive(Some(after));
+            self.table[index].life.receive(Some(after));
         } else if msg.part_num.unwrap_or(0) == 0 {
-            let was_bound = self.items[index].id == Some(id);
+            let was_bound = self.table[index].id == Some(id);
             let joins = self.bind(index, id) && self.joins_stream(index, after, was_bound);
-            self.items[index].life.receive(joins.then_some(after));
+            self.table[index].life.receive(joins.then_some(after));
             if !joins {
                 self.request(index);
                 self.send_requests(now, sink);
                 return Ok(());
             }
         }
-        let item = &mut self.items[index];
+        let item = &mut self.table[index];
         if !item.life.receives(after) || !item.cached.on_refresh(&msg, &self.rules)? {
             return Ok(());
         }
@@ -215,7 +242,7 @@ impl PointToPoint {
         self.send_refreshes(now, index, sink);
         for (sequence, kind, body) in held {
             // Applying one may close the item or send it back to be asked for.
-            if self.items.get(index).is_some_and(|i| i.id == Some(id)) {
+            if self.table.get(index).is_some_and(|i| i.id == Some(id)) {
                 self.on_item_message(now, index, sequence, kind, &body, sink);
             }
         }
@@ -224,21 +251,21 @@ impl PointToPoint {
     }
 
     /// Sends the present image: as an answer to those who wait for their first, unasked to the others.
-    pub(super) fn send_refreshes(&mut self, now: Nanos, index: usize, sink: &mut impl ServerSink) {
-        let item = &mut self.items[index];
+    fn send_refreshes(&mut self, now: Nanos, index: usize, sink: &mut impl ServerSink) {
+        let item = &mut self.table[index];
         if item.cached.state_to_send().data == DataState::Suspect {
             let closing = item.audience.take_closing(false);
             let text = "the data cannot be trusted at present";
             self.close_streams(now, index, closing, (StateCode::NONE, text), sink);
         }
-        let newcomers = self.items[index].audience.take_newcomers();
+        let newcomers = self.table[index].audience.take_newcomers();
         self.defer_images(index, sink);
         let newcomers = self.defer_newcomers(index, newcomers, sink);
-        let audience = std::mem::take(&mut self.items[index].audience);
+        let audience = std::mem::take(&mut self.table[index].audience);
         for Group { form, watchers } in audience.active() {
             self.send_image(index, form, watchers, false, sink);
         }
-        self.items[index].audience = audience;
+        self.table[index].audience = audience;
         if let [alone] = &newcomers[..] {
             self.send_image(index, &alone.form, &[alone.watcher], true, sink);
         } else if !newcomers.is_empty() {
@@ -252,7 +279,7 @@ impl PointToPoint {
             if is_snapshot {
                 self.forget_stream(watcher);
             } else {
-                self.items[index].audience.add(watcher, &form, is_paused);
+                self.table[index].audience.add(watcher, &form, is_paused);
             }
         }
         self.start_linger(now, index);
@@ -260,7 +287,7 @@ impl PointToPoint {
 
     /// Sends the image that ends an item to everybody; item and streams are gone then.
     fn end_with_image(&mut self, index: usize, sink: &mut impl ServerSink) {
-        let mut audience = std::mem::take(&mut self.items[index].audience);
+        let mut audience = std::mem::take(&mut self.table[index].audience);
         let watchers = audience.everyone();
         let mut waiting = Audience::default();
         for Newcomer { watcher, form, .. } in audience.take_newcomers() {
@@ -287,7 +314,7 @@ impl PointToPoint {
         solicited: bool,
         sink: &mut impl ServerSink,
     ) {
-        let PointToPoint { items, counters, scratch, form_room, .. } = self;
+        let WatchedItems { table: items, counters, scratch, form_room, .. } = self;
         let item = &items[index];
         let refresh_form = RefreshForm { solicited, part_bytes: form.part_bytes };
         item.cached.encode_refresh(item.key.as_key(), refresh_form, scratch, |bytes| {
@@ -299,81 +326,6 @@ impl PointToPoint {
                 Err(Unusable) => counters.messages_refused.inc(),
             }
         });
-    }
-
-    /// Ends streams that want no data that cannot be trusted; their clients may ask again.
-    pub(super) fn close_streams(
-        &mut self,
-        now: Nanos,
-        index: usize,
-        watchers: Vec<Watcher>,
-        (code, text): (StateCode, &str),
-        sink: &mut impl ServerSink,
-    ) {
-        if watchers.is_empty() {
-            return;
-        }
-        let key = self.items[index].key.clone();
-        let state = State::new(StreamState::ClosedRecover, DataState::Suspect).because(code, text);
-        let status = self.closing_status(key.as_key(), state);
-        self.counters.statuses_out.add(watchers.len() as u64);
-        sink.fan_out(&watchers, &status);
-        for watcher in watchers {
-            self.forget_stream(watcher);
-        }
-        self.start_linger(now, index);
-    }
-
-    /// Tells everybody on an item about a state.
-    pub(super) fn tell_state(&mut self, index: usize, state: State<'_>, sink: &mut impl ServerSink) {
-        let item = &self.items[index];
-        let watchers = item.audience.everyone();
-        let key = item.key.as_key();
-        let msg = StatusMsg { state: Some(state), ..StatusMsg::new(key.domain, 0, rwf::DataType::NO_DATA) };
-        self.counters.statuses_out.add(watchers.len() as u64);
-        sink.fan_out(&watchers, self.encoding.encode(|w| msg.encode(w)));
-    }
-
-    /// The item is closed upstream: its streams end with that status.
-    pub(super) fn on_closed(&mut self, index: usize, status: &[u8], sink: &mut impl ServerSink) {
-        let item = self.remove(index);
-        let watchers = item.audience.everyone();
-        self.counters.statuses_out.add(watchers.len() as u64);
-        let is_closing = StatusMsg::parse(status)
-            .is_ok_and(|s| s.state.is_some_and(|state| state.stream != StreamState::Open));
-        if is_closing {
-            sink.fan_out(&watchers, self.in_service(item.key.service, status));
-        } else {
-            let state = State::new(StreamState::ClosedRecover, DataState::Suspect);
-            let bytes = self.closing_status(item.key.as_key(), state);
-            sink.fan_out(&watchers, &bytes);
-        }
-        for watcher in watchers {
-            self.forget_stream(watcher);
-        }
-    }
-
-    /// A status message with the id that clients see of its service.
-    fn in_service<'m>(&'m mut self, service: u16, status: &'m [u8]) -> &'m [u8] {
-        let Ok(msg) = StatusMsg::parse(status) else { return status };
-        match msg.key.filter(|key| key.service_id.is_some_and(|id| id != service)) {
-            None => status,
-            Some(key) => {
-                let key = Some(Key { service_id: Some(service), ..key });
-                let msg = StatusMsg { key, ..msg };
-                self.encoding.encode(|w| msg.encode(w))
-            }
-        }
-    }
-
-    /// A status that ends a stream, with the item's key and stream id 0.
-    pub(super) fn closing_status(&mut self, key: ItemKey<'_>, state: State<'_>) -> Vec<u8> {
-        let msg = StatusMsg {
-            state: Some(state),
-            key: Some(key.to_key()),
-            ..StatusMsg::new(key.domain, 0, rwf::DataType::NO_DATA)
-        };
-        self.encoding.encode(|w| msg.encode(w)).to_vec()
     }
 
     /// What an instance says about an item to this server alone: it is closed, or has to wait.

@@ -16,7 +16,11 @@
 //! [`ServerSink`].
 
 mod audience;
+mod base;
+mod behind;
 mod cleanups;
+mod client;
+mod client_table;
 mod clients;
 mod conversations;
 mod directory;
@@ -26,162 +30,69 @@ mod errands;
 mod fanout;
 mod front;
 mod gaps;
-mod ids;
+mod instance;
+mod instances;
 mod item;
+mod items;
 mod life;
 mod login;
+mod notices;
+mod posting;
 mod posts;
+mod prepared;
 mod progress;
+mod queue;
 mod recovery;
 mod requests;
+mod service;
+mod service_ids;
 mod services;
 mod sink;
+mod sources;
 mod stream;
+mod streams;
+mod sweep;
 #[cfg(test)]
 mod tests;
-mod upstream;
 mod users;
 
-pub use clients::{ClientError, ClientInfo, ClientProfile};
-pub use sink::{ClientId, ServerNotice, ServerSink, SourceId, Watcher};
-pub use upstream::{Topic, UpstreamError};
+pub use self::base::{ClientId, ServerConfig, SourceId, Topic, Watcher};
+pub use self::client::{ClientInfo, ClientProfile};
+pub use self::notices::{ClientError, ServerNotice, UpstreamError};
+pub use self::sink::ServerSink;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use counters::table::PointToPoint as Counters;
 use rwf::Dictionary;
-use slab::Slab;
 use units::Nanos;
 
-use self::audience::FormRoom;
-use self::cleanups::Cleanups;
-use self::clients::Client;
-use self::conversations::Conversations;
-use self::errands::Prepared;
-use self::ids::ServiceIds;
-use self::item::Item;
-use self::life::Phase;
-use self::services::Service;
-use self::stream::Incoming;
-use self::upstream::Instance;
-use crate::cached::Scratch;
+use self::client::Login;
+use self::instances::Instances;
+use self::items::WatchedItems;
+use self::prepared::Prepared;
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
-use crate::key::ItemKey;
-use crate::ration::Ration;
-use crate::users::Gate;
+use crate::users::{Gate, Users};
 use crate::view::Views;
-
-/// How a server behaves.
-#[derive(Clone, Debug)]
-pub struct ServerConfig {
-    /// The name it gives itself towards source distributors.
-    pub name: String,
-    /// An item stays subscribed upstream for so long after its last watcher has left.
-    pub item_linger: Duration,
-    /// The most images that are asked for at one time.
-    pub images_outstanding_max: usize,
-    /// An image that was asked for and has not come by then is asked for again.
-    pub image_timeout: Duration,
-    /// The most bytes of updates held back for one item while its image is on its way.
-    pub held_bytes_max: usize,
-    /// The most bytes of a service's messages that wait behind a gap until it is known which items it
-    /// concerns.
-    pub gap_held_bytes_max: usize,
-    /// A link that broke is opened again after this time.
-    pub link_retry: Duration,
-    /// An instance that has published nothing for so long is taken for gone, link or no link.
-    pub silence_timeout: Duration,
-    /// The most item streams one client may have open.
-    pub client_streams_max: usize,
-    /// The round trip to clients that offer it is measured at this interval; zero for never.
-    pub round_trip_interval: Duration,
-    /// A post that is not acknowledged by then is refused.
-    pub post_timeout: Duration,
-    /// How far the streams are taken is reported to source distributors at this interval at most.
-    pub progress_interval: Duration,
-    /// The most posts of all clients that may wait for their acknowledgement.
-    pub posts_outstanding_max: usize,
-    /// Names of the services whose fields do not ripple, whatever the dictionary says.
-    pub unrippled: BTreeSet<String>,
-    /// Of clean-ups that concern many streams or items, so many are done in one turn.
-    pub cleanups_per_turn: usize,
-}
-
-impl Default for ServerConfig {
-    fn default() -> Self {
-        ServerConfig {
-            name: "p2ps".to_owned(),
-            item_linger: Duration::from_secs(5),
-            images_outstanding_max: 500,
-            image_timeout: Duration::from_secs(5),
-            held_bytes_max: 256 << 10,
-            gap_held_bytes_max: 64 << 20,
-            link_retry: Duration::from_millis(200),
-            silence_timeout: Duration::from_secs(2),
-            client_streams_max: 500_000,
-            round_trip_interval: Duration::from_secs(10),
-            post_timeout: Duration::from_secs(10),
-            progress_interval: Duration::from_millis(20),
-            posts_outstanding_max: 100_000,
-            unrippled: BTreeSet::new(),
-            cleanups_per_turn: 2_000,
-        }
-    }
-}
 
 /// The state of a point-to-point server.
 pub struct PointToPoint {
-    /// A random number, new at each start.
-    peer: u64,
-    config: ServerConfig,
+    config: Arc<ServerConfig>,
+    /// What is watched, with the clients that watch it and the services that it is of.
+    items: WatchedItems,
+    /// What comes from source distributors.
+    instances: Instances,
     dictionary: Arc<Dictionary>,
-    rules: FieldRules,
-    /// By id.
-    services: BTreeMap<u16, Service>,
-    service_ids: ServiceIds,
-    /// Changes with what [`PointToPoint::services`] tells.
-    services_version: u64,
-    /// Nothing is due for any service before: so that not all of them are asked at each turn.
-    services_due_at: Nanos,
-    instances: BTreeMap<u64, Instance>,
-    /// The instance behind each transport session, as its directory told.
-    sessions: BTreeMap<u64, u64>,
-    sources: Vec<Option<Source>>,
-    items: Slab<Item>,
-    by_key: HashMap<Box<[u8]>, usize>,
-    next_serial: u64,
-    recovery: recovery::Requests,
-    progress: progress::Progress,
-    lingering: VecDeque<(Nanos, usize, u64)>,
-    clients: BTreeMap<ClientId, Client>,
     gate: Gate,
     views: Views,
-    conversations: Conversations,
-    /// When each client's next measurement begins, in order.
-    round_trips: VecDeque<(Nanos, ClientId)>,
-    form_room: FormRoom,
-    scratch: Scratch,
-    encoding: Encoding,
-    /// What may be told of messages that cannot be used.
-    ration: Ration,
     /// Dictionaries as they were downloaded before.
     prepared: Prepared,
-    cleanups: Cleanups,
-    release: gaps::Release,
-    /// Clients for which images have begun to be due.
-    due_clients: Vec<ClientId>,
+    encoding: Encoding,
     counters: Arc<Counters>,
 }
 
-/// One source of one topic.
-enum Source {
-    Directory { session: u64 },
-    Service { session: u64, stream: Incoming },
-}
-
+/// Time.
 impl PointToPoint {
     /// A server without clients that knows no source distributor yet. `peer` must differ at each start.
     #[must_use]
@@ -191,74 +102,146 @@ impl PointToPoint {
         dictionary: Arc<Dictionary>,
         counters: Arc<Counters>,
     ) -> Self {
+        let config = Arc::new(config);
         PointToPoint {
-            peer,
-            recovery: recovery::Requests::default(),
-            progress: progress::Progress::default(),
+            items: WatchedItems::new(&config, FieldRules::of(&dictionary), &counters),
+            instances: Instances::new(peer, Arc::clone(&config), Arc::clone(&counters)),
             config,
-            rules: FieldRules::of(&dictionary),
             dictionary,
-            services: BTreeMap::new(),
-            service_ids: ServiceIds::default(),
-            services_version: 0,
-            services_due_at: Nanos::NEVER,
-            instances: BTreeMap::new(),
-            sessions: BTreeMap::new(),
-            sources: Vec::new(),
-            items: Slab::new(),
-            by_key: HashMap::new(),
-            next_serial: 0,
-            lingering: VecDeque::new(),
-            clients: BTreeMap::new(),
             gate: Gate::default(),
             views: Views::default(),
-            conversations: Conversations::default(),
-            round_trips: VecDeque::new(),
-            form_room: FormRoom::default(),
-            scratch: Scratch::default(),
-            encoding: Encoding::default(),
-            ration: Ration::default(),
             prepared: Prepared::default(),
-            cleanups: Cleanups::default(),
-            release: gaps::Release::default(),
-            due_clients: Vec::new(),
+            encoding: Encoding::default(),
             counters,
         }
     }
 
     /// What is due by now: links to open again, images to ask for again, items to give up.
     pub fn on_wakeup(&mut self, now: Nanos, sink: &mut impl ServerSink) {
-        self.grant_cleanups(now);
-        self.clean_up(now, sink);
-        self.release(now, sink);
-        self.check_instances(now, sink);
-        if now >= self.services_due_at {
-            self.recheck_services(now, sink);
-            self.check_gaps(now, sink);
-            self.services_due_at = self.next_recheck().min(self.next_gap_check());
+        self.items.cleanups.grant_cleanups(now);
+        self.items.clean_up(now, sink);
+        self.instances.release(&mut self.items, now, sink);
+        self.instances.check_instances(&mut self.items, now, sink);
+        if now >= self.items.sources.services_due_at {
+            self.items.recheck_services(now, sink);
+            self.instances.check_gaps(&mut self.items, now, sink);
+            self.items.sources.services_due_at =
+                self.items.sources.next_recheck().min(self.items.sources.next_gap_check());
         }
-        self.check_requests(now, sink);
-        self.check_lingering(now, sink);
-        self.measure_round_trips(now, sink);
-        self.check_posts(now, sink);
+        self.items.check_requests(now, sink);
+        self.items.check_lingering(now, sink);
+        self.items.clients.measure_round_trips(now, sink);
+        self.items.conversations.check_posts(now, sink);
     }
 
     /// When [`PointToPoint::on_wakeup`] is due next.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
-        let instances = self.instances.values().map(|i| i.next_check(&self.config));
-        let linger = self.lingering.front().map_or(Nanos::NEVER, |(at, ..)| *at);
+        let instances = self.items.sources.instances.values().map(|i| i.next_check(&self.config));
+        let linger = self.items.lingering.front().map_or(Nanos::NEVER, |(at, ..)| *at);
         instances
-            .chain([linger, self.next_round_trip(), self.conversations.posts.next_deadline()])
-            .chain([self.next_request_check(), self.services_due_at, self.next_cleanup()])
-            .chain([self.next_release()])
+            .chain([
+                linger,
+                self.items.clients.next_round_trip(),
+                self.items.conversations.posts.next_deadline(),
+            ])
+            .chain([
+                self.items.next_request_check(),
+                self.items.sources.services_due_at,
+                self.items.cleanups.next_cleanup(),
+            ])
+            .chain([self.instances.next_release()])
             .min()
             .unwrap_or(Nanos::NEVER)
+    }
+}
+
+/// For the front end.
+impl PointToPoint {
+    /// Whether a client has logged in.
+    #[must_use]
+    pub fn is_logged_in(&self, client: ClientId) -> bool {
+        self.items.clients.all.get(&client).is_some_and(|c| c.login.is_some())
+    }
+
+    /// Whether a client has an item stream of that id open.
+    #[must_use]
+    pub fn has_stream(&self, client: ClientId, stream_id: i32) -> bool {
+        let client = self.items.clients.all.get(&client);
+        client.is_some_and(|c| c.streams.contains_key(&stream_id) || c.private.contains_key(&stream_id))
+    }
+
+    /// Whether a stream is open and private.
+    #[must_use]
+    pub fn is_private(&self, watcher: Watcher) -> bool {
+        self.items
+            .clients
+            .all
+            .get(&watcher.client)
+            .is_some_and(|c| c.private.contains_key(&watcher.stream_id))
+    }
+
+    /// Whether streams of a client that is gone are still on the lists of items: its number must not be another
+    /// client's yet.
+    #[must_use]
+    pub fn is_leaving(&self, client: ClientId) -> bool {
+        self.items.cleanups.gone.contains_key(&client)
+    }
+
+    /// Whether an errand of the client is not done: its further messages have to wait for
+    /// [`PointToPoint::go_on`].
+    #[must_use]
+    pub fn is_busy(&self, client: ClientId) -> bool {
+        self.items.clients.all.get(&client).is_some_and(|known| known.errand.is_some())
+    }
+
+    /// Clients for which images have begun to be due since the last call.
+    pub fn take_due_clients(&mut self) -> Vec<ClientId> {
+        std::mem::take(&mut self.items.clients.due_clients)
+    }
+
+    /// The front end keeps a message of a client for later.
+    pub fn count_deferred(&self) {
+        self.counters.client_messages_deferred.inc();
+    }
+
+    /// So many clients wait at the front end.
+    pub fn count_waiting(&self, clients: usize) {
+        self.counters.clients_waiting.set(clients as u64);
+    }
+
+    /// These may log in, before anybody has.
+    pub fn admit_only(&mut self, users: Users) {
+        self.gate.set(users);
+    }
+}
+
+/// For status pages.
+impl PointToPoint {
+    /// The connections, for status pages.
+    pub fn clients(&self) -> impl Iterator<Item = ClientInfo<'_>> + '_ {
+        self.items.clients.all.iter().map(|(&client, c)| ClientInfo {
+            client,
+            user: c.login.as_ref().map_or("", |l| &l.claim.user),
+            position: c.login.as_ref().map_or("", |l| &l.claim.position),
+            application: c.login.as_ref().map_or("", |l| &l.application),
+            streams: c.stream_count(),
+            is_paused: c.login.as_ref().is_some_and(|l| l.is_paused),
+            round_trip_us: c.login.as_ref().and_then(Login::round_trip_us),
+            role: c.login.as_ref().and_then(|l| l.role),
+            service_roles: c
+                .service_roles
+                .iter()
+                .filter_map(|(id, role)| {
+                    Some((self.items.sources.services.get(id)?.definition.info.name.as_str(), *role))
+                })
+                .collect(),
+        })
     }
 
     /// The services that clients see: id, name, whether up, the instance it comes from.
     pub fn services(&self) -> impl Iterator<Item = (u16, &str, bool, Option<u64>)> + '_ {
-        self.services.iter().map(|(id, s)| {
+        self.items.sources.services.iter().map(|(id, s)| {
             (*id, &*s.definition.info.name, s.definition.state.up, s.active.map(|a| a.instance))
         })
     }
@@ -267,55 +250,104 @@ impl PointToPoint {
     #[inline]
     #[must_use]
     pub fn services_version(&self) -> u64 {
-        self.services_version
+        self.items.services_version
     }
 
     /// How many items are watched, or linger.
     #[must_use]
     pub fn item_count(&self) -> usize {
-        self.items.len()
+        self.items.table.len()
     }
 
-    fn find(&self, key: ItemKey<'_>) -> Option<usize> {
-        key.with_bytes(|bytes| self.by_key.get(bytes).copied())
+    /// Who may log in, and who was denied last.
+    #[must_use]
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+}
+
+/// What comes from source distributors.
+impl PointToPoint {
+    /// The carrier has found a source of a topic. `session` tells which sources come from the same instance.
+    pub fn on_source(
+        &mut self,
+        now: Nanos,
+        source: SourceId,
+        topic: Topic<'_>,
+        session: u64,
+        sink: &mut impl ServerSink,
+    ) {
+        self.instances.on_source(&mut self.items, now, source, topic, session, sink)
     }
 
-    /// The item of a key, made if nobody has watched it so far.
-    fn find_or_make(&mut self, key: ItemKey<'_>) -> usize {
-        if let Some(index) = self.find(key) {
-            return index;
-        }
-        self.next_serial += 1;
-        let service = self.services.get(&key.service).map(|service| service.definition.info.name.as_str());
-        let ripples = !service.is_some_and(|name| self.config.unrippled.contains(name));
-        let swept = self.cleanups.last_sweep();
-        let index = self.items.insert(Item::new(key.to_owned(), (self.next_serial, swept), ripples));
-        key.with_bytes(|bytes| self.by_key.insert(bytes.into(), index));
-        if let Some(service) = self.services.get_mut(&key.service) {
-            service.items.insert(index);
-        }
-        self.counters.items.set(self.items.len() as u64);
-        self.count_suspect(index);
-        index
+    /// A source is gone: the instance ended, or nothing was heard of its transport for too long.
+    pub fn on_source_ended(&mut self, now: Nanos, source: SourceId, sink: &mut impl ServerSink) {
+        self.instances.on_source_ended(&mut self.items, now, source, sink)
     }
 
-    /// Removes an item for which nobody is registered any more.
-    fn remove(&mut self, index: usize) -> Item {
-        let item = self.items.remove(index);
-        item.key.as_key().with_bytes(|bytes| self.by_key.remove(bytes));
-        self.recovery.count(item.life.phase(), Phase::Idle);
-        if let Some(service) = self.services.get_mut(&item.key.service) {
-            service.items.remove(&index);
-            if let (Some(id), Some(source)) = (item.id, service.active_source())
-                && let Some(Some(Source::Service { stream, .. })) = self.sources.get_mut(source.0 as usize)
-            {
-                stream.unbind(id);
-            }
-        }
-        self.counters.items.set(self.items.len() as u64);
-        if item.is_counted_suspect {
-            self.counters.items_suspect.set(self.counters.items_suspect.get().saturating_sub(1));
-        }
-        item
+    /// Whether a source is an instance's directory.
+    #[must_use]
+    pub fn is_directory(&self, source: SourceId) -> bool {
+        self.instances.is_directory(&self.items, source)
+    }
+
+    /// A message from a source.
+    ///
+    /// # Errors
+    /// The message is not what it should be; it is counted and nothing else happens.
+    #[inline]
+    pub fn on_stream_message(
+        &mut self,
+        now: Nanos,
+        source: SourceId,
+        bytes: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), UpstreamError> {
+        self.instances.on_stream_message(&mut self.items, now, source, bytes, sink)
+    }
+
+    /// A link is established: the instance is greeted.
+    pub fn on_link_up(&mut self, instance: u64, sink: &mut impl ServerSink) {
+        self.instances.on_link_up(&mut self.items, instance, sink)
+    }
+
+    /// A link broke, or could not be opened. Returns whether it had stood.
+    pub fn on_link_down(&mut self, now: Nanos, instance: u64, sink: &mut impl ServerSink) -> bool {
+        self.instances.on_link_down(&mut self.items, now, instance, sink)
+    }
+
+    /// A message over a link.
+    ///
+    /// # Errors
+    /// The message is not what it should be; it is counted and nothing else happens.
+    pub fn on_link_message(
+        &mut self,
+        now: Nanos,
+        instance: u64,
+        bytes: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), UpstreamError> {
+        self.instances.on_link_message(&mut self.items, now, instance, bytes, sink)
+    }
+
+    /// Whether something that has waited behind a gap waits for its turn.
+    #[inline]
+    #[must_use]
+    pub fn is_releasing(&self) -> bool {
+        self.instances.is_releasing()
+    }
+
+    /// Reports to the instances what was taken, if it is time. To be called when what a turn has brought is done,
+    /// for clients too, so that nobody waits for it.
+    #[inline]
+    pub fn report_progress(&mut self, now: Nanos, sink: &mut impl ServerSink) {
+        self.instances.report_progress(&mut self.items, now, sink)
+    }
+
+    /// When [`PointToPoint::report_progress`] is due next.
+    #[inline]
+    #[must_use]
+    pub fn next_report(&self) -> Nanos {
+        self.instances.next_report()
     }
 }

@@ -1,8 +1,9 @@
 //! Posts that wait for their acknowledgement.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
-use rwf::{Domain, PostMsg};
+use rwf::{Domain, NakCode, PostMsg};
 use units::Nanos;
 
 /// The posts of all clients that want an acknowledgement and have none yet.
@@ -28,6 +29,9 @@ struct Waiting {
     /// The sequence number of each part that is not acknowledged.
     parts: VecDeque<Option<u32>>,
 }
+
+/// Why a post goes no further.
+pub(super) type PostRefusal = (NakCode, Cow<'static, str>);
 
 /// A post, or a part of one, that nobody has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

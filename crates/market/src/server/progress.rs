@@ -8,47 +8,46 @@ use std::collections::BTreeMap;
 
 use units::Nanos;
 
-use super::{PointToPoint, ServerSink, Source};
+use super::instances::{Instances, Progress};
+use super::items::WatchedItems;
+use super::sink::ServerSink;
+use super::sources::Source;
 use crate::backbone::LinkUp;
 
-/// When the next report is due.
-#[derive(Debug, Default)]
-pub(super) struct Progress {
-    /// Something was taken since the last report.
-    pub(super) has_moved: bool,
-    /// No report before.
-    next_at: Nanos,
-}
-
-impl PointToPoint {
+impl Instances {
     /// Reports to the instances what was taken, if it is time. To be called when what a turn has brought is done,
     /// for clients too, so that nobody waits for it.
     #[inline]
-    pub fn report_progress(&mut self, now: Nanos, sink: &mut impl ServerSink) {
+    pub(super) fn report_progress(
+        &mut self,
+        items: &mut WatchedItems,
+        now: Nanos,
+        sink: &mut impl ServerSink,
+    ) {
         if now >= self.next_report() {
-            self.send_progress(now, sink);
+            self.send_progress(items, now, sink);
         }
     }
 
-    /// When [`PointToPoint::report_progress`] is due next.
+    /// When [`super::PointToPoint::report_progress`] is due next.
     #[inline]
-    #[must_use]
-    pub fn next_report(&self) -> Nanos {
+    pub(super) fn next_report(&self) -> Nanos {
         if self.progress.has_moved { self.progress.next_at } else { Nanos::NEVER }
     }
 
     #[cold]
     #[inline(never)]
-    fn send_progress(&mut self, now: Nanos, sink: &mut impl ServerSink) {
+    fn send_progress(&mut self, items: &mut WatchedItems, now: Nanos, sink: &mut impl ServerSink) {
         self.progress = Progress { has_moved: false, next_at: now + self.config.progress_interval };
         let mut reports: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
-        for (&ours, service) in &self.services {
+        for (&ours, service) in &items.sources.services {
             let Some(active) = service.active else { continue };
-            let Some(Some(Source::Service { stream, .. })) = self.sources.get_mut(active.source.0 as usize)
+            let Some(Some(Source::Service { stream, .. })) =
+                items.sources.all.get_mut(active.source.0 as usize)
             else {
                 continue;
             };
-            let Some(instance) = self.instances.get(&active.instance) else { continue };
+            let Some(instance) = items.sources.instances.get(&active.instance) else { continue };
             let Some(theirs) = instance.ids.theirs(ours).filter(|_| instance.has_progress()) else {
                 continue;
             };
@@ -61,19 +60,5 @@ impl PointToPoint {
             self.counters.progress_out.inc();
             sink.to_instance(instance, &LinkUp::Progress { positions: &positions });
         }
-    }
-
-    /// Tells an instance that a stream of its is not followed any more.
-    pub(super) fn report_not_followed(&self, ours: u16, instance: u64, sink: &mut impl ServerSink) {
-        let Some(known) =
-            self.instances.get(&instance).filter(|known| known.is_linked() && known.has_progress())
-        else {
-            return;
-        };
-        let Some(theirs) = known.ids.theirs(ours) else { return };
-        let mut positions = Vec::new();
-        LinkUp::put_position(&mut positions, theirs, LinkUp::NOT_FOLLOWED);
-        self.counters.progress_out.inc();
-        sink.to_instance(instance, &LinkUp::Progress { positions: &positions });
     }
 }

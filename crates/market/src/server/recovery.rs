@@ -1,15 +1,17 @@
 //! Asking for images: first ones, and again after gaps, restarts and silence.
 
-use std::collections::VecDeque;
-
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
+use super::instance::{Instance, tell};
 use super::item::Item;
+use super::items::WatchedItems;
 use super::life::{Act, Input, Phase};
-use super::upstream::Instance;
-use super::{PointToPoint, ServerSink, ids};
+use super::service::What;
+use super::sink::ServerSink;
 use crate::backbone::LinkUp;
+
+pub(super) const LOST: &str = "messages were lost on the backbone";
 
 /// What clients are told of an item that an instance of the first version would take for another.
 const KEY_UNKNOWN: State<'static> = State::new(StreamState::Closed, DataState::Suspect).because(
@@ -17,29 +19,21 @@ const KEY_UNKNOWN: State<'static> = State::new(StreamState::Closed, DataState::S
     "the source distributor is of a version that tells items apart by name alone",
 );
 
-/// Items to ask for, and those asked for.
-#[derive(Debug, Default)]
-pub(super) struct Requests {
-    /// Place and serial number of each item whose turn has not come.
-    queue: VecDeque<(usize, u64)>,
-    /// Images on their way.
-    outstanding: usize,
-    /// When each request was sent, oldest first.
-    sent: VecDeque<(Nanos, usize, u64)>,
-}
-
-impl Requests {
-    /// Counts images on their way, as an item goes from one state to another.
-    pub(super) fn count(&mut self, before: Phase, after: Phase) {
-        self.outstanding -= usize::from(before == Phase::Requested);
-        self.outstanding += usize::from(after == Phase::Requested);
+impl WatchedItems {
+    pub(super) fn resynchronise_all(
+        &mut self,
+        now: Nanos,
+        service: u16,
+        lacks: u64,
+        sink: &mut impl ServerSink,
+    ) {
+        self.counters.gap_resyncs.inc();
+        self.sweep(now, service, What::Resync(lacks), sink);
     }
-}
 
-impl PointToPoint {
     /// Something comes about an item: it may move to another state. Returns what has to be done.
     pub(super) fn on_input(&mut self, index: usize, input: Input) -> Act {
-        let life = &mut self.items[index].life;
+        let life = &mut self.table[index].life;
         let before = life.phase();
         let act = life.on(input);
         self.recovery.count(before, life.phase());
@@ -54,7 +48,7 @@ impl PointToPoint {
     }
 
     fn enqueue(&mut self, index: usize) {
-        self.recovery.queue.push_back((index, self.items[index].serial));
+        self.recovery.queue.push_back((index, self.table[index].serial));
     }
 
     /// Sends requests until enough are on their way. Not all in the queue are still wanted: so many are looked at, and
@@ -77,26 +71,27 @@ impl PointToPoint {
         let is_queued = |item: &&mut Item| {
             item.serial == serial && matches!(item.life.phase(), Phase::Queued | Phase::Requeued)
         };
-        let Some(item) = self.items.get_mut(index).filter(is_queued) else { return };
-        let service = self.services.get(&item.key.service);
+        let Some(item) = self.table.get_mut(index).filter(is_queued) else { return };
+        let service = self.sources.services.get(&item.key.service);
         let Some(instance) = service.and_then(|s| s.active).map(|a| a.instance) else {
             self.on_input(index, Input::TurnInVain);
             return;
         };
         let key = item.key.as_key();
-        if !key.is_plain() && !self.instances.get(&instance).is_some_and(Instance::has_keys_in_full) {
+        if !key.is_plain() && !self.sources.instances.get(&instance).is_some_and(Instance::has_keys_in_full) {
             let key = item.key.clone();
             let status = self.closing_status(key.as_key(), KEY_UNKNOWN);
             self.on_closed(index, &status, sink);
             return;
         }
-        let can_resume = item.was_live && self.instances.get(&instance).is_some_and(Instance::has_resume);
+        let can_resume =
+            item.was_live && self.sources.instances.get(&instance).is_some_and(Instance::has_resume);
         let msg = match item.life.on(Input::Turn) {
             Act::AskAgain => LinkUp::ImageRequest { key },
             _ if can_resume => LinkUp::Resume { key },
             _ => LinkUp::Interest { key },
         };
-        ids::tell(&self.instances, instance, msg, sink);
+        tell(&self.sources.instances, instance, msg, sink);
         self.recovery.outstanding += 1;
         self.recovery.sent.push_back((now, index, serial));
         self.counters.images_requested.inc();
@@ -108,7 +103,7 @@ impl PointToPoint {
             && now >= at + self.config.image_timeout
         {
             self.recovery.sent.pop_front();
-            let item = self.items.get(index);
+            let item = self.table.get(index);
             if item.is_some_and(|i| i.serial == serial && i.life.phase() == Phase::Requested) {
                 self.request(index);
             }
@@ -123,44 +118,6 @@ impl PointToPoint {
         self.recovery.sent.front().map_or(Nanos::NEVER, |(at, ..)| *at + self.config.image_timeout)
     }
 
-    /// Marks an item suspect towards its watchers, who are told unless they know already.
-    pub(super) fn suspect(
-        &mut self,
-        now: Nanos,
-        index: usize,
-        (code, text): (StateCode, &str),
-        sink: &mut impl ServerSink,
-    ) {
-        let item = &mut self.items[index];
-        let was = item.cached.state();
-        let is_news = was.data != DataState::Suspect || was.text != text;
-        item.cached.suspect(code, text);
-        self.count_suspect(index);
-        let is_lost = self.is_lost(index);
-        let closing = self.items[index].audience.take_closing(is_lost);
-        self.close_streams(now, index, closing, (code, text), sink);
-        if is_news {
-            let state = State::new(StreamState::Open, DataState::Suspect).because(code, text);
-            self.tell_state(index, state, sink);
-        }
-    }
-
-    /// Whether nothing is behind an item at present: its service is down, or nobody publishes it.
-    pub(super) fn is_lost(&self, index: usize) -> bool {
-        let service = self.services.get(&self.items[index].key.service);
-        service.is_none_or(|service| service.active.is_none() || !service.definition.state.up)
-    }
-
-    /// Counts an item whose image or state may have changed among the suspect ones, or takes it out.
-    pub(super) fn count_suspect(&mut self, index: usize) {
-        let Some(item) = self.items.get_mut(index) else { return };
-        let is_suspect = item.is_suspect();
-        if std::mem::replace(&mut item.is_counted_suspect, is_suspect) != is_suspect {
-            let (count, change) = (self.counters.items_suspect.get(), if is_suspect { 1 } else { -1 });
-            self.counters.items_suspect.set(count.saturating_add_signed(change));
-        }
-    }
-
     /// An item has missed something up to the number `lacks`: it is suspect until an image taken after that
     /// has come.
     pub(super) fn resynchronise(
@@ -170,7 +127,7 @@ impl PointToPoint {
         (lacks, text): (u64, &str),
         sink: &mut impl ServerSink,
     ) {
-        if self.items[index].life.on_lack(lacks) == Act::Suspect {
+        if self.table[index].life.on_lack(lacks) == Act::Suspect {
             self.suspect(now, index, (StateCode::GAP_DETECTED, text), sink);
             self.enqueue(index);
         }
@@ -180,10 +137,10 @@ impl PointToPoint {
     pub(super) fn check_lingering(&mut self, now: Nanos, sink: &mut impl ServerSink) {
         while let Some(&(at, index, serial)) = self.lingering.front()
             && now >= at
-            && self.take_cleanup(1)
+            && self.cleanups.take_cleanup(1)
         {
             self.lingering.pop_front();
-            let item = self.items.get(index);
+            let item = self.table.get(index);
             if item.is_some_and(|i| i.serial == serial && i.lingers_until == Some(at)) {
                 self.give_up(index, sink);
             }
@@ -193,10 +150,10 @@ impl PointToPoint {
     /// Removes an item and tells the instance that it is not wanted any more.
     fn give_up(&mut self, index: usize, sink: &mut impl ServerSink) {
         let item = self.remove(index);
-        let active = self.services.get(&item.key.service).and_then(|s| s.active);
+        let active = self.sources.services.get(&item.key.service).and_then(|s| s.active);
         if let (true, Some(active)) = (item.life.is_registered(), active) {
             let msg = LinkUp::NoInterest { key: item.key.as_key() };
-            ids::tell(&self.instances, active.instance, msg, sink);
+            tell(&self.sources.instances, active.instance, msg, sink);
         }
     }
 }

@@ -2,17 +2,32 @@
 
 use rdm::item::{ItemClose, ItemKey as RequestKey, ItemRequest, Target};
 use rdm::{RdmError, Reply, ToVec};
-use rwf::{
-    AckMsg, CloseMsg, DataState, DataType, Domain, Key, RequestMsg, State, StateCode, StatusMsg, StreamState,
-};
+use rwf::{AckMsg, CloseMsg, DataState, DataType, Domain, Key, RequestMsg, State, StateCode, StreamState};
 use units::Nanos;
 
+use super::PointToPoint;
 use super::audience::{Form, Newcomer};
-use super::clients::{Client, Stream};
-use super::life::Phase;
-use super::{ClientId, PointToPoint, ServerSink, Watcher};
+use super::base::{ClientId, Watcher};
+use super::client::Client;
+use super::sink::ServerSink;
 use crate::key::ItemKey;
 use crate::view::View;
+
+/// [`crate::KEY_ATTRIBUTES_BYTES_MAX`] in words.
+const ATTRIBUTES_TOO_LONG: &str = "the attributes of an item's key are longer than 4096 bytes";
+
+/// What a stream is open for.
+enum OpenAs<'a> {
+    /// An item that others may watch too.
+    Item(ItemKey<'a>),
+    /// Something of the client's own.
+    Private,
+}
+
+/// The request for one item of a batch, but for its view.
+fn single_of<'a>(request: &ItemRequest<'a>, stream_id: i32, key: RequestKey<'a>) -> ItemRequest<'a> {
+    ItemRequest { stream_id, target: Target::Item(key), view: None, ..*request }
+}
 
 /// Requests.
 impl PointToPoint {
@@ -39,14 +54,14 @@ impl PointToPoint {
     }
 
     /// The form that a request wants its item in.
-    fn form(&mut self, client: ClientId, request: &ItemRequest<'_>) -> Form {
+    pub(super) fn form(&mut self, client: ClientId, request: &ItemRequest<'_>) -> Form {
         let view = request.view.as_ref().map(|wanted| View::of(wanted, &self.dictionary));
-        let login = self.clients.get(&client).and_then(|c| c.login.as_ref());
+        let login = self.items.clients.all.get(&client).and_then(|c| c.login.as_ref());
         Form {
             view: view.map(|view| self.views.share(view)),
             key_in_updates: request.key_in_updates,
             conflation_info: request.conflation_info_in_updates,
-            part_bytes: self.profile(client).refresh_part_bytes,
+            part_bytes: self.items.clients.profile(client).refresh_part_bytes,
             is_snapshot: !request.streaming,
             on_suspect: login.map(|login| login.on_suspect).unwrap_or_default(),
         }
@@ -65,12 +80,17 @@ impl PointToPoint {
         let watcher = Watcher { client, stream_id: request.stream_id };
         match self.admit(client, request, key, 0) {
             Ok(_) if self.has_stream(client, request.stream_id) => {
-                self.reissue(watcher, form, (request.pause, request.no_refresh), sink);
+                self.items.reissue(watcher, form, (request.pause, request.no_refresh), sink);
             }
             Ok(key) => {
                 let is_paused = request.pause;
                 let (is_snapshot, form) = (!request.streaming, form.clone());
-                self.watch(now, key, Newcomer { watcher, form, is_snapshot, is_paused, is_due: false }, sink);
+                self.items.watch(
+                    now,
+                    key,
+                    Newcomer { watcher, form, is_snapshot, is_paused, is_due: false },
+                    sink,
+                );
             }
             Err(state) => self.refuse_item(now, watcher, request, Key::from(*key), state, sink),
         }
@@ -114,11 +134,11 @@ impl PointToPoint {
         let reply = Reply { domain: request.domain, stream_id: request.stream_id, key, private_stream };
         let answer = reply.status(state);
         sink.send(watcher.client, self.encoding.encode(|w| answer.encode(w)));
-        self.leave(now, watcher, sink);
+        self.items.leave(now, watcher, sink);
     }
 
     /// The item that a request is for if it can be served, `opened` others being about to be.
-    fn admit<'k>(
+    pub(super) fn admit<'k>(
         &self,
         client: ClientId,
         request: &ItemRequest<'_>,
@@ -130,7 +150,9 @@ impl PointToPoint {
         if key.name.is_empty() {
             return closed(StateCode::INVALID_ARGUMENT, "an item needs a name");
         }
-        let Some(service) = self.services.get(&key.service_id).filter(|service| !service.is_withdrawn) else {
+        let Some(service) =
+            self.items.sources.services.get(&key.service_id).filter(|service| !service.is_withdrawn)
+        else {
             return closed(StateCode::SOURCE_UNKNOWN, "there is no service of this id");
         };
         // A service that is down comes back; its items wait for it.
@@ -140,7 +162,7 @@ impl PointToPoint {
         let Ok(wanted) = ItemKey::of(key.service_id, request.domain, &Key::from(*key)) else {
             return closed(StateCode::INVALID_ARGUMENT, ATTRIBUTES_TOO_LONG);
         };
-        let Some(known) = self.clients.get(&client) else { return Ok(wanted) };
+        let Some(known) = self.items.clients.all.get(&client) else { return Ok(wanted) };
         match self.open_as(known, request.stream_id) {
             None if known.stream_count() + opened < self.config.client_streams_max => Ok(wanted),
             None => closed(StateCode::TOO_MANY_ITEMS, "too many open streams on this connection"),
@@ -156,25 +178,9 @@ impl PointToPoint {
             return Some(OpenAs::Private);
         }
         let stream = client.streams.get(&stream_id)?;
-        let item = self.items.get(stream.index).filter(|item| item.serial == stream.serial)?;
+        let item = self.items.table.get(stream.index).filter(|item| item.serial == stream.serial)?;
         Some(OpenAs::Item(item.key.as_key()))
     }
-}
-
-/// [`crate::KEY_ATTRIBUTES_BYTES_MAX`] in words.
-const ATTRIBUTES_TOO_LONG: &str = "the attributes of an item's key are longer than 4096 bytes";
-
-/// What a stream is open for.
-enum OpenAs<'a> {
-    /// An item that others may watch too.
-    Item(ItemKey<'a>),
-    /// Something of the client's own.
-    Private,
-}
-
-/// The request for one item of a batch, but for its view.
-fn single_of<'a>(request: &ItemRequest<'a>, stream_id: i32, key: RequestKey<'a>) -> ItemRequest<'a> {
-    ItemRequest { stream_id, target: Target::Item(key), view: None, ..*request }
 }
 
 /// Batches.
@@ -248,136 +254,12 @@ impl PointToPoint {
         let (domain, stream_id) = (request.domain, request.stream_id);
         let answer = Reply { domain, stream_id, key: None, private_stream: false }.status(state);
         sink.send(client, self.encoding.encode(|w| answer.encode(w)));
-        self.leave(now, Watcher { client, stream_id }, sink);
+        self.items.leave(now, Watcher { client, stream_id }, sink);
     }
 }
 
 /// Streams.
 impl PointToPoint {
-    /// Changes how an open stream wants its item.
-    ///
-    /// The answer is a refresh. If none is wanted, there is one all the same where the client would go on
-    /// with something that is not so: after a pause, and when it sees other fields than before, which while
-    /// it pauses is no matter yet.
-    pub(super) fn reissue(
-        &mut self,
-        watcher: Watcher,
-        form: &Form,
-        (pause, no_refresh): (bool, bool),
-        sink: &mut impl ServerSink,
-    ) {
-        self.settle_stream(watcher, sink);
-        let Some(client) = self.clients.get_mut(&watcher.client) else { return };
-        let all_paused = client.login.as_ref().is_some_and(|login| login.is_paused);
-        // A private stream is its provider's matter, and its requests are passed on one by one.
-        let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { return };
-        let before = std::mem::replace(&mut stream.form, form.clone());
-        let was_paused = std::mem::replace(&mut stream.is_paused, pause) || all_paused;
-        let (index, is_paused) = (stream.index, pause || all_paused);
-        let audience = &mut self.items[index].audience;
-        if let Some(newcomer) = audience.newcomer(watcher) {
-            newcomer.form = form.clone();
-            newcomer.is_paused = is_paused;
-            return;
-        }
-        let was_due = audience.take_due(watcher);
-        if was_due || before != *form || was_paused != is_paused {
-            audience.remove(watcher);
-            audience.add(watcher, form, is_paused);
-        }
-        let lacks = !is_paused && (was_due || was_paused || before.view != form.view);
-        if !no_refresh || lacks {
-            self.send_image(index, form, &[watcher], !no_refresh, sink);
-        }
-    }
-
-    /// Pauses a stream or lets it go on, as the client's login says of all of them.
-    pub(super) fn set_pause(&mut self, watcher: Watcher, is_paused: bool, sink: &mut impl ServerSink) {
-        self.settle_stream(watcher, sink);
-        let client = self.clients.get(&watcher.client);
-        let Some(stream) = client.and_then(|c| c.streams.get(&watcher.stream_id)) else { return };
-        let (index, form) = (stream.index, stream.form.clone());
-        if self.items[index].audience.set_paused(watcher, &form, is_paused) && !is_paused {
-            self.send_image(index, &form, &[watcher], false, sink);
-        }
-    }
-
-    /// Opens a stream.
-    fn watch(&mut self, now: Nanos, key: ItemKey<'_>, mut newcomer: Newcomer, sink: &mut impl ServerSink) {
-        if self.cleanups.is_busy() {
-            self.find_settled(key, sink);
-        }
-        let index = self.find_or_make(key);
-        let item = &mut self.items[index];
-        item.lingers_until = None;
-        let (watcher, serial) = (newcomer.watcher, item.serial);
-        if let Some(client) = self.clients.get_mut(&watcher.client) {
-            let (form, is_paused) = (newcomer.form.clone(), newcomer.is_paused);
-            let stream = Stream { index, serial, form, is_paused, conversation: None };
-            client.streams.insert(watcher.stream_id, stream);
-            newcomer.is_paused |= client.login.as_ref().is_some_and(|login| login.is_paused);
-        }
-        self.count_watchers(1);
-        let item = &mut self.items[index];
-        let phase = item.life.phase();
-        if phase != Phase::Live && !item.cached.is_known() {
-            let is_idle = phase == Phase::Idle;
-            let is_suspect = item.cached.state().data == DataState::Suspect;
-            item.audience.await_image(newcomer);
-            if is_idle {
-                self.request_new(now, index, watcher, sink);
-            } else if is_suspect {
-                self.tell_newcomer(now, index, watcher, sink);
-            }
-            return;
-        }
-        self.admit_newcomer(now, index, newcomer, sink);
-    }
-
-    /// Tells a stream that waits for an image why there is none.
-    fn tell_newcomer(&mut self, now: Nanos, index: usize, watcher: Watcher, sink: &mut impl ServerSink) {
-        let state = self.items[index].cached.state().clone();
-        let state = state.borrow();
-        let closing = self.items[index].audience.take_closing(false);
-        self.close_streams(now, index, closing, (state.code, &state.text_lossy()), sink);
-        if self.items[index].audience.newcomer(watcher).is_some() {
-            let key = self.items[index].key.as_key();
-            let msg = StatusMsg {
-                state: Some(state),
-                key: Some(key.to_key()),
-                ..StatusMsg::new(key.domain, 0, DataType::NO_DATA)
-            };
-            self.counters.statuses_out.inc();
-            sink.fan_out(&[watcher], self.encoding.encode(|w| msg.encode(w)));
-        }
-    }
-
-    /// Asks for an item that has no image; if there is nobody to ask, the watcher is told.
-    fn request_new(&mut self, now: Nanos, index: usize, watcher: Watcher, sink: &mut impl ServerSink) {
-        let service = self.services.get(&self.items[index].key.service);
-        if service.is_some_and(|s| s.active.is_some()) {
-            self.request(index);
-            self.send_requests(now, sink);
-            return;
-        }
-        let text = "the service is down, waiting for it";
-        let closing = self.items[index].audience.take_closing(true);
-        if !closing.is_empty() {
-            self.close_streams(now, index, closing, (StateCode::NONE, text), sink);
-            return;
-        }
-        let key = self.items[index].key.clone();
-        let reply = Reply {
-            domain: key.domain,
-            stream_id: watcher.stream_id,
-            key: Some(key.as_key().to_key()),
-            private_stream: false,
-        };
-        let answer = reply.suspect(StateCode::NONE, text);
-        self.counters.statuses_out.inc();
-        sink.send(watcher.client, self.encoding.encode(|w| answer.encode(w)));
-    }
-
     pub(super) fn on_item_close(
         &mut self,
         now: Nanos,
@@ -387,7 +269,7 @@ impl PointToPoint {
     ) -> Result<(), RdmError> {
         let close = ItemClose::parse(msg)?;
         for stream_id in close.streams() {
-            self.leave(now, Watcher { client, stream_id }, sink);
+            self.items.leave(now, Watcher { client, stream_id }, sink);
         }
         if close.ack {
             self.acknowledge_close(client, close.domain, close.stream_id, sink);
@@ -404,47 +286,5 @@ impl PointToPoint {
     ) {
         let ack = AckMsg { ack_id: stream_id as u32, ..AckMsg::new(domain, stream_id, DataType::NO_DATA) };
         sink.send(client, self.encoding.encode(|w| ack.encode(w)));
-    }
-
-    /// A client is done with a stream, if it is open.
-    pub(super) fn leave(&mut self, now: Nanos, watcher: Watcher, sink: &mut impl ServerSink) {
-        let Some(client) = self.clients.get_mut(&watcher.client) else { return };
-        if let Some(number) = client.private.remove(&watcher.stream_id) {
-            self.close_private(number, sink);
-            self.count_watchers(-1);
-        } else if let Some(stream) = client.streams.remove(&watcher.stream_id) {
-            stream.conversation.map(|number| self.conversations.end(number));
-            self.count_watchers(-1);
-            self.unwatch(now, &stream, watcher);
-        }
-    }
-
-    /// A client has left an item; after the last one it lingers.
-    pub(super) fn unwatch(&mut self, now: Nanos, stream: &Stream, watcher: Watcher) {
-        let Some(item) = self.items.get_mut(stream.index).filter(|i| i.serial == stream.serial) else {
-            return;
-        };
-        if item.audience.remove(watcher) {
-            self.start_linger(now, stream.index);
-        }
-    }
-
-    /// Takes a stream off its client's list: the item is done with it.
-    pub(super) fn forget_stream(&mut self, watcher: Watcher) {
-        let known = self.clients.get_mut(&watcher.client);
-        if let Some(stream) = known.and_then(|c| c.streams.remove(&watcher.stream_id)) {
-            stream.conversation.map(|number| self.conversations.end(number));
-            self.count_watchers(-1);
-        }
-    }
-
-    /// If nobody watches an item any more, it is given up after a while.
-    pub(super) fn start_linger(&mut self, now: Nanos, index: usize) {
-        let item = &mut self.items[index];
-        if item.audience.is_empty() && item.lingers_until.is_none() {
-            let until = now + self.config.item_linger;
-            item.lingers_until = Some(until);
-            self.lingering.push_back((until, index, item.serial));
-        }
     }
 }

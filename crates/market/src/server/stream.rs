@@ -1,6 +1,6 @@
 //! The receiving side of one stream of the backbone.
 
-use super::gaps::Behind;
+use super::behind::Behind;
 
 /// What a message's number says about those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

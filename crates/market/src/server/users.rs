@@ -3,20 +3,18 @@
 use rdm::ToVec;
 use rdm::login::LoginStatus;
 
-use super::{ClientId, PointToPoint, ServerSink};
-use crate::users::{Claim, Gate, Users};
+use super::PointToPoint;
+use super::base::ClientId;
+use super::sink::ServerSink;
+use crate::users::{Claim, Users};
 
 impl PointToPoint {
-    /// These may log in, before anybody has.
-    pub fn admit_only(&mut self, users: Users) {
-        self.gate.set(users);
-    }
-
     /// From now on these may log in. Who is logged in and may not be is told so; returned is who that is, for
     /// their connections are to be closed.
     pub fn set_users(&mut self, users: Users, sink: &mut impl ServerSink) -> Vec<ClientId> {
         self.gate.set(users);
-        let logins = self.clients.iter().filter_map(|(client, c)| Some((*client, c.login.as_ref()?)));
+        let logins =
+            self.items.clients.all.iter().filter_map(|(client, c)| Some((*client, c.login.as_ref()?)));
         let logins = logins.map(|(client, login)| (client, login.stream_id, login.claim.clone()));
         let mut revoked = Vec::new();
         for (client, stream_id, claim) in logins.collect::<Vec<(ClientId, i32, Claim)>>() {
@@ -35,11 +33,5 @@ impl PointToPoint {
         if let Ok(answer) = status.to_vec() {
             sink.send(client, &answer);
         }
-    }
-
-    /// Who may log in, and who was denied last.
-    #[must_use]
-    pub fn gate(&self) -> &Gate {
-        &self.gate
     }
 }

@@ -44,7 +44,7 @@ fn an_item_of_a_batch_whose_stream_is_taken_by_another_is_refused_and_that_strea
 #[test]
 fn a_batch_beyond_the_limit_of_streams_opens_what_fits() {
     let mut bench = Bench::running();
-    bench.core.config.client_streams_max = 2;
+    bench.core.reconfigure(|config| config.client_streams_max = 2);
     bench.ask(A, &batch(4, &[b"A", b"B", b"C"]));
     let log = bench.took();
     assert_eq!(log[0], "1/4: status closed ok: Processed 3 total items from Batch Request.  2 Ok.");

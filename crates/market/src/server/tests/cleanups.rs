@@ -24,8 +24,8 @@ fn watching_many() -> Bench {
 
 impl Bench {
     fn budget(&mut self, per_turn: usize) {
-        self.core.config.cleanups_per_turn = per_turn;
-        self.core.grant_cleanups(self.now);
+        self.core.reconfigure(|config| config.cleanups_per_turn = per_turn);
+        self.core.items.cleanups.grant_cleanups(self.now);
     }
 
     fn turn(&mut self) -> Vec<String> {
@@ -35,7 +35,7 @@ impl Bench {
     }
 
     fn watched(&self) -> usize {
-        self.core.items.iter().map(|(_, item)| item.audience.count()).sum()
+        self.core.items.table.iter().map(|(_, item)| item.audience.count()).sum()
     }
 }
 
@@ -243,8 +243,8 @@ fn a_small_clean_up_does_not_wait_for_a_large_one() {
 #[test]
 fn requests_that_nobody_waits_for_any_more_are_passed_over_in_portions() {
     let mut bench = Bench::running();
-    bench.core.config.images_outstanding_max = 1;
-    bench.core.config.image_timeout = Duration::from_secs(60);
+    bench.core.reconfigure(|config| config.images_outstanding_max = 1);
+    bench.core.reconfigure(|config| config.image_timeout = Duration::from_secs(60));
     for id in 1..=MANY {
         bench.request(A, id as i32, &name(id));
     }

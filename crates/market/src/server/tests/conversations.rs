@@ -78,7 +78,7 @@ fn a_post_that_cannot_be_passed_on_is_refused_with_the_reason() {
     assert_eq!(bench.took(), ["1/99: ack 1 refused: not open"]);
     bench.post(A, &PostMsg { ack: false, ..to_ibm(99, 2) });
     assert_eq!(bench.took(), [""; 0], "nobody wants to know");
-    bench.core.config.posts_outstanding_max = 1;
+    bench.core.reconfigure(|config| config.posts_outstanding_max = 1);
     bench.post(A, &to_ibm(5, 3));
     bench.post(A, &to_ibm(5, 4));
     assert_eq!(bench.took()[1], "1/5: ack 4 refused: no resources");

@@ -57,16 +57,19 @@ fn a_gap_that_is_never_answered_concerns_all_items_after_a_while() {
     let mut bench = Bench::watching();
     bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
     bench.took();
-    let due = bench.core.next_gap_check();
+    let due = bench.core.items.sources.next_gap_check();
     assert_eq!(due, bench.now + ServerConfig::default().image_timeout);
     bench.now += Duration::from_secs(1);
     bench.core.on_wakeup(bench.now, &mut bench.log);
-    assert_eq!(bench.core.services_due_at, due, "nothing else is due for a service before");
+    assert_eq!(bench.core.items.sources.services_due_at, due, "nothing else is due for a service before");
     bench.took();
-    bench.core.check_gaps(due, &mut bench.log);
+    bench.core.instances.check_gaps(&mut bench.core.items, due, &mut bench.log);
     let lost = "1/5: status open suspect: messages were lost on the backbone";
     assert_eq!(bench.took(), [lost, "77: image IBM"]);
-    assert_eq!((bench.core.next_gap_check(), bench.counters.gap_resyncs.get()), (Nanos::NEVER, 1));
+    assert_eq!(
+        (bench.core.items.sources.next_gap_check(), bench.counters.gap_resyncs.get()),
+        (Nanos::NEVER, 1)
+    );
     bench.gap_answer(2, 2, Some(&[1]));
     bench.image(1, 3, "IBM", &[(22, 33)]);
     bench.stream(Kind::Update, 4, 1, &update(&[(22, 4)]));
@@ -76,7 +79,7 @@ fn a_gap_that_is_never_answered_concerns_all_items_after_a_while() {
 #[test]
 fn more_than_can_be_kept_behind_a_gap_asks_for_all_items() {
     let mut bench = Bench::watching();
-    bench.core.config.gap_held_bytes_max = 100;
+    bench.core.reconfigure(|config| config.gap_held_bytes_max = 100);
     bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
     bench.took();
     for sequence in 4..7 {
@@ -97,7 +100,7 @@ fn what_waits_behind_a_gap_is_forgotten_with_the_instance() {
     bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
     bench.core.on_link_down(bench.now, INSTANCE, &mut bench.log);
     bench.took();
-    assert_eq!(bench.core.next_gap_check(), Nanos::NEVER);
+    assert_eq!(bench.core.items.sources.next_gap_check(), Nanos::NEVER);
 }
 
 /// More than is released in one turn: updates with growing values from number 3 on, behind a gap of number 2.
@@ -171,18 +174,18 @@ fn the_next_gap_ends_the_release_until_its_answer_has_come_or_is_overdue() {
         // An answer that comes too early to be used is none.
         bench.gap_answer(4, 4, Some(&[1]));
         // What is due next is found anew while nothing waits for an answer.
-        bench.core.services_due_at = bench.now;
+        bench.core.items.sources.services_due_at = bench.now;
         while bench.core.is_releasing() {
             bench.release_turn(&mut next);
         }
-        assert_eq!((next, bench.core.next_gap_check()), (3 + MANY, overdue));
+        assert_eq!((next, bench.core.items.sources.next_gap_check()), (3 + MANY, overdue));
         if is_answered {
             bench.gap_answer(after_gap - 2, after_gap - 1, Some(&[]));
             assert_eq!(bench.took(), [format!("1/5: update 22={after_gap}")]);
             continue;
         }
-        assert!(bench.core.services_due_at <= overdue, "it is looked at in time");
-        bench.core.check_gaps(overdue, &mut bench.log);
+        assert!(bench.core.items.sources.services_due_at <= overdue, "it is looked at in time");
+        bench.core.instances.check_gaps(&mut bench.core.items, overdue, &mut bench.log);
         assert!(bench.took()[0].ends_with("messages were lost on the backbone"));
     }
 }
@@ -212,7 +215,7 @@ fn more_than_can_be_kept_while_some_is_released_asks_for_all_items() {
     let mut next = 3;
     bench.gap_answer(2, 2, Some(&[]));
     bench.updates_from(&mut next);
-    bench.core.config.gap_held_bytes_max = 1_000;
+    bench.core.reconfigure(|config| config.gap_held_bytes_max = 1_000);
     bench.stream(Kind::Update, 3 + MANY, 1, &update(&[(22, 1)]));
     let lost = "1/5: status open suspect: messages were lost on the backbone";
     assert_eq!(bench.took(), [lost, "77: image IBM"]);
@@ -243,7 +246,10 @@ fn what_is_being_released_is_forgotten_with_the_instance_or_its_source() {
         bench.core.on_wakeup(bench.now, &mut bench.log);
         let log = bench.took();
         assert!(!log.iter().any(|line| line.contains("update")), "{log:?}");
-        assert_eq!((bench.core.is_releasing(), bench.core.next_gap_check()), (false, Nanos::NEVER));
+        assert_eq!(
+            (bench.core.is_releasing(), bench.core.items.sources.next_gap_check()),
+            (false, Nanos::NEVER)
+        );
     }
 }
 

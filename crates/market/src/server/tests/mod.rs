@@ -18,6 +18,9 @@ mod spoilt;
 mod streams;
 mod users;
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use rdm::ToVec;
 use rdm::directory::{DirectoryRefresh, DirectoryRequest, Filter, Info, Service as Definition, ServiceState};
 use rdm::item::{ItemKey as Key, ItemRequest};
@@ -29,6 +32,7 @@ use rwf::{
 
 use super::*;
 use crate::backbone::{Features, Kind, LinkDown, LinkUp, StreamMsg};
+use crate::key::ItemKey;
 
 const DIRECTORY: SourceId = SourceId(0);
 const STREAM: SourceId = SourceId(1);
@@ -46,6 +50,20 @@ fn named(name: &str) -> ItemKey<'_> {
 fn item(key: &ItemKey<'_>) -> String {
     let whole = format!("{key:?}");
     whole.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+impl PointToPoint {
+    /// Changes the configuration of all parts.
+    fn reconfigure(&mut self, change: impl FnOnce(&mut ServerConfig)) {
+        let mut config = ServerConfig::clone(&self.config);
+        change(&mut config);
+        let config = Arc::new(config);
+        self.items.cleanups.set_per_turn(config.cleanups_per_turn);
+        self.items.clients.config = Arc::clone(&config);
+        self.items.config = Arc::clone(&config);
+        self.instances.config = Arc::clone(&config);
+        self.config = config;
+    }
 }
 
 /// What a server has decided, in words.
@@ -464,7 +482,7 @@ fn a_link_that_is_never_established_is_opened_anew() {
 fn the_directory_says_that_the_dictionary_is_here() {
     let mut bench = Bench::watching();
     bench.client(B, &DirectoryRequest::all(2).to_vec().expect("legal"));
-    let service = &bench.core.services[&1].definition;
+    let service = &bench.core.items.sources.services[&1].definition;
     assert!(service.serves_dictionary("RWFFld") && service.serves_dictionary("RWFEnum"));
     assert_eq!(service.info.capabilities, [Domain::DICTIONARY, Domain::MARKET_PRICE]);
 }
@@ -633,7 +651,7 @@ fn a_reissue_gets_the_image_again_and_another_item_on_the_stream_is_refused() {
 #[test]
 fn images_are_asked_for_a_bounded_number_at_a_time_and_again_when_they_do_not_come() {
     let mut bench = Bench::alone();
-    bench.core.config.images_outstanding_max = 2;
+    bench.core.reconfigure(|config| config.images_outstanding_max = 2);
     bench.find_instance(DIRECTORY, STREAM, INSTANCE, true);
     bench.took();
     for (i, name) in ["A", "B", "C"].iter().enumerate() {
@@ -652,7 +670,7 @@ fn images_are_asked_for_a_bounded_number_at_a_time_and_again_when_they_do_not_co
 #[test]
 fn what_waits_for_its_provider_does_not_hold_up_others() {
     let mut bench = Bench::alone();
-    bench.core.config.images_outstanding_max = 1;
+    bench.core.reconfigure(|config| config.images_outstanding_max = 1);
     bench.find_instance(DIRECTORY, STREAM, INSTANCE, true);
     bench.took();
     bench.request(A, 5, "A");
@@ -670,7 +688,7 @@ fn what_waits_for_its_provider_does_not_hold_up_others() {
 #[test]
 fn too_many_held_updates_ask_for_a_later_image() {
     let mut bench = Bench::running();
-    bench.core.config.held_bytes_max = 40;
+    bench.core.reconfigure(|config| config.held_bytes_max = 40);
     bench.request(A, 5, "IBM");
     bench.open(1, 1, "IBM");
     for sequence in 2..6 {

@@ -6,9 +6,11 @@ use super::*;
 /// not.
 fn image(unrippled: &[&str]) -> Vec<String> {
     let mut bench = Bench::running();
-    bench.core.config.unrippled = unrippled.iter().map(|&name| name.to_owned()).collect();
-    bench.core.rules.set_ripple(22, 25);
-    bench.core.rules.set_ripple(25, 26);
+    bench
+        .core
+        .reconfigure(|config| config.unrippled = unrippled.iter().map(|&name| name.to_owned()).collect());
+    bench.core.items.rules.set_ripple(22, 25);
+    bench.core.items.rules.set_ripple(25, 26);
     bench.request(A, 5, "IBM");
     bench.open(1, 1, "IBM");
     bench.image(1, 1, "IBM", &[(22, 1), (25, 7)]);

@@ -1,99 +1,65 @@
 //! Source distributors: their directories, the links to them, and what comes over both.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
+use counters::table::PointToPoint as Counters;
 use rdm::dictionary::{ENUMS_NAME, FIELDS_NAME};
 use rdm::directory::{Directory, DirectoryRefresh, Service as Definition};
-use rwf::{DecodeError, Domain, RefreshMsg};
+use rwf::{
+    DataState, DataType, DecodeError, Domain, Msg, MsgClass, NakCode, RefreshMsg, State, StateCode,
+    StreamState,
+};
 use units::Nanos;
 
-use super::ids::Renumbering;
+use super::base::{ServerConfig, SourceId, Topic};
+use super::conversations::{as_private, unwanted};
+use super::instance::{FORGET_AFTER, Instance, LINK_TIMEOUT, Link, Renumbering};
+use super::items::WatchedItems;
 use super::life::Phase;
-use super::services::Service;
+use super::notices::{ServerNotice, UpstreamError};
+use super::service::Service;
+use super::sink::ServerSink;
+use super::sources::Source;
 use super::stream::{Incoming, Order};
-use super::{PointToPoint, ServerConfig, ServerNotice, ServerSink, Source, SourceId};
-use crate::backbone::{BackboneError, Features, Kind, LinkDown, LinkUp, StreamMsg};
+use crate::backbone::{Features, Kind, LinkDown, LinkUp, StreamMsg};
+use crate::encoding::Encoding;
 
-/// What a source is a source of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Topic<'a> {
-    /// `tickcast.directory`.
-    Directory,
-    /// `tickcast.service.NAME`.
-    Service(&'a str),
+/// What comes from source distributors: their directories, the links to them, and their streams.
+pub(super) struct Instances {
+    /// A random number, new at each start.
+    peer: u64,
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) progress: Progress,
+    pub(super) release: Release,
+    encoding: Encoding,
+    pub(super) counters: Arc<Counters>,
 }
 
-/// One run of a source distributor.
-pub(super) struct Instance {
-    directory: SourceId,
-    pub(super) session: u64,
-    link: Link,
-    /// What it has said over the present link that it knows to do.
-    features: Features,
-    /// When its directory was heard last.
-    heard_at: Nanos,
-    /// It said nothing for too long, until it is heard again.
-    is_silent: bool,
-    /// Its services, as its directory says, under our ids.
-    pub(super) offers: BTreeMap<u16, Definition>,
-    /// Its own ids of them.
-    pub(super) ids: Renumbering,
-    /// The directory itself, which is repeated many times before it changes.
-    directory_body: Vec<u8>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Link {
-    Down {
-        retry_at: Nanos,
-    },
-    /// It is being opened, or Hello is sent and not yet answered.
-    Opening {
-        give_up_at: Nanos,
-    },
-    Up,
-}
-
-/// A link that is not established and greeted by then is given up and opened anew.
-const LINK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
-
-impl Instance {
-    /// Whether it tells items apart by more than their names.
-    pub(super) fn has_keys_in_full(&self) -> bool {
-        self.features.has_keys_in_full()
-    }
-
-    /// Whether it knows what to do with an item that was had before.
-    pub(super) fn has_resume(&self) -> bool {
-        self.features.has_resume()
-    }
-
-    /// Whether it wants to know how far its streams are taken.
-    pub(super) fn has_progress(&self) -> bool {
-        self.features.has_progress()
-    }
-
-    pub(super) fn is_linked(&self) -> bool {
-        self.link == Link::Up
-    }
-
-    pub(super) fn is_alive(&self) -> bool {
-        self.link == Link::Up && !self.is_silent
-    }
-
-    pub(super) fn next_check(&self, config: &ServerConfig) -> Nanos {
-        let silence = if self.is_silent { Nanos::NEVER } else { self.heard_at + config.silence_timeout };
-        match self.link {
-            Link::Down { retry_at } if !self.is_silent => retry_at.min(silence),
-            Link::Down { .. } => self.heard_at + config.silence_timeout * FORGET_AFTER,
-            Link::Opening { give_up_at } => silence.min(give_up_at),
-            Link::Up => silence,
-        }
+impl Instances {
+    pub(super) fn new(peer: u64, config: Arc<ServerConfig>, counters: Arc<Counters>) -> Instances {
+        let (progress, release) = (Progress::default(), Release::default());
+        Instances { peer, config, progress, release, encoding: Encoding::default(), counters }
     }
 }
 
-/// An instance whose link is down is forgotten after so many silence timeouts.
-const FORGET_AFTER: u32 = 10;
+/// What is released in this turn, and of which sources more is to be.
+#[derive(Debug, Default)]
+pub(super) struct Release {
+    /// In the order of their turns.
+    pub(super) sources: VecDeque<SourceId>,
+    pub(super) left: usize,
+    pub(super) granted_at: Nanos,
+}
+
+/// When the next report is due.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Something was taken since the last report.
+    pub(super) has_moved: bool,
+    /// No report before.
+    pub(super) next_at: Nanos,
+}
 
 /// A service as clients get it: the dictionary comes from this server, whatever the provider says.
 fn as_served(offer: &Definition) -> Definition {
@@ -110,41 +76,80 @@ fn as_served(offer: &Definition) -> Definition {
     definition
 }
 
-/// What the front end is told when an instance's bytes are not what they should be: it is counted, logged,
-/// and skipped.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum UpstreamError {
-    /// Not a message of the backbone protocol.
-    Malformed(BackboneError),
-    /// A payload that is not RWF, or not what it has to be.
-    Payload(DecodeError),
-    /// A directory that does not mean what it has to mean.
-    Directory(rdm::RdmError),
-    /// A message of another instance on this source.
-    OtherInstance(u64),
-}
-
-impl std::fmt::Display for UpstreamError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            UpstreamError::Malformed(e) => e.fmt(f),
-            UpstreamError::Payload(e) => write!(f, "payload: {e}"),
-            UpstreamError::Directory(e) => write!(f, "directory: {e}"),
-            UpstreamError::OtherInstance(id) => {
-                write!(f, "a message of instance {id:016x} on another's source")
+impl Instances {
+    /// A message of a private stream. Its key, where it has one, gets the service's id here, and it says that
+    /// it is private, whatever the provider has made of it.
+    fn on_private_message(
+        &mut self,
+        items: &mut WatchedItems,
+        number: u64,
+        message: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), DecodeError> {
+        let msg = Msg::parse(message)?;
+        let known = items.conversations.known.get(&number);
+        let Some((watcher, private)) = known.and_then(|c| Some((c.watcher, c.private?))) else {
+            self.counters.answers_late.inc();
+            return Ok(());
+        };
+        let ends = match &msg {
+            Msg::Refresh(refresh) => {
+                self.counters.refreshes_out.inc();
+                let is_over = refresh.complete && !private.streaming;
+                is_over || refresh.state.stream != StreamState::Open
             }
+            Msg::Status(status) => {
+                self.counters.statuses_out.inc();
+                status.state.is_some_and(|state| state.stream != StreamState::Open)
+            }
+            Msg::Update(_) => {
+                self.counters.updates_out.inc();
+                false
+            }
+            Msg::Generic(_) => {
+                self.counters.generics_out.inc();
+                false
+            }
+            Msg::Ack(ack) => {
+                items.conversations.on_ack((number, watcher), ack, message, sink);
+                return Ok(());
+            }
+            other => return Err(unwanted(other, MsgClass::Refresh)),
+        };
+        let msg = as_private(msg, private.service);
+        sink.fan_out(&[watcher], self.encoding.encode(|w| msg.encode(w)));
+        if ends {
+            items.end_private(number, watcher);
         }
+        Ok(())
+    }
+
+    /// The link to an instance is gone: its private streams are over, and nothing that was posted to it will
+    /// be answered.
+    fn lose_conversations(&mut self, items: &mut WatchedItems, instance: u64, sink: &mut impl ServerSink) {
+        for (number, watcher, domain) in items.conversations.private_at(instance) {
+            let text = "the source distributor is lost";
+            let state =
+                State::new(StreamState::ClosedRecover, DataState::Suspect).because(StateCode::NONE, text);
+            let status = rwf::StatusMsg {
+                state: Some(state),
+                private_stream: true,
+                ..rwf::StatusMsg::new(domain, watcher.stream_id, DataType::NO_DATA)
+            };
+            self.counters.statuses_out.inc();
+            sink.send(watcher.client, self.encoding.encode(|w| status.encode(w)));
+            items.end_private(number, watcher);
+        }
+        let lost = items.conversations.posts.take_those_at(instance);
+        items.conversations.refuse_posts(lost, NakCode::SOURCE_DOWN, "the source distributor is lost", sink);
     }
 }
 
-impl std::error::Error for UpstreamError {}
-
-/// Sources: topics as instances publish them.
-impl PointToPoint {
+impl Instances {
     /// The carrier has found a source of a topic. `session` tells which sources come from the same instance.
-    pub fn on_source(
+    pub(super) fn on_source(
         &mut self,
+        items: &mut WatchedItems,
         now: Nanos,
         source: SourceId,
         topic: Topic<'_>,
@@ -154,39 +159,44 @@ impl PointToPoint {
         let entry = match topic {
             Topic::Directory => Source::Directory { session },
             Topic::Service(name) => {
-                let Some(service) = self.service_by_name(name) else { return };
+                let Some(service) = items.sources.service_by_name(name) else { return };
                 Source::Service { session, stream: Incoming::new(service) }
             }
         };
         let at = source.0 as usize;
-        if self.sources.len() <= at {
-            self.sources.resize_with(at + 1, || None);
+        if items.sources.all.len() <= at {
+            items.sources.all.resize_with(at + 1, || None);
         }
-        self.sources[at] = Some(entry);
+        items.sources.all[at] = Some(entry);
         if let Topic::Service(name) = topic
-            && let Some(service) = self.service_by_name(name)
+            && let Some(service) = items.sources.service_by_name(name)
         {
-            self.choose_active(now, service, sink);
+            items.choose_active(now, service, sink);
         }
     }
 
     /// A source is gone: the instance ended, or nothing was heard of its transport for too long.
-    pub fn on_source_ended(&mut self, now: Nanos, source: SourceId, sink: &mut impl ServerSink) {
-        match self.sources.get_mut(source.0 as usize).and_then(Option::take) {
+    pub(super) fn on_source_ended(
+        &mut self,
+        items: &mut WatchedItems,
+        now: Nanos,
+        source: SourceId,
+        sink: &mut impl ServerSink,
+    ) {
+        match items.sources.all.get_mut(source.0 as usize).and_then(Option::take) {
             None => {}
             Some(Source::Directory { session }) => {
-                if let Some(id) = self.sessions.remove(&session) {
-                    self.forget_instance(now, id, sink);
+                if let Some(id) = items.sources.sessions.remove(&session) {
+                    self.forget_instance(items, now, id, sink);
                 }
             }
-            Some(Source::Service { stream, .. }) => self.choose_active(now, stream.service, sink),
+            Some(Source::Service { stream, .. }) => items.choose_active(now, stream.service, sink),
         }
     }
 
     /// Whether a source is an instance's directory.
-    #[must_use]
-    pub fn is_directory(&self, source: SourceId) -> bool {
-        matches!(self.sources.get(source.0 as usize), Some(Some(Source::Directory { .. })))
+    pub(super) fn is_directory(&self, items: &WatchedItems, source: SourceId) -> bool {
+        matches!(items.sources.all.get(source.0 as usize), Some(Some(Source::Directory { .. })))
     }
 
     /// A message from a source.
@@ -194,14 +204,15 @@ impl PointToPoint {
     /// # Errors
     /// The message is not what it should be; it is counted and nothing else happens.
     #[inline]
-    pub fn on_stream_message(
+    pub(super) fn on_stream_message(
         &mut self,
+        items: &mut WatchedItems,
         now: Nanos,
         source: SourceId,
         bytes: &[u8],
         sink: &mut impl ServerSink,
     ) -> Result<(), UpstreamError> {
-        let result = self.stream_message(now, source, bytes, sink);
+        let result = self.stream_message(items, now, source, bytes, sink);
         if result.is_err() {
             self.counters.messages_refused.inc();
         }
@@ -211,17 +222,18 @@ impl PointToPoint {
     #[inline]
     fn stream_message(
         &mut self,
+        items: &mut WatchedItems,
         now: Nanos,
         source: SourceId,
         bytes: &[u8],
         sink: &mut impl ServerSink,
     ) -> Result<(), UpstreamError> {
         let msg = StreamMsg::parse(bytes).map_err(UpstreamError::Malformed)?;
-        let stream = match self.sources.get_mut(source.0 as usize) {
+        let stream = match items.sources.all.get_mut(source.0 as usize) {
             Some(Some(Source::Service { stream, .. })) => stream,
             Some(Some(Source::Directory { session })) => {
                 let session = *session;
-                return self.on_directory(now, source, session, &msg, sink);
+                return self.on_directory(items, now, source, session, &msg, sink);
             }
             _ => return Ok(()),
         };
@@ -243,94 +255,54 @@ impl PointToPoint {
             Order::Next => {}
             Order::Old => return Ok(()),
             Order::Gap { first, last } => {
-                self.on_gap(now, source, (first, last), sink);
+                self.on_gap(items, now, source, (first, last), sink);
                 waits = true;
             }
         }
         if waits {
             if msg.kind != Kind::Heartbeat {
-                self.hold_behind_gap(now, source, (msg.sequence, bytes), sink);
+                self.hold_behind_gap(items, now, source, (msg.sequence, bytes), sink);
             }
             return Ok(());
         }
-        self.on_ordered(now, source, &msg, sink)
+        self.on_ordered(items, now, source, &msg, sink)
     }
 
     /// A message of the active stream whose turn has come.
     #[inline]
     pub(super) fn on_ordered(
         &mut self,
+        items: &mut WatchedItems,
         now: Nanos,
         source: SourceId,
         msg: &StreamMsg<'_>,
         sink: &mut impl ServerSink,
     ) -> Result<(), UpstreamError> {
-        let Some(stream) = self.stream_mut(source) else { return Ok(()) };
+        let Some(stream) = items.sources.stream_mut(source) else { return Ok(()) };
         let (service, item) = (stream.service, stream.item(msg.item));
         match (msg.kind, item) {
             (Kind::Update | Kind::Refresh | Kind::Status | Kind::Close | Kind::Generic, Some(index)) => {
-                self.on_item_message(now, index, msg.sequence, msg.kind, msg.body, sink);
+                items.on_item_message(now, index, msg.sequence, msg.kind, msg.body, sink);
             }
             (Kind::Update, None) => self.counters.updates_unwatched.inc(),
             (Kind::Open | Kind::OpenInFull, _) => {
                 let key = msg.opened(service).map_err(UpstreamError::Malformed)?;
-                if let Some(index) = self.find_settled(key, sink)
-                    && self.items[index].life.phase() != Phase::Idle
+                if let Some(index) = items.find_settled(key, sink)
+                    && items.table[index].life.phase() != Phase::Idle
                 {
-                    self.bind(index, msg.item);
+                    items.bind(index, msg.item);
                 }
             }
             _ => {}
         }
         Ok(())
     }
-
-    /// Lets an id of the active stream stand for an item. False if the id cannot be one.
-    pub(super) fn bind(&mut self, index: usize, id: u32) -> bool {
-        let item = &mut self.items[index];
-        let source = self.services.get(&item.key.service).and_then(Service::active_source);
-        let Some(Some(Source::Service { stream, .. })) =
-            source.and_then(|s| self.sources.get_mut(s.0 as usize))
-        else {
-            return false;
-        };
-        if item.id == Some(id) {
-            return true;
-        }
-        if let Some(before) = item.id {
-            stream.unbind(before);
-        }
-        let bound = stream.bind(id, index);
-        item.id = bound.then_some(id);
-        bound
-    }
-
-    /// Whether an image taken after `sequence` and the stream of its item leave no hole between them.
-    pub(super) fn joins_stream(&mut self, index: usize, sequence: u64, was_bound: bool) -> bool {
-        let service = self.services.get(&self.items[index].key.service);
-        match service.and_then(Service::active_source).and_then(|s| self.sources.get_mut(s.0 as usize)) {
-            Some(Some(Source::Service { stream, .. })) => stream.joins_image(sequence, was_bound),
-            _ => false,
-        }
-    }
-
-    #[inline]
-    pub(super) fn stream_mut(&mut self, source: SourceId) -> Option<&mut Incoming> {
-        match self.sources.get_mut(source.0 as usize) {
-            Some(Some(Source::Service { stream, .. })) => Some(stream),
-            _ => None,
-        }
-    }
-
-    fn service_by_name(&self, name: &str) -> Option<u16> {
-        self.services.iter().find(|(_, s)| s.definition.info.name == name).map(|(id, _)| *id)
-    }
 }
 
-/// Instances: directories and links.
-impl PointToPoint {
+impl Instances {
     fn on_directory(
         &mut self,
+        items: &mut WatchedItems,
         now: Nanos,
         source: SourceId,
         session: u64,
@@ -340,23 +312,23 @@ impl PointToPoint {
         if msg.kind != Kind::Directory {
             return Ok(());
         }
-        if let Some(instance) = self.instances.get_mut(&msg.instance)
+        if let Some(instance) = items.sources.instances.get_mut(&msg.instance)
             && !instance.is_silent
             && (instance.directory, instance.session) == (source, session)
             && instance.directory_body == msg.body
         {
             instance.heard_at = now;
-            self.check_instances(now, sink);
+            self.check_instances(items, now, sink);
             return Ok(());
         }
         let refresh = RefreshMsg::parse(msg.body).map_err(UpstreamError::Payload)?;
         let mut directory = Directory::default();
         let refresh = DirectoryRefresh::parse(&refresh).map_err(UpstreamError::Directory)?;
         directory.apply_refresh(&refresh).map_err(UpstreamError::Directory)?;
-        self.sessions.insert(session, msg.instance);
+        items.sources.sessions.insert(session, msg.instance);
         let services = directory.services().map(as_served).collect();
-        let (offers, ids) = self.renumber(now, msg.instance, services, sink);
-        let instance = self.instances.entry(msg.instance).or_insert_with(|| Instance {
+        let (offers, ids) = items.sources.renumber(now, msg.instance, services, sink);
+        let instance = items.sources.instances.entry(msg.instance).or_insert_with(|| Instance {
             directory: source,
             session,
             link: Link::Down { retry_at: now },
@@ -372,7 +344,7 @@ impl PointToPoint {
         instance.session = session;
         let quiet = now.since(std::mem::replace(&mut instance.heard_at, now));
         let was_silent = std::mem::take(&mut instance.is_silent);
-        if was_silent && instance.link == Link::Up && self.ration.take(now).is_some() {
+        if was_silent && instance.link == Link::Up && items.sources.ration.take(now).is_some() {
             sink.notice(&ServerNotice::HeardAgain { instance: msg.instance, quiet });
         }
         let changed: BTreeSet<u16> = instance
@@ -386,16 +358,23 @@ impl PointToPoint {
         instance.offers = offers;
         instance.ids = ids;
         for id in changed {
-            self.on_offer_changed(now, msg.instance, id, sink);
+            self.on_offer_changed(items, now, msg.instance, id, sink);
         }
-        self.check_instances(now, sink);
+        self.check_instances(items, now, sink);
         Ok(())
     }
 
     /// An instance began, changed, or ceased to offer a service.
-    fn on_offer_changed(&mut self, now: Nanos, instance: u64, id: u16, sink: &mut impl ServerSink) {
-        let offer = self.instances.get(&instance).and_then(|i| i.offers.get(&id));
-        match (offer, self.services.contains_key(&id)) {
+    fn on_offer_changed(
+        &mut self,
+        items: &mut WatchedItems,
+        now: Nanos,
+        instance: u64,
+        id: u16,
+        sink: &mut impl ServerSink,
+    ) {
+        let offer = items.sources.instances.get(&instance).and_then(|i| i.offers.get(&id));
+        match (offer, items.sources.services.contains_key(&id)) {
             (Some(offer), false) => {
                 let mut definition = offer.clone();
                 definition.state.up = false;
@@ -408,25 +387,25 @@ impl PointToPoint {
                     is_withdrawn: false,
                     sweeps: VecDeque::new(),
                 };
-                self.services.insert(id, service);
-                self.counters.services.set(self.services.len() as u64);
-                self.publish_service_added(id, sink);
+                items.sources.services.insert(id, service);
+                self.counters.services.set(items.sources.services.len() as u64);
+                items.publish_service_added(id, sink);
             }
-            (None, true) if !self.is_offered(id) => {
-                self.remove_service(now, id, sink);
+            (None, true) if !items.sources.is_offered(id) => {
+                items.remove_service(now, id, sink);
                 return;
             }
             (Some(_), true) => {
-                self.services.entry(id).and_modify(|service| service.is_withdrawn = false);
+                items.sources.services.entry(id).and_modify(|service| service.is_withdrawn = false);
             }
             (None, _) => {}
         }
-        self.choose_active(now, id, sink);
+        items.choose_active(now, id, sink);
     }
 
     /// A link is established: the instance is greeted.
-    pub fn on_link_up(&mut self, instance: u64, sink: &mut impl ServerSink) {
-        if !self.instances.contains_key(&instance) {
+    pub(super) fn on_link_up(&mut self, items: &mut WatchedItems, instance: u64, sink: &mut impl ServerSink) {
+        if !items.sources.instances.contains_key(&instance) {
             sink.disconnect_link(instance);
             return;
         }
@@ -434,12 +413,18 @@ impl PointToPoint {
     }
 
     /// A link broke, or could not be opened. Returns whether it had stood.
-    pub fn on_link_down(&mut self, now: Nanos, instance: u64, sink: &mut impl ServerSink) -> bool {
-        let Some(known) = self.instances.get_mut(&instance) else { return false };
+    pub(super) fn on_link_down(
+        &mut self,
+        items: &mut WatchedItems,
+        now: Nanos,
+        instance: u64,
+        sink: &mut impl ServerSink,
+    ) -> bool {
+        let Some(known) = items.sources.instances.get_mut(&instance) else { return false };
         let down = Link::Down { retry_at: now + self.config.link_retry };
         let had_stood = matches!(std::mem::replace(&mut known.link, down), Link::Up);
-        self.lose_conversations(instance, sink);
-        self.on_instance_changed(now, instance, sink);
+        self.lose_conversations(items, instance, sink);
+        self.on_instance_changed(items, now, instance, sink);
         had_stood
     }
 
@@ -447,14 +432,15 @@ impl PointToPoint {
     ///
     /// # Errors
     /// The message is not what it should be; it is counted and nothing else happens.
-    pub fn on_link_message(
+    pub(super) fn on_link_message(
         &mut self,
+        items: &mut WatchedItems,
         now: Nanos,
         instance: u64,
         bytes: &[u8],
         sink: &mut impl ServerSink,
     ) -> Result<(), UpstreamError> {
-        let result = self.link_message(now, instance, bytes, sink);
+        let result = self.link_message(items, now, instance, bytes, sink);
         if result.is_err() {
             self.counters.messages_refused.inc();
         }
@@ -463,6 +449,7 @@ impl PointToPoint {
 
     fn link_message(
         &mut self,
+        items: &mut WatchedItems,
         now: Nanos,
         instance: u64,
         bytes: &[u8],
@@ -470,24 +457,29 @@ impl PointToPoint {
     ) -> Result<(), UpstreamError> {
         let msg = LinkDown::parse(bytes).map_err(UpstreamError::Malformed)?;
         if let LinkDown::HelloAck { instance: answered, features } = msg {
-            self.on_hello_ack(now, instance, (answered, features), sink);
+            self.on_hello_ack(items, now, instance, (answered, features), sink);
             return Ok(());
         }
-        let known = self.instances.get(&instance);
+        let known = items.sources.instances.get(&instance);
         let Some(msg) = msg.renumbered(|theirs| known?.ids.ours(theirs)) else {
             // An answer about a service that the instance had.
             return Ok(());
         };
         let is_active = |service| {
-            self.services.get(&service).and_then(|s| s.active).is_some_and(|a| a.instance == instance)
+            items
+                .sources
+                .services
+                .get(&service)
+                .and_then(|s| s.active)
+                .is_some_and(|a| a.instance == instance)
         };
         match msg {
             LinkDown::HelloAck { .. } => Ok(()),
             LinkDown::Image { item, after, key, refresh } if is_active(key.service) => {
-                match self.find_settled(key, sink) {
+                match items.find_settled(key, sink) {
                     Some(index) => {
-                        if self.on_image(now, index, item, after, refresh, sink).is_err() {
-                            self.spoil(now, index, sink);
+                        if items.on_image(now, index, item, after, refresh, sink).is_err() {
+                            items.spoil(now, index, sink);
                         }
                         Ok(())
                     }
@@ -495,10 +487,10 @@ impl PointToPoint {
                 }
             }
             LinkDown::ItemStatus { key, status } if is_active(key.service) => {
-                match self.find_settled(key, sink) {
+                match items.find_settled(key, sink) {
                     Some(index) => {
-                        if self.on_item_status(now, index, status, sink).is_err() {
-                            self.spoil(now, index, sink);
+                        if items.on_item_status(now, index, status, sink).is_err() {
+                            items.spoil(now, index, sink);
                         }
                         Ok(())
                     }
@@ -506,16 +498,23 @@ impl PointToPoint {
                 }
             }
             LinkDown::GapAnswer { service, last, known, ids, .. } if is_active(service) => {
-                return self.on_gap_answer(now, service, last, known.then(|| LinkDown::gap_items(ids)), sink);
+                return self.on_gap_answer(
+                    items,
+                    now,
+                    service,
+                    last,
+                    known.then(|| LinkDown::gap_items(ids)),
+                    sink,
+                );
             }
             // Answers to questions that were asked before the service came from somewhere else.
             LinkDown::Image { .. } | LinkDown::ItemStatus { .. } | LinkDown::GapAnswer { .. } => Ok(()),
             // Nothing is asked that these would answer.
             LinkDown::ClientAnswer { conversation, message } => {
-                self.on_client_answer(conversation, message, sink)
+                items.conversations.on_client_answer(conversation, message, sink)
             }
             LinkDown::PrivateMessage { conversation, message } => {
-                self.on_private_message(conversation, message, sink)
+                self.on_private_message(items, conversation, message, sink)
             }
         }
         .map_err(UpstreamError::Payload)
@@ -523,6 +522,7 @@ impl PointToPoint {
 
     fn on_hello_ack(
         &mut self,
+        items: &mut WatchedItems,
         now: Nanos,
         instance: u64,
         (answered, features): (u64, Features),
@@ -531,20 +531,25 @@ impl PointToPoint {
         if answered != instance {
             // The address belongs to a later run by now; its own directory leads there.
             sink.disconnect_link(instance);
-            self.on_link_down(now, instance, sink);
+            self.on_link_down(items, now, instance, sink);
             return;
         }
-        if let Some(known) = self.instances.get_mut(&instance) {
+        if let Some(known) = items.sources.instances.get_mut(&instance) {
             known.link = Link::Up;
             known.features = features;
         }
-        self.on_instance_changed(now, instance, sink);
+        self.on_instance_changed(items, now, instance, sink);
     }
 
     /// Opens links that are due, and notices instances that have gone silent.
-    pub(super) fn check_instances(&mut self, now: Nanos, sink: &mut impl ServerSink) {
+    pub(super) fn check_instances(
+        &mut self,
+        items: &mut WatchedItems,
+        now: Nanos,
+        sink: &mut impl ServerSink,
+    ) {
         let (mut silent, mut gone) = (Vec::new(), Vec::new());
-        for (&id, instance) in &mut self.instances {
+        for (&id, instance) in &mut items.sources.instances {
             let quiet = now.since(instance.heard_at);
             if quiet >= self.config.silence_timeout && !instance.is_silent {
                 instance.is_silent = true;
@@ -564,35 +569,48 @@ impl PointToPoint {
             }
         }
         for (id, quiet, is_news) in silent {
-            if is_news && self.ration.take(now).is_some() {
+            if is_news && items.sources.ration.take(now).is_some() {
                 sink.notice(&ServerNotice::Silent { instance: id, quiet });
             }
-            self.on_instance_changed(now, id, sink);
+            self.on_instance_changed(items, now, id, sink);
         }
         for id in gone {
-            self.forget_instance(now, id, sink);
+            self.forget_instance(items, now, id, sink);
         }
     }
 
-    fn forget_instance(&mut self, now: Nanos, id: u64, sink: &mut impl ServerSink) {
-        let Some(gone) = self.instances.remove(&id) else { return };
-        self.sessions.retain(|_, instance| *instance != id);
+    fn forget_instance(&mut self, items: &mut WatchedItems, now: Nanos, id: u64, sink: &mut impl ServerSink) {
+        let Some(gone) = items.sources.instances.remove(&id) else { return };
+        items.sources.sessions.retain(|_, instance| *instance != id);
         if !matches!(gone.link, Link::Down { .. }) {
             sink.disconnect_link(id);
-            self.lose_conversations(id, sink);
+            self.lose_conversations(items, id, sink);
         }
-        self.choose_active_of_all(now, gone.offers.keys().copied().collect(), sink);
+        self.choose_active_of_all(items, now, gone.offers.keys().copied().collect(), sink);
     }
 
-    fn on_instance_changed(&mut self, now: Nanos, id: u64, sink: &mut impl ServerSink) {
-        let offers = self.instances.get(&id).map(|i| i.offers.keys().copied().collect()).unwrap_or_default();
-        self.choose_active_of_all(now, offers, sink);
+    fn on_instance_changed(
+        &mut self,
+        items: &mut WatchedItems,
+        now: Nanos,
+        id: u64,
+        sink: &mut impl ServerSink,
+    ) {
+        let offers =
+            items.sources.instances.get(&id).map(|i| i.offers.keys().copied().collect()).unwrap_or_default();
+        self.choose_active_of_all(items, now, offers, sink);
     }
 
-    fn choose_active_of_all(&mut self, now: Nanos, services: Vec<u16>, sink: &mut impl ServerSink) {
-        self.counters.instances.set(self.instances.values().filter(|i| i.is_alive()).count() as u64);
+    fn choose_active_of_all(
+        &mut self,
+        items: &mut WatchedItems,
+        now: Nanos,
+        services: Vec<u16>,
+        sink: &mut impl ServerSink,
+    ) {
+        self.counters.instances.set(items.sources.instances.values().filter(|i| i.is_alive()).count() as u64);
         for id in services {
-            self.choose_active(now, id, sink);
+            items.choose_active(now, id, sink);
         }
     }
 }
