@@ -135,6 +135,16 @@ class ComesAndGoes(SystemTest):
         while not over.is_set():
             cls.provider.send(*[rssl.ITEM_UPDATE] * 50)
 
+    def test_a_link_whose_messages_cannot_be_told_apart_is_ended_in_order_and_the_log_says_why(self):
+        with self.link() as link:
+            # A length as of 1 MB, cut to its lower 16 bits, and so many bytes behind it.
+            body = struct.pack('>BBH', 1, 10, 0) + struct.pack('>HQ', 1, 0xFFFF_FFFF_FFFF) * 100_000
+            link.sendall(struct.pack('>HHII', 0, len(body) & 0xFFFF, 0, 0) + body)
+            while link.recv(65_536):  # no reset, which would raise
+                pass
+        self.distributor.wait_says('point-to-point server gone peer=')
+        self.assertRegex(self.distributor.log(), 'server gone peer=[0-9]+ reason="?LBMC message')
+
     def test_providers_are_held_back_for_it_once(self):
         self.assertEqual(self.behind, [True] * 3)
         told = [line for line in self.distributor.log().splitlines() if 'less than the floor' in line]

@@ -187,6 +187,38 @@ class Reload(LogTest):
             self.assert_serves(daemon)
         wait_until(lambda: '/nonexistent/log' in self.read(path), 'it is said in the log in use')
 
+    def test_a_reload_that_cannot_be_read_says_one_line_and_hang_ups_and_the_end_are_heard_still(self):
+        path, config = os.path.join(self.directory, 'pipe.log'), os.path.join(self.directory, 'pipe.toml')
+        fine = '[log]\nfile = "%s"\n' % path
+        self.write(config, fine)
+        daemon = self.daemon(config=config)
+        os.unlink(config)
+        os.mkfifo(config)
+        daemon.child.send_signal(signal.SIGHUP)
+        daemon.wait_count('log_reload_failures_total', 1)
+        wait_until(lambda: 'it is no regular file' in self.read(path), 'it is said')
+        os.unlink(config)
+        for failures, (text, said) in enumerate(
+            [
+                ('[log]\nfile = "%s"\nlevel = "loud"\n' % path, '`loud` is not understood'),
+                ('[log]\nfile = "%s"\n' % self.directory, 'the log stays where it is'),
+            ],
+            2,
+        ):
+            self.write(config, text)
+            daemon.child.send_signal(signal.SIGHUP)
+            daemon.wait_count('log_reload_failures_total', failures)
+            wait_until(lambda: said in self.read(path), 'it is said')
+        self.assertNotIn('opened anew', self.read(path))
+        self.write(config, fine)
+        self.hang_up(daemon)
+        wait_until(lambda: 'opened anew' in self.read(path), 'the log is opened anew')
+        self.assertEqual(self.read(path).count('SIGHUP'), 4)
+        os.unlink(config)
+        os.mkfifo(config)
+        daemon.child.send_signal(signal.SIGHUP)
+        self.assertEqual(daemon.end(), 0)
+
     @staticmethod
     def hang_up(daemon):
         daemon.child.send_signal(signal.SIGHUP)

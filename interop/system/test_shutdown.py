@@ -157,6 +157,17 @@ class Twice(LogTest):
         self.assertEqual(daemon.wait(), -signal.SIGTERM)
 
 
+class Overdue(LogTest):
+    def test_a_daemon_whose_thread_hangs_ends_on_sigterm_all_the_same(self):
+        path = os.path.join(self.directory, 'log')
+        daemon = self.daemon(sets={'p2ps.shutdown_timeout_ms': 0, 'log.file': path})
+        HeldThread(daemon.pid).__enter__()
+        daemon.child.terminate()
+        self.assertEqual(daemon.wait(), 1)
+        with open(path) as f:
+            self.assertIn('a thread hangs and holds up the end', f.read())
+
+
 class Health(LogTest):
     def test_a_thread_that_does_not_turn_is_noticed_and_so_is_that_it_turns_again(self):
         daemon = self.daemon()
@@ -165,6 +176,23 @@ class Health(LogTest):
             self.assertRegex(asked(daemon.admin, '/health')[1], r'^p2ps has not turned for [0-9.]+ s\n$')
         wait_until(lambda: asked(daemon.admin, '/health') == (200, 'ok\n'), 'it turns again')
         self.assertEqual(daemon.end(), 0)
+
+    def test_a_process_whose_descriptors_strangers_have_taken_answers_its_admin_port_and_says_so(self):
+        path = os.path.join(self.directory, 'descriptors.log')
+        words = ['sh', '-c', 'ulimit -S -n 64 && ulimit -H -n 128 && exec "$@"', 'sh']
+        daemon = self.daemon(sets={'log.file': path}, prefix=words)
+        strangers = [socket.create_connection(('127.0.0.1', self.port), 60) for _ in range(128)]
+        daemon.wait_count('listener_descriptors_short_total', 16, port='consumer')
+        self.assertEqual(asked(daemon.admin, '/health'), (200, 'ok\n'))
+        for stranger in strangers:
+            stranger.close()
+        self.assert_serves(daemon)
+        self.assertEqual(daemon.end(), 0)
+        with open(path) as f:
+            said = f.read()
+        self.assertIn('p2ps.rssl.connections_max allow 10000: those beyond are closed unheard', said)
+        self.assertIn('limit=128', said)
+        self.assertEqual(said.count('closed unheard: of the 128 descriptors'), 1)
 
     def test_a_service_that_is_not_served_is_named(self):
         distributor = self.daemon('source-distributor', sets=numbered('NI_PUB', 1))

@@ -19,6 +19,7 @@ pub use security::{BackboneConfig, Exposure, exposure};
 use std::io;
 use std::time::Duration;
 
+use market::backbone::SERVICE_NAME_BYTES_MAX;
 use market::distributor::PeerId;
 use market::server::{SourceId, Topic};
 use net::Ready;
@@ -28,6 +29,9 @@ use units::Nanos;
 pub const DIRECTORY_TOPIC: &str = "tickcast.directory";
 /// What the topics of services begin with.
 pub const SERVICE_TOPIC_PREFIX: &str = "tickcast.service.";
+/// Bytes of the longest name of a topic.
+const TOPIC_NAME_BYTES_MAX: usize = 255;
+const _: () = assert!(SERVICE_TOPIC_PREFIX.len() + SERVICE_NAME_BYTES_MAX == TOPIC_NAME_BYTES_MAX);
 
 /// What operators should know of a carrier's keys and certificates. There are at most some in a second.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +50,8 @@ pub enum OutletEvent {
     Connected(PeerId),
     /// A message of a point-to-point server.
     Message(PeerId, Vec<u8>),
-    /// A link is gone.
-    Closed(PeerId),
+    /// A link is gone, and why.
+    Closed(PeerId, String),
     /// Something happened to keys and certificates.
     Notice(Notice),
 }

@@ -38,7 +38,7 @@ impl Heard {
             self.note(match event {
                 OutletEvent::Connected(peer) => format!("peer {} connected", peer.0),
                 OutletEvent::Message(peer, bytes) => format!("peer {}: {}", peer.0, text(&bytes)),
-                OutletEvent::Closed(peer) => format!("peer {} closed", peer.0),
+                OutletEvent::Closed(peer, _) => format!("peer {} closed", peer.0),
                 OutletEvent::Notice(notice) => notice.text,
             });
         }

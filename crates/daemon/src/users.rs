@@ -10,7 +10,7 @@ use config::{Complaint, Ipv4Cidr};
 use counters::Registry;
 use counters::table::UserLists as Counters;
 use market::users::{Gate, User, Users};
-use net::FileStamp;
+use net::{FileStamp, small_file};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 use units::Nanos;
@@ -110,6 +110,8 @@ struct File {
 
 /// How often the file is looked at.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// Longest list: no text of a configuration may be longer.
+const BYTES_MAX: u64 = config::TEXT_BYTES_MAX as u64;
 
 impl UserList {
     /// The list in a file, or everybody without one. `role` is the label of what is counted.
@@ -171,7 +173,8 @@ fn count_listed(counters: &Counters, users: &Users) {
 }
 
 fn read_users(path: &Path) -> Result<Users, UsersError> {
-    let text = std::fs::read(path).map_err(|cause| UsersError::Read { file: path.to_owned(), cause })?;
+    let text = small_file::read(path, BYTES_MAX)
+        .map_err(|cause| UsersError::Read { file: path.to_owned(), cause })?;
     let loader = config::Loader::new::<ListConfig>().file(path.display().to_string(), text);
     let list = loader.load().map_err(UsersError::List)?.value;
     if list.user.is_empty() { Err(UsersError::Empty(path.to_owned())) } else { Ok(list.users()) }
@@ -271,6 +274,9 @@ mod tests {
             let error = load(&file).err().expect("it is no good").to_string();
             assert!(error.contains(said), "{error}");
         }
+        // It would be read on a thread that serves others: a pipe or a device could keep that.
+        let device = UserList::load(Some("/dev/zero"), &Registry::default(), "test");
+        assert!(device.err().expect("no file").to_string().contains("no regular file"));
         let missing = UserList::load(Some("/nonexistent"), &Registry::default(), "test");
         assert!(missing.err().expect("it is not there").to_string().contains("/nonexistent"));
     }

@@ -16,8 +16,9 @@ config::section! {
         repeat: bool = false;
         /// Wait between the publication of the first, blank images and the start of the replay.
         start_delay_ms: u32 = 0, range 0..=3_600_000;
-        /// Name of the service.
-        service: String = "BINANCE", length 1..=255;
+        /// Name of the service. No longer, because the name of its topic on the backbone, `tickcast.service.NAME`,
+        /// has 255 bytes at most.
+        service: String = "BINANCE", length 1..=238;
         /// Number of the service in the feed's messages.
         service_id: u16 = 1, range 0..=65_535;
         /// Who the data comes from, as the directory says it.

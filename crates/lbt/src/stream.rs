@@ -137,6 +137,12 @@ impl StreamDecoder {
         self.partial.is_empty() && self.assembly.is_none()
     }
 
+    /// Whether the stream is broken.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
     /// Memory held.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {

@@ -1,7 +1,9 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use net::descriptors::share_of_strangers;
 use net::tls::{ServerFiles, ServerTls, TlsError};
 use net::{Interest, Registrar, Token, Transport, tcp};
 use units::Nanos;
@@ -38,6 +40,15 @@ pub(crate) struct Doors {
     accept_at: Nanos,
     /// When the certificate's files are looked at.
     refresh_at: Nanos,
+    /// Descriptors below this number may be those of connections.
+    descriptors_max: u64,
+}
+
+/// What was waiting at a door.
+pub(crate) enum Accepted {
+    Connection(Transport, SocketAddr),
+    /// It was closed: its descriptor is one of those that the rest of the process needs.
+    Unheard,
 }
 
 struct Door {
@@ -75,6 +86,7 @@ impl Doors {
             token_base,
             accept_at: Nanos::NEVER,
             refresh_at,
+            descriptors_max: share_of_strangers(),
         })
     }
 
@@ -93,14 +105,23 @@ impl Doors {
     }
 
     /// The next connection that waits at a door.
-    pub(crate) fn accept(&self, place: usize) -> io::Result<Option<(Transport, SocketAddr)>> {
+    pub(crate) fn accept(&self, place: usize) -> io::Result<Option<Accepted>> {
         let Some(door) = self.doors.get(place) else { return Ok(None) };
         let Some((socket, peer)) = tcp::accept(&door.socket)? else { return Ok(None) };
+        // The kernel gives the lowest number that is free: all below are taken.
+        if u64::try_from(socket.as_raw_fd()).is_ok_and(|number| number >= self.descriptors_max) {
+            return Ok(Some(Accepted::Unheard));
+        }
         let transport = match &self.tls {
             Some(tls) if door.is_encrypted => tls.accept(socket)?,
             _ => Transport::Plain(socket),
         };
-        Ok(Some((transport, peer)))
+        Ok(Some(Accepted::Connection(transport, peer)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn allow_descriptors_below(&mut self, number: u64) {
+        self.descriptors_max = number;
     }
 
     /// Out of descriptors, most likely: the connection stays in the queue and the listener ready, so that

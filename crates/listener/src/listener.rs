@@ -11,7 +11,7 @@ use units::Nanos;
 
 use crate::closing::{CLOSING_BIT, Closings};
 use crate::connection::Connection;
-use crate::doors::{DOORS_MAX, Doors, Ports};
+use crate::doors::{Accepted, DOORS_MAX, Doors, Ports};
 use crate::places::Places;
 use crate::protocol::{Bridge, Endpoint, PortEvent, Protocol, ReasonOf, Service};
 use crate::{ConnectionId, ConnectionInfo, Outbox};
@@ -80,10 +80,15 @@ pub struct Listener<P: Protocol> {
     /// Bytes that wait for the sockets of all connections.
     backlog_bytes: usize,
     check_at: Nanos,
+    /// Connections closed for want of descriptors since that was told last, and when it may be told again.
+    closed_unheard: u64,
+    tell_shortage_at: Nanos,
 }
 
 /// How often timers of connections are looked at: their shortest, a third of a ping timeout, is seconds.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// Want of descriptors is told as often as this.
+const SHORTAGE_EVERY: Duration = Duration::from_secs(10);
 /// When all backlogs together are above their limit, this part of it is made free.
 const RELIEF_PART: u64 = 8;
 /// Connections beyond the limit that may be in the middle of being refused.
@@ -120,6 +125,8 @@ impl<P: Protocol> Listener<P> {
             roomy: Vec::new(),
             backlog_bytes: 0,
             check_at: Nanos::ZERO,
+            closed_unheard: 0,
+            tell_shortage_at: Nanos::ZERO,
         })
     }
 
@@ -160,7 +167,7 @@ impl<P: Protocol> Listener<P> {
     /// A descriptor of this listener is ready.
     pub fn on_ready(&mut self, now: Nanos, ready: Ready, service: &mut impl Service<P>) {
         match ready.token.0 & u64::from(u32::MAX) {
-            door @ 0..DOORS_MAX => self.accept(now, door as usize),
+            door @ 0..DOORS_MAX => self.accept(now, door as usize, service),
             place if (place - DOORS_MAX) & CLOSING_BIT != 0 => {
                 self.closings.on_ready(ready, &mut self.read_buffer);
             }
@@ -168,19 +175,35 @@ impl<P: Protocol> Listener<P> {
         }
     }
 
-    fn accept(&mut self, now: Nanos, door: usize) {
+    fn accept(&mut self, now: Nanos, door: usize, service: &mut impl Service<P>) {
         loop {
             match self.doors.accept(door) {
-                Ok(Some((transport, peer))) => self.admit(now, transport, peer),
+                Ok(Some(Accepted::Connection(transport, peer))) => self.admit(now, transport, peer),
+                Ok(Some(Accepted::Unheard)) => {
+                    self.counters.descriptors_short.inc();
+                    self.closed_unheard += 1;
+                    self.tell_of_shortage(now, None, service);
+                }
                 Ok(None) => return,
-                Err(_) => return self.rest(now),
+                Err(ref error) => return self.rest(now, error, service),
             }
         }
     }
 
-    fn rest(&mut self, now: Nanos) {
+    #[cold]
+    fn rest(&mut self, now: Nanos, error: &io::Error, service: &mut impl Service<P>) {
         self.counters.accept_failures.inc();
         self.doors.rest(now);
+        self.tell_of_shortage(now, Some(error), service);
+    }
+
+    #[cold]
+    fn tell_of_shortage(&mut self, now: Nanos, error: Option<&io::Error>, service: &mut impl Service<P>) {
+        if now >= self.tell_shortage_at {
+            self.tell_shortage_at = now + SHORTAGE_EVERY;
+            let closed = std::mem::take(&mut self.closed_unheard);
+            service.on_port_event(PortEvent::OutOfDescriptors { closed, error });
+        }
     }
 
     fn admit(&mut self, now: Nanos, transport: Transport, peer: SocketAddr) {
@@ -639,6 +662,25 @@ mod tests {
         }
     }
 
+    /// What was told.
+    #[derive(Default)]
+    struct Told(Vec<String>);
+
+    impl Service<Mute> for Told {
+        fn on_connected(&mut self, _: Nanos, _: ConnectionId, _: &(), _: SocketAddr, _: &mut Outbox) {}
+        fn on_message(&mut self, _: Nanos, _: ConnectionId, _: (), _: &mut Outbox) -> ControlFlow<()> {
+            ControlFlow::Continue(())
+        }
+        fn on_closed(&mut self, _: Nanos, _: ConnectionId, _: &(), _: &mut Outbox) {}
+        fn is_logged_in(&self, _: ConnectionId) -> bool {
+            false
+        }
+        fn on_port_event(&mut self, event: PortEvent<'_>) {
+            assert!(event.is_fault());
+            self.0.push(event.to_string());
+        }
+    }
+
     fn listen(poller: &Poller, connections_max: usize) -> (Listener<Mute>, Arc<Counters>) {
         let counters = Arc::<Counters>::default();
         let ports = Ports { interface: Ipv4Addr::LOCALHOST, port: 0, tls: None };
@@ -666,7 +708,14 @@ mod tests {
         let (mut listener, counters) = listen(&poller, 100);
         let start = Nanos(1_000);
         assert_eq!(listener.next_wakeup(), Nanos::NEVER, "nothing to do without connections");
-        listener.rest(start);
+        let mut told = Told::default();
+        listener.rest(start, &io::Error::other("none left"), &mut told);
+        listener.rest(start, &io::Error::other("none left"), &mut told);
+        assert_eq!(
+            told.0,
+            ["connections cannot be accepted, those that wait rest: none left"],
+            "it is rationed"
+        );
         let address = listener.local_address().expect("it is bound");
         let _waiting = TcpStream::connect(address).expect("the queue has room");
         assert_eq!(serve(&mut poller, &mut listener, start), 0, "the thread may sleep");
@@ -677,7 +726,26 @@ mod tests {
         assert_eq!(serve(&mut poller, &mut listener, start + CHECK_INTERVAL), 1);
         assert_eq!(listener.connection_count(), 1);
         assert!(listener.next_wakeup() > start + CHECK_INTERVAL, "the rest is over");
-        assert_eq!(counters.accept_failures.get(), 1);
+        assert_eq!(counters.accept_failures.get(), 2);
+    }
+
+    #[test]
+    fn connections_that_would_take_the_last_descriptors_are_closed_unheard_and_told_in_turn() {
+        let mut poller = Poller::new().expect("descriptors are left");
+        let (mut listener, counters) = listen(&poller, 100);
+        listener.doors.allow_descriptors_below(0);
+        let address = listener.local_address().expect("it is bound");
+        let mut told = Told::default();
+        for (now, connections) in [(Nanos(1), 3), (Nanos(1) + SHORTAGE_EVERY, 1)] {
+            let mut peers: Vec<TcpStream> =
+                (0..connections).map(|_| TcpStream::connect(address).expect("the queue has room")).collect();
+            let ready: Vec<Ready> = poller.wait(None).expect("sockets of this test").collect();
+            ready.iter().for_each(|ready| listener.on_ready(now, *ready, &mut told));
+            peers.iter_mut().for_each(|peer| assert_eq!(peer.read(&mut [0]).expect("no reset"), 0));
+        }
+        assert_eq!((listener.connection_count(), counters.descriptors_short.get()), (0, 4));
+        let said = told.0.iter().map(|line| line.split(" closed unheard").next());
+        assert_eq!(said.collect::<Vec<_>>(), [Some("1 connections were"), Some("3 connections were")]);
     }
 
     #[test]

@@ -171,6 +171,22 @@ pub enum PortEvent<'a> {
         /// Why.
         error: &'a io::Error,
     },
+    /// Connections are not taken for want of descriptors; told every few seconds at most.
+    OutOfDescriptors {
+        /// So many were closed unheard since it was told last: the descriptors left are those that the rest of the
+        /// process needs.
+        closed: u64,
+        /// What the system said, if it gave none; those who wait are taken when it does.
+        error: Option<&'a io::Error>,
+    },
+}
+
+impl PortEvent<'_> {
+    /// Whether somebody should do something about it.
+    #[must_use]
+    pub fn is_fault(&self) -> bool {
+        matches!(self, Self::CertificateUnusable { .. } | Self::OutOfDescriptors { .. })
+    }
 }
 
 impl fmt::Display for PortEvent<'_> {
@@ -181,6 +197,15 @@ impl fmt::Display for PortEvent<'_> {
                 write!(f, "the certificate in use is kept, the new one is no good: {error}")
             }
             Self::TlsRefused { peer, error } => write!(f, "TLS handshake with {peer} failed: {error}"),
+            Self::OutOfDescriptors { error: Some(error), .. } => {
+                write!(f, "connections cannot be accepted, those that wait rest: {error}")
+            }
+            Self::OutOfDescriptors { closed, error: None } => write!(
+                f,
+                "{closed} connections were closed unheard: of the {} descriptors that this process may have \
+                 (RLIMIT_NOFILE) only those that it needs itself are left",
+                net::descriptors::limit()
+            ),
         }
     }
 }

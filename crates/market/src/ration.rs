@@ -12,7 +12,7 @@ pub(crate) struct Ration {
 
 /// So many reports in each span of time.
 const REPORTS_MAX: u32 = 10;
-const SPAN: std::time::Duration = std::time::Duration::from_secs(10);
+pub(crate) const SPAN: std::time::Duration = std::time::Duration::from_secs(10);
 
 impl Ration {
     /// `None` if nothing may be reported now; else how many reports were held back since the last one.

@@ -1,4 +1,5 @@
 mod connections;
+mod ended;
 mod guests;
 mod unsent;
 
@@ -14,6 +15,7 @@ use net::{Door, Interest, Ready, Transport};
 use units::Nanos;
 
 use connections::Connections;
+use ended::EndedConnections;
 use guests::{Guest, Guests, Partial};
 use unsent::release_sent;
 
@@ -39,6 +41,7 @@ pub(crate) struct Direct {
     buffer: Vec<u8>,
     guests: Guests,
     handshakes: Handshakes,
+    ended: EndedConnections,
 }
 
 /// How much of a turn goes to those who have not proved anything.
@@ -74,6 +77,7 @@ impl Direct {
             buffer: Vec::new(),
             guests: Guests::new(config),
             handshakes: Handshakes::default(),
+            ended: EndedConnections::default(),
         }
     }
 
@@ -321,8 +325,15 @@ impl Context {
         if let Some(index) = self.direct.connections.index_of(connection) {
             // The last messages are worth one attempt; the connection is given up either way.
             let _ = self.write_connection(index);
-            self.remove_connection(index);
+            let gone = self.remove_connection(index);
+            self.end_in_order(gone.stream);
         }
+    }
+
+    /// Ends a connection whose peer may still send.
+    fn end_in_order(&mut self, stream: Transport) {
+        let Direct { ended, buffer, .. } = &mut self.direct;
+        ended.take(self.now, stream, &self.registrar, buffer);
     }
 
     pub(crate) fn remove_connection(&mut self, index: usize) -> Connection {
@@ -393,6 +404,7 @@ impl Context {
     /// who asked that have not been used for long.
     pub(crate) fn wake_direct(&mut self, now: Nanos, handler: &mut impl Handler) {
         self.flush_direct();
+        self.direct.ended.on_wakeup(now, &mut self.direct.buffer);
         self.direct.doors.iter_mut().for_each(|door| door.on_wakeup(now, &self.registrar));
         while let Some(index) = self.direct.connections.pop_due(now) {
             self.answer(now, index);
@@ -408,7 +420,9 @@ impl Context {
 
     pub(crate) fn direct_wakeup(&self) -> Nanos {
         let doors = self.direct.doors.iter().map(Door::next_wakeup).fold(Nanos::NEVER, Nanos::min);
-        doors.min(self.direct.connections.next_wakeup(|connection| self.direct_due(connection)))
+        doors
+            .min(self.direct.ended.next_wakeup())
+            .min(self.direct.connections.next_wakeup(|connection| self.direct_due(connection)))
     }
 
     /// Goes on with connections while the context is closed, for `patience` after the last answer to who asks for
@@ -613,7 +627,11 @@ impl Context {
 
     /// A connection is over, which is told.
     pub(crate) fn close_connection(&mut self, index: usize, reason: &str, handler: &mut impl Handler) {
-        let Connection { id, purpose, is_established, out, accepted, .. } = self.remove_connection(index);
+        let Connection { id, purpose, is_established, out, accepted, decoder, stream, .. } =
+            self.remove_connection(index);
+        if decoder.has_failed() {
+            self.end_in_order(stream);
+        }
         match purpose {
             // The application knows nothing of it.
             Purpose::Application if accepted.is_some() => self.counters.context.handshakes_failed.inc(),
@@ -810,6 +828,27 @@ mod tests {
             context.wait(Some(Duration::from_millis(1)), &mut closed).expect("the poller works");
         }
         assert_eq!(closed.0.as_deref(), Some("the peer does not take what is sent to it"));
+    }
+
+    /// A reset could destroy what was sent to the peer last, and says nothing.
+    #[test]
+    fn a_peer_that_sends_much_that_is_no_message_gets_an_end_and_no_reset() {
+        use std::io::{Read, Write};
+        let (mut asked, mut closed) = (lone(25, Wait::Block), Closed::default());
+        let address = asked.listen().expect("a port is free");
+        let mut peer = TcpStream::connect(address).expect("it is near");
+        let sends = std::thread::spawn(move || {
+            peer.write_all(&[0xFF; 1_000_000])?;
+            peer.read_to_end(&mut Vec::new())
+        });
+        let begun = Instant::now();
+        while !sends.is_finished() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it hangs");
+            asked.wait(Some(Duration::from_millis(1)), &mut closed).expect("the poller works");
+        }
+        assert_eq!(sends.join().expect("it ran").expect("no reset"), 0);
+        assert_eq!(closed.0.as_deref(), Some("LBMC message has value 255, understood up to 10"));
+        assert_eq!(asked.direct.connections.iter().count(), 0);
     }
 
     #[test]

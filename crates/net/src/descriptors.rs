@@ -25,6 +25,22 @@ pub fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
+/// Connections that strangers open may have descriptors below this number. The others are kept for the rest of the
+/// process: its admin port, its log, its own connections, files that it reads again.
+#[must_use]
+pub fn share_of_strangers() -> u64 {
+    share_of(limit())
+}
+
+fn share_of(limit: u64) -> u64 {
+    limit - (limit / RESERVED_PART).clamp(RESERVED_MIN, RESERVED_MAX).min(limit)
+}
+
+/// So many of the descriptors are kept, within the bounds below.
+const RESERVED_PART: u64 = 8;
+const RESERVED_MIN: u64 = 16;
+const RESERVED_MAX: u64 = 256;
+
 /// Whether an error says that the process, or the system, is out of descriptors or memory, which may pass.
 #[must_use]
 pub fn are_exhausted(error: &io::Error) -> bool {
@@ -66,6 +82,12 @@ mod tests {
         );
         assert!(!are_exhausted(&error(libc::ECONNREFUSED)) && !are_exhausted(&io::Error::other("x")));
         assert!(error(libc::EMFILE).to_string().starts_with("cannot open it: "));
+    }
+
+    #[test]
+    fn some_descriptors_are_never_given_to_strangers() {
+        let shares = [(0, 0), (10, 0), (100, 84), (1024, 896), (20_000, 19_744), (u64::MAX, u64::MAX - 256)];
+        shares.iter().for_each(|(limit, share)| assert_eq!(share_of(*limit), *share));
     }
 
     #[test]

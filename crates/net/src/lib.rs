@@ -30,7 +30,7 @@ mod resolver;
 pub mod ring;
 #[cfg_attr(loom, allow(dead_code))]
 pub mod shm;
-mod small_file;
+pub mod small_file;
 pub mod tcp;
 pub mod tls;
 mod transport;

@@ -1,18 +1,18 @@
-//! Files that an operator names, read whole: keys, certificates, authorities.
+//! Files that an operator names, read whole: keys, certificates, authorities, lists of users, configurations.
 //!
 //! They are read again while others wait for the thread, so a file that is no file, has no end or is far too long is an
 //! error and not a wait.
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Reads a regular file of at most `max` bytes.
 ///
 /// # Errors
 /// It cannot be read, is no regular file, or is longer.
-pub(crate) fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+pub fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     // Nobody waits for the other end of a pipe.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let found = file.metadata()?;
@@ -27,6 +27,22 @@ pub(crate) fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
         return Err(wrong(format!("it has more than {max} bytes")));
     }
     Ok(bytes)
+}
+
+/// Opens a file, a terminal or a device to append to; the file is made if it is not there. Writes to what is no regular
+/// file may be refused with `WouldBlock`.
+///
+/// # Errors
+/// It cannot be opened, or is a named pipe, at which opening would wait for a reader.
+pub fn open_to_append(path: &Path) -> io::Result<File> {
+    let pipe = || io::Error::new(io::ErrorKind::InvalidInput, "it is a named pipe");
+    let mut options = File::options();
+    let file = match options.append(true).create(true).custom_flags(libc::O_NONBLOCK).open(path) {
+        // A pipe without a reader.
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return Err(pipe()),
+        opened => opened?,
+    };
+    if file.metadata()?.file_type().is_fifo() { Err(pipe()) } else { Ok(file) }
 }
 
 #[cfg(test)]
@@ -50,6 +66,11 @@ mod tests {
         for path in [&pipe, &directory, Path::new("/dev/zero")] {
             assert!(error(path, 100).contains("no regular file"), "{}", path.display());
         }
+        let reader = File::options().read(true).write(true).open(&pipe).expect("a pipe");
+        assert!(open_to_append(&pipe).is_err_and(|error| error.to_string().contains("named pipe")));
+        drop(reader);
+        assert!(open_to_append(&pipe).is_err_and(|error| error.to_string().contains("named pipe")));
+        open_to_append(&directory.join("new")).expect("it is made");
         assert_eq!(read(&directory.join("none"), 1).expect_err("not there").kind(), io::ErrorKind::NotFound);
         std::fs::remove_dir_all(&directory).expect("made above");
     }

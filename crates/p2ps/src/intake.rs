@@ -33,7 +33,7 @@ impl Watch {
     /// To be called in each turn.
     #[inline]
     pub(crate) fn look(&mut self, now: Nanos, intake: &Intake) {
-        if intake.bytes() != 0 || self.shown_bytes != 0 {
+        if intake.bytes() != 0 || self.shown_bytes != 0 || intake.dropped() != self.dropped {
             self.look_closer(now, intake);
         }
     }
@@ -71,7 +71,7 @@ impl Watch {
         if dropped > self.dropped && now >= self.tell_dropped_at {
             warn!(
                 messages = dropped - self.dropped,
-                "messages of source distributors are dropped, since p2ps.intake_max_bytes wait: their items get new images"
+                "messages of source distributors are dropped, since p2ps.intake_max_bytes wait: their items get new images (lines about gaps say whose)"
             );
             self.dropped = dropped;
             self.tell_dropped_at = now + DROPPED_EVERY;
@@ -86,4 +86,32 @@ pub(crate) fn describe(now: Nanos, intake: &Intake) -> Value {
         "delay_ms": intake.delay(now).as_millis() as u64,
         "dropped": intake.dropped(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use market::IntakeConfig;
+    use market::server::SourceId;
+
+    use super::*;
+
+    #[test]
+    fn what_was_dropped_is_counted_and_told_though_the_same_turn_has_emptied_the_intake() {
+        let mut intake = Intake::new(IntakeConfig { bytes_max: 1_000, rate_limit: 0 });
+        let counters = Arc::<Counters>::default();
+        let mut watch = Watch::new(Arc::clone(&counters));
+        let mut now = Nanos(1);
+        let mut turn = |intake: &mut Intake, watch: &mut Watch, messages: usize| {
+            now += Duration::from_millis(1);
+            (0..messages).for_each(|_| intake.keep(now, SourceId(1), &[0; 92]));
+            while intake.hand_on(|_| {}) {}
+            watch.look(now, intake);
+        };
+        turn(&mut intake, &mut watch, 25);
+        assert_eq!((counters.intake_dropped.get(), watch.dropped), (15, 15));
+        turn(&mut intake, &mut watch, 20);
+        assert_eq!((counters.intake_dropped.get(), watch.dropped), (25, 15), "told every ten seconds");
+        watch.look(Nanos(1) + DROPPED_EVERY * 2, &intake);
+        assert_eq!(watch.dropped, 25, "and in the end");
+    }
 }

@@ -5,7 +5,7 @@ use backbone::InletCommand;
 use market::server::{ClientError, ClientId, ClientProfile, PointToPoint};
 use rssl::{CloseReason, Session};
 use rssl_server::{ConnectionId, Outbox, PortEvent, Rssl, Service};
-use tracing::info;
+use tracing::{info, warn};
 use units::Nanos;
 
 use crate::pace::Pace;
@@ -146,6 +146,10 @@ impl Service<Rssl> for RsslClients<'_> {
     }
 
     fn on_port_event(&mut self, event: PortEvent<'_>) {
-        info!(port = "consumer", "{event}");
+        if event.is_fault() {
+            warn!(port = "consumer", "{event}")
+        } else {
+            info!(port = "consumer", "{event}")
+        }
     }
 }

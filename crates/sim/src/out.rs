@@ -42,7 +42,10 @@ impl DistributorSink for DistributorOut {
         panic!("nothing is wrong with provider {}, but: {notice}", provider.0);
     }
     fn peer_notice(&mut self, peer: PeerId, _: &str, notice: &PeerNotice) {
-        self.0.push(FromDistributor::Notice(peer, *notice));
+        // Holds are part of how servers are waited for.
+        if !matches!(notice, PeerNotice::HoldsBack { .. } | PeerNotice::LetsGo { .. }) {
+            self.0.push(FromDistributor::Notice(peer, *notice));
+        }
     }
     fn close_provider(&mut self, provider: ProviderId, why: &ProviderError) {
         panic!("provider {} is cut off, though it is a legal one: {why}", provider.0);

@@ -22,8 +22,9 @@ config::choice! {
 config::section! {
     /// A service and its id in the whole system.
     pub struct ServiceConfig {
-        /// Name, as providers and consumers have it.
-        name: String, required, length 1..=255;
+        /// Name, as providers and consumers have it. No longer, because the name of its topic on the backbone,
+        /// `tickcast.service.NAME`, has 255 bytes at most.
+        name: String, required, length 1..=238;
         /// Number by which message keys name it.
         id: u16, required;
         /// What becomes of posts to it.
@@ -158,7 +159,8 @@ config::section! {
         /// How many messages of a stream are remembered, to tell which items a lost range concerned; 4 bytes
         /// each.
         gap_memory_count: u32 = 1_048_576, range 16..=268_435_456;
-        /// Most services, those whose provider is gone included.
+        /// Most services, those whose provider is gone included. A provider may list 4,096; of one that lists
+        /// more the directory is refused.
         services_max: u32 = 1_000, range 1..=65_000;
         /// Most items in the cache.
         items_max: u64 = 5_000_000, range 1..=60_000_000;
@@ -246,6 +248,14 @@ mod tests {
             "[[services]]\nname = \"A\"\nid = 1\nposts = \"cache\"\n[[services]]\nname = \"B\"\nid = 2\n";
         let posts = load(file).expect("legal").core().posts;
         assert_eq!((posts["A"], posts["B"]), (PostRoute::Cache, PostRoute::Provider));
+    }
+
+    #[test]
+    fn a_service_has_a_name_that_can_be_that_of_a_topic() {
+        let named = |bytes: usize| format!("[[services]]\nname = \"{}\"\nid = 1\n", "S".repeat(bytes));
+        assert!(load(&named(238)).is_ok());
+        let said = load(&named(239)).expect_err("no topic").to_string();
+        assert!(said.contains("services.0.name") && said.contains("238"), "{said}");
     }
 
     #[test]

@@ -174,8 +174,8 @@ impl<O: Outlet> SourceDistributor<O> {
                 }
                 Err(error) => warn!(peer = peer.0, %error, "message of a point-to-point server refused"),
             },
-            OutletEvent::Closed(peer) => {
-                info!(peer = peer.0, "point-to-point server gone");
+            OutletEvent::Closed(peer, reason) => {
+                info!(peer = peer.0, reason, "point-to-point server gone");
                 core.on_peer_closed(now, peer, &mut sink);
             }
             OutletEvent::Notice(notice) if notice.is_fault => warn!("{}", notice.text),
@@ -420,7 +420,11 @@ impl<O: Outlet> Service<Rssl> for Providers<'_, O> {
     }
 
     fn on_port_event(&mut self, event: PortEvent<'_>) {
-        info!(port = "provider", "{event}");
+        if event.is_fault() {
+            warn!(port = "provider", "{event}")
+        } else {
+            info!(port = "provider", "{event}")
+        }
     }
 }
 

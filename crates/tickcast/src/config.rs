@@ -1,5 +1,7 @@
 //! All sections of the configuration, and the layers they are loaded from.
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
@@ -7,6 +9,7 @@ use backbone::BackboneConfig;
 use config::{Loaded, Loader};
 use feed::FeedConfig;
 use messaging::MessagingConfig;
+use net::small_file;
 use p2ps::P2psConfig;
 use resolver::ResolverDaemonConfig;
 use source_distributor::SourceDistributorConfig;
@@ -48,6 +51,11 @@ impl RootConfig {
             config::Complaint::new([format!("messaging.{key}"), "backbone.certificate_file".to_owned()], text)
         };
         if rivals.is_empty() { Ok(()) } else { Err(rivals.into_iter().map(complain).collect()) }
+    }
+
+    /// Longest time that a daemon gives its clients at its end.
+    pub(crate) fn shutdown_timeout_ms(&self) -> u32 {
+        self.p2ps.shutdown_timeout_ms.max(self.source_distributor.shutdown_timeout_ms)
     }
 
     /// The options of a daemon's context on the backbone.
@@ -103,9 +111,24 @@ config::section! {
 
 /// Loads the configuration from a file, the environment and `--set` flags.
 pub(crate) fn load(file: Option<&Path>, sets: &[String]) -> Result<Loaded<RootConfig>, Failure> {
+    load_by(read_any, file, sets)
+}
+
+/// Reads at most so many bytes of a file.
+type Read = fn(&Path, u64) -> io::Result<Vec<u8>>;
+
+/// Reads a file or a pipe, such as a shell makes of `<(...)`, for who waits for it.
+fn read_any(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.take(max + 1).read_to_end(&mut text)?;
+    // The loader refuses one that is longer.
+    Ok(text)
+}
+
+fn load_by(read: Read, file: Option<&Path>, sets: &[String]) -> Result<Loaded<RootConfig>, Failure> {
     let mut loader = Loader::new::<RootConfig>();
     if let Some(path) = file {
-        let text = std::fs::read(path)
+        let text = read(path, config::TEXT_BYTES_MAX as u64)
             .map_err(|e| Failure::Config(format!("cannot read the configuration {}: {e}", path.display())))?;
         loader = loader.file(path.display().to_string(), text);
     }
@@ -131,6 +154,11 @@ pub(crate) struct ConfigArgs {
 impl ConfigArgs {
     pub(crate) fn load(&self) -> Result<Loaded<RootConfig>, Failure> {
         load(self.config.as_deref(), &self.set)
+    }
+
+    /// The same while a daemon runs: from a regular file only. Another one could have no end, or nobody who writes it.
+    pub(crate) fn load_again(&self) -> Result<Loaded<RootConfig>, Failure> {
+        load_by(small_file::read, self.config.as_deref(), &self.set)
     }
 }
 
@@ -161,6 +189,16 @@ mod tests {
     #[test]
     fn the_declarations_of_all_sections_are_sound() {
         assert_eq!(config::audit::<RootConfig>(), [""; 0]);
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_refused_at_the_start_and_one_that_is_none_while_a_daemon_runs() {
+        let args = |file: &str| ConfigArgs { config: Some(file.into()), set: Vec::new() };
+        let error = args("/dev/zero").load().expect_err("too long").to_string();
+        assert!(error.contains("the limit is 1048576"), "{error}");
+        assert!(args("/dev/null").load().is_ok(), "it is empty");
+        let error = args("/dev/null").load_again().expect_err("no file").to_string();
+        assert!(error.contains("/dev/null: it is no regular file"), "{error}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use counters::Registry;
@@ -34,6 +34,8 @@ impl Start {
         let config = args.load()?.value;
         let (registry, stop) = (Registry::default(), Stop::default());
         let (log, reload) = log::start(&config.log, "info", &registry)?;
+        let patience = Duration::from_millis(config.shutdown_timeout_ms().into()) + GRACE;
+        stop.end_overdue(patience, log.flusher())?;
         let (args, started) = (args.clone(), config.clone());
         stop.on_signals(move || reload.reload(&args, &started))?;
         Ok(Start { config, registry, stop, log })
@@ -97,14 +99,24 @@ impl Stop {
         self.on_signals(move || stop.stop())
     }
 
-    /// Stops all on SIGINT or SIGTERM; the second of them ends the process at once. Calls `hang_up` on SIGHUP.
+    /// Stops all on SIGINT or SIGTERM; the second of them ends the process at once. Calls `hang_up` on SIGHUP, on a
+    /// thread of its own: it may read files, and a file system may stall.
     pub(crate) fn on_signals(&self, hang_up: impl Fn() + Send + 'static) -> Result<(), Failure> {
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+        let (hung_up, hang_ups) = mpsc::sync_channel(1);
+        std::thread::Builder::new().name("reload".to_owned()).spawn(move || {
+            for () in hang_ups {
+                hang_up();
+            }
+        })?;
         let stop = self.clone();
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             for signal in signals.forever() {
                 match signal {
-                    SIGHUP => hang_up(),
+                    SIGHUP => {
+                        // One that waits for its turn stands for those behind it.
+                        let _ = hung_up.try_send(());
+                    }
                     _ if stop.is_set() => {
                         // It does not come back.
                         let _ = emulate_default_handler(signal);
@@ -116,6 +128,28 @@ impl Stop {
         Ok(())
     }
 }
+
+impl Stop {
+    /// Ends the process with status 1 if it is still there so long after all was to stop: a thread hangs, at a file
+    /// system that stalls for example. `flush` is called before, and may wait for a moment.
+    fn end_overdue(&self, patience: Duration, flush: impl Fn() + Send + 'static) -> Result<(), Failure> {
+        let stop = self.clone();
+        std::thread::Builder::new().name("overdue".to_owned()).spawn(move || {
+            while !stop.wait(LONG) {}
+            std::thread::sleep(patience);
+            let seconds = patience.as_secs();
+            tracing::error!(seconds, "a thread hangs and holds up the end: the process is ended without it");
+            flush();
+            signal_hook::low_level::exit(1);
+        })?;
+        Ok(())
+    }
+}
+
+/// What the end of a daemon may take beyond the time that its clients have: to give back memory, for the most part.
+const GRACE: Duration = Duration::from_secs(20);
+/// Between two looks at what nobody waits for.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// The daemon serves: tells systemd so, and serves health, metrics and status, if a port is configured.
 pub(crate) fn start_admin(
@@ -162,4 +196,32 @@ pub(crate) fn publish_counters(
     CountersFile::publish(registry.clone(), &options)
         .inspect_err(|error| tracing::warn!(%error, "`tickcast counters` will not find this process"))
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use signal_hook::low_level::raise;
+
+    use super::*;
+
+    /// A configuration on a file system that stalls keeps who reads it waiting for good.
+    #[test]
+    fn a_reload_that_never_ends_does_not_keep_sigterm_from_ending_all() {
+        let (stop, (began, begins)) = (Stop::default(), mpsc::channel());
+        let hang = move || {
+            // Who looked on has failed then.
+            let _ = began.send(());
+            loop {
+                std::thread::park();
+            }
+        };
+        stop.on_signals(hang).expect("threads and descriptors are left");
+        raise(SIGHUP).expect("a legal signal");
+        begins.recv_timeout(LONG).expect("it is called");
+        for _ in 0..3 {
+            raise(SIGHUP).expect("a legal signal");
+        }
+        raise(SIGTERM).expect("a legal signal");
+        assert!(stop.wait(LONG));
+    }
 }

@@ -81,7 +81,7 @@ impl InProcessOutlet {
             }
             Some((DISCONNECT, ..)) => {
                 if let Some(gone) = peer.take() {
-                    events.push(OutletEvent::Closed(gone));
+                    events.push(OutletEvent::Closed(gone, "the peer has ended the link".to_owned()));
                 }
             }
             _ => {}
@@ -89,7 +89,7 @@ impl InProcessOutlet {
         if partner.is_gone()
             && let Some(gone) = peer.take()
         {
-            events.push(OutletEvent::Closed(gone));
+            events.push(OutletEvent::Closed(gone, "the peer has ended the link".to_owned()));
         }
     }
 

@@ -99,10 +99,10 @@ impl MulticastOutlet {
                 Event::Message(connection, bytes) => {
                     events.extend(self.peer_of(connection).map(|peer| OutletEvent::Message(peer, bytes)));
                 }
-                Event::Closed(connection) => {
+                Event::Closed(connection, reason) => {
                     if let Some(peer) = self.peer_of(connection) {
                         self.peers.remove(&peer);
-                        events.push(OutletEvent::Closed(peer));
+                        events.push(OutletEvent::Closed(peer, reason));
                     }
                 }
                 Event::Notice(notice) => {
@@ -198,7 +198,7 @@ struct Inbox(Vec<Event>);
 enum Event {
     Accepted(ConnectionId),
     Message(ConnectionId, Vec<u8>),
-    Closed(ConnectionId),
+    Closed(ConnectionId, String),
     Notice(Notice),
 }
 
@@ -210,8 +210,8 @@ impl Handler for Inbox {
     fn on_direct(&mut self, connection: ConnectionId, payload: &[u8]) {
         self.0.push(Event::Message(connection, payload.to_vec()));
     }
-    fn on_closed(&mut self, connection: ConnectionId, _: &str) {
-        self.0.push(Event::Closed(connection));
+    fn on_closed(&mut self, connection: ConnectionId, reason: &str) {
+        self.0.push(Event::Closed(connection, reason.to_owned()));
     }
     fn on_security(&mut self, event: SecurityEvent, text: &str) {
         self.0.push(Event::Notice(notice(event, text)));

@@ -5,6 +5,7 @@ counters! {
     struct Listener("listener") {
         turned_away: Total, "connections", "Closed unheard: too many connections beyond the limit were being refused already.";
         accept_failures: Total, "calls", "Refusals of the system to give a connection, most likely for want of descriptors.";
+        descriptors_short: Total, "connections", "Closed unheard: the descriptors left were those that the rest of the process needs.";
         address_full: Total, "connections", "Closed unheard: their address had as many connections as it may.";
         tls_handshakes: Total, "connections", "TLS handshakes completed.";
         tls_unfinished: Total, "connections", "Closed before their TLS handshake was complete, for whatever reason.";

@@ -70,6 +70,7 @@ counters! {
         logins_denied: Total, "messages", "Logins denied because of who logs in, and with what or from where.";
         logins_revoked: Total, "connections", "Those among them that had been logged in before the list of users changed.";
         services: Gauge, "services", "Services in the directory that clients get.";
+        services_unnamable: Total, "services", "Services of instances, each time they were announced, that were not taken: their names cannot be those of topics.";
         services_renumbered: Total, "services", "Services of instances that have another id there than clients see.";
         items: Gauge, "items", "Items that clients watch, or that linger after the last has left.";
         watchers: Gauge, "streams", "Open item streams of all clients.";

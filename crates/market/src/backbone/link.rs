@@ -1,6 +1,6 @@
 use rwf::Domain;
 
-use super::{BackboneError, Cursor, VERSION, put_key_in_full};
+use super::{BackboneError, Cursor, POSITION_BYTES, VERSION, put_key_in_full};
 use crate::key::ItemKey;
 
 /// A message from a point-to-point server to an instance. Shape: section 3 of `docs/protocol/backbone.md`.
@@ -141,7 +141,7 @@ impl<'a> LinkUp<'a> {
             7 => LinkUp::PrivateRequest { service, conversation: at.u64()?, request: at.rest() },
             8 => LinkUp::PrivateMessage { conversation: at.u64()?, message: at.rest() },
             9 | 73 => LinkUp::Resume { key: last_key(kind, service, at)? },
-            10 => LinkUp::Progress { positions: at.rest() },
+            10 => LinkUp::Progress { positions: at.positions()? },
             other => return Err(BackboneError::Kind(other)),
         })
     }
@@ -192,7 +192,7 @@ impl<'a> LinkUp<'a> {
 
     /// The services and sequences in the positions of a Progress. A last entry that is cut off is left out.
     pub fn positions(positions: &[u8]) -> impl Iterator<Item = (u16, u64)> + use<'_> {
-        positions.as_chunks::<10>().0.iter().map(|entry| {
+        positions.as_chunks::<POSITION_BYTES>().0.iter().map(|entry| {
             let [a, b, sequence @ ..] = *entry;
             (u16::from_be_bytes([a, b]), u64::from_be_bytes(sequence))
         })
@@ -463,6 +463,14 @@ mod tests {
         let long = [&b"\x01\x42\0\x05\x06"[..], &(key.len() as u16).to_be_bytes(), &key].concat();
         let too_long = DecodeError::BadLength { place: Place::KeyAttributes, length: 4097, max: 4096 };
         assert_eq!(LinkUp::parse(&long), Err(BackboneError::Key(too_long)));
+    }
+
+    #[test]
+    fn positions_are_those_of_as_many_services_as_there_can_be() {
+        let positions = vec![7; 655_361];
+        assert!(LinkUp::parse(&up_bytes(&LinkUp::Progress { positions: &positions[1..] })).is_ok());
+        let too_many = up_bytes(&LinkUp::Progress { positions: &positions });
+        assert_eq!(LinkUp::parse(&too_many), Err(BackboneError::Positions(655_361)));
     }
 
     #[test]

@@ -15,6 +15,14 @@ use crate::key::ItemKey;
 /// The version written; other versions are refused.
 pub const VERSION: u8 = 1;
 
+/// Longest name of a service: that of its topic, `tickcast.service.NAME`, has 255 bytes at most.
+pub const SERVICE_NAME_BYTES_MAX: usize = 238;
+
+/// Whether a service of this name can have a topic.
+pub(crate) fn can_be_topic(name: &str) -> bool {
+    (1..=SERVICE_NAME_BYTES_MAX).contains(&name.len()) && !name.contains('\0')
+}
+
 /// Bytes of a peer that are not a message of this protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -32,6 +40,8 @@ pub enum BackboneError {
     HeaderLength(u8),
     /// A link message of an unknown kind.
     Kind(u8),
+    /// More bytes of positions than there are services: bytes.
+    Positions(usize),
     /// A key in full that cannot be read, or is too long to be kept.
     Key(DecodeError),
 }
@@ -45,12 +55,20 @@ impl fmt::Display for BackboneError {
             BackboneError::Version(v) => write!(f, "backbone protocol version {v}, only {VERSION} is spoken"),
             BackboneError::HeaderLength(words) => write!(f, "backbone header length of {words} words"),
             BackboneError::Kind(kind) => write!(f, "backbone link message of unknown kind {kind}"),
+            BackboneError::Positions(bytes) => {
+                write!(f, "backbone positions of {bytes} bytes, {POSITIONS_BYTES_MAX} allowed")
+            }
             BackboneError::Key(fault) => write!(f, "backbone message: {fault}"),
         }
     }
 }
 
 impl std::error::Error for BackboneError {}
+
+/// One entry for each id of a service that there can be.
+const POSITIONS_BYTES_MAX: usize = POSITION_BYTES << u16::BITS;
+/// Of one entry: id `u16`, sequence `u64`.
+const POSITION_BYTES: usize = 10;
 
 /// Takes big-endian values off the front of a message.
 struct Cursor<'a> {
@@ -109,6 +127,12 @@ impl<'a> Cursor<'a> {
 
     fn rest(self) -> &'a [u8] {
         &self.bytes[self.at..]
+    }
+
+    /// The positions of as many streams as there can be.
+    fn positions(self) -> Result<&'a [u8], BackboneError> {
+        let rest = self.rest();
+        if rest.len() > POSITIONS_BYTES_MAX { Err(BackboneError::Positions(rest.len())) } else { Ok(rest) }
     }
 }
 

@@ -16,6 +16,7 @@ use super::sink::DistributorSink;
 use super::stream::Stream;
 use super::suppliers::Suppliers;
 use super::sweep::Places;
+use crate::backbone::can_be_topic;
 
 /// What several providers offer as one service: it is up if one is, takes requests if one does, has the
 /// domains of all; without any it is `before`, and down.
@@ -143,8 +144,11 @@ impl Suppliers {
     pub(super) fn as_ours(&self, mut definition: Service) -> Result<Service, Untaken> {
         definition.groups.clear();
         definition.state.status = None;
+        if !can_be_topic(&definition.info.name) {
+            return Err(Untaken::For(RefusedService::Unnamable));
+        }
         if !can_be_told(&definition) {
-            return Err(Untaken::Unfit);
+            return Err(Untaken::For(RefusedService::Unfit));
         }
         definition.id = self.service_id(&definition)?;
         Ok(definition)
@@ -159,7 +163,7 @@ impl Suppliers {
         let id = match self.config.service_ids.get(name).copied().or(known) {
             Some(id) => id,
             None if self.config.service_ids.values().any(|&id| id == definition.id) => {
-                return Err(Untaken::Unfit);
+                return Err(Untaken::For(RefusedService::Unfit));
             }
             None => definition.id,
         };
@@ -170,7 +174,7 @@ impl Suppliers {
             None if self.services.len() < self.config.services_max => return Ok(id),
             None => self.services.values().filter_map(|service| service.withdrawn).min(),
         };
-        Err(in_the_way.map_or(Untaken::Unfit, Untaken::Until))
+        Err(in_the_way.map_or(Untaken::For(RefusedService::Unfit), Untaken::Until))
     }
 
     /// Describes a service anew, as its providers together offer it.

@@ -265,8 +265,8 @@ impl Distributor {
         let name = definition.info.name.clone();
         let definition = match self.items.suppliers.as_ours(definition) {
             Ok(definition) => definition,
-            Err(Untaken::Unfit) => {
-                return self.items.suppliers.refuse_service(provider, &name, RefusedService::Unfit, sink);
+            Err(Untaken::For(why)) => {
+                return self.items.suppliers.refuse_service(provider, &name, why, sink);
             }
             Err(Untaken::Until(number)) => return self.wait_to_take(now, provider, number),
         };

@@ -69,11 +69,16 @@ impl Links {
         let sent = self.counters.stream_bytes_out.get();
         let (mut is_held, mut due_at) = (false, Nanos::NEVER);
         let services = &suppliers.services;
-        for (&id, peer) in self.peers.iter_mut().filter(|(_, peer)| peer.flow.is_counted()) {
+        for (&id, peer) in &mut self.peers {
             let flow = &mut peer.flow;
+            if !flow.is_counted() {
+                flow.let_go(now, |notice| sink.peer_notice(id, &peer.name, notice));
+                continue;
+            }
             let lacks = flow.lacks(|service| Some(services.get(&service)?.stream.outflow.bytes));
             flow.check_at = check_at(sent, window_bytes, lacks);
             if lacks <= limit {
+                flow.let_go(now, |notice| sink.peer_notice(id, &peer.name, notice));
                 continue;
             }
             let (since, before) = *flow.busy_since.get_or_insert((now, flow.total));
@@ -85,11 +90,15 @@ impl Links {
                     flow.left_at = Some(now);
                     flow.busy_since = None;
                     self.counters.peers_left_behind.inc();
+                    flow.let_go(now, |notice| sink.peer_notice(id, &peer.name, notice));
                     sink.peer_notice(id, &peer.name, &PeerNotice::LeftBehind { rate, lacks });
                     continue;
                 }
                 flow.busy_since = Some((now, flow.total));
             }
+            flow.hold(now, &mut self.flow.ration, |untold| {
+                sink.peer_notice(id, &peer.name, &PeerNotice::HoldsBack { lacks, untold });
+            });
             is_held = true;
             due_at = due_at.min(flow.busy_since.map_or(now, |(since, _)| since) + patience);
         }

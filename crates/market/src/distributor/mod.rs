@@ -74,6 +74,12 @@ pub use self::provider::{DialSpec, DialStage, DialledStatus};
 pub use self::sink::DistributorSink;
 pub use self::spoilt_items::SpoiltItem;
 
+use std::sync::Arc;
+
+use counters::table::Distributor as Counters;
+use rwf::Dictionary;
+use units::Nanos;
+
 use self::base::Timer;
 use self::items::Items;
 use self::posts::Posts;
@@ -85,10 +91,6 @@ use crate::encoding::Encoding;
 use crate::image::FieldRules;
 use crate::key::OwnedKey;
 use crate::users::Gate;
-use counters::table::Distributor as Counters;
-use rwf::Dictionary;
-use std::sync::Arc;
-use units::Nanos;
 
 /// The state of one run of a source distributor.
 pub struct Distributor {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rdm::dictionary::{DictionaryKind, name_of};
 use rwf::DecodeError;
 
+use crate::backbone::SERVICE_NAME_BYTES_MAX;
 use crate::key::ItemKey;
 
 /// How a dictionary of a provider differs from the one that clients get.
@@ -57,6 +58,18 @@ impl fmt::Display for DictionaryDifference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PeerNotice {
+    /// Providers are held back for it from now on.
+    HoldsBack {
+        /// What it lacks, in bytes.
+        lacks: u64,
+        /// How often that happened since it was told last, for any server, and was not told.
+        untold: u64,
+    },
+    /// Providers are not held back for it any more; told if the begin was.
+    LetsGo {
+        /// For how long they were.
+        after: Duration,
+    },
     /// It takes less than the floor and is not waited for any more: it will lose messages.
     LeftBehind {
         /// What it takes, in bytes a second.
@@ -86,6 +99,16 @@ pub enum PeerNotice {
 impl fmt::Display for PeerNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            PeerNotice::HoldsBack { lacks, untold } => {
+                write!(f, "providers are held back for it: it lacks {lacks} bytes")?;
+                if *untold > 0 {
+                    write!(f, "; {untold} more such holds since the last line")?;
+                }
+                Ok(())
+            }
+            PeerNotice::LetsGo { after } => {
+                write!(f, "providers were held back for it for {} ms", after.as_millis())
+            }
             PeerNotice::LeftBehind { rate, lacks } => write!(
                 f,
                 "it takes {rate} bytes/s, less than the floor, and lacks {lacks} bytes: providers are not held back for it any more, and it will lose messages"
@@ -169,6 +192,8 @@ pub enum RefusedService {
     AskedFor,
     /// Its id is another service's, there are too many services, or its description is too long.
     Unfit,
+    /// Its name cannot be that of a topic: it is too long, or has a zero byte.
+    Unnamable,
 }
 
 impl fmt::Display for ProviderNotice<'_> {
@@ -181,6 +206,14 @@ impl fmt::Display for ProviderNotice<'_> {
                     RefusedService::AskedFor => "it is asked for at interactive providers",
                     RefusedService::Unfit => {
                         "its id is another service's, there are too many, or its description is too long"
+                    }
+                    RefusedService::Unnamable => {
+                        let (bytes, max) = (name.len(), SERVICE_NAME_BYTES_MAX);
+                        return write!(
+                            f,
+                            "service {name:?} is not taken: its name of {bytes} bytes, 1 to {max} without a zero \
+                             are allowed, cannot be that of a topic"
+                        );
                     }
                 };
                 write!(f, "service {name:?} is not taken: {why}")

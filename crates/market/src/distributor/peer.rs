@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use units::Nanos;
 
+use super::notices::PeerNotice;
 use crate::backbone::LinkUp;
+use crate::ration::Ration;
 
 /// What a server has taken.
 #[derive(Debug, Default)]
@@ -18,12 +20,30 @@ pub(super) struct PeerFlow {
     /// Since when it has been busy without a break, and what it had taken by then.
     pub(super) busy_since: Option<(Nanos, u64)>,
     pub(super) left_at: Option<Nanos>,
+    /// Since when providers are held back for it, and whether operators were told.
+    holds: Option<(Nanos, bool)>,
 }
 
 impl PeerFlow {
     /// It takes no part in a stream any more.
     pub(super) fn forget(&mut self, service: u16) {
         self.taken.remove(&service);
+    }
+
+    /// Providers are held back for it.
+    pub(super) fn hold(&mut self, now: Nanos, ration: &mut Ration, tell: impl FnOnce(u64)) {
+        if self.holds.is_none() {
+            let untold = ration.take(now);
+            self.holds = Some((now, untold.is_some()));
+            untold.map(tell);
+        }
+    }
+
+    /// Providers are not held back for it.
+    pub(super) fn let_go(&mut self, now: Nanos, tell: impl FnOnce(&PeerNotice)) {
+        if let Some((since, true)) = self.holds.take() {
+            tell(&PeerNotice::LetsGo { after: now.since(since) });
+        }
     }
 
     pub(super) fn is_counted(&self) -> bool {
@@ -41,6 +61,8 @@ pub(super) struct Flow {
     pub(super) held_from: Nanos,
     /// While they are held back: when a server's patience is over.
     pub(super) due_at: Nanos,
+    /// How often it may be told that they are.
+    pub(super) ration: Ration,
     /// Servers that have gone, by name, and since when they were left behind.
     pub(super) gone: BTreeMap<String, Nanos>,
 }

@@ -27,7 +27,8 @@ impl Distributor {
 
     /// A link is gone, and with it everything that was wanted over it.
     pub fn on_peer_closed(&mut self, now: Nanos, peer: PeerId, sink: &mut impl DistributorSink) {
-        let Some(gone) = self.items.links.peers.remove(&peer) else { return };
+        let Some(mut gone) = self.items.links.peers.remove(&peer) else { return };
+        gone.flow.let_go(now, |notice| sink.peer_notice(peer, &gone.name, notice));
         self.privates.close_privates(&mut self.items, gone.privates.into_values().collect(), sink);
         self.posts.forget_posts(&mut self.items, peer);
         self.items.unknown.forget_all(peer);

@@ -6,6 +6,7 @@ use rdm::directory::Service;
 use units::Nanos;
 
 use super::base::{PostRoute, ProviderId};
+use super::notices::RefusedService;
 use super::stream::Stream;
 
 /// A service and its stream.
@@ -94,9 +95,9 @@ impl PublishedService {
 
 /// Why a service of a provider is not taken.
 pub(super) enum Untaken {
-    /// Its id is another service's, there are too many services, or its description is too long.
-    Unfit,
-    /// The same, until the sweep of this number is done.
+    /// It does not fit.
+    For(RefusedService),
+    /// It does not fit until the sweep of this number is done.
     Until(u64),
 }
 

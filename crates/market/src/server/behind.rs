@@ -22,6 +22,13 @@ pub(super) enum Entry {
     Messages(Segment),
 }
 
+/// What was lost of a stream since operators were told last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Untold {
+    pub(super) gaps: u64,
+    pub(super) messages: u64,
+}
+
 /// Messages in one piece of memory, each behind its length: a million of them are given back at once.
 #[derive(Debug, Default)]
 pub(super) struct Segment {

@@ -44,7 +44,9 @@ impl WatchedItems {
                 Task::Service(id) => self.sweep_some(now, id, until, sink),
             };
             self.cleanups.queue.pop_front();
-            if !is_done {
+            if is_done {
+                self.cleanups.enlisted.remove(&task);
+            } else {
                 self.cleanups.queue.push_back(task);
             }
         }

@@ -8,7 +8,6 @@
 
 use rdm::RdmError;
 use rdm::dictionary::{DictionaryMsg, DictionaryRequest};
-
 use rdm::item::{ItemRequest, Target};
 use rwf::{Msg, RequestMsg};
 use units::Nanos;

@@ -14,14 +14,15 @@
 use units::Nanos;
 
 use super::base::SourceId;
-use super::behind::{Entry, LENGTH_BYTES};
+use super::behind::{Entry, LENGTH_BYTES, Untold};
 use super::instance::tell;
 use super::instances::Instances;
 use super::items::WatchedItems;
-use super::notices::UpstreamError;
+use super::notices::{ServerNotice, UpstreamError};
 use super::recovery::LOST;
 use super::sink::ServerSink;
 use crate::backbone::{LinkUp, StreamMsg};
+use crate::ration::SPAN;
 
 /// In a turn so much is released, in bytes, those that each message costs included.
 const RELEASE_WORK: usize = 1 << 20;
@@ -46,10 +47,48 @@ impl Instances {
         let answer_until = now + self.config.image_timeout;
         let Some(stream) = items.sources.stream_mut(source) else { return };
         stream.behind.entries.push_back(Entry::Gap { last, answer_until });
+        stream.untold.gaps += 1;
+        stream.untold.messages += last - first + 1;
         let service = stream.service;
+        self.tell_loss(items, now, source, sink);
         items.sources.services_due_at = items.sources.services_due_at.min(answer_until);
         let Some(active) = items.sources.services.get(&service).and_then(|s| s.active) else { return };
         tell(&items.sources.instances, active.instance, LinkUp::GapQuery { service, first, last }, sink);
+    }
+
+    /// Tells operators what was lost of a stream, if they may be told now; else with what is due for services later.
+    fn tell_loss(
+        &mut self,
+        items: &mut WatchedItems,
+        now: Nanos,
+        source: SourceId,
+        sink: &mut impl ServerSink,
+    ) {
+        let sources = &mut items.sources;
+        if self.losses_ration.take(now).is_none() {
+            self.tell_losses_at = self.tell_losses_at.min(now + SPAN);
+            sources.services_due_at = sources.services_due_at.min(self.tell_losses_at);
+            return;
+        }
+        let Some(stream) = sources.stream_mut(source) else { return };
+        let Untold { gaps, messages } = std::mem::take(&mut stream.untold);
+        let (id, instance) = (stream.service, stream.instance.unwrap_or_default());
+        let service = sources.services.get(&id).map_or("", |service| &service.definition.info.name);
+        sink.notice(&ServerNotice::Lost { service, instance, gaps, messages });
+    }
+
+    /// Tells what was lost and could not be told at once.
+    pub(super) fn tell_losses(&mut self, items: &mut WatchedItems, now: Nanos, sink: &mut impl ServerSink) {
+        if now < self.tell_losses_at {
+            return;
+        }
+        self.tell_losses_at = Nanos::NEVER;
+        for at in 0..items.sources.all.len() {
+            let source = SourceId(at as u32);
+            if items.sources.stream_mut(source).is_some_and(|stream| stream.untold.gaps > 0) {
+                self.tell_loss(items, now, source, sink);
+            }
+        }
     }
 
     /// Keeps a message that came behind a gap. If they are too many, every item of the service is asked for
@@ -182,7 +221,7 @@ impl Instances {
     fn released(&mut self, items: &mut WatchedItems, source: SourceId) {
         let is_listed = self.release.sources.contains(&source);
         let Some(stream) = items.sources.stream_mut(source).filter(|stream| stream.is_active) else { return };
-        stream.has_moved = true;
+        self.progress.note_moved(source, stream);
         match stream.behind.entries.front() {
             Some(Entry::Messages(_)) if is_listed => {}
             Some(Entry::Messages(_)) => self.release.sources.push_back(source),
@@ -191,7 +230,6 @@ impl Instances {
             }
             None => stream.behind.clear(),
         }
-        self.progress.has_moved = true;
     }
 
     /// Goes on without answers that have not come in time.

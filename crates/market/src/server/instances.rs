@@ -24,6 +24,7 @@ use super::sources::Source;
 use super::stream::{Incoming, Order};
 use crate::backbone::{Features, Kind, LinkDown, LinkUp, StreamMsg};
 use crate::encoding::Encoding;
+use crate::ration::Ration;
 
 /// What comes from source distributors: their directories, the links to them, and their streams.
 pub(super) struct Instances {
@@ -32,6 +33,9 @@ pub(super) struct Instances {
     pub(super) config: Arc<ServerConfig>,
     pub(super) progress: Progress,
     pub(super) release: Release,
+    /// What may be told of losses, and when what was not told of them is.
+    pub(super) losses_ration: Ration,
+    pub(super) tell_losses_at: Nanos,
     encoding: Encoding,
     pub(super) counters: Arc<Counters>,
 }
@@ -39,7 +43,16 @@ pub(super) struct Instances {
 impl Instances {
     pub(super) fn new(peer: u64, config: Arc<ServerConfig>, counters: Arc<Counters>) -> Instances {
         let (progress, release) = (Progress::default(), Release::default());
-        Instances { peer, config, progress, release, encoding: Encoding::default(), counters }
+        Instances {
+            peer,
+            config,
+            progress,
+            release,
+            losses_ration: Ration::default(),
+            tell_losses_at: Nanos::NEVER,
+            encoding: Encoding::default(),
+            counters,
+        }
     }
 }
 
@@ -55,10 +68,20 @@ pub(super) struct Release {
 /// When the next report is due.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Something was taken since the last report.
-    pub(super) has_moved: bool,
+    /// The active sources of which something was taken since the last report.
+    pub(super) moved: Vec<SourceId>,
     /// No report before.
     pub(super) next_at: Nanos,
+}
+
+impl Progress {
+    /// Something of an active source was taken.
+    #[inline]
+    pub(super) fn note_moved(&mut self, source: SourceId, stream: &mut Incoming) {
+        if !std::mem::replace(&mut stream.has_moved, true) {
+            self.moved.push(source);
+        }
+    }
 }
 
 /// A service as clients get it: the dictionary comes from this server, whatever the provider says.
@@ -156,22 +179,30 @@ impl Instances {
         session: u64,
         sink: &mut impl ServerSink,
     ) {
-        let entry = match topic {
-            Topic::Directory => Source::Directory { session },
+        let service = match topic {
+            Topic::Directory => None,
             Topic::Service(name) => {
                 let Some(service) = items.sources.service_by_name(name) else { return };
-                Source::Service { session, stream: Incoming::new(service) }
+                Some(service)
             }
+        };
+        let entry = match service {
+            None => Source::Directory { session },
+            Some(service) => Source::Service { session, stream: Incoming::new(service) },
         };
         let at = source.0 as usize;
         if items.sources.all.len() <= at {
             items.sources.all.resize_with(at + 1, || None);
         }
-        items.sources.all[at] = Some(entry);
-        if let Topic::Service(name) = topic
-            && let Some(service) = items.sources.service_by_name(name)
-        {
-            items.choose_active(now, service, sink);
+        if let Some(Source::Service { stream, .. }) = items.sources.all[at].replace(entry) {
+            items.sources.forget_source(stream.service, source);
+            items.choose_active(now, stream.service, sink);
+        }
+        if let Some(id) = service {
+            if let Some(service) = items.sources.services.get_mut(&id) {
+                service.sources.insert(source);
+            }
+            items.choose_active(now, id, sink);
         }
     }
 
@@ -190,7 +221,10 @@ impl Instances {
                     self.forget_instance(items, now, id, sink);
                 }
             }
-            Some(Source::Service { stream, .. }) => items.choose_active(now, stream.service, sink),
+            Some(Source::Service { stream, .. }) => {
+                items.sources.forget_source(stream.service, source);
+                items.choose_active(now, stream.service, sink);
+            }
         }
     }
 
@@ -248,8 +282,7 @@ impl Instances {
         if !stream.is_active {
             return Ok(());
         }
-        stream.has_moved = true;
-        self.progress.has_moved = true;
+        self.progress.note_moved(source, stream);
         let mut waits = stream.behind.waits();
         match order {
             Order::Next => {}
@@ -382,6 +415,7 @@ impl Instances {
                 let service = Service {
                     definition,
                     active: None,
+                    sources: BTreeSet::new(),
                     items: BTreeSet::new(),
                     recheck_at: Nanos::NEVER,
                     is_withdrawn: false,

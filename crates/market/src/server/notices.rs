@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rwf::DecodeError;
 
-use crate::backbone::BackboneError;
+use crate::backbone::{BackboneError, SERVICE_NAME_BYTES_MAX};
 use crate::key::ItemKey;
 use crate::users::Denial;
 
@@ -58,6 +58,24 @@ pub enum ServerNotice<'a> {
         /// Its id for clients.
         ours: u16,
     },
+    /// A service of an instance is not taken: its name cannot be that of a topic.
+    Unnamable {
+        /// Its name.
+        service: &'a str,
+        /// The instance.
+        instance: u64,
+    },
+    /// Messages of a service's stream will never come, in some gaps since that was told last.
+    Lost {
+        /// The service.
+        service: &'a str,
+        /// The instance that sent them.
+        instance: u64,
+        /// The gaps.
+        gaps: u64,
+        /// The messages.
+        messages: u64,
+    },
     /// An instance whose link stands has said nothing for too long: its services are lost.
     Silent {
         /// The instance.
@@ -83,6 +101,16 @@ impl fmt::Display for ServerNotice<'_> {
                     "service {service:?} has id {theirs} at instance {instance:016x}, clients see it as {ours}"
                 )
             }
+            ServerNotice::Unnamable { service, instance } => write!(
+                f,
+                "service {service:?} of instance {instance:016x} is not taken: its name of {} bytes, \
+                 1 to {SERVICE_NAME_BYTES_MAX} without a zero are allowed, cannot be that of a topic",
+                service.len()
+            ),
+            ServerNotice::Lost { service, instance, gaps, messages } => write!(
+                f,
+                "{messages} messages of service {service:?} from source distributor {instance:016x} are lost, in {gaps} gaps: the items that they were about get new images"
+            ),
             ServerNotice::Silent { instance, quiet } => write!(
                 f,
                 "source distributor {instance:016x} has not been heard for {} ms: its services are lost until it is",

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use rdm::RdmError;
 use rdm::dictionary::{DictionaryKind, DictionaryRequest, PartSizes, PreparedDictionary, Verbosity};
-
 use rwf::Dictionary;
 
 /// The dictionaries as clients download them, encoded when the first one asks: by kind, verbosity and bytes of a

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use units::Nanos;
 
-use super::instances::{Instances, Progress};
+use super::instances::Instances;
 use super::items::WatchedItems;
 use super::sink::ServerSink;
 use super::sources::Source;
@@ -32,30 +32,35 @@ impl Instances {
     /// When [`super::PointToPoint::report_progress`] is due next.
     #[inline]
     pub(super) fn next_report(&self) -> Nanos {
-        if self.progress.has_moved { self.progress.next_at } else { Nanos::NEVER }
+        if self.progress.moved.is_empty() { Nanos::NEVER } else { self.progress.next_at }
     }
 
     #[cold]
     #[inline(never)]
     fn send_progress(&mut self, items: &mut WatchedItems, now: Nanos, sink: &mut impl ServerSink) {
-        self.progress = Progress { has_moved: false, next_at: now + self.config.progress_interval };
+        self.progress.next_at = now + self.config.progress_interval;
+        let mut moved = std::mem::take(&mut self.progress.moved);
         let mut reports: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
-        for (&ours, service) in &items.sources.services {
-            let Some(active) = service.active else { continue };
-            let Some(Some(Source::Service { stream, .. })) =
-                items.sources.all.get_mut(active.source.0 as usize)
-            else {
+        let sources = &mut items.sources;
+        for source in moved.drain(..) {
+            sources.looks.count();
+            let Some(Some(Source::Service { stream, .. })) = sources.all.get_mut(source.0 as usize) else {
                 continue;
             };
-            let Some(instance) = items.sources.instances.get(&active.instance) else { continue };
-            let Some(theirs) = instance.ids.theirs(ours).filter(|_| instance.has_progress()) else {
+            if !std::mem::take(&mut stream.has_moved) {
                 continue;
-            };
-            if std::mem::take(&mut stream.has_moved) {
-                let positions = reports.entry(active.instance).or_default();
-                LinkUp::put_position(positions, theirs, stream.taken());
             }
+            let active = sources.services.get(&stream.service).and_then(|service| service.active);
+            let Some(active) = active.filter(|active| active.source == source) else { continue };
+            let Some(instance) = sources.instances.get(&active.instance) else { continue };
+            let Some(theirs) = instance.ids.theirs(stream.service).filter(|_| instance.has_progress()) else {
+                continue;
+            };
+            let positions = reports.entry(active.instance).or_default();
+            LinkUp::put_position(positions, theirs, stream.taken());
         }
+        // Its memory is kept for the next time.
+        self.progress.moved = moved;
         for (instance, positions) in reports {
             self.counters.progress_out.inc();
             sink.to_instance(instance, &LinkUp::Progress { positions: &positions });

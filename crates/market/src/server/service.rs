@@ -49,6 +49,8 @@ pub(super) struct Service {
     pub(super) definition: Definition,
     /// Where it comes from now.
     pub(super) active: Option<Active>,
+    /// Where it could come from: the sources of its topic.
+    pub(super) sources: BTreeSet<SourceId>,
     /// The items of it that clients watch.
     pub(super) items: BTreeSet<usize>,
     /// It came up again: items that are still suspect then are asked for.

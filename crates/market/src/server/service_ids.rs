@@ -27,6 +27,11 @@ impl ServiceIds {
         Some(id)
     }
 
+    /// The id of a name that has had one and is remembered.
+    pub(super) fn known(&self, name: &str) -> Option<u16> {
+        self.by_name.get(name).copied()
+    }
+
     pub(super) fn forget_unused(&mut self, is_used: impl Fn(u16) -> bool) {
         if self.by_name.len() > NAMES_MAX {
             self.by_name.retain(|_, id| is_used(*id));

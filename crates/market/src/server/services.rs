@@ -106,14 +106,15 @@ impl WatchedItems {
     /// The items of a service that nobody offers are closed: it is gone.
     pub(super) fn withdraw_service(&mut self, id: u16, sink: &mut impl ServerSink) {
         if let Some(gone) = self.sources.services.remove(&id) {
+            for source in gone.sources {
+                self.sources.looks.count();
+                if let Some(source) = self.sources.all.get_mut(source.0 as usize) {
+                    *source = None;
+                }
+            }
             sink.unsubscribe(&gone.definition.info.name);
             self.counters.services.set(self.sources.services.len() as u64);
             self.publish_service_removed(id, sink);
-        }
-        for source in &mut self.sources.all {
-            if matches!(source, Some(Source::Service { stream, .. }) if stream.service == id) {
-                *source = None;
-            }
         }
     }
 }

@@ -16,7 +16,7 @@ use super::service::{Active, Service, What};
 use super::service_ids::ServiceIds;
 use super::sink::ServerSink;
 use super::stream::Incoming;
-use crate::backbone::LinkUp;
+use crate::backbone::{LinkUp, can_be_topic};
 use crate::ration::Ration;
 
 /// Services, the source distributors that offer them, and the streams that these publish.
@@ -33,7 +33,23 @@ pub(super) struct Sources {
     pub(super) all: Vec<Option<Source>>,
     /// What may be told of messages that cannot be used.
     pub(super) ration: Ration,
+    pub(super) looks: Looks,
     counters: Arc<Counters>,
+}
+
+/// How many services and sources were looked at: tests hold it against how many there are.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    #[cfg(test)]
+    pub(super) count: std::cell::Cell<usize>,
+}
+
+impl Looks {
+    #[inline]
+    pub(super) fn count(&self) {
+        #[cfg(test)]
+        self.count.set(self.count.get() + 1);
+    }
 }
 
 impl Sources {
@@ -46,6 +62,7 @@ impl Sources {
             sessions: BTreeMap::new(),
             all: Vec::new(),
             ration: Ration::default(),
+            looks: Looks::default(),
             counters,
         }
     }
@@ -102,6 +119,13 @@ impl Sources {
         let (mut offers, mut ids) = (BTreeMap::new(), Renumbering::default());
         for mut definition in services {
             let theirs = definition.id;
+            if !can_be_topic(&definition.info.name) {
+                self.counters.services_unnamable.inc();
+                if self.ration.take(now).is_some() {
+                    sink.notice(&ServerNotice::Unnamable { service: &definition.info.name, instance });
+                }
+                continue;
+            }
             let Some(ours) = self.service_ids.of(&definition.info.name, theirs) else {
                 self.counters.messages_refused.inc();
                 continue;
@@ -140,15 +164,15 @@ impl Sources {
 
     /// The present source if it still serves; else one whose provider is up; else any.
     pub(super) fn best_source(&self, id: u16, present: Option<Active>) -> Option<Active> {
-        let candidates = self.all.iter().enumerate().filter_map(|(at, source)| {
-            let Some(Source::Service { session, stream }) = source else { return None };
-            if stream.service != id {
+        let candidates = self.services.get(&id)?.sources.iter().filter_map(|&source| {
+            self.looks.count();
+            let Some(Some(Source::Service { session, .. })) = self.all.get(source.0 as usize) else {
                 return None;
-            }
+            };
             let instance = *self.sessions.get(session)?;
             let known = self.instances.get(&instance).filter(|i| i.is_alive() && i.session == *session)?;
             let is_up = known.offers.get(&id)?.state.up;
-            Some((Active { instance, source: SourceId(at as u32) }, is_up))
+            Some((Active { instance, source }, is_up))
         });
         candidates.max_by_key(|(active, is_up)| (*is_up, Some(*active) == present)).map(|(active, _)| active)
     }
@@ -173,6 +197,15 @@ impl Sources {
     }
 
     pub(super) fn service_by_name(&self, name: &str) -> Option<u16> {
-        self.services.iter().find(|(_, s)| s.definition.info.name == name).map(|(id, _)| *id)
+        self.service_ids.known(name).filter(|id| self.services.contains_key(id))
+    }
+}
+
+impl Sources {
+    /// A source is none of a service any more.
+    pub(super) fn forget_source(&mut self, service: u16, source: SourceId) {
+        if let Some(service) = self.services.get_mut(&service) {
+            service.sources.remove(&source);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What is not done yet, and what may be done of it in a turn.
 
-use std::collections::{HashMap, VecDeque, hash_map};
+use std::collections::{HashMap, HashSet, VecDeque, hash_map};
 
 use units::Nanos;
 
@@ -10,8 +10,9 @@ use super::client::Stream;
 /// Tasks that are not done, and what may be done of them in this turn.
 #[derive(Debug, Default)]
 pub(super) struct Cleanups {
-    /// Whose turn it is.
+    /// Whose turn it is; each is in the set of those that are enlisted.
     pub(super) queue: VecDeque<Task>,
+    pub(super) enlisted: HashSet<Task>,
     pub(super) gone: HashMap<ClientId, Gone>,
     /// Conversations to be closed, of private streams of nobody.
     pub(super) private: Vec<u64>,
@@ -26,7 +27,7 @@ pub(super) struct Cleanups {
     pub(super) is_running: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Task {
     Client(ClientId),
     /// Private streams of clients whose numbers are used again.
@@ -84,7 +85,7 @@ impl Cleanups {
     }
 
     pub(super) fn enlist(&mut self, task: Task) {
-        if !self.queue.contains(&task) {
+        if self.enlisted.insert(task) {
             self.queue.push_back(task);
         }
     }

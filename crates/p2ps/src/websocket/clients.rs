@@ -9,7 +9,7 @@ use rdm::{Reply, ToVec};
 use rssl_server::{ConnectionId, Outbox};
 use rwf::{CloseMsg, DataState, DataType, Domain, Msg, RequestMsg, State, StateCode, StreamState};
 use rwf_json::PeerError;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 use units::Nanos;
 use websocket::{CloseReason, Message, Session};
 use websocket_server::{PART_BYTES, PortEvent, RwfService, Service, WebSocket, answer, cookie_login};
@@ -107,7 +107,11 @@ impl Service<WebSocket> for WebSocketClients<'_> {
     }
 
     fn on_port_event(&mut self, event: PortEvent<'_>) {
-        info!(port = "websocket", "{event}");
+        if event.is_fault() {
+            warn!(port = "websocket", "{event}")
+        } else {
+            info!(port = "websocket", "{event}")
+        }
     }
 }
 

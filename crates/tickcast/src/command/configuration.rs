@@ -1,10 +1,10 @@
 use std::fmt::Display;
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
 use counters::Registry;
 use daemon::UserList;
+use net::small_file;
 
 use crate::cli::ConfigAction;
 use crate::config::RootConfig;
@@ -59,13 +59,16 @@ fn lacks(config: &RootConfig) -> Vec<String> {
         ("authentication_key_file", &backbone.authentication_key_file),
     ];
     for (key, file) in files {
-        let opened = file.as_ref().map(|path| (path, File::open(path)));
-        if let Some((path, Err(error))) = opened {
+        let read = file.as_ref().map(|path| (path, small_file::read(Path::new(path), SECRETS_BYTES_MAX)));
+        if let Some((path, Err(error))) = read {
             lacks.push(format!("backbone.{key}: cannot read {path}: {error}"));
         }
     }
     lacks
 }
+
+/// Longest file of keys or certificates that is looked at.
+const SECRETS_BYTES_MAX: u64 = 16 << 20;
 
 fn output(text: impl Display) -> Result<(), Failure> {
     let mut out = io::stdout().lock();

@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 use counters::Registry;
 use counters::table::Log as Counters;
 use tracing::{error, info, warn};
-use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload::Layer as Reloadable;
@@ -42,6 +41,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The log, for the life of the process: what waits is written when this is dropped, within a second.
 pub(crate) struct Log {
     queue: Arc<Queue>,
+}
+
+impl Log {
+    /// Waits until what was logged is written, for a moment at most.
+    pub(crate) fn flusher(&self) -> impl Fn() + Send + use<> {
+        let queue = Arc::clone(&self.queue);
+        move || queue.flush(PATIENCE)
+    }
 }
 
 impl Drop for Log {
@@ -83,14 +90,14 @@ pub(crate) fn start(
 }
 
 /// What is logged, and why it is not what the variable asks for.
-fn directives(config: &LogConfig, default: &str) -> (String, Option<ParseError>) {
+fn directives(config: &LogConfig, default: &str) -> (String, Option<String>) {
     let asked = std::env::var_os(LOG_VARIABLE);
     choose(asked.as_ref().map(|text| text.to_string_lossy()).as_deref(), config.level.as_deref(), default)
 }
 
-fn choose(asked: Option<&str>, level: Option<&str>, default: &str) -> (String, Option<ParseError>) {
+fn choose(asked: Option<&str>, level: Option<&str>, default: &str) -> (String, Option<String>) {
     let otherwise = level.unwrap_or(default).to_owned();
-    match asked.map(|text| (text, EnvFilter::try_new(text))) {
+    match asked.map(|text| (text, config::check_level(text))) {
         None => (otherwise, None),
         Some((text, Ok(_))) => (text.to_owned(), None),
         Some((_, Err(error))) => (otherwise, Some(error)),

@@ -30,7 +30,7 @@ impl Reload {
     /// Loads the configuration again, and puts in force what can be; `started` is the one of the start. One that
     /// cannot be used is logged, and all stays as it is.
     pub(crate) fn reload(&self, args: &ConfigArgs, started: &RootConfig) {
-        let Loaded { value: loaded, .. } = match args.load() {
+        let Loaded { value: loaded, .. } = match args.load_again() {
             Ok(loaded) => loaded,
             Err(failure) => {
                 self.counters.reload_failures.inc();
@@ -46,16 +46,16 @@ impl Reload {
 
     /// Puts what can change of the log in force, and opens its file anew.
     pub(crate) fn apply(&self, config: &LogConfig) {
-        let (directives, _) = directives(config, self.default);
+        let (level, _) = directives(config, self.default);
+        // It fails only if the subscriber is gone.
+        let _ = self.handle.reload(filter(&level));
         if let Err(error) = self.queue.reopen(config.path(), PATIENCE) {
             self.counters.reload_failures.inc();
-            warn!(target: OWN_TARGET, %error, "SIGHUP: the log stays where it is");
+            warn!(target: OWN_TARGET, %error, level, "SIGHUP: the log stays where it is, its level is in force");
         } else {
             self.counters.reloads.inc();
+            info!(target: OWN_TARGET, level, "SIGHUP: the log was opened anew");
         }
-        // It fails only if the subscriber is gone.
-        let _ = self.handle.reload(filter(&directives));
-        info!(target: OWN_TARGET, level = directives, "SIGHUP: the log was opened anew");
     }
 }
 

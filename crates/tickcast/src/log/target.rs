@@ -1,12 +1,13 @@
 //! Where lines are written.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
+
+use net::small_file;
 
 /// Standard error, or a file.
 pub(super) struct Target(File);
@@ -26,11 +27,7 @@ impl Target {
             return Ok(Target(file));
         };
         let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot log to {}: {e}", path.display()));
-        if std::fs::metadata(path).is_ok_and(|data| data.file_type().is_fifo()) {
-            return Err(named(io::Error::new(ErrorKind::InvalidInput, "it is a named pipe")));
-        }
-        let file = OpenOptions::new().append(true).create(true).open(path).map_err(named)?;
-        Ok(Target(file))
+        Ok(Target(small_file::open_to_append(path).map_err(named)?))
     }
 
     /// Writes a line as a whole, however long that takes.

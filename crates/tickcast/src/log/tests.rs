@@ -129,5 +129,7 @@ fn the_variable_counts_more_than_the_configuration_unless_it_is_not_understood()
     assert_eq!(of(None, None), ("warn".to_owned(), false));
     assert_eq!(of(None, Some("debug")), ("debug".to_owned(), false));
     assert_eq!(of(Some("p2ps=debug"), Some("info")), ("p2ps=debug".to_owned(), false));
-    assert_eq!(of(Some("p2ps=loud"), Some("info")), ("info".to_owned(), true));
+    for asked in ["p2ps=loud", "loud", ""] {
+        assert_eq!(of(Some(asked), Some("info")), ("info".to_owned(), true), "{asked}");
+    }
 }

@@ -272,3 +272,49 @@ fn who_begins_to_follow_lacks_nothing_of_what_was_sent_before_whatever_it_says()
     }
     assert_eq!(bench.counters.peers_left_behind.get(), 0);
 }
+
+#[test]
+fn for_whom_providers_are_held_back_and_for_how_long_is_told_a_few_times_in_a_while() {
+    let mut bench = Bench::flowing();
+    let hold = |bench: &mut Bench, at: Nanos| {
+        bench.publishes(at, 2 * WINDOW);
+        bench.takes(PEER, at, bench.sent());
+        assert!(bench.is_held(at) && bench.is_held(at));
+    };
+    hold(&mut bench, T0);
+    bench.takes(OTHER, after_ms(200), bench.sent());
+    assert!(!bench.is_held(after_ms(200)));
+    let told = std::mem::take(&mut bench.log.2);
+    assert!(told[0].starts_with("slow: providers are held back for it: it lacks 12"), "{told:?}");
+    assert_eq!(told[1..], ["slow: providers were held back for it for 200 ms"]);
+    // It follows the stream no more, or its link ends.
+    hold(&mut bench, after_ms(300));
+    bench.takes(OTHER, after_ms(310), bench.sent());
+    assert!(!bench.is_held(after_ms(310)));
+    hold(&mut bench, after_ms(400));
+    bench.takes(OTHER, after_ms(450), LinkUp::NOT_FOLLOWED);
+    assert!(!bench.is_held(after_ms(450)));
+    let ends = bench.log.2.iter().filter(|line| line.contains("were held back")).count();
+    assert_eq!((bench.log.2.len(), ends), (4, 2));
+}
+
+#[test]
+fn of_many_holds_a_few_are_told_and_the_others_numbered() {
+    let mut bench = Bench::flowing();
+    for round in 0..25 {
+        let at = after_ms(round * 10);
+        bench.publishes(at, 2 * WINDOW);
+        bench.takes(PEER, at, bench.sent());
+        assert!(bench.is_held(at));
+        bench.takes(OTHER, at, bench.sent());
+        assert!(!bench.is_held(at));
+    }
+    assert_eq!(bench.log.2.len(), 2 * 10);
+    bench.log.2.clear();
+    bench.publishes(after_ms(20_000), 2 * WINDOW);
+    bench.takes(PEER, after_ms(20_000), bench.sent());
+    assert!(bench.is_held(after_ms(20_000)));
+    assert!(bench.log.2[0].ends_with("; 15 more such holds since the last line"), "{:?}", bench.log.2);
+    bench.core.on_peer_closed(after_ms(20_500), OTHER, &mut bench.log);
+    assert_eq!(bench.log.2[1..], ["slow: providers were held back for it for 500 ms"]);
+}

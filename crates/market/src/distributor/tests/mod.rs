@@ -56,7 +56,7 @@ impl Distributor {
 
 /// What a distributor has decided, in words; and for how many images there is room, if that is limited.
 #[derive(Default)]
-struct Log(Vec<String>, Option<usize>);
+struct Log(Vec<String>, Option<usize>, Vec<String>);
 
 impl Log {
     fn take(&mut self) -> Vec<String> {
@@ -194,6 +194,10 @@ impl DistributorSink for Log {
         self.0.push(format!("notice on {}: {notice}", provider.0));
     }
     fn peer_notice(&mut self, peer: PeerId, name: &str, notice: &PeerNotice) {
+        // A test of their own looks at these.
+        if matches!(notice, PeerNotice::HoldsBack { .. } | PeerNotice::LetsGo { .. }) {
+            return self.2.push(format!("{name}: {notice}"));
+        }
         self.0.push(format!("notice on peer {} {name}: {notice}", peer.0));
     }
     fn close_provider(&mut self, provider: ProviderId, why: &ProviderError) {
@@ -559,4 +563,25 @@ fn there_are_no_more_services_than_configured() {
     bench.announce(PROVIDER, &[named(1), named(2), named(3)]);
     assert_eq!(bench.core.services().map(|(id, ..)| id).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(bench.counters.services_refused.get(), 1);
+}
+
+#[test]
+fn a_service_whose_name_cannot_be_that_of_a_topic_is_refused_and_its_neighbours_are_not() {
+    let mut bench = Bench::new(DistributorConfig::default());
+    bench.provider_logs_in(PROVIDER);
+    bench.log.take();
+    let named = |(id, name): (u16, &str)| {
+        let mut one = service(id, true);
+        one.info.name = name.to_owned();
+        one
+    };
+    let (longest, too_long) = ("L".repeat(238), "L".repeat(239));
+    let names = [(1, &*too_long), (2, "zero\0byte"), (3, &*longest), (4, "A")];
+    bench.announce(PROVIDER, &names.map(named));
+    assert_eq!(bench.core.services().map(|(id, ..)| id).collect::<Vec<_>>(), [3, 4]);
+    let told: Vec<String> = bench.log.take().into_iter().filter(|line| line.contains("notice")).collect();
+    assert_eq!((told.len(), bench.counters.services_refused.get()), (2, 2), "{told:?}");
+    assert!(told[0].contains("its name of 239 bytes, 1 to 238 without a zero are allowed"), "{told:?}");
+    bench.announce(PROVIDER, &names.map(named));
+    assert!(!bench.log.take().iter().any(|line| line.contains("notice")), "it is told once");
 }

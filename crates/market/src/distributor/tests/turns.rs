@@ -12,7 +12,7 @@ fn full() -> Bench {
     }
     bench.core.on_peer_connected(OTHER);
     bench.from(OTHER, &LinkUp::Hello { peer: 2, name: b"other" });
-    bench.log = Log(Vec::new(), Some(0));
+    bench.log = Log(Vec::new(), Some(0), Vec::new());
     bench
 }
 

@@ -275,3 +275,54 @@ fn an_item_that_ends_and_begins_while_it_is_released_is_what_it_would_be_at_once
     assert_eq!(log[0], format!("1/5,2/9: update 22={next}"));
     assert!(log.last().is_some_and(|line| line.starts_with("1/5,2/9: status closed")), "{:?}", log.last());
 }
+
+/// What is told of losses, and what goes to the instance.
+#[derive(Default)]
+struct Losses(Vec<String>);
+
+impl ServerSink for Losses {
+    fn send(&mut self, _: ClientId, _: &[u8]) {}
+    fn fan_out(&mut self, _: &[Watcher], _: &[u8]) {}
+    fn subscribe(&mut self, _: &str) {}
+    fn unsubscribe(&mut self, _: &str) {}
+    fn connect(&mut self, _: u64, _: SourceId) {}
+    fn disconnect_link(&mut self, _: u64) {}
+    fn to_instance(&mut self, _: u64, _: &LinkUp<'_>) {}
+    fn notice(&mut self, notice: &ServerNotice<'_>) {
+        self.0.push(notice.to_string());
+    }
+}
+
+#[test]
+fn losses_are_told_with_service_instance_and_number_a_few_at_once_and_the_rest_together_later() {
+    let mut bench = Bench::watching();
+    let mut told = Losses::default();
+    // Each message behind three that are lost.
+    for sequence in (5..=85).step_by(4) {
+        let msg = StreamMsg { kind: Kind::Heartbeat, instance: INSTANCE, sequence, item: 0, body: &[] };
+        bench.core.on_stream_message(bench.now, STREAM, &msg.header(), &mut told).expect("accepted");
+    }
+    let line = |messages, gaps| {
+        format!(
+            "{messages} messages of service \"BINANCE\" from source distributor 000000000000004d are lost, \
+             in {gaps} gaps: the items that they were about get new images"
+        )
+    };
+    assert_eq!((told.0.len(), bench.counters.gaps.get()), (10, 21));
+    assert_eq!(told.0[1], line(4, 1));
+    told.0.clear();
+    bench.core.on_wakeup(bench.now + Duration::from_secs(9), &mut told);
+    assert!(
+        !told.0.iter().any(|told| told.contains("messages of service")),
+        "it is not time yet: {:?}",
+        told.0
+    );
+    assert!(bench.core.next_wakeup() <= bench.now + Duration::from_secs(10));
+    bench.core.on_wakeup(bench.now + Duration::from_secs(10), &mut told);
+    let last: Vec<&String> = told.0.iter().filter(|told| told.contains("messages of service")).collect();
+    assert_eq!(last, [&line(44, 11)]);
+    assert_eq!(bench.counters.messages_lost.get(), 84);
+    told.0.clear();
+    bench.core.on_wakeup(bench.now + Duration::from_secs(60), &mut told);
+    assert!(!told.0.iter().any(|told| told.contains("messages of service")), "once: {:?}", told.0);
+}

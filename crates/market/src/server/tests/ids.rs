@@ -157,3 +157,18 @@ fn a_service_that_comes_back_has_the_id_that_it_had() {
     let ids: Vec<_> = bench.core.services().map(|(id, name, ..)| (id, name.to_owned())).collect();
     assert_eq!(ids, [(1, "BINANCE".to_owned()), (u16::MAX, "OTHER".to_owned())]);
 }
+
+#[test]
+fn a_service_whose_name_cannot_be_that_of_a_topic_is_passed_over_and_its_neighbours_are_not() {
+    let mut bench = Bench::watching();
+    let (longest, too_long) = ("L".repeat(238), "L".repeat(239));
+    let services = [named_service(1, "BINANCE"), named_service(2, &too_long), named_service(3, &longest)];
+    for _ in 0..20 {
+        bench.directory(DIRECTORY, INSTANCE, &services);
+        bench.directory(DIRECTORY, INSTANCE, &services[..2]);
+    }
+    let told: Vec<String> = bench.took().into_iter().filter(|line| line.starts_with("notice")).collect();
+    assert_eq!((told.len(), bench.counters.services_unnamable.get()), (10, 40), "it is rationed: {told:?}");
+    assert!(told[0].contains("its name of 239 bytes, 1 to 238"), "{told:?}");
+    assert_eq!(bench.core.services().map(|(id, ..)| id).collect::<Vec<_>>(), [1]);
+}

@@ -14,6 +14,7 @@ mod logins;
 mod progress;
 mod restarts;
 mod ripples;
+mod scale;
 mod spoilt;
 mod streams;
 mod users;
@@ -144,7 +145,10 @@ impl ServerSink for Log {
         self.0.push(format!("disconnect {instance}"));
     }
     fn notice(&mut self, notice: &ServerNotice<'_>) {
-        self.0.push(format!("notice: {notice}"));
+        // Each gap is; a test of its own looks at that.
+        if !matches!(notice, ServerNotice::Lost { .. }) {
+            self.0.push(format!("notice: {notice}"));
+        }
     }
     fn to_instance(&mut self, instance: u64, msg: &LinkUp<'_>) {
         self.0.push(match *msg {
