@@ -211,7 +211,7 @@ impl WatchedItems {
 
     /// The same for the item of a stream. The stream may be closed then.
     pub(super) fn settle_stream(&mut self, watcher: Watcher, sink: &mut impl ServerSink) {
-        let client = self.clients.all.get(&watcher.client);
+        let client = self.clients.get(watcher.client);
         if let Some(index) = client.and_then(|c| c.streams.get(&watcher.stream_id)).map(|s| s.index) {
             self.settle(index, sink);
         }

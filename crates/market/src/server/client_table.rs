@@ -30,6 +30,29 @@ impl Clients {
         let (all, round_trips, due_clients) = (BTreeMap::new(), VecDeque::new(), Vec::new());
         Clients { config, all, round_trips, due_clients, counters }
     }
+
+    #[inline]
+    pub(super) fn get(&self, client: ClientId) -> Option<&Client> {
+        self.all.get(&client)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, client: ClientId) -> Option<&mut Client> {
+        self.all.get_mut(&client)
+    }
+
+    pub(super) fn insert(&mut self, client: ClientId, new: Client) {
+        self.all.insert(client, new);
+    }
+
+    pub(super) fn remove(&mut self, client: ClientId) -> Option<Client> {
+        self.all.remove(&client)
+    }
+
+    /// All, in the order of their numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ClientId, &Client)> + '_ {
+        self.all.iter().map(|(client, known)| (*client, known))
+    }
 }
 
 impl Clients {

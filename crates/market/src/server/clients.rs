@@ -23,12 +23,12 @@ impl PointToPoint {
         let (errand, service_roles) = (None, BTreeMap::new());
         let due = VecDeque::new();
         let new = Client { profile, login, directories, streams, private, due, errand, service_roles };
-        self.items.clients.all.insert(client, new);
+        self.items.clients.insert(client, new);
     }
 
     /// A connection is gone. While [`PointToPoint::is_leaving`] its number is not to be given to another one.
     pub fn on_client_closed(&mut self, now: Nanos, client: ClientId, sink: &mut impl ServerSink) {
-        let Some(gone) = self.items.clients.all.remove(&client) else { return };
+        let Some(gone) = self.items.clients.remove(client) else { return };
         self.items.clients.count_clients(-i64::from(gone.login.is_some()));
         gone.login
             .as_ref()
@@ -63,7 +63,7 @@ impl PointToPoint {
         sink: &mut impl ServerSink,
     ) -> Result<(), ClientError> {
         let msg = Msg::parse(bytes).map_err(ClientError::Malformed)?;
-        let Some(known) = self.items.clients.all.get(&client) else { return Ok(()) };
+        let Some(known) = self.items.clients.get(client) else { return Ok(()) };
         if msg.domain() != Domain::LOGIN && known.login.is_none() {
             self.refuse(client, &Reply::to(&msg), StateCode::USAGE_ERROR, "log in first", sink);
             return Ok(());

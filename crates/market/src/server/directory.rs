@@ -28,7 +28,7 @@ impl PointToPoint {
         let request = match DirectoryMsg::parse(msg)? {
             DirectoryMsg::Request(request) => request,
             DirectoryMsg::Close(close) => {
-                if let Some(known) = self.items.clients.all.get_mut(&client) {
+                if let Some(known) = self.items.clients.get_mut(client) {
                     known.directories.retain(|d| d.stream_id != close.stream_id);
                 }
                 return Ok(());
@@ -44,7 +44,7 @@ impl PointToPoint {
                 return Ok(());
             }
         };
-        if let Some(known) = self.items.clients.all.get_mut(&client) {
+        if let Some(known) = self.items.clients.get_mut(client) {
             known.directories.retain(|d| d.stream_id != request.stream_id);
             if request.streaming && known.directories.len() >= DIRECTORY_STREAMS_MAX {
                 self.counters.requests_refused.inc();
@@ -73,7 +73,7 @@ impl PointToPoint {
     /// A client that has several servers tells what services of this one are to it. Ids of no service are passed
     /// over, so that nobody fills the table. Of services that it becomes the active one for it sends the images.
     fn on_service_roles(&mut self, client: ClientId, told: &ConsumerStatus, sink: &mut impl ServerSink) {
-        let Some(known) = self.items.clients.all.get_mut(&client) else { return };
+        let Some(known) = self.items.clients.get_mut(client) else { return };
         let mut taken_over = BTreeSet::new();
         for &(id, role) in told.services.iter().filter(|(id, _)| self.items.sources.services.contains_key(id))
         {
@@ -112,7 +112,7 @@ impl WatchedItems {
     fn publish_directory_change(&mut self, delta: ServiceDelta, sink: &mut impl ServerSink) {
         self.services_version += 1;
         let deltas = [delta];
-        for (&client, known) in &self.clients.all {
+        for (client, known) in self.clients.iter() {
             for request in &known.directories {
                 if let Some(Ok(update)) = DirectoryUpdate::answer(request, &deltas).map(|u| u.to_vec()) {
                     sink.send(client, &update);

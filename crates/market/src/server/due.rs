@@ -19,7 +19,7 @@ impl PointToPoint {
     /// Sends a client images that are due, while the front end admits them. Returns whether there are more.
     pub fn send_due_images(&mut self, now: Nanos, client: ClientId, sink: &mut impl ServerSink) -> bool {
         loop {
-            let Some(known) = self.items.clients.all.get_mut(&client) else { return false };
+            let Some(known) = self.items.clients.get_mut(client) else { return false };
             let Some(stream_id) = known.due.pop_front() else { return false };
             let has_more = !known.due.is_empty();
             self.send_due_image(now, Watcher { client, stream_id }, sink);
@@ -85,12 +85,8 @@ impl WatchedItems {
 impl PointToPoint {
     fn send_due_image(&mut self, now: Nanos, watcher: Watcher, sink: &mut impl ServerSink) {
         self.items.settle_stream(watcher, sink);
-        let known = self
-            .items
-            .clients
-            .all
-            .get(&watcher.client)
-            .and_then(|client| client.streams.get(&watcher.stream_id));
+        let known =
+            self.items.clients.get(watcher.client).and_then(|client| client.streams.get(&watcher.stream_id));
         let Some((index, form)) = known.map(|stream| (stream.index, stream.form.clone())) else { return };
         let item = &mut self.items.table[index];
         let is_known = item.cached.is_known();

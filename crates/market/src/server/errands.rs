@@ -22,8 +22,7 @@ use super::sink::ServerSink;
 impl PointToPoint {
     /// Does one more step of the client's errand, and further ones while the front end admits them.
     pub fn go_on(&mut self, now: Nanos, client: ClientId, sink: &mut impl ServerSink) {
-        let Some(errand) = self.items.clients.all.get_mut(&client).and_then(|known| known.errand.take())
-        else {
+        let Some(errand) = self.items.clients.get_mut(client).and_then(|known| known.errand.take()) else {
             return;
         };
         let left = match errand {
@@ -156,7 +155,7 @@ impl PointToPoint {
     /// Pauses all streams of a client or lets them go on, as its login says now.
     pub(super) fn pause_streams(&mut self, client: ClientId, sink: &mut impl ServerSink) {
         let is_paused = self.items.clients.pauses_all(client);
-        let Some(known) = self.items.clients.all.get(&client) else { return };
+        let Some(known) = self.items.clients.get(client) else { return };
         let unpaused = known.streams.iter().filter(|(_, stream)| !stream.is_paused);
         let stream_ids = unpaused.map(|(stream_id, _)| *stream_id).collect();
         let left = self.pause_some(client, stream_ids, is_paused, sink);
@@ -191,7 +190,7 @@ impl PointToPoint {
         services: impl Fn(u16) -> bool,
         sink: &mut impl ServerSink,
     ) {
-        let Some(known) = self.items.clients.all.get(&client) else { return };
+        let Some(known) = self.items.clients.get(client) else { return };
         let is_of = |index| self.items.table.get(index).is_some_and(|item| services(item.key.service));
         let of_them = known.streams.iter().filter(|(_, stream)| is_of(stream.index));
         let stream_ids = of_them.map(|(stream_id, _)| *stream_id).collect();

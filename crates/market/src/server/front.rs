@@ -18,7 +18,7 @@ impl PointToPoint {
         let mut items: BTreeMap<usize, Audience> = BTreeMap::new();
         for &watcher in watchers {
             self.items.settle_stream(watcher, sink);
-            let Some(client) = self.items.clients.all.get(&watcher.client) else { continue };
+            let Some(client) = self.items.clients.get(watcher.client) else { continue };
             let all_paused = client.login.as_ref().is_some_and(|login| login.is_paused);
             let Some(stream) = client.streams.get(&watcher.stream_id) else { continue };
             let is_live =

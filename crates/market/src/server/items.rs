@@ -77,7 +77,7 @@ impl WatchedItems {
 
 impl WatchedItems {
     pub(super) fn end_private(&mut self, number: u64, watcher: Watcher) {
-        if let Some(client) = self.clients.all.get_mut(&watcher.client) {
+        if let Some(client) = self.clients.get_mut(watcher.client) {
             let was_open = client.private.remove(&watcher.stream_id).is_some();
             self.clients.count_watchers(-i64::from(was_open));
         }
@@ -248,7 +248,7 @@ impl WatchedItems {
 impl WatchedItems {
     /// Takes a stream off its client's list: the item is done with it.
     pub(super) fn forget_stream(&mut self, watcher: Watcher) {
-        let known = self.clients.all.get_mut(&watcher.client);
+        let known = self.clients.get_mut(watcher.client);
         if let Some(stream) = known.and_then(|c| c.streams.remove(&watcher.stream_id)) {
             stream.conversation.map(|number| self.conversations.end(number));
             self.clients.count_watchers(-1);

@@ -59,7 +59,7 @@ impl PointToPoint {
         request: &LoginRequest<'_>,
         sink: &mut impl ServerSink,
     ) -> Result<(), ClientError> {
-        let Some(known) = self.items.clients.all.get_mut(&client) else { return Ok(()) };
+        let Some(known) = self.items.clients.get_mut(client) else { return Ok(()) };
         let refusal = match &known.login {
             _ if request.role == Role::Provider => {
                 Some("this port is for consumers, providers connect to a source distributor")
@@ -99,7 +99,7 @@ impl PointToPoint {
     fn on_standby_role(&mut self, client: ClientId, msg: &GenericMsg<'_>, sink: &mut impl ServerSink) {
         match ConnectionStatus::parse(msg) {
             Ok(Some(told)) => {
-                if let Some(login) = self.items.clients.all.get_mut(&client).and_then(|c| c.login.as_mut()) {
+                if let Some(login) = self.items.clients.get_mut(client).and_then(|c| c.login.as_mut()) {
                     let before = login.role.replace(told.role);
                     if told.role.takes_over_from(before) {
                         self.take_over(client, |_| true, sink);

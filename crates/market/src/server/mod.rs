@@ -166,24 +166,20 @@ impl PointToPoint {
     /// Whether a client has logged in.
     #[must_use]
     pub fn is_logged_in(&self, client: ClientId) -> bool {
-        self.items.clients.all.get(&client).is_some_and(|c| c.login.is_some())
+        self.items.clients.get(client).is_some_and(|c| c.login.is_some())
     }
 
     /// Whether a client has an item stream of that id open.
     #[must_use]
     pub fn has_stream(&self, client: ClientId, stream_id: i32) -> bool {
-        let client = self.items.clients.all.get(&client);
+        let client = self.items.clients.get(client);
         client.is_some_and(|c| c.streams.contains_key(&stream_id) || c.private.contains_key(&stream_id))
     }
 
     /// Whether a stream is open and private.
     #[must_use]
     pub fn is_private(&self, watcher: Watcher) -> bool {
-        self.items
-            .clients
-            .all
-            .get(&watcher.client)
-            .is_some_and(|c| c.private.contains_key(&watcher.stream_id))
+        self.items.clients.get(watcher.client).is_some_and(|c| c.private.contains_key(&watcher.stream_id))
     }
 
     /// Whether streams of a client that is gone are still on the lists of items: its number must not be another
@@ -197,7 +193,7 @@ impl PointToPoint {
     /// [`PointToPoint::go_on`].
     #[must_use]
     pub fn is_busy(&self, client: ClientId) -> bool {
-        self.items.clients.all.get(&client).is_some_and(|known| known.errand.is_some())
+        self.items.clients.get(client).is_some_and(|known| known.errand.is_some())
     }
 
     /// Clients for which images have begun to be due since the last call.
@@ -225,7 +221,7 @@ impl PointToPoint {
 impl PointToPoint {
     /// The connections, for status pages.
     pub fn clients(&self) -> impl Iterator<Item = ClientInfo<'_>> + '_ {
-        self.items.clients.all.iter().map(|(&client, c)| ClientInfo {
+        self.items.clients.iter().map(|(client, c)| ClientInfo {
             client,
             user: c.login.as_ref().map_or("", |l| &l.claim.user),
             position: c.login.as_ref().map_or("", |l| &l.claim.position),

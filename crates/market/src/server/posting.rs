@@ -60,7 +60,7 @@ impl PointToPoint {
     ) -> Result<(), PostRefusal> {
         let refused = |error: rdm::RdmError| (error.nak_code(), error.to_string().into());
         let post = Post::parse(msg).map_err(refused)?;
-        let known = self.items.clients.all.get(&client).and_then(|c| c.login.as_ref());
+        let known = self.items.clients.get(client).and_then(|c| c.login.as_ref());
         let login_stream = known.map_or(rdm::login::LOGIN_STREAM_ID, |login| login.stream_id);
         let watcher = Watcher { client, stream_id: msg.stream_id };
         let route = match post.target(login_stream).map_err(refused)? {
@@ -108,7 +108,7 @@ impl PointToPoint {
     /// Where what comes on a client's item stream goes.
     fn route(&mut self, watcher: Watcher) -> Result<Route, PostRefusal> {
         let not_open = || (NakCode::NOT_OPEN, "no item is open on this stream".into());
-        let client = self.items.clients.all.get(&watcher.client).ok_or_else(not_open)?;
+        let client = self.items.clients.get(watcher.client).ok_or_else(not_open)?;
         if let Some(&conversation) = client.private.get(&watcher.stream_id) {
             let private = self.items.conversations.known.get(&conversation).and_then(|c| c.private);
             let instance = private.ok_or_else(not_open)?.instance;
@@ -121,7 +121,7 @@ impl PointToPoint {
         let instance = self.items.sources.active_instance(item.service)?;
         let conversation = conversation.unwrap_or_else(|| {
             let number = self.items.conversations.begin(watcher, None);
-            let client = self.items.clients.all.get_mut(&watcher.client);
+            let client = self.items.clients.get_mut(watcher.client);
             if let Some(stream) = client.and_then(|c| c.streams.get_mut(&watcher.stream_id)) {
                 stream.conversation = Some(number);
             }
@@ -132,7 +132,7 @@ impl PointToPoint {
 
     /// The conversation of a client's login stream.
     fn off_stream_conversation(&mut self, watcher: Watcher) -> Result<u64, PostRefusal> {
-        let login = self.items.clients.all.get_mut(&watcher.client).and_then(|c| c.login.as_mut());
+        let login = self.items.clients.get_mut(watcher.client).and_then(|c| c.login.as_mut());
         let login = login.ok_or((NakCode::ACCESS_DENIED, "log in first".into()))?;
         Ok(*login.conversation.get_or_insert_with(|| self.items.conversations.begin(watcher, None)))
     }
@@ -148,7 +148,7 @@ impl PointToPoint {
         request: &[u8],
         sink: &mut impl ServerSink,
     ) -> Result<(), &'static str> {
-        let Some(client) = self.items.clients.all.get_mut(&watcher.client) else { return Ok(()) };
+        let Some(client) = self.items.clients.get_mut(watcher.client) else { return Ok(()) };
         if let Some(&conversation) = client.private.get(&watcher.stream_id) {
             let known = self.items.conversations.known.get(&conversation).and_then(|c| c.private);
             if let Some(open) = known {

@@ -56,7 +56,7 @@ impl PointToPoint {
     /// The form that a request wants its item in.
     pub(super) fn form(&mut self, client: ClientId, request: &ItemRequest<'_>) -> Form {
         let view = request.view.as_ref().map(|wanted| View::of(wanted, &self.dictionary));
-        let login = self.items.clients.all.get(&client).and_then(|c| c.login.as_ref());
+        let login = self.items.clients.get(client).and_then(|c| c.login.as_ref());
         Form {
             view: view.map(|view| self.views.share(view)),
             key_in_updates: request.key_in_updates,
@@ -162,7 +162,7 @@ impl PointToPoint {
         let Ok(wanted) = ItemKey::of(key.service_id, request.domain, &Key::from(*key)) else {
             return closed(StateCode::INVALID_ARGUMENT, ATTRIBUTES_TOO_LONG);
         };
-        let Some(known) = self.items.clients.all.get(&client) else { return Ok(wanted) };
+        let Some(known) = self.items.clients.get(client) else { return Ok(wanted) };
         match self.open_as(known, request.stream_id) {
             None if known.stream_count() + opened < self.config.client_streams_max => Ok(wanted),
             None => closed(StateCode::TOO_MANY_ITEMS, "too many open streams on this connection"),

@@ -27,7 +27,7 @@ impl WatchedItems {
         sink: &mut impl ServerSink,
     ) {
         self.settle_stream(watcher, sink);
-        let Some(client) = self.clients.all.get_mut(&watcher.client) else { return };
+        let Some(client) = self.clients.get_mut(watcher.client) else { return };
         let all_paused = client.login.as_ref().is_some_and(|login| login.is_paused);
         // A private stream is its provider's matter, and its requests are passed on one by one.
         let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { return };
@@ -54,7 +54,7 @@ impl WatchedItems {
     /// Pauses a stream or lets it go on, as the client's login says of all of them.
     pub(super) fn set_pause(&mut self, watcher: Watcher, is_paused: bool, sink: &mut impl ServerSink) {
         self.settle_stream(watcher, sink);
-        let client = self.clients.all.get(&watcher.client);
+        let client = self.clients.get(watcher.client);
         let Some(stream) = client.and_then(|c| c.streams.get(&watcher.stream_id)) else { return };
         let (index, form) = (stream.index, stream.form.clone());
         if self.table[index].audience.set_paused(watcher, &form, is_paused) && !is_paused {
@@ -77,7 +77,7 @@ impl WatchedItems {
         let item = &mut self.table[index];
         item.lingers_until = None;
         let (watcher, serial) = (newcomer.watcher, item.serial);
-        if let Some(client) = self.clients.all.get_mut(&watcher.client) {
+        if let Some(client) = self.clients.get_mut(watcher.client) {
             let (form, is_paused) = (newcomer.form.clone(), newcomer.is_paused);
             let stream = Stream { index, serial, form, is_paused, conversation: None };
             client.streams.insert(watcher.stream_id, stream);
@@ -146,7 +146,7 @@ impl WatchedItems {
 
     /// A client is done with a stream, if it is open.
     pub(super) fn leave(&mut self, now: Nanos, watcher: Watcher, sink: &mut impl ServerSink) {
-        let Some(client) = self.clients.all.get_mut(&watcher.client) else { return };
+        let Some(client) = self.clients.get_mut(watcher.client) else { return };
         if let Some(number) = client.private.remove(&watcher.stream_id) {
             self.conversations.close_private(number, sink);
             self.clients.count_watchers(-1);

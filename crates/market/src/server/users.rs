@@ -13,8 +13,7 @@ impl PointToPoint {
     /// their connections are to be closed.
     pub fn set_users(&mut self, users: Users, sink: &mut impl ServerSink) -> Vec<ClientId> {
         self.gate.set(users);
-        let logins =
-            self.items.clients.all.iter().filter_map(|(client, c)| Some((*client, c.login.as_ref()?)));
+        let logins = self.items.clients.iter().filter_map(|(client, c)| Some((client, c.login.as_ref()?)));
         let logins = logins.map(|(client, login)| (client, login.stream_id, login.claim.clone()));
         let mut revoked = Vec::new();
         for (client, stream_id, claim) in logins.collect::<Vec<(ClientId, i32, Claim)>>() {

@@ -79,7 +79,7 @@ fn a_dictionary_in_parts_is_whole_whatever_the_steps_and_is_encoded_once() {
     let fields = include_bytes!("../../../../../data/dictionary/tickcast-fields.dic");
     dictionary.load_fields(fields).expect("it is part of the project");
     bench.core.dictionary = Arc::new(dictionary);
-    bench.core.items.clients.all.get_mut(&A).expect("it is there").profile.dictionary_part_bytes = 100;
+    bench.core.items.clients.get_mut(A).expect("it is there").profile.dictionary_part_bytes = 100;
     for admitted in [0, 3, 1_000] {
         bench.log.1 = Some(admitted);
         bench.client(A, &DictionaryRequest::new(7, 1, DictionaryKind::Fields).to_vec().expect("legal"));
