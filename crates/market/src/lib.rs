@@ -8,8 +8,8 @@ mod extent;
 pub mod image;
 mod intake;
 mod key;
+pub mod p2ps;
 mod ration;
-pub mod server;
 pub mod users;
 mod view;
 

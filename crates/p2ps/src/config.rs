@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use daemon::ThreadConfig;
 use market::IntakeConfig;
-use market::server::ServerConfig;
+use market::p2ps::ServerConfig;
 use rssl_server::RsslConfig;
 use websocket_server::WebSocketConfig;
 

@@ -5,7 +5,7 @@ mod clients;
 mod ids;
 mod streams;
 
-use market::server::{ClientId, PointToPoint};
+use market::p2ps::{ClientId, PointToPoint};
 use rssl_server::ConnectionId;
 use rwf_json::Reader;
 

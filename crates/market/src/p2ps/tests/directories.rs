@@ -1,7 +1,7 @@
 //! Streams of the source directory.
 
 use super::*;
-use crate::server::directory::DIRECTORY_STREAMS_MAX;
+use crate::p2ps::directory::DIRECTORY_STREAMS_MAX;
 
 #[test]
 fn a_client_has_a_limited_number_of_directory_streams() {
