@@ -23,7 +23,7 @@ use super::items::Items;
 use super::notices::ProviderNotice;
 use super::provider::Target;
 use super::sink::DistributorSink;
-use super::status::{NOT_FOUND, SUSPECT, tell};
+use super::status::{NOT_FOUND, SUSPECT, report};
 use super::sweep::{Cleanups, Departed, Fate, Places, Range, Sweep, What};
 use super::unknown::Step;
 use crate::key::ItemKey;
@@ -48,7 +48,7 @@ impl Items {
                 0 => self.sweep_some(now, until, sink),
                 1 => self.forget_some(now, until, sink),
                 2 => self.walk_unknown(now, until, sink),
-                _ => self.tell_over_limits(now, until, sink),
+                _ => self.report_over_limits(now, until, sink),
             }
         }
         self.cleanups.is_running = false;
@@ -66,17 +66,17 @@ impl Items {
     }
 
     /// Tells items in queues that they wait for a limit, a service after the other.
-    fn tell_over_limits(&mut self, now: Nanos, until: usize, sink: &mut impl DistributorSink) {
+    fn report_over_limits(&mut self, now: Nanos, until: usize, sink: &mut impl DistributorSink) {
         while self.cleanups.has_work_above(now, until)
             && let Some(id) = self.cleanups.over_limit.pop_first()
         {
             self.cleanups.spend(1);
-            self.tell_rest_over_limit(now, id, until, sink);
+            self.report_rest_over_limit(now, id, until, sink);
         }
     }
 
     /// The same in the turns that follow.
-    pub(super) fn tell_over_limit_later(&mut self, id: u16) {
+    pub(super) fn report_over_limit_later(&mut self, id: u16) {
         self.cleanups.over_limit.insert(id);
         self.count_cleanups();
     }
@@ -190,8 +190,8 @@ impl Items {
             self.cleanups.left -= 1;
             if let Some(index) = sweep.places.next() {
                 if let Some(item) = self.table.get(index) {
-                    let told = item.waiting.len();
-                    self.cleanups.spend(told);
+                    let reported = item.waiting.len();
+                    self.cleanups.spend(reported);
                     self.sweep_item(now, index, 0, sink);
                 }
                 continue;
@@ -398,7 +398,7 @@ impl Items {
             if let Step::NotFound(key, peers) = unknown.step(now, is_linked, settled_at) {
                 self.counters.items_not_found.add(peers.len() as u64);
                 for peer in &peers {
-                    tell(*peer, key.as_key(), NOT_FOUND, sink);
+                    report(*peer, key.as_key(), NOT_FOUND, sink);
                 }
                 self.cleanups.spend(peers.len());
             }

@@ -63,12 +63,12 @@ impl Suppliers {
         known.service_ids.insert(theirs, definition.id);
         let id = definition.id;
         let fresh =
-            Offer { theirs, definition, open_count: 0, pending_count: 0, since, is_limit_told: false };
+            Offer { theirs, definition, open_count: 0, pending_count: 0, since, is_limit_reported: false };
         match dialled.offers.get_mut(&id) {
             Some(offer) => {
                 let before = std::mem::replace(offer, fresh);
                 (offer.open_count, offer.pending_count) = (before.open_count, before.pending_count);
-                (offer.since, offer.is_limit_told) = (before.since, before.is_limit_told);
+                (offer.since, offer.is_limit_reported) = (before.since, before.is_limit_reported);
                 before.definition.state.up
             }
             None => {

@@ -96,8 +96,8 @@ impl Links {
                 }
                 flow.busy_since = Some((now, flow.total));
             }
-            flow.hold(now, &mut self.flow.ration, |untold| {
-                sink.peer_notice(id, &peer.name, &PeerNotice::HoldsBack { lacks, untold });
+            flow.hold(now, &mut self.flow.ration, |unreported| {
+                sink.peer_notice(id, &peer.name, &PeerNotice::HoldsBack { lacks, unreported });
             });
             is_held = true;
             due_at = due_at.min(flow.busy_since.map_or(now, |(since, _)| since) + patience);

@@ -51,7 +51,7 @@ pub(super) enum Upstream {
     /// A provider publishes it of its own accord.
     Published { provider: ProviderId, stream_id: i32 },
     /// It is to be asked for when its turn comes, rather not at `avoid`.
-    Queued { ticket: u64, avoid: Option<ProviderId>, is_told: bool },
+    Queued { ticket: u64, avoid: Option<ProviderId>, is_reported: bool },
     /// It is to be asked for again after a while.
     Resting { due: Due, avoid: Option<ProviderId> },
     /// It is asked for; the whole image is not there.

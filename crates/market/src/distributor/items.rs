@@ -19,7 +19,7 @@ use super::provider::{Offer, Target};
 use super::sink::DistributorSink;
 use super::spoilt_items::Spoilt;
 use super::status::{
-    CLOSED, NOT_FOUND, SUSPECT, TABLE_FULL, WAITING, status_bytes, tell, tell_asked, tell_bytes,
+    CLOSED, NOT_FOUND, SUSPECT, TABLE_FULL, WAITING, report, report_asked, report_bytes, status_bytes,
 };
 use super::suppliers::Suppliers;
 use super::sweep::Cleanups;
@@ -117,12 +117,12 @@ impl Items {
     ) {
         if self.table.len() >= self.config.items_max {
             self.counters.interests_refused.inc();
-            tell(peer, key, TABLE_FULL, sink);
+            report(peer, key, TABLE_FULL, sink);
             return;
         }
         if !self.suppliers.may_be_offered(key) {
             self.counters.items_not_found.inc();
-            tell(peer, key, NO_SUCH_DOMAIN, sink);
+            report(peer, key, NO_SUCH_DOMAIN, sink);
             return;
         }
         let index = self.make_item(key);
@@ -146,7 +146,7 @@ impl Items {
             TABLE_FULL => self.counters.interests_refused.inc(),
             _ => {}
         }
-        tell(peer, key, state, sink);
+        report(peer, key, state, sink);
     }
 
     /// A new state of an item, said of it alone or of many.
@@ -170,7 +170,7 @@ impl Items {
         let status = StatusMsg { state, key: Some(item.key.as_key().to_key()), ..*msg };
         let bytes = self.encoding.encode(|w| status.encode(w)).to_vec();
         if self.table[index].upstream.is_pending() {
-            self.tell_waiting(index, &bytes, sink);
+            self.report_to_waiting(index, &bytes, sink);
         } else {
             self.publish(now, index, Kind::Status, &bytes, sink);
         }
@@ -292,14 +292,14 @@ impl Items {
     }
 
     /// Sends the state of an item to those who wait for its first image.
-    pub(super) fn tell_waiting(&mut self, index: usize, status: &[u8], sink: &mut impl DistributorSink) {
+    pub(super) fn report_to_waiting(&mut self, index: usize, status: &[u8], sink: &mut impl DistributorSink) {
         let item = &self.table[index];
         for &peer in &item.waiting {
-            tell_bytes(peer, item.key.as_key(), status, sink);
+            report_bytes(peer, item.key.as_key(), status, sink);
         }
     }
 
-    /// The item is gone: everybody is told, and its id rests.
+    /// The item is gone: everybody is notified, and its id rests.
     pub(super) fn close_item(
         &mut self,
         now: Nanos,
@@ -319,7 +319,7 @@ impl Items {
             }
         }
         for &peer in &item.waiting {
-            tell_bytes(peer, item.key.as_key(), status, sink);
+            report_bytes(peer, item.key.as_key(), status, sink);
         }
         if let (Some(service), Some(id)) = (self.suppliers.services.get_mut(&item.key.service), item.id) {
             if !item.peers.is_empty() {
@@ -348,9 +348,9 @@ impl Items {
                 item.waiting.push(peer);
             }
             if item.upstream.is_asked_for() {
-                self.tell_awaited(index, peer, sink);
+                self.report_awaited(index, peer, sink);
             } else {
-                self.tell_unpublished(index, peer, sink);
+                self.report_unpublished(index, peer, sink);
             }
             return;
         }
@@ -386,10 +386,10 @@ impl Items {
     }
 
     /// Tells a peer that an item without an image has to be published, or why it is not there.
-    fn tell_unpublished(&self, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
+    fn report_unpublished(&self, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
         let item = &self.table[index];
         let state = if item.cached.is_spoilt() { item.cached.state().borrow() } else { WAITING };
-        tell(peer, item.key.as_key(), state, sink);
+        report(peer, item.key.as_key(), state, sink);
     }
 
     /// The image of an item has come that a server waits for: it gets it now, or in its turn.
@@ -425,7 +425,7 @@ impl Items {
 impl Items {
     /// What a peer is told that wants an item whose image is not there: nothing but that it takes its time,
     /// as long as a provider can be asked; else why not.
-    fn tell_awaited(&self, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
+    fn report_awaited(&self, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
         let item = &self.table[index];
         let key = item.key.as_key();
         let is_available =
@@ -436,12 +436,12 @@ impl Items {
                     .any(Offer::is_available)
             });
         match item.upstream {
-            Upstream::Queued { .. } if !is_available => tell(peer, key, NO_PROVIDER, sink),
+            Upstream::Queued { .. } if !is_available => report(peer, key, NO_PROVIDER, sink),
             Upstream::Queued { .. } if self.suppliers.is_over_limit(key.service, key.domain) => {
-                tell(peer, key, OVER_LIMIT, sink);
+                report(peer, key, OVER_LIMIT, sink);
             }
-            Upstream::Resting { .. } => tell(peer, key, item.cached.state().borrow(), sink),
-            _ => tell_asked(peer, key, sink),
+            Upstream::Resting { .. } => report(peer, key, item.cached.state().borrow(), sink),
+            _ => report_asked(peer, key, sink),
         }
     }
 
@@ -473,7 +473,7 @@ impl Items {
 }
 
 impl Items {
-    /// An item is not to be trusted until its next image: those who know it are told, and those who wait.
+    /// An item is not to be trusted until its next image: those who know it are notified, and those who wait.
     pub(super) fn suspect(
         &mut self,
         now: Nanos,
@@ -485,7 +485,7 @@ impl Items {
         item.cached.suspect(state.code, &state.text_lossy());
         let status = status_bytes(item.key.as_key(), state);
         let service = item.key.service;
-        self.tell_waiting(index, &status, sink);
+        self.report_to_waiting(index, &status, sink);
         // That a service is down is said of all its items at once.
         if self.suppliers.services.get(&service).is_some_and(|s| s.definition.state.up) {
             self.publish(now, index, Kind::Status, &status, sink);

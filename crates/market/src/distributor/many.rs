@@ -113,7 +113,7 @@ impl Items {
         sink: &mut impl DistributorSink,
     ) {
         let mut from = said.changes.partition_point(|(number, _)| *number <= done);
-        let mut is_told = false;
+        let mut is_reported = false;
         while let Some(item) = self.table.get_mut(index).filter(|item| item.is_supplied_by(provider))
             && let Some(at) = said.next(item.as_of(provider).group_id(), from)
         {
@@ -125,8 +125,8 @@ impl Items {
                 },
                 Change::State(state) => {
                     // The first one is what the place has cost.
-                    self.cleanups.spend(usize::from(is_told));
-                    is_told = true;
+                    self.cleanups.spend(usize::from(is_reported));
+                    is_reported = true;
                     self.take_state(now, (provider, index), state, sink);
                 }
             }

@@ -62,8 +62,8 @@ pub enum PeerNotice {
     HoldsBack {
         /// What it lacks, in bytes.
         lacks: u64,
-        /// How often that happened since it was told last, for any server, and was not told.
-        untold: u64,
+        /// How often that happened since it was reported last, for any server, and was not reported.
+        unreported: u64,
     },
     /// Providers are not held back for it any more; told if the begin was.
     LetsGo {
@@ -99,10 +99,10 @@ pub enum PeerNotice {
 impl fmt::Display for PeerNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PeerNotice::HoldsBack { lacks, untold } => {
+            PeerNotice::HoldsBack { lacks, unreported } => {
                 write!(f, "providers are held back for it: it lacks {lacks} bytes")?;
-                if *untold > 0 {
-                    write!(f, "; {untold} more such holds since the last line")?;
+                if *unreported > 0 {
+                    write!(f, "; {unreported} more such holds since the last line")?;
                 }
                 Ok(())
             }
@@ -165,13 +165,13 @@ pub enum ProviderNotice<'a> {
         /// Its items that no other provider has.
         suspect: usize,
     },
-    /// A message of it could not be read. Of these not each is told, but how many were not.
+    /// A message of it could not be read. Of these not each is reported, but how many were not.
     Unreadable {
         /// The item that is suspect until its next image, if it is known.
         item: Option<ItemKey<'a>>,
         /// What is wrong with the message.
         error: &'a DecodeError,
-        /// How many more there were since the last one told.
+        /// How many more there were since the last one reported.
         held_back: u64,
     },
     /// It has as many items open as it takes, and others wait for that.

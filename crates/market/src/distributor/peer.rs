@@ -20,7 +20,7 @@ pub(super) struct PeerFlow {
     /// Since when it has been busy without a break, and what it had taken by then.
     pub(super) busy_since: Option<(Nanos, u64)>,
     pub(super) left_at: Option<Nanos>,
-    /// Since when providers are held back for it, and whether operators were told.
+    /// Since when providers are held back for it, and whether operators were notified.
     holds: Option<(Nanos, bool)>,
 }
 
@@ -31,18 +31,18 @@ impl PeerFlow {
     }
 
     /// Providers are held back for it.
-    pub(super) fn hold(&mut self, now: Nanos, ration: &mut Ration, tell: impl FnOnce(u64)) {
+    pub(super) fn hold(&mut self, now: Nanos, ration: &mut Ration, report: impl FnOnce(u64)) {
         if self.holds.is_none() {
-            let untold = ration.take(now);
-            self.holds = Some((now, untold.is_some()));
-            untold.map(tell);
+            let unreported = ration.take(now);
+            self.holds = Some((now, unreported.is_some()));
+            unreported.map(report);
         }
     }
 
     /// Providers are not held back for it.
-    pub(super) fn let_go(&mut self, now: Nanos, tell: impl FnOnce(&PeerNotice)) {
+    pub(super) fn let_go(&mut self, now: Nanos, report: impl FnOnce(&PeerNotice)) {
         if let Some((since, true)) = self.holds.take() {
-            tell(&PeerNotice::LetsGo { after: now.since(since) });
+            report(&PeerNotice::LetsGo { after: now.since(since) });
         }
     }
 
@@ -61,7 +61,7 @@ pub(super) struct Flow {
     pub(super) held_from: Nanos,
     /// While they are held back: when a server's patience is over.
     pub(super) due_at: Nanos,
-    /// How often it may be told that they are.
+    /// How often it may be reported that they are.
     pub(super) ration: Ration,
     /// Servers that have gone, by name, and since when they were left behind.
     pub(super) gone: BTreeMap<String, Nanos>,

@@ -8,7 +8,7 @@ use super::base::PeerId;
 use super::errors::LinkError;
 use super::peer::Peer;
 use super::sink::DistributorSink;
-use super::status::{CLOSED_RECOVER, tell};
+use super::status::{CLOSED_RECOVER, report};
 use super::sweep::Departed;
 use crate::backbone::{BackboneError, Features, LinkDown, LinkUp};
 use crate::key::ItemKey;
@@ -138,7 +138,7 @@ impl Distributor {
             None => {
                 self.items.unknown.forget(peer, key);
                 let text = "the service is not published here";
-                tell(peer, key, CLOSED_RECOVER.because(StateCode::SOURCE_UNKNOWN, text), sink);
+                report(peer, key, CLOSED_RECOVER.because(StateCode::SOURCE_UNKNOWN, text), sink);
             }
             Some(service) if service.requested().is_some() => {
                 self.items.on_new_interest(now, peer, key, sink);

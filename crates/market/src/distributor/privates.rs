@@ -98,7 +98,7 @@ impl Privates {
             self.pass_request(items, place, &request, sink);
         } else if let Err(state) = self.open_private(items, now, from, service, &request, sink) {
             self.counters.private_streams_refused.inc();
-            self.tell_private(from, request.domain, state, sink);
+            self.report_to_private(from, request.domain, state, sink);
         }
     }
 
@@ -283,7 +283,7 @@ impl Privates {
         let Some(private) = self.table.get(place) else { return };
         let (from, domain) = (private.from, private.domain);
         self.close_private(items, place, sink);
-        self.tell_private(from, domain, UNANSWERED, sink);
+        self.report_to_private(from, domain, UNANSWERED, sink);
     }
 
     /// The stream is over, because the provider or its service is.
@@ -302,10 +302,10 @@ impl Privates {
             self.end_private(items, place);
         }
         let closed = State { stream: StreamState::ClosedRecover, data: DataState::Suspect, ..state };
-        self.tell_private(from, domain, closed, sink);
+        self.report_to_private(from, domain, closed, sink);
     }
 
-    fn tell_private(
+    fn report_to_private(
         &mut self,
         (peer, conversation): Conversation,
         domain: Domain,

@@ -109,7 +109,7 @@ pub(super) struct Offer {
     /// of an earlier offer, and not counted.
     pub(super) since: u64,
     /// The operators know that its limit makes items wait.
-    pub(super) is_limit_told: bool,
+    pub(super) is_limit_reported: bool,
 }
 
 impl Offer {

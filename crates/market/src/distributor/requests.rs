@@ -30,7 +30,7 @@ impl Items {
         let item = &mut self.table[index];
         let (service, domain) = (item.key.service, item.key.domain);
         if let Some(ticket) = self.suppliers.enqueue(service, domain, index) {
-            item.upstream = Upstream::Queued { ticket, avoid, is_told: false };
+            item.upstream = Upstream::Queued { ticket, avoid, is_reported: false };
         }
     }
 
@@ -43,7 +43,7 @@ impl Items {
             let Some(provider) = self.choose(id, index) else { break };
             self.ask(now, index, provider, sink);
         }
-        self.tell_rest_over_limit(now, id, 0, sink);
+        self.report_rest_over_limit(now, id, 0, sink);
     }
 
     /// What sweeps have for an item whose turn it is comes first: its service may have been withdrawn since.
@@ -61,15 +61,15 @@ impl Items {
         item.is_some_and(|item| matches!(item.upstream, Upstream::Queued { ticket, .. } if ticket == place))
     }
 
-    /// An item that has to wait for the limit of the providers is suspect, and those who want it are told why.
+    /// An item that has to wait for the limit of the providers is suspect, and those who want it are notified why.
     #[cold]
-    fn tell_over_limit(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
+    fn report_over_limit(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
         let (id, domain) = (self.table[index].key.service, self.table[index].key.domain);
         if !self.suppliers.is_over_limit(id, domain) {
             return;
         }
-        let Upstream::Queued { is_told, .. } = &mut self.table[index].upstream else { return };
-        if std::mem::replace(is_told, true) {
+        let Upstream::Queued { is_reported, .. } = &mut self.table[index].upstream else { return };
+        if std::mem::replace(is_reported, true) {
             return;
         }
         self.counters.items_over_limit.inc();
@@ -80,7 +80,7 @@ impl Items {
     /// The same for all that wait in a queue and were not told before, until so much of the turn's work is left: each
     /// turn looks at the new ones alone.
     #[cold]
-    pub(super) fn tell_rest_over_limit(
+    pub(super) fn report_rest_over_limit(
         &mut self,
         now: Nanos,
         id: u16,
@@ -89,21 +89,21 @@ impl Items {
     ) {
         let Some(requested) = self.suppliers.services.get(&id).and_then(|s| s.requested()) else { return };
         let full = requested.queues.iter().filter(|(domain, queue)| {
-            queue.items.last_key_value().is_some_and(|(last, _)| *last > queue.told_to)
+            queue.items.last_key_value().is_some_and(|(last, _)| *last > queue.reported_to)
                 && self.suppliers.is_over_limit(id, Domain(**domain))
         });
         for domain in full.map(|(domain, _)| *domain).collect::<Vec<u8>>() {
-            while let Some((ticket, index)) = self.suppliers.next_to_tell(id, domain) {
+            while let Some((ticket, index)) = self.suppliers.next_to_report(id, domain) {
                 if !self.cleanups.has_work_above(now, until) {
-                    return self.tell_over_limit_later(id);
+                    return self.report_over_limit_later(id);
                 }
-                let told = self.table.get(index).map_or(0, |item| item.waiting.len());
-                self.cleanups.spend(1 + told);
+                let reported = self.table.get(index).map_or(0, |item| item.waiting.len());
+                self.cleanups.spend(1 + reported);
                 if self.is_still_queued(now, (index, ticket), sink) {
-                    self.tell_over_limit(now, index, sink);
+                    self.report_over_limit(now, index, sink);
                 }
                 if let Some(queue) = self.suppliers.queue_mut(id, domain) {
-                    queue.told_to = ticket;
+                    queue.reported_to = ticket;
                 }
             }
         }

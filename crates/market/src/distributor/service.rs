@@ -57,7 +57,7 @@ pub(super) struct Queue {
     /// By ticket, by their places in the table.
     pub(super) items: BTreeMap<u64, usize>,
     /// Up to this ticket, those that wait for the providers' limits were told so.
-    pub(super) told_to: u64,
+    pub(super) reported_to: u64,
 }
 
 impl PublishedService {

@@ -1,4 +1,4 @@
-//! Which services there are, who supplies them, and what peers are told about them.
+//! Which services there are, who supplies them, and how peers see them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -78,7 +78,7 @@ impl Items {
         if item.cached.spoil(UNREADABLE) {
             let state = SUSPECT.because(StateCode::ERROR, UNREADABLE);
             let status = status_bytes(item.key.as_key(), state);
-            self.tell_waiting(index, &status, sink);
+            self.report_to_waiting(index, &status, sink);
             self.publish(now, index, Kind::Status, &status, sink);
         }
         self.prefer_good(now, index, sink);

@@ -8,7 +8,7 @@ use units::Nanos;
 use crate::key::OwnedKey;
 use crate::ration::Ration;
 
-/// The last ones, and how many may be told.
+/// The last ones, and how many may be reported.
 #[derive(Debug, Default)]
 pub(super) struct Spoilt {
     last: VecDeque<(OwnedKey, DecodeError)>,

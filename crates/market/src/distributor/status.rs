@@ -1,4 +1,4 @@
-//! What peers are told of an item that has no image for them.
+//! What peers get of an item that has no image for them.
 
 use rwf::{DataState, DataType, State, StateCode, StatusMsg, StreamState};
 
@@ -50,17 +50,17 @@ pub(super) const TABLE_FULL: State<'static> =
 pub(super) const WAITING: State<'static> =
     SUSPECT.because(StateCode::NONE, "waiting for the provider to publish the item");
 
-/// Tells one peer the state of an item.
-pub(super) fn tell(peer: PeerId, key: ItemKey<'_>, state: State<'_>, sink: &mut impl DistributorSink) {
-    tell_bytes(peer, key, &status_bytes(key, state), sink);
+/// Reports to one peer the state of an item.
+pub(super) fn report(peer: PeerId, key: ItemKey<'_>, state: State<'_>, sink: &mut impl DistributorSink) {
+    report_bytes(peer, key, &status_bytes(key, state), sink);
 }
 
-/// Tells one peer that the image of an item is on its way, and takes its time: a status without a state.
-pub(super) fn tell_asked(peer: PeerId, key: ItemKey<'_>, sink: &mut impl DistributorSink) {
-    tell_bytes(peer, key, &status_without_state(key), sink);
+/// Reports to one peer that the image of an item is on its way, and takes its time: a status without a state.
+pub(super) fn report_asked(peer: PeerId, key: ItemKey<'_>, sink: &mut impl DistributorSink) {
+    report_bytes(peer, key, &status_without_state(key), sink);
 }
 
-/// Tells one peer what a status message says about an item.
-pub(super) fn tell_bytes(peer: PeerId, key: ItemKey<'_>, status: &[u8], sink: &mut impl DistributorSink) {
+/// Reports to one peer what a status message says about an item.
+pub(super) fn report_bytes(peer: PeerId, key: ItemKey<'_>, status: &[u8], sink: &mut impl DistributorSink) {
     sink.to_peer(peer, &LinkDown::ItemStatus { key, status });
 }

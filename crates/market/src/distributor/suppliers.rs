@@ -29,7 +29,7 @@ pub(super) struct Suppliers {
     queued_count: usize,
     /// Tickets given out to items that wait for their turn.
     tickets: u64,
-    /// What may be told of services that several providers publish.
+    /// What may be reported of services that several providers publish.
     pub(super) sharing_ration: Ration,
     pub(super) dictionary: Arc<Dictionary>,
     pub(super) directory: Publication,
@@ -145,9 +145,9 @@ impl Suppliers {
         able.peek().is_some() && able.all(Offer::is_full)
     }
 
-    pub(super) fn next_to_tell(&self, id: u16, domain: u8) -> Option<(u64, usize)> {
+    pub(super) fn next_to_report(&self, id: u16, domain: u8) -> Option<(u64, usize)> {
         let queue = self.services.get(&id)?.requested()?.queues.get(&domain)?;
-        queue.items.range(queue.told_to + 1..).next().map(|(ticket, index)| (*ticket, *index))
+        queue.items.range(queue.reported_to + 1..).next().map(|(ticket, index)| (*ticket, *index))
     }
 
     pub(super) fn queue_mut(&mut self, id: u16, domain: u8) -> Option<&mut Queue> {
@@ -163,7 +163,7 @@ impl Suppliers {
             let Some(offer) = self.offer_mut(provider, id) else { continue };
             if let Some(limit) = offer.definition.load.open_limit
                 && offer.is_full()
-                && !std::mem::replace(&mut offer.is_limit_told, true)
+                && !std::mem::replace(&mut offer.is_limit_reported, true)
             {
                 sink.notice(provider, &ProviderNotice::OpenLimit { service: &name, limit });
             }

@@ -12,7 +12,7 @@ use super::base::ProviderId;
 use super::items::Items;
 use super::service::Supply;
 use super::sink::DistributorSink;
-use super::status::{SERVICE_WITHDRAWN, status_bytes, tell};
+use super::status::{SERVICE_WITHDRAWN, report, status_bytes};
 use super::sweep::What;
 
 const CLOSED: State<'static> = State::new(StreamState::ClosedRecover, DataState::Suspect)
@@ -70,7 +70,7 @@ impl Items {
             let suspect = status_bytes(key, SERVICE_WITHDRAWN);
             self.counters.items_lost.inc();
             self.detach(index, sink);
-            self.tell_waiting(index, &suspect, sink);
+            self.report_to_waiting(index, &suspect, sink);
         }
         self.close_item(now, index, &closed, sink);
     }
@@ -84,7 +84,7 @@ impl Items {
         let Some((key, peers)) = self.unknown.take_next_of(id) else { return false };
         self.cleanups.spend(peers.len());
         for peer in peers.into_iter().filter(|peer| self.links.peers.contains_key(peer)) {
-            tell(peer, key.as_key(), CLOSED, sink);
+            report(peer, key.as_key(), CLOSED, sink);
         }
         true
     }

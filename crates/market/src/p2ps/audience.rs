@@ -35,7 +35,7 @@ pub(super) struct Form {
 pub(super) enum OnSuspect {
     /// The stream stays open and says so. This server sees to it that it becomes good again.
     #[default]
-    Tell,
+    Report,
     /// The same, but the stream is closed if the service behind it is lost: the client recovers by itself.
     CloseIfLost,
     /// The stream is closed.
@@ -46,7 +46,7 @@ impl OnSuspect {
     /// Whether a stream ends when its data has become suspect, because its service was lost or otherwise.
     pub(super) fn closes(self, is_lost: bool) -> bool {
         match self {
-            OnSuspect::Tell => false,
+            OnSuspect::Report => false,
             OnSuspect::CloseIfLost => is_lost,
             OnSuspect::Close => true,
         }
@@ -483,12 +483,12 @@ mod tests {
     #[test]
     fn streams_of_one_form_are_one_group_and_paused_ones_get_no_updates() {
         let mut audience = Audience::default();
-        let tell = form(OnSuspect::Tell);
-        let keyed = Form { key_in_updates: true, ..tell.clone() };
-        audience.add(watcher(5), &tell, false);
-        audience.add(watcher(6), &tell, false);
+        let reported = form(OnSuspect::Report);
+        let keyed = Form { key_in_updates: true, ..reported.clone() };
+        audience.add(watcher(5), &reported, false);
+        audience.add(watcher(6), &reported, false);
         audience.add(watcher(7), &keyed, false);
-        audience.add(watcher(8), &tell, true);
+        audience.add(watcher(8), &reported, true);
         assert_eq!(audience.active().iter().map(|g| g.watchers.len()).collect::<Vec<_>>(), [2, 1]);
         assert_eq!(audience.everyone().len(), 4);
         for stream_id in 5..=8 {
@@ -502,7 +502,7 @@ mod tests {
     fn places_are_right_whatever_comes_and_goes() {
         let mut rng = units::Rng::new(7);
         let forms: Vec<Form> = (0..40)
-            .map(|n| Form { part_bytes: n, ..form([OnSuspect::Tell, OnSuspect::Close][n % 2]) })
+            .map(|n| Form { part_bytes: n, ..form([OnSuspect::Report, OnSuspect::Close][n % 2]) })
             .collect();
         let (mut audience, mut model) = (Audience::default(), Vec::<(Watcher, usize, u8)>::new());
         for step in 0..30_000 {
@@ -564,7 +564,7 @@ mod tests {
     #[test]
     fn who_wants_no_suspect_data_is_taken_out_when_there_is_some() {
         let mut audience = Audience::default();
-        audience.add(watcher(5), &form(OnSuspect::Tell), false);
+        audience.add(watcher(5), &form(OnSuspect::Report), false);
         audience.add(watcher(6), &form(OnSuspect::CloseIfLost), true);
         let form = form(OnSuspect::Close);
         audience.await_image(Newcomer {

@@ -22,9 +22,9 @@ pub(super) enum Entry {
     Messages(Segment),
 }
 
-/// What was lost of a stream since operators were told last.
+/// What was lost of a stream since operators were notified last.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Untold {
+pub(super) struct Unreported {
     pub(super) gaps: u64,
     pub(super) messages: u64,
 }

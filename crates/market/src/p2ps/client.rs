@@ -142,7 +142,7 @@ impl Login {
             on_suspect: match (request.allow_suspect_data, request.single_open) {
                 (false, _) => OnSuspect::Close,
                 (true, false) => OnSuspect::CloseIfLost,
-                (true, true) => OnSuspect::Tell,
+                (true, true) => OnSuspect::Report,
             },
             is_paused: request.pause,
             round_trip: None,

@@ -34,8 +34,8 @@ impl PointToPoint {
                 return Ok(());
             }
             DirectoryMsg::Generic(generic) => {
-                if let Some(told) = ConsumerStatus::parse(&generic)? {
-                    self.on_service_roles(client, &told, sink);
+                if let Some(said) = ConsumerStatus::parse(&generic)? {
+                    self.on_service_roles(client, &said, sink);
                 }
                 return Ok(());
             }
@@ -72,10 +72,10 @@ impl PointToPoint {
 impl PointToPoint {
     /// A client that has several servers tells what services of this one are to it. Ids of no service are passed
     /// over, so that nobody fills the table. Of services that it becomes the active one for it sends the images.
-    fn on_service_roles(&mut self, client: ClientId, told: &ConsumerStatus, sink: &mut impl ServerSink) {
+    fn on_service_roles(&mut self, client: ClientId, said: &ConsumerStatus, sink: &mut impl ServerSink) {
         let Some(known) = self.items.clients.get_mut(client) else { return };
         let mut taken_over = BTreeSet::new();
-        for &(id, role) in told.services.iter().filter(|(id, _)| self.items.sources.services.contains_key(id))
+        for &(id, role) in said.services.iter().filter(|(id, _)| self.items.sources.services.contains_key(id))
         {
             if role.takes_over_from(known.service_roles.insert(id, role)) {
                 taken_over.insert(id);

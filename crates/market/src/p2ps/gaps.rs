@@ -14,8 +14,8 @@
 use units::Nanos;
 
 use super::base::SourceId;
-use super::behind::{Entry, LENGTH_BYTES, Untold};
-use super::instance::tell;
+use super::behind::{Entry, LENGTH_BYTES, Unreported};
+use super::instance::send_to_instance;
 use super::instances::Instances;
 use super::items::WatchedItems;
 use super::notices::{ServerNotice, UpstreamError};
@@ -47,17 +47,23 @@ impl Instances {
         let answer_until = now + self.config.image_timeout;
         let Some(stream) = items.sources.stream_mut(source) else { return };
         stream.behind.entries.push_back(Entry::Gap { last, answer_until });
-        stream.untold.gaps += 1;
-        stream.untold.messages += last - first + 1;
+        stream.unreported.gaps += 1;
+        stream.unreported.messages += last - first + 1;
         let service = stream.service;
-        self.tell_loss(items, now, source, sink);
+        self.report_loss(items, now, source, sink);
         items.sources.services_due_at = items.sources.services_due_at.min(answer_until);
         let Some(active) = items.sources.services.get(&service).and_then(|s| s.active) else { return };
-        tell(&items.sources.instances, active.instance, LinkUp::GapQuery { service, first, last }, sink);
+        send_to_instance(
+            &items.sources.instances,
+            active.instance,
+            LinkUp::GapQuery { service, first, last },
+            sink,
+        );
     }
 
-    /// Tells operators what was lost of a stream, if they may be told now; else with what is due for services later.
-    fn tell_loss(
+    /// Reports to operators what was lost of a stream, if that may be reported now; else with what is due for services
+    /// later.
+    fn report_loss(
         &mut self,
         items: &mut WatchedItems,
         now: Nanos,
@@ -66,27 +72,27 @@ impl Instances {
     ) {
         let sources = &mut items.sources;
         if self.losses_ration.take(now).is_none() {
-            self.tell_losses_at = self.tell_losses_at.min(now + SPAN);
-            sources.services_due_at = sources.services_due_at.min(self.tell_losses_at);
+            self.report_losses_at = self.report_losses_at.min(now + SPAN);
+            sources.services_due_at = sources.services_due_at.min(self.report_losses_at);
             return;
         }
         let Some(stream) = sources.stream_mut(source) else { return };
-        let Untold { gaps, messages } = std::mem::take(&mut stream.untold);
+        let Unreported { gaps, messages } = std::mem::take(&mut stream.unreported);
         let (id, instance) = (stream.service, stream.instance.unwrap_or_default());
         let service = sources.services.get(&id).map_or("", |service| &service.definition.info.name);
         sink.notice(&ServerNotice::Lost { service, instance, gaps, messages });
     }
 
     /// Tells what was lost and could not be told at once.
-    pub(super) fn tell_losses(&mut self, items: &mut WatchedItems, now: Nanos, sink: &mut impl ServerSink) {
-        if now < self.tell_losses_at {
+    pub(super) fn report_losses(&mut self, items: &mut WatchedItems, now: Nanos, sink: &mut impl ServerSink) {
+        if now < self.report_losses_at {
             return;
         }
-        self.tell_losses_at = Nanos::NEVER;
+        self.report_losses_at = Nanos::NEVER;
         for at in 0..items.sources.all.len() {
             let source = SourceId(at as u32);
-            if items.sources.stream_mut(source).is_some_and(|stream| stream.untold.gaps > 0) {
-                self.tell_loss(items, now, source, sink);
+            if items.sources.stream_mut(source).is_some_and(|stream| stream.unreported.gaps > 0) {
+                self.report_loss(items, now, source, sink);
             }
         }
     }

@@ -27,7 +27,7 @@ impl Renumbering {
 }
 
 /// Sends a message to an instance, with its own ids. What it has no service for is not sent.
-pub(super) fn tell(
+pub(super) fn send_to_instance(
     instances: &BTreeMap<u64, Instance>,
     instance: u64,
     msg: LinkUp<'_>,

@@ -33,9 +33,9 @@ pub(super) struct Instances {
     pub(super) config: Arc<ServerConfig>,
     pub(super) progress: Progress,
     pub(super) release: Release,
-    /// What may be told of losses, and when what was not told of them is.
+    /// What may be reported of losses, and when what was not reported of them is.
     pub(super) losses_ration: Ration,
-    pub(super) tell_losses_at: Nanos,
+    pub(super) report_losses_at: Nanos,
     encoding: Encoding,
     pub(super) counters: Arc<Counters>,
 }
@@ -49,7 +49,7 @@ impl Instances {
             progress,
             release,
             losses_ration: Ration::default(),
-            tell_losses_at: Nanos::NEVER,
+            report_losses_at: Nanos::NEVER,
             encoding: Encoding::default(),
             counters,
         }

@@ -1,4 +1,4 @@
-//! The items that clients watch, and what their watchers are told.
+//! The items that clients watch, and what their watchers get.
 //!
 //! What clients ask for is taken apart above it ([`super::PointToPoint`]), and what source distributors say in
 //! [`super::instances`]; nothing here depends on these.
@@ -110,7 +110,7 @@ impl WatchedItems {
     }
 
     /// Tells everybody on an item about a state.
-    fn tell_state(&mut self, index: usize, state: State<'_>, sink: &mut impl ServerSink) {
+    fn report_state(&mut self, index: usize, state: State<'_>, sink: &mut impl ServerSink) {
         let item = &self.table[index];
         let watchers = item.audience.everyone();
         let key = item.key.as_key();
@@ -206,7 +206,7 @@ impl WatchedItems {
         item
     }
 
-    /// Marks an item suspect towards its watchers, who are told unless they know already.
+    /// Marks an item suspect towards its watchers, who are notified unless they know already.
     pub(super) fn suspect(
         &mut self,
         now: Nanos,
@@ -224,7 +224,7 @@ impl WatchedItems {
         self.close_streams(now, index, closing, (code, text), sink);
         if is_news {
             let state = State::new(StreamState::Open, DataState::Suspect).because(code, text);
-            self.tell_state(index, state, sink);
+            self.report_state(index, state, sink);
         }
     }
 

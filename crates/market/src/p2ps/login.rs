@@ -98,10 +98,10 @@ impl PointToPoint {
     /// its data: the client is then ready at once when it needs it. One that becomes the active one sends its images.
     fn on_standby_role(&mut self, client: ClientId, msg: &GenericMsg<'_>, sink: &mut impl ServerSink) {
         match ConnectionStatus::parse(msg) {
-            Ok(Some(told)) => {
+            Ok(Some(said)) => {
                 if let Some(login) = self.items.clients.get_mut(client).and_then(|c| c.login.as_mut()) {
-                    let before = login.role.replace(told.role);
-                    if told.role.takes_over_from(before) {
+                    let before = login.role.replace(said.role);
+                    if said.role.takes_over_from(before) {
                         self.take_over(client, |_| true, sink);
                     }
                 }

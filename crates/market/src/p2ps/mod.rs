@@ -125,13 +125,13 @@ impl PointToPoint {
         if now >= self.items.sources.services_due_at {
             self.items.recheck_services(now, sink);
             self.instances.check_gaps(&mut self.items, now, sink);
-            self.instances.tell_losses(&mut self.items, now, sink);
+            self.instances.report_losses(&mut self.items, now, sink);
             self.items.sources.services_due_at = self
                 .items
                 .sources
                 .next_recheck()
                 .min(self.items.sources.next_gap_check())
-                .min(self.instances.tell_losses_at);
+                .min(self.instances.report_losses_at);
         }
         self.items.check_requests(now, sink);
         self.items.check_lingering(now, sink);

@@ -44,7 +44,7 @@ pub enum ServerNotice<'a> {
     Unusable {
         /// Which one.
         item: ItemKey<'a>,
-        /// How many more there were since the last one told.
+        /// How many more there were since the last one reported.
         held_back: u64,
     },
     /// An instance has another id for a service than clients see.
@@ -65,7 +65,7 @@ pub enum ServerNotice<'a> {
         /// The instance.
         instance: u64,
     },
-    /// Messages of a service's stream will never come, in some gaps since that was told last.
+    /// Messages of a service's stream will never come, in some gaps since that was reported last.
     Lost {
         /// The service.
         service: &'a str,
@@ -136,7 +136,7 @@ impl fmt::Display for ServerNotice<'_> {
     }
 }
 
-/// What the front end is told when an instance's bytes are not what they should be: it is counted, logged,
+/// What the front end gets when an instance's bytes are not what they should be: it is counted, logged,
 /// and skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

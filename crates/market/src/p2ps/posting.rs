@@ -8,7 +8,7 @@ use units::Nanos;
 use super::PointToPoint;
 use super::base::{ClientId, Watcher};
 use super::conversations::Private;
-use super::instance::tell;
+use super::instance::send_to_instance;
 use super::posts::PostRefusal;
 use super::sink::ServerSink;
 use crate::backbone::LinkUp;
@@ -83,7 +83,7 @@ impl PointToPoint {
         let filled =
             PostMsg { post_user_info: self.items.clients.user_info(client, msg.post_user_info), ..*msg };
         let message = route.message(self.encoding.encode(|w| filled.encode(w)));
-        tell(&self.items.sources.instances, route.instance, message, sink);
+        send_to_instance(&self.items.sources.instances, route.instance, message, sink);
         self.counters.posts_outstanding.set(self.items.conversations.posts.len() as u64);
         Ok(())
     }
@@ -99,7 +99,7 @@ impl PointToPoint {
         match self.route(Watcher { client, stream_id: msg.stream_id }) {
             Ok(route) => {
                 self.counters.generics_in.inc();
-                tell(&self.items.sources.instances, route.instance, route.message(bytes), sink);
+                send_to_instance(&self.items.sources.instances, route.instance, route.message(bytes), sink);
             }
             Err(_) => self.counters.client_messages_refused.inc(),
         }
@@ -164,7 +164,7 @@ impl PointToPoint {
         client.private.insert(watcher.stream_id, conversation);
         self.items.clients.count_watchers(1);
         let msg = LinkUp::PrivateRequest { service, conversation, request };
-        tell(&self.items.sources.instances, instance, msg, sink);
+        send_to_instance(&self.items.sources.instances, instance, msg, sink);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
-use super::instance::{Instance, tell};
+use super::instance::{Instance, send_to_instance};
 use super::item::Item;
 use super::items::WatchedItems;
 use super::life::{Act, Input, Phase};
@@ -13,7 +13,7 @@ use crate::backbone::LinkUp;
 
 pub(super) const LOST: &str = "messages were lost on the backbone";
 
-/// What clients are told of an item that an instance of the first version would take for another.
+/// What clients get of an item that an instance of the first version would take for another.
 const KEY_UNKNOWN: State<'static> = State::new(StreamState::Closed, DataState::Suspect).because(
     StateCode::NOT_FOUND,
     "the source distributor is of a version that tells items apart by name alone",
@@ -91,7 +91,7 @@ impl WatchedItems {
             _ if can_resume => LinkUp::Resume { key },
             _ => LinkUp::Interest { key },
         };
-        tell(&self.sources.instances, instance, msg, sink);
+        send_to_instance(&self.sources.instances, instance, msg, sink);
         self.recovery.outstanding += 1;
         self.recovery.sent.push_back((now, index, serial));
         self.counters.images_requested.inc();
@@ -153,7 +153,7 @@ impl WatchedItems {
         let active = self.sources.services.get(&item.key.service).and_then(|s| s.active);
         if let (true, Some(active)) = (item.life.is_registered(), active) {
             let msg = LinkUp::NoInterest { key: item.key.as_key() };
-            tell(&self.sources.instances, active.instance, msg, sink);
+            send_to_instance(&self.sources.instances, active.instance, msg, sink);
         }
     }
 }

@@ -32,6 +32,6 @@ pub trait ServerSink {
     fn disconnect_link(&mut self, instance: u64);
     /// Sends a message over a link.
     fn to_instance(&mut self, instance: u64, msg: &LinkUp<'_>);
-    /// Something that operators should know. Of things that may come often not each is told.
+    /// Something that operators should know. Of things that may come often not each is reported.
     fn notice(&mut self, notice: &ServerNotice<'_>);
 }

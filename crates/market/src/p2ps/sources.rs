@@ -31,7 +31,7 @@ pub(super) struct Sources {
     pub(super) sessions: BTreeMap<u64, u64>,
     /// The sources, by the carrier's numbers.
     pub(super) all: Vec<Option<Source>>,
-    /// What may be told of messages that cannot be used.
+    /// What may be reported of messages that cannot be used.
     pub(super) ration: Ration,
     pub(super) looks: Looks,
     counters: Arc<Counters>,

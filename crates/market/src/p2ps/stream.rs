@@ -1,6 +1,6 @@
 //! The receiving side of one stream of the backbone.
 
-use super::behind::{Behind, Untold};
+use super::behind::{Behind, Unreported};
 
 /// What a message's number says about those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub(super) struct Incoming {
     next: u64,
     /// What waits behind gaps.
     pub(super) behind: Behind,
-    /// What was lost and operators have not been told of.
-    pub(super) untold: Untold,
+    /// What was lost and operators have not been notified of.
+    pub(super) unreported: Unreported,
     /// Place of the item of each id, plus one; 0 for ids of no item here.
     items: Vec<u32>,
 }
@@ -47,7 +47,7 @@ impl Incoming {
             has_moved: false,
             next: 0,
             behind: Behind::default(),
-            untold: Untold::default(),
+            unreported: Unreported::default(),
             items: Vec::new(),
         }
     }

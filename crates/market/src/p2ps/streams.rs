@@ -93,7 +93,7 @@ impl WatchedItems {
             if is_idle {
                 self.request_new(now, index, watcher, sink);
             } else if is_suspect {
-                self.tell_newcomer(now, index, watcher, sink);
+                self.report_to_newcomer(now, index, watcher, sink);
             }
             return;
         }
@@ -101,7 +101,7 @@ impl WatchedItems {
     }
 
     /// Tells a stream that waits for an image why there is none.
-    fn tell_newcomer(&mut self, now: Nanos, index: usize, watcher: Watcher, sink: &mut impl ServerSink) {
+    fn report_to_newcomer(&mut self, now: Nanos, index: usize, watcher: Watcher, sink: &mut impl ServerSink) {
         let state = self.table[index].cached.state().clone();
         let state = state.borrow();
         let closing = self.table[index].audience.take_closing(false);
@@ -118,7 +118,7 @@ impl WatchedItems {
         }
     }
 
-    /// Asks for an item that has no image; if there is nobody to ask, the watcher is told.
+    /// Asks for an item that has no image; if there is nobody to ask, the watcher is notified.
     fn request_new(&mut self, now: Nanos, index: usize, watcher: Watcher, sink: &mut impl ServerSink) {
         let service = self.sources.services.get(&self.table[index].key.service);
         if service.is_some_and(|s| s.active.is_some()) {
