@@ -410,7 +410,9 @@ class Page(Backbone):
 
     def test_its_commands_make_a_backbone_that_serves_and_is_closed(self):
         for server in (self.good, self.distributor):
-            self.assertNotIn(' WARN ', server.log())
+            # How many descriptors there are is a matter of the host.
+            warnings = [line for line in server.log().splitlines() if ' WARN ' in line and 'RLIMIT_NOFILE' not in line]
+            self.assertEqual(warnings, [])
 
 
 if __name__ == '__main__':
