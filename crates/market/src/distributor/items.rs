@@ -399,7 +399,7 @@ impl Items {
         }
         let Some(known) = self.links.peers.get_mut(&peer) else { return };
         self.counters.image_requests_deferred.inc();
-        known.kept.images.insert(index);
+        known.kept.keep_image(index);
         self.table[index].waiting.push(peer);
         self.links.put_in_row(peer);
     }

@@ -30,7 +30,7 @@ impl Links {
 
     pub(super) fn put_in_row(&mut self, peer: PeerId) {
         let Some(known) = self.peers.get_mut(&peer) else { return };
-        if !std::mem::replace(&mut known.kept.is_in_row, true) {
+        if known.kept.enter_row() {
             self.row.push_back(peer);
             self.counters.peers_waiting.set(self.row.len() as u64);
         }

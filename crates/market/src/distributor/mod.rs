@@ -32,6 +32,7 @@ mod flow;
 mod ids;
 mod item;
 mod items;
+mod kept;
 mod links;
 mod many;
 mod notices;

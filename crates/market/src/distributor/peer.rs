@@ -1,11 +1,11 @@
 //! A link from a point-to-point server: what it wants, what it waits for, and how far behind it is.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use units::Nanos;
 
+use super::kept::Kept;
 use super::notices::PeerNotice;
-use crate::backbone::LinkUp;
 use crate::ration::Ration;
 
 /// What a server has taken.
@@ -46,8 +46,18 @@ impl PeerFlow {
         }
     }
 
+    /// Whether it is waited for.
     pub(super) fn is_counted(&self) -> bool {
         self.left_at.is_none() && !self.taken.is_empty()
+    }
+
+    /// What it lacks of the streams that it follows.
+    pub(super) fn lacks(&self, sent: impl Fn(u16) -> Option<u64>) -> u64 {
+        let each = self
+            .taken
+            .iter()
+            .map(|(service, taken)| sent(*service).map_or(0, |sent| sent.saturating_sub(*taken)));
+        each.sum()
     }
 }
 
@@ -67,17 +77,6 @@ pub(super) struct Flow {
     pub(super) gone: BTreeMap<String, Nanos>,
 }
 
-impl PeerFlow {
-    /// What it lacks of the streams that it follows.
-    pub(super) fn lacks(&self, sent: impl Fn(u16) -> Option<u64>) -> u64 {
-        let each = self
-            .taken
-            .iter()
-            .map(|(service, taken)| sent(*service).map_or(0, |sent| sent.saturating_sub(*taken)));
-        each.sum()
-    }
-}
-
 /// One link.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
@@ -92,40 +91,3 @@ pub(super) struct Peer {
     /// What it has asked for and has not got yet.
     pub(super) kept: Kept,
 }
-
-/// What is kept of a link.
-#[derive(Debug, Default)]
-pub(super) struct Kept {
-    /// Requests for images, in order.
-    pub(super) requests: VecDeque<Box<[u8]>>,
-    /// The keys that are still wanted of them. A key is asked for once.
-    pub(super) keys: HashSet<Box<[u8]>>,
-    /// Questions: service, first and last number.
-    pub(super) questions: VecDeque<(u16, u64, u64)>,
-    /// Of requests and questions.
-    pub(super) bytes: usize,
-    /// Items, by their places in the table, whose first image the server waits for and that have one now.
-    pub(super) images: BTreeSet<usize>,
-    /// An image has its turn next, not a request.
-    pub(super) is_turn_of_images: bool,
-    /// The link stands in the row of those that are to be served.
-    pub(super) is_in_row: bool,
-}
-
-impl Kept {
-    /// Gives back the memory of one request; false if there is none.
-    pub(super) fn shed(&mut self) -> bool {
-        let Some(bytes) = self.requests.pop_front() else { return false };
-        if let Some(key) = LinkUp::parse(&bytes).ok().and_then(|msg| msg.key()) {
-            key.with_bytes(|key| self.keys.remove(key));
-        }
-        true
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.requests.is_empty() && self.images.is_empty() && self.questions.is_empty()
-    }
-}
-
-/// What a request takes beside its bytes.
-pub(super) const REQUEST_BYTES: usize = 64;

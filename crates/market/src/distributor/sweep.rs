@@ -6,7 +6,7 @@ use rwf::State;
 use units::Nanos;
 
 use super::base::{PeerId, ProviderId};
-use super::peer::Kept;
+use super::kept::Kept;
 use super::said::Said;
 
 /// What is not done, and what may be done of it in this turn.

@@ -14,7 +14,7 @@ use units::Nanos;
 use super::Distributor;
 use super::base::PeerId;
 use super::errors::LinkError;
-use super::peer::REQUEST_BYTES;
+use super::kept::Next;
 use super::sink::DistributorSink;
 use crate::backbone::LinkUp;
 
@@ -37,7 +37,7 @@ impl Distributor {
             }
             match self.items.links.peers.get_mut(&peer).map(|known| &mut known.kept) {
                 None => {}
-                Some(kept) if kept.is_empty() => kept.is_in_row = false,
+                Some(kept) if kept.is_empty() => kept.leave_row(),
                 // Who was not served keeps its place before those who were.
                 Some(_) if count == 0 => self.items.links.row.push_back(peer),
                 Some(_) => served.push_back(peer),
@@ -61,28 +61,20 @@ impl Distributor {
             return false;
         };
         if *numbers > 0
-            && let Some((service, first, last)) = kept.questions.pop_front()
+            && let Some((service, first, last)) = kept.next_question()
         {
-            kept.bytes -= REQUEST_BYTES;
             *numbers = numbers.saturating_sub(self.items.suppliers.numbers_of(service, first, last));
             self.on_gap_query(peer, service, first, last, sink);
             return true;
         }
-        if kept.requests.is_empty() && kept.images.is_empty() {
-            return false;
-        }
-        kept.is_turn_of_images =
-            !kept.is_turn_of_images && !kept.images.is_empty() || kept.requests.is_empty();
-        if kept.is_turn_of_images {
-            if let Some(index) = kept.images.pop_first() {
-                self.items.grant_awaited(now, index, peer, sink);
-            }
-        } else if let Some(bytes) = kept.requests.pop_front() {
-            kept.bytes -= bytes.len() + REQUEST_BYTES;
-            if let Ok(msg) = LinkUp::parse(&bytes)
-                && msg.key().is_some_and(|key| key.with_bytes(|key| kept.keys.remove(key)))
-            {
-                self.act(now, peer, msg, sink);
+        match kept.next() {
+            None => return false,
+            Some(Next::Dropped) => {}
+            Some(Next::Image(index)) => self.items.grant_awaited(now, index, peer, sink),
+            Some(Next::Request(request)) => {
+                if let Ok(msg) = LinkUp::parse(&request) {
+                    self.act(now, peer, msg, sink);
+                }
             }
         }
         true
@@ -99,15 +91,11 @@ impl Distributor {
         let Some(kept) = self.items.links.peers.get_mut(&peer).map(|known| &mut known.kept) else {
             return Ok(false);
         };
-        if kept.questions.is_empty() && is_small && sink.has_room(peer) {
+        if kept.has_no_questions() && is_small && sink.has_room(peer) {
             return Ok(false);
         }
-        if kept.bytes + REQUEST_BYTES > self.config.link_requests_bytes_max {
-            return Err(LinkError::TooMuch);
-        }
+        kept.keep_question((service, first, last), self.config.link_requests_bytes_max)?;
         self.counters.gap_queries_deferred.inc();
-        kept.bytes += REQUEST_BYTES;
-        kept.questions.push_back((service, first, last));
         self.items.links.put_in_row(peer);
         Ok(true)
     }
@@ -125,11 +113,8 @@ impl Distributor {
         let key = match msg {
             LinkUp::Interest { key } | LinkUp::Resume { key } | LinkUp::ImageRequest { key } => *key,
             LinkUp::NoInterest { key } => {
-                // What is kept of it is passed over when its turn comes.
-                if let Some(known) =
-                    self.items.links.peers.get_mut(&peer).filter(|known| !known.kept.keys.is_empty())
-                {
-                    key.with_bytes(|key| known.kept.keys.remove(key));
+                if let Some(known) = self.items.links.peers.get_mut(&peer) {
+                    known.kept.forget(*key);
                 }
                 return Ok(false);
             }
@@ -141,18 +126,11 @@ impl Distributor {
         let Some(kept) = self.items.links.peers.get_mut(&peer).map(|known| &mut known.kept) else {
             return Ok(false);
         };
-        if kept.requests.is_empty() && sink.has_room(peer) {
+        if kept.has_no_requests() && sink.has_room(peer) {
             return Ok(false);
         }
         self.counters.image_requests_deferred.inc();
-        let need = bytes.len() + REQUEST_BYTES;
-        if kept.bytes + need > self.config.link_requests_bytes_max {
-            return Err(LinkError::TooMuch);
-        }
-        // One that is kept already will be answered with an image that is newer than this request.
-        if key.with_bytes(|key| kept.keys.insert(key.into())) {
-            kept.bytes += need;
-            kept.requests.push_back(bytes.into());
+        if kept.keep_request(key, bytes, self.config.link_requests_bytes_max)? {
             self.items.links.put_in_row(peer);
         }
         Ok(true)

@@ -9,13 +9,13 @@ use crate::backbone::StreamMsg;
 /// What came since the first gap that is not answered yet, in order; or since one whose messages are not all released.
 #[derive(Debug, Default)]
 pub(super) struct Behind {
-    pub(super) entries: VecDeque<Entry>,
+    entries: VecDeque<Entry>,
     /// Of messages.
-    pub(super) bytes: usize,
+    bytes: usize,
 }
 
 #[derive(Debug)]
-pub(super) enum Entry {
+enum Entry {
     /// Numbers up to `last` are missing here. Without an answer by then, every item is taken as concerned.
     Gap { last: u64, answer_until: Nanos },
     /// Stream messages.
@@ -33,12 +33,12 @@ pub(super) struct Unreported {
 #[derive(Debug, Default)]
 pub(super) struct Segment {
     bytes: Vec<u8>,
-    pub(super) read: usize,
+    read: usize,
 }
 
 const SEGMENT_BYTES: usize = 256 << 10;
 
-pub(super) const LENGTH_BYTES: usize = 4;
+const LENGTH_BYTES: usize = 4;
 
 impl Segment {
     fn put(&mut self, message: &[u8]) {
@@ -49,6 +49,11 @@ impl Segment {
     pub(super) fn first(&self) -> Option<&[u8]> {
         let (length, rest) = self.bytes.get(self.read..)?.split_first_chunk::<LENGTH_BYTES>()?;
         rest.get(..u32::from_ne_bytes(*length) as usize)
+    }
+
+    /// Passes over a message.
+    pub(super) fn skip(&mut self, length: usize) {
+        self.read += LENGTH_BYTES + length;
     }
 
     pub(super) fn is_read(&self) -> bool {
@@ -67,7 +72,7 @@ impl Behind {
         *self = Behind::default();
     }
 
-    pub(super) fn push(&mut self, message: &[u8]) {
+    fn push(&mut self, message: &[u8]) {
         self.bytes += message.len();
         match self.entries.back_mut() {
             Some(Entry::Messages(last))
@@ -81,6 +86,44 @@ impl Behind {
                 self.entries.push_back(Entry::Messages(segment));
             }
         }
+    }
+
+    /// Keeps a message, unless more than `bytes_max` would be kept. Returns whether it was.
+    pub(super) fn keep(&mut self, message: &[u8], bytes_max: usize) -> bool {
+        let has_room = self.bytes + message.len() <= bytes_max;
+        if has_room {
+            self.push(message);
+        }
+        has_room
+    }
+
+    /// Numbers up to `last` are missing.
+    pub(super) fn begin_gap(&mut self, last: u64, answer_until: Nanos) {
+        self.entries.push_back(Entry::Gap { last, answer_until });
+    }
+
+    /// The gap up to `last` is answered. Returns whether it was the next one.
+    pub(super) fn end_gap(&mut self, last: u64) -> bool {
+        let is_next = self.front_gap().is_some_and(|(front, _)| front == last);
+        if is_next {
+            self.entries.pop_front();
+        }
+        is_next
+    }
+
+    /// Whether messages are next, and no gap.
+    pub(super) fn has_messages_next(&self) -> bool {
+        matches!(self.entries.front(), Some(Entry::Messages(_)))
+    }
+
+    /// A message of so many bytes was taken from a segment.
+    pub(super) fn note_taken(&mut self, length: usize) {
+        self.bytes = self.bytes.saturating_sub(length);
+    }
+
+    /// Gives back what is left of the messages that were next.
+    pub(super) fn give_back(&mut self, segment: Segment) {
+        self.entries.push_front(Entry::Messages(segment));
     }
 
     /// The gap whose answer is the next.

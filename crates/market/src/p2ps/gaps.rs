@@ -14,7 +14,7 @@
 use units::Nanos;
 
 use super::base::SourceId;
-use super::behind::{Entry, LENGTH_BYTES, Unreported};
+use super::behind::Unreported;
 use super::instance::send_to_instance;
 use super::instances::Instances;
 use super::items::WatchedItems;
@@ -46,7 +46,7 @@ impl Instances {
         self.counters.messages_lost.add(last - first + 1);
         let answer_until = now + self.config.image_timeout;
         let Some(stream) = items.sources.stream_mut(source) else { return };
-        stream.behind.entries.push_back(Entry::Gap { last, answer_until });
+        stream.behind.begin_gap(last, answer_until);
         stream.unreported.gaps += 1;
         stream.unreported.messages += last - first + 1;
         let service = stream.service;
@@ -111,8 +111,7 @@ impl Instances {
         self.counters.messages_behind_gaps.inc();
         let bytes_max = self.config.gap_held_bytes_max;
         let Some(stream) = items.sources.stream_mut(source) else { return };
-        if stream.behind.bytes + message.len() <= bytes_max {
-            stream.behind.push(message);
+        if stream.behind.keep(message, bytes_max) {
             return;
         }
         stream.behind.clear();
@@ -137,11 +136,10 @@ impl Instances {
             return Ok(());
         };
         let Some(stream) = items.sources.stream_mut(source) else { return Ok(()) };
-        if stream.behind.front_gap().is_none_or(|(front, _)| front != last) {
+        if !stream.behind.end_gap(last) {
             // Everything has been asked for again meanwhile.
             return Ok(());
         }
-        stream.behind.entries.pop_front();
         match ids.map(|ids| ids.filter_map(|id| stream.item(id)).collect::<Vec<usize>>()) {
             Some(concerned) => {
                 for index in concerned {
@@ -207,16 +205,16 @@ impl Instances {
                 let msg = StreamMsg::parse(message).map_err(UpstreamError::Malformed);
                 let taken = msg.and_then(|msg| self.on_ordered(items, now, source, &msg, sink));
                 result = taken.and(result);
-                segment.read += LENGTH_BYTES + length;
+                segment.skip(length);
                 self.release.left = self.release.left.saturating_sub(work);
                 if let Some(stream) = items.sources.stream_mut(source) {
-                    stream.behind.bytes = stream.behind.bytes.saturating_sub(length);
+                    stream.behind.note_taken(length);
                 }
             }
             if !segment.is_read()
                 && let Some(stream) = items.sources.stream_mut(source).filter(|stream| stream.is_active)
             {
-                stream.behind.entries.push_front(Entry::Messages(segment));
+                stream.behind.give_back(segment);
             }
         }
         self.released(items, source);
@@ -228,13 +226,14 @@ impl Instances {
         let is_listed = self.release.sources.contains(&source);
         let Some(stream) = items.sources.stream_mut(source).filter(|stream| stream.is_active) else { return };
         self.progress.note_moved(source, stream);
-        match stream.behind.entries.front() {
-            Some(Entry::Messages(_)) if is_listed => {}
-            Some(Entry::Messages(_)) => self.release.sources.push_back(source),
-            Some(&Entry::Gap { answer_until, .. }) => {
-                items.sources.services_due_at = items.sources.services_due_at.min(answer_until);
+        if stream.behind.has_messages_next() {
+            if !is_listed {
+                self.release.sources.push_back(source);
             }
-            None => stream.behind.clear(),
+        } else if let Some((_, answer_until)) = stream.behind.front_gap() {
+            items.sources.services_due_at = items.sources.services_due_at.min(answer_until);
+        } else {
+            stream.behind.clear();
         }
     }
 
