@@ -1,7 +1,7 @@
 # Every target is one command; `make` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-full peers soak fuzz
+.PHONY: help demo check test lint book release bench bench-full peers soak fuzz
 
 tickcast = cargo run --release --bin tickcast --
 java = interop/java/target/tickcast-interop.jar
@@ -18,11 +18,20 @@ help: ## this list
 demo: ## the whole system in one process on a recorded market; ARGS="--speed 10 --loop" for example
 	$(tickcast) demo $(ARGS)
 
+check: ## before a commit, in minutes: what lint checks, and the unit tests of all crates
+	@tools/check.sh
+
 test: ## all checks and tests, as they decide on a change; installs what is missing
 	@tools/test.sh
 
-lint: ## format, clippy, documentation, dependency policy
+lint: ## format, clippy, documentation, pages, dependency policy
 	@tools/lint.sh
+
+book: ## the documents as a book, target/book/html; installs mdBook if it is missing
+	@tools/book.sh
+
+release: ## what a version is handed out as, target/dist, each piece tried; ARGS=--try from a tree that is not ready
+	@tools/release.sh $(ARGS)
 
 bench: ## figures of this machine, in minutes, beside the peers that are there
 	$(bench) cost $(cost)

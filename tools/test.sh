@@ -47,7 +47,7 @@ system_tests() {
 
 step "what is missing" tools/install.sh
 lint_steps
-step "tests of the policy" python_tests tools
+step "tests of the tools" python_tests tools
 step "tests" cargo test --locked --profile ci --workspace
 # About two minutes of a core.
 RUNS=8000 step "reliable transports under faults" cargo test --locked --profile ci -p tickcast-lbt --test sim

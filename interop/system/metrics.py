@@ -4,12 +4,12 @@ import http.client
 import json
 import re
 
-SAMPLE = re.compile(r'(\w+)(?:\{(.*)\})? (-?\d+)')
+SAMPLE = re.compile(r'tickcast_(\w+)(?:\{(.*)\})? (-?\d+)')
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 class Metrics:
-    """The counters at one moment."""
+    """The counters at one moment, by their names without `tickcast_`."""
 
     def __init__(self, text):
         self.samples = []

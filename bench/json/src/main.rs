@@ -1,5 +1,5 @@
 //! How long it takes to index a JSON message of a WebSocket client: by `rwf-json`, simd-json and sonic-rs, in one
-//! run. `cargo run --release --manifest-path bench/Cargo.toml -p json-peer`; docs/decisions/libraries.md says what
+//! run. `cargo run --release --manifest-path bench/Cargo.toml -p json-peer`; docs/decisions/0011-libraries.md says what
 //! follows from it.
 
 #[allow(dead_code)]

@@ -11,6 +11,7 @@ keeps all payloads of that turn in memory; `bytes(message)` is a copy that does 
 """
 
 from collections import deque
+from importlib.metadata import version as _version
 from itertools import islice
 from typing import Dict, NamedTuple, Optional, Union
 
@@ -38,6 +39,8 @@ from tickcast._native import (
     WouldBlockError,
 )
 from tickcast._native import Context as _Context
+
+__version__ = _version('tickcast')
 
 Event = Union[
     Message, SourceFound, Begin, Loss, FailoverLoss, End, SourceNotice, SecurityNotice, Response, RequestEnded

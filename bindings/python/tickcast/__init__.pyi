@@ -3,6 +3,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Dict, Iterator, List, Literal, NamedTuple, Optional, Tuple, Type, Union, final
 
 __all__: List[str]
+__version__: str
 
 _Setting = Union[str, int, bool, List[str]]
 _Bytes = Union[bytes, bytearray, memoryview, Any]
@@ -165,7 +166,7 @@ class SecurityNotice:
 
     KIND: ClassVar[Literal["security_notice"]]
     @property
-    def what(self) -> Literal["reloaded", "reload_failed", "certificate_refused", "unreadable"]: ...
+    def what(self) -> Literal["reloaded", "reload_failed", "certificate_refused", "unreadable", "exposed"]: ...
     @property
     def text(self) -> str: ...
 
@@ -266,7 +267,7 @@ class Statistic(NamedTuple):
     peer: Optional[str]
     """Address or process of a peer."""
     numbers: Dict[str, int]
-    """`naks`, `lost` and so on: see `docs/messaging.md`, Statistics."""
+    """`naks`, `lost` and so on: see `docs/messaging/statistics.md`."""
 
 class Context:
     """Sockets and protocol state. Threads may share a context: while one waits, others send."""

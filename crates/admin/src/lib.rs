@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `/health` | `ok` as long as every thread of the daemon turns; else 503 and which does not |
 //! | `/ready` | `ready` if every service is served; else 503 and which is not |
-//! | `/metrics` | every counter in the Prometheus text format, with unit and meaning |
+//! | `/metrics` | every counter in the Prometheus text format, with unit and meaning, its name after `tickcast_` |
 //! | `/status` | the daemon's own description of itself, JSON |
 //!
 //! It runs on a thread of its own and reads what the working threads publish; nothing here is on the path of
@@ -125,7 +125,10 @@ mod tests {
         assert!(fetch(address, "/ready").ends_with("\r\n\r\nready\n"));
         assert!(fetch(address, "/status").ends_with("{\"service\":\"BINANCE\"}"));
         let metrics = fetch(address, "/metrics");
-        assert!(metrics.contains("lbtrm_source_msgs_sent_total{session=\"ab\\\"c\"} 42\n"), "{metrics}");
+        assert!(
+            metrics.contains("\ntickcast_lbtrm_source_msgs_sent_total{session=\"ab\\\"c\"} 42\n"),
+            "{metrics}"
+        );
         assert!(fetch(address, "/nowhere").starts_with("HTTP/1.1 404"));
     }
 

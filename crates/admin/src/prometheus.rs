@@ -8,6 +8,9 @@ use counters::{Descriptor, Kind, Registered};
 /// What the answer's `Content-Type` says.
 pub(crate) const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// Before each name, so that it is not another program's.
+const PREFIX: &str = "tickcast_";
+
 /// One counter of every set that has it.
 struct Metric<'a> {
     descriptor: &'a Descriptor,
@@ -28,6 +31,7 @@ pub(crate) fn text(sets: &[Registered]) -> String {
     }
     let mut out = String::new();
     for (name, Metric { descriptor, samples }) in by_name {
+        let name = format_args!("{PREFIX}{name}");
         let kind = match descriptor.kind {
             Kind::Total => "counter",
             Kind::Gauge => "gauge",

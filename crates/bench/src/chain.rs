@@ -13,8 +13,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 use units::Nanos;
 
 use crate::end_to_end::Pacing;
+use crate::options::Cpu;
 use crate::process::{self, answer};
-use crate::role::Cpu;
 use crate::{BenchError, update};
 
 /// Time `u64`, number of the run that ends here `u8`, filling: as long as an update in its RSSL frame.

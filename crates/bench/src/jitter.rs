@@ -30,7 +30,7 @@ pub(crate) fn run(args: &JitterArgs) -> Result<(), BenchError> {
         let cells = [cpu.to_string()].into_iter().chain(rates).chain([longest]);
         report.row(cells, json!({ "cpu": cpu, "jitter": jitter }));
     }
-    if let Ok(cpus) = crate::two_cpus(&args.cpus) {
+    if let Ok(cpus) = crate::options::two_cpus(&args.cpus) {
         let seen: Result<Vec<Placement>, BenchError> =
             (0..args.options.runs).map(|_| probe::placement(cpus)).collect();
         if let Some(placement) = seen?.into_iter().reduce(Placement::and) {

@@ -6,10 +6,9 @@ use clap::Args;
 use measure::Runs;
 use serde_json::json;
 
-use crate::end_to_end::{START_LIMIT, free_port};
-use crate::process::Process;
+use crate::options::Cpu;
+use crate::process::{Process, START_LIMIT, free_port};
 use crate::report::{self, Report};
-use crate::role::Cpu;
 use crate::{BenchError, RunOptions};
 
 #[derive(Debug, Args)]

@@ -17,9 +17,9 @@ use units::Nanos;
 
 use crate::BenchError;
 use crate::chain::run_number;
-use crate::end_to_end::{Pacing, START_LIMIT};
-use crate::process::{self, answer};
-use crate::role::Cpu;
+use crate::end_to_end::Pacing;
+use crate::options::Cpu;
+use crate::process::{self, START_LIMIT, answer};
 
 /// Ports and sizes of a sender or receiver.
 #[derive(Clone, Copy, Debug, Args)]

@@ -20,6 +20,7 @@ mod jitter;
 mod lbtrm;
 mod lbtrm_ends;
 mod load;
+mod options;
 mod own;
 mod pair;
 mod pingpong;
@@ -33,6 +34,7 @@ mod sustained;
 mod update;
 
 pub use error::BenchError;
+pub use options::RunOptions;
 
 use std::path::PathBuf;
 
@@ -105,20 +107,6 @@ pub struct AllArgs {
     full: bool,
 }
 
-/// How long and how often.
-#[derive(Clone, Copy, Debug, Args)]
-pub struct RunOptions {
-    /// Runs of which the median counts.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
-    runs: u32,
-    /// Seconds of each run.
-    #[arg(long, default_value_t = 3.0)]
-    seconds: f64,
-    /// Prints one JSON object a line in place of tables.
-    #[arg(long)]
-    json: bool,
-}
-
 /// Runs a workload and prints what it comes to.
 ///
 /// # Errors
@@ -161,16 +149,4 @@ fn all(args: &AllArgs) -> Result<(), BenchError> {
     fan_out::run(&fan_out::FanOutArgs::new(options, args.tls.clone()))?;
     let (tls, nats_server) = (args.tls.clone(), args.nats_server.clone());
     fan_out::run_websocket(&fan_out::WebSocketFanOutArgs::new(options, tls, nats_server))
-}
-
-/// What a message of the workloads may have: the stamp of the observer at least, and it fits a datagram.
-fn message_size() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(measure::STAMP_BYTES as i64..=1400)
-}
-
-/// The CPUs of two ends.
-fn two_cpus(cpus: &[usize]) -> Result<[usize; 2], BenchError> {
-    let differ = |cpus: &[usize; 2]| cpus[0] != cpus[1];
-    let two = cpus.try_into().ok().filter(differ);
-    two.ok_or_else(|| BenchError::new(format!("--cpus: two that differ, not {cpus:?}; both ends spin")))
 }

@@ -19,7 +19,7 @@ pub struct LoadArgs {
     #[arg(long, default_value_t = Path::Multicast)]
     path: Path,
     /// Bytes of a message.
-    #[arg(long, value_delimiter = ',', default_values_t = [64], value_parser = crate::message_size())]
+    #[arg(long, value_delimiter = ',', default_values_t = [64], value_parser = crate::options::message_size())]
     sizes: Vec<u32>,
     /// Messages a second, of all sources together.
     #[arg(long, value_delimiter = ',', default_values_t = RATES)]
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &LoadArgs, shape: Shape) -> Result<(), BenchError> {
         "CPUs",
     ];
     let mut report = Report::new(shape.title(), args.options.json, &heads);
-    let cpus = crate::two_cpus(&args.cpus)?;
+    let cpus = crate::options::two_cpus(&args.cpus)?;
     contest::note_jitter(&mut report, cpus, args.options)?;
     let mut ways = ways(args.path, shape, &mut report);
     for size in &args.sizes {

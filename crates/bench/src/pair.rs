@@ -11,8 +11,7 @@ use measure::{Observed, Summary};
 use net::lab::Lab;
 use serde_json::{Value, json};
 
-use crate::end_to_end::{START_LIMIT, free_port};
-use crate::process::Process;
+use crate::process::{Process, START_LIMIT, free_port};
 use crate::{BenchError, own};
 
 /// By what a message travels.

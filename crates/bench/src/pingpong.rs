@@ -19,7 +19,7 @@ pub struct PingpongArgs {
     #[arg(long, value_delimiter = ',', default_values_t = PATHS)]
     paths: Vec<Path>,
     /// Bytes of the message.
-    #[arg(long, value_delimiter = ',', default_values_t = [64], value_parser = crate::message_size())]
+    #[arg(long, value_delimiter = ',', default_values_t = [64], value_parser = crate::options::message_size())]
     sizes: Vec<u32>,
     /// CPUs of the two ends, which spin.
     #[arg(long, value_delimiter = ',', num_args = 2, default_values_t = [0, 1])]
@@ -37,7 +37,7 @@ impl PingpongArgs {
 pub(crate) fn run(args: &PingpongArgs) -> Result<(), BenchError> {
     let heads = ["path", "bytes", "way", "p50 us", "p99 us", "p99.9 us", "longest us", "to raw", "CPUs"];
     let mut report = Report::new("pingpong", args.options.json, &heads);
-    let cpus = crate::two_cpus(&args.cpus)?;
+    let cpus = crate::options::two_cpus(&args.cpus)?;
     contest::note_jitter(&mut report, cpus, args.options)?;
     for path in &args.paths {
         let mut ways = ways(*path, &mut report);

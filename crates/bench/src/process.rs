@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -16,6 +16,9 @@ use serde_json::Value;
 pub(crate) use roles::{answer, commands};
 
 use crate::BenchError;
+
+/// For processes to come up, and for 100,000 images to get through.
+pub(crate) const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// A process that does a part of a workload. It ends with this value.
 pub(crate) struct Process {
@@ -185,6 +188,11 @@ impl Drop for Scratch {
         // What is left of it is in the directory of temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+/// A port that nobody uses now.
+pub(crate) fn free_port() -> Result<u16, BenchError> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 #[cfg(test)]

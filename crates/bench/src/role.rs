@@ -8,38 +8,13 @@ use clap::{Args, Subcommand};
 
 use crate::end_to_end::Pacing;
 use crate::lbtrm_ends::EndArgs;
+use crate::options::Cpu;
 use crate::{BenchError, chain, congestion, cost, end_to_end, fan_out, images, lbtrm_ends, own, pair, raw};
 
 #[derive(Debug, Args)]
 pub struct RoleArgs {
     #[command(subcommand)]
     role: Role,
-}
-
-/// The CPU that a process is kept on; none if it is left to the system.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Cpu {
-    #[arg(long)]
-    cpu: Option<usize>,
-}
-
-impl Cpu {
-    pub(crate) fn on(cpu: Option<usize>) -> Cpu {
-        Cpu { cpu }
-    }
-
-    pub(crate) fn enter(self) -> Result<(), BenchError> {
-        Ok(self.cpu.map_or(Ok(()), net::affinity::pin_to_cpu)?)
-    }
-
-    pub(crate) fn number(self) -> Option<usize> {
-        self.cpu
-    }
-
-    /// As the arguments of a role.
-    pub(crate) fn args(self) -> Vec<String> {
-        self.cpu.map_or_else(Vec::new, |cpu| vec!["--cpu".to_owned(), cpu.to_string()])
-    }
 }
 
 #[derive(Debug, Subcommand)]

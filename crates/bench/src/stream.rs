@@ -19,7 +19,7 @@ pub struct StreamArgs {
     #[arg(long, value_delimiter = ',', default_values_t = PATHS)]
     paths: Vec<Path>,
     /// Bytes of a message.
-    #[arg(long, value_delimiter = ',', default_values_t = [64], value_parser = crate::message_size())]
+    #[arg(long, value_delimiter = ',', default_values_t = [64], value_parser = crate::options::message_size())]
     sizes: Vec<u32>,
     /// Longest UDP payload of a datagram; the peers take the nearest length that they know.
     #[arg(long, value_delimiter = ',', default_values_t = [1472])]
@@ -41,7 +41,7 @@ impl StreamArgs {
 pub(crate) fn run(args: &StreamArgs) -> Result<(), BenchError> {
     let heads = ["path", "bytes", "datagram", "way", "messages/s", "MB/s", "lost", "to raw", "CPUs"];
     let mut report = Report::new("stream", args.options.json, &heads);
-    let cpus = crate::two_cpus(&args.cpus)?;
+    let cpus = crate::options::two_cpus(&args.cpus)?;
     contest::note_jitter(&mut report, cpus, args.options)?;
     for path in &args.paths {
         let mut ways = ways(*path, &mut report);

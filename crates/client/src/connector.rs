@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use counters::table::RsslConnections;
 use rssl::{ClientConfig, ClientConnection, ClientParams, ConfigError, ConnectionVersion, Limits, Stop};
-use rssl_server::Compression;
+use server::rssl::Compression;
 use units::{Nanos, Rng};
 
 use crate::HostPort;

@@ -130,6 +130,45 @@ impl<E: Endpoint> Driver<E> {
     }
 }
 
+/// What a client of one server has for somebody else's loop; its driver is its field `driver`.
+macro_rules! loop_calls {
+    ($client:ident, $event:ident) => {
+        /// In somebody else's loop: [`arm`](Self::arm) (or [`descriptor`](Self::descriptor)) before each wait, of
+        /// which [`next_wakeup`](Self::next_wakeup) is the end at the latest, and [`work`](Self::work) after it.
+        impl $client {
+            /// Does what there is to do without waiting. Returns the number of events.
+            pub fn work<F: FnMut($event<'_>)>(&mut self, on_event: &mut F) -> usize {
+                self.driver.work($crate::wire::READS_MAX, on_event)
+            }
+
+            /// Registers the descriptor, which changes from connection to connection, with a poller. Always
+            /// the same one: a socket leaves a poller only when it is closed.
+            ///
+            /// # Errors
+            /// The poller refuses the socket.
+            pub fn arm(&mut self, registrar: &net::Registrar, token: net::Token) -> std::io::Result<()> {
+                self.driver.arm(registrar, token)
+            }
+
+            /// The descriptor to wait for and what for, in a loop that has another kind of poller: the socket,
+            /// or the look-up of a host name before it; `None` without either.
+            #[must_use]
+            pub fn descriptor(&self) -> Option<(std::os::fd::BorrowedFd<'_>, net::Interest)> {
+                self.driver.descriptor()
+            }
+
+            /// When [`work`](Self::work) is to be called whatever the socket does, on
+            /// [`net::clock::monotonic`].
+            #[must_use]
+            pub fn next_wakeup(&self) -> units::Nanos {
+                self.driver.next_wakeup()
+            }
+        }
+    };
+}
+
+pub(crate) use loop_calls;
+
 /// Why a consumer or provider cannot be made.
 #[non_exhaustive]
 pub enum StartError {

@@ -367,5 +367,6 @@ pub use rwf::{
 pub use units::Nanos;
 pub use {rdm, rwf};
 
-pub use rssl_server::{Compression, ConnectionInfo, RsslConfig, TlsConfig};
-pub use websocket_server::WebSocketConfig as WebSocketServerConfig;
+pub use server::rssl::{Compression, RsslConfig};
+pub use server::websocket::WebSocketConfig as WebSocketServerConfig;
+pub use server::{ConnectionInfo, TlsConfig};

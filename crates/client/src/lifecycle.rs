@@ -1,9 +1,10 @@
 //! What consumer and provider do alike between socket and session: connecting, losing, waking, writing.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use counters::Counter;
-use rssl::{ClientConnection, CloseReason, Disconnect, Outbound, Stop};
+use rssl::{CloseReason, Disconnect, Handler, Outbound, Stop};
 use units::Nanos;
 
 use crate::connector::Connector;
@@ -14,6 +15,9 @@ pub(crate) trait SessionLayer: 'static {
     /// What the application is told.
     type Event<'a>;
 
+    /// The event of a connection whose handshake is done.
+    fn connected<'e>(host: &'e HostPort, session: &'e rssl::Session<'e>) -> Self::Event<'e>;
+
     /// The event of a connection, or an attempt at one, that is over.
     fn disconnected(host: &HostPort, reason: DisconnectReason, retry_in: Option<Duration>)
     -> Self::Event<'_>;
@@ -23,17 +27,23 @@ pub(crate) trait SessionLayer: 'static {
     /// Whether the server has let the session in.
     fn is_logged_in(&self) -> bool;
 
-    /// Why the session ended the connection, if it did.
-    fn take_fault(&mut self) -> Option<DisconnectReason>;
+    /// The handshake of the connection is done, which was told.
+    ///
+    /// # Errors
+    /// Why the connection is to be ended.
+    fn on_connected(&mut self, now: Nanos, out: &mut Outbound) -> Result<(), DisconnectReason>;
 
-    /// Gives input to the connection, and takes what comes of it.
-    fn on_bytes<F: FnMut(Self::Event<'_>)>(
+    /// A whole message of the server.
+    ///
+    /// # Errors
+    /// Why the connection is to be ended.
+    fn on_message<F: FnMut(Self::Event<'_>)>(
         &mut self,
         now: Nanos,
-        from: (&HostPort, &mut ClientConnection),
-        bytes: &[u8],
+        message: &[u8],
+        out: &mut Outbound,
         sink: &mut F,
-    ) -> Result<(), CloseReason>;
+    ) -> Result<(), DisconnectReason>;
 
     /// Looks at the time.
     fn on_wakeup(
@@ -67,7 +77,26 @@ pub(crate) struct Tallies<'a> {
     pub(crate) disconnects: &'a Counter,
     pub(crate) lookup_failures: &'a Counter,
     pub(crate) certificate_failures: &'a Counter,
+    /// Messages that cost the connection; none without a session that reads them.
+    pub(crate) messages_refused: Option<&'a Counter>,
 }
+
+/// The tallies of a table of counters.
+macro_rules! tallies {
+    ($counters:expr, $messages_refused:expr) => {
+        $crate::lifecycle::Tallies {
+            connect_attempts: &$counters.connect_attempts,
+            version_fallbacks: &$counters.version_fallbacks,
+            connect_failures: &$counters.connect_failures,
+            disconnects: &$counters.disconnects,
+            lookup_failures: &$counters.lookup_failures,
+            certificate_failures: &$counters.certificate_failures,
+            messages_refused: $messages_refused,
+        }
+    };
+}
+
+pub(crate) use tallies;
 
 impl Tallies<'_> {
     /// An attempt has failed before the server has let the session in.
@@ -80,6 +109,43 @@ impl Tallies<'_> {
             DisconnectReason::Connect(ConnectFailure::Certificate) => self.certificate_failures.inc(),
             _ => {}
         }
+    }
+}
+
+/// The handler of one input: gives what comes over the connection to the session.
+struct Input<'s, S, F> {
+    session: &'s mut S,
+    now: Nanos,
+    host: &'s HostPort,
+    sink: &'s mut F,
+    /// Why the session has ended the connection, if it has.
+    fault: Option<DisconnectReason>,
+}
+
+impl<S, F> Input<'_, S, F> {
+    #[inline]
+    fn flow(&mut self, result: Result<(), DisconnectReason>) -> ControlFlow<Stop> {
+        match result {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(fault) => {
+                self.fault = Some(fault);
+                ControlFlow::Break(Stop::Application)
+            }
+        }
+    }
+}
+
+impl<S: SessionLayer, F: FnMut(S::Event<'_>)> Handler for Input<'_, S, F> {
+    fn on_connected(&mut self, session: &rssl::Session<'_>, out: &mut Outbound) -> ControlFlow<Stop> {
+        (self.sink)(S::connected(self.host, session));
+        let result = self.session.on_connected(self.now, out);
+        self.flow(result)
+    }
+
+    #[inline]
+    fn on_message(&mut self, message: &[u8], out: &mut Outbound) -> ControlFlow<Stop> {
+        let result = self.session.on_message(self.now, message, out, self.sink);
+        self.flow(result)
     }
 }
 
@@ -105,11 +171,13 @@ impl<S: SessionLayer> Lifecycle<S> {
 
     /// The connection, or the attempt at one, is over.
     pub(crate) fn lose(&mut self, now: Nanos, reason: DisconnectReason, sink: &mut dyn FnMut(S::Event<'_>)) {
-        let reason = self.session.take_fault().unwrap_or(reason);
         let (tallies, was_in) = (self.session.tallies(), self.session.is_logged_in());
         if let DisconnectReason::Connection(CloseReason::Unanswered { next: Some(version), .. }) = reason {
             tallies.version_fallbacks.inc();
             return self.connector.fall_back(now, version);
+        }
+        if let (DisconnectReason::Message(_), Some(refused)) = (reason, tallies.messages_refused) {
+            refused.inc();
         }
         if was_in {
             tallies.disconnects.inc()
@@ -158,14 +226,16 @@ impl<S: SessionLayer> Endpoint for Lifecycle<S> {
 
     fn on_bytes<F: FnMut(S::Event<'_>)>(&mut self, now: Nanos, bytes: &[u8], sink: &mut F) {
         let was_logged_in = self.session.is_logged_in();
-        let Some(from) = self.connector.open_parts() else { return };
-        let result = self.session.on_bytes(now, from, bytes, sink);
+        let Some((host, connection)) = self.connector.open_parts() else { return };
+        let mut input = Input { session: &mut self.session, now, host, sink, fault: None };
+        let result = connection.on_bytes(now, bytes, &mut input);
+        let fault = input.fault;
         if !was_logged_in && self.session.is_logged_in() {
             self.connector.succeeded();
         }
         match result {
             Ok(()) => self.pump(now, sink),
-            Err(reason) => self.lose(now, reason.into(), sink),
+            Err(reason) => self.lose(now, fault.unwrap_or(reason.into()), sink),
         }
     }
 
@@ -220,69 +290,3 @@ impl<S: SessionLayer> Endpoint for Lifecycle<S> {
         }
     }
 }
-
-/// Makes a core the endpoint that its lifecycle is.
-macro_rules! endpoint {
-    ($core:ident, $event:ident) => {
-        impl $crate::Endpoint for $core {
-            type Event<'a> = $event<'a>;
-
-            fn socket(&mut self, now: Nanos) -> $crate::Socket<'_> {
-                self.life.socket(now)
-            }
-
-            fn on_established(&mut self, now: Nanos) {
-                self.life.on_established(now);
-            }
-
-            fn on_connect_failed(
-                &mut self,
-                now: Nanos,
-                failure: $crate::ConnectFailure,
-                sink: &mut dyn FnMut($event<'_>),
-            ) {
-                self.life.on_connect_failed(now, failure, sink);
-            }
-
-            #[inline]
-            fn on_bytes<F: FnMut($event<'_>)>(&mut self, now: Nanos, bytes: &[u8], sink: &mut F) {
-                self.life.on_bytes(now, bytes, sink);
-            }
-
-            fn on_disconnected(
-                &mut self,
-                now: Nanos,
-                cause: rssl::Disconnect,
-                sink: &mut dyn FnMut($event<'_>),
-            ) {
-                self.life.on_disconnected(now, cause, sink);
-            }
-
-            fn on_wakeup(&mut self, now: Nanos, sink: &mut dyn FnMut($event<'_>)) {
-                self.life.on_wakeup(now, sink);
-            }
-
-            fn probe(&mut self, now: Nanos) -> Option<$crate::Attempt<'_>> {
-                self.life.probe(now)
-            }
-
-            fn on_reachable(&mut self, now: Nanos, sink: &mut dyn FnMut($event<'_>)) {
-                self.life.on_reachable(now, sink);
-            }
-
-            fn next_wakeup(&self) -> Nanos {
-                self.life.next_wakeup()
-            }
-
-            fn pending(&mut self) -> &[u8] {
-                self.life.pending()
-            }
-
-            fn consume(&mut self, now: Nanos, count_bytes: usize) {
-                self.life.consume(now, count_bytes);
-            }
-        }
-    };
-}
-
-pub(crate) use endpoint;

@@ -1,11 +1,11 @@
 //! What consumer and provider log in with.
 
-use rdm::ToVec;
-use rdm::login::{LOGIN_STREAM_ID, LoginRequest, NameType};
+use rdm::login::{LOGIN_STREAM_ID, LoginMsg, LoginRefresh, LoginRequest, LoginStatus, NameType};
+use rdm::{RdmError, ToVec};
 use rssl::Outbound;
-use rwf::{State, StreamState};
+use rwf::{Domain, Msg, State, StreamState};
 
-use crate::DisconnectReason;
+use crate::{DisconnectReason, Identity};
 
 /// The texts of a login, kept for each connection.
 #[derive(Clone)]
@@ -20,6 +20,22 @@ pub(crate) struct LoginTexts {
 }
 
 impl LoginTexts {
+    /// Texts of a configuration, whose blanks are filled by `identity`. `application` are its id and name.
+    pub(crate) fn new(
+        identity: &Identity,
+        (user, position): (&str, &str),
+        application: (&str, &str),
+    ) -> LoginTexts {
+        LoginTexts {
+            user: identity.user_or(user),
+            application_id: application.0.to_owned(),
+            application_name: application.1.to_owned(),
+            position: identity.position_or(position),
+            password: identity.password.clone(),
+            token: None,
+        }
+    }
+
     /// The request, begun by `of_user`: as a consumer or as a provider.
     pub(crate) fn request<'t>(&'t self, of_user: fn(&'t [u8]) -> LoginRequest<'t>) -> LoginRequest<'t> {
         let request = match &self.token {
@@ -42,6 +58,45 @@ impl LoginTexts {
 
 /// The name of who logs in with a token.
 const TOKEN_USER: &[u8] = &[0];
+
+/// Logs in on a connection over which nothing else goes yet.
+pub(crate) fn send(request: LoginRequest<'_>, out: &mut Outbound) -> Result<(), DisconnectReason> {
+    let bytes = request.to_vec().map_err(RdmError::from)?;
+    // The backlog is empty, and far larger than a login.
+    let _ = out.push(&bytes);
+    Ok(())
+}
+
+/// What a message of the server's says about the login.
+pub(crate) enum LoginAnswer<'a> {
+    /// It is accepted, perhaps once more.
+    Accepted(Box<LoginRefresh<'a>>),
+    /// Its state is this one.
+    State(State<'a>),
+    /// The round trip is measured: the message goes back.
+    RoundTrip,
+    /// Nothing.
+    Silent,
+}
+
+impl<'a> LoginAnswer<'a> {
+    /// Reads a message of the login stream.
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<LoginAnswer<'a>, DisconnectReason> {
+        let msg = Msg::parse(bytes)?;
+        Ok(match LoginMsg::parse(&msg)? {
+            LoginMsg::Refresh(refresh) if refresh.state.stream == StreamState::Open => {
+                LoginAnswer::Accepted(Box::new(refresh))
+            }
+            LoginMsg::Refresh(LoginRefresh { state, .. })
+            | LoginMsg::Status(LoginStatus { state: Some(state), .. }) => LoginAnswer::State(state),
+            LoginMsg::RoundTrip(_) => LoginAnswer::RoundTrip,
+            LoginMsg::Status(_) | LoginMsg::Generic(_) => LoginAnswer::Silent,
+            LoginMsg::Request(_) | LoginMsg::Close(_) => {
+                return Err(RdmError::WrongClass { domain: Domain::LOGIN, class: msg.class() }.into());
+            }
+        })
+    }
+}
 
 /// What a login that is not open means: whether to try again, and why the connection ends.
 pub(crate) fn ended(state: State<'_>) -> Option<(bool, DisconnectReason)> {

@@ -3,7 +3,6 @@
 use crate::complaint::Complaints;
 use crate::kind::{Kind, Length, TextFormat};
 use crate::range::Number;
-use crate::section::Section;
 use crate::value::Value;
 
 /// A Rust type that a key can have.
@@ -267,9 +266,3 @@ impl<T: Ranged> Ranged for Vec<T> {
 }
 
 impl<T> Measured for Vec<T> {}
-
-impl<S: Section> Nested for Vec<S> {
-    fn nested() -> Self {
-        Vec::new()
-    }
-}

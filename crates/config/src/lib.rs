@@ -66,6 +66,7 @@ mod complaint;
 mod document;
 mod fault;
 mod json;
+mod key_builder;
 mod key_type;
 mod kind;
 mod loader;
@@ -90,6 +91,7 @@ pub use complaint::Complaint;
 #[doc(hidden)]
 pub use complaint::Complaints;
 pub use fault::{FAULTS_MAX, Fault, FaultKind, Faults};
+pub use key_builder::KeyBuilder;
 pub use key_type::{FromDefault, KeyType, Measured, Nested, Ranged};
 pub use kind::{ChoiceName, Kind, Length, TextFormat};
 pub use loader::{Loaded, Loader, TEXT_BYTES_MAX};
@@ -99,7 +101,7 @@ pub use range::{KeyRange, Number};
 pub use reference::reference;
 #[doc(hidden)]
 pub use schema::plain_name;
-pub use schema::{Key, KeyBuilder, PRESET_KEY, PresetValues, Schema};
+pub use schema::{Key, PRESET_KEY, PresetValues, Schema};
 pub use section::Section;
 pub use source::{Layer, Location};
 pub use value::Value;

@@ -1,11 +1,6 @@
 //! The one table: what keys there are, their types, defaults, ranges, units and meaning.
 
-use std::marker::PhantomData;
-
-use crate::key_type::{Measured, Ranged};
-use crate::kind::{Kind, Length};
-use crate::range::KeyRange;
-use crate::section::Section;
+use crate::kind::Kind;
 use crate::value::Value;
 
 /// The keys of one section.
@@ -136,79 +131,6 @@ const UNITS: &[(&str, &str)] = &[
 fn unit_of(name: &str) -> &'static str {
     let fitting = UNITS.iter().filter(|(end, _)| name.ends_with(end));
     fitting.max_by_key(|(end, _)| end.len()).map_or("", |(_, unit)| unit)
-}
-
-/// A key while [`section!`](crate::section!) declares it: the words after the default are its methods.
-#[derive(Debug)]
-pub struct KeyBuilder<T> {
-    key: Key,
-    type_of: PhantomData<fn() -> T>,
-}
-
-impl<T: crate::KeyType> KeyBuilder<T> {
-    /// A key of type `T`.
-    #[must_use]
-    pub fn new(name: &'static str, doc: &str, default: &T) -> Self {
-        let name = plain_name(name);
-        let (doc, kind, default) = (paragraphs(doc), T::kind(), default.to_value());
-        KeyBuilder { key: Key { name, doc, kind, default, required: false }, type_of: PhantomData }
-    }
-
-    /// Something must set it.
-    #[must_use]
-    pub fn required(mut self) -> Self {
-        self.key.required = true;
-        self
-    }
-
-    /// Numbers outside `range` are refused: each number, if the key is a list.
-    #[must_use]
-    pub fn range(mut self, range: impl KeyRange<T::Number>) -> Self
-    where
-        T: Ranged,
-    {
-        if let Some(kind) = self.key.kind.number_mut() {
-            range.narrow(kind);
-        }
-        self
-    }
-
-    /// Keys of the section that its owner decides itself: the file cannot set them, the pages do not show
-    /// them.
-    ///
-    /// # Panics
-    /// If the section has no such key.
-    #[must_use]
-    pub fn without(mut self, names: impl IntoIterator<Item = &'static str>) -> Self
-    where
-        T: Section,
-    {
-        if let Kind::Section { schema, .. } = &mut self.key.kind {
-            for name in names {
-                let at = schema.keys.iter().position(|key| key.name == name);
-                schema.keys.remove(at.expect("a key that is withheld is one of the section's"));
-            }
-        }
-        self
-    }
-
-    /// Strings of fewer or more bytes, or lists of fewer or more items, are refused.
-    #[must_use]
-    pub fn length(mut self, range: std::ops::RangeInclusive<usize>) -> Self
-    where
-        T: Measured,
-    {
-        if let Some(length) = self.key.kind.length_mut() {
-            *length = Length { min: *range.start(), max: *range.end() };
-        }
-        self
-    }
-}
-
-impl<T> From<KeyBuilder<T>> for Key {
-    fn from(builder: KeyBuilder<T>) -> Key {
-        builder.key
-    }
 }
 
 /// A field's name as a key: `r#type` is `type`.

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use crate::KeyType;
+use crate::key_type::{KeyType, Nested};
 use crate::schema::Schema;
 
 /// A struct that [`section!`](crate::section!) has declared.
@@ -10,6 +10,12 @@ use crate::schema::Schema;
 pub trait Section: KeyType + Default + Clone + Debug + PartialEq {
     /// Its keys: types, defaults, ranges, units, meaning.
     fn schema() -> Schema;
+}
+
+impl<S: Section> Nested for Vec<S> {
+    fn nested() -> Self {
+        Vec::new()
+    }
 }
 
 /// Declares a section: a struct, its defaults, and its part of the schema, each key once.

@@ -404,6 +404,12 @@ impl Context {
         if self.home.is_here() { Ok(()) } else { Err(ContextError::Forked(self.home.forked())) }
     }
 
+    /// Refuses to make something where nobody would drive it.
+    pub(crate) fn check_open(&self, until: Stage) -> Result<(), ContextError> {
+        self.check_home()?;
+        self.check_before(until).map_err(|_| ContextError::Closed)
+    }
+
     pub(crate) fn next_number(&mut self) -> u32 {
         self.number += 1;
         self.number
@@ -591,7 +597,8 @@ impl Context {
         self.turns.next(|at| self.outgoing.get(at).map_or(Nanos::NEVER, Outgoing::flush_due))
     }
 
-    /// Ends all sources: their sessions say the last number of each topic and the end, and sends are refused.
+    /// Ends all sources: their sessions say the last number of each topic and the end, and sends and new sources are
+    /// refused.
     /// Whoever goes on driving the context sends what waits and answers who asks again;
     /// [`Context::close`] does that for as long as it is of use, and so does dropping the context. In a child made
     /// by `fork` nothing happens.

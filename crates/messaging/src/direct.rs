@@ -19,6 +19,7 @@ use ended::EndedConnections;
 use guests::{Guest, Guests, Partial};
 use unsent::release_sent;
 
+use crate::closing::Stage;
 use crate::context::{Context, Port, first_free};
 use crate::detour::Detour;
 use crate::error::ContextError;
@@ -107,7 +108,8 @@ pub(crate) struct Connection {
     is_touched: bool,
     /// Bytes that waited for the socket when it was last looked at.
     waiting: u64,
-    /// Too much waits for the peer: the connection is shut down, and closed when the poller says so.
+    /// Too much waits for the peer: the connection is shut down, and closed when the poller says so. See
+    /// [`Connection::give_up`].
     is_given_up: bool,
     /// Somebody has connected to the request port.
     guest: Option<Box<Guest>>,
@@ -152,19 +154,28 @@ impl Connection {
     /// When one to answer is closed if no answer follows.
     fn unused_at(&self, config: &MessagingConfig) -> Nanos {
         match self.answers() {
-            Some((_, used)) if self.sent == self.out.len() => used + config.response_deletion_timeout(),
+            Some((_, used)) if self.sent == self.out.len() && !self.is_given_up => {
+                used + config.response_deletion_timeout()
+            }
             _ => Nanos::NEVER,
         }
     }
 
     /// Gives the connection up, since too much waits for its peer; false if that cannot be or was done.
+    ///
+    /// One to answer stays until the peer closes it or the kernel breaks it: answers by another connection would
+    /// overtake those that the peer's kernel holds.
     fn give_up(&mut self) -> bool {
         if !self.is_established || self.is_given_up {
             return false;
         }
         self.is_given_up = true;
+        let how = if self.is_for_answers() { Shutdown::Write } else { Shutdown::Both };
         // A connection that is broken already is told by the poller as well.
-        let _ = self.stream.socket().shutdown(Shutdown::Both);
+        let _ = self.stream.socket().shutdown(how);
+        if self.is_for_answers() {
+            (self.out, self.sent, self.detour) = (Vec::new(), 0, None);
+        }
         true
     }
 
@@ -198,11 +209,12 @@ impl Context {
     ///
     /// # Errors
     /// No port of the range is free, or `request_tcp_tls` is set and there is no certificate.
+    /// [`ContextError::Closed`] after [`Context::close`] or [`Context::settle`].
     pub fn listen(&mut self) -> Result<SocketAddrV4, ContextError> {
         if self.config.request_tcp_tls && self.tls.server.is_none() {
             return Err(lacks("a request port", "transport_tcp_tls_certificate_file").into());
         }
-        self.check_home()?;
+        self.check_open(Stage::Settling)?;
         let (low, high) = (self.config.request_tcp_port_low, self.config.request_tcp_port_high);
         let second = self.second.as_ref().map(|second| second.interface);
         let listeners = first_free(self.interface, low..=high, |address| {
@@ -226,9 +238,10 @@ impl Context {
     /// does not answer within a second, the other is tried, and so on in turn, eight times.
     ///
     /// # Errors
-    /// The attempt failed at once; the error names the address.
+    /// The attempt failed at once; the error names the address. [`ContextError::Closed`] after [`Context::close`] or
+    /// [`Context::settle`].
     pub fn connect(&mut self, to: SocketAddrV4) -> Result<ConnectionId, ContextError> {
-        self.check_home()?;
+        self.check_open(Stage::Settling)?;
         let (stream, detour) = self.connect_either(to)?;
         Ok(self.add_connection(Transport::Plain(stream), None, Purpose::Application, detour)?)
     }
@@ -301,14 +314,18 @@ impl Context {
         Ok(id)
     }
 
-    /// Appends a message to a connection; it leaves with [`Context::flush`]. Nothing happens if the
-    /// connection is gone.
-    pub fn send_direct(&mut self, connection: ConnectionId, payload: &[u8]) {
-        let index = self.direct.connections.index_of(connection);
-        if let Some(known) = index.and_then(|index| self.direct.connections.get_mut(index)) {
-            // Messages longer than 4 GiB do not exist here.
-            let _ = known.encoder.message(&mut known.out, 0, &[], payload);
+    /// Appends a message to a connection; it leaves with [`Context::flush`]. False, and nothing happens, if the
+    /// connection is gone or the context is closed.
+    pub fn send_direct(&mut self, connection: ConnectionId, payload: &[u8]) -> bool {
+        if self.stage == Stage::Closed {
+            return false;
         }
+        let index = self.direct.connections.index_of(connection);
+        let Some(known) = index.and_then(|index| self.direct.connections.get_mut(index)) else {
+            return false;
+        };
+        // Messages longer than 4 GiB do not exist here.
+        known.encoder.message(&mut known.out, 0, &[], payload).is_ok()
     }
 
     /// How many bytes wait for the connection's socket; 0 if the connection is gone. As long as there are more than
@@ -364,6 +381,10 @@ impl Context {
         };
         let now = self.now;
         let connection = &mut self.direct.connections[index];
+        if connection.is_given_up {
+            let text = format!("{to} has not read its answers, and those that waited for it are lost");
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, text));
+        }
         connection.settle(now);
         connection.purpose = Purpose::Answers { to, used: now };
         connection.encoder.message(&mut connection.out, 0, &[*header], payload).map_err(io::Error::other)?;
@@ -589,7 +610,7 @@ impl Context {
         let Some(connection) = self.direct.connections.get_mut(index) else { return };
         let (purpose, was_established) = (connection.purpose, connection.is_established);
         let is_given_up = connection.is_given_up;
-        let result = if is_given_up {
+        let result = if is_given_up && !connection.is_for_answers() {
             Err("the peer does not take what is sent to it".to_owned())
         } else if was_established {
             Ok(())
@@ -718,7 +739,7 @@ impl Context {
     fn write_connection(&mut self, index: usize) -> io::Result<()> {
         let token = self.token(Port::Connection, index);
         let Some(connection) = self.direct.connections.get_mut(index) else { return Ok(()) };
-        if !connection.is_established {
+        if !connection.is_established || connection.is_given_up {
             return Ok(());
         }
         while connection.sent < connection.out.len() {
@@ -747,6 +768,22 @@ impl Context {
         Ok(())
     }
 
+    /// Gives up a connection for whose peer too much waits.
+    #[cold]
+    fn give_up_unread(&mut self, index: usize) {
+        let token = self.token(Port::Connection, index);
+        let Some(connection) = self.direct.connections.get_mut(index) else { return };
+        if !connection.give_up() {
+            return;
+        }
+        self.counters.context.request_connections_unread.inc();
+        if connection.is_for_answers() {
+            connection.waits_for_room = false;
+            // If the poller does not take it, the connection shows as one that can be written, and is read.
+            let _ = self.registrar.change(&connection.stream, token, Interest::Read);
+        }
+    }
+
     /// Writes what waits for connections to which something has happened.
     #[inline]
     pub(crate) fn flush_direct(&mut self) {
@@ -769,8 +806,8 @@ impl Context {
             }
             let Some(connection) = self.direct.connections.get_mut(index) else { continue };
             let own = (connection.out.len() - connection.sent) as u64;
-            if own > waiting_max && connection.give_up() {
-                self.counters.context.request_connections_unread.inc();
+            if own > waiting_max {
+                self.give_up_unread(index);
             }
             let due = self.direct_due(&self.direct.connections[index]);
             self.direct.connections.settle(index, due);

@@ -3,6 +3,7 @@
 use lbt::config::Order;
 use lbt::resolution::{QueryId, ResolverSink, SourceRecord};
 
+use crate::closing::Stage;
 use crate::context::Context;
 use crate::error::ContextError;
 use crate::index::reserve_for_insert;
@@ -34,13 +35,14 @@ impl Context {
     ///
     /// # Errors
     /// [`ContextError::Topic`]: the name cannot be sent. [`ContextError::FailoverOrder`]: options that do not
-    /// go together. [`ContextError::Forked`] in a child made by `fork`.
+    /// go together. [`ContextError::Closed`] after [`Context::close`] or [`Context::settle`].
+    /// [`ContextError::Forked`] in a child made by `fork`.
     pub fn create_receiver(
         &mut self,
         topic: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
-        self.check_home()?;
+        self.check_open(Stage::Settling)?;
         check(options)?;
         self.refresh_clock();
         let known = self.resolver.query_of(topic).and_then(|query| self.by_query.get(&query));
@@ -59,13 +61,13 @@ impl Context {
     /// Begins to receive all topics whose names begin with `prefix`.
     ///
     /// # Errors
-    /// [`ContextError::Topic`]: the prefix as a pattern cannot be sent.
+    /// [`ContextError::Topic`]: the prefix as a pattern cannot be sent. Else as [`Context::create_receiver`].
     pub fn create_prefix_receiver(
         &mut self,
         prefix: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
-        self.check_home()?;
+        self.check_open(Stage::Settling)?;
         check(options)?;
         self.refresh_clock();
         let mut heard = Heard::default();
@@ -77,13 +79,14 @@ impl Context {
     /// as that can be matched in time linear in a name's length.
     ///
     /// # Errors
-    /// [`ContextError::Topic`]: the pattern is not understood or too long; the error says which.
+    /// [`ContextError::Topic`]: the pattern is not understood or too long; the error says which. Else as
+    /// [`Context::create_receiver`].
     pub fn create_pattern_receiver(
         &mut self,
         pattern: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
-        self.check_home()?;
+        self.check_open(Stage::Settling)?;
         check(options)?;
         self.refresh_clock();
         let mut heard = Heard::default();

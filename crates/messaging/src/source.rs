@@ -7,6 +7,7 @@ use lbt::rm::{SendError, TopicId};
 use lbt::wire::lbmc::{Chain, Header};
 use units::{Nanos, Sqn};
 
+use crate::closing::Stage;
 use crate::context::Context;
 use crate::error::ContextError;
 use crate::event::{SourceEvent, batch_bits};
@@ -78,9 +79,10 @@ impl Context {
     /// [`ContextError::Io`] if the session cannot be opened, [`ContextError::Topic`] if the name cannot be
     /// sent, [`ContextError::Config`] if an option is out of range; each names what it is about.
     /// [`ContextError::PlainRetention`] if it is to retain encrypted messages and `request_tcp_tls` is off.
-    /// [`ContextError::Forked`] in a child made by `fork`.
+    /// [`ContextError::Closed`] after [`Context::end`] or [`Context::close`]. [`ContextError::Forked`] in a child made
+    /// by `fork`.
     pub fn create_source(&mut self, topic: &str, options: &SourceOptions) -> Result<Source, ContextError> {
-        self.check_home()?;
+        self.check_open(Stage::Ended)?;
         self.refresh_clock();
         let fixed = self.static_place(topic)?;
         let place = fixed.map_or_else(|| self.place_of(topic, options), |(_, r)| Place::Fixed(r.session));

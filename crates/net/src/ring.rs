@@ -340,10 +340,11 @@ impl Consumer {
             } else {
                 (Some(self.shared.storage.word(at as usize + 1)), 2, header & !NUMBERED)
             };
-            let mut hand = |message: &[u8]| handle(number, message);
-            self.shared.storage.with_bytes((at + head) as usize, bytes as usize, &mut hand);
+            // Before it is handed on: one whose handling panics does not come again.
             self.read += head + bytes.div_ceil(WORD as u64);
             count += 1;
+            let mut hand = |message: &[u8]| handle(number, message);
+            self.shared.storage.with_bytes((at + head) as usize, bytes as usize, &mut hand);
         }
         self.shared.read.0.store(self.read, Release);
         count
@@ -368,6 +369,26 @@ mod tests {
         let mut all = Vec::new();
         consumer.drain(usize::MAX, |m| all.push(m.to_vec()));
         all
+    }
+
+    #[test]
+    fn a_message_whose_handling_panics_does_not_come_again() {
+        let (mut producer, mut consumer) = ring(256);
+        for message in [&b"one"[..], b"two", b"three"] {
+            producer.push(&[message]).unwrap();
+        }
+        producer.publish();
+        let handling = std::panic::AssertUnwindSafe(|| {
+            consumer.drain(2, |message| assert!(message != b"two", "of the application"))
+        });
+        assert!(std::panic::catch_unwind(handling).is_err());
+        assert_eq!(read_all(&mut consumer), [b"three".to_vec()]);
+        // Its room is there again.
+        for _ in 0..100 {
+            producer.push(&[&[7; 50]]).unwrap();
+            producer.publish();
+            assert_eq!(read_all(&mut consumer), [vec![7; 50]]);
+        }
     }
 
     #[test]

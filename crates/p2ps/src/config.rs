@@ -3,8 +3,8 @@ use std::time::Duration;
 use daemon::ThreadConfig;
 use market::IntakeConfig;
 use market::p2ps::ServerConfig;
-use rssl_server::RsslConfig;
-use websocket_server::WebSocketConfig;
+use server::rssl::RsslConfig;
+use server::websocket::WebSocketConfig;
 
 config::section! {
     /// The point-to-point server: consumers connect here.

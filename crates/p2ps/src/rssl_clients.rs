@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 use backbone::InletCommand;
 use market::p2ps::{ClientError, ClientId, ClientProfile, PointToPoint};
 use rssl::{CloseReason, Session};
-use rssl_server::{ConnectionId, Outbox, PortEvent, Rssl, Service};
+use server::rssl::Rssl;
+use server::{ConnectionId, Outbox, PortEvent, Service};
 use tracing::{info, warn};
 use units::Nanos;
 
@@ -72,7 +73,7 @@ pub(crate) fn log_end(core: &PointToPoint, connection: ConnectionId, reason: Cli
     let connection = connection.0;
     if let ClientError::LoginDenied(why) = reason {
         let user = core.gate().last_denied();
-        info!(connection, user, %why, "client's login is denied, its connection is closed");
+        warn!(connection, user, %why, "client's login is denied, its connection is closed");
     } else {
         info!(connection, %reason, "client's connection is closed");
     }

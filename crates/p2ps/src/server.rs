@@ -12,12 +12,13 @@ use market::Intake;
 use market::p2ps::{ClientId, ClientInfo, PointToPoint, ServerSink};
 use net::agent::Agent;
 use net::{Ready, Registrar, clock};
-use rssl_server::{ConnectionId, ConnectionInfo, RsslListener};
 use rwf::Dictionary;
 use serde_json::{Value, json};
+use server::rssl::RsslListener;
+use server::websocket::WebSocketListener;
+use server::{ConnectionId, ConnectionInfo};
 use tracing::info;
 use units::Nanos;
-use websocket_server::WebSocketListener;
 
 use crate::P2psConfig;
 use crate::intake;
@@ -84,14 +85,14 @@ impl<I: Inlet> PointToPointServer<I> {
         let (users, admitted) = UserList::load(config.users_file.as_deref(), registry, "p2ps")?;
         let counters = Arc::new(Counters::default());
         registry.register(&[], counters.clone());
-        let rssl = rssl_server::listen(
+        let rssl = server::rssl::listen(
             &config.rssl,
             config.rssl_port,
             registrar,
             token_space,
             seed,
             READ_BYTES,
-            rssl_server::ListenerCounters::registered(registry, "consumer"),
+            server::rssl::ListenerCounters::registered(registry, "consumer"),
         )?;
         info!(name = config.name, rssl_port = %rssl.local_address()?, "point-to-point server");
         if let Some(address) = rssl.tls_address()? {
@@ -389,10 +390,10 @@ fn open_websocket(
     if config.websocket_port == 0 {
         return Ok(None);
     }
-    let counters = websocket_server::ListenerCounters::registered(registry, "websocket");
+    let counters = server::websocket::ListenerCounters::registered(registry, "websocket");
     let port = config.websocket_port;
     let listener =
-        websocket_server::listen(&config.websocket, port, registrar, token_space, READ_BYTES, counters)?;
+        server::websocket::listen(&config.websocket, port, registrar, token_space, READ_BYTES, counters)?;
     info!(websocket_port = %listener.local_address()?, "WebSocket connections");
     if let Some(address) = listener.tls_address()? {
         info!(%address, "encrypted WebSocket connections");

@@ -3,11 +3,11 @@ use market::backbone::LinkUp;
 use market::p2ps::{ClientId, PointToPoint, ServerNotice, ServerSink, SourceId, Watcher};
 use rdm::item::has_items;
 use rdm::{Reply, ToVec};
-use rssl_server::{ConnectionId, Outbox, Staged};
 use rwf::{Domain, StateCode};
+use server::websocket::Shown;
+use server::{ConnectionId, Outbox, Staged};
 use tracing::warn;
 use units::Nanos;
-use websocket_server::Shown;
 
 use crate::pace::Pace;
 use crate::websocket::{self, Json, Streams};
@@ -88,7 +88,7 @@ impl Sink<'_> {
 impl ServerSink for Sink<'_> {
     fn send(&mut self, client: ClientId, msg: &[u8]) {
         let Some(connection) = websocket::connection_of(client) else {
-            return rssl_server::send(self.rssl, ConnectionId(client.0), msg);
+            return server::rssl::send(self.rssl, ConnectionId(client.0), msg);
         };
         match (rwf::peek(msg), &mut self.websocket) {
             (Ok(head), Some(outbox)) if !has_items(head.domain) => {

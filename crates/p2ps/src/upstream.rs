@@ -69,7 +69,7 @@ impl InletEvents for Upstream<'_> {
 
     fn on_link_down(&mut self, now: Nanos, instance: u64) {
         if self.core.on_link_down(now, instance, &mut self.sink) {
-            info!(
+            warn!(
                 instance = format!("{instance:016x}"),
                 "link down, trying again until it is back or another is found"
             );

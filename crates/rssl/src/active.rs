@@ -1,8 +1,8 @@
 use std::ops::ControlFlow;
 
+use connection::{Memory, Opened};
 use counters::Flow;
 use counters::table::RsslConnections;
-use units::{Beat, Heartbeat, Nanos};
 
 use crate::carry::CarryOver;
 use crate::compression::{Compression, Decompressor};
@@ -10,18 +10,15 @@ use crate::frame::{self, Frame, HEADER_BYTES, Shape};
 use crate::incoming::{Incoming, Seen, Sink};
 use crate::packer::Packer;
 use crate::session::{Handler, Negotiated, Session};
-use crate::{
-    CloseReason, CompressionType, ConnectionVersion, FrameError, Limits, Outbound, PeerError, Thresholds,
-};
+use crate::{CloseReason, CompressionType, ConnectionVersion, FrameError, Limits, Outbound, Thresholds};
 
-/// A connection past its handshake: frames in, pings, time-outs.
+/// A connection past its handshake: frames in.
 #[derive(Debug)]
 pub struct Active {
     negotiated: Negotiated,
     frame_limit_bytes: u16,
     incoming: Incoming,
     decompressor: Option<Box<Decompressor>>,
-    heartbeat: Heartbeat,
 }
 
 /// Who sends pings, as the session flags of the ack say.
@@ -44,12 +41,11 @@ pub(crate) struct Terms {
 impl Active {
     /// Ends the handshake: opens the way out and tells the handler.
     pub(crate) fn establish<H: Handler + ?Sized>(
-        now: Nanos,
         session: &Session<'_>,
         terms: Terms,
         outbound: &mut Outbound,
         handler: &mut H,
-    ) -> Result<Active, CloseReason> {
+    ) -> Result<Opened<Active>, CloseReason> {
         let negotiated = session.negotiated;
         let (kind, size) = (negotiated.compression, negotiated.message_size_bytes);
         let how = Compression { kind, level: terms.level, thresholds: terms.thresholds };
@@ -59,50 +55,29 @@ impl Active {
         if let ControlFlow::Break(stop) = handler.on_connected(session, outbound) {
             return Err(stop.into());
         }
-        Ok(Active {
+        let active = Active {
             negotiated,
             frame_limit_bytes: size + HEADER_BYTES as u16,
             incoming: Incoming::new(terms.limits),
             decompressor: Decompressor::new(kind, usize::from(size) + HEADER_BYTES),
-            heartbeat: Heartbeat::new(
-                now,
-                negotiated.ping_timeout,
-                terms.pings.from_peer,
-                terms.pings.from_us,
-            ),
-        })
+        };
+        let Pings { from_peer, from_us } = terms.pings;
+        let ping_timeout = negotiated.ping_timeout;
+        Ok(Opened { open: active, ping_timeout, peer_pings: from_peer, we_ping: from_us })
     }
 
     pub(crate) fn negotiated(&self) -> &Negotiated {
         &self.negotiated
     }
 
-    pub(crate) fn wake_at(&self) -> Nanos {
-        self.heartbeat.wake_at()
-    }
-
-    /// Heap memory in use.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        let decompressor = self.decompressor.as_ref().map_or(0, |d| d.memory_bytes());
-        self.incoming.memory_bytes() + decompressor
-    }
-
-    pub(crate) fn on_sign_of_life(&mut self, now: Nanos) {
-        self.heartbeat.heard(now);
-    }
-
     /// Delivers every message that is complete with `input`; tells what it was, but for its bytes.
     pub(crate) fn on_bytes<H: Handler + ?Sized>(
         &mut self,
-        now: Nanos,
         input: &[u8],
         carry: &mut CarryOver,
         outbound: &mut Outbound,
         handler: &mut H,
     ) -> (Flow, Result<(), CloseReason>) {
-        if !input.is_empty() {
-            self.heartbeat.heard(now);
-        }
         let mut seen = Seen::default();
         let mut sink = Sink { outbound, handler, seen: &mut seen };
         let result = self.read_frames(input, carry, &mut sink);
@@ -110,33 +85,11 @@ impl Active {
         (seen.flow, result)
     }
 
-    /// Pings, gives unused memory back, judges the peer's silence.
-    pub(crate) fn on_wakeup(
-        &mut self,
-        now: Nanos,
-        carry: &mut CarryOver,
-        outbound: &mut Outbound,
-    ) -> Result<(), CloseReason> {
-        let (beat, stalled) = self.heartbeat.on_wakeup(now);
-        outbound.counters().stalls.add(u64::from(stalled));
-        match beat {
-            Beat::Nothing => Ok(()),
-            Beat::Silent => {
-                let limit_ms = crate::config::millis(self.negotiated.ping_timeout);
-                Err(PeerError::Silent { limit_ms }.into())
-            }
-            Beat::Tick { ping } => {
-                carry.trim();
-                self.incoming.trim();
-                if let Some(decompressor) = &mut self.decompressor {
-                    decompressor.trim();
-                }
-                outbound.trim();
-                if ping {
-                    outbound.ping_if_quiet();
-                }
-                Ok(())
-            }
+    /// Gives unused memory back.
+    pub(crate) fn trim(&mut self) {
+        self.incoming.trim();
+        if let Some(decompressor) = &mut self.decompressor {
+            decompressor.trim();
         }
     }
 
@@ -173,6 +126,13 @@ impl Active {
         sink.seen.flow.compressed_bytes += expanded.compressed_bytes as u64;
         sink.seen.flow.expanded_bytes += expanded.expanded_bytes as u64;
         self.incoming.on_frame(expanded.frame, sink)
+    }
+}
+
+impl Memory for Active {
+    fn memory_bytes(&self) -> usize {
+        let decompressor = self.decompressor.as_ref().map_or(0, |d| d.memory_bytes());
+        self.incoming.memory_bytes() + decompressor
     }
 }
 

@@ -1,12 +1,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use connection::{Memory, Opened};
 use counters::table::RsslConnections;
 use units::Nanos;
 
 use crate::active::{Active, Pings, Terms};
 use crate::compression::ZLIB_LEVEL_MAX;
-use crate::config::millis;
 use crate::handshake::{
     ClientKey, ConnectAck, ConnectRequest, KeyExchange, Reply, reply_length, session_flag,
 };
@@ -39,9 +39,8 @@ impl ClientConnection {
         let config = params.config();
         let mut outbound = Outbound::new(config.limits.backlog_bytes_max, Arc::clone(counters));
         outbound.push_handshake(&connect_request(params, version));
-        let deadline = now.after(config.handshake_timeout);
         let step = Offering { params: Arc::clone(params), version, seed };
-        Connection::begin(step, deadline, millis(config.handshake_timeout), outbound)
+        Connection::begin(now, step, config.handshake_timeout, outbound)
     }
 }
 
@@ -75,13 +74,12 @@ impl Handshake for Offering {
 
     fn on_message<H: Handler + ?Sized>(
         &mut self,
-        now: Nanos,
         message: &[u8],
         outbound: &mut Outbound,
         handler: &mut H,
-    ) -> Result<Option<Active>, CloseReason> {
+    ) -> Result<Option<Opened<Active>>, CloseReason> {
         match Reply::parse(message, self.version)? {
-            Reply::Ack(ack) => self.on_ack(now, &ack, outbound, handler).map(Some),
+            Reply::Ack(ack) => self.on_ack(&ack, outbound, handler).map(Some),
             Reply::Nak(text) => {
                 outbound.counters().naks_rcved.inc();
                 handler.on_refused(text);
@@ -97,7 +95,9 @@ impl Handshake for Offering {
             CloseReason::Disconnected(cause)
         }
     }
+}
 
+impl Memory for Offering {
     fn memory_bytes(&self) -> usize {
         0
     }
@@ -106,11 +106,10 @@ impl Handshake for Offering {
 impl Offering {
     fn on_ack<H: Handler + ?Sized>(
         &self,
-        now: Nanos,
         ack: &ConnectAck<'_>,
         outbound: &mut Outbound,
         handler: &mut H,
-    ) -> Result<Active, CloseReason> {
+    ) -> Result<Opened<Active>, CloseReason> {
         let negotiated = Negotiated {
             version: ack.version,
             ping_timeout: Duration::from_secs(u64::from(ack.ping_timeout_s)),
@@ -132,7 +131,7 @@ impl Offering {
         let config = self.params.config();
         let level = ack.compression_level.min(ZLIB_LEVEL_MAX);
         let terms = Terms { pings, limits: config.limits, level, thresholds: config.thresholds };
-        Active::establish(now, &session, terms, outbound, handler)
+        Active::establish(&session, terms, outbound, handler)
     }
 
     /// Answers the key exchange and tells the shared key.

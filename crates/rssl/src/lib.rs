@@ -116,6 +116,7 @@ pub use config::{
     MESSAGE_SIZE_DEFAULT_BYTES, MESSAGE_SIZE_LEAST_BYTES, MESSAGE_SIZE_MOST_BYTES, ServerConfig,
     ServerParams,
 };
+pub use connection::Disconnect;
 pub use error::{ApiMisuse, CloseReason, FrameError, HandshakeError, PeerError, Refusal, SendError, Stop};
 pub use link::Connection;
 pub use outbound::{Batch, Outbound};
@@ -123,5 +124,4 @@ pub use packer::{Packer, Written};
 pub use server::ServerConnection;
 pub use session::{Admission, Handler, Negotiated, Session};
 pub use text::Text;
-pub use units::Disconnect;
 pub use version::ConnectionVersion;

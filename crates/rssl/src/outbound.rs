@@ -1,15 +1,11 @@
+use std::ops::Deref;
 use std::sync::Arc;
 
+use connection::{Memory, Output, SendBuffer};
 use counters::table::RsslConnections;
 
 use crate::packer::Packer;
-use crate::{ApiMisuse, Flow, SendError, frame};
-
-/// Least allocation of a backlog.
-const START_BYTES: usize = 512;
-
-/// A backlog buffer up to this size is left alone while its connection is active.
-const KEEP_BYTES: usize = 64 << 10;
+use crate::{ApiMisuse, SendError, Stop, frame};
 
 /// The way out of a connection: messages become frames, frames wait for the socket.
 ///
@@ -20,38 +16,17 @@ const KEEP_BYTES: usize = 64 << 10;
 /// A worker that serves many connections writes to a scratch vector instead: [`Outbound::batch`], then the
 /// socket, then [`Outbound::keep`] for what the socket did not take. Then a connection that keeps up holds no
 /// buffer at all.
+///
+/// How much waits, and what has gone out, are told by the [`SendBuffer`] that it derefs to.
 #[derive(Debug)]
 pub struct Outbound {
     packer: Packer,
-    buffer: Vec<u8>,
-    /// Bytes at the front of `buffer` that the socket has taken.
-    head: usize,
-    limit_bytes: usize,
-    high_water_bytes: usize,
-    /// The part of the gauge of all backlogs that is this one's.
-    gauged_bytes: usize,
-    /// Most bytes in `buffer` since the last trim.
-    peak_bytes: usize,
-    /// Something other than a ping was written since a ping was last due.
-    wrote: bool,
-    flow: Flow,
-    counters: Arc<RsslConnections>,
+    buffer: SendBuffer<RsslConnections>,
 }
 
 impl Outbound {
     pub(crate) fn new(limit_bytes: usize, counters: Arc<RsslConnections>) -> Outbound {
-        Outbound {
-            packer: Packer::inactive(),
-            buffer: Vec::new(),
-            head: 0,
-            limit_bytes,
-            high_water_bytes: 0,
-            gauged_bytes: 0,
-            peak_bytes: 0,
-            wrote: false,
-            flow: Flow::default(),
-            counters,
-        }
+        Outbound { packer: Packer::inactive(), buffer: SendBuffer::new(limit_bytes, counters) }
     }
 
     /// Appends a message to the backlog and returns its copy there, so that the caller can write a stream id
@@ -63,14 +38,13 @@ impl Outbound {
     #[inline]
     pub fn push(&mut self, message: &[u8]) -> Result<&mut [u8], SendError> {
         let framed_bytes = self.packer.framed_bytes_max(message.len());
-        if framed_bytes > self.limit_bytes.saturating_sub(self.waiting_bytes()) {
+        if framed_bytes > self.buffer.room_bytes() {
             return Err(self.refuse(message.len(), framed_bytes));
         }
-        if framed_bytes > self.buffer.capacity() - self.buffer.len() {
-            self.make_room(framed_bytes);
-        }
-        let copy = self.packer.push(&mut self.buffer, message)?;
-        Ok(&mut self.buffer[copy])
+        self.buffer.reserve(framed_bytes, |bytes| self.packer.close(bytes));
+        let bytes = self.buffer.bytes();
+        let copy = self.packer.push(bytes, message)?;
+        Ok(&mut bytes[copy])
     }
 
     /// Starts writing messages to `scratch` instead of the backlog. The frames are complete when the batch is
@@ -80,7 +54,7 @@ impl Outbound {
     /// that is pending: write them to the socket if nothing is pending, and give them to [`Outbound::keep`].
     #[must_use]
     pub fn batch<'a>(&'a mut self, scratch: &'a mut Vec<u8>) -> Batch<'a> {
-        self.packer.close(&mut self.buffer);
+        self.packer.close(self.buffer.bytes());
         Batch { packer: &mut self.packer, scratch }
     }
 
@@ -96,29 +70,21 @@ impl Outbound {
     /// If `written_bytes` is more than there are.
     pub fn keep(&mut self, frames: &[u8], written_bytes: usize) -> Result<(), SendError> {
         let rest = &frames[written_bytes..];
-        self.packer.close(&mut self.buffer);
-        let pending_bytes = self.waiting_bytes();
+        self.packer.close(self.buffer.bytes());
+        let pending_bytes = self.buffer.depth_bytes();
         if written_bytes > 0 && pending_bytes > 0 {
             return Err(ApiMisuse::Overtaking { pending_bytes }.into());
         }
-        self.count_taken(written_bytes);
+        self.buffer.count_taken(written_bytes);
         self.publish_written();
-        if rest.len() > self.limit_bytes.saturating_sub(pending_bytes) {
-            return Err(self.slow_consumer());
-        }
-        if rest.len() > self.buffer.capacity() - self.buffer.len() {
-            self.make_room(rest.len());
-        }
-        self.buffer.extend_from_slice(rest);
-        self.publish_depth();
-        Ok(())
+        Ok(self.buffer.append(rest)?)
     }
 
     /// Completes the open frame and returns everything that waits for the socket.
     pub fn flush(&mut self) -> &[u8] {
-        self.packer.close(&mut self.buffer);
+        self.packer.close(self.buffer.bytes());
         self.publish_written();
-        self.publish_depth();
+        self.buffer.publish();
         self.pending()
     }
 
@@ -126,8 +92,10 @@ impl Outbound {
     /// be in it.
     #[must_use]
     pub fn pending(&self) -> &[u8] {
-        let end = self.packer.open_frame().unwrap_or(self.buffer.len());
-        &self.buffer[self.head..end]
+        match self.packer.open_frame() {
+            Some(end) => self.buffer.pending_before(end),
+            None => self.buffer.pending(),
+        }
     }
 
     /// Takes the first `count_bytes` of [`Outbound::pending`] away: the socket has accepted them.
@@ -136,41 +104,7 @@ impl Outbound {
     /// If that is more than is pending.
     pub fn consume(&mut self, count_bytes: usize) {
         assert!(count_bytes <= self.pending().len(), "a socket cannot accept more than was pending");
-        self.count_taken(count_bytes);
-        self.head += count_bytes;
-        if self.head == self.buffer.len() {
-            self.buffer.clear();
-            self.head = 0;
-        }
-        self.publish_depth();
-    }
-
-    /// Bytes that wait for the socket, those of an open frame included.
-    #[must_use]
-    pub fn depth_bytes(&self) -> usize {
-        self.waiting_bytes()
-    }
-
-    /// The most bytes that ever waited.
-    #[must_use]
-    pub fn high_water_bytes(&self) -> usize {
-        self.high_water_bytes
-    }
-
-    /// The most bytes that may wait.
-    #[must_use]
-    pub fn limit_bytes(&self) -> usize {
-        self.limit_bytes
-    }
-
-    /// What has gone out.
-    #[must_use]
-    pub fn flow(&self) -> Flow {
-        self.flow
-    }
-
-    pub(crate) fn counters(&self) -> &RsslConnections {
-        &self.counters
+        self.buffer.consume(count_bytes);
     }
 
     /// From now on messages can be pushed.
@@ -186,43 +120,28 @@ impl Outbound {
 
     /// Appends a message of the handshake.
     pub(crate) fn push_handshake(&mut self, message: &[u8]) {
-        self.buffer.extend_from_slice(message);
-        self.publish_depth();
+        self.buffer.bytes().extend_from_slice(message);
+        self.buffer.publish();
     }
 
     /// Appends a ping if the peer would otherwise hear nothing from us: nothing but pings was written since
     /// the last call, and nothing waits.
     pub(crate) fn ping_if_quiet(&mut self) {
         let waiting = !self.flush().is_empty();
-        if std::mem::take(&mut self.wrote) || waiting {
+        if self.buffer.take_written() || waiting {
             return;
         }
-        self.buffer.extend_from_slice(&frame::PING);
-        self.flow.frames += 1;
-        self.counters.frames_out.inc();
-        self.counters.pings_out.inc();
-        self.publish_depth();
+        self.buffer.bytes().extend_from_slice(&frame::PING);
+        self.buffer.flow_mut().frames += 1;
+        self.counters().frames_out.inc();
+        self.counters().pings_out.inc();
+        self.buffer.publish();
     }
 
-    /// Gives memory back: all but room for a ping if nothing waits and nothing else was in the buffer since
-    /// the last call, the greater part if the buffer has become far larger than needed.
+    /// Gives memory back: all but room for a ping from what is idle.
     pub(crate) fn trim(&mut self) {
         self.packer.trim();
-        if self.buffer.is_empty() && self.peak_bytes <= frame::PING.len() {
-            self.buffer.shrink_to(self.peak_bytes);
-        } else if self.buffer.capacity() > KEEP_BYTES.max(4 * self.peak_bytes) {
-            self.buffer.shrink_to(KEEP_BYTES.max(self.peak_bytes));
-        }
-        self.peak_bytes = self.buffer.len();
-    }
-
-    /// Heap memory in use.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.buffer.capacity() + self.packer.memory_bytes()
-    }
-
-    fn waiting_bytes(&self) -> usize {
-        self.buffer.len() - self.head
+        self.buffer.trim(frame::PING.len());
     }
 
     #[cold]
@@ -230,80 +149,75 @@ impl Outbound {
         if !self.packer.is_active() {
             return ApiMisuse::NotConnected.into();
         }
-        if framed_bytes > self.limit_bytes {
-            return ApiMisuse::MessageTooLong { bytes, limit_bytes: self.limit_bytes }.into();
+        let limit_bytes = self.buffer.limit_bytes();
+        if framed_bytes > limit_bytes {
+            return ApiMisuse::MessageTooLong { bytes, limit_bytes }.into();
         }
-        self.slow_consumer()
-    }
-
-    #[cold]
-    fn slow_consumer(&self) -> SendError {
-        self.counters.backlog_refusals.inc();
-        SendError::SlowConsumer { pending_bytes: self.waiting_bytes(), limit_bytes: self.limit_bytes }
-    }
-
-    /// Makes room for `bytes` more, which the limit allows. Consumed bytes are moved out only when they are
-    /// at least half of all, so that each byte is moved once at most; then twice the limit is always enough.
-    #[cold]
-    fn make_room(&mut self, bytes: usize) {
-        if self.head > 0 && self.head >= self.buffer.len() / 2 {
-            self.packer.close(&mut self.buffer);
-            self.buffer.drain(..self.head);
-            self.head = 0;
-        }
-        let needed = self.buffer.len() + bytes;
-        let target =
-            (2 * self.buffer.capacity()).clamp(START_BYTES, self.limit_bytes.saturating_mul(2)).max(needed);
-        if needed > self.buffer.capacity() {
-            self.buffer.reserve_exact(target - self.buffer.len());
-        }
-    }
-
-    fn count_taken(&mut self, bytes: usize) {
-        self.flow.bytes += bytes as u64;
-        self.counters.bytes_out.add(bytes as u64);
+        self.buffer.refuse().into()
     }
 
     fn publish_written(&mut self) {
         let written = self.packer.take_written();
-        self.wrote |= written.frames > 0;
-        self.counters.frames_out.add(written.frames);
-        self.counters.messages_out.add(written.messages);
-        self.counters.packed_frames_out.add(written.packed_frames);
-        self.counters.packed_messages_out.add(written.packed_messages);
-        self.counters.fragments_out.add(written.fragments);
-        self.counters.fragmented_messages_out.add(written.fragmented_messages);
+        if written.frames > 0 {
+            self.buffer.note_written();
+        }
+        let counters = self.counters();
+        counters.frames_out.add(written.frames);
+        counters.messages_out.add(written.messages);
+        counters.packed_frames_out.add(written.packed_frames);
+        counters.packed_messages_out.add(written.packed_messages);
+        counters.fragments_out.add(written.fragments);
+        counters.fragmented_messages_out.add(written.fragmented_messages);
         if written.compressed_frames > 0 {
-            self.counters.compressed_frames_out.add(written.compressed_frames);
-            self.counters.compressed_bytes_out.add(written.compressed_bytes);
-            self.counters.expanded_bytes_out.add(written.expanded_bytes);
-            self.counters.split_payloads_out.add(written.split_payloads);
+            counters.compressed_frames_out.add(written.compressed_frames);
+            counters.compressed_bytes_out.add(written.compressed_bytes);
+            counters.expanded_bytes_out.add(written.expanded_bytes);
+            counters.split_payloads_out.add(written.split_payloads);
         }
-        self.flow.frames += written.frames;
-        self.flow.messages += written.messages;
-        self.flow.packed_frames += written.packed_frames;
-        self.flow.packed_messages += written.packed_messages;
-        self.flow.compressed_bytes += written.compressed_bytes;
-        self.flow.expanded_bytes += written.expanded_bytes;
-    }
-
-    fn publish_depth(&mut self) {
-        let depth = self.waiting_bytes();
-        let gauge = &self.counters.backlog_bytes;
-        gauge.set(gauge.get().wrapping_sub(self.gauged_bytes as u64).wrapping_add(depth as u64));
-        self.gauged_bytes = depth;
-        self.peak_bytes = self.peak_bytes.max(self.buffer.len());
-        if depth > self.high_water_bytes {
-            self.high_water_bytes = depth;
-            self.counters.backlog_high_water_bytes.raise(depth as u64);
-        }
+        let flow = self.buffer.flow_mut();
+        flow.frames += written.frames;
+        flow.messages += written.messages;
+        flow.packed_frames += written.packed_frames;
+        flow.packed_messages += written.packed_messages;
+        flow.compressed_bytes += written.compressed_bytes;
+        flow.expanded_bytes += written.expanded_bytes;
     }
 }
 
-impl Drop for Outbound {
-    fn drop(&mut self) {
-        let gauge = &self.counters.backlog_bytes;
-        gauge.set(gauge.get().wrapping_sub(self.gauged_bytes as u64));
+impl Deref for Outbound {
+    type Target = SendBuffer<RsslConnections>;
+
+    #[inline]
+    fn deref(&self) -> &SendBuffer<RsslConnections> {
+        &self.buffer
+    }
+}
+
+impl Memory for Outbound {
+    fn memory_bytes(&self) -> usize {
+        self.buffer.memory_bytes() + self.packer.memory_bytes()
+    }
+}
+
+impl Output for Outbound {
+    type Counters = RsslConnections;
+    type Stop = Stop;
+    const APPLICATION: Stop = Stop::Application;
+
+    fn buffer(&self) -> &SendBuffer<RsslConnections> {
+        &self.buffer
+    }
+
+    fn flush(&mut self) -> &[u8] {
+        Outbound::flush(self)
+    }
+
+    fn consume(&mut self, count_bytes: usize) {
+        Outbound::consume(self, count_bytes);
+    }
+
+    fn keep(&mut self, frames: &[u8], written_bytes: usize) -> Result<(), Stop> {
+        Ok(Outbound::keep(self, frames, written_bytes)?)
     }
 }
 

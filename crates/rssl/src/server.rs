@@ -1,11 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use connection::{Memory, Opened};
 use counters::table::RsslConnections;
 use units::Nanos;
 
 use crate::active::{Active, Pings, Terms};
-use crate::config::millis;
 use crate::handshake::{
     ClientKey, ConnectAck, ConnectRequest, KeyExchange, KeySecret, PROTOCOL_RWF, RWF_VERSION, emit_nak,
     key_length, request_length, session_flag,
@@ -31,9 +31,8 @@ impl ServerConnection {
     ) -> ServerConnection {
         let config = params.config();
         let outbound = Outbound::new(config.limits.backlog_bytes_max, Arc::clone(counters));
-        let deadline = now.after(config.handshake_timeout);
         let step = Accepting { params: Arc::clone(params), seed, waiting: None };
-        Connection::begin(step, deadline, millis(config.handshake_timeout), outbound)
+        Connection::begin(now, step, config.handshake_timeout, outbound)
     }
 }
 
@@ -70,17 +69,16 @@ impl Handshake for Accepting {
 
     fn on_message<H: Handler + ?Sized>(
         &mut self,
-        now: Nanos,
         message: &[u8],
         outbound: &mut Outbound,
         handler: &mut H,
-    ) -> Result<Option<Active>, CloseReason> {
+    ) -> Result<Option<Opened<Active>>, CloseReason> {
         match self.waiting.take() {
-            None => self.on_request(now, message, outbound, handler),
+            None => self.on_request(message, outbound, handler),
             Some(waiting) => {
                 let shared_key = ClientKey::parse(message)?.key.map(|key| waiting.secret.shared_key(key));
                 let request = ConnectRequest::parse(&waiting.request)?;
-                self.establish(now, &request, shared_key, outbound, handler).map(Some)
+                self.establish(&request, shared_key, outbound, handler).map(Some)
             }
         }
     }
@@ -88,7 +86,9 @@ impl Handshake for Accepting {
     fn on_disconnected(&self, cause: Disconnect, _silent: bool) -> CloseReason {
         CloseReason::Disconnected(cause)
     }
+}
 
+impl Memory for Accepting {
     fn memory_bytes(&self) -> usize {
         self.waiting.as_ref().map_or(0, |w| w.request.len())
     }
@@ -97,11 +97,10 @@ impl Handshake for Accepting {
 impl Accepting {
     fn on_request<H: Handler + ?Sized>(
         &mut self,
-        now: Nanos,
         message: &[u8],
         outbound: &mut Outbound,
         handler: &mut H,
-    ) -> Result<Option<Active>, CloseReason> {
+    ) -> Result<Option<Opened<Active>>, CloseReason> {
         let request = ConnectRequest::parse(message)?;
         if request.protocol_type != PROTOCOL_RWF {
             return Err(refuse(Refusal::ProtocolType(request.protocol_type), outbound));
@@ -111,7 +110,7 @@ impl Accepting {
         }
         let secret = self.send_ack(&request, outbound);
         let Some(secret) = secret else {
-            return self.establish(now, &request, None, outbound, handler).map(Some);
+            return self.establish(&request, None, outbound, handler).map(Some);
         };
         self.waiting = Some(WaitingForKey { request: message.into(), secret });
         Ok(None)
@@ -148,12 +147,11 @@ impl Accepting {
 
     fn establish<H: Handler + ?Sized>(
         &self,
-        now: Nanos,
         request: &ConnectRequest<'_>,
         shared_key: Option<u64>,
         outbound: &mut Outbound,
         handler: &mut H,
-    ) -> Result<Active, CloseReason> {
+    ) -> Result<Opened<Active>, CloseReason> {
         let config = self.params.config();
         let negotiated = Negotiated {
             version: request.version,
@@ -175,7 +173,7 @@ impl Accepting {
             level: config.zlib_level,
             thresholds: config.thresholds,
         };
-        Active::establish(now, &session, terms, outbound, handler)
+        Active::establish(&session, terms, outbound, handler)
     }
 
     /// What the client asks for if that is allowed; else what is imposed on all.

@@ -1,6 +1,8 @@
 //! What map, vector, series and filter list have in common when read: definitions, summary, hint and count before
 //! the entries, and the walk through these.
 
+use std::marker::PhantomData;
+
 use crate::reader::Reader;
 use crate::{DataType, DecodeError, Place};
 
@@ -36,29 +38,37 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Entries that are still to be read.
+/// An entry of a map, vector, series or filter list.
+pub trait Entry<'a>: Sized {
+    /// Reads one; `container_type` is that of the head.
+    fn read(r: &mut Reader<'a>, container_type: DataType) -> Result<Self, DecodeError>;
+}
+
+/// The entries of a [`Map`](crate::Map), [`Vector`](crate::Vector), [`Series`](crate::Series) or
+/// [`FilterList`](crate::FilterList), in order. After an error it ends.
 #[derive(Clone, Debug)]
-pub(crate) struct Entries<'a> {
+pub struct Entries<'a, E> {
     container_type: DataType,
     left: u16,
     reader: Reader<'a>,
+    entry: PhantomData<fn() -> E>,
 }
 
-impl<'a> Entries<'a> {
+impl<'a, E> Entries<'a, E> {
     /// `count` entries of a container whose head names `container_type`.
     #[inline]
-    pub(crate) fn new(container_type: DataType, count: u16, bytes: &'a [u8]) -> Entries<'a> {
-        Entries { container_type, left: count, reader: Reader::new(bytes) }
+    pub(crate) fn new(container_type: DataType, count: u16, bytes: &'a [u8]) -> Entries<'a, E> {
+        Entries { container_type, left: count, reader: Reader::new(bytes), entry: PhantomData }
     }
+}
 
-    /// The next entry as `read` reads it, which is given the container type of the head; none after an error.
+impl<'a, E: Entry<'a>> Iterator for Entries<'a, E> {
+    type Item = Result<E, DecodeError>;
+
     #[inline]
-    pub(crate) fn next<T>(
-        &mut self,
-        read: impl FnOnce(&mut Reader<'a>, DataType) -> Result<T, DecodeError>,
-    ) -> Option<Result<T, DecodeError>> {
+    fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        let entry = read(&mut self.reader, self.container_type);
+        let entry = E::read(&mut self.reader, self.container_type);
         if entry.is_err() {
             self.left = 0;
         }

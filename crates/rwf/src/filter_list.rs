@@ -1,4 +1,4 @@
-use crate::entries::{Entries, entry_data, permission_data};
+use crate::entries::{Entries, Entry, entry_data, permission_data};
 use crate::reader::Reader;
 use crate::{DataType, DecodeError, Place, Writer};
 
@@ -77,23 +77,14 @@ impl<'a> FilterList<'a> {
     /// The entries.
     #[must_use]
     pub fn entries(&self) -> FilterEntries<'a> {
-        FilterEntries(Entries::new(self.container_type, self.count.into(), self.entries))
+        Entries::new(self.container_type, self.count.into(), self.entries)
     }
 }
 
 /// The entries of a [`FilterList`], in order. After an error it ends.
-#[derive(Clone, Debug)]
-pub struct FilterEntries<'a>(Entries<'a>);
+pub type FilterEntries<'a> = Entries<'a, FilterEntry<'a>>;
 
-impl<'a> Iterator for FilterEntries<'a> {
-    type Item = Result<FilterEntry<'a>, DecodeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.next(FilterEntry::read)
-    }
-}
-
-impl<'a> FilterEntry<'a> {
+impl<'a> Entry<'a> for FilterEntry<'a> {
     /// `of_the_list`: the container type of an entry that names none.
     fn read(r: &mut Reader<'a>, of_the_list: DataType) -> Result<FilterEntry<'a>, DecodeError> {
         let [head, id] = *r.chunk(Place::FilterEntry)?;

@@ -101,6 +101,7 @@ pub use dictionary::Dictionary;
 pub use element_list::{
     ElementEntries, ElementEntry, ElementList, ElementListHead, ElementListWriter, ElementSetValues,
 };
+pub use entries::Entries;
 pub use error::{DecodeError, EncodeError, Place};
 pub use field_list::{
     FieldEntries, FieldEntry, FieldList, FieldListHead, FieldListInfo, FieldListWriter, FieldSetValues,

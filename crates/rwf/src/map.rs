@@ -1,5 +1,5 @@
 use crate::counted::CountedWriter;
-use crate::entries::{Entries, Head, HeadFlags, entry_data, permission_data};
+use crate::entries::{Entries, Entry, Head, HeadFlags, entry_data, permission_data};
 use crate::primitive::Primitive;
 use crate::reader::Reader;
 use crate::set_def::{ElementSetDefs, FieldSetDefs, SetDefinitions};
@@ -103,7 +103,7 @@ impl<'a> Map<'a> {
     /// The entries.
     #[must_use]
     pub fn entries(&self) -> MapEntries<'a> {
-        MapEntries(Entries::new(self.container_type, self.count, self.entries))
+        Entries::new(self.container_type, self.count, self.entries)
     }
 
     /// The definitions for the field lists of this map, if it has some.
@@ -124,19 +124,9 @@ impl<'a> Map<'a> {
 }
 
 /// The entries of a [`Map`], in order. After an error it ends.
-#[derive(Clone, Debug)]
-pub struct MapEntries<'a>(Entries<'a>);
+pub type MapEntries<'a> = Entries<'a, MapEntry<'a>>;
 
-impl<'a> Iterator for MapEntries<'a> {
-    type Item = Result<MapEntry<'a>, DecodeError>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.next(MapEntry::read)
-    }
-}
-
-impl<'a> MapEntry<'a> {
+impl<'a> Entry<'a> for MapEntry<'a> {
     #[inline]
     fn read(r: &mut Reader<'a>, container_type: DataType) -> Result<MapEntry<'a>, DecodeError> {
         let head = r.u8(Place::MapEntry)?;

@@ -9,7 +9,7 @@ type Result<T> = std::result::Result<T, DecodeError>;
 /// bit set), `u16ob` (one byte below 0xFE, else 0xFE and two bytes), `u30rb` (two bits of size, 1 to 4
 /// bytes). Long forms of short lengths are legal and common.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     bytes: &'a [u8],
 }
 

@@ -1,5 +1,5 @@
 use crate::counted::CountedWriter;
-use crate::entries::{Entries, Head, HeadFlags, entry_data};
+use crate::entries::{Entries, Entry, Head, HeadFlags, entry_data};
 use crate::reader::Reader;
 use crate::set_def::{ElementSetDefs, FieldSetDefs, SetDefinitions};
 use crate::{DataType, DecodeError, EncodeError, Place, Writer};
@@ -52,7 +52,7 @@ impl<'a> Series<'a> {
     /// The entries; empty ones if the container type is `NO_DATA`.
     #[must_use]
     pub fn entries(&self) -> SeriesEntries<'a> {
-        SeriesEntries(Entries::new(self.container_type, self.count, self.entries))
+        Entries::new(self.container_type, self.count, self.entries)
     }
 
     /// The definitions for the field lists of this series, if it has some.
@@ -73,17 +73,12 @@ impl<'a> Series<'a> {
 }
 
 /// The entries of a [`Series`], in order. After an error it ends.
-#[derive(Clone, Debug)]
-pub struct SeriesEntries<'a>(Entries<'a>);
+pub type SeriesEntries<'a> = Entries<'a, &'a [u8]>;
 
-impl<'a> Iterator for SeriesEntries<'a> {
-    type Item = Result<&'a [u8], DecodeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.next(|r, container_type| {
-            let data = entry_data(r, container_type != DataType::NO_DATA, Place::SeriesEntry)?;
-            Ok(data.unwrap_or_default())
-        })
+impl<'a> Entry<'a> for &'a [u8] {
+    fn read(r: &mut Reader<'a>, container_type: DataType) -> Result<&'a [u8], DecodeError> {
+        let data = entry_data(r, container_type != DataType::NO_DATA, Place::SeriesEntry)?;
+        Ok(data.unwrap_or_default())
     }
 }
 

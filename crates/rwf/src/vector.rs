@@ -1,5 +1,5 @@
 use crate::counted::CountedWriter;
-use crate::entries::{Entries, Head, HeadFlags, entry_data, permission_data};
+use crate::entries::{Entries, Entry, Head, HeadFlags, entry_data, permission_data};
 use crate::reader::Reader;
 use crate::set_def::{ElementSetDefs, FieldSetDefs, SetDefinitions};
 use crate::{DataType, DecodeError, Place, Writer};
@@ -103,7 +103,7 @@ impl<'a> Vector<'a> {
     /// The entries.
     #[must_use]
     pub fn entries(&self) -> VectorEntries<'a> {
-        VectorEntries(Entries::new(self.container_type, self.count, self.entries))
+        Entries::new(self.container_type, self.count, self.entries)
     }
 
     /// The definitions for the field lists of this vector, if it has some.
@@ -124,18 +124,9 @@ impl<'a> Vector<'a> {
 }
 
 /// The entries of a [`Vector`], in order. After an error it ends.
-#[derive(Clone, Debug)]
-pub struct VectorEntries<'a>(Entries<'a>);
+pub type VectorEntries<'a> = Entries<'a, VectorEntry<'a>>;
 
-impl<'a> Iterator for VectorEntries<'a> {
-    type Item = Result<VectorEntry<'a>, DecodeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.next(VectorEntry::read)
-    }
-}
-
-impl<'a> VectorEntry<'a> {
+impl<'a> Entry<'a> for VectorEntry<'a> {
     fn read(r: &mut Reader<'a>, container_type: DataType) -> Result<VectorEntry<'a>, DecodeError> {
         let head = r.u8(Place::VectorEntry)?;
         let action = match head & 0x0F {

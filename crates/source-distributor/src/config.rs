@@ -5,7 +5,7 @@ use client::{HostPort, Identity, LineConfig};
 use config::Complaint;
 use daemon::ThreadConfig;
 use market::distributor::{Balance, DialSpec, DistributorConfig, FlowConfig, PostRoute};
-use rssl_server::RsslConfig;
+use server::rssl::RsslConfig;
 
 config::choice! {
     /// What becomes of posts of clients.

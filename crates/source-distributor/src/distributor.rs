@@ -14,9 +14,10 @@ use market::distributor::{
 use net::agent::Agent;
 use net::{Ready, Registrar};
 use rssl::{CloseReason, Session};
-use rssl_server::{ConnectionId, ListenerCounters, Outbox, PortEvent, Rssl, RsslListener, Service};
 use rwf::Dictionary;
 use serde_json::{Value, json};
+use server::rssl::{ListenerCounters, Rssl, RsslListener};
+use server::{ConnectionId, Outbox, PortEvent, Service};
 use tracing::{info, warn};
 use units::Nanos;
 
@@ -81,7 +82,7 @@ impl<O: Outlet> SourceDistributor<O> {
         let (users, admitted) = UserList::load(config.users_file.as_deref(), registry, "source-distributor")?;
         let counters = Arc::new(Counters::default());
         registry.register(&[], counters.clone());
-        let listener = rssl_server::listen(
+        let listener = server::rssl::listen(
             &config.provider,
             config.provider_port,
             registrar,
@@ -499,6 +500,6 @@ impl<O: Outlet> DistributorSink for Sink<'_, O> {
             self.mail.send(provider, msg);
             return;
         }
-        rssl_server::send(self.outbox, ConnectionId(provider.0), msg);
+        server::rssl::send(self.outbox, ConnectionId(provider.0), msg);
     }
 }

@@ -1,22 +1,18 @@
-//! Identifiers, nanoseconds, serial number arithmetic, seeded randomness, the heartbeat and the end of connections, a
-//! map that remembers what was found last, deadlines, how far tables grow, below every other room.
+//! Identifiers, nanoseconds, serial number arithmetic, seeded randomness, a map that remembers what was found last,
+//! deadlines, how far tables grow, below every other room.
 //!
 //! Nothing here reads a clock or an environment: time and seeds come in as arguments, so that every room
 //! above can be run under virtual time and repeated from its seed.
 
 mod deadlines;
-mod disconnect;
 mod growth;
-mod heartbeat;
 mod nanos;
 mod recent;
 mod rng;
 mod serial;
 
 pub use deadlines::Deadlines;
-pub use disconnect::Disconnect;
 pub use growth::{places_to_reserve, reserve_for_push};
-pub use heartbeat::{Beat, Heartbeat};
 pub use nanos::Nanos;
 pub use recent::RecentMap;
 pub use rng::Rng;

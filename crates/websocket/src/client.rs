@@ -5,7 +5,7 @@ use counters::table::WebSocketConnections;
 use units::{Nanos, Rng};
 
 use crate::deflate::Inflater;
-use crate::link::{Connection, Upgrade};
+use crate::link::{Connection, Pings, Upgrade};
 use crate::reader::Reader;
 use crate::upgrade::{Answer, client_key, emit_request};
 use crate::{ClientConfig, CloseReason, Handler, Outbound, Session, UpgradeError};
@@ -34,8 +34,8 @@ impl ClientConnection {
             emit_request(&config.host, &config.path, &key, &config.protocols, config.compression, into);
         });
         let step = Asking { config: Arc::clone(config), key };
-        let ping = (config.ping, config.ping_timeout);
-        Connection::begin(now, step, config.handshake_timeout, config.limits, ping, outbound)
+        let pings = Pings { text: config.ping, timeout: config.ping_timeout };
+        Connection::begin(now, step, config.handshake_timeout, config.limits, pings, outbound)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use units::Disconnect;
+use connection::{BacklogFull, Disconnect, TimedOut};
 
 use crate::close_code;
 
@@ -237,6 +237,28 @@ impl fmt::Display for Stop {
 }
 
 impl Error for Stop {}
+
+impl From<BacklogFull> for Stop {
+    fn from(full: BacklogFull) -> Stop {
+        let BacklogFull { pending_bytes, limit_bytes } = full;
+        Stop::SlowConsumer { pending_bytes, limit_bytes }
+    }
+}
+
+impl From<Disconnect> for CloseReason {
+    fn from(cause: Disconnect) -> CloseReason {
+        CloseReason::Disconnected(cause)
+    }
+}
+
+impl From<TimedOut> for CloseReason {
+    fn from(late: TimedOut) -> CloseReason {
+        CloseReason::Peer(match late {
+            TimedOut::Handshake { limit_ms } => PeerError::HandshakeTimeout { limit_ms },
+            TimedOut::Silent { limit_ms } => PeerError::Silent { limit_ms },
+        })
+    }
+}
 
 impl From<UpgradeError> for CloseReason {
     fn from(error: UpgradeError) -> CloseReason {

@@ -34,9 +34,9 @@ pub mod upgrade;
 
 pub use client::ClientConnection;
 pub use config::{ClientConfig, JSON_PING, Limits, ServerConfig};
+pub use connection::Disconnect;
 pub use error::{CloseReason, FrameError, PeerError, Stop, UpgradeError};
 pub use link::Connection;
 pub use outbound::Outbound;
 pub use server::ServerConnection;
 pub use session::{Admission, Handler, Message, Session};
-pub use units::Disconnect;

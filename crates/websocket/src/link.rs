@@ -1,9 +1,12 @@
-use std::ops::ControlFlow;
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::ops::{ControlFlow, Deref, DerefMut};
 use std::time::Duration;
 
+use connection::{Machine, Memory, Opened, Reads, Tick, Wire};
 use counters::table::WebSocketConnections;
 use counters::{Counter, Flow};
-use units::{Beat, Heartbeat, Nanos};
+use units::Nanos;
 
 use crate::reader::{Event, Reader, Seen};
 use crate::upgrade::HEAD_END;
@@ -12,7 +15,7 @@ use crate::{
 };
 
 /// One side's part in the upgrade.
-pub trait Upgrade {
+pub trait Upgrade: Debug {
     /// The peer's head is here, without its empty line. What it leads to: how messages are read from now on.
     fn on_head<H: Handler + ?Sized>(
         &mut self,
@@ -28,36 +31,16 @@ pub trait Upgrade {
 /// One end of a connection: a [`ServerConnection`](crate::ServerConnection) or a
 /// [`ClientConnection`](crate::ClientConnection), which differ in their part of the upgrade.
 ///
-/// Inputs are [`on_bytes`](Self::on_bytes), [`on_wakeup`](Self::on_wakeup),
-/// [`on_disconnected`](Self::on_disconnected) and [`stop`](Self::stop). After each, the driver sends what
-/// [`Outbound::pending`] returns and sets its timer to [`next_wakeup`](Self::next_wakeup). After an `Err` it
-/// sends what it can (the refusal of an upgrade, a close frame), closes the socket and drops the connection.
-// Every end of a connection goes through `shut`, which counts it once and gives its memory back; what was
-// written before stays pending.
+/// Inputs and outputs are those of every [`Machine`], which it derefs to. What waits for the socket is what
+/// [`Outbound::pending`] returns. The last of it after an `Err` is the refusal of an upgrade, or a close frame.
 #[derive(Debug)]
-pub struct Connection<U> {
-    phase: Phase<U>,
-    outbound: Outbound,
-    /// What has come in.
-    flow: Flow,
-    limits: Limits,
-    ping: &'static str,
-    ping_timeout: Duration,
-}
+pub struct Connection<U: Upgrade>(Machine<WebSocket<U>>);
 
-#[derive(Debug)]
-enum Phase<U> {
-    Upgrading { step: U, head: Vec<u8>, deadline: Nanos, limit_ms: u32 },
-    Open(Box<Open>),
-    Closed(CloseReason),
-}
-
-#[derive(Debug)]
-struct Open {
-    reader: Reader,
-    heartbeat: Heartbeat,
-    /// Something has arrived since the last tick.
-    heard: bool,
+/// How often a peer is pinged, and with what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pings {
+    pub(crate) text: &'static str,
+    pub(crate) timeout: Duration,
 }
 
 impl<U: Upgrade> Connection<U> {
@@ -66,64 +49,127 @@ impl<U: Upgrade> Connection<U> {
         step: U,
         handshake_timeout: Duration,
         limits: Limits,
-        (ping, ping_timeout): (&'static str, Duration),
+        pings: Pings,
         outbound: Outbound,
     ) -> Connection<U> {
-        let deadline = now.after(handshake_timeout);
-        let phase =
-            Phase::Upgrading { step, head: Vec::new(), deadline, limit_ms: millis(handshake_timeout) };
-        Connection { phase, outbound, flow: Flow::default(), limits, ping, ping_timeout }
+        let wire = WebSocket { limits, pings, side: PhantomData };
+        let upgrading = Upgrading { step, head: Vec::new() };
+        Connection(Machine::new(now, wire, upgrading, handshake_timeout, outbound))
     }
 
-    /// Takes what the socket had to read, in pieces of any size, and tells the handler what it brings. The
-    /// bytes can be overwritten afterwards.
-    ///
-    /// # Errors
-    /// Why the connection is over; the same again on every further call.
-    pub fn on_bytes<H: Handler + ?Sized>(
+    /// From now on the peer is pinged and given up by this timeout, which a server tells in its login refresh.
+    pub fn set_ping_timeout(&mut self, now: Nanos, ping_timeout: Duration) {
+        self.wire().pings.timeout = ping_timeout;
+        self.restart_heartbeat(now, ping_timeout);
+    }
+}
+
+impl<U: Upgrade> Deref for Connection<U> {
+    type Target = Machine<WebSocket<U>>;
+
+    #[inline]
+    fn deref(&self) -> &Machine<WebSocket<U>> {
+        &self.0
+    }
+}
+
+impl<U: Upgrade> DerefMut for Connection<U> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Machine<WebSocket<U>> {
+        &mut self.0
+    }
+}
+
+/// WebSocket on the wire, for the side of the connection whose part in the upgrade is `U`.
+#[derive(Debug)]
+pub struct WebSocket<U> {
+    limits: Limits,
+    pings: Pings,
+    side: PhantomData<U>,
+}
+
+/// The upgrade under way: this side's part in it, and what has come of the peer's head.
+#[derive(Debug)]
+pub struct Upgrading<U> {
+    step: U,
+    head: Vec<u8>,
+}
+
+impl<U> Memory for WebSocket<U> {
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+}
+
+impl<U> Memory for Upgrading<U> {
+    fn memory_bytes(&self) -> usize {
+        self.head.capacity()
+    }
+}
+
+impl<U: Upgrade> Wire for WebSocket<U> {
+    type Handshake = Upgrading<U>;
+    type Open = Reader;
+    type Output = Outbound;
+    type Reason = CloseReason;
+
+    /// Pings the peer if nothing came or went since the last tick.
+    fn on_tick(
         &mut self,
-        now: Nanos,
-        bytes: &[u8],
-        handler: &mut H,
+        reader: &mut Reader,
+        tick: Tick,
+        outbound: &mut Outbound,
     ) -> Result<(), CloseReason> {
-        if let Phase::Closed(reason) = self.phase {
-            return Err(reason);
+        reader.trim();
+        outbound.trim(self.pings.text);
+        let is_busy = outbound.take_wrote() & tick.heard;
+        if !is_busy {
+            outbound.ping(self.pings.text)?;
         }
-        self.outbound.counters().bytes_in.add(bytes.len() as u64);
-        self.flow.bytes += bytes.len() as u64;
-        let result = self.read(now, bytes, handler);
-        if let Phase::Open(open) = &mut self.phase {
-            let seen = std::mem::take(&mut open.reader.seen);
-            seen.publish(self.outbound.counters());
-            self.flow += seen.flow;
-        }
-        result.map_err(|reason| self.shut(reason))
+        Ok(())
     }
 
-    fn read<H: Handler + ?Sized>(
-        &mut self,
-        now: Nanos,
-        mut bytes: &[u8],
-        handler: &mut H,
-    ) -> Result<(), CloseReason> {
-        if let Phase::Upgrading { .. } = self.phase {
-            bytes = match self.read_head(now, bytes, handler)? {
-                Some(rest) => rest,
-                None => return Ok(()),
-            };
-        }
-        let Phase::Open(open) = &mut self.phase else { return Ok(()) };
-        open.read(now, bytes, &mut self.outbound, handler)
+    fn on_closed(&mut self, reason: &CloseReason, outbound: &mut Outbound) {
+        outbound.close(close_frame_code(reason));
     }
 
-    /// Collects the peer's head; the bytes behind it if it is complete.
-    fn read_head<'i, H: Handler + ?Sized>(
+    fn compression(_: Option<&Reader>, outbound: &Outbound) -> Option<&'static str> {
+        outbound.is_compressing().then_some("permessage-deflate")
+    }
+
+    fn close_counter<'c>(reason: &CloseReason, counters: &'c WebSocketConnections) -> &'c Counter {
+        match reason {
+            CloseReason::Peer(PeerError::Upgrade(UpgradeError::NotHttp)) => &counters.closed_not_http,
+            CloseReason::Peer(PeerError::Upgrade(_)) => &counters.closed_upgrade,
+            CloseReason::Peer(PeerError::Frame(FrameError::Utf8)) => &counters.closed_utf8,
+            CloseReason::Peer(PeerError::Frame(FrameError::Deflate)) => &counters.closed_deflate,
+            CloseReason::Peer(PeerError::Frame(FrameError::MessageLength { .. })) => {
+                &counters.closed_message_length
+            }
+            CloseReason::Peer(PeerError::Frame(_)) => &counters.closed_frame,
+            CloseReason::Peer(PeerError::HandshakeTimeout { .. }) => &counters.closed_handshake_timeout,
+            CloseReason::Peer(PeerError::Silent { .. }) => &counters.closed_silent,
+            CloseReason::Closed { .. } => &counters.closed_by_peer,
+            CloseReason::Disconnected(Disconnect::EndOfStream) => &counters.closed_disconnected,
+            CloseReason::Disconnected(Disconnect::SocketError) => &counters.closed_socket_error,
+            CloseReason::Refused { .. } => &counters.closed_refused,
+            CloseReason::Stopped(Stop::Application) => &counters.closed_application,
+            CloseReason::Stopped(Stop::SlowConsumer { .. }) => &counters.closed_slow_consumer,
+            CloseReason::Stopped(Stop::NotConnected) => &counters.closed_misuse,
+        }
+    }
+}
+
+impl<U: Upgrade, H: Handler + ?Sized> Reads<H> for WebSocket<U> {
+    /// Collects the peer's head.
+    fn read_handshake(
         &mut self,
-        now: Nanos,
-        bytes: &'i [u8],
+        upgrading: &mut Upgrading<U>,
+        bytes: &mut &[u8],
+        outbound: &mut Outbound,
         handler: &mut H,
-    ) -> Result<Option<&'i [u8]>, CloseReason> {
-        let Phase::Upgrading { step, head, .. } = &mut self.phase else { return Ok(Some(bytes)) };
+    ) -> Result<Option<Opened<Reader>>, CloseReason> {
+        let Upgrading { step, head } = upgrading;
         let limit_bytes = self.limits.head_bytes_max;
         // The end may lie across what came before and now.
         let from = head.len().saturating_sub(HEAD_END.len() - 1);
@@ -135,189 +181,54 @@ impl<U: Upgrade> Connection<U> {
         let Some(end) = head[from..].windows(HEAD_END.len()).position(|w| w == HEAD_END) else {
             if head.len() >= limit_bytes + HEAD_END.len() {
                 let error = UpgradeError::HeadLength { limit_bytes };
-                step.refuse(error, &mut self.outbound);
+                step.refuse(error, outbound);
                 return Err(error.into());
             }
+            *bytes = &[];
             return Ok(None);
         };
-        let rest = &bytes[from + end + HEAD_END.len() - before..];
-        let reader = step.on_head(&head[..from + end], &mut self.outbound, handler)?;
-        let heartbeat = Heartbeat::new(now, self.ping_timeout, true, true);
-        self.phase = Phase::Open(Box::new(Open { reader, heartbeat, heard: true }));
-        self.outbound.counters().accepted.inc();
-        self.outbound.counters().active.add(1);
-        Ok(Some(rest))
+        *bytes = &bytes[from + end + HEAD_END.len() - before..];
+        let reader = step.on_head(&head[..from + end], outbound, handler)?;
+        outbound.counters().accepted.inc();
+        let ping_timeout = self.pings.timeout;
+        Ok(Some(Opened { open: reader, ping_timeout, peer_pings: true, we_ping: true }))
     }
 
-    /// The peer has shown that it lives though nothing is read from it for now.
-    pub fn on_sign_of_life(&mut self, now: Nanos) {
-        if let Phase::Open(open) = &mut self.phase {
-            open.heartbeat.heard(now);
-        }
-    }
-
-    /// Looks after pings and time-outs. Read the socket first when both are due: what waits there counts as
-    /// heard.
-    ///
-    /// # Errors
-    /// Why the connection is over.
-    pub fn on_wakeup(&mut self, now: Nanos) -> Result<(), CloseReason> {
-        let result = match &mut self.phase {
-            Phase::Upgrading { deadline, limit_ms, .. } if now >= *deadline => {
-                Err(PeerError::HandshakeTimeout { limit_ms: *limit_ms }.into())
-            }
-            Phase::Upgrading { .. } => Ok(()),
-            Phase::Open(open) => open.on_wakeup(now, self.ping, self.ping_timeout, &mut self.outbound),
-            Phase::Closed(reason) => Err(*reason),
-        };
-        result.map_err(|reason| self.shut(reason))
-    }
-
-    /// From now on the peer is pinged and given up by this timeout, which a server tells in its login refresh.
-    pub fn set_ping_timeout(&mut self, now: Nanos, ping_timeout: Duration) {
-        self.ping_timeout = ping_timeout;
-        if let Phase::Open(open) = &mut self.phase {
-            open.heartbeat = Heartbeat::new(now, ping_timeout, true, true);
-        }
-    }
-
-    /// The TCP connection has ended.
-    pub fn on_disconnected(&mut self, cause: Disconnect) -> CloseReason {
-        self.shut(CloseReason::Disconnected(cause))
-    }
-
-    /// Ends the connection by this side's wish, with a close frame. What was pushed before is still pending.
-    pub fn stop(&mut self, stop: Stop) -> CloseReason {
-        self.shut(stop.into())
-    }
-
-    /// When [`on_wakeup`](Self::on_wakeup) is due; [`Nanos::NEVER`] after the end.
-    #[must_use]
-    pub fn next_wakeup(&self) -> Nanos {
-        match &self.phase {
-            Phase::Upgrading { deadline, .. } => *deadline,
-            Phase::Open(open) => open.heartbeat.wake_at(),
-            Phase::Closed(_) => Nanos::NEVER,
-        }
-    }
-
-    /// The way out.
-    #[must_use]
-    pub fn outbound(&mut self) -> &mut Outbound {
-        &mut self.outbound
-    }
-
-    /// What has come in; what has gone out is [`Outbound::flow`]. A message that is an array of messages of the
-    /// protocol above counts as one.
-    #[must_use]
-    pub fn flow_in(&self) -> Flow {
-        self.flow
-    }
-
-    /// Why the connection is over, if it is.
-    #[must_use]
-    pub fn close_reason(&self) -> Option<CloseReason> {
-        match self.phase {
-            Phase::Closed(reason) => Some(reason),
-            Phase::Upgrading { .. } | Phase::Open(_) => None,
-        }
-    }
-
-    /// Memory this connection uses, heap and its own size.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        let phase = match &self.phase {
-            Phase::Upgrading { head, .. } => head.capacity(),
-            Phase::Open(open) => size_of::<Open>() + open.reader.memory_bytes(),
-            Phase::Closed(_) => 0,
-        };
-        size_of::<Self>() + phase + self.outbound.memory_bytes()
-    }
-
-    /// Ends the connection unless it is over already, and tells why it is over.
-    fn shut(&mut self, reason: CloseReason) -> CloseReason {
-        if let Phase::Closed(first) = self.phase {
-            return first;
-        }
-        close_counter(&reason, self.outbound.counters()).inc();
-        self.leave_active();
-        self.phase = Phase::Closed(reason);
-        self.outbound.close(close_frame_code(&reason));
-        reason
-    }
-}
-
-impl<U> Connection<U> {
-    fn leave_active(&self) {
-        if let Phase::Open(_) = self.phase {
-            let active = &self.outbound.counters().active;
-            active.set(active.get().wrapping_sub(1));
-        }
-    }
-}
-
-impl<U> Drop for Connection<U> {
-    fn drop(&mut self) {
-        if !matches!(self.phase, Phase::Closed(_)) {
-            self.outbound.counters().closed_dropped.inc();
-            self.leave_active();
-        }
-        self.outbound.leave_gauge();
-    }
-}
-
-impl Open {
-    fn read<H: Handler + ?Sized>(
+    fn read_frames(
         &mut self,
-        now: Nanos,
-        mut bytes: &[u8],
+        reader: &mut Reader,
+        bytes: &[u8],
         outbound: &mut Outbound,
         handler: &mut H,
+        flow: &mut Flow,
     ) -> Result<(), CloseReason> {
-        if !bytes.is_empty() {
-            self.heartbeat.heard(now);
-            self.heard = true;
-        }
-        while let Some(event) = self.reader.next(&mut bytes)? {
-            match event {
-                Event::Message(message) => {
-                    if let ControlFlow::Break(stop) = handler.on_message(message, outbound) {
-                        return Err(stop.into());
-                    }
-                }
-                Event::Ping(payload) => outbound.push_pong(payload)?,
-                Event::Pong => {}
-                Event::Close { code } => return Err(CloseReason::Closed { code }),
-            }
-        }
-        Ok(())
+        let result = read(reader, bytes, outbound, handler);
+        let seen = std::mem::take(&mut reader.seen);
+        seen.publish(outbound.counters());
+        *flow += seen.flow;
+        result
     }
+}
 
-    /// Pings the peer if nothing came or went since the last tick, gives unused memory back, judges its
-    /// silence.
-    fn on_wakeup(
-        &mut self,
-        now: Nanos,
-        ping: &str,
-        timeout: Duration,
-        outbound: &mut Outbound,
-    ) -> Result<(), CloseReason> {
-        let (beat, is_stalled) = self.heartbeat.on_wakeup(now);
-        outbound.counters().stalls.add(u64::from(is_stalled));
-        match beat {
-            Beat::Nothing => Ok(()),
-            Beat::Silent => Err(PeerError::Silent { limit_ms: millis(timeout) }.into()),
-            Beat::Tick { .. } => {
-                self.reader.trim();
-                outbound.trim();
-                let is_busy = outbound.take_wrote() & std::mem::take(&mut self.heard);
-                if !is_busy {
-                    outbound.ping(ping)?;
+fn read<H: Handler + ?Sized>(
+    reader: &mut Reader,
+    mut bytes: &[u8],
+    outbound: &mut Outbound,
+    handler: &mut H,
+) -> Result<(), CloseReason> {
+    while let Some(event) = reader.next(&mut bytes)? {
+        match event {
+            Event::Message(message) => {
+                if let ControlFlow::Break(stop) = handler.on_message(message, outbound) {
+                    return Err(stop.into());
                 }
-                Ok(())
             }
+            Event::Ping(payload) => outbound.push_pong(payload)?,
+            Event::Pong => {}
+            Event::Close { code } => return Err(CloseReason::Closed { code }),
         }
     }
+    Ok(())
 }
 
 impl Seen {
@@ -331,10 +242,6 @@ impl Seen {
     }
 }
 
-pub(crate) fn millis(time: Duration) -> u32 {
-    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
-}
-
 /// What the close frame of this side says.
 fn close_frame_code(reason: &CloseReason) -> Option<u16> {
     match reason {
@@ -346,28 +253,5 @@ fn close_frame_code(reason: &CloseReason) -> Option<u16> {
         | CloseReason::Stopped(Stop::Application)
         | CloseReason::Disconnected(_)
         | CloseReason::Refused { .. } => Some(close_code::GOING_AWAY),
-    }
-}
-
-/// The one counter of a reason.
-fn close_counter<'a>(reason: &CloseReason, counters: &'a WebSocketConnections) -> &'a Counter {
-    match reason {
-        CloseReason::Peer(PeerError::Upgrade(UpgradeError::NotHttp)) => &counters.closed_not_http,
-        CloseReason::Peer(PeerError::Upgrade(_)) => &counters.closed_upgrade,
-        CloseReason::Peer(PeerError::Frame(FrameError::Utf8)) => &counters.closed_utf8,
-        CloseReason::Peer(PeerError::Frame(FrameError::Deflate)) => &counters.closed_deflate,
-        CloseReason::Peer(PeerError::Frame(FrameError::MessageLength { .. })) => {
-            &counters.closed_message_length
-        }
-        CloseReason::Peer(PeerError::Frame(_)) => &counters.closed_frame,
-        CloseReason::Peer(PeerError::HandshakeTimeout { .. }) => &counters.closed_handshake_timeout,
-        CloseReason::Peer(PeerError::Silent { .. }) => &counters.closed_silent,
-        CloseReason::Closed { .. } => &counters.closed_by_peer,
-        CloseReason::Disconnected(Disconnect::EndOfStream) => &counters.closed_disconnected,
-        CloseReason::Disconnected(Disconnect::SocketError) => &counters.closed_socket_error,
-        CloseReason::Refused { .. } => &counters.closed_refused,
-        CloseReason::Stopped(Stop::Application) => &counters.closed_application,
-        CloseReason::Stopped(Stop::SlowConsumer { .. }) => &counters.closed_slow_consumer,
-        CloseReason::Stopped(Stop::NotConnected) => &counters.closed_misuse,
     }
 }

@@ -1,5 +1,6 @@
 //! From bytes to messages: frames, fragments, decompression.
 
+use connection::Memory;
 use counters::Flow;
 
 use crate::close_code;
@@ -125,11 +126,6 @@ impl Reader {
         }
     }
 
-    pub(crate) fn memory_bytes(&self) -> usize {
-        let inflater = self.inflater.as_ref().map_or(0, Inflater::memory_bytes);
-        self.data.capacity() + self.control.capacity() + inflater
-    }
-
     /// The head of the frame that is coming.
     fn head(&mut self, input: &mut &[u8]) -> Result<Option<Head>, FrameError> {
         if let Some(open) = self.frame {
@@ -242,6 +238,13 @@ impl Reader {
             }
             _ => message(opcode, &self.data),
         }
+    }
+}
+
+impl Memory for Reader {
+    fn memory_bytes(&self) -> usize {
+        let inflater = self.inflater.as_ref().map_or(0, Inflater::memory_bytes);
+        self.data.capacity() + self.control.capacity() + inflater
     }
 }
 

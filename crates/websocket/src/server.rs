@@ -5,7 +5,7 @@ use counters::table::WebSocketConnections;
 use units::Nanos;
 
 use crate::deflate::Inflater;
-use crate::link::{Connection, Upgrade};
+use crate::link::{Connection, Pings, Upgrade};
 use crate::reader::Reader;
 use crate::upgrade::{Refusal, Request};
 use crate::{Admission, CloseReason, Handler, Outbound, ServerConfig, Session, UpgradeError};
@@ -23,8 +23,8 @@ impl ServerConnection {
     ) -> ServerConnection {
         let outbound = Outbound::new(config.limits.backlog_bytes_max, None, Arc::clone(counters));
         let step = Accepting(Arc::clone(config));
-        let ping = (config.ping, config.ping_timeout);
-        Connection::begin(now, step, config.handshake_timeout, config.limits, ping, outbound)
+        let pings = Pings { text: config.ping, timeout: config.ping_timeout };
+        Connection::begin(now, step, config.handshake_timeout, config.limits, pings, outbound)
     }
 }
 

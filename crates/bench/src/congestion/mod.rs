@@ -13,8 +13,7 @@ use net::clock;
 use serde_json::{Value, json};
 
 use crate::BenchError;
-use crate::end_to_end::START_LIMIT;
-use crate::process::Process;
+use crate::process::{Process, START_LIMIT};
 use crate::report::Report;
 use ends::Mode;
 use network::{Network, RECEIVERS, SOURCES, Shape};

@@ -1,5 +1,7 @@
-//! What the library itself takes for a message, in instructions: the same in each run, on a busy machine too.
+//! What the messaging library takes for a message, and the point-to-point server for an update, in instructions: the
+//! same in each run, on a busy machine too.
 
+mod market;
 mod profile;
 mod program;
 
@@ -39,7 +41,7 @@ const GROWTH: f64 = 1.03;
 struct Costs {
     /// They depend on it.
     compiler: String,
-    /// Instructions a message, by transport, size, messages a flush, and direction.
+    /// Instructions a message or update, by what is done.
     instructions: BTreeMap<String, f64>,
 }
 
@@ -76,7 +78,7 @@ fn write(file: &Path, costs: &Costs) -> Result<(), BenchError> {
 fn count() -> Result<Costs, BenchError> {
     let (scratch, own) = (Scratch::new()?, std::env::current_exe()?);
     let file = scratch.path().join("callgrind.out");
-    let toggles = program::COUNTED.iter().map(|(function, _)| format!("--toggle-collect=*{function}*"));
+    let toggles = counted().map(|(function, _)| format!("--toggle-collect=*{function}*"));
     let done = Command::new("valgrind")
         .args(["--tool=callgrind", "--quiet", "--compress-strings=no", "--compress-pos=no"])
         .arg(format!("--callgrind-out-file={}", file.display()))
@@ -96,33 +98,30 @@ fn count() -> Result<Costs, BenchError> {
     let mut instructions = BTreeMap::new();
     for case in String::from_utf8_lossy(&done.stdout).lines() {
         let case: Value = serde_json::from_str(case)?;
-        for way in ["send", "receive"] {
-            let (name, per_message) = figure(&case, way, &taken)?;
-            instructions.insert(name, per_message);
-        }
+        let (name, per_message) = figure(&case, &taken)?;
+        instructions.insert(name, per_message);
     }
     Ok(Costs { compiler, instructions })
 }
 
-fn figure(
-    case: &Value,
-    way: &str,
-    taken: &std::collections::HashMap<&str, u64>,
-) -> Result<(String, f64), BenchError> {
-    let number = |key: &str| case[key].as_u64().unwrap_or(0);
-    let transport = case["transport"].as_str().unwrap_or_default();
-    let name = program::figure_of(transport, number("size"), number("batch"), way);
-    let counted = program::COUNTED.iter().find(|(_, figure)| *figure == name);
-    let total = counted.and_then(|(function, _)| {
-        taken.iter().find(|(at, _)| at.contains(*function)).map(|(_, total)| *total)
+/// Functions whose instructions are counted, and how each figure is called.
+fn counted() -> impl Iterator<Item = (&'static str, &'static str)> {
+    program::COUNTED.iter().chain(market::COUNTED).copied()
+}
+
+fn figure(case: &Value, taken: &std::collections::HashMap<&str, u64>) -> Result<(String, f64), BenchError> {
+    let name = case["figure"].as_str().unwrap_or_default();
+    let total = counted().find(|(_, figure)| *figure == name).and_then(|(function, _)| {
+        taken.iter().find(|(at, _)| at.contains(function)).map(|(_, total)| *total)
     });
     let total = total.ok_or_else(|| BenchError::new(format!("callgrind has not seen what is {name}")))?;
-    let per_message = total as f64 / number("messages").max(1) as f64;
-    Ok((name, (per_message * 10.0).round() / 10.0))
+    let per_message = total as f64 / case["messages"].as_u64().unwrap_or(0).max(1) as f64;
+    Ok((name.to_owned(), (per_message * 10.0).round() / 10.0))
 }
 
 fn print(now: &Costs, before: Option<&Costs>, json: bool) -> Result<(), BenchError> {
-    let mut report = Report::new("cost", json, &["instructions a message", "now", "before", "ratio"]);
+    let mut report =
+        Report::new("cost", json, &["instructions a message or update", "now", "before", "ratio"]);
     for (name, count) in &now.instructions {
         let old = before.and_then(|costs| costs.instructions.get(name));
         let ratio = old.map(|old| count / old);
@@ -194,10 +193,11 @@ mod tests {
 
     #[test]
     fn every_counted_function_has_a_figure_of_its_own() {
-        let mut names: Vec<_> = program::COUNTED.iter().flat_map(|(a, b)| [*a, *b]).collect();
+        let mut names: Vec<_> = counted().flat_map(|(a, b)| [a, b]).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), 2 * program::COUNTED.len());
-        assert!(program::COUNTED.iter().any(|(_, f)| *f == program::figure_of("lbtrm", 64, 1, "send")));
+        assert_eq!(names.len(), 2 * counted().count());
+        let is_part = |name: &str| counted().any(|(other, _)| other != name && other.contains(name));
+        assert_eq!(counted().find(|(name, _)| is_part(name)), None, "callgrind would count both");
     }
 }

@@ -16,10 +16,10 @@ use messaging::{
 use net::{Poller, Ready, clock};
 use serde_json::json;
 
+use super::market;
 use crate::BenchError;
-use crate::end_to_end::{START_LIMIT, free_port};
 use crate::own;
-use crate::process::{Scratch, answer};
+use crate::process::{START_LIMIT, Scratch, answer, free_port};
 
 /// Rounds before the counted ones: pages are there and tables have grown.
 const WARM_ROUNDS: u32 = 64;
@@ -101,15 +101,13 @@ pub(crate) fn run() -> Result<(), BenchError> {
         for _ in 0..rounds {
             pair.round(case.send, case.receive)?;
         }
-        answer(&json!({ "transport": case.transport, "size": case.size, "batch": case.batch,
-            "messages": rounds * case.batch }));
+        for direction in ["send", "receive"] {
+            let Case { transport, size, batch, .. } = case;
+            answer(&json!({ "figure": format!("{transport}, {size} B x {batch}, {direction}"),
+                "messages": rounds * batch }));
+        }
     }
-    Ok(())
-}
-
-/// The name of a case's figures, by what the program tells of it.
-pub(super) fn figure_of(transport: &str, size: u64, batch: u64, way: &str) -> String {
-    format!("{transport}, {size} B x {batch}, {way}")
+    market::run()
 }
 
 struct Pair {

@@ -7,8 +7,8 @@ use net::clock;
 use serde_json::json;
 
 use super::publisher::{Items, SERVICE};
-use crate::process::answer;
-use crate::role::Cpu;
+use crate::options::Cpu;
+use crate::process::{START_LIMIT, answer};
 use crate::{BenchError, update};
 
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ impl Observer {
             consumer.subscribe(SERVICE, &Items::own_name(0, n))?;
         }
         let mut observer = Observer { consumer, seen: Seen::default() };
-        let deadline = clock::monotonic().after(super::START_LIMIT);
+        let deadline = clock::monotonic().after(START_LIMIT);
         while observer.seen.images < own {
             observer.dispatch(Duration::from_millis(100))?;
             if clock::monotonic() > deadline {

@@ -1,9 +1,6 @@
-use std::net::{Ipv4Addr, TcpListener};
-
-use super::START_LIMIT;
 use crate::BenchError;
-use crate::process::Process;
-use crate::role::Cpu;
+use crate::options::Cpu;
+use crate::process::{Process, START_LIMIT, free_port};
 
 /// A source distributor and a point-to-point server with ports of their own.
 pub(crate) struct Daemons {
@@ -50,9 +47,4 @@ fn unicast_ports() -> Result<Vec<String>, BenchError> {
         format!("messaging.request_tcp_port_low={requests}"),
         format!("messaging.request_tcp_port_high={requests}"),
     ])
-}
-
-/// A port that nobody uses now.
-pub(crate) fn free_port() -> Result<u16, BenchError> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

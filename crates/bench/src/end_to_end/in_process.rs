@@ -15,10 +15,10 @@ use source_distributor::{SourceDistributor, SourceDistributorConfig};
 
 use super::consumer::Observer;
 use super::publisher::{Items, Publisher};
-use super::{Pacing, SentRun, free_port};
+use super::{Pacing, SentRun};
 use crate::BenchError;
 use crate::chain::run_number;
-use crate::process::{self, answer};
+use crate::process::{self, answer, free_port};
 
 #[derive(Debug, Args)]
 pub(crate) struct InProcessArgs {

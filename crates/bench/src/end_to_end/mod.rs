@@ -8,7 +8,7 @@ mod pacing;
 mod publisher;
 
 pub(crate) use consumer::{ConsumerArgs, Observer, consumer};
-pub(crate) use daemons::{Daemons, free_port};
+pub(crate) use daemons::Daemons;
 pub(crate) use in_process::{InProcessArgs, in_process};
 pub(crate) use pacing::{Pacing, SentRun};
 pub(crate) use publisher::{Items, PublisherArgs, SERVICE, SERVICE_ID, pick, publisher};
@@ -19,9 +19,9 @@ use clap::{Args, ValueEnum};
 use measure::{Runs, Summary};
 use serde_json::{Value, json};
 
-use crate::process::Process;
+use crate::options::Cpu;
+use crate::process::{Process, START_LIMIT, free_port};
 use crate::report::{self, Report};
-use crate::role::Cpu;
 use crate::{BenchError, RunOptions};
 
 const CPUS: [usize; 4] = [0, 1, 1, 0];
@@ -101,9 +101,6 @@ impl Placement {
         Cpu::on(self.cpus.get(part).copied().filter(|_| !self.unpinned))
     }
 }
-
-/// For processes to come up, and for 100,000 images to get through.
-pub(crate) const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// One way from a sender to a receiver that is being measured.
 trait Way {

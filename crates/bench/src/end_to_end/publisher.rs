@@ -13,8 +13,8 @@ use units::Nanos;
 
 use super::Pacing;
 use crate::chain::run_number;
-use crate::process::{self, answer};
-use crate::role::Cpu;
+use crate::options::Cpu;
+use crate::process::{self, START_LIMIT, answer};
 use crate::{BenchError, update};
 
 /// Name of the service that workloads publish.
@@ -90,7 +90,7 @@ impl Publisher {
     }
 
     fn publish_images(&mut self) -> Result<(), BenchError> {
-        let deadline = clock::monotonic().after(super::START_LIMIT);
+        let deadline = clock::monotonic().after(START_LIMIT);
         while !self.provider.is_logged_in() {
             self.provider.dispatch(Duration::from_millis(100), &mut |_| ())?;
             if clock::monotonic() > deadline {

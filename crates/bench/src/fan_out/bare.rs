@@ -13,8 +13,8 @@ use super::way::Seen;
 use crate::BenchError;
 use crate::chain::{RECORD_BYTES, record, run_number};
 use crate::end_to_end::Pacing;
+use crate::options::Cpu;
 use crate::process::{self, answer};
-use crate::role::Cpu;
 
 #[derive(Debug, Args)]
 pub(crate) struct BareServerArgs {

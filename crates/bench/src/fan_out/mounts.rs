@@ -17,7 +17,7 @@ use rwf::{Domain, Msg};
 use super::peers::{Peer, Tally, Target, serve};
 use super::rssl::Compression;
 use crate::end_to_end::{Items, SERVICE_ID};
-use crate::role::Cpu;
+use crate::options::Cpu;
 use crate::{BenchError, update};
 
 #[derive(Debug, Args)]

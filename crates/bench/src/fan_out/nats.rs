@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use super::way::Way;
 use super::{EACH, OTHERS_CPU, SERVER_CPU, websocket, words};
 use crate::BenchError;
-use crate::end_to_end::{START_LIMIT, free_port};
-use crate::process::{Process, Scratch};
-use crate::role::Cpu;
+use crate::options::Cpu;
+use crate::process::{Process, START_LIMIT, Scratch, free_port};
 
 const PROGRAM: &str = "nats-server";
 

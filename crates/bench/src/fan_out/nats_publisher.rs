@@ -14,8 +14,8 @@ use super::websocket_clients::FIRST_ID;
 use crate::chain::run_number;
 use crate::codec::dictionary;
 use crate::end_to_end::{Items, Pacing, SERVICE, SERVICE_ID, pick};
+use crate::options::Cpu;
 use crate::process::{self, answer};
-use crate::role::Cpu;
 use crate::{BenchError, update};
 
 #[derive(Debug, Args)]

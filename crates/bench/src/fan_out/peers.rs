@@ -13,8 +13,7 @@ use serde_json::json;
 use super::tls;
 use super::way::Seen;
 use crate::BenchError;
-use crate::end_to_end::START_LIMIT;
-use crate::process::answer;
+use crate::process::{START_LIMIT, answer};
 
 /// What a consumer has counted in a run.
 #[derive(Default)]

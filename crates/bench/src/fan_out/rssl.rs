@@ -7,9 +7,8 @@ use clap::{Args, ValueEnum};
 
 use super::way::{self, Setup, Way};
 use super::{EACH, OTHERS_CPU, SERVER_CPU, TlsDirectory, words};
-use crate::end_to_end::{START_LIMIT, free_port};
-use crate::process::Process;
-use crate::role::Cpu;
+use crate::options::Cpu;
+use crate::process::{Process, START_LIMIT, free_port};
 use crate::{BenchError, RunOptions};
 
 #[derive(Debug, Args)]

@@ -7,10 +7,10 @@ use net::clock;
 use serde_json::{Value, json};
 
 use super::{EACH, OTHERS_CPU, SERVER_CPU, words};
-use crate::end_to_end::{Daemons, START_LIMIT};
-use crate::process::Process;
+use crate::end_to_end::Daemons;
+use crate::options::Cpu;
+use crate::process::{Process, START_LIMIT};
 use crate::report::{self, Report};
-use crate::role::Cpu;
 use crate::{BenchError, RunOptions};
 
 /// A run is sustained if its last update comes within this time after it was meant to be sent.

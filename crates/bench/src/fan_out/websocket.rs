@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::way::{self, Setup, Way};
 use super::{EACH, TlsDirectory, nats, words};
-use crate::end_to_end::free_port;
+use crate::process::free_port;
 use crate::{BenchError, RunOptions};
 
 #[derive(Debug, Args)]

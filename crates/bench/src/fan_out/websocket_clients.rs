@@ -16,7 +16,7 @@ use websocket::{ClientConfig, ClientConnection, Handler, Limits, Message, Outbou
 use super::peers::{Peer, Tally, Target, serve};
 use crate::BenchError;
 use crate::end_to_end::{Items, SERVICE};
-use crate::role::Cpu;
+use crate::options::Cpu;
 
 #[derive(Debug, Args)]
 pub(crate) struct WebSocketClientsArgs {

@@ -18,9 +18,9 @@ use measure::{Runs, Summary};
 use serde_json::{Value, json};
 
 use crate::end_to_end::{Daemons, Pacing, Placement};
+use crate::options::Cpu;
 use crate::process::Process;
 use crate::report::{self, Report};
-use crate::role::Cpu;
 use crate::{BenchError, RunOptions};
 
 #[derive(Debug, Args)]

@@ -11,8 +11,8 @@ use units::Nanos;
 
 use crate::chain::run_number;
 use crate::end_to_end::{Items, Pacing, SERVICE, SERVICE_ID, pick};
+use crate::options::Cpu;
 use crate::process::{self, answer};
-use crate::role::Cpu;
 use crate::{BenchError, update};
 
 #[derive(Debug, Args)]

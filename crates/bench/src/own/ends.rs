@@ -13,8 +13,8 @@ use roles::{End, Failure, Link, answer, play};
 use serde_json::json;
 
 use crate::BenchError;
-use crate::end_to_end::START_LIMIT;
 use crate::pair::Path;
+use crate::process::START_LIMIT;
 
 /// Of each multicast socket.
 const BUFFER_BYTES: u64 = 64 << 20;

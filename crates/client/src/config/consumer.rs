@@ -1,6 +1,6 @@
 use config::Complaint;
 
-use rssl_server::Compression;
+use server::rssl::Compression;
 
 use super::{ClientTlsConfig, HostPort, WebSocketConfig, delays_in_order};
 

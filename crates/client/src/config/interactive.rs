@@ -1,6 +1,6 @@
 use config::Complaint;
-use rssl_server::RsslConfig;
-use websocket_server::WebSocketConfig;
+use server::rssl::RsslConfig;
+use server::websocket::WebSocketConfig;
 
 use super::ProviderServiceConfig;
 use super::provider::complaints_about;

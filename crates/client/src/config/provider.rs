@@ -4,7 +4,7 @@ use config::Complaint;
 use rdm::directory::{Info, Service, ServiceState};
 use rwf::Domain;
 
-use rssl_server::Compression;
+use server::rssl::Compression;
 
 use super::{ClientTlsConfig, HostPort, delays_in_order};
 

@@ -7,13 +7,10 @@ use units::Nanos;
 
 use super::ItemHandle;
 use super::book::{Book, Lookup};
-use super::event::{ConsumerEvent, ItemEvent, ItemMsg};
+use super::event::{ConsumerEvent, ItemEvent, ItemMsg, Sink};
 use super::fields::FieldScan;
 use super::item::{Fate, Item, Phase, Shown};
 use crate::table::Slot;
-
-/// The cold path's way to the application.
-pub(crate) type Sink<'s> = dyn FnMut(ConsumerEvent<'_>) + 's;
 
 impl Book {
     /// A message for the item at `place`.

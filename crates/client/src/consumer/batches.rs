@@ -5,10 +5,10 @@ use rdm::directory::Service;
 use rdm::item::{CloseTarget, ItemClose, ItemKey, ItemRequest, Target};
 use rdm::login::{BatchSupport, Features};
 use rssl::Outbound;
-use rwf::{DataState, Domain, StatusMsg};
+use rwf::{DataState, StatusMsg};
 use units::Nanos;
 
-use super::book::Book;
+use super::book::{Batch, Book, Ending};
 use super::item::Phase;
 use super::requests::{Full, Obstacle, push};
 use super::{ItemHandle, ItemRequestSpec, SubscribeError};
@@ -16,24 +16,6 @@ use crate::table::Slot;
 
 /// Most items in one message: their names fit the 64 KiB that an array can have.
 const ITEMS_MAX: usize = 200;
-
-/// A batch request that was sent, until the server has answered it as such.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Batch {
-    pub(crate) stream_id: i32,
-    /// Its items have the stream ids that follow.
-    count: i32,
-    forgotten_at: Nanos,
-}
-
-/// A stream that is to be closed on the server.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ending {
-    pub(crate) domain: Domain,
-    pub(crate) stream_id: i32,
-    /// Those of one number go in one message; 0: it goes alone.
-    pub(crate) batch: u32,
-}
 
 impl Book {
     /// Adds items of one kind to the queue of their service.

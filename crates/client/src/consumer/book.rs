@@ -10,7 +10,6 @@ use market::image::FieldRules;
 use rwf::{Dictionary, Domain};
 use units::Nanos;
 
-use super::batches::{Batch, Ending};
 use super::fields::FieldIndex;
 use super::item::{Item, Phase};
 use super::spec::NAME_BYTES_MAX;
@@ -68,6 +67,24 @@ pub(crate) struct Line {
     pub(crate) open_count: u64,
     /// Some waiting items were told nothing yet.
     pub(crate) has_untold: bool,
+}
+
+/// A batch request that was sent, until the server has answered it as such.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch {
+    pub(crate) stream_id: i32,
+    /// Its items have the stream ids that follow.
+    pub(super) count: i32,
+    pub(super) forgotten_at: Nanos,
+}
+
+/// A stream that is to be closed on the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ending {
+    pub(crate) domain: Domain,
+    pub(crate) stream_id: i32,
+    /// Those of one number go in one message; 0: it goes alone.
+    pub(crate) batch: u32,
 }
 
 /// What two items cannot share.

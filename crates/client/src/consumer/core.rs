@@ -5,12 +5,12 @@ use std::sync::Arc;
 use counters::table::{ConsumerSession, RsslConnections, WebSocketConnections};
 use market::CachedItem;
 use rdm::directory::Directory;
+use rdm::login::StandbyRole;
 use rssl::{ConfigError, Disconnect};
 use rwf::{DecodeError, Dictionary, Domain, State, Value};
 use units::Nanos;
 
-use super::answers::Sink;
-use super::event::{ConsumerEvent, image_field};
+use super::event::{ConsumerEvent, Sink, image_field};
 use super::item::Shown;
 use super::session::Session;
 use super::{FieldId, FieldRef, ItemHandle, ItemRequestSpec, SubscribeError};
@@ -176,6 +176,25 @@ impl ConsumerCore {
     #[must_use]
     pub fn connection_counters(&self) -> &Arc<RsslConnections> {
         self.life.connector.counters()
+    }
+}
+
+/// Its place among several servers.
+impl ConsumerCore {
+    /// Gives the server another role, of one service or of all that have none of their own.
+    pub(super) fn set_role(&mut self, service: Option<&Arc<str>>, role: StandbyRole) {
+        let session = &mut self.life.session;
+        if let Some(roles) = &mut session.roles {
+            roles.set(service, role);
+            session.book.is_pump_due = true;
+        }
+    }
+
+    /// Whether the server was told that nobody needs its data for this service now.
+    pub(super) fn is_silent(&self, service: &str) -> bool {
+        let session = &self.life.session;
+        let id = session.directory.service_by_name(service).map(|service| service.id);
+        session.roles.as_ref().is_some_and(|roles| roles.is_silent(id))
     }
 }
 

@@ -5,9 +5,8 @@ use std::fmt;
 use rdm::directory::Service;
 use rwf::{DataType, Dictionary};
 
-use super::event::{ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, ServiceChange};
+use super::event::{ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, PostOutcome, ServiceChange};
 use super::owned::{OwnedEvent, OwnedItemEvent, OwnedOutcome};
-use super::posts::PostOutcome;
 use crate::{HostPort, shown};
 
 impl fmt::Display for ConsumerEvent<'_> {

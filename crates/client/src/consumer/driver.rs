@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Deref;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::{Interest, Registrar, Resolver, Token, clock};
+use net::{Registrar, Resolver, clock};
 use rwf::{Dictionary, Domain, EncodeError, Priority, Writer};
 use units::Nanos;
 
@@ -15,8 +14,8 @@ use super::{
     ConsumerCore, ConsumerEvent, GenericSpec, ItemHandle, ItemRequestSpec, ItemView, OwnedEvent, PostId,
     PostSpec, SubscribeError, TellError,
 };
-use crate::driver::Driver;
-use crate::wire::{READS_MAX, Wire};
+use crate::driver::{Driver, loop_calls};
+use crate::wire::Wire;
 use crate::{ConsumerConfig, Identity, StartError};
 
 /// A consumer of market data: subscribes items at an RSSL server and is told what comes.
@@ -129,157 +128,140 @@ impl Consumer {
     }
 }
 
-/// What [`ConsumerCore`] does, at the time that it is.
-impl Consumer {
-    /// Subscribes several items at once; see [`ConsumerCore::subscribe_all`].
-    pub fn subscribe_all(
-        &mut self,
-        spec: &ItemRequestSpec<'_>,
-        names: &[&str],
-    ) -> Vec<Result<ItemHandle, SubscribeError>> {
-        self.driver.core.subscribe_all(spec, names)
-    }
+/// What the core of a consumer does with items, for the consumer that drives it. Of warm standby each server is told,
+/// or the active one, as the core's methods say.
+macro_rules! core_calls {
+    ($consumer:ident, $core:ident, $($field:ident).+) => {
+        #[doc = concat!("What [`", stringify!($core), "`] does under the same names, at the time that it is.")]
+        impl $consumer {
+            /// Subscribes several items at once; see [`subscribe_all`](crate::ConsumerCore::subscribe_all).
+            pub fn subscribe_all(
+                &mut self,
+                spec: &ItemRequestSpec<'_>,
+                names: &[&str],
+            ) -> Vec<Result<ItemHandle, SubscribeError>> {
+                self.$($field).+.subscribe_all(spec, names)
+            }
 
-    /// Ends several items at once; see [`ConsumerCore::unsubscribe_all`].
-    pub fn unsubscribe_all(&mut self, handles: &[ItemHandle]) -> usize {
-        self.driver.core.unsubscribe_all(handles)
-    }
+            /// Ends several items at once; see [`unsubscribe_all`](crate::ConsumerCore::unsubscribe_all).
+            pub fn unsubscribe_all(&mut self, handles: &[ItemHandle]) -> usize {
+                self.$($field).+.unsubscribe_all(handles)
+            }
 
-    /// Wants another part of an item; see [`ConsumerCore::set_view`].
-    ///
-    /// # Errors
-    /// As [`ConsumerCore::set_view`].
-    pub fn set_view(&mut self, handle: ItemHandle, view: Option<ItemView>) -> Result<(), TellError> {
-        self.driver.core.set_view(handle, view)
-    }
+            /// Wants another part of an item; see [`set_view`](crate::ConsumerCore::set_view).
+            ///
+            /// # Errors
+            /// As [`set_view`](crate::ConsumerCore::set_view).
+            pub fn set_view(&mut self, handle: ItemHandle, view: Option<ItemView>) -> Result<(), TellError> {
+                self.$($field).+.set_view(handle, view)
+            }
 
-    /// Gives an item another priority; see [`ConsumerCore::set_priority`].
-    ///
-    /// # Errors
-    /// As [`ConsumerCore::set_priority`].
-    pub fn set_priority(&mut self, handle: ItemHandle, priority: Priority) -> Result<(), TellError> {
-        self.driver.core.set_priority(handle, priority)
-    }
+            /// Gives an item another priority; see [`set_priority`](crate::ConsumerCore::set_priority).
+            ///
+            /// # Errors
+            /// As [`set_priority`](crate::ConsumerCore::set_priority).
+            pub fn set_priority(&mut self, handle: ItemHandle, priority: Priority) -> Result<(), TellError> {
+                self.$($field).+.set_priority(handle, priority)
+            }
 
-    /// Lets the server stop the updates of an item; see [`ConsumerCore::pause`].
-    ///
-    /// # Errors
-    /// As [`ConsumerCore::pause`].
-    pub fn pause(&mut self, handle: ItemHandle) -> Result<(), TellError> {
-        self.driver.core.pause(handle)
-    }
+            /// Lets the server stop the updates of an item; see [`pause`](crate::ConsumerCore::pause).
+            ///
+            /// # Errors
+            /// As [`pause`](crate::ConsumerCore::pause).
+            pub fn pause(&mut self, handle: ItemHandle) -> Result<(), TellError> {
+                self.$($field).+.pause(handle)
+            }
 
-    /// Wants the updates of an item again; see [`ConsumerCore::resume`].
-    ///
-    /// # Errors
-    /// As [`ConsumerCore::resume`].
-    pub fn resume(&mut self, handle: ItemHandle) -> Result<(), TellError> {
-        self.driver.core.resume(handle)
-    }
+            /// Wants the updates of an item again; see [`resume`](crate::ConsumerCore::resume).
+            ///
+            /// # Errors
+            /// As [`resume`](crate::ConsumerCore::resume).
+            pub fn resume(&mut self, handle: ItemHandle) -> Result<(), TellError> {
+                self.$($field).+.resume(handle)
+            }
 
-    /// Lets the server stop the updates of all items; see [`ConsumerCore::pause_all`].
-    ///
-    /// # Errors
-    /// As [`ConsumerCore::pause_all`].
-    pub fn pause_all(&mut self) -> Result<(), TellError> {
-        self.driver.core.pause_all()
-    }
+            /// Lets the server stop the updates of all items; see [`pause_all`](crate::ConsumerCore::pause_all).
+            ///
+            /// # Errors
+            /// As [`pause_all`](crate::ConsumerCore::pause_all).
+            pub fn pause_all(&mut self) -> Result<(), TellError> {
+                self.$($field).+.pause_all()
+            }
 
-    /// Wants the updates of all items again; see [`ConsumerCore::resume_all`].
-    ///
-    /// # Errors
-    /// As [`ConsumerCore::resume_all`].
-    pub fn resume_all(&mut self) -> Result<(), TellError> {
-        self.driver.core.resume_all()
-    }
+            /// Wants the updates of all items again; see [`resume_all`](crate::ConsumerCore::resume_all).
+            ///
+            /// # Errors
+            /// As [`resume_all`](crate::ConsumerCore::resume_all).
+            pub fn resume_all(&mut self) -> Result<(), TellError> {
+                self.$($field).+.resume_all()
+            }
 
-    /// Wants the image of an item once more; see [`ConsumerCore::request_image`].
-    ///
-    /// # Errors
-    /// As [`ConsumerCore::request_image`].
-    pub fn request_image(&mut self, handle: ItemHandle) -> Result<(), TellError> {
-        self.driver.core.request_image(handle)
-    }
+            /// Wants the image of an item once more; see [`request_image`](crate::ConsumerCore::request_image).
+            ///
+            /// # Errors
+            /// As [`request_image`](crate::ConsumerCore::request_image).
+            pub fn request_image(&mut self, handle: ItemHandle) -> Result<(), TellError> {
+                self.$($field).+.request_image(handle)
+            }
 
-    /// Posts on the stream of an item; see [`ConsumerCore::post`]. It is written in the next call of
-    /// [`Consumer::dispatch`].
-    ///
-    /// # Errors
-    /// As [`ConsumerCore::post`].
-    pub fn post(
-        &mut self,
-        handle: ItemHandle,
-        spec: &PostSpec<'_>,
-        payload: impl FnMut(&mut Writer<'_>),
-    ) -> Result<PostId, TellError> {
-        self.driver.core.post(clock::monotonic(), handle, spec, payload)
-    }
+            /// Posts on the stream of an item; see [`post`](crate::ConsumerCore::post). It is written in the
+            /// next call of `dispatch`.
+            ///
+            /// # Errors
+            /// As [`post`](crate::ConsumerCore::post).
+            pub fn post(
+                &mut self,
+                handle: ItemHandle,
+                spec: &PostSpec<'_>,
+                payload: impl FnMut(&mut Writer<'_>),
+            ) -> Result<PostId, TellError> {
+                self.$($field).+.post(clock::monotonic(), handle, spec, payload)
+            }
 
-    /// Posts to an item by service, domain and name; see [`ConsumerCore::post_off_stream`].
-    ///
-    /// # Errors
-    /// As [`ConsumerCore::post_off_stream`].
-    pub fn post_off_stream(
-        &mut self,
-        item: (&str, Domain, &str),
-        spec: &PostSpec<'_>,
-        payload: impl FnMut(&mut Writer<'_>),
-    ) -> Result<PostId, TellError> {
-        self.driver.core.post_off_stream(clock::monotonic(), item, spec, payload)
-    }
+            /// Posts to an item by service, domain and name; see
+            /// [`post_off_stream`](crate::ConsumerCore::post_off_stream).
+            ///
+            /// # Errors
+            /// As [`post_off_stream`](crate::ConsumerCore::post_off_stream).
+            pub fn post_off_stream(
+                &mut self,
+                item: (&str, Domain, &str),
+                spec: &PostSpec<'_>,
+                payload: impl FnMut(&mut Writer<'_>),
+            ) -> Result<PostId, TellError> {
+                self.$($field).+.post_off_stream(clock::monotonic(), item, spec, payload)
+            }
 
-    /// Sends a generic message on the stream of an item; see [`ConsumerCore::send_generic`].
-    ///
-    /// # Errors
-    /// As [`ConsumerCore::send_generic`].
-    pub fn send_generic(
-        &mut self,
-        handle: ItemHandle,
-        spec: &GenericSpec<'_>,
-        payload: impl FnMut(&mut Writer<'_>),
-    ) -> Result<(), TellError> {
-        self.driver.core.send_generic(handle, spec, payload)
-    }
+            /// Sends a generic message on the stream of an item; see
+            /// [`send_generic`](crate::ConsumerCore::send_generic).
+            ///
+            /// # Errors
+            /// As [`send_generic`](crate::ConsumerCore::send_generic).
+            pub fn send_generic(
+                &mut self,
+                handle: ItemHandle,
+                spec: &GenericSpec<'_>,
+                payload: impl FnMut(&mut Writer<'_>),
+            ) -> Result<(), TellError> {
+                self.$($field).+.send_generic(handle, spec, payload)
+            }
 
-    /// Logs in with a token; see [`ConsumerCore::set_login_token`].
-    ///
-    /// # Errors
-    /// As [`ConsumerCore::set_login_token`].
-    pub fn set_login_token(&mut self, token: &str) -> Result<(), EncodeError> {
-        self.driver.core.set_login_token(token)
-    }
+            /// Logs in with a token; see [`set_login_token`](crate::ConsumerCore::set_login_token).
+            ///
+            /// # Errors
+            /// As [`set_login_token`](crate::ConsumerCore::set_login_token).
+            pub fn set_login_token(&mut self, token: &str) -> Result<(), EncodeError> {
+                self.$($field).+.set_login_token(token)
+            }
+        }
+    };
 }
 
-/// In somebody else's loop: [`Consumer::arm`] (or [`Consumer::descriptor`]) before each wait, of which
-/// [`Consumer::next_wakeup`] is the end at the latest, and [`Consumer::work`] after it.
-impl Consumer {
-    /// Does what there is to do without waiting. Returns the number of events.
-    pub fn work<F: FnMut(ConsumerEvent<'_>)>(&mut self, on_event: &mut F) -> usize {
-        self.driver.work(READS_MAX, on_event)
-    }
+pub(super) use core_calls;
 
-    /// Registers the consumer's descriptor, which changes from connection to connection, with a poller. Always
-    /// the same one: a socket leaves a poller only when it is closed.
-    ///
-    /// # Errors
-    /// The poller refuses the socket.
-    pub fn arm(&mut self, registrar: &Registrar, token: Token) -> io::Result<()> {
-        self.driver.arm(registrar, token)
-    }
+core_calls!(Consumer, ConsumerCore, driver.core);
 
-    /// The descriptor to wait for and what for, in a loop that has another kind of poller: the socket, or the
-    /// look-up of a host name before it; `None` without either.
-    #[must_use]
-    pub fn descriptor(&self) -> Option<(BorrowedFd<'_>, Interest)> {
-        self.driver.descriptor()
-    }
-
-    /// When [`Consumer::work`] is to be called whatever the socket does, on [`net::clock::monotonic`].
-    #[must_use]
-    pub fn next_wakeup(&self) -> Nanos {
-        self.driver.next_wakeup()
-    }
-}
+loop_calls!(Consumer, ConsumerEvent);
 
 /// For the thread of a [`ConsumerChannel`](super::ConsumerChannel).
 impl Consumer {

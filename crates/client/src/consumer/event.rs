@@ -8,15 +8,17 @@ use rdm::RdmError;
 use rdm::directory::Service;
 use rdm::login::LoginRefresh;
 use rwf::{
-    AckMsg, Conflation, DataState, DataType, DecodeError, Dictionary, Domain, GenericMsg, Qos, RefreshMsg,
-    State, StateCode, StatusMsg, UpdateMsg, UpdateType, Value,
+    AckMsg, Conflation, DataState, DataType, DecodeError, Dictionary, Domain, GenericMsg, NakCode, Qos,
+    RefreshMsg, State, StateCode, StatusMsg, UpdateMsg, UpdateType, Value,
 };
 
 use super::ItemHandle;
 use super::fields::{FieldId, FieldIndex, FieldRef, FieldScan, Fields, field_list};
 use super::map::MapView;
-use super::posts::PostEvent;
 use crate::{DisconnectReason, HostPort};
+
+/// The cold path's way to the application.
+pub(crate) type Sink<'s> = dyn FnMut(ConsumerEvent<'_>) + 's;
 
 /// Something that happened. It borrows from the message at hand and is valid during the call that brings it.
 #[non_exhaustive]
@@ -137,6 +139,42 @@ pub enum DictionaryFault {
     },
     /// What came is no dictionary.
     Malformed(RdmError),
+}
+
+/// A post that was sent: names it in the [`PostEvent`] that answers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PostId(pub u32);
+
+/// What became of a post that wanted an ack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PostEvent<'a> {
+    /// Which.
+    pub id: PostId,
+    /// The number that the application gave it: [`PostSpec::tag`](crate::PostSpec::tag).
+    pub tag: u64,
+    /// The item on whose stream it went; `None` if it went off-stream.
+    pub item: Option<ItemHandle>,
+    /// What became of it.
+    pub outcome: PostOutcome<'a>,
+}
+
+/// What became of a post.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PostOutcome<'a> {
+    /// It was taken.
+    Taken,
+    /// It was refused.
+    Refused {
+        /// Why.
+        code: NakCode,
+        /// The same in words.
+        text: &'a [u8],
+    },
+    /// There was no answer in time: it may have been taken or not.
+    TimedOut,
+    /// The connection was lost before the answer: it may have been taken or not.
+    Lost,
 }
 
 /// The message of an item event.

@@ -8,8 +8,6 @@ pub use rwf::FieldRef;
 use rwf::dictionary::Field;
 use rwf::{DataType, DecodeError, Dictionary, FieldEntries, FieldEntry, FieldList, Place, Value};
 
-use super::reading::text_of;
-
 /// The id of a field, looked up once by [`ConsumerCore::field_id`](crate::ConsumerCore::field_id) or written
 /// down: 22 is `BID`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -190,6 +188,22 @@ pub(crate) fn field_list(container_type: DataType, payload: &[u8]) -> Result<Fie
         DataType::FIELD_LIST => FieldList::parse(payload),
         DataType::NO_DATA => FieldList::parse(&[]),
         data_type => Err(DecodeError::BadType { place: Place::FieldList, data_type }),
+    }
+}
+
+/// A value as text; empty for a blank.
+pub(crate) fn text_of<'a>(value: Value<'a>, id: i16, dictionary: Option<&'a Dictionary>) -> Cow<'a, str> {
+    match value {
+        Value::Blank(_) => Cow::Borrowed(""),
+        Value::Ascii(text) => String::from_utf8_lossy(text.0),
+        Value::Utf8(text) => String::from_utf8_lossy(text.0),
+        Value::Buffer(bytes) => String::from_utf8_lossy(bytes.0),
+        Value::Rmtes(text) => text.text().unwrap_or_else(|_| String::from_utf8_lossy(text.0)),
+        Value::Enum(number) => match dictionary.and_then(|known| known.enum_display(id, number.0)) {
+            Some(display) => rwf::rmtes::text(display),
+            None => Cow::Owned(number.to_string()),
+        },
+        other => Cow::Owned(other.to_string()),
     }
 }
 

@@ -4,9 +4,8 @@ use rdm::directory::Directory;
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
-use super::answers::Sink;
-use super::batches::Ending;
-use super::book::{Book, Lookup};
+use super::book::{Book, Ending, Lookup};
+use super::event::Sink;
 use super::item::{Item, Phase};
 use crate::table::Slot;
 

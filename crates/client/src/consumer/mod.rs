@@ -26,19 +26,19 @@ mod spec;
 mod standby;
 mod streams;
 
-pub(crate) use self::answers::Sink;
 pub use self::core::ConsumerCore;
 pub(crate) use self::session::Session;
 pub use channel::ConsumerChannel;
 pub use driver::Consumer;
+pub(crate) use event::Sink;
 pub use event::{
-    ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, ServerEvent, ServiceChange, ServiceEvent,
+    ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, PostEvent, PostId, PostOutcome, ServerEvent,
+    ServiceChange, ServiceEvent,
 };
 pub use events::Events;
 pub use fields::{FieldId, FieldRef, FieldView, Fields, FieldsOrRaw, UnreadableField};
 pub use map::{EntryFields, MapEntryView, MapEntryViews, MapView};
 pub use owned::{OwnedEvent, OwnedItemEvent, OwnedOutcome};
-pub use posts::{PostEvent, PostId, PostOutcome};
 pub use sending::{Capability, GenericSpec, PostSpec, TellError};
 pub(crate) use spec::NAME_BYTES_MAX;
 pub use spec::{ItemHandle, ItemRequestSpec, ItemView, SubscribeError};

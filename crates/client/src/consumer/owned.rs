@@ -11,9 +11,11 @@ use rwf::{
     UpdateMsg, Value, encode_to_vec,
 };
 
-use super::event::{ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, ServerEvent, ServiceChange};
+use super::event::{
+    ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, PostEvent, PostId, PostOutcome, ServerEvent,
+    ServiceChange,
+};
 use super::fields::{FieldRef, FieldScan};
-use super::posts::{PostEvent, PostId, PostOutcome};
 use super::{FieldId, ItemHandle};
 use crate::{DisconnectReason, HostPort};
 

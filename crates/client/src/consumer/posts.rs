@@ -5,48 +5,11 @@ use std::time::Duration;
 
 use counters::table::ConsumerSession;
 use rdm::post::Acknowledged;
-use rwf::{AckMsg, NakCode};
+use rwf::AckMsg;
 use units::Nanos;
 
 use super::ItemHandle;
-use super::answers::Sink;
-use super::event::ConsumerEvent;
-
-/// A post that was sent: names it in the [`PostEvent`] that answers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PostId(pub u32);
-
-/// What became of a post that wanted an ack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PostEvent<'a> {
-    /// Which.
-    pub id: PostId,
-    /// The number that the application gave it: [`PostSpec::tag`](crate::PostSpec::tag).
-    pub tag: u64,
-    /// The item on whose stream it went; `None` if it went off-stream.
-    pub item: Option<ItemHandle>,
-    /// What became of it.
-    pub outcome: PostOutcome<'a>,
-}
-
-/// What became of a post.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PostOutcome<'a> {
-    /// It was taken.
-    Taken,
-    /// It was refused.
-    Refused {
-        /// Why.
-        code: NakCode,
-        /// The same in words.
-        text: &'a [u8],
-    },
-    /// There was no answer in time: it may have been taken or not.
-    TimedOut,
-    /// The connection was lost before the answer: it may have been taken or not.
-    Lost,
-}
+use super::event::{ConsumerEvent, PostEvent, PostId, PostOutcome, Sink};
 
 /// The posts that wait for an ack.
 #[derive(Debug)]

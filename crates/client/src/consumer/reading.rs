@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use rwf::{DataType, DecodeError, Dictionary, FieldName, FieldRef, Hint, Real, Value};
 
-use super::fields::Fields;
+use super::fields::{Fields, text_of};
 use super::{FieldId, ItemEvent, OwnedItemEvent};
 use crate::{FieldError, FieldProblem};
 
@@ -154,20 +154,4 @@ fn float(value: Value<'_>) -> Result<f64, FieldProblem> {
 
 fn type_of(value: &Value<'_>) -> DataType {
     rwf::Primitive::data_type(value)
-}
-
-/// A value as text; empty for a blank.
-pub(super) fn text_of<'a>(value: Value<'a>, id: i16, dictionary: Option<&'a Dictionary>) -> Cow<'a, str> {
-    match value {
-        Value::Blank(_) => Cow::Borrowed(""),
-        Value::Ascii(text) => String::from_utf8_lossy(text.0),
-        Value::Utf8(text) => String::from_utf8_lossy(text.0),
-        Value::Buffer(bytes) => String::from_utf8_lossy(bytes.0),
-        Value::Rmtes(text) => text.text().unwrap_or_else(|_| String::from_utf8_lossy(text.0)),
-        Value::Enum(number) => match dictionary.and_then(|known| known.enum_display(id, number.0)) {
-            Some(display) => rwf::rmtes::text(display),
-            None => Cow::Owned(number.to_string()),
-        },
-        other => Cow::Owned(other.to_string()),
-    }
 }

@@ -7,9 +7,8 @@ use rssl::{Outbound, SendError};
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
-use super::answers::Sink;
-use super::batches::Ending;
-use super::book::{Book, Lookup};
+use super::book::{Book, Ending, Lookup};
+use super::event::Sink;
 use super::item::{Change, Phase};
 use crate::table::Slot;
 

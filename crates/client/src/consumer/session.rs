@@ -1,27 +1,27 @@
 //! The session of a consumer above its connection: login, directory, dictionary, items.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use counters::table::ConsumerSession;
 use market::Encoding;
 use rdm::directory::{Directory, DirectoryChange, DirectoryMsg, DirectoryRequest};
-use rdm::login::{Features, LOGIN_STREAM_ID, LoginMsg, LoginRefresh, LoginRequest, LoginStatus};
+use rdm::login::{Features, LOGIN_STREAM_ID, LoginRefresh, LoginRequest};
 use rdm::{RdmError, ToVec};
-use rssl::{ClientConnection, CloseReason, Handler, Outbound, Stop};
+use rssl::Outbound;
 use rwf::{AckMsg, Domain, Msg, MsgClass, MsgHead, State, StatusMsg, StreamState, peek};
 use units::Nanos;
 
-use super::answers::Sink;
 use super::book::{Book, BookOptions, Lookup};
 use super::dictionary::{DictionarySource, Progress};
-use super::event::{ConsumerEvent, ServiceChange, ServiceEvent};
+use super::event::{ConsumerEvent, ServiceChange, ServiceEvent, Sink};
 use super::fields::FieldIndex;
 use super::posts::Posts;
 use super::standby::Roles;
-use crate::lifecycle::{SessionLayer, Tallies};
-use crate::login::{self, LoginTexts};
+use super::streams::DIRECTORY_STREAM_ID;
+use crate::lifecycle::{SessionLayer, Tallies, tallies};
+use crate::login::{self, LoginAnswer, LoginTexts};
+use crate::outgoing::push;
 use crate::{ConsumerConfig, DisconnectReason, HostPort, Identity};
 
 /// What item events need to know, lent from a session whose book is in use.
@@ -34,9 +34,6 @@ macro_rules! lookup {
         }
     };
 }
-
-/// The stream of the source directory, as stock consumers have it.
-pub(super) const DIRECTORY_STREAM_ID: i32 = 2;
 
 /// How far the session has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,32 +69,7 @@ pub(crate) struct Session {
     pub(super) is_login_due: bool,
     /// What the server is to be told of its place among several, if anything.
     pub(super) roles: Option<Roles>,
-    /// Why the session ended the connection.
-    fault: Option<DisconnectReason>,
     pub(super) counters: Arc<ConsumerSession>,
-}
-
-/// The handler of one input.
-struct Input<'s, F> {
-    session: &'s mut Session,
-    now: Nanos,
-    host: &'s HostPort,
-    sink: &'s mut F,
-}
-
-impl<F: FnMut(ConsumerEvent<'_>)> Handler for Input<'_, F> {
-    fn on_connected(&mut self, session: &rssl::Session<'_>, out: &mut Outbound) -> ControlFlow<Stop> {
-        (self.sink)(ConsumerEvent::Connected { host: self.host, session });
-        self.session.on_connected(self.now, out)
-    }
-
-    #[inline]
-    fn on_message(&mut self, message: &[u8], out: &mut Outbound) -> ControlFlow<Stop> {
-        match self.session.on_message(self.now, message, out, self.sink) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(fault) => self.session.end(fault),
-        }
-    }
 }
 
 impl Session {
@@ -115,14 +87,11 @@ impl Session {
         };
         let bytes_max = config.dictionary_max_bytes as usize;
         Session {
-            login: LoginTexts {
-                user: identity.user_or(&config.user),
-                application_id: config.application_id.clone(),
-                application_name: config.application_name.clone(),
-                position: identity.position_or(&config.position),
-                password: identity.password.clone(),
-                token: None,
-            },
+            login: LoginTexts::new(
+                identity,
+                (&config.user, &config.position),
+                (&config.application_id, &config.application_name),
+            ),
             login_timeout_ms: config.login_timeout_ms,
             directory_timeout_ms: config.directory_timeout_ms,
             round_trips: config.round_trip_measurement,
@@ -137,28 +106,8 @@ impl Session {
             is_paused: false,
             is_login_due: false,
             roles: None,
-            fault: None,
             counters,
         }
-    }
-
-    fn end(&mut self, fault: DisconnectReason) -> ControlFlow<Stop> {
-        if let DisconnectReason::Message(_) = fault {
-            self.counters.messages_refused.inc();
-        }
-        self.fault = Some(fault);
-        ControlFlow::Break(Stop::Application)
-    }
-
-    fn on_connected(&mut self, now: Nanos, out: &mut Outbound) -> ControlFlow<Stop> {
-        match self.login_request().to_vec() {
-            // The backlog is empty, and far larger than a login.
-            Ok(bytes) => drop(out.push(&bytes)),
-            Err(error) => return self.end(RdmError::from(error).into()),
-        }
-        self.stage =
-            Stage::LoggingIn { deadline: now.after(Duration::from_millis(self.login_timeout_ms.into())) };
-        ControlFlow::Continue(())
     }
 
     pub(super) fn login_request(&self) -> LoginRequest<'_> {
@@ -180,25 +129,6 @@ impl Session {
     /// What item events need to know.
     pub(super) fn lookup(&self) -> Lookup<'_> {
         lookup!(self)
-    }
-
-    #[inline]
-    fn on_message<F: FnMut(ConsumerEvent<'_>)>(
-        &mut self,
-        now: Nanos,
-        bytes: &[u8],
-        out: &mut Outbound,
-        sink: &mut F,
-    ) -> Result<(), DisconnectReason> {
-        let head = peek(bytes)?;
-        if head.class == MsgClass::Ack && self.on_ack(bytes, sink)? {
-            return Ok(());
-        }
-        if let Some(place) = self.book.streams.get(head.stream_id) {
-            let lookup = lookup!(self);
-            return Ok(self.book.on_message(now, place, &head, bytes, lookup, sink)?);
-        }
-        self.on_other(now, &head, bytes, out, sink)
     }
 
     /// An ack; returns whether it answers a post. Those of posts off-stream stand on the login stream with
@@ -241,26 +171,17 @@ impl Session {
         out: &mut Outbound,
         sink: &mut Sink<'_>,
     ) -> Result<(), DisconnectReason> {
-        let msg = Msg::parse(bytes)?;
-        match LoginMsg::parse(&msg)? {
-            LoginMsg::Refresh(refresh) if refresh.state.stream == StreamState::Open => {
-                self.on_accepted(now, &refresh, out, sink)
-            }
-            LoginMsg::Refresh(refresh) => self.on_login_state(refresh.state, sink),
-            LoginMsg::Status(LoginStatus { state, .. }) => {
-                state.map_or(Ok(()), |state| self.on_login_state(state, sink))
-            }
-            LoginMsg::RoundTrip(_) => {
+        match LoginAnswer::parse(bytes)? {
+            LoginAnswer::Accepted(refresh) => self.on_accepted(now, &refresh, out, sink),
+            LoginAnswer::State(state) => return self.on_login_state(state, sink),
+            LoginAnswer::RoundTrip => {
                 self.counters.round_trips.inc();
                 // One that finds the backlog full is of no use later.
                 let _ = out.push(bytes);
-                Ok(())
             }
-            LoginMsg::Generic(_) => Ok(()),
-            LoginMsg::Request(_) | LoginMsg::Close(_) => {
-                Err(RdmError::WrongClass { domain: Domain::LOGIN, class: msg.class() }.into())
-            }
+            LoginAnswer::Silent => {}
         }
+        Ok(())
     }
 
     fn on_accepted(
@@ -269,7 +190,7 @@ impl Session {
         refresh: &LoginRefresh<'_>,
         out: &mut Outbound,
         sink: &mut Sink<'_>,
-    ) -> Result<(), DisconnectReason> {
+    ) {
         self.features = refresh.features;
         sink(ConsumerEvent::LoggedIn(refresh));
         if let Stage::LoggingIn { .. } = self.stage {
@@ -283,7 +204,6 @@ impl Session {
             self.stage = Stage::Browsing { deadline: now.after(limit) };
             self.directory.expect_image();
         }
-        Ok(())
     }
 
     fn on_login_state(&mut self, state: State<'_>, sink: &mut Sink<'_>) -> Result<(), DisconnectReason> {
@@ -402,6 +322,18 @@ impl Session {
         }
     }
 
+    /// Tells the server its roles; returns whether it knows them all now, or does not want to.
+    fn send_roles(&mut self, out: &mut Outbound) -> bool {
+        let Some(roles) = &mut self.roles else { return true };
+        let Some(bytes) = roles.message(&self.features, &self.directory) else { return true };
+        if push(out, &bytes).is_err() {
+            return false;
+        }
+        roles.on_told(&self.directory);
+        self.counters.roles_told.inc();
+        true
+    }
+
     fn can_pump(&self) -> bool {
         self.book.is_pump_due && self.stage == Stage::Ready && self.dictionary.lets_items_go()
     }
@@ -409,6 +341,10 @@ impl Session {
 
 impl SessionLayer for Session {
     type Event<'a> = ConsumerEvent<'a>;
+
+    fn connected<'e>(host: &'e HostPort, session: &'e rssl::Session<'e>) -> ConsumerEvent<'e> {
+        ConsumerEvent::Connected { host, session }
+    }
 
     fn disconnected(
         host: &HostPort,
@@ -419,33 +355,37 @@ impl SessionLayer for Session {
     }
 
     fn tallies(&self) -> Tallies<'_> {
-        Tallies {
-            connect_attempts: &self.counters.connect_attempts,
-            version_fallbacks: &self.counters.version_fallbacks,
-            connect_failures: &self.counters.connect_failures,
-            disconnects: &self.counters.disconnects,
-            lookup_failures: &self.counters.lookup_failures,
-            certificate_failures: &self.counters.certificate_failures,
-        }
+        tallies!(self.counters, Some(&self.counters.messages_refused))
     }
 
     fn is_logged_in(&self) -> bool {
         matches!(self.stage, Stage::Browsing { .. } | Stage::Ready)
     }
 
-    fn take_fault(&mut self) -> Option<DisconnectReason> {
-        self.fault.take()
+    fn on_connected(&mut self, now: Nanos, out: &mut Outbound) -> Result<(), DisconnectReason> {
+        login::send(self.login_request(), out)?;
+        let limit = Duration::from_millis(self.login_timeout_ms.into());
+        self.stage = Stage::LoggingIn { deadline: now.after(limit) };
+        Ok(())
     }
 
     #[inline]
-    fn on_bytes<F: FnMut(ConsumerEvent<'_>)>(
+    fn on_message<F: FnMut(ConsumerEvent<'_>)>(
         &mut self,
         now: Nanos,
-        (host, connection): (&HostPort, &mut ClientConnection),
         bytes: &[u8],
+        out: &mut Outbound,
         sink: &mut F,
-    ) -> Result<(), CloseReason> {
-        connection.on_bytes(now, bytes, &mut Input { session: self, now, host, sink })
+    ) -> Result<(), DisconnectReason> {
+        let head = peek(bytes)?;
+        if head.class == MsgClass::Ack && self.on_ack(bytes, sink)? {
+            return Ok(());
+        }
+        if let Some(place) = self.book.streams.get(head.stream_id) {
+            let lookup = lookup!(self);
+            return Ok(self.book.on_message(now, place, &head, bytes, lookup, sink)?);
+        }
+        self.on_other(now, &head, bytes, out, sink)
     }
 
     fn on_wakeup(

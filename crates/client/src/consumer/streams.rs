@@ -1,5 +1,8 @@
 //! Which stream belongs to which item.
 
+/// The stream of the source directory, as stock consumers have it.
+pub(crate) const DIRECTORY_STREAM_ID: i32 = 2;
+
 /// The first stream id of an item: login, directory and the first dictionaries have those below, by custom.
 pub(crate) const FIRST_FREE_ID: i32 = 3;
 

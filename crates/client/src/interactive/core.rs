@@ -11,29 +11,11 @@ use rdm::directory::{Directory, DirectoryLimits, Service};
 use rdm::{RdmError, Reply};
 use rwf::{Dictionary, Domain, Msg, StateCode};
 
-use super::clients::Client;
+use super::client::{Client, Outlet};
 use super::items::Items;
 use super::place::Place;
 use super::{ClientId, InteractiveEvent};
 use crate::InteractiveConfig;
-
-/// Where messages to clients go.
-pub(crate) trait Outlet {
-    /// To one client, with the stream id that the message has.
-    fn send(&mut self, place: Place, message: &[u8]);
-    /// To many, each with a stream id of its own. Returns whether the streams go on as the message says: WebSocket
-    /// clients who cannot have it, because it cannot be written as JSON, are told something in its place, and
-    /// of an image that the stream is closed.
-    fn fan_out(&mut self, to: &[Watcher], message: &[u8]) -> bool;
-}
-
-/// A stream that gets what is published for an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Watcher {
-    /// The place of the client's connection.
-    pub(crate) place: Place,
-    pub(crate) stream_id: i32,
-}
 
 /// Why a client's connection is to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +98,12 @@ impl Core {
         self.counters.clients.set(self.clients.len() as u64);
         self.drop_streams(place, client.streams.into_iter());
         self.events.push_back(InteractiveEvent::Disconnected { client: client.id, reason });
+    }
+
+    /// The name of a service, shared by the events that tell it.
+    pub(super) fn service_name(&self, service_id: u16) -> Arc<str> {
+        let service = self.directory.service(service_id);
+        service.map_or_else(|| "".into(), |service| service.info.name.as_str().into())
     }
 
     /// Whether a client's connection still stands.

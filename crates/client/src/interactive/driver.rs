@@ -10,8 +10,8 @@ use market::CachedItem;
 use net::{Poller, Ready, clock};
 use rdm::RdmError;
 use rdm::directory::{Directory, Service};
-use rssl_server::ConnectionInfo;
 use rwf::{Dictionary, Domain, NakCode, State, StateCode, Writer};
+use server::ConnectionInfo;
 
 use super::core::Core;
 use super::ports::Ports;

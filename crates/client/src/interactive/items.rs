@@ -8,7 +8,7 @@ use market::CachedItem;
 use rwf::Domain;
 
 use super::ClientId;
-use super::core::Watcher;
+use super::client::Watcher;
 use crate::table::{Slot, Table};
 use crate::{ItemError, PublishSpec, PublishedItem};
 

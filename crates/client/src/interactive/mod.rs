@@ -1,6 +1,7 @@
 //! The interactive provider: clients that ask, items that are published to who wants them.
 
-mod clients;
+mod admin;
+mod client;
 mod core;
 mod driver;
 mod event;

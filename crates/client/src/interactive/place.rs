@@ -1,4 +1,4 @@
-use rssl_server::ConnectionId;
+use server::ConnectionId;
 
 /// Where a client is connected: a connection of one of the two ports. It is used again when that is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

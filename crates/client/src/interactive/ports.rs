@@ -8,14 +8,17 @@ use std::sync::Arc;
 
 use counters::table::{JsonClients, RsslConnections, WebSocketConnections};
 use net::{Ready, Registrar, clock};
-use rssl_server::{ConnectionId, ConnectionInfo, Outbox, Rssl, RsslListener, Staged};
 use rwf::Dictionary;
 use rwf_json::Reader;
+use server::Service;
+use server::rssl::{Rssl, RsslListener};
+use server::websocket::{Json, Means, RwfService, Shown, WebSocket, WebSocketListener, cookie_login};
+use server::{ConnectionId, ConnectionInfo, Outbox, Staged};
 use units::Nanos;
 use websocket::Message;
-use websocket_server::{Json, Means, RwfService, Service, Shown, WebSocket, WebSocketListener, cookie_login};
 
-use super::core::{Core, Fault, Outlet, Watcher};
+use super::client::{Outlet, Watcher};
+use super::core::{Core, Fault};
 use super::place::{Place, Port};
 use crate::InteractiveConfig;
 
@@ -43,9 +46,9 @@ pub(super) struct Web {
 
 impl Ports {
     pub(super) fn open(config: &InteractiveConfig, registrar: &Registrar) -> io::Result<Ports> {
-        let counters = rssl_server::ListenerCounters::default();
+        let counters = server::rssl::ListenerCounters::default();
         let connections = Arc::clone(&counters.connections);
-        let rssl = rssl_server::listen(
+        let rssl = server::rssl::listen(
             &config.rssl,
             config.port,
             registrar,
@@ -145,11 +148,11 @@ impl Ports {
 
 impl Web {
     fn open(config: &InteractiveConfig, port: u16, registrar: &Registrar) -> io::Result<Web> {
-        let counters = websocket_server::ListenerCounters::default();
+        let counters = server::websocket::ListenerCounters::default();
         let connections = Arc::clone(&counters.connections);
         let settings = &config.websocket;
         let listener =
-            websocket_server::listen(settings, port, registrar, WEBSOCKET_SPACE, READ_BYTES, counters)?;
+            server::websocket::listen(settings, port, registrar, WEBSOCKET_SPACE, READ_BYTES, counters)?;
         // What it is to be is known later, if at all.
         let dictionary = Arc::new(Dictionary::new());
         let json = Json::new(settings, config.default_service.clone(), dictionary, Arc::default());
@@ -179,7 +182,7 @@ impl JsonWire<'_> {
 impl Outlet for Wires<'_> {
     fn send(&mut self, place: Place, message: &[u8]) {
         match (place.port(), &mut self.web) {
-            (Port::Rssl(connection), _) => rssl_server::send(self.rssl, connection, message),
+            (Port::Rssl(connection), _) => server::rssl::send(self.rssl, connection, message),
             (Port::WebSocket(connection), Some(web)) => {
                 web.json.send(web.outbox, connection, message);
             }

@@ -8,7 +8,8 @@ use rwf::{
 };
 
 use super::PostTicket;
-use super::core::{Core, Outlet, Watcher};
+use super::client::{Outlet, Watcher};
+use super::core::Core;
 use super::items::Item;
 use super::place::Place;
 use crate::provider::next_number;

@@ -7,9 +7,9 @@ use rwf::{
     CloseMsg, DataState, GenericMsg, Msg, NakCode, PostMsg, RequestMsg, State, StateCode, StreamState,
 };
 
-use super::core::{Core, Outlet, Watcher};
+use super::client::{Outlet, Stream, Watcher};
+use super::core::Core;
 use super::place::Place;
-use super::streams::Stream;
 use super::{InteractiveEvent, OwnedMsg, PostTicket};
 use crate::{ItemError, PublishSpec, PublishedItem};
 

@@ -2,24 +2,14 @@
 
 use market::{ItemKey, RefreshForm};
 use rwf::{Msg, RefreshMsg};
-use websocket_server::PART_BYTES;
+use server::websocket::PART_BYTES;
 
 use super::InteractiveEvent;
-use super::clients::service_name;
-use super::core::{Core, Outlet, Watcher};
+use super::client::{Outlet, Stream, Watcher};
+use super::core::Core;
 use super::place::Place;
 use crate::PublishedItem;
 use crate::table::Slot;
-
-/// An item stream of a client.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stream {
-    pub(super) slot: Slot,
-    /// Updates are wanted.
-    pub(super) streaming: bool,
-    /// Updates are not wanted for now.
-    pub(super) is_paused: bool,
-}
 
 impl Core {
     /// A new stream of a client: it has the image at once, or waits for the application.
@@ -44,8 +34,7 @@ impl Core {
         if !item.has_image() {
             if !std::mem::replace(&mut item.is_asked_for, true) {
                 let (domain, name, private) = (item.domain, item.name.clone(), item.private);
-                let service =
-                    service_name(self, self.items.table.get(slot).map_or(0, |item| item.service_id));
+                let service = self.service_name(self.items.table.get(slot).map_or(0, |item| item.service_id));
                 let item = PublishedItem(slot);
                 self.events.push_back(InteractiveEvent::Requested { item, service, domain, name, private });
             }

@@ -5,12 +5,13 @@ use rdm::dictionary::{DictionaryKind, DictionaryRequest};
 use rdm::directory::{DirectoryMsg, DirectoryRequest};
 use rdm::item::{CloseTarget, ItemClose, ItemKey, ItemRequest, Target};
 use rdm::login::{LoginMsg, LoginRequest};
-use rssl_server::ConnectionId;
 use rwf::{
     Buffer, DataType, Domain, MapAction, MapHead, Msg, NakCode, PostMsg, Real, State, StateCode, StreamState,
 };
+use server::ConnectionId;
 
-use super::core::{Core, Fault, Outlet, Watcher};
+use super::client::{Outlet, Watcher};
+use super::core::{Core, Fault};
 use super::place::{Place, Port};
 use super::{ClientId, InteractiveEvent};
 use crate::{

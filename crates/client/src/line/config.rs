@@ -1,5 +1,5 @@
 use config::Complaint;
-use rssl_server::Compression;
+use server::rssl::Compression;
 
 use crate::ClientTlsConfig;
 use crate::config::delays_in_order;

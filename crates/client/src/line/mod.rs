@@ -16,7 +16,7 @@ use units::Nanos;
 
 use self::session::LineSession;
 use crate::connector::{Connector, Offer};
-use crate::lifecycle::{Lifecycle, endpoint};
+use crate::lifecycle::Lifecycle;
 use crate::wire::{READS_MAX, Wire};
 use crate::{ClientTlsConfig, Endpoint, HostPort, Identity, StartError};
 
@@ -27,18 +27,12 @@ use crate::{ClientTlsConfig, Endpoint, HostPort, Identity, StartError};
 /// registers it with a poller ([`Line::arm`]) and calls [`Line::work`] when the socket is ready or
 /// [`Line::next_wakeup`] is reached, then [`Line::flush`].
 pub struct Line {
-    core: LineCore,
+    /// The line without its socket.
+    life: Lifecycle<LineSession>,
     wire: Wire,
     /// The owner can take input.
     is_read: bool,
 }
-
-/// The line without its socket.
-struct LineCore {
-    life: Lifecycle<LineSession>,
-}
-
-endpoint!(LineCore, LineEvent);
 
 impl Line {
     /// A line to one of `hosts`, which are tried in turn. It connects when it is driven for the first time.
@@ -71,11 +65,7 @@ impl Line {
         let plan = offer.plan(hosts, delays_ms, seed)?;
         let life = Lifecycle { connector: Connector::new(plan), session: LineSession::new(counters) };
         let tls = config.tls.as_ref().map(ClientTlsConfig::load).transpose()?;
-        Ok(Line {
-            core: LineCore { life },
-            wire: Wire::new(config.read_buffer_bytes as usize, tls),
-            is_read: true,
-        })
+        Ok(Line { life, wire: Wire::new(config.read_buffer_bytes as usize, tls), is_read: true })
     }
 
     /// The same with another resolver of host names than the system's.
@@ -87,12 +77,12 @@ impl Line {
 
     /// Connects, reads, looks at the time, writes: what there is to do now, without waiting.
     pub fn work(&mut self, on_event: &mut impl FnMut(LineEvent<'_>)) {
-        self.wire.turn(&mut self.core, READS_MAX, on_event);
+        self.wire.turn(&mut self.life, READS_MAX, on_event);
     }
 
     /// The same but for reading: for an owner that can take nothing now.
     pub fn work_without_reading(&mut self, on_event: &mut impl FnMut(LineEvent<'_>)) {
-        self.wire.turn(&mut self.core, 0, on_event);
+        self.wire.turn(&mut self.life, 0, on_event);
     }
 
     /// Puts a message into the backlog. Without a connection it is dropped: the owner has been told that
@@ -101,7 +91,7 @@ impl Line {
     /// # Errors
     /// The backlog is full: the server does not take what it is sent. Nothing of the message is sent.
     pub fn send(&mut self, message: &[u8]) -> Result<(), SendError> {
-        match self.core.life.connector.open_parts() {
+        match self.life.connector.open_parts() {
             Some((_, connection)) => connection.outbound().push(message).map(drop),
             None => Ok(()),
         }
@@ -109,20 +99,20 @@ impl Line {
 
     /// Writes what is in the backlog, as far as the socket takes it.
     pub fn flush(&mut self, now: Nanos) {
-        self.wire.flush(&mut self.core, now);
+        self.wire.flush(&mut self.life, now);
     }
 
     /// The server has let the owner in: what failed before is forgiven, and a loss begins with it again.
     pub fn accept(&mut self) {
-        if self.core.life.session.accept() {
-            self.core.life.connector.succeeded();
+        if self.life.session.accept() {
+            self.life.connector.succeeded();
         }
     }
 
     /// The owner wants another connection than this one: it ends with the next [`Line::work`], which tells
     /// so.
     pub fn hang_up(&mut self) {
-        self.core.life.session.hang_up();
+        self.life.session.hang_up();
     }
 
     /// Registers the socket with a poller for what is to be waited for now; to be called before each wait.
@@ -143,25 +133,25 @@ impl Line {
     /// When [`Line::work`] is due, whatever the socket does.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
-        if self.is_read { self.wire.next_wakeup(&self.core) } else { self.core.next_wakeup() }
+        if self.is_read { self.wire.next_wakeup(&self.life) } else { self.life.next_wakeup() }
     }
 
     /// The server that is connected, or tried next.
     #[must_use]
     pub fn host(&self) -> &HostPort {
-        self.core.life.connector.host()
+        self.life.connector.host()
     }
 
     /// Whether the connection stands.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.core.life.session.is_connected()
+        self.life.session.is_connected()
     }
 
     /// What is counted of its connections.
     #[must_use]
     pub fn connections(&self) -> &Arc<RsslConnections> {
-        self.core.life.connector.counters()
+        self.life.connector.counters()
     }
 
     /// Nothing more is sent: what is in the backlog is written, then the end of the stream. Input is read until the
@@ -172,7 +162,7 @@ impl Line {
 
     /// Ends the connection for good; what the socket takes at once is still written.
     pub fn stop(&mut self) {
-        self.core.life.stop(clock::monotonic(), &mut |_| ());
-        self.wire.flush(&mut self.core, clock::monotonic());
+        self.life.stop(clock::monotonic(), &mut |_| ());
+        self.wire.flush(&mut self.life, clock::monotonic());
     }
 }

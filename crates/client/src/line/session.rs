@@ -1,12 +1,11 @@
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use counters::table::Line as Counters;
-use rssl::{ClientConnection, CloseReason, Handler, Outbound, Stop};
+use rssl::Outbound;
 use units::Nanos;
 
-use crate::lifecycle::{SessionLayer, Tallies};
+use crate::lifecycle::{SessionLayer, Tallies, tallies};
 use crate::{DisconnectReason, HostPort};
 
 /// What the owner of a [`Line`](crate::Line) is told.
@@ -59,63 +58,41 @@ impl LineSession {
     }
 }
 
-/// The handler of one input.
-struct Input<'s, F> {
-    session: &'s mut LineSession,
-    host: &'s HostPort,
-    sink: &'s mut F,
-}
-
-impl<F: FnMut(LineEvent<'_>)> Handler for Input<'_, F> {
-    fn on_connected(&mut self, session: &rssl::Session<'_>, _: &mut Outbound) -> ControlFlow<Stop> {
-        self.session.is_connected = true;
-        (self.sink)(LineEvent::Connected { host: self.host, session });
-        ControlFlow::Continue(())
-    }
-
-    #[inline]
-    fn on_message(&mut self, message: &[u8], _: &mut Outbound) -> ControlFlow<Stop> {
-        self.session.counters.messages_in.inc();
-        (self.sink)(LineEvent::Message(message));
-        ControlFlow::Continue(())
-    }
-}
-
 impl SessionLayer for LineSession {
     type Event<'a> = LineEvent<'a>;
+
+    fn connected<'e>(host: &'e HostPort, session: &'e rssl::Session<'e>) -> LineEvent<'e> {
+        LineEvent::Connected { host, session }
+    }
 
     fn disconnected(host: &HostPort, reason: DisconnectReason, retry_in: Option<Duration>) -> LineEvent<'_> {
         LineEvent::Disconnected { host, reason, retry_in }
     }
 
     fn tallies(&self) -> Tallies<'_> {
-        Tallies {
-            connect_attempts: &self.counters.connect_attempts,
-            version_fallbacks: &self.counters.version_fallbacks,
-            connect_failures: &self.counters.connect_failures,
-            disconnects: &self.counters.disconnects,
-            lookup_failures: &self.counters.lookup_failures,
-            certificate_failures: &self.counters.certificate_failures,
-        }
+        tallies!(self.counters, None)
     }
 
     fn is_logged_in(&self) -> bool {
         self.is_accepted
     }
 
-    fn take_fault(&mut self) -> Option<DisconnectReason> {
-        None
+    fn on_connected(&mut self, _: Nanos, _: &mut Outbound) -> Result<(), DisconnectReason> {
+        self.is_connected = true;
+        Ok(())
     }
 
     #[inline]
-    fn on_bytes<F: FnMut(LineEvent<'_>)>(
+    fn on_message<F: FnMut(LineEvent<'_>)>(
         &mut self,
-        now: Nanos,
-        (host, connection): (&HostPort, &mut ClientConnection),
-        bytes: &[u8],
+        _: Nanos,
+        message: &[u8],
+        _: &mut Outbound,
         sink: &mut F,
-    ) -> Result<(), CloseReason> {
-        connection.on_bytes(now, bytes, &mut Input { session: self, host, sink })
+    ) -> Result<(), DisconnectReason> {
+        self.counters.messages_in.inc();
+        sink(LineEvent::Message(message));
+        Ok(())
     }
 
     fn on_wakeup(

@@ -7,14 +7,15 @@ use market::CachedItem;
 use market::image::FieldRules;
 use rdm::RdmError;
 use rdm::directory::{Directory, Service};
+use rssl::Disconnect;
 use rwf::{Dictionary, NakCode};
 use units::Nanos;
 
 use super::session::Session;
 use super::{ItemError, ProviderEvent, PublishSpec, PublishedItem, PublishedTicket};
 use crate::connector::{Connector, Offer, seconds};
-use crate::lifecycle::{Lifecycle, endpoint};
-use crate::{Identity, ProviderConfig, StartError};
+use crate::lifecycle::Lifecycle;
+use crate::{Attempt, ConnectFailure, Endpoint, Identity, ProviderConfig, Socket, StartError};
 
 /// Longest message that a server has for a provider: logins are short.
 const MESSAGE_MAX_BYTES: u32 = 1 << 20;
@@ -161,4 +162,56 @@ impl ProviderCore {
     }
 }
 
-endpoint!(ProviderCore, ProviderEvent);
+impl Endpoint for ProviderCore {
+    type Event<'a> = ProviderEvent<'a>;
+
+    fn socket(&mut self, now: Nanos) -> Socket<'_> {
+        self.life.socket(now)
+    }
+
+    fn on_established(&mut self, now: Nanos) {
+        self.life.on_established(now);
+    }
+
+    fn on_connect_failed(
+        &mut self,
+        now: Nanos,
+        failure: ConnectFailure,
+        sink: &mut dyn FnMut(ProviderEvent<'_>),
+    ) {
+        self.life.on_connect_failed(now, failure, sink);
+    }
+
+    #[inline]
+    fn on_bytes<F: FnMut(ProviderEvent<'_>)>(&mut self, now: Nanos, bytes: &[u8], sink: &mut F) {
+        self.life.on_bytes(now, bytes, sink);
+    }
+
+    fn on_disconnected(&mut self, now: Nanos, cause: Disconnect, sink: &mut dyn FnMut(ProviderEvent<'_>)) {
+        self.life.on_disconnected(now, cause, sink);
+    }
+
+    fn on_wakeup(&mut self, now: Nanos, sink: &mut dyn FnMut(ProviderEvent<'_>)) {
+        self.life.on_wakeup(now, sink);
+    }
+
+    fn probe(&mut self, now: Nanos) -> Option<Attempt<'_>> {
+        self.life.probe(now)
+    }
+
+    fn on_reachable(&mut self, now: Nanos, sink: &mut dyn FnMut(ProviderEvent<'_>)) {
+        self.life.on_reachable(now, sink);
+    }
+
+    fn next_wakeup(&self) -> Nanos {
+        self.life.next_wakeup()
+    }
+
+    fn pending(&mut self) -> &[u8] {
+        self.life.pending()
+    }
+
+    fn consume(&mut self, now: Nanos, count_bytes: usize) {
+        self.life.consume(now, count_bytes);
+    }
+}

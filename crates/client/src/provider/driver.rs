@@ -2,20 +2,18 @@
 
 use std::io;
 use std::ops::Deref;
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use net::{Interest, Registrar, Resolver, Token, clock};
+use net::{Resolver, clock};
 use rdm::RdmError;
 use rdm::directory::Service;
 use rwf::{Dictionary, Domain, NakCode, State, Writer};
-use units::Nanos;
 
 use super::{
     ItemError, ProviderCore, ProviderEvent, PublishError, PublishSpec, Published, PublishedItem,
     PublishedTicket, RefreshSpec, UpdateSpec,
 };
-use crate::driver::Driver;
+use crate::driver::{Driver, loop_calls};
 use crate::wire::READS_MAX;
 use crate::{Identity, ProviderConfig, StartError};
 
@@ -213,36 +211,7 @@ impl Provider {
     }
 }
 
-/// In somebody else's loop: [`Provider::arm`] (or [`Provider::descriptor`]) before each wait, of which
-/// [`Provider::next_wakeup`] is the end at the latest, and [`Provider::work`] after it.
-impl Provider {
-    /// Does what there is to do without waiting. Returns the number of events.
-    pub fn work<F: FnMut(ProviderEvent<'_>)>(&mut self, on_event: &mut F) -> usize {
-        self.driver.work(READS_MAX, on_event)
-    }
-
-    /// Registers the provider's socket, which changes from connection to connection, with a poller. Always
-    /// the same one: a socket leaves a poller only when it is closed.
-    ///
-    /// # Errors
-    /// The poller refuses the socket.
-    pub fn arm(&mut self, registrar: &Registrar, token: Token) -> io::Result<()> {
-        self.driver.arm(registrar, token)
-    }
-
-    /// The descriptor to wait for and what for, in a loop that has another kind of poller; `None` without a
-    /// socket.
-    #[must_use]
-    pub fn descriptor(&self) -> Option<(BorrowedFd<'_>, Interest)> {
-        self.driver.descriptor()
-    }
-
-    /// When [`Provider::work`] is to be called whatever the socket does, on [`net::clock::monotonic`].
-    #[must_use]
-    pub fn next_wakeup(&self) -> Nanos {
-        self.driver.next_wakeup()
-    }
-}
+loop_calls!(Provider, ProviderEvent);
 
 impl Deref for Provider {
     type Target = ProviderCore;

@@ -1,24 +1,23 @@
 //! The session of a provider above its connection: login, directory, what is due.
 
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use counters::table::ProviderSession;
 use market::{Encoding, image::FieldRules};
 use rdm::directory::{Directory, DirectoryLimits, DirectoryRefresh, DirectoryUpdate, Filter, ServiceDelta};
-use rdm::login::{LOGIN_STREAM_ID, LoginMsg, LoginRefresh, LoginRequest, LoginStatus};
+use rdm::login::{LOGIN_STREAM_ID, LoginRefresh, LoginRequest};
 use rdm::post::{self, Post, PostTarget};
 use rdm::{RdmError, ToVec};
-use rssl::{ClientConnection, CloseReason, Handler, Outbound, Stop};
-use rwf::{Dictionary, Domain, GenericMsg, Msg, MsgClass, NakCode, PostMsg, State, StreamState, peek};
+use rssl::Outbound;
+use rwf::{Dictionary, Domain, GenericMsg, MsgClass, NakCode, PostMsg, State, peek};
 use units::Nanos;
 
 use super::items::{Items, Pumped};
 use super::{ProviderEvent, PublishedItem, PublishedTicket};
-use crate::lifecycle::{SessionLayer, Tallies};
-use crate::login::{self, LoginTexts};
+use crate::lifecycle::{SessionLayer, Tallies, tallies};
+use crate::login::{self, LoginAnswer, LoginTexts};
 use crate::{DisconnectReason, HostPort, Identity, ProviderConfig};
 
 /// The stream of a provider's directory, as stock providers have it.
@@ -46,7 +45,6 @@ pub(crate) struct Session {
     pub(super) is_pump_due: bool,
     /// Logins so far.
     pub(super) login_count: u64,
-    fault: Option<DisconnectReason>,
     pub(super) counters: Arc<ProviderSession>,
 }
 
@@ -61,28 +59,6 @@ enum Stage {
     Ready,
 }
 
-/// The handler of one input.
-struct Input<'s, F> {
-    session: &'s mut Session,
-    now: Nanos,
-    host: &'s HostPort,
-    sink: &'s mut F,
-}
-
-impl<F: FnMut(ProviderEvent<'_>)> Handler for Input<'_, F> {
-    fn on_connected(&mut self, session: &rssl::Session<'_>, out: &mut Outbound) -> ControlFlow<Stop> {
-        (self.sink)(ProviderEvent::Connected { host: self.host, session });
-        self.session.on_connected(self.now, out)
-    }
-
-    fn on_message(&mut self, message: &[u8], out: &mut Outbound) -> ControlFlow<Stop> {
-        match self.session.on_message(message, out, self.sink) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(fault) => self.session.end(fault),
-        }
-    }
-}
-
 impl Session {
     pub(super) fn new(
         config: &ProviderConfig,
@@ -94,14 +70,11 @@ impl Session {
             directory.insert(service.service())?;
         }
         Ok(Session {
-            login: LoginTexts {
-                user: identity.user_or(&config.user),
-                application_id: config.application_id.clone(),
-                application_name: config.application_name.clone(),
-                position: identity.position_or(&config.position),
-                password: identity.password.clone(),
-                token: None,
-            },
+            login: LoginTexts::new(
+                identity,
+                (&config.user, &config.position),
+                (&config.application_id, &config.application_name),
+            ),
             login_timeout_ms: config.login_timeout_ms,
             keep_images: config.keep_images,
             stage: Stage::Down,
@@ -115,7 +88,6 @@ impl Session {
             is_held: false,
             is_pump_due: false,
             login_count: 0,
-            fault: None,
             counters,
         })
     }
@@ -130,57 +102,6 @@ impl Session {
         if self.is_open() {
             self.deltas.extend(delta);
             self.is_pump_due = true;
-        }
-    }
-
-    fn end(&mut self, fault: DisconnectReason) -> ControlFlow<Stop> {
-        if let DisconnectReason::Message(_) = fault {
-            self.counters.messages_refused.inc();
-        }
-        self.fault = Some(fault);
-        ControlFlow::Break(Stop::Application)
-    }
-
-    fn on_connected(&mut self, now: Nanos, out: &mut Outbound) -> ControlFlow<Stop> {
-        match self.login.request(LoginRequest::provider).to_vec() {
-            // The backlog is empty, and far larger than a login.
-            Ok(bytes) => drop(out.push(&bytes)),
-            Err(error) => return self.end(RdmError::from(error).into()),
-        }
-        self.stage =
-            Stage::LoggingIn { deadline: now.after(Duration::from_millis(self.login_timeout_ms.into())) };
-        ControlFlow::Continue(())
-    }
-
-    fn on_message(
-        &mut self,
-        bytes: &[u8],
-        out: &mut Outbound,
-        sink: &mut dyn FnMut(ProviderEvent<'_>),
-    ) -> Result<(), DisconnectReason> {
-        self.counters.messages_in.inc();
-        let head = peek(bytes)?;
-        let msg = match head.class {
-            MsgClass::Post if self.is_open() => return self.on_post(bytes, out, sink),
-            MsgClass::Generic if self.is_open() && head.domain != Domain::LOGIN => {
-                return self.on_generic(bytes, sink);
-            }
-            _ if head.domain == Domain::LOGIN && head.stream_id == LOGIN_STREAM_ID => Msg::parse(bytes)?,
-            // A server has nothing else to say to a provider that asks for nothing.
-            _ => return Ok(()),
-        };
-        match LoginMsg::parse(&msg)? {
-            LoginMsg::Refresh(refresh) if refresh.state.stream == StreamState::Open => {
-                self.on_accepted(&refresh, out, sink)
-            }
-            LoginMsg::Refresh(refresh) => self.on_login_state(refresh.state, sink),
-            LoginMsg::Status(LoginStatus { state, .. }) => {
-                state.map_or(Ok(()), |state| self.on_login_state(state, sink))
-            }
-            LoginMsg::RoundTrip(_) | LoginMsg::Generic(_) => Ok(()),
-            LoginMsg::Request(_) | LoginMsg::Close(_) => {
-                Err(RdmError::WrongClass { domain: Domain::LOGIN, class: msg.class() }.into())
-            }
         }
     }
 
@@ -284,6 +205,10 @@ impl Session {
 impl SessionLayer for Session {
     type Event<'a> = ProviderEvent<'a>;
 
+    fn connected<'e>(host: &'e HostPort, session: &'e rssl::Session<'e>) -> ProviderEvent<'e> {
+        ProviderEvent::Connected { host, session }
+    }
+
     fn disconnected(
         host: &HostPort,
         reason: DisconnectReason,
@@ -293,33 +218,44 @@ impl SessionLayer for Session {
     }
 
     fn tallies(&self) -> Tallies<'_> {
-        Tallies {
-            connect_attempts: &self.counters.connect_attempts,
-            version_fallbacks: &self.counters.version_fallbacks,
-            connect_failures: &self.counters.connect_failures,
-            disconnects: &self.counters.disconnects,
-            lookup_failures: &self.counters.lookup_failures,
-            certificate_failures: &self.counters.certificate_failures,
-        }
+        tallies!(self.counters, Some(&self.counters.messages_refused))
     }
 
     fn is_logged_in(&self) -> bool {
         self.is_open()
     }
 
-    fn take_fault(&mut self) -> Option<DisconnectReason> {
-        self.fault.take()
+    fn on_connected(&mut self, now: Nanos, out: &mut Outbound) -> Result<(), DisconnectReason> {
+        login::send(self.login.request(LoginRequest::provider), out)?;
+        let limit = Duration::from_millis(self.login_timeout_ms.into());
+        self.stage = Stage::LoggingIn { deadline: now.after(limit) };
+        Ok(())
     }
 
-    #[inline]
-    fn on_bytes<F: FnMut(ProviderEvent<'_>)>(
+    fn on_message<F: FnMut(ProviderEvent<'_>)>(
         &mut self,
-        now: Nanos,
-        (host, connection): (&HostPort, &mut ClientConnection),
+        _: Nanos,
         bytes: &[u8],
+        out: &mut Outbound,
         sink: &mut F,
-    ) -> Result<(), CloseReason> {
-        connection.on_bytes(now, bytes, &mut Input { session: self, now, host, sink })
+    ) -> Result<(), DisconnectReason> {
+        self.counters.messages_in.inc();
+        let head = peek(bytes)?;
+        match head.class {
+            MsgClass::Post if self.is_open() => self.on_post(bytes, out, sink),
+            MsgClass::Generic if self.is_open() && head.domain != Domain::LOGIN => {
+                self.on_generic(bytes, sink)
+            }
+            _ if head.domain == Domain::LOGIN && head.stream_id == LOGIN_STREAM_ID => {
+                match LoginAnswer::parse(bytes)? {
+                    LoginAnswer::Accepted(refresh) => self.on_accepted(&refresh, out, sink),
+                    LoginAnswer::State(state) => self.on_login_state(state, sink),
+                    LoginAnswer::RoundTrip | LoginAnswer::Silent => Ok(()),
+                }
+            }
+            // A server has nothing else to say to a provider that asks for nothing.
+            _ => Ok(()),
+        }
     }
 
     fn on_drained(&mut self) {

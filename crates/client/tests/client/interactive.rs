@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rssl_server::TlsConfig;
 use rwf::{Domain, NakCode, Real, StateCode, Value, Writer};
+use server::TlsConfig;
 use tickcast_client::{
     ClientTlsConfig, Compression, ConnectFailure, Consumer, ConsumerConfig, DisconnectReason, GenericSpec,
     HostPort, InteractiveConfig, InteractiveEvent, InteractiveProvider, ItemHandle, ItemRequestSpec,

@@ -4,6 +4,7 @@
 //! (`naks_rcved`, `rxs_sent`, `unrecovered_txw` ...).
 
 mod client;
+mod connection;
 mod feed;
 mod lbtipc;
 mod lbtrm;
@@ -20,6 +21,7 @@ mod websocket;
 mod xdp;
 
 pub use client::{ConsumerSession, InteractiveSession, Line, ProviderSession, WarmStandby};
+pub use connection::ConnectionCounters;
 pub use feed::Feed;
 pub use lbtipc::{LbtIpcReceiver, LbtIpcSource};
 pub use lbtrm::{

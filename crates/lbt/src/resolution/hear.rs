@@ -1,13 +1,10 @@
 //! What a context does about the queries and records it hears.
 
-use super::cache::{Gone, Keep, Memory, Why};
-use super::pattern::Pattern;
+use super::cache::{Gone, Memory, Why};
 use super::record::SourceRecord;
-use super::resolver::{Query, QueryId, Resolver, ResolverSink};
-use super::slots::Slots;
+use super::resolver::{QueryId, Resolver, ResolverSink, wanted};
 use super::transmit::{Lane, Subject, arm};
 use crate::wire::lbmr::{self, Query as WireQuery};
-use std::collections::BTreeMap;
 use units::Nanos;
 
 impl Resolver {
@@ -128,22 +125,5 @@ impl Resolver {
         for slot in exact.into_iter().chain(self.wildcards.iter().copied().filter(matching)) {
             sink.source_found(QueryId::new(slot, self.queries.generation(slot)), topic, source);
         }
-    }
-}
-
-/// How much somebody here wants to hear of a topic.
-pub(super) fn wanted(
-    exact: &BTreeMap<Box<str>, u32>,
-    queries: &Slots<Query>,
-    wildcards: &[u32],
-    topic: &str,
-) -> Keep {
-    let pattern = |slot: &u32| queries.get(*slot).and_then(|query| query.pattern.as_ref());
-    if exact.contains_key(topic) {
-        Keep::Wanted
-    } else if wildcards.iter().filter_map(pattern).any(|pattern: &Pattern| pattern.matches(topic)) {
-        Keep::Fitting
-    } else {
-        Keep::WhileThereIsRoom
     }
 }

@@ -1,7 +1,6 @@
 use super::asked::Asked;
 use super::cache::{Cache, Gone, Keep};
 use super::ended::Ended;
-use super::hear::wanted;
 use super::keepalive::Keepalives;
 use super::pattern::{Pattern, PatternError};
 use super::phase::Phases;
@@ -95,6 +94,23 @@ impl Query {
     }
 }
 
+/// How much somebody here wants to hear of a topic.
+pub(super) fn wanted(
+    exact: &BTreeMap<Box<str>, u32>,
+    queries: &Slots<Query>,
+    wildcards: &[u32],
+    topic: &str,
+) -> Keep {
+    let pattern = |slot: &u32| queries.get(*slot).and_then(|query| query.pattern.as_ref());
+    if exact.contains_key(topic) {
+        Keep::Wanted
+    } else if wildcards.iter().filter_map(pattern).any(|pattern: &Pattern| pattern.matches(topic)) {
+        Keep::Fitting
+    } else {
+        Keep::WhileThereIsRoom
+    }
+}
+
 /// A source that is advertised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AdvertisementId(u32, u32);
@@ -119,9 +135,17 @@ pub trait ResolverSink {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResolveError {
-    /// Empty, with a zero byte, or too long (a prefix: as a pattern).
+    /// Empty, with a zero byte, or too long.
     BadName {
         /// Its length.
+        bytes: usize,
+        /// The longest.
+        max: usize,
+    },
+    /// A prefix with a zero byte, or too long: on the wire it is a pattern, in which characters such as dots take two
+    /// bytes.
+    BadPrefix {
+        /// Its length as it counts.
         bytes: usize,
         /// The longest.
         max: usize,
@@ -138,6 +162,11 @@ impl fmt::Display for ResolveError {
             ResolveError::BadName { bytes, max } => {
                 write!(f, "a name of {bytes} bytes: allowed are 1 to {max}, none of them zero")
             }
+            ResolveError::BadPrefix { bytes, max } => write!(
+                f,
+                "a prefix that counts {bytes} bytes: allowed are {max}, where dots and other characters that are special \
+                 in patterns count twice, and none is zero"
+            ),
             ResolveError::AlreadyQueried => f.write_str("the topic is queried already"),
             ResolveError::BadPattern(error) => error.fmt(f),
         }
@@ -251,7 +280,7 @@ impl Resolver {
         topic: &str,
         record: SourceRecord,
     ) -> Result<AdvertisementId, ResolveError> {
-        check_name(topic, topic.len())?;
+        check_name(topic)?;
         let mut measured = Vec::new();
         record.emit(topic, 0, self.context, &mut measured);
         let (timer, wire_len) = (Timer::begin(&self.advertising, now), measured.len());
@@ -286,7 +315,7 @@ impl Resolver {
         topic: &str,
         sink: &mut S,
     ) -> Result<QueryId, ResolveError> {
-        check_name(topic, topic.len())?;
+        check_name(topic)?;
         if self.queries_by_topic.contains_key(topic) {
             return Err(ResolveError::AlreadyQueried);
         }
@@ -312,7 +341,10 @@ impl Resolver {
         sink: &mut S,
     ) -> Result<QueryId, ResolveError> {
         let text = Pattern::of_prefix(prefix);
-        check_name(&text, prefix.len())?;
+        if text.len() > NAME_LEN_MAX || prefix.contains('\0') {
+            let counts = text.len() - Pattern::of_prefix("").len();
+            return Err(ResolveError::BadPrefix { bytes: counts, max: PREFIX_LEN_MAX });
+        }
         Ok(self.begin_wildcard(now, &text, Pattern::Prefix(prefix.into()), sink))
     }
 
@@ -377,7 +409,7 @@ impl Resolver {
         record: SourceRecord,
         sink: &mut S,
     ) -> Result<(), ResolveError> {
-        check_name(topic, topic.len())?;
+        check_name(topic)?;
         self.fixed.entry(topic.into()).or_default().push(record);
         self.learn(now, topic, record, sink);
         self.cache.fix(topic, &record);
@@ -559,10 +591,12 @@ impl Resolver {
     }
 }
 
-/// A topic name, or a pattern made of `bytes` bytes of prefix.
-fn check_name(name: &str, bytes: usize) -> Result<(), ResolveError> {
+/// The longest prefix: as a pattern it begins with `^` and ends with `.*`.
+const PREFIX_LEN_MAX: usize = NAME_LEN_MAX - 3;
+
+fn check_name(name: &str) -> Result<(), ResolveError> {
     if name.is_empty() || name.len() > NAME_LEN_MAX || name.contains('\0') {
-        return Err(ResolveError::BadName { bytes, max: NAME_LEN_MAX });
+        return Err(ResolveError::BadName { bytes: name.len(), max: NAME_LEN_MAX });
     }
     Ok(())
 }

@@ -1,19 +1,7 @@
 use super::framing::Framing;
-use super::source::Source;
-use crate::wire::lbmc::{self, CONTROL_HEADER_LEN, Chain, Kind, TSNI_RECORDS_MAX};
+use super::source::{Ending, Source, TSNI_LEN_MAX};
+use crate::wire::lbmc::{self, Chain, Kind, TSNI_RECORDS_MAX};
 use units::Nanos;
-
-/// How far the end of the session has been said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    No,
-    /// Topics before this one have been announced for the last time.
-    Announcing(usize),
-    Done,
-}
-
-/// Bytes of the longest control message that announces topics.
-pub(crate) const TSNI_LEN_MAX: usize = CONTROL_HEADER_LEN + 4 + 8 * TSNI_RECORDS_MAX;
 
 /// Headers of announcements in one wake-up, so that many silent topics do not hold up what else there is to
 /// do.

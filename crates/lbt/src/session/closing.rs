@@ -6,10 +6,9 @@
 //! drops what was not sent and says the end at once: each receiver reports what it lacks as loss
 //! (`tests/closing.rs`).
 
-use super::announce::Ending;
 use super::fill::Open;
 use super::framing::Framing;
-use super::source::Source;
+use super::source::{Ending, Source};
 use crate::error::WireError;
 use crate::rate::TokenBucket;
 use crate::wire::lbmc::{Kind, Message, Messages};

@@ -1,6 +1,5 @@
-use super::announce::Ending;
 use super::framing::Framing;
-use super::source::{SendError, Source};
+use super::source::{Ending, SendError, Source};
 use super::topics::TopicId;
 use crate::encryption::{FRAME_LEN, TAG_LEN};
 use crate::wire::lbmc::{self, Chain, FRAG_LEN, MESSAGE_HEADER_LEN};

@@ -34,7 +34,6 @@ mod topics;
 mod transmit;
 mod window;
 
-pub(crate) use announce::{Ending, TSNI_LEN_MAX};
 pub use closing::Unsent;
 pub(crate) use ending::DatagramEnd;
 pub use fill::Claim;
@@ -44,6 +43,7 @@ pub(crate) use receiver::{Arrived, NAK_NUMBERS_MAX, Phase, Standing, later};
 pub use receiver::{Feedback, Receiver, Repair};
 pub(crate) use retransmit::{Retransmitter, Share};
 pub use runs::RunId;
+pub(crate) use source::{Ending, TSNI_LEN_MAX};
 pub use source::{SendError, SentTotals, Source};
 pub use topics::TopicId;
 pub(crate) use topics::Topics;

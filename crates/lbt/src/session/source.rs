@@ -1,4 +1,3 @@
-use super::announce::{Ending, TSNI_LEN_MAX};
 use super::fill::{Claim, Cover, Open, Writer, gathered_len};
 use super::framing::Framing;
 use super::pace::Pace;
@@ -8,7 +7,7 @@ use super::window::Window;
 use crate::config::{ConfigError, SourceConfig};
 use crate::encryption::{Encryptor, PayloadKeys, Salt, SessionName};
 use crate::rate::TokenBucket;
-use crate::wire::lbmc::{self, Chain, MESSAGE_HEADER_LEN};
+use crate::wire::lbmc::{self, CONTROL_HEADER_LEN, Chain, MESSAGE_HEADER_LEN, TSNI_RECORDS_MAX};
 use counters::table::LbtrmSource;
 use std::fmt;
 use std::sync::Arc;
@@ -67,6 +66,18 @@ pub struct Source<T> {
     pub(crate) sent: SentTotals,
     pub(crate) counters: Arc<LbtrmSource>,
 }
+
+/// How far the end of the session has been said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    No,
+    /// Topics before this one have been announced for the last time.
+    Announcing(usize),
+    Done,
+}
+
+/// Bytes of the longest control message that announces topics.
+pub(crate) const TSNI_LEN_MAX: usize = CONTROL_HEADER_LEN + 4 + 8 * TSNI_RECORDS_MAX;
 
 /// What one session has sent; the counters are those of all sessions together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -234,10 +234,8 @@ impl Context {
             return;
         }
         let most = self.direct.connections.iter().max_by_key(|(_, c)| c.out.len() - c.sent);
-        if let Some(index) = most.map(|(index, _)| index)
-            && self.direct.connections[index].give_up()
-        {
-            self.counters.context.request_connections_unread.inc();
+        if let Some(index) = most.map(|(index, _)| index) {
+            self.give_up_unread(index);
         }
     }
 }

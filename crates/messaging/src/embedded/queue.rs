@@ -310,7 +310,8 @@ impl Handler for Enqueuer {
 }
 
 impl EventQueue {
-    /// Hands up to `max` events to `handler`, oldest first, without waiting; returns how many there were.
+    /// Hands up to `max` events to `handler`, oldest first, without waiting; returns how many there were. An event counts as
+    /// handed on though the handler panics: where the application catches that, the next one follows.
     pub fn dispatch(&mut self, max: usize, handler: &mut impl Handler) -> usize {
         if !self.home.is_here() {
             return 0;
@@ -322,8 +323,11 @@ impl EventQueue {
                 Some((&PART, part)) => parts.extend_from_slice(part),
                 Some((&MESSAGE, _)) => {
                     count += 1;
-                    hand_on(entry, parts, handler);
-                    parts.clear();
+                    // Should the handler panic, they are no part of the next message.
+                    let mut whole = std::mem::take(parts);
+                    hand_on(entry, &mut whole, handler);
+                    whole.clear();
+                    *parts = whole;
                 }
                 _ => {
                     count += 1;
@@ -427,5 +431,73 @@ fn via_of(code: u8) -> Via {
         1 => Via::LateJoin,
         2 => Via::OffTransport,
         _ => Via::Transport,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    /// Notes what it hears, and panics at the event of this number.
+    struct Frail {
+        heard: Vec<String>,
+        panics_at: usize,
+    }
+
+    impl Frail {
+        fn hear(&mut self, what: String) {
+            self.heard.push(what);
+            assert!(self.heard.len() != self.panics_at, "of the application");
+        }
+    }
+
+    impl Handler for Frail {
+        fn on_message(&mut self, message: &Message<'_>) {
+            let first = message.payload.first().copied().unwrap_or(0);
+            assert!(message.payload.iter().all(|byte| *byte == first), "parts of several messages");
+            self.hear(format!("{first} x {}", message.payload.len()));
+        }
+        fn on_begin(&mut self, _: Receiver, _: StreamId, first: Sqn) {
+            self.hear(format!("begin {}", first.0));
+        }
+        fn on_request_end(&mut self, request: RequestId, _: RequestEnd) {
+            self.hear(format!("end of request {}", request.0));
+        }
+    }
+
+    #[test]
+    fn an_event_whose_handler_panics_is_taken_and_the_next_one_is_whole_and_in_its_place() {
+        let receiver = Receiver::from_bits(1);
+        for panics_at in 1..=6 {
+            let (mut enqueuer, mut queue) = pair(65_536, Arc::default());
+            let payloads = [vec![1; 20], vec![2; 60_000], vec![3; 20]];
+            let message = |number: u32| Message {
+                receiver,
+                stream: StreamId(0),
+                sqn: Sqn(number),
+                first_sqn: Sqn(number),
+                payload: &payloads[number as usize],
+                recovered: false,
+                via: Via::Transport,
+                headers: Headers::NONE,
+            };
+            let mut frail = Frail { heard: Vec::new(), panics_at };
+            let mut take = || {
+                let once = AssertUnwindSafe(|| queue.dispatch(100, &mut frail));
+                let _ = catch_unwind(once);
+                queue.dispatch(100, &mut frail);
+            };
+            enqueuer.on_message(&message(0));
+            enqueuer.on_message(&message(1));
+            take();
+            enqueuer.on_begin(receiver, StreamId(0), Sqn(5));
+            enqueuer.on_message(&message(2));
+            enqueuer.on_request_end(RequestId(9), RequestEnd::PeerGone);
+            take();
+            let whole = ["1 x 20", "2 x 60000", "begin 5", "3 x 20", "end of request 9"];
+            assert_eq!(frail.heard, whole, "with a panic at event {panics_at}");
+        }
     }
 }

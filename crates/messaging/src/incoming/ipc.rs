@@ -433,7 +433,12 @@ impl Context {
                 self.ipc_in.with_recovery.note(at, recovery);
             }
             if is_over {
-                let reason = if session.receiver.has_ended() { EndReason::Ended } else { EndReason::Broken };
+                let reason = if session.receiver.has_ended() {
+                    EndReason::Ended
+                } else {
+                    session.receiver.on_passed_over();
+                    EndReason::Broken
+                };
                 over = Some((at, reason));
                 // The others have their turn next.
                 break;
@@ -497,9 +502,11 @@ impl Context {
                 && looks
                 && session.ring.is_over()
             {
-                // All it wrote was read. One that is closed without farewell is a context that was dropped.
+                // All it wrote was read, and what is closed in order is all that was sent. The farewell is missing
+                // where a context was dropped, or closed while a receiver that it waits for left no room.
                 let reason = if session.ring.has_closed() { EndReason::Ended } else { EndReason::Broken };
                 if reason == EndReason::Broken {
+                    session.receiver.on_passed_over();
                     self.counters.context.ipc_sessions_broken.inc();
                 }
                 self.end_ipc(at, reason, handler);
@@ -510,7 +517,6 @@ impl Context {
     fn end_ipc(&mut self, at: usize, reason: EndReason, handler: &mut impl Handler) {
         let Some(session) = self.ipc_in.sessions.get_mut(at) else { return };
         let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
-        session.receiver.on_passed_over();
         match session.recovery.as_deref_mut() {
             None => session.receiver.end(reason, &mut bridge),
             Some(recovery) => {

@@ -147,7 +147,8 @@ impl Context {
         match &mut outgoing.kind {
             OutgoingKind::Rm(session) => session.transmit(now, counters, &mut self.xdp),
             OutgoingKind::Ru(session) => session.transmit(now, counters),
-            OutgoingKind::Tcp(_) | OutgoingKind::Ipc(_) => {}
+            OutgoingKind::Ipc(session) => session.close(),
+            OutgoingKind::Tcp(_) => {}
         }
         is_needed
     }

@@ -6,7 +6,6 @@ use std::net::SocketAddrV4;
 
 use super::frame::{Ends, Headers, MacAddress};
 use super::netlink::{Link, Netlink};
-use super::send::unbound;
 
 /// The most pairs that are remembered; when one more comes, all are forgotten and found anew.
 pub(super) const FLOWS_MAX: usize = 1024;
@@ -160,4 +159,8 @@ impl Flows {
         let ttl = if to.ip().is_multicast() { self.ttl } else { UNICAST_TTL };
         Headers::new(&Ends { source: self.link.mac, destination, from, to, ttl }, self.udp_checksum)
     }
+}
+
+pub(super) fn unbound(from: SocketAddrV4) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("{from} is not bound, so nothing is sent from it"))
 }

@@ -47,6 +47,7 @@ pub mod frame;
 mod memory;
 mod netlink;
 mod open;
+mod option;
 mod program;
 mod receive;
 mod ring;
@@ -56,8 +57,8 @@ mod socket;
 
 pub use bare::BareSocket;
 pub use program::DESTINATIONS_MAX;
-pub use receive::{RECEIVE_MAX, XdpDatagram, XdpReceived};
-pub use socket::XdpSocket;
+pub use receive::{XdpDatagram, XdpReceived};
+pub use socket::{RECEIVE_MAX, XdpSocket};
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

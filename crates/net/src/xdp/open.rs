@@ -11,9 +11,9 @@ use super::flow::Flows;
 use super::frame::{HEADERS_LEN, IP_UDP_LEN};
 use super::memory::{FromKernel, ToKernel, Umem};
 use super::netlink::{Link, Netlink};
+use super::option::{get_option, set_option};
 use super::program::{Program, QUEUES_MAX, Takes};
-use super::receive::RECEIVE_MAX;
-use super::service::Watch;
+use super::socket::{RECEIVE_MAX, Watch};
 use super::{XdpCopy, XdpMode, XdpOptions, XdpSocket};
 use crate::fork;
 
@@ -216,24 +216,6 @@ fn busy_poll(fd: BorrowedFd<'_>, span: Duration) -> io::Result<()> {
         (libc::SO_BUSY_POLL_BUDGET, BUSY_POLL_BUDGET),
     ];
     options.iter().try_for_each(|(option, value)| set_option(fd, libc::SOL_SOCKET, *option, value))
-}
-
-fn set_option<T>(fd: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
-    let len = size_of::<T>() as libc::socklen_t;
-    let value = std::ptr::from_ref(value).cast();
-    // SAFETY: pointer and length describe a value that outlives the call. The memory that `XDP_UMEM_REG`
-    // names is pinned by the kernel, so that it may be unmapped at any time.
-    let result = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, value, len) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Reads an option of AF_XDP into a plain C struct.
-pub(super) fn get_option<T>(fd: BorrowedFd<'_>, option: libc::c_int, value: &mut T) -> io::Result<()> {
-    let mut len = size_of::<T>() as libc::socklen_t;
-    let value = std::ptr::from_mut(value).cast();
-    // SAFETY: the kernel writes at most `len` bytes, numbers alone, into a value of that size.
-    let result = unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, option, value, &raw mut len) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The error with what was being done, where, and what helps.

@@ -2,23 +2,12 @@ use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::AsRawFd;
 
-use super::XdpSocket;
 use super::frame::{self, Checksum, FrameError};
 use super::memory::Umem;
+use super::socket::{RECEIVE_MAX, Slot, XdpSocket};
 
-/// The most datagrams of one receive call.
-pub const RECEIVE_MAX: usize = 64;
 /// Looks at an empty ring after which a spinning owner is told if the interface is gone.
 const EMPTY_LOOKS_MAX: u32 = 1 << 20;
-
-/// Where a datagram lies.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
-    from: SocketAddrV4,
-    to: SocketAddrV4,
-    at: u64,
-    len: usize,
-}
 
 /// A datagram as it lies in the memory that the kernel wrote it to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

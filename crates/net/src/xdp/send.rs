@@ -3,7 +3,7 @@ use std::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::XdpSocket;
-use super::flow::Way;
+use super::flow::{Way, unbound};
 use super::frame::HEADERS_LEN;
 use crate::udp::Sent;
 
@@ -141,8 +141,4 @@ pub(super) fn wake(socket: &OwnedFd) -> io::Result<Woken> {
         Some(libc::EBUSY | libc::ENOBUFS) => Ok(Woken::Busy),
         _ => Err(error),
     }
-}
-
-pub(super) fn unbound(from: SocketAddrV4) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("{from} is not bound, so nothing is sent from it"))
 }

@@ -6,27 +6,12 @@ use socket2::SockRef;
 use units::Nanos;
 
 use super::XdpSocket;
-use super::open::get_option;
+use super::option::get_option;
 
 /// The kernel's counts are read, and each way of sending is looked at anew, about so often.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// However many ways there are, looks are as far apart as this; each takes some microseconds.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
-
-/// What a socket remembers of its upkeep.
-#[derive(Debug)]
-pub(super) struct Watch {
-    refresh_due: Nanos,
-    counts_due: Nanos,
-    pub(super) empty_looks: u32,
-    is_gone: bool,
-}
-
-impl Watch {
-    pub(super) fn new() -> Watch {
-        Watch { refresh_due: Nanos::ZERO, counts_due: Nanos::ZERO, empty_looks: 0, is_gone: false }
-    }
-}
 
 impl XdpSocket {
     /// Does the upkeep that is due: reads the kernel's counts, looks whether the interface is there, and

@@ -4,14 +4,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use counters::table::XdpSocket as Counters;
+use units::Nanos;
 
 use super::anchor::Anchor;
 use super::flow::Flows;
 use super::memory::{FromKernel, ToKernel, Umem};
-use super::open::get_option;
+use super::option::get_option;
 use super::program::Program;
-use super::receive::Slot;
-use super::service::Watch;
+
+/// The most datagrams of one receive call.
+pub const RECEIVE_MAX: usize = 64;
 
 /// Datagrams to and from the wire of one interface: what several [`crate::udp::UdpSocket`]s are on the path
 /// through the kernel. See the [module](super) for what it can and cannot.
@@ -46,6 +48,30 @@ pub struct XdpSocket {
     pub(super) verify: bool,
     pub(super) busy_poll: bool,
     pub(super) counters: Arc<Counters>,
+}
+
+/// Where a datagram lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) from: SocketAddrV4,
+    pub(super) to: SocketAddrV4,
+    pub(super) at: u64,
+    pub(super) len: usize,
+}
+
+/// What a socket remembers of its upkeep.
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub(super) refresh_due: Nanos,
+    pub(super) counts_due: Nanos,
+    pub(super) empty_looks: u32,
+    pub(super) is_gone: bool,
+}
+
+impl Watch {
+    pub(super) fn new() -> Watch {
+        Watch { refresh_due: Nanos::ZERO, counts_due: Nanos::ZERO, empty_looks: 0, is_gone: false }
+    }
 }
 
 impl XdpSocket {

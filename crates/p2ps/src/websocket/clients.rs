@@ -6,13 +6,13 @@ use backbone::InletCommand;
 use market::p2ps::{ClientError, ClientId, ClientProfile, PointToPoint, ServerSink};
 use rdm::item::{CloseTarget, ItemClose, ItemRequest, Target, has_items};
 use rdm::{Reply, ToVec};
-use rssl_server::{ConnectionId, Outbox};
 use rwf::{CloseMsg, DataState, DataType, Domain, Msg, RequestMsg, State, StateCode, StreamState};
 use rwf_json::PeerError;
+use server::websocket::{PART_BYTES, RwfService, WebSocket, answer, cookie_login};
+use server::{ConnectionId, Outbox, PortEvent, Service};
 use tracing::{debug, info, warn};
 use units::Nanos;
 use websocket::{CloseReason, Message, Session};
-use websocket_server::{PART_BYTES, PortEvent, RwfService, Service, WebSocket, answer, cookie_login};
 
 use super::{Input, Json, Streams, client_of, update_services};
 use crate::pace::Pace;

@@ -1,8 +1,8 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use rssl_server::ConnectionId;
 use rwf::Domain;
+use server::ConnectionId;
 
 /// The open streams of WebSocket clients that are not about items: login, directories, dictionaries.
 ///

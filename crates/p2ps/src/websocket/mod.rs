@@ -6,12 +6,12 @@ mod ids;
 mod streams;
 
 use market::p2ps::{ClientId, PointToPoint};
-use rssl_server::ConnectionId;
 use rwf_json::Reader;
+use server::ConnectionId;
 
 pub(crate) use clients::WebSocketClients;
+pub(crate) use server::websocket::Json;
 pub(crate) use streams::Streams;
-pub(crate) use websocket_server::Json;
 
 /// Ids of clients on the WebSocket port have this bit, others do not.
 const WEBSOCKET: u32 = 1 << 31;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use counters::table::JsonClients as Counters;
 use market::p2ps::{ClientId, Watcher};
-use rssl_server::ConnectionId;
 use rwf::{Domain, MsgHead};
+use server::ConnectionId;
+use server::websocket::Means;
 use units::Nanos;
-use websocket_server::Means;
 
 use super::connection_of;
 use super::ids::OtherIds;

@@ -10,7 +10,7 @@ use std::fmt;
 pub use frame::FrameError;
 pub use handshake::HandshakeError;
 
-use units::Disconnect;
+use connection::{BacklogFull, Disconnect, TimedOut};
 
 use crate::ConnectionVersion;
 
@@ -129,6 +129,13 @@ impl fmt::Display for SendError {
 
 impl Error for SendError {}
 
+impl From<BacklogFull> for SendError {
+    fn from(full: BacklogFull) -> SendError {
+        let BacklogFull { pending_bytes, limit_bytes } = full;
+        SendError::SlowConsumer { pending_bytes, limit_bytes }
+    }
+}
+
 impl From<ApiMisuse> for SendError {
     fn from(misuse: ApiMisuse) -> SendError {
         SendError::Misuse(misuse)
@@ -224,6 +231,21 @@ impl fmt::Display for CloseReason {
 }
 
 impl Error for CloseReason {}
+
+impl From<Disconnect> for CloseReason {
+    fn from(cause: Disconnect) -> CloseReason {
+        CloseReason::Disconnected(cause)
+    }
+}
+
+impl From<TimedOut> for CloseReason {
+    fn from(late: TimedOut) -> CloseReason {
+        CloseReason::Peer(match late {
+            TimedOut::Handshake { limit_ms } => PeerError::HandshakeTimeout { limit_ms },
+            TimedOut::Silent { limit_ms } => PeerError::Silent { limit_ms },
+        })
+    }
+}
 
 impl From<PeerError> for CloseReason {
     fn from(error: PeerError) -> CloseReason {

@@ -9,10 +9,10 @@ use rwf::{DataState, RefreshMsg, State};
 use units::Nanos;
 
 use crate::StandbyMode;
-use crate::consumer::answers::Sink;
-use crate::consumer::event::{ConsumerEvent, ItemEvent, ItemMsg, ServiceChange, ServiceEvent};
+use crate::consumer::event::{
+    ConsumerEvent, ItemEvent, ItemMsg, PostEvent, ServiceChange, ServiceEvent, Sink,
+};
 use crate::consumer::item::Shown;
-use crate::consumer::posts::PostEvent;
 use crate::consumer::{ItemHandle, ItemRequestSpec};
 use crate::table::{Slot, Table};
 

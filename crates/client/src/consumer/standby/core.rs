@@ -13,8 +13,7 @@ use units::Nanos;
 
 use super::board::Board;
 use super::roles::Roles;
-use crate::consumer::answers::Sink;
-use crate::consumer::event::{ConsumerEvent, image_field};
+use crate::consumer::event::{ConsumerEvent, Sink, image_field};
 use crate::consumer::item::Shown;
 use crate::consumer::{ConsumerCore, FieldId, FieldRef, ItemHandle};
 use crate::{

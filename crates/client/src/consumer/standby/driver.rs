@@ -11,6 +11,7 @@ use rwf::{Dictionary, Domain, EncodeError, Priority, Writer};
 use units::Nanos;
 
 use super::StandbyCore;
+use crate::consumer::driver::core_calls;
 use crate::consumer::{
     ConsumerEvent, GenericSpec, ItemHandle, ItemRequestSpec, ItemView, PostId, PostSpec, SubscribeError,
     TellError,
@@ -150,125 +151,7 @@ impl StandbyConsumer {
     }
 }
 
-/// What [`StandbyCore`] does, at the time that it is.
-impl StandbyConsumer {
-    /// Subscribes several items at once; see [`StandbyCore::subscribe_all`].
-    pub fn subscribe_all(
-        &mut self,
-        spec: &ItemRequestSpec<'_>,
-        names: &[&str],
-    ) -> Vec<Result<ItemHandle, SubscribeError>> {
-        self.core.subscribe_all(spec, names)
-    }
-
-    /// Ends several items at once; see [`StandbyCore::unsubscribe_all`].
-    pub fn unsubscribe_all(&mut self, handles: &[ItemHandle]) -> usize {
-        self.core.unsubscribe_all(handles)
-    }
-
-    /// Wants another part of an item; see [`StandbyCore::set_view`].
-    ///
-    /// # Errors
-    /// As [`StandbyCore::set_view`].
-    pub fn set_view(&mut self, handle: ItemHandle, view: Option<ItemView>) -> Result<(), TellError> {
-        self.core.set_view(handle, view)
-    }
-
-    /// Gives an item another priority; see [`StandbyCore::set_priority`].
-    ///
-    /// # Errors
-    /// As [`StandbyCore::set_priority`].
-    pub fn set_priority(&mut self, handle: ItemHandle, priority: Priority) -> Result<(), TellError> {
-        self.core.set_priority(handle, priority)
-    }
-
-    /// Lets the servers stop the updates of an item; see [`StandbyCore::pause`].
-    ///
-    /// # Errors
-    /// As [`StandbyCore::pause`].
-    pub fn pause(&mut self, handle: ItemHandle) -> Result<(), TellError> {
-        self.core.pause(handle)
-    }
-
-    /// Wants the updates of an item again; see [`StandbyCore::resume`].
-    ///
-    /// # Errors
-    /// As [`StandbyCore::resume`].
-    pub fn resume(&mut self, handle: ItemHandle) -> Result<(), TellError> {
-        self.core.resume(handle)
-    }
-
-    /// Lets the servers stop the updates of all items; see [`StandbyCore::pause_all`].
-    ///
-    /// # Errors
-    /// As [`StandbyCore::pause_all`].
-    pub fn pause_all(&mut self) -> Result<(), TellError> {
-        self.core.pause_all()
-    }
-
-    /// Wants the updates of all items again; see [`StandbyCore::resume_all`].
-    ///
-    /// # Errors
-    /// As [`StandbyCore::resume_all`].
-    pub fn resume_all(&mut self) -> Result<(), TellError> {
-        self.core.resume_all()
-    }
-
-    /// Wants the image of an item once more; see [`StandbyCore::request_image`].
-    ///
-    /// # Errors
-    /// As [`StandbyCore::request_image`].
-    pub fn request_image(&mut self, handle: ItemHandle) -> Result<(), TellError> {
-        self.core.request_image(handle)
-    }
-
-    /// Posts on the stream of an item; see [`StandbyCore::post`].
-    ///
-    /// # Errors
-    /// As [`StandbyCore::post`].
-    pub fn post(
-        &mut self,
-        handle: ItemHandle,
-        spec: &PostSpec<'_>,
-        payload: impl FnMut(&mut Writer<'_>),
-    ) -> Result<PostId, TellError> {
-        self.core.post(clock::monotonic(), handle, spec, payload)
-    }
-
-    /// Posts to an item by service, domain and name; see [`StandbyCore::post_off_stream`].
-    ///
-    /// # Errors
-    /// As [`StandbyCore::post_off_stream`].
-    pub fn post_off_stream(
-        &mut self,
-        item: (&str, Domain, &str),
-        spec: &PostSpec<'_>,
-        payload: impl FnMut(&mut Writer<'_>),
-    ) -> Result<PostId, TellError> {
-        self.core.post_off_stream(clock::monotonic(), item, spec, payload)
-    }
-
-    /// Sends a generic message on the stream of an item; see [`StandbyCore::send_generic`].
-    ///
-    /// # Errors
-    /// As [`StandbyCore::send_generic`].
-    pub fn send_generic(
-        &mut self,
-        handle: ItemHandle,
-        spec: &GenericSpec<'_>,
-        payload: impl FnMut(&mut Writer<'_>),
-    ) -> Result<(), TellError> {
-        self.core.send_generic(handle, spec, payload)
-    }
-
-    /// Logs in with a token; see [`StandbyCore::set_login_token`].
-    ///
-    /// # Errors
-    /// As [`StandbyCore::set_login_token`].
-    pub fn set_login_token(&mut self, token: &str) -> Result<(), EncodeError> {
-        self.core.set_login_token(token)
-    }
-}
+core_calls!(StandbyConsumer, StandbyCore, core);
 
 /// In somebody else's loop: [`StandbyConsumer::arm`] (or [`StandbyConsumer::descriptors`]) before each wait,
 /// of which [`StandbyConsumer::next_wakeup`] is the end at the latest, and [`StandbyConsumer::work`] after

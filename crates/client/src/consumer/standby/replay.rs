@@ -3,8 +3,7 @@
 use market::{ItemKey, RefreshForm, Scratch};
 use rwf::{DataState, DataType, RefreshMsg, State, StatusMsg};
 
-use crate::consumer::answers::Sink;
-use crate::consumer::event::ItemMsg;
+use crate::consumer::event::{ItemMsg, Sink};
 use crate::consumer::item::Fate;
 use crate::consumer::{ConsumerCore, ItemHandle};
 

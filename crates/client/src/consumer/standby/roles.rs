@@ -8,12 +8,9 @@ use rdm::directory::{ConsumerStatus, Directory};
 use rdm::login::{
     ConnectionStatus, Features, LOGIN_STREAM_ID, STANDBY_BY_LOGIN, STANDBY_BY_SERVICE, StandbyRole,
 };
-use rssl::Outbound;
 
 use crate::StandbyMode;
-use crate::consumer::ConsumerCore;
-use crate::consumer::session::{DIRECTORY_STREAM_ID, Session};
-use crate::outgoing::push;
+use crate::consumer::streams::DIRECTORY_STREAM_ID;
 
 /// The roles of one server, and what it knows of them on the connection that stands.
 pub(crate) struct Roles {
@@ -31,7 +28,7 @@ impl Roles {
         Roles { mode, common, services, told: None, told_services }
     }
 
-    fn set(&mut self, service: Option<&Arc<str>>, role: StandbyRole) {
+    pub(crate) fn set(&mut self, service: Option<&Arc<str>>, role: StandbyRole) {
         match service {
             None => self.common = role,
             Some(service) => drop(self.services.insert(Arc::clone(service), role)),
@@ -39,7 +36,7 @@ impl Roles {
     }
 
     /// Whether the server was told that nobody needs its data now.
-    fn is_silent(&self, service_id: Option<u16>) -> bool {
+    pub(crate) fn is_silent(&self, service_id: Option<u16>) -> bool {
         let told = match self.mode {
             StandbyMode::Login => self.told,
             StandbyMode::Service => service_id.and_then(|id| self.told_services.get(&id).copied()),
@@ -53,7 +50,7 @@ impl Roles {
     }
 
     /// The message that is due, if the server takes such; `None` if it knows all.
-    fn message(&self, features: &Features, directory: &Directory) -> Option<Vec<u8>> {
+    pub(crate) fn message(&self, features: &Features, directory: &Directory) -> Option<Vec<u8>> {
         match self.mode {
             StandbyMode::Login => {
                 let is_due = features.takes_roles(STANDBY_BY_LOGIN) && self.told != Some(self.common);
@@ -77,41 +74,9 @@ impl Roles {
         all.filter(|(id, role)| self.told_services.get(id) != Some(role)).collect()
     }
 
-    fn on_told(&mut self, directory: &Directory) {
+    pub(crate) fn on_told(&mut self, directory: &Directory) {
         self.told = Some(self.common);
         let untold = self.untold(directory);
         self.told_services.extend(untold);
-    }
-}
-
-impl Session {
-    /// Tells the server its roles; returns whether it knows them all now, or does not want to.
-    pub(in crate::consumer) fn send_roles(&mut self, out: &mut Outbound) -> bool {
-        let Some(roles) = &mut self.roles else { return true };
-        let Some(bytes) = roles.message(&self.features, &self.directory) else { return true };
-        if push(out, &bytes).is_err() {
-            return false;
-        }
-        roles.on_told(&self.directory);
-        self.counters.roles_told.inc();
-        true
-    }
-}
-
-impl ConsumerCore {
-    /// Gives the server another role, of one service or of all that have none of their own.
-    pub(super) fn set_role(&mut self, service: Option<&Arc<str>>, role: StandbyRole) {
-        let session = &mut self.life.session;
-        if let Some(roles) = &mut session.roles {
-            roles.set(service, role);
-            session.book.is_pump_due = true;
-        }
-    }
-
-    /// Whether the server was told that nobody needs its data for this service now.
-    pub(super) fn is_silent(&self, service: &str) -> bool {
-        let session = &self.life.session;
-        let id = session.directory.service_by_name(service).map(|service| service.id);
-        session.roles.as_ref().is_some_and(|roles| roles.is_silent(id))
     }
 }

@@ -10,9 +10,8 @@ use super::StandbyCore;
 use super::board::{Stage, Sync};
 use crate::consumer::ItemRequestSpec;
 use crate::consumer::SubscribeError;
-use crate::consumer::answers::Sink;
 use crate::consumer::changes::Wanted;
-use crate::consumer::event::{ConsumerEvent, ServerEvent};
+use crate::consumer::event::{ConsumerEvent, ServerEvent, Sink};
 use crate::table::Slot;
 
 /// How often it is looked whether a preferred server that is back has the items.

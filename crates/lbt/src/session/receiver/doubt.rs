@@ -12,6 +12,8 @@ use units::Nanos;
 /// What is to be believed about numbers elsewhere.
 pub(super) struct Doubt {
     row: Option<Row>,
+    /// Where the part ended that was asked for last of what is not believed, and how long it was.
+    probe: (u64, u64),
 }
 
 /// Packets that follow on each other, but not on the session.
@@ -40,14 +42,17 @@ const ROW_SPAN: Duration = Duration::from_millis(100);
 const ROW_LASTING: u32 = 3;
 const LASTING: Duration = Duration::from_millis(1_250);
 
+/// What is asked for of a jump that is not believed grows so much with each answer, from one number on.
+const PROBE_GROWTH: u64 = 32;
+
 impl Doubt {
-    pub(super) const NONE: Doubt = Doubt { row: None };
+    pub(super) const NONE: Doubt = Doubt { row: None, probe: (0, 0) };
 
     /// A packet of a session that is `at` a number says that `end` comes next. Whether that is believed.
     pub(super) fn is_settled(&mut self, now: Nanos, at: u64, end: u64) -> bool {
         if end == at {
             // A copy of the last one.
-            self.row = None;
+            self.refute();
             return false;
         }
         let enough = match end.checked_sub(at) {
@@ -68,9 +73,25 @@ impl Doubt {
         is_settled
     }
 
+    /// How much is to be asked for of a jump that is not believed, by a session that is `at` a number and has got what was
+    /// asked for so before. Nothing of a jump that no overrun receiver has met.
+    pub(super) fn next_probe(&mut self, at: u64, jump: u64) -> Option<u64> {
+        if jump > FAR {
+            return None;
+        }
+        let (end, length) = self.probe;
+        let length = if end == at { length.saturating_mul(PROBE_GROWTH) } else { 1 }.min(jump);
+        self.probe = (at + length, length);
+        // That it is asked for does not say that the session goes on.
+        if let Some(row) = &mut self.row {
+            row.at = at + length;
+        }
+        Some(length)
+    }
+
     /// The session goes on where it was.
     pub(super) fn refute(&mut self) {
-        self.row = None;
+        *self = Doubt::NONE;
     }
 }
 
@@ -108,6 +129,27 @@ mod tests {
             [101, 256, 256]
         );
         assert_eq!(believed_after(-900_000), 1_251, "what goes back must last");
+    }
+
+    #[test]
+    fn what_is_asked_for_grows_as_it_is_answered_and_stays_within_what_was_said() {
+        let mut doubt = Doubt::NONE;
+        assert_eq!(doubt.next_probe(100, 5_000), Some(1));
+        assert_eq!(doubt.next_probe(101, 4_999), Some(32));
+        assert_eq!(doubt.next_probe(133, 4_967), Some(1_024));
+        assert_eq!(doubt.next_probe(1_157, 3_943), Some(3_943));
+        assert_eq!(doubt.next_probe(9_000, 60_000), Some(1), "it has gone on otherwise");
+        assert_eq!(doubt.next_probe(9_001, FAR + 1), None);
+    }
+
+    #[test]
+    fn that_a_part_is_asked_for_does_not_end_a_row() {
+        let mut doubt = Doubt::NONE;
+        for i in 0..15 {
+            assert!(!doubt.is_settled(at(i), 100, 5_000 + i));
+        }
+        assert_eq!(doubt.next_probe(100, 4_915), Some(1));
+        assert!(doubt.is_settled(at(100), 101, 5_015));
     }
 
     #[test]

@@ -173,6 +173,9 @@ impl<T> Receiver<T> {
                     self.repair.recovered += u64::from(recovered);
                     if !recovered {
                         self.reporter.on_late();
+                        if t + 1 == self.next {
+                            self.doubt.refute();
+                        }
                     } else if gap.naks > 0 {
                         self.retries.on_repaired(now, gap.asked);
                     }
@@ -296,15 +299,17 @@ impl<T> Receiver<T> {
             self.delivery.expect_one_run();
         }
         let first = WIDE_ZERO + u64::from(first.0);
-        self.base = match self.resume.map(|next| widen(first, next)) {
+        let resumed = self.resume.map(|next| widen(first, next));
+        let is_past = resumed.is_some_and(|next| next > first);
+        self.base = match resumed {
             // More than may be missing is not asked for.
-            Some(next) if next <= first => {
-                next.max(widen(first, trail)).max(first.saturating_sub(self.jump_max))
-            }
+            Some(next) if !is_past => next.max(widen(first, trail)).max(first.saturating_sub(self.jump_max)),
+            // It comes late, or a stranger repeats it: the source has one run, and goes on where it was.
+            Some(next) if self.delivery.expects_one_run() => next,
             _ if self.late_start => widen(first, trail),
             _ => first,
         };
-        if self.resume.is_some_and(|next| widen(first, next) > first) {
+        if is_past && !self.delivery.expects_one_run() {
             // Numbers that were heard before come again: it is another run of the source.
             self.resume = None;
             self.delivery.resume_none();
@@ -324,6 +329,7 @@ impl<T> Receiver<T> {
         let jump = end - self.next;
         if jump > NEAR {
             if !self.doubt.is_settled(now, self.next, end) {
+                self.probe(now, jump);
                 let (found, limit) = (stated.0, self.next as u32);
                 return Err(WireError::Inconsistent { part: Part::LbtrmData, found, limit });
             }
@@ -331,6 +337,26 @@ impl<T> Receiver<T> {
                 return Ok(false);
             }
         }
+        self.miss(now, end);
+        Ok(true)
+    }
+
+    /// A part of what a packet says is asked for though it is not believed yet: a source that is about to leave has no time
+    /// to say it again and again. What is not answered is not missing by that word alone; if it is, more is asked for next.
+    #[cold]
+    fn probe(&mut self, now: Nanos, jump: u64) {
+        let is_answered = self.next == 0 || !self.loss.contains(self.next - 1);
+        if is_answered && let Some(length) = self.doubt.next_probe(self.next, jump) {
+            let end = self.next + length;
+            self.miss(now, end);
+            (self.certain, self.proven, self.raised) = (self.next, self.next, now);
+            self.next = end;
+        }
+    }
+
+    /// What lies between the highest number and `end` is missing.
+    fn miss(&mut self, now: Nanos, end: u64) {
+        let jump = end - self.next;
         if jump > 0 {
             let due = self.first_nak_due(now);
             self.delivery.note_jump(self.next);
@@ -340,7 +366,6 @@ impl<T> Receiver<T> {
             self.counters.unrecovered_bound.add(given_up);
             self.repair.given_up += given_up;
         }
-        Ok(true)
     }
 
     /// An original came whose number was here before, or was given up; by a network that is not the first to bring it.

@@ -1,0 +1,344 @@
+//! Updates through a point-to-point server of this thread: from its side of the backbone into the sockets of its
+//! clients, and the merge of an update into an image alone.
+//!
+//! What is counted is one turn of the server's agent, which merges, fans out and writes; clients and what they ask
+//! for are served outside of the counted functions.
+
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backbone::{Inlet, InletCommand, InletEvents};
+use client::{Consumer, ConsumerConfig, ConsumerEvent, HostPort};
+use counters::Registry;
+use market::CachedItem;
+use market::backbone::{Features, Kind, LinkDown, LinkUp, StreamMsg};
+use market::image::FieldRules;
+use market::p2ps::{SourceId, Topic};
+use net::agent::Agent;
+use net::{Poller, Ready, clock};
+use p2ps::{P2psConfig, PointToPointServer};
+use rdm::ToVec;
+use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};
+use rwf::{DataType, Dictionary, Domain, Msg, Real, RefreshMsg, UpdateMsg};
+use serde_json::json;
+use units::Nanos;
+
+use crate::BenchError;
+use crate::end_to_end::{START_LIMIT, free_port};
+use crate::process::answer;
+
+/// Rounds before the counted ones: tables have grown.
+const WARM_ROUNDS: u32 = 64;
+/// Updates that are counted in each case.
+const UPDATES: u32 = 2_048;
+/// Items that each client watches; updates go to one after the other.
+const ITEMS: u32 = 64;
+/// Fields of an image, of which an update has the first ones.
+const FIELDS: i16 = 40;
+const UPDATE_FIELDS: i16 = 10;
+
+/// How many clients watch, how many updates a turn brings, and the function that is counted.
+struct Case {
+    figure: &'static str,
+    clients: u32,
+    batch: u32,
+    turn: fn(&mut Server),
+}
+
+macro_rules! cases {
+    ($( $clients:literal, $batch:literal: $turn:ident; )+) => {
+        const CASES: &[Case] = &[$(
+            Case { figure: concat!("p2ps turn, updates: ", $batch, ", clients: ", $clients),
+                clients: $clients, batch: $batch, turn: $turn },
+        )+];
+
+        $(
+            // Each is a function by its own name, which nothing may merge with another.
+            #[inline(never)]
+            fn $turn(server: &mut Server) {
+                black_box(stringify!($turn));
+                server.turn();
+            }
+        )+
+
+        /// What is counted: the functions' names, and how each figure is called.
+        pub(super) const COUNTED: &[(&str, &str)] = &[
+            ("counted_image_merge", MERGE),
+            $( (stringify!($turn), concat!("p2ps turn, updates: ", $batch, ", clients: ", $clients)), )+
+        ];
+    };
+}
+
+const MERGE: &str = "image of 40 fields, update of 10";
+
+cases! {
+    0, 16: counted_p2ps_0_16;
+    1, 1: counted_p2ps_1_1;
+    1, 64: counted_p2ps_1_64;
+    16, 1: counted_p2ps_16_1;
+    16, 64: counted_p2ps_16_64;
+}
+
+/// Plays all cases; tells how many updates each counted function has taken part in.
+pub(super) fn run() -> Result<(), BenchError> {
+    merge()?;
+    for case in CASES {
+        let mut server = Server::open(case)?;
+        for _ in 0..WARM_ROUNDS {
+            server.round(case.batch, Server::turn)?;
+        }
+        let rounds = UPDATES.div_ceil(case.batch);
+        for _ in 0..rounds {
+            server.round(case.batch, case.turn)?;
+        }
+        answer(&json!({ "figure": case.figure, "messages": rounds * case.batch }));
+    }
+    Ok(())
+}
+
+fn merge() -> Result<(), BenchError> {
+    let (rules, mut item) = (FieldRules::of(&Dictionary::new()), CachedItem::new(false));
+    let (image, update) = (image(), update(7));
+    let (Msg::Refresh(image), Msg::Update(update)) = (parsed(&image)?, parsed(&update)?) else {
+        return Err(BenchError::new("they were written as others"));
+    };
+    let taken = item.on_refresh(&image, &rules).is_ok();
+    for _ in 0..UPDATES {
+        if !counted_image_merge(&mut item, &update, &rules) || !taken {
+            return Err(BenchError::new("an image and an update of it are refused"));
+        }
+    }
+    answer(&json!({ "figure": MERGE, "messages": UPDATES }));
+    Ok(())
+}
+
+#[inline(never)]
+fn counted_image_merge(item: &mut CachedItem, update: &UpdateMsg<'_>, rules: &FieldRules) -> bool {
+    black_box(item).on_update(black_box(update), rules).is_ok()
+}
+
+fn parsed(bytes: &[u8]) -> Result<Msg<'_>, BenchError> {
+    Msg::parse(bytes).map_err(|error| BenchError::new(format!("of the program itself: {error}")))
+}
+
+fn fields(count: i16, value: i64) -> Vec<u8> {
+    let all = 1..=count;
+    rwf::encode_to_vec(|w| {
+        w.field_list(|f| all.clone().for_each(|id| f.put(id, Real::decimal(value + i64::from(id), 2))));
+    })
+    .unwrap_or_default()
+}
+
+fn image() -> Vec<u8> {
+    let payload = fields(FIELDS, 1_000_000);
+    let refresh = RefreshMsg {
+        complete: true,
+        payload: &payload,
+        ..RefreshMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST)
+    };
+    refresh.to_vec().unwrap_or_default()
+}
+
+fn update(value: i64) -> Vec<u8> {
+    let payload = fields(UPDATE_FIELDS, 1_000_000 + value);
+    let update =
+        UpdateMsg { payload: &payload, ..UpdateMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST) };
+    update.to_vec().unwrap_or_default()
+}
+
+const SERVICE: u16 = 1;
+const NAME: &str = "COST";
+const INSTANCE: u64 = 77;
+const DIRECTORY: SourceId = SourceId(0);
+const STREAM: SourceId = SourceId(1);
+
+/// A source distributor of one service, at the other end of the backbone.
+#[derive(Clone, Default)]
+struct Feed(Rc<RefCell<FeedState>>);
+
+#[derive(Default)]
+struct FeedState {
+    is_there: bool,
+    sequence: u64,
+    coming: Vec<Vec<u8>>,
+    links: Vec<Vec<u8>>,
+}
+
+impl FeedState {
+    fn publish(&mut self, kind: Kind, item: u32, body: &[u8]) {
+        self.sequence += 1;
+        let msg = StreamMsg { kind, instance: INSTANCE, sequence: self.sequence, item, body };
+        self.coming.push([&msg.header()[..], body].concat());
+    }
+
+    fn answer(&mut self, msg: &LinkDown<'_>) {
+        let mut bytes = Vec::new();
+        msg.encode(&mut bytes);
+        self.links.push(bytes);
+    }
+
+    fn on_link(&mut self, msg: &LinkUp<'_>) {
+        match *msg {
+            LinkUp::Hello { .. } => {
+                self.answer(&LinkDown::HelloAck { instance: INSTANCE, features: Features::OURS });
+            }
+            LinkUp::Interest { key } | LinkUp::ImageRequest { key } | LinkUp::Resume { key } => {
+                let number = std::str::from_utf8(key.name).ok().and_then(|name| name.parse().ok());
+                let item = number.unwrap_or(0);
+                let open = [&[key.domain.0, key.name.len() as u8], key.name].concat();
+                self.publish(Kind::Open, item, &open);
+                let (after, refresh) = (self.sequence, image());
+                self.answer(&LinkDown::Image { item, after, key, refresh: &refresh });
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Inlet for Feed {
+    fn execute(&mut self, now: Nanos, command: InletCommand, events: &mut impl InletEvents) {
+        match command {
+            InletCommand::Subscribe(name) => events.on_source(now, STREAM, Topic::Service(&name), INSTANCE),
+            InletCommand::Connect { instance, .. } => events.on_link_up(now, instance),
+            InletCommand::Send { bytes, .. } => {
+                if let Ok(msg) = LinkUp::parse(&bytes) {
+                    self.0.borrow_mut().on_link(&msg);
+                }
+            }
+            InletCommand::Unsubscribe(_) | InletCommand::Disconnect(_) => {}
+        }
+    }
+
+    fn on_ready(&mut self, _: Nanos, _: Ready, _: &mut impl InletEvents) -> bool {
+        false
+    }
+
+    fn on_wakeup(&mut self, now: Nanos, events: &mut impl InletEvents) {
+        let mut state = self.0.borrow_mut();
+        let is_new = !std::mem::replace(&mut state.is_there, true);
+        let (coming, links) = (std::mem::take(&mut state.coming), std::mem::take(&mut state.links));
+        drop(state);
+        if is_new {
+            events.on_source(now, DIRECTORY, Topic::Directory, INSTANCE);
+            events.on_stream_message(now, DIRECTORY, &directory());
+        }
+        coming.iter().for_each(|bytes| events.on_stream_message(now, STREAM, bytes));
+        links.iter().for_each(|bytes| events.on_link_message(now, INSTANCE, bytes));
+    }
+
+    fn next_wakeup(&self) -> Nanos {
+        let state = self.0.borrow();
+        let is_idle = state.is_there && state.coming.is_empty() && state.links.is_empty();
+        if is_idle { Nanos::NEVER } else { Nanos::ZERO }
+    }
+
+    fn flush(&mut self, _: Nanos) {}
+}
+
+fn directory() -> Vec<u8> {
+    let service = Service {
+        id: SERVICE,
+        info: Info { name: NAME.to_owned(), capabilities: vec![Domain::MARKET_PRICE], ..Info::default() },
+        state: ServiceState { up: true, ..ServiceState::default() },
+        ..Service::default()
+    };
+    let refresh = DirectoryRefresh::publish(0, Filter::ALL, &[service]).map(|one| one.to_vec());
+    let body = refresh.ok().and_then(Result::ok).unwrap_or_default();
+    let msg = StreamMsg { kind: Kind::Directory, instance: INSTANCE, sequence: 1, item: 0, body: &body };
+    [&msg.header()[..], &body].concat()
+}
+
+/// A point-to-point server, its feed, and its clients.
+struct Server {
+    poller: Poller,
+    feed: Feed,
+    agent: PointToPointServer<Feed>,
+    clients: Vec<Consumer>,
+    /// Messages of items that clients have got.
+    heard: u32,
+    next_item: u32,
+}
+
+impl Server {
+    fn open(case: &Case) -> Result<Server, BenchError> {
+        let (poller, feed) = (Poller::new()?, Feed::default());
+        let config = P2psConfig {
+            rssl_port: free_port()?,
+            websocket_port: 0,
+            // Timers that come in between would count.
+            progress_interval_ms: 1_000,
+            round_trip_interval_ms: 0,
+            ..P2psConfig::default()
+        };
+        let dictionary = Arc::new(Dictionary::new());
+        let (registrar, registry) = (poller.registrar(), Registry::default());
+        let agent = PointToPointServer::new(
+            &config,
+            dictionary.clone(),
+            feed.clone(),
+            registrar,
+            1,
+            clock::seed(),
+            &registry,
+        )?;
+        let host = format!("127.0.0.1:{}", agent.rssl_address()?.port());
+        let host: HostPort = host.parse().map_err(|_| BenchError::new(format!("{host} is no server")))?;
+        let mut server = Server { poller, feed, agent, clients: Vec::new(), heard: 0, next_item: 0 };
+        for _ in 0..case.clients {
+            let config = ConsumerConfig { hosts: vec![host.clone()], ..ConsumerConfig::default() };
+            let client = Consumer::new(&config).map_err(|error| BenchError::new(error.to_string()))?;
+            let mut client = client.with_dictionary(dictionary.clone());
+            for item in 1..=ITEMS {
+                client
+                    .subscribe(NAME, &item.to_string())
+                    .map_err(|error| BenchError::new(error.to_string()))?;
+            }
+            server.clients.push(client);
+        }
+        server.until_heard(case.clients * ITEMS, Server::turn)?;
+        server.heard = 0;
+        Ok(server)
+    }
+
+    fn turn(&mut self) {
+        self.agent.turn(clock::monotonic());
+    }
+
+    /// A batch of updates in one turn, and turns until all clients have all of it.
+    fn round(&mut self, batch: u32, turn: fn(&mut Server)) -> Result<(), BenchError> {
+        let mut state = self.feed.0.borrow_mut();
+        for _ in 0..batch {
+            self.next_item = self.next_item % ITEMS + 1;
+            let body = update(state.sequence as i64);
+            state.publish(Kind::Update, self.next_item, &body);
+        }
+        drop(state);
+        turn(self);
+        let all = self.heard + batch * self.clients.len() as u32;
+        self.until_heard(all, Server::turn)
+    }
+
+    fn until_heard(&mut self, all: u32, turn: fn(&mut Server)) -> Result<(), BenchError> {
+        let deadline = clock::monotonic().after(START_LIMIT);
+        while self.heard < all {
+            if clock::monotonic() > deadline {
+                return Err(BenchError::new(format!("{} of {all} messages came", self.heard)));
+            }
+            let ready: Vec<Ready> = self.poller.wait(Some(Duration::ZERO))?.collect();
+            for one in ready {
+                self.agent.on_ready(clock::monotonic(), one);
+            }
+            turn(self);
+            for client in &mut self.clients {
+                let heard = &mut self.heard;
+                client.work(&mut |event: ConsumerEvent<'_>| {
+                    *heard += u32::from(matches!(event, ConsumerEvent::Item(item) if item.is_ok()));
+                });
+            }
+        }
+        Ok(())
+    }
+}

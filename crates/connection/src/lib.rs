@@ -1,0 +1,36 @@
+//! The life of a connection, whatever it speaks. Sans-IO.
+//!
+//! RSSL and WebSocket differ in their handshakes and frames. The rest is one [`Machine`]:
+//!
+//! ```text
+//!             on_bytes: the handshake is complete        on_wakeup: silent for the ping timeout
+//!                                                        on_bytes: a fault, the peer's close, a handler's wish
+//!  Handshake ------------------------------------> Open ---------------------------------------------+
+//!      |                                                 on_disconnected, stop                        |
+//!      |  on_wakeup: the handshake timeout is over                                                    v
+//!      +------------------------------------------------------------------------------------------> Closed
+//!         on_bytes: a fault, a refusal; on_disconnected, stop                                     one reason
+//! ```
+//!
+//! - A connection has one end, with one reason, which is counted once. Every later input gets that reason again.
+//!   One that is dropped before has an end too: `closed_dropped`.
+//! - What was written before the end stays pending, and the protocol's last words behind it: a refusal, a close frame.
+//! - The handshake has a deadline, which nothing that arrives moves.
+//! - Peers are pinged each third of the ping timeout and given up at its end ([`Heartbeat`]), never for time that this
+//!   side slept.
+//! - What waits for the socket is bounded and counted ([`SendBuffer`]).
+//!
+//! A protocol is a [`Wire`], and a [`Reads`] for each handler of what arrives. Tests: `machine::tests` has the table of
+//! every state and input; `send_buffer::tests` and `heartbeat::tests` the parts.
+
+mod disconnect;
+mod heartbeat;
+mod machine;
+mod send_buffer;
+mod wire;
+
+pub use disconnect::Disconnect;
+pub use heartbeat::{Beat, Heartbeat};
+pub use machine::Machine;
+pub use send_buffer::{Backlog, BacklogFull, SendBuffer};
+pub use wire::{Memory, Opened, Output, Reads, Tick, TimedOut, Wire};

@@ -1,0 +1,184 @@
+use std::io;
+use std::net::SocketAddr;
+
+use connection::Disconnect;
+use net::tcp::Moved;
+use net::{Interest, Registrar, Token, Transport};
+use units::Nanos;
+
+use super::protocol::{Endpoint, Protocol};
+use crate::{ConnectionId, ConnectionInfo, Entry};
+
+/// One connection: its socket, encrypted or not, and the protocol's end of it.
+pub(crate) struct Connection<E> {
+    pub(crate) transport: Transport,
+    pub(crate) endpoint: E,
+    pub(crate) peer: SocketAddr,
+    /// When it has to have logged in.
+    pub(crate) login_until: Nanos,
+    /// What the poller was told: read, write.
+    interest: (bool, bool),
+    /// The socket has taken bytes since [`Connection::lives_unread`] was asked last.
+    has_taken: bool,
+    /// The service has been told of the connection.
+    pub(crate) is_announced: bool,
+    /// The service wants it closed, after what it was sent before.
+    pub(crate) is_unwanted: bool,
+    /// The socket is broken, or the peer has ended the connection: there is nothing to be closed in order.
+    pub(crate) is_over: bool,
+    /// The service is busy with it: nothing is read from it.
+    pub(crate) is_held: bool,
+    /// What was read from it before that and is not handled yet.
+    pub(crate) held_input: Vec<u8>,
+    /// The bytes of its backlog that are in the sum of all backlogs.
+    pub(crate) counted_backlog: usize,
+    /// It did not keep up when its backlog was looked at last.
+    pub(crate) lags: bool,
+}
+
+/// What is written with one system call at most: more gains nothing, and this much stays in a core's cache.
+pub const WRITE_BYTES: usize = 64 << 10;
+
+impl<E: Endpoint> Connection<E> {
+    pub(crate) fn new(transport: Transport, endpoint: E, peer: SocketAddr) -> Connection<E> {
+        Connection {
+            transport,
+            endpoint,
+            peer,
+            login_until: Nanos::NEVER,
+            interest: (true, false),
+            has_taken: false,
+            is_announced: false,
+            is_unwanted: false,
+            is_over: false,
+            is_held: false,
+            held_input: Vec::new(),
+            counted_backlog: 0,
+            lags: false,
+        }
+    }
+
+    /// What a status page shows of it; `id` is its place in the listener's table.
+    pub(crate) fn info(&mut self, id: ConnectionId) -> ConnectionInfo {
+        ConnectionInfo {
+            connection: id,
+            peer: self.peer,
+            backlog: self.endpoint.backlog(),
+            memory_bytes: self.endpoint.memory_bytes() + self.held_input.capacity(),
+            traffic: self.endpoint.traffic(),
+            tls_version: self.transport.tls_version(),
+            has_client_certificate: self.transport.has_peer_certificate(),
+        }
+    }
+
+    /// Frames the messages noted for this connection and writes them. What the socket does not take stays in
+    /// the backlog.
+    pub(crate) fn write_entries<P: Protocol<Endpoint = E>>(
+        &mut self,
+        protocol: &mut P,
+        log: &[u8],
+        entries: &mut Vec<Entry>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), E::Reason> {
+        let mut rest = entries.as_slice();
+        let mut result = Ok(());
+        while !rest.is_empty() && result.is_ok() {
+            scratch.clear();
+            result = protocol
+                .frame(&mut self.endpoint, log, &mut rest, scratch)
+                .and_then(|()| self.write_frames(scratch));
+        }
+        entries.clear();
+        result
+    }
+
+    /// Writes frames behind what waits already.
+    fn write_frames(&mut self, frames: &[u8]) -> Result<(), E::Reason> {
+        self.write_backlog()?;
+        let mut written = 0;
+        if self.endpoint.pending().is_empty() {
+            written = match self.transport.write(frames) {
+                Ok(Moved::Bytes(count)) => count,
+                Ok(Moved::WouldBlock) => 0,
+                Ok(Moved::End) => return Err(self.ended()),
+                Err(_) => return Err(self.broken()),
+            };
+        }
+        self.endpoint.keep(frames, written)
+    }
+
+    /// Writes what waits in the backlog as far as the socket takes it.
+    pub(crate) fn write_backlog(&mut self) -> Result<(), E::Reason> {
+        loop {
+            let pending = self.endpoint.pending();
+            if pending.is_empty() {
+                return self.transport.flush().map(|_| ()).map_err(|_| self.broken());
+            }
+            match self.transport.write(pending) {
+                Ok(Moved::Bytes(count)) => {
+                    self.has_taken = true;
+                    self.endpoint.consume(count);
+                }
+                Ok(Moved::WouldBlock) => return Ok(()),
+                Ok(Moved::End) => return Err(self.ended()),
+                Err(_) => return Err(self.broken()),
+            }
+        }
+    }
+
+    /// Whether nothing is read from the peer, so that its pings are not seen, and it is known to live all the
+    /// same: because it is not its fault, or because it still takes what is sent.
+    pub(crate) fn lives_unread(&mut self, is_paused: bool) -> bool {
+        let (is_read, _) = self.interest;
+        let has_taken = std::mem::take(&mut self.has_taken);
+        !is_read && (is_paused || self.is_held || has_taken)
+    }
+
+    pub(crate) fn ended(&mut self) -> E::Reason {
+        self.is_over = true;
+        self.endpoint.on_disconnected(Disconnect::EndOfStream)
+    }
+
+    pub(crate) fn broken(&mut self) -> E::Reason {
+        self.is_over = true;
+        self.endpoint.on_disconnected(Disconnect::SocketError)
+    }
+
+    /// Tells the poller what this connection waits for: input unless much waits for its socket, room if
+    /// something does. Whether it keeps up again, which it did not when this was called last.
+    pub(crate) fn update_interest(
+        &mut self,
+        registrar: &Registrar,
+        token: Token,
+        is_paused: bool,
+        all_backlogs: &mut usize,
+    ) -> io::Result<bool> {
+        let backlog = self.endpoint.backlog();
+        *all_backlogs = *all_backlogs - self.counted_backlog + backlog.depth_bytes;
+        self.counted_backlog = backlog.depth_bytes;
+        let keeps_up = backlog.keeps_up();
+        let catches_up = keeps_up && self.lags;
+        self.lags = !keeps_up;
+        let wants =
+            (keeps_up && !is_paused && !self.is_held, self.transport.waits_for_room(backlog.depth_bytes > 0));
+        if wants != self.interest {
+            self.interest = wants;
+            let interest = match wants {
+                (true, false) => Interest::Read,
+                (true, true) => Interest::ReadWrite,
+                (false, true) => Interest::Write,
+                (false, false) => Interest::Nothing,
+            };
+            registrar.change(&self.transport, token, interest)?;
+        }
+        Ok(catches_up)
+    }
+
+    /// Ends the connection from this side, after one attempt to write what waits.
+    pub(crate) fn stop(&mut self) -> E::Reason {
+        let reason = self.endpoint.stop();
+        // It is given up either way; the first reason stays.
+        let _ = self.write_backlog();
+        reason
+    }
+}
