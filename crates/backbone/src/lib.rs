@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use market::backbone::SERVICE_NAME_BYTES_MAX;
 use market::distributor::PeerId;
-use market::server::{SourceId, Topic};
+use market::p2ps::{SourceId, Topic};
 use net::Ready;
 use units::Nanos;
 

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use market::distributor::PeerId;
-use market::server::{SourceId, Topic};
+use market::p2ps::{SourceId, Topic};
 use messaging::{ContextCounters, MessagingConfig};
 use net::{Poller, Token, clock};
 use tickcast_backbone::inprocess::{Hub, InProcessInlet, InProcessOutlet};

@@ -4,6 +4,7 @@ use rdm::OwnedState;
 use rwf::{DataState, DecodeError, Qos, RefreshMsg, State, StateCode, StatusMsg, UpdateMsg};
 
 use crate::encoding::Encoding;
+use crate::extent::{Extent, Input, Merge};
 use crate::image::{FieldRules, Image, PartStart};
 use crate::key::ItemKey;
 
@@ -16,16 +17,12 @@ pub struct CachedItem {
     qos: Option<Qos>,
     group_id: Box<[u8]>,
     permission_data: Option<Box<[u8]>>,
-    /// Between the first and the last part of a refresh the image is not whole.
-    is_complete: bool,
-    /// A whole image has come.
-    is_known: bool,
+    /// How much of the image is here.
+    extent: Extent,
     /// Something that is not in the image, or not all of it, has come since it began.
     has_strayed: bool,
     /// A message about it could not be read: whatever is said of it, it is suspect until the next image.
     is_spoilt: bool,
-    /// The first part of a refresh could not be read: the parts that follow are of no use.
-    skips_parts: bool,
     /// Old values move to the fields that theirs ripple to.
     ripples: bool,
 }
@@ -39,11 +36,9 @@ impl Default for CachedItem {
             qos: None,
             group_id: [0, 0].into(),
             permission_data: None,
-            is_complete: true,
-            is_known: false,
+            extent: Extent::Nothing,
             has_strayed: false,
             is_spoilt: false,
-            skips_parts: false,
             ripples: true,
         }
     }
@@ -80,18 +75,18 @@ impl CachedItem {
     /// The payload is malformed; there is no image then until the next refresh, and further parts of this one
     /// are dropped.
     pub fn on_refresh(&mut self, msg: &RefreshMsg<'_>, rules: &FieldRules) -> Result<bool, DecodeError> {
-        let is_first = self.is_complete || msg.part_num == Some(0) || msg.clear_cache;
-        if self.skips_parts && !msg.clear_cache && msg.part_num.is_some_and(|part| part > 0) {
-            self.skips_parts = !msg.complete;
+        let (extent, merge) = self.extent.next(Input::of(msg));
+        let is_first = merge == Merge::Begin;
+        if merge == Merge::Skip {
+            self.extent = extent;
             return Ok(false);
         }
-        self.skips_parts = false;
-        self.is_complete = false;
         let is_taken = match self.image.refresh(msg.container_type, msg.payload, is_first, rules) {
             Ok(is_taken) => is_taken,
             Err(error) => {
-                self.begin_again();
-                self.skips_parts = !msg.complete;
+                // What whole image there was has been replaced in part.
+                self.image = Image::Empty;
+                self.extent = self.extent.next(Input::unreadable(msg.complete)).0;
                 return Err(error);
             }
         };
@@ -104,8 +99,7 @@ impl CachedItem {
             self.permission_data = msg.permission_data.map(Into::into);
         }
         self.has_strayed = !is_taken || self.has_strayed && !is_first;
-        self.is_complete = msg.complete;
-        self.is_known |= msg.complete;
+        self.extent = extent;
         Ok(msg.complete)
     }
 
@@ -133,7 +127,7 @@ impl CachedItem {
     pub fn on_status(&mut self, msg: &StatusMsg<'_>) {
         if msg.clear_cache {
             self.image = Image::Empty;
-            self.is_known = false;
+            self.extent = self.extent.next(Input::Clear).0;
         }
         if let Some(state) = msg.state {
             self.change_state(state);
@@ -180,16 +174,16 @@ impl CachedItem {
     /// Between the first and the last part of a refresh.
     #[must_use]
     pub fn is_between_parts(&self) -> bool {
-        !self.is_complete
+        self.extent == Extent::Parts
     }
 
     /// The next refresh begins a new image, whatever it says of itself. Parts that were not followed by the
     /// last one are dropped.
     pub fn begin_again(&mut self) {
-        if !self.is_complete {
+        let (extent, merge) = self.extent.next(Input::BeginAgain);
+        self.extent = extent;
+        if merge == Merge::Drop {
             self.image = Image::Empty;
-            self.is_complete = true;
-            self.is_known = false;
         }
     }
 
@@ -207,7 +201,7 @@ impl CachedItem {
     /// Whether a whole image has come.
     #[must_use]
     pub fn is_known(&self) -> bool {
-        self.is_known && self.is_complete
+        self.extent == Extent::Whole
     }
 
     /// The present state.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use units::Nanos;
 
-use crate::server::SourceId;
+use crate::p2ps::SourceId;
 
 /// How an intake behaves.
 #[derive(Clone, Copy, Debug)]

@@ -4,11 +4,12 @@ pub mod backbone;
 mod cached;
 pub mod distributor;
 mod encoding;
+mod extent;
 pub mod image;
 mod intake;
 mod key;
+pub mod p2ps;
 mod ration;
-pub mod server;
 pub mod users;
 mod view;
 

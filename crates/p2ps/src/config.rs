@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use daemon::ThreadConfig;
 use market::IntakeConfig;
-use market::server::ServerConfig;
+use market::p2ps::ServerConfig;
 use server::rssl::RsslConfig;
 use server::websocket::WebSocketConfig;
 

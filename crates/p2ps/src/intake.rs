@@ -91,7 +91,7 @@ pub(crate) fn describe(now: Nanos, intake: &Intake) -> Value {
 #[cfg(test)]
 mod tests {
     use market::IntakeConfig;
-    use market::server::SourceId;
+    use market::p2ps::SourceId;
 
     use super::*;
 

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use market::server::ClientId;
+use market::p2ps::ClientId;
 
 /// Messages of waiting clients, and the work of the present turn.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 
 use backbone::InletCommand;
-use market::server::{ClientError, ClientId, ClientProfile, PointToPoint};
+use market::p2ps::{ClientError, ClientId, ClientProfile, PointToPoint};
 use rssl::{CloseReason, Session};
 use server::rssl::Rssl;
 use server::{ConnectionId, Outbox, PortEvent, Service};

@@ -9,7 +9,7 @@ use counters::Registry;
 use counters::table::{JsonClients, PointToPoint as Counters};
 use daemon::{Describer, Status, UserList, describe_users};
 use market::Intake;
-use market::server::{ClientId, ClientInfo, PointToPoint, ServerSink};
+use market::p2ps::{ClientId, ClientInfo, PointToPoint, ServerSink};
 use net::agent::Agent;
 use net::{Ready, Registrar, clock};
 use rwf::Dictionary;

@@ -1,6 +1,6 @@
 use backbone::InletCommand;
 use market::backbone::LinkUp;
-use market::server::{ClientId, PointToPoint, ServerNotice, ServerSink, SourceId, Watcher};
+use market::p2ps::{ClientId, PointToPoint, ServerNotice, ServerSink, SourceId, Watcher};
 use rdm::item::has_items;
 use rdm::{Reply, ToVec};
 use rwf::{Domain, StateCode};

@@ -1,5 +1,5 @@
 use backbone::{InletEvents, Notice};
-use market::server::{PointToPoint, SourceId, Topic, UpstreamError};
+use market::p2ps::{PointToPoint, SourceId, Topic, UpstreamError};
 use market::{Intake, Waited};
 use tracing::{debug, info, warn};
 use units::Nanos;

@@ -2,7 +2,7 @@
 
 use market::backbone::{LinkDown, LinkUp, StreamMsg};
 use market::distributor::{DistributorSink, PeerId, PeerNotice, ProviderError, ProviderId, ProviderNotice};
-use market::server::{ClientId, ServerNotice, ServerSink, SourceId, Watcher};
+use market::p2ps::{ClientId, ServerNotice, ServerSink, SourceId, Watcher};
 
 /// What a distributor wants sent.
 pub(crate) enum FromDistributor {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use counters::table::{Distributor as DistributorCounters, PointToPoint as ServerCounters};
 use market::backbone::LinkUp;
 use market::distributor::{Distributor, DistributorConfig, FlowConfig, PeerId, PeerNotice, ProviderId};
-use market::server::{ClientId, ClientProfile, PointToPoint, ServerConfig, SourceId, Topic};
+use market::p2ps::{ClientId, ClientProfile, PointToPoint, ServerConfig, SourceId, Topic};
 use market::{Intake, IntakeConfig, Waited};
 use rwf::Dictionary;
 use units::{Nanos, Rng};

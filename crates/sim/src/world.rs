@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use counters::table::{Distributor as DistributorCounters, PointToPoint as ServerCounters};
 use market::distributor::{Distributor, DistributorConfig, PeerId, ProviderId};
-use market::server::{ClientId, ClientProfile, PointToPoint, ServerConfig, SourceId, Topic};
+use market::p2ps::{ClientId, ClientProfile, PointToPoint, ServerConfig, SourceId, Topic};
 use rwf::Dictionary;
 use units::{Nanos, Rng};
 

@@ -3,7 +3,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use market::server::{SourceId, Topic};
+use market::p2ps::{SourceId, Topic};
 use net::{Ready, Registrar, Token};
 use units::Nanos;
 

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::SocketAddrV4;
 
-use market::server::{SourceId, Topic};
+use market::p2ps::{SourceId, Topic};
 use messaging::{
     ConnectionId, Context, ContextCounters, End, Handler, Message, MessagingConfig, Receiver,
     ReceiverOptions, SecurityEvent, SourceInfo, StreamId,

@@ -16,7 +16,7 @@ use counters::Registry;
 use market::CachedItem;
 use market::backbone::{Features, Kind, LinkDown, LinkUp, StreamMsg};
 use market::image::FieldRules;
-use market::server::{SourceId, Topic};
+use market::p2ps::{SourceId, Topic};
 use net::agent::Agent;
 use net::{Poller, Ready, clock};
 use p2ps::{P2psConfig, PointToPointServer};

@@ -3,7 +3,7 @@ use std::sync::{Arc, LazyLock};
 
 use counters::table::PointToPoint as Counters;
 use market::backbone::LinkUp;
-use market::server::{
+use market::p2ps::{
     ClientId, ClientProfile, PointToPoint, ServerConfig, ServerNotice, ServerSink, SourceId, Watcher,
 };
 use rdm::ToVec;

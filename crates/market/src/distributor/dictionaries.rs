@@ -1,60 +1,53 @@
 //! Dictionaries of dialled providers: peers and clients get the one of this instance, so that a provider's
 //! should be the same. Whether it is, is asked, told, and counted.
 
-use std::fmt;
-
-use rdm::ToVec;
 use rdm::dictionary::{
-    DictionaryInfo, DictionaryKind, DictionaryRequest, Verbosity, info_of, kind_of, name_of,
+    DictionaryInfo, DictionaryKind, DictionaryMsg, DictionaryParts, DictionaryRequest, PartSizes, Verbosity,
+    info_of, kind_of,
 };
 use rdm::directory::Service;
+use rdm::{Reply, ToVec};
 use rwf::Msg;
 
-use super::{Distributor, DistributorSink, ProviderId, ProviderNotice};
-
-/// How a dictionary of a provider differs from the one that clients get.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DictionaryDifference {
-    /// A service goes by a dictionary of another name than the two that are served.
-    Name {
-        /// The name.
-        name: String,
-    },
-    /// It has another version.
-    Version {
-        /// Which of the two dictionaries.
-        kind: DictionaryKind,
-        /// The version there.
-        theirs: String,
-        /// The version here.
-        ours: String,
-    },
-    /// It has another number.
-    Id {
-        /// Which of the two dictionaries.
-        kind: DictionaryKind,
-        /// The number there.
-        theirs: u16,
-        /// The number here.
-        ours: u16,
-    },
-}
-
-/// What was found out about the dictionaries of one provider.
-#[derive(Debug, Default)]
-pub(super) struct Comparison {
-    /// The stream on which each kind was asked for.
-    asked: [bool; 2],
-    pub(super) differences: Vec<DictionaryDifference>,
-}
+use super::base::ProviderId;
+use super::notices::{DictionaryDifference, ProviderNotice};
+use super::sink::DistributorSink;
+use super::suppliers::Suppliers;
 
 /// The streams between those of the directory and the items.
 const STREAM_IDS: [(DictionaryKind, i32); 2] = [(DictionaryKind::Fields, 3), (DictionaryKind::Enums, 4)];
+
 /// More are not told: a provider whose services go by so many has said enough.
 const DIFFERENCES_MAX: usize = 16;
 
-impl Distributor {
+/// Asks for what a dictionary says about itself, at the first service that provides it.
+pub(super) fn request(
+    kind: DictionaryKind,
+    stream_id: i32,
+    services: &[&Service],
+) -> Option<DictionaryRequest<'static>> {
+    let provides = |s: &&&Service| {
+        s.info.dictionaries_provided.iter().any(|name| kind_of(name.as_bytes()) == Some(kind))
+    };
+    let service = services.iter().find(provides)?;
+    let whole = DictionaryRequest::new(stream_id, service.id, kind);
+    Some(DictionaryRequest { verbosity: Verbosity::Info, streaming: false, ..whole })
+}
+
+/// Which of the two streams this is; the second one's for any other.
+fn place_of(stream_id: i32) -> usize {
+    usize::from(stream_id != STREAM_IDS[0].1)
+}
+
+/// Enumerations have two versions; that of the display templates is the one that changes with their values.
+fn version(kind: DictionaryKind, info: &DictionaryInfo) -> &str {
+    match kind {
+        DictionaryKind::Fields => &info.field_version,
+        DictionaryKind::Enums => &info.enum_dt_version,
+    }
+}
+
+impl Suppliers {
     /// Asks a provider what its dictionaries are, as soon as a service that is taken from it names them.
     pub(super) fn ask_dictionaries(&mut self, provider: ProviderId, sink: &mut impl DistributorSink) {
         let Some(known) = self.providers.get(&provider) else { return };
@@ -149,44 +142,28 @@ impl Distributor {
     }
 }
 
-/// Asks for what a dictionary says about itself, at the first service that provides it.
-fn request(
-    kind: DictionaryKind,
-    stream_id: i32,
-    services: &[&Service],
-) -> Option<DictionaryRequest<'static>> {
-    let provides = |s: &&&Service| {
-        s.info.dictionaries_provided.iter().any(|name| kind_of(name.as_bytes()) == Some(kind))
-    };
-    let service = services.iter().find(provides)?;
-    let whole = DictionaryRequest::new(stream_id, service.id, kind);
-    Some(DictionaryRequest { verbosity: Verbosity::Info, streaming: false, ..whole })
-}
-
-/// Which of the two streams this is; the second one's for any other.
-fn place_of(stream_id: i32) -> usize {
-    usize::from(stream_id != STREAM_IDS[0].1)
-}
-
-/// Enumerations have two versions; that of the display templates is the one that changes with their values.
-fn version(kind: DictionaryKind, info: &DictionaryInfo) -> &str {
-    match kind {
-        DictionaryKind::Fields => &info.field_version,
-        DictionaryKind::Enums => &info.enum_dt_version,
-    }
-}
-
-impl fmt::Display for DictionaryDifference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DictionaryDifference::Name { name } => {
-                write!(f, "dictionary {name:?} is not one of those that are served")
+/// Connections.
+impl Suppliers {
+    pub(super) fn on_dictionary(
+        &mut self,
+        provider: ProviderId,
+        msg: &Msg<'_>,
+        sink: &mut impl DistributorSink,
+    ) {
+        let parts = match DictionaryMsg::parse(msg) {
+            Ok(DictionaryMsg::Request(request)) => {
+                DictionaryParts::new(&request, &self.dictionary, PartSizes::default())
             }
-            DictionaryDifference::Version { kind, theirs, ours } => {
-                write!(f, "dictionary {} has version {theirs:?}, clients get {ours:?}", name_of(*kind))
-            }
-            DictionaryDifference::Id { kind, theirs, ours } => {
-                write!(f, "dictionary {} has DictionaryId {theirs}, clients get {ours}", name_of(*kind))
+            Ok(_) => return,
+            Err(error) => Err(error),
+        };
+        match parts {
+            Ok(parts) => parts.flatten().for_each(|part| sink.to_provider(provider, &part)),
+            Err(error) => {
+                self.counters.messages_refused.inc();
+                if let Ok(answer) = Reply::to(msg).refuse(&error) {
+                    sink.to_provider(provider, &answer);
+                }
             }
         }
     }

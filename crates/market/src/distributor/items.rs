@@ -1,122 +1,82 @@
-//! Items: images, updates and states of providers of either kind, on their way to peers.
+//! The table of items: what peers want, and what they get.
+//!
+//! It owns the items, and the providers and links behind them. What comes from a connection is taken apart above it
+//! ([`super::Distributor`]); nothing here depends on that.
 
-use rwf::{
-    DataState, DataType, Domain, Key, Msg, RefreshMsg, State, StateCode, StatusMsg, StreamState, UpdateMsg,
-};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use counters::table::Distributor as Counters;
+use rdm::ToVec;
+use rwf::{CloseMsg, DataState, DataType, Domain, Key, State, StateCode, StatusMsg, StreamState};
+use slab::Slab;
 use units::Nanos;
 
-use super::providers::Target;
-use super::requests::Upstream;
-use super::standby::Standby;
-use super::{Distributor, DistributorSink, PeerId, ProviderError, ProviderId, SUSPECT, peers, status_bytes};
-use crate::backbone::{Kind, LinkDown};
-use crate::cached::{CachedItem, RefreshForm};
-use crate::key::{ItemKey, OwnedKey};
+use super::base::{DistributorConfig, PeerId, ProviderId, Timer};
+use super::item::{Item, Upstream};
+use super::links::Links;
+use super::provider::{Offer, Target};
+use super::sink::DistributorSink;
+use super::spoilt_items::Spoilt;
+use super::status::{
+    CLOSED, NOT_FOUND, SUSPECT, TABLE_FULL, WAITING, report, report_asked, report_bytes, status_bytes,
+};
+use super::suppliers::Suppliers;
+use super::sweep::Cleanups;
+use super::timers::Timers;
+use super::unknown::UnknownItems;
+use crate::backbone::{Kind, LinkDown, StreamMsg};
+use crate::cached::{CachedItem, RefreshForm, Scratch};
+use crate::encoding::Encoding;
+use crate::image::FieldRules;
+use crate::key::ItemKey;
 
-/// An item that a provider publishes, or that is asked for because a peer wants it.
-pub(super) struct Item {
-    pub(super) key: OwnedKey,
-    /// Sweeps up to this number are done with it.
-    pub(super) swept: u64,
-    pub(super) cached: CachedItem,
-    /// Its id in the service's stream, once a peer has wanted it.
-    pub(super) id: Option<u32>,
-    /// Peers that get its updates.
-    pub(super) peers: Vec<PeerId>,
-    /// Peers that wait for its first whole image, or for their turn to get it.
-    pub(super) waiting: Vec<PeerId>,
-    /// Where it comes from.
-    pub(super) upstream: Upstream,
-    /// What others publish of it, in the order in which they came.
-    pub(super) standbys: Vec<Standby>,
+/// What there is, who supplies it, and who wants it.
+pub(super) struct Items {
+    pub(super) config: Arc<DistributorConfig>,
+    pub(super) suppliers: Suppliers,
+    pub(super) links: Links,
+    pub(super) table: Slab<Item>,
+    by_key: HashMap<Box<[u8]>, usize>,
+    /// Items that peers want and no provider has published yet.
+    pub(super) unknown: UnknownItems,
+    pub(super) timers: Timers<Timer>,
+    pub(super) cleanups: Cleanups,
+    pub(super) spoilt: Spoilt,
+    pub(super) rules: FieldRules,
+    part_bytes: usize,
+    scratch: Scratch,
+    pub(super) encoding: Encoding,
+    pub(super) counters: Arc<Counters>,
 }
 
-impl Item {
-    pub(super) fn forget(&mut self, peer: PeerId) {
-        self.peers.retain(|p| *p != peer);
-        self.waiting.retain(|p| *p != peer);
-    }
-
-    /// Whether nobody wants it.
-    pub(super) fn is_unwanted(&self) -> bool {
-        self.peers.is_empty() && self.waiting.is_empty()
+impl Items {
+    pub(super) fn new(
+        config: &Arc<DistributorConfig>,
+        rules: FieldRules,
+        suppliers: Suppliers,
+        counters: Arc<Counters>,
+    ) -> Items {
+        Items {
+            config: Arc::clone(config),
+            suppliers,
+            links: Links::new(Arc::clone(config), Arc::clone(&counters)),
+            table: Slab::new(),
+            by_key: HashMap::new(),
+            unknown: UnknownItems::default(),
+            timers: Timers::default(),
+            cleanups: Cleanups::new(config.cleanups_per_turn),
+            spoilt: Spoilt::default(),
+            rules,
+            part_bytes: config.image_part_bytes,
+            scratch: Scratch::default(),
+            encoding: Encoding::default(),
+            counters,
+        }
     }
 }
 
-/// What providers say of items.
-impl Distributor {
-    #[inline]
-    pub(super) fn on_update(
-        &mut self,
-        now: Nanos,
-        provider: ProviderId,
-        bytes: &[u8],
-        sink: &mut impl DistributorSink,
-    ) -> Result<(), ProviderError> {
-        self.counters.updates_in.inc();
-        let msg = UpdateMsg::parse(bytes)?;
-        let index = match self.target_of(provider, msg.stream_id, msg.domain, msg.key) {
-            Some(Target::Item(index)) => index,
-            Some(Target::Private(place)) => {
-                self.on_private_answer(now, place, &Msg::Update(msg), bytes, sink);
-                return Ok(());
-            }
-            None => {
-                self.counters.updates_without_image.inc();
-                return Ok(());
-            }
-        };
-        let item = &mut self.items[index];
-        if item.stands_by(provider) {
-            self.on_standby_update(now, (provider, index), &msg, sink);
-            return Ok(());
-        }
-        if item.upstream.is_pending() {
-            self.on_early_update(now, (provider, index), &msg, sink);
-            return Ok(());
-        }
-        if item.cached.is_spoilt() && !item.cached.is_known() {
-            // What could not be read was its image.
-            self.counters.updates_without_image.inc();
-            return Ok(());
-        }
-        if let Err(error) = item.cached.on_update(&msg, &self.rules) {
-            self.spoil(now, (provider, index), error, sink);
-            return Ok(());
-        }
-        if item.peers.is_empty() {
-            self.counters.updates_unwanted.inc();
-            return Ok(());
-        }
-        let (Some(service), Some(id)) = (self.services.get_mut(&item.key.service), item.id) else {
-            return Ok(());
-        };
-        // Consumers find the item by their stream; a key would hold the provider's service id.
-        let body = match msg.key {
-            None => bytes,
-            Some(_) => self.encoding.encode(|w| UpdateMsg { key: None, ..msg }.encode(w)),
-        };
-        service.stream.send(now, Kind::Update, id, body, sink);
-        self.counters.stream_messages_out.inc();
-        Ok(())
-    }
-
-    /// An update before the whole image: it belongs to the parts that are there, and nobody else sees it.
-    fn on_early_update(
-        &mut self,
-        now: Nanos,
-        (provider, index): (ProviderId, usize),
-        msg: &UpdateMsg<'_>,
-        sink: &mut impl DistributorSink,
-    ) {
-        let item = &mut self.items[index];
-        if !item.cached.is_between_parts() {
-            self.counters.updates_without_image.inc();
-        } else if let Err(error) = item.cached.on_update(msg, &self.rules) {
-            self.spoil(now, (provider, index), error, sink);
-        }
-    }
-
+impl Items {
     /// What a provider's stream is for, or the key in the message.
     #[inline]
     pub(super) fn target_of(
@@ -126,15 +86,15 @@ impl Distributor {
         domain: Domain,
         key: Option<Key<'_>>,
     ) -> Option<Target> {
-        let known = self.providers.get(&provider)?;
+        let known = self.suppliers.providers.get(&provider)?;
         match known.streams.get(&stream_id) {
             Some(target) => Some(*target),
-            None => self.find(self.key_of(provider, domain, key?)?).map(Target::Item),
+            None => self.find(self.suppliers.key_of(provider, domain, key?)?).map(Target::Item),
         }
     }
 
     /// The item that a provider publishes on a stream, or under the key in the message.
-    fn item_of(
+    pub(super) fn item_of(
         &self,
         provider: ProviderId,
         stream_id: i32,
@@ -147,157 +107,46 @@ impl Distributor {
         }
     }
 
-    /// A provider's key with our service id; `None` if it is incomplete or too long to be kept, or the
-    /// service is not its to publish.
-    fn key_of<'k>(&self, provider: ProviderId, domain: Domain, key: Key<'k>) -> Option<ItemKey<'k>> {
-        let service = *self.providers.get(&provider)?.service_ids.get(&key.service_id?)?;
-        let is_publisher = self.services.get(&service)?.is_published_by(provider);
-        key.name.filter(|_| is_publisher)?;
-        ItemKey::of(service, domain, &key).ok()
-    }
-
-    /// An image, or a part of one, of a provider that publishes.
-    pub(super) fn on_refresh(
+    /// A peer wants an item of a requested service that is not in the table.
+    pub(super) fn on_new_interest(
         &mut self,
         now: Nanos,
-        provider: ProviderId,
-        msg: &RefreshMsg<'_>,
+        peer: PeerId,
+        key: ItemKey<'_>,
         sink: &mut impl DistributorSink,
     ) {
-        self.counters.refreshes_in.inc();
-        let key = msg.key.and_then(|key| self.key_of(provider, msg.domain, key));
-        let mut known = self.item_of(provider, msg.stream_id, msg.domain, msg.key);
-        if let (Some(index), Some(key)) = (known, key)
-            && self.items[index].key.as_key() != key
-        {
-            self.leave_stream(now, (provider, index), sink);
-            known = self.find(key);
-            if let Some(index) = known.filter(|_| self.cleanups.has_sweeps()) {
-                self.settle(now, index, sink);
-            }
-        }
-        let index = match known {
-            Some(index) => index,
-            None => {
-                let Some(key) = key.filter(|_| self.items.len() < self.config.items_max) else {
-                    self.counters.messages_refused.inc();
-                    return;
-                };
-                self.make_item(key)
-            }
-        };
-        if self.items[index].is_of_other(provider) {
-            return self.on_standby_refresh(now, (provider, index), msg, sink);
-        }
-        self.publish_on(provider, msg.stream_id, index);
-        let is_last = is_last_image(msg);
-        if msg.state.stream != StreamState::Open && !is_last {
-            if self.hand_over(now, index, sink) {
-                return;
-            }
-            let status = status_bytes(self.items[index].key.as_key(), msg.state);
-            self.close_item(now, index, &status, sink);
+        if self.table.len() >= self.config.items_max {
+            self.counters.interests_refused.inc();
+            report(peer, key, TABLE_FULL, sink);
             return;
         }
-        match self.items[index].cached.on_refresh(msg, &self.rules) {
-            Ok(true) if is_last => self.end_with_image(now, index, sink),
-            Ok(true) => {
-                self.publish_image(now, index, sink);
-                self.prefer_good(now, index, sink);
-            }
-            Ok(false) => {}
-            Err(error) => self.spoil(now, (provider, index), error, sink),
-        }
-    }
-
-    /// A provider uses the stream of an item for another one: it publishes this one no longer.
-    #[cold]
-    fn leave_stream(
-        &mut self,
-        now: Nanos,
-        (provider, index): (ProviderId, usize),
-        sink: &mut impl DistributorSink,
-    ) {
-        if self.items[index].is_of_other(provider) {
-            self.end_standby(provider, index);
-        } else if !self.hand_over(now, index, sink) {
-            self.forget_stream(index);
-            let text = "the provider uses its stream for another item";
-            self.suspect(now, index, SUSPECT.because(StateCode::NONE, text), sink);
-        }
-    }
-
-    /// A provider publishes an item on this stream from now on.
-    fn publish_on(&mut self, provider: ProviderId, stream_id: i32, index: usize) {
-        let published = Upstream::Published { provider, stream_id };
-        if !self.items[index].standbys.is_empty() {
-            self.end_standby(provider, index);
-        }
-        let before = std::mem::replace(&mut self.items[index].upstream, published);
-        if let Upstream::Published { provider, stream_id } = before
-            && before != published
-            && let Some(known) = self.providers.get_mut(&provider)
-            && known.streams.get(&stream_id) == Some(&Target::Item(index))
-        {
-            known.streams.remove(&stream_id);
-        }
-        if let Some(known) = self.providers.get_mut(&provider) {
-            known.streams.insert(stream_id, Target::Item(index));
-            if before != published {
-                known.places.entry(self.items[index].key.service).or_default().add(index);
-            }
-        }
-    }
-
-    /// A state of an item of a provider that publishes.
-    pub(super) fn on_published_status(
-        &mut self,
-        now: Nanos,
-        provider: ProviderId,
-        msg: &StatusMsg<'_>,
-        sink: &mut impl DistributorSink,
-    ) {
-        self.counters.statuses_in.inc();
-        if let Some(index) = self.item_of(provider, msg.stream_id, msg.domain, msg.key) {
-            self.on_state_of(now, (provider, index), msg, sink);
-        }
-    }
-
-    /// An image, or a part of one, of a dialled provider.
-    pub(super) fn on_answer(
-        &mut self,
-        now: Nanos,
-        (provider, index): (ProviderId, usize),
-        msg: &RefreshMsg<'_>,
-        sink: &mut impl DistributorSink,
-    ) {
-        self.counters.refreshes_in.inc();
-        let is_last = is_last_image(msg);
-        if msg.state.stream != StreamState::Open && !is_last {
-            let end = StatusMsg {
-                private_stream: msg.private_stream,
-                state: Some(msg.state),
-                key: msg.key,
-                ..StatusMsg::new(msg.domain, 0, DataType::NO_DATA)
-            };
-            self.ended(now, index, msg.state, &end, sink);
+        if !self.suppliers.may_be_offered(key) {
+            self.counters.items_not_found.inc();
+            report(peer, key, NO_SUCH_DOMAIN, sink);
             return;
         }
-        match self.items[index].cached.on_refresh(msg, &self.rules) {
-            Ok(true) if is_last => {
-                let service = self.items[index].key.service;
-                self.forget_stream(index);
-                self.end_with_image(now, index, sink);
-                self.pump(now, service, sink);
-            }
-            Ok(is_whole) => {
-                self.answered(now, index, is_whole, sink);
-                if is_whole {
-                    self.publish_image(now, index, sink);
-                }
-            }
-            Err(error) => self.spoil(now, (provider, index), error, sink),
+        let index = self.make_item(key);
+        self.enqueue(index, None);
+        self.pump(now, key.service, sink);
+        self.grant(now, index, peer, sink);
+    }
+
+    /// A peer wants an item that its provider has not published.
+    pub(super) fn on_unknown(
+        &mut self,
+        now: Nanos,
+        (peer, key): (PeerId, ItemKey<'_>),
+        (resumes, settled_at): (bool, Nanos),
+        sink: &mut impl DistributorSink,
+    ) {
+        let items_max = self.config.items_max;
+        let state = self.unknown.want(now, (peer, key), (resumes, settled_at), items_max);
+        match state {
+            NOT_FOUND => self.counters.items_not_found.inc(),
+            TABLE_FULL => self.counters.interests_refused.inc(),
+            _ => {}
         }
+        report(peer, key, state, sink);
     }
 
     /// A new state of an item, said of it alone or of many.
@@ -312,7 +161,7 @@ impl Distributor {
             self.ended(now, index, state, msg, sink);
             return;
         }
-        let item = &mut self.items[index];
+        let item = &mut self.table[index];
         item.cached.on_status(msg);
         let state = match msg.state {
             Some(_) if item.cached.is_spoilt() => Some(item.cached.state().borrow()),
@@ -320,15 +169,15 @@ impl Distributor {
         };
         let status = StatusMsg { state, key: Some(item.key.as_key().to_key()), ..*msg };
         let bytes = self.encoding.encode(|w| status.encode(w)).to_vec();
-        if self.items[index].upstream.is_pending() {
-            self.tell_waiting(index, &bytes, sink);
+        if self.table[index].upstream.is_pending() {
+            self.report_to_waiting(index, &bytes, sink);
         } else {
             self.publish(now, index, Kind::Status, &bytes, sink);
         }
     }
 
     /// A provider says that a stream is over.
-    fn ended(
+    pub(super) fn ended(
         &mut self,
         now: Nanos,
         index: usize,
@@ -336,7 +185,7 @@ impl Distributor {
         msg: &StatusMsg<'_>,
         sink: &mut impl DistributorSink,
     ) {
-        let item = &self.items[index];
+        let item = &self.table[index];
         if state.stream == StreamState::ClosedRecover && item.upstream.is_asked_for() {
             let again = State { stream: StreamState::Open, data: DataState::Suspect, ..state };
             let avoid = item.upstream.provider();
@@ -359,19 +208,9 @@ impl Distributor {
     }
 }
 
-/// Whether a refresh ends its stream with an image: what it holds goes to those who want it, and is not kept.
-fn is_last_image(msg: &RefreshMsg<'_>) -> bool {
-    match msg.state.stream {
-        StreamState::NonStreaming => true,
-        StreamState::Closed => msg.container_type != DataType::NO_DATA,
-        _ => false,
-    }
-}
-
-/// What peers are told of items.
-impl Distributor {
+impl Items {
     pub(super) fn make_item(&mut self, key: ItemKey<'_>) -> usize {
-        let ripples = self.services.get(&key.service).is_none_or(|service| service.ripples);
+        let ripples = self.suppliers.services.get(&key.service).is_none_or(|service| service.ripples);
         let item = Item {
             key: key.to_owned(),
             swept: self.cleanups.last_sweep(),
@@ -382,19 +221,21 @@ impl Distributor {
             upstream: Upstream::None,
             standbys: Vec::new(),
         };
-        let index = self.items.insert(item);
+        let index = self.table.insert(item);
         key.with_bytes(|bytes| self.by_key.insert(bytes.into(), index));
-        self.items[index].waiting = self.take_unknown(key);
-        self.counters.items.set(self.items.len() as u64);
+        let mut waiting = self.unknown.take(key);
+        waiting.retain(|peer| self.links.peers.contains_key(peer));
+        self.table[index].waiting = waiting;
+        self.counters.items.set(self.table.len() as u64);
         index
     }
 
     /// A new whole image: for everybody who has interest, and the first one for those who wait for it.
     pub(super) fn publish_image(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
-        let item = &mut self.items[index];
+        let item = &mut self.table[index];
         let waiting = std::mem::take(&mut item.waiting);
         if let (false, Some(service), Some(id)) =
-            (item.peers.is_empty(), self.services.get_mut(&item.key.service), item.id)
+            (item.peers.is_empty(), self.suppliers.services.get_mut(&item.key.service), item.id)
         {
             let form = RefreshForm { solicited: false, part_bytes: self.part_bytes };
             item.cached.encode_refresh(item.key.as_key(), form, &mut self.scratch, |bytes| {
@@ -408,10 +249,10 @@ impl Distributor {
     }
 
     /// The whole image that ends an item is there: everybody gets it, and the item is gone.
-    fn end_with_image(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
-        let item = &mut self.items[index];
+    pub(super) fn end_with_image(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
+        let item = &mut self.table[index];
         let (key, waiting) = (item.key.clone(), std::mem::take(&mut item.waiting));
-        if let Some(service) = self.services.get_mut(&key.service) {
+        if let Some(service) = self.suppliers.services.get_mut(&key.service) {
             if let (false, Some(id)) = (item.peers.is_empty(), item.id) {
                 let form = RefreshForm { solicited: false, part_bytes: self.part_bytes };
                 item.cached.encode_refresh(key.as_key(), form, &mut self.scratch, |bytes| {
@@ -441,9 +282,9 @@ impl Distributor {
         body: &[u8],
         sink: &mut impl DistributorSink,
     ) {
-        let item = &self.items[index];
+        let item = &self.table[index];
         if let (false, Some(service), Some(id)) =
-            (item.peers.is_empty(), self.services.get_mut(&item.key.service), item.id)
+            (item.peers.is_empty(), self.suppliers.services.get_mut(&item.key.service), item.id)
         {
             service.stream.send(now, kind, id, body, sink);
             self.counters.stream_messages_out.inc();
@@ -451,14 +292,14 @@ impl Distributor {
     }
 
     /// Sends the state of an item to those who wait for its first image.
-    pub(super) fn tell_waiting(&mut self, index: usize, status: &[u8], sink: &mut impl DistributorSink) {
-        let item = &self.items[index];
+    pub(super) fn report_to_waiting(&mut self, index: usize, status: &[u8], sink: &mut impl DistributorSink) {
+        let item = &self.table[index];
         for &peer in &item.waiting {
-            peers::tell_bytes(peer, item.key.as_key(), status, sink);
+            report_bytes(peer, item.key.as_key(), status, sink);
         }
     }
 
-    /// The item is gone: everybody is told, and its id rests.
+    /// The item is gone: everybody is notified, and its id rests.
     pub(super) fn close_item(
         &mut self,
         now: Nanos,
@@ -467,26 +308,242 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) {
         self.detach(index, sink);
-        let item = self.items.remove(index);
+        let item = self.table.remove(index);
         for standby in &item.standbys {
-            self.forget_standby_stream(index, standby);
+            self.suppliers.forget_standby_stream(index, standby);
         }
         item.key.as_key().with_bytes(|bytes| self.by_key.remove(bytes));
         for peer in item.peers.iter().chain(&item.waiting) {
-            if let Some(peer) = self.peers.get_mut(peer) {
+            if let Some(peer) = self.links.peers.get_mut(peer) {
                 peer.items.remove(&index);
             }
         }
         for &peer in &item.waiting {
-            peers::tell_bytes(peer, item.key.as_key(), status, sink);
+            report_bytes(peer, item.key.as_key(), status, sink);
         }
-        if let (Some(service), Some(id)) = (self.services.get_mut(&item.key.service), item.id) {
+        if let (Some(service), Some(id)) = (self.suppliers.services.get_mut(&item.key.service), item.id) {
             if !item.peers.is_empty() {
                 service.stream.send(now, Kind::Close, id, status, sink);
                 self.counters.stream_messages_out.inc();
             }
             service.stream.release(id);
         }
-        self.counters.items.set(self.items.len() as u64);
+        self.counters.items.set(self.table.len() as u64);
     }
 }
+
+impl Items {
+    pub(super) fn find(&self, key: ItemKey<'_>) -> Option<usize> {
+        key.with_bytes(|bytes| self.by_key.get(bytes).copied())
+    }
+
+    /// Gives a peer interest in an item: the id first, for everybody, then the image, for this peer.
+    pub(super) fn grant(&mut self, now: Nanos, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
+        let Some(known) = self.links.peers.get_mut(&peer) else { return };
+        known.items.insert(index);
+        self.keep(index);
+        let item = &mut self.table[index];
+        if !item.cached.is_known() {
+            if !item.waiting.contains(&peer) {
+                item.waiting.push(peer);
+            }
+            if item.upstream.is_asked_for() {
+                self.report_awaited(index, peer, sink);
+            } else {
+                self.report_unpublished(index, peer, sink);
+            }
+            return;
+        }
+        item.waiting.retain(|waiting| *waiting != peer);
+        if !item.peers.contains(&peer) {
+            item.peers.push(peer);
+        }
+        let Some(service) = self.suppliers.services.get_mut(&item.key.service) else { return };
+        let id = match item.id {
+            Some(id) => id,
+            // 2^32 − 1 items at once do not fit into memory, and released ids come back.
+            None => service.stream.assign().expect("fewer items than ids"),
+        };
+        item.id = Some(id);
+        let (kind, body) = StreamMsg::open(&item.key.as_key());
+        service.stream.send(now, kind, id, &body, sink);
+        self.counters.stream_messages_out.inc();
+        self.send_image(index, peer, sink);
+    }
+
+    /// Sends the image of an item whose id the peer knows or learns from it.
+    pub(super) fn send_image(&mut self, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
+        let item = &self.table[index];
+        let (Some(service), Some(id)) = (self.suppliers.services.get(&item.key.service), item.id) else {
+            return;
+        };
+        let (key, after) = (item.key.as_key(), service.stream.sequence());
+        let form = RefreshForm { solicited: true, part_bytes: self.part_bytes };
+        item.cached.encode_refresh(key, form, &mut self.scratch, |refresh| {
+            self.counters.images_out.inc();
+            sink.to_peer(peer, &LinkDown::Image { item: id, after, key, refresh });
+        });
+    }
+
+    /// Tells a peer that an item without an image has to be published, or why it is not there.
+    fn report_unpublished(&self, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
+        let item = &self.table[index];
+        let state = if item.cached.is_spoilt() { item.cached.state().borrow() } else { WAITING };
+        report(peer, item.key.as_key(), state, sink);
+    }
+
+    /// The image of an item has come that a server waits for: it gets it now, or in its turn.
+    fn grant_in_turn(&mut self, now: Nanos, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
+        if sink.has_room(peer) {
+            return self.grant(now, index, peer, sink);
+        }
+        let Some(known) = self.links.peers.get_mut(&peer) else { return };
+        self.counters.image_requests_deferred.inc();
+        known.kept.keep_image(index);
+        self.table[index].waiting.push(peer);
+        self.links.put_in_row(peer);
+    }
+
+    pub(super) fn grant_awaited(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        peer: PeerId,
+        sink: &mut impl DistributorSink,
+    ) {
+        if self.cleanups.has_sweeps() && self.table.contains(index) {
+            self.settle(now, index, sink);
+        }
+        // The item may be gone, or another one by now, or not wanted any more.
+        let item = self.table.get(index);
+        if item.is_some_and(|item| item.waiting.contains(&peer) && item.cached.is_known()) {
+            self.grant(now, index, peer, sink);
+        }
+    }
+}
+
+impl Items {
+    /// What a peer is told that wants an item whose image is not there: nothing but that it takes its time,
+    /// as long as a provider can be asked; else why not.
+    fn report_awaited(&self, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
+        let item = &self.table[index];
+        let key = item.key.as_key();
+        let is_available =
+            self.suppliers.services.get(&key.service).and_then(|s| s.requested()).is_some_and(|r| {
+                r.sources
+                    .iter()
+                    .filter_map(|p| self.suppliers.offer(*p, key.service))
+                    .any(Offer::is_available)
+            });
+        match item.upstream {
+            Upstream::Queued { .. } if !is_available => report(peer, key, NO_PROVIDER, sink),
+            Upstream::Queued { .. } if self.suppliers.is_over_limit(key.service, key.domain) => {
+                report(peer, key, OVER_LIMIT, sink);
+            }
+            Upstream::Resting { .. } => report(peer, key, item.cached.state().borrow(), sink),
+            _ => report_asked(peer, key, sink),
+        }
+    }
+
+    /// Somebody wants an item: it is not to be closed for want of interest.
+    fn keep(&mut self, index: usize) {
+        let item = &mut self.table[index];
+        if let Upstream::Lingering { provider, stream_id, due } = item.upstream {
+            self.timers.cancel(due);
+            item.upstream = Upstream::Open { provider, stream_id };
+        }
+    }
+
+    /// A peer has lost interest in an item. One that nobody wants is kept for a while if it is there, and
+    /// forgotten at once if it is not even asked for.
+    pub(super) fn check_wanted(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
+        let item = &mut self.table[index];
+        if !item.is_unwanted() {
+            return;
+        }
+        match item.upstream {
+            Upstream::Open { provider, stream_id } => {
+                let due = self.timers.set(now + self.config.item_linger, Timer::Linger(index));
+                item.upstream = Upstream::Lingering { provider, stream_id, due };
+            }
+            Upstream::Queued { .. } | Upstream::Resting { .. } => self.close_item(now, index, &[], sink),
+            _ => {}
+        }
+    }
+}
+
+impl Items {
+    /// An item is not to be trusted until its next image: those who know it are notified, and those who wait.
+    pub(super) fn suspect(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        state: State<'_>,
+        sink: &mut impl DistributorSink,
+    ) {
+        let item = &mut self.table[index];
+        item.cached.suspect(state.code, &state.text_lossy());
+        let status = status_bytes(item.key.as_key(), state);
+        let service = item.key.service;
+        self.report_to_waiting(index, &status, sink);
+        // That a service is down is said of all its items at once.
+        if self.suppliers.services.get(&service).is_some_and(|s| s.definition.state.up) {
+            self.publish(now, index, Kind::Status, &status, sink);
+        }
+    }
+
+    /// Ends whatever there is between an item and its provider, which is told if it still thinks of the
+    /// stream as open.
+    pub(super) fn detach(&mut self, index: usize, sink: &mut impl DistributorSink) {
+        let domain = self.table[index].key.domain;
+        if let Some((provider, stream_id)) = self.forget_stream(index) {
+            let close = CloseMsg::new(domain, stream_id, DataType::NO_DATA).to_vec();
+            sink.to_provider(provider, &close.expect("no part of a close can be too long"));
+        }
+    }
+
+    /// The same without telling the provider: it has ended the stream itself. Returns the provider's stream,
+    /// if the provider is there and was asked for the item.
+    pub(super) fn forget_stream(&mut self, index: usize) -> Option<(ProviderId, i32)> {
+        let item = &mut self.table[index];
+        let (service, swept) = (item.key.service, item.swept);
+        match std::mem::take(&mut item.upstream) {
+            Upstream::None => None,
+            Upstream::Published { provider, stream_id } => {
+                let streams = &mut self.suppliers.providers.get_mut(&provider)?.streams;
+                if streams.get(&stream_id) == Some(&Target::Item(index)) {
+                    streams.remove(&stream_id);
+                }
+                None
+            }
+            queued @ Upstream::Queued { .. } => {
+                item.upstream = queued;
+                self.unqueue(index);
+                None
+            }
+            Upstream::Resting { due, .. } => {
+                self.timers.cancel(due);
+                None
+            }
+            Upstream::Pending { provider, stream_id, due } => {
+                self.timers.cancel(due);
+                self.suppliers.end_stream(provider, stream_id, (service, swept), true)
+            }
+            Upstream::Lingering { provider, stream_id, due } => {
+                self.timers.cancel(due);
+                self.suppliers.end_stream(provider, stream_id, (service, swept), false)
+            }
+            Upstream::Open { provider, stream_id } => {
+                self.suppliers.end_stream(provider, stream_id, (service, swept), false)
+            }
+        }
+    }
+}
+
+const NO_PROVIDER: State<'static> = SUSPECT.because(StateCode::NONE, "waiting for a provider of the service");
+pub(super) const OVER_LIMIT: State<'static> = SUSPECT.because(
+    StateCode::TOO_MANY_ITEMS,
+    "waiting: the providers of the service have as many items open as they take",
+);
+const NO_SUCH_DOMAIN: State<'static> =
+    CLOSED.because(StateCode::NOT_FOUND, "no provider of the service has this domain");

@@ -8,18 +8,11 @@
 use rwf::{DataState, RefreshMsg, StatusMsg, StreamState, UpdateMsg};
 use units::Nanos;
 
-use super::items::Item;
-use super::providers::Target;
-use super::requests::Upstream;
-use super::{Distributor, DistributorSink, ProviderId};
-use crate::cached::CachedItem;
-
-/// What a provider publishes of an item that comes from another one.
-pub(super) struct Standby {
-    pub(super) provider: ProviderId,
-    stream_id: i32,
-    pub(super) cached: CachedItem,
-}
+use super::base::ProviderId;
+use super::item::{Standby, Upstream};
+use super::items::Items;
+use super::provider::Target;
+use super::sink::DistributorSink;
 
 /// A provider that has said nothing at all for so long loses items to those who publish them. A connection that
 /// is dead without its end having come is noticed only later.
@@ -28,38 +21,8 @@ const SILENCE: std::time::Duration = std::time::Duration::from_secs(5);
 /// The most providers that stand by for one item.
 const STANDBYS_MAX: usize = 8;
 
-impl Item {
-    /// What a provider has of the item, if it stands by.
-    pub(super) fn standby_of(&mut self, provider: ProviderId) -> Option<&mut Standby> {
-        self.standbys.iter_mut().find(|standby| standby.provider == provider)
-    }
-
-    /// What a provider says about the item.
-    pub(super) fn as_of(&self, provider: ProviderId) -> &CachedItem {
-        let standby = self.standbys.iter().find(|standby| standby.provider == provider);
-        standby.map_or(&self.cached, |standby| &standby.cached)
-    }
-
-    /// Whether what a provider says of the item, but for an image, is about what it has standing by: the item comes
-    /// from another one, or from none since that was lost.
-    #[inline]
-    pub(super) fn stands_by(&self, provider: ProviderId) -> bool {
-        match self.upstream {
-            Upstream::Published { provider: owner, .. } => owner != provider,
-            Upstream::None => self.standbys.iter().any(|standby| standby.provider == provider),
-            _ => false,
-        }
-    }
-
-    /// Whether the item comes from another provider than this one.
-    #[inline]
-    pub(super) fn is_of_other(&self, provider: ProviderId) -> bool {
-        matches!(self.upstream, Upstream::Published { provider: owner, .. } if owner != provider)
-    }
-}
-
 /// What those say that stand by.
-impl Distributor {
+impl Items {
     #[cold]
     pub(super) fn on_standby_refresh(
         &mut self,
@@ -69,7 +32,7 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) {
         self.counters.messages_standby.inc();
-        let item = &mut self.items[index];
+        let item = &mut self.table[index];
         let is_new = item.standby_of(provider).is_none();
         if is_new {
             if item.standbys.len() >= STANDBYS_MAX {
@@ -82,13 +45,13 @@ impl Distributor {
         let Some(standby) = item.standby_of(provider) else { return };
         let before = std::mem::replace(&mut standby.stream_id, msg.stream_id);
         let result = standby.cached.on_refresh(msg, &self.rules);
-        if let Some(known) = self.providers.get_mut(&provider) {
+        if let Some(known) = self.suppliers.providers.get_mut(&provider) {
             if before != msg.stream_id && known.streams.get(&before) == Some(&Target::Item(index)) {
                 known.streams.remove(&before);
             }
             known.streams.insert(msg.stream_id, Target::Item(index));
             if is_new || before != msg.stream_id {
-                known.places.entry(self.items[index].key.service).or_default().add(index);
+                known.places.entry(self.table[index].key.service).or_default().add(index);
             }
         }
         match result {
@@ -107,7 +70,7 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) {
         self.counters.messages_standby.inc();
-        let Some(standby) = self.items[index].standby_of(provider) else { return };
+        let Some(standby) = self.table[index].standby_of(provider) else { return };
         if standby.cached.is_spoilt() && !standby.cached.is_known() {
             return;
         }
@@ -126,11 +89,11 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) {
         let ends = msg.state.is_some_and(|state| state.stream != StreamState::Open);
-        if self.items[index].stands_by(provider) {
+        if self.table[index].stands_by(provider) {
             self.counters.messages_standby.inc();
             if ends {
                 self.end_standby(provider, index);
-            } else if let Some(standby) = self.items[index].standby_of(provider) {
+            } else if let Some(standby) = self.table[index].standby_of(provider) {
                 standby.cached.on_status(msg);
             }
         } else if !ends || !self.hand_over(now, index, sink) {
@@ -142,29 +105,20 @@ impl Distributor {
     }
 
     pub(super) fn end_standby(&mut self, provider: ProviderId, index: usize) {
-        let standbys = &mut self.items[index].standbys;
+        let standbys = &mut self.table[index].standbys;
         let Some(at) = standbys.iter().position(|standby| standby.provider == provider) else { return };
         let gone = standbys.remove(at);
-        self.forget_standby_stream(index, &gone);
-    }
-
-    /// A provider's stream is no longer that of an item.
-    pub(super) fn forget_standby_stream(&mut self, index: usize, standby: &Standby) {
-        if let Some(known) = self.providers.get_mut(&standby.provider)
-            && known.streams.get(&standby.stream_id) == Some(&Target::Item(index))
-        {
-            known.streams.remove(&standby.stream_id);
-        }
+        self.suppliers.forget_standby_stream(index, &gone);
     }
 }
 
 /// Who takes over.
-impl Distributor {
+impl Items {
     /// The place of one that can take an item over: with a whole image, of a service that is up; rather one
     /// whose data is good.
     fn successor(&self, index: usize) -> Option<(usize, bool)> {
-        let item = &self.items[index];
-        let service = self.services.get(&item.key.service)?;
+        let item = &self.table[index];
+        let service = self.suppliers.services.get(&item.key.service)?;
         let able = item
             .standbys
             .iter()
@@ -177,13 +131,13 @@ impl Distributor {
     /// If an item is suspect, or nothing is heard of its provider, and another one has it good: from now on it
     /// comes from there.
     pub(super) fn prefer_good(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
-        let item = &self.items[index];
+        let item = &self.table[index];
         if item.standbys.is_empty() {
             return;
         }
         let is_heard = item.upstream.provider().is_some_and(|provider| {
             // What one that is gone has said comes before its loss.
-            let owner = self.providers.get(&provider);
+            let owner = self.suppliers.providers.get(&provider);
             owner.is_none_or(|owner| owner.waiting.is_some() || now < owner.heard_at + SILENCE)
         });
         let is_good = item.cached.is_known() && item.cached.state_to_send().data != DataState::Suspect;
@@ -204,7 +158,7 @@ impl Distributor {
 
     fn take_over(&mut self, now: Nanos, (index, at): (usize, usize), sink: &mut impl DistributorSink) {
         self.counters.items_taken_over.inc();
-        let item = &mut self.items[index];
+        let item = &mut self.table[index];
         let Standby { provider, stream_id, cached } = item.standbys.remove(at);
         let before = std::mem::replace(&mut item.upstream, Upstream::Published { provider, stream_id });
         let cached = std::mem::replace(&mut item.cached, cached);

@@ -3,9 +3,9 @@ use std::sync::Arc;
 use counters::table::Distributor as Counters;
 use units::Nanos;
 
-use super::DistributorSink;
-use super::flow::Outflow;
 use super::ids::{IdPool, IdRing};
+use super::outflow::Outflow;
+use super::sink::DistributorSink;
 use crate::backbone::{Kind, StreamMsg};
 
 /// What an instance publishes for one service: numbers its messages and remembers which item each was about.

@@ -7,87 +7,48 @@
 //! images, and are answered in portions too: each may concern a million messages. What else a link says is never
 //! kept: that an item is not wanted any more takes back what is kept of it.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::VecDeque;
 
 use units::Nanos;
 
-use super::{Distributor, DistributorSink, LinkError, PeerId};
+use super::Distributor;
+use super::base::PeerId;
+use super::errors::LinkError;
+use super::kept::Next;
+use super::sink::DistributorSink;
 use crate::backbone::LinkUp;
 
-/// What is kept of a link.
-#[derive(Debug, Default)]
-pub(super) struct Kept {
-    /// Requests for images, in order.
-    requests: VecDeque<Box<[u8]>>,
-    /// The keys that are still wanted of them. A key is asked for once.
-    keys: HashSet<Box<[u8]>>,
-    /// Questions: service, first and last number.
-    questions: VecDeque<(u16, u64, u64)>,
-    /// Of requests and questions.
-    bytes: usize,
-    /// Items, by their places in the table, whose first image the server waits for and that have one now.
-    images: BTreeSet<usize>,
-    /// An image has its turn next, not a request.
-    is_turn_of_images: bool,
-    /// The link stands in the row of those that are to be served.
-    is_in_row: bool,
-}
-
-impl Kept {
-    /// Gives back the memory of one request; false if there is none.
-    pub(super) fn shed(&mut self) -> bool {
-        let Some(bytes) = self.requests.pop_front() else { return false };
-        if let Some(key) = LinkUp::parse(&bytes).ok().and_then(|msg| msg.key()) {
-            key.with_bytes(|key| self.keys.remove(key));
-        }
-        true
-    }
-
-    fn is_empty(&self) -> bool {
-        self.requests.is_empty() && self.images.is_empty() && self.questions.is_empty()
-    }
-}
-
-/// What a request takes beside its bytes.
-const REQUEST_BYTES: usize = 64;
 /// Questions about no more numbers than this need not wait while there is room.
 const NUMBERS_AT_ONCE: u64 = 4_096;
 
 /// For the front end.
 impl Distributor {
-    /// Links that wait for something, in the order in which they are served.
-    pub fn waiting_peers(&self) -> impl Iterator<Item = PeerId> + '_ {
-        self.row.iter().copied()
-    }
-
     /// Serves links that wait, one after the other, as far as there is room.
     pub fn serve_peers(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
         let (mut served, mut numbers) = (VecDeque::new(), self.config.gap_numbers_per_turn);
-        for _ in 0..self.row.len() {
-            let Some(peer) = self.row.pop_front() else { break };
+        for _ in 0..self.items.links.row.len() {
+            let Some(peer) = self.items.links.row.pop_front() else { break };
             let mut count = 0;
-            while self.has_kept(peer) && sink.has_room(peer) && self.serve_next(now, peer, &mut numbers, sink)
+            while self.items.links.has_kept(peer)
+                && sink.has_room(peer)
+                && self.serve_next(now, peer, &mut numbers, sink)
             {
                 count += 1;
             }
-            match self.peers.get_mut(&peer).map(|known| &mut known.kept) {
+            match self.items.links.peers.get_mut(&peer).map(|known| &mut known.kept) {
                 None => {}
-                Some(kept) if kept.is_empty() => kept.is_in_row = false,
+                Some(kept) if kept.is_empty() => kept.leave_row(),
                 // Who was not served keeps its place before those who were.
-                Some(_) if count == 0 => self.row.push_back(peer),
+                Some(_) if count == 0 => self.items.links.row.push_back(peer),
                 Some(_) => served.push_back(peer),
             }
         }
-        self.row.append(&mut served);
-        self.counters.peers_waiting.set(self.row.len() as u64);
+        self.items.links.row.append(&mut served);
+        self.counters.peers_waiting.set(self.items.links.row.len() as u64);
     }
 }
 
 impl Distributor {
-    fn has_kept(&self, peer: PeerId) -> bool {
-        self.peers.get(&peer).is_some_and(|known| !known.kept.is_empty())
-    }
-
     /// Serves the next of what is kept; false if all of it has to wait for another turn.
     fn serve_next(
         &mut self,
@@ -96,40 +57,27 @@ impl Distributor {
         numbers: &mut u64,
         sink: &mut impl DistributorSink,
     ) -> bool {
-        let Some(kept) = self.peers.get_mut(&peer).map(|known| &mut known.kept) else { return false };
+        let Some(kept) = self.items.links.peers.get_mut(&peer).map(|known| &mut known.kept) else {
+            return false;
+        };
         if *numbers > 0
-            && let Some((service, first, last)) = kept.questions.pop_front()
+            && let Some((service, first, last)) = kept.next_question()
         {
-            kept.bytes -= REQUEST_BYTES;
-            *numbers = numbers.saturating_sub(self.numbers_of(service, first, last));
+            *numbers = numbers.saturating_sub(self.items.suppliers.numbers_of(service, first, last));
             self.on_gap_query(peer, service, first, last, sink);
             return true;
         }
-        if kept.requests.is_empty() && kept.images.is_empty() {
-            return false;
-        }
-        kept.is_turn_of_images =
-            !kept.is_turn_of_images && !kept.images.is_empty() || kept.requests.is_empty();
-        if kept.is_turn_of_images {
-            if let Some(index) = kept.images.pop_first() {
-                self.grant_awaited(now, index, peer, sink);
-            }
-        } else if let Some(bytes) = kept.requests.pop_front() {
-            kept.bytes -= bytes.len() + REQUEST_BYTES;
-            if let Ok(msg) = LinkUp::parse(&bytes)
-                && msg.key().is_some_and(|key| key.with_bytes(|key| kept.keys.remove(key)))
-            {
-                self.act(now, peer, msg, sink);
+        match kept.next() {
+            None => return false,
+            Some(Next::Dropped) => {}
+            Some(Next::Image(index)) => self.items.grant_awaited(now, index, peer, sink),
+            Some(Next::Request(request)) => {
+                if let Ok(msg) = LinkUp::parse(&request) {
+                    self.act(now, peer, msg, sink);
+                }
             }
         }
         true
-    }
-
-    /// Of how many numbers the items are looked up for a question.
-    fn numbers_of(&self, service: u16, first: u64, last: u64) -> u64 {
-        let published = self.services.get(&service).map_or(0, |known| known.stream.sequence());
-        let most = self.config.gap_memory as u64;
-        last.min(published).saturating_sub(first).saturating_add(1).min(most)
     }
 
     /// A question is kept if it is not its turn. Returns whether it was.
@@ -139,18 +87,16 @@ impl Distributor {
         (service, first, last): (u16, u64, u64),
         sink: &mut impl DistributorSink,
     ) -> Result<bool, LinkError> {
-        let is_small = self.numbers_of(service, first, last) <= NUMBERS_AT_ONCE;
-        let Some(kept) = self.peers.get_mut(&peer).map(|known| &mut known.kept) else { return Ok(false) };
-        if kept.questions.is_empty() && is_small && sink.has_room(peer) {
+        let is_small = self.items.suppliers.numbers_of(service, first, last) <= NUMBERS_AT_ONCE;
+        let Some(kept) = self.items.links.peers.get_mut(&peer).map(|known| &mut known.kept) else {
+            return Ok(false);
+        };
+        if kept.has_no_questions() && is_small && sink.has_room(peer) {
             return Ok(false);
         }
-        if kept.bytes + REQUEST_BYTES > self.config.link_requests_bytes_max {
-            return Err(LinkError::TooMuch);
-        }
+        kept.keep_question((service, first, last), self.config.link_requests_bytes_max)?;
         self.counters.gap_queries_deferred.inc();
-        kept.bytes += REQUEST_BYTES;
-        kept.questions.push_back((service, first, last));
-        self.put_in_row(peer);
+        self.items.links.put_in_row(peer);
         Ok(true)
     }
 
@@ -167,9 +113,8 @@ impl Distributor {
         let key = match msg {
             LinkUp::Interest { key } | LinkUp::Resume { key } | LinkUp::ImageRequest { key } => *key,
             LinkUp::NoInterest { key } => {
-                // What is kept of it is passed over when its turn comes.
-                if let Some(known) = self.peers.get_mut(&peer).filter(|known| !known.kept.keys.is_empty()) {
-                    key.with_bytes(|key| known.kept.keys.remove(key));
+                if let Some(known) = self.items.links.peers.get_mut(&peer) {
+                    known.kept.forget(*key);
                 }
                 return Ok(false);
             }
@@ -178,58 +123,16 @@ impl Distributor {
             }
             _ => return Ok(false),
         };
-        let Some(kept) = self.peers.get_mut(&peer).map(|known| &mut known.kept) else { return Ok(false) };
-        if kept.requests.is_empty() && sink.has_room(peer) {
+        let Some(kept) = self.items.links.peers.get_mut(&peer).map(|known| &mut known.kept) else {
+            return Ok(false);
+        };
+        if kept.has_no_requests() && sink.has_room(peer) {
             return Ok(false);
         }
         self.counters.image_requests_deferred.inc();
-        let need = bytes.len() + REQUEST_BYTES;
-        if kept.bytes + need > self.config.link_requests_bytes_max {
-            return Err(LinkError::TooMuch);
-        }
-        // One that is kept already will be answered with an image that is newer than this request.
-        if key.with_bytes(|key| kept.keys.insert(key.into())) {
-            kept.bytes += need;
-            kept.requests.push_back(bytes.into());
-            self.put_in_row(peer);
+        if kept.keep_request(key, bytes, self.config.link_requests_bytes_max)? {
+            self.items.links.put_in_row(peer);
         }
         Ok(true)
-    }
-
-    /// The image of an item has come that a server waits for: it gets it now, or in its turn.
-    pub(super) fn grant_in_turn(
-        &mut self,
-        now: Nanos,
-        index: usize,
-        peer: PeerId,
-        sink: &mut impl DistributorSink,
-    ) {
-        if sink.has_room(peer) {
-            return self.grant(now, index, peer, sink);
-        }
-        let Some(known) = self.peers.get_mut(&peer) else { return };
-        self.counters.image_requests_deferred.inc();
-        known.kept.images.insert(index);
-        self.items[index].waiting.push(peer);
-        self.put_in_row(peer);
-    }
-
-    fn grant_awaited(&mut self, now: Nanos, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
-        if self.cleanups.has_sweeps() && self.items.contains(index) {
-            self.settle(now, index, sink);
-        }
-        // The item may be gone, or another one by now, or not wanted any more.
-        let item = self.items.get(index);
-        if item.is_some_and(|item| item.waiting.contains(&peer) && item.cached.is_known()) {
-            self.grant(now, index, peer, sink);
-        }
-    }
-
-    fn put_in_row(&mut self, peer: PeerId) {
-        let Some(known) = self.peers.get_mut(&peer) else { return };
-        if !std::mem::replace(&mut known.kept.is_in_row, true) {
-            self.row.push_back(peer);
-            self.counters.peers_waiting.set(self.row.len() as u64);
-        }
     }
 }

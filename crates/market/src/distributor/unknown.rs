@@ -7,18 +7,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
+use rwf::State;
 use units::Nanos;
 
-use super::peers::{self, NOT_FOUND, TABLE_FULL, WAITING};
-use super::{Distributor, DistributorSink, PeerId};
+use super::base::PeerId;
+use super::status::{NOT_FOUND, TABLE_FULL, WAITING};
 use crate::key::{ItemKey, OwnedKey};
 
 /// The table, by the keys' bytes.
 #[derive(Default)]
 pub(super) struct UnknownItems {
-    pub(super) table: BTreeMap<Box<[u8]>, Unknown>,
+    table: BTreeMap<Box<[u8]>, Unknown>,
     /// None is answered before; unless there is a walk.
-    pub(super) due_at: Option<Nanos>,
+    due_at: Option<Nanos>,
     /// What the walk has been at last.
     walk: Option<Vec<u8>>,
     /// One more walk has to follow.
@@ -27,12 +28,22 @@ pub(super) struct UnknownItems {
     gone: BTreeSet<PeerId>,
 }
 
-pub(super) struct Unknown {
+struct Unknown {
     key: OwnedKey,
     /// Peers that are told when the service has settled without it.
     peers: Vec<PeerId>,
     /// Peers that have had an image of it before: they wait until it is published.
     resuming: Vec<PeerId>,
+}
+
+/// What a step of the walk has come to.
+pub(super) enum Step {
+    /// There is no walk, or it is over.
+    Over,
+    /// Nobody has to be told.
+    Passed,
+    /// These peers are to be told that the item does not exist.
+    NotFound(OwnedKey, Vec<PeerId>),
 }
 
 impl Unknown {
@@ -50,15 +61,115 @@ impl Unknown {
     }
 }
 
+/// Interest.
 impl UnknownItems {
+    /// A peer wants an item that its provider has not published. With `resumes` it has had it before, and waits however
+    /// long it takes. No more than `items_max` are kept. Returns what the peer is told.
+    pub(super) fn want(
+        &mut self,
+        now: Nanos,
+        (peer, key): (PeerId, ItemKey<'_>),
+        (resumes, settled_at): (bool, Nanos),
+        items_max: usize,
+    ) -> State<'static> {
+        let table = &mut self.table;
+        let known = key.with_bytes(|bytes| table.get(bytes));
+        let resumes = resumes || known.is_some_and(|unknown| unknown.resuming.contains(&peer));
+        if now >= settled_at && !resumes {
+            self.forget(peer, key);
+            return NOT_FOUND;
+        }
+        if known.is_none() && table.len() >= items_max {
+            return TABLE_FULL;
+        }
+        let unknown = key.with_bytes(|bytes| {
+            if !table.contains_key(bytes) {
+                table.insert(bytes.into(), Unknown::new(key.to_owned()));
+            }
+            table.get_mut(bytes).expect("it was just put there")
+        });
+        unknown.forget(peer);
+        if resumes {
+            unknown.resuming.push(peer);
+        } else {
+            unknown.peers.push(peer);
+            self.note_due(settled_at);
+        }
+        WAITING
+    }
+
+    /// A peer does not wait any more for an item that nobody has published.
+    pub(super) fn forget(&mut self, peer: PeerId, key: ItemKey<'_>) {
+        key.with_bytes(|bytes| {
+            if let Some(waiting) = self.table.get_mut(bytes) {
+                waiting.forget(peer);
+                if waiting.is_unwanted() {
+                    self.table.remove(bytes);
+                }
+            }
+        });
+    }
+
+    /// An item is there: who has waited for it.
+    pub(super) fn take(&mut self, key: ItemKey<'_>) -> Vec<PeerId> {
+        let unknown = key.with_bytes(|bytes| self.table.remove(bytes));
+        unknown.map(|unknown| [unknown.peers, unknown.resuming].concat()).unwrap_or_default()
+    }
+
+    /// The next item of a service, and who has waited for it.
+    pub(super) fn take_next_of(&mut self, service: u16) -> Option<(OwnedKey, Vec<PeerId>)> {
+        let from: &[u8] = &service.to_be_bytes();
+        let first = self.table.range::<[u8], _>((Bound::Included(from), Bound::Unbounded)).next();
+        let (bytes, _) = first.filter(|(_, unknown)| unknown.key.service == service)?;
+        let bytes = bytes.clone();
+        let unknown = self.table.remove(&bytes)?;
+        Some((unknown.key, [unknown.peers, unknown.resuming].concat()))
+    }
+
+    /// A peer is gone: it is taken out in time.
+    pub(super) fn forget_all(&mut self, peer: PeerId) {
+        if !self.table.is_empty() {
+            self.gone.insert(peer);
+            self.begin_walk();
+        }
+    }
+
+    /// The number of a peer that is gone is used again: it is taken out at once.
+    pub(super) fn forget_rest(&mut self, peer: PeerId) {
+        if self.gone.remove(&peer) {
+            self.table.values_mut().for_each(|unknown| unknown.forget(peer));
+        }
+    }
+}
+
+/// The walk.
+impl UnknownItems {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
     /// Whether there is a walk.
     pub(super) fn is_walked(&self) -> bool {
         self.walk.is_some()
     }
 
+    /// When the next walk begins.
+    pub(super) fn next_walk(&self) -> Nanos {
+        self.due_at.unwrap_or(Nanos::NEVER)
+    }
+
     /// An answer is due at a time, or before.
     pub(super) fn note_due(&mut self, at: Nanos) {
         self.due_at = Some(self.due_at.map_or(at, |due_at| due_at.min(at)));
+    }
+
+    /// Begins to look for peers that wait for items that do not exist, once their service has settled.
+    pub(super) fn begin_walk_if_due(&mut self, now: Nanos) {
+        if self.due_at.is_some_and(|due_at| now >= due_at) {
+            self.due_at = None;
+            self.begin_walk();
+        }
     }
 
     fn begin_walk(&mut self) {
@@ -74,147 +185,38 @@ impl UnknownItems {
             self.gone.clear();
         }
     }
-}
 
-impl Distributor {
-    /// A peer wants an item that its provider has not published.
-    pub(super) fn on_unknown(
+    /// Goes on with the walk by one item. `is_linked` says whether a peer is there, `settled_at` from when on requests
+    /// for unknown items of a service are answered.
+    pub(super) fn step(
         &mut self,
         now: Nanos,
-        (peer, key): (PeerId, ItemKey<'_>),
-        (resumes, settled_at): (bool, Nanos),
-        sink: &mut impl DistributorSink,
-    ) {
-        let table = &mut self.unknown.table;
-        let known = key.with_bytes(|bytes| table.get(bytes));
-        let resumes = resumes || known.is_some_and(|unknown| unknown.resuming.contains(&peer));
-        if now >= settled_at && !resumes {
-            self.counters.items_not_found.inc();
-            self.forget_unknown(peer, key);
-            return peers::tell(peer, key, NOT_FOUND, sink);
-        }
-        if known.is_none() && table.len() >= self.config.items_max {
-            self.counters.interests_refused.inc();
-            return peers::tell(peer, key, TABLE_FULL, sink);
-        }
-        let unknown = key.with_bytes(|bytes| {
-            if !table.contains_key(bytes) {
-                table.insert(bytes.into(), Unknown::new(key.to_owned()));
-            }
-            table.get_mut(bytes).expect("it was just put there")
-        });
-        unknown.forget(peer);
-        if resumes {
-            unknown.resuming.push(peer);
-        } else {
-            unknown.peers.push(peer);
-            self.unknown.note_due(settled_at);
-        }
-        peers::tell(peer, key, WAITING, sink);
-    }
-
-    /// A peer does not wait any more for an item that nobody has published.
-    pub(super) fn forget_unknown(&mut self, peer: PeerId, key: ItemKey<'_>) {
-        key.with_bytes(|bytes| {
-            if let Some(waiting) = self.unknown.table.get_mut(bytes) {
-                waiting.forget(peer);
-                if waiting.is_unwanted() {
-                    self.unknown.table.remove(bytes);
-                }
-            }
-        });
-    }
-
-    /// An item is there: who has waited for it.
-    pub(super) fn take_unknown(&mut self, key: ItemKey<'_>) -> Vec<PeerId> {
-        let Some(unknown) = key.with_bytes(|bytes| self.unknown.table.remove(bytes)) else {
-            return Vec::new();
+        is_linked: impl Fn(&PeerId) -> bool,
+        settled_at: impl Fn(u16) -> Option<Nanos>,
+    ) -> Step {
+        let Some(walked) = &mut self.walk else { return Step::Over };
+        let after = (Bound::Excluded(&walked[..]), Bound::Unbounded);
+        let Some((bytes, unknown)) = self.table.range_mut::<[u8], _>(after).next() else {
+            self.end_walk();
+            return Step::Over;
         };
-        let mut waiting = [unknown.peers, unknown.resuming].concat();
-        waiting.retain(|peer| self.peers.contains_key(peer));
-        waiting
-    }
-
-    /// A peer is gone: it is taken out in time.
-    pub(super) fn forget_all_unknown(&mut self, peer: PeerId) {
-        if !self.unknown.table.is_empty() {
-            self.unknown.gone.insert(peer);
-            self.unknown.begin_walk();
-        }
-    }
-
-    /// The number of a peer that is gone is used again: it is taken out at once.
-    pub(super) fn forget_rest_unknown(&mut self, peer: PeerId) {
-        if self.unknown.gone.remove(&peer) {
-            self.unknown.table.values_mut().for_each(|unknown| unknown.forget(peer));
-        }
-    }
-
-    /// Begins to tell peers that items they wait for do not exist, once their service has settled.
-    pub(super) fn answer_unknown_if_due(&mut self, now: Nanos) {
-        if self.unknown.due_at.is_some_and(|due_at| now >= due_at) {
-            self.unknown.due_at = None;
-            self.unknown.begin_walk();
-        }
-    }
-
-    /// Goes on with the walk until so much of the turn's work is left.
-    pub(super) fn walk_unknown(&mut self, now: Nanos, until: usize, sink: &mut impl DistributorSink) {
-        while self.unknown.is_walked() && self.has_work_above(now, until) {
-            self.spend(1);
-            let Some(walked) = &mut self.unknown.walk else { return };
-            let after = (Bound::Excluded(&walked[..]), Bound::Unbounded);
-            let Some((bytes, unknown)) = self.unknown.table.range_mut::<[u8], _>(after).next() else {
-                self.unknown.end_walk();
-                continue;
-            };
-            bytes[..].clone_into(walked);
-            let there = &self.peers;
-            unknown.peers.retain(|peer| there.contains_key(peer));
-            unknown.resuming.retain(|peer| there.contains_key(peer));
-            let service = self.services.get(&unknown.key.service);
-            if let Some(service) = service.filter(|_| !unknown.peers.is_empty()) {
-                if service.is_settled(now) {
-                    let told = std::mem::take(&mut unknown.peers);
-                    self.counters.items_not_found.add(told.len() as u64);
-                    for peer in &told {
-                        peers::tell(*peer, unknown.key.as_key(), NOT_FOUND, sink);
-                    }
-                    self.spend(told.len());
-                } else {
-                    let settled_at = service.settled_at;
-                    self.unknown.note_due(settled_at);
-                }
-            }
-            self.drop_walked_if_unwanted();
-        }
-    }
-
-    fn drop_walked_if_unwanted(&mut self) {
-        let Some(walked) = &self.unknown.walk else { return };
-        if self.unknown.table.get(&walked[..]).is_some_and(Unknown::is_unwanted) {
-            self.unknown.table.remove(&walked[..]);
-        }
-    }
-
-    /// Tells those who wait for the next item of a withdrawn service that it is gone; false if there is none.
-    pub(super) fn end_next_unknown(
-        &mut self,
-        id: u16,
-        state: rwf::State<'_>,
-        sink: &mut impl DistributorSink,
-    ) -> bool {
-        let from: &[u8] = &id.to_be_bytes();
-        let first = self.unknown.table.range::<[u8], _>((Bound::Included(from), Bound::Unbounded)).next();
-        let Some((bytes, _)) = first.filter(|(_, unknown)| unknown.key.service == id) else { return false };
-        let bytes = bytes.clone();
-        let Some(unknown) = self.unknown.table.remove(&bytes) else { return false };
-        self.spend(unknown.peers.len() + unknown.resuming.len());
-        for peer in unknown.peers.into_iter().chain(unknown.resuming) {
-            if self.peers.contains_key(&peer) {
-                peers::tell(peer, unknown.key.as_key(), state, sink);
+        bytes[..].clone_into(walked);
+        unknown.peers.retain(&is_linked);
+        unknown.resuming.retain(&is_linked);
+        let (mut step, mut due_at) = (Step::Passed, None);
+        if let Some(settled_at) = settled_at(unknown.key.service).filter(|_| !unknown.peers.is_empty()) {
+            if now >= settled_at {
+                step = Step::NotFound(unknown.key.clone(), std::mem::take(&mut unknown.peers));
+            } else {
+                due_at = Some(settled_at);
             }
         }
-        true
+        if unknown.is_unwanted() {
+            self.table.remove(&walked[..]);
+        }
+        if let Some(at) = due_at {
+            self.note_due(at);
+        }
+        step
     }
 }

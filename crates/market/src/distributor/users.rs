@@ -3,7 +3,9 @@
 use rdm::ToVec;
 use rdm::login::LoginStatus;
 
-use super::{Distributor, DistributorSink, ProviderId};
+use super::Distributor;
+use super::base::ProviderId;
+use super::sink::DistributorSink;
 use crate::users::{Claim, Gate, Users};
 
 impl Distributor {
@@ -16,7 +18,12 @@ impl Distributor {
     /// their connections are to be closed. Providers that this side has dialled are not asked.
     pub fn set_users(&mut self, users: Users, sink: &mut impl DistributorSink) -> Vec<ProviderId> {
         self.gate.set(users);
-        let logins = self.providers.iter().filter_map(|(provider, p)| Some((*provider, p.login.clone()?)));
+        let logins = self
+            .items
+            .suppliers
+            .providers
+            .iter()
+            .filter_map(|(provider, p)| Some((*provider, p.login.clone()?)));
         let mut revoked = Vec::new();
         for (provider, (stream_id, claim)) in logins.collect::<Vec<(ProviderId, (i32, Claim))>>() {
             if let Err(denial) = self.gate.admit(&claim) {

@@ -6,63 +6,27 @@
 //! order, so that the outcome is as if nothing had been left undone. All others go on: those who ask for much have the
 //! wait. A provider that waits is not silent.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use units::Nanos;
 
-use super::many::Saying;
-use super::{Distributor, DistributorSink, ProviderId};
-
-/// A provider's wait.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    since: Nanos,
-    /// It ends when sweeps up to this number are done.
-    until: u64,
-    /// A service of its directory could not be taken yet.
-    is_untaken: bool,
-    /// What it has said of many items.
-    said: Vec<Saying>,
-    /// What came since.
-    messages: VecDeque<Box<[u8]>>,
-    bytes: usize,
-}
-
-/// Who waits, and who has ceased to.
-#[derive(Debug, Default)]
-pub(super) struct Waits {
-    providers: BTreeSet<ProviderId>,
-    released: Vec<ProviderId>,
-}
+use super::Distributor;
+use super::base::ProviderId;
+use super::provider::Waiting;
+use super::said::Saying;
+use super::sink::DistributorSink;
 
 /// A front end that stops reading keeps less than this. Beyond it, what the provider waits for is done at once.
 const KEPT_BYTES_MAX: usize = 4 << 20;
+
 /// What a message takes beside its bytes.
 const MESSAGE_BYTES: usize = 32;
 
-/// For the front end.
 impl Distributor {
-    /// Whether nothing is to be read from a provider now. What had been read is to be handed over all the same.
-    #[inline]
-    #[must_use]
-    pub fn holds_provider(&self, provider: ProviderId) -> bool {
-        !self.waits.providers.is_empty() && self.waits.providers.contains(&provider)
-    }
-
-    /// The providers that are to be read from again, since the last call.
-    pub fn take_released(&mut self) -> Vec<ProviderId> {
-        std::mem::take(&mut self.waits.released)
-    }
-}
-
-impl Distributor {
-    pub(super) fn has_waiting_providers(&self) -> bool {
-        !self.waits.providers.is_empty()
-    }
-
     /// A provider waits until sweeps up to a number are done. False if it is not to wait, as it is gone.
     pub(super) fn wait_for(&mut self, now: Nanos, provider: ProviderId, until: u64) -> bool {
-        let Some(known) = self.providers.get_mut(&provider).filter(|known| !known.is_ending) else {
+        let Some(known) = self.items.suppliers.providers.get_mut(&provider).filter(|known| !known.is_ending)
+        else {
             return false;
         };
         let waiting = known.waiting.get_or_insert_with(|| {
@@ -70,17 +34,15 @@ impl Distributor {
             Box::new(Waiting { since: now, until, is_untaken: false, said, messages, bytes: 0 })
         });
         waiting.until = waiting.until.max(until);
-        if self.waits.providers.insert(provider) {
-            self.counters.provider_waits.inc();
-        }
-        self.count_waits();
+        self.waits.begin(provider);
         true
     }
 
     /// The same, since its directory has a service that cannot be taken yet.
     pub(super) fn wait_to_take(&mut self, now: Nanos, provider: ProviderId, until: u64) {
         if self.wait_for(now, provider, until)
-            && let Some(waiting) = self.providers.get_mut(&provider).and_then(|p| p.waiting.as_mut())
+            && let Some(waiting) =
+                self.items.suppliers.providers.get_mut(&provider).and_then(|p| p.waiting.as_mut())
         {
             waiting.is_untaken = true;
         }
@@ -88,7 +50,9 @@ impl Distributor {
 
     /// What a provider that waits has said of many items.
     pub(super) fn keep_sayings(&mut self, provider: ProviderId, said: Vec<Saying>) {
-        if let Some(waiting) = self.providers.get_mut(&provider).and_then(|p| p.waiting.as_mut()) {
+        if let Some(waiting) =
+            self.items.suppliers.providers.get_mut(&provider).and_then(|p| p.waiting.as_mut())
+        {
             waiting.said.extend(said);
         }
     }
@@ -102,23 +66,26 @@ impl Distributor {
         bytes: &[u8],
         sink: &mut impl DistributorSink,
     ) {
-        let Some(waiting) = self.providers.get_mut(&provider).and_then(|p| p.waiting.as_mut()) else {
+        let Some(waiting) =
+            self.items.suppliers.providers.get_mut(&provider).and_then(|p| p.waiting.as_mut())
+        else {
             return;
         };
         waiting.bytes += bytes.len() + MESSAGE_BYTES;
         waiting.messages.push_back(bytes.into());
         if waiting.bytes > KEPT_BYTES_MAX {
             let until = waiting.until;
-            self.finish_sweeps_to(now, until, sink);
+            self.items.finish_sweeps_to(now, until, sink);
             self.end_wait(now, provider, sink);
         }
     }
 
     /// Providers go on whose wait is over.
     pub(super) fn end_waits(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
-        for provider in self.waits.providers.iter().copied().collect::<Vec<ProviderId>>() {
-            let waiting = self.providers.get(&provider).and_then(|known| known.waiting.as_ref());
-            if waiting.is_none_or(|waiting| self.cleanups.are_done_to(waiting.until)) {
+        for provider in self.waits.providers() {
+            let waiting =
+                self.items.suppliers.providers.get(&provider).and_then(|known| known.waiting.as_ref());
+            if waiting.is_none_or(|waiting| self.items.cleanups.are_done_to(waiting.until)) {
                 self.end_wait(now, provider, sink);
             }
         }
@@ -132,15 +99,14 @@ impl Distributor {
         sink: &mut impl DistributorSink,
     ) {
         if self.holds_provider(provider) {
-            self.providers.entry(provider).and_modify(|known| known.is_ending = true);
+            self.items.suppliers.providers.entry(provider).and_modify(|known| known.is_ending = true);
             self.end_wait(now, provider, sink);
         }
     }
 
     fn end_wait(&mut self, now: Nanos, provider: ProviderId, sink: &mut impl DistributorSink) {
-        self.waits.providers.remove(&provider);
-        self.count_waits();
-        let Some(known) = self.providers.get_mut(&provider) else { return };
+        self.waits.end(provider);
+        let Some(known) = self.items.suppliers.providers.get_mut(&provider) else { return };
         let Some(waiting) = known.waiting.take() else { return };
         let Waiting { since, is_untaken, said, messages, .. } = *waiting;
         // It was not read: that it said nothing does not mean that it is silent.
@@ -149,23 +115,19 @@ impl Distributor {
             self.take_services(now, provider, sink);
         }
         self.take_sayings(now, provider, said, sink);
-        self.publish_directory_if_due(now, sink);
+        self.items.suppliers.publish_directory_if_due(now, sink);
         for message in messages {
             let Err(error) = self.on_provider_message(now, provider, &message, sink) else { continue };
-            let is_ending = self.providers.get(&provider).is_none_or(|known| known.is_ending);
+            let is_ending = self.items.suppliers.providers.get(&provider).is_none_or(|known| known.is_ending);
             self.on_provider_closed(now, provider, sink);
             if !is_ending {
                 sink.close_provider(provider, &error);
             }
             return;
         }
-        let is_ending = self.providers.get(&provider).is_none_or(|known| known.is_ending);
+        let is_ending = self.items.suppliers.providers.get(&provider).is_none_or(|known| known.is_ending);
         if !is_ending && !self.holds_provider(provider) {
-            self.waits.released.push(provider);
+            self.waits.release(provider);
         }
-    }
-
-    fn count_waits(&self) {
-        self.counters.providers_waiting.set(self.waits.providers.len() as u64);
     }
 }

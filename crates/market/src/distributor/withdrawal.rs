@@ -5,30 +5,36 @@
 //! were gone. A provider that lists it again takes the mark away: it goes on with its stream and with items of its
 //! own, and those that it had before are closed all the same.
 
-use rwf::{State, StateCode, StreamState};
+use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
-use super::cleanups::What;
-use super::dialled::SERVICE_WITHDRAWN;
-use super::services::{PublishedService, Supply};
-use super::{DataState, Distributor, DistributorSink, ProviderId, status_bytes};
+use super::base::ProviderId;
+use super::items::Items;
+use super::service::Supply;
+use super::sink::DistributorSink;
+use super::status::{SERVICE_WITHDRAWN, report, status_bytes};
+use super::sweep::What;
 
 const CLOSED: State<'static> = State::new(StreamState::ClosedRecover, DataState::Suspect)
     .because(StateCode::SOURCE_UNKNOWN, "the provider has withdrawn the service");
 
-impl PublishedService {
-    /// Whether nobody lists it, and its items are being closed.
-    pub(super) fn is_withdrawn(&self) -> bool {
-        self.withdrawn.is_some()
+/// The directory of a provider.
+impl Items {
+    /// From when on requests for unknown items of a service are answered: never while it is down, and a while
+    /// after somebody began to publish it.
+    pub(super) fn settle_service(&mut self, now: Nanos, id: u16, is_settling: bool) {
+        let Some(service) = self.suppliers.services.get_mut(&id) else { return };
+        if !service.definition.state.up {
+            service.settled_at = Nanos::NEVER;
+        } else if is_settling || service.settled_at == Nanos::NEVER {
+            service.settled_at = now + self.config.settle_time;
+        }
+        let settled_at = service.settled_at;
+        self.unknown.note_due(settled_at);
     }
 }
 
-impl Distributor {
-    /// The service of an id, unless it is withdrawn.
-    pub(super) fn listed(&self, id: u16) -> Option<&PublishedService> {
-        self.services.get(&id).filter(|service| !service.is_withdrawn())
-    }
-
+impl Items {
     /// The last provider of a service lists it no longer.
     pub(super) fn withdraw(
         &mut self,
@@ -37,11 +43,11 @@ impl Distributor {
         id: u16,
         sink: &mut impl DistributorSink,
     ) {
-        if let Some(known) = self.providers.get_mut(&provider) {
+        if let Some(known) = self.suppliers.providers.get_mut(&provider) {
             known.places.remove(&id);
         }
         let number = self.cleanups.last_sweep() + 1;
-        let Some(service) = self.services.get_mut(&id) else { return };
+        let Some(service) = self.suppliers.services.get_mut(&id) else { return };
         service.withdrawn = Some(number);
         service.settled_at = Nanos::NEVER;
         if let Supply::Published(publishers) = &mut service.supply {
@@ -57,14 +63,14 @@ impl Distributor {
         (provider, index): (ProviderId, usize),
         sink: &mut impl DistributorSink,
     ) {
-        let item = &self.items[index];
+        let item = &self.table[index];
         let key = item.key.as_key();
         let closed = status_bytes(key, CLOSED);
         if item.upstream.is_asked_for() && item.upstream.provider() == Some(provider) {
             let suspect = status_bytes(key, SERVICE_WITHDRAWN);
             self.counters.items_lost.inc();
             self.detach(index, sink);
-            self.tell_waiting(index, &suspect, sink);
+            self.report_to_waiting(index, &suspect, sink);
         }
         self.close_item(now, index, &closed, sink);
     }
@@ -72,19 +78,24 @@ impl Distributor {
     /// Tells those who wait for an item that was never published that the service is gone; false if there is none, or
     /// the service is there again: then they go on waiting.
     pub(super) fn end_unknown(&mut self, id: u16, number: u64, sink: &mut impl DistributorSink) -> bool {
-        if self.services.get(&id).is_none_or(|service| service.withdrawn != Some(number)) {
+        if self.suppliers.services.get(&id).is_none_or(|service| service.withdrawn != Some(number)) {
             return false;
         }
-        self.end_next_unknown(id, CLOSED, sink)
+        let Some((key, peers)) = self.unknown.take_next_of(id) else { return false };
+        self.cleanups.spend(peers.len());
+        for peer in peers.into_iter().filter(|peer| self.links.peers.contains_key(peer)) {
+            report(peer, key.as_key(), CLOSED, sink);
+        }
+        true
     }
 
     /// All items of a withdrawn service are closed.
     pub(super) fn end_service(&mut self, id: u16, number: u64, sink: &mut impl DistributorSink) {
-        if self.services.get(&id).is_some_and(|service| service.withdrawn == Some(number)) {
-            self.services.remove(&id);
-            self.peers.values_mut().for_each(|peer| peer.flow.forget(id));
+        if self.suppliers.services.get(&id).is_some_and(|service| service.withdrawn == Some(number)) {
+            self.suppliers.services.remove(&id);
+            self.links.peers.values_mut().for_each(|peer| peer.flow.forget(id));
             sink.close_stream(id);
-            self.is_directory_due = true;
+            self.suppliers.directory.is_due = true;
         }
     }
 }

@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
 use backbone::InletCommand;
-use market::server::{ClientError, ClientId, ClientProfile, PointToPoint, ServerSink};
+use market::p2ps::{ClientError, ClientId, ClientProfile, PointToPoint, ServerSink};
 use rdm::item::{CloseTarget, ItemClose, ItemRequest, Target, has_items};
 use rdm::{Reply, ToVec};
 use rwf::{CloseMsg, DataState, DataType, Domain, Msg, RequestMsg, State, StateCode, StreamState};

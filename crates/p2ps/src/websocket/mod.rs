@@ -5,7 +5,7 @@ mod clients;
 mod ids;
 mod streams;
 
-use market::server::{ClientId, PointToPoint};
+use market::p2ps::{ClientId, PointToPoint};
 use rwf_json::Reader;
 use server::ConnectionId;
 

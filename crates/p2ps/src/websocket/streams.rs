@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use counters::table::JsonClients as Counters;
-use market::server::{ClientId, Watcher};
+use market::p2ps::{ClientId, Watcher};
 use rwf::{Domain, MsgHead};
 use server::ConnectionId;
 use server::websocket::Means;

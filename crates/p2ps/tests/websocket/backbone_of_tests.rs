@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use backbone::{Inlet, InletCommand, InletEvents};
 use market::backbone::{Features, Kind, LinkDown, LinkUp, StreamMsg};
-use market::server::{SourceId, Topic};
+use market::p2ps::{SourceId, Topic};
 use net::Ready;
 use rdm::ToVec;
 use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};

@@ -27,8 +27,8 @@ pub(super) fn publishing_many() -> Bench {
 
 impl Bench {
     pub(super) fn budget(&mut self, per_turn: usize) {
-        self.core.config.cleanups_per_turn = per_turn;
-        self.core.grant_cleanups(T0);
+        self.core.reconfigure(|config| config.cleanups_per_turn = per_turn);
+        self.core.items.cleanups.grant_cleanups(T0);
         self.log.take();
     }
 
@@ -126,7 +126,8 @@ fn items_move_to_another_provider_in_portions_and_the_sum_is_told() {
 fn items_that_a_lost_peer_wanted_are_not_sent_to_nobody_for_long() {
     let mut bench = publishing_many();
     bench.core.on_peer_closed(T0, PEER, &mut bench.log);
-    let wanted = |bench: &Bench| bench.core.items.iter().filter(|(_, item)| !item.is_unwanted()).count();
+    let wanted =
+        |bench: &Bench| bench.core.items.table.iter().filter(|(_, item)| !item.is_unwanted()).count();
     let mut left = wanted(&bench);
     assert_eq!(left, MANY as usize - PER_TURN);
     while bench.is_cleaning() {
@@ -147,8 +148,14 @@ fn a_peer_whose_number_is_used_again_wants_what_it_says_and_nothing_else() {
     while bench.is_cleaning() {
         bench.turn();
     }
-    let wanted: Vec<usize> =
-        bench.core.items.iter().filter(|(_, item)| !item.is_unwanted()).map(|(index, _)| index).collect();
+    let wanted: Vec<usize> = bench
+        .core
+        .items
+        .table
+        .iter()
+        .filter(|(_, item)| !item.is_unwanted())
+        .map(|(index, _)| index)
+        .collect();
     assert_eq!(wanted, [MANY as usize - 1]);
 }
 
@@ -263,7 +270,7 @@ fn those_who_wait_for_what_does_not_exist_are_told_in_portions() {
         log.extend(more);
     }
     assert_eq!((told(&log, not_found), bench.counters.items_not_found.get()), (MANY as usize, MANY as u64));
-    assert!(bench.core.unknown.table.is_empty());
+    assert!(bench.core.items.unknown.len() == 0);
 }
 
 #[test]
@@ -282,7 +289,7 @@ fn a_lost_peer_is_taken_off_what_nobody_publishes_in_portions_and_hears_nothing_
     for comes_again in [false, true] {
         let mut bench = waiting_for_many();
         bench.core.on_peer_closed(T0, PEER, &mut bench.log);
-        let mut left = bench.core.unknown.table.len();
+        let mut left = bench.core.items.unknown.len();
         assert!((MANY as usize - PER_TURN..MANY as usize).contains(&left), "{left}");
         if comes_again {
             bench.core.on_peer_connected(PEER);
@@ -293,8 +300,8 @@ fn a_lost_peer_is_taken_off_what_nobody_publishes_in_portions_and_hears_nothing_
         assert_eq!(bench.log.take(), [""; 0], "nobody waits");
         while bench.is_cleaning() {
             bench.turn();
-            assert!(left - bench.core.unknown.table.len() <= PER_TURN + 1);
-            left = bench.core.unknown.table.len();
+            assert!(left - bench.core.items.unknown.len() <= PER_TURN + 1);
+            left = bench.core.items.unknown.len();
         }
         assert_eq!((left, bench.core.item_count()), (0, 1));
     }
@@ -368,7 +375,8 @@ fn a_provider_that_never_ends_saying_things_does_not_keep_other_clean_ups_waitin
     let mut bench = publishing_many();
     bench.core.on_peer_connected(PeerId(9));
     bench.core.on_peer_closed(T0, PEER, &mut bench.log);
-    let wanted = |bench: &Bench| bench.core.items.iter().filter(|(_, item)| !item.is_unwanted()).count();
+    let wanted =
+        |bench: &Bench| bench.core.items.table.iter().filter(|(_, item)| !item.is_unwanted()).count();
     let mut turns = 0;
     while wanted(&bench) > 0 {
         bench.provider(T0, PROVIDER, &say(vec![group(GROUP, suspect("again"))]));
@@ -376,5 +384,5 @@ fn a_provider_that_never_ends_saying_things_does_not_keep_other_clean_ups_waitin
         turns += 1;
         assert!(turns < 60, "{} are left", wanted(&bench));
     }
-    assert!(bench.core.cleanups.has_sweeps());
+    assert!(bench.core.items.cleanups.has_sweeps());
 }

@@ -30,7 +30,7 @@ fn bench(dictionaries: &[&str]) -> Bench {
     let info = ours.info_mut();
     (info.field_version, info.enum_dt_version) = ("1".to_owned(), "1".to_owned());
     info.dictionary_id = 1;
-    bench.core.dictionary = Arc::new(ours);
+    bench.core.items.suppliers.dictionary = Arc::new(ours);
     bench.dial(A);
     bench.log.take();
     bench.provider(T0, A, &Script::directory(&[going_by(dictionaries)]));

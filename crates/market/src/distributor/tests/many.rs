@@ -6,7 +6,7 @@ use rwf::{MapAction, StateCode, StreamState};
 use super::cleanups::{MANY, OTHER, PER_TURN, asked_for_many, name, publishing_many, told};
 use super::dialled::A;
 use super::*;
-use crate::distributor::many::SAID_MAX;
+use crate::distributor::said::SAID_MAX;
 
 /// Every item is in it that names no other one.
 pub(super) const GROUP: &[u8] = b"\0\0";
@@ -94,7 +94,7 @@ fn what_follows_in_other_messages_is_done_in_order() {
     for edits in messages {
         bench.provider(T0, PROVIDER, &say(edits));
     }
-    assert_eq!(bench.core.cleanups.sweeps.len(), 2, "what waits to begin is one clean-up");
+    assert_eq!(bench.core.items.cleanups.sweeps.len(), 2, "what waits to begin is one clean-up");
     let mut log = bench.log.take();
     bench.provider(T0, PROVIDER, &update(-MANY, None, &[(22, 2)]));
     let of_one = bench.log.take();
@@ -199,7 +199,11 @@ fn one_provider_that_goes_on_saying_things_has_few_clean_ups_and_loses_nothing()
         let text = if round % 2 == 0 { "even" } else { "odd" };
         bench.provider(T0, PROVIDER, &say(vec![group(GROUP, suspect(text))]));
         said += 1;
-        assert!(bench.core.cleanups.sweeps.len() <= SAID_MAX, "{}", bench.core.cleanups.sweeps.len());
+        assert!(
+            bench.core.items.cleanups.sweeps.len() <= SAID_MAX,
+            "{}",
+            bench.core.items.cleanups.sweeps.len()
+        );
         if bench.holds() {
             break;
         }

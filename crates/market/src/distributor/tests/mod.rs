@@ -17,18 +17,42 @@ mod twins;
 mod users;
 mod withdrawal;
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rdm::ToVec;
 use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};
 use rdm::login::LoginRequest;
-use rwf::{Domain, Key, Real, RefreshMsg, UpdateMsg};
+use rwf::{DataState, DataType, Domain, Key, Real, RefreshMsg, State, StatusMsg, StreamState, UpdateMsg};
 
+use super::item::Item;
+use super::status::{SUSPECT, status_bytes};
 use super::*;
-use crate::backbone::{LinkDown, LinkUp};
+use crate::backbone::{Kind, LinkDown, LinkUp, StreamMsg};
+use crate::cached::Scratch;
+use crate::key::ItemKey;
 
 const PROVIDER: ProviderId = ProviderId(1);
 const PEER: PeerId = PeerId(7);
 const T0: Nanos = Nanos(1_000_000_000);
 /// Long after the service has settled.
 const LATER: Nanos = Nanos(100_000_000_000);
+
+impl Distributor {
+    /// Changes the configuration of all parts.
+    fn reconfigure(&mut self, change: impl FnOnce(&mut DistributorConfig)) {
+        let mut config = DistributorConfig::clone(&self.config);
+        change(&mut config);
+        let config = Arc::new(config);
+        self.items.cleanups.set_per_turn(config.cleanups_per_turn);
+        self.items.suppliers.config = Arc::clone(&config);
+        self.items.links.config = Arc::clone(&config);
+        self.items.config = Arc::clone(&config);
+        self.posts.config = Arc::clone(&config);
+        self.privates.config = Arc::clone(&config);
+        self.config = config;
+    }
+}
 
 /// What a distributor has decided, in words; and for how many images there is room, if that is limited.
 #[derive(Default)]

@@ -9,8 +9,8 @@ fn image(unrippled: &[&str]) -> String {
     let service_ids = BTreeMap::from([("BINANCE".to_owned(), 1)]);
     let unrippled: BTreeSet<String> = unrippled.iter().map(|&name| name.to_owned()).collect();
     let mut bench = Bench::new(DistributorConfig { service_ids, unrippled, ..DistributorConfig::default() });
-    bench.core.rules.set_ripple(22, 25);
-    bench.core.rules.set_ripple(25, 26);
+    bench.core.items.rules.set_ripple(22, 25);
+    bench.core.items.rules.set_ripple(25, 26);
     bench.provider_logs_in(PROVIDER);
     bench.announce(PROVIDER, &[service(3, true)]);
     bench.core.on_peer_connected(PEER);

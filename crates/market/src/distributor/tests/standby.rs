@@ -186,7 +186,8 @@ fn a_service_is_up_while_any_says_so_and_withdrawn_with_the_last() {
 #[test]
 fn providers_that_were_not_read_are_not_silent() {
     let mut bench = Bench::shared();
-    bench.core.config.flow = FlowConfig { window_bytes: 1_000, floor: 1, patience: Duration::from_secs(60) };
+    let flow = FlowConfig { window_bytes: 1_000, floor: 1, patience: Duration::from_secs(60) };
+    bench.core.reconfigure(|config| config.flow = flow);
     bench.provider(T0, PROVIDER, &update(-5, None, &[(22, 2)]));
     let mut positions = Vec::new();
     LinkUp::put_position(&mut positions, 1, 0);

@@ -119,7 +119,7 @@ fn the_image_of_an_item_that_is_waited_for_comes_in_turn_too() {
 #[test]
 fn a_link_that_asks_for_more_than_is_remembered_is_cut_and_one_that_is_gone_waits_no_more() {
     let mut bench = full();
-    bench.core.config.link_requests_bytes_max = 10_000;
+    bench.core.reconfigure(|config| config.link_requests_bytes_max = 10_000);
     bench.from(OTHER, &LinkUp::Interest { key: item("A") });
     let ask = |bench: &mut Bench, number: u32| {
         let name = format!("{number:0200}");

@@ -10,7 +10,7 @@ use super::cleanups::{OTHER, name};
 use super::dialled::{A, Script};
 use super::many::{GOOD, GROUP, NEXT, all, group, merge, say, suspect};
 use super::*;
-use crate::distributor::providers::Target;
+use crate::distributor::provider::Target;
 
 const ITEMS: u64 = 12;
 
@@ -49,7 +49,7 @@ impl Twins {
         act(&mut self.parted);
         self.hear();
         // What a provider says while it waits is heard later: for the other one it has not said it yet.
-        while self.parted.core.has_waiting_providers() {
+        while self.parted.core.waits.has_waiting_providers() {
             self.turns(1);
         }
     }
@@ -94,7 +94,7 @@ impl Twins {
     /// What one provider lists and whether it is there decides about items of the other one: it comes when nothing of
     /// that is left. Connections are in no order to each other.
     fn finish_other(&mut self, provider: ProviderId) {
-        while self.parted.core.cleanups.sweeps.iter().any(|sweep| sweep.provider != provider) {
+        while self.parted.core.items.cleanups.sweeps.iter().any(|sweep| sweep.provider != provider) {
             self.turns(1);
         }
     }
@@ -139,12 +139,12 @@ impl Twins {
     /// The items that a provider supplies are those of its streams.
     fn check_streams(&self) {
         for bench in [&self.whole, &self.parted] {
-            for (id, known) in &bench.core.providers {
+            for (id, known) in &bench.core.items.suppliers.providers {
                 let streams: BTreeSet<usize> = known.item_places().collect();
                 let is_supplied = |item: &Item| {
                     item.upstream.provider() == Some(*id) || item.standbys.iter().any(|s| s.provider == *id)
                 };
-                let items = bench.core.items.iter().filter(|(_, item)| is_supplied(item));
+                let items = bench.core.items.table.iter().filter(|(_, item)| is_supplied(item));
                 assert_eq!(streams, items.map(|(place, _)| place).collect(), "{id:?}: {:#?}", self.script);
             }
         }
@@ -169,7 +169,7 @@ impl Twins {
     /// What peers do: they want what is there, and do not want it any more.
     fn peers(&mut self) {
         let name = name(self.rng.below(ITEMS) as i32);
-        if self.whole.core.find(item(&name)).is_none() {
+        if self.whole.core.items.find(item(&name)).is_none() {
             return;
         }
         match self.rng.below(3) {
@@ -254,11 +254,11 @@ fn dialled(twins: &mut Twins) {
     let value = twins.rng.below(1_000) as i64;
     let group_id = twins.pick(&[GROUP, NEXT]);
     let streams = |bench: &Bench| {
-        let known = bench.core.providers.get(&provider);
+        let known = bench.core.items.suppliers.providers.get(&provider);
         let items = known.into_iter().flat_map(|known| known.streams.iter());
         let named = items.filter_map(|(id, target)| match target {
             Target::Item(index) => {
-                Some((String::from_utf8_lossy(&bench.core.items[*index].key.name).into_owned(), *id))
+                Some((String::from_utf8_lossy(&bench.core.items.table[*index].key.name).into_owned(), *id))
             }
             Target::Private(_) => None,
         });

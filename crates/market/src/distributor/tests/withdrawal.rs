@@ -25,7 +25,7 @@ impl Bench {
     }
 
     fn is_listed(&self) -> bool {
-        self.core.listed(1).is_some()
+        self.core.items.suppliers.listed(1).is_some()
     }
 }
 
@@ -78,7 +78,7 @@ fn whatever_is_asked_about_it_meanwhile_is_answered_as_if_it_were_gone() {
 #[test]
 fn posts_make_no_items_in_it() {
     let mut bench = publishing_many();
-    bench.core.services.values_mut().for_each(|service| service.posts = PostRoute::Cache);
+    bench.core.items.suppliers.services.values_mut().for_each(|service| service.posts = PostRoute::Cache);
     bench.announce(PROVIDER, &[]);
     bench.log.take();
     let payload = fields(&[(22, 1)]);
@@ -111,7 +111,7 @@ fn those_who_wait_for_what_was_never_published_are_told_in_portions_too() {
         log.extend(more);
     }
     assert_eq!((told(&log, "peer 7: U"), told(&log, CLOSED)), (MANY as usize, 2 * MANY as usize));
-    assert!(bench.core.unknown.table.is_empty());
+    assert!(bench.core.items.unknown.len() == 0);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn one_that_is_listed_and_withdrawn_again_and_again_has_two_clean_ups_at_most_an
     log.extend(bench.finish());
     assert_eq!(told(&log, "close stream"), 1, "{log:?}");
     assert_eq!(log.last().map(String::as_str), Some("directory: "));
-    assert_eq!((bench.core.item_count(), bench.core.services.len()), (0, 0));
+    assert_eq!((bench.core.item_count(), bench.core.items.suppliers.services.len()), (0, 0));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn items_that_wait_for_another_provider_are_told_why_when_the_last_one_withdraws
 #[test]
 fn a_provider_whose_service_takes_the_place_of_a_withdrawn_one_waits_for_that() {
     let mut bench = publishing_many();
-    bench.core.config.service_ids.clear();
+    bench.core.reconfigure(|config| config.service_ids.clear());
     let mut renamed = service(1, true);
     renamed.info.name = "RENAMED".to_owned();
     bench.announce(PROVIDER, &[renamed]);

@@ -1,0 +1,198 @@
+//! Services as peers see them: their ids, and what several providers offer together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rdm::ToVec;
+use rdm::directory::{DirectoryRefresh, Filter, Load, Service};
+use units::Nanos;
+
+use super::base::ProviderId;
+use super::notices::{ProviderNotice, RefusedService};
+use super::outflow::Outflow;
+use super::provider::Offer;
+use super::service::{PublishedService, Supply, Untaken};
+use super::sink::DistributorSink;
+use super::stream::Stream;
+use super::suppliers::Suppliers;
+use super::sweep::Places;
+use crate::backbone::can_be_topic;
+
+/// What several providers offer as one service: it is up if one is, takes requests if one does, has the
+/// domains of all; without any it is `before`, and down.
+fn together<'o>(before: &Service, offers: impl Iterator<Item = &'o Service> + Clone) -> Service {
+    let Some(first) = offers.clone().find(|s| s.state.up).or_else(|| offers.clone().next()) else {
+        let mut down = before.clone();
+        down.state.up = false;
+        return down;
+    };
+    let mut all = first.clone();
+    all.load = Load::default();
+    for domain in offers.clone().flat_map(|s| &s.info.capabilities) {
+        if !all.info.capabilities.contains(domain) {
+            all.info.capabilities.push(*domain);
+        }
+    }
+    if offers.clone().any(|s| s.state.up && s.state.accepting_requests == Some(true)) {
+        all.state.accepting_requests = Some(true);
+    }
+    all
+}
+
+/// Whether directories can hold a service: its parts came in several messages, and servers add to them.
+fn can_be_told(definition: &Service) -> bool {
+    let refresh = DirectoryRefresh::publish(0, Filter::ALL, [definition]);
+    let bytes = refresh.ok().and_then(|refresh| refresh.to_vec().ok());
+    bytes.is_some_and(|bytes| bytes.len() <= DEFINITION_MAX_BYTES)
+}
+
+/// Half of what one entry of a filter list can hold.
+const DEFINITION_MAX_BYTES: usize = 32 << 10;
+
+/// What it offers.
+impl Suppliers {
+    /// Notes what a provider offers; returns whether the service was up there before.
+    pub(super) fn put_offer(
+        &mut self,
+        provider: ProviderId,
+        theirs: u16,
+        (definition, since): (Service, u64),
+    ) -> bool {
+        let Some(known) = self.providers.get_mut(&provider) else { return false };
+        let Some(dialled) = &mut known.dialled else { return false };
+        known.service_ids.insert(theirs, definition.id);
+        let id = definition.id;
+        let fresh =
+            Offer { theirs, definition, open_count: 0, pending_count: 0, since, is_limit_reported: false };
+        match dialled.offers.get_mut(&id) {
+            Some(offer) => {
+                let before = std::mem::replace(offer, fresh);
+                (offer.open_count, offer.pending_count) = (before.open_count, before.pending_count);
+                (offer.since, offer.is_limit_reported) = (before.since, before.is_limit_reported);
+                before.definition.state.up
+            }
+            None => {
+                dialled.offers.insert(id, fresh);
+                false
+            }
+        }
+    }
+}
+
+/// The directory of a provider.
+impl Suppliers {
+    /// The items that a provider has published of services, which it publishes no longer.
+    pub(super) fn take_places(&mut self, provider: ProviderId, ids: &[u16]) -> BTreeMap<u16, Places> {
+        let Some(known) = self.providers.get_mut(&provider) else { return BTreeMap::new() };
+        ids.iter().filter_map(|id| known.places.remove_entry(id)).collect()
+    }
+
+    pub(super) fn count_shared(&self) {
+        let shared = self.services.values().filter(|s| s.publishers().len() > 1).count();
+        self.counters.services_shared.set(shared as u64);
+    }
+
+    /// Counts a service that is not taken from a provider, and tells so the first time.
+    pub(super) fn refuse_service(
+        &mut self,
+        provider: ProviderId,
+        name: &str,
+        why: RefusedService,
+        sink: &mut impl DistributorSink,
+    ) {
+        self.counters.services_refused.inc();
+        if let Some(known) = self.providers.get_mut(&provider)
+            && known.refused.len() < self.config.services_max
+            && known.refused.insert(name.to_owned())
+        {
+            sink.notice(provider, &ProviderNotice::Service { name, why });
+        }
+    }
+
+    /// A service that is not there, or that is withdrawn: it has its stream then, and goes on with it.
+    pub(super) fn add_service(
+        &mut self,
+        definition: Service,
+        supply: Supply,
+        sink: &mut impl DistributorSink,
+    ) {
+        let id = definition.id;
+        if let Some(withdrawn) = self.services.get_mut(&id) {
+            withdrawn.withdrawn = None;
+            withdrawn.supply = supply;
+            return;
+        }
+        sink.open_stream(id, &definition.info.name);
+        let posts = self.config.posts.get(&definition.info.name).copied().unwrap_or_default();
+        let stream = Stream::new(
+            id,
+            self.instance,
+            self.config.gap_memory,
+            Outflow::new(self.config.flow.window_bytes),
+            Arc::clone(&self.counters),
+        );
+        let ripples = !self.config.unrippled.contains(&definition.info.name);
+        let settled_at = Nanos::NEVER;
+        let withdrawn = None;
+        let service = PublishedService { definition, supply, stream, settled_at, posts, ripples, withdrawn };
+        self.services.insert(id, service);
+        self.directory.is_due = true;
+    }
+
+    /// A provider's service under our id, if it can be one of ours. States of groups and of all items are told item
+    /// by item, and how much a provider bears is between it and us.
+    pub(super) fn as_ours(&self, mut definition: Service) -> Result<Service, Untaken> {
+        definition.groups.clear();
+        definition.state.status = None;
+        if !can_be_topic(&definition.info.name) {
+            return Err(Untaken::For(RefusedService::Unnamable));
+        }
+        if !can_be_told(&definition) {
+            return Err(Untaken::For(RefusedService::Unfit));
+        }
+        definition.id = self.service_id(&definition)?;
+        Ok(definition)
+    }
+
+    /// The id that a service has in the whole system: as configured, else the one it has, whoever published
+    /// it before, else the provider's own.
+    fn service_id(&self, definition: &Service) -> Result<u16, Untaken> {
+        let name = &definition.info.name;
+        let is_of_name = |s: &&PublishedService| s.definition.info.name == *name;
+        let known = self.services.values().find(is_of_name).map(|s| s.definition.id);
+        let id = match self.config.service_ids.get(name).copied().or(known) {
+            Some(id) => id,
+            None if self.config.service_ids.values().any(|&id| id == definition.id) => {
+                return Err(Untaken::For(RefusedService::Unfit));
+            }
+            None => definition.id,
+        };
+        // What is withdrawn stands in the way for a while only.
+        let in_the_way = match self.services.get(&id) {
+            Some(taken) if taken.definition.info.name == *name => return Ok(id),
+            Some(taken) => taken.withdrawn,
+            None if self.services.len() < self.config.services_max => return Ok(id),
+            None => self.services.values().filter_map(|service| service.withdrawn).min(),
+        };
+        Err(in_the_way.map_or(Untaken::For(RefusedService::Unfit), Untaken::Until))
+    }
+
+    /// Describes a service anew, as its providers together offer it.
+    pub(super) fn redefine(&mut self, id: u16) {
+        let Some(service) = self.listed(id) else { return };
+        let definition = match &service.supply {
+            Supply::Requested(requested) => {
+                let offers = requested.sources.iter().filter_map(|p| self.offer(*p, id));
+                together(&service.definition, offers.map(|o| &o.definition))
+            }
+            Supply::Published(publishers) => match &publishers[..] {
+                [alone] => alone.definition.clone(),
+                several => together(&service.definition, several.iter().map(|p| &p.definition)),
+            },
+        };
+        if definition != service.definition {
+            self.directory.is_due = true;
+            self.services.get_mut(&id).expect("it was just there").definition = definition;
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! An item, and where it comes from.
+
+use super::base::{PeerId, ProviderId};
+use super::timers::Due;
+use crate::cached::CachedItem;
+use crate::key::OwnedKey;
+
+/// An item that a provider publishes, or that is asked for because a peer wants it.
+pub(super) struct Item {
+    pub(super) key: OwnedKey,
+    /// Sweeps up to this number are done with it.
+    pub(super) swept: u64,
+    pub(super) cached: CachedItem,
+    /// Its id in the service's stream, once a peer has wanted it.
+    pub(super) id: Option<u32>,
+    /// Peers that get its updates.
+    pub(super) peers: Vec<PeerId>,
+    /// Peers that wait for its first whole image, or for their turn to get it.
+    pub(super) waiting: Vec<PeerId>,
+    /// Where it comes from.
+    pub(super) upstream: Upstream,
+    /// What others publish of it, in the order in which they came.
+    pub(super) standbys: Vec<Standby>,
+}
+
+impl Item {
+    pub(super) fn forget(&mut self, peer: PeerId) {
+        self.peers.retain(|p| *p != peer);
+        self.waiting.retain(|p| *p != peer);
+    }
+
+    /// Whether nobody wants it.
+    pub(super) fn is_unwanted(&self) -> bool {
+        self.peers.is_empty() && self.waiting.is_empty()
+    }
+}
+
+impl Item {
+    /// Whether a provider supplies it, or stands by.
+    pub(super) fn is_supplied_by(&self, provider: ProviderId) -> bool {
+        self.upstream.provider() == Some(provider) || self.standbys.iter().any(|s| s.provider == provider)
+    }
+}
+
+/// Where an item comes from at present.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Upstream {
+    /// Nobody supplies it.
+    #[default]
+    None,
+    /// A provider publishes it of its own accord.
+    Published { provider: ProviderId, stream_id: i32 },
+    /// It is to be asked for when its turn comes, rather not at `avoid`.
+    Queued { ticket: u64, avoid: Option<ProviderId>, is_reported: bool },
+    /// It is to be asked for again after a while.
+    Resting { due: Due, avoid: Option<ProviderId> },
+    /// It is asked for; the whole image is not there.
+    Pending { provider: ProviderId, stream_id: i32, due: Due },
+    /// It is open there.
+    Open { provider: ProviderId, stream_id: i32 },
+    /// The same, and nobody wants it: it is closed when the time has come.
+    Lingering { provider: ProviderId, stream_id: i32, due: Due },
+}
+
+impl Upstream {
+    /// Whether it belongs to a service whose items are asked for.
+    pub(super) fn is_asked_for(&self) -> bool {
+        !matches!(self, Upstream::None | Upstream::Published { .. })
+    }
+
+    /// Whether the whole image is on its way.
+    #[inline]
+    pub(super) fn is_pending(&self) -> bool {
+        matches!(self, Upstream::Pending { .. })
+    }
+
+    /// Provider and stream where it is open.
+    pub(super) fn open_at(&self) -> Option<(ProviderId, i32)> {
+        match *self {
+            Upstream::Open { provider, stream_id } | Upstream::Lingering { provider, stream_id, .. } => {
+                Some((provider, stream_id))
+            }
+            _ => None,
+        }
+    }
+
+    /// The provider that supplies it or is asked for it.
+    pub(super) fn provider(&self) -> Option<ProviderId> {
+        match *self {
+            Upstream::None | Upstream::Queued { .. } | Upstream::Resting { .. } => None,
+            Upstream::Published { provider, .. }
+            | Upstream::Pending { provider, .. }
+            | Upstream::Open { provider, .. }
+            | Upstream::Lingering { provider, .. } => Some(provider),
+        }
+    }
+}
+
+/// What a provider publishes of an item that comes from another one.
+pub(super) struct Standby {
+    pub(super) provider: ProviderId,
+    pub(super) stream_id: i32,
+    pub(super) cached: CachedItem,
+}
+
+impl Item {
+    /// What a provider has of the item, if it stands by.
+    pub(super) fn standby_of(&mut self, provider: ProviderId) -> Option<&mut Standby> {
+        self.standbys.iter_mut().find(|standby| standby.provider == provider)
+    }
+
+    /// What a provider says about the item.
+    pub(super) fn as_of(&self, provider: ProviderId) -> &CachedItem {
+        let standby = self.standbys.iter().find(|standby| standby.provider == provider);
+        standby.map_or(&self.cached, |standby| &standby.cached)
+    }
+
+    /// Whether what a provider says of the item, but for an image, is about what it has standing by: the item comes
+    /// from another one, or from none since that was lost.
+    #[inline]
+    pub(super) fn stands_by(&self, provider: ProviderId) -> bool {
+        match self.upstream {
+            Upstream::Published { provider: owner, .. } => owner != provider,
+            Upstream::None => self.standbys.iter().any(|standby| standby.provider == provider),
+            _ => false,
+        }
+    }
+
+    /// Whether the item comes from another provider than this one.
+    #[inline]
+    pub(super) fn is_of_other(&self, provider: ProviderId) -> bool {
+        matches!(self.upstream, Upstream::Published { provider: owner, .. } if owner != provider)
+    }
+}

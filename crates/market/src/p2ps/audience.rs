@@ -1,0 +1,581 @@
+//! Who watches an item, grouped by the form in which they want it.
+//!
+//! An update is put into each form once, however many streams want it so. Nearly all want the plain form:
+//! the provider's own bytes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rwf::{DecodeError, EncodeError, StreamState, UpdateMsg};
+
+use super::base::Watcher;
+use crate::encoding::Encoding;
+use crate::key::ItemKey;
+use crate::view::View;
+
+/// What a stream wants to have done to the messages of its item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Form {
+    /// The part that is wanted; `None` for all of it.
+    pub(super) view: Option<Arc<View>>,
+    /// Updates repeat the key.
+    pub(super) key_in_updates: bool,
+    /// Updates say how many they stand for, where the provider has said so.
+    pub(super) conflation_info: bool,
+    /// About how many bytes a part of a refresh may have.
+    pub(super) part_bytes: usize,
+    /// The image is all that is wanted, and its state says so.
+    pub(super) is_snapshot: bool,
+    /// What becomes of the stream when its data is no longer good.
+    pub(super) on_suspect: OnSuspect,
+}
+
+/// What a client has said at login about data that cannot be trusted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum OnSuspect {
+    /// The stream stays open and says so. This server sees to it that it becomes good again.
+    #[default]
+    Report,
+    /// The same, but the stream is closed if the service behind it is lost: the client recovers by itself.
+    CloseIfLost,
+    /// The stream is closed.
+    Close,
+}
+
+impl OnSuspect {
+    /// Whether a stream ends when its data has become suspect, because its service was lost or otherwise.
+    pub(super) fn closes(self, is_lost: bool) -> bool {
+        match self {
+            OnSuspect::Report => false,
+            OnSuspect::CloseIfLost => is_lost,
+            OnSuspect::Close => true,
+        }
+    }
+}
+
+/// Room for the messages of forms that are not plain.
+#[derive(Debug, Default)]
+pub(super) struct FormRoom {
+    payload: Encoding,
+    message: Encoding,
+}
+
+/// A message that cannot be put into a form.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unusable;
+
+impl From<DecodeError> for Unusable {
+    fn from(_: DecodeError) -> Self {
+        Unusable
+    }
+}
+
+impl From<EncodeError> for Unusable {
+    fn from(_: EncodeError) -> Self {
+        Unusable
+    }
+}
+
+impl Form {
+    /// Whether the provider's bytes are in this form as they are.
+    #[inline]
+    pub(super) fn has(&self, msg: &UpdateMsg<'_>) -> bool {
+        self.view.is_none()
+            && self.key_in_updates == msg.key.is_some()
+            && (self.conflation_info || msg.conflation.is_none())
+    }
+
+    /// An update in this form; `None` if the view shows nothing of it.
+    pub(super) fn update<'r>(
+        &self,
+        msg: &UpdateMsg<'_>,
+        key: ItemKey<'_>,
+        room: &'r mut FormRoom,
+    ) -> Result<Option<&'r [u8]>, Unusable> {
+        let payload = match &self.view {
+            None => msg.payload,
+            Some(view) => match restrict(view, msg.container_type, msg.payload, &mut room.payload)? {
+                (payload, true) => payload,
+                (_, false) => return Ok(None),
+            },
+        };
+        let update = UpdateMsg {
+            key: self.key_in_updates.then(|| key.to_key()),
+            conflation: msg.conflation.filter(|_| self.conflation_info),
+            payload,
+            ..*msg
+        };
+        Ok(Some(room.message.try_encode(|w| update.encode(w))?))
+    }
+
+    /// A refresh in this form.
+    pub(super) fn refresh<'r>(&self, bytes: &'r [u8], room: &'r mut FormRoom) -> Result<&'r [u8], Unusable> {
+        if self.view.is_none() && !self.is_snapshot {
+            return Ok(bytes);
+        }
+        let mut msg = rwf::RefreshMsg::parse(bytes)?;
+        if let Some(view) = &self.view {
+            (msg.payload, _) = restrict(view, msg.container_type, msg.payload, &mut room.payload)?;
+        }
+        if self.is_snapshot && msg.state.stream == StreamState::Open {
+            msg.state.stream = StreamState::NonStreaming;
+        }
+        Ok(room.message.try_encode(|w| msg.encode(w))?)
+    }
+}
+
+/// What a view leaves of a payload, and whether that says anything.
+fn restrict<'r>(
+    view: &View,
+    container_type: rwf::DataType,
+    payload: &[u8],
+    room: &'r mut Encoding,
+) -> Result<(&'r [u8], bool), Unusable> {
+    let mut says = Ok(false);
+    let bytes = room.try_encode(|w| says = view.write(container_type, payload, w))?;
+    Ok((bytes, says?))
+}
+
+/// Streams that want an item in the same form.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) form: Form,
+    pub(super) watchers: Vec<Watcher>,
+}
+
+/// A stream that waits for its first refresh.
+#[derive(Clone, Debug)]
+pub(super) struct Newcomer {
+    pub(super) watcher: Watcher,
+    pub(super) form: Form,
+    /// One refresh is all it wants.
+    pub(super) is_snapshot: bool,
+    /// It wants no updates after the refresh, until it says otherwise.
+    pub(super) is_paused: bool,
+    /// The refresh was put off until its client has room.
+    pub(super) is_due: bool,
+}
+
+/// Groups of streams, and where each stream is once they are many: a client that leaves, or a view that is opened,
+/// costs the same however many there are.
+#[derive(Debug, Default)]
+struct Groups {
+    groups: Vec<Group>,
+    /// How many streams there are in all groups.
+    count: usize,
+    places: Option<Box<Places>>,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    /// The group of a form.
+    forms: HashMap<FormKey, usize>,
+    /// Group and place in it.
+    watchers: HashMap<Watcher, (u32, u32)>,
+}
+
+/// A form as it is told from others: views that are equal are one ([`Views::share`](crate::view::Views::share)).
+type FormKey = (usize, bool, bool, usize, bool, OnSuspect);
+
+/// With so many streams their places are noted, with a quarter of them no longer.
+const INDEXED_MIN: usize = 64;
+
+impl Form {
+    fn key(&self) -> FormKey {
+        let view = self.view.as_ref().map_or(0, |view| Arc::as_ptr(view) as usize);
+        let Form { key_in_updates, conflation_info, part_bytes, is_snapshot, on_suspect, .. } = *self;
+        (view, key_in_updates, conflation_info, part_bytes, is_snapshot, on_suspect)
+    }
+}
+
+impl Groups {
+    fn add(&mut self, watcher: Watcher, form: &Form) {
+        let at = match &self.places {
+            Some(places) => places.forms.get(&form.key()).copied(),
+            None => self.groups.iter().position(|group| group.form == *form),
+        };
+        let at = at.unwrap_or_else(|| {
+            self.groups.push(Group { form: form.clone(), watchers: Vec::new() });
+            self.groups.len() - 1
+        });
+        let group = &mut self.groups[at];
+        if let Some(places) = &mut self.places {
+            places.forms.insert(form.key(), at);
+            places.watchers.insert(watcher, (at as u32, group.watchers.len() as u32));
+        }
+        group.watchers.push(watcher);
+        self.count += 1;
+        if self.places.is_none() && self.count >= INDEXED_MIN {
+            self.note_places();
+        }
+    }
+
+    /// Takes a stream out; returns whether it was there.
+    fn remove(&mut self, watcher: Watcher) -> bool {
+        let found = match &mut self.places {
+            Some(places) => places.watchers.remove(&watcher).map(|(at, place)| (at as usize, place as usize)),
+            None => {
+                let place_in = |group: &Group| group.watchers.iter().position(|w| *w == watcher);
+                self.groups.iter().enumerate().find_map(|(at, group)| Some((at, place_in(group)?)))
+            }
+        };
+        let Some((at, place)) = found else { return false };
+        let group = &mut self.groups[at];
+        group.watchers.swap_remove(place);
+        if let (Some(places), Some(moved)) = (&mut self.places, group.watchers.get(place)) {
+            places.watchers.insert(*moved, (at as u32, place as u32));
+        }
+        if group.watchers.is_empty() {
+            self.remove_group(at);
+        }
+        self.count -= 1;
+        if self.count < INDEXED_MIN / 4 {
+            self.places = None;
+        }
+        true
+    }
+
+    fn remove_group(&mut self, at: usize) {
+        let gone = self.groups.swap_remove(at);
+        let Some(places) = &mut self.places else { return };
+        places.forms.remove(&gone.form.key());
+        let Some(moved) = self.groups.get(at) else { return };
+        places.forms.insert(moved.form.key(), at);
+        for (place, watcher) in moved.watchers.iter().enumerate() {
+            places.watchers.insert(*watcher, (at as u32, place as u32));
+        }
+    }
+
+    fn note_places(&mut self) {
+        let mut places = Places::default();
+        for (at, group) in self.groups.iter().enumerate() {
+            places.forms.insert(group.form.key(), at);
+            let watchers = group.watchers.iter().enumerate();
+            places.watchers.extend(watchers.map(|(place, watcher)| (*watcher, (at as u32, place as u32))));
+        }
+        self.places = Some(Box::new(places));
+    }
+
+    /// Takes out the streams of forms that want no suspect data.
+    fn take_closing(&mut self, is_lost: bool, closing: &mut Vec<Watcher>) {
+        let before = closing.len();
+        let taken = self.groups.extract_if(.., |group| group.form.on_suspect.closes(is_lost));
+        closing.extend(taken.flat_map(|group| group.watchers));
+        if closing.len() > before {
+            self.count -= closing.len() - before;
+            self.places = None;
+            if self.count >= INDEXED_MIN {
+                self.note_places();
+            }
+        }
+    }
+}
+
+/// Streams that wait for their first refresh, and where each is once they are many.
+#[derive(Debug, Default)]
+struct Newcomers {
+    all: Vec<Newcomer>,
+    places: Option<HashMap<Watcher, u32>>,
+}
+
+impl Newcomers {
+    fn add(&mut self, newcomer: Newcomer) {
+        if let Some(places) = &mut self.places {
+            places.insert(newcomer.watcher, self.all.len() as u32);
+        }
+        self.all.push(newcomer);
+        if self.places.is_none() {
+            self.note_places();
+        }
+    }
+
+    fn note_places(&mut self) {
+        let places = || self.all.iter().enumerate().map(|(place, newcomer)| (newcomer.watcher, place as u32));
+        self.places = (self.all.len() >= INDEXED_MIN).then(|| places().collect());
+    }
+
+    fn place_of(&self, watcher: Watcher) -> Option<usize> {
+        match &self.places {
+            Some(places) => places.get(&watcher).map(|place| *place as usize),
+            None => self.all.iter().position(|newcomer| newcomer.watcher == watcher),
+        }
+    }
+
+    fn find(&mut self, watcher: Watcher) -> Option<&mut Newcomer> {
+        let place = self.place_of(watcher)?;
+        self.all.get_mut(place)
+    }
+
+    fn remove(&mut self, watcher: Watcher) -> bool {
+        let Some(place) = self.place_of(watcher) else { return false };
+        self.all.swap_remove(place);
+        if let Some(places) = &mut self.places {
+            places.remove(&watcher);
+            if let Some(moved) = self.all.get(place) {
+                places.insert(moved.watcher, place as u32);
+            }
+        }
+        true
+    }
+
+    fn take(&mut self) -> Vec<Newcomer> {
+        self.places = None;
+        std::mem::take(&mut self.all)
+    }
+
+    fn take_closing(&mut self, is_lost: bool, closing: &mut Vec<Watcher>) {
+        let taken = self.all.extract_if(.., |newcomer| newcomer.form.on_suspect.closes(is_lost));
+        closing.extend(taken.map(|newcomer| newcomer.watcher));
+        self.note_places();
+    }
+}
+
+/// All streams of an item.
+#[derive(Debug, Default)]
+pub(super) struct Audience {
+    /// Those that get every update.
+    active: Groups,
+    /// Those that get states alone.
+    paused: Groups,
+    /// Those that get an image when their clients have room for it, and until then only what is bad.
+    due: Groups,
+    newcomers: Newcomers,
+}
+
+impl Audience {
+    /// Takes in a stream that has had a refresh.
+    pub(super) fn add(&mut self, watcher: Watcher, form: &Form, is_paused: bool) {
+        let groups = if is_paused { &mut self.paused } else { &mut self.active };
+        groups.add(watcher, form);
+    }
+
+    /// Takes in a stream that waits for its first refresh.
+    pub(super) fn await_image(&mut self, newcomer: Newcomer) {
+        self.newcomers.add(newcomer);
+    }
+
+    /// Takes a stream out; returns whether it was there.
+    pub(super) fn remove(&mut self, watcher: Watcher) -> bool {
+        self.active.remove(watcher)
+            || self.paused.remove(watcher)
+            || self.due.remove(watcher)
+            || self.newcomers.remove(watcher)
+    }
+
+    /// Of the streams that get updates, those that meet a condition wait for an image from now on; returns them.
+    pub(super) fn defer(&mut self, mut is_meant: impl FnMut(Watcher) -> bool) -> Vec<Watcher> {
+        let mut deferred = Vec::new();
+        for Group { form, watchers } in &self.active.groups {
+            let meant = watchers.iter().copied().filter(|watcher| is_meant(*watcher));
+            deferred.extend(meant.map(|watcher| (watcher, form.clone())));
+        }
+        let waiting = deferred.into_iter().map(|(watcher, form)| {
+            self.active.remove(watcher);
+            self.due.add(watcher, &form);
+            watcher
+        });
+        waiting.collect()
+    }
+
+    /// Takes a stream out that waits for an image; returns whether it was there.
+    pub(super) fn take_due(&mut self, watcher: Watcher) -> bool {
+        self.due.count > 0 && self.due.remove(watcher)
+    }
+
+    /// Takes a stream out that waits for its first refresh.
+    pub(super) fn take_newcomer(&mut self, watcher: Watcher) -> Option<Newcomer> {
+        let newcomer = self.newcomers.find(watcher)?.clone();
+        self.newcomers.remove(watcher);
+        Some(newcomer)
+    }
+
+    /// The entry of a stream that waits for its first refresh.
+    pub(super) fn newcomer(&mut self, watcher: Watcher) -> Option<&mut Newcomer> {
+        self.newcomers.find(watcher)
+    }
+
+    /// Those who wait for their first refresh; they wait no longer.
+    pub(super) fn take_newcomers(&mut self) -> Vec<Newcomer> {
+        self.newcomers.take()
+    }
+
+    /// Pauses a stream or lets it go on; returns whether one that has had a refresh was in the other state.
+    pub(super) fn set_paused(&mut self, watcher: Watcher, form: &Form, is_paused: bool) -> bool {
+        if let Some(newcomer) = self.newcomer(watcher) {
+            newcomer.is_paused = is_paused;
+            return false;
+        }
+        let changes = match is_paused {
+            true => self.active.remove(watcher) || self.take_due(watcher),
+            false => self.paused.remove(watcher),
+        };
+        if changes {
+            self.add(watcher, form, is_paused);
+        }
+        changes
+    }
+
+    /// The streams that get updates, by form.
+    #[inline]
+    pub(super) fn active(&self) -> &[Group] {
+        &self.active.groups
+    }
+
+    /// The streams that have had a refresh, by form, paused ones too.
+    pub(super) fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.active.groups.iter().chain(&self.paused.groups).chain(&self.due.groups)
+    }
+
+    /// How many streams there are.
+    pub(super) fn count(&self) -> usize {
+        self.active.count + self.paused.count + self.due.count + self.newcomers.all.len()
+    }
+
+    /// Whether there is nobody.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    /// All streams.
+    pub(super) fn everyone(&self) -> Vec<Watcher> {
+        let due = self.due.groups.iter().flat_map(|group| group.watchers.iter().copied());
+        self.everyone_with_image().into_iter().chain(due).collect()
+    }
+
+    /// All streams but those that wait for an image after another one.
+    pub(super) fn everyone_with_image(&self) -> Vec<Watcher> {
+        let groups = self.active.groups.iter().chain(&self.paused.groups);
+        let newcomers = self.newcomers.all.iter().map(|newcomer| newcomer.watcher);
+        groups.flat_map(|group| group.watchers.iter().copied()).chain(newcomers).collect()
+    }
+
+    /// Takes out the streams that are to be closed when the data is suspect.
+    pub(super) fn take_closing(&mut self, is_lost: bool) -> Vec<Watcher> {
+        let mut closing = Vec::new();
+        self.active.take_closing(is_lost, &mut closing);
+        self.paused.take_closing(is_lost, &mut closing);
+        self.due.take_closing(is_lost, &mut closing);
+        self.newcomers.take_closing(is_lost, &mut closing);
+        closing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ClientId;
+    use super::*;
+
+    fn watcher(stream_id: i32) -> Watcher {
+        Watcher { client: ClientId(1), stream_id }
+    }
+
+    fn form(on_suspect: OnSuspect) -> Form {
+        Form {
+            view: None,
+            key_in_updates: false,
+            conflation_info: false,
+            part_bytes: 100,
+            is_snapshot: false,
+            on_suspect,
+        }
+    }
+
+    #[test]
+    fn streams_of_one_form_are_one_group_and_paused_ones_get_no_updates() {
+        let mut audience = Audience::default();
+        let reported = form(OnSuspect::Report);
+        let keyed = Form { key_in_updates: true, ..reported.clone() };
+        audience.add(watcher(5), &reported, false);
+        audience.add(watcher(6), &reported, false);
+        audience.add(watcher(7), &keyed, false);
+        audience.add(watcher(8), &reported, true);
+        assert_eq!(audience.active().iter().map(|g| g.watchers.len()).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(audience.everyone().len(), 4);
+        for stream_id in 5..=8 {
+            assert!(audience.remove(watcher(stream_id)) && !audience.remove(watcher(stream_id)));
+        }
+        assert!(audience.is_empty());
+    }
+
+    /// Against a list that is searched: thousands of streams of many forms come, pause, go on and leave.
+    #[test]
+    fn places_are_right_whatever_comes_and_goes() {
+        let mut rng = units::Rng::new(7);
+        let forms: Vec<Form> = (0..40)
+            .map(|n| Form { part_bytes: n, ..form([OnSuspect::Report, OnSuspect::Close][n % 2]) })
+            .collect();
+        let (mut audience, mut model) = (Audience::default(), Vec::<(Watcher, usize, u8)>::new());
+        for step in 0..30_000 {
+            let grows = step / 5_000 % 2 == 0;
+            if rng.next_u64() % 10 < if grows { 7 } else { 3 } || model.is_empty() {
+                let watcher = Watcher { client: ClientId((rng.next_u64() % 50) as u32), stream_id: step };
+                let (at, kind) = ((rng.next_u64() % 40) as usize, (rng.next_u64() % 3) as u8);
+                let form = forms[at].clone();
+                match kind {
+                    2 => audience.await_image(Newcomer {
+                        watcher,
+                        form,
+                        is_snapshot: false,
+                        is_paused: false,
+                        is_due: false,
+                    }),
+                    _ => audience.add(watcher, &form, kind == 1),
+                }
+                model.push((watcher, at, kind));
+            } else {
+                let place = (rng.next_u64() % model.len() as u64) as usize;
+                let (watcher, at, kind) = model[place];
+                if kind < 2 && rng.next_u64().is_multiple_of(2) {
+                    assert!(audience.set_paused(watcher, &forms[at], kind == 0));
+                    model[place].2 = 1 - kind;
+                } else {
+                    assert!(audience.remove(watcher) && !audience.remove(watcher));
+                    model.swap_remove(place);
+                }
+            }
+            if step % 7_001 == 7_000 {
+                let mut closed = audience.take_closing(true);
+                let mut wanted: Vec<Watcher> =
+                    model.extract_if(.., |(_, at, _)| *at % 2 == 1).map(|(watcher, ..)| watcher).collect();
+                closed.sort_by_key(|w| w.stream_id);
+                wanted.sort_by_key(|w| w.stream_id);
+                assert_eq!(closed, wanted);
+            }
+            if step % 1_000 == 0 {
+                let mut active: Vec<(Watcher, usize)> = audience
+                    .active()
+                    .iter()
+                    .flat_map(|group| group.watchers.iter().map(|w| (*w, group.form.part_bytes)))
+                    .collect();
+                let mut wanted: Vec<(Watcher, usize)> =
+                    model.iter().filter(|(.., kind)| *kind == 0).map(|(w, at, _)| (*w, *at)).collect();
+                active.sort_by_key(|(w, _)| w.stream_id);
+                wanted.sort_by_key(|(w, _)| w.stream_id);
+                assert_eq!(active, wanted);
+                assert_eq!(audience.everyone().len(), model.len());
+            }
+        }
+        for (watcher, ..) in model {
+            assert!(audience.remove(watcher));
+        }
+        assert!(audience.is_empty() && audience.active.places.is_none());
+    }
+
+    #[test]
+    fn who_wants_no_suspect_data_is_taken_out_when_there_is_some() {
+        let mut audience = Audience::default();
+        audience.add(watcher(5), &form(OnSuspect::Report), false);
+        audience.add(watcher(6), &form(OnSuspect::CloseIfLost), true);
+        let form = form(OnSuspect::Close);
+        audience.await_image(Newcomer {
+            watcher: watcher(7),
+            form,
+            is_snapshot: false,
+            is_paused: false,
+            is_due: false,
+        });
+        assert_eq!(audience.take_closing(false), [watcher(7)]);
+        assert_eq!(audience.take_closing(true), [watcher(6)]);
+        assert_eq!(audience.everyone(), [watcher(5)]);
+    }
+}

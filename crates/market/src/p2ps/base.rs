@@ -1,0 +1,88 @@
+//! Ids and configuration: what every part may use.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How a server behaves.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// The name it gives itself towards source distributors.
+    pub name: String,
+    /// An item stays subscribed upstream for so long after its last watcher has left.
+    pub item_linger: Duration,
+    /// The most images that are asked for at one time.
+    pub images_outstanding_max: usize,
+    /// An image that was asked for and has not come by then is asked for again.
+    pub image_timeout: Duration,
+    /// The most bytes of updates held back for one item while its image is on its way.
+    pub held_bytes_max: usize,
+    /// The most bytes of a service's messages that wait behind a gap until it is known which items it
+    /// concerns.
+    pub gap_held_bytes_max: usize,
+    /// A link that broke is opened again after this time.
+    pub link_retry: Duration,
+    /// An instance that has published nothing for so long is taken for gone, link or no link.
+    pub silence_timeout: Duration,
+    /// The most item streams one client may have open.
+    pub client_streams_max: usize,
+    /// The round trip to clients that offer it is measured at this interval; zero for never.
+    pub round_trip_interval: Duration,
+    /// A post that is not acknowledged by then is refused.
+    pub post_timeout: Duration,
+    /// How far the streams are taken is reported to source distributors at this interval at most.
+    pub progress_interval: Duration,
+    /// The most posts of all clients that may wait for their acknowledgement.
+    pub posts_outstanding_max: usize,
+    /// Names of the services whose fields do not ripple, whatever the dictionary says.
+    pub unrippled: BTreeSet<String>,
+    /// Of clean-ups that concern many streams or items, so many are done in one turn.
+    pub cleanups_per_turn: usize,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        ServerConfig {
+            name: "p2ps".to_owned(),
+            item_linger: Duration::from_secs(5),
+            images_outstanding_max: 500,
+            image_timeout: Duration::from_secs(5),
+            held_bytes_max: 256 << 10,
+            gap_held_bytes_max: 64 << 20,
+            link_retry: Duration::from_millis(200),
+            silence_timeout: Duration::from_secs(2),
+            client_streams_max: 500_000,
+            round_trip_interval: Duration::from_secs(10),
+            post_timeout: Duration::from_secs(10),
+            progress_interval: Duration::from_millis(20),
+            posts_outstanding_max: 100_000,
+            unrippled: BTreeSet::new(),
+            cleanups_per_turn: 2_000,
+        }
+    }
+}
+
+/// A client connection, as the front end numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientId(pub u32);
+
+/// One source of one topic, as the carrier numbers them: a topic published by one instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SourceId(pub u32);
+
+/// One open item stream of one client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Watcher {
+    /// The connection.
+    pub client: ClientId,
+    /// The stream id that the client chose.
+    pub stream_id: i32,
+}
+
+/// What a source is a source of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic<'a> {
+    /// `tickcast.directory`.
+    Directory,
+    /// `tickcast.service.NAME`.
+    Service(&'a str),
+}

@@ -1,0 +1,157 @@
+//! A client: its login, its streams, and what is left of its last message.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use rdm::directory::DirectoryRequest;
+use rdm::login::{LoginRequest, StandbyRole};
+use units::Nanos;
+
+use super::audience::{Form, OnSuspect};
+use super::base::ClientId;
+use crate::users::Claim;
+
+/// What is to be known of a client's connection: how it takes what is long, and where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientProfile {
+    /// About how many bytes a part of a dictionary may have; `usize::MAX` for all in one message.
+    pub dictionary_part_bytes: usize,
+    /// About how many bytes a part of a refresh may have; `usize::MAX` for all in one message.
+    pub refresh_part_bytes: usize,
+    /// The client's IPv4 address as a number, 0 if it has none: who posts.
+    pub address: u32,
+}
+
+impl Default for ClientProfile {
+    /// Parts that fit one RSSL message.
+    fn default() -> Self {
+        ClientProfile { dictionary_part_bytes: 60_000, refresh_part_bytes: 60_000, address: 0 }
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) profile: ClientProfile,
+    pub(super) login: Option<Login>,
+    /// Open directory streams.
+    pub(super) directories: Vec<DirectoryRequest>,
+    /// Open item streams.
+    pub(super) streams: HashMap<i32, Stream>,
+    /// Open private streams, with their conversations.
+    pub(super) private: HashMap<i32, u64>,
+    /// Streams for which an image is due, in order; some may be closed, or have had one.
+    pub(super) due: VecDeque<i32>,
+    /// What is left of its last message.
+    pub(super) errand: Option<Errand>,
+    /// What the services here are to it, if it has several servers for them.
+    pub(super) service_roles: BTreeMap<u16, StandbyRole>,
+}
+
+/// An open item stream.
+#[derive(Clone, Debug)]
+pub(super) struct Stream {
+    /// The place of the item in the table.
+    pub(super) index: usize,
+    /// Its serial number.
+    pub(super) serial: u64,
+    /// How the stream wants it.
+    pub(super) form: Form,
+    /// The client has paused this stream.
+    pub(super) is_paused: bool,
+    /// The number under which instances answer what went up on it.
+    pub(super) conversation: Option<u64>,
+}
+
+impl Client {
+    /// Open item streams, private ones among them.
+    pub(super) fn stream_count(&self) -> usize {
+        self.streams.len() + self.private.len()
+    }
+}
+
+/// What a status page shows of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientInfo<'a> {
+    /// The connection.
+    pub client: ClientId,
+    /// The user's name; empty before the login.
+    pub user: &'a str,
+    /// Where the user is, as the client says.
+    pub position: &'a str,
+    /// What the client says it is.
+    pub application: &'a str,
+    /// Open item streams.
+    pub streams: usize,
+    /// It has paused all its streams.
+    pub is_paused: bool,
+    /// The round trip to the client's application as measured last, in microseconds.
+    pub round_trip_us: Option<u64>,
+    /// What this server is to it, if it has several for the same data and has said so on the login stream.
+    pub role: Option<StandbyRole>,
+    /// The same of services by name, as said on a directory stream.
+    pub service_roles: Vec<(&'a str, StandbyRole)>,
+}
+
+/// What is left of a client's message.
+#[derive(Debug)]
+pub(super) enum Errand {
+    /// A dictionary, from a part on.
+    Dictionary { request: Box<[u8]>, next: usize },
+    /// A batch, from an item or stream of it on.
+    Batch { request: Box<[u8]>, form: Box<Form>, next: usize },
+    /// Streams that pause or go on, the last first.
+    Pause { stream_ids: Vec<i32>, is_paused: bool },
+    /// Streams that get the present image unasked, the last first.
+    Images { stream_ids: Vec<i32> },
+}
+
+/// What a client has said about itself.
+#[derive(Debug)]
+pub(super) struct Login {
+    pub(super) stream_id: i32,
+    pub(super) claim: Claim,
+    pub(super) application: String,
+    /// What becomes of the streams it opens from now on when their data is suspect.
+    pub(super) on_suspect: OnSuspect,
+    /// All its streams are paused.
+    pub(super) is_paused: bool,
+    /// It lets the round trip be measured.
+    pub(super) round_trip: Option<Measurement>,
+    /// The number under which instances answer what went up on the login stream.
+    pub(super) conversation: Option<u64>,
+    /// What this server is to it, if it has several for the same data.
+    pub(super) role: Option<StandbyRole>,
+}
+
+/// The measurement of a client's round trip.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measurement {
+    /// When the next one begins.
+    pub(super) next_at: Nanos,
+    /// When the one under way began.
+    pub(super) sent_at: Option<Nanos>,
+    pub(super) last_us: Option<u64>,
+}
+
+impl Login {
+    pub(super) fn of(request: &LoginRequest<'_>, claim: Claim) -> Login {
+        Login {
+            stream_id: request.stream_id,
+            claim,
+            application: String::from_utf8_lossy(request.application_name.unwrap_or_default()).into_owned(),
+            on_suspect: match (request.allow_suspect_data, request.single_open) {
+                (false, _) => OnSuspect::Close,
+                (true, false) => OnSuspect::CloseIfLost,
+                (true, true) => OnSuspect::Report,
+            },
+            is_paused: request.pause,
+            round_trip: None,
+            conversation: None,
+            role: None,
+        }
+    }
+
+    pub(super) fn round_trip_us(&self) -> Option<u64> {
+        self.round_trip?.last_us
+    }
+}

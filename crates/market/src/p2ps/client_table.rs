@@ -1,0 +1,173 @@
+//! The clients, and the measurement of their round trips.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use counters::table::PointToPoint as Counters;
+use rdm::ToVec;
+use rdm::login::{LoginRequest, RoundTrip};
+use rwf::PostUserInfo;
+use units::Nanos;
+
+use super::base::{ClientId, ServerConfig, Watcher};
+use super::client::{Client, ClientProfile, Errand, Login, Measurement};
+use super::sink::ServerSink;
+use crate::users::Claim;
+
+/// The clients.
+pub(super) struct Clients {
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) all: BTreeMap<ClientId, Client>,
+    /// When each client's next measurement begins, in order.
+    round_trips: VecDeque<(Nanos, ClientId)>,
+    /// Clients for which images have begun to be due.
+    pub(super) due_clients: Vec<ClientId>,
+    counters: Arc<Counters>,
+}
+
+impl Clients {
+    pub(super) fn new(config: Arc<ServerConfig>, counters: Arc<Counters>) -> Clients {
+        let (all, round_trips, due_clients) = (BTreeMap::new(), VecDeque::new(), Vec::new());
+        Clients { config, all, round_trips, due_clients, counters }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, client: ClientId) -> Option<&Client> {
+        self.all.get(&client)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, client: ClientId) -> Option<&mut Client> {
+        self.all.get_mut(&client)
+    }
+
+    pub(super) fn insert(&mut self, client: ClientId, new: Client) {
+        self.all.insert(client, new);
+    }
+
+    pub(super) fn remove(&mut self, client: ClientId) -> Option<Client> {
+        self.all.remove(&client)
+    }
+
+    /// All, in the order of their numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ClientId, &Client)> + '_ {
+        self.all.iter().map(|(client, known)| (*client, known))
+    }
+}
+
+impl Clients {
+    /// What a client's connection takes.
+    pub(super) fn profile(&self, client: ClientId) -> ClientProfile {
+        self.all.get(&client).map_or_else(ClientProfile::default, |c| c.profile)
+    }
+
+    /// So many clients more, or less, are logged in. A sum over all of them would cost who loses ten thousand at
+    /// once a hundred million steps.
+    pub(super) fn count_clients(&self, change: i64) {
+        self.counters.clients.set(self.counters.clients.get().saturating_add_signed(change));
+    }
+
+    /// So many item streams more, or less, are open.
+    pub(super) fn count_watchers(&self, change: i64) {
+        self.counters.watchers.set(self.counters.watchers.get().saturating_add_signed(change));
+    }
+}
+
+impl Clients {
+    /// Who posts: what the client says; where it says nothing, the address it comes from.
+    pub(super) fn user_info(&self, client: ClientId, said: PostUserInfo) -> PostUserInfo {
+        let address = if said.address == 0 { self.profile(client).address } else { said.address };
+        PostUserInfo { address, ..said }
+    }
+}
+
+impl Clients {
+    pub(super) fn note_due(&mut self, watcher: Watcher) {
+        self.counters.images_deferred.inc();
+        let Some(client) = self.all.get_mut(&watcher.client) else { return };
+        if client.due.is_empty() {
+            self.due_clients.push(watcher.client);
+        }
+        client.due.push_back(watcher.stream_id);
+    }
+
+    /// Whether a client's login says that all its streams pause.
+    pub(super) fn pauses_all(&self, client: ClientId) -> bool {
+        let login = self.all.get(&client).and_then(|known| known.login.as_ref());
+        login.is_some_and(|login| login.is_paused)
+    }
+
+    /// Takes over what a first login says, or what a later one changes.
+    pub(super) fn take_login(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        request: &LoginRequest<'_>,
+        claim: Claim,
+    ) {
+        let Some(known) = self.all.get_mut(&client) else { return };
+        let mut login = Login::of(request, claim);
+        login.conversation = known.login.as_ref().and_then(|before| before.conversation);
+        login.role = known.login.as_ref().and_then(|before| before.role);
+        let interval = self.config.round_trip_interval;
+        if request.round_trip_latency.is_some() && !interval.is_zero() {
+            let before = known.login.as_ref().and_then(|before| before.round_trip);
+            login.round_trip = Some(before.unwrap_or_else(|| {
+                self.round_trips.push_back((now + interval, client));
+                Measurement { next_at: now + interval, sent_at: None, last_us: None }
+            }));
+        }
+        let is_first = known.login.replace(login).is_none();
+        self.count_clients(i64::from(is_first));
+    }
+}
+
+impl Clients {
+    pub(super) fn set_errand(&mut self, client: ClientId, errand: Option<Errand>) {
+        if let Some(known) = self.all.get_mut(&client) {
+            known.errand = errand;
+        }
+    }
+}
+
+impl Clients {
+    /// Begins the measurements that are due.
+    pub(super) fn measure_round_trips(&mut self, now: Nanos, sink: &mut impl ServerSink) {
+        while let Some(&(at, client)) = self.round_trips.front()
+            && now >= at
+        {
+            self.round_trips.pop_front();
+            let Some(login) = self.all.get_mut(&client).and_then(|c| c.login.as_mut()) else { continue };
+            // What a login on an earlier connection of that number has left is passed over.
+            let Some(measurement) = login.round_trip.as_mut().filter(|m| m.next_at == at) else { continue };
+            measurement.sent_at = Some(now);
+            measurement.next_at = now + self.config.round_trip_interval;
+            self.round_trips.push_back((measurement.next_at, client));
+            let question = RoundTrip {
+                stream_id: login.stream_id,
+                ticks: now.0,
+                last_latency_us: measurement.last_us,
+                tcp_retransmission_count: None,
+            };
+            if let Ok(question) = question.to_vec() {
+                sink.send(client, &question);
+            }
+        }
+    }
+
+    pub(super) fn next_round_trip(&self) -> Nanos {
+        self.round_trips.front().map_or(Nanos::NEVER, |(at, _)| *at)
+    }
+
+    pub(super) fn on_round_trip(&mut self, now: Nanos, client: ClientId, answer: &RoundTrip) {
+        let login = self.all.get_mut(&client).and_then(|c| c.login.as_mut());
+        let measurement = login.and_then(|login| login.round_trip.as_mut());
+        match measurement.map(|m| (m.sent_at.take_if(|sent_at| sent_at.0 == answer.ticks), m)) {
+            Some((Some(sent_at), measurement)) => {
+                measurement.last_us = Some(now.since(sent_at).as_micros() as u64);
+                self.counters.round_trips.inc();
+            }
+            _ => self.counters.client_messages_refused.inc(),
+        }
+    }
+}

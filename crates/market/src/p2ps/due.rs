@@ -1,0 +1,105 @@
+//! Images for clients that have not taken what they were sent before: they wait until there is room.
+//!
+//! When a feed starts again, all of its items get new images within a moment. A client that reads more slowly than that
+//! would lose its connection, for more would wait than may. So an image that it has not asked for in this moment is
+//! noted as *due*, by its stream alone. Until it is sent the stream gets no updates, for these are in the image when it is
+//! made, and no state but bad ones. First images of items that had to be fetched wait in the same way.
+
+use rwf::DataState;
+use units::Nanos;
+
+use super::PointToPoint;
+use super::audience::Newcomer;
+use super::base::{ClientId, Watcher};
+use super::items::WatchedItems;
+use super::sink::ServerSink;
+
+/// For the front end.
+impl PointToPoint {
+    /// Sends a client images that are due, while the front end admits them. Returns whether there are more.
+    pub fn send_due_images(&mut self, now: Nanos, client: ClientId, sink: &mut impl ServerSink) -> bool {
+        loop {
+            let Some(known) = self.items.clients.get_mut(client) else { return false };
+            let Some(stream_id) = known.due.pop_front() else { return false };
+            let has_more = !known.due.is_empty();
+            self.send_due_image(now, Watcher { client, stream_id }, sink);
+            if has_more && !sink.admits_more(client) {
+                return true;
+            }
+        }
+    }
+}
+
+impl WatchedItems {
+    /// Before an image goes to all: streams of clients that lag are to get it later.
+    pub(super) fn defer_images(&mut self, index: usize, sink: &mut impl ServerSink) {
+        for watcher in self.table[index].audience.defer(|watcher| sink.lags(watcher.client)) {
+            self.clients.note_due(watcher);
+        }
+    }
+
+    /// The same for first images: returns those who get theirs now.
+    pub(super) fn defer_newcomers(
+        &mut self,
+        index: usize,
+        newcomers: Vec<Newcomer>,
+        sink: &mut impl ServerSink,
+    ) -> Vec<Newcomer> {
+        let mut present = newcomers;
+        let later = present.extract_if(.., |newcomer| sink.lags(newcomer.watcher.client));
+        for mut newcomer in later.collect::<Vec<Newcomer>>() {
+            if !std::mem::replace(&mut newcomer.is_due, true) {
+                self.clients.note_due(newcomer.watcher);
+            }
+            self.table[index].audience.await_image(newcomer);
+        }
+        present
+    }
+
+    /// Opens a stream with an image that is here.
+    pub(super) fn admit_newcomer(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        newcomer: Newcomer,
+        sink: &mut impl ServerSink,
+    ) {
+        let Newcomer { watcher, form, is_snapshot, is_paused, .. } = newcomer;
+        // An image that is being fetched again is shown as it was, marked suspect, and comes anew.
+        let is_suspect = self.table[index].cached.state_to_send().data == DataState::Suspect;
+        if is_suspect && form.on_suspect.closes(self.is_lost(index)) {
+            let text = "the data cannot be trusted at present";
+            self.close_streams(now, index, vec![watcher], (rwf::StateCode::NONE, text), sink);
+            return;
+        }
+        self.send_image(index, &form, &[watcher], true, sink);
+        if is_snapshot {
+            self.forget_stream(watcher);
+            self.start_linger(now, index);
+        } else {
+            self.table[index].audience.add(watcher, &form, is_paused);
+        }
+    }
+}
+
+impl PointToPoint {
+    fn send_due_image(&mut self, now: Nanos, watcher: Watcher, sink: &mut impl ServerSink) {
+        self.items.settle_stream(watcher, sink);
+        let known =
+            self.items.clients.get(watcher.client).and_then(|client| client.streams.get(&watcher.stream_id));
+        let Some((index, form)) = known.map(|stream| (stream.index, stream.form.clone())) else { return };
+        let item = &mut self.items.table[index];
+        let is_known = item.cached.is_known();
+        if item.audience.take_due(watcher) {
+            item.audience.add(watcher, &form, false);
+            // Without an image here there is one for all when it has come.
+            if is_known {
+                self.items.send_image(index, &form, &[watcher], false, sink);
+            }
+        } else if !is_known && let Some(newcomer) = item.audience.newcomer(watcher) {
+            newcomer.is_due = false;
+        } else if let Some(newcomer) = item.audience.take_newcomer(watcher) {
+            self.items.admit_newcomer(now, index, newcomer, sink);
+        }
+    }
+}

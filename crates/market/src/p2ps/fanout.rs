@@ -1,0 +1,358 @@
+//! From streams and links to the watchers of an item.
+
+use rwf::{
+    DataState, DecodeError, GenericMsg, Key, MsgClass, RefreshMsg, StateCode, StatusMsg, StreamState,
+    UpdateMsg, peek,
+};
+use units::Nanos;
+
+use super::audience::{Audience, Form, Group, Newcomer, Unusable};
+use super::base::Watcher;
+use super::items::WatchedItems;
+use super::life::{Act, Input, Phase};
+use super::notices::ServerNotice;
+use super::sink::ServerSink;
+use crate::backbone::Kind;
+use crate::cached::RefreshForm;
+
+const UNUSABLE: &str = "a message from the source distributor could not be used";
+
+/// From instances to clients.
+impl WatchedItems {
+    /// A generic message for all who watch an item.
+    fn apply_generic(
+        &mut self,
+        index: usize,
+        body: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), DecodeError> {
+        let msg = GenericMsg::parse(body)?;
+        let watchers = self.table[index].audience.everyone();
+        self.counters.generics_out.add(watchers.len() as u64);
+        let service = self.table[index].key.service;
+        match msg.key.filter(|key| key.service_id.is_some_and(|id| id != service)) {
+            None => sink.fan_out(&watchers, body),
+            Some(key) => {
+                let key = Some(Key { service_id: Some(service), ..key });
+                let msg = GenericMsg { key, ..msg };
+                sink.fan_out(&watchers, self.encoding.encode(|w| msg.encode(w)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl WatchedItems {
+    /// A message of the active stream about an item that is watched here.
+    #[inline]
+    pub(super) fn on_item_message(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        sequence: u64,
+        kind: Kind,
+        body: &[u8],
+        sink: &mut impl ServerSink,
+    ) {
+        self.settle(index, sink);
+        let Some(item) = self.table.get_mut(index) else { return };
+        match item.life.on_message(sequence) {
+            Act::Apply => self.apply(now, index, kind, body, sink),
+            Act::DropStale => self.counters.updates_stale.inc(),
+            Act::Hold => {
+                self.counters.updates_held.inc();
+                if !item.life.hold(sequence, kind, body, self.config.held_bytes_max) {
+                    self.counters.held_overflows.inc();
+                }
+            }
+            // What comes before the request is sent is in the image that answers it; not in one that is on
+            // its way already.
+            _ => {}
+        }
+    }
+
+    /// Applies a message to the image and passes it on.
+    #[inline]
+    fn apply(&mut self, now: Nanos, index: usize, kind: Kind, body: &[u8], sink: &mut impl ServerSink) {
+        let result = match kind {
+            Kind::Update => self.apply_update(index, body, sink),
+            Kind::Refresh => self.apply_refresh(now, index, body, sink).map_err(Unusable::from),
+            Kind::Status => self.apply_status(now, index, body, sink).map_err(Unusable::from),
+            Kind::Close => {
+                self.on_closed(index, body, sink);
+                Ok(())
+            }
+            Kind::Generic => self.apply_generic(index, body, sink).map_err(Unusable::from),
+            Kind::Open | Kind::OpenInFull | Kind::Heartbeat | Kind::Directory | Kind::Unknown(_) => Ok(()),
+        };
+        if result.is_err() {
+            // The image has missed something that the provider meant.
+            self.notice_unusable(now, index, sink);
+            if let Some(lacks) = self.table.get(index).and_then(|item| item.life.image_after()) {
+                self.resynchronise(now, index, (lacks, UNUSABLE), sink);
+            }
+            self.send_requests(now, sink);
+        }
+    }
+
+    /// Counts a message about an item that cannot be used, and reports it, of many not each.
+    #[cold]
+    fn notice_unusable(&mut self, now: Nanos, index: usize, sink: &mut impl ServerSink) {
+        self.counters.messages_refused.inc();
+        if let (Some(item), Some(held_back)) = (self.table.get(index), self.sources.ration.take(now)) {
+            sink.notice(&ServerNotice::Unusable { item: item.key.as_key(), held_back });
+        }
+    }
+
+    /// What an instance says of one item cannot be used: the item is suspect, and its image asked for again
+    /// when it is overdue.
+    #[cold]
+    pub(super) fn spoil(&mut self, now: Nanos, index: usize, sink: &mut impl ServerSink) {
+        self.notice_unusable(now, index, sink);
+        self.table[index].life.receive(None);
+        self.suspect(now, index, (StateCode::ERROR, UNUSABLE), sink);
+    }
+
+    /// Most streams take the provider's bytes; the others get them once for each form that is wanted.
+    #[inline]
+    fn apply_update(
+        &mut self,
+        index: usize,
+        body: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), Unusable> {
+        let WatchedItems { table: items, counters, rules, form_room, .. } = self;
+        let item = &mut items[index];
+        counters.updates_in.inc();
+        let msg = UpdateMsg::parse(body)?;
+        item.cached.on_update(&msg, rules)?;
+        for Group { form, watchers } in item.audience.active() {
+            if form.has(&msg) {
+                counters.updates_out.add(watchers.len() as u64);
+                sink.fan_out(watchers, body);
+                continue;
+            }
+            match form.update(&msg, item.key.as_key(), form_room)? {
+                Some(bytes) => {
+                    counters.updates_out.add(watchers.len() as u64);
+                    sink.fan_out(watchers, bytes);
+                }
+                None => counters.updates_outside_views.add(watchers.len() as u64),
+            }
+        }
+        Ok(())
+    }
+
+    /// A new image that the provider sent to everybody.
+    pub(super) fn apply_refresh(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        body: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), DecodeError> {
+        let item = &mut self.table[index];
+        let msg = RefreshMsg::parse(body)?;
+        match (item.cached.on_refresh(&msg, &self.rules)?, msg.state.stream) {
+            (false, _) => {}
+            (true, StreamState::Open) => {
+                self.count_suspect(index);
+                self.send_refreshes(now, index, sink);
+            }
+            (true, _) => self.end_with_image(index, sink),
+        }
+        Ok(())
+    }
+
+    fn apply_status(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        body: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), DecodeError> {
+        let item = &mut self.table[index];
+        let msg = StatusMsg::parse(body)?;
+        item.cached.on_status(&msg);
+        self.count_suspect(index);
+        if let Some(state) = msg.state.filter(|state| state.data == DataState::Suspect) {
+            let closing = self.table[index].audience.take_closing(false);
+            self.close_streams(now, index, closing, (state.code, &state.text_lossy()), sink);
+        }
+        let audience = &self.table[index].audience;
+        // That all is well would not be so for who still has the image before.
+        let is_bad = msg.state.is_none_or(|state| state.data == DataState::Suspect);
+        let watchers = if is_bad { audience.everyone() } else { audience.everyone_with_image() };
+        self.counters.statuses_out.add(watchers.len() as u64);
+        let service = self.table[index].key.service;
+        sink.fan_out(&watchers, self.in_service(service, body));
+        Ok(())
+    }
+
+    /// One part of an image that this server asked for.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn on_image(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        id: u32,
+        after: u64,
+        refresh: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), DecodeError> {
+        self.counters.images_in.inc();
+        if !self.table[index].life.awaits_image() {
+            return Ok(());
+        }
+        let msg = RefreshMsg::parse(refresh)?;
+        // An image that ends its stream is all there is: no update follows that it would have to fit.
+        let is_last = msg.state.stream != StreamState::Open;
+        if is_last && msg.part_num.unwrap_or(0) == 0 {
+            self.table[index].life.receive(Some(after));
+        } else if msg.part_num.unwrap_or(0) == 0 {
+            let was_bound = self.table[index].id == Some(id);
+            let joins = self.bind(index, id) && self.joins_stream(index, after, was_bound);
+            self.table[index].life.receive(joins.then_some(after));
+            if !joins {
+                self.request(index);
+                self.send_requests(now, sink);
+                return Ok(());
+            }
+        }
+        let item = &mut self.table[index];
+        if !item.life.receives(after) || !item.cached.on_refresh(&msg, &self.rules)? {
+            return Ok(());
+        }
+        item.life.receive(None);
+        if is_last {
+            self.end_with_image(index, sink);
+            self.send_requests(now, sink);
+            return Ok(());
+        }
+        if !item.life.accepts_image(after) {
+            self.request(index);
+            self.send_requests(now, sink);
+            return Ok(());
+        }
+        item.was_live = true;
+        let before = item.life.phase();
+        let held = item.life.on_image(after).unwrap_or_default();
+        self.recovery.count(before, Phase::Live);
+        self.count_suspect(index);
+        self.send_refreshes(now, index, sink);
+        for (sequence, kind, body) in held {
+            // Applying one may close the item or send it back to be asked for.
+            if self.table.get(index).is_some_and(|i| i.id == Some(id)) {
+                self.on_item_message(now, index, sequence, kind, &body, sink);
+            }
+        }
+        self.send_requests(now, sink);
+        Ok(())
+    }
+
+    /// Sends the present image: as an answer to those who wait for their first, unasked to the others.
+    fn send_refreshes(&mut self, now: Nanos, index: usize, sink: &mut impl ServerSink) {
+        let item = &mut self.table[index];
+        if item.cached.state_to_send().data == DataState::Suspect {
+            let closing = item.audience.take_closing(false);
+            let text = "the data cannot be trusted at present";
+            self.close_streams(now, index, closing, (StateCode::NONE, text), sink);
+        }
+        let newcomers = self.table[index].audience.take_newcomers();
+        self.defer_images(index, sink);
+        let newcomers = self.defer_newcomers(index, newcomers, sink);
+        let audience = std::mem::take(&mut self.table[index].audience);
+        for Group { form, watchers } in audience.active() {
+            self.send_image(index, form, watchers, false, sink);
+        }
+        self.table[index].audience = audience;
+        if let [alone] = &newcomers[..] {
+            self.send_image(index, &alone.form, &[alone.watcher], true, sink);
+        } else if !newcomers.is_empty() {
+            let mut waiting = Audience::default();
+            newcomers.iter().for_each(|newcomer| waiting.add(newcomer.watcher, &newcomer.form, false));
+            for Group { form, watchers } in waiting.active() {
+                self.send_image(index, form, watchers, true, sink);
+            }
+        }
+        for Newcomer { watcher, form, is_snapshot, is_paused, .. } in newcomers {
+            if is_snapshot {
+                self.forget_stream(watcher);
+            } else {
+                self.table[index].audience.add(watcher, &form, is_paused);
+            }
+        }
+        self.start_linger(now, index);
+    }
+
+    /// Sends the image that ends an item to everybody; item and streams are gone then.
+    fn end_with_image(&mut self, index: usize, sink: &mut impl ServerSink) {
+        let mut audience = std::mem::take(&mut self.table[index].audience);
+        let watchers = audience.everyone();
+        let mut waiting = Audience::default();
+        for Newcomer { watcher, form, .. } in audience.take_newcomers() {
+            waiting.add(watcher, &form, false);
+        }
+        for Group { form, watchers } in audience.groups() {
+            self.send_image(index, form, watchers, false, sink);
+        }
+        for Group { form, watchers } in waiting.groups() {
+            self.send_image(index, form, watchers, true, sink);
+        }
+        self.remove(index);
+        for watcher in watchers {
+            self.forget_stream(watcher);
+        }
+    }
+
+    /// Sends the present image to streams that want it in one form.
+    pub(super) fn send_image(
+        &mut self,
+        index: usize,
+        form: &Form,
+        watchers: &[Watcher],
+        solicited: bool,
+        sink: &mut impl ServerSink,
+    ) {
+        let WatchedItems { table: items, counters, scratch, form_room, .. } = self;
+        let item = &items[index];
+        let refresh_form = RefreshForm { solicited, part_bytes: form.part_bytes };
+        item.cached.encode_refresh(item.key.as_key(), refresh_form, scratch, |bytes| {
+            match form.refresh(bytes, form_room) {
+                Ok(bytes) => {
+                    counters.refreshes_out.add(watchers.len() as u64);
+                    sink.fan_out(watchers, bytes);
+                }
+                Err(Unusable) => counters.messages_refused.inc(),
+            }
+        });
+    }
+
+    /// What an instance says about an item to this server alone: it is closed, or has to wait.
+    pub(super) fn on_item_status(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        status: &[u8],
+        sink: &mut impl ServerSink,
+    ) -> Result<(), DecodeError> {
+        if peek(status)?.class != MsgClass::Status {
+            return Err(DecodeError::OtherMsgClass {
+                class: peek(status)?.class as u8,
+                wanted: MsgClass::Status as u8,
+            });
+        }
+        match StatusMsg::parse(status)?.state {
+            Some(state) if state.stream != StreamState::Open => self.on_closed(index, status, sink),
+            state => {
+                self.on_input(index, Input::Wait);
+                // Without a state it says that the image takes its time, which is nothing to watchers.
+                if state.is_some() {
+                    self.apply_status(now, index, status, sink)?;
+                }
+            }
+        }
+        self.send_requests(now, sink);
+        Ok(())
+    }
+}

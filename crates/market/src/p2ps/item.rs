@@ -1,0 +1,51 @@
+use rwf::DataState;
+use units::Nanos;
+
+use super::audience::Audience;
+use super::life::Life;
+use crate::cached::CachedItem;
+use crate::key::OwnedKey;
+
+/// One item that clients watch.
+pub(super) struct Item {
+    pub(super) key: OwnedKey,
+    /// Tells this item from an earlier one in the same place of the table.
+    pub(super) serial: u64,
+    /// Sweeps up to this number are done with it.
+    pub(super) swept: u64,
+    pub(super) cached: CachedItem,
+    /// Where it stands with the source distributor.
+    pub(super) life: Life,
+    /// It had an image once: it exists, whoever does not publish it yet.
+    pub(super) was_live: bool,
+    /// Its id in the active stream of its service.
+    pub(super) id: Option<u32>,
+    /// Who watches it.
+    pub(super) audience: Audience,
+    /// When nobody watches it any more, it is given up then.
+    pub(super) lingers_until: Option<Nanos>,
+    /// It counts as suspect at present.
+    pub(super) is_counted_suspect: bool,
+}
+
+impl Item {
+    pub(super) fn new(key: OwnedKey, (serial, swept): (u64, u64), ripples: bool) -> Item {
+        Item {
+            key,
+            serial,
+            swept,
+            cached: CachedItem::new(ripples),
+            life: Life::default(),
+            was_live: false,
+            id: None,
+            audience: Audience::default(),
+            lingers_until: None,
+            is_counted_suspect: false,
+        }
+    }
+
+    /// Whether its image is missing or not to be trusted.
+    pub(super) fn is_suspect(&self) -> bool {
+        !self.cached.is_known() || self.cached.state().data == DataState::Suspect
+    }
+}

@@ -1,0 +1,298 @@
+//! The items that clients watch, and what their watchers get.
+//!
+//! What clients ask for is taken apart above it ([`super::PointToPoint`]), and what source distributors say in
+//! [`super::instances`]; nothing here depends on these.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use counters::table::PointToPoint as Counters;
+use rwf::{DataState, Key, State, StateCode, StatusMsg, StreamState};
+use slab::Slab;
+use units::Nanos;
+
+use super::audience::FormRoom;
+use super::base::{ServerConfig, Watcher};
+use super::client_table::Clients;
+use super::conversations::Conversations;
+use super::item::Item;
+use super::life::Phase;
+use super::queue::Requests;
+use super::service::Service;
+use super::sink::ServerSink;
+use super::sources::{Source, Sources};
+use super::sweep::Cleanups;
+use crate::cached::Scratch;
+use crate::encoding::Encoding;
+use crate::image::FieldRules;
+use crate::key::ItemKey;
+
+/// The items that clients watch, with the clients and with what they come from.
+pub(super) struct WatchedItems {
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) sources: Sources,
+    pub(super) clients: Clients,
+    pub(super) conversations: Conversations,
+    pub(super) table: Slab<Item>,
+    by_key: HashMap<Box<[u8]>, usize>,
+    next_serial: u64,
+    pub(super) recovery: Requests,
+    pub(super) lingering: VecDeque<(Nanos, usize, u64)>,
+    pub(super) cleanups: Cleanups,
+    /// Changes with what [`super::PointToPoint::services`] tells.
+    pub(super) services_version: u64,
+    pub(super) rules: FieldRules,
+    pub(super) form_room: FormRoom,
+    pub(super) scratch: Scratch,
+    pub(super) encoding: Encoding,
+    pub(super) counters: Arc<Counters>,
+}
+
+impl WatchedItems {
+    pub(super) fn new(
+        config: &Arc<ServerConfig>,
+        rules: FieldRules,
+        counters: &Arc<Counters>,
+    ) -> WatchedItems {
+        WatchedItems {
+            config: Arc::clone(config),
+            sources: Sources::new(Arc::clone(counters)),
+            clients: Clients::new(Arc::clone(config), Arc::clone(counters)),
+            conversations: Conversations::new(Arc::clone(counters)),
+            table: Slab::new(),
+            by_key: HashMap::new(),
+            next_serial: 0,
+            recovery: Requests::default(),
+            lingering: VecDeque::new(),
+            cleanups: Cleanups::new(config.cleanups_per_turn),
+            services_version: 0,
+            rules,
+            form_room: FormRoom::default(),
+            scratch: Scratch::default(),
+            encoding: Encoding::default(),
+            counters: Arc::clone(counters),
+        }
+    }
+}
+
+impl WatchedItems {
+    pub(super) fn end_private(&mut self, number: u64, watcher: Watcher) {
+        if let Some(client) = self.clients.get_mut(watcher.client) {
+            let was_open = client.private.remove(&watcher.stream_id).is_some();
+            self.clients.count_watchers(-i64::from(was_open));
+        }
+        self.conversations.end(number);
+    }
+}
+
+impl WatchedItems {
+    /// Ends streams that want no data that cannot be trusted; their clients may ask again.
+    pub(super) fn close_streams(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        watchers: Vec<Watcher>,
+        (code, text): (StateCode, &str),
+        sink: &mut impl ServerSink,
+    ) {
+        if watchers.is_empty() {
+            return;
+        }
+        let key = self.table[index].key.clone();
+        let state = State::new(StreamState::ClosedRecover, DataState::Suspect).because(code, text);
+        let status = self.closing_status(key.as_key(), state);
+        self.counters.statuses_out.add(watchers.len() as u64);
+        sink.fan_out(&watchers, &status);
+        for watcher in watchers {
+            self.forget_stream(watcher);
+        }
+        self.start_linger(now, index);
+    }
+
+    /// Tells everybody on an item about a state.
+    fn report_state(&mut self, index: usize, state: State<'_>, sink: &mut impl ServerSink) {
+        let item = &self.table[index];
+        let watchers = item.audience.everyone();
+        let key = item.key.as_key();
+        let msg = StatusMsg { state: Some(state), ..StatusMsg::new(key.domain, 0, rwf::DataType::NO_DATA) };
+        self.counters.statuses_out.add(watchers.len() as u64);
+        sink.fan_out(&watchers, self.encoding.encode(|w| msg.encode(w)));
+    }
+
+    /// The item is closed upstream: its streams end with that status.
+    pub(super) fn on_closed(&mut self, index: usize, status: &[u8], sink: &mut impl ServerSink) {
+        let item = self.remove(index);
+        let watchers = item.audience.everyone();
+        self.counters.statuses_out.add(watchers.len() as u64);
+        let is_closing = StatusMsg::parse(status)
+            .is_ok_and(|s| s.state.is_some_and(|state| state.stream != StreamState::Open));
+        if is_closing {
+            sink.fan_out(&watchers, self.in_service(item.key.service, status));
+        } else {
+            let state = State::new(StreamState::ClosedRecover, DataState::Suspect);
+            let bytes = self.closing_status(item.key.as_key(), state);
+            sink.fan_out(&watchers, &bytes);
+        }
+        for watcher in watchers {
+            self.forget_stream(watcher);
+        }
+    }
+
+    /// A status message with the id that clients see of its service.
+    pub(super) fn in_service<'m>(&'m mut self, service: u16, status: &'m [u8]) -> &'m [u8] {
+        let Ok(msg) = StatusMsg::parse(status) else { return status };
+        match msg.key.filter(|key| key.service_id.is_some_and(|id| id != service)) {
+            None => status,
+            Some(key) => {
+                let key = Some(Key { service_id: Some(service), ..key });
+                let msg = StatusMsg { key, ..msg };
+                self.encoding.encode(|w| msg.encode(w))
+            }
+        }
+    }
+
+    /// A status that ends a stream, with the item's key and stream id 0.
+    pub(super) fn closing_status(&mut self, key: ItemKey<'_>, state: State<'_>) -> Vec<u8> {
+        let msg = StatusMsg {
+            state: Some(state),
+            key: Some(key.to_key()),
+            ..StatusMsg::new(key.domain, 0, rwf::DataType::NO_DATA)
+        };
+        self.encoding.encode(|w| msg.encode(w)).to_vec()
+    }
+
+    pub(super) fn find(&self, key: ItemKey<'_>) -> Option<usize> {
+        key.with_bytes(|bytes| self.by_key.get(bytes).copied())
+    }
+
+    /// The item of a key, made if nobody has watched it so far.
+    pub(super) fn find_or_make(&mut self, key: ItemKey<'_>) -> usize {
+        if let Some(index) = self.find(key) {
+            return index;
+        }
+        self.next_serial += 1;
+        let service =
+            self.sources.services.get(&key.service).map(|service| service.definition.info.name.as_str());
+        let ripples = !service.is_some_and(|name| self.config.unrippled.contains(name));
+        let swept = self.cleanups.last_sweep();
+        let index = self.table.insert(Item::new(key.to_owned(), (self.next_serial, swept), ripples));
+        key.with_bytes(|bytes| self.by_key.insert(bytes.into(), index));
+        if let Some(service) = self.sources.services.get_mut(&key.service) {
+            service.items.insert(index);
+        }
+        self.counters.items.set(self.table.len() as u64);
+        self.count_suspect(index);
+        index
+    }
+
+    /// Removes an item for which nobody is registered any more.
+    pub(super) fn remove(&mut self, index: usize) -> Item {
+        let item = self.table.remove(index);
+        item.key.as_key().with_bytes(|bytes| self.by_key.remove(bytes));
+        self.recovery.count(item.life.phase(), Phase::Idle);
+        if let Some(service) = self.sources.services.get_mut(&item.key.service) {
+            service.items.remove(&index);
+            if let (Some(id), Some(source)) = (item.id, service.active_source())
+                && let Some(Some(Source::Service { stream, .. })) =
+                    self.sources.all.get_mut(source.0 as usize)
+            {
+                stream.unbind(id);
+            }
+        }
+        self.counters.items.set(self.table.len() as u64);
+        if item.is_counted_suspect {
+            self.counters.items_suspect.set(self.counters.items_suspect.get().saturating_sub(1));
+        }
+        item
+    }
+
+    /// Marks an item suspect towards its watchers, who are notified unless they know already.
+    pub(super) fn suspect(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        (code, text): (StateCode, &str),
+        sink: &mut impl ServerSink,
+    ) {
+        let item = &mut self.table[index];
+        let was = item.cached.state();
+        let is_news = was.data != DataState::Suspect || was.text != text;
+        item.cached.suspect(code, text);
+        self.count_suspect(index);
+        let is_lost = self.is_lost(index);
+        let closing = self.table[index].audience.take_closing(is_lost);
+        self.close_streams(now, index, closing, (code, text), sink);
+        if is_news {
+            let state = State::new(StreamState::Open, DataState::Suspect).because(code, text);
+            self.report_state(index, state, sink);
+        }
+    }
+
+    /// Whether nothing is behind an item at present: its service is down, or nobody publishes it.
+    pub(super) fn is_lost(&self, index: usize) -> bool {
+        let service = self.sources.services.get(&self.table[index].key.service);
+        service.is_none_or(|service| service.active.is_none() || !service.definition.state.up)
+    }
+
+    /// Counts an item whose image or state may have changed among the suspect ones, or takes it out.
+    pub(super) fn count_suspect(&mut self, index: usize) {
+        let Some(item) = self.table.get_mut(index) else { return };
+        let is_suspect = item.is_suspect();
+        if std::mem::replace(&mut item.is_counted_suspect, is_suspect) != is_suspect {
+            let (count, change) = (self.counters.items_suspect.get(), if is_suspect { 1 } else { -1 });
+            self.counters.items_suspect.set(count.saturating_add_signed(change));
+        }
+    }
+}
+
+impl WatchedItems {
+    /// Takes a stream off its client's list: the item is done with it.
+    pub(super) fn forget_stream(&mut self, watcher: Watcher) {
+        let known = self.clients.get_mut(watcher.client);
+        if let Some(stream) = known.and_then(|c| c.streams.remove(&watcher.stream_id)) {
+            stream.conversation.map(|number| self.conversations.end(number));
+            self.clients.count_watchers(-1);
+        }
+    }
+
+    /// If nobody watches an item any more, it is given up after a while.
+    pub(super) fn start_linger(&mut self, now: Nanos, index: usize) {
+        let item = &mut self.table[index];
+        if item.audience.is_empty() && item.lingers_until.is_none() {
+            let until = now + self.config.item_linger;
+            item.lingers_until = Some(until);
+            self.lingering.push_back((until, index, item.serial));
+        }
+    }
+}
+
+impl WatchedItems {
+    /// Lets an id of the active stream stand for an item. False if the id cannot be one.
+    pub(super) fn bind(&mut self, index: usize, id: u32) -> bool {
+        let item = &mut self.table[index];
+        let source = self.sources.services.get(&item.key.service).and_then(Service::active_source);
+        let Some(Some(Source::Service { stream, .. })) =
+            source.and_then(|s| self.sources.all.get_mut(s.0 as usize))
+        else {
+            return false;
+        };
+        if item.id == Some(id) {
+            return true;
+        }
+        if let Some(before) = item.id {
+            stream.unbind(before);
+        }
+        let bound = stream.bind(id, index);
+        item.id = bound.then_some(id);
+        bound
+    }
+
+    /// Whether an image taken after `sequence` and the stream of its item leave no hole between them.
+    pub(super) fn joins_stream(&mut self, index: usize, sequence: u64, was_bound: bool) -> bool {
+        let service = self.sources.services.get(&self.table[index].key.service);
+        match service.and_then(Service::active_source).and_then(|s| self.sources.all.get_mut(s.0 as usize)) {
+            Some(Some(Source::Service { stream, .. })) => stream.joins_image(sequence, was_bound),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Where an item stands with the source distributor: one state, and a table of what each input does in it.
+//!
+//! [`next`] is the table. `docs/item-states.md` prints it, and a test compares the two. A state holds what is known in
+//! it and nothing else, so that nothing of one instance is left when the item comes from another one.
+
+use std::collections::VecDeque;
+
+use crate::backbone::Kind;
+
+/// The states, without what is known in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// There is no instance to ask, or nobody has asked yet.
+    Idle,
+    /// It is to be asked for when its turn comes. The instance does not know that it is wanted.
+    Queued,
+    /// The same, and the instance knows that it is wanted: another image is needed.
+    Requeued,
+    /// It is asked for, and the image is on its way.
+    Requested,
+    /// It is asked for, and the instance has said that the image has to wait for the provider.
+    Awaited,
+    /// The image is here, and every update since.
+    Live,
+}
+
+/// What comes about an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// An image is wanted: somebody watches the item, the image is overdue, or the one that came is of no use.
+    Want,
+    /// Its turn has come and there is an instance to ask.
+    Turn,
+    /// Its turn has come and there is no instance to ask.
+    TurnInVain,
+    /// The instance says that the image has to wait for the provider.
+    Wait,
+    /// A whole image that has all that is needed.
+    Image,
+    /// A stream message that is not in the image.
+    Message,
+    /// A stream message that is in the image already.
+    OldMessage,
+    /// Something about it was lost on the way here, or could not be used.
+    Lack,
+    /// The instance is lost.
+    Lost,
+}
+
+/// What has to be done about an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Nothing.
+    Pass,
+    /// Put the item into the queue.
+    Enqueue,
+    /// Ask the instance, and say that the item is wanted.
+    Register,
+    /// Ask the instance again.
+    AskAgain,
+    /// Show the image to the watchers, then apply what was held.
+    Show,
+    /// Apply the message, and pass it on.
+    Apply,
+    /// Hold the message until the image is here.
+    Hold,
+    /// Drop the message. An image that is older than it is of no use.
+    Note,
+    /// Drop the message, and count it as stale.
+    DropStale,
+    /// Mark the item suspect, and put it into the queue.
+    Suspect,
+}
+
+/// The table: the state that follows, and what has to be done.
+#[inline]
+pub(super) const fn next(phase: Phase, input: Input) -> (Phase, Act) {
+    use Phase::{Awaited, Idle, Live, Queued, Requested, Requeued};
+    match (input, phase) {
+        (Input::Want, Idle) => (Queued, Act::Enqueue),
+        (Input::Want, Queued | Requeued) => (phase, Act::Pass),
+        (Input::Want, Requested | Awaited | Live) => (Requeued, Act::Enqueue),
+
+        (Input::Turn, Queued) => (Requested, Act::Register),
+        (Input::Turn, Requeued) => (Requested, Act::AskAgain),
+        (Input::Turn, Idle | Requested | Awaited | Live) => (phase, Act::Pass),
+
+        (Input::TurnInVain, Queued | Requeued) => (Idle, Act::Pass),
+        (Input::TurnInVain, Idle | Requested | Awaited | Live) => (phase, Act::Pass),
+
+        (Input::Wait, Requested) => (Awaited, Act::Pass),
+        (Input::Wait, Idle | Queued | Requeued | Awaited | Live) => (phase, Act::Pass),
+
+        (Input::Image, Requested | Awaited) => (Live, Act::Show),
+        (Input::Image, Idle | Queued | Requeued | Live) => (phase, Act::Pass),
+
+        (Input::Message, Idle) => (Idle, Act::Pass),
+        (Input::Message | Input::OldMessage, Queued | Requeued) => (phase, Act::Note),
+        (Input::Message | Input::OldMessage, Requested | Awaited) => (phase, Act::Hold),
+        (Input::Message, Live) => (Live, Act::Apply),
+        (Input::OldMessage, Idle) => (Idle, Act::Pass),
+        (Input::OldMessage, Live) => (Live, Act::DropStale),
+
+        (Input::Lack, Idle | Queued | Requeued | Awaited) => (phase, Act::Pass),
+        (Input::Lack, Requested) => (Requested, Act::Note),
+        (Input::Lack, Live) => (Requeued, Act::Suspect),
+
+        (Input::Lost, _) => (Idle, Act::Pass),
+    }
+}
+
+/// What is known while there is no image that can be used.
+#[derive(Debug, Default)]
+pub(super) struct Fetch {
+    /// An image taken before this number lacks something.
+    needs_after: u64,
+    /// The position of the image that is being received, from its first part to its last.
+    incoming: Option<u64>,
+    /// Messages that wait for the image.
+    held: Held,
+}
+
+/// A state, with what is known in it.
+#[derive(Debug, Default)]
+pub(super) enum Life {
+    /// See [`Phase::Idle`].
+    #[default]
+    Idle,
+    /// See [`Phase::Queued`].
+    Queued(Fetch),
+    /// See [`Phase::Requeued`].
+    Requeued(Fetch),
+    /// See [`Phase::Requested`].
+    Requested(Fetch),
+    /// See [`Phase::Awaited`].
+    Awaited(Fetch),
+    /// See [`Phase::Live`].
+    Live {
+        /// Stream messages up to this number are in the image.
+        image_after: u64,
+    },
+}
+
+impl Life {
+    /// The state, without what is known in it.
+    #[inline]
+    pub(super) const fn phase(&self) -> Phase {
+        match self {
+            Life::Idle => Phase::Idle,
+            Life::Queued(_) => Phase::Queued,
+            Life::Requeued(_) => Phase::Requeued,
+            Life::Requested(_) => Phase::Requested,
+            Life::Awaited(_) => Phase::Awaited,
+            Life::Live { .. } => Phase::Live,
+        }
+    }
+
+    /// Takes an input that has no number of its own.
+    pub(super) fn on(&mut self, input: Input) -> Act {
+        let (phase, act) = next(self.phase(), input);
+        self.enter(phase, 0);
+        act
+    }
+
+    /// A stream message has come.
+    #[inline]
+    pub(super) fn on_message(&mut self, sequence: u64) -> Act {
+        let input = match self {
+            Life::Live { image_after } if sequence <= *image_after => Input::OldMessage,
+            _ => Input::Message,
+        };
+        let (_, act) = next(self.phase(), input);
+        match (act, self) {
+            (Act::Apply, Life::Live { image_after }) => *image_after = sequence,
+            (Act::Note, life) => life.note(sequence),
+            _ => {}
+        }
+        act
+    }
+
+    /// Something up to the number `lacks` is missing.
+    pub(super) fn on_lack(&mut self, lacks: u64) -> Act {
+        let (phase, act) = next(self.phase(), Input::Lack);
+        self.enter(phase, lacks);
+        if act == Act::Note {
+            self.note(lacks);
+        }
+        act
+    }
+
+    /// A whole image has come that was taken after a number. Returns the messages behind it, oldest first, if it is to
+    /// be shown.
+    pub(super) fn on_image(&mut self, after: u64) -> Option<Vec<HeldMessage>> {
+        let (phase, act) = next(self.phase(), Input::Image);
+        if act != Act::Show {
+            return None;
+        }
+        let held = self.fetch_mut().map(|fetch| fetch.held.take_after(after).collect());
+        self.enter(phase, after);
+        held
+    }
+
+    /// Moves to a state. An image that is shown then was taken after `number`; one that is needed then is no older.
+    fn enter(&mut self, phase: Phase, number: u64) {
+        if phase == self.phase() {
+            return;
+        }
+        let fetch = match std::mem::take(self) {
+            Life::Idle => Fetch::default(),
+            Life::Queued(fetch) | Life::Requeued(fetch) | Life::Requested(fetch) | Life::Awaited(fetch) => {
+                fetch
+            }
+            Life::Live { image_after } => Fetch { needs_after: image_after.max(number), ..Fetch::default() },
+        };
+        *self = match phase {
+            Phase::Idle => Life::Idle,
+            Phase::Queued => Life::Queued(fetch),
+            Phase::Requeued => Life::Requeued(fetch),
+            Phase::Requested => Life::Requested(fetch),
+            Phase::Awaited => Life::Awaited(fetch),
+            Phase::Live => Life::Live { image_after: number },
+        };
+    }
+
+    fn fetch(&self) -> Option<&Fetch> {
+        match self {
+            Life::Queued(fetch) | Life::Requeued(fetch) | Life::Requested(fetch) | Life::Awaited(fetch) => {
+                Some(fetch)
+            }
+            Life::Idle | Life::Live { .. } => None,
+        }
+    }
+
+    fn fetch_mut(&mut self) -> Option<&mut Fetch> {
+        match self {
+            Life::Queued(fetch) | Life::Requeued(fetch) | Life::Requested(fetch) | Life::Awaited(fetch) => {
+                Some(fetch)
+            }
+            Life::Idle | Life::Live { .. } => None,
+        }
+    }
+
+    /// An image that is older than a message is of no use.
+    fn note(&mut self, sequence: u64) {
+        if let Some(fetch) = self.fetch_mut() {
+            fetch.needs_after = fetch.needs_after.max(sequence);
+        }
+    }
+
+    /// Whether an image is on its way.
+    pub(super) fn awaits_image(&self) -> bool {
+        matches!(self, Life::Requested(_) | Life::Awaited(_))
+    }
+
+    /// Whether the instance knows over the present link that the item is wanted.
+    pub(super) fn is_registered(&self) -> bool {
+        !matches!(self, Life::Idle | Life::Queued(_))
+    }
+
+    /// The number up to which stream messages are in the image, if it is here.
+    pub(super) fn image_after(&self) -> Option<u64> {
+        match self {
+            Life::Live { image_after } => Some(*image_after),
+            _ => None,
+        }
+    }
+
+    /// Keeps a message until the image is here. Returns false if there are too many: then all are dropped, and an image
+    /// that is newer is needed.
+    pub(super) fn hold(&mut self, sequence: u64, kind: Kind, body: &[u8], bytes_max: usize) -> bool {
+        self.fetch_mut().is_none_or(|fetch| fetch.held.push(sequence, kind, body, bytes_max))
+    }
+
+    /// The first part of an image has come, which was taken after a number; `None` if no further part is to be taken.
+    pub(super) fn receive(&mut self, after: Option<u64>) {
+        if let Some(fetch) = self.fetch_mut() {
+            fetch.incoming = after;
+        }
+    }
+
+    /// Whether a part belongs to the image that is being received.
+    pub(super) fn receives(&self, after: u64) -> bool {
+        self.fetch().is_some_and(|fetch| fetch.incoming == Some(after))
+    }
+
+    /// Whether an image taken after `sequence` has what was lost, and what was dropped.
+    pub(super) fn accepts_image(&self, sequence: u64) -> bool {
+        self.fetch().is_none_or(|fetch| sequence >= fetch.needs_after && fetch.held.fits(sequence))
+    }
+}
+
+/// Number, kind and bytes of a message.
+pub(super) type HeldMessage = (u64, Kind, Box<[u8]>);
+
+/// Stream messages that wait for the image they belong to.
+#[derive(Debug, Default)]
+struct Held {
+    messages: VecDeque<HeldMessage>,
+    bytes: usize,
+    /// The highest number that was dropped for want of room: an older image is of no use.
+    dropped: u64,
+}
+
+impl Held {
+    /// Keeps a message, or drops all if they would be more than `bytes_max`. Returns whether it was kept.
+    fn push(&mut self, sequence: u64, kind: Kind, body: &[u8], bytes_max: usize) -> bool {
+        if self.bytes + body.len() > bytes_max {
+            self.messages.clear();
+            self.bytes = 0;
+            self.dropped = sequence;
+            return false;
+        }
+        self.bytes += body.len();
+        self.messages.push_back((sequence, kind, body.into()));
+        true
+    }
+
+    /// Whether an image taken after `sequence` has everything that was dropped.
+    fn fits(&self, sequence: u64) -> bool {
+        sequence >= self.dropped
+    }
+
+    /// The messages behind an image, oldest first.
+    fn take_after(&mut self, sequence: u64) -> impl Iterator<Item = HeldMessage> + use<> {
+        let all = std::mem::take(&mut self.messages);
+        self.clear();
+        all.into_iter().filter(move |(s, _, _)| *s > sequence)
+    }
+
+    fn clear(&mut self) {
+        *self = Held::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PHASES: [Phase; 6] =
+        [Phase::Idle, Phase::Queued, Phase::Requeued, Phase::Requested, Phase::Awaited, Phase::Live];
+    const INPUTS: [Input; 9] = [
+        Input::Want,
+        Input::Turn,
+        Input::TurnInVain,
+        Input::Wait,
+        Input::Image,
+        Input::Message,
+        Input::OldMessage,
+        Input::Lack,
+        Input::Lost,
+    ];
+
+    /// An item in a state that lacks what comes before 10.
+    fn life(phase: Phase) -> Life {
+        let fetch = Fetch { needs_after: 10, ..Fetch::default() };
+        match phase {
+            Phase::Idle => Life::Idle,
+            Phase::Queued => Life::Queued(fetch),
+            Phase::Requeued => Life::Requeued(fetch),
+            Phase::Requested => Life::Requested(fetch),
+            Phase::Awaited => Life::Awaited(fetch),
+            Phase::Live => Life::Live { image_after: 10 },
+        }
+    }
+
+    fn take(life: &mut Life, input: Input) -> Act {
+        match input {
+            Input::Message => life.on_message(11),
+            Input::OldMessage => life.on_message(10),
+            Input::Lack => life.on_lack(12),
+            Input::Image => life.on_image(13).map_or(Act::Pass, |_| Act::Show),
+            _ => life.on(input),
+        }
+    }
+
+    /// Each line: the input, and what becomes of an item in each state, in the order of `PHASES`.
+    const TABLE: &str = "
+| Want | Queued, Enqueue | Queued | Requeued | Requeued, Enqueue | Requeued, Enqueue | Requeued, Enqueue |
+| Turn | Idle | Requested, Register | Requested, AskAgain | Requested | Awaited | Live |
+| TurnInVain | Idle | Idle | Idle | Requested | Awaited | Live |
+| Wait | Idle | Queued | Requeued | Awaited | Awaited | Live |
+| Image | Idle | Queued | Requeued | Live, Show | Live, Show | Live |
+| Message | Idle | Queued, Note | Requeued, Note | Requested, Hold | Awaited, Hold | Live, Apply |
+| OldMessage | Idle | Queued, Note | Requeued, Note | Requested, Hold | Awaited, Hold | Live, DropStale |
+| Lack | Idle | Queued | Requeued | Requested, Note | Awaited | Requeued, Suspect |
+| Lost | Idle | Idle | Idle | Idle | Idle | Idle |
+";
+
+    #[test]
+    fn each_input_does_in_each_state_what_the_table_says() {
+        let mut lines = String::from("\n");
+        for input in INPUTS {
+            let cells = PHASES.map(|phase| {
+                let mut life = life(phase);
+                let act = take(&mut life, input);
+                assert_eq!(next(phase, input), (life.phase(), act), "{phase:?} {input:?}");
+                match act {
+                    Act::Pass => format!("{:?}", life.phase()),
+                    _ => format!("{:?}, {act:?}", life.phase()),
+                }
+            });
+            lines += &format!("| {input:?} | {} |\n", cells.join(" | "));
+        }
+        assert_eq!(lines, TABLE);
+    }
+
+    #[test]
+    fn the_page_prints_the_table() {
+        let page = include_str!("../../../../docs/item-states.md");
+        let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+        for line in TABLE.trim().lines() {
+            let cells = line.trim_matches('|').split('|').map(str::trim);
+            let cells =
+                cells.map(|cell| cell.split(", ").map(|name| format!("`{name}`")).collect::<Vec<_>>());
+            let row: Vec<String> = cells.map(|names| names.join(", ")).collect();
+            let row = format!("| {} |", row.join(" | "));
+            assert!(rows.contains(&&*row), "docs/item-states.md lacks {row}");
+        }
+    }
+
+    #[test]
+    fn what_is_known_goes_with_the_state() {
+        let mut life = life(Phase::Live);
+        assert_eq!(life.on_lack(7), Act::Suspect);
+        assert!(
+            !life.accepts_image(9) && life.accepts_image(10),
+            "an older image than the one that was here"
+        );
+        life.on(Input::Turn);
+        assert_eq!((life.on_lack(20), life.on_message(21)), (Act::Note, Act::Hold));
+        assert!(life.hold(21, Kind::Update, b"x", 100) && !life.accepts_image(19));
+        life.receive(Some(20));
+        assert!(life.receives(20) && !life.receives(21));
+        assert_eq!(life.on_image(20).map(|held| held.len()), Some(1));
+        assert_eq!((life.image_after(), life.on_message(20)), (Some(20), Act::DropStale));
+        life.on(Input::Lost);
+        life.on(Input::Want);
+        assert!(life.accepts_image(0), "another instance has other numbers");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_dropped_and_asks_for_a_later_image() {
+        let mut held = Held::default();
+        assert!(held.push(5, Kind::Update, b"12345", 8));
+        assert!(held.fits(3));
+        assert!(!held.push(6, Kind::Update, b"6789", 8));
+        assert!(held.push(7, Kind::Update, b"7", 8));
+        assert!(!held.fits(5));
+        assert!(held.fits(6));
+        let after: Vec<_> = held.take_after(6).map(|(s, _, b)| (s, b)).collect();
+        assert_eq!(after, [(7, b"7".as_slice().into())]);
+        assert!(held.fits(0), "nothing is held any more");
+    }
+
+    #[test]
+    fn messages_up_to_the_image_are_not_used_again() {
+        let mut held = Held::default();
+        for sequence in 1..=5 {
+            held.push(sequence, Kind::Update, b"x", 100);
+        }
+        assert_eq!(held.take_after(3).map(|(s, _, _)| s).collect::<Vec<_>>(), [4, 5]);
+    }
+}

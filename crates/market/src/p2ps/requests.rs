@@ -1,0 +1,290 @@
+//! Requests for items, one or a batch of them: opened, changed, paused, closed.
+
+use rdm::item::{ItemClose, ItemKey as RequestKey, ItemRequest, Target};
+use rdm::{RdmError, Reply, ToVec};
+use rwf::{AckMsg, CloseMsg, DataState, DataType, Domain, Key, RequestMsg, State, StateCode, StreamState};
+use units::Nanos;
+
+use super::PointToPoint;
+use super::audience::{Form, Newcomer};
+use super::base::{ClientId, Watcher};
+use super::client::Client;
+use super::sink::ServerSink;
+use crate::key::ItemKey;
+use crate::view::View;
+
+/// [`crate::KEY_ATTRIBUTES_BYTES_MAX`] in words.
+const ATTRIBUTES_TOO_LONG: &str = "the attributes of an item's key are longer than 4096 bytes";
+
+/// What a stream is open for.
+enum OpenAs<'a> {
+    /// An item that others may watch too.
+    Item(ItemKey<'a>),
+    /// Something of the client's own.
+    Private,
+}
+
+/// The request for one item of a batch, but for its view.
+fn single_of<'a>(request: &ItemRequest<'a>, stream_id: i32, key: RequestKey<'a>) -> ItemRequest<'a> {
+    ItemRequest { stream_id, target: Target::Item(key), view: None, ..*request }
+}
+
+/// Requests.
+impl PointToPoint {
+    pub(super) fn on_item_request(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        msg: &RequestMsg<'_>,
+        sink: &mut impl ServerSink,
+    ) -> Result<(), RdmError> {
+        let request = ItemRequest::parse(msg)?;
+        let form = self.form(client, &request);
+        match &request.target {
+            Target::Item(key) if request.private_stream => {
+                let bytes = self.encoding.encode(|w| msg.encode(w)).to_vec();
+                self.on_private(now, client, (&request, &bytes), key, sink);
+            }
+            Target::Item(key) => self.on_single(now, client, &request, key, &form, sink),
+            // An array has 65,535 entries at most.
+            Target::Items { .. } => self.on_batch(now, client, msg, (&request, &form), sink),
+            Target::Streams(_) => self.begin_batch(now, client, msg, (&request, &form), sink),
+        }
+        Ok(())
+    }
+
+    /// The form that a request wants its item in.
+    pub(super) fn form(&mut self, client: ClientId, request: &ItemRequest<'_>) -> Form {
+        let view = request.view.as_ref().map(|wanted| View::of(wanted, &self.dictionary));
+        let login = self.items.clients.get(client).and_then(|c| c.login.as_ref());
+        Form {
+            view: view.map(|view| self.views.share(view)),
+            key_in_updates: request.key_in_updates,
+            conflation_info: request.conflation_info_in_updates,
+            part_bytes: self.items.clients.profile(client).refresh_part_bytes,
+            is_snapshot: !request.streaming,
+            on_suspect: login.map(|login| login.on_suspect).unwrap_or_default(),
+        }
+    }
+
+    /// A request for one item: a new stream, or a change of an open one.
+    fn on_single(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        request: &ItemRequest<'_>,
+        key: &RequestKey<'_>,
+        form: &Form,
+        sink: &mut impl ServerSink,
+    ) {
+        let watcher = Watcher { client, stream_id: request.stream_id };
+        match self.admit(client, request, key, 0) {
+            Ok(_) if self.has_stream(client, request.stream_id) => {
+                self.items.reissue(watcher, form, (request.pause, request.no_refresh), sink);
+            }
+            Ok(key) => {
+                let is_paused = request.pause;
+                let (is_snapshot, form) = (!request.streaming, form.clone());
+                self.items.watch(
+                    now,
+                    key,
+                    Newcomer { watcher, form, is_snapshot, is_paused, is_due: false },
+                    sink,
+                );
+            }
+            Err(state) => self.refuse_item(now, watcher, request, Key::from(*key), state, sink),
+        }
+    }
+
+    /// A request for a stream of the client's own: a new one, or a change of an open one. The provider gets
+    /// the request as it is.
+    fn on_private(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        (request, bytes): (&ItemRequest<'_>, &[u8]),
+        key: &RequestKey<'_>,
+        sink: &mut impl ServerSink,
+    ) {
+        let watcher = Watcher { client, stream_id: request.stream_id };
+        let result = self.admit(client, request, key, 0).and_then(|_| {
+            let private = (key.service_id, request.domain, request.streaming);
+            self.on_private_request(watcher, private, bytes, sink).map_err(|text| {
+                State::new(StreamState::ClosedRecover, DataState::Suspect).because(StateCode::NONE, text)
+            })
+        });
+        if let Err(state) = result {
+            self.refuse_item(now, watcher, request, Key::from(*key), state, sink);
+        }
+    }
+
+    /// A request is answered with a closed stream; one that was open under its id is closed with it.
+    fn refuse_item(
+        &mut self,
+        now: Nanos,
+        watcher: Watcher,
+        request: &ItemRequest<'_>,
+        key: Key<'_>,
+        state: State<'_>,
+        sink: &mut impl ServerSink,
+    ) {
+        self.counters.requests_refused.inc();
+        let key = Some(key).filter(|key| key.name.is_none_or(|name| !name.is_empty()));
+        let private_stream = request.private_stream;
+        let reply = Reply { domain: request.domain, stream_id: request.stream_id, key, private_stream };
+        let answer = reply.status(state);
+        sink.send(watcher.client, self.encoding.encode(|w| answer.encode(w)));
+        self.items.leave(now, watcher, sink);
+    }
+
+    /// The item that a request is for if it can be served, `opened` others being about to be.
+    pub(super) fn admit<'k>(
+        &self,
+        client: ClientId,
+        request: &ItemRequest<'_>,
+        key: &RequestKey<'k>,
+        opened: usize,
+    ) -> Result<ItemKey<'k>, State<'static>> {
+        let closed =
+            |code, text| Err(State::new(StreamState::Closed, DataState::Suspect).because(code, text));
+        if key.name.is_empty() {
+            return closed(StateCode::INVALID_ARGUMENT, "an item needs a name");
+        }
+        let Some(service) =
+            self.items.sources.services.get(&key.service_id).filter(|service| !service.is_withdrawn)
+        else {
+            return closed(StateCode::SOURCE_UNKNOWN, "there is no service of this id");
+        };
+        // A service that is down comes back; its items wait for it.
+        if let Some(refusal) = service.definition.info.refuses(request.domain, request.qos_range()) {
+            return Err(refusal.state());
+        }
+        let Ok(wanted) = ItemKey::of(key.service_id, request.domain, &Key::from(*key)) else {
+            return closed(StateCode::INVALID_ARGUMENT, ATTRIBUTES_TOO_LONG);
+        };
+        let Some(known) = self.items.clients.get(client) else { return Ok(wanted) };
+        match self.open_as(known, request.stream_id) {
+            None if known.stream_count() + opened < self.config.client_streams_max => Ok(wanted),
+            None => closed(StateCode::TOO_MANY_ITEMS, "too many open streams on this connection"),
+            Some(OpenAs::Private) if request.private_stream => Ok(wanted),
+            Some(OpenAs::Item(open)) if open.is_meant_by(&wanted) && !request.private_stream => Ok(wanted),
+            Some(_) => closed(StateCode::ALREADY_OPEN, "the stream is open for another item"),
+        }
+    }
+
+    /// What a client's stream is open for.
+    fn open_as<'s>(&'s self, client: &Client, stream_id: i32) -> Option<OpenAs<'s>> {
+        if client.private.contains_key(&stream_id) {
+            return Some(OpenAs::Private);
+        }
+        let stream = client.streams.get(&stream_id)?;
+        let item = self.items.table.get(stream.index).filter(|item| item.serial == stream.serial)?;
+        Some(OpenAs::Item(item.key.as_key()))
+    }
+}
+
+/// Batches.
+impl PointToPoint {
+    /// The batch's own stream ends at once; its items live on the stream ids that follow.
+    fn on_batch(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        msg: &RequestMsg<'_>,
+        (request, form): (&ItemRequest<'_>, &Form),
+        sink: &mut impl ServerSink,
+    ) {
+        let (mut admitted, mut count) = (0, 0);
+        for (stream_id, key) in request.target.keys(request.stream_id) {
+            let single = single_of(request, stream_id, key);
+            admitted += usize::from(self.admit(client, &single, &key, admitted).is_ok());
+            count += 1;
+        }
+        let text = format!("Processed {count} total items from Batch Request.  {admitted} Ok.");
+        self.end_batch(now, client, request, &text, sink);
+        self.begin_batch(now, client, msg, (request, form), sink);
+    }
+
+    /// One item of a batch.
+    pub(super) fn serve_single(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        (request, form): (&ItemRequest<'_>, &Form),
+        (stream_id, key): (i32, RequestKey<'_>),
+        sink: &mut impl ServerSink,
+    ) {
+        let single = single_of(request, stream_id, key);
+        if !single.private_stream {
+            return self.on_single(now, client, &single, &key, form, sink);
+        }
+        let single = ItemRequest { view: request.view.clone(), ..single };
+        if let Ok(bytes) = single.to_vec() {
+            self.on_private(now, client, (&single, &bytes), &key, sink);
+        }
+    }
+
+    /// The same change of several open streams is made.
+    pub(super) fn end_reissue(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        (request, stream_ids): (&ItemRequest<'_>, &[i32]),
+        sink: &mut impl ServerSink,
+    ) {
+        // Some applications send it on the first of the streams.
+        if !self.has_stream(client, request.stream_id) {
+            let good = stream_ids.iter().filter(|id| self.has_stream(client, **id)).count();
+            let count = stream_ids.len();
+            let text = format!("Processed {count} total stream ids from Batch Reissue Request.  {good} Ok.");
+            self.end_batch(now, client, request, &text, sink);
+        }
+    }
+
+    fn end_batch(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        request: &ItemRequest<'_>,
+        text: &str,
+        sink: &mut impl ServerSink,
+    ) {
+        self.counters.batches_in.inc();
+        let state = State::new(StreamState::Closed, DataState::Ok).because(StateCode::NONE, text);
+        let (domain, stream_id) = (request.domain, request.stream_id);
+        let answer = Reply { domain, stream_id, key: None, private_stream: false }.status(state);
+        sink.send(client, self.encoding.encode(|w| answer.encode(w)));
+        self.items.leave(now, Watcher { client, stream_id }, sink);
+    }
+}
+
+/// Streams.
+impl PointToPoint {
+    pub(super) fn on_item_close(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        msg: &CloseMsg<'_>,
+        sink: &mut impl ServerSink,
+    ) -> Result<(), RdmError> {
+        let close = ItemClose::parse(msg)?;
+        for stream_id in close.streams() {
+            self.items.leave(now, Watcher { client, stream_id }, sink);
+        }
+        if close.ack {
+            self.acknowledge_close(client, close.domain, close.stream_id, sink);
+        }
+        Ok(())
+    }
+
+    fn acknowledge_close(
+        &mut self,
+        client: ClientId,
+        domain: Domain,
+        stream_id: i32,
+        sink: &mut impl ServerSink,
+    ) {
+        let ack = AckMsg { ack_id: stream_id as u32, ..AckMsg::new(domain, stream_id, DataType::NO_DATA) };
+        sink.send(client, self.encoding.encode(|w| ack.encode(w)));
+    }
+}

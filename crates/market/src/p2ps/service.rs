@@ -1,0 +1,74 @@
+//! A service, and what is to be done with its items.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use rdm::directory::Service as Definition;
+use units::Nanos;
+
+use super::base::SourceId;
+
+/// One thing to be done with each item that a service has now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sweep {
+    pub(super) number: u64,
+    /// The place from which on items are left.
+    pub(super) next: usize,
+    pub(super) what: What,
+}
+
+/// What is done with an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// It comes from nowhere any more.
+    Lost,
+    /// Its provider is gone.
+    Down,
+    /// It is asked for.
+    Ask,
+    /// It is asked for if it is still suspect.
+    Recheck,
+    /// Messages up to a number were lost, nobody knows of which items.
+    Resync(u64),
+    /// It is closed.
+    Close,
+}
+
+impl What {
+    /// Whether this makes another sweep that is not done pointless.
+    pub(super) fn replaces(self, other: What) -> bool {
+        match self {
+            What::Lost | What::Close => other != What::Close || self == What::Close,
+            _ => std::mem::discriminant(&self) == std::mem::discriminant(&other),
+        }
+    }
+}
+
+/// A service, whichever instance it comes from.
+pub(super) struct Service {
+    /// As clients see it.
+    pub(super) definition: Definition,
+    /// Where it comes from now.
+    pub(super) active: Option<Active>,
+    /// Where it could come from: the sources of its topic.
+    pub(super) sources: BTreeSet<SourceId>,
+    /// The items of it that clients watch.
+    pub(super) items: BTreeSet<usize>,
+    /// It came up again: items that are still suspect then are asked for.
+    pub(super) recheck_at: Nanos,
+    /// No instance offers it any more; its items are being closed.
+    pub(super) is_withdrawn: bool,
+    /// What is to be done with its items, in order.
+    pub(super) sweeps: VecDeque<Sweep>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Active {
+    pub(super) instance: u64,
+    pub(super) source: SourceId,
+}
+
+impl Service {
+    pub(super) fn active_source(&self) -> Option<SourceId> {
+        self.active.map(|a| a.source)
+    }
+}

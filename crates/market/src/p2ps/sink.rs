@@ -1,0 +1,37 @@
+use super::base::{ClientId, SourceId, Watcher};
+use super::notices::ServerNotice;
+use crate::backbone::LinkUp;
+
+/// Where the server's decisions go. All calls are made from its inputs, in the order in which they are to
+/// take effect.
+pub trait ServerSink {
+    /// Sends an RWF message to one client, as it is.
+    fn send(&mut self, client: ClientId, msg: &[u8]);
+    /// Sends one RWF message to several clients, each time with the stream id of the watcher. There may be
+    /// none.
+    fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]);
+    /// Something that a client has asked for was done, and there is more. Returns whether it may be done now; if
+    /// not, it waits for [`PointToPoint::go_on`](super::PointToPoint::go_on).
+    fn admits_more(&mut self, client: ClientId) -> bool {
+        let _ = client;
+        true
+    }
+    /// Whether so much waits for a client that images it has not asked for in this moment had better come later, when
+    /// it has taken that ([`PointToPoint::send_due_images`](super::PointToPoint::send_due_images)).
+    fn lags(&mut self, client: ClientId) -> bool {
+        let _ = client;
+        false
+    }
+    /// Joins the topic `tickcast.service.NAME`; each instance that publishes it becomes a source.
+    fn subscribe(&mut self, service: &str);
+    /// Leaves that topic.
+    fn unsubscribe(&mut self, service: &str);
+    /// Opens a link to the instance that publishes the directory source; the carrier knows its address.
+    fn connect(&mut self, instance: u64, directory: SourceId);
+    /// Closes the link.
+    fn disconnect_link(&mut self, instance: u64);
+    /// Sends a message over a link.
+    fn to_instance(&mut self, instance: u64, msg: &LinkUp<'_>);
+    /// Something that operators should know. Of things that may come often not each is reported.
+    fn notice(&mut self, notice: &ServerNotice<'_>);
+}

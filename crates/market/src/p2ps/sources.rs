@@ -1,0 +1,211 @@
+//! Services and what they come from.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use counters::table::PointToPoint as Counters;
+use rdm::directory::Service as Definition;
+use rwf::NakCode;
+use units::Nanos;
+
+use super::base::SourceId;
+use super::instance::{Instance, Renumbering};
+use super::notices::ServerNotice;
+use super::posts::PostRefusal;
+use super::service::{Active, Service, What};
+use super::service_ids::ServiceIds;
+use super::sink::ServerSink;
+use super::stream::Incoming;
+use crate::backbone::{LinkUp, can_be_topic};
+use crate::ration::Ration;
+
+/// Services, the source distributors that offer them, and the streams that these publish.
+pub(super) struct Sources {
+    /// By id.
+    pub(super) services: BTreeMap<u16, Service>,
+    service_ids: ServiceIds,
+    /// Nothing is due for any service before: so that not all of them are asked at each turn.
+    pub(super) services_due_at: Nanos,
+    pub(super) instances: BTreeMap<u64, Instance>,
+    /// The instance behind each transport session, as its directory told.
+    pub(super) sessions: BTreeMap<u64, u64>,
+    /// The sources, by the carrier's numbers.
+    pub(super) all: Vec<Option<Source>>,
+    /// What may be reported of messages that cannot be used.
+    pub(super) ration: Ration,
+    pub(super) looks: Looks,
+    counters: Arc<Counters>,
+}
+
+/// How many services and sources were looked at: tests hold it against how many there are.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    #[cfg(test)]
+    pub(super) count: std::cell::Cell<usize>,
+}
+
+impl Looks {
+    #[inline]
+    pub(super) fn count(&self) {
+        #[cfg(test)]
+        self.count.set(self.count.get() + 1);
+    }
+}
+
+impl Sources {
+    pub(super) fn new(counters: Arc<Counters>) -> Sources {
+        Sources {
+            services: BTreeMap::new(),
+            service_ids: ServiceIds::default(),
+            services_due_at: Nanos::NEVER,
+            instances: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            all: Vec::new(),
+            ration: Ration::default(),
+            looks: Looks::default(),
+            counters,
+        }
+    }
+}
+
+/// One source of one topic.
+pub(super) enum Source {
+    Directory { session: u64 },
+    Service { session: u64, stream: Incoming },
+}
+
+impl Sources {
+    /// Whether a service is still being left: another source has to wait until its items are free.
+    pub(super) fn is_being_left(&self, id: u16) -> bool {
+        let service = self.services.get(&id);
+        service.is_some_and(|s| s.sweeps.iter().any(|sweep| matches!(sweep.what, What::Lost | What::Close)))
+    }
+}
+
+impl Sources {
+    pub(super) fn active_instance(&self, service: u16) -> Result<u64, PostRefusal> {
+        let unknown = || (NakCode::SOURCE_UNKNOWN, "there is no service of this id".into());
+        let down = || (NakCode::SOURCE_DOWN, "the service is down".into());
+        Ok(self.services.get(&service).ok_or_else(unknown)?.active.ok_or_else(down)?.instance)
+    }
+}
+
+impl Sources {
+    pub(super) fn next_gap_check(&self) -> Nanos {
+        self.waiting_streams().map(|(_, (_, answer_until))| answer_until).min().unwrap_or(Nanos::NEVER)
+    }
+
+    /// The services whose stream waits for an answer, and for which.
+    pub(super) fn waiting_streams(&self) -> impl Iterator<Item = (u16, (u64, Nanos))> + '_ {
+        self.services.values().filter_map(|service| {
+            let source = service.active_source()?;
+            match self.all.get(source.0 as usize) {
+                Some(Some(Source::Service { stream, .. })) => {
+                    Some((stream.service, stream.behind.front_gap()?))
+                }
+                _ => None,
+            }
+        })
+    }
+
+    /// The services of an instance under our ids, and how its own ones are to be read.
+    pub(super) fn renumber(
+        &mut self,
+        now: Nanos,
+        instance: u64,
+        services: Vec<Definition>,
+        sink: &mut impl ServerSink,
+    ) -> (BTreeMap<u16, Definition>, Renumbering) {
+        let (mut offers, mut ids) = (BTreeMap::new(), Renumbering::default());
+        for mut definition in services {
+            let theirs = definition.id;
+            if !can_be_topic(&definition.info.name) {
+                self.counters.services_unnamable.inc();
+                if self.ration.take(now).is_some() {
+                    sink.notice(&ServerNotice::Unnamable { service: &definition.info.name, instance });
+                }
+                continue;
+            }
+            let Some(ours) = self.service_ids.of(&definition.info.name, theirs) else {
+                self.counters.messages_refused.inc();
+                continue;
+            };
+            let known = self.instances.get(&instance).and_then(|i| i.ids.theirs(ours));
+            if ours != theirs && known != Some(theirs) {
+                self.counters.services_renumbered.inc();
+                if self.ration.take(now).is_some() {
+                    let service = &definition.info.name;
+                    sink.notice(&ServerNotice::Renumbered { service, instance, theirs, ours });
+                }
+            }
+            definition.id = ours;
+            ids.ours.insert(theirs, ours);
+            ids.theirs.insert(ours, theirs);
+            offers.insert(ours, definition);
+        }
+        let services = &self.services;
+        self.service_ids.forget_unused(|id| services.contains_key(&id) || offers.contains_key(&id));
+        (offers, ids)
+    }
+
+    /// Tells an instance that a stream of its is not followed any more.
+    pub(super) fn report_not_followed(&self, ours: u16, instance: u64, sink: &mut impl ServerSink) {
+        let Some(known) =
+            self.instances.get(&instance).filter(|known| known.is_linked() && known.has_progress())
+        else {
+            return;
+        };
+        let Some(theirs) = known.ids.theirs(ours) else { return };
+        let mut positions = Vec::new();
+        LinkUp::put_position(&mut positions, theirs, LinkUp::NOT_FOLLOWED);
+        self.counters.progress_out.inc();
+        sink.to_instance(instance, &LinkUp::Progress { positions: &positions });
+    }
+
+    /// The present source if it still serves; else one whose provider is up; else any.
+    pub(super) fn best_source(&self, id: u16, present: Option<Active>) -> Option<Active> {
+        let candidates = self.services.get(&id)?.sources.iter().filter_map(|&source| {
+            self.looks.count();
+            let Some(Some(Source::Service { session, .. })) = self.all.get(source.0 as usize) else {
+                return None;
+            };
+            let instance = *self.sessions.get(session)?;
+            let known = self.instances.get(&instance).filter(|i| i.is_alive() && i.session == *session)?;
+            let is_up = known.offers.get(&id)?.state.up;
+            Some((Active { instance, source }, is_up))
+        });
+        candidates.max_by_key(|(active, is_up)| (*is_up, Some(*active) == present)).map(|(active, _)| active)
+    }
+
+    pub(super) fn next_recheck(&self) -> Nanos {
+        self.services.values().map(|s| s.recheck_at).min().unwrap_or(Nanos::NEVER)
+    }
+
+    /// Whether any instance offers a service.
+    pub(super) fn is_offered(&self, id: u16) -> bool {
+        self.instances.values().any(|instance| instance.offers.contains_key(&id))
+    }
+}
+
+impl Sources {
+    #[inline]
+    pub(super) fn stream_mut(&mut self, source: SourceId) -> Option<&mut Incoming> {
+        match self.all.get_mut(source.0 as usize) {
+            Some(Some(Source::Service { stream, .. })) => Some(stream),
+            _ => None,
+        }
+    }
+
+    pub(super) fn service_by_name(&self, name: &str) -> Option<u16> {
+        self.service_ids.known(name).filter(|id| self.services.contains_key(id))
+    }
+}
+
+impl Sources {
+    /// A source is none of a service any more.
+    pub(super) fn forget_source(&mut self, service: u16, source: SourceId) {
+        if let Some(service) = self.services.get_mut(&service) {
+            service.sources.remove(&source);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The receiving side of one stream of the backbone.
+
+use super::behind::{Behind, Unreported};
+
+/// What a message's number says about those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// It follows.
+    Next,
+    /// Numbers are missing before it, both ends included.
+    Gap {
+        /// The first one missing.
+        first: u64,
+        /// The last one missing.
+        last: u64,
+    },
+    /// It was seen already.
+    Old,
+}
+
+/// One source of a service's topic: the messages of one instance.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) service: u16,
+    /// Known from the first message on.
+    pub(super) instance: Option<u64>,
+    /// The service comes from here now; else only the numbers are followed.
+    pub(super) is_active: bool,
+    /// Something has come since progress was reported last.
+    pub(super) has_moved: bool,
+    /// The number that has to come next; 0 before anything is known.
+    next: u64,
+    /// What waits behind gaps.
+    pub(super) behind: Behind,
+    /// What was lost and operators have not been notified of.
+    pub(super) unreported: Unreported,
+    /// Place of the item of each id, plus one; 0 for ids of no item here.
+    items: Vec<u32>,
+}
+
+impl Incoming {
+    pub(super) fn new(service: u16) -> Incoming {
+        Incoming {
+            service,
+            instance: None,
+            is_active: false,
+            has_moved: false,
+            next: 0,
+            behind: Behind::default(),
+            unreported: Unreported::default(),
+            items: Vec::new(),
+        }
+    }
+
+    /// The number up to which everything has come, or is known to be lost. What is being released counts when its turn
+    /// has come.
+    pub(super) fn taken(&self) -> u64 {
+        self.behind.next_sequence().unwrap_or(self.next).saturating_sub(1)
+    }
+
+    /// Takes the number of a message that has one of its own.
+    #[inline]
+    pub(super) fn on_sequence(&mut self, sequence: u64) -> Order {
+        if sequence == self.next {
+            self.next = sequence + 1;
+            return Order::Next;
+        }
+        self.out_of_order(sequence)
+    }
+
+    #[cold]
+    fn out_of_order(&mut self, sequence: u64) -> Order {
+        if sequence < self.next {
+            return Order::Old;
+        }
+        let first = std::mem::replace(&mut self.next, sequence + 1);
+        if first == 0 { Order::Next } else { Order::Gap { first, last: sequence - 1 } }
+    }
+
+    /// Takes the highest number sent so far: everything up to it should have come.
+    pub(super) fn on_heartbeat(&mut self, highest: u64) -> Order {
+        if highest < self.next {
+            return Order::Next;
+        }
+        let first = std::mem::replace(&mut self.next, highest + 1);
+        if first == 0 { Order::Next } else { Order::Gap { first, last: highest } }
+    }
+
+    /// Whether an image taken after `sequence` and this stream leave no hole between them.
+    ///
+    /// If the item's id was known before (`was_bound`), everything since was held back. Otherwise the
+    /// messages received so far were dropped as unwatched, and the image must be at least as new as they are.
+    /// If the stream has not begun, it has to begin behind the image.
+    pub(super) fn joins_image(&mut self, sequence: u64, was_bound: bool) -> bool {
+        if self.next == 0 {
+            self.next = sequence + 1;
+        }
+        was_bound || sequence + 1 >= self.next
+    }
+
+    /// The place of an item in the server's table.
+    #[inline]
+    pub(super) fn item(&self, id: u32) -> Option<usize> {
+        match self.items.get(id as usize) {
+            None | Some(0) => None,
+            Some(&place) => Some(place as usize - 1),
+        }
+    }
+
+    /// Lets an id stand for an item. Ids are given out densely, so one far beyond the others is a fault.
+    pub(super) fn bind(&mut self, id: u32, place: usize) -> bool {
+        let at = id as usize;
+        if at >= ID_LIMIT {
+            return false;
+        }
+        if self.items.len() <= at {
+            self.items.resize(at + 1, 0);
+        }
+        self.items[at] = place as u32 + 1;
+        true
+    }
+
+    pub(super) fn unbind(&mut self, id: u32) {
+        if let Some(place) = self.items.get_mut(id as usize) {
+            *place = 0;
+        }
+    }
+
+    /// The service comes from elsewhere: forgets which item each id stands for, and what waits.
+    pub(super) fn deactivate(&mut self) {
+        self.is_active = false;
+        self.behind.clear();
+        self.items.clear();
+    }
+}
+
+/// Ids are 4 bytes of table each: 64 million are 256 MB, and more than any feed has items.
+const ID_LIMIT: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_follow_jump_or_are_old() {
+        let mut stream = Incoming::new(1);
+        assert_eq!(stream.on_sequence(10), Order::Next, "the first one begins wherever it is");
+        assert_eq!(stream.on_sequence(11), Order::Next);
+        assert_eq!(stream.on_sequence(14), Order::Gap { first: 12, last: 13 });
+        assert_eq!(stream.on_sequence(13), Order::Old);
+        assert_eq!(stream.on_sequence(15), Order::Next);
+    }
+
+    #[test]
+    fn a_heartbeat_shows_a_lost_tail_once() {
+        let mut stream = Incoming::new(1);
+        stream.on_sequence(1);
+        assert_eq!(stream.on_heartbeat(1), Order::Next);
+        assert_eq!(stream.on_heartbeat(4), Order::Gap { first: 2, last: 4 });
+        assert_eq!(stream.on_heartbeat(4), Order::Next);
+        assert_eq!(stream.on_sequence(5), Order::Next);
+    }
+
+    #[test]
+    fn an_image_older_than_what_was_dropped_is_of_no_use() {
+        let mut stream = Incoming::new(1);
+        stream.on_sequence(10);
+        assert!(!stream.joins_image(9, false), "10 may have been an update of the item");
+        assert!(stream.joins_image(9, true), "then 10 was held back");
+        assert!(stream.joins_image(10, false));
+        assert!(stream.joins_image(50, false), "the image may be ahead of the stream");
+    }
+
+    #[test]
+    fn an_image_that_comes_before_the_stream_starts_its_numbers() {
+        let mut stream = Incoming::new(1);
+        assert!(stream.joins_image(7, false));
+        assert!(stream.joins_image(9, false));
+        assert_eq!(stream.on_sequence(10), Order::Gap { first: 8, last: 9 });
+        let mut stream = Incoming::new(1);
+        assert_eq!(stream.on_heartbeat(0), Order::Next, "nothing was sent yet");
+        assert_eq!(stream.on_sequence(1), Order::Next);
+    }
+
+    #[test]
+    fn ids_stand_for_items_until_unbound() {
+        let mut stream = Incoming::new(1);
+        assert!(stream.bind(3, 0));
+        assert_eq!((stream.item(3), stream.item(2), stream.item(4)), (Some(0), None, None));
+        stream.unbind(3);
+        assert_eq!(stream.item(3), None);
+        assert!(!stream.bind(u32::MAX, 0));
+    }
+}

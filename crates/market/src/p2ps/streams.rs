@@ -1,0 +1,169 @@
+//! Streams of clients: opened, changed, paused, closed.
+
+use rdm::Reply;
+use rwf::{DataState, DataType, StateCode, StatusMsg};
+use units::Nanos;
+
+use super::audience::{Form, Newcomer};
+use super::base::Watcher;
+use super::client::Stream;
+use super::items::WatchedItems;
+use super::life::Phase;
+use super::sink::ServerSink;
+use crate::key::ItemKey;
+
+/// Streams.
+impl WatchedItems {
+    /// Changes how an open stream wants its item.
+    ///
+    /// The answer is a refresh. If none is wanted, there is one all the same where the client would go on
+    /// with something that is not so: after a pause, and when it sees other fields than before, which while
+    /// it pauses is no matter yet.
+    pub(super) fn reissue(
+        &mut self,
+        watcher: Watcher,
+        form: &Form,
+        (pause, no_refresh): (bool, bool),
+        sink: &mut impl ServerSink,
+    ) {
+        self.settle_stream(watcher, sink);
+        let Some(client) = self.clients.get_mut(watcher.client) else { return };
+        let all_paused = client.login.as_ref().is_some_and(|login| login.is_paused);
+        // A private stream is its provider's matter, and its requests are passed on one by one.
+        let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { return };
+        let before = std::mem::replace(&mut stream.form, form.clone());
+        let was_paused = std::mem::replace(&mut stream.is_paused, pause) || all_paused;
+        let (index, is_paused) = (stream.index, pause || all_paused);
+        let audience = &mut self.table[index].audience;
+        if let Some(newcomer) = audience.newcomer(watcher) {
+            newcomer.form = form.clone();
+            newcomer.is_paused = is_paused;
+            return;
+        }
+        let was_due = audience.take_due(watcher);
+        if was_due || before != *form || was_paused != is_paused {
+            audience.remove(watcher);
+            audience.add(watcher, form, is_paused);
+        }
+        let lacks = !is_paused && (was_due || was_paused || before.view != form.view);
+        if !no_refresh || lacks {
+            self.send_image(index, form, &[watcher], !no_refresh, sink);
+        }
+    }
+
+    /// Pauses a stream or lets it go on, as the client's login says of all of them.
+    pub(super) fn set_pause(&mut self, watcher: Watcher, is_paused: bool, sink: &mut impl ServerSink) {
+        self.settle_stream(watcher, sink);
+        let client = self.clients.get(watcher.client);
+        let Some(stream) = client.and_then(|c| c.streams.get(&watcher.stream_id)) else { return };
+        let (index, form) = (stream.index, stream.form.clone());
+        if self.table[index].audience.set_paused(watcher, &form, is_paused) && !is_paused {
+            self.send_image(index, &form, &[watcher], false, sink);
+        }
+    }
+
+    /// Opens a stream.
+    pub(super) fn watch(
+        &mut self,
+        now: Nanos,
+        key: ItemKey<'_>,
+        mut newcomer: Newcomer,
+        sink: &mut impl ServerSink,
+    ) {
+        if self.cleanups.is_busy() {
+            self.find_settled(key, sink);
+        }
+        let index = self.find_or_make(key);
+        let item = &mut self.table[index];
+        item.lingers_until = None;
+        let (watcher, serial) = (newcomer.watcher, item.serial);
+        if let Some(client) = self.clients.get_mut(watcher.client) {
+            let (form, is_paused) = (newcomer.form.clone(), newcomer.is_paused);
+            let stream = Stream { index, serial, form, is_paused, conversation: None };
+            client.streams.insert(watcher.stream_id, stream);
+            newcomer.is_paused |= client.login.as_ref().is_some_and(|login| login.is_paused);
+        }
+        self.clients.count_watchers(1);
+        let item = &mut self.table[index];
+        let phase = item.life.phase();
+        if phase != Phase::Live && !item.cached.is_known() {
+            let is_idle = phase == Phase::Idle;
+            let is_suspect = item.cached.state().data == DataState::Suspect;
+            item.audience.await_image(newcomer);
+            if is_idle {
+                self.request_new(now, index, watcher, sink);
+            } else if is_suspect {
+                self.report_to_newcomer(now, index, watcher, sink);
+            }
+            return;
+        }
+        self.admit_newcomer(now, index, newcomer, sink);
+    }
+
+    /// Tells a stream that waits for an image why there is none.
+    fn report_to_newcomer(&mut self, now: Nanos, index: usize, watcher: Watcher, sink: &mut impl ServerSink) {
+        let state = self.table[index].cached.state().clone();
+        let state = state.borrow();
+        let closing = self.table[index].audience.take_closing(false);
+        self.close_streams(now, index, closing, (state.code, &state.text_lossy()), sink);
+        if self.table[index].audience.newcomer(watcher).is_some() {
+            let key = self.table[index].key.as_key();
+            let msg = StatusMsg {
+                state: Some(state),
+                key: Some(key.to_key()),
+                ..StatusMsg::new(key.domain, 0, DataType::NO_DATA)
+            };
+            self.counters.statuses_out.inc();
+            sink.fan_out(&[watcher], self.encoding.encode(|w| msg.encode(w)));
+        }
+    }
+
+    /// Asks for an item that has no image; if there is nobody to ask, the watcher is notified.
+    fn request_new(&mut self, now: Nanos, index: usize, watcher: Watcher, sink: &mut impl ServerSink) {
+        let service = self.sources.services.get(&self.table[index].key.service);
+        if service.is_some_and(|s| s.active.is_some()) {
+            self.request(index);
+            self.send_requests(now, sink);
+            return;
+        }
+        let text = "the service is down, waiting for it";
+        let closing = self.table[index].audience.take_closing(true);
+        if !closing.is_empty() {
+            self.close_streams(now, index, closing, (StateCode::NONE, text), sink);
+            return;
+        }
+        let key = self.table[index].key.clone();
+        let reply = Reply {
+            domain: key.domain,
+            stream_id: watcher.stream_id,
+            key: Some(key.as_key().to_key()),
+            private_stream: false,
+        };
+        let answer = reply.suspect(StateCode::NONE, text);
+        self.counters.statuses_out.inc();
+        sink.send(watcher.client, self.encoding.encode(|w| answer.encode(w)));
+    }
+
+    /// A client is done with a stream, if it is open.
+    pub(super) fn leave(&mut self, now: Nanos, watcher: Watcher, sink: &mut impl ServerSink) {
+        let Some(client) = self.clients.get_mut(watcher.client) else { return };
+        if let Some(number) = client.private.remove(&watcher.stream_id) {
+            self.conversations.close_private(number, sink);
+            self.clients.count_watchers(-1);
+        } else if let Some(stream) = client.streams.remove(&watcher.stream_id) {
+            stream.conversation.map(|number| self.conversations.end(number));
+            self.clients.count_watchers(-1);
+            self.unwatch(now, &stream, watcher);
+        }
+    }
+
+    /// A client has left an item; after the last one it lingers.
+    pub(super) fn unwatch(&mut self, now: Nanos, stream: &Stream, watcher: Watcher) {
+        let Some(item) = self.table.get_mut(stream.index).filter(|i| i.serial == stream.serial) else {
+            return;
+        };
+        if item.audience.remove(watcher) {
+            self.start_linger(now, stream.index);
+        }
+    }
+}
