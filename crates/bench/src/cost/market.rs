@@ -27,7 +27,7 @@ use serde_json::json;
 use units::Nanos;
 
 use crate::BenchError;
-use crate::end_to_end::{START_LIMIT, free_port};
+use crate::process::{START_LIMIT, free_port};
 use crate::process::answer;
 
 /// Rounds before the counted ones: tables have grown.
