@@ -27,8 +27,8 @@ use serde_json::json;
 use units::Nanos;
 
 use crate::BenchError;
-use crate::process::{START_LIMIT, free_port};
 use crate::process::answer;
+use crate::process::{START_LIMIT, free_port};
 
 /// Rounds before the counted ones: tables have grown.
 const WARM_ROUNDS: u32 = 64;
