@@ -125,8 +125,8 @@ impl ServerSink for Sink<'_> {
                 }
                 (Some(connection), Some(outbox)) => {
                     let shown = *as_json.get_or_insert_with(|| self.json.stage(outbox, msg));
-                    if let Some(Shown { staged, means }) = shown
-                        && self.streams.admits(client, stream_id, means)
+                    if let Some(Shown { staged, effect }) = shown
+                        && self.streams.admits(client, stream_id, effect)
                     {
                         outbox.deliver(connection, staged, stream_id);
                     }

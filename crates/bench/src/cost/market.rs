@@ -27,7 +27,6 @@ use serde_json::json;
 use units::Nanos;
 
 use crate::BenchError;
-
 use crate::process::{START_LIMIT, answer, free_port};
 
 /// Rounds before the counted ones: tables have grown.

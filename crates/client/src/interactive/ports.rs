@@ -12,7 +12,7 @@ use rwf::Dictionary;
 use rwf_json::Reader;
 use server::Service;
 use server::rssl::{Rssl, RsslListener};
-use server::websocket::{Json, Means, RwfService, Shown, WebSocket, WebSocketListener, cookie_login};
+use server::websocket::{Json, MessageEffect, RwfService, Shown, WebSocket, WebSocketListener, cookie_login};
 use server::{ConnectionId, ConnectionInfo, Outbox, Staged};
 use units::Nanos;
 use websocket::Message;
@@ -209,7 +209,7 @@ impl Outlet for Wires<'_> {
                 (Port::WebSocket(_), None) => {}
             }
         }
-        !matches!(as_json, Some(Some(Shown { means: Means::Lost, .. })))
+        !matches!(as_json, Some(Some(Shown { effect: MessageEffect::Lost, .. })))
     }
 }
 

@@ -7,7 +7,7 @@ use counters::table::JsonClients as Counters;
 use market::p2ps::{ClientId, Watcher};
 use rwf::{Domain, MsgHead};
 use server::ConnectionId;
-use server::websocket::Means;
+use server::websocket::MessageEffect;
 use units::Nanos;
 
 use super::connection_of;
@@ -72,30 +72,30 @@ impl Streams {
 
     /// Whether a stream is to get a message that means this; from now on it is as the message says.
     #[inline]
-    pub(crate) fn admits(&mut self, client: ClientId, stream_id: i32, means: Means) -> bool {
-        if matches!(means, Means::Update | Means::Other) && self.wanting_count == 0 {
+    pub(crate) fn admits(&mut self, client: ClientId, stream_id: i32, effect: MessageEffect) -> bool {
+        if matches!(effect, MessageEffect::Update | MessageEffect::Other) && self.wanting_count == 0 {
             return true;
         }
         let Some(connection) = connection_of(client) else { return true };
         let standing = self.known.get(&connection).and_then(|open| open.get(&stream_id)).copied();
         let whole = Some(Standing::Whole);
-        match means {
+        match effect {
             _ if standing == Some(Standing::Ended) => return false,
-            Means::Other => {}
-            Means::Update => return standing != Some(Standing::Lacking),
-            Means::Doubt => return standing.is_some(),
+            MessageEffect::Other => {}
+            MessageEffect::Update => return standing != Some(Standing::Lacking),
+            MessageEffect::Doubt => return standing.is_some(),
             // That all is well would not be so.
-            Means::Remark => return standing == whole,
-            Means::Image => self.set(connection, stream_id, whole),
-            Means::End => self.set(connection, stream_id, None),
-            Means::Missed(domain) => {
+            MessageEffect::Remark => return standing == whole,
+            MessageEffect::Image => self.set(connection, stream_id, whole),
+            MessageEffect::End => self.set(connection, stream_id, None),
+            MessageEffect::Missed(domain) => {
                 if standing == whole {
                     self.note_missed(Watcher { client, stream_id }, domain);
                     self.set(connection, stream_id, Some(Standing::Lacking));
                 }
                 return standing == whole;
             }
-            Means::Lost => {
+            MessageEffect::Lost => {
                 self.counters.streams_closed.inc();
                 self.ended.push(Watcher { client, stream_id });
                 self.set(connection, stream_id, Some(Standing::Ended));
@@ -129,9 +129,9 @@ impl Streams {
 
     /// A message that is not about items goes to a client: its stream is open from now on, or free.
     pub(crate) fn note_other(&mut self, connection: ConnectionId, head: MsgHead, msg: &[u8]) {
-        match Means::of(msg) {
-            Means::Image => self.others.open(connection, head.stream_id, head.domain),
-            Means::End => drop(self.others.close(connection, head.stream_id)),
+        match MessageEffect::of(msg) {
+            MessageEffect::Image => self.others.open(connection, head.stream_id, head.domain),
+            MessageEffect::End => drop(self.others.close(connection, head.stream_id)),
             _ => {}
         }
     }
@@ -219,7 +219,7 @@ mod tests {
     use crate::websocket::client_of;
 
     const CONNECTION: ConnectionId = ConnectionId(3);
-    const MISSED: Means = Means::Missed(Domain::MARKET_PRICE);
+    const MISSED: MessageEffect = MessageEffect::Missed(Domain::MARKET_PRICE);
     const DELAY: Duration = Duration::from_secs(1);
 
     fn streams() -> Streams {
@@ -234,15 +234,24 @@ mod tests {
     fn a_remark_before_the_image_or_after_the_end_is_kept_back_from_websocket_clients_alone() {
         let mut streams = streams();
         let (client, rssl) = (client_of(CONNECTION), ClientId(3));
-        assert!(!streams.admits(client, 5, Means::Remark) && streams.admits(rssl, 5, Means::Remark));
-        assert!(streams.admits(client, 5, Means::Image) && streams.admits(client, 5, Means::Remark));
-        assert!(!streams.admits(client, 6, Means::Doubt), "of another stream");
-        assert!(streams.admits(client, 5, Means::End) && !streams.admits(client, 5, Means::Remark));
+        assert!(
+            !streams.admits(client, 5, MessageEffect::Remark)
+                && streams.admits(rssl, 5, MessageEffect::Remark)
+        );
+        assert!(
+            streams.admits(client, 5, MessageEffect::Image)
+                && streams.admits(client, 5, MessageEffect::Remark)
+        );
+        assert!(!streams.admits(client, 6, MessageEffect::Doubt), "of another stream");
+        assert!(
+            streams.admits(client, 5, MessageEffect::End)
+                && !streams.admits(client, 5, MessageEffect::Remark)
+        );
         for forget in [|s: &mut Streams| s.forget(CONNECTION, 5), |s: &mut Streams| s.forget_all(CONNECTION)]
         {
-            streams.admits(client, 5, Means::Image);
+            streams.admits(client, 5, MessageEffect::Image);
             forget(&mut streams);
-            assert!(!streams.admits(client, 5, Means::Doubt));
+            assert!(!streams.admits(client, 5, MessageEffect::Doubt));
         }
     }
 
@@ -251,13 +260,22 @@ mod tests {
         let mut streams = streams();
         let client = client_of(CONNECTION);
         assert!(!streams.admits(client, 5, MISSED), "there is no image that could lack something");
-        streams.admits(client, 5, Means::Image);
-        streams.admits(client, 6, Means::Image);
+        streams.admits(client, 5, MessageEffect::Image);
+        streams.admits(client, 6, MessageEffect::Image);
         assert!(streams.admits(client, 5, MISSED) && !streams.admits(client, 5, MISSED));
-        assert!(!streams.admits(client, 5, Means::Update) && streams.admits(client, 6, Means::Update));
-        assert!(!streams.admits(client, 5, Means::Remark) && streams.admits(client, 5, Means::Doubt));
-        assert!(streams.admits(client, 5, Means::Other), "a generic message");
-        assert!(streams.admits(client, 5, Means::Image) && streams.admits(client, 5, Means::Update));
+        assert!(
+            !streams.admits(client, 5, MessageEffect::Update)
+                && streams.admits(client, 6, MessageEffect::Update)
+        );
+        assert!(
+            !streams.admits(client, 5, MessageEffect::Remark)
+                && streams.admits(client, 5, MessageEffect::Doubt)
+        );
+        assert!(streams.admits(client, 5, MessageEffect::Other), "a generic message");
+        assert!(
+            streams.admits(client, 5, MessageEffect::Image)
+                && streams.admits(client, 5, MessageEffect::Update)
+        );
         let counters = &streams.counters;
         assert_eq!((counters.streams_suspected.get(), counters.streams_restored.get()), (1, 1));
     }
@@ -266,13 +284,13 @@ mod tests {
     fn an_image_is_asked_for_once_after_a_while_for_those_who_still_lack_it() {
         let mut streams = streams();
         for stream_id in 5..=8 {
-            streams.admits(client_of(CONNECTION), stream_id, Means::Image);
+            streams.admits(client_of(CONNECTION), stream_id, MessageEffect::Image);
             streams.admits(client_of(CONNECTION), stream_id, MISSED);
         }
         for lacking in streams.take_fresh() {
             streams.await_image(Nanos(0), lacking);
         }
-        streams.admits(client_of(CONNECTION), 6, Means::Image);
+        streams.admits(client_of(CONNECTION), 6, MessageEffect::Image);
         streams.forget(CONNECTION, 7);
         assert_eq!((streams.take_due(Nanos(999_999_999)), streams.next_due()), (vec![], Nanos::ZERO + DELAY));
         assert_eq!(streams.take_due(Nanos::ZERO + DELAY), [watcher(5), watcher(8)]);
@@ -283,11 +301,14 @@ mod tests {
     fn a_stream_whose_image_is_lost_is_closed_and_hears_nothing_more() {
         let mut streams = streams();
         let client = client_of(CONNECTION);
-        assert!(streams.admits(client, 5, Means::Lost), "its first image");
-        assert!(!streams.admits(client, 5, Means::Image) && !streams.admits(client, 5, Means::Other));
+        assert!(streams.admits(client, 5, MessageEffect::Lost), "its first image");
+        assert!(
+            !streams.admits(client, 5, MessageEffect::Image)
+                && !streams.admits(client, 5, MessageEffect::Other)
+        );
         assert_eq!((streams.take_ended(), streams.take_ended()), (vec![watcher(5)], vec![]));
-        assert!(streams.admits(client, 5, Means::Image), "the id is free");
-        streams.admits(client, 6, Means::Lost);
+        assert!(streams.admits(client, 5, MessageEffect::Image), "the id is free");
+        streams.admits(client, 6, MessageEffect::Lost);
         streams.forget(CONNECTION, 6);
         assert_eq!((streams.take_ended(), streams.counters.streams_closed.get()), (vec![], 2));
         assert_eq!(streams.wanting_count, 0);
@@ -296,9 +317,9 @@ mod tests {
     #[test]
     fn nothing_is_left_of_a_connection_that_is_gone() {
         let mut streams = streams();
-        streams.admits(client_of(CONNECTION), 5, Means::Image);
+        streams.admits(client_of(CONNECTION), 5, MessageEffect::Image);
         streams.admits(client_of(CONNECTION), 5, MISSED);
-        streams.admits(client_of(CONNECTION), 6, Means::Lost);
+        streams.admits(client_of(CONNECTION), 6, MessageEffect::Lost);
         streams.forget_all(CONNECTION);
         assert_eq!((streams.wanting_count, streams.take_due(Nanos::NEVER)), (0, vec![]));
     }

@@ -11,8 +11,8 @@ use rwf::{DataType, Dictionary, Domain, Key, Msg, MsgClass, RefreshMsg, RequestM
 use rwf_json::{Converter, Incoming, KeyPart, Options, PeerError, Reader, Refusal, RefusalKind, ToJsonError};
 
 use super::dictionaries::Dictionaries;
-use super::stand_in::stand_in;
-use super::{Kind, Means, Names, WebSocketConfig, stage};
+use super::fallback_status::fallback_status;
+use super::{Kind, MessageEffect, Names, WebSocketConfig, stage};
 use crate::{ConnectionId, Outbox, Staged};
 
 /// More than any dictionary or image in use has: about so many bytes go into one message to a client, since
@@ -47,7 +47,7 @@ pub struct Shown {
     /// Where it is.
     pub staged: Staged,
     /// What it means; of a message that stands in for another, what that is.
-    pub means: Means,
+    pub effect: MessageEffect,
 }
 
 /// Serves one client in RWF.
@@ -132,8 +132,8 @@ impl Json {
         let mut written = Ok(DataType::NO_DATA);
         let staged = stage(outbox, Kind::Body, |json| written = self.write(msg, json));
         match written {
-            Ok(_) => Some(Shown { staged, means: Means::of(msg) }),
-            Err(why) => self.stand_in(outbox, msg, why),
+            Ok(_) => Some(Shown { staged, effect: MessageEffect::of(msg) }),
+            Err(why) => self.fallback_status(outbox, msg, why),
         }
     }
 
@@ -152,7 +152,7 @@ impl Json {
         });
         let staged = match written {
             Ok(_) => Some(staged),
-            Err(why) => self.stand_in(outbox, msg, why).map(|shown| shown.staged),
+            Err(why) => self.fallback_status(outbox, msg, why).map(|shown| shown.staged),
         };
         if let Some(staged) = staged {
             outbox.deliver(to, staged, head.stream_id);
@@ -161,13 +161,13 @@ impl Json {
 
     /// Puts what stands in for a message into the outbox.
     #[cold]
-    fn stand_in(&self, outbox: &mut Outbox, msg: &[u8], why: ToJsonError) -> Option<Shown> {
+    fn fallback_status(&self, outbox: &mut Outbox, msg: &[u8], why: ToJsonError) -> Option<Shown> {
         self.counters.messages_unwritable.inc();
         let head = rwf::peek(msg).ok()?;
-        let (means, instead) = stand_in(head, Msg::parse(msg).ok().as_ref(), &why);
+        let (effect, instead) = fallback_status(head, Msg::parse(msg).ok().as_ref(), &why);
         let mut is_written = false;
         let staged = stage(outbox, Kind::Body, |json| is_written = self.write(&instead, json).is_ok());
-        is_written.then_some(Shown { staged, means })
+        is_written.then_some(Shown { staged, effect })
     }
 
     /// Reads what a client says in one frame: its messages go to the service in order, pings are answered,
@@ -383,7 +383,7 @@ mod tests {
         for msg in headers(Domain::MARKET_PRICE) {
             let shown = scene.json.stage(&mut scene.outbox, &msg).expect("something is said");
             let update = rwf::peek(&msg).expect("a header").class == MsgClass::Update;
-            assert_eq!(shown.means == Means::Missed(Domain::MARKET_PRICE), update);
+            assert_eq!(shown.effect == MessageEffect::Missed(Domain::MARKET_PRICE), update);
         }
         assert!(scene.json.stage(&mut scene.outbox, b"no message").is_none());
         scene.json.send(&mut scene.outbox, CLIENT, b"no message");

@@ -14,19 +14,19 @@
 mod config;
 mod cookie;
 mod dictionaries;
+mod effect;
+mod fallback_status;
 mod json;
-mod means;
 mod message;
 mod names;
 mod origin;
 mod pack;
 mod protocol;
-mod stand_in;
 
 pub use config::WebSocketConfig;
 pub use cookie::{COOKIE_LOGIN_STREAM_ID, cookie_login};
+pub use effect::MessageEffect;
 pub use json::{Json, PART_BYTES, RwfService, Shown, answer};
-pub use means::Means;
 pub use message::{Kind, stage};
 use names::Names;
 pub use protocol::{ListenerCounters, WebSocket, WebSocketListener, listen};

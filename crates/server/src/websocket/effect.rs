@@ -2,7 +2,7 @@ use rwf::{DataState, Domain, Msg, MsgClass, State, StreamState};
 
 /// What a message means for the streams that get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Means {
+pub enum MessageEffect {
     /// It is an image of a stream that goes on.
     Image,
     /// It changes what the client has.
@@ -21,25 +21,25 @@ pub enum Means {
     Lost,
 }
 
-impl Means {
+impl MessageEffect {
     /// What an item's message means. Updates need not be looked into.
-    pub fn of(msg: &[u8]) -> Means {
+    pub fn of(msg: &[u8]) -> MessageEffect {
         if rwf::peek(msg).is_ok_and(|head| head.class == MsgClass::Update) {
-            return Means::Update;
+            return MessageEffect::Update;
         }
         match Msg::parse(msg) {
-            Ok(Msg::Refresh(refresh)) if refresh.state.stream == StreamState::Open => Means::Image,
-            Ok(Msg::Refresh(_)) => Means::End,
-            Ok(Msg::Status(status)) => Means::of_state(status.state.as_ref()),
-            _ => Means::Other,
+            Ok(Msg::Refresh(refresh)) if refresh.state.stream == StreamState::Open => MessageEffect::Image,
+            Ok(Msg::Refresh(_)) => MessageEffect::End,
+            Ok(Msg::Status(status)) => MessageEffect::of_state(status.state.as_ref()),
+            _ => MessageEffect::Other,
         }
     }
 
-    pub(crate) fn of_state(state: Option<&State<'_>>) -> Means {
+    pub(crate) fn of_state(state: Option<&State<'_>>) -> MessageEffect {
         match state {
-            Some(state) if state.stream != StreamState::Open => Means::End,
-            Some(state) if state.data == DataState::Suspect => Means::Doubt,
-            _ => Means::Remark,
+            Some(state) if state.stream != StreamState::Open => MessageEffect::End,
+            Some(state) if state.data == DataState::Suspect => MessageEffect::Doubt,
+            _ => MessageEffect::Remark,
         }
     }
 }
@@ -65,12 +65,15 @@ mod tests {
 
     #[test]
     fn messages_mean_what_their_state_says() {
-        assert_eq!(Means::of(&refresh(StreamState::Open)), Means::Image);
-        assert_eq!(Means::of(&refresh(StreamState::NonStreaming)), Means::End);
-        assert_eq!(Means::of(&status(StreamState::Open, DataState::Suspect)), Means::Doubt);
-        assert_eq!(Means::of(&status(StreamState::Open, DataState::Ok)), Means::Remark);
-        assert_eq!(Means::of(&status(StreamState::ClosedRecover, DataState::Suspect)), Means::End);
+        assert_eq!(MessageEffect::of(&refresh(StreamState::Open)), MessageEffect::Image);
+        assert_eq!(MessageEffect::of(&refresh(StreamState::NonStreaming)), MessageEffect::End);
+        assert_eq!(MessageEffect::of(&status(StreamState::Open, DataState::Suspect)), MessageEffect::Doubt);
+        assert_eq!(MessageEffect::of(&status(StreamState::Open, DataState::Ok)), MessageEffect::Remark);
+        assert_eq!(
+            MessageEffect::of(&status(StreamState::ClosedRecover, DataState::Suspect)),
+            MessageEffect::End
+        );
         let update = Msg::Update(UpdateMsg::new(Domain::MARKET_PRICE, 5, DataType::NO_DATA));
-        assert_eq!(Means::of(&update.to_vec().expect("legal")), Means::Update);
+        assert_eq!(MessageEffect::of(&update.to_vec().expect("legal")), MessageEffect::Update);
     }
 }
