@@ -9,8 +9,10 @@ use net::{Interest, Transport, tcp};
 use units::Nanos;
 
 use crate::Handler;
-use crate::context::{Context, Port};
+use crate::base::Base;
+use crate::base::Port;
 use crate::direct::Connection;
+use crate::direct::Direct;
 
 /// The two ways to a peer, and what is to be sent again if the other one is taken: a connection for answers keeps
 /// what waits, from the first one on of which the peer's kernel has not acknowledged all. The application's has two
@@ -83,26 +85,33 @@ impl Connection {
     }
 }
 
-impl Context {
+impl Direct {
     /// Takes the other way to a peer that has acknowledged nothing for long.
-    pub(crate) fn take_due_detour(&mut self, now: Nanos, index: usize, handler: &mut impl Handler) {
+    pub(crate) fn take_due_detour(
+        &mut self,
+        base: &mut Base,
+        now: Nanos,
+        index: usize,
+        handler: &mut impl Handler,
+    ) {
         let is_due = |c: &Connection| now >= c.detour_at();
-        if !self.direct.connections.get(index).is_some_and(is_due) {
+        if !self.connections.get(index).is_some_and(is_due) {
             return;
         }
-        let Some(connection) = self.direct.connections.get_mut(index) else { return };
+        let Some(connection) = self.connections.get_mut(index) else { return };
         connection.settle(now);
-        if is_due(connection) && !self.take_detour(index) {
-            self.close_connection(index, "neither network brings anything to the peer", handler);
+        if is_due(connection) && !self.take_detour(base, index) {
+            self.close_connection(base, index, "neither network brings anything to the peer", handler);
         }
     }
 
     /// A connection brings nothing to its peer, or nothing any more: takes the other way, and sends all again that may
     /// not have arrived. False if there is none, or no need, or it was tried often enough.
-    pub(crate) fn take_detour(&mut self, index: usize) -> bool {
-        let token = self.token(Port::Connection, index);
-        let Some(connection) = self.direct.connections.get_mut(index) else { return false };
-        connection.settle(self.now);
+    pub(crate) fn take_detour(&mut self, base: &mut Base, index: usize) -> bool {
+        let now = base.now;
+        let token = base.token(Port::Connection, index);
+        let Some(connection) = self.connections.get_mut(index) else { return false };
+        connection.settle(now);
         if !connection.waits_for_peer() {
             return false;
         }
@@ -111,23 +120,23 @@ impl Context {
             detour.tries += 1;
             // What fails here is tried by the other way; after the last try the connection counts as failed.
             let Ok(stream) = tcp::connect(SocketAddr::V4(detour.turn())) else { continue };
-            let watched = self.config.watch_direct(&stream);
-            if watched.and_then(|()| self.registrar.add(&stream, token, Interest::ReadWrite)).is_err() {
+            let watched = base.config.watch_direct(&stream);
+            if watched.and_then(|()| base.registrar.add(&stream, token, Interest::ReadWrite)).is_err() {
                 continue;
             }
             // What is sent again is not to come by the first way as well, if that should be mended. Closing the
             // descriptor takes it out of the poller too.
             drop(tcp::reset_on_close(connection.stream.socket()));
-            drop(self.registrar.remove(&connection.stream));
+            drop(base.registrar.remove(&connection.stream));
             connection.stream = Transport::Plain(stream);
             (connection.is_established, connection.waits_for_room) = (false, true);
             connection.handshake_due = Nanos::NEVER;
-            connection.decoder = StreamDecoder::new(self.config.request_tcp_maximum_message_size_bytes);
-            (connection.sent, detour.acknowledged, detour.moved) = (0, 0, self.now);
+            connection.decoder = StreamDecoder::new(base.config.request_tcp_maximum_message_size_bytes);
+            (connection.sent, detour.acknowledged, detour.moved) = (0, 0, now);
             if connection.is_for_answers() {
-                self.counters.networks.answers_moved.inc();
+                base.counters.networks.answers_moved.inc();
             } else {
-                self.counters.networks.connections_moved.inc();
+                base.counters.networks.connections_moved.inc();
             }
             return true;
         }

@@ -176,9 +176,11 @@
 //! - Direct messages are independent of all that and carry both ways (`tests/loopback.rs`:
 //!   `direct_messages_go_both_ways`).
 
+mod base;
 mod closing;
 mod config;
 mod context;
+mod context_counters;
 mod departed;
 mod detour;
 mod direct;
@@ -188,26 +190,27 @@ mod error;
 mod event;
 mod failover;
 mod handle;
+mod host;
 mod incoming;
 mod index;
 mod interface;
 mod keys;
 mod options;
 mod outgoing;
-mod pause;
 mod published;
+mod publishing;
 mod receiver;
+mod receiving;
 mod recovery;
 mod request;
 mod retention;
 mod security;
+mod session;
 mod source;
-mod standalone;
 mod statics;
 mod statistics;
 mod stream;
 mod tls;
-mod watch;
 mod xdp;
 
 pub use crate::config::{
@@ -215,7 +218,8 @@ pub use crate::config::{
     Preset, ReceiverBehavior, StaticSource, TopicTransport, Transport, Wait, check_peer_names,
 };
 pub use closing::{Left, SessionLeft};
-pub use context::{Context, ContextCounters};
+pub use context::Context;
+pub use context_counters::ContextCounters;
 pub use embedded::{CallError, EmbeddedContext, EmbeddedSource, EventQueue, QueueError};
 pub use error::ContextError;
 pub use event::{

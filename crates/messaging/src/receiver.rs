@@ -3,9 +3,11 @@
 use lbt::config::Order;
 use lbt::resolution::{QueryId, ResolverSink, SourceRecord};
 
-use crate::context::Context;
+use crate::base::Base;
+use crate::direct::Direct;
 use crate::error::ContextError;
 use crate::index::reserve_for_insert;
+use crate::receiving::Receiving;
 use crate::{Handler, Receiver, ReceiverOptions};
 
 /// A topic, or a set of topics, that somebody wants.
@@ -28,82 +30,83 @@ pub(crate) struct Found {
     receiver: Receiver,
 }
 
-impl Context {
-    /// Begins to receive a topic, from all sources there are and will be. Several receivers of one topic are
-    /// each told everything.
-    ///
-    /// # Errors
-    /// [`ContextError::Topic`]: the name cannot be sent. [`ContextError::FailoverOrder`]: options that do not
-    /// go together. [`ContextError::Forked`] in a child made by `fork`.
-    pub fn create_receiver(
+impl Receiving {
+    /// See [`Context::create_receiver`](crate::Context::create_receiver).
+    pub(crate) fn create_receiver(
         &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
         topic: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
-        self.check_home()?;
+        base.check_home()?;
         check(options)?;
-        self.refresh_clock();
-        let known = self.resolver.query_of(topic).and_then(|query| self.by_query.get(&query));
+        base.refresh_clock();
+        let known = base.resolver.query_of(topic).and_then(|query| self.by_query.get(&query));
         if let Some(&at) = known {
-            let receiver = self.add_receiver(at, options);
-            for record in self.resolver.known(topic) {
-                self.join_counted(receiver, topic, &record);
+            let receiver = self.add_receiver(base, at, options);
+            for record in base.resolver.known(topic) {
+                self.join_counted(base, direct, receiver, topic, &record);
             }
             return Ok(receiver);
         }
         let mut heard = Heard::default();
-        let query = self.resolver.query(self.now, topic, &mut heard)?;
-        Ok(self.add_subscription(query, options, heard))
+        let query = base.resolver.query(base.now, topic, &mut heard)?;
+        Ok(self.add_subscription(base, direct, query, options, heard))
     }
 
-    /// Begins to receive all topics whose names begin with `prefix`.
-    ///
-    /// # Errors
-    /// [`ContextError::Topic`]: the prefix as a pattern cannot be sent.
-    pub fn create_prefix_receiver(
+    /// See [`Context::create_prefix_receiver`](crate::Context::create_prefix_receiver).
+    pub(crate) fn create_prefix_receiver(
         &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
         prefix: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
-        self.check_home()?;
+        base.check_home()?;
         check(options)?;
-        self.refresh_clock();
+        base.refresh_clock();
         let mut heard = Heard::default();
-        let query = self.resolver.query_prefix(self.now, prefix, &mut heard)?;
-        Ok(self.add_subscription(query, options, heard))
+        let query = base.resolver.query_prefix(base.now, prefix, &mut heard)?;
+        Ok(self.add_subscription(base, direct, query, options, heard))
     }
 
-    /// Begins to receive all topics in whose names a pattern is found. It is in the syntax of Perl, as far
-    /// as that can be matched in time linear in a name's length.
-    ///
-    /// # Errors
-    /// [`ContextError::Topic`]: the pattern is not understood or too long; the error says which.
-    pub fn create_pattern_receiver(
+    /// See [`Context::create_pattern_receiver`](crate::Context::create_pattern_receiver).
+    pub(crate) fn create_pattern_receiver(
         &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
         pattern: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
-        self.check_home()?;
+        base.check_home()?;
         check(options)?;
-        self.refresh_clock();
+        base.refresh_clock();
         let mut heard = Heard::default();
-        let query = self.resolver.query_pattern(self.now, pattern, &mut heard)?;
-        Ok(self.add_subscription(query, options, heard))
+        let query = base.resolver.query_pattern(base.now, pattern, &mut heard)?;
+        Ok(self.add_subscription(base, direct, query, options, heard))
     }
 
-    fn add_subscription(&mut self, query: QueryId, options: &ReceiverOptions, heard: Heard) -> Receiver {
+    fn add_subscription(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        query: QueryId,
+        options: &ReceiverOptions,
+        heard: Heard,
+    ) -> Receiver {
         let subscription = Subscription { query, receivers: Vec::new() };
         reserve_for_insert(&mut self.subscriptions);
         let at = self.subscriptions.insert(subscription);
         self.by_query.insert(query, at);
-        let receiver = self.add_receiver(at, options);
-        self.take_heard(heard);
-        self.send_resolution();
+        let receiver = self.add_receiver(base, at, options);
+        self.take_heard(base, direct, heard);
+        base.send_resolution();
         receiver
     }
 
-    fn add_receiver(&mut self, subscription: usize, options: &ReceiverOptions) -> Receiver {
-        let number = self.next_number();
+    fn add_receiver(&mut self, base: &mut Base, subscription: usize, options: &ReceiverOptions) -> Receiver {
+        let number = base.next_number();
         let entry = ReceiverEntry { number, subscription, options: *options };
         reserve_for_insert(&mut self.receivers);
         let receiver = Receiver { slot: self.receivers.insert(entry) as u32, number };
@@ -111,9 +114,9 @@ impl Context {
         receiver
     }
 
-    /// Stops receiving; no event for this receiver follows.
-    pub fn delete_receiver(&mut self, receiver: Receiver) {
-        if !self.home.is_here() {
+    /// See [`Context::delete_receiver`](crate::Context::delete_receiver).
+    pub(crate) fn delete_receiver(&mut self, base: &mut Base, direct: &mut Direct, receiver: Receiver) {
+        if !base.home.is_here() {
             return;
         }
         let entry = self.receivers.get(receiver.slot as usize);
@@ -126,33 +129,41 @@ impl Context {
         if subscription.receivers.is_empty() {
             let gone = self.subscriptions.remove(gone.subscription);
             self.by_query.remove(&gone.query);
-            self.resolver.stop_query(gone.query);
+            base.resolver.stop_query(gone.query);
         }
         for stream in self.streams.detach(receiver) {
-            self.leave(stream.session, &stream.record);
+            self.leave(base, direct, stream.session, &stream.record);
         }
     }
 
-    pub(crate) fn on_resolution_datagram(&mut self, datagram: &[u8]) {
+    pub(crate) fn on_resolution_datagram(&mut self, base: &mut Base, direct: &mut Direct, datagram: &[u8]) {
+        let now = base.now;
         let mut heard = Heard::default();
         // One that is malformed or not signed as it must be is counted by the resolver.
-        let _ = self.resolver.on_datagram(self.now, datagram, &mut heard);
-        self.take_heard(heard);
+        let _ = base.resolver.on_datagram(now, datagram, &mut heard);
+        self.take_heard(base, direct, heard);
     }
 
-    pub(crate) fn take_heard(&mut self, heard: Heard) {
+    pub(crate) fn take_heard(&mut self, base: &mut Base, direct: &mut Direct, heard: Heard) {
         for (query, topic, record) in heard.0 {
             let Some(&at) = self.by_query.get(&query) else { continue };
             for i in 0..self.subscriptions[at].receivers.len() {
                 let receiver = self.subscriptions[at].receivers[i];
-                self.join_counted(receiver, &topic, &record);
+                self.join_counted(base, direct, receiver, &topic, &record);
             }
         }
     }
 
-    pub(crate) fn join_counted(&mut self, receiver: Receiver, topic: &str, record: &SourceRecord) {
-        if let Err(error) = self.join(receiver, topic, record) {
-            self.on_join_failed(receiver, topic, record, &error);
+    pub(crate) fn join_counted(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        receiver: Receiver,
+        topic: &str,
+        record: &SourceRecord,
+    ) {
+        if let Err(error) = self.join(base, direct, receiver, topic, record) {
+            self.on_join_failed(base, receiver, topic, record, &error);
         }
     }
 

@@ -10,11 +10,16 @@ use counters::table::LbtrmNetworks;
 use lbt::config::Order;
 use lbt::recovery::Requester;
 use lbt::resolution::SourceRecord;
+use lbt::stream::StreamMessage;
 use slab::Slab;
 use units::{Deadlines, Nanos};
 
-use crate::context::Context;
-use crate::incoming::{IpcIncoming, RmIncoming, RuIncoming, SessionRef, TcpIncoming};
+use crate::base::Base;
+use crate::direct::Direct;
+use crate::direct::{Recoveries, Told};
+use crate::incoming::{IpcIncoming, RmIncoming, RuIncoming, TcpIncoming};
+use crate::receiving::Receiving;
+use crate::session::SessionRef;
 use crate::stream::Bridge;
 use crate::{ConnectionId, Handler};
 
@@ -97,6 +102,15 @@ impl Recovery {
     }
 }
 
+/// How a topic is wanted that is about to be subscribed.
+pub(crate) struct Wanted {
+    pub(crate) token: u64,
+    /// That of its receiver.
+    pub(crate) order: Option<Order>,
+    /// It goes on where it was lost: what is retained of before was heard.
+    pub(crate) resumes: bool,
+}
+
 /// The sessions that a context receives, borrowed apart from the rest of it.
 pub(crate) struct Incoming<'a> {
     pub(crate) rm: &'a mut RmIncoming,
@@ -132,25 +146,24 @@ fn place(incoming: Incoming<'_>, session: SessionRef) -> Option<&mut Option<Box<
     }
 }
 
-impl Context {
+impl Receiving {
     /// Watches over a topic that is about to be subscribed, if its source retains messages and somebody wants
-    /// them. `order` is that of its receiver; only in topic order there is a place for what comes later. One that
-    /// `resumes` goes on where it was lost: what is retained of before was heard.
+    /// them. Only in topic order there is a place for what comes later.
     pub(crate) fn watch(
         &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
         session: SessionRef,
         record: &SourceRecord,
-        token: u64,
-        order: Option<Order>,
-        resumes: bool,
+        Wanted { token, order, resumes }: Wanted,
     ) -> Result<(), lbt::config::ConfigError> {
         let (Some(transport), Some(source)) = (record.late_join, record.request) else { return Ok(()) };
-        let is_ordered = order.unwrap_or(self.config.ordered_delivery.order()) == Order::Topic;
-        if !is_ordered || !(self.config.use_late_join || self.config.use_otr) {
+        let is_ordered = order.unwrap_or(base.config.ordered_delivery.order()) == Order::Topic;
+        if !is_ordered || !(base.config.use_late_join || base.config.use_otr) {
             return Ok(());
         }
         // A source that encrypts retains nothing without TLS; whoever says so is another, and could say anything.
-        if self.payload_keys.encrypts(&record.session) && !self.config.request_tcp_tls {
+        if base.payload_keys.encrypts(&record.session) && !base.config.request_tcp_tls {
             return Ok(());
         }
         let is_established = match session {
@@ -161,66 +174,72 @@ impl Context {
         let recovery = match place {
             Some(recovery) => recovery,
             None => {
-                let own = self.direct.address().unwrap_or(SocketAddrV4::new(self.interface, 0));
-                let counters = self.counters.recovery.clone();
-                let requester = Requester::new(&self.config.recovery(), transport, own, counters)?;
+                let own = direct.address().unwrap_or(SocketAddrV4::new(base.interface, 0));
+                let counters = base.counters.recovery.clone();
+                let requester = Requester::new(&base.config.recovery(), transport, own, counters)?;
                 let key = self.recovering.sessions.insert(session);
                 // Before the session stands its source may send what neither of the two connections brings.
-                let connects_at = if is_established { self.now } else { Nanos::NEVER };
+                let connects_at = if is_established { base.now } else { Nanos::NEVER };
                 place.insert(Box::new(Recovery {
                     requester,
                     source,
                     other: None,
                     asks_other: false,
-                    heard: self.now,
+                    heard: base.now,
                     is_waiting: false,
                     tries: 0,
                     connection: None,
                     connects_at,
-                    used: self.now,
+                    used: base.now,
                     key,
                     is_stirred: false,
                 }))
             }
         };
         // Without, the topic is heard as the transport tells it.
-        let (now, index, requester) = (self.now, record.topic_index, &mut recovery.requester);
+        let (now, index, requester) = (base.now, record.topic_index, &mut recovery.requester);
         let added = match resumes {
             true => requester.resume_topic(now, index, token),
             false => requester.add_topic(now, index, token, true),
         };
         if added.is_err() {
-            self.counters.context.joins_failed.inc();
+            base.counters.context.joins_failed.inc();
         }
-        self.note_recovery(session);
+        self.note_recovery(base, session);
         Ok(())
     }
 
     /// Nobody hears a topic any more.
-    pub(crate) fn unwatch(&mut self, session: SessionRef, topic_index: u32) {
+    pub(crate) fn unwatch(&mut self, base: &Base, session: SessionRef, topic_index: u32) {
         if let Some(recovery) = of(incoming!(self), session) {
             recovery.requester.remove_topic(topic_index);
-            self.note_recovery(session);
+            self.note_recovery(base, session);
         }
     }
 
     /// A session is about to be closed: its connection is closed as well.
-    pub(crate) fn forget_recovery(&mut self, session: SessionRef) {
+    pub(crate) fn forget_recovery(&mut self, base: &mut Base, direct: &mut Direct, session: SessionRef) {
         let Some(gone) = place(incoming!(self), session).and_then(Option::take) else { return };
         self.recovering.sessions.remove(gone.key);
         self.recovering.due.remove(gone.key as u32);
         if let Some(connection) = gone.connection {
-            self.disconnect(connection);
+            direct.disconnect(base, connection);
         }
     }
 
-    pub(crate) fn wake_recovery(&mut self, now: Nanos, handler: &mut impl Handler) {
-        self.settle_recovery();
+    pub(crate) fn wake_recovery(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        now: Nanos,
+        handler: &mut impl Handler,
+    ) {
+        self.settle_recovery(base);
         let mut turn = std::mem::take(&mut self.recovering.turn);
         let Recovering { sessions, due, .. } = &mut self.recovering;
         turn.extend(std::iter::from_fn(|| due.pop_due(now)).filter_map(|key| sessions.get(key as usize)));
         for &session in &turn {
-            self.drive_recovery(now, session, handler);
+            self.drive_recovery(base, direct, now, session, handler);
         }
         turn.clear();
         self.recovering.turn = turn;
@@ -228,15 +247,15 @@ impl Context {
 
     /// Notes when the sessions are due that were heard since.
     #[inline]
-    pub(crate) fn settle_recovery(&mut self) {
+    pub(crate) fn settle_recovery(&mut self, base: &Base) {
         if self.stirred().iter().any(|(_, stirred)| !stirred.0.is_empty()) {
-            self.settle_stirred();
+            self.settle_stirred(base);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn settle_stirred(&mut self) {
+    fn settle_stirred(&mut self, base: &Base) {
         for (of, stirred) in [
             (SessionRef::Rm as OfTransport, &mut self.rm_in.sessions.with_recovery),
             (SessionRef::Ru, &mut self.ru_in.sessions.with_recovery),
@@ -246,7 +265,7 @@ impl Context {
             self.recovering.turn.extend(stirred.0.drain(..).map(of));
         }
         let mut turn = std::mem::take(&mut self.recovering.turn);
-        turn.drain(..).for_each(|session| self.note_recovery(session));
+        turn.drain(..).for_each(|session| self.note_recovery(base, session));
         self.recovering.turn = turn;
     }
 
@@ -260,8 +279,8 @@ impl Context {
     }
 
     /// Something has happened to the recovery of a session: notes when it is due.
-    pub(crate) fn note_recovery(&mut self, session: SessionRef) {
-        let Some(due) = self.recovery_due(session) else { return };
+    pub(crate) fn note_recovery(&mut self, base: &Base, session: SessionRef) {
+        let Some(due) = self.recovery_due(base, session) else { return };
         let Some(recovery) = of(incoming!(self), session) else { return };
         recovery.is_stirred = false;
         self.recovering.due.set(recovery.key as u32, due);
@@ -272,14 +291,14 @@ impl Context {
     }
 
     /// When the recovery of a session is due; none if it has none.
-    fn recovery_due(&self, session: SessionRef) -> Option<Nanos> {
+    fn recovery_due(&self, base: &Base, session: SessionRef) -> Option<Nanos> {
         let (is_over, recovery) = match session {
             SessionRef::Rm(at) => self.rm_in.sessions.state_of_recovery(at),
             SessionRef::Ru(at) => self.ru_in.sessions.state_of_recovery(at),
             SessionRef::Tcp(at) => self.tcp_in.state_of_recovery(at),
             SessionRef::Ipc(at) => self.ipc_in.state_of_recovery(at),
         }?;
-        let interval = self.config.recovery().retransmit_request_interval;
+        let interval = base.config.recovery().retransmit_request_interval;
         let waits = recovery.requester.wants_connection();
         Some(match recovery.connection {
             _ if is_over && recovery.requester.is_idle() => Nanos::ZERO,
@@ -288,26 +307,33 @@ impl Context {
             None if !waits => Nanos::NEVER,
             None => recovery.connects_at.min(recovery.requester.next_wakeup()),
             Some(_) if waits => recovery.requester.next_wakeup().min(recovery.moves_at(interval)),
-            Some(_) => recovery.used + self.config.response_deletion_timeout(),
+            Some(_) => recovery.used + base.config.response_deletion_timeout(),
         })
     }
 
-    pub(crate) fn recovery_wakeup(&self) -> Nanos {
+    pub(crate) fn recovery_wakeup(&self, base: &Base) -> Nanos {
         let stirred = self.stirred().into_iter().flat_map(|(of, s)| s.0.iter().map(move |at| of(*at)));
-        let due = stirred.filter_map(|session| self.recovery_due(session));
+        let due = stirred.filter_map(|session| self.recovery_due(base, session));
         due.fold(self.recovering.due.next(), Nanos::min)
     }
 
     /// Does what is due for a session: gives up, connects, asks, closes an idle connection, and ends a
     /// session that is over once nothing is asked for any more.
-    pub(crate) fn drive_recovery(&mut self, now: Nanos, session: SessionRef, handler: &mut impl Handler) {
+    pub(crate) fn drive_recovery(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        now: Nanos,
+        session: SessionRef,
+        handler: &mut impl Handler,
+    ) {
         let Some(recovery) = of(incoming!(self), session) else { return };
         if recovery.requester.next_wakeup() <= now {
             recovery.requester.on_wakeup(now, &mut Bridge { streams: &mut self.streams, handler, now });
         }
         let (source, waits) = (recovery.source, recovery.requester.wants_connection());
-        let other = if waits { self.on_second_network(source) } else { None };
-        let interval = self.config.recovery().retransmit_request_interval;
+        let other = if waits { self.rm_in.on_second_network(source) } else { None };
+        let interval = base.config.recovery().retransmit_request_interval;
         let Some(recovery) = of(incoming!(self), session) else { return };
         if waits && !recovery.is_waiting {
             recovery.on_heard(now);
@@ -316,7 +342,7 @@ impl Context {
             recovery.used = now;
         }
         (recovery.is_waiting, recovery.other) = (waits, other);
-        if recovery.tries == 0 && self.second.is_none() {
+        if recovery.tries == 0 && base.second.is_none() {
             // One network, and if it is not the first, the source is known here by the second.
             recovery.asks_other = other.is_some();
         }
@@ -324,44 +350,46 @@ impl Context {
             None if waits && now >= recovery.connects_at => {
                 recovery.heard = now;
                 let source = recovery.other.filter(|_| recovery.asks_other).unwrap_or(source);
-                let connection = self.connect_for(source, session);
-                self.note_connection(now, session, connection.ok(), handler);
+                let connection = direct.connect_for(base, source, session);
+                self.note_connection(base, direct, now, session, connection.ok(), handler);
             }
             Some(connection) if waits && now >= recovery.moves_at(interval) => {
-                recovery.move_on(&self.counters.networks);
+                recovery.move_on(&base.counters.networks);
                 (recovery.connection, recovery.connects_at) = (None, now);
                 recovery.requester.on_disconnected();
-                self.disconnect(connection);
+                direct.disconnect(base, connection);
             }
             Some(connection) if waits => {
                 recovery.used = now;
-                if let Some(out) = self.direct.out_of(connection) {
+                if let Some(out) = direct.out_of(connection) {
                     while let Some(requests) = recovery.requester.poll_transmit(now) {
                         out.extend_from_slice(requests);
                     }
                 }
-                self.flush_direct();
+                direct.flush_direct(base);
             }
-            Some(connection) if now >= recovery.used + self.config.response_deletion_timeout() => {
+            Some(connection) if now >= recovery.used + base.config.response_deletion_timeout() => {
                 recovery.connection = None;
                 recovery.requester.on_disconnected();
-                self.disconnect(connection);
+                direct.disconnect(base, connection);
             }
             _ => {}
         }
-        self.note_recovery(session);
-        self.end_recovered(session, handler);
+        self.note_recovery(base, session);
+        self.end_recovered(base, direct, session, handler);
     }
 
     fn note_connection(
         &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
         now: Nanos,
         session: SessionRef,
         connection: Option<ConnectionId>,
         handler: &mut impl Handler,
     ) {
         match connection {
-            None => self.on_recovery_gone(now, session, false, handler),
+            None => self.on_recovery_gone(base, direct, now, session, false, handler),
             connection => {
                 if let Some(recovery) = of(incoming!(self), session) {
                     recovery.connection = connection;
@@ -371,17 +399,27 @@ impl Context {
         }
     }
 
-    /// The connection for a session stands.
-    pub(crate) fn on_recovery_connected(&mut self, session: SessionRef) {
-        if let Some(recovery) = of(incoming!(self), session) {
-            recovery.requester.on_connected();
-            self.note_recovery(session);
+    /// Goes on with the sessions whose connections something has happened to.
+    pub(crate) fn take_told(&mut self, base: &mut Base, direct: &mut Direct, handler: &mut impl Handler) {
+        let now = base.now;
+        while let Some(told) = direct.next_told() {
+            match told {
+                Told::Used(session) => self.drive_recovery(base, direct, now, session, handler),
+                Told::Gone { session, connection, was_established } => {
+                    let recovery = of(incoming!(self), session);
+                    if recovery.is_some_and(|recovery| recovery.connection == Some(connection)) {
+                        self.on_recovery_gone(base, direct, now, session, was_established, handler);
+                    }
+                }
+            }
         }
     }
 
     /// The connection for a session is gone, or was not to be had.
     pub(crate) fn on_recovery_gone(
         &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
         now: Nanos,
         session: SessionRef,
         was_established: bool,
@@ -389,21 +427,50 @@ impl Context {
     ) {
         let Some(recovery) = of(incoming!(self), session) else { return };
         if recovery.requester.wants_connection() {
-            self.counters.recovery.connections_failed.inc();
+            base.counters.recovery.connections_failed.inc();
         }
         recovery.connection = None;
-        recovery.move_on(&self.counters.networks);
+        recovery.move_on(&base.counters.networks);
         // The other network is tried at once, and if that fails too, both after a while.
         let has_other = recovery.other.is_some() && recovery.tries % 2 == 1;
-        let interval = self.config.recovery().retransmit_request_interval;
+        let interval = base.config.recovery().retransmit_request_interval;
         recovery.connects_at = if has_other { now } else { now + interval };
         if was_established || has_other {
             recovery.requester.on_disconnected();
         } else {
             recovery.requester.on_refused(&mut Bridge { streams: &mut self.streams, handler, now });
         }
-        self.note_recovery(session);
-        self.end_recovered(session, handler);
+        self.note_recovery(base, session);
+        self.end_recovered(base, direct, session, handler);
+    }
+}
+
+impl Recoveries for Receiving {
+    fn on_connected(&mut self, base: &Base, session: SessionRef) {
+        if let Some(recovery) = of(incoming!(self), session) {
+            recovery.requester.on_connected();
+            self.note_recovery(base, session);
+        }
+    }
+
+    fn on_heard(&mut self, base: &Base, session: SessionRef) -> bool {
+        let now = base.now;
+        let recovery = of(incoming!(self), session);
+        recovery.map(|recovery| recovery.on_heard(now)).is_some()
+    }
+
+    fn on_answer(
+        &mut self,
+        base: &Base,
+        session: SessionRef,
+        message: &StreamMessage<'_>,
+        handler: &mut impl Handler,
+    ) {
+        let now = base.now;
+        if let Some(recovery) = of(incoming!(self), session) {
+            let mut bridge = Bridge { streams: &mut self.streams, handler, now };
+            recovery.requester.on_message(now, message, &mut bridge);
+        }
     }
 }
 
@@ -447,7 +514,7 @@ mod tests {
             })
             .collect();
         let begun = Instant::now();
-        while heard.0.contains(&0) || receiving.recovering.sessions.len() < SESSIONS {
+        while heard.0.contains(&0) || receiving.receiving.recovering.sessions.len() < SESSIONS {
             assert!(begun.elapsed() < Duration::from_secs(60), "they do not meet");
             for (number, (context, source)) in sources.iter_mut().enumerate() {
                 if heard.0[number] == 0 {
@@ -458,22 +525,22 @@ mod tests {
             receiving.poll(&mut heard).expect("the poller works");
         }
         // What joining asks for is answered.
-        while receiving.recovering.due.next() < receiving.now + Duration::from_secs(5) {
+        while receiving.receiving.recovering.due.next() < receiving.base.now + Duration::from_secs(5) {
             assert!(begun.elapsed() < Duration::from_secs(60), "something is asked for without end");
             for (context, _) in &mut sources {
                 context.wait(Some(Duration::from_millis(1)), &mut ()).expect("the poller works");
             }
             receiving.poll(&mut heard).expect("the poller works");
         }
-        let (looks, before) = (receiving.recovering.looks, heard.0[3]);
+        let (looks, before) = (receiving.receiving.recovering.looks, heard.0[3]);
         for _ in 0..100 {
             let (context, source) = &mut sources[3];
             context.send(*source, &[&[3]]).expect("there is room");
             context.wait(Some(Duration::from_millis(1)), &mut ()).expect("the poller works");
             receiving.poll(&mut heard).expect("the poller works");
-            receiving.on_wakeup(receiving.now, &mut heard);
+            receiving.on_wakeup(receiving.base.now, &mut heard);
         }
-        let looks = receiving.recovering.looks - looks;
+        let looks = receiving.receiving.recovering.looks - looks;
         assert!(
             heard.0[3] > before && looks <= 400,
             "{looks} looks in 100 turns with one busy session of {SESSIONS}"

@@ -3,14 +3,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::io;
 
 use counters::table::MessagingContext;
-use lbt::wire::lbmc::Header;
 
-use crate::context::Context;
 use crate::error::ContextError;
-use crate::{Asked, ConnectionId, Handler, RequestEnd, RequestId, SendError, Source};
+use crate::{ConnectionId, Handler, RequestEnd, RequestId, SendError};
 
 /// Why a request was not sent.
 #[derive(Debug)]
@@ -53,6 +50,28 @@ pub(crate) struct Requests {
 const REQUESTS_MAX: usize = 65_536;
 
 impl Requests {
+    /// What the next request is called; it is open once it was sent.
+    pub(crate) fn next_id(&self) -> Result<RequestId, RequestError> {
+        if self.open.len() >= REQUESTS_MAX {
+            return Err(RequestError::TooMany { max: REQUESTS_MAX });
+        }
+        Ok(RequestId(self.next))
+    }
+
+    /// That request was sent.
+    pub(crate) fn on_sent(&mut self, id: RequestId, counters: &MessagingContext) {
+        self.next = self.next.wrapping_add(1);
+        self.open.insert(id, None);
+        counters.requests_open.set(self.open.len() as u64);
+    }
+
+    /// Takes no more answers to a request.
+    pub(crate) fn cancel(&mut self, request: RequestId, counters: &MessagingContext) {
+        let answered_by = self.open.remove(&request).flatten();
+        self.leave(request, answered_by);
+        counters.requests_open.set(self.open.len() as u64);
+    }
+
     pub(crate) fn on_response(
         &mut self,
         connection: ConnectionId,
@@ -101,60 +120,5 @@ impl Requests {
             handler.on_request_end(request, RequestEnd::PeerGone);
         }
         counters.requests_open.set(self.open.len() as u64);
-    }
-}
-
-impl Context {
-    /// Sends a request on a source's topic. Every receiver of the topic may answer, more than once; the
-    /// answers come by [`Handler::on_response`] until [`Context::cancel_request`], or until the connection
-    /// is closed over which the last one came ([`Handler::on_request_end`]).
-    ///
-    /// The request port is opened with the first request, if [`Context::listen`] was not called.
-    ///
-    /// # Errors
-    /// [`RequestError::Send`] as [`Context::send`]; [`RequestError::Listen`] if no port is free;
-    /// [`RequestError::TooMany`] if 65,536 requests are open.
-    pub fn request(&mut self, source: Source, parts: &[&[u8]]) -> Result<RequestId, RequestError> {
-        if !self.home.is_here() {
-            return Err(RequestError::Send(SendError::Forked));
-        }
-        if self.direct.requests.open.len() >= REQUESTS_MAX {
-            return Err(RequestError::TooMany { max: REQUESTS_MAX });
-        }
-        let address = match self.direct.address() {
-            Some(address) => address,
-            None => self.listen().map_err(RequestError::Listen)?,
-        };
-        let id = RequestId(self.direct.requests.next);
-        let (port, ip) = (address.port(), *address.ip());
-        let header = Header::Request { flags: 0, transport: 0, index: id.0, port, ip };
-        self.send_with_headers(source, &[header], parts).map_err(RequestError::Send)?;
-        let requests = &mut self.direct.requests;
-        requests.next = requests.next.wrapping_add(1);
-        requests.open.insert(id, None);
-        self.counters.context.requests_open.set(requests.open.len() as u64);
-        Ok(id)
-    }
-
-    /// Takes no more answers to a request; no event for it follows.
-    pub fn cancel_request(&mut self, request: RequestId) {
-        let requests = &mut self.direct.requests;
-        let answered_by = requests.open.remove(&request).flatten();
-        requests.leave(request, answered_by);
-        self.counters.context.requests_open.set(requests.open.len() as u64);
-    }
-
-    /// Answers a request, see [`Message::request`](crate::Message::request); any number of times. The answer
-    /// leaves with [`Context::flush`], over a connection that is opened for it and kept for
-    /// `response_tcp_deletion_timeout_us` after the last answer to the same process. If that process is gone,
-    /// nothing is told.
-    ///
-    /// # Errors
-    /// No connection can be opened, or the payload is longer than 4 GiB.
-    pub fn respond(&mut self, asked: Asked, payload: &[u8]) -> io::Result<()> {
-        self.home.check()?;
-        let Asked { index, address } = asked;
-        let (port, ip) = (address.port(), *address.ip());
-        self.send_answer(address, &Header::Request { flags: 0, transport: 0, index, port, ip }, payload)
     }
 }

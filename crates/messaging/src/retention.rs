@@ -5,9 +5,10 @@ use lbt::stream::StreamMessage;
 use lbt::wire::lbmc::{Header, Kind};
 use units::{Nanos, Sqn};
 
-use crate::context::Context;
+use crate::base::Base;
 use crate::error::ContextError;
 use crate::outgoing::Place;
+use crate::publishing::Publishing;
 
 /// The retained messages of a context's sources. Sessions go by their slots.
 pub(crate) struct Retained {
@@ -38,21 +39,27 @@ fn is_request(header: Header<'_>) -> bool {
     matches!(header, Header::LateJoinInfoRequest { .. } | Header::RetransmissionRequest { .. })
 }
 
-impl Context {
+impl Publishing {
     /// Whether a source at `place` is to retain what it sends.
-    pub(crate) fn retains(&self, asked: Option<bool>, place: Place) -> bool {
+    pub(crate) fn retains(&self, base: &Base, asked: Option<bool>, place: Place) -> bool {
         // Who knows of a fixed one by configuration is not told where to ask.
-        asked.unwrap_or(self.config.late_join) && !matches!(place, Place::Fixed(_))
+        asked.unwrap_or(base.config.late_join) && !matches!(place, Place::Fixed(_))
     }
 
     /// Begins to retain a topic of a session.
-    pub(crate) fn retain_topic(&mut self, session: usize, topic_index: u32) -> Result<(), ContextError> {
-        let config = self.config.retention();
-        if self.retained.is_none() {
-            let responder = Responder::new(&config, self.now, self.counters.retention.clone())?;
-            self.retained = Some(Box::new(Retained { responder, written: Vec::new() }));
+    pub(crate) fn retain_topic(
+        &mut self,
+        base: &mut Base,
+        session: usize,
+        topic_index: u32,
+    ) -> Result<(), ContextError> {
+        let now = base.now;
+        let config = base.config.retention();
+        if base.retained.is_none() {
+            let responder = Responder::new(&config, now, base.counters.retention.clone())?;
+            base.retained = Some(Box::new(Retained { responder, written: Vec::new() }));
         }
-        let Some(retained) = &mut self.retained else { return Ok(()) };
+        let Some(retained) = &mut base.retained else { return Ok(()) };
         retained.responder.add_topic(session as u32, topic_index, &config)?;
         if retained.written.len() <= session {
             retained.written.resize(session + 1, None);
@@ -64,24 +71,17 @@ impl Context {
         Ok(())
     }
 
-    /// Retains no more of a topic, and forgets what was retained.
-    pub(crate) fn forget_retained(&mut self, session: usize, topic_index: u32) {
-        if let Some(retained) = &mut self.retained {
-            retained.responder.remove_topic(session as u32, topic_index);
-        }
-    }
-
     /// Retains what a session has closed since the last time.
     #[inline]
-    pub(crate) fn retain(&mut self, now: Nanos, session: usize) {
-        if self.retained.is_some() {
-            self.retain_written(now, session);
+    pub(crate) fn retain(&mut self, base: &mut Base, now: Nanos, session: usize) {
+        if base.retained.is_some() {
+            self.retain_written(base, now, session);
         }
     }
 
     #[inline(never)]
-    fn retain_written(&mut self, now: Nanos, session: usize) {
-        let Some(Retained { responder, written }) = self.retained.as_deref_mut() else { return };
+    fn retain_written(&mut self, base: &mut Base, now: Nanos, session: usize) {
+        let Some(Retained { responder, written }) = base.retained.as_deref_mut() else { return };
         if let Some(Some(from)) = written.get_mut(session)
             && let Some(outgoing) = self.outgoing.get_mut(session)
         {

@@ -7,11 +7,13 @@ use lbt::rm::{SendError, TopicId};
 use lbt::wire::lbmc::{Chain, Header};
 use units::{Nanos, Sqn};
 
-use crate::context::Context;
+use crate::base::Base;
+use crate::direct::Direct;
 use crate::error::ContextError;
 use crate::event::{SourceEvent, batch_bits};
 use crate::index::reserve_for_insert;
 use crate::outgoing::{Claim, Place};
+use crate::publishing::Publishing;
 use crate::{Handler, SendFlags, Source, SourceOptions, Transport};
 
 /// A topic of ours.
@@ -68,51 +70,49 @@ impl Default for Current {
 /// No source is known by it.
 const NO_SOURCE: u32 = u32::MAX;
 
-impl Context {
-    /// Begins to publish a topic: it is advertised, and its messages number from 0.
-    ///
-    /// Sources share a transport session where transport and place are the same: for LBT-RM the group. A
-    /// topic of `source_static_session` is published there, whatever `options` ask for, and not advertised.
-    ///
-    /// # Errors
-    /// [`ContextError::Io`] if the session cannot be opened, [`ContextError::Topic`] if the name cannot be
-    /// sent, [`ContextError::Config`] if an option is out of range; each names what it is about.
-    /// [`ContextError::PlainRetention`] if it is to retain encrypted messages and `request_tcp_tls` is off.
-    /// [`ContextError::Forked`] in a child made by `fork`.
-    pub fn create_source(&mut self, topic: &str, options: &SourceOptions) -> Result<Source, ContextError> {
-        self.check_home()?;
-        self.refresh_clock();
-        let fixed = self.static_place(topic)?;
-        let place = fixed.map_or_else(|| self.place_of(topic, options), |(_, r)| Place::Fixed(r.session));
-        let retains = self.retains(options.late_join, place);
-        if retains && self.payload_keys.encrypts_at(place) && !self.config.request_tcp_tls {
+impl Publishing {
+    /// See [`Context::create_source`](crate::Context::create_source).
+    pub(crate) fn create_source(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        topic: &str,
+        options: &SourceOptions,
+    ) -> Result<Source, ContextError> {
+        base.check_home()?;
+        base.refresh_clock();
+        let fixed = self.static_place(base, topic)?;
+        let place =
+            fixed.map_or_else(|| self.place_of(base, topic, options), |(_, r)| Place::Fixed(r.session));
+        let retains = self.retains(base, options.late_join, place);
+        if retains && base.payload_keys.encrypts_at(place) && !base.config.request_tcp_tls {
             return Err(ContextError::PlainRetention);
         }
-        if retains && self.direct.address().is_none() {
-            self.listen()?;
+        if retains && direct.address().is_none() {
+            direct.listen(base)?;
         }
-        let session = self.outgoing_at(place)?;
+        let session = self.outgoing_at(base, place)?;
         self.stir(session);
-        let request = self.direct.address();
+        let request = direct.address();
         let outgoing = &mut self.outgoing[session];
-        let (id, topic_index) = outgoing.add_topic(self.now, fixed.map(|(_, record)| record.topic_index));
+        let (id, topic_index) = outgoing.add_topic(base.now, fixed.map(|(_, record)| record.topic_index));
         let late_join = retains.then_some(session as u32);
         let origin = outgoing.origin;
         let record = SourceRecord { topic_index, session: outgoing.transport, request, late_join, origin };
-        let retained = if retains { self.retain_topic(session, topic_index) } else { Ok(()) };
+        let retained = if retains { self.retain_topic(base, session, topic_index) } else { Ok(()) };
         let advertised = retained.and_then(|()| match fixed {
             Some(_) => Ok(None),
-            None => Ok(Some(self.resolver.advertise(self.now, topic, record)?)),
+            None => Ok(Some(base.resolver.advertise(base.now, topic, record)?)),
         });
         let advertisement = match advertised {
             Ok(advertisement) => advertisement,
             Err(error) => {
                 self.outgoing[session].remove_topic(id);
-                self.forget_retained(session, topic_index);
+                base.forget_retained(session, topic_index);
                 return Err(error);
             }
         };
-        let number = self.next_number();
+        let number = base.next_number();
         let static_place = fixed.map(|(number, _)| number);
         let entry = SourceEntry {
             number: sealed(number),
@@ -129,12 +129,12 @@ impl Context {
         reserve_for_insert(&mut self.sources);
         let slot = self.sources.insert(entry) as u32;
         self.sources_of.insert(session, slot as usize);
-        self.send_resolution();
+        base.send_resolution();
         Ok(Source { slot, number })
     }
 
-    /// Ends a topic. What was sent before still goes out and is repaired, but is no longer retained.
-    pub fn delete_source(&mut self, source: Source) {
+    /// See [`Context::delete_source`](crate::Context::delete_source).
+    pub(crate) fn delete_source(&mut self, base: &mut Base, source: Source) {
         if self.source_entry(source).is_none() {
             return;
         }
@@ -143,22 +143,22 @@ impl Context {
         let gone = self.sources.remove(source.slot as usize);
         self.sources_of.remove(gone.session, source.slot as usize);
         self.outgoing[gone.session].remove_topic(gone.topic);
-        self.forget_retained(gone.session, gone.topic_index);
+        base.forget_retained(gone.session, gone.topic_index);
         if let Some(advertisement) = gone.advertisement {
-            self.resolver.withdraw(advertisement);
+            base.resolver.withdraw(advertisement);
         }
     }
 
     /// Why there is no such source.
     #[cold]
     #[inline(never)]
-    fn unknown(&self) -> SendError {
-        if self.home.is_here() { SendError::UnknownTopic } else { SendError::Forked }
+    fn unknown(&self, base: &Base) -> SendError {
+        if base.home.is_here() { SendError::UnknownTopic } else { SendError::Forked }
     }
 
-    fn place_of(&self, topic: &str, options: &SourceOptions) -> Place {
-        match options.transport.unwrap_or_else(|| self.config.transport_of(topic)) {
-            Transport::LbtRm => Place::Rm(options.group.unwrap_or_else(|| self.config.group_of(topic))),
+    fn place_of(&self, base: &Base, topic: &str, options: &SourceOptions) -> Place {
+        match options.transport.unwrap_or_else(|| base.config.transport_of(topic)) {
+            Transport::LbtRm => Place::Rm(options.group.unwrap_or_else(|| base.config.group_of(topic))),
             Transport::Tcp => Place::Tcp,
             Transport::LbtIpc => Place::Ipc,
             Transport::LbtRu => Place::Ru,
@@ -167,18 +167,18 @@ impl Context {
 
     /// Where a source's messages go; its session is flushed from now on.
     #[inline]
-    fn sending(&mut self, source: Source) -> Result<(usize, TopicId), SendError> {
+    fn sending(&mut self, base: &mut Base, source: Source) -> Result<(usize, TopicId), SendError> {
         self.quiet_until = Nanos::ZERO;
         if self.current.number == sealed(source.number) {
             return Ok((self.current.session, self.current.topic));
         }
-        self.change_source(source)
+        self.change_source(base, source)
     }
 
     #[cold]
     #[inline(never)]
-    fn change_source(&mut self, source: Source) -> Result<(usize, TopicId), SendError> {
-        let Some(entry) = self.source_entry(source) else { return Err(self.unknown()) };
+    fn change_source(&mut self, base: &mut Base, source: Source) -> Result<(usize, TopicId), SendError> {
+        let Some(entry) = self.source_entry(source) else { return Err(self.unknown(base)) };
         let (session, topic) = (entry.session, entry.topic);
         self.stir(session);
         self.current = Current { number: sealed(source.number), session, topic };
@@ -190,58 +190,51 @@ impl Context {
         self.sources.get(source.slot as usize).filter(|entry| entry.number == sealed(source.number))
     }
 
-    /// Appends a message, gathered from `parts`, and returns its topic number. It leaves when a datagram is
-    /// full, or with [`Context::flush`] (which [`Context::poll`] does).
-    ///
-    /// # Errors
-    /// [`SendError::WouldBlock`] when more than the configured buffer waits for the rate limit, the socket
-    /// or the slowest receiver: nothing was taken, and [`SourceEvent::WakeUp`] tells when there is room
-    /// again. [`SendError::TooLong`] above `maximum_message_size`. [`SendError::UnknownTopic`] after
-    /// [`Context::delete_source`]. [`SendError::Ended`] after [`Context::end`]. [`SendError::Forked`] in a child
-    /// made by `fork`.
+    /// See [`Context::send`](crate::Context::send).
     #[inline]
-    pub fn send(&mut self, source: Source, parts: &[&[u8]]) -> Result<Sqn, SendError> {
-        let (session, topic) = self.sending(source)?;
-        match self.outgoing[session].send(self.now, topic, parts) {
-            Err(SendError::WouldBlock) => self.send_again(source, None, parts),
+    pub(crate) fn send(
+        &mut self,
+        base: &mut Base,
+        source: Source,
+        parts: &[&[u8]],
+    ) -> Result<Sqn, SendError> {
+        let now = base.now;
+        let (session, topic) = self.sending(base, source)?;
+        match self.outgoing[session].send(now, topic, parts) {
+            Err(SendError::WouldBlock) => self.send_again(base, source, None, parts),
             result => result,
         }
     }
 
-    /// The same with flags.
-    ///
-    /// From a `batch_start` to its `batch_end` what is sent on the session stays together: no turn and no
-    /// timer of implicit batching sends it, only a full datagram does (with TCP 64 KiB, in shared memory a
-    /// segment), or an explicit flush. A batch that is refused at its start has not begun.
-    ///
-    /// # Errors
-    /// As [`Context::send`].
-    pub fn send_flagged(
+    /// See [`Context::send_flagged`](crate::Context::send_flagged).
+    pub(crate) fn send_flagged(
         &mut self,
+        base: &mut Base,
         source: Source,
         flags: SendFlags,
         parts: &[&[u8]],
     ) -> Result<Sqn, SendError> {
-        self.send_marked(source, flags, |context| match batch_bits(flags) {
-            0 => context.send(source, parts),
-            bits => context.send_with_headers(source, &[Header::Batch { flags: bits }], parts),
+        self.send_marked(base, source, flags, |own, base| match batch_bits(flags) {
+            0 => own.send(base, source, parts),
+            bits => own.send_with_headers(base, source, &[Header::Batch { flags: bits }], parts),
         })
     }
 
     /// Sends by `send`, with what the flags ask for before and after that.
     pub(crate) fn send_marked(
         &mut self,
+        base: &mut Base,
         source: Source,
         flags: SendFlags,
-        send: impl FnOnce(&mut Context) -> Result<Sqn, SendError>,
+        send: impl FnOnce(&mut Publishing, &mut Base) -> Result<Sqn, SendError>,
     ) -> Result<Sqn, SendError> {
         let begins = flags.batch_start && self.mark_batch(source, true);
-        let result = send(self);
+        let result = send(self, base);
         if if result.is_ok() { flags.batch_end } else { begins } {
             self.mark_batch(source, false);
         }
         if result.is_ok() && (flags.flush || flags.batch_end) {
-            self.flush_source(source);
+            self.flush_source(base, source);
         }
         result
     }
@@ -265,6 +258,7 @@ impl Context {
 
     pub(crate) fn send_with_headers(
         &mut self,
+        base: &mut Base,
         source: Source,
         headers: &[Header<'_>],
         parts: &[&[u8]],
@@ -272,15 +266,22 @@ impl Context {
         let mut chain = std::mem::take(&mut self.chain);
         chain.clear();
         headers.iter().for_each(|header| chain.push(header));
-        let result = self.send_chain(source, &chain, parts);
+        let result = self.send_chain(base, source, &chain, parts);
         self.chain = chain;
         result
     }
 
-    fn send_chain(&mut self, source: Source, chain: &Chain, parts: &[&[u8]]) -> Result<Sqn, SendError> {
-        let (session, topic) = self.sending(source)?;
-        match self.outgoing[session].send_with(self.now, topic, chain, parts) {
-            Err(SendError::WouldBlock) => self.send_again(source, Some(chain), parts),
+    fn send_chain(
+        &mut self,
+        base: &mut Base,
+        source: Source,
+        chain: &Chain,
+        parts: &[&[u8]],
+    ) -> Result<Sqn, SendError> {
+        let now = base.now;
+        let (session, topic) = self.sending(base, source)?;
+        match self.outgoing[session].send_with(now, topic, chain, parts) {
+            Err(SendError::WouldBlock) => self.send_again(base, source, Some(chain), parts),
             result => result,
         }
     }
@@ -290,27 +291,28 @@ impl Context {
     #[inline(never)]
     fn send_again(
         &mut self,
+        base: &mut Base,
         source: Source,
         chain: Option<&Chain>,
         parts: &[&[u8]],
     ) -> Result<Sqn, SendError> {
-        self.refresh_clock();
+        base.refresh_clock();
         let (session, topic) =
             (self.sources[source.slot as usize].session, self.sources[source.slot as usize].topic);
-        self.transmit(self.now, session);
+        self.transmit(base, base.now, session);
         let outgoing = &mut self.outgoing[session];
         let result = match chain {
-            None => outgoing.send(self.now, topic, parts),
-            Some(chain) => outgoing.send_with(self.now, topic, chain, parts),
+            None => outgoing.send(base.now, topic, parts),
+            Some(chain) => outgoing.send_with(base.now, topic, chain, parts),
         };
         if result == Err(SendError::WouldBlock) {
-            self.refuse(source);
+            self.refuse(base, source);
         }
         result
     }
 
-    fn refuse(&mut self, source: Source) {
-        self.counters.context.sends_blocked.inc();
+    fn refuse(&mut self, base: &mut Base, source: Source) {
+        base.counters.context.sends_blocked.inc();
         let entry = &mut self.sources[source.slot as usize];
         entry.blocked += 1;
         if !std::mem::replace(&mut entry.is_refused, true) {
@@ -318,41 +320,44 @@ impl Context {
         }
     }
 
-    /// Reserves room for a message of exactly `len` bytes where it will be sent from.
-    ///
-    /// # Errors
-    /// As [`Context::send`]; a claim cannot be longer than [`Context::claim_max`].
+    /// See [`Context::claim`](crate::Context::claim).
     #[inline]
-    pub fn claim(&mut self, source: Source, len: usize) -> Result<Claim<'_>, SendError> {
-        let (session, topic) = self.sending(source)?;
+    pub(crate) fn claim(
+        &mut self,
+        base: &mut Base,
+        source: Source,
+        len: usize,
+    ) -> Result<Claim<'_>, SendError> {
+        let (session, topic) = self.sending(base, source)?;
         if self.outgoing[session].is_blocked() {
-            self.refresh_clock();
-            self.transmit(self.now, session);
+            base.refresh_clock();
+            self.transmit(base, base.now, session);
             if self.outgoing[session].is_blocked() {
-                self.refuse(source);
+                self.refuse(base, source);
                 return Err(SendError::WouldBlock);
             }
         }
-        self.outgoing[session].claim(self.now, topic, len)
+        self.outgoing[session].claim(base.now, topic, len)
     }
 
-    /// The longest message that can be claimed: what fits one datagram of the source's transport.
+    /// See [`Context::claim_max`](crate::Context::claim_max).
     #[must_use]
-    pub fn claim_max(&self, source: Source) -> usize {
+    pub(crate) fn claim_max(&self, source: Source) -> usize {
         self.source_entry(source).map_or(0, |entry| self.outgoing[entry.session].claim_max())
     }
 
-    /// Sends what waits of a source's session.
-    pub fn flush_source(&mut self, source: Source) {
+    /// See [`Context::flush_source`](crate::Context::flush_source).
+    pub(crate) fn flush_source(&mut self, base: &mut Base, source: Source) {
+        let now = base.now;
         if let Some(session) = self.source_entry(source).map(|entry| entry.session) {
             self.stir(session);
-            self.flush_outgoing(self.now, session);
+            self.flush_outgoing(base, now, session);
         }
     }
 
-    /// The transport session that a source publishes on; prints as the field's source strings do.
+    /// See [`Context::source_transport`](crate::Context::source_transport).
     #[must_use]
-    pub fn source_transport(&self, source: Source) -> Option<lbt::resolution::TransportSession> {
+    pub(crate) fn source_transport(&self, source: Source) -> Option<lbt::resolution::TransportSession> {
         self.source_entry(source).map(|entry| self.outgoing[entry.session].transport)
     }
 

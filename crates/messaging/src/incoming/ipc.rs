@@ -15,14 +15,17 @@ use net::{Registrar, Token};
 use slab::Slab;
 use units::{Deadlines, Nanos, Sqn};
 
-use super::SessionRef;
 use crate::Handler;
-use crate::context::{Context, Port, token};
+use crate::base::Base;
+use crate::base::Port;
+use crate::base::show;
+use crate::direct::Direct;
 use crate::error::ContextError;
 use crate::published::Lent;
+use crate::receiving::Receiving;
 use crate::recovery::{self, Recovery, Stirred};
+use crate::session::SessionRef;
 use crate::stream::{Bridge, Streams};
-use crate::watch::show;
 
 /// The sessions of shared memory of a context.
 ///
@@ -144,7 +147,7 @@ impl IpcIncoming {
     }
 
     /// Looks at a ring in the turns to come.
-    fn wake(&mut self, at: usize) {
+    pub(crate) fn wake(&mut self, at: usize) {
         if let Some(session) = self.sessions.get_mut(at).filter(|session| session.is_asleep) {
             // Its deadline may be too early now, which costs one look.
             session.wake();
@@ -328,47 +331,49 @@ fn take<S: Sink>(ring: &mut shm::Receiver, receiver: &mut OrderedReceiver, sink:
     Taken { count, error, is_malformed }
 }
 
-impl Context {
-    /// Why a session of shared memory was not opened last that this user may not open, or must not trust: the file, its
-    /// owner and permissions, and who this user is. They are counted in `messaging_ipc_opens_denied`.
+impl IpcIncoming {
+    /// See [`Context::ipc_denied`](crate::Context::ipc_denied).
     #[must_use]
-    pub fn ipc_denied(&self) -> Option<&str> {
-        self.ipc_in.denied.as_deref()
+    pub(crate) fn ipc_denied(&self) -> Option<&str> {
+        self.denied.as_deref()
     }
+}
 
+impl Receiving {
     /// Opens a session of this host; none if its source is gone.
     pub(super) fn open_ipc(
         &mut self,
+        base: &mut Base,
         transport: TransportSession,
         name: SessionName,
     ) -> Result<Option<(SessionRef, u64)>, ContextError> {
         if let Some(&at) = self.ipc_in.by_transport.get(&transport) {
             return Ok(Some((SessionRef::Ipc(at), self.ipc_in.sessions[at].number)));
         }
-        let mut ring = match shm::Receiver::open(name, Path::new(&self.config.transport_lbtipc_directory)) {
+        let mut ring = match shm::Receiver::open(name, Path::new(&base.config.transport_lbtipc_directory)) {
             Ok(ring) => ring,
             Err(OpenError::Ended) => return Ok(None),
             Err(OpenError::Io(error)) => return Err(error.into()),
             Err(error) => {
                 let text = error.to_string();
                 if matches!(error, OpenError::Denied { .. } | OpenError::Untrusted { .. }) {
-                    self.counters.context.ipc_opens_denied.inc();
+                    base.counters.context.ipc_opens_denied.inc();
                     self.ipc_in.denied = Some(text.clone().into());
                 }
                 return Err(io::Error::other(text).into());
             }
         };
-        let receiver = OrderedReceiver::new(&self.config.delivery(), self.counters.delivery.clone())?;
+        let receiver = OrderedReceiver::new(&base.config.delivery(), base.counters.delivery.clone())?;
         let at = self.ipc_in.sessions.vacant_key();
-        if self.watches_data {
-            let token = self.token(Port::IpcSession, at);
-            watch(&mut ring, &self.registrar, token, &self.counters.context)?;
+        if base.watches_data {
+            let token = base.token(Port::IpcSession, at);
+            watch(&mut ring, &base.registrar, token, &base.counters.context)?;
         }
         self.next_session += 1;
         let number = self.next_session;
-        let look_at = self.now + LOOK_EVERY;
+        let look_at = base.now + LOOK_EVERY;
         let (is_asleep, doubt_until) = (false, Nanos::NEVER);
-        let shown = self.show(&transport, ring.counters().clone());
+        let shown = base.show(&transport, ring.counters().clone());
         let session = Session {
             transport,
             number,
@@ -392,23 +397,20 @@ impl Context {
 
     /// Looks at every ring once that is awake, or at all.
     #[inline]
-    pub(crate) fn poll_ipc(&mut self, handler: &mut impl Handler) -> bool {
-        !self.ipc_in.sessions.is_empty() && self.poll_rings(handler)
+    pub(crate) fn poll_ipc(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        handler: &mut impl Handler,
+    ) -> bool {
+        !self.ipc_in.sessions.is_empty() && self.poll_rings(base, direct, handler)
     }
 
-    /// The source of a ring has rung.
-    pub(crate) fn on_bell(&mut self, at: usize, handler: &mut impl Handler) {
-        self.ipc_in.wake(at);
-        if self.standalone.has_poller() {
-            self.poll_ipc(handler);
-        }
-        // Else it is read before this thread may sleep.
-    }
-
-    fn poll_rings(&mut self, handler: &mut impl Handler) -> bool {
+    fn poll_rings(&mut self, base: &mut Base, direct: &mut Direct, handler: &mut impl Handler) -> bool {
+        let now = base.now;
         let (mut worked, mut over, mut has_idle) = (false, None, false);
         // Where time stands still within a turn, nothing may wait for it.
-        let is_many = self.ipc_in.sessions.len() > AWAKE_ALL_MAX && !self.is_simulated();
+        let is_many = self.ipc_in.sessions.len() > AWAKE_ALL_MAX && !base.is_simulated();
         if !is_many && self.ipc_in.awake.len() < self.ipc_in.sessions.len() {
             self.ipc_in.wake_all();
         }
@@ -422,8 +424,8 @@ impl Context {
             if session.ended.is_some() {
                 continue;
             }
-            let counters = &self.counters.context;
-            let (read, is_over) = session.read(self.now, &mut self.streams, handler, counters);
+            let counters = &base.counters.context;
+            let (read, is_over) = session.read(now, &mut self.streams, handler, counters);
             worked |= read;
             if is_many {
                 session.idle_turns = if read { 0 } else { session.idle_turns.saturating_add(1) };
@@ -440,13 +442,13 @@ impl Context {
             }
         }
         if let Some((at, reason)) = over {
-            self.end_ipc(at, reason, handler);
+            self.end_ipc(base, direct, at, reason, handler);
         }
         if has_idle {
-            let (base, counters) = (self.token_base, &self.counters.context);
-            self.ipc_in.rest(self.now, |at, ring| {
-                let token = token(base, Port::IpcSession, at);
-                watch(ring, &self.registrar, token, counters).is_ok() && ring.has_bell()
+            let counters = &base.counters.context;
+            self.ipc_in.rest(now, |at, ring| {
+                let token = base.token(Port::IpcSession, at);
+                watch(ring, &base.registrar, token, counters).is_ok() && ring.has_bell()
             });
         }
         worked
@@ -456,15 +458,21 @@ impl Context {
     /// threads that wait in a poller of their own. What sources write as fast as it is read has its next turn behind
     /// what else is due.
     #[inline]
-    pub(crate) fn drain_ipc(&mut self, now: Nanos, handler: &mut impl Handler) {
+    pub(crate) fn drain_ipc(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        now: Nanos,
+        handler: &mut impl Handler,
+    ) {
         if !self.ipc_in.sessions.is_empty() {
-            self.drain_rings(now, handler);
+            self.drain_rings(base, direct, now, handler);
         }
     }
 
-    fn drain_rings(&mut self, now: Nanos, handler: &mut impl Handler) {
+    fn drain_rings(&mut self, base: &mut Base, direct: &mut Direct, now: Nanos, handler: &mut impl Handler) {
         for _ in 0..TURNS_PER_DRAIN {
-            self.poll_rings(handler);
+            self.poll_rings(base, direct, handler);
             // Not while there is something to read still.
             if self.ipc_in.before_sleep(now) {
                 return;
@@ -473,7 +481,13 @@ impl Context {
         self.ipc_in.read_on(now);
     }
 
-    pub(super) fn wake_ipc(&mut self, now: Nanos, handler: &mut impl Handler) {
+    pub(super) fn wake_ipc(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        now: Nanos,
+        handler: &mut impl Handler,
+    ) {
         while let Some(at) = self.ipc_in.due.pop_due(now) {
             let at = at as usize;
             let Some(session) = self.ipc_in.sessions.get_mut(at).filter(|session| session.ended.is_none())
@@ -500,39 +514,53 @@ impl Context {
                 // All it wrote was read. One that is closed without farewell is a context that was dropped.
                 let reason = if session.ring.has_closed() { EndReason::Ended } else { EndReason::Broken };
                 if reason == EndReason::Broken {
-                    self.counters.context.ipc_sessions_broken.inc();
+                    base.counters.context.ipc_sessions_broken.inc();
                 }
-                self.end_ipc(at, reason, handler);
+                self.end_ipc(base, direct, at, reason, handler);
             }
         }
     }
 
-    fn end_ipc(&mut self, at: usize, reason: EndReason, handler: &mut impl Handler) {
+    fn end_ipc(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        at: usize,
+        reason: EndReason,
+        handler: &mut impl Handler,
+    ) {
+        let now = base.now;
         let Some(session) = self.ipc_in.sessions.get_mut(at) else { return };
-        let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
+        let mut bridge = Bridge { streams: &mut self.streams, handler, now: base.now };
         session.receiver.on_passed_over();
         match session.recovery.as_deref_mut() {
             None => session.receiver.end(reason, &mut bridge),
             Some(recovery) => {
-                session.receiver.end(reason, &mut recovery.requester.tap(self.now, &mut bridge));
+                session.receiver.end(reason, &mut recovery.requester.tap(now, &mut bridge));
             }
         }
         session.wake();
         session.ended = Some(reason);
-        self.note_recovery(SessionRef::Ipc(at));
-        self.finish_ipc(at, handler);
+        self.note_recovery(base, SessionRef::Ipc(at));
+        self.finish_ipc(base, direct, at, handler);
     }
 
     /// Forgets a session that is over, unless something of it is still asked for.
-    pub(super) fn finish_ipc(&mut self, at: usize, handler: &mut impl Handler) {
+    pub(super) fn finish_ipc(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        at: usize,
+        handler: &mut impl Handler,
+    ) {
         let session = SessionRef::Ipc(at);
         let Some(reason) = self.ipc_in.sessions.get(at).and_then(|s| s.ended) else { return };
         if recovery::of(recovery::incoming!(self), session).is_some_and(|r| !r.requester.is_idle()) {
             return;
         }
-        self.forget_recovery(session);
+        self.forget_recovery(base, direct, session);
         if let Some(transport) = self.ipc_in.close(at) {
-            self.end_session(session, &transport, reason, handler);
+            self.end_session(base, session, &transport, reason, handler);
         }
     }
 }
@@ -542,6 +570,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::Context;
     use crate::context::tests::{lone, sending};
     use crate::{Message, ReceiverOptions, Source, Transport, Wait};
 
@@ -560,7 +589,7 @@ mod tests {
         let (mut context, mut heard) = (lone(21, Wait::Spin), Bytes(0));
         context.create_receiver("px", &ReceiverOptions::default()).expect("a legal name");
         let begun = Instant::now();
-        while context.ipc_in.sessions.is_empty() {
+        while context.receiving.ipc_in.sessions.is_empty() {
             assert!(begun.elapsed() < Duration::from_secs(60), "they do not meet");
             source.wait(Some(Duration::from_millis(1)), &mut ()).expect("the poller works");
             context.poll(&mut heard).expect("the poller works");
@@ -574,7 +603,10 @@ mod tests {
         let mut turns = 0;
         while heard.0 < 200 * payload.len() {
             let before = heard.0;
-            assert!(context.poll_ipc(&mut heard), "nothing more comes behind {before} bytes");
+            assert!(
+                context.receiving.poll_ipc(&mut context.base, &mut context.direct, &mut heard),
+                "nothing more comes behind {before} bytes"
+            );
             assert!(heard.0 - before <= turn_max, "{} bytes in a turn", heard.0 - before);
             turns += 1;
         }
@@ -589,7 +621,7 @@ mod tests {
         receiving.create_receiver("px", &ReceiverOptions::default()).expect("a legal name");
         let mut sources: Vec<_> = (0..SOURCES).map(|_| sending(test, Transport::LbtIpc)).collect();
         let begun = Instant::now();
-        while receiving.ipc_in.sessions.len() < SOURCES {
+        while receiving.receiving.ipc_in.sessions.len() < SOURCES {
             assert!(begun.elapsed() < Duration::from_secs(60), "they do not meet");
             for (source, _) in &mut sources {
                 source.poll(&mut ()).expect("the poller works");
@@ -618,13 +650,13 @@ mod tests {
         let (mut sources, mut receiving) = many(26, Wait::Block);
         hear(&mut sources, &mut receiving);
         let begun = Instant::now();
-        while !receiving.ipc_in.awake.is_empty() {
+        while !receiving.receiving.ipc_in.awake.is_empty() {
             assert!(begun.elapsed() < Duration::from_secs(60), "they do not fall asleep");
             receiving.wait(Some(Duration::from_millis(1)), &mut ()).expect("the poller works");
         }
-        let before = receiving.ipc_in.looks;
+        let before = receiving.receiving.ipc_in.looks;
         (0..50).for_each(|_| hear(&mut sources[3..4], &mut receiving));
-        let looks = receiving.ipc_in.looks - before;
+        let looks = receiving.receiving.ipc_in.looks - before;
         // Time may pass meanwhile, with turns that look at the one ring once or twice.
         assert!(looks < 50 * SOURCES as u64 / 2, "{looks} looks for 50 messages of one ring of {SOURCES}");
         hear(&mut sources, &mut receiving);
@@ -637,16 +669,16 @@ mod tests {
         // The second time all sources know that somebody may sleep.
         for _ in 0..2 {
             hear(&mut sources, &mut receiving);
-            while !receiving.ipc_in.awake.is_empty() {
+            while !receiving.receiving.ipc_in.awake.is_empty() {
                 assert!(begun.elapsed() < Duration::from_secs(60), "they do not fall asleep");
                 receiving.poll(&mut ()).expect("the poller works");
             }
         }
-        let before = receiving.ipc_in.looks;
+        let before = receiving.receiving.ipc_in.looks;
         for _ in 0..1_000 {
             receiving.poll(&mut ()).expect("the poller works");
         }
-        assert_eq!(receiving.ipc_in.looks, before);
+        assert_eq!(receiving.receiving.ipc_in.looks, before);
         for _ in 0..3 {
             hear(&mut sources, &mut receiving);
         }

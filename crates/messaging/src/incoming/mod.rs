@@ -17,11 +17,15 @@ use lbt::session::RunId;
 use net::udp::{ReceiveBatch, Received, UdpSocket};
 use units::{Nanos, Sqn};
 
-use crate::context::Context;
+use crate::base::Base;
+use crate::direct::Direct;
 use crate::error::ContextError;
 use crate::failover::Part;
+use crate::receiving::Receiving;
+use crate::recovery::Wanted;
+use crate::session::SessionRef;
 use crate::stream::{Heir, NewStream};
-use crate::{Handler, Receiver, StaticSource};
+use crate::{Handler, Receiver};
 
 use gate::Sign;
 
@@ -51,79 +55,74 @@ impl Look {
     }
 }
 
-/// A session that is received: its transport and its place there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum SessionRef {
-    Rm(usize),
-    Tcp(usize),
-    Ipc(usize),
-    Ru(usize),
-}
-
-impl Context {
+impl Receiving {
     /// Listens to a source of a topic for a receiver.
     pub(crate) fn join(
         &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
         receiver: Receiver,
         topic: &str,
         record: &SourceRecord,
     ) -> Result<(), ContextError> {
+        let now = base.now;
         let Some(entry) = self.receivers.get(receiver.slot as usize) else { return Ok(()) };
-        let (advertised, record) = (record, &self.known_as(record));
+        let (advertised, record) = (record, &self.rm_in.known_as(record));
         let (order, has_failover) = (entry.options.source_order(), entry.options.hot_failover);
-        let is_ordered = order.unwrap_or(self.config.ordered_delivery.order()) == Order::Topic;
+        let is_ordered = order.unwrap_or(base.config.ordered_delivery.order()) == Order::Topic;
         if let Some(slot) = self.streams.find(record) {
-            self.add_network(advertised, record);
+            self.rm_in.add_network(base, advertised, record);
             if self.streams.hears(slot, receiver) {
                 return Ok(());
             }
-            let part = self.part_of(receiver, topic, has_failover)?;
+            let part = self.part_of(base, receiver, topic, has_failover)?;
             if part.is_some() == has_failover {
                 let from = if is_ordered { self.put_in_order(slot) } else { None };
                 self.streams.attach(slot, receiver, part, from);
                 self.announce(slot, receiver);
             } else {
-                self.resolver.forget_source(self.now, topic, advertised);
+                base.resolver.forget_source(now, topic, advertised);
             }
             return Ok(());
         }
         if is_of_another_host(&record.session)? {
             return Ok(());
         }
-        if !self.pass_gate(receiver, topic, advertised, record) {
+        if !self.pass_gate(base, receiver, topic, advertised, record) {
             return Ok(());
         }
         let is_new = !self.is_received(&record.session);
-        let Some((session, session_number)) = self.open_session(record)? else {
+        let Some((session, session_number)) = self.open_session(base, record)? else {
             // It may be heard later: it is reported again when it is advertised again.
-            self.resolver.forget_source(self.now, topic, advertised);
+            base.resolver.forget_source(now, topic, advertised);
             return Ok(());
         };
         if is_new {
-            self.on_opened(session, session_number, &record.session);
+            self.on_opened(base, session, session_number, &record.session);
         }
-        self.add_network(advertised, record);
+        self.rm_in.add_network(base, advertised, record);
         let token = self.streams.next_slot() as u64;
         let resumed = self.take_departed(session, record);
-        self.watch(session, record, token, order, resumed.is_some())?;
+        let wanted = Wanted { token, order, resumes: resumed.is_some() };
+        self.watch(base, direct, session, record, wanted)?;
         if !self.subscribe(session, record.topic_index, token, order) {
-            self.unwatch(session, record.topic_index);
-            self.counters.context.joins_failed.inc();
-            self.resolver.forget_source(self.now, topic, advertised);
+            self.unwatch(base, session, record.topic_index);
+            base.counters.context.joins_failed.inc();
+            base.resolver.forget_source(now, topic, advertised);
             return Ok(());
         }
         if let Some(next) = resumed {
             self.resume(session, record.topic_index, next);
         }
-        let part = self.part_of(receiver, topic, has_failover)?;
+        let part = self.part_of(base, receiver, topic, has_failover)?;
         if part.is_some() != has_failover {
             // It may be taken later, when another source has ended: it is reported again when it is
             // advertised again.
-            self.leave(session, record);
-            self.resolver.forget_source(self.now, topic, advertised);
+            self.leave(base, direct, session, record);
+            base.resolver.forget_source(now, topic, advertised);
             return Ok(());
         }
-        let burst_min = self.config.delivery_control_maximum_burst_loss;
+        let burst_min = base.config.delivery_control_maximum_burst_loss;
         let slot = self.streams.insert(&NewStream {
             receiver,
             session,
@@ -142,6 +141,7 @@ impl Context {
     /// many sources as it may.
     fn part_of(
         &mut self,
+        base: &mut Base,
         receiver: Receiver,
         topic: &str,
         wanted: bool,
@@ -149,19 +149,23 @@ impl Context {
         if !wanted {
             return Ok(None);
         }
-        let (config, counters) = (self.config.failover(), &self.counters.failover);
+        let (config, counters) = (base.config.failover(), &base.counters.failover);
         Ok(self.streams.failovers.join(receiver, topic, &config, counters)?)
     }
 
     /// Begins to receive a session, if it is not received already; none if it cannot be heard here.
-    fn open_session(&mut self, record: &SourceRecord) -> Result<Option<(SessionRef, u64)>, ContextError> {
+    fn open_session(
+        &mut self,
+        base: &mut Base,
+        record: &SourceRecord,
+    ) -> Result<Option<(SessionRef, u64)>, ContextError> {
         let session = record.session;
         match session {
-            TransportSession::LbtRm { key, group } => self.open_rm(key, group, record.origin).map(Some),
-            TransportSession::Tcp { address, .. } => self.open_tcp(session, address).map(Some),
-            TransportSession::LbtRu { address, session_id } => self.open_ru(address, session_id),
+            TransportSession::LbtRm { key, group } => self.open_rm(base, key, group, record.origin).map(Some),
+            TransportSession::Tcp { address, .. } => self.open_tcp(base, session, address).map(Some),
+            TransportSession::LbtRu { address, session_id } => self.open_ru(base, address, session_id),
             TransportSession::Ipc { session_id, transport_id, .. } => {
-                self.open_ipc(session, net::shm::SessionName { session_id, transport_id })
+                self.open_ipc(base, session, net::shm::SessionName { session_id, transport_id })
             }
         }
     }
@@ -208,15 +212,22 @@ impl Context {
     }
 
     /// Nobody hears a topic of a session any more; a session that is left without topics is closed.
-    pub(crate) fn leave(&mut self, session: SessionRef, record: &SourceRecord) {
+    pub(crate) fn leave(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        session: SessionRef,
+        record: &SourceRecord,
+    ) {
+        let now = base.now;
         let is_last = !self.streams.has_session(session);
         if is_last {
-            self.forget_recovery(session);
+            self.forget_recovery(base, direct, session);
         } else {
-            self.unwatch(session, record.topic_index);
+            self.unwatch(base, session, record.topic_index);
         }
         match session {
-            SessionRef::Rm(at) if is_last => drop(self.rm_in.close(at, &self.registrar, &mut self.xdp)),
+            SessionRef::Rm(at) if is_last => drop(self.rm_in.close(at, &base.registrar, &mut base.xdp)),
             SessionRef::Rm(at) => self.rm_in.sessions.unsubscribe(at, record.topic_index),
             SessionRef::Tcp(at) if is_last => drop(self.tcp_in.close(at)),
             SessionRef::Tcp(at) => self.tcp_in.unsubscribe(at, record.topic_index),
@@ -226,7 +237,7 @@ impl Context {
             SessionRef::Ru(at) => self.ru_in.sessions.unsubscribe(at, record.topic_index),
         }
         if is_last {
-            self.resolver.forget_session(self.now, &record.session);
+            base.resolver.forget_session(now, &record.session);
         }
     }
 
@@ -234,25 +245,27 @@ impl Context {
     /// had advertised before it said that it ends does not count.
     pub(crate) fn end_session(
         &mut self,
+        base: &mut Base,
         session: SessionRef,
         transport: &TransportSession,
         reason: EndReason,
         handler: &mut impl Handler,
     ) {
+        let now = base.now;
         if self.streams.reason_of_end(session).unwrap_or(reason) == EndReason::Ended {
-            self.resolver.end_session(self.now, transport);
-            if self.can_end_be_forged(transport) {
-                self.departed.remember_ended(self.now, (*transport, None), self.streams.owed(session));
+            base.resolver.end_session(now, transport);
+            if self.can_end_be_forged(base, transport) {
+                self.departed.remember_ended(now, (*transport, None), self.streams.owed(session));
             } else {
                 self.departed.forget(&(*transport, None));
             }
         } else {
-            self.resolver.lose_session(self.now, transport);
-            if !self.may_be_another(transport) {
+            base.resolver.lose_session(now, transport);
+            if !self.may_be_another(base, transport) {
                 self.departed.remember((*transport, None), self.streams.owed(session));
             }
         }
-        self.streams.end_session(self.now, session, reason, handler);
+        self.streams.end_session(now, session, reason, handler);
     }
 
     /// A session has ended, and a new receiver stands in the place of the old one, which heard a run of the source,
@@ -260,12 +273,15 @@ impl Context {
     /// session `goes_on`, as numbers were believed that were not its own, these begin where the old ones ended.
     pub(crate) fn begin_anew(
         &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
         session: SessionRef,
         run: Option<RunId>,
         (reason, goes_on): (EndReason, bool),
         handler: &mut impl Handler,
     ) {
-        self.forget_recovery(session);
+        let now = base.now;
+        self.forget_recovery(base, direct, session);
         let heirs = self.streams.heirs(session);
         if let Some(heir) = heirs.first() {
             let of_run = (heir.record.session, run);
@@ -276,9 +292,9 @@ impl Context {
                 self.departed.forget(&of_run);
             }
         }
-        self.streams.end_session(self.now, session, reason, handler);
+        self.streams.end_session(now, session, reason, handler);
         for Heir { receiver, topic, record } in heirs {
-            self.join_counted(receiver, &topic, &record);
+            self.join_counted(base, direct, receiver, &topic, &record);
         }
         // What is heard of them may be at hand.
         self.tell_found(handler);
@@ -295,47 +311,53 @@ impl Context {
 
     /// Whether a session that is heard again may be of another run of its source, which nothing tells: a TCP session
     /// has an id of its own in each run, unless the configuration fixes it.
-    fn may_be_another(&self, session: &TransportSession) -> bool {
-        matches!(session, TransportSession::Tcp { .. }) && self.is_fixed(session)
+    fn may_be_another(&self, base: &Base, session: &TransportSession) -> bool {
+        matches!(session, TransportSession::Tcp { .. }) && base.is_fixed(session)
     }
 
     /// Whether anybody can have said that a session is over which goes on. One that the configuration fixes may be another
     /// run of its source when it is heard again, which nothing tells.
-    fn can_end_be_forged(&self, session: &TransportSession) -> bool {
+    fn can_end_be_forged(&self, base: &Base, session: &TransportSession) -> bool {
         let is_of_datagrams = match session {
             TransportSession::LbtRm { .. } => true,
             TransportSession::LbtRu { session_id, .. } => session_id.is_some(),
             TransportSession::Tcp { .. } | TransportSession::Ipc { .. } => false,
         };
-        is_of_datagrams && !self.is_fixed(session)
-    }
-
-    /// Whether the configuration says where a session is.
-    pub(super) fn is_fixed(&self, session: &TransportSession) -> bool {
-        let mut fixed = self.config.resolver_static_source.iter().flat_map(StaticSource::records);
-        fixed.any(|record| record.session == *session)
+        is_of_datagrams && !base.is_fixed(session)
     }
 
     /// Ends a session that is over, of which something was still asked for, once nothing is.
-    pub(crate) fn end_recovered(&mut self, session: SessionRef, handler: &mut impl Handler) {
+    pub(crate) fn end_recovered(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        session: SessionRef,
+        handler: &mut impl Handler,
+    ) {
         match session {
             SessionRef::Rm(at) if self.rm_in.sessions.has_ended(at) => {
-                self.end_rm(at, handler);
+                self.end_rm(base, direct, at, handler);
             }
             SessionRef::Ru(at) if self.ru_in.sessions.has_ended(at) => {
-                self.end_ru(at, handler);
+                self.end_ru(base, direct, at, handler);
             }
-            SessionRef::Tcp(at) => self.finish_tcp(at, handler),
-            SessionRef::Ipc(at) => self.finish_ipc(at, handler),
+            SessionRef::Tcp(at) => self.finish_tcp(base, direct, at, handler),
+            SessionRef::Ipc(at) => self.finish_ipc(base, direct, at, handler),
             _ => {}
         }
     }
 
-    pub(crate) fn wake_incoming(&mut self, now: Nanos, handler: &mut impl Handler) {
-        self.wake_rm(now, handler);
-        self.wake_ru(now, handler);
-        self.wake_ipc(now, handler);
-        self.wake_gate(now, handler);
+    pub(crate) fn wake_incoming(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        now: Nanos,
+        handler: &mut impl Handler,
+    ) {
+        self.wake_rm(base, direct, now, handler);
+        self.wake_ru(base, direct, now, handler);
+        self.wake_ipc(base, direct, now, handler);
+        self.wake_gate(base, direct, now, handler);
     }
 
     /// Whether a session is received already.
@@ -360,17 +382,24 @@ impl Context {
     }
 
     /// Closes a session that has shown no sign of life.
-    fn give_up(&mut self, session: SessionRef, handler: &mut impl Handler) {
-        self.forget_recovery(session);
+    fn give_up(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        session: SessionRef,
+        handler: &mut impl Handler,
+    ) {
+        let now = base.now;
+        self.forget_recovery(base, direct, session);
         let gone = match session {
-            SessionRef::Rm(at) => self.rm_in.close(at, &self.registrar, &mut self.xdp),
+            SessionRef::Rm(at) => self.rm_in.close(at, &base.registrar, &mut base.xdp),
             SessionRef::Tcp(at) => self.tcp_in.close(at),
             SessionRef::Ru(at) => self.ru_in.close(at),
             SessionRef::Ipc(at) => self.ipc_in.close(at),
         };
         if let Some(transport) = gone {
-            self.resolver.forget_session(self.now, &transport);
-            self.streams.end_session(self.now, session, EndReason::TimedOut, handler);
+            base.resolver.forget_session(now, &transport);
+            self.streams.end_session(now, session, EndReason::TimedOut, handler);
         }
     }
 
@@ -387,7 +416,7 @@ impl Context {
 /// Shared memory of another host is never heard: that it is known is not worth an attempt at each advertisement.
 fn is_of_another_host(session: &TransportSession) -> io::Result<bool> {
     match *session {
-        TransportSession::Ipc { host_id, .. } => Ok(host_id != crate::outgoing::host_id()?),
+        TransportSession::Ipc { host_id, .. } => Ok(host_id != crate::host::host_id()?),
         TransportSession::LbtRm { .. } | TransportSession::Tcp { .. } | TransportSession::LbtRu { .. } => {
             Ok(false)
         }
@@ -403,6 +432,7 @@ mod tests {
     use lbt::wire::lbtrm::SessionHeader;
 
     use super::*;
+    use crate::Context;
     use lbt::resolution::Resolver;
 
     use crate::context::tests::lone;
@@ -413,7 +443,7 @@ mod tests {
         let session = SessionHeader { ucast_port: 9, session_id: 9 };
         let key = SessionKey { source: Ipv4Addr::LOCALHOST, session };
         let group = SocketAddrV4::new(Ipv4Addr::new(239, 246, 9, 9), 9_999);
-        context.open_rm(key, group, None).expect("loopback has multicast");
+        context.receiving.open_rm(&mut context.base, key, group, None).expect("loopback has multicast");
     }
 
     #[test]
@@ -426,22 +456,29 @@ mod tests {
         };
         // Sessions 0 and 3 are on group 0, 1 and 4 on group 1, 2 and 5 on group 2.
         let open = |context: &mut Context, id: u32| {
-            context.open_rm(session(id), group((id % 3) as u8), None).expect("loopback has multicast")
+            context
+                .receiving
+                .open_rm(&mut context.base, session(id), group((id % 3) as u8), None)
+                .expect("loopback has multicast")
         };
         let sessions: Vec<_> = (0..6).map(|id| open(&mut context, id).0).collect();
-        assert_eq!(context.rm_in.descriptors(), 3);
+        assert_eq!(context.receiving.rm_in.descriptors(), 3);
         let close = |context: &mut Context, id: usize| {
             let SessionRef::Rm(at) = sessions[id] else { unreachable!("it is one") };
-            context.rm_in.close(at, &context.registrar, &mut context.xdp)
+            context.receiving.rm_in.close(at, &context.base.registrar, &mut context.base.xdp)
         };
         for (id, left) in [(0, 3), (1, 3), (4, 2), (3, 1)] {
             assert!(close(&mut context, id).is_some() && close(&mut context, id).is_none());
-            assert_eq!(context.rm_in.descriptors(), left, "after session {id}");
-            assert_eq!(context.rm_in.sockets().count(), left);
+            assert_eq!(context.receiving.rm_in.descriptors(), left, "after session {id}");
+            assert_eq!(context.receiving.rm_in.sockets().count(), left);
         }
-        assert!(!context.poll_groups(context.now, &mut ()), "nobody sends");
+        let now = context.base.now;
+        assert!(
+            !context.receiving.poll_groups(&mut context.base, &mut context.direct, now, &mut ()),
+            "nobody sends"
+        );
         open(&mut context, 0);
-        assert_eq!(context.rm_in.sockets().count(), 2);
+        assert_eq!(context.receiving.rm_in.sockets().count(), 2);
     }
 
     /// A context hears of a source.
@@ -451,7 +488,7 @@ mod tests {
         let mut other = Resolver::new(&config, Nanos::ZERO, counters).expect("allowed");
         other.advertise(Nanos::ZERO, "px", record).expect("a good name");
         let datagram = other.poll_transmit(Nanos::ZERO).expect("it is due").to_vec();
-        context.on_resolution_datagram(&datagram);
+        context.receiving.on_resolution_datagram(&mut context.base, &mut context.direct, &datagram);
     }
 
     #[test]
@@ -461,42 +498,48 @@ mod tests {
         let session = SessionHeader { ucast_port: 9, session_id: 9 };
         let key = SessionKey { source: Ipv4Addr::LOCALHOST, session };
         let group = SocketAddrV4::new(Ipv4Addr::new(239, 246, 9, 9), 9_999);
-        let start = context.now;
+        let start = context.base.now;
         for day in [1u32, 8, 30] {
             let now = start + Duration::from_secs(86_400) * day;
             context.on_wakeup(now, &mut ());
             hear_of(&mut context, TransportSession::LbtRm { key, group });
-            assert_eq!(context.streams.next_slot(), 1, "day {day}");
-            let asked = context.counters.resolver.queries_sent.get();
+            assert_eq!(context.receiving.streams.next_slot(), 1, "day {day}");
+            let asked = context.base.counters.resolver.queries_sent.get();
             context.on_wakeup(now + Duration::from_secs(11), &mut ());
             // It was late itself: a quarter of the time-out is waited once more.
             context.on_wakeup(now + Duration::from_secs(15), &mut ());
-            let counters = &context.counters.resolver;
-            assert_eq!((context.streams.next_slot(), counters.sources_known.get()), (0, 0), "day {day}");
+            let counters = &context.base.counters.resolver;
+            assert_eq!(
+                (context.receiving.streams.next_slot(), counters.sources_known.get()),
+                (0, 0),
+                "day {day}"
+            );
             assert!(counters.queries_sent.get() > asked, "day {day}");
         }
-        assert_eq!(context.counters.resolver.queries_resumed.get(), 3);
+        assert_eq!(context.base.counters.resolver.queries_resumed.get(), 3);
     }
 
     #[test]
     fn shared_memory_of_another_host_is_known_and_not_tried_at_each_advertisement() {
         let mut context = lone(5, Wait::Block);
         context.create_receiver("px", &ReceiverOptions::default()).expect("a good name");
-        let own = crate::outgoing::host_id().expect("there is one");
+        let own = crate::host::host_id().expect("there is one");
         for (host_id, known) in [(own.wrapping_add(1), 1), (own, 1)] {
             // That of this host is not there: it is tried again when it is advertised again.
             hear_of(
                 &mut context,
                 TransportSession::Ipc { host_id, session_id: 0xdead_0009, transport_id: 9 },
             );
-            let counters = (context.counters.resolver.sources_known.get(), context.streams.next_slot());
+            let counters =
+                (context.base.counters.resolver.sources_known.get(), context.receiving.streams.next_slot());
             assert_eq!(counters, (known, 0), "{host_id}");
         }
-        assert_eq!(context.counters.context.joins_failed.get(), 0);
+        assert_eq!(context.base.counters.context.joins_failed.get(), 0);
     }
 
     fn spoil_group(context: &Context) {
         context
+            .receiving
             .rm_in
             .sockets()
             .for_each(|(_, socket)| net::lab::spoil(socket).expect("there are descriptors"));
@@ -506,20 +549,45 @@ mod tests {
     fn broken_sockets_of_sessions_are_counted_whoever_looks_at_them() {
         let mut context = lone(2, Wait::Block);
         join_group(&mut context);
-        context.open_ru(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9), None).expect("a port is free");
-        let now = context.now;
+        context
+            .receiving
+            .open_ru(&mut context.base, SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9), None)
+            .expect("a port is free");
+        let now = context.base.now;
         let look_at_all = |context: &mut Context| {
-            let mut worked = context.poll_groups(now, &mut ());
-            worked |= context.on_group_ready(now, 0, Look::Told, &mut ());
-            worked |= context.on_ru_ready(now, Look::Direct, &mut ());
-            worked | context.on_ru_ready(now, Look::Told, &mut ())
+            let mut worked =
+                context.receiving.poll_groups(&mut context.base, &mut context.direct, now, &mut ());
+            worked |= context.receiving.on_group_ready(
+                &mut context.base,
+                &mut context.direct,
+                now,
+                0,
+                Look::Told,
+                &mut (),
+            );
+            worked |= context.receiving.on_ru_ready(
+                &mut context.base,
+                &mut context.direct,
+                now,
+                Look::Direct,
+                &mut (),
+            );
+            worked
+                | context.receiving.on_ru_ready(
+                    &mut context.base,
+                    &mut context.direct,
+                    now,
+                    Look::Told,
+                    &mut (),
+                )
         };
         assert!(!look_at_all(&mut context));
-        assert_eq!(context.counters.context.receives_failed.get(), 0);
+        assert_eq!(context.base.counters.context.receives_failed.get(), 0);
         spoil_group(&context);
-        net::lab::spoil(context.ru_in.socket().expect("it was opened")).expect("there are descriptors");
+        net::lab::spoil(context.receiving.ru_in.socket().expect("it was opened"))
+            .expect("there are descriptors");
         assert!(!look_at_all(&mut context));
-        assert_eq!(context.counters.context.receives_failed.get(), 4);
+        assert_eq!(context.base.counters.context.receives_failed.get(), 4);
     }
 
     #[test]

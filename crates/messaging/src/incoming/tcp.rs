@@ -16,12 +16,15 @@ use net::{Interest, Ready, Transport};
 use slab::Slab;
 use units::{Nanos, Sqn};
 
-use super::SessionRef;
 use super::rest::Rest;
 use crate::Handler;
-use crate::context::{Context, Port};
+use crate::base::Base;
+use crate::base::Port;
+use crate::direct::Direct;
 use crate::error::ContextError;
+use crate::receiving::Receiving;
 use crate::recovery::{self, Recovery, Stirred};
+use crate::session::SessionRef;
 use crate::stream::{Bridge, Streams};
 
 /// The TCP sessions of a context.
@@ -240,20 +243,21 @@ fn take<S: Sink>(
     }
 }
 
-impl Context {
+impl Receiving {
     pub(super) fn open_tcp(
         &mut self,
+        base: &mut Base,
         transport: TransportSession,
         address: SocketAddrV4,
     ) -> Result<(SessionRef, u64), ContextError> {
         if let Some(&at) = self.tcp_in.by_transport.get(&transport) {
             return Ok((SessionRef::Tcp(at), self.tcp_in.sessions[at].number));
         }
-        let receiver = OrderedReceiver::new(&self.config.delivery(), self.counters.delivery.clone())?;
+        let receiver = OrderedReceiver::new(&base.config.delivery(), base.counters.delivery.clone())?;
         let stream = tcp::connect(SocketAddr::V4(address))?;
-        self.config.watch_tcp(&stream)?;
+        base.config.watch_tcp(&stream)?;
         let at = self.tcp_in.sessions.vacant_key();
-        self.registrar.add(&stream, self.token(Port::TcpSession, at), Interest::ReadWrite)?;
+        base.registrar.add(&stream, base.token(Port::TcpSession, at), Interest::ReadWrite)?;
         if self.tcp_in.buffer.is_empty() {
             self.tcp_in.buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
         }
@@ -278,31 +282,50 @@ impl Context {
         Ok((SessionRef::Tcp(at), number))
     }
 
-    pub(crate) fn on_tcp_session_ready(&mut self, at: usize, _: Ready, handler: &mut impl Handler) {
-        self.read_tcp(at, handler);
+    pub(crate) fn on_tcp_session_ready(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        at: usize,
+        _: Ready,
+        handler: &mut impl Handler,
+    ) {
+        self.read_tcp(base, direct, at, handler);
     }
 
     /// Looks at every connection once.
-    pub(crate) fn poll_tcp(&mut self, handler: &mut impl Handler) -> bool {
+    pub(crate) fn poll_tcp(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        handler: &mut impl Handler,
+    ) -> bool {
         let mut worked = false;
         for at in 0..self.tcp_in.sessions.capacity() {
             if self.tcp_in.sessions.get(at).is_some_and(|s| s.is_established) {
-                worked |= self.read_tcp(at, handler);
+                worked |= self.read_tcp(base, direct, at, handler);
             }
         }
         worked
     }
 
-    fn read_tcp(&mut self, at: usize, handler: &mut impl Handler) -> bool {
-        match self.establish_tcp(at) {
+    fn read_tcp(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        at: usize,
+        handler: &mut impl Handler,
+    ) -> bool {
+        let now = base.now;
+        match self.tcp_in.establish_tcp(base, at) {
             Ok(true) => {}
             Ok(false) => return false,
             Err(error) => {
-                let refused = count_broken(&self.counters.tcp_receiver, &error);
+                let refused = count_broken(&base.counters.tcp_receiver, &error);
                 if let Some(session) = self.tcp_in.sessions.get_mut(at) {
                     session.refused = refused;
                 }
-                self.end_tcp(at, handler);
+                self.end_tcp(base, direct, at, handler);
                 return true;
             }
         }
@@ -311,30 +334,85 @@ impl Context {
         if let Some(recovery) = &mut session.recovery {
             with_recovery.note(at, recovery);
         }
-        match session.read(self.now, &mut self.streams, handler, &self.counters.tcp_receiver, buffer) {
+        match session.read(now, &mut self.streams, handler, &base.counters.tcp_receiver, buffer) {
             Progress::Nothing => false,
             Progress::Something => true,
             Progress::Over => {
-                self.end_tcp(at, handler);
+                self.end_tcp(base, direct, at, handler);
                 true
             }
         }
     }
 
+    pub(super) fn end_tcp(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        at: usize,
+        handler: &mut impl Handler,
+    ) {
+        let now = base.now;
+        let Some(session) = self.tcp_in.sessions.get_mut(at) else { return };
+        if let Some(reason) = session.refused.take() {
+            base.security.refused(format!("TCP session {}: {reason}", session.transport));
+        }
+        let reason = if session.receiver.has_ended() { EndReason::Ended } else { EndReason::Broken };
+        let mut bridge = Bridge { streams: &mut self.streams, handler, now: base.now };
+        session.receiver.on_passed_over();
+        match session.recovery.as_deref_mut() {
+            None => session.receiver.end(EndReason::Broken, &mut bridge),
+            Some(recovery) => {
+                let mut tap = recovery.requester.tap(now, &mut bridge);
+                session.receiver.end(EndReason::Broken, &mut tap);
+            }
+        }
+        let was_established = session.is_established;
+        let (transport, was_heard) = (session.transport, session.receiver.has_begun());
+        (session.ended, session.connection, session.is_established) = (Some(reason), None, false);
+        if !was_established {
+            // Nothing was heard of it: there is nothing to be complete.
+            self.forget_recovery(base, direct, SessionRef::Tcp(at));
+        }
+        self.on_unreached(base, &transport, was_heard);
+        self.note_recovery(base, SessionRef::Tcp(at));
+        self.finish_tcp(base, direct, at, handler);
+    }
+
+    /// Forgets a session that is over, unless something of it is still asked for.
+    pub(super) fn finish_tcp(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        at: usize,
+        handler: &mut impl Handler,
+    ) {
+        let session = SessionRef::Tcp(at);
+        let Some(reason) = self.tcp_in.sessions.get(at).and_then(|s| s.ended) else { return };
+        if recovery::of(recovery::incoming!(self), session).is_some_and(|r| !r.requester.is_idle()) {
+            return;
+        }
+        self.forget_recovery(base, direct, session);
+        if let Some(transport) = self.tcp_in.close(at) {
+            self.end_session(base, session, &transport, reason, handler);
+        }
+    }
+}
+
+impl TcpIncoming {
     /// Whether the connection stands; begins TLS when it does, if it is wanted.
     #[inline]
-    fn establish_tcp(&mut self, at: usize) -> io::Result<bool> {
-        let Some(session) = self.tcp_in.sessions.get(at) else { return Ok(false) };
+    fn establish_tcp(&mut self, base: &mut Base, at: usize) -> io::Result<bool> {
+        let Some(session) = self.sessions.get(at) else { return Ok(false) };
         if session.is_established && !session.waits_for_room {
             return Ok(true);
         }
-        self.settle_tcp(at)
+        self.settle_tcp(base, at)
     }
 
     #[cold]
-    fn settle_tcp(&mut self, at: usize) -> io::Result<bool> {
-        let token = self.token(Port::TcpSession, at);
-        let session = &mut self.tcp_in.sessions[at];
+    fn settle_tcp(&mut self, base: &mut Base, at: usize) -> io::Result<bool> {
+        let token = base.token(Port::TcpSession, at);
+        let session = &mut self.sessions[at];
         if !session.is_established {
             let Some(Transport::Plain(stream)) = &session.connection else { return Ok(false) };
             if !tcp::connected(stream)? {
@@ -348,9 +426,9 @@ impl Context {
             tcp::delay_acknowledgements(stream)?;
             if let Some(recovery) = &mut session.recovery {
                 recovery.on_established();
-                self.tcp_in.with_recovery.note(at, recovery);
+                self.with_recovery.note(at, recovery);
             }
-            if let Some(tls) = &self.tls.client
+            if let Some(tls) = &base.tls.client
                 && let Some(Transport::Plain(stream)) = session.connection.take()
             {
                 let host = session.address.ip().to_string();
@@ -360,53 +438,13 @@ impl Context {
         let Some(connection) = &mut session.connection else { return Ok(false) };
         connection.flush()?;
         session.waits_for_room = connection.waits_for_room(false);
-        if !session.waits_for_room && !self.watches_data {
+        if !session.waits_for_room && !base.watches_data {
             session.is_unwatched = true;
-            self.registrar.remove(&*connection)?;
+            base.registrar.remove(&*connection)?;
             return Ok(true);
         }
         let interest = if session.waits_for_room { Interest::ReadWrite } else { Interest::Read };
-        self.registrar.change(&*connection, token, interest)?;
+        base.registrar.change(&*connection, token, interest)?;
         Ok(true)
-    }
-
-    pub(super) fn end_tcp(&mut self, at: usize, handler: &mut impl Handler) {
-        let Some(session) = self.tcp_in.sessions.get_mut(at) else { return };
-        if let Some(reason) = session.refused.take() {
-            self.security.refused(format!("TCP session {}: {reason}", session.transport));
-        }
-        let reason = if session.receiver.has_ended() { EndReason::Ended } else { EndReason::Broken };
-        let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
-        session.receiver.on_passed_over();
-        match session.recovery.as_deref_mut() {
-            None => session.receiver.end(EndReason::Broken, &mut bridge),
-            Some(recovery) => {
-                let mut tap = recovery.requester.tap(self.now, &mut bridge);
-                session.receiver.end(EndReason::Broken, &mut tap);
-            }
-        }
-        let was_established = session.is_established;
-        let (transport, was_heard) = (session.transport, session.receiver.has_begun());
-        (session.ended, session.connection, session.is_established) = (Some(reason), None, false);
-        if !was_established {
-            // Nothing was heard of it: there is nothing to be complete.
-            self.forget_recovery(SessionRef::Tcp(at));
-        }
-        self.on_unreached(&transport, was_heard);
-        self.note_recovery(SessionRef::Tcp(at));
-        self.finish_tcp(at, handler);
-    }
-
-    /// Forgets a session that is over, unless something of it is still asked for.
-    pub(super) fn finish_tcp(&mut self, at: usize, handler: &mut impl Handler) {
-        let session = SessionRef::Tcp(at);
-        let Some(reason) = self.tcp_in.sessions.get(at).and_then(|s| s.ended) else { return };
-        if recovery::of(recovery::incoming!(self), session).is_some_and(|r| !r.requester.is_idle()) {
-            return;
-        }
-        self.forget_recovery(session);
-        if let Some(transport) = self.tcp_in.close(at) {
-            self.end_session(session, &transport, reason, handler);
-        }
     }
 }

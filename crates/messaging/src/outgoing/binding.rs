@@ -1,13 +1,13 @@
 //! Where a new session is bound: somewhere in a range of ports, or where the configuration fixes it.
 
 use std::io;
-use std::net::Ipv4Addr;
 
 use lbt::resolution::TransportSession;
 
 use super::Outgoing;
-use crate::context::Context;
+use crate::base::Base;
 use crate::error::ContextError;
+use crate::publishing::Publishing;
 
 /// Ports of which a session takes the first that is free, and its session id; one is drawn if there is none.
 #[derive(Clone, Copy, Debug)]
@@ -29,38 +29,43 @@ impl Binding {
     }
 }
 
-impl Context {
-    pub(super) fn rm_binding(&self) -> Binding {
-        let config = &self.config;
+impl Publishing {
+    pub(super) fn rm_binding(&self, base: &Base) -> Binding {
+        let config = &base.config;
         Binding::range(config.transport_lbtrm_source_port_low, config.transport_lbtrm_source_port_high)
     }
 
-    pub(super) fn tcp_binding(&self) -> Binding {
-        Binding::range(self.config.transport_tcp_port_low, self.config.transport_tcp_port_high)
+    pub(super) fn tcp_binding(&self, base: &Base) -> Binding {
+        Binding::range(base.config.transport_tcp_port_low, base.config.transport_tcp_port_high)
     }
 
-    pub(super) fn ru_binding(&self) -> Binding {
-        Binding::range(self.config.transport_lbtru_port_low, self.config.transport_lbtru_port_high)
+    pub(super) fn ru_binding(&self, base: &Base) -> Binding {
+        Binding::range(base.config.transport_lbtru_port_low, base.config.transport_lbtru_port_high)
     }
 
     /// Opens a session exactly where receivers are configured to find it.
     pub(super) fn open_fixed_outgoing(
         &mut self,
+        base: &mut Base,
         at: usize,
         session: TransportSession,
         index: u32,
     ) -> Result<Outgoing, ContextError> {
         let opened = match session {
-            TransportSession::LbtRm { key, group } => self.check_own_address(key.source).and_then(|()| {
+            TransportSession::LbtRm { key, group } => base.check_own_address(key.source).and_then(|()| {
                 let binding = Binding::fixed(key.session.ucast_port, Some(key.session.session_id));
-                self.open_rm_outgoing(at, group, index, binding)
+                self.open_rm_outgoing(base, at, group, index, binding)
             }),
-            TransportSession::Tcp { address, session_id } => self
-                .check_own_address(*address.ip())
-                .and_then(|()| self.open_tcp_outgoing(at, index, Binding::fixed(address.port(), session_id))),
-            TransportSession::LbtRu { address, session_id } => self
-                .check_own_address(*address.ip())
-                .and_then(|()| self.open_ru_outgoing(at, index, Binding::fixed(address.port(), session_id))),
+            TransportSession::Tcp { address, session_id } => {
+                base.check_own_address(*address.ip()).and_then(|()| {
+                    self.open_tcp_outgoing(base, at, index, Binding::fixed(address.port(), session_id))
+                })
+            }
+            TransportSession::LbtRu { address, session_id } => {
+                base.check_own_address(*address.ip()).and_then(|()| {
+                    self.open_ru_outgoing(base, at, index, Binding::fixed(address.port(), session_id))
+                })
+            }
             // No source string reads as one.
             TransportSession::Ipc { .. } => Err(io::Error::from(io::ErrorKind::Unsupported).into()),
         };
@@ -70,13 +75,5 @@ impl Context {
             }
             other => other,
         })
-    }
-
-    fn check_own_address(&self, address: Ipv4Addr) -> Result<(), ContextError> {
-        if address == self.interface {
-            return Ok(());
-        }
-        let what = format!("{address} is not the address of the interface, {}", self.interface);
-        Err(io::Error::new(io::ErrorKind::AddrNotAvailable, what).into())
     }
 }

@@ -1,23 +1,12 @@
 //! Sessions whose sources have ended: until when each is needed, and what it leaves.
 
-use std::time::Duration;
-
 use lbt::session::Unsent;
 use units::Nanos;
 
 use super::{Outgoing, OutgoingKind};
-use crate::closing::SessionLeft;
-use crate::context::Context;
-
-/// How long receivers are given to ask for what they lack.
-pub(crate) struct Patience {
-    /// After the last datagram, if none has asked since the end.
-    pub(crate) quiet: Duration,
-    /// After the last time that one has asked.
-    pub(crate) repair: Duration,
-    /// Between two session messages.
-    pub(crate) remind: Duration,
-}
+use crate::base::Base;
+use crate::closing::{Patience, SessionLeft};
+use crate::publishing::Publishing;
 
 /// What the end of a session of datagrams has come to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,26 +69,26 @@ impl Farewell {
     }
 }
 
-impl Context {
+impl Publishing {
     /// Takes who has connected before the end and was not looked at since: the end is told them too.
-    pub(crate) fn take_late_clients(&mut self) {
+    pub(crate) fn take_late_clients(&mut self, base: &mut Base) {
         for at in 0..self.outgoing.capacity() {
             if let Some(OutgoingKind::Tcp(_)) = self.outgoing.get(at).map(|outgoing| &outgoing.kind) {
-                self.accept_tcp(at);
+                self.accept_tcp(base, at);
             }
         }
     }
 
     /// Goes on with a session that has ended; whether nobody needs it any more.
-    pub(crate) fn settle_session(&mut self, at: usize, patience: &Patience) -> bool {
-        let now = self.now;
+    pub(crate) fn settle_session(&mut self, base: &mut Base, at: usize, patience: &Patience) -> bool {
+        let now = base.now;
         let is_of_datagrams = |o: &Outgoing| matches!(o.kind, OutgoingKind::Rm(_) | OutgoingKind::Ru(_));
         if self.outgoing.get(at).is_some_and(is_of_datagrams) {
-            let _ = self.on_outgoing_ready(now, at, &mut ());
+            let _ = self.on_outgoing_ready(base, now, at, &mut ());
         }
-        let counters = &self.counters.context;
+        let counters = &base.counters.context;
         match self.outgoing.get_mut(at).map(|outgoing| &mut outgoing.kind) {
-            Some(OutgoingKind::Rm(session)) => session.on_wakeup(now, counters, &mut self.xdp),
+            Some(OutgoingKind::Rm(session)) => session.on_wakeup(now, counters, &mut base.xdp),
             Some(OutgoingKind::Ru(session)) => session.on_wakeup(now, counters),
             Some(OutgoingKind::Tcp(session)) => return session.settle(),
             Some(OutgoingKind::Ipc(session)) => {
@@ -128,9 +117,9 @@ impl Context {
     }
 
     /// Drops what a session has not sent and says its end, once more with each call; false if there is no need.
-    pub(crate) fn bid_farewell(&mut self, at: usize) -> bool {
-        let now = self.now;
-        let counters = &self.counters.context;
+    pub(crate) fn bid_farewell(&mut self, base: &mut Base, at: usize) -> bool {
+        let now = base.now;
+        let counters = &base.counters.context;
         let Some(outgoing) = self.outgoing.get_mut(at) else { return false };
         let is_needed = session_of_datagrams!(&mut outgoing.kind, session => {
             if session.farewell.given_up > 0 {
@@ -145,7 +134,7 @@ impl Context {
             session.session.has_spoken()
         }, false);
         match &mut outgoing.kind {
-            OutgoingKind::Rm(session) => session.transmit(now, counters, &mut self.xdp),
+            OutgoingKind::Rm(session) => session.transmit(now, counters, &mut base.xdp),
             OutgoingKind::Ru(session) => session.transmit(now, counters),
             OutgoingKind::Tcp(_) | OutgoingKind::Ipc(_) => {}
         }

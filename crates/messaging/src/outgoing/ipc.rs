@@ -1,9 +1,7 @@
 //! Shared memory: a ring that receivers of this host read.
 
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::DerefMut;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lbt::ordered::{Kept, Room, Slot, Source};
@@ -13,11 +11,13 @@ use net::shm::{self, Pacing, SessionName};
 use units::Nanos;
 
 use super::{Outgoing, OutgoingKind};
+use crate::base::Base;
 use crate::config::IpcBehavior;
-use crate::context::Context;
 use crate::error::ContextError;
 use crate::event::SourceEvent;
+use crate::host::host_id;
 use crate::published::Lent;
+use crate::publishing::Publishing;
 use crate::statistics::Peer;
 
 /// The sending side of a session of shared memory.
@@ -50,9 +50,13 @@ const HERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOS
 /// The only session of a context.
 const TRANSPORT_ID: u16 = 20_001;
 
-impl Context {
-    pub(super) fn open_ipc_outgoing(&mut self, index: u32) -> Result<Outgoing, ContextError> {
-        let config = &self.config;
+impl Publishing {
+    pub(super) fn open_ipc_outgoing(
+        &mut self,
+        base: &mut Base,
+        index: u32,
+    ) -> Result<Outgoing, ContextError> {
+        let config = &base.config;
         let is_receiver_paced = config.transport_lbtipc_behavior == IpcBehavior::ReceiverPaced;
         let stopped = Duration::from_micros(config.transport_lbtipc_receiver_stopped_timeout_us);
         let pacing = if is_receiver_paced {
@@ -69,16 +73,16 @@ impl Context {
             permissions: if group.is_some() { 0o660 } else { 0o600 },
             group,
         };
-        let session = Source::new(&config.ipc_source(), self.counters.lbm_source.clone())?;
-        let session_id = self.rng.next_u32().max(1);
+        let session = Source::new(&config.ipc_source(), base.counters.lbm_source.clone())?;
+        let session_id = base.rng.next_u32().max(1);
         let source = shm::Source::create(SessionName { session_id, transport_id: TRANSPORT_ID }, &options)?;
         let host_id = host_id()?;
         let transport = TransportSession::Ipc { host_id, session_id, transport_id: TRANSPORT_ID };
-        let shown = self.show(&transport, source.counters().clone());
+        let shown = base.show(&transport, source.counters().clone());
         let kind = IpcOutgoing {
             session,
             ring: Kept::new(Ring { source, ring_bytes, is_receiver_paced, is_full: false }),
-            look_at: self.now,
+            look_at: base.now,
             is_receiver_paced,
             is_held: false,
             events: Vec::new(),
@@ -86,20 +90,6 @@ impl Context {
         };
         Ok(Outgoing::new(transport, OutgoingKind::Ipc(Box::new(kind)), index))
     }
-}
-
-/// Tells hosts apart: made from the identifier that a kernel draws when it starts.
-pub(crate) fn host_id() -> io::Result<u32> {
-    const IS_KNOWN: u64 = 1 << 32;
-    static KNOWN: AtomicU64 = AtomicU64::new(0);
-    let known = KNOWN.load(Ordering::Relaxed);
-    if known & IS_KNOWN != 0 {
-        return Ok(known as u32);
-    }
-    let boot = std::fs::read("/proc/sys/kernel/random/boot_id")?;
-    let id = boot.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
-    KNOWN.store(IS_KNOWN | u64::from(id), Ordering::Relaxed);
-    Ok(id)
 }
 
 impl IpcOutgoing {

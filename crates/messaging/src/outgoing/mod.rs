@@ -20,16 +20,16 @@ use lbt::wire::lbmc::Chain;
 use net::Ready;
 use units::{Nanos, Sqn};
 
-use crate::context::Context;
+use crate::base::Base;
 use crate::error::ContextError;
+use crate::publishing::Publishing;
 use crate::{Handler, Source};
 
 use crate::statistics::{Peer, SentStatistics};
 use binding::Binding;
 
 pub use claim::Claim;
-pub(crate) use closing::Patience;
-pub(crate) use ipc::{IpcOutgoing, Ring, host_id};
+pub(crate) use ipc::{IpcOutgoing, Ring};
 pub(crate) use rm::RmOutgoing;
 pub(crate) use ru::RuOutgoing;
 pub(crate) use tcp::TcpOutgoing;
@@ -307,20 +307,20 @@ impl Outgoing {
     }
 }
 
-impl Context {
+impl Publishing {
     /// The session on which a source publishes, opened if there is none.
-    pub(crate) fn outgoing_at(&mut self, place: Place) -> Result<usize, ContextError> {
+    pub(crate) fn outgoing_at(&mut self, base: &mut Base, place: Place) -> Result<usize, ContextError> {
         if let Some(&at) = self.by_place.get(&place) {
             return Ok(at);
         }
         let at = self.outgoing.vacant_key();
-        let index = self.rng.next_u32();
+        let index = base.rng.next_u32();
         let opened = match place {
-            Place::Rm(group) => self.open_rm_outgoing(at, group, index, self.rm_binding())?,
-            Place::Tcp => self.open_tcp_outgoing(at, index, self.tcp_binding())?,
-            Place::Ipc => self.open_ipc_outgoing(index)?,
-            Place::Ru => self.open_ru_outgoing(at, index, self.ru_binding())?,
-            Place::Fixed(session) => self.open_fixed_outgoing(at, session, index)?,
+            Place::Rm(group) => self.open_rm_outgoing(base, at, group, index, self.rm_binding(base))?,
+            Place::Tcp => self.open_tcp_outgoing(base, at, index, self.tcp_binding(base))?,
+            Place::Ipc => self.open_ipc_outgoing(base, index)?,
+            Place::Ru => self.open_ru_outgoing(base, at, index, self.ru_binding(base))?,
+            Place::Fixed(session) => self.open_fixed_outgoing(base, at, session, index)?,
         };
         self.by_place.insert(place, at);
         self.stir(at);
@@ -332,69 +332,71 @@ impl Context {
     }
 
     /// Sends what a session has closed, and answers what came for it, as far as limits and sockets allow.
-    pub(crate) fn transmit(&mut self, now: Nanos, at: usize) {
+    pub(crate) fn transmit(&mut self, base: &mut Base, now: Nanos, at: usize) {
         self.stir(at);
         match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
-            Some(OutgoingKind::Rm(session)) => session.transmit(now, &self.counters.context, &mut self.xdp),
+            Some(OutgoingKind::Rm(session)) => session.transmit(now, &base.counters.context, &mut base.xdp),
             Some(OutgoingKind::Tcp(session)) => session.transmit(),
             Some(OutgoingKind::Ipc(session)) => session.flush(),
-            Some(OutgoingKind::Ru(session)) => session.transmit(now, &self.counters.context),
+            Some(OutgoingKind::Ru(session)) => session.transmit(now, &base.counters.context),
             None => {}
         }
-        self.retain(now, at);
+        self.retain(base, now, at);
     }
 
     /// A turn of the context: sends what waits in a session, but for an explicit batch that is not over.
     #[inline]
-    pub(crate) fn turn_outgoing(&mut self, now: Nanos, at: usize) {
+    pub(crate) fn turn_outgoing(&mut self, base: &mut Base, now: Nanos, at: usize) {
         match self.outgoing.get(at) {
-            Some(outgoing) if outgoing.batches == 0 => self.flush_outgoing(now, at),
-            Some(Outgoing { kind: OutgoingKind::Rm(_) | OutgoingKind::Ru(_), .. }) => self.transmit(now, at),
+            Some(outgoing) if outgoing.batches == 0 => self.flush_outgoing(base, now, at),
+            Some(Outgoing { kind: OutgoingKind::Rm(_) | OutgoingKind::Ru(_), .. }) => {
+                self.transmit(base, now, at)
+            }
             _ => {}
         }
     }
 
     /// Sends everything that waits in a session.
     #[inline]
-    pub(crate) fn flush_outgoing(&mut self, now: Nanos, at: usize) {
+    pub(crate) fn flush_outgoing(&mut self, base: &mut Base, now: Nanos, at: usize) {
         match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
-            Some(OutgoingKind::Rm(session)) => session.flush(now, &self.counters.context, &mut self.xdp),
+            Some(OutgoingKind::Rm(session)) => session.flush(now, &base.counters.context, &mut base.xdp),
             Some(OutgoingKind::Tcp(session)) => session.flush(),
             Some(OutgoingKind::Ipc(session)) => session.flush(),
-            Some(OutgoingKind::Ru(session)) => session.flush(now, &self.counters.context),
+            Some(OutgoingKind::Ru(session)) => session.flush(now, &base.counters.context),
             None => {}
         }
-        self.retain(now, at);
+        self.retain(base, now, at);
     }
 
-    pub(crate) fn end_outgoing(&mut self, now: Nanos, at: usize) {
+    pub(crate) fn end_outgoing(&mut self, base: &mut Base, now: Nanos, at: usize) {
         self.stir(at);
         match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
-            Some(OutgoingKind::Rm(session)) => session.end(now, &self.counters.context, &mut self.xdp),
+            Some(OutgoingKind::Rm(session)) => session.end(now, &base.counters.context, &mut base.xdp),
             Some(OutgoingKind::Tcp(session)) => session.end(),
             Some(OutgoingKind::Ipc(session)) => session.end(),
-            Some(OutgoingKind::Ru(session)) => session.end(now, &self.counters.context),
+            Some(OutgoingKind::Ru(session)) => session.end(now, &base.counters.context),
             None => {}
         }
-        self.retain(now, at);
+        self.retain(base, now, at);
     }
 
     /// Wakes the sessions to which something has happened, or that are due.
-    pub(crate) fn wake_outgoing(&mut self, now: Nanos, handler: &mut impl Handler) {
+    pub(crate) fn wake_outgoing(&mut self, base: &mut Base, now: Nanos, handler: &mut impl Handler) {
         let turn = self.turns.take(now);
         for &at in turn.iter().chain(&self.turns.last()) {
-            self.wake_session(now, at, handler);
+            self.wake_session(base, now, at, handler);
         }
         self.give_back_turn(turn);
         self.quiet_until = Nanos::ZERO;
     }
 
-    fn wake_session(&mut self, now: Nanos, at: usize, handler: &mut impl Handler) {
+    fn wake_session(&mut self, base: &mut Base, now: Nanos, at: usize, handler: &mut impl Handler) {
         let Some(outgoing) = self.outgoing.get_mut(at) else { return };
-        let counters = &self.counters.context;
+        let counters = &base.counters.context;
         let without_offload = match &mut outgoing.kind {
             OutgoingKind::Rm(session) => {
-                session.on_wakeup(now, counters, &mut self.xdp);
+                session.on_wakeup(now, counters, &mut base.xdp);
                 session.without_offload()
             }
             OutgoingKind::Tcp(session) => {
@@ -415,8 +417,8 @@ impl Context {
             let all = counters.sockets_without_offload.get() + without_offload as u64;
             counters.sockets_without_offload.set(all - before as u64);
         }
-        self.retain(now, at);
-        self.tell_sources(at, handler);
+        self.retain(base, now, at);
+        self.tell_sources(base, at, handler);
     }
 
     /// Notes when the sessions are due that have had their turn.
@@ -426,65 +428,84 @@ impl Context {
     }
 
     /// Looks at what has come for each session, and does what is due.
-    pub(crate) fn serve_outgoing(&mut self, now: Nanos, handler: &mut impl Handler) {
+    pub(crate) fn serve_outgoing(&mut self, base: &mut Base, now: Nanos, handler: &mut impl Handler) {
         for at in 0..self.outgoing.capacity() {
-            let _ = self.on_outgoing_ready(now, at, handler);
+            let _ = self.on_outgoing_ready(base, now, at, handler);
             if let Some(OutgoingKind::Tcp(session)) = self.outgoing.get_mut(at).map(|o| &mut o.kind) {
                 session.look_at_clients();
             }
         }
-        self.wake_outgoing(now, handler);
+        self.wake_outgoing(base, now, handler);
     }
 
     /// Something has come for a session: NAKs, or somebody who connects. Whether there may be more.
-    pub(crate) fn on_outgoing_ready(&mut self, now: Nanos, at: usize, handler: &mut impl Handler) -> bool {
+    pub(crate) fn on_outgoing_ready(
+        &mut self,
+        base: &mut Base,
+        now: Nanos,
+        at: usize,
+        handler: &mut impl Handler,
+    ) -> bool {
         self.stir(at);
         let mut worked = false;
         match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
             Some(OutgoingKind::Rm(session)) => {
-                if let Some(batch) = &mut self.batch {
-                    worked = session.on_ready(now, batch, &self.counters.context, &mut self.xdp);
+                if let Some(batch) = &mut base.batch {
+                    worked = session.on_ready(now, batch, &base.counters.context, &mut base.xdp);
                 }
             }
             Some(OutgoingKind::Ru(session)) => {
-                if let Some(batch) = &mut self.batch {
-                    worked = session.on_ready(now, batch, &self.counters.context);
+                if let Some(batch) = &mut base.batch {
+                    worked = session.on_ready(now, batch, &base.counters.context);
                 }
             }
-            Some(OutgoingKind::Tcp(_)) => self.accept_tcp(at),
+            Some(OutgoingKind::Tcp(_)) => self.accept_tcp(base, at),
             Some(OutgoingKind::Ipc(_)) | None => {}
         }
-        self.retain(now, at);
-        self.tell_sources(at, handler);
+        self.retain(base, now, at);
+        self.tell_sources(base, at, handler);
         worked
     }
 
     /// A datagram has come to a port of the AF_XDP socket.
-    pub(crate) fn on_nak(&mut self, now: Nanos, from: SocketAddrV4, to: SocketAddrV4, datagram: &[u8]) {
-        if let Some(&at) = self.xdp.sent.get(&to)
+    pub(crate) fn on_nak(
+        &mut self,
+        base: &mut Base,
+        now: Nanos,
+        from: SocketAddrV4,
+        to: SocketAddrV4,
+        datagram: &[u8],
+    ) {
+        if let Some(&at) = base.xdp.sent.get(&to)
             && let Some(OutgoingKind::Rm(session)) = self.outgoing.get_mut(at).map(|o| &mut o.kind)
             && session.on_nak(now, from, to, datagram)
         {
             return self.stir(at);
         }
-        self.counters.context.unknown_datagrams.inc();
+        base.counters.context.unknown_datagrams.inc();
     }
 
     /// A connection of a TCP session is ready.
-    pub(crate) fn on_tcp_client_ready(&mut self, index: usize, ready: Ready, handler: &mut impl Handler) {
+    pub(crate) fn on_tcp_client_ready(
+        &mut self,
+        base: &mut Base,
+        index: usize,
+        ready: Ready,
+        handler: &mut impl Handler,
+    ) {
         let (at, client) = (index >> tcp::CLIENT_BITS, index & ((1 << tcp::CLIENT_BITS) - 1));
         self.stir(at);
         if let Some(OutgoingKind::Tcp(session)) = self.outgoing.get_mut(at).map(|o| &mut o.kind) {
             session.on_client_ready(client, ready);
         }
-        self.tell_sources(at, handler);
+        self.tell_sources(base, at, handler);
     }
 
     /// Tells the sources of a session what has happened to it.
-    fn tell_sources(&mut self, at: usize, handler: &mut impl Handler) {
+    fn tell_sources(&mut self, base: &mut Base, at: usize, handler: &mut impl Handler) {
         let events = match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
             Some(OutgoingKind::Tcp(session)) => {
-                session.refused.drain(..).for_each(|text| self.security.refused(text));
+                session.refused.drain(..).for_each(|text| base.security.refused(text));
                 std::mem::take(&mut session.events)
             }
             Some(OutgoingKind::Ipc(session)) => std::mem::take(&mut session.events),

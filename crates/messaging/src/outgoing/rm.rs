@@ -19,10 +19,12 @@ use units::Nanos;
 use super::closing::Farewell;
 use super::networks::SecondPort;
 use super::{Binding, Outgoing, OutgoingKind};
-use crate::context::{Context, Port, first_free};
+use crate::base::Base;
+use crate::base::{Port, first_free};
 use crate::error::ContextError;
 use crate::event::SourceEvent;
 use crate::keys::draw_salt;
+use crate::publishing::Publishing;
 use crate::xdp::Xdp;
 
 /// The sending side of an LBT-RM session.
@@ -68,20 +70,22 @@ impl RmPort {
 /// How long to wait when a UDP socket takes nothing: about what it sends meanwhile.
 pub(super) const BLOCKED_WAIT: Duration = Duration::from_micros(100);
 
-impl Context {
+impl Publishing {
     pub(super) fn open_rm_outgoing(
         &mut self,
+        base: &mut Base,
         at: usize,
         group: SocketAddrV4,
         index: u32,
         Binding { low, high, session_id, is_fixed }: Binding,
     ) -> Result<Outgoing, ContextError> {
-        let (options, second) = (self.multicast_options(), self.second_options());
-        let (port, local, second) = match self.xdp.socket() {
+        let now = base.now;
+        let (options, second) = (base.multicast_options(), base.second_options());
+        let (port, local, second) = match base.xdp.socket() {
             Some(xdp) => {
                 let bound = bind_xdp(xdp, self.ports.of(low, high))?;
                 self.ports.took(low, high, bound.port());
-                self.xdp.sent.insert(bound, at);
+                base.xdp.sent.insert(bound, at);
                 (RmPort::Xdp(bound), bound, None)
             }
             None => {
@@ -89,41 +93,41 @@ impl Context {
                     let naks = UdpSocket::multicast_sender(address, options)?;
                     // What is said of the session on one network holds on the other: its port is the same.
                     let port = naks.local_address()?.port();
-                    let on_second = |options| SecondPort::open(port, group, options, &self.counters.networks);
+                    let on_second = |options| SecondPort::open(port, group, options, &base.counters.networks);
                     let second = second.map(on_second).transpose()?;
                     Ok((naks, second))
                 };
-                let (naks, second) = first_free(self.interface, self.ports.of(low, high), bind)?;
+                let (naks, second) = first_free(base.interface, self.ports.of(low, high), bind)?;
                 self.ports.took(low, high, naks.local_address()?.port());
                 let (local, data) = (naks.local_address()?, naks.lane(group, options)?);
-                let token = self.token(Port::Outgoing, at);
-                self.registrar.add(&naks, token, Interest::Read)?;
+                let token = base.token(Port::Outgoing, at);
+                base.registrar.add(&naks, token, Interest::Read)?;
                 if let Some(second) = &second {
-                    self.registrar.add(second.naks(), token, Interest::Read)?;
+                    base.registrar.add(second.naks(), token, Interest::Read)?;
                 }
                 (RmPort::Sockets { data, naks }, local, second)
             }
         };
         let header = SessionHeader {
             ucast_port: local.port(),
-            session_id: session_id.unwrap_or_else(|| self.rng.next_u32().max(1)),
+            session_id: session_id.unwrap_or_else(|| base.rng.next_u32().max(1)),
         };
-        let mut session = Source::new(&self.config.source(), header, self.now, self.counters.source.clone())?;
-        if let Some(keys) = &self.keys {
+        let mut session = Source::new(&base.config.source(), header, now, base.counters.source.clone())?;
+        if let Some(keys) = &base.keys {
             session.authenticate(keys.clone(), *local.ip());
         }
         if is_fixed {
-            session.set_run(RunId(self.rng.next_u64()));
+            session.set_run(RunId(base.rng.next_u64()));
         }
-        if let Some(keys) = &self.payload_keys.rm {
+        if let Some(keys) = &base.payload_keys.rm {
             session.encrypt(keys, *local.ip(), draw_salt()?);
         }
-        if self.config.transport_transmission_window_prefault {
+        if base.config.transport_transmission_window_prefault {
             session.prefault();
         }
         let key = SessionKey { source: *local.ip(), session: header };
         let (blocked_until, farewell) = (Nanos::ZERO, Farewell::default());
-        let origin = self.second.as_ref().filter(|_| second.is_some());
+        let origin = base.second.as_ref().filter(|_| second.is_some());
         let origin = origin.map(|network| Origin { source: *local.ip(), context: network.instance });
         let kind =
             OutgoingKind::Rm(Box::new(RmOutgoing { port, second, group, session, blocked_until, farewell }));
@@ -268,12 +272,13 @@ fn bind_xdp(socket: &mut XdpSocket, ports: impl Iterator<Item = u16>) -> io::Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Context;
     use crate::Transport;
     use crate::context::tests::{assert_broken_is_counted, look_at_outgoing, sending};
 
     /// For data, and for NAKs.
     fn sockets(context: &Context) -> (&UdpSocket, &UdpSocket) {
-        match context.outgoing.get(0).map(|outgoing| &outgoing.kind) {
+        match context.publishing.outgoing.get(0).map(|outgoing| &outgoing.kind) {
             Some(OutgoingKind::Rm(session)) => match &session.port {
                 RmPort::Sockets { data, naks } => (data, naks),
                 RmPort::Xdp(_) => panic!("nothing asks for it"),
@@ -292,19 +297,19 @@ mod tests {
     fn a_socket_to_which_offload_is_refused_is_counted_and_sends_all_the_same() {
         let (mut context, source) = sending(7, Transport::LbtRm);
         let run = |context: &mut Context| {
-            let sent = context.counters.source.msgs_sent.get();
+            let sent = context.base.counters.source.msgs_sent.get();
             for _ in 0..20 {
                 context.send(source, &[&[7; 1_000]]).expect("there is room");
             }
             context.flush();
-            context.on_wakeup(context.now, &mut ());
-            assert!(context.counters.source.msgs_sent.get() >= sent + 20);
+            context.on_wakeup(context.base.now, &mut ());
+            assert!(context.base.counters.source.msgs_sent.get() >= sent + 20);
         };
         run(&mut context);
-        assert_eq!(context.counters.context.sockets_without_offload.get(), 0);
+        assert_eq!(context.base.counters.context.sockets_without_offload.get(), 0);
         net::lab::refuse_offload(sockets(&context).0).expect("it needs no rights");
         run(&mut context);
-        assert_eq!(context.counters.context.sockets_without_offload.get(), 1);
-        assert_eq!(context.counters.context.sends_failed.get(), 0);
+        assert_eq!(context.base.counters.context.sockets_without_offload.get(), 1);
+        assert_eq!(context.base.counters.context.sends_failed.get(), 0);
     }
 }

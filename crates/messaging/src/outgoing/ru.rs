@@ -17,12 +17,14 @@ use super::closing::Farewell;
 use super::rm::BLOCKED_WAIT;
 use super::{Binding, Outgoing, OutgoingKind};
 use crate::Handler;
+use crate::base::Base;
+use crate::base::show;
+use crate::base::{Port, first_free};
 use crate::config::admits;
-use crate::context::{Context, Port, first_free};
 use crate::error::ContextError;
 use crate::event::SourceEvent;
 use crate::keys::draw_salt;
-use crate::watch::show;
+use crate::publishing::Publishing;
 
 /// The sending side of an LBT-RU session.
 pub(crate) struct RuOutgoing {
@@ -46,51 +48,52 @@ pub(crate) struct RuOutgoing {
 /// So many clients have a socket of their own, which is faster to send to. Others share one.
 const LANES_MAX: usize = 8;
 
-impl Context {
+impl Publishing {
     pub(super) fn open_ru_outgoing(
         &mut self,
+        base: &mut Base,
         at: usize,
         index: u32,
         Binding { low, high, session_id, is_fixed }: Binding,
     ) -> Result<Outgoing, ContextError> {
-        let options = self.multicast_options();
+        let options = base.multicast_options();
         let ports = self.ports.of(low, high);
-        let socket = first_free(self.interface, ports, |a| UdpSocket::multicast_sender(a, options))?;
+        let socket = first_free(base.interface, ports, |a| UdpSocket::multicast_sender(a, options))?;
         let address = socket.local_address()?;
         self.ports.took(low, high, address.port());
-        let run = is_fixed.then(|| RunId(self.rng.next_u64()));
-        let session_id = session_id.unwrap_or_else(|| self.rng.next_u32().max(1));
-        let seed = self.rng.next_u64();
+        let run = is_fixed.then(|| RunId(base.rng.next_u64()));
+        let session_id = session_id.unwrap_or_else(|| base.rng.next_u32().max(1));
+        let seed = base.rng.next_u64();
         let mut session = Source::new(
-            &self.config.lbtru_source(),
+            &base.config.lbtru_source(),
             session_id,
             seed,
-            self.now,
-            self.counters.ru_source.clone(),
+            base.now,
+            base.counters.ru_source.clone(),
         )?;
         if let Some(run) = run {
             session.set_run(run);
         }
-        if self.config.transport_transmission_window_prefault {
+        if base.config.transport_transmission_window_prefault {
             session.prefault();
         }
-        if let Some(keys) = &self.ru_keys {
+        if let Some(keys) = &base.ru_keys {
             session.authenticate(keys.clone(), *address.ip());
         }
-        if let Some(keys) = &self.payload_keys.ru {
+        if let Some(keys) = &base.payload_keys.ru {
             session.encrypt(keys, address, draw_salt()?);
         }
-        let token = self.token(Port::Outgoing, at);
-        self.registrar.add(&socket, token, Interest::Read)?;
+        let token = base.token(Port::Outgoing, at);
+        base.registrar.add(&socket, token, Interest::Read)?;
         let kind = OutgoingKind::Ru(Box::new(RuOutgoing {
             socket,
             lanes: Vec::new(),
             lane_options: options,
-            registrar: self.registrar.clone(),
+            registrar: base.registrar.clone(),
             token,
-            is_watched: self.watches_data,
+            is_watched: base.watches_data,
             session,
-            allowed: self.config.transport_lbtru_allowed_networks.clone(),
+            allowed: base.config.transport_lbtru_allowed_networks.clone(),
             blocked_until: Nanos::ZERO,
             farewell: Farewell::default(),
         }));
@@ -99,14 +102,14 @@ impl Context {
     }
 
     /// Looks at the sockets of LBT-RU sessions that the poller does not watch.
-    pub(crate) fn look_at_lanes(&mut self, now: Nanos, handler: &mut impl Handler) {
+    pub(crate) fn look_at_lanes(&mut self, base: &mut Base, now: Nanos, handler: &mut impl Handler) {
         for place in 0..self.with_lanes.len() {
             let at = self.with_lanes[place];
             if let Some(OutgoingKind::Ru(session)) = self.outgoing.get_mut(at).map(|o| &mut o.kind)
-                && let Some(batch) = &mut self.batch
-                && session.poll_lanes(now, batch, &self.counters.context)
+                && let Some(batch) = &mut base.batch
+                && session.poll_lanes(now, batch, &base.counters.context)
             {
-                self.on_outgoing_ready(now, at, handler);
+                self.on_outgoing_ready(base, now, at, handler);
             }
         }
     }
@@ -282,11 +285,12 @@ impl RuOutgoing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Context;
     use crate::Transport;
     use crate::context::tests::{assert_broken_is_counted, look_at_outgoing, sending};
 
     fn socket(context: &Context) -> &UdpSocket {
-        match context.outgoing.get(0).map(|outgoing| &outgoing.kind) {
+        match context.publishing.outgoing.get(0).map(|outgoing| &outgoing.kind) {
             Some(OutgoingKind::Ru(session)) => &session.socket,
             _ => panic!("it was just opened"),
         }

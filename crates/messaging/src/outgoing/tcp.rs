@@ -17,10 +17,12 @@ use slab::Slab;
 use units::Nanos;
 
 use super::{Binding, Outgoing, OutgoingKind};
+use crate::base::Base;
 use crate::config::ReceiverBehavior;
+use crate::publishing::Publishing;
 use guests::{Guests, Stall};
 
-use crate::context::{Context, Port, first_free};
+use crate::base::{Port, first_free};
 use crate::error::ContextError;
 use crate::event::SourceEvent;
 use crate::statistics::Peer;
@@ -69,26 +71,27 @@ const READS_MAX: usize = 4;
 /// Clients of a session in the index of a token, above them the session.
 pub(super) const CLIENT_BITS: u32 = 16;
 
-impl Context {
+impl Publishing {
     pub(super) fn open_tcp_outgoing(
         &mut self,
+        base: &mut Base,
         at: usize,
         index: u32,
         Binding { low, high, session_id, .. }: Binding,
     ) -> Result<Outgoing, ContextError> {
-        let config = &self.config;
-        let listener = first_free(self.interface, low..=high, tcp::listen)?;
+        let config = &base.config;
+        let listener = first_free(base.interface, low..=high, tcp::listen)?;
         let SocketAddr::V4(address) = listener.local_addr()? else {
             return Err(io::Error::other("a listener bound to an IPv4 address has another").into());
         };
         let options = config.tcp_source();
         let buffer = config.transport_tcp_session_maximum_buffer_bytes as usize;
-        let session_id = session_id.unwrap_or_else(|| self.rng.next_u32().max(1));
-        let door = Door::open(listener, &self.registrar, self.token(Port::Outgoing, at))?;
+        let session_id = session_id.unwrap_or_else(|| base.rng.next_u32().max(1));
+        let door = Door::open(listener, &base.registrar, base.token(Port::Outgoing, at))?;
         let kind = TcpOutgoing {
             door,
             session_id,
-            session: Source::new(&options, self.counters.lbm_source.clone())?,
+            session: Source::new(&options, base.counters.lbm_source.clone())?,
             backlog: Kept::new(Backlog::new(buffer, options.maximum_message_size as usize)),
             is_held: false,
             clients: Slab::new(),
@@ -97,35 +100,36 @@ impl Context {
             offered: 0,
             events: Vec::new(),
             refused: Vec::new(),
-            registrar: self.registrar.clone(),
-            token: self.token(Port::TcpClient, at << CLIENT_BITS),
-            counters: self.counters.tcp_source.clone(),
+            registrar: base.registrar.clone(),
+            token: base.token(Port::TcpClient, at << CLIENT_BITS),
+            counters: base.counters.tcp_source.clone(),
         };
         let transport = TransportSession::Tcp { address, session_id: Some(session_id) };
         Ok(Outgoing::new(transport, OutgoingKind::Tcp(Box::new(kind)), index))
     }
 
     /// Takes receivers that have connected.
-    pub(super) fn accept_tcp(&mut self, at: usize) {
+    pub(super) fn accept_tcp(&mut self, base: &mut Base, at: usize) {
+        let now = base.now;
         let Some(Outgoing { kind: OutgoingKind::Tcp(session), .. }) = self.outgoing.get_mut(at) else {
             return;
         };
         for _ in 0..ACCEPTS_MAX {
-            let (stream, peer) = match session.door.accept(self.now, &self.registrar) {
+            let (stream, peer) = match session.door.accept(now, &base.registrar) {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
                 Err(_) => return session.counters.accepts_failed.inc(),
             };
-            if !self.config.admits_client(peer) {
+            if !base.config.admits_client(peer) {
                 session.counters.clients_not_allowed.inc();
                 continue;
             }
-            let watched = self.config.watch_tcp(&stream);
-            let transport = watched.and_then(|()| match &self.tls.server {
+            let watched = base.config.watch_tcp(&stream);
+            let transport = watched.and_then(|()| match &base.tls.server {
                 Some(tls) => tls.accept(stream),
                 None => Ok(Transport::Plain(stream)),
             });
-            let added = transport.and_then(|transport| session.admit(self.now, transport, peer));
+            let added = transport.and_then(|transport| session.admit(now, transport, peer));
             if added.is_err() {
                 session.counters.clients_refused.inc();
             }

@@ -7,9 +7,10 @@ use units::Nanos;
 
 use super::{Peer, RepairStatistics, Statistic};
 use crate::Source;
-use crate::context::Context;
-use crate::incoming::SessionRef;
 use crate::outgoing::Outgoing;
+use crate::publishing::Publishing;
+use crate::receiving::Receiving;
+use crate::session::SessionRef;
 use crate::stream::Stream;
 
 /// A place among all that [`Context::statistics_from`] tells of; the default is the begin.
@@ -85,79 +86,43 @@ impl<F: FnMut(Statistic<'_>)> Page<F> {
     }
 }
 
-impl Context {
-    /// Tells `each` of the sessions it publishes on, those it receives, their peers, their streams, and its sources, in
-    /// this order: [`STATISTICS_MAX`] of them at most. Returns where [`Context::statistics_from`] goes on if there are
-    /// more.
-    ///
-    /// It takes time that grows with how many there are: for monitoring, about once a second, not for the path of a
-    /// message. In a child made by `fork` nothing is told.
-    #[must_use = "it says whether there is more"]
-    pub fn statistics(&mut self, mut each: impl FnMut(Statistic<'_>)) -> Option<StatisticsPosition> {
-        let mut told = 0;
-        let mut at = StatisticsPosition::default();
-        loop {
-            at = self.statistics_from(at, STATISTICS_MAX - told, |one| {
-                told += 1;
-                each(one);
-            })?;
-            if told == STATISTICS_MAX {
-                return Some(at);
-            }
+/// Tells `each` of at most `most` from a position on; returns where to go on.
+pub(crate) fn page(
+    publishing: &Publishing,
+    receiving: &Receiving,
+    now: Nanos,
+    from: StatisticsPosition,
+    most: usize,
+    each: impl FnMut(Statistic<'_>),
+) -> Option<StatisticsPosition> {
+    let left = most.max(1);
+    let looks = LOOKS_MIN.saturating_add(left.saturating_mul(LOOKS_PER_ROW));
+    let mut page = Page { each, left, looks, now };
+    let StatisticsPosition { stage: first, mut slot, mut sub } = from;
+    for (number, stage) in STAGES.into_iter().enumerate().skip(first.into()) {
+        let rest = match stage {
+            Stage::Session => publishing.tell_sessions(slot, &mut page),
+            Stage::Incoming => receiving.tell_incoming(slot, sub, &mut page),
+            Stage::Peer => publishing.tell_peers(slot, sub, &mut page),
+            Stage::Stream => receiving.tell_streams(slot, &mut page),
+            Stage::Source => publishing.tell_each_source(slot, &mut page),
+        };
+        if let Some((slot, sub)) = rest {
+            return Some(StatisticsPosition { stage: number as u8, slot, sub });
         }
+        (slot, sub) = (0, 0);
     }
+    None
+}
 
-    /// The same from a position on, of at most `most` (one at least), and where to go on: with [`None`] all was told. A
-    /// page may have fewer, or none, though others follow. What is there all the time is told once; peers of which
-    /// others come or go between two pages may be told twice, or not.
-    #[must_use = "it says whether there is more"]
-    pub fn statistics_from(
-        &mut self,
-        from: StatisticsPosition,
-        most: usize,
-        each: impl FnMut(Statistic<'_>),
-    ) -> Option<StatisticsPosition> {
-        if !self.home.is_here() {
-            return None;
-        }
-        self.refresh_clock();
-        self.statistics_page(self.now, from, most, each)
-    }
+/// How many there are to be told of at present.
+pub(crate) fn count(publishing: &Publishing, receiving: &Receiving) -> usize {
+    let peers: usize = publishing.outgoing.iter().map(|(_, outgoing)| outgoing.peer_count()).sum();
+    let streams = &receiving.streams;
+    publishing.outgoing.len() + streams.tallies.len() + peers + streams.len() + publishing.sources.len()
+}
 
-    pub(super) fn statistics_page(
-        &self,
-        now: Nanos,
-        from: StatisticsPosition,
-        most: usize,
-        each: impl FnMut(Statistic<'_>),
-    ) -> Option<StatisticsPosition> {
-        let left = most.max(1);
-        let looks = LOOKS_MIN.saturating_add(left.saturating_mul(LOOKS_PER_ROW));
-        let mut page = Page { each, left, looks, now };
-        let StatisticsPosition { stage: first, mut slot, mut sub } = from;
-        for (number, stage) in STAGES.into_iter().enumerate().skip(first.into()) {
-            let rest = match stage {
-                Stage::Session => self.tell_sessions(slot, &mut page),
-                Stage::Incoming => self.tell_incoming(slot, sub, &mut page),
-                Stage::Peer => self.tell_peers(slot, sub, &mut page),
-                Stage::Stream => self.tell_streams(slot, &mut page),
-                Stage::Source => self.tell_each_source(slot, &mut page),
-            };
-            if let Some((slot, sub)) = rest {
-                return Some(StatisticsPosition { stage: number as u8, slot, sub });
-            }
-            (slot, sub) = (0, 0);
-        }
-        None
-    }
-
-    /// How many there are to be told of at present.
-    #[must_use]
-    pub fn statistics_count(&self) -> usize {
-        let peers: usize = self.outgoing.iter().map(|(_, outgoing)| outgoing.peer_count()).sum();
-        self.outgoing.len() + self.streams.tallies.len() + peers + self.streams.len() + self.sources.len()
-    }
-
+impl Publishing {
     fn tell_sessions(&self, from: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
         for at in from as usize..self.outgoing.capacity() {
             if !page.goes_on() {
@@ -177,6 +142,43 @@ impl Context {
         None
     }
 
+    fn tell_peers(&self, from: u32, mut first: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
+        for at in from as usize..self.outgoing.capacity() {
+            if !page.goes_on() {
+                return Some((at as u32, first));
+            }
+            let Some(outgoing) = self.outgoing.get(at) else { continue };
+            for (index, peer) in outgoing.peers(first as usize) {
+                if !page.goes_on() {
+                    return Some((at as u32, index as u32));
+                }
+                page.tell_peer(outgoing, peer);
+            }
+            first = 0;
+        }
+        None
+    }
+
+    fn tell_each_source(&self, from: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
+        for slot in from as usize..self.sources.capacity() {
+            if !page.goes_on() {
+                return Some((slot as u32, 0));
+            }
+            let Some(entry) = self.sources.get(slot) else { continue };
+            let Some(outgoing) = self.outgoing.get(entry.session) else { continue };
+            page.tell(Statistic::Source {
+                source: Source::in_slot(slot, entry.number()),
+                topic: &entry.name,
+                transport: outgoing.transport,
+                next: outgoing.next_sqn(entry.topic).unwrap_or_default(),
+                blocked: entry.blocked,
+            });
+        }
+        None
+    }
+}
+
+impl Receiving {
     fn tell_incoming(&self, at: u32, kind: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
         for (session, tally) in self.streams.tallies.range(session_at(kind, at)..) {
             if !page.goes_on() {
@@ -201,23 +203,6 @@ impl Context {
                 bytes,
                 repair: repair.map(|repair| RepairStatistics::of(repair, page.now)),
             });
-        }
-        None
-    }
-
-    fn tell_peers(&self, from: u32, mut first: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
-        for at in from as usize..self.outgoing.capacity() {
-            if !page.goes_on() {
-                return Some((at as u32, first));
-            }
-            let Some(outgoing) = self.outgoing.get(at) else { continue };
-            for (index, peer) in outgoing.peers(first as usize) {
-                if !page.goes_on() {
-                    return Some((at as u32, index as u32));
-                }
-                page.tell_peer(outgoing, peer);
-            }
-            first = 0;
         }
         None
     }
@@ -256,24 +241,6 @@ impl Context {
             SessionRef::Ipc(at) => self.ipc_in.span(at, topic, first),
         };
         span.unwrap_or(0).saturating_sub(stream.lost)
-    }
-
-    fn tell_each_source(&self, from: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
-        for slot in from as usize..self.sources.capacity() {
-            if !page.goes_on() {
-                return Some((slot as u32, 0));
-            }
-            let Some(entry) = self.sources.get(slot) else { continue };
-            let Some(outgoing) = self.outgoing.get(entry.session) else { continue };
-            page.tell(Statistic::Source {
-                source: Source::in_slot(slot, entry.number()),
-                topic: &entry.name,
-                transport: outgoing.transport,
-                next: outgoing.next_sqn(entry.topic).unwrap_or_default(),
-                blocked: entry.blocked,
-            });
-        }
-        None
     }
 }
 
