@@ -7,14 +7,10 @@ use counters::table::HotFailover as Counters;
 use lbt::config::{ConfigError, FailoverConfig};
 use lbt::delivery::Delivered;
 use lbt::failover::{FailoverSink, HotFailover, SourceId};
-use lbt::wire::lbmc::{FAILOVER_NUMBER_LEN, Header, failover_element};
 use slab::Slab;
-use units::{Deadlines, Nanos, Sqn};
+use units::{Deadlines, Nanos};
 
-use crate::base::Base;
-use crate::event::batch_bits;
-use crate::publishing::Publishing;
-use crate::{FailoverLoss, Handler, Message, Receiver, SendError, SendFlags, Source, StreamId};
+use crate::{FailoverLoss, Handler, Message, Receiver, StreamId};
 
 /// The merged streams of a context.
 #[derive(Default)]
@@ -212,29 +208,11 @@ impl<H: Handler> FailoverSink for Outlet<'_, H> {
     }
 }
 
-impl Publishing {
-    /// See [`Context::send_hot_failover`](crate::Context::send_hot_failover).
-    pub(crate) fn send_hot_failover(
-        &mut self,
-        base: &mut Base,
-        source: Source,
-        number: u64,
-        flags: SendFlags,
-        parts: &[&[u8]],
-    ) -> Result<Sqn, SendError> {
-        let mut room = [0; FAILOVER_NUMBER_LEN];
-        let numbered = Header::Chain { elements: failover_element(number, &mut room) };
-        self.send_marked(base, source, flags, |own, base| match batch_bits(flags) {
-            0 => own.send_with_headers(base, source, &[numbered], parts),
-            bits => own.send_with_headers(base, source, &[Header::Batch { flags: bits }, numbered], parts),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use lbt::delivery::Via;
-    use lbt::wire::lbmc::{self, Chain, Kind, emit_message};
+    use lbt::wire::lbmc::{self, Chain, FAILOVER_NUMBER_LEN, Header, Kind, emit_message, failover_element};
+    use units::Sqn;
 
     use super::*;
 

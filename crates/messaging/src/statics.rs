@@ -1,15 +1,12 @@
 //! Sources that are found by configuration, without topic resolution.
 
-use std::io;
 use std::time::Duration;
 
-use lbt::resolution::SourceRecord;
 use units::Nanos;
 
 use crate::base::Base;
 use crate::direct::Direct;
 use crate::error::ContextError;
-use crate::publishing::Publishing;
 use crate::receiver::Heard;
 use crate::receiving::Receiving;
 
@@ -41,32 +38,5 @@ impl Receiving {
         let mut heard = Heard::default();
         base.resolver.report_static(&mut heard);
         self.take_heard(base, direct, heard);
-    }
-}
-
-impl Publishing {
-    /// Where the configuration wants the next source of a topic: the first of its places that is free, with
-    /// its number in `source_static_session`.
-    pub(crate) fn static_place(
-        &self,
-        base: &Base,
-        topic: &str,
-    ) -> Result<Option<(usize, SourceRecord)>, ContextError> {
-        let all = base.config.source_static_session.iter().enumerate();
-        let mut places = all.filter(|(_, place)| place.topic == topic).peekable();
-        if places.peek().is_none() {
-            return Ok(None);
-        }
-        let is_free = |number: usize| self.sources.iter().all(|(_, s)| s.static_place != Some(number));
-        match places.find(|(number, _)| is_free(*number)) {
-            Some((number, place)) => {
-                base.check_second_network(place)?;
-                Ok(Some((number, place.record)))
-            }
-            None => {
-                let what = format!("source_static_session has no further place for topic {topic:?}");
-                Err(io::Error::new(io::ErrorKind::AddrInUse, what).into())
-            }
-        }
     }
 }

@@ -9,6 +9,7 @@ use units::Nanos;
 use super::Context;
 use crate::Handler;
 use crate::error::ContextError;
+use crate::outgoing::NewKeys;
 use crate::security::Loaded;
 
 impl Context {
@@ -53,25 +54,25 @@ impl Context {
     }
 
     fn rekey_rm(&mut self, keys: Keys) {
-        self.publishing.rekey_rm(&keys);
+        self.publishing.rekey(&NewKeys::Rm(&keys));
         self.receiving.rekey_rm(&keys);
         self.base.keys = Some(keys);
     }
 
     fn rekey_ru(&mut self, keys: Keys) {
-        self.publishing.rekey_ru(&keys);
+        self.publishing.rekey(&NewKeys::Ru(&keys));
         self.receiving.rekey_ru(&keys);
         self.base.ru_keys = Some(keys);
     }
 
     fn rekey_rm_payloads(&mut self, keys: PayloadKeys) {
-        self.publishing.rekey_rm_payloads(&keys);
+        self.publishing.rekey(&NewKeys::RmPayloads(&keys));
         self.receiving.rekey_rm_payloads(&keys);
         self.base.payload_keys.rm = Some(keys);
     }
 
     fn rekey_ru_payloads(&mut self, keys: PayloadKeys) {
-        self.publishing.rekey_ru_payloads(&keys);
+        self.publishing.rekey(&NewKeys::RuPayloads(&keys));
         self.receiving.rekey_ru_payloads(&keys);
         self.base.payload_keys.ru = Some(keys);
     }

@@ -4,27 +4,30 @@ use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
-use counters::table::MessagingContext;
-use lbt::authentication::Keys;
-use lbt::encryption::PayloadKeys;
 use lbt::resolution::{Origin, TransportSession};
 use lbt::rm::{self, SessionKey, Source};
+use lbt::rm::{SendError, TopicId};
 use lbt::session::RunId;
+use lbt::session::Unsent;
+use lbt::wire::lbmc::Chain;
 use lbt::wire::lbtrm::SessionHeader;
 use net::Interest;
-use net::udp::{ReceiveBatch, Sent, UdpSocket};
+use net::udp::{Sent, UdpSocket};
 use net::xdp::XdpSocket;
 use units::Nanos;
+use units::Sqn;
 
+use super::binding::Binding;
+use super::claim::Claim;
 use super::closing::Farewell;
 use super::networks::SecondPort;
-use super::{Binding, Outgoing, OutgoingKind};
-use crate::base::Base;
-use crate::base::{Port, first_free};
+use super::session::{NewKeys, Opened, Session};
+use crate::base::{Base, Port, Ports, first_free};
+use crate::closing::Patience;
 use crate::error::ContextError;
 use crate::event::SourceEvent;
 use crate::keys::draw_salt;
-use crate::publishing::Publishing;
+use crate::statistics::{Peer, SentStatistics};
 use crate::xdp::Xdp;
 
 /// The sending side of an LBT-RM session.
@@ -70,21 +73,21 @@ impl RmPort {
 /// How long to wait when a UDP socket takes nothing: about what it sends meanwhile.
 pub(super) const BLOCKED_WAIT: Duration = Duration::from_micros(100);
 
-impl Publishing {
-    pub(super) fn open_rm_outgoing(
-        &mut self,
+impl RmOutgoing {
+    /// Opens a session on a group.
+    pub(super) fn open(
         base: &mut Base,
+        ports: &mut Ports,
         at: usize,
         group: SocketAddrV4,
-        index: u32,
         Binding { low, high, session_id, is_fixed }: Binding,
-    ) -> Result<Outgoing, ContextError> {
+    ) -> Result<Opened<RmOutgoing>, ContextError> {
         let now = base.now;
         let (options, second) = (base.multicast_options(), base.second_options());
         let (port, local, second) = match base.xdp.socket() {
             Some(xdp) => {
-                let bound = bind_xdp(xdp, self.ports.of(low, high))?;
-                self.ports.took(low, high, bound.port());
+                let bound = bind_xdp(xdp, ports.of(low, high))?;
+                ports.took(low, high, bound.port());
                 base.xdp.sent.insert(bound, at);
                 (RmPort::Xdp(bound), bound, None)
             }
@@ -97,8 +100,8 @@ impl Publishing {
                     let second = second.map(on_second).transpose()?;
                     Ok((naks, second))
                 };
-                let (naks, second) = first_free(base.interface, self.ports.of(low, high), bind)?;
-                self.ports.took(low, high, naks.local_address()?.port());
+                let (naks, second) = first_free(base.interface, ports.of(low, high), bind)?;
+                ports.took(low, high, naks.local_address()?.port());
                 let (local, data) = (naks.local_address()?, naks.lane(group, options)?);
                 let token = base.token(Port::Outgoing, at);
                 base.registrar.add(&naks, token, Interest::Read)?;
@@ -129,74 +132,8 @@ impl Publishing {
         let (blocked_until, farewell) = (Nanos::ZERO, Farewell::default());
         let origin = base.second.as_ref().filter(|_| second.is_some());
         let origin = origin.map(|network| Origin { source: *local.ip(), context: network.instance });
-        let kind =
-            OutgoingKind::Rm(Box::new(RmOutgoing { port, second, group, session, blocked_until, farewell }));
-        let opened = Outgoing::new(TransportSession::LbtRm { key, group }, kind, index);
-        Ok(Outgoing { origin, ..opened })
-    }
-}
-
-impl RmOutgoing {
-    /// Goes on with other keys, if packets are signed.
-    pub(crate) fn rekey(&mut self, keys: Keys) {
-        self.session.rekey(keys);
-    }
-
-    /// The same, if messages are encrypted.
-    pub(crate) fn rekey_payloads(&mut self, keys: &PayloadKeys) {
-        self.session.rekey_payloads(keys);
-    }
-
-    /// NAKs have arrived; false if none have.
-    pub(super) fn on_ready(
-        &mut self,
-        now: Nanos,
-        batch: &mut ReceiveBatch,
-        counters: &MessagingContext,
-        xdp: &mut Xdp,
-    ) -> bool {
-        let mut worked = false;
-        let first = if let RmPort::Sockets { naks, .. } = &self.port { Some(naks) } else { None };
-        for naks in first.into_iter().chain(self.second.as_ref().map(SecondPort::naks)) {
-            let Ok(received) = naks.receive(batch) else {
-                counters.receives_failed.inc();
-                continue;
-            };
-            for (from, datagram) in received.datagrams() {
-                // What is not a NAK of this session is counted by the session.
-                let _ = self.session.on_datagram(now, from, datagram);
-            }
-            worked |= !received.is_empty();
-        }
-        self.transmit(now, counters, xdp);
-        worked
-    }
-
-    /// A NAK has come to a port of the context's AF_XDP socket; false if that is not this session's.
-    pub(super) fn on_nak(
-        &mut self,
-        now: Nanos,
-        from: SocketAddrV4,
-        to: SocketAddrV4,
-        datagram: &[u8],
-    ) -> bool {
-        let is_ours = matches!(self.port, RmPort::Xdp(local) if local == to);
-        if is_ours {
-            // What is not a NAK of this session is counted by the session.
-            let _ = self.session.on_datagram(now, from, datagram);
-        }
-        is_ours
-    }
-
-    pub(super) fn on_wakeup(&mut self, now: Nanos, counters: &MessagingContext, xdp: &mut Xdp) {
-        self.session.on_wakeup(now);
-        self.transmit(now, counters, xdp);
-    }
-
-    /// Sockets to which the kernel refuses to cut runs.
-    pub(super) fn without_offload(&self) -> usize {
-        let first = matches!(&self.port, RmPort::Sockets { data, .. } if !data.sends_runs());
-        usize::from(first) + usize::from(self.second.as_ref().is_some_and(|second| !second.sends_runs()))
+        let session = RmOutgoing { port, second, group, session, blocked_until, farewell };
+        Ok(Opened { session, transport: TransportSession::LbtRm { key, group }, origin })
     }
 
     pub(super) fn next_event(&mut self) -> Option<SourceEvent> {
@@ -208,28 +145,8 @@ impl RmOutgoing {
         }
     }
 
-    pub(super) fn next_wakeup(&self) -> Nanos {
-        self.session.next_wakeup().max(self.blocked_until)
-    }
-
-    #[inline]
-    pub(super) fn flush(&mut self, now: Nanos, counters: &MessagingContext, xdp: &mut Xdp) {
-        self.session.flush();
-        self.transmit(now, counters, xdp);
-    }
-
-    pub(super) fn end(&mut self, now: Nanos, counters: &MessagingContext, xdp: &mut Xdp) {
-        self.session.end(now);
-        self.transmit(now, counters, xdp);
-    }
-
-    /// The socket is tried again at once.
-    pub(super) fn unblock(&mut self) {
-        self.blocked_until = Nanos::ZERO;
-    }
-
     /// Sends what there is to send until the rate limit or the socket has enough.
-    pub(super) fn transmit(&mut self, now: Nanos, counters: &MessagingContext, xdp: &mut Xdp) {
+    fn send_due(&mut self, now: Nanos, Base { counters, xdp, .. }: &mut Base) {
         if now < self.blocked_until {
             return;
         }
@@ -247,7 +164,7 @@ impl RmOutgoing {
                 // No route, say. The datagrams count as sent and lost; NAKs bring them back when there is one
                 // again.
                 Err(_) => {
-                    counters.sends_failed.inc();
+                    counters.context.sends_failed.inc();
                     let count = run.count;
                     self.session.sent(now, count);
                 }
@@ -269,8 +186,191 @@ fn bind_xdp(socket: &mut XdpSocket, ports: impl Iterator<Item = u16>) -> io::Res
     Err(refused)
 }
 
+impl Session for RmOutgoing {
+    fn add_topic(&mut self, now: Nanos, index: u32, first: Sqn) -> TopicId {
+        self.session.add_topic_at(now, index, first)
+    }
+
+    fn remove_topic(&mut self, topic: TopicId) {
+        self.session.remove_topic(topic);
+    }
+
+    fn next_sqn(&self, topic: TopicId) -> Option<Sqn> {
+        self.session.next_sqn(topic)
+    }
+
+    #[inline]
+    fn send(&mut self, now: Nanos, topic: TopicId, parts: &[&[u8]]) -> Result<Sqn, SendError> {
+        self.session.send(now, topic, parts)
+    }
+
+    fn send_with(
+        &mut self,
+        now: Nanos,
+        topic: TopicId,
+        headers: &Chain,
+        parts: &[&[u8]],
+    ) -> Result<Sqn, SendError> {
+        self.session.send_with(now, topic, headers, parts)
+    }
+
+    #[inline]
+    fn claim(&mut self, now: Nanos, topic: TopicId, len: usize) -> Result<Claim<'_>, SendError> {
+        self.session.claim(now, topic, len).map(Claim::rm)
+    }
+
+    fn claim_max(&self) -> usize {
+        self.session.claim_max()
+    }
+
+    fn hold(&mut self, is_held: bool) {
+        self.session.hold(is_held);
+    }
+
+    fn is_of_datagrams(&self) -> bool {
+        true
+    }
+
+    fn keep_written(&mut self) -> Sqn {
+        self.session.next_datagram()
+    }
+
+    fn written(&mut self, from: &mut Sqn, each: impl FnMut(&[u8])) {
+        self.session.written(from, each);
+    }
+
+    fn peers(&self, from: usize) -> Box<dyn Iterator<Item = (usize, Peer)> + '_> {
+        let of = |asker: rm::AskedBy| Peer {
+            naks: asker.naks_rcved,
+            shed: asker.shed,
+            heard: Some(asker.heard),
+            ..Peer::at(asker.address.into())
+        };
+        Box::new(self.session.askers().map(of).enumerate().skip(from))
+    }
+
+    fn peer_count(&self) -> usize {
+        self.session.askers().count()
+    }
+
+    fn sent(&self) -> (u64, Option<SentStatistics>) {
+        let totals = self.session.sent_totals();
+        (totals.bytes, Some(totals.into()))
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.session.is_blocked()
+    }
+
+    fn next_wakeup(&self) -> Nanos {
+        self.session.next_wakeup().max(self.blocked_until)
+    }
+
+    fn transmit(&mut self, base: &mut Base, now: Nanos) {
+        self.send_due(now, base);
+    }
+
+    #[inline]
+    fn flush(&mut self, base: &mut Base, now: Nanos) {
+        self.session.flush();
+        self.transmit(base, now);
+    }
+
+    fn end(&mut self, base: &mut Base, now: Nanos) {
+        self.session.end(now);
+        self.transmit(base, now);
+    }
+
+    fn on_wakeup(&mut self, base: &mut Base, now: Nanos) {
+        self.session.on_wakeup(now);
+        self.transmit(base, now);
+    }
+
+    /// Sockets to which the kernel refuses to cut runs.
+    fn without_offload(&self) -> usize {
+        let first = matches!(&self.port, RmPort::Sockets { data, .. } if !data.sends_runs());
+        usize::from(first) + usize::from(self.second.as_ref().is_some_and(|second| !second.sends_runs()))
+    }
+
+    fn on_ready(&mut self, base: &mut Base, now: Nanos) -> bool {
+        let Some(batch) = &mut base.batch else { return false };
+        let mut worked = false;
+        let first = if let RmPort::Sockets { naks, .. } = &self.port { Some(naks) } else { None };
+        for naks in first.into_iter().chain(self.second.as_ref().map(SecondPort::naks)) {
+            let Ok(received) = naks.receive(batch) else {
+                base.counters.context.receives_failed.inc();
+                continue;
+            };
+            for (from, datagram) in received.datagrams() {
+                // What is not a NAK of this session is counted by the session.
+                let _ = self.session.on_datagram(now, from, datagram);
+            }
+            worked |= !received.is_empty();
+        }
+        self.transmit(base, now);
+        worked
+    }
+
+    fn take_events(&mut self, _: &mut Base) -> Vec<SourceEvent> {
+        std::iter::from_fn(|| self.next_event()).collect()
+    }
+
+    fn left(&self) -> (Unsent, u32, bool) {
+        (self.session.unsent(), 0, self.session.owes_answers())
+    }
+
+    fn settle(&mut self, base: &mut Base, now: Nanos, patience: &Patience) -> bool {
+        self.on_wakeup(base, now);
+        if !self.session.has_spoken() {
+            return true;
+        }
+        if !self.session.has_ended() {
+            return false;
+        }
+        if self.farewell.begin(now) {
+            self.session.hurry(now, patience.remind);
+        }
+        self.farewell.note_behind(now, 0);
+        !self.session.owes_answers() && self.farewell.is_over(now, self.session.last_asked(), patience)
+    }
+
+    fn bid_farewell(&mut self, base: &mut Base, now: Nanos) -> bool {
+        if self.farewell.gives_up_again() {
+            self.session.repeat_end();
+        } else if self.session.has_ended() {
+            return false;
+        } else {
+            self.session.abandon(now);
+        }
+        self.farewell.count();
+        self.blocked_until = Nanos::ZERO;
+        let has_spoken = self.session.has_spoken();
+        self.transmit(base, now);
+        has_spoken
+    }
+
+    /// A NAK has come to a port of the context's AF_XDP socket; false if that is not this session's.
+    fn on_nak(&mut self, now: Nanos, from: SocketAddrV4, to: SocketAddrV4, datagram: &[u8]) -> bool {
+        let is_ours = matches!(self.port, RmPort::Xdp(local) if local == to);
+        if is_ours {
+            // What is not a NAK of this session is counted by the session.
+            let _ = self.session.on_datagram(now, from, datagram);
+        }
+        is_ours
+    }
+
+    fn rekey(&mut self, keys: &NewKeys<'_>) {
+        match keys {
+            NewKeys::Rm(keys) => self.session.rekey((*keys).clone()),
+            NewKeys::RmPayloads(keys) => self.session.rekey_payloads(keys),
+            NewKeys::Ru(_) | NewKeys::RuPayloads(_) => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::Kind;
     use super::*;
     use crate::Context;
     use crate::Transport;
@@ -278,8 +378,8 @@ mod tests {
 
     /// For data, and for NAKs.
     fn sockets(context: &Context) -> (&UdpSocket, &UdpSocket) {
-        match context.publishing.outgoing.get(0).map(|outgoing| &outgoing.kind) {
-            Some(OutgoingKind::Rm(session)) => match &session.port {
+        match context.publishing.sessions().get(0).map(|outgoing| &outgoing.kind) {
+            Some(Kind::Rm(session)) => match &session.port {
                 RmPort::Sockets { data, naks } => (data, naks),
                 RmPort::Xdp(_) => panic!("nothing asks for it"),
             },

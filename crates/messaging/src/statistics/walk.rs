@@ -101,11 +101,11 @@ pub(crate) fn page(
     let StatisticsPosition { stage: first, mut slot, mut sub } = from;
     for (number, stage) in STAGES.into_iter().enumerate().skip(first.into()) {
         let rest = match stage {
-            Stage::Session => publishing.tell_sessions(slot, &mut page),
+            Stage::Session => tell_sessions(publishing, slot, &mut page),
             Stage::Incoming => receiving.tell_incoming(slot, sub, &mut page),
-            Stage::Peer => publishing.tell_peers(slot, sub, &mut page),
+            Stage::Peer => tell_peers(publishing, slot, sub, &mut page),
             Stage::Stream => receiving.tell_streams(slot, &mut page),
-            Stage::Source => publishing.tell_each_source(slot, &mut page),
+            Stage::Source => tell_each_source(publishing, slot, &mut page),
         };
         if let Some((slot, sub)) = rest {
             return Some(StatisticsPosition { stage: number as u8, slot, sub });
@@ -117,65 +117,68 @@ pub(crate) fn page(
 
 /// How many there are to be told of at present.
 pub(crate) fn count(publishing: &Publishing, receiving: &Receiving) -> usize {
-    let peers: usize = publishing.outgoing.iter().map(|(_, outgoing)| outgoing.peer_count()).sum();
+    let peers: usize = publishing.sessions().iter().map(|(_, outgoing)| outgoing.peer_count()).sum();
     let streams = &receiving.streams;
-    publishing.outgoing.len() + streams.tallies.len() + peers + streams.len() + publishing.sources.len()
+    publishing.sessions().len() + streams.tallies.len() + peers + streams.len() + publishing.sources().len()
 }
 
-impl Publishing {
-    fn tell_sessions(&self, from: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
-        for at in from as usize..self.outgoing.capacity() {
-            if !page.goes_on() {
-                return Some((at as u32, 0));
-            }
-            let Some(outgoing) = self.outgoing.get(at) else { continue };
-            let (bytes, sent) = outgoing.sent();
-            page.tell(Statistic::Session {
-                transport: outgoing.transport,
-                topics: outgoing.topics,
-                peers: outgoing.peer_count(),
-                is_blocked: outgoing.is_blocked(),
-                bytes,
-                sent,
-            });
+fn tell_sessions(publishing: &Publishing, from: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
+    for at in from as usize..publishing.sessions().capacity() {
+        if !page.goes_on() {
+            return Some((at as u32, 0));
         }
-        None
+        let Some(outgoing) = publishing.sessions().get(at) else { continue };
+        let (bytes, sent) = outgoing.sent();
+        page.tell(Statistic::Session {
+            transport: outgoing.transport(),
+            topics: outgoing.topics(),
+            peers: outgoing.peer_count(),
+            is_blocked: outgoing.is_blocked(),
+            bytes,
+            sent,
+        });
     }
+    None
+}
 
-    fn tell_peers(&self, from: u32, mut first: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
-        for at in from as usize..self.outgoing.capacity() {
-            if !page.goes_on() {
-                return Some((at as u32, first));
-            }
-            let Some(outgoing) = self.outgoing.get(at) else { continue };
-            for (index, peer) in outgoing.peers(first as usize) {
-                if !page.goes_on() {
-                    return Some((at as u32, index as u32));
-                }
-                page.tell_peer(outgoing, peer);
-            }
-            first = 0;
+fn tell_peers(
+    publishing: &Publishing,
+    from: u32,
+    mut first: u32,
+    page: &mut Page<impl FnMut(Statistic<'_>)>,
+) -> Rest {
+    for at in from as usize..publishing.sessions().capacity() {
+        if !page.goes_on() {
+            return Some((at as u32, first));
         }
-        None
+        let Some(outgoing) = publishing.sessions().get(at) else { continue };
+        for (index, peer) in outgoing.peers(first as usize) {
+            if !page.goes_on() {
+                return Some((at as u32, index as u32));
+            }
+            page.tell_peer(outgoing, peer);
+        }
+        first = 0;
     }
+    None
+}
 
-    fn tell_each_source(&self, from: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
-        for slot in from as usize..self.sources.capacity() {
-            if !page.goes_on() {
-                return Some((slot as u32, 0));
-            }
-            let Some(entry) = self.sources.get(slot) else { continue };
-            let Some(outgoing) = self.outgoing.get(entry.session) else { continue };
-            page.tell(Statistic::Source {
-                source: Source::in_slot(slot, entry.number()),
-                topic: &entry.name,
-                transport: outgoing.transport,
-                next: outgoing.next_sqn(entry.topic).unwrap_or_default(),
-                blocked: entry.blocked,
-            });
+fn tell_each_source(publishing: &Publishing, from: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
+    for slot in from as usize..publishing.sources().capacity() {
+        if !page.goes_on() {
+            return Some((slot as u32, 0));
         }
-        None
+        let Some(entry) = publishing.sources().get(slot) else { continue };
+        let Some(outgoing) = publishing.sessions().get(entry.session) else { continue };
+        page.tell(Statistic::Source {
+            source: Source::in_slot(slot, entry.number()),
+            topic: &entry.name,
+            transport: outgoing.transport(),
+            next: outgoing.next_sqn(entry.topic).unwrap_or_default(),
+            blocked: entry.blocked,
+        });
     }
+    None
 }
 
 impl Receiving {
@@ -248,7 +251,7 @@ impl<F: FnMut(Statistic<'_>)> Page<F> {
     fn tell_peer(&mut self, outgoing: &Outgoing, peer: Peer) {
         let Peer { address, process, naks, retransmissions, shed, bytes, waiting_bytes, heard } = peer;
         self.tell(Statistic::Peer {
-            transport: outgoing.transport,
+            transport: outgoing.transport(),
             address,
             process,
             naks,
