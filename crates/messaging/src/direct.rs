@@ -1,4 +1,5 @@
 mod connections;
+mod detours;
 mod guests;
 mod unsent;
 

@@ -31,6 +31,14 @@ pub fn load_payload_keys(path: &str) -> io::Result<PayloadKeys> {
     Ok(PayloadKeys { sealing: key(signing), accepted: accepted.map(key) })
 }
 
+/// Keys that were read again.
+pub(crate) enum NewKeys<'a> {
+    Rm(&'a Keys),
+    Ru(&'a Keys),
+    RmPayloads(&'a PayloadKeys),
+    RuPayloads(&'a PayloadKeys),
+}
+
 /// The keys with which messages are encrypted, for each transport that has some.
 #[derive(Default)]
 pub(crate) struct PayloadKeysOf {

@@ -207,7 +207,6 @@ mod retention;
 mod security;
 mod session;
 mod source;
-mod statics;
 mod statistics;
 mod stream;
 mod tls;

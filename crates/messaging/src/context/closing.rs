@@ -67,7 +67,7 @@ impl Context {
         if self.direct.settling_since == Nanos::ZERO {
             self.direct.settling_since = self.base.now;
             self.publishing.take_late_clients(&mut self.base);
-            self.receiving.ru_in.leave_all();
+            self.receiving.incoming.ru.leave_all();
             self.end();
         }
         let patience = self.patience();

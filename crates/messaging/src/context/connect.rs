@@ -29,7 +29,7 @@ impl Context {
     /// # Errors
     /// The attempt failed at once; the error names the address.
     pub fn connect(&mut self, to: SocketAddrV4) -> Result<ConnectionId, ContextError> {
-        let other = self.receiving.rm_in.on_second_network(to);
+        let other = self.receiving.incoming.rm.on_second_network(to);
         self.direct.connect_to(&mut self.base, to, other)
     }
 
@@ -89,7 +89,7 @@ impl Context {
         self.base.home.check()?;
         let Asked { index, address } = asked;
         let (port, ip) = (address.port(), *address.ip());
-        let other = || self.receiving.rm_in.on_second_network(address);
+        let other = || self.receiving.incoming.rm.on_second_network(address);
         self.direct.send_answer(
             &mut self.base,
             address,

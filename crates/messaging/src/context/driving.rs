@@ -166,7 +166,7 @@ impl Context {
         self.direct.flush_direct(&mut self.base);
         if now >= self.standalone.signs_at {
             self.standalone.signs_at = now + SIGNS_EVERY;
-            self.receiving.ru_in.send_signs_of_life(&self.base, now);
+            self.receiving.incoming.ru.send_signs_of_life(&self.base, now);
         }
         self.take_census(now);
     }
@@ -234,7 +234,7 @@ impl Context {
             self.standalone.look_at = self.base.now;
             return Some(Duration::ZERO);
         }
-        if !self.receiving.ipc_in.before_sleep(now) {
+        if !self.receiving.incoming.ipc.before_sleep(now) {
             return Some(Duration::ZERO);
         }
         let due = self.receiving.incoming_wakeup();
@@ -278,8 +278,8 @@ impl Context {
         self.standalone.ready = ready;
         let now = self.base.now;
         self.publishing.look_at_lanes(&mut self.base, now, handler);
-        self.receiving.rm_in.send_feedback(&self.base, self.base.now);
-        self.receiving.ru_in.send_ru(&self.base, self.base.now);
+        self.receiving.incoming.rm.send_feedback(&self.base, self.base.now);
+        self.receiving.incoming.ru.send_ru(&self.base, self.base.now);
         self.receiving.settle_recovery(&self.base);
         if self.next_wakeup() <= self.base.now {
             worked |= !self.receiving.found.is_empty();

@@ -6,7 +6,6 @@ mod publish;
 mod receive;
 mod security;
 mod statistics;
-mod watch;
 mod xdp;
 
 use std::io;
@@ -135,7 +134,7 @@ impl Context {
                 receiving.on_ru_ready(base, direct, now, Look::Told, handler);
             }
             p if p == Port::TcpSession as u32 => {
-                receiving.on_tcp_session_ready(base, direct, index, ready, handler);
+                receiving.read_tcp(base, direct, index, handler);
             }
             p if p == Port::Listener as u32 => {
                 direct.on_listener_ready(base, index, handler);
@@ -240,6 +239,28 @@ impl Context {
         let own = self.publishing.next_wakeup().min(receiving.next_wakeup(base));
         let own = own.min(self.direct.direct_wakeup(base)).min(base.xdp.next_wakeup());
         own.min(base.security.next_wakeup()).min(self.drops.next_wakeup()).min(base.resolver.next_wakeup())
+    }
+
+    /// Shows the data sockets and the bells of rings to the poller, for good.
+    ///
+    /// While a poller watches a socket, the kernel does work for each datagram that comes, within the call that sends
+    /// it where both ends are on one machine. A context that spins looks at its sockets in each turn anyway: the poller
+    /// does not learn of them before it is to sleep, or there are too many of them to look at. Nor does it learn of a
+    /// socket that LBT-RU sends from to one client, as the kernel tells a poller of room as well, after each datagram.
+    pub(crate) fn watch_data(&mut self) -> io::Result<()> {
+        self.base.watch_xdp()?;
+        self.watch_sockets()
+    }
+
+    /// The same without the socket of AF_XDP, which sleeping contexts too look at before they ask the poller.
+    pub(crate) fn watch_sockets(&mut self) -> io::Result<()> {
+        if self.base.watches_data {
+            return Ok(());
+        }
+        self.receiving.watch_data(&self.base)?;
+        self.publishing.watch()?;
+        self.base.watches_data = true;
+        Ok(())
     }
 
     /// Sends everything that waits: datagrams that are not full, and direct messages. Explicit batches that

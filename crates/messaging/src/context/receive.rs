@@ -53,7 +53,7 @@ impl Context {
     /// owner and permissions, and who this user is. They are counted in `messaging_ipc_opens_denied`.
     #[must_use]
     pub fn ipc_denied(&self) -> Option<&str> {
-        self.receiving.ipc_in.ipc_denied()
+        self.receiving.incoming.ipc.ipc_denied()
     }
 
     /// Tells a hot failover receiver that the numbers of its topics begin anew, higher or lower: what is held

@@ -2,14 +2,12 @@
 
 use std::io;
 
-use lbt::authentication::Keys;
-use lbt::encryption::PayloadKeys;
 use units::Nanos;
 
 use super::Context;
 use crate::Handler;
 use crate::error::ContextError;
-use crate::outgoing::NewKeys;
+use crate::keys::NewKeys;
 use crate::security::Loaded;
 
 impl Context {
@@ -39,41 +37,33 @@ impl Context {
     }
 
     fn put_in_force(&mut self, loaded: Loaded) {
+        let Context { base, publishing, receiving, .. } = self;
+        let mut rekey = |keys: NewKeys<'_>| {
+            publishing.rekey(&keys);
+            receiving.incoming.rekey(&keys);
+        };
         match loaded {
-            Loaded::RmKeys(keys) => self.rekey_rm(keys),
-            Loaded::RuKeys(keys) => self.rekey_ru(keys),
-            Loaded::RmPayloadKeys(keys) => self.rekey_rm_payloads(keys),
-            Loaded::RuPayloadKeys(keys) => self.rekey_ru_payloads(keys),
-            Loaded::ResolverKeys(keys) => {
-                let window = self.base.config.resolver_authentication_window();
-                self.base.resolver.authenticate(keys, window);
+            Loaded::RmKeys(keys) => {
+                rekey(NewKeys::Rm(&keys));
+                base.keys = Some(keys);
             }
-            Loaded::Server(server) => self.base.tls.server = server,
-            Loaded::Client(client) => self.base.tls.client = client,
+            Loaded::RuKeys(keys) => {
+                rekey(NewKeys::Ru(&keys));
+                base.ru_keys = Some(keys);
+            }
+            Loaded::RmPayloadKeys(keys) => {
+                rekey(NewKeys::RmPayloads(&keys));
+                base.payload_keys.rm = Some(keys);
+            }
+            Loaded::RuPayloadKeys(keys) => {
+                rekey(NewKeys::RuPayloads(&keys));
+                base.payload_keys.ru = Some(keys);
+            }
+            Loaded::ResolverKeys(keys) => {
+                base.resolver.authenticate(keys, base.config.resolver_authentication_window());
+            }
+            Loaded::Server(server) => base.tls.server = server,
+            Loaded::Client(client) => base.tls.client = client,
         }
-    }
-
-    fn rekey_rm(&mut self, keys: Keys) {
-        self.publishing.rekey(&NewKeys::Rm(&keys));
-        self.receiving.rekey_rm(&keys);
-        self.base.keys = Some(keys);
-    }
-
-    fn rekey_ru(&mut self, keys: Keys) {
-        self.publishing.rekey(&NewKeys::Ru(&keys));
-        self.receiving.rekey_ru(&keys);
-        self.base.ru_keys = Some(keys);
-    }
-
-    fn rekey_rm_payloads(&mut self, keys: PayloadKeys) {
-        self.publishing.rekey(&NewKeys::RmPayloads(&keys));
-        self.receiving.rekey_rm_payloads(&keys);
-        self.base.payload_keys.rm = Some(keys);
-    }
-
-    fn rekey_ru_payloads(&mut self, keys: PayloadKeys) {
-        self.publishing.rekey(&NewKeys::RuPayloads(&keys));
-        self.receiving.rekey_ru_payloads(&keys);
-        self.base.payload_keys.ru = Some(keys);
     }
 }

@@ -9,7 +9,7 @@ impl Context {
     /// The poller has told that something is there.
     pub(crate) fn on_xdp_ready(&mut self, now: Nanos, handler: &mut impl Handler) {
         if self.poll_xdp(now, handler) {
-            self.receiving.rm_in.send_feedback(&self.base, now);
+            self.receiving.incoming.rm.send_feedback(&self.base, now);
         }
     }
 

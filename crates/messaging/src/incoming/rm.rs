@@ -9,21 +9,14 @@ use lbt::delivery::EndReason;
 use lbt::resolution::{Origin, SourceRecord, TransportSession};
 use lbt::rm::{Receiver as RmReceiver, SessionKey};
 use net::Registrar;
-use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
+use net::udp::{MulticastOptions, Sent, UdpSocket};
 use slab::Slab;
 use units::{Nanos, RecentMap};
 
-use super::Look;
 use super::reliable::Sessions;
-use crate::Handler;
 use crate::base::Base;
 use crate::base::Port;
-use crate::direct::Direct;
 use crate::error::ContextError;
-use crate::receiving::Receiving;
-use crate::recovery;
-use crate::session::SessionRef;
-use crate::stream::Bridge;
 use crate::xdp::Xdp;
 
 /// The LBT-RM sessions of a context.
@@ -64,8 +57,50 @@ struct Joined {
 }
 
 impl RmIncoming {
+    /// The session with a key.
+    pub(crate) fn find(&self, key: SessionKey) -> Option<usize> {
+        self.by_key.get(key)
+    }
+
+    /// The same for the next datagram, which is mostly of the same session as the last one.
+    #[inline]
+    pub(crate) fn find_next(&mut self, key: SessionKey) -> Option<usize> {
+        self.by_key.find(key)
+    }
+
+    pub(crate) fn insert(
+        &mut self,
+        receiver: RmReceiver,
+        number: u64,
+        group: SocketAddrV4,
+        origin: Option<Origin>,
+    ) -> usize {
+        let key = receiver.key();
+        let at = self.sessions.insert(receiver, number, RmPlace { group, origin });
+        self.by_key.insert(key, at);
+        at
+    }
+
+    /// The socket of a group, if it has one.
+    #[inline]
+    pub(crate) fn socket(&self, index: usize) -> Option<&UdpSocket> {
+        self.groups.get(index)?.socket.as_ref()
+    }
+
+    /// The group that stands at a place among those with sockets.
+    #[inline]
+    pub(crate) fn with_socket(&self, place: usize) -> Option<usize> {
+        self.with_socket.get(place).copied()
+    }
+
+    /// What a session is called.
+    pub(crate) fn transport(&self, at: usize) -> TransportSession {
+        let session = &self.sessions[at];
+        TransportSession::LbtRm { key: session.receiver.key(), group: session.place.group }
+    }
+
     /// Forgets a session, and leaves its group if no other session is on it.
-    pub(super) fn close(
+    pub(crate) fn close(
         &mut self,
         at: usize,
         registrar: &Registrar,
@@ -107,12 +142,12 @@ impl RmIncoming {
         }
     }
 
-    pub(super) fn receives(&self, key: SessionKey) -> bool {
+    pub(crate) fn receives(&self, key: SessionKey) -> bool {
         self.by_key.get(key).is_some()
     }
 
     /// How many sessions are on a group.
-    pub(super) fn sessions_on(&self, group: SocketAddrV4) -> usize {
+    pub(crate) fn sessions_on(&self, group: SocketAddrV4) -> usize {
         self.joined.get(&group).map_or(0, |joined| joined.session_count)
     }
 
@@ -133,260 +168,32 @@ impl RmIncoming {
     pub(crate) fn sockets(&self) -> impl Iterator<Item = (usize, &UdpSocket)> {
         self.groups.iter().filter_map(|(index, group)| Some((index, group.socket.as_ref()?)))
     }
-}
-
-impl Receiving {
-    pub(super) fn open_rm(
-        &mut self,
-        base: &mut Base,
-        key: SessionKey,
-        group: SocketAddrV4,
-        origin: Option<Origin>,
-    ) -> Result<(SessionRef, u64), ContextError> {
-        if let Some(at) = self.rm_in.by_key.get(key) {
-            return Ok((SessionRef::Rm(at), self.rm_in.sessions[at].number));
-        }
-        let mut receiver = self.rm_in.new_rm(base, key, &base.config.receiver())?;
-        if let Some(next) = self.departed.next_of(&(TransportSession::LbtRm { key, group }, None)) {
-            receiver.resume(next);
-        }
-        if !base.is_fixed(&TransportSession::LbtRm { key, group }) {
-            receiver.expect_one_run();
-        }
-        self.rm_in.join_group(base, group)?;
-        self.next_session += 1;
-        let number = self.next_session;
-        let at = self.rm_in.sessions.insert(receiver, number, RmPlace { group, origin });
-        self.rm_in.by_key.insert(key, at);
-        Ok((SessionRef::Rm(at), number))
-    }
-
-    /// Takes what has arrived on a group's socket, up to one batch; false if that was nothing.
-    pub(crate) fn on_group_ready(
-        &mut self,
-        base: &mut Base,
-        direct: &mut Direct,
-        now: Nanos,
-        index: usize,
-        look: Look,
-        handler: &mut impl Handler,
-    ) -> bool {
-        let Some(mut batch) = base.batch.take() else { return false };
-        let worked = self.receive_group(base, direct, now, (index, look), &mut batch, handler);
-        base.batch = Some(batch);
-        if worked && look == Look::Told {
-            self.rm_in.send_feedback(base, now);
-        }
-        worked
-    }
-
-    fn receive_group(
-        &mut self,
-        base: &mut Base,
-        direct: &mut Direct,
-        now: Nanos,
-        (index, look): (usize, Look),
-        batch: &mut ReceiveBatch,
-        handler: &mut impl Handler,
-    ) -> bool {
-        let Some(Group { socket: Some(socket), .. }) = self.rm_in.groups.get(index) else { return false };
-        let Ok(received) = look.at(socket, batch) else {
-            base.counters.context.receives_failed.inc();
-            return false;
-        };
-        if received.is_empty() {
-            return false;
-        }
-        base.took_batch = received.is_full();
-        for (from, datagram) in received.datagrams() {
-            self.on_session_datagram(base, direct, now, from, datagram, handler);
-        }
-        true
-    }
-
-    /// Looks at every group's socket once.
-    pub(crate) fn poll_groups(
-        &mut self,
-        base: &mut Base,
-        direct: &mut Direct,
-        now: Nanos,
-        handler: &mut impl Handler,
-    ) -> bool {
-        let mut worked = false;
-        let mut place = 0;
-        // Sessions that end take groups with them.
-        while let Some(&index) = self.rm_in.with_socket.get(place) {
-            worked |= self.on_group_ready(base, direct, now, index, Look::Direct, handler);
-            place += 1;
-        }
-        worked
-    }
-
-    #[inline]
-    pub(crate) fn on_session_datagram(
-        &mut self,
-        base: &mut Base,
-        direct: &mut Direct,
-        now: Nanos,
-        from: SocketAddrV4,
-        datagram: &[u8],
-        handler: &mut impl Handler,
-    ) {
-        let found = SessionKey::of(*from.ip(), datagram).and_then(|key| self.rm_in.by_key.find(key));
-        let Some(at) = found else {
-            base.counters.context.unknown_datagrams.inc();
-            return;
-        };
-        let mut bridge = Bridge { streams: &mut self.streams, handler, now };
-        if self.rm_in.sessions.on_datagram(at, now, from, datagram, &mut bridge) {
-            self.look_at_rm(base, direct, at, from, datagram, handler);
-        }
-    }
-
-    /// A datagram has ended a session. If it is the first that was heard of the next one in its place, it is taken.
-    #[cold]
-    #[inline(never)]
-    fn end_rm_by(
-        &mut self,
-        base: &mut Base,
-        direct: &mut Direct,
-        at: usize,
-        from: SocketAddrV4,
-        datagram: &[u8],
-        handler: &mut impl Handler,
-    ) {
-        let now = base.now;
-        let has_restarted = self.rm_in.sessions.end_reason(at) == EndReason::Restarted;
-        if self.end_rm(base, direct, at, handler) && has_restarted {
-            let mut bridge = Bridge { streams: &mut self.streams, handler, now: base.now };
-            if self.rm_in.sessions.on_datagram(at, now, from, datagram, &mut bridge)
-                && self.has_ended_rm(base, at)
-            {
-                self.end_rm(base, direct, at, handler);
-            }
-        }
-    }
-
-    pub(super) fn wake_rm(
-        &mut self,
-        base: &mut Base,
-        direct: &mut Direct,
-        now: Nanos,
-        handler: &mut impl Handler,
-    ) {
-        self.rm_in.send_feedback(base, now);
-        let due = self.rm_in.sessions.take_due(now);
-        for &at in &due {
-            let mut bridge = Bridge { streams: &mut self.streams, handler, now };
-            if self.rm_in.sessions.on_wakeup(at, now, &mut bridge) {
-                self.end_rm(base, direct, at, handler);
-            }
-        }
-        self.rm_in.sessions.give_back_due(due);
-        self.rm_in.send_feedback(base, now);
-    }
-
-    /// The session goes on in its place, with the source's next run as a rule: its streams end, and begin with the
-    /// oldest that the source has.
-    #[cold]
-    fn restart_rm(
-        &mut self,
-        base: &mut Base,
-        direct: &mut Direct,
-        at: usize,
-        handler: &mut impl Handler,
-    ) -> Result<(), ConfigError> {
-        let (run, reason) = (self.rm_in.sessions.run(at), self.rm_in.sessions.end_reason(at));
-        let goes_on = self.rm_in.sessions.goes_on(at);
-        // Of one that was never heard nothing is asked for.
-        let late_start = self.rm_in.sessions.is_heard(at) || self.rm_in.sessions.knows_runs(at);
-        let (key, second) =
-            (self.rm_in.sessions[at].receiver.key(), self.rm_in.sessions[at].receiver.second_source());
-        let mut receiver =
-            self.rm_in.new_rm(base, key, &ReceiverConfig { late_start, ..base.config.receiver() })?;
-        receiver.succeed(&self.rm_in.sessions[at].receiver);
-        if let Some(second) = second {
-            let silence = Duration::from_micros(base.config.transport_lbtrm_network_silence_timeout_us);
-            receiver.add_network(second, silence, base.counters.networks.clone());
-        }
-        self.next_session += 1;
-        self.rm_in.sessions.replace(at, receiver, self.next_session);
-        self.begin_anew(base, direct, SessionRef::Rm(at), run, (reason, goes_on), handler);
-        Ok(())
-    }
-
-    /// A session is over, or something is to be told of it.
-    #[cold]
-    #[inline(never)]
-    fn look_at_rm(
-        &mut self,
-        base: &mut Base,
-        direct: &mut Direct,
-        at: usize,
-        from: SocketAddrV4,
-        datagram: &[u8],
-        handler: &mut impl Handler,
-    ) {
-        if self.has_ended_rm(base, at) {
-            self.end_rm_by(base, direct, at, from, datagram, handler);
-        }
-    }
 
     /// Tells what is to be told of a session; whether it is over.
-    fn has_ended_rm(&mut self, base: &mut Base, at: usize) -> bool {
-        let session = &self.rm_in.sessions[at];
-        let transport = TransportSession::LbtRm { key: session.receiver.key(), group: session.place.group };
-        if let Some(error) = self.rm_in.sessions.take_unreadable() {
-            base.security.unreadable(&transport, error);
+    pub(crate) fn has_ended(&mut self, base: &mut Base, at: usize) -> bool {
+        if let Some(error) = self.sessions.take_unreadable() {
+            base.security.unreadable(&self.transport(at), error);
         }
-        self.rm_in.sessions.has_ended(at)
-    }
-
-    /// Ends a session, unless something of it is still asked for. Whether another one has taken its place.
-    pub(super) fn end_rm(
-        &mut self,
-        base: &mut Base,
-        direct: &mut Direct,
-        at: usize,
-        handler: &mut impl Handler,
-    ) -> bool {
-        let session = SessionRef::Rm(at);
-        if self.stays_rm(base, at) && self.restart_rm(base, direct, at, handler).is_ok() {
-            return true;
-        }
-        let recovery = recovery::of(recovery::incoming!(self), session);
-        if recovery.is_some_and(|recovery| !recovery.requester.is_idle()) {
-            return false;
-        }
-        self.forget_recovery(base, direct, session);
-        let reason = self.rm_in.sessions.end_reason(at);
-        let next = self.rm_in.sessions.next_number(at);
-        if let Some(transport) = self.rm_in.close(at, &base.registrar, &mut base.xdp) {
-            self.end_session(base, session, &transport, reason, handler);
-            self.departed.set_next(&(transport, None), next);
-        }
-        false
+        self.sessions.has_ended(at)
     }
 
     /// Whether a session that has ended is listened for without a break: its source was started again, or may be at
     /// any moment, since its place is fixed.
-    fn stays_rm(&self, base: &Base, at: usize) -> bool {
-        let Some(receiver) = self.rm_in.sessions.get(at) else { return false };
-        let transport =
-            || TransportSession::LbtRm { key: receiver.key(), group: self.rm_in.sessions[at].place.group };
+    pub(crate) fn stays(&self, base: &Base, at: usize) -> bool {
+        let Some(receiver) = self.sessions.get(at) else { return false };
         receiver.end_reason() == Some(EndReason::Restarted)
-            || (receiver.knows_runs() || !receiver.has_begun()) && base.is_fixed(&transport())
+            || (receiver.knows_runs() || !receiver.has_begun()) && base.is_fixed(&self.transport(at))
     }
 }
 
 impl RmIncoming {
     /// Sockets that a session on a group takes.
-    pub(super) fn sockets_for(&self, base: &Base, group: SocketAddrV4) -> usize {
+    pub(crate) fn sockets_for(&self, base: &Base, group: SocketAddrV4) -> usize {
         let is_free = self.joined.contains_key(&group) || base.xdp.is_open();
         if is_free { 0 } else { 1 + usize::from(base.second.is_some()) }
     }
 
-    fn join_group(&mut self, base: &mut Base, address: SocketAddrV4) -> Result<(), ContextError> {
+    pub(crate) fn join_group(&mut self, base: &mut Base, address: SocketAddrV4) -> Result<(), ContextError> {
         if !self.joined.contains_key(&address) {
             let groups = self.open_group(base, address)?;
             self.joined.insert(address, Joined { session_count: 0, groups });
@@ -426,7 +233,7 @@ impl RmIncoming {
 
     /// The record by which a source is known here. One of a session on two networks stands for the session on
     /// the first of them, if it is of the same origin: what only calls itself so is a session of its own.
-    pub(super) fn known_as(&self, record: &SourceRecord) -> SourceRecord {
+    pub(crate) fn known_as(&self, record: &SourceRecord) -> SourceRecord {
         let first = record.on_first_network();
         let TransportSession::LbtRm { key, .. } = first.session else { return *record };
         match self.by_key.get(key) {
@@ -436,7 +243,7 @@ impl RmIncoming {
     }
 
     /// A session has been advertised, as `known`, under its address on a network: it is heard there as well.
-    pub(super) fn add_network(&mut self, base: &mut Base, record: &SourceRecord, known: &SourceRecord) {
+    pub(crate) fn add_network(&mut self, base: &mut Base, record: &SourceRecord, known: &SourceRecord) {
         let (TransportSession::LbtRm { key, .. }, TransportSession::LbtRm { key: first, .. }) =
             (record.session, known.session)
         else {
@@ -463,7 +270,7 @@ impl RmIncoming {
     }
 
     /// A receiver of a session of which nothing was heard yet.
-    fn new_rm(
+    pub(crate) fn new_rm(
         &mut self,
         base: &mut Base,
         key: SessionKey,

@@ -32,7 +32,7 @@ use crate::base::{Base, Ports};
 use crate::closing::{Patience, SessionLeft};
 use crate::error::ContextError;
 use crate::event::SourceEvent;
-use crate::keys::PayloadKeysOf;
+use crate::keys::{NewKeys, PayloadKeysOf};
 use crate::statistics::{Peer, SentStatistics};
 use binding::Binding;
 use ipc::IpcOutgoing;
@@ -42,7 +42,6 @@ use session::{Opened, Session};
 use tcp::TcpOutgoing;
 
 pub use claim::Claim;
-pub(crate) use session::NewKeys;
 pub(crate) use tcp::CLIENT_BITS;
 pub(crate) use turns::Turns;
 

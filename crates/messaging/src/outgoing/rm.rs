@@ -21,12 +21,12 @@ use super::binding::Binding;
 use super::claim::Claim;
 use super::closing::Farewell;
 use super::networks::SecondPort;
-use super::session::{NewKeys, Opened, Session};
+use super::session::{Opened, Session};
 use crate::base::{Base, Port, Ports, first_free};
 use crate::closing::Patience;
 use crate::error::ContextError;
 use crate::event::SourceEvent;
-use crate::keys::draw_salt;
+use crate::keys::{NewKeys, draw_salt};
 use crate::statistics::{Peer, SentStatistics};
 use crate::xdp::Xdp;
 

@@ -3,8 +3,6 @@
 use std::io;
 use std::net::SocketAddrV4;
 
-use lbt::authentication::Keys;
-use lbt::encryption::PayloadKeys;
 use lbt::resolution::{Origin, TransportSession};
 use lbt::rm::{SendError, TopicId};
 use lbt::session::Unsent;
@@ -16,6 +14,7 @@ use super::claim::Claim;
 use crate::base::Base;
 use crate::closing::Patience;
 use crate::event::SourceEvent;
+use crate::keys::NewKeys;
 use crate::statistics::{Peer, SentStatistics};
 
 /// A session of one transport. [`Outgoing`](super::Outgoing) has one, and calls it in one way.
@@ -114,14 +113,6 @@ pub(super) trait Session {
 
 /// Bytes that wait to be retained before further sends make room for themselves.
 pub(super) const KEPT_MAX_BYTES: usize = 1 << 20;
-
-/// Keys that were read again.
-pub(crate) enum NewKeys<'a> {
-    Rm(&'a Keys),
-    Ru(&'a Keys),
-    RmPayloads(&'a PayloadKeys),
-    RuPayloads(&'a PayloadKeys),
-}
 
 /// A session that was just opened.
 pub(super) struct Opened<S> {

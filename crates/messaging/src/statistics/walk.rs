@@ -102,9 +102,9 @@ pub(crate) fn page(
     for (number, stage) in STAGES.into_iter().enumerate().skip(first.into()) {
         let rest = match stage {
             Stage::Session => tell_sessions(publishing, slot, &mut page),
-            Stage::Incoming => receiving.tell_incoming(slot, sub, &mut page),
+            Stage::Incoming => tell_incoming(receiving, slot, sub, &mut page),
             Stage::Peer => tell_peers(publishing, slot, sub, &mut page),
-            Stage::Stream => receiving.tell_streams(slot, &mut page),
+            Stage::Stream => tell_streams(receiving, slot, &mut page),
             Stage::Source => tell_each_source(publishing, slot, &mut page),
         };
         if let Some((slot, sub)) = rest {
@@ -181,70 +181,55 @@ fn tell_each_source(publishing: &Publishing, from: u32, page: &mut Page<impl FnM
     None
 }
 
-impl Receiving {
-    fn tell_incoming(&self, at: u32, kind: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
-        for (session, tally) in self.streams.tallies.range(session_at(kind, at)..) {
-            if !page.goes_on() {
-                let (kind, at) = place_of(*session);
-                return Some((at, kind));
-            }
-            let repair = match *session {
-                SessionRef::Rm(at) => self.rm_in.sessions.get(at).map(|receiver| receiver.repair()),
-                SessionRef::Ru(at) => self.ru_in.sessions.get(at).map(|receiver| receiver.repair()),
-                SessionRef::Tcp(_) | SessionRef::Ipc(_) => None,
-            };
-            let bytes = match *session {
-                SessionRef::Tcp(at) => self.tcp_in.bytes(at),
-                SessionRef::Ipc(at) => self.ipc_in.bytes(at),
-                SessionRef::Rm(_) | SessionRef::Ru(_) => repair.map_or(0, |repair| repair.bytes),
-            };
-            page.tell(Statistic::Incoming {
-                transport: tally.transport,
-                session: tally.number,
-                streams: tally.streams,
-                lost: tally.lost,
-                bytes,
-                repair: repair.map(|repair| RepairStatistics::of(repair, page.now)),
-            });
+fn tell_incoming(
+    receiving: &Receiving,
+    at: u32,
+    kind: u32,
+    page: &mut Page<impl FnMut(Statistic<'_>)>,
+) -> Rest {
+    for (session, tally) in receiving.streams.tallies.range(session_at(kind, at)..) {
+        if !page.goes_on() {
+            let (kind, at) = place_of(*session);
+            return Some((at, kind));
         }
-        None
+        let (bytes, repair) = receiving.incoming.received(*session);
+        page.tell(Statistic::Incoming {
+            transport: tally.transport,
+            session: tally.number,
+            streams: tally.streams,
+            lost: tally.lost,
+            bytes,
+            repair: repair.map(|repair| RepairStatistics::of(repair, page.now)),
+        });
     }
+    None
+}
 
-    fn tell_streams(&self, from: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
-        for slot in from as usize..self.streams.capacity() {
-            if !page.goes_on() {
-                return Some((slot as u32, 0));
-            }
-            let Some(stream) = self.streams.get(slot) else { continue };
-            page.tell(Statistic::Stream {
-                stream: stream.id,
-                topic: stream.info().topic,
-                transport: stream.record.session,
-                session: stream.info().session,
-                begun: stream.begun,
-                delivered: self.delivered(stream),
-                lost: stream.lost,
-                losses: stream.losses,
-            });
+fn tell_streams(receiving: &Receiving, from: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
+    for slot in from as usize..receiving.streams.capacity() {
+        if !page.goes_on() {
+            return Some((slot as u32, 0));
         }
-        None
+        let Some(stream) = receiving.streams.get(slot) else { continue };
+        page.tell(Statistic::Stream {
+            stream: stream.id,
+            topic: stream.info().topic,
+            transport: stream.record.session,
+            session: stream.info().session,
+            begun: stream.begun,
+            delivered: delivered(receiving, stream),
+            lost: stream.lost,
+            losses: stream.losses,
+        });
     }
+    None
+}
 
-    /// Topic numbers of a stream that were delivered: those since its begin that were not lost.
-    fn delivered(&self, stream: &Stream) -> u64 {
-        let (Some(first), topic) = (stream.begun, stream.record.topic_index) else { return 0 };
-        let span = match stream.session {
-            SessionRef::Rm(at) => {
-                self.rm_in.sessions.get(at).and_then(|receiver| receiver.span(topic, first))
-            }
-            SessionRef::Ru(at) => {
-                self.ru_in.sessions.get(at).and_then(|receiver| receiver.span(topic, first))
-            }
-            SessionRef::Tcp(at) => self.tcp_in.span(at, topic, first),
-            SessionRef::Ipc(at) => self.ipc_in.span(at, topic, first),
-        };
-        span.unwrap_or(0).saturating_sub(stream.lost)
-    }
+/// Topic numbers of a stream that were delivered: those since its begin that were not lost.
+fn delivered(receiving: &Receiving, stream: &Stream) -> u64 {
+    let (Some(first), topic) = (stream.begun, stream.record.topic_index) else { return 0 };
+    let span = receiving.incoming.span(stream.session, topic, first);
+    span.unwrap_or(0).saturating_sub(stream.lost)
 }
 
 impl<F: FnMut(Statistic<'_>)> Page<F> {

@@ -16,10 +16,11 @@ use units::Nanos;
 
 use waiting::{Queue, Waiting};
 
+use super::Receiving;
 use crate::base::Base;
 use crate::direct::Direct;
 use crate::error::ContextError;
-use crate::receiving::Receiving;
+use crate::incoming::{Incoming, Sign};
 use crate::session::SessionRef;
 use crate::{Handler, MessagingConfig, Receiver};
 
@@ -151,6 +152,90 @@ impl Gate {
             failed.tries += 1;
         }
     }
+
+    fn let_wait(
+        &mut self,
+        base: &mut Base,
+        receiver: Receiver,
+        topic: &str,
+        record: &SourceRecord,
+        owner: Owner,
+    ) {
+        let now = base.now;
+        let waiting = Waiting { receiver, topic: topic.into(), record: *record, owner };
+        if self.waiting[owner.0 as usize].put(waiting) {
+            self.look_at = self.look_at.min(base.now + self.look_waiting());
+        } else {
+            base.counters.context.sessions_refused.inc();
+            base.resolver.forget_source(now, topic, record);
+        }
+        base.counters.context.sessions_waiting.set(self.waiting_count() as u64);
+    }
+
+    /// A session was opened.
+    pub(super) fn on_opened(
+        &mut self,
+        base: &mut Base,
+        session: SessionRef,
+        number: u64,
+        transport: &TransportSession,
+    ) {
+        let now = base.now;
+        let Some(owner) = owner_of(transport) else { return };
+        let (transport, since) = (*transport, now);
+        self.unproven.push_back(Unproven { session, number, owner, transport, since });
+        self.hold(owner);
+        self.look_at = self.look_at.min(base.now + LOOK_UNPROVEN);
+    }
+
+    /// A session is over; `was_heard` if it has shown a sign of life.
+    pub(super) fn on_unreached(&mut self, base: &mut Base, transport: &TransportSession, was_heard: bool) {
+        let now = base.now;
+        if was_heard {
+            self.failed.remove(transport);
+        } else {
+            self.fail(*transport, now);
+        }
+    }
+
+    /// Whether a session could not be reached lately. Those that were configured are tried as often as wanted.
+    fn backs_off(&self, base: &Base, transport: &TransportSession) -> bool {
+        let is_early = self.failed.get(transport).is_some_and(|failed| base.now < failed.again_at);
+        let is_fixed = || base.config.resolver_static_source.iter().any(|s| s.record.session == *transport);
+        is_early && !is_fixed()
+    }
+
+    fn lack(
+        &self,
+        base: &Base,
+        incoming: &Incoming,
+        transport: &TransportSession,
+        owner: Owner,
+    ) -> Option<Lack> {
+        let config = &base.config;
+        let sessions = incoming.rm.sessions.len() + incoming.tcp.descriptors() + incoming.ru.sessions.len();
+        let used = incoming.rm.descriptors() + incoming.tcp.descriptors();
+        let needed = match transport {
+            TransportSession::LbtRm { group, .. } => incoming.rm.sockets_for(base, *group),
+            TransportSession::Tcp { .. } => 1,
+            TransportSession::LbtRu { .. } | TransportSession::Ipc { .. } => 0,
+        };
+        let is_bounded = owner.0 != Kind::Group;
+        let held_of = self.held_of[owner.0 as usize];
+        if base.now < self.rests_until {
+            Some(Lack::Rest)
+        } else if sessions >= config.session_maximum_count as usize {
+            Some(Lack::Sessions)
+        } else if used + needed > self.descriptors_max {
+            Some(Lack::Descriptors)
+        } else if is_bounded && self.held_by(owner) >= config.session_maximum_unproven_per_address as usize {
+            Some(Lack::OfOwner)
+        } else if is_bounded && held_of >= config.session_maximum_unproven as usize {
+            Some(Lack::OfKind)
+        } else {
+            None
+        }
+    }
 }
 
 fn less(counts: &mut HashMap<Owner, usize>, owner: Owner) {
@@ -187,7 +272,7 @@ impl Receiving {
     ) -> bool {
         let now = base.now;
         let Some(owner) = owner_of(&known.session) else { return true };
-        if self.is_received(&known.session) {
+        if self.incoming.is_received(&known.session) {
             return true;
         }
         let is_allowed = |record| base.config.admits_source(record, base.interface);
@@ -195,35 +280,16 @@ impl Receiving {
             base.counters.context.sessions_not_allowed.inc();
             return false;
         }
-        if self.backs_off(base, &record.session) {
+        if self.gate.backs_off(base, &record.session) {
             base.resolver.forget_source(now, topic, record);
             return false;
         }
         let is_next = self.gate.is_opening || self.gate.waiting[owner.0 as usize].is_empty();
-        if is_next && self.lack(base, &known.session, owner).is_none() {
+        if is_next && self.gate.lack(base, &self.incoming, &known.session, owner).is_none() {
             return true;
         }
-        self.let_wait(base, receiver, topic, record, owner);
+        self.gate.let_wait(base, receiver, topic, record, owner);
         false
-    }
-
-    fn let_wait(
-        &mut self,
-        base: &mut Base,
-        receiver: Receiver,
-        topic: &str,
-        record: &SourceRecord,
-        owner: Owner,
-    ) {
-        let now = base.now;
-        let waiting = Waiting { receiver, topic: topic.into(), record: *record, owner };
-        if self.gate.waiting[owner.0 as usize].put(waiting) {
-            self.gate.look_at = self.gate.look_at.min(base.now + self.gate.look_waiting());
-        } else {
-            base.counters.context.sessions_refused.inc();
-            base.resolver.forget_source(now, topic, record);
-        }
-        base.counters.context.sessions_waiting.set(self.gate.waiting_count() as u64);
     }
 
     /// A session could not be opened. What the system lacks passes: the session waits.
@@ -243,71 +309,10 @@ impl Receiving {
         {
             base.counters.context.descriptors_exhausted.inc();
             self.gate.rests_until = base.now + REST;
-            return self.let_wait(base, receiver, topic, record, owner);
+            return self.gate.let_wait(base, receiver, topic, record, owner);
         }
         // Reported again when it is advertised again.
         base.resolver.forget_source(now, topic, record);
-    }
-
-    /// A session was opened.
-    pub(super) fn on_opened(
-        &mut self,
-        base: &mut Base,
-        session: SessionRef,
-        number: u64,
-        transport: &TransportSession,
-    ) {
-        let now = base.now;
-        let Some(owner) = owner_of(transport) else { return };
-        let (transport, since) = (*transport, now);
-        self.gate.unproven.push_back(Unproven { session, number, owner, transport, since });
-        self.gate.hold(owner);
-        self.gate.look_at = self.gate.look_at.min(base.now + LOOK_UNPROVEN);
-    }
-
-    /// A session is over; `was_heard` if it has shown a sign of life.
-    pub(super) fn on_unreached(&mut self, base: &mut Base, transport: &TransportSession, was_heard: bool) {
-        let now = base.now;
-        if was_heard {
-            self.gate.failed.remove(transport);
-        } else {
-            self.gate.fail(*transport, now);
-        }
-    }
-
-    /// Whether a session could not be reached lately. Those that were configured are tried as often as wanted.
-    fn backs_off(&self, base: &Base, transport: &TransportSession) -> bool {
-        let is_early = self.gate.failed.get(transport).is_some_and(|failed| base.now < failed.again_at);
-        let is_fixed = || base.config.resolver_static_source.iter().any(|s| s.record.session == *transport);
-        is_early && !is_fixed()
-    }
-
-    fn lack(&self, base: &Base, transport: &TransportSession, owner: Owner) -> Option<Lack> {
-        let config = &base.config;
-        let sessions = self.rm_in.sessions.len() + self.tcp_in.descriptors() + self.ru_in.sessions.len();
-        let used = self.rm_in.descriptors() + self.tcp_in.descriptors();
-        let needed = match transport {
-            TransportSession::LbtRm { group, .. } => self.rm_in.sockets_for(base, *group),
-            TransportSession::Tcp { .. } => 1,
-            TransportSession::LbtRu { .. } | TransportSession::Ipc { .. } => 0,
-        };
-        let is_bounded = owner.0 != Kind::Group;
-        let held_of = self.gate.held_of[owner.0 as usize];
-        if base.now < self.gate.rests_until {
-            Some(Lack::Rest)
-        } else if sessions >= config.session_maximum_count as usize {
-            Some(Lack::Sessions)
-        } else if used + needed > self.gate.descriptors_max {
-            Some(Lack::Descriptors)
-        } else if is_bounded
-            && self.gate.held_by(owner) >= config.session_maximum_unproven_per_address as usize
-        {
-            Some(Lack::OfOwner)
-        } else if is_bounded && held_of >= config.session_maximum_unproven as usize {
-            Some(Lack::OfKind)
-        } else {
-            None
-        }
     }
 
     pub(super) fn wake_gate(
@@ -339,7 +344,7 @@ impl Receiving {
         let (mut overdue, timeout) = (Vec::new(), base.config.connect_timeout());
         let mut unproven = std::mem::take(&mut self.gate.unproven);
         unproven.retain_mut(|one| {
-            let is_left = match self.sign_of(one.session, one.number) {
+            let is_left = match self.incoming.sign_of(one.session, one.number) {
                 Some(Sign::Heard) => {
                     self.gate.failed.remove(&one.transport);
                     false
@@ -385,10 +390,10 @@ impl Receiving {
             let lack_of = |receiving: &Receiving, base: &Base, place: usize| {
                 let waiting = receiving.gate.waiting[kind as usize].get(place)?;
                 let transport = waiting.record.session;
-                if receiving.is_received(&transport) || receiving.backs_off(base, &transport) {
+                if receiving.incoming.is_received(&transport) || receiving.gate.backs_off(base, &transport) {
                     return Some(None);
                 }
-                Some(receiving.lack(base, &transport, waiting.owner))
+                Some(receiving.gate.lack(base, &receiving.incoming, &transport, waiting.owner))
             };
             // In their order as long as there is room; else who has least comes first.
             let place = match lack_of(self, base, 0) {
@@ -449,7 +454,7 @@ impl Receiving {
         }
         let is_free = |one: &&Unproven| {
             let group = group_of(one).filter(|_| lack == Lack::Descriptors);
-            group.is_none_or(|group| silent.get(&group) == Some(&self.rm_in.sessions_on(group)))
+            group.is_none_or(|group| silent.get(&group) == Some(&self.incoming.rm.sessions_on(group)))
         };
         let mut candidates = self.gate.unproven.iter().filter(|one| match greedy {
             Some(greedy) => one.owner == greedy,
@@ -478,15 +483,6 @@ fn group_of(one: &Unproven) -> Option<SocketAddrV4> {
         TransportSession::LbtRm { group, .. } => Some(group),
         _ => None,
     }
-}
-
-/// What is known of a session that was opened.
-pub(super) enum Sign {
-    Heard,
-    None {
-        /// The connection is not made yet.
-        is_connecting: bool,
-    },
 }
 
 #[cfg(test)]
