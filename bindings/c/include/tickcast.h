@@ -57,7 +57,7 @@ extern "C" {
 #define TICKCAST_ERROR_WOULD_BLOCK (-4)
 /* The message is longer than the limit; the text says the limit. */
 #define TICKCAST_ERROR_TOO_LONG (-5)
-/* The source was deleted or its session has ended. */
+/* The source was deleted, its session has ended, or the context is closed. */
 #define TICKCAST_ERROR_ENDED (-6)
 /* Called from a callback, or while a claim is open. */
 #define TICKCAST_ERROR_BUSY (-7)
@@ -109,6 +109,7 @@ extern "C" {
 #define TICKCAST_SECURITY_RELOAD_FAILED 2       /* changed files cannot be used; what was in force stays */
 #define TICKCAST_SECURITY_CERTIFICATE_REFUSED 3 /* a peer's is missing or not acceptable, or ours is not to the peer */
 #define TICKCAST_SECURITY_UNREADABLE 4          /* a session's datagrams: no key, another one, or not encrypted */
+#define TICKCAST_SECURITY_EXPOSED 5             /* others than its owner can open a file of keys; it is used */
 
 typedef struct tickcast_context tickcast_context;
 typedef uint64_t tickcast_source;
@@ -203,7 +204,8 @@ void tickcast_context_destroy(tickcast_context *context);
 /*
  * The same but the freeing, for `linger_ns` at most (negative: as configured; 0: one attempt). 0 if everything has left, 1
  * if not; *left (may be NULL) says what. What LBT-RM and LBT-RU have not sent in time is given up, and receivers report
- * it as loss. No callback is called. Sends are then refused with TICKCAST_ERROR_ENDED, and destroying waits no more.
+ * it as loss. No callback is called. Afterwards sends, requests, answers, turns and new sources and receivers are refused
+ * with TICKCAST_ERROR_ENDED, and destroying waits no more.
  */
 int tickcast_context_close(tickcast_context *context, int64_t linger_ns, tickcast_left *left);
 /*
@@ -272,7 +274,7 @@ int tickcast_source_delete(tickcast_context *context, tickcast_source source);
 /* Hears all sources of a topic, now and later. `flags`: TICKCAST_ARRIVAL_ORDER, TICKCAST_HOT_FAILOVER or 0. */
 int tickcast_receiver_create(tickcast_context *context, const char *topic, uint32_t flags,
                              tickcast_receiver *receiver);
-/* The same for all topics that begin with `prefix`. */
+/* The same for all topics that begin with `prefix`: 252 bytes at most, where characters such as dots count twice. */
 int tickcast_receiver_create_prefix(tickcast_context *context, const char *prefix, uint32_t flags,
                                     tickcast_receiver *receiver);
 /*

@@ -50,6 +50,8 @@ pub mod security_events {
     pub const CERTIFICATE_REFUSED: i32 = 3;
     /// `TICKCAST_SECURITY_UNREADABLE`
     pub const UNREADABLE: i32 = 4;
+    /// `TICKCAST_SECURITY_EXPOSED`
+    pub const EXPOSED: i32 = 5;
 }
 
 /// Why a stream is over.
@@ -292,6 +294,7 @@ impl Handler for Calls {
             SecurityEvent::ReloadFailed => security_events::RELOAD_FAILED,
             SecurityEvent::CertificateRefused => security_events::CERTIFICATE_REFUSED,
             SecurityEvent::Unreadable => security_events::UNREADABLE,
+            SecurityEvent::Exposed => security_events::EXPOSED,
             _ => return,
         };
         let text = text::owned(text);

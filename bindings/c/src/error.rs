@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use messaging::{ContextError, Forked, SendError};
+use messaging::{Closed, ContextError, Forked, SendError};
 
 /// What a function returns other than 0 or a positive answer. The numbers are those of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,8 @@ impl Failure {
             Failure::Config(_) => ErrorCode::Config,
             Failure::Context(ContextError::Forked(_)) | Failure::Send(SendError::Forked) => ErrorCode::Forked,
             Failure::Context(ContextError::Io(e)) | Failure::Io(e) if Forked::is(e) => ErrorCode::Forked,
+            Failure::Context(ContextError::Closed) => ErrorCode::Ended,
+            Failure::Io(e) if Closed::is(e) => ErrorCode::Ended,
             Failure::Context(ContextError::Io(_)) | Failure::Io(_) => ErrorCode::Io,
             Failure::Context(ContextError::Topic(_)) => ErrorCode::Argument,
             Failure::Context(_) => ErrorCode::Config,

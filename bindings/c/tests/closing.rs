@@ -10,10 +10,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bounded::joined;
-use tickcast::callbacks::{EndValue, Handlers, LeftValue, MessageValue, ends};
+use tickcast::callbacks::{AskedValue, EndValue, Handlers, LeftValue, MessageValue, ends};
 use tickcast::context::*;
 use tickcast::error::{ErrorCode, tickcast_last_error};
-use tickcast::receiver::tickcast_receiver_create;
+use tickcast::receiver::*;
+use tickcast::request::*;
 use tickcast::source::*;
 use tickcast::thread::*;
 
@@ -249,6 +250,19 @@ fn draining_and_closing_say_what_has_not_left() {
         assert!(left.messages > 0 && left.messages <= sent, "{left:?} of {sent}");
         assert_eq!(send(-1), ErrorCode::Ended as c_int);
         assert_eq!(tickcast_context_close(context, -1, null_mut()), 0, "it is closed");
+        let (ended, mut made, mut request) = (ErrorCode::Ended as c_int, 0, 0);
+        assert_eq!(tickcast_source_create(context, topic, null(), &raw mut made), ended);
+        assert!(last_error().contains("closed"), "{}", last_error());
+        assert_eq!(tickcast_receiver_create(context, topic, 0, &raw mut made), ended);
+        assert_eq!(tickcast_receiver_create_prefix(context, topic, 0, &raw mut made), ended);
+        assert_eq!(tickcast_receiver_create_pattern(context, topic, 0, &raw mut made), ended);
+        assert_eq!(tickcast_request_send(context, source, data, 4, &raw mut request), ended);
+        let asked = AskedValue { index: 1, address: 0x7f00_0001, port: 9 };
+        assert_eq!(tickcast_respond(context, &raw const asked, data, 4), ended);
+        assert_eq!(tickcast_context_poll(context), ended);
+        assert_eq!(tickcast_context_wait(context, -1), ended);
+        assert_eq!(tickcast_context_run(context), ended);
+        assert_eq!(tickcast_context_drain(context, 0, null_mut()), ended);
         tickcast_context_destroy(context);
     }
 }

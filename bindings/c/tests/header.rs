@@ -95,6 +95,7 @@ fn assertions() -> String {
         ("SECURITY_RELOAD_FAILED", security_events::RELOAD_FAILED),
         ("SECURITY_CERTIFICATE_REFUSED", security_events::CERTIFICATE_REFUSED),
         ("SECURITY_UNREADABLE", security_events::UNREADABLE),
+        ("SECURITY_EXPOSED", security_events::EXPOSED),
         ("END_ENDED", ends::ENDED),
         ("END_TIMED_OUT", ends::TIMED_OUT),
         ("END_CLOSED", ends::CLOSED),

@@ -28,6 +28,9 @@ pub(crate) struct Context {
     /// None once it is closed.
     inner: Mutex<Option<Inner>>,
     topics: Mutex<Topics>,
+    /// What waits for the context, one for each thread that ever did so at once. Made before it is needed: a process
+    /// may be out of descriptors later.
+    pollers: Mutex<Vec<Poller>>,
 }
 
 pub(crate) struct Inner {
@@ -209,6 +212,19 @@ impl Context {
         }
     }
 
+    /// Takes what waits for the context; to be given back.
+    fn take_poller(&self, py: Python<'_>) -> PyResult<Poller> {
+        let idle = self.pollers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        match idle {
+            Some(poller) => Ok(poller),
+            None => self.with(py, |context| poller_of(context))?.map_err(|e| error::of_io(&e)),
+        }
+    }
+
+    fn give_poller(&self, poller: Poller) {
+        self.pollers.lock().unwrap_or_else(PoisonError::into_inner).push(poller);
+    }
+
     pub(crate) fn objects<'py>(&self, py: Python<'py>, gathered: Gathered) -> PyResult<Bound<'py, PyList>> {
         let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
         event::objects(py, gathered, &mut topics)
@@ -253,10 +269,13 @@ impl Context {
             let text = CString::new(format!("`tickcast counters` will not find this process: {error}"))?;
             PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1)?;
         }
+        let pollers =
+            if spins { Vec::new() } else { vec![poller_of(&context).map_err(|e| error::of_io(&e))?] };
         Ok(Context {
             home: Home::here(),
             inner: Mutex::new(Some(Inner { context, spins, early: Gathered::default() })),
             topics: Mutex::default(),
+            pollers: Mutex::new(pollers),
         })
     }
 
@@ -314,17 +333,22 @@ impl Context {
     #[pyo3(signature = (timeout = None))]
     fn wait<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyList>> {
         let until = until(timeout);
-        let mut poller = Poller::new().map_err(|e| error::of_io(&e))?;
-        let registrar = poller.registrar().clone();
-        let add =
-            |context: &mut messaging::Context| registrar.add(context.descriptor(), Token(0), Interest::Read);
-        self.with(py, add)?.map_err(|e| error::of_io(&e))?;
-        loop {
-            match py.detach(|| self.wait_until(until, &mut poller))? {
-                Waited::Events(gathered) => return self.objects(py, gathered),
-                Waited::Nothing => return Ok(PyList::empty(py)),
-                Waited::Signals => py.check_signals()?,
+        self.check_home()?;
+        let mut poller = self.take_poller(py)?;
+        let waited = loop {
+            match py.detach(|| self.wait_until(until, &mut poller)) {
+                Ok(Waited::Signals) => {
+                    if let Err(interrupt) = py.check_signals() {
+                        break Err(interrupt);
+                    }
+                }
+                waited => break waited,
             }
+        };
+        self.give_poller(poller);
+        match waited? {
+            Waited::Events(gathered) => self.objects(py, gathered),
+            Waited::Nothing | Waited::Signals => Ok(PyList::empty(py)),
         }
     }
 
@@ -401,6 +425,7 @@ impl Context {
         py.detach(|| {
             // Others are refused from here on, and do not wait.
             let inner = self.lock().take();
+            self.pollers.lock().unwrap_or_else(PoisonError::into_inner).clear();
             let closed = inner.map(|mut inner| {
                 let linger = linger.map_or_else(|| inner.context.config().linger(), span);
                 Left(inner.context.close(linger))
@@ -429,6 +454,13 @@ impl Drop for Context {
             std::mem::forget(std::mem::replace(&mut self.inner, Mutex::new(None)));
         }
     }
+}
+
+/// What waits until a context has something to take.
+fn poller_of(context: &messaging::Context) -> std::io::Result<Poller> {
+    let poller = Poller::new()?;
+    poller.registrar().add(context.descriptor(), Token(0), Interest::Read)?;
+    Ok(poller)
 }
 
 /// Makes something of a context, unless that is closed.

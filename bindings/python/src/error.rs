@@ -1,4 +1,4 @@
-use messaging::{ContextError, Forked, RequestError, SendError};
+use messaging::{Closed, ContextError, Forked, RequestError, SendError};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -35,6 +35,7 @@ pub(crate) fn closed() -> PyErr {
 pub(crate) fn of_context(error: &ContextError) -> PyErr {
     match error {
         ContextError::Io(e) => of_io(e),
+        ContextError::Closed => closed(),
         ContextError::Forked(e) => ForkedError::new_err(e.to_string()),
         error => ConfigError::new_err(error.to_string()),
     }
@@ -61,6 +62,9 @@ pub(crate) fn of_request(error: &RequestError) -> PyErr {
 pub(crate) fn of_io(error: &std::io::Error) -> PyErr {
     if Forked::is(error) {
         return ForkedError::new_err(error.to_string());
+    }
+    if Closed::is(error) {
+        return closed();
     }
     TransportError::new_err(error.to_string())
 }

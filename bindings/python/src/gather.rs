@@ -135,6 +135,7 @@ impl Handler for Gathered {
             SecurityEvent::ReloadFailed => "reload_failed",
             SecurityEvent::CertificateRefused => "certificate_refused",
             SecurityEvent::Unreadable => "unreadable",
+            SecurityEvent::Exposed => "exposed",
             _ => return,
         };
         self.events.push(Event::Security { what, text: text.to_owned() });

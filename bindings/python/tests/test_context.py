@@ -2,6 +2,7 @@
 
 import asyncio
 import pathlib
+import resource
 import signal
 import tempfile
 import threading
@@ -80,9 +81,20 @@ class Settings(unittest.TestCase):
         source.close()
         receiver.close()
         self.assertTrue(context.is_closed)
-        for call in (context.poll, context.wait, context.fileno, lambda: source.send(b''), lambda: context.source('y')):
+        for call in (context.poll, context.wait, context.fileno, lambda: source.send(b''), lambda: source.request(b''),
+                     lambda: context.source('y'), lambda: context.receiver('y'), lambda: context.prefix_receiver('y'),
+                     lambda: context.pattern_receiver('y'), context.drain):
             with self.assertRaises(tickcast.ClosedError):
                 call()
+
+    def test_a_context_waits_though_the_process_is_out_of_descriptors(self):
+        with tickcast.Context(**place.settings()) as context:
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+            try:
+                self.assertEqual([context.wait(0.001) for _ in range(3)], [[]] * 3)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
     def test_a_message_above_the_limit_is_refused(self):
         with tickcast.Context(**place.settings()) as context:

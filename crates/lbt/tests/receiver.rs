@@ -417,6 +417,17 @@ fn a_session_that_is_heard_again_with_numbers_that_were_heard_is_of_another_run(
 }
 
 #[test]
+fn a_session_of_one_run_that_is_heard_again_goes_on_whatever_old_numbers_come_first() {
+    let mut b = bench_again(|_| {});
+    b.receiver.expect_one_run();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data(4, &[(7, 2, "c")]));
+    assert_eq!(b.log.take(), [], "a stranger has repeated them, or they are late");
+    b.take(&data(5, &[(7, 3, "d")]));
+    assert_eq!(b.log.take(), [begin(3), got(3, "d")]);
+}
+
+#[test]
 fn a_session_that_is_lost_again_before_it_was_heard_is_owed_the_same() {
     let mut b = bench_again(|_| {});
     assert_eq!(b.receiver.next_number(), Some(Sqn(5)));

@@ -561,8 +561,13 @@ fn names_that_cannot_be_sent_are_refused() {
     }
     // as a pattern each point takes two bytes
     let points = ".".repeat(130);
-    let bad = ResolveError::BadName { bytes: 130, max: 255 };
+    let bad = ResolveError::BadPrefix { bytes: 260, max: 252 };
     assert_eq!(c.resolver.query_prefix(c.now, &points, &mut c.found), Err(bad));
+    for longest in [".".repeat(126), "x".repeat(252)] {
+        assert!(c.resolver.query_prefix(c.now, &longest, &mut c.found).is_ok());
+        let longer = c.resolver.query_prefix(c.now, &(longest + "x"), &mut c.found);
+        assert_eq!(longer, Err(ResolveError::BadPrefix { bytes: 253, max: 252 }));
+    }
     c.query("t");
     assert_eq!(c.resolver.query(c.now, "t", &mut c.found), Err(ResolveError::AlreadyQueried));
 }

@@ -15,8 +15,9 @@ use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
 use net::{Interest, Registrar, Token};
 use units::{Nanos, Rng};
 
+use crate::closing::Stage;
 use crate::context_counters::ContextCounters;
-use crate::error::ContextError;
+use crate::error::{Closed, ContextError};
 use crate::keys::{self, PayloadKeysOf};
 use crate::published::Lent;
 use crate::retention::Retained;
@@ -60,6 +61,8 @@ pub(crate) struct Base {
     pub(crate) token_base: u64,
     pub(crate) now: Nanos,
     pub(crate) clock: Clock,
+    /// How far the context is on its way out.
+    pub(crate) stage: Stage,
     /// The datagrams that were taken last filled a batch.
     pub(crate) took_batch: bool,
     pub(crate) rng: Rng,
@@ -127,6 +130,7 @@ impl Base {
             token_base: u64::from(token_space) << 32,
             now,
             clock,
+            stage: Stage::Open,
             took_batch: false,
             rng,
             resolver_socket,
@@ -178,6 +182,18 @@ impl Base {
     /// Refuses what a child made by `fork` asks for.
     pub(crate) fn check_home(&self) -> Result<(), ContextError> {
         if self.home.is_here() { Ok(()) } else { Err(ContextError::Forked(self.home.forked())) }
+    }
+
+    /// Refuses what a context does not do from some stage on.
+    #[inline]
+    pub(crate) fn check_before(&self, stage: Stage) -> Result<(), Closed> {
+        if self.stage < stage { Ok(()) } else { Err(Closed) }
+    }
+
+    /// Refuses to make something where nobody would drive it.
+    pub(crate) fn check_open(&self, until: Stage) -> Result<(), ContextError> {
+        self.check_home()?;
+        self.check_before(until).map_err(|_| ContextError::Closed)
     }
 
     pub(crate) fn next_number(&mut self) -> u32 {

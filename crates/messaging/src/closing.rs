@@ -72,12 +72,14 @@ impl fmt::Display for Left {
 }
 
 /// How far a context is on its way out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd)]
 pub(crate) enum Stage {
     #[default]
     Open,
     /// Its sources have ended.
     Ended,
+    /// It sends what waits, and receives nothing any more.
+    Settling,
     /// Nothing more is done for anybody.
     Closed,
 }

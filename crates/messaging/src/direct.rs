@@ -21,7 +21,7 @@ use unsent::release_sent;
 
 use crate::base::Base;
 use crate::base::{Port, first_free};
-use crate::closing::Patience;
+use crate::closing::{Patience, Stage};
 use crate::detour::Detour;
 use crate::error::ContextError;
 use crate::request::Requests;
@@ -134,7 +134,8 @@ pub(crate) struct Connection {
     is_touched: bool,
     /// Bytes that waited for the socket when it was last looked at.
     waiting: u64,
-    /// Too much waits for the peer: the connection is shut down, and closed when the poller says so.
+    /// Too much waits for the peer: the connection is shut down, and closed when the poller says so. See
+    /// [`Connection::give_up`].
     is_given_up: bool,
     /// Somebody has connected to the request port.
     guest: Option<Box<Guest>>,
@@ -179,19 +180,28 @@ impl Connection {
     /// When one to answer is closed if no answer follows.
     fn unused_at(&self, config: &MessagingConfig) -> Nanos {
         match self.answers() {
-            Some((_, used)) if self.sent == self.out.len() => used + config.response_deletion_timeout(),
+            Some((_, used)) if self.sent == self.out.len() && !self.is_given_up => {
+                used + config.response_deletion_timeout()
+            }
             _ => Nanos::NEVER,
         }
     }
 
     /// Gives the connection up, since too much waits for its peer; false if that cannot be or was done.
+    ///
+    /// One to answer stays until the peer closes it or the kernel breaks it: answers by another connection would
+    /// overtake those that the peer's kernel holds.
     fn give_up(&mut self) -> bool {
         if !self.is_established || self.is_given_up {
             return false;
         }
         self.is_given_up = true;
+        let how = if self.is_for_answers() { Shutdown::Write } else { Shutdown::Both };
         // A connection that is broken already is told by the poller as well.
-        let _ = self.stream.socket().shutdown(Shutdown::Both);
+        let _ = self.stream.socket().shutdown(how);
+        if self.is_for_answers() {
+            (self.out, self.sent, self.detour) = (Vec::new(), 0, None);
+        }
         true
     }
 
@@ -230,7 +240,7 @@ impl Direct {
         if base.config.request_tcp_tls && base.tls.server.is_none() {
             return Err(lacks("a request port", "transport_tcp_tls_certificate_file").into());
         }
-        base.check_home()?;
+        base.check_open(Stage::Settling)?;
         let (low, high) = (base.config.request_tcp_port_low, base.config.request_tcp_port_high);
         let second = base.second.as_ref().map(|second| second.interface);
         let listeners = first_free(base.interface, low..=high, |address| {
@@ -256,7 +266,7 @@ impl Direct {
         to: SocketAddrV4,
         other: Option<SocketAddrV4>,
     ) -> Result<ConnectionId, ContextError> {
-        base.check_home()?;
+        base.check_open(Stage::Settling)?;
         let (stream, detour) = self.connect_either(base, to, other)?;
         Ok(self.add_connection(base, Transport::Plain(stream), None, Purpose::Application, detour)?)
     }
@@ -342,12 +352,14 @@ impl Direct {
     }
 
     /// See [`Context::send_direct`](crate::Context::send_direct).
-    pub(crate) fn send_direct(&mut self, connection: ConnectionId, payload: &[u8]) {
-        let index = self.connections.index_of(connection);
-        if let Some(known) = index.and_then(|index| self.connections.get_mut(index)) {
-            // Messages longer than 4 GiB do not exist here.
-            let _ = known.encoder.message(&mut known.out, 0, &[], payload);
+    pub(crate) fn send_direct(&mut self, base: &Base, connection: ConnectionId, payload: &[u8]) -> bool {
+        if base.stage == Stage::Closed {
+            return false;
         }
+        let index = self.connections.index_of(connection);
+        let Some(known) = index.and_then(|index| self.connections.get_mut(index)) else { return false };
+        // Messages longer than 4 GiB do not exist here.
+        known.encoder.message(&mut known.out, 0, &[], payload).is_ok()
     }
 
     /// See [`Context::unsent`](crate::Context::unsent).
@@ -398,6 +410,10 @@ impl Direct {
         };
         let now = base.now;
         let connection = &mut self.connections[index];
+        if connection.is_given_up {
+            let text = format!("{to} has not read its answers, and those that waited for it are lost");
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, text));
+        }
         connection.settle(now);
         connection.purpose = Purpose::Answers { to, used: now };
         connection.encoder.message(&mut connection.out, 0, &[*header], payload).map_err(io::Error::other)?;
@@ -650,7 +666,7 @@ impl Direct {
         let Some(connection) = self.connections.get_mut(index) else { return };
         let (purpose, was_established) = (connection.purpose, connection.is_established);
         let is_given_up = connection.is_given_up;
-        let result = if is_given_up {
+        let result = if is_given_up && !connection.is_for_answers() {
             Err("the peer does not take what is sent to it".to_owned())
         } else if was_established {
             Ok(())
@@ -790,7 +806,7 @@ impl Direct {
         let now = base.now;
         let token = base.token(Port::Connection, index);
         let Some(connection) = self.connections.get_mut(index) else { return Ok(()) };
-        if !connection.is_established {
+        if !connection.is_established || connection.is_given_up {
             return Ok(());
         }
         while connection.sent < connection.out.len() {
@@ -819,6 +835,22 @@ impl Direct {
         Ok(())
     }
 
+    /// Gives up a connection for whose peer too much waits.
+    #[cold]
+    fn give_up_unread(&mut self, base: &Base, index: usize) {
+        let token = base.token(Port::Connection, index);
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if !connection.give_up() {
+            return;
+        }
+        base.counters.context.request_connections_unread.inc();
+        if connection.is_for_answers() {
+            connection.waits_for_room = false;
+            // If the poller does not take it, the connection shows as one that can be written, and is read.
+            let _ = base.registrar.change(&connection.stream, token, Interest::Read);
+        }
+    }
+
     /// Writes what waits for connections to which something has happened.
     #[inline]
     pub(crate) fn flush_direct(&mut self, base: &mut Base) {
@@ -840,8 +872,8 @@ impl Direct {
             }
             let Some(connection) = self.connections.get_mut(index) else { continue };
             let own = (connection.out.len() - connection.sent) as u64;
-            if own > waiting_max && connection.give_up() {
-                base.counters.context.request_connections_unread.inc();
+            if own > waiting_max {
+                self.give_up_unread(base, index);
             }
             let due = self.direct_due(base, &self.connections[index]);
             self.connections.settle(index, due);

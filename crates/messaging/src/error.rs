@@ -19,6 +19,8 @@ pub enum ContextError {
     PlainRetention,
     /// A receiver with hot failover has topic order, not that of arrival.
     FailoverOrder,
+    /// The context was closed, or its sources were ended.
+    Closed,
 }
 
 impl fmt::Display for ContextError {
@@ -29,6 +31,7 @@ impl fmt::Display for ContextError {
             ContextError::Topic(e) => e.fmt(f),
             ContextError::Tls(e) => e.fmt(f),
             ContextError::Forked(e) => e.fmt(f),
+            ContextError::Closed => Closed.fmt(f),
             ContextError::PlainRetention => f.write_str(
                 "late_join of a source whose messages are encrypted takes request_tcp_tls: what is retained would be \
                  sent again in clear",
@@ -42,8 +45,37 @@ impl fmt::Display for ContextError {
 
 impl std::error::Error for ContextError {}
 
+/// What a closed context was asked for. Nothing was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed;
+
+impl Closed {
+    /// Whether this is what an error says.
+    #[must_use]
+    pub fn is(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|inner| inner.is::<Closed>())
+    }
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the context is closed, or its sources were ended")
+    }
+}
+
+impl std::error::Error for Closed {}
+
+impl From<Closed> for io::Error {
+    fn from(closed: Closed) -> io::Error {
+        io::Error::new(io::ErrorKind::NotConnected, closed)
+    }
+}
+
 impl From<io::Error> for ContextError {
     fn from(e: io::Error) -> Self {
+        if Closed::is(&e) {
+            return ContextError::Closed;
+        }
         ContextError::Io(e)
     }
 }

@@ -182,6 +182,8 @@ pub enum SecurityEvent {
     /// A session brings datagrams that cannot be read: they are encrypted and there is no key, or it is not the right
     /// one; or they are not encrypted and there are keys; or somebody changed or forged them.
     Unreadable,
+    /// Others than its owner can read a file of keys, or write it. It is used.
+    Exposed,
 }
 
 /// Why a request is over.

@@ -52,9 +52,17 @@ pub struct StreamId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
 
-/// A request that was sent and may be answered. Numbers are given once in a context.
+/// A request that was sent and may be answered. Open ones of a context have different numbers; its first number is
+/// drawn at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u32);
+
+impl RequestId {
+    /// The one after it.
+    pub(crate) fn next(self) -> RequestId {
+        RequestId(self.0.wrapping_add(1))
+    }
+}
 
 #[cfg(test)]
 mod tests {

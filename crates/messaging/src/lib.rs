@@ -46,8 +46,8 @@
 //! Each of these holds over every transport (`tests/conformance`, a test `TRANSPORT::NAME`):
 //!
 //! - Messages of a topic arrive in order, whole and once
-//!   (`messages_of_any_size_arrive_in_order_whole_and_once`), up to 64 MiB
-//!   (`a_message_of_64_mib_arrives_whole`); a longer one is refused with the limit
+//!   (`messages_of_any_size_arrive_in_order_whole_and_once`), up to `maximum_message_size_bytes`: 8 MiB, or as
+//!   configured up to 64 MiB (`a_message_of_64_mib_arrives_whole`); a longer one is refused with the limit
 //!   (`a_message_above_the_limit_is_refused_with_the_limit`).
 //! - A receiver that comes later begins with the next message
 //!   (`a_late_receiver_begins_with_the_next_message`); every receiving context gets everything
@@ -220,7 +220,7 @@ pub use closing::{Left, SessionLeft};
 pub use context::Context;
 pub use context_counters::ContextCounters;
 pub use embedded::{CallError, EmbeddedContext, EmbeddedSource, EventQueue, QueueError};
-pub use error::ContextError;
+pub use error::{Closed, ContextError};
 pub use event::{
     Asked, BatchEdge, End, FailoverLoss, Handler, Loss, Message, RequestEnd, SecurityEvent, SourceEvent,
     SourceInfo,

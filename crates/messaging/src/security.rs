@@ -38,6 +38,8 @@ pub(crate) struct Security {
 struct Watched {
     what: What,
     files: WatchedFiles,
+    /// Those of them that nobody else is to read.
+    secrets: Vec<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,13 +97,19 @@ impl Security {
             ),
         ];
         let watched = files.into_iter().map(|(what, files)| {
+            let secret = match what {
+                What::Server => &config.transport_tcp_tls_key_file,
+                What::Client => &config.transport_tcp_tls_client_key_file,
+                _ => files[0],
+            };
+            let secrets = secret.iter().map(PathBuf::from).collect();
             let files: Vec<PathBuf> = files.into_iter().flatten().map(PathBuf::from).collect();
-            Watched { what, files: WatchedFiles::new(files) }
+            Watched { what, files: WatchedFiles::new(files), secrets }
         });
         let watched: Vec<Watched> = watched.filter(|watched| !watched.files.files().is_empty()).collect();
         let is_idle = watched.is_empty() || config.security_reload_interval_us == 0;
         let look_at = if is_idle { Nanos::NEVER } else { Nanos::ZERO };
-        let (notices, refill_at) = (VecDeque::new(), Nanos::ZERO);
+        let (notices, refill_at) = (watched.iter().flat_map(Watched::exposures).collect(), Nanos::ZERO);
         Security { watched, look_at, notices, notices_left: NOTICES_MAX, refill_at }
     }
 
@@ -175,6 +183,7 @@ impl Security {
                 Ok(loaded) => {
                     all.push(loaded);
                     self.note(SecurityEvent::Reloaded, files.names());
+                    self.notices.extend(files.exposures());
                 }
                 Err(error) => self.note(SecurityEvent::ReloadFailed, error.to_string()),
             }
@@ -195,6 +204,12 @@ impl Security {
 }
 
 impl Watched {
+    /// Of the files with secrets, those that others can read.
+    fn exposures(&self) -> impl Iterator<Item = (SecurityEvent, String)> {
+        let secrets = self.secrets.iter().filter_map(|file| net::exposure_of(file));
+        secrets.map(|text| (SecurityEvent::Exposed, text))
+    }
+
     /// Reads the files again, and counts it.
     fn read(
         &mut self,
@@ -226,5 +241,46 @@ impl Watched {
     fn names(&self) -> String {
         let names: Vec<String> = self.files.files().iter().map(|file| file.display().to_string()).collect();
         names.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::context::tests::lone_with;
+    use crate::{Message, Wait};
+
+    #[derive(Default)]
+    struct Told(Vec<(SecurityEvent, String)>);
+
+    impl Handler for Told {
+        fn on_message(&mut self, _: &Message<'_>) {}
+        fn on_security(&mut self, event: SecurityEvent, text: &str) {
+            self.0.push((event, text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_file_of_keys_that_others_can_read_is_told_when_it_is_loaded() {
+        let file = std::env::temp_dir().join(format!("tickcast-exposed-{}", std::process::id()));
+        std::fs::write(&file, "1 00112233445566778899aabbccddeeff").expect("a writable place");
+        for (mode, is_told) in [(0o600, false), (0o644, true)] {
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&file, mode).expect("it is ours");
+            let mut context = lone_with(78, |config| {
+                config.wait = Wait::Block;
+                config.transport_lbtrm_authentication_key_file = file.to_str().map(str::to_owned);
+            });
+            let mut told = Told::default();
+            context.on_wakeup(context.base.now, &mut told);
+            let is_about_it = |(event, text): &(SecurityEvent, String)| {
+                *event == SecurityEvent::Exposed && text.contains(&*file.to_string_lossy())
+            };
+            assert_eq!(told.0.iter().filter(|told| is_about_it(told)).count(), usize::from(is_told));
+            assert_eq!(told.0.len(), usize::from(is_told), "{:?}", told.0);
+        }
+        std::fs::remove_file(&file).expect("made above");
     }
 }

@@ -274,7 +274,7 @@ fn direct_messages_that_nobody_takes_wait_with_their_peer_and_not_in_the_queue()
     let mut peer = Context::standalone(&config).expect("it starts");
     let connection = peer.connect(port).expect("it is near");
     let payload = [7; 1_000_000];
-    (0..64).for_each(|_| peer.send_direct(connection, &payload));
+    (0..64).for_each(|_| assert!(peer.send_direct(connection, &payload)));
     let patience = Patience::new();
     let mut turns = 0;
     // Once nothing more is received, nothing more leaves the peer than the kernel holds.
@@ -292,7 +292,7 @@ fn direct_messages_that_nobody_takes_wait_with_their_peer_and_not_in_the_queue()
         queue.dispatch(usize::MAX, &mut heard);
     }
     // What is left behind does not hold anything up.
-    (0..64).for_each(|_| peer.send_direct(connection, &payload));
+    (0..64).for_each(|_| assert!(peer.send_direct(connection, &payload)));
     drop(queue);
     assert!(peer.drain(WATCHDOG, &mut ()).expect("it turns").is_empty());
     receiving.stop().expect("nothing failed");

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 
@@ -11,7 +11,7 @@ use lbt::resolution::Relay;
 use net::clock;
 use net::udp::{MulticastOptions, ReceiveBatch, UdpSocket};
 use tickcast_messaging::{
-    EndReason, MessagingConfig, ReceiverBehavior, SendError, Source, SourceEvent, Transport,
+    Asked, EndReason, MessagingConfig, ReceiverBehavior, RequestId, SendError, Source, SourceEvent, Transport,
 };
 
 use common::{Party, Patience, WATCHDOG, certificate, config, meet, party, until};
@@ -223,6 +223,71 @@ fn answers_to_a_process_that_is_gone_are_counted() {
     drop(a);
     b.context.respond(b.heard.asked[0], b"I").expect("it is not known yet");
     until(&mut [&mut b], |p| p[0].counters.context.answer_connections_failed.get() == 1);
+}
+
+#[test]
+fn answers_to_a_requester_that_is_gone_are_not_taken_for_those_to_the_next_one() {
+    let config = config(36);
+    let (mut a, mut b) = (party(&config), party(&config));
+    let source = a.source("px");
+    b.receiver("px");
+    meet(&mut a, source, &mut b);
+    a.context.request(source, &[b"who?"]).expect("there is room");
+    until(&mut [&mut a, &mut b], |p| !p[1].heard.asked.is_empty());
+    let Asked { index, address } = b.heard.asked[0];
+    drop(a);
+    let same_port = MessagingConfig {
+        request_tcp_port_low: address.port(),
+        request_tcp_port_high: address.port(),
+        ..config
+    };
+    let mut a = party(&same_port);
+    let source = a.source("px");
+    let own = a.context.request(source, &[b"who else?"]).expect("the port is free again");
+    assert_ne!(own, RequestId(index), "the first number is drawn");
+    b.context.respond(b.heard.asked[0], b"late").expect("somebody is there");
+    until(&mut [&mut a, &mut b], |p| p[0].counters.context.responses_unknown.get() == 1);
+    assert_eq!(a.heard.responses, [[0; 0]; 0]);
+}
+
+#[test]
+fn answers_to_a_requester_that_stands_still_are_whole_up_to_some_and_then_refused_until_it_has_read_them() {
+    let config = MessagingConfig { request_tcp_send_buffer_maximum_bytes: 1 << 20, ..config(37) };
+    let (mut a, mut b) = (party(&config), party(&config));
+    let source = a.source("px");
+    b.receiver("px");
+    meet(&mut a, source, &mut b);
+    a.context.request(source, &[b"who?"]).expect("there is room");
+    until(&mut [&mut a, &mut b], |p| !p[1].heard.asked.is_empty());
+    let asked = b.heard.asked[0];
+    // It connects and answers while the other one does nothing but to take the connection.
+    b.context.respond(asked, b"first").expect("somebody is there");
+    until(&mut [&mut a, &mut b], |p| !p[0].heard.responses.is_empty());
+    let (patience, mut sent) = (Patience::new(), 0_u32);
+    let refused = loop {
+        assert!(patience.lasts(), "answers are taken for ever");
+        match b.context.respond(asked, &[&sent.to_be_bytes()[..], &[7; 50_000]].concat()) {
+            Ok(()) => sent += 1,
+            Err(error) => break error,
+        }
+        b.turn();
+    };
+    assert_eq!(refused.kind(), ErrorKind::ConnectionAborted);
+    assert!(refused.to_string().contains(&asked.address.to_string()), "{refused}");
+    assert_eq!(b.counters.context.request_connections_unread.get(), 1);
+    for _ in 0..100 {
+        b.turn();
+        b.context.respond(asked, b"more").expect_err("it has still not read");
+    }
+    until(&mut [&mut a, &mut b], |p| p[0].counters.context.requests_open.get() == 0);
+    let numbers = a.heard.responses[1..].iter().map(|r| u32::from_be_bytes(*r.first_chunk().expect("4")));
+    assert!(numbers.eq(0..a.heard.responses.len() as u32 - 1), "in order, without holes");
+    // It reads again, and is answered again.
+    until(&mut [&mut a, &mut b], |p| p[1].context.respond(asked, b"more").is_ok());
+    a.context.request(source, &[b"who?"]).expect("there is room");
+    until(&mut [&mut a, &mut b], |p| p[1].heard.asked.len() == 2);
+    b.context.respond(b.heard.asked[1], b"again").expect("somebody is there");
+    until(&mut [&mut a, &mut b], |p| p[0].heard.responses.last().is_some_and(|last| last == b"again"));
 }
 
 #[test]

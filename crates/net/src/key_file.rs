@@ -26,13 +26,13 @@ impl<K> SecretKeys<K> {
     /// Reads a file. One key a line, one or two lines: `NUMBER SECRET`, the number 0 to 65535, the secret 32 to
     /// 128 hexadecimal digits. The process signs with the first and accepts both. Empty lines and what follows
     /// `#` are left out. Each secret, 16 to 64 bytes, is given to `make`. A file that is no regular one, or has more
-    /// than 64 KiB, is refused.
+    /// than 64 KiB, or that everybody can write, is refused.
     ///
     /// # Errors
     /// The file cannot be read, or a line is not a key; file and line are named, the secret is not.
     pub fn read(path: &str, make: impl Fn(&[u8]) -> K) -> io::Result<SecretKeys<K>> {
         let named = |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("{path}: {what}"));
-        let bytes = small_file::read(Path::new(path), BYTES_MAX)
+        let bytes = small_file::read_secret(Path::new(path), BYTES_MAX)
             .map_err(|e| io::Error::new(e.kind(), format!("{path}: {e}")))?;
         let text = String::from_utf8(bytes).map_err(|_| named("it is no text".to_owned()))?;
         let mut keys: Vec<(u16, K)> = Vec::new();

@@ -47,5 +47,6 @@ pub use heartbeat::Heartbeat;
 pub use key_file::SecretKeys;
 pub use poller::{Interest, Poller, Ready, Registrar, Token, Waker};
 pub use resolver::{Lookup, Resolver};
+pub use small_file::exposure_of;
 pub use transport::Transport;
 pub use wait::{WaitStrategy, Waiter};

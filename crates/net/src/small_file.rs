@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Reads a regular file of at most `max` bytes.
@@ -13,6 +13,44 @@ use std::path::Path;
 /// # Errors
 /// It cannot be read, is no regular file, or is longer.
 pub(crate) fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    read_if(path, max, |_| Ok(()))
+}
+
+/// The same of a file with a secret: one that everybody can write is refused.
+///
+/// # Errors
+/// As [`read`], and that.
+pub(crate) fn read_secret(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    read_if(path, max, |found| match found.mode() & 0o7777 {
+        mode if mode & 0o002 == 0 => Ok(()),
+        mode => {
+            let text = format!("everybody can write it (mode {mode:03o}), so what it holds is no secret");
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+        }
+    })
+}
+
+/// What is to be said of a file with a secret that others than its owner can read, or change: none if all is well, or it
+/// cannot be looked at. Its group may read what is another user's: there is no other way then.
+#[must_use]
+pub fn exposure_of(path: &Path) -> Option<String> {
+    let found = std::fs::metadata(path).ok()?;
+    let mode = found.mode() & 0o7777;
+    let is_ours = found.uid() == rustix::process::geteuid().as_raw();
+    let of_group = if is_ours { 0o060 } else { 0o020 };
+    let who = match mode {
+        _ if mode & 0o006 != 0 => "everybody",
+        _ if mode & of_group != 0 => "its group",
+        _ => return None,
+    };
+    Some(format!("{} is a secret, and {who} can open it (mode {mode:03o}): chmod 600", path.display()))
+}
+
+fn read_if(
+    path: &Path,
+    max: u64,
+    is_fit: impl FnOnce(&std::fs::Metadata) -> io::Result<()>,
+) -> io::Result<Vec<u8>> {
     // Nobody waits for the other end of a pipe.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let found = file.metadata()?;
@@ -20,6 +58,7 @@ pub(crate) fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     if !found.is_file() {
         return Err(wrong("it is no regular file".to_owned()));
     }
+    is_fit(&found)?;
     // It may grow while it is read.
     let mut bytes = Vec::with_capacity(found.len().min(max) as usize + 1);
     file.take(max + 1).read_to_end(&mut bytes)?;
@@ -31,7 +70,34 @@ pub(crate) fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    #[test]
+    fn a_secret_that_everybody_can_write_is_refused_and_one_that_others_can_read_is_told() {
+        let file = std::env::temp_dir().join(format!("tickcast-secret-{}", std::process::id()));
+        std::fs::write(&file, b"secret").expect("a writable place");
+        let cases = [
+            (0o600, true, None),
+            (0o400, true, None),
+            (0o640, true, Some("its group")),
+            (0o660, true, Some("its group")),
+            (0o644, true, Some("everybody")),
+            (0o602, false, Some("everybody")),
+        ];
+        for (mode, is_taken, who) in cases {
+            let mode_of = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&file, mode_of).expect("it is ours");
+            let taken = read_secret(&file, 100);
+            assert_eq!(taken.is_ok(), is_taken, "{mode:o}: {taken:?}");
+            let told = exposure_of(&file);
+            assert_eq!(told.is_some(), who.is_some(), "{mode:o}: {told:?}");
+            assert!(told.is_none_or(|text| text.contains(who.unwrap_or_default())), "{mode:o}");
+        }
+        std::fs::remove_file(&file).expect("made above");
+        assert_eq!(exposure_of(&file), None);
+    }
 
     #[test]
     fn what_is_no_file_or_too_long_is_refused_at_once() {

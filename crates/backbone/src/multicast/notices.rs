@@ -33,6 +33,7 @@ pub(super) fn notice(event: SecurityEvent, text: &str) -> Notice {
                  at the source distributor ({PAGE})"
             ),
         ),
+        SecurityEvent::Exposed => (true, format!("a file of keys is open to others: {text}")),
         _ => (true, text.to_owned()),
     };
     Notice { is_fault, text }

@@ -114,6 +114,11 @@ impl Delivery {
         self.is_one_run = true;
     }
 
+    /// Whether it is.
+    pub(crate) fn expects_one_run(&self) -> bool {
+        self.is_one_run
+    }
+
     /// The session begins with transport number `base`; `from_zero` if that is the first one of all.
     pub(crate) fn begin_session(&mut self, base: u64, from_zero: bool) {
         self.reach.zero_base = from_zero.then_some(base);

@@ -119,9 +119,17 @@ pub trait ResolverSink {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResolveError {
-    /// Empty, with a zero byte, or too long (a prefix: as a pattern).
+    /// Empty, with a zero byte, or too long.
     BadName {
         /// Its length.
+        bytes: usize,
+        /// The longest.
+        max: usize,
+    },
+    /// A prefix with a zero byte, or too long: on the wire it is a pattern, in which characters such as dots take two
+    /// bytes.
+    BadPrefix {
+        /// Its length as it counts.
         bytes: usize,
         /// The longest.
         max: usize,
@@ -138,6 +146,11 @@ impl fmt::Display for ResolveError {
             ResolveError::BadName { bytes, max } => {
                 write!(f, "a name of {bytes} bytes: allowed are 1 to {max}, none of them zero")
             }
+            ResolveError::BadPrefix { bytes, max } => write!(
+                f,
+                "a prefix that counts {bytes} bytes: allowed are {max}, where dots and other characters that are special \
+                 in patterns count twice, and none is zero"
+            ),
             ResolveError::AlreadyQueried => f.write_str("the topic is queried already"),
             ResolveError::BadPattern(error) => error.fmt(f),
         }
@@ -251,7 +264,7 @@ impl Resolver {
         topic: &str,
         record: SourceRecord,
     ) -> Result<AdvertisementId, ResolveError> {
-        check_name(topic, topic.len())?;
+        check_name(topic)?;
         let mut measured = Vec::new();
         record.emit(topic, 0, self.context, &mut measured);
         let (timer, wire_len) = (Timer::begin(&self.advertising, now), measured.len());
@@ -286,7 +299,7 @@ impl Resolver {
         topic: &str,
         sink: &mut S,
     ) -> Result<QueryId, ResolveError> {
-        check_name(topic, topic.len())?;
+        check_name(topic)?;
         if self.queries_by_topic.contains_key(topic) {
             return Err(ResolveError::AlreadyQueried);
         }
@@ -312,7 +325,10 @@ impl Resolver {
         sink: &mut S,
     ) -> Result<QueryId, ResolveError> {
         let text = Pattern::of_prefix(prefix);
-        check_name(&text, prefix.len())?;
+        if text.len() > NAME_LEN_MAX || prefix.contains('\0') {
+            let counts = text.len() - Pattern::of_prefix("").len();
+            return Err(ResolveError::BadPrefix { bytes: counts, max: PREFIX_LEN_MAX });
+        }
         Ok(self.begin_wildcard(now, &text, Pattern::Prefix(prefix.into()), sink))
     }
 
@@ -377,7 +393,7 @@ impl Resolver {
         record: SourceRecord,
         sink: &mut S,
     ) -> Result<(), ResolveError> {
-        check_name(topic, topic.len())?;
+        check_name(topic)?;
         self.fixed.entry(topic.into()).or_default().push(record);
         self.learn(now, topic, record, sink);
         self.cache.fix(topic, &record);
@@ -559,10 +575,12 @@ impl Resolver {
     }
 }
 
-/// A topic name, or a pattern made of `bytes` bytes of prefix.
-fn check_name(name: &str, bytes: usize) -> Result<(), ResolveError> {
+/// The longest prefix: as a pattern it begins with `^` and ends with `.*`.
+const PREFIX_LEN_MAX: usize = NAME_LEN_MAX - 3;
+
+fn check_name(name: &str) -> Result<(), ResolveError> {
     if name.is_empty() || name.len() > NAME_LEN_MAX || name.contains('\0') {
-        return Err(ResolveError::BadName { bytes, max: NAME_LEN_MAX });
+        return Err(ResolveError::BadName { bytes: name.len(), max: NAME_LEN_MAX });
     }
     Ok(())
 }

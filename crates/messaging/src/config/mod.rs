@@ -160,8 +160,9 @@ config::section! {
         transport_lbtipc_group: Option<String> = None, length 1..=64;
         /// Who waits for whom in sessions of shared memory.
         transport_lbtipc_behavior: IpcBehavior = IpcBehavior::SourcePaced;
-        /// Memory of a session of shared memory, rounded up to a power of two.
-        transport_lbtipc_transmission_window_size_bytes: u64 = 16_777_216, range 2_097_152..=8_589_934_592;
+        /// Memory of a session of shared memory, rounded up to a power of two. The thread takes all of it when it makes
+        /// the first source, and does nothing else meanwhile (about a second for 1 GiB).
+        transport_lbtipc_transmission_window_size_bytes: u64 = 16_777_216, range 2_097_152..=1_073_741_824;
         /// Longest LBMC message of a session of shared memory; longer ones travel in fragments.
         transport_lbtipc_datagram_max_size_bytes: u32 = 65_535, range 500..=65_535;
         /// A receiver that a receiver-paced session waits for so long is dropped; 0 for never.
@@ -178,9 +179,9 @@ config::section! {
         transport_lbtru_datagram_max_size_bytes: u32 = 1472, range 500..=65507;
         /// New data and retransmissions of reliable unicast together, all receivers together, UDP payload; 0
         /// for no limit.
-        transport_lbtru_data_rate_limit_bits_per_second: u64 = 1_000_000_000;
+        transport_lbtru_data_rate_limit_bits_per_second: u64 = 1_000_000_000, range 0..=1_000_000_000_000;
         /// Retransmissions of reliable unicast, UDP payload; 0 for none at all.
-        transport_lbtru_retransmit_rate_limit_bits_per_second: u64 = 200_000_000;
+        transport_lbtru_retransmit_rate_limit_bits_per_second: u64 = 200_000_000, range 0..=1_000_000_000_000;
         /// Memory for datagrams of reliable unicast that can still be retransmitted.
         transport_lbtru_transmission_window_size_bytes: u64 = 33_554_432, range 65_536..=2_147_483_648;
         /// Whether the data rate of reliable unicast follows what receivers report; minimum and round trip
@@ -312,7 +313,7 @@ config::section! {
         /// and more are faster.
         transport_lbtrm_datagram_max_size_bytes: u32 = 1472, range 500..=65507;
         /// New data and retransmissions together, UDP payload; 0 for no limit.
-        transport_lbtrm_data_rate_limit_bits_per_second: u64 = 1_000_000_000;
+        transport_lbtrm_data_rate_limit_bits_per_second: u64 = 1_000_000_000, range 0..=1_000_000_000_000;
         /// Whether the data rate follows what receivers report.
         transport_lbtrm_congestion_control: CongestionControl = CongestionControl::None;
         /// Lowest data rate of congestion control; a receiver that is slower is left to its losses.
@@ -330,7 +331,7 @@ config::section! {
         /// Most of the retransmission rate that one receiver may use while others ask too.
         transport_lbtrm_retransmit_share_maximum_percent: u8 = 50, range 1..=100;
         /// Retransmissions, UDP payload; 0 for none at all: what is lost is then told, not repaired.
-        transport_lbtrm_retransmit_rate_limit_bits_per_second: u64 = 200_000_000;
+        transport_lbtrm_retransmit_rate_limit_bits_per_second: u64 = 200_000_000, range 0..=1_000_000_000_000;
         /// How much of both rates may go out at once.
         transport_lbtrm_rate_interval_us: u64 = 1_000, range 1..=1_000_000;
         /// Memory for datagrams that can still be retransmitted.
@@ -381,7 +382,7 @@ config::section! {
         /// Most messages and fragments that each such source retains.
         retransmit_retention_message_maximum: u32 = 65_536, range 1..=268_435_456;
         /// Messages older than this are not retained; 0 for no limit.
-        retransmit_retention_age_threshold_us: u64 = 0, range 0..=604_800_000_000;
+        retransmit_retention_age_threshold_us: u64 = 0, range 0..=86_400_000_000;
         /// Retained messages that a context sends again, all receivers together; 0 for no limit.
         retransmit_retention_rate_limit_bits_per_second: u64 = 200_000_000, range 0..=1_000_000_000_000;
         /// Whether receivers ask for what was sent before they joined, where a source retains it.
@@ -866,6 +867,22 @@ mod tests {
         let slow = ["transport_lbtru_sm_maximum_interval_us=4000000"];
         let text = MessagingConfig::load(None, slow).expect_err("a silence of 10 s").to_string();
         assert!(text.contains("transport_lbtru_sm_maximum_interval"), "{text}");
+    }
+
+    #[test]
+    fn the_ranges_that_are_documented_are_those_of_the_protocol() {
+        let ends = [
+            ("retransmit_retention_age_threshold_us", 86_400_000_000),
+            ("transport_lbtrm_data_rate_limit_bits_per_second", 1_000_000_000_000),
+            ("transport_lbtru_data_rate_limit_bits_per_second", 1_000_000_000_000),
+            ("transport_lbtipc_transmission_window_size_bytes", 1 << 30),
+        ];
+        for (key, max) in ends {
+            MessagingConfig::load(None, [format!("{key}={max}")]).expect("the greatest of its range");
+            let beyond = MessagingConfig::load(None, [format!("{key}={}", max + 1_u64)]);
+            let text = beyond.expect_err("beyond it").to_string();
+            assert!(text.contains(key) && text.contains(&max.to_string()), "{text}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use std::io;
 use std::time::Duration;
 
-use units::{Nanos, Sqn};
+use units::Sqn;
 
 use super::Context;
 use crate::closing::{Left, Patience, Stage};
@@ -26,19 +26,21 @@ const FAREWELLS: u32 = 3;
 impl Context {
     /// Ends the context's sources and goes on with what they and direct connections still have to say, for
     /// `linger` at most; then says the end of what remains. Receivers of this context hear nothing meanwhile.
-    /// The context is of no use afterwards; dropping it closes it with the configured `linger_us`.
+    /// The context is of no use afterwards: it takes no more messages ([`SendError::Ended`]), and makes no sources,
+    /// receivers or connections ([`ContextError::Closed`](crate::ContextError)). Dropping a context closes it with the
+    /// configured `linger_us`.
     ///
     /// It waits for these, and no longer: LBT-RM and LBT-RU until all was sent and no receiver has asked for a
     /// retransmission for a fourth of the NAK generation interval (half of it once one has asked), LBT-RU also
     /// until each receiver has said that it has heard of everything; TCP and direct connections until each peer's
-    /// kernel has acknowledged everything. Shared memory needs no wait: receivers that have opened it read it to its
-    /// end.
+    /// kernel has acknowledged everything. Shared memory waits only for room to say the end, and is closed without
+    /// that where a receiver leaves none: receivers that have opened it read it to its end.
     ///
     /// Returns what did not leave. Nothing is waited for if nothing was sent. In a child made by `fork` nothing
     /// happens.
     #[cold]
     pub fn close(&mut self, linger: Duration) -> Left {
-        if self.stage == Stage::Closed || !self.base.home.is_certain() {
+        if self.base.stage == Stage::Closed || !self.base.home.is_certain() {
             return Left::default();
         }
         self.base.refresh_clock();
@@ -51,7 +53,7 @@ impl Context {
         }
         let left = self.left();
         self.say_farewell();
-        self.stage = Stage::Closed;
+        self.base.stage = Stage::Closed;
         left
     }
 
@@ -60,11 +62,12 @@ impl Context {
     /// with no linger, or dropped.
     #[cold]
     pub fn settle(&mut self) -> bool {
-        if self.stage == Stage::Closed || !self.base.home.is_certain() {
+        if self.base.stage == Stage::Closed || !self.base.home.is_certain() {
             return true;
         }
         self.base.refresh_clock();
-        if self.direct.settling_since == Nanos::ZERO {
+        if self.base.stage < Stage::Settling {
+            self.base.stage = Stage::Settling;
             self.direct.settling_since = self.base.now;
             self.publishing.take_late_clients(&mut self.base);
             self.receiving.incoming.ru.leave_all();
@@ -83,7 +86,7 @@ impl Context {
     /// and receivers have to notice by themselves. For tests of that.
     #[cold]
     pub fn abandon(mut self) {
-        self.stage = Stage::Closed;
+        self.base.stage = Stage::Closed;
     }
 
     /// Drives the context until everything that was sent before has left as far as is known, for `timeout` at
@@ -98,6 +101,7 @@ impl Context {
     /// # Errors
     /// As [`Context::poll`].
     pub fn drain(&mut self, timeout: Duration, handler: &mut impl Handler) -> io::Result<Left> {
+        self.base.check_before(Stage::Closed)?;
         self.base.refresh_clock();
         let until = if self.base.is_simulated() { self.base.now } else { self.base.now.after(timeout) };
         loop {
@@ -173,9 +177,78 @@ impl Context {
 impl Drop for Context {
     /// Closes the context with the configured linger; not while the thread panics.
     fn drop(&mut self) {
-        if self.stage != Stage::Closed && !std::thread::panicking() {
+        if self.base.stage != Stage::Closed && !std::thread::panicking() {
             // Whoever wants to know what did not leave calls `close`.
             let _ = self.close(self.base.config.linger());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddrV4;
+
+    use super::*;
+    use crate::context::tests::sending;
+    use crate::error::Closed;
+    use crate::{Asked, ContextError, ReceiverOptions, RequestError, SourceOptions, Transport};
+
+    /// Everything that makes something or sends.
+    fn assert_closed(context: &mut Context, source: Source) {
+        let (options, receiving) = (SourceOptions::default(), ReceiverOptions::default());
+        let here: SocketAddrV4 = "127.0.0.1:9".parse().expect("an address");
+        let made = [
+            context.create_source("px", &options).err(),
+            context.create_source("other", &options).err(),
+            context.create_receiver("px", &receiving).err(),
+            context.create_prefix_receiver("px", &receiving).err(),
+            context.create_pattern_receiver("px", &receiving).err(),
+            context.listen().err(),
+            context.connect(here).err(),
+        ];
+        for (at, refused) in made.iter().enumerate() {
+            assert!(matches!(refused, Some(ContextError::Closed)), "{at}: {refused:?}");
+        }
+        assert_eq!(context.send(source, &[b"late"]), Err(SendError::Ended));
+        assert_eq!(context.send_flagged(source, SendFlags::default(), &[b"late"]), Err(SendError::Ended));
+        let numbered = context.send_hot_failover(source, 7, SendFlags::default(), &[b"late"]);
+        assert_eq!(numbered, Err(SendError::Ended));
+        assert_eq!(context.claim(source, 4).err(), Some(SendError::Ended));
+        let asked = context.request(source, &[b"who?"]).expect_err("it is closed");
+        assert!(matches!(asked, RequestError::Send(SendError::Ended)), "{asked:?}");
+    }
+
+    #[test]
+    fn a_closed_context_refuses_everything_that_would_be_lost_in_silence() {
+        for (test, transport) in (70..).zip(Transport::ALL.iter().copied()) {
+            let (mut context, source) = sending(test, transport);
+            let here = context.listen().expect("a port is free");
+            let connection = context.connect(here).expect("it is near");
+            context.send(source, &[b"in time"]).expect("there is room");
+            while !context.settle() {
+                assert_closed(&mut context, source);
+            }
+            context.close(Duration::ZERO);
+            assert_closed(&mut context, source);
+            assert!(!context.send_direct(connection, b"late"));
+            let answered = context.respond(Asked { index: 1, address: here }, b"late");
+            assert!(answered.is_err_and(|e| Closed::is(&e)));
+            assert!(context.poll(&mut ()).is_err_and(|e| Closed::is(&e)));
+            assert!(context.wait(None, &mut ()).is_err_and(|e| Closed::is(&e)));
+            // Nothing is there to be done, and nobody is harmed.
+            context.flush();
+            context.delete_source(source);
+            assert!(context.close(Duration::ZERO).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_context_whose_sources_were_ended_makes_receivers_and_no_sources() {
+        let (mut context, _) = sending(75, Transport::LbtRm);
+        context.end();
+        let refused = context.create_source("other", &SourceOptions::default());
+        assert!(matches!(refused, Err(ContextError::Closed)), "{refused:?}");
+        context.create_receiver("px", &ReceiverOptions::default()).expect("it goes on receiving");
+        context.poll(&mut ()).expect("it is driven");
     }
 }

@@ -7,6 +7,7 @@ use lbt::rm::SendError;
 use lbt::wire::lbmc::Header;
 
 use super::Context;
+use crate::closing::Stage;
 use crate::error::ContextError;
 use crate::event::Asked;
 use crate::request::RequestError;
@@ -18,6 +19,7 @@ impl Context {
     ///
     /// # Errors
     /// No port of the range is free, or `request_tcp_tls` is set and there is no certificate.
+    /// [`ContextError::Closed`] after [`Context::close`] or [`Context::settle`].
     pub fn listen(&mut self) -> Result<SocketAddrV4, ContextError> {
         self.direct.listen(&mut self.base)
     }
@@ -27,16 +29,17 @@ impl Context {
     /// does not answer within a second, the other is tried, and so on in turn, eight times.
     ///
     /// # Errors
-    /// The attempt failed at once; the error names the address.
+    /// The attempt failed at once; the error names the address. [`ContextError::Closed`] after [`Context::close`] or
+    /// [`Context::settle`].
     pub fn connect(&mut self, to: SocketAddrV4) -> Result<ConnectionId, ContextError> {
         let other = self.receiving.incoming.rm.on_second_network(to);
         self.direct.connect_to(&mut self.base, to, other)
     }
 
-    /// Appends a message to a connection; it leaves with [`Context::flush`]. Nothing happens if the
-    /// connection is gone.
-    pub fn send_direct(&mut self, connection: ConnectionId, payload: &[u8]) {
-        self.direct.send_direct(connection, payload)
+    /// Appends a message to a connection; it leaves with [`Context::flush`]. False, and nothing happens, if the
+    /// connection is gone or the context is closed.
+    pub fn send_direct(&mut self, connection: ConnectionId, payload: &[u8]) -> bool {
+        self.direct.send_direct(&self.base, connection, payload)
     }
 
     /// How many bytes wait for the connection's socket; 0 if the connection is gone. As long as there are more than
@@ -64,11 +67,13 @@ impl Context {
         if !self.base.home.is_here() {
             return Err(RequestError::Send(SendError::Forked));
         }
-        let id = self.direct.requests.next_id()?;
+        self.base.check_before(Stage::Ended).map_err(|_| RequestError::Send(SendError::Ended))?;
+        self.direct.requests.check_room()?;
         let address = match self.direct.address() {
             Some(address) => address,
             None => self.direct.listen(&mut self.base).map_err(RequestError::Listen)?,
         };
+        let id = self.direct.requests.next_id(&mut self.base.rng);
         let (port, ip) = (address.port(), *address.ip());
         let header = Header::Request { flags: 0, transport: 0, index: id.0, port, ip };
         self.publishing
@@ -83,10 +88,17 @@ impl Context {
     /// `response_tcp_deletion_timeout_us` after the last answer to the same process. If that process is gone,
     /// nothing is told.
     ///
+    /// A process that does not read its answers, until more than `request_tcp_send_buffer_maximum_bytes` wait for it,
+    /// loses those that wait. What it reads is then whole up to some answer; it is told
+    /// [`RequestEnd::PeerGone`](crate::RequestEnd::PeerGone) after that. Till it has read so far it is answered no
+    /// more ([`io::ErrorKind::ConnectionAborted`]).
+    ///
     /// # Errors
-    /// No connection can be opened, or the payload is longer than 4 GiB.
+    /// No connection can be opened, the payload is longer than 4 GiB, or the one who asks does not read. After
+    /// [`Context::close`] the error holds [`Closed`](crate::Closed).
     pub fn respond(&mut self, asked: Asked, payload: &[u8]) -> io::Result<()> {
         self.base.home.check()?;
+        self.base.check_before(Stage::Closed)?;
         let Asked { index, address } = asked;
         let (port, ip) = (address.port(), *address.ip());
         let other = || self.receiving.incoming.rm.on_second_network(address);

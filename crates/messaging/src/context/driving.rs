@@ -9,6 +9,7 @@ use net::{Poller, Ready, Waiter};
 use units::Nanos;
 
 use super::Context;
+use crate::closing::Stage;
 use crate::context_counters::ContextCounters;
 use crate::error::ContextError;
 use crate::incoming::Look;
@@ -124,10 +125,11 @@ impl Context {
     ///
     /// # Errors
     /// The poller failed, which nothing can mend. In a child made by `fork` the error holds
-    /// [`Forked`](crate::Forked).
+    /// [`Forked`](crate::Forked), after [`Context::close`] it holds [`Closed`](crate::Closed).
     #[inline]
     pub fn poll(&mut self, handler: &mut impl Handler) -> io::Result<bool> {
         self.base.home.check()?;
+        self.base.check_before(Stage::Closed)?;
         let own = &mut self.standalone;
         own.turns = own.turns.wrapping_add(1);
         if !own.is_spinning || own.turns.is_multiple_of(TURNS_PER_CLOCK) {

@@ -43,7 +43,6 @@ pub struct Context {
     census: Census,
     standalone: Standalone,
     waker: Option<Waker>,
-    stage: Stage,
 }
 
 impl Context {
@@ -93,7 +92,6 @@ impl Context {
             census,
             standalone: Standalone::new(config),
             waker: None,
-            stage: Stage::Open,
         })
     }
 
@@ -279,7 +277,8 @@ impl Context {
         }
     }
 
-    /// Ends all sources: their sessions say the last number of each topic and the end, and sends are refused.
+    /// Ends all sources: their sessions say the last number of each topic and the end, and sends and new sources are
+    /// refused.
     /// Whoever goes on driving the context sends what waits and answers who asks again;
     /// [`Context::close`] does that for as long as it is of use, and so does dropping the context. In a child made
     /// by `fork` nothing happens.
@@ -288,8 +287,8 @@ impl Context {
             return;
         }
         self.base.refresh_clock();
-        if self.stage == Stage::Open {
-            self.stage = Stage::Ended;
+        if self.base.stage == Stage::Open {
+            self.base.stage = Stage::Ended;
         }
         self.publishing.end(&mut self.base);
         self.direct.flush_direct(&mut self.base);

@@ -17,7 +17,8 @@ impl Context {
     /// [`ContextError::Io`] if the session cannot be opened, [`ContextError::Topic`] if the name cannot be
     /// sent, [`ContextError::Config`] if an option is out of range; each names what it is about.
     /// [`ContextError::PlainRetention`] if it is to retain encrypted messages and `request_tcp_tls` is off.
-    /// [`ContextError::Forked`] in a child made by `fork`.
+    /// [`ContextError::Closed`] after [`Context::end`] or [`Context::close`]. [`ContextError::Forked`] in a child made
+    /// by `fork`.
     pub fn create_source(&mut self, topic: &str, options: &SourceOptions) -> Result<Source, ContextError> {
         self.publishing.create_source(&mut self.base, &mut self.direct, topic, options)
     }

@@ -10,7 +10,8 @@ impl Context {
     ///
     /// # Errors
     /// [`ContextError::Topic`]: the name cannot be sent. [`ContextError::FailoverOrder`]: options that do not
-    /// go together. [`ContextError::Forked`] in a child made by `fork`.
+    /// go together. [`ContextError::Closed`] after [`Context::close`] or [`Context::settle`].
+    /// [`ContextError::Forked`] in a child made by `fork`.
     pub fn create_receiver(
         &mut self,
         topic: &str,
@@ -22,7 +23,7 @@ impl Context {
     /// Begins to receive all topics whose names begin with `prefix`.
     ///
     /// # Errors
-    /// [`ContextError::Topic`]: the prefix as a pattern cannot be sent.
+    /// [`ContextError::Topic`]: the prefix as a pattern cannot be sent. Else as [`Context::create_receiver`].
     pub fn create_prefix_receiver(
         &mut self,
         prefix: &str,
@@ -35,7 +36,8 @@ impl Context {
     /// as that can be matched in time linear in a name's length.
     ///
     /// # Errors
-    /// [`ContextError::Topic`]: the pattern is not understood or too long; the error says which.
+    /// [`ContextError::Topic`]: the pattern is not understood or too long; the error says which. Else as
+    /// [`Context::create_receiver`].
     pub fn create_pattern_receiver(
         &mut self,
         pattern: &str,

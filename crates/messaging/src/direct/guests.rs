@@ -250,10 +250,8 @@ impl Direct {
             return;
         }
         let most = self.connections.iter().max_by_key(|(_, c)| c.out.len() - c.sent);
-        if let Some(index) = most.map(|(index, _)| index)
-            && self.connections[index].give_up()
-        {
-            base.counters.context.request_connections_unread.inc();
+        if let Some(index) = most.map(|(index, _)| index) {
+            self.give_up_unread(base, index);
         }
     }
 }

@@ -310,7 +310,12 @@ impl IpcIncoming {
                 self.with_recovery.note(at, recovery);
             }
             if is_over {
-                let reason = if session.receiver.has_ended() { EndReason::Ended } else { EndReason::Broken };
+                let reason = if session.receiver.has_ended() {
+                    EndReason::Ended
+                } else {
+                    session.receiver.on_passed_over();
+                    EndReason::Broken
+                };
                 over = Some((at, reason));
                 // The others have their turn next.
                 break;
@@ -353,9 +358,11 @@ impl IpcIncoming {
                 && looks
                 && session.ring.is_over()
             {
-                // All it wrote was read. One that is closed without farewell is a context that was dropped.
+                // All it wrote was read, and what is closed in order is all that was sent. The farewell is missing
+                // where a context was dropped, or closed while a receiver that it waits for left no room.
                 let reason = if session.ring.has_closed() { EndReason::Ended } else { EndReason::Broken };
                 if reason == EndReason::Broken {
+                    session.receiver.on_passed_over();
                     base.counters.context.ipc_sessions_broken.inc();
                 }
                 return Some((at, reason));
@@ -374,7 +381,6 @@ impl IpcIncoming {
     ) -> bool {
         let Some(session) = self.sessions.get_mut(at) else { return false };
         let mut bridge = Bridge { streams, handler, now };
-        session.receiver.on_passed_over();
         match session.recovery.as_deref_mut() {
             None => session.receiver.end(reason, &mut bridge),
             Some(recovery) => {

@@ -30,7 +30,8 @@ pub(crate) struct IpcOutgoing {
     pub(super) ring: Kept<Ring>,
     /// When to look after the receivers again.
     look_at: Nanos,
-    is_receiver_paced: bool,
+    /// When to look again whether a ring that was full has room.
+    room_at: Nanos,
     /// An explicit batch is open: it is shown when it ends, when a segment is full, or when
     /// there was no room for more of it.
     pub(super) is_held: bool,
@@ -43,12 +44,15 @@ pub(crate) struct Ring {
     source: shm::Source,
     ring_bytes: u64,
     is_receiver_paced: bool,
-    /// The last claim found no room.
+    /// A claim found no room, and none was found since.
     is_full: bool,
 }
 
 /// How often the source looks after its receivers.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often a source that waits for its receivers looks whether there is room: nobody tells it. While a sixteenth of
+/// the smallest ring is read, at several GB/s.
+const ROOM_EVERY: Duration = Duration::from_micros(50);
 /// What receivers of shared memory are called in events: they have no address.
 const HERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 /// The only session of a context.
@@ -84,7 +88,7 @@ impl IpcOutgoing {
             session: topics,
             ring: Kept::new(Ring { source, ring_bytes, is_receiver_paced, is_full: false }),
             look_at: base.now,
-            is_receiver_paced,
+            room_at: base.now,
             is_held: false,
             events: Vec::new(),
             _shown: shown,
@@ -95,7 +99,9 @@ impl IpcOutgoing {
     #[inline]
     fn show_all(&mut self) {
         self.ring.source.publish();
-        self.ring.is_full = false;
+        if self.ring.is_full {
+            self.ring.is_full = !self.ring.source.has_room();
+        }
     }
 
     fn readers(&self) -> impl Iterator<Item = Peer> + '_ {
@@ -200,8 +206,7 @@ impl Session for IpcOutgoing {
 
     fn next_wakeup(&self) -> Nanos {
         let own = if self.events.is_empty() { self.look_at } else { Nanos::ZERO };
-        // Nobody tells when a receiver has read: it is looked for.
-        let room = if self.ring.is_full && self.is_receiver_paced { Nanos::ZERO } else { Nanos::NEVER };
+        let room = if self.ring.is_full { self.room_at } else { Nanos::NEVER };
         own.min(room).min(self.session.next_wakeup())
     }
 
@@ -224,6 +229,7 @@ impl Session for IpcOutgoing {
         if !self.is_held || self.ring.is_full {
             self.show_all();
         }
+        self.room_at = now + ROOM_EVERY;
         if now >= self.look_at {
             self.look_after_readers(now);
         }
@@ -245,6 +251,12 @@ impl Session for IpcOutgoing {
     fn settle(&mut self, base: &mut Base, now: Nanos, _: &Patience) -> bool {
         self.on_wakeup(base, now);
         self.session.has_said_end()
+    }
+
+    /// No message follows what is in the ring, whether there was room to say so or not.
+    fn bid_farewell(&mut self, _: &mut Base, _: Nanos) -> bool {
+        self.ring.source.close();
+        false
     }
 }
 
@@ -287,7 +299,7 @@ impl Ring {
         self.source.position()
     }
 
-    /// Whether the last send found no room, and none was looked for since.
+    /// Whether the last send found no room, and none was found since.
     pub(super) fn was_full(&self) -> bool {
         self.is_full
     }
@@ -305,5 +317,102 @@ impl Slot for RingSlot<'_> {
     #[inline]
     fn commit(self) {
         self.0.commit();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use units::Sqn;
+
+    use super::*;
+    use crate::context::tests::lone_with;
+    use crate::{
+        Context, EndReason, Handler, Message, MessagingConfig, Receiver, ReceiverOptions, SendError, Source,
+        SourceOptions, StreamId, Transport,
+    };
+
+    #[derive(Default)]
+    struct Heard {
+        messages: u64,
+        ends: Vec<crate::End>,
+        rooms: u32,
+    }
+
+    impl Handler for Heard {
+        fn on_message(&mut self, _: &Message<'_>) {
+            self.messages += 1;
+        }
+        fn on_end(&mut self, _: Receiver, _: StreamId, end: &crate::End) {
+            self.ends.push(*end);
+        }
+        fn on_source_event(&mut self, _: Source, event: SourceEvent) {
+            self.rooms += u32::from(event == SourceEvent::WakeUp);
+        }
+    }
+
+    /// A source that waits for its receiver, which has heard of it and reads no more; how many messages it has sent.
+    fn full(test: u8) -> (Context, Source, Context, Heard, u64) {
+        let paced = |config: &mut MessagingConfig| {
+            config.transport_lbtipc_behavior = IpcBehavior::ReceiverPaced;
+            config.transport_lbtipc_transmission_window_size_bytes = 2 << 20;
+            config.transport_lbtipc_receiver_stopped_timeout_us = 0;
+        };
+        let (mut sending, mut receiving) = (lone_with(test, paced), lone_with(test, paced));
+        let options = SourceOptions { transport: Some(Transport::LbtIpc), ..SourceOptions::default() };
+        let source = sending.create_source("px", &options).expect("there is memory");
+        receiving.create_receiver("px", &ReceiverOptions::default()).expect("it is a name");
+        let (mut heard, mut sent, begun) = (Heard::default(), 0, Instant::now());
+        while heard.messages == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "they do not meet");
+            sending.send(source, &[b"hello"]).expect("nobody is in the way");
+            sent += 1;
+            sending.poll(&mut ()).expect("the poller works");
+            receiving.poll(&mut heard).expect("the poller works");
+        }
+        loop {
+            match sending.send(source, &[&[7; 1_000]]) {
+                Ok(_) => sent += 1,
+                Err(SendError::WouldBlock) => return (sending, source, receiving, heard, sent),
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_source_whose_ring_is_full_looks_for_room_now_and_then_and_tells_of_it_when_it_is_there() {
+        let (mut sending, source, mut receiving, mut heard, _) = full(76);
+        let mut room = Heard::default();
+        for _ in 0..100 {
+            sending.on_wakeup(sending.base.now, &mut room);
+            assert!(sending.next_wakeup() > sending.base.now, "it is looked for without a pause");
+            assert_eq!(sending.send(source, &[&[7; 1_000]]), Err(SendError::WouldBlock));
+        }
+        assert_eq!(room.rooms, 0, "there is none");
+        let begun = Instant::now();
+        while room.rooms == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "nobody tells of room");
+            receiving.poll(&mut heard).expect("the poller works");
+            sending.wait(Some(Duration::from_millis(1)), &mut room).expect("the poller works");
+        }
+        sending.send(source, &[&[7; 1_000]]).expect("there is room");
+    }
+
+    #[test]
+    fn a_full_ring_that_is_closed_is_read_to_its_end_which_is_known() {
+        let (mut sending, source, mut receiving, mut heard, sent) = full(77);
+        let left = sending.close(Duration::ZERO);
+        assert_eq!((left.sessions.len(), left.sessions[0].receivers), (1, 1), "{left}");
+        assert_eq!(sending.send(source, &[b"late"]), Err(SendError::Ended));
+        // The context is still there.
+        let begun = Instant::now();
+        while heard.ends.is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the end is not told");
+            receiving.wait(Some(Duration::from_millis(1)), &mut heard).expect("the poller works");
+        }
+        let crate::End { reason, next, tail_unknown } = heard.ends[0];
+        assert_eq!((reason, next, tail_unknown), (EndReason::Ended, Some(Sqn(sent as u32)), false));
+        drop(sending);
     }
 }

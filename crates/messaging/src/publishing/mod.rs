@@ -12,6 +12,7 @@ use slab::Slab;
 use units::{Nanos, Sqn};
 
 use crate::base::{Base, Ports};
+use crate::closing::Stage;
 use crate::direct::Direct;
 use crate::error::ContextError;
 use crate::event::batch_bits;
@@ -58,7 +59,7 @@ impl Publishing {
         topic: &str,
         options: &SourceOptions,
     ) -> Result<Source, ContextError> {
-        base.check_home()?;
+        base.check_open(Stage::Ended)?;
         base.refresh_clock();
         let fixed = self.static_place(base, topic)?;
         let place =

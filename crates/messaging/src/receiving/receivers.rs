@@ -7,6 +7,7 @@ use units::Nanos;
 
 use super::Receiving;
 use crate::base::Base;
+use crate::closing::Stage;
 use crate::direct::Direct;
 use crate::error::ContextError;
 use crate::index::reserve_for_insert;
@@ -25,7 +26,7 @@ impl Receiving {
         topic: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
-        base.check_home()?;
+        base.check_open(Stage::Settling)?;
         check(options)?;
         base.refresh_clock();
         let known = base.resolver.query_of(topic).and_then(|query| self.by_query.get(&query));
@@ -49,7 +50,7 @@ impl Receiving {
         prefix: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
-        base.check_home()?;
+        base.check_open(Stage::Settling)?;
         check(options)?;
         base.refresh_clock();
         let mut heard = Heard::default();
@@ -65,7 +66,7 @@ impl Receiving {
         pattern: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
-        base.check_home()?;
+        base.check_open(Stage::Settling)?;
         check(options)?;
         base.refresh_clock();
         let mut heard = Heard::default();

@@ -9,12 +9,12 @@ use lbt::stream::StreamMessage;
 use units::Nanos;
 
 use super::Receiving;
+use crate::Handler;
 use crate::base::Base;
 use crate::direct::{Direct, Recoveries, Told};
 use crate::recovery::{Recovering, Recovery, Wanted};
 use crate::session::SessionRef;
 use crate::stream::Bridge;
-use crate::Handler;
 
 impl Receiving {
     /// Watches over a topic that is about to be subscribed, if its source retains messages and somebody wants

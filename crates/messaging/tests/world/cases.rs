@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tickcast_messaging::{MessagingConfig, StaticSource, Transport};
 
+use crate::plan::Plan;
 use crate::world::World;
 use crate::{alone, given, small};
 
@@ -57,6 +58,14 @@ fn an_outage_after_more_than_a_day_does_not_last_for_ever() {
         world.converge(Duration::from_secs(120));
         judged(&world, &format!("{transport:?}"));
     }
+}
+
+/// Found by seed: the stranger repeats the session's first datagrams before its source is heard again.
+#[test]
+fn a_session_that_was_lost_does_not_begin_anew_with_what_a_stranger_repeats() {
+    let _alone = alone();
+    let world = Plan::random(552).run(552, &small(152));
+    judged(&world, "seed 552");
 }
 
 #[test]

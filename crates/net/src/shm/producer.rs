@@ -197,6 +197,17 @@ impl Producer {
         self.written == self.room_end && self.written.checked_sub(position).is_some_and(|lag| lag > room)
     }
 
+    /// Whether no receiver is in the way of the next message, so that a claim that was refused may be tried again.
+    /// Costs a look at each receiver.
+    pub(super) fn has_room(&self) -> bool {
+        let mut all = slots::all(self.region.control());
+        let stands_in_way = |slot| match slots::look(slot) {
+            SlotState::Active { position, .. } => self.is_held_up_by(position),
+            SlotState::Dropped { .. } | SlotState::Free => false,
+        };
+        !self.is_receiver_paced || !all.any(|(_, slot)| stands_in_way(slot))
+    }
+
     #[cold]
     fn make_room(&mut self, bytes: usize) -> Result<(), ClaimError> {
         if bytes as u64 > self.geometry.message_max_bytes() {

@@ -152,6 +152,21 @@ impl Source {
         is_news
     }
 
+    /// Whether a claim that was refused may be tried again. Costs a look at each receiver.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.producer.has_room()
+    }
+
+    /// Ends the stream behind what was committed: receivers read up to there, and then know that this is all. Nothing
+    /// is to be claimed afterwards. Dropping the source does the same.
+    pub fn close(&mut self) {
+        if self.home.is_certain() {
+            self.producer.close();
+            self.wake();
+        }
+    }
+
     #[inline]
     fn wake(&mut self) {
         let slots = self.producer.take_wakes();
@@ -240,8 +255,7 @@ impl Drop for Source {
         if !self.home.is_certain() {
             return;
         }
-        self.producer.close();
-        self.wake();
+        self.close();
         self.count(ReaderChanges::default());
         // Whoever finds this source gone removes what stays.
         let _ = owned_file::remove(&self.file, &self.path);

@@ -26,7 +26,9 @@ pub(super) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, 
 
 /// A private key: PKCS#8, PKCS#1 or SEC1, not encrypted.
 pub(super) fn key(file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_slice(&read(file)?).map_err(|error| not_found(file, "private key", error))
+    let read = small_file::read_secret(file, BYTES_MAX);
+    let bytes = read.map_err(|cause| TlsError::Read { file: file.to_owned(), cause })?;
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| not_found(file, "private key", error))
 }
 
 /// More than the authorities of the world.

@@ -296,15 +296,17 @@ impl<T> Receiver<T> {
             self.delivery.expect_one_run();
         }
         let first = WIDE_ZERO + u64::from(first.0);
-        self.base = match self.resume.map(|next| widen(first, next)) {
+        let resumed = self.resume.map(|next| widen(first, next));
+        let is_past = resumed.is_some_and(|next| next > first);
+        self.base = match resumed {
             // More than may be missing is not asked for.
-            Some(next) if next <= first => {
-                next.max(widen(first, trail)).max(first.saturating_sub(self.jump_max))
-            }
+            Some(next) if !is_past => next.max(widen(first, trail)).max(first.saturating_sub(self.jump_max)),
+            // It comes late, or a stranger repeats it: the source has one run, and goes on where it was.
+            Some(next) if self.delivery.expects_one_run() => next,
             _ if self.late_start => widen(first, trail),
             _ => first,
         };
-        if self.resume.is_some_and(|next| widen(first, next) > first) {
+        if is_past && !self.delivery.expects_one_run() {
             // Numbers that were heard before come again: it is another run of the source.
             self.resume = None;
             self.delivery.resume_none();
