@@ -1,17 +1,15 @@
 //! What all parts of a context stand on.
 
-use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use counters::Counter;
 use lbt::authentication::Keys;
 use lbt::resolution::TransportSession;
 use net::clock::Clock;
 use net::fork::Home;
-use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
+use net::udp::{MulticastOptions, ReceiveBatch, UdpSocket};
 use net::{Interest, Registrar, Token};
 use units::{Nanos, Rng};
 
@@ -19,7 +17,9 @@ use crate::closing::Stage;
 use crate::context_counters::ContextCounters;
 use crate::error::{Closed, ContextError};
 use crate::keys::{self, PayloadKeysOf};
+use crate::ports::multicast_options;
 use crate::published::Lent;
+use crate::resolution::Resolution;
 use crate::retention::Retained;
 use crate::security::Security;
 use crate::tls::Tls;
@@ -67,13 +67,11 @@ pub(crate) struct Base {
     pub(crate) took_batch: bool,
     pub(crate) rng: Rng,
     pub(crate) counters: ContextCounters,
-    /// Hears topic resolution.
-    pub(crate) resolver_socket: UdpSocket,
     /// Sends topic resolution and NAKs.
     pub(crate) control: UdpSocket,
     /// The second network, if there is one.
     pub(crate) second: Option<SecondNetwork>,
-    pub(crate) resolver: lbt::resolution::Resolver,
+    pub(crate) resolution: Resolution,
     /// The last number of a source or receiver.
     number: u32,
     /// Of LBT-RM sessions with keyed codes.
@@ -106,19 +104,15 @@ impl Base {
     ) -> Result<Base, ContextError> {
         counters.publish(config);
         let interface = config.interface.address()?;
-        let (resolver_socket, control) = resolution_sockets(config, interface)?;
-        let mut resolver =
-            lbt::resolution::Resolver::new(&config.resolver(), now, counters.resolver.clone())?;
+        let (hears, control) = (Resolution::listen(config, interface)?, control_socket(config, interface)?);
+        let mut resolution = Resolution::new(config, hears, now, counters.resolver.clone())?;
         let security = Security::new(config);
-        if let Some(file) = &config.resolver_authentication_key_file {
-            resolver.authenticate(keys::load(file)?, config.resolver_authentication_window());
-        }
         let mut rng = Rng::new(seed);
         let second = match &config.interface_b {
             Some(second) => {
-                let second = SecondNetwork::open(config, second.address()?, &mut rng)?;
-                resolver.add_network(second.interface);
-                Some(second)
+                let interface = second.address()?;
+                resolution.add_network(interface, Resolution::listen(config, interface)?);
+                Some(SecondNetwork::open(config, interface, &mut rng)?)
             }
             None => None,
         };
@@ -133,10 +127,9 @@ impl Base {
             stage: Stage::Open,
             took_batch: false,
             rng,
-            resolver_socket,
             control,
             second,
-            resolver,
+            resolution,
             number: 0,
             security,
             tls: Tls::load(config)?,
@@ -149,9 +142,8 @@ impl Base {
             batch: Some(Box::new(ReceiveBatch::new(RECEIVE_SLOTS))),
             counters,
         };
-        registrar.add(&base.resolver_socket, base.token(Port::Resolver, 0), Interest::Read)?;
-        if let Some(second) = &base.second {
-            registrar.add(&second.resolver_socket, base.token(Port::Resolver, 1), Interest::Read)?;
+        for (index, socket) in base.resolution.sockets().enumerate() {
+            registrar.add(socket, base.token(Port::Resolver, index), Interest::Read)?;
         }
         Ok(base)
     }
@@ -214,32 +206,15 @@ impl Base {
 
     /// The sockets of topic resolution, from which NAKs are sent too.
     pub(crate) fn own_sockets(&self) -> impl Iterator<Item = &UdpSocket> {
-        let second = self.second.iter().flat_map(|second| [&second.resolver_socket, &second.control]);
-        [&self.resolver_socket, &self.control].into_iter().chain(second)
+        let second = self.second.as_ref().map(|second| &second.control);
+        self.resolution.sockets().chain([&self.control]).chain(second)
     }
 
-    /// Signed topic resolution goes by the time of day.
-    pub(crate) fn tell_wall_clock(&mut self) {
-        if self.resolver.is_signed() {
-            self.resolver.set_wall_clock(net::clock::wall_ns());
-        }
-    }
-
-    /// Sends topic resolution that is due: to the group, or to each unicast resolver.
+    /// Sends topic resolution that is due.
     pub(crate) fn send_resolution(&mut self) {
-        self.tell_wall_clock();
-        let group = [resolver_group(&self.config)];
-        let daemons = &self.config.resolver_unicast_daemon[..];
-        let (socket, to) =
-            if daemons.is_empty() { (&self.control, &group[..]) } else { (&self.resolver_socket, daemons) };
+        let second = self.second.as_ref().map(|second| &second.control);
         let failed = &self.counters.context.sends_failed;
-        while let Some(datagram) = self.resolver.poll_transmit(self.now) {
-            send_to_each(socket, to, datagram, failed);
-            if let Some(second) = &self.second {
-                let socket = if daemons.is_empty() { &second.control } else { &second.resolver_socket };
-                send_to_each(socket, to, self.resolver.second(), failed);
-            }
-        }
+        self.resolution.send(self.now, &self.config, [Some(&self.control), second], failed);
     }
 
     /// Whether the configuration says where a session is.
@@ -302,124 +277,33 @@ impl Base {
     }
 }
 
-fn send_to_each(socket: &UdpSocket, to: &[SocketAddrV4], datagram: &[u8], failed: &Counter) {
-    for address in to {
-        match socket.send_run(*address, datagram, datagram.len()) {
-            Ok(Sent::Datagrams(_)) => {}
-            // It is repeated by its own schedule.
-            Ok(Sent::WouldBlock) | Err(_) => failed.inc(),
-        }
-    }
-}
-
 /// The second network of a context.
 pub(crate) struct SecondNetwork {
     pub(crate) interface: Ipv4Addr,
     /// By which the sessions of this context are known as the same on both networks.
     pub(crate) instance: [u8; 8],
-    pub(crate) resolver_socket: UdpSocket,
     pub(crate) control: UdpSocket,
 }
 
 impl SecondNetwork {
     fn open(config: &MessagingConfig, interface: Ipv4Addr, rng: &mut Rng) -> io::Result<SecondNetwork> {
-        let (resolver_socket, control) = resolution_sockets(config, interface)?;
-        Ok(SecondNetwork { interface, instance: rng.next_u64().to_be_bytes(), resolver_socket, control })
+        let control = control_socket(config, interface)?;
+        Ok(SecondNetwork { interface, instance: rng.next_u64().to_be_bytes(), control })
     }
 }
 
-/// What hears topic resolution on a network, and what sends it and NAKs.
-fn resolution_sockets(config: &MessagingConfig, interface: Ipv4Addr) -> io::Result<(UdpSocket, UdpSocket)> {
-    let options = multicast_options(config, interface);
-    let hears = if config.resolver_unicast_daemon.is_empty() {
-        UdpSocket::multicast_receiver(resolver_group(config), options)?
-    } else {
-        let (low, high) = (config.resolver_unicast_port_low, config.resolver_unicast_port_high);
-        first_free(interface, low..=high, |a| UdpSocket::multicast_sender(a, options))?
-    };
-    Ok((hears, UdpSocket::multicast_sender(SocketAddrV4::new(interface, 0), options)?))
-}
-
-fn resolver_group(config: &MessagingConfig) -> SocketAddrV4 {
-    SocketAddrV4::new(config.resolver_multicast_address, config.resolver_multicast_port)
+/// What sends topic resolution and NAKs on a network.
+fn control_socket(config: &MessagingConfig, interface: Ipv4Addr) -> io::Result<UdpSocket> {
+    UdpSocket::multicast_sender(SocketAddrV4::new(interface, 0), multicast_options(config, interface))
 }
 
 /// Runs of datagrams taken in one receive call, 64 KiB of buffer each.
 const RECEIVE_SLOTS: usize = 16;
-
-fn multicast_options(config: &MessagingConfig, interface: Ipv4Addr) -> MulticastOptions {
-    MulticastOptions {
-        interface,
-        ttl: config.ttl,
-        buffer_bytes: config.transport_lbtrm_receiver_socket_buffer_bytes as usize,
-    }
-}
-
-/// Where to look for a free port: sessions that are sent keep theirs, and the thousandth does not try those of all
-/// others again.
-#[derive(Default)]
-pub(crate) struct Ports {
-    /// By range, the port that was taken last.
-    last: HashMap<(u16, u16), u16>,
-}
-
-impl Ports {
-    /// The ports of a range, those first that were not tried yet.
-    pub(crate) fn of(&self, low: u16, high: u16) -> impl Iterator<Item = u16> + use<> {
-        let tried = self.last.get(&(low, high)).map_or(0, |last| usize::from(last - low) + 1);
-        (low..=high).skip(tried).chain((low..=high).take(tried))
-    }
-
-    pub(crate) fn took(&mut self, low: u16, high: u16, port: u16) {
-        self.last.insert((low, high), port.clamp(low, high));
-    }
-}
-
-/// Binds the first free port of some, by `bind`.
-pub(crate) fn first_free<T>(
-    interface: Ipv4Addr,
-    ports: impl Iterator<Item = u16>,
-    bind: impl Fn(SocketAddrV4) -> io::Result<T>,
-) -> io::Result<T> {
-    let (mut refused, mut low, mut high) = (None, u16::MAX, 0);
-    for port in ports {
-        (low, high) = (low.min(port), high.max(port));
-        match bind(SocketAddrV4::new(interface, port)) {
-            Ok(bound) => return Ok(bound),
-            Err(e) if e.kind() == io::ErrorKind::AddrInUse => refused = Some(e),
-            Err(e) => return Err(e),
-        }
-    }
-    let last = refused.map_or_else(String::new, |e| e.to_string());
-    Err(io::Error::new(
-        io::ErrorKind::AddrInUse,
-        format!("no port from {low} to {high} is free on {interface}: {last}"),
-    ))
-}
 
 /// Shows a socket to the poller, which may know it: an attempt before may have failed half way.
 pub(crate) fn show(registrar: &Registrar, socket: &impl AsFd, token: Token) -> io::Result<()> {
     match registrar.add(socket, token, Interest::Read) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         shown => shown,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_next_port_is_looked_for_behind_the_last_and_then_from_the_begin() {
-        let mut ports = Ports::default();
-        let of = |ports: &Ports| ports.of(10, 13).collect::<Vec<_>>();
-        assert_eq!(of(&ports), [10, 11, 12, 13]);
-        ports.took(10, 13, 11);
-        ports.took(10, 14, 10);
-        assert_eq!(of(&ports), [12, 13, 10, 11]);
-        ports.took(10, 13, 13);
-        assert_eq!(of(&ports), [10, 11, 12, 13]);
-        ports.took(u16::MAX, u16::MAX, u16::MAX);
-        assert_eq!(ports.of(u16::MAX, u16::MAX).collect::<Vec<_>>(), [u16::MAX]);
     }
 }

@@ -84,6 +84,8 @@ impl ContextCounters {
     /// Why `tickcast counters` does not find what a context counts, though the configuration names a
     /// directory for that (`counters_directory`): the file cannot be made there. The context works without.
     /// To be asked of [`Context::counters`].
+    ///
+    /// [`Context::counters`]: crate::Context::counters
     #[must_use]
     pub fn publish_error(&self) -> Option<&io::Error> {
         self.unpublished.as_deref()

@@ -20,10 +20,11 @@ use guests::{Guest, Guests, Partial};
 use unsent::release_sent;
 
 use crate::base::Base;
-use crate::base::{Port, first_free};
+use crate::base::Port;
 use crate::closing::{Patience, Stage};
 use crate::detour::Detour;
 use crate::error::ContextError;
+use crate::ports::first_free;
 use crate::request::Requests;
 use crate::session::SessionRef;
 use crate::{ConnectionId, Handler, MessagingConfig, RequestId};

@@ -155,7 +155,7 @@
 //!   their receivers, its streams and its sources by name
 //!   (`the_file_names_the_same_sources_sessions_peers_and_streams_as_the_library`), up to a bound
 //!   (`what_is_over_leaves_its_place_to_others_and_what_has_none_is_counted`).
-//! - An error that no call returns is counted or told by the next one: sockets that are broken (`incoming`:
+//! - An error that no call returns is counted or told by the next one: sockets that are broken (`receiving`:
 //!   `broken_sockets_of_sessions_are_counted_whoever_looks_at_them`), a poller that does not take one
 //!   (`a_socket_that_the_poller_does_not_take_is_told_by_the_next_turn_and_nobody_sleeps`), answers that
 //!   never left (`tests/transports.rs`: `answers_to_a_process_that_is_gone_are_counted`), a peer that takes
@@ -197,12 +197,14 @@ mod interface;
 mod keys;
 mod options;
 mod outgoing;
+mod ports;
 mod published;
 mod publishing;
 mod receiver;
 mod receiving;
 mod recovery;
 mod request;
+mod resolution;
 mod retention;
 mod security;
 mod session;

@@ -31,6 +31,9 @@ impl Context {
     /// # Errors
     /// The attempt failed at once; the error names the address. [`ContextError::Closed`] after [`Context::close`] or
     /// [`Context::settle`].
+    ///
+    /// [`Handler::on_connected`]: crate::Handler::on_connected
+    /// [`Handler::on_closed`]: crate::Handler::on_closed
     pub fn connect(&mut self, to: SocketAddrV4) -> Result<ConnectionId, ContextError> {
         let other = self.receiving.incoming.rm.on_second_network(to);
         self.direct.connect_to(&mut self.base, to, other)
@@ -63,6 +66,9 @@ impl Context {
     /// # Errors
     /// [`RequestError::Send`] as [`Context::send`]; [`RequestError::Listen`] if no port is free;
     /// [`RequestError::TooMany`] if 65,536 requests are open.
+    ///
+    /// [`Handler::on_response`]: crate::Handler::on_response
+    /// [`Handler::on_request_end`]: crate::Handler::on_request_end
     pub fn request(&mut self, source: Source, parts: &[&[u8]]) -> Result<RequestId, RequestError> {
         if !self.base.home.is_here() {
             return Err(RequestError::Send(SendError::Forked));
@@ -83,7 +89,7 @@ impl Context {
         Ok(id)
     }
 
-    /// Answers a request, see [`Message::request`](crate::Message::request); any number of times. The answer
+    /// Answers a request, see [`Message::request`]; any number of times. The answer
     /// leaves with [`Context::flush`], over a connection that is opened for it and kept for
     /// `response_tcp_deletion_timeout_us` after the last answer to the same process. If that process is gone,
     /// nothing is told.
@@ -96,6 +102,8 @@ impl Context {
     /// # Errors
     /// No connection can be opened, the payload is longer than 4 GiB, or the one who asks does not read. After
     /// [`Context::close`] the error holds [`Closed`](crate::Closed).
+    ///
+    /// [`Message::request`]: crate::Message::request
     pub fn respond(&mut self, asked: Asked, payload: &[u8]) -> io::Result<()> {
         self.base.home.check()?;
         self.base.check_before(Stage::Closed)?;

@@ -161,7 +161,7 @@ impl Context {
         let now = self.base.now;
         self.flush_stirred();
         self.hear_resolution();
-        if now >= self.base.resolver.next_wakeup() {
+        if now >= self.base.resolution.next_wakeup() {
             self.base.send_resolution();
         }
         self.publishing.serve_outgoing(&mut self.base, now, handler);
@@ -284,7 +284,7 @@ impl Context {
         self.receiving.incoming.ru.send_ru(&self.base, self.base.now);
         self.receiving.settle_recovery(&self.base);
         if self.next_wakeup() <= self.base.now {
-            worked |= !self.receiving.found.is_empty();
+            worked |= self.receiving.has_found();
             self.on_wakeup(self.base.now, handler);
         }
         self.standalone.look_at =

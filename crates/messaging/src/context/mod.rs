@@ -1,3 +1,27 @@
+//! A context: the driver of the parts that own its state.
+//!
+//! | part | owns | calls |
+//! |---|---|---|
+//! | [`Base`] | configuration, clock, randomness, counters, poller; [`Resolution`], keys and certificates, AF_XDP, retained messages | none |
+//! | [`Direct`] | direct connections, the request port, open requests | `Base` |
+//! | [`Publishing`] | sources, the sessions they publish on ([`Outgoing`]), whose turn it is | `Base`, `Direct` for the request port |
+//! | [`Receiving`] | receivers and their streams, the sessions they hear ([`Incoming`]), the gate, recovery | `Base`, `Direct` for recovery |
+//! | [`Context`] | these, and when each has its turn | all |
+//!
+//! Arrows go one way. What happens to a connection for recovery [`Direct`] hands to whoever drives it
+//! ([`Recoveries`]) or notes ([`Told`]), and [`Receiving`] takes it from
+//! there. A transport knows no part: [`Outgoing`] and
+//! [`Incoming`] tell the transports apart, each in one place.
+//!
+//! The files here are the calls of applications (`publish`, `receive`, `connect`, `statistics`, `security`, `closing`)
+//! and the turns (`driving`, `pause`, `xdp`).
+//!
+//! [`Resolution`]: crate::resolution::Resolution
+//! [`Outgoing`]: crate::outgoing::Outgoing
+//! [`Incoming`]: crate::incoming::Incoming
+//! [`Recoveries`]: crate::direct::Recoveries
+//! [`Told`]: crate::direct::Told
+
 mod closing;
 mod connect;
 mod driving;
@@ -159,10 +183,7 @@ impl Context {
     }
 
     fn take_resolution(&mut self, index: usize, batch: &mut ReceiveBatch) {
-        self.base.tell_wall_clock();
-        let second = self.base.second.as_ref().filter(|_| index == 1);
-        let socket = second.map_or(&self.base.resolver_socket, |second| &second.resolver_socket);
-        match socket.receive(batch) {
+        match self.base.resolution.receive(index, batch) {
             Ok(received) => received.datagrams().for_each(|(_, datagram)| {
                 self.receiving.on_resolution_datagram(&mut self.base, &mut self.direct, datagram)
             }),
@@ -201,12 +222,12 @@ impl Context {
         self.receiving.tell_found(handler);
         self.end_pause(now, handler);
         self.receiving.wake_incoming(&mut self.base, &mut self.direct, now, handler);
-        if now >= self.base.resolver.next_wakeup() {
+        if now >= self.base.resolution.next_wakeup() {
             self.base.send_resolution();
         }
         self.publishing.wake_outgoing(&mut self.base, now, handler);
         self.receiving.wake_recovery(&mut self.base, &mut self.direct, now, handler);
-        self.receiving.streams.failovers.on_wakeup(now, handler);
+        self.receiving.wake_failovers(now, handler);
         self.direct.wake_direct(&mut self.base, now, handler);
         self.receiving.take_told(&mut self.base, &mut self.direct, handler);
         self.base.wake_xdp(now);
@@ -236,7 +257,7 @@ impl Context {
         let (base, receiving) = (&self.base, &self.receiving);
         let own = self.publishing.next_wakeup().min(receiving.next_wakeup(base));
         let own = own.min(self.direct.direct_wakeup(base)).min(base.xdp.next_wakeup());
-        own.min(base.security.next_wakeup()).min(self.drops.next_wakeup()).min(base.resolver.next_wakeup())
+        own.min(base.security.next_wakeup()).min(self.drops.next_wakeup()).min(base.resolution.next_wakeup())
     }
 
     /// Shows the data sockets and the bells of rings to the poller, for good.
@@ -368,6 +389,10 @@ pub(crate) mod tests {
     #[test]
     fn a_broken_socket_of_topic_resolution_is_counted() {
         let look = |context: &mut Context| context.on_resolver_ready(0, &mut ());
-        assert_broken_is_counted(lone(1, Wait::Block), |context| &context.base.resolver_socket, look);
+        assert_broken_is_counted(
+            lone(1, Wait::Block),
+            |context| context.base.resolution.sockets().next().expect("one is open"),
+            look,
+        );
     }
 }

@@ -37,6 +37,8 @@ impl Context {
     /// again. [`SendError::TooLong`] above `maximum_message_size`. [`SendError::UnknownTopic`] after
     /// [`Context::delete_source`]. [`SendError::Ended`] after [`Context::end`]. [`SendError::Forked`] in a child
     /// made by `fork`.
+    ///
+    /// [`SourceEvent::WakeUp`]: crate::SourceEvent::WakeUp
     #[inline]
     pub fn send(&mut self, source: Source, parts: &[&[u8]]) -> Result<Sqn, SendError> {
         self.publishing.send(&mut self.base, source, parts)
@@ -97,6 +99,8 @@ impl Context {
     ///
     /// # Errors
     /// As [`Context::send`].
+    ///
+    /// [`Message::failover_number`]: crate::Message::failover_number
     pub fn send_hot_failover(
         &mut self,
         source: Source,

@@ -12,8 +12,9 @@ use units::{Nanos, RecentMap};
 
 use super::reliable::Sessions;
 use crate::base::Base;
-use crate::base::{Port, first_free};
+use crate::base::Port;
 use crate::error::ContextError;
+use crate::ports::first_free;
 
 /// The LBT-RU sessions of a context.
 #[derive(Default)]

@@ -1,6 +1,6 @@
 //! The transport sessions that a context publishes on.
 //!
-//! [`Session`] is what each transport does; [`Kind`] has a session of one of them, and [`each`] is the only place that
+//! [`Session`] is what each transport does; [`Kind`] has a session of one of them, and `each` is the only place that
 //! tells them apart after a session was opened. A further transport is a file here, a line there and one in
 //! [`Outgoing::open`].
 
@@ -28,11 +28,12 @@ use net::Ready;
 use units::{Nanos, Sqn};
 
 use crate::Source;
-use crate::base::{Base, Ports};
+use crate::base::Base;
 use crate::closing::{Patience, SessionLeft};
 use crate::error::ContextError;
 use crate::event::SourceEvent;
 use crate::keys::{NewKeys, PayloadKeysOf};
+use crate::ports::Ports;
 use crate::statistics::{Peer, SentStatistics};
 use binding::Binding;
 use ipc::IpcOutgoing;

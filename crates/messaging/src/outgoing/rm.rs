@@ -22,11 +22,12 @@ use super::claim::Claim;
 use super::closing::Farewell;
 use super::networks::SecondPort;
 use super::session::{Opened, Session};
-use crate::base::{Base, Port, Ports, first_free};
+use crate::base::{Base, Port};
 use crate::closing::Patience;
 use crate::error::ContextError;
 use crate::event::SourceEvent;
 use crate::keys::{NewKeys, draw_salt};
+use crate::ports::{Ports, first_free};
 use crate::statistics::{Peer, SentStatistics};
 use crate::xdp::Xdp;
 

@@ -20,12 +20,13 @@ use super::claim::Claim;
 use super::closing::Farewell;
 use super::rm::BLOCKED_WAIT;
 use super::session::{Opened, Session};
-use crate::base::{Base, Port, Ports, first_free, show};
+use crate::base::{Base, Port, show};
 use crate::closing::Patience;
 use crate::config::admits;
 use crate::error::ContextError;
 use crate::event::SourceEvent;
 use crate::keys::{NewKeys, draw_salt};
+use crate::ports::{Ports, first_free};
 use crate::statistics::{Peer, SentStatistics};
 
 /// The sending side of an LBT-RU session.

@@ -23,11 +23,12 @@ use units::Sqn;
 use super::binding::Binding;
 use super::claim::Claim;
 use super::session::{KEPT_MAX_BYTES, Opened, Session};
-use crate::base::{Base, Port, first_free};
+use crate::base::{Base, Port};
 use crate::closing::Patience;
 use crate::config::ReceiverBehavior;
 use crate::error::ContextError;
 use crate::event::SourceEvent;
+use crate::ports::first_free;
 use crate::statistics::{Peer, SentStatistics};
 use guests::{Guests, Stall};
 

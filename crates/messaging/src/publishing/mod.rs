@@ -11,13 +11,14 @@ use lbt::wire::lbmc::{Chain, FAILOVER_NUMBER_LEN, Header, failover_element};
 use slab::Slab;
 use units::{Nanos, Sqn};
 
-use crate::base::{Base, Ports};
+use crate::base::Base;
 use crate::closing::Stage;
 use crate::direct::Direct;
 use crate::error::ContextError;
 use crate::event::batch_bits;
 use crate::index::{Groups, reserve_for_insert};
 use crate::outgoing::{Claim, Outgoing, Place, Turns};
+use crate::ports::Ports;
 use crate::source::{Current, SourceEntry, sealed};
 use crate::{SendFlags, Source, SourceOptions, Transport};
 
@@ -82,7 +83,7 @@ impl Publishing {
         let retained = if retains { self.retain_topic(base, session, topic_index) } else { Ok(()) };
         let advertised = retained.and_then(|()| match fixed {
             Some(_) => Ok(None),
-            None => Ok(Some(base.resolver.advertise(base.now, topic, record)?)),
+            None => Ok(Some(base.resolution.resolver.advertise(base.now, topic, record)?)),
         });
         let advertisement = match advertised {
             Ok(advertisement) => advertisement,
@@ -125,7 +126,7 @@ impl Publishing {
         self.outgoing[gone.session].remove_topic(gone.topic);
         base.forget_retained(gone.session, gone.topic_index);
         if let Some(advertisement) = gone.advertisement {
-            base.resolver.withdraw(advertisement);
+            base.resolution.resolver.withdraw(advertisement);
         }
     }
 

@@ -88,7 +88,7 @@ impl Publishing {
     /// Ends all sources: their sessions say the last number of each topic and the end.
     pub(crate) fn end(&mut self, base: &mut Base) {
         for advertisement in self.sources.iter().filter_map(|(_, source)| source.advertisement) {
-            base.resolver.withdraw(advertisement);
+            base.resolution.resolver.withdraw(advertisement);
         }
         let now = base.now;
         for at in 0..self.outgoing.capacity() {

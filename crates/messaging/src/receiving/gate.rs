@@ -167,7 +167,7 @@ impl Gate {
             self.look_at = self.look_at.min(base.now + self.look_waiting());
         } else {
             base.counters.context.sessions_refused.inc();
-            base.resolver.forget_source(now, topic, record);
+            base.resolution.resolver.forget_source(now, topic, record);
         }
         base.counters.context.sessions_waiting.set(self.waiting_count() as u64);
     }
@@ -281,7 +281,7 @@ impl Receiving {
             return false;
         }
         if self.gate.backs_off(base, &record.session) {
-            base.resolver.forget_source(now, topic, record);
+            base.resolution.resolver.forget_source(now, topic, record);
             return false;
         }
         let is_next = self.gate.is_opening || self.gate.waiting[owner.0 as usize].is_empty();
@@ -312,7 +312,7 @@ impl Receiving {
             return self.gate.let_wait(base, receiver, topic, record, owner);
         }
         // Reported again when it is advertised again.
-        base.resolver.forget_source(now, topic, record);
+        base.resolution.resolver.forget_source(now, topic, record);
     }
 
     pub(super) fn wake_gate(

@@ -33,19 +33,19 @@ use gate::Gate;
 
 /// The receivers of a context, their streams, and the sessions that bring them.
 pub(crate) struct Receiving {
-    pub(crate) receivers: Slab<ReceiverEntry>,
-    pub(crate) subscriptions: Slab<Subscription>,
+    receivers: Slab<ReceiverEntry>,
+    subscriptions: Slab<Subscription>,
     /// Subscriptions. A hash table would have to be rebuilt as it grows, in hundreds of milliseconds for a million.
-    pub(crate) by_query: BTreeMap<QueryId, usize>,
-    pub(crate) found: VecDeque<Found>,
-    pub(crate) streams: Streams,
-    pub(crate) departed: Departed,
+    by_query: BTreeMap<QueryId, usize>,
+    found: VecDeque<Found>,
+    streams: Streams,
+    departed: Departed,
     pub(crate) incoming: Incoming,
-    pub(crate) gate: Gate,
-    pub(crate) recovering: Recovering,
-    pub(crate) next_session: u64,
+    gate: Gate,
+    recovering: Recovering,
+    next_session: u64,
     /// When sources known by configuration are tried again.
-    pub(crate) static_due: Nanos,
+    static_due: Nanos,
 }
 
 impl Receiving {
@@ -121,6 +121,21 @@ impl Receiving {
         self.incoming.ru.sessions.after_pause(now);
     }
 
+    /// Its streams, to be looked at.
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
+    /// Whether somebody is to hear of a source.
+    pub(crate) fn has_found(&self) -> bool {
+        !self.found.is_empty()
+    }
+
+    /// Tells what no source of a hot failover receiver can deliver in time.
+    pub(crate) fn wake_failovers(&mut self, now: Nanos, handler: &mut impl Handler) {
+        self.streams.failovers.on_wakeup(now, handler);
+    }
+
     /// The sockets that bring sessions of datagrams.
     pub(crate) fn data_sockets(&self) -> impl Iterator<Item = &UdpSocket> {
         self.incoming.rm.sockets().map(|(_, socket)| socket).chain(self.incoming.ru.socket())
@@ -151,7 +166,7 @@ impl Receiving {
                 self.streams.attach(slot, receiver, part, from);
                 self.announce(slot, receiver);
             } else {
-                base.resolver.forget_source(now, topic, advertised);
+                base.resolution.resolver.forget_source(now, topic, advertised);
             }
             return Ok(());
         }
@@ -164,7 +179,7 @@ impl Receiving {
         let is_new = !self.incoming.is_received(&record.session);
         let Some((session, session_number)) = self.open_session(base, record)? else {
             // It may be heard later: it is reported again when it is advertised again.
-            base.resolver.forget_source(now, topic, advertised);
+            base.resolution.resolver.forget_source(now, topic, advertised);
             return Ok(());
         };
         if is_new {
@@ -178,7 +193,7 @@ impl Receiving {
         if !self.incoming.subscribe(session, record.topic_index, token, order) {
             self.unwatch(base, session, record.topic_index);
             base.counters.context.joins_failed.inc();
-            base.resolver.forget_source(now, topic, advertised);
+            base.resolution.resolver.forget_source(now, topic, advertised);
             return Ok(());
         }
         if let Some(next) = resumed {
@@ -189,7 +204,7 @@ impl Receiving {
             // It may be taken later, when another source has ended: it is reported again when it is
             // advertised again.
             self.leave(base, direct, session, record);
-            base.resolver.forget_source(now, topic, advertised);
+            base.resolution.resolver.forget_source(now, topic, advertised);
             return Ok(());
         }
         let burst_min = base.config.delivery_control_maximum_burst_loss;
@@ -281,7 +296,7 @@ impl Receiving {
             self.incoming.unsubscribe(session, record.topic_index);
         }
         if is_last {
-            base.resolver.forget_session(now, &record.session);
+            base.resolution.resolver.forget_session(now, &record.session);
         }
     }
 
@@ -297,14 +312,14 @@ impl Receiving {
     ) {
         let now = base.now;
         if self.streams.reason_of_end(session).unwrap_or(reason) == EndReason::Ended {
-            base.resolver.end_session(now, transport);
+            base.resolution.resolver.end_session(now, transport);
             if self.can_end_be_forged(base, transport) {
                 self.departed.remember_ended(now, (*transport, None), self.streams.owed(session));
             } else {
                 self.departed.forget(&(*transport, None));
             }
         } else {
-            base.resolver.lose_session(now, transport);
+            base.resolution.resolver.lose_session(now, transport);
             if !self.may_be_another(base, transport) {
                 self.departed.remember((*transport, None), self.streams.owed(session));
             }
@@ -406,7 +421,7 @@ impl Receiving {
         self.forget_recovery(base, direct, session);
         let gone = self.incoming.close(base, session);
         if let Some(transport) = gone {
-            base.resolver.forget_session(now, &transport);
+            base.resolution.resolver.forget_session(now, &transport);
             self.streams.end_session(now, session, EndReason::TimedOut, handler);
         }
     }

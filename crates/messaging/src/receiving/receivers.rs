@@ -29,16 +29,16 @@ impl Receiving {
         base.check_open(Stage::Settling)?;
         check(options)?;
         base.refresh_clock();
-        let known = base.resolver.query_of(topic).and_then(|query| self.by_query.get(&query));
+        let known = base.resolution.resolver.query_of(topic).and_then(|query| self.by_query.get(&query));
         if let Some(&at) = known {
             let receiver = self.add_receiver(base, at, options);
-            for record in base.resolver.known(topic) {
+            for record in base.resolution.resolver.known(topic) {
                 self.join_counted(base, direct, receiver, topic, &record);
             }
             return Ok(receiver);
         }
         let mut heard = Heard::default();
-        let query = base.resolver.query(base.now, topic, &mut heard)?;
+        let query = base.resolution.resolver.query(base.now, topic, &mut heard)?;
         Ok(self.add_subscription(base, direct, query, options, heard))
     }
 
@@ -54,7 +54,7 @@ impl Receiving {
         check(options)?;
         base.refresh_clock();
         let mut heard = Heard::default();
-        let query = base.resolver.query_prefix(base.now, prefix, &mut heard)?;
+        let query = base.resolution.resolver.query_prefix(base.now, prefix, &mut heard)?;
         Ok(self.add_subscription(base, direct, query, options, heard))
     }
 
@@ -70,7 +70,7 @@ impl Receiving {
         check(options)?;
         base.refresh_clock();
         let mut heard = Heard::default();
-        let query = base.resolver.query_pattern(base.now, pattern, &mut heard)?;
+        let query = base.resolution.resolver.query_pattern(base.now, pattern, &mut heard)?;
         Ok(self.add_subscription(base, direct, query, options, heard))
     }
 
@@ -116,7 +116,7 @@ impl Receiving {
         if subscription.receivers.is_empty() {
             let gone = self.subscriptions.remove(gone.subscription);
             self.by_query.remove(&gone.query);
-            base.resolver.stop_query(gone.query);
+            base.resolution.resolver.stop_query(gone.query);
         }
         for stream in self.streams.detach(receiver) {
             self.leave(base, direct, stream.session, &stream.record);
@@ -127,7 +127,7 @@ impl Receiving {
         let now = base.now;
         let mut heard = Heard::default();
         // One that is malformed or not signed as it must be is counted by the resolver.
-        let _ = base.resolver.on_datagram(now, datagram, &mut heard);
+        let _ = base.resolution.resolver.on_datagram(now, datagram, &mut heard);
         self.take_heard(base, direct, heard);
     }
 
@@ -190,7 +190,7 @@ impl Receiving {
         for source in &base.config.resolver_static_source {
             for record in source.records() {
                 // Nobody asks yet.
-                base.resolver.add_static(now, &source.topic, record, &mut Heard::default())?;
+                base.resolution.resolver.add_static(now, &source.topic, record, &mut Heard::default())?;
             }
         }
         if !base.config.resolver_static_source.is_empty() {
@@ -206,7 +206,7 @@ impl Receiving {
         }
         self.static_due = now + TRY_EVERY;
         let mut heard = Heard::default();
-        base.resolver.report_static(&mut heard);
+        base.resolution.resolver.report_static(&mut heard);
         self.take_heard(base, direct, heard);
     }
 }

@@ -14,6 +14,8 @@ use crate::session::SessionRef;
 use crate::stream::Stream;
 
 /// A place among all that [`Context::statistics_from`] tells of; the default is the begin.
+///
+/// [`Context::statistics_from`]: crate::Context::statistics_from
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatisticsPosition {
     stage: u8,
@@ -40,6 +42,8 @@ const STAGE_SHIFT: u32 = 60;
 const SLOT_MASK: u32 = (1 << 28) - 1;
 
 /// Most that [`Context::statistics`] tells of.
+///
+/// [`Context::statistics`]: crate::Context::statistics
 pub const STATISTICS_MAX: usize = 10_000;
 
 /// What is gone through, one after the other.
@@ -118,7 +122,7 @@ pub(crate) fn page(
 /// How many there are to be told of at present.
 pub(crate) fn count(publishing: &Publishing, receiving: &Receiving) -> usize {
     let peers: usize = publishing.sessions().iter().map(|(_, outgoing)| outgoing.peer_count()).sum();
-    let streams = &receiving.streams;
+    let streams = &receiving.streams();
     publishing.sessions().len() + streams.tallies.len() + peers + streams.len() + publishing.sources().len()
 }
 
@@ -187,7 +191,7 @@ fn tell_incoming(
     kind: u32,
     page: &mut Page<impl FnMut(Statistic<'_>)>,
 ) -> Rest {
-    for (session, tally) in receiving.streams.tallies.range(session_at(kind, at)..) {
+    for (session, tally) in receiving.streams().tallies.range(session_at(kind, at)..) {
         if !page.goes_on() {
             let (kind, at) = place_of(*session);
             return Some((at, kind));
@@ -206,11 +210,11 @@ fn tell_incoming(
 }
 
 fn tell_streams(receiving: &Receiving, from: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
-    for slot in from as usize..receiving.streams.capacity() {
+    for slot in from as usize..receiving.streams().capacity() {
         if !page.goes_on() {
             return Some((slot as u32, 0));
         }
-        let Some(stream) = receiving.streams.get(slot) else { continue };
+        let Some(stream) = receiving.streams().get(slot) else { continue };
         page.tell(Statistic::Stream {
             stream: stream.id,
             topic: stream.info().topic,
