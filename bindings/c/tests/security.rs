@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::ptr::{null, null_mut};
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,7 @@ fn changed_keys_are_read_by_the_context_itself_and_on_demand() {
     let file = keys.display().to_string();
     let good = "1 000102030405060708090a0b0c0d0e0f";
     fs::write(&keys, good).expect("a writable place");
+    fs::set_permissions(&keys, fs::Permissions::from_mode(0o644)).expect("it is ours");
     let settings = [
         format!("transport_lbtrm_authentication_key_file={file}"),
         "security_reload_interval_us=10000".to_owned(),
@@ -70,6 +72,8 @@ fn changed_keys_are_read_by_the_context_itself_and_on_demand() {
             assert!(unsafe { tickcast_context_wait(context, 1_000_000) } >= 0, "{}", last_error());
         }
     };
+    until(security_events::EXPOSED);
+    fs::set_permissions(&keys, fs::Permissions::from_mode(0o600)).expect("it is ours");
     fs::write(&keys, "2 no secret").expect("a writable place");
     until(security_events::RELOAD_FAILED);
     // SAFETY: a context and a thread.
