@@ -1,40 +1,34 @@
 //! Connections to who is on two networks: what one does not bring there goes on by the other.
 
 use std::collections::VecDeque;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use lbt::stream::StreamDecoder;
-use net::{Interest, Transport, tcp};
 use units::Nanos;
-
-use crate::Handler;
-use crate::context::{Context, Port};
-use crate::direct::Connection;
 
 /// The two ways to a peer, and what is to be sent again if the other one is taken: a connection for answers keeps
 /// what waits, from the first one on of which the peer's kernel has not acknowledged all. The application's has two
 /// ways until it stands.
 pub(crate) struct Detour {
-    ways: [SocketAddrV4; 2],
+    pub(crate) ways: [SocketAddrV4; 2],
     /// Which of them is taken.
-    at: usize,
+    pub(crate) at: usize,
     /// Where the answers end in what is kept.
-    ends: VecDeque<usize>,
+    pub(crate) ends: VecDeque<usize>,
     /// Bytes of it that were acknowledged.
-    acknowledged: usize,
+    pub(crate) acknowledged: usize,
     /// When that was last more, or there was nothing to acknowledge.
-    moved: Nanos,
+    pub(crate) moved: Nanos,
     /// Ways that were taken in vain since.
-    tries: u32,
+    pub(crate) tries: u32,
 }
 
 /// How long a peer may acknowledge nothing of what is under way, be it the wish to connect, before the other way is
 /// taken. A network that works acknowledges within a round trip, or within some tenths of a second where packets are
 /// lost; a peer that takes nothing acknowledges as well.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// After so many the peer is taken for gone.
-const TRIES_MAX: u32 = 8;
+pub(crate) const TRIES_MAX: u32 = 8;
 
 impl Detour {
     pub(crate) fn new(ways: [SocketAddrV4; 2], now: Nanos) -> Detour {
@@ -51,86 +45,5 @@ impl Detour {
     /// An answer was appended, which ends there.
     pub(crate) fn on_answer(&mut self, end: usize) {
         self.ends.push_back(end);
-    }
-}
-
-impl Connection {
-    /// Drops the answers that have arrived, if they were kept.
-    pub(crate) fn settle(&mut self, now: Nanos) {
-        let waits = self.waits_for_peer();
-        let Some(detour) = &mut self.detour else { return };
-        // What cannot be looked up counts as not acknowledged.
-        // TLS makes more bytes of what it is given, never fewer; what it holds itself is not in the kernel.
-        let is_known = self.is_established && !self.stream.holds_output();
-        let queued = if is_known { tcp::unacknowledged(self.stream.socket()).ok() } else { None };
-        let acknowledged = queued.map_or(0, |queued| self.sent.saturating_sub(queued.bytes));
-        let is_idle = queued.is_some_and(|queued| queued.under_way == 0);
-        if acknowledged > detour.acknowledged || is_idle || !waits {
-            (detour.moved, detour.tries) = (now, 0);
-        }
-        let arrived = detour.ends.iter().take_while(|end| **end <= acknowledged).count();
-        let bytes = detour.ends.drain(..arrived).next_back().unwrap_or(0);
-        detour.ends.iter_mut().for_each(|end| *end -= bytes);
-        detour.acknowledged = acknowledged - bytes;
-        self.out.drain(..bytes);
-        self.sent -= bytes;
-    }
-
-    /// When the other way is to be taken, if nothing is acknowledged till then.
-    pub(crate) fn detour_at(&self) -> Nanos {
-        let waiting = self.detour.as_ref().filter(|_| self.waits_for_peer());
-        waiting.map_or(Nanos::NEVER, |detour| detour.moved + PATIENCE)
-    }
-}
-
-impl Context {
-    /// Takes the other way to a peer that has acknowledged nothing for long.
-    pub(crate) fn take_due_detour(&mut self, now: Nanos, index: usize, handler: &mut impl Handler) {
-        let is_due = |c: &Connection| now >= c.detour_at();
-        if !self.direct.connections.get(index).is_some_and(is_due) {
-            return;
-        }
-        let Some(connection) = self.direct.connections.get_mut(index) else { return };
-        connection.settle(now);
-        if is_due(connection) && !self.take_detour(index) {
-            self.close_connection(index, "neither network brings anything to the peer", handler);
-        }
-    }
-
-    /// A connection brings nothing to its peer, or nothing any more: takes the other way, and sends all again that may
-    /// not have arrived. False if there is none, or no need, or it was tried often enough.
-    pub(crate) fn take_detour(&mut self, index: usize) -> bool {
-        let token = self.token(Port::Connection, index);
-        let Some(connection) = self.direct.connections.get_mut(index) else { return false };
-        connection.settle(self.now);
-        if !connection.waits_for_peer() {
-            return false;
-        }
-        let Some(detour) = connection.detour.as_mut() else { return false };
-        while detour.tries < TRIES_MAX {
-            detour.tries += 1;
-            // What fails here is tried by the other way; after the last try the connection counts as failed.
-            let Ok(stream) = tcp::connect(SocketAddr::V4(detour.turn())) else { continue };
-            let watched = self.config.watch_direct(&stream);
-            if watched.and_then(|()| self.registrar.add(&stream, token, Interest::ReadWrite)).is_err() {
-                continue;
-            }
-            // What is sent again is not to come by the first way as well, if that should be mended. Closing the
-            // descriptor takes it out of the poller too.
-            drop(tcp::reset_on_close(connection.stream.socket()));
-            drop(self.registrar.remove(&connection.stream));
-            connection.stream = Transport::Plain(stream);
-            (connection.is_established, connection.waits_for_room) = (false, true);
-            connection.handshake_due = Nanos::NEVER;
-            connection.decoder = StreamDecoder::new(self.config.request_tcp_maximum_message_size_bytes);
-            (connection.sent, detour.acknowledged, detour.moved) = (0, 0, self.now);
-            if connection.is_for_answers() {
-                self.counters.networks.answers_moved.inc();
-            } else {
-                self.counters.networks.connections_moved.inc();
-            }
-            return true;
-        }
-        false
     }
 }

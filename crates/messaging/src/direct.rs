@@ -1,8 +1,10 @@
 mod connections;
+mod detours;
 mod ended;
 mod guests;
 mod unsent;
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpStream};
 
@@ -19,15 +21,14 @@ use ended::EndedConnections;
 use guests::{Guest, Guests, Partial};
 use unsent::release_sent;
 
-use crate::closing::Stage;
-use crate::context::{Context, Port, first_free};
+use crate::base::Base;
+use crate::base::Port;
+use crate::closing::{Patience, Stage};
 use crate::detour::Detour;
 use crate::error::ContextError;
-use crate::incoming::SessionRef;
-use crate::outgoing::Patience;
-use crate::recovery;
+use crate::ports::first_free;
 use crate::request::Requests;
-use crate::stream::Bridge;
+use crate::session::SessionRef;
 use crate::{ConnectionId, Handler, MessagingConfig, RequestId};
 
 /// Direct connections and where they come in.
@@ -43,6 +44,18 @@ pub(crate) struct Direct {
     guests: Guests,
     handshakes: Handshakes,
     ended: EndedConnections,
+    /// What has happened to connections for recovery, and was not told yet.
+    told: VecDeque<Told>,
+    /// When the context began to close, or connections were last busy since.
+    pub(crate) settling_since: Nanos,
+}
+
+/// What has happened to a connection for recovery.
+pub(crate) enum Told {
+    /// It was read and written; something may be due for the session.
+    Used(SessionRef),
+    /// It is gone.
+    Gone { session: SessionRef, connection: ConnectionId, was_established: bool },
 }
 
 /// How much of a turn goes to those who have not proved anything.
@@ -79,6 +92,8 @@ impl Direct {
             guests: Guests::new(config),
             handshakes: Handshakes::default(),
             ended: EndedConnections::default(),
+            told: VecDeque::new(),
+            settling_since: Nanos::ZERO,
         }
     }
 
@@ -87,6 +102,22 @@ impl Direct {
     pub(crate) fn is_settled(&self) -> bool {
         self.connections.is_settled()
     }
+}
+
+/// What connections for recovery bring, for the session that each is for.
+pub(crate) trait Recoveries {
+    /// The connection stands.
+    fn on_connected(&mut self, base: &Base, session: SessionRef);
+    /// The source has sent something; false if nothing is asked for any more.
+    fn on_heard(&mut self, base: &Base, session: SessionRef) -> bool;
+    /// What the source has sent.
+    fn on_answer(
+        &mut self,
+        base: &Base,
+        session: SessionRef,
+        message: &StreamMessage<'_>,
+        handler: &mut impl Handler,
+    );
 }
 
 pub(crate) struct Connection {
@@ -192,6 +223,11 @@ const READ_BYTES: usize = 256 << 10;
 const ACCEPTS_MAX: usize = 64;
 
 impl Direct {
+    /// What has happened first to connections for recovery since it was asked.
+    pub(crate) fn next_told(&mut self) -> Option<Told> {
+        self.told.pop_front()
+    }
+
     pub(crate) fn address(&self) -> Option<SocketAddrV4> {
         self.address
     }
@@ -203,21 +239,16 @@ impl Direct {
     }
 }
 
-impl Context {
-    /// Takes direct connections from now on, at the first free port of the configured range, on both networks
-    /// if there are two; topics published afterwards carry the address in their advertisements.
-    ///
-    /// # Errors
-    /// No port of the range is free, or `request_tcp_tls` is set and there is no certificate.
-    /// [`ContextError::Closed`] after [`Context::close`] or [`Context::settle`].
-    pub fn listen(&mut self) -> Result<SocketAddrV4, ContextError> {
-        if self.config.request_tcp_tls && self.tls.server.is_none() {
+impl Direct {
+    /// See [`Context::listen`](crate::Context::listen).
+    pub(crate) fn listen(&mut self, base: &mut Base) -> Result<SocketAddrV4, ContextError> {
+        if base.config.request_tcp_tls && base.tls.server.is_none() {
             return Err(lacks("a request port", "transport_tcp_tls_certificate_file").into());
         }
-        self.check_open(Stage::Settling)?;
-        let (low, high) = (self.config.request_tcp_port_low, self.config.request_tcp_port_high);
-        let second = self.second.as_ref().map(|second| second.interface);
-        let listeners = first_free(self.interface, low..=high, |address| {
+        base.check_open(Stage::Settling)?;
+        let (low, high) = (base.config.request_tcp_port_low, base.config.request_tcp_port_high);
+        let second = base.second.as_ref().map(|second| second.interface);
+        let listeners = first_free(base.interface, low..=high, |address| {
             let on_second =
                 second.map(|ip| tcp::listen(SocketAddrV4::new(ip, address.port()))).transpose()?;
             Ok([Some(tcp::listen(address)?), on_second])
@@ -227,32 +258,37 @@ impl Context {
             return Err(io::Error::other("a listener bound to an IPv4 address has another").into());
         };
         let doors = listeners.into_iter().enumerate().map(|(index, listener)| {
-            Door::open(listener, &self.registrar, self.token(Port::Listener, index))
+            Door::open(listener, &base.registrar, base.token(Port::Listener, index))
         });
-        (self.direct.doors, self.direct.address) = (doors.collect::<io::Result<_>>()?, Some(address));
+        (self.doors, self.address) = (doors.collect::<io::Result<_>>()?, Some(address));
         Ok(address)
     }
 
-    /// Begins to connect to another process; [`Handler::on_connected`] or [`Handler::on_closed`] follows. Where the
-    /// process is on two networks, as a session of its that is heard on both tells, and the one of `to` refuses or
-    /// does not answer within a second, the other is tried, and so on in turn, eight times.
-    ///
-    /// # Errors
-    /// The attempt failed at once; the error names the address. [`ContextError::Closed`] after [`Context::close`] or
-    /// [`Context::settle`].
-    pub fn connect(&mut self, to: SocketAddrV4) -> Result<ConnectionId, ContextError> {
-        self.check_open(Stage::Settling)?;
-        let (stream, detour) = self.connect_either(to)?;
-        Ok(self.add_connection(Transport::Plain(stream), None, Purpose::Application, detour)?)
+    /// Begins to connect to another process, which is at `other` on the second network.
+    pub(crate) fn connect_to(
+        &mut self,
+        base: &mut Base,
+        to: SocketAddrV4,
+        other: Option<SocketAddrV4>,
+    ) -> Result<ConnectionId, ContextError> {
+        base.check_open(Stage::Settling)?;
+        let (stream, detour) = self.connect_either(base, to, other)?;
+        Ok(self.add_connection(base, Transport::Plain(stream), None, Purpose::Application, detour)?)
     }
 
     /// Begins to connect to a peer, over the other network if the first one cannot be used.
-    fn connect_either(&self, to: SocketAddrV4) -> io::Result<(TcpStream, Option<Box<Detour>>)> {
-        self.check_trust()?;
-        let mut detour = self.on_second_network(to).map(|other| Box::new(Detour::new([to, other], self.now)));
+    fn connect_either(
+        &self,
+        base: &Base,
+        to: SocketAddrV4,
+        other: Option<SocketAddrV4>,
+    ) -> io::Result<(TcpStream, Option<Box<Detour>>)> {
+        let now = base.now;
+        self.check_trust(base)?;
+        let mut detour = other.map(|other| Box::new(Detour::new([to, other], now)));
         let first = match &mut detour {
             // One network, and it is not the first: the peer is known here by the second.
-            Some(detour) if self.second.is_none() => detour.turn(),
+            Some(detour) if base.second.is_none() => detour.turn(),
             _ => to,
         };
         let stream = match (tcp::connect(SocketAddr::V4(first)), &mut detour) {
@@ -263,40 +299,46 @@ impl Context {
     }
 
     /// Begins to connect to the source of a session, to ask for messages.
-    pub(crate) fn connect_for(&mut self, to: SocketAddrV4, session: SessionRef) -> io::Result<ConnectionId> {
-        self.check_trust()?;
+    pub(crate) fn connect_for(
+        &mut self,
+        base: &mut Base,
+        to: SocketAddrV4,
+        session: SessionRef,
+    ) -> io::Result<ConnectionId> {
+        self.check_trust(base)?;
         let stream = tcp::connect(SocketAddr::V4(to))?;
-        self.add_connection(Transport::Plain(stream), None, Purpose::Recovery(session), None)
+        self.add_connection(base, Transport::Plain(stream), None, Purpose::Recovery(session), None)
     }
 
     /// Whether connections can be made as the configuration wants them.
-    fn check_trust(&self) -> io::Result<()> {
-        let is_missing = self.config.request_tcp_tls && self.tls.client.is_none();
+    fn check_trust(&self, base: &Base) -> io::Result<()> {
+        let is_missing = base.config.request_tcp_tls && base.tls.client.is_none();
         if is_missing { Err(lacks("a direct connection", "transport_tcp_tls_ca_file")) } else { Ok(()) }
     }
 
     fn add_connection(
         &mut self,
+        base: &mut Base,
         stream: Transport,
         accepted: Option<SocketAddr>,
         purpose: Purpose,
         detour: Option<Box<Detour>>,
     ) -> io::Result<ConnectionId> {
-        self.config.watch_direct(stream.socket())?;
-        let index = self.direct.connections.vacant_key();
+        base.config.watch_direct(stream.socket())?;
+        let index = self.connections.vacant_key();
         let interest = if accepted.is_some() { Interest::Read } else { Interest::ReadWrite };
         let handshake_due =
-            if stream.is_handshaking() { self.now + self.config.handshake_timeout() } else { Nanos::NEVER };
-        self.registrar.add(&stream, self.token(Port::Connection, index), interest)?;
-        self.direct.next += 1;
-        let id = ConnectionId(self.direct.next);
-        self.direct.connections.insert(Connection {
+            if stream.is_handshaking() { base.now + base.config.handshake_timeout() } else { Nanos::NEVER };
+        base.registrar.add(&stream, base.token(Port::Connection, index), interest)?;
+        self.next += 1;
+        let id = ConnectionId(self.next);
+        self.connections.insert(Connection {
             id,
             stream,
             is_established: false,
             handshake_due,
             accepted,
-            decoder: StreamDecoder::new(self.config.request_tcp_maximum_message_size_bytes),
+            decoder: StreamDecoder::new(base.config.request_tcp_maximum_message_size_bytes),
             encoder: StreamEncoder::default(),
             out: Vec::new(),
             sent: 0,
@@ -306,7 +348,7 @@ impl Context {
             is_given_up: false,
             guest: None,
             partial: Partial::default(),
-            used: self.now,
+            used: base.now,
             purpose,
             asker: None,
             detour,
@@ -314,73 +356,71 @@ impl Context {
         Ok(id)
     }
 
-    /// Appends a message to a connection; it leaves with [`Context::flush`]. False, and nothing happens, if the
-    /// connection is gone or the context is closed.
-    pub fn send_direct(&mut self, connection: ConnectionId, payload: &[u8]) -> bool {
-        if self.stage == Stage::Closed {
+    /// See [`Context::send_direct`](crate::Context::send_direct).
+    pub(crate) fn send_direct(&mut self, base: &Base, connection: ConnectionId, payload: &[u8]) -> bool {
+        if base.stage == Stage::Closed {
             return false;
         }
-        let index = self.direct.connections.index_of(connection);
-        let Some(known) = index.and_then(|index| self.direct.connections.get_mut(index)) else {
-            return false;
-        };
+        let index = self.connections.index_of(connection);
+        let Some(known) = index.and_then(|index| self.connections.get_mut(index)) else { return false };
         // Messages longer than 4 GiB do not exist here.
         known.encoder.message(&mut known.out, 0, &[], payload).is_ok()
     }
 
-    /// How many bytes wait for the connection's socket; 0 if the connection is gone. As long as there are more than
-    /// `request_tcp_send_buffer_maximum_bytes` after a flush, the connection is closed.
+    /// See [`Context::unsent`](crate::Context::unsent).
     #[must_use]
-    pub fn unsent(&self, connection: ConnectionId) -> usize {
-        let index = self.direct.connections.index_of(connection);
-        let known = index.and_then(|index| self.direct.connections.get(index));
+    pub(crate) fn unsent(&self, connection: ConnectionId) -> usize {
+        let index = self.connections.index_of(connection);
+        let known = index.and_then(|index| self.connections.get(index));
         known.map_or(0, |known| known.out.len() - known.sent)
     }
 
-    /// Closes a connection after what was sent before; no event follows.
-    pub fn disconnect(&mut self, connection: ConnectionId) {
-        if let Some(index) = self.direct.connections.index_of(connection) {
+    /// See [`Context::disconnect`](crate::Context::disconnect).
+    pub(crate) fn disconnect(&mut self, base: &mut Base, connection: ConnectionId) {
+        if let Some(index) = self.connections.index_of(connection) {
             // The last messages are worth one attempt; the connection is given up either way.
-            let _ = self.write_connection(index);
-            let gone = self.remove_connection(index);
-            self.end_in_order(gone.stream);
+            let _ = self.write_connection(base, index);
+            let gone = self.remove_connection(base, index);
+            self.end_in_order(base, gone.stream);
         }
     }
 
     /// Ends a connection whose peer may still send.
-    fn end_in_order(&mut self, stream: Transport) {
-        let Direct { ended, buffer, .. } = &mut self.direct;
-        ended.take(self.now, stream, &self.registrar, buffer);
+    fn end_in_order(&mut self, base: &Base, stream: Transport) {
+        self.ended.take(base.now, stream, &base.registrar, &mut self.buffer);
     }
 
-    pub(crate) fn remove_connection(&mut self, index: usize) -> Connection {
-        let gone = self.direct.connections.remove(index);
-        self.direct.guests.on_removed(&gone);
-        if let (Some(asker), Some(retained)) = (gone.asker, &mut self.retained) {
+    pub(crate) fn remove_connection(&mut self, base: &mut Base, index: usize) -> Connection {
+        let gone = self.connections.remove(index);
+        self.guests.on_removed(&gone);
+        if let (Some(asker), Some(retained)) = (gone.asker, &mut base.retained) {
             retained.responder.close(asker);
         }
         gone
     }
 
-    /// Appends an answer to a connection to the one who asked, opened if there is none.
+    /// Appends an answer to a connection to the one who asked, opened if there is none; `other` says where it is on
+    /// the second network.
     pub(crate) fn send_answer(
         &mut self,
+        base: &mut Base,
         to: SocketAddrV4,
+        other: impl FnOnce() -> Option<SocketAddrV4>,
         header: &Header<'_>,
         payload: &[u8],
     ) -> io::Result<()> {
-        let index = match self.direct.connections.index_of_answers(to) {
+        let index = match self.connections.index_of_answers(to) {
             Some(index) => index,
             None => {
-                let (stream, detour) = self.connect_either(to)?;
-                let index = self.direct.connections.vacant_key();
-                let purpose = Purpose::Answers { to, used: self.now };
-                self.add_connection(Transport::Plain(stream), None, purpose, detour)?;
+                let (stream, detour) = self.connect_either(base, to, other())?;
+                let index = self.connections.vacant_key();
+                let purpose = Purpose::Answers { to, used: base.now };
+                self.add_connection(base, Transport::Plain(stream), None, purpose, detour)?;
                 index
             }
         };
-        let now = self.now;
-        let connection = &mut self.direct.connections[index];
+        let now = base.now;
+        let connection = &mut self.connections[index];
         if connection.is_given_up {
             let text = format!("{to} has not read its answers, and those that waited for it are lost");
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, text));
@@ -395,9 +435,9 @@ impl Context {
     }
 
     /// Puts what a peer has asked for of the retained messages into what waits to be written.
-    fn answer(&mut self, now: Nanos, index: usize) {
-        if let Some(retained) = &mut self.retained
-            && let Some(connection) = self.direct.connections.get_mut(index)
+    fn answer(&mut self, base: &mut Base, now: Nanos, index: usize) {
+        if let Some(retained) = &mut base.retained
+            && let Some(connection) = self.connections.get_mut(index)
             && let Some(asker) = connection.asker
             && connection.takes_answers()
         {
@@ -407,71 +447,83 @@ impl Context {
     }
 
     /// When retained messages that a peer has asked for can be sent to it.
-    fn answers_at(&self, connection: &Connection) -> Nanos {
-        match (&self.retained, connection.asker) {
+    fn answers_at(&self, base: &Base, connection: &Connection) -> Nanos {
+        match (&base.retained, connection.asker) {
             (Some(retained), Some(asker)) if connection.takes_answers() => retained.responder.ready_at(asker),
             _ => Nanos::NEVER,
         }
     }
 
     /// When a connection is to be looked at, if nothing happens to it till then.
-    fn direct_due(&self, connection: &Connection) -> Nanos {
+    fn direct_due(&self, base: &Base, connection: &Connection) -> Nanos {
         let own =
-            connection.detour_at().min(connection.handshake_due).min(connection.overdue(&self.config).0);
-        own.min(self.answers_at(connection)).min(connection.unused_at(&self.config))
+            connection.detour_at().min(connection.handshake_due).min(connection.overdue(&base.config).0);
+        own.min(self.answers_at(base, connection)).min(connection.unused_at(&base.config))
     }
 
     /// Sends retained messages that waited for the rate limit; closes connections that are overdue, and those to
     /// who asked that have not been used for long.
-    pub(crate) fn wake_direct(&mut self, now: Nanos, handler: &mut impl Handler) {
-        self.flush_direct();
-        self.direct.ended.on_wakeup(now, &mut self.direct.buffer);
-        self.direct.doors.iter_mut().for_each(|door| door.on_wakeup(now, &self.registrar));
-        while let Some(index) = self.direct.connections.pop_due(now) {
-            self.answer(now, index);
-            self.take_due_detour(now, index, handler);
-            self.give_up_handshake(now, index, handler);
-            self.look_after_guest(now, index, handler);
-            if self.direct.connections.get(index).is_some_and(|c| now >= c.unused_at(&self.config)) {
-                self.remove_connection(index);
+    pub(crate) fn wake_direct(&mut self, base: &mut Base, now: Nanos, handler: &mut impl Handler) {
+        self.flush_direct(base);
+        self.ended.on_wakeup(now, &mut self.buffer);
+        self.doors.iter_mut().for_each(|door| door.on_wakeup(now, &base.registrar));
+        while let Some(index) = self.connections.pop_due(now) {
+            self.answer(base, now, index);
+            self.take_due_detour(base, now, index, handler);
+            self.give_up_handshake(base, now, index, handler);
+            self.look_after_guest(base, now, index, handler);
+            if self.connections.get(index).is_some_and(|c| now >= c.unused_at(&base.config)) {
+                self.remove_connection(base, index);
             }
         }
-        self.flush_direct();
+        self.flush_direct(base);
     }
 
-    pub(crate) fn direct_wakeup(&self) -> Nanos {
-        let doors = self.direct.doors.iter().map(Door::next_wakeup).fold(Nanos::NEVER, Nanos::min);
+    pub(crate) fn direct_wakeup(&self, base: &Base) -> Nanos {
+        let doors = self.doors.iter().map(Door::next_wakeup).fold(Nanos::NEVER, Nanos::min);
         doors
-            .min(self.direct.ended.next_wakeup())
-            .min(self.direct.connections.next_wakeup(|connection| self.direct_due(connection)))
+            .min(self.ended.next_wakeup())
+            .min(self.connections.next_wakeup(|connection| self.direct_due(base, connection)))
     }
 
     /// Goes on with connections while the context is closed, for `patience` after the last answer to who asks for
     /// retained messages; whether nothing waits any more.
-    pub(crate) fn settle_direct(&mut self, patience: &Patience) -> bool {
-        let retains = self.retained.is_some();
+    pub(crate) fn settle_direct(
+        &mut self,
+        base: &mut Base,
+        recoveries: &mut impl Recoveries,
+        patience: &Patience,
+    ) -> bool {
+        let now = base.now;
+        let retains = base.retained.is_some();
         if retains {
-            (0..self.direct.doors.len()).for_each(|index| self.on_listener_ready(index, &mut ()));
+            (0..self.doors.len()).for_each(|index| self.on_listener_ready(base, index, &mut ()));
         }
-        for index in 0..self.direct.connections.capacity() {
-            if self.direct.connections.get(index).is_some() {
-                let token = self.token(Port::Connection, index);
-                self.on_connection_ready(index, Ready { token, readable: true, writable: true }, &mut ());
+        for index in 0..self.connections.capacity() {
+            if self.connections.get(index).is_some() {
+                let token = base.token(Port::Connection, index);
+                self.on_connection_ready(
+                    base,
+                    recoveries,
+                    index,
+                    Ready { token, readable: true, writable: true },
+                    &mut (),
+                );
             }
         }
-        self.wake_direct(self.now, &mut ());
-        let mut connections = self.direct.connections.iter();
-        let is_asked = connections.any(|(_, connection)| self.answers_at(connection) != Nanos::NEVER);
+        self.wake_direct(base, now, &mut ());
+        let mut connections = self.connections.iter();
+        let is_asked = connections.any(|(_, connection)| self.answers_at(base, connection) != Nanos::NEVER);
         let is_busy = is_asked || self.direct_left() > 0;
         if is_busy {
-            self.settling_since = self.now;
+            self.settling_since = base.now;
         }
-        !is_busy && (!retains || self.now >= self.settling_since + patience.quiet)
+        !is_busy && (!retains || base.now >= self.settling_since + patience.quiet)
     }
 
     /// Bytes that peers' kernels have not acknowledged; what we ask others for does not count.
     pub(crate) fn direct_left(&self) -> u64 {
-        let ours = self.direct.connections.iter().map(|(_, connection)| connection);
+        let ours = self.connections.iter().map(|(_, connection)| connection);
         let ours = ours.filter(|c| !matches!(c.purpose, Purpose::Recovery(_)) && !c.is_given_up);
         ours.map(|connection| {
             let in_kernel = match connection.is_established {
@@ -483,74 +535,78 @@ impl Context {
         .sum()
     }
 
-    pub(crate) fn on_listener_ready(&mut self, index: usize, handler: &mut impl Handler) {
+    pub(crate) fn on_listener_ready(&mut self, base: &mut Base, index: usize, handler: &mut impl Handler) {
+        let now = base.now;
         for _ in 0..ACCEPTS_MAX {
-            let Some(door) = self.direct.doors.get_mut(index) else { return };
-            let (stream, peer) = match door.accept(self.now, &self.registrar) {
+            let Some(door) = self.doors.get_mut(index) else { return };
+            let (stream, peer) = match door.accept(now, &base.registrar) {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
-                Err(_) => return self.counters.context.request_accepts_failed.inc(),
+                Err(_) => return base.counters.context.request_accepts_failed.inc(),
             };
-            let Some(guest) = self.admit_guest(peer, handler) else { continue };
-            if self.add_accepted(stream, peer, guest, handler).is_err() {
+            let Some(guest) = self.admit_guest(base, peer, handler) else { continue };
+            if self.add_accepted(base, stream, peer, guest, handler).is_err() {
                 self.dismiss_guest(peer);
-                self.counters.context.request_connections_refused.inc();
+                base.counters.context.request_connections_refused.inc();
             }
         }
     }
 
     fn add_accepted(
         &mut self,
+        base: &mut Base,
         stream: TcpStream,
         peer: SocketAddr,
         guest: Box<Guest>,
         handler: &mut impl Handler,
     ) -> io::Result<()> {
-        let stream = match &self.tls.server {
-            Some(tls) if self.config.request_tcp_tls => tls.accept(stream)?,
+        let stream = match &base.tls.server {
+            Some(tls) if base.config.request_tcp_tls => tls.accept(stream)?,
             _ => Transport::Plain(stream),
         };
-        let (index, is_plain) = (self.direct.connections.vacant_key(), !stream.is_handshaking());
-        self.add_connection(stream, Some(peer), Purpose::Application, None)?;
-        self.direct.connections[index].guest = Some(guest);
+        let (index, is_plain) = (self.connections.vacant_key(), !stream.is_handshaking());
+        let id = self.add_connection(base, stream, Some(peer), Purpose::Application, None)?;
+        let connection = &mut self.connections[index];
+        connection.guest = Some(guest);
         if is_plain {
-            self.direct.connections[index].is_established = true;
-            self.tell_established(index, handler);
+            (connection.is_established, connection.accepted) = (true, None);
+            handler.on_accepted(id, peer);
         }
         Ok(())
     }
 
     /// Closes a connection whose peer has not agreed on TLS in time.
-    fn give_up_handshake(&mut self, now: Nanos, index: usize, handler: &mut impl Handler) {
-        if self.direct.connections.get(index).is_some_and(|c| now >= c.handshake_due) {
-            self.report_no_tls(index, "nothing came in time");
-            self.close_connection(index, "TLS was not agreed on in time", handler);
+    fn give_up_handshake(&mut self, base: &mut Base, now: Nanos, index: usize, handler: &mut impl Handler) {
+        if self.connections.get(index).is_some_and(|c| now >= c.handshake_due) {
+            self.report_no_tls(base, index, "nothing came in time");
+            self.close_connection(base, index, "TLS was not agreed on in time", handler);
         }
     }
 
     /// Whether somebody who has connected waits for another turn, so that many of them do not hold up the others. In
     /// simulated time all turns may be at one time.
     #[cold]
-    fn defers_handshake(&mut self, index: usize) -> bool {
-        let is_accepted = self.direct.connections.get(index).is_some_and(|c| c.accepted.is_some());
-        is_accepted && !self.is_simulated() && self.direct.handshakes.are_many(self.now)
+    fn defers_handshake(&mut self, base: &mut Base, index: usize) -> bool {
+        let now = base.now;
+        let is_accepted = self.connections.get(index).is_some_and(|c| c.accepted.is_some());
+        is_accepted && !base.is_simulated() && self.handshakes.are_many(now)
     }
 
     /// Brings a connection that does not stand yet on, first TCP and then TLS; tells whether it stands.
     #[cold]
-    fn establish_direct(&mut self, index: usize) -> io::Result<bool> {
-        let (token, due) = (self.token(Port::Connection, index), self.now + self.config.handshake_timeout());
-        let connection = &mut self.direct.connections[index];
+    fn establish_direct(&mut self, base: &mut Base, index: usize) -> io::Result<bool> {
+        let (token, due) = (base.token(Port::Connection, index), base.now + base.config.handshake_timeout());
+        let connection = &mut self.connections[index];
         if let Transport::Plain(stream) = &connection.stream {
             if !tcp::connected(stream)? {
                 return Ok(false);
             }
-            if let Some(tls) = self.tls.client.as_ref().filter(|_| self.config.request_tcp_tls) {
+            if let Some(tls) = base.tls.client.as_ref().filter(|_| base.config.request_tcp_tls) {
                 // The descriptor stays in the poller under its number: the copy is the same socket.
                 let (copy, host) = (stream.try_clone()?, stream.peer_addr()?.ip().to_string());
                 let encrypted = tls.connect(copy, &host).map_err(io::Error::other)?;
-                self.registrar.remove(&connection.stream)?;
-                self.registrar.add(&encrypted, token, Interest::ReadWrite)?;
+                base.registrar.remove(&connection.stream)?;
+                base.registrar.add(&encrypted, token, Interest::ReadWrite)?;
                 (connection.stream, connection.handshake_due) = (encrypted, due);
             }
         }
@@ -559,7 +615,7 @@ impl Context {
         if waits != connection.waits_for_room {
             connection.waits_for_room = waits;
             let interest = if waits { Interest::ReadWrite } else { Interest::Read };
-            self.registrar.change(&connection.stream, token, interest)?;
+            base.registrar.change(&connection.stream, token, interest)?;
         }
         connection.is_established = is_over;
         if is_over {
@@ -569,8 +625,14 @@ impl Context {
     }
 
     /// Tells of a connection that stands now.
-    fn tell_established(&mut self, index: usize, handler: &mut impl Handler) {
-        let connection = &mut self.direct.connections[index];
+    fn tell_established(
+        &mut self,
+        base: &mut Base,
+        recoveries: &mut impl Recoveries,
+        index: usize,
+        handler: &mut impl Handler,
+    ) {
+        let connection = &mut self.connections[index];
         match (connection.purpose, connection.accepted.take()) {
             (Purpose::Application, Some(peer)) => handler.on_accepted(connection.id, peer),
             (Purpose::Application, None) => {
@@ -578,103 +640,125 @@ impl Context {
                 handler.on_connected(connection.id);
             }
             (Purpose::Answers { .. }, _) => {}
-            (Purpose::Recovery(session), _) => self.on_recovery_connected(session),
+            (Purpose::Recovery(session), _) => recoveries.on_connected(base, session),
         }
     }
 
     /// Reports somebody who has connected and does not agree on TLS: he speaks none, or is silent.
     #[cold]
-    fn report_no_tls(&mut self, index: usize, why: &str) {
-        let connection = self.direct.connections.get(index);
+    fn report_no_tls(&mut self, base: &mut Base, index: usize, why: &str) {
+        let connection = self.connections.get(index);
         if let Some(peer) = connection.and_then(|connection| connection.accepted) {
-            self.security.refused(format!("direct connection with {peer}: it does not agree on TLS: {why}"));
+            base.security.refused(format!("direct connection with {peer}: it does not agree on TLS: {why}"));
         }
     }
 
     /// Why a connection is broken, for people.
-    fn reason_of(&mut self, index: usize, error: &io::Error) -> String {
+    fn reason_of(&mut self, base: &mut Base, index: usize, error: &io::Error) -> String {
         if !is_about_certificates(error) {
-            self.report_no_tls(index, &error.to_string());
+            self.report_no_tls(base, index, &error.to_string());
             return error.to_string();
         }
-        self.counters.context.certificate_failures.inc();
+        base.counters.context.certificate_failures.inc();
         let reason = format!("a certificate is missing or not acceptable: {error}");
-        let connection = self.direct.connections.get(index);
+        let connection = self.connections.get(index);
         let peer = connection.and_then(|c| c.accepted.or_else(|| c.stream.socket().peer_addr().ok()));
         let peer = peer.map_or_else(String::new, |peer| format!(" with {peer}"));
-        self.security.refused(format!("direct connection{peer}: {reason}"));
+        base.security.refused(format!("direct connection{peer}: {reason}"));
         reason
     }
 
-    pub(crate) fn on_connection_ready(&mut self, index: usize, ready: Ready, handler: &mut impl Handler) {
-        let Some(connection) = self.direct.connections.get_mut(index) else { return };
+    pub(crate) fn on_connection_ready(
+        &mut self,
+        base: &mut Base,
+        recoveries: &mut impl Recoveries,
+        index: usize,
+        ready: Ready,
+        handler: &mut impl Handler,
+    ) {
+        let now = base.now;
+        let Some(connection) = self.connections.get_mut(index) else { return };
         let (purpose, was_established) = (connection.purpose, connection.is_established);
         let is_given_up = connection.is_given_up;
         let result = if is_given_up && !connection.is_for_answers() {
             Err("the peer does not take what is sent to it".to_owned())
         } else if was_established {
             Ok(())
-        } else if self.defers_handshake(index) {
+        } else if self.defers_handshake(base, index) {
             return;
         } else {
-            match self.establish_direct(index) {
+            match self.establish_direct(base, index) {
                 Ok(true) => {
-                    self.tell_established(index, handler);
+                    self.tell_established(base, recoveries, index, handler);
                     Ok(())
                 }
                 Ok(false) => return,
-                Err(e) => Err(self.reason_of(index, &e)),
+                Err(e) => Err(self.reason_of(base, index, &e)),
             }
         };
         let (mut result, mut has_input) = (result, ready.readable);
         // What TLS holds inside no poller tells of.
         while result.is_ok() && (has_input || self.holds_input(index)) {
             has_input = false;
-            result = self.read_connection(index, handler);
+            result = self.read_connection(base, recoveries, index, handler);
         }
-        self.answer(self.now, index);
-        let result =
-            result.and_then(|()| self.write_connection(index).map_err(|e| self.reason_of(index, &e)));
-        if result.is_err() && !is_given_up && self.take_detour(index) {
+        self.answer(base, now, index);
+        let result = result
+            .and_then(|()| self.write_connection(base, index).map_err(|e| self.reason_of(base, index, &e)));
+        if result.is_err() && !is_given_up && self.take_detour(base, index) {
             return;
         }
         if let Err(reason) = result {
-            self.close_connection(index, &reason, handler);
+            self.close_connection(base, index, &reason, handler);
         } else if let Purpose::Recovery(session) = purpose {
-            self.drive_recovery(self.now, session, handler);
+            self.told.push_back(Told::Used(session));
         }
-        self.limit_input(handler);
+        self.limit_input(base, handler);
     }
 
     /// A connection is over, which is told.
-    pub(crate) fn close_connection(&mut self, index: usize, reason: &str, handler: &mut impl Handler) {
+    pub(crate) fn close_connection(
+        &mut self,
+        base: &mut Base,
+        index: usize,
+        reason: &str,
+        handler: &mut impl Handler,
+    ) {
         let Connection { id, purpose, is_established, out, accepted, decoder, stream, .. } =
-            self.remove_connection(index);
+            self.remove_connection(base, index);
         if decoder.has_failed() {
-            self.end_in_order(stream);
+            self.end_in_order(base, stream);
         }
         match purpose {
             // The application knows nothing of it.
-            Purpose::Application if accepted.is_some() => self.counters.context.handshakes_failed.inc(),
+            Purpose::Application if accepted.is_some() => base.counters.context.handshakes_failed.inc(),
             Purpose::Application => handler.on_closed(id, reason),
             Purpose::Answers { .. } if out.is_empty() => {}
-            Purpose::Answers { .. } => self.counters.context.answer_connections_failed.inc(),
+            Purpose::Answers { .. } => base.counters.context.answer_connections_failed.inc(),
             Purpose::Recovery(session) => {
-                self.on_recovery_gone(self.now, session, is_established, handler);
+                let was_established = is_established;
+                self.told.push_back(Told::Gone { session, connection: id, was_established });
             }
         }
-        self.direct.requests.on_closed(id, &self.counters.context, handler);
+        self.requests.on_closed(id, &base.counters.context, handler);
     }
 
     fn holds_input(&self, index: usize) -> bool {
-        self.direct.connections.get(index).is_some_and(|connection| connection.stream.may_hold_input())
+        self.connections.get(index).is_some_and(|connection| connection.stream.may_hold_input())
     }
 
-    fn read_connection(&mut self, index: usize, handler: &mut impl Handler) -> Result<(), String> {
+    fn read_connection(
+        &mut self,
+        base: &mut Base,
+        recoveries: &mut impl Recoveries,
+        index: usize,
+        handler: &mut impl Handler,
+    ) -> Result<(), String> {
+        let now = base.now;
         let (mut is_whole, mut taken) = (false, 0);
-        let result = self.take_input(index, &mut is_whole, &mut taken, handler);
+        let result = self.take_input(base, recoveries, index, &mut is_whole, &mut taken, handler);
         if taken > 0 {
-            self.direct.on_input(self.now, index, taken, is_whole);
+            self.on_input(now, index, taken, is_whole);
         }
         result
     }
@@ -682,37 +766,36 @@ impl Context {
     /// Reads once, and hands on what is whole.
     fn take_input(
         &mut self,
+        base: &mut Base,
+        recoveries: &mut impl Recoveries,
         index: usize,
         is_whole: &mut bool,
         taken: &mut usize,
         handler: &mut impl Handler,
     ) -> Result<(), String> {
-        let Direct { connections, buffer, requests, .. } = &mut self.direct;
-        let retained = &mut self.retained;
+        let Direct { connections, buffer, requests, .. } = self;
         buffer.resize(READ_BYTES, 0);
         let Some(connection) = connections.get_mut(index) else { return Ok(()) };
         let moved = match connection.stream.read(buffer) {
             Ok(moved) => moved,
-            Err(error) => return Err(self.reason_of(index, &error)),
+            Err(error) => return Err(self.reason_of(base, index, &error)),
         };
         match moved {
             Moved::Bytes(count) => {
                 *taken = count;
                 let id = connection.id;
                 if let Purpose::Recovery(session) = connection.purpose {
-                    let Some(recovery) = recovery::of(recovery::incoming!(self), session) else {
+                    if !recoveries.on_heard(base, session) {
                         return Ok(());
-                    };
-                    recovery.on_heard(self.now);
-                    let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
+                    }
                     let pushed = connection.decoder.push(&buffer[..count], |msg| {
                         *is_whole = true;
                         // What is no answer is nobody's business.
-                        recovery.requester.on_message(self.now, &msg, &mut bridge);
+                        recoveries.on_answer(base, session, &msg, handler);
                     });
                     return pushed.map_err(|e| e.to_string());
                 }
-                let asker = &mut connection.asker;
+                let (asker, retained) = (&mut connection.asker, &mut base.retained);
                 let pushed = connection.decoder.push(&buffer[..count], |msg| {
                     *is_whole = true;
                     if let Some(retained) = retained
@@ -721,7 +804,7 @@ impl Context {
                         return;
                     }
                     if let Some(request) = response_to(&msg) {
-                        requests.on_response(id, request, msg.payload, &self.counters.context, handler);
+                        requests.on_response(id, request, msg.payload, &base.counters.context, handler);
                     } else if !msg.payload.is_empty() {
                         // Control messages, such as the announcement of a session, have nothing for the
                         // application.
@@ -736,9 +819,10 @@ impl Context {
     }
 
     /// Writes what waits; asks to be told of room if the socket has none.
-    fn write_connection(&mut self, index: usize) -> io::Result<()> {
-        let token = self.token(Port::Connection, index);
-        let Some(connection) = self.direct.connections.get_mut(index) else { return Ok(()) };
+    fn write_connection(&mut self, base: &mut Base, index: usize) -> io::Result<()> {
+        let now = base.now;
+        let token = base.token(Port::Connection, index);
+        let Some(connection) = self.connections.get_mut(index) else { return Ok(()) };
         if !connection.is_established || connection.is_given_up {
             return Ok(());
         }
@@ -746,7 +830,7 @@ impl Context {
             match connection.stream.write(&connection.out[connection.sent..])? {
                 Moved::Bytes(count) => {
                     connection.sent += count;
-                    connection.on_used(self.now);
+                    connection.on_used(now);
                 }
                 Moved::WouldBlock => break,
                 Moved::End => return Err(io::ErrorKind::WriteZero.into()),
@@ -763,57 +847,56 @@ impl Context {
         if waits != connection.waits_for_room {
             connection.waits_for_room = waits;
             let interest = if waits { Interest::ReadWrite } else { Interest::Read };
-            self.registrar.change(&connection.stream, token, interest)?;
+            base.registrar.change(&connection.stream, token, interest)?;
         }
         Ok(())
     }
 
     /// Gives up a connection for whose peer too much waits.
     #[cold]
-    fn give_up_unread(&mut self, index: usize) {
-        let token = self.token(Port::Connection, index);
-        let Some(connection) = self.direct.connections.get_mut(index) else { return };
+    fn give_up_unread(&mut self, base: &Base, index: usize) {
+        let token = base.token(Port::Connection, index);
+        let Some(connection) = self.connections.get_mut(index) else { return };
         if !connection.give_up() {
             return;
         }
-        self.counters.context.request_connections_unread.inc();
+        base.counters.context.request_connections_unread.inc();
         if connection.is_for_answers() {
             connection.waits_for_room = false;
             // If the poller does not take it, the connection shows as one that can be written, and is read.
-            let _ = self.registrar.change(&connection.stream, token, Interest::Read);
+            let _ = base.registrar.change(&connection.stream, token, Interest::Read);
         }
     }
 
     /// Writes what waits for connections to which something has happened.
     #[inline]
-    pub(crate) fn flush_direct(&mut self) {
-        if !self.direct.is_settled() {
-            self.flush_touched();
+    pub(crate) fn flush_direct(&mut self, base: &mut Base) {
+        if !self.is_settled() {
+            self.flush_touched(base);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn flush_touched(&mut self) {
-        let waiting_max = self.config.request_tcp_send_buffer_maximum_bytes;
-        let touched = self.direct.connections.take_touched();
+    fn flush_touched(&mut self, base: &mut Base) {
+        let waiting_max = base.config.request_tcp_send_buffer_maximum_bytes;
+        let touched = self.connections.take_touched();
         for &index in &touched {
             let waits = |c: &Connection| c.sent < c.out.len() && !c.waits_for_room;
             // An error shows again, with its reason, when the descriptor is next ready.
-            if self.direct.connections.get(index).is_some_and(waits) && self.write_connection(index).is_err()
-            {
-                self.counters.context.sends_failed.inc();
+            if self.connections.get(index).is_some_and(waits) && self.write_connection(base, index).is_err() {
+                base.counters.context.sends_failed.inc();
             }
-            let Some(connection) = self.direct.connections.get_mut(index) else { continue };
+            let Some(connection) = self.connections.get_mut(index) else { continue };
             let own = (connection.out.len() - connection.sent) as u64;
             if own > waiting_max {
-                self.give_up_unread(index);
+                self.give_up_unread(base, index);
             }
-            let due = self.direct_due(&self.direct.connections[index]);
-            self.direct.connections.settle(index, due);
+            let due = self.direct_due(base, &self.connections[index]);
+            self.connections.settle(index, due);
         }
-        self.direct.connections.give_back(touched);
-        self.limit_output(self.direct.connections.waiting());
+        self.connections.give_back(touched);
+        self.limit_output(base, self.connections.waiting());
     }
 }
 
@@ -838,6 +921,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::Context;
     use crate::context::tests::lone;
     use crate::{Message, Wait};
 
@@ -914,8 +998,8 @@ mod tests {
         for _ in 0..100 {
             asking.send_direct(used, b"more");
             turn(&mut asked, &mut asking);
-            asked.on_wakeup(asked.now, &mut ());
-            assert!(asked.next_wakeup() > asked.now, "somebody is due later");
+            asked.on_wakeup(asked.base.now, &mut ());
+            assert!(asked.next_wakeup() > asked.base.now, "somebody is due later");
         }
         let looks = (asked.direct.connections.looks - before.0, asking.direct.connections.looks - before.1);
         assert!(looks.0 <= 200 && looks.1 <= 200, "{looks:?} in 100 turns with one busy connection");
@@ -933,12 +1017,15 @@ mod tests {
             asked.poll(&mut closed).expect("the poller works");
         }
         asked.flush();
-        let due = asked.direct_wakeup();
-        let limit = asked.config.request_first_message_timeout().expect("it is limited");
-        assert!(due <= asked.now + limit && due != Nanos::NEVER);
-        asked.on_wakeup(asked.now + limit, &mut closed);
+        let due = asked.direct.direct_wakeup(&asked.base);
+        let limit = asked.base.config.request_first_message_timeout().expect("it is limited");
+        assert!(due <= asked.base.now + limit && due != Nanos::NEVER);
+        asked.on_wakeup(asked.base.now + limit, &mut closed);
         assert_eq!(closed.0.as_deref(), Some("it has said nothing in time"));
-        assert_eq!((asked.direct.connections.iter().count(), asked.direct_wakeup()), (0, Nanos::NEVER));
-        assert_eq!(asked.counters.context.request_connections_silent.get(), 3);
+        assert_eq!(
+            (asked.direct.connections.iter().count(), asked.direct.direct_wakeup(&asked.base)),
+            (0, Nanos::NEVER)
+        );
+        assert_eq!(asked.base.counters.context.request_connections_silent.get(), 3);
     }
 }

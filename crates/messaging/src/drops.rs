@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use counters::table::MessagingContext;
+use net::udp::UdpSocket;
 use units::Nanos;
-
-use crate::context::Context;
 
 /// When the kernel is asked how many datagrams it has dropped. It tells nobody, but what is dropped is missed, and what
 /// is missed is due to be asked for: so a context looks when it wakes up for something, and not too often.
@@ -24,6 +24,24 @@ const SOCKETS_PER_LOOK: usize = 256;
 const GO_ON_AFTER: Duration = Duration::from_millis(10);
 
 impl Drops {
+    /// Asks some sockets, if a look at them is due.
+    pub(crate) fn look<'a>(
+        &mut self,
+        now: Nanos,
+        sockets: impl Iterator<Item = &'a UdpSocket>,
+        counters: &MessagingContext,
+    ) {
+        if !self.on_wakeup(now) {
+            return;
+        }
+        let (mut dropped, mut count) = (0, 0);
+        for socket in sockets.skip(self.first).take(SOCKETS_PER_LOOK) {
+            (dropped, count) = (dropped + u64::from(socket.new_drops()), count + 1);
+        }
+        self.on_look(now, count);
+        counters.datagrams_dropped_by_kernel.add(dropped);
+    }
+
     pub(crate) fn next_wakeup(&self) -> Nanos {
         if self.owed { self.due } else { Nanos::NEVER }
     }
@@ -46,22 +64,6 @@ impl Drops {
             self.first += count;
             (self.owed, self.due) = (true, now + GO_ON_AFTER);
         }
-    }
-}
-
-impl Context {
-    pub(crate) fn look_for_drops(&mut self, now: Nanos) {
-        if !self.drops.on_wakeup(now) {
-            return;
-        }
-        let data = self.rm_in.sockets().map(|(_, socket)| socket).chain(self.ru_in.socket());
-        let sockets = data.chain(self.own_sockets()).skip(self.drops.first).take(SOCKETS_PER_LOOK);
-        let (mut dropped, mut count) = (0, 0);
-        for socket in sockets {
-            (dropped, count) = (dropped + u64::from(socket.new_drops()), count + 1);
-        }
-        self.drops.on_look(now, count);
-        self.counters.context.datagrams_dropped_by_kernel.add(dropped);
     }
 }
 

@@ -7,13 +7,10 @@ use counters::table::HotFailover as Counters;
 use lbt::config::{ConfigError, FailoverConfig};
 use lbt::delivery::Delivered;
 use lbt::failover::{FailoverSink, HotFailover, SourceId};
-use lbt::wire::lbmc::{FAILOVER_NUMBER_LEN, Header, failover_element};
 use slab::Slab;
-use units::{Deadlines, Nanos, Sqn};
+use units::{Deadlines, Nanos};
 
-use crate::context::Context;
-use crate::event::batch_bits;
-use crate::{FailoverLoss, Handler, Message, Receiver, SendError, SendFlags, Source, StreamId};
+use crate::{FailoverLoss, Handler, Message, Receiver, StreamId};
 
 /// The merged streams of a context.
 #[derive(Default)]
@@ -181,7 +178,7 @@ impl Failovers {
         }
     }
 
-    fn restart(&mut self, of: Receiver, handler: &mut impl Handler) {
+    pub(crate) fn restart(&mut self, of: Receiver, handler: &mut impl Handler) {
         let own = self.by_topic.range((of, Box::from(""))..).take_while(|((receiver, _), _)| *receiver == of);
         for (_, &at) in own {
             if let Some(Merged { topic, stream, due, .. }) = self.merged.get_mut(at as usize) {
@@ -211,48 +208,11 @@ impl<H: Handler> FailoverSink for Outlet<'_, H> {
     }
 }
 
-impl Context {
-    /// Sends a message that other sources of the topic, in this process or in others, send as well, under
-    /// the same `number`. A receiver with [`ReceiverOptions::hot_failover`](crate::ReceiverOptions) gets the
-    /// copy that comes first, and messages in the order of their numbers; any other receiver gets each
-    /// source's copy, and finds the number in [`Message::failover_number`].
-    ///
-    /// Each source's numbers ascend; numbers may be left out, best by all sources, since a receiver waits for
-    /// a number that only one has left out (`hot_failover_gap_interval_us`). They need not begin at 0, and
-    /// go on where they were when a source is started again; numbers that begin anew are told to receivers
-    /// by [`Context::restart_hot_failover`]. A jump by more than 2^30 is not believed.
-    ///
-    /// # Errors
-    /// As [`Context::send`].
-    pub fn send_hot_failover(
-        &mut self,
-        source: Source,
-        number: u64,
-        flags: SendFlags,
-        parts: &[&[u8]],
-    ) -> Result<Sqn, SendError> {
-        let mut room = [0; FAILOVER_NUMBER_LEN];
-        let numbered = Header::Chain { elements: failover_element(number, &mut room) };
-        self.send_marked(source, flags, |context| match batch_bits(flags) {
-            0 => context.send_with_headers(source, &[numbered], parts),
-            bits => context.send_with_headers(source, &[Header::Batch { flags: bits }, numbered], parts),
-        })
-    }
-
-    /// Tells a hot failover receiver that the numbers of its topics begin anew, higher or lower: what is held
-    /// is delivered now, with the loss before it, and the next message of each topic begins it. To be called
-    /// when all sources of the old numbers have ended.
-    pub fn restart_hot_failover(&mut self, receiver: Receiver, handler: &mut impl Handler) {
-        if self.home.is_here() {
-            self.streams.failovers.restart(receiver, handler);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use lbt::delivery::Via;
-    use lbt::wire::lbmc::{self, Chain, Kind, emit_message};
+    use lbt::wire::lbmc::{self, Chain, FAILOVER_NUMBER_LEN, Header, Kind, emit_message, failover_element};
+    use units::Sqn;
 
     use super::*;
 

@@ -11,7 +11,6 @@ use net::encryption::{PayloadCipher, PayloadSecret, random_bytes};
 use net::{SecretKeys, clock};
 
 use crate::MessagingConfig;
-use crate::outgoing::Place;
 
 /// Reads the keys with which a process signs: [`SecretKeys::read`].
 ///
@@ -32,6 +31,14 @@ pub fn load_payload_keys(path: &str) -> io::Result<PayloadKeys> {
     Ok(PayloadKeys { sealing: key(signing), accepted: accepted.map(key) })
 }
 
+/// Keys that were read again.
+pub(crate) enum NewKeys<'a> {
+    Rm(&'a Keys),
+    Ru(&'a Keys),
+    RmPayloads(&'a PayloadKeys),
+    RuPayloads(&'a PayloadKeys),
+}
+
 /// The keys with which messages are encrypted, for each transport that has some.
 #[derive(Default)]
 pub(crate) struct PayloadKeysOf {
@@ -44,16 +51,6 @@ impl PayloadKeysOf {
         let of = |path: &Option<String>| path.as_deref().map(load_payload_keys).transpose();
         let rm = of(&config.transport_lbtrm_encryption_key_file)?;
         Ok(PayloadKeysOf { rm, ru: of(&config.transport_lbtru_encryption_key_file)? })
-    }
-
-    /// Whether messages of a source at a place are encrypted.
-    pub(crate) fn encrypts_at(&self, place: Place) -> bool {
-        match place {
-            Place::Rm(_) => self.rm.is_some(),
-            Place::Ru => self.ru.is_some(),
-            Place::Fixed(session) => self.encrypts(&session),
-            Place::Tcp | Place::Ipc => false,
-        }
     }
 
     /// Whether messages of a session are encrypted.

@@ -155,7 +155,7 @@
 //!   their receivers, its streams and its sources by name
 //!   (`the_file_names_the_same_sources_sessions_peers_and_streams_as_the_library`), up to a bound
 //!   (`what_is_over_leaves_its_place_to_others_and_what_has_none_is_counted`).
-//! - An error that no call returns is counted or told by the next one: sockets that are broken (`incoming`:
+//! - An error that no call returns is counted or told by the next one: sockets that are broken (`receiving`:
 //!   `broken_sockets_of_sessions_are_counted_whoever_looks_at_them`), a poller that does not take one
 //!   (`a_socket_that_the_poller_does_not_take_is_told_by_the_next_turn_and_nobody_sleeps`), answers that
 //!   never left (`tests/transports.rs`: `answers_to_a_process_that_is_gone_are_counted`), a peer that takes
@@ -176,9 +176,11 @@
 //! - Direct messages are independent of all that and carry both ways (`tests/loopback.rs`:
 //!   `direct_messages_go_both_ways`).
 
+mod base;
 mod closing;
 mod config;
 mod context;
+mod context_counters;
 mod departed;
 mod detour;
 mod direct;
@@ -188,26 +190,28 @@ mod error;
 mod event;
 mod failover;
 mod handle;
+mod host;
 mod incoming;
 mod index;
 mod interface;
 mod keys;
 mod options;
 mod outgoing;
-mod pause;
+mod ports;
 mod published;
+mod publishing;
 mod receiver;
+mod receiving;
 mod recovery;
 mod request;
+mod resolution;
 mod retention;
 mod security;
+mod session;
 mod source;
-mod standalone;
-mod statics;
 mod statistics;
 mod stream;
 mod tls;
-mod watch;
 mod xdp;
 
 pub use crate::config::{
@@ -215,7 +219,8 @@ pub use crate::config::{
     Preset, ReceiverBehavior, StaticSource, TopicTransport, Transport, Wait, check_peer_names,
 };
 pub use closing::{Left, SessionLeft};
-pub use context::{Context, ContextCounters};
+pub use context::Context;
+pub use context_counters::ContextCounters;
 pub use embedded::{CallError, EmbeddedContext, EmbeddedSource, EventQueue, QueueError};
 pub use error::{Closed, ContextError};
 pub use event::{

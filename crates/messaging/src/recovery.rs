@@ -9,57 +9,51 @@ use std::time::Duration;
 use counters::table::LbtrmNetworks;
 use lbt::config::Order;
 use lbt::recovery::Requester;
-use lbt::resolution::SourceRecord;
 use slab::Slab;
 use units::{Deadlines, Nanos};
 
-use crate::context::Context;
-use crate::incoming::{IpcIncoming, RmIncoming, RuIncoming, SessionRef, TcpIncoming};
-use crate::stream::Bridge;
-use crate::{ConnectionId, Handler};
+use crate::ConnectionId;
+use crate::session::SessionRef;
 
 /// What is asked for of one session.
 pub(crate) struct Recovery {
     pub(crate) requester: Requester,
-    source: SocketAddrV4,
+    pub(crate) source: SocketAddrV4,
     /// Where it is on the other of two networks, and whether that is asked.
-    other: Option<SocketAddrV4>,
-    asks_other: bool,
+    pub(crate) other: Option<SocketAddrV4>,
+    pub(crate) asks_other: bool,
     /// When the source was last heard, or began to be waited for.
-    heard: Nanos,
-    is_waiting: bool,
+    pub(crate) heard: Nanos,
+    pub(crate) is_waiting: bool,
     /// Networks that were tried in vain since the source was last heard.
-    tries: u32,
-    connection: Option<ConnectionId>,
+    pub(crate) tries: u32,
+    pub(crate) connection: Option<ConnectionId>,
     /// When to try to connect again.
-    connects_at: Nanos,
+    pub(crate) connects_at: Nanos,
     /// When the connection was last of use.
-    used: Nanos,
+    pub(crate) used: Nanos,
     /// Its number among all.
-    key: usize,
+    pub(crate) key: usize,
     /// It stands in [`Stirred`].
-    is_stirred: bool,
+    pub(crate) is_stirred: bool,
 }
 
 /// The sessions that have a [`Recovery`], and when it is due. What a turn costs does not depend on how many there are:
 /// those to which something has happened are noted ([`Stirred`]), and then stand here with their moments.
 #[derive(Default)]
 pub(crate) struct Recovering {
-    sessions: Slab<SessionRef>,
-    due: Deadlines,
+    pub(crate) sessions: Slab<SessionRef>,
+    pub(crate) due: Deadlines,
     /// Those whose moment has come, while they are driven.
-    turn: Vec<SessionRef>,
+    pub(crate) turn: Vec<SessionRef>,
     /// How often one was looked at.
     #[cfg(test)]
-    looks: u64,
+    pub(crate) looks: u64,
 }
 
 /// Sessions of a transport with a recovery to which something has happened since its moment was noted, each once.
 #[derive(Default)]
-pub(crate) struct Stirred(Vec<usize>);
-
-/// The session of a transport at a place.
-type OfTransport = fn(usize) -> SessionRef;
+pub(crate) struct Stirred(pub(crate) Vec<usize>);
 
 impl Stirred {
     /// The session at that place was heard.
@@ -83,12 +77,12 @@ impl Recovery {
     }
 
     /// When the other network is tried, if a connection brings nothing of what is waited for.
-    fn moves_at(&self, interval: Duration) -> Nanos {
+    pub(crate) fn moves_at(&self, interval: Duration) -> Nanos {
         if self.other.is_none() { Nanos::NEVER } else { self.heard + interval * (2 << self.tries.min(3)) }
     }
 
     /// Goes on on the other network, if there is one.
-    fn move_on(&mut self, counters: &LbtrmNetworks) {
+    pub(crate) fn move_on(&mut self, counters: &LbtrmNetworks) {
         self.tries += 1;
         if self.other.is_some() {
             self.asks_other = !self.asks_other;
@@ -97,386 +91,11 @@ impl Recovery {
     }
 }
 
-/// The sessions that a context receives, borrowed apart from the rest of it.
-pub(crate) struct Incoming<'a> {
-    pub(crate) rm: &'a mut RmIncoming,
-    pub(crate) tcp: &'a mut TcpIncoming,
-    pub(crate) ipc: &'a mut IpcIncoming,
-    pub(crate) ru: &'a mut RuIncoming,
-}
-
-/// The [`Incoming`] of a context.
-macro_rules! incoming {
-    ($context:expr) => {
-        $crate::recovery::Incoming {
-            rm: &mut $context.rm_in,
-            tcp: &mut $context.tcp_in,
-            ipc: &mut $context.ipc_in,
-            ru: &mut $context.ru_in,
-        }
-    };
-}
-pub(crate) use incoming;
-
-/// The recovery of a session, if it has one.
-pub(crate) fn of(incoming: Incoming<'_>, session: SessionRef) -> Option<&mut Recovery> {
-    place(incoming, session)?.as_deref_mut()
-}
-
-fn place(incoming: Incoming<'_>, session: SessionRef) -> Option<&mut Option<Box<Recovery>>> {
-    match session {
-        SessionRef::Rm(at) => incoming.rm.sessions.recovery(at),
-        SessionRef::Ru(at) => incoming.ru.sessions.recovery(at),
-        SessionRef::Tcp(at) => incoming.tcp.recovery(at),
-        SessionRef::Ipc(at) => incoming.ipc.recovery(at),
-    }
-}
-
-impl Context {
-    /// Watches over a topic that is about to be subscribed, if its source retains messages and somebody wants
-    /// them. `order` is that of its receiver; only in topic order there is a place for what comes later. One that
-    /// `resumes` goes on where it was lost: what is retained of before was heard.
-    pub(crate) fn watch(
-        &mut self,
-        session: SessionRef,
-        record: &SourceRecord,
-        token: u64,
-        order: Option<Order>,
-        resumes: bool,
-    ) -> Result<(), lbt::config::ConfigError> {
-        let (Some(transport), Some(source)) = (record.late_join, record.request) else { return Ok(()) };
-        let is_ordered = order.unwrap_or(self.config.ordered_delivery.order()) == Order::Topic;
-        if !is_ordered || !(self.config.use_late_join || self.config.use_otr) {
-            return Ok(());
-        }
-        // A source that encrypts retains nothing without TLS; whoever says so is another, and could say anything.
-        if self.payload_keys.encrypts(&record.session) && !self.config.request_tcp_tls {
-            return Ok(());
-        }
-        let is_established = match session {
-            SessionRef::Tcp(at) => self.tcp_in.is_established(at),
-            SessionRef::Rm(_) | SessionRef::Ru(_) | SessionRef::Ipc(_) => true,
-        };
-        let Some(place) = place(incoming!(self), session) else { return Ok(()) };
-        let recovery = match place {
-            Some(recovery) => recovery,
-            None => {
-                let own = self.direct.address().unwrap_or(SocketAddrV4::new(self.interface, 0));
-                let counters = self.counters.recovery.clone();
-                let requester = Requester::new(&self.config.recovery(), transport, own, counters)?;
-                let key = self.recovering.sessions.insert(session);
-                // Before the session stands its source may send what neither of the two connections brings.
-                let connects_at = if is_established { self.now } else { Nanos::NEVER };
-                place.insert(Box::new(Recovery {
-                    requester,
-                    source,
-                    other: None,
-                    asks_other: false,
-                    heard: self.now,
-                    is_waiting: false,
-                    tries: 0,
-                    connection: None,
-                    connects_at,
-                    used: self.now,
-                    key,
-                    is_stirred: false,
-                }))
-            }
-        };
-        // Without, the topic is heard as the transport tells it.
-        let (now, index, requester) = (self.now, record.topic_index, &mut recovery.requester);
-        let added = match resumes {
-            true => requester.resume_topic(now, index, token),
-            false => requester.add_topic(now, index, token, true),
-        };
-        if added.is_err() {
-            self.counters.context.joins_failed.inc();
-        }
-        self.note_recovery(session);
-        Ok(())
-    }
-
-    /// Nobody hears a topic any more.
-    pub(crate) fn unwatch(&mut self, session: SessionRef, topic_index: u32) {
-        if let Some(recovery) = of(incoming!(self), session) {
-            recovery.requester.remove_topic(topic_index);
-            self.note_recovery(session);
-        }
-    }
-
-    /// A session is about to be closed: its connection is closed as well.
-    pub(crate) fn forget_recovery(&mut self, session: SessionRef) {
-        let Some(gone) = place(incoming!(self), session).and_then(Option::take) else { return };
-        self.recovering.sessions.remove(gone.key);
-        self.recovering.due.remove(gone.key as u32);
-        if let Some(connection) = gone.connection {
-            self.disconnect(connection);
-        }
-    }
-
-    pub(crate) fn wake_recovery(&mut self, now: Nanos, handler: &mut impl Handler) {
-        self.settle_recovery();
-        let mut turn = std::mem::take(&mut self.recovering.turn);
-        let Recovering { sessions, due, .. } = &mut self.recovering;
-        turn.extend(std::iter::from_fn(|| due.pop_due(now)).filter_map(|key| sessions.get(key as usize)));
-        for &session in &turn {
-            self.drive_recovery(now, session, handler);
-        }
-        turn.clear();
-        self.recovering.turn = turn;
-    }
-
-    /// Notes when the sessions are due that were heard since.
-    #[inline]
-    pub(crate) fn settle_recovery(&mut self) {
-        if self.stirred().iter().any(|(_, stirred)| !stirred.0.is_empty()) {
-            self.settle_stirred();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn settle_stirred(&mut self) {
-        for (of, stirred) in [
-            (SessionRef::Rm as OfTransport, &mut self.rm_in.sessions.with_recovery),
-            (SessionRef::Ru, &mut self.ru_in.sessions.with_recovery),
-            (SessionRef::Tcp, &mut self.tcp_in.with_recovery),
-            (SessionRef::Ipc, &mut self.ipc_in.with_recovery),
-        ] {
-            self.recovering.turn.extend(stirred.0.drain(..).map(of));
-        }
-        let mut turn = std::mem::take(&mut self.recovering.turn);
-        turn.drain(..).for_each(|session| self.note_recovery(session));
-        self.recovering.turn = turn;
-    }
-
-    fn stirred(&self) -> [(OfTransport, &Stirred); 4] {
-        [
-            (SessionRef::Rm, &self.rm_in.sessions.with_recovery),
-            (SessionRef::Ru, &self.ru_in.sessions.with_recovery),
-            (SessionRef::Tcp, &self.tcp_in.with_recovery),
-            (SessionRef::Ipc, &self.ipc_in.with_recovery),
-        ]
-    }
-
-    /// Something has happened to the recovery of a session: notes when it is due.
-    pub(crate) fn note_recovery(&mut self, session: SessionRef) {
-        let Some(due) = self.recovery_due(session) else { return };
-        let Some(recovery) = of(incoming!(self), session) else { return };
-        recovery.is_stirred = false;
-        self.recovering.due.set(recovery.key as u32, due);
-        #[cfg(test)]
-        {
-            self.recovering.looks += 1;
-        }
-    }
-
-    /// When the recovery of a session is due; none if it has none.
-    fn recovery_due(&self, session: SessionRef) -> Option<Nanos> {
-        let (is_over, recovery) = match session {
-            SessionRef::Rm(at) => self.rm_in.sessions.state_of_recovery(at),
-            SessionRef::Ru(at) => self.ru_in.sessions.state_of_recovery(at),
-            SessionRef::Tcp(at) => self.tcp_in.state_of_recovery(at),
-            SessionRef::Ipc(at) => self.ipc_in.state_of_recovery(at),
-        }?;
-        let interval = self.config.recovery().retransmit_request_interval;
-        let waits = recovery.requester.wants_connection();
-        Some(match recovery.connection {
-            _ if is_over && recovery.requester.is_idle() => Nanos::ZERO,
-            // It begins or ends to wait, which is noted.
-            _ if waits != recovery.is_waiting => Nanos::ZERO,
-            None if !waits => Nanos::NEVER,
-            None => recovery.connects_at.min(recovery.requester.next_wakeup()),
-            Some(_) if waits => recovery.requester.next_wakeup().min(recovery.moves_at(interval)),
-            Some(_) => recovery.used + self.config.response_deletion_timeout(),
-        })
-    }
-
-    pub(crate) fn recovery_wakeup(&self) -> Nanos {
-        let stirred = self.stirred().into_iter().flat_map(|(of, s)| s.0.iter().map(move |at| of(*at)));
-        let due = stirred.filter_map(|session| self.recovery_due(session));
-        due.fold(self.recovering.due.next(), Nanos::min)
-    }
-
-    /// Does what is due for a session: gives up, connects, asks, closes an idle connection, and ends a
-    /// session that is over once nothing is asked for any more.
-    pub(crate) fn drive_recovery(&mut self, now: Nanos, session: SessionRef, handler: &mut impl Handler) {
-        let Some(recovery) = of(incoming!(self), session) else { return };
-        if recovery.requester.next_wakeup() <= now {
-            recovery.requester.on_wakeup(now, &mut Bridge { streams: &mut self.streams, handler, now });
-        }
-        let (source, waits) = (recovery.source, recovery.requester.wants_connection());
-        let other = if waits { self.on_second_network(source) } else { None };
-        let interval = self.config.recovery().retransmit_request_interval;
-        let Some(recovery) = of(incoming!(self), session) else { return };
-        if waits && !recovery.is_waiting {
-            recovery.on_heard(now);
-        }
-        if recovery.is_waiting && !waits {
-            recovery.used = now;
-        }
-        (recovery.is_waiting, recovery.other) = (waits, other);
-        if recovery.tries == 0 && self.second.is_none() {
-            // One network, and if it is not the first, the source is known here by the second.
-            recovery.asks_other = other.is_some();
-        }
-        match recovery.connection {
-            None if waits && now >= recovery.connects_at => {
-                recovery.heard = now;
-                let source = recovery.other.filter(|_| recovery.asks_other).unwrap_or(source);
-                let connection = self.connect_for(source, session);
-                self.note_connection(now, session, connection.ok(), handler);
-            }
-            Some(connection) if waits && now >= recovery.moves_at(interval) => {
-                recovery.move_on(&self.counters.networks);
-                (recovery.connection, recovery.connects_at) = (None, now);
-                recovery.requester.on_disconnected();
-                self.disconnect(connection);
-            }
-            Some(connection) if waits => {
-                recovery.used = now;
-                if let Some(out) = self.direct.out_of(connection) {
-                    while let Some(requests) = recovery.requester.poll_transmit(now) {
-                        out.extend_from_slice(requests);
-                    }
-                }
-                self.flush_direct();
-            }
-            Some(connection) if now >= recovery.used + self.config.response_deletion_timeout() => {
-                recovery.connection = None;
-                recovery.requester.on_disconnected();
-                self.disconnect(connection);
-            }
-            _ => {}
-        }
-        self.note_recovery(session);
-        self.end_recovered(session, handler);
-    }
-
-    fn note_connection(
-        &mut self,
-        now: Nanos,
-        session: SessionRef,
-        connection: Option<ConnectionId>,
-        handler: &mut impl Handler,
-    ) {
-        match connection {
-            None => self.on_recovery_gone(now, session, false, handler),
-            connection => {
-                if let Some(recovery) = of(incoming!(self), session) {
-                    recovery.connection = connection;
-                    recovery.used = now;
-                }
-            }
-        }
-    }
-
-    /// The connection for a session stands.
-    pub(crate) fn on_recovery_connected(&mut self, session: SessionRef) {
-        if let Some(recovery) = of(incoming!(self), session) {
-            recovery.requester.on_connected();
-            self.note_recovery(session);
-        }
-    }
-
-    /// The connection for a session is gone, or was not to be had.
-    pub(crate) fn on_recovery_gone(
-        &mut self,
-        now: Nanos,
-        session: SessionRef,
-        was_established: bool,
-        handler: &mut impl Handler,
-    ) {
-        let Some(recovery) = of(incoming!(self), session) else { return };
-        if recovery.requester.wants_connection() {
-            self.counters.recovery.connections_failed.inc();
-        }
-        recovery.connection = None;
-        recovery.move_on(&self.counters.networks);
-        // The other network is tried at once, and if that fails too, both after a while.
-        let has_other = recovery.other.is_some() && recovery.tries % 2 == 1;
-        let interval = self.config.recovery().retransmit_request_interval;
-        recovery.connects_at = if has_other { now } else { now + interval };
-        if was_established || has_other {
-            recovery.requester.on_disconnected();
-        } else {
-            recovery.requester.on_refused(&mut Bridge { streams: &mut self.streams, handler, now });
-        }
-        self.note_recovery(session);
-        self.end_recovered(session, handler);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Instant;
-
-    use super::*;
-    use crate::context::tests::lone_with;
-    use crate::{Message, ReceiverOptions, SourceOptions, Transport};
-
-    /// How many messages of each source were heard, by the number they begin with.
-    #[derive(Default)]
-    struct Heard([u32; SESSIONS]);
-
-    impl Handler for Heard {
-        fn on_message(&mut self, message: &Message<'_>) {
-            self.0[usize::from(message.payload[0])] += 1;
-        }
-    }
-
-    const SESSIONS: usize = 12;
-
-    #[test]
-    fn sessions_that_wait_for_nothing_are_not_looked_at_whatever_others_bring() {
-        let context = || {
-            lone_with(25, |config| {
-                config.transport = Transport::Tcp;
-                (config.late_join, config.use_late_join, config.use_otr) = (true, true, true);
-                (config.transport_tcp_port_low, config.transport_tcp_port_high) = (30_000, 45_000);
-                (config.request_tcp_port_low, config.request_tcp_port_high) = (30_000, 45_000);
-            })
-        };
-        let (mut receiving, mut heard) = (context(), Heard::default());
-        receiving.create_receiver("px", &ReceiverOptions::default()).expect("a legal name");
-        let mut sources: Vec<_> = (0..SESSIONS)
-            .map(|_| {
-                let mut context = context();
-                let source = context.create_source("px", &SourceOptions::default()).expect("a port is free");
-                (context, source)
-            })
-            .collect();
-        let begun = Instant::now();
-        while heard.0.contains(&0) || receiving.recovering.sessions.len() < SESSIONS {
-            assert!(begun.elapsed() < Duration::from_secs(60), "they do not meet");
-            for (number, (context, source)) in sources.iter_mut().enumerate() {
-                if heard.0[number] == 0 {
-                    let _ = context.send(*source, &[&[number as u8]]);
-                }
-                context.wait(Some(Duration::from_millis(1)), &mut ()).expect("the poller works");
-            }
-            receiving.poll(&mut heard).expect("the poller works");
-        }
-        // What joining asks for is answered.
-        while receiving.recovering.due.next() < receiving.now + Duration::from_secs(5) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "something is asked for without end");
-            for (context, _) in &mut sources {
-                context.wait(Some(Duration::from_millis(1)), &mut ()).expect("the poller works");
-            }
-            receiving.poll(&mut heard).expect("the poller works");
-        }
-        let (looks, before) = (receiving.recovering.looks, heard.0[3]);
-        for _ in 0..100 {
-            let (context, source) = &mut sources[3];
-            context.send(*source, &[&[3]]).expect("there is room");
-            context.wait(Some(Duration::from_millis(1)), &mut ()).expect("the poller works");
-            receiving.poll(&mut heard).expect("the poller works");
-            receiving.on_wakeup(receiving.now, &mut heard);
-        }
-        let looks = receiving.recovering.looks - looks;
-        assert!(
-            heard.0[3] > before && looks <= 400,
-            "{looks} looks in 100 turns with one busy session of {SESSIONS}"
-        );
-    }
+/// How a topic is wanted that is about to be subscribed.
+pub(crate) struct Wanted {
+    pub(crate) token: u64,
+    /// That of its receiver.
+    pub(crate) order: Option<Order>,
+    /// It goes on where it was lost: what is retained of before was heard.
+    pub(crate) resumes: bool,
 }

@@ -9,16 +9,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::io;
 
 use counters::table::MessagingContext;
-use lbt::wire::lbmc::Header;
 use units::Rng;
 
-use crate::closing::Stage;
-use crate::context::Context;
 use crate::error::ContextError;
-use crate::{Asked, ConnectionId, Handler, RequestEnd, RequestId, SendError, Source};
+use crate::{ConnectionId, Handler, RequestEnd, RequestId, SendError};
 
 /// Why a request was not sent.
 #[derive(Debug)]
@@ -62,8 +58,16 @@ pub(crate) struct Requests {
 const REQUESTS_MAX: usize = 65_536;
 
 impl Requests {
+    /// Whether one more may be open.
+    pub(crate) fn check_room(&self) -> Result<(), RequestError> {
+        if self.open.len() >= REQUESTS_MAX {
+            return Err(RequestError::TooMany { max: REQUESTS_MAX });
+        }
+        Ok(())
+    }
+
     /// The number of the next request: that of no open one.
-    fn next_id(&mut self, rng: &mut Rng) -> RequestId {
+    pub(crate) fn next_id(&mut self, rng: &mut Rng) -> RequestId {
         let mut id = *self.next.get_or_insert_with(|| RequestId(rng.next_u32()));
         // At most as often as requests are open.
         while self.open.contains_key(&id) {
@@ -71,6 +75,20 @@ impl Requests {
         }
         self.next = Some(id);
         id
+    }
+
+    /// That request was sent.
+    pub(crate) fn on_sent(&mut self, id: RequestId, counters: &MessagingContext) {
+        self.next = Some(id.next());
+        self.open.insert(id, None);
+        counters.requests_open.set(self.open.len() as u64);
+    }
+
+    /// Takes no more answers to a request.
+    pub(crate) fn cancel(&mut self, request: RequestId, counters: &MessagingContext) {
+        let answered_by = self.open.remove(&request).flatten();
+        self.leave(request, answered_by);
+        counters.requests_open.set(self.open.len() as u64);
     }
 
     pub(crate) fn on_response(
@@ -121,68 +139,5 @@ impl Requests {
             handler.on_request_end(request, RequestEnd::PeerGone);
         }
         counters.requests_open.set(self.open.len() as u64);
-    }
-}
-
-impl Context {
-    /// Sends a request on a source's topic. Every receiver of the topic may answer, more than once; the
-    /// answers come by [`Handler::on_response`] until [`Context::cancel_request`], or until the connection
-    /// is closed over which the last one came ([`Handler::on_request_end`]).
-    ///
-    /// The request port is opened with the first request, if [`Context::listen`] was not called.
-    ///
-    /// # Errors
-    /// [`RequestError::Send`] as [`Context::send`]; [`RequestError::Listen`] if no port is free;
-    /// [`RequestError::TooMany`] if 65,536 requests are open.
-    pub fn request(&mut self, source: Source, parts: &[&[u8]]) -> Result<RequestId, RequestError> {
-        if !self.home.is_here() {
-            return Err(RequestError::Send(SendError::Forked));
-        }
-        self.check_before(Stage::Ended).map_err(|_| RequestError::Send(SendError::Ended))?;
-        if self.direct.requests.open.len() >= REQUESTS_MAX {
-            return Err(RequestError::TooMany { max: REQUESTS_MAX });
-        }
-        let address = match self.direct.address() {
-            Some(address) => address,
-            None => self.listen().map_err(RequestError::Listen)?,
-        };
-        let id = self.direct.requests.next_id(&mut self.rng);
-        let (port, ip) = (address.port(), *address.ip());
-        let header = Header::Request { flags: 0, transport: 0, index: id.0, port, ip };
-        self.send_with_headers(source, &[header], parts).map_err(RequestError::Send)?;
-        let requests = &mut self.direct.requests;
-        requests.next = Some(id.next());
-        requests.open.insert(id, None);
-        self.counters.context.requests_open.set(requests.open.len() as u64);
-        Ok(id)
-    }
-
-    /// Takes no more answers to a request; no event for it follows.
-    pub fn cancel_request(&mut self, request: RequestId) {
-        let requests = &mut self.direct.requests;
-        let answered_by = requests.open.remove(&request).flatten();
-        requests.leave(request, answered_by);
-        self.counters.context.requests_open.set(requests.open.len() as u64);
-    }
-
-    /// Answers a request, see [`Message::request`](crate::Message::request); any number of times. The answer
-    /// leaves with [`Context::flush`], over a connection that is opened for it and kept for
-    /// `response_tcp_deletion_timeout_us` after the last answer to the same process. If that process is gone,
-    /// nothing is told.
-    ///
-    /// A process that does not read its answers, until more than `request_tcp_send_buffer_maximum_bytes` wait for it,
-    /// loses those that wait. What it reads is then whole up to some answer; it is told
-    /// [`RequestEnd::PeerGone`] after that. Till it has read so far it is answered no more
-    /// ([`io::ErrorKind::ConnectionAborted`]).
-    ///
-    /// # Errors
-    /// No connection can be opened, the payload is longer than 4 GiB, or the one who asks does not read. After
-    /// [`Context::close`] the error holds [`Closed`](crate::Closed).
-    pub fn respond(&mut self, asked: Asked, payload: &[u8]) -> io::Result<()> {
-        self.home.check()?;
-        self.check_before(Stage::Closed)?;
-        let Asked { index, address } = asked;
-        let (port, ip) = (address.port(), *address.ip());
-        self.send_answer(address, &Header::Request { flags: 0, transport: 0, index, port, ip }, payload)
     }
 }

@@ -1,13 +1,13 @@
 //! What sources retain for those who join late or lost it, and the answers to them at the request port.
 
+use std::sync::Arc;
+
+use counters::table::LbmRetention;
+use lbt::config::{ConfigError, RetentionConfig};
 use lbt::recovery::{ClientId, Responder};
 use lbt::stream::StreamMessage;
 use lbt::wire::lbmc::{Header, Kind};
 use units::{Nanos, Sqn};
-
-use crate::context::Context;
-use crate::error::ContextError;
-use crate::outgoing::Place;
 
 /// The retained messages of a context's sources. Sessions go by their slots.
 pub(crate) struct Retained {
@@ -17,6 +17,36 @@ pub(crate) struct Retained {
 }
 
 impl Retained {
+    pub(crate) fn new(
+        config: &RetentionConfig,
+        now: Nanos,
+        counters: Arc<LbmRetention>,
+    ) -> Result<Retained, ConfigError> {
+        Ok(Retained { responder: Responder::new(config, now, counters)?, written: Vec::new() })
+    }
+
+    /// Begins to retain a topic of a session; with the first one `keep` lets it keep what is written, and gives the
+    /// number of its next datagram.
+    pub(crate) fn add_topic(
+        &mut self,
+        session: usize,
+        topic_index: u32,
+        config: &RetentionConfig,
+        keep: impl FnOnce() -> Sqn,
+    ) -> Result<(), ConfigError> {
+        self.responder.add_topic(session as u32, topic_index, config)?;
+        if self.written.len() <= session {
+            self.written.resize(session + 1, None);
+        }
+        self.written[session].get_or_insert_with(keep);
+        Ok(())
+    }
+
+    /// What of a session was not looked at yet, if it has topics that are retained, and where it is retained.
+    pub(crate) fn of(&mut self, session: usize) -> Option<(&mut Sqn, &mut Responder)> {
+        Some((self.written.get_mut(session)?.as_mut()?, &mut self.responder))
+    }
+
     /// Takes a request of a connection; false if it is none. `client` is what the connection is called, once
     /// it has asked for something.
     pub(crate) fn take_request(
@@ -36,56 +66,4 @@ impl Retained {
 
 fn is_request(header: Header<'_>) -> bool {
     matches!(header, Header::LateJoinInfoRequest { .. } | Header::RetransmissionRequest { .. })
-}
-
-impl Context {
-    /// Whether a source at `place` is to retain what it sends.
-    pub(crate) fn retains(&self, asked: Option<bool>, place: Place) -> bool {
-        // Who knows of a fixed one by configuration is not told where to ask.
-        asked.unwrap_or(self.config.late_join) && !matches!(place, Place::Fixed(_))
-    }
-
-    /// Begins to retain a topic of a session.
-    pub(crate) fn retain_topic(&mut self, session: usize, topic_index: u32) -> Result<(), ContextError> {
-        let config = self.config.retention();
-        if self.retained.is_none() {
-            let responder = Responder::new(&config, self.now, self.counters.retention.clone())?;
-            self.retained = Some(Box::new(Retained { responder, written: Vec::new() }));
-        }
-        let Some(retained) = &mut self.retained else { return Ok(()) };
-        retained.responder.add_topic(session as u32, topic_index, &config)?;
-        if retained.written.len() <= session {
-            retained.written.resize(session + 1, None);
-        }
-        let written = &mut retained.written[session];
-        if written.is_none() {
-            *written = Some(self.outgoing[session].keep_written());
-        }
-        Ok(())
-    }
-
-    /// Retains no more of a topic, and forgets what was retained.
-    pub(crate) fn forget_retained(&mut self, session: usize, topic_index: u32) {
-        if let Some(retained) = &mut self.retained {
-            retained.responder.remove_topic(session as u32, topic_index);
-        }
-    }
-
-    /// Retains what a session has closed since the last time.
-    #[inline]
-    pub(crate) fn retain(&mut self, now: Nanos, session: usize) {
-        if self.retained.is_some() {
-            self.retain_written(now, session);
-        }
-    }
-
-    #[inline(never)]
-    fn retain_written(&mut self, now: Nanos, session: usize) {
-        let Some(Retained { responder, written }) = self.retained.as_deref_mut() else { return };
-        if let Some(Some(from)) = written.get_mut(session)
-            && let Some(outgoing) = self.outgoing.get_mut(session)
-        {
-            outgoing.written(from, |messages| responder.retain(now, session as u32, messages));
-        }
-    }
 }

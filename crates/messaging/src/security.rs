@@ -10,6 +10,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use counters::table::MessagingContext;
 use lbt::authentication::Keys;
 use lbt::encryption::PayloadKeys;
 use lbt::error::WireError;
@@ -18,10 +19,8 @@ use net::WatchedFiles;
 use net::tls::{ClientTls, ServerTls};
 use units::Nanos;
 
-use crate::context::Context;
 use crate::error::ContextError;
 use crate::event::SecurityEvent;
-use crate::outgoing::OutgoingKind;
 use crate::tls::Tls;
 use crate::{Handler, MessagingConfig, keys};
 
@@ -55,7 +54,8 @@ enum What {
 }
 
 /// What was read.
-enum Loaded {
+/// What was read again.
+pub(crate) enum Loaded {
     RmKeys(Keys),
     RuKeys(Keys),
     RmPayloadKeys(PayloadKeys),
@@ -141,11 +141,84 @@ impl Security {
     }
 }
 
+impl Security {
+    /// Reads all files again; returns what they hold, and what was wrong with the others.
+    pub(crate) fn read_all(
+        &mut self,
+        config: &MessagingConfig,
+        counters: &MessagingContext,
+    ) -> (Vec<Loaded>, Vec<String>) {
+        let (mut all, mut failed) = (Vec::new(), Vec::new());
+        for files in &mut self.watched {
+            match files.read(config, counters) {
+                Ok(loaded) => all.push(loaded),
+                Err(error) => failed.push(error.to_string()),
+            }
+        }
+        (all, failed)
+    }
+
+    /// Reads the files that have changed, if a look at them is due; returns what they hold.
+    pub(crate) fn read_changed(
+        &mut self,
+        now: Nanos,
+        config: &MessagingConfig,
+        counters: &MessagingContext,
+    ) -> Vec<Loaded> {
+        if now >= self.look_at { self.look_at_files(now, config, counters) } else { Vec::new() }
+    }
+
+    #[cold]
+    fn look_at_files(
+        &mut self,
+        now: Nanos,
+        config: &MessagingConfig,
+        counters: &MessagingContext,
+    ) -> Vec<Loaded> {
+        self.look_at = now + Duration::from_micros(config.security_reload_interval_us);
+        let mut all = Vec::new();
+        let mut watched = std::mem::take(&mut self.watched);
+        for files in watched.iter_mut().filter_map(|files| files.files.has_changed().then_some(files)) {
+            match files.read(config, counters) {
+                Ok(loaded) => {
+                    all.push(loaded);
+                    self.note(SecurityEvent::Reloaded, files.names());
+                    self.notices.extend(files.exposures());
+                }
+                Err(error) => self.note(SecurityEvent::ReloadFailed, error.to_string()),
+            }
+        }
+        self.watched = watched;
+        all
+    }
+
+    /// Tells what has happened.
+    pub(crate) fn tell(&mut self, now: Nanos, handler: &mut impl Handler) {
+        if now >= self.refill_at {
+            (self.refill_at, self.notices_left) = (now + A_SECOND, NOTICES_MAX);
+        }
+        while let Some((event, text)) = self.notices.pop_front() {
+            handler.on_security(event, &text);
+        }
+    }
+}
+
 impl Watched {
     /// Of the files with secrets, those that others can read.
     fn exposures(&self) -> impl Iterator<Item = (SecurityEvent, String)> {
         let secrets = self.secrets.iter().filter_map(|file| net::exposure_of(file));
         secrets.map(|text| (SecurityEvent::Exposed, text))
+    }
+
+    /// Reads the files again, and counts it.
+    fn read(
+        &mut self,
+        config: &MessagingConfig,
+        counters: &MessagingContext,
+    ) -> Result<Loaded, ContextError> {
+        let loaded = self.load(config);
+        if loaded.is_ok() { &counters.security_reloads } else { &counters.security_reload_failures }.inc();
+        loaded
     }
 
     fn load(&mut self, config: &MessagingConfig) -> Result<Loaded, ContextError> {
@@ -168,118 +241,6 @@ impl Watched {
     fn names(&self) -> String {
         let names: Vec<String> = self.files.files().iter().map(|file| file.display().to_string()).collect();
         names.join(", ")
-    }
-}
-
-impl Context {
-    /// Reads the files of keys and certificates again, now, whether they have changed or not; they are in force
-    /// when it returns. The context does the same by itself every `security_reload_interval_us` with those that
-    /// have changed, and reports it by [`Handler::on_security`].
-    ///
-    /// # Errors
-    /// Files that cannot be used, each named; what was in force of those stays. The others are in force.
-    /// [`ContextError::Forked`] in a child made by `fork`.
-    pub fn reload_security(&mut self) -> Result<(), ContextError> {
-        self.check_home()?;
-        let mut watched = std::mem::take(&mut self.security.watched);
-        let mut failed = Vec::new();
-        for files in &mut watched {
-            if let Err(error) = self.reload(files) {
-                failed.push(error.to_string());
-            }
-        }
-        self.security.watched = watched;
-        if failed.is_empty() {
-            return Ok(());
-        }
-        Err(io::Error::new(io::ErrorKind::InvalidInput, failed.join("; ")).into())
-    }
-
-    /// Looks at the files, if it is time, and tells what there is to tell.
-    pub(crate) fn wake_security(&mut self, now: Nanos, handler: &mut impl Handler) {
-        if now >= self.security.look_at {
-            self.look_at_files(now);
-        }
-        if now >= self.security.refill_at {
-            (self.security.refill_at, self.security.notices_left) = (now + A_SECOND, NOTICES_MAX);
-        }
-        while let Some((event, text)) = self.security.notices.pop_front() {
-            handler.on_security(event, &text);
-        }
-    }
-
-    #[cold]
-    fn look_at_files(&mut self, now: Nanos) {
-        self.security.look_at = now + Duration::from_micros(self.config.security_reload_interval_us);
-        let mut watched = std::mem::take(&mut self.security.watched);
-        for files in watched.iter_mut().filter_map(|files| files.files.has_changed().then_some(files)) {
-            match self.reload(files) {
-                Ok(()) => {
-                    self.security.note(SecurityEvent::Reloaded, files.names());
-                    self.security.notices.extend(files.exposures());
-                }
-                Err(error) => self.security.note(SecurityEvent::ReloadFailed, error.to_string()),
-            }
-        }
-        self.security.watched = watched;
-    }
-
-    fn reload(&mut self, files: &mut Watched) -> Result<(), ContextError> {
-        let loaded = files.load(&self.config);
-        let counters = &self.counters.context;
-        if loaded.is_ok() { &counters.security_reloads } else { &counters.security_reload_failures }.inc();
-        match loaded? {
-            Loaded::RmKeys(keys) => self.rekey_rm(keys),
-            Loaded::RuKeys(keys) => self.rekey_ru(keys),
-            Loaded::RmPayloadKeys(keys) => self.rekey_rm_payloads(keys),
-            Loaded::RuPayloadKeys(keys) => self.rekey_ru_payloads(keys),
-            Loaded::ResolverKeys(keys) => {
-                self.resolver.authenticate(keys, self.config.resolver_authentication_window());
-            }
-            Loaded::Server(server) => self.tls.server = server,
-            Loaded::Client(client) => self.tls.client = client,
-        }
-        Ok(())
-    }
-
-    fn rekey_rm(&mut self, keys: Keys) {
-        for (_, outgoing) in &mut self.outgoing {
-            if let OutgoingKind::Rm(session) = &mut outgoing.kind {
-                session.rekey(keys.clone());
-            }
-        }
-        self.rm_in.sessions.receivers().for_each(|receiver| receiver.rekey(keys.clone()));
-        self.keys = Some(keys);
-    }
-
-    fn rekey_ru(&mut self, keys: Keys) {
-        for (_, outgoing) in &mut self.outgoing {
-            if let OutgoingKind::Ru(session) = &mut outgoing.kind {
-                session.rekey(keys.clone());
-            }
-        }
-        self.ru_in.sessions.receivers().for_each(|receiver| receiver.rekey(keys.clone()));
-        self.ru_keys = Some(keys);
-    }
-
-    fn rekey_rm_payloads(&mut self, keys: PayloadKeys) {
-        for (_, outgoing) in &mut self.outgoing {
-            if let OutgoingKind::Rm(session) = &mut outgoing.kind {
-                session.rekey_payloads(&keys);
-            }
-        }
-        self.rm_in.sessions.receivers().for_each(|receiver| receiver.rekey_payloads(keys.clone()));
-        self.payload_keys.rm = Some(keys);
-    }
-
-    fn rekey_ru_payloads(&mut self, keys: PayloadKeys) {
-        for (_, outgoing) in &mut self.outgoing {
-            if let OutgoingKind::Ru(session) = &mut outgoing.kind {
-                session.rekey_payloads(&keys);
-            }
-        }
-        self.ru_in.sessions.receivers().for_each(|receiver| receiver.rekey_payloads(keys.clone()));
-        self.payload_keys.ru = Some(keys);
     }
 }
 
@@ -313,7 +274,7 @@ mod tests {
                 config.transport_lbtrm_authentication_key_file = file.to_str().map(str::to_owned);
             });
             let mut told = Told::default();
-            context.on_wakeup(context.now, &mut told);
+            context.on_wakeup(context.base.now, &mut told);
             let is_about_it = |(event, text): &(SecurityEvent, String)| {
                 *event == SecurityEvent::Exposed && text.contains(&*file.to_string_lossy())
             };

@@ -6,7 +6,7 @@
 //! --sessions` reads.
 
 pub(crate) mod census;
-mod walk;
+pub(crate) mod walk;
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -11,8 +11,8 @@ use units::{Nanos, Sqn};
 use crate::departed::Owed;
 use crate::event::{End, Loss, SourceInfo};
 use crate::failover::{Failovers, Part};
-use crate::incoming::SessionRef;
 use crate::index::{Groups, Member, reserve_for_insert};
+use crate::session::SessionRef;
 use crate::{Handler, Message, Receiver, StreamId};
 
 /// One topic of one transport session that receivers of this context hear. The transports know it by its

@@ -6,13 +6,11 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use counters::table;
-use net::Interest;
 use net::xdp::{XdpOptions, XdpSocket};
+use net::{Interest, Registrar, Token};
 use units::Nanos;
 
-use crate::Handler;
 use crate::config::{Carrier, MessagingConfig};
-use crate::context::{Context, Port};
 
 /// The AF_XDP socket of a context, if it has one.
 #[derive(Default)]
@@ -46,6 +44,38 @@ impl Xdp {
         Ok(Xdp { socket: Some(socket), ..Xdp::default() })
     }
 
+    /// Takes the socket out, while its datagrams are handed on.
+    pub(crate) fn take(&mut self) -> Option<Box<XdpSocket>> {
+        self.socket.take()
+    }
+
+    /// Puts it back, and leaves the groups that were left meanwhile.
+    pub(crate) fn put_back(&mut self, socket: Box<XdpSocket>) {
+        self.socket = Some(socket);
+        if !self.to_leave.is_empty() {
+            self.leave_groups();
+        }
+    }
+
+    /// Shows the socket to the poller, for good.
+    pub(crate) fn watch(&mut self, registrar: &Registrar, token: Token) -> io::Result<()> {
+        if !self.is_watched
+            && let Some(socket) = &self.socket
+        {
+            registrar.add(&**socket, token, Interest::Read)?;
+            self.is_watched = true;
+        }
+        Ok(())
+    }
+
+    /// Does what is due; false if the interface is gone, which a thread that sleeps learns by this.
+    pub(crate) fn wake(&mut self, now: Nanos) -> bool {
+        match self.socket() {
+            Some(socket) if now >= socket.next_service() => socket.service(now).is_ok(),
+            _ => true,
+        }
+    }
+
     /// Whether LBT-RM goes this way. The socket is out only while datagrams are handed on, and nothing is
     /// opened then.
     pub(crate) fn socket(&mut self) -> Option<&mut XdpSocket> {
@@ -74,69 +104,6 @@ impl Xdp {
                 // comes is counted as unknown.
                 let _ = socket.leave(group);
             }
-        }
-    }
-}
-
-impl Context {
-    /// Shows the socket to the poller, for good.
-    pub(crate) fn watch_xdp(&mut self) -> io::Result<()> {
-        if self.xdp.is_watched {
-            return Ok(());
-        }
-        let token = self.token(Port::Xdp, 0);
-        if let Some(socket) = self.xdp.socket() {
-            self.registrar.add(&*socket, token, Interest::Read)?;
-            self.xdp.is_watched = true;
-        }
-        Ok(())
-    }
-
-    /// The poller has told that something is there.
-    pub(crate) fn on_xdp_ready(&mut self, now: Nanos, handler: &mut impl Handler) {
-        if self.poll_xdp(now, handler) {
-            self.send_feedback(now);
-        }
-    }
-
-    /// Takes what has arrived, in this one's turn; false if that was nothing.
-    #[inline]
-    pub(crate) fn poll_xdp(&mut self, now: Nanos, handler: &mut impl Handler) -> bool {
-        if self.xdp.is_open() { self.receive_xdp(now, handler) } else { false }
-    }
-
-    fn receive_xdp(&mut self, now: Nanos, handler: &mut impl Handler) -> bool {
-        let Some(mut socket) = self.xdp.socket.take() else { return false };
-        let mut worked = false;
-        match socket.receive() {
-            Ok(received) => {
-                self.took_batch = received.is_full();
-                for datagram in received.datagrams() {
-                    worked = true;
-                    if datagram.to.ip().is_multicast() {
-                        self.on_session_datagram(now, datagram.from, datagram.payload, handler);
-                    } else {
-                        self.on_nak(now, datagram.from, datagram.to, datagram.payload);
-                    }
-                }
-            }
-            // The interface is gone, and with it the sessions, which time out.
-            Err(_) => self.counters.context.receives_failed.inc(),
-        }
-        self.xdp.socket = Some(socket);
-        if !self.xdp.to_leave.is_empty() {
-            self.xdp.leave_groups();
-        }
-        worked
-    }
-
-    pub(crate) fn wake_xdp(&mut self, now: Nanos) {
-        if let Some(socket) = self.xdp.socket()
-            && now >= socket.next_service()
-            && socket.service(now).is_err()
-        {
-            // A thread that sleeps learns by this that the interface is gone.
-            self.counters.context.receives_failed.inc();
         }
     }
 }

@@ -2,6 +2,7 @@ mod choices;
 mod load;
 mod presets;
 mod recovery;
+mod spread;
 mod statics;
 mod strangers;
 
@@ -18,7 +19,6 @@ use lbt::ordered::OrderedConfig;
 use config::Ipv4Cidr;
 
 use crate::Interface;
-use crate::source::spread;
 
 pub use choices::{
     AfXdpMode, Carrier, CongestionControl, IpcBehavior, OrderedDelivery, Preset, ReceiverBehavior,
@@ -591,7 +591,7 @@ impl MessagingConfig {
     pub fn group_of(&self, topic: &str) -> SocketAddrV4 {
         let port = self.transport_lbtrm_destination_port;
         match (self.transport_lbtrm_multicast_address_low, self.transport_lbtrm_multicast_address_high) {
-            (Some(low), Some(high)) => spread(topic, low, high, port),
+            (Some(low), Some(high)) => spread::spread(topic, low, high, port),
             _ => SocketAddrV4::new(self.transport_lbtrm_multicast_address, port),
         }
     }

@@ -13,6 +13,8 @@ const ENDED_MAX: usize = 64;
 /// For so long, and up to so many bytes, what a peer sends is dropped.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 const DRAIN_BYTES: usize = 1 << 20;
+/// What is read in one go at least.
+const READ_BYTES_MIN: usize = 16 << 10;
 /// They are looked at as often as this, for they are not in the poller.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -63,7 +65,7 @@ impl EndedConnections {
 impl Ended {
     /// Drops what has come; tells whether the peer may send more.
     fn goes_on(&mut self, now: Nanos, buffer: &mut Vec<u8>) -> bool {
-        buffer.resize(super::READ_BYTES, 0);
+        buffer.resize(buffer.len().max(READ_BYTES_MIN), 0);
         if !self.output_ended {
             match self.stream.end_output() {
                 Ok(is_over) => self.output_ended = is_over,

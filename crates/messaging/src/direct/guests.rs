@@ -8,7 +8,7 @@ use net::Addresses;
 use units::Nanos;
 
 use super::{Connection, Direct};
-use crate::context::Context;
+use crate::base::Base;
 use crate::{ConnectionId, Handler, MessagingConfig};
 
 /// What is allowed, and how much of it is taken.
@@ -159,83 +159,99 @@ impl Direct {
     }
 }
 
-impl Context {
+impl Direct {
     /// Whether somebody who has connected is taken. Who has said nothing yet makes room.
-    pub(super) fn admit_guest(&mut self, peer: SocketAddr, handler: &mut impl Handler) -> Option<Box<Guest>> {
-        let counters = self.counters.context.clone();
-        if !self.config.admits_asker(peer) {
+    pub(super) fn admit_guest(
+        &mut self,
+        base: &mut Base,
+        peer: SocketAddr,
+        handler: &mut impl Handler,
+    ) -> Option<Box<Guest>> {
+        let counters = base.counters.context.clone();
+        if !base.config.admits_asker(peer) {
             counters.request_connections_not_allowed.inc();
             return None;
         }
-        if !self.direct.guests.addresses.admit(peer.ip()) {
+        if !self.guests.addresses.admit(peer.ip()) {
             counters.request_connections_refused.inc();
             return None;
         }
-        if self.direct.guests.count >= self.config.request_tcp_maximum_connections as usize {
-            let Some(index) = self.direct.take_unproven() else {
-                self.direct.guests.addresses.release(peer.ip());
+        if self.guests.count >= base.config.request_tcp_maximum_connections as usize {
+            let Some(index) = self.take_unproven() else {
+                self.guests.addresses.release(peer.ip());
                 counters.request_connections_refused.inc();
                 return None;
             };
             counters.request_connections_displaced.inc();
-            self.close_connection(index, "others have connected, and it has said nothing", handler);
+            self.close_connection(base, index, "others have connected, and it has said nothing", handler);
         }
-        self.direct.guests.count += 1;
-        Some(Box::new(Guest { address: peer.ip(), since: self.now, is_proven: false }))
+        self.guests.count += 1;
+        Some(Box::new(Guest { address: peer.ip(), since: base.now, is_proven: false }))
     }
 
     /// Somebody who was admitted could not be taken.
     pub(super) fn dismiss_guest(&mut self, peer: SocketAddr) {
-        self.direct.guests.addresses.release(peer.ip());
-        self.direct.guests.count -= 1;
+        self.guests.addresses.release(peer.ip());
+        self.guests.count -= 1;
     }
 
     /// Closes a connection that is silent or idle, or whose message does not go on.
-    pub(super) fn look_after_guest(&mut self, now: Nanos, index: usize, handler: &mut impl Handler) {
-        let Some(connection) = self.direct.connections.get(index) else { return };
-        let (due, why) = connection.overdue(&self.config);
+    pub(super) fn look_after_guest(
+        &mut self,
+        base: &mut Base,
+        now: Nanos,
+        index: usize,
+        handler: &mut impl Handler,
+    ) {
+        let Some(connection) = self.connections.get(index) else { return };
+        let (due, why) = connection.overdue(&base.config);
         if now < due {
             return;
         }
-        let counters = &self.counters.context;
+        let counters = &base.counters.context;
         let (counter, reason) = match why {
             Overdue::Silent => (&counters.request_connections_silent, "it has said nothing in time"),
             Overdue::Idle => (&counters.request_connections_idle, "it was not used for long"),
             Overdue::Message => (&counters.request_messages_overdue, "a message did not come whole in time"),
         };
         counter.inc();
-        self.close_connection(index, reason, handler);
+        self.close_connection(base, index, reason, handler);
     }
 
     /// Closes the connections that hold most of messages that are not whole, as long as all hold too much.
     #[inline]
-    pub(super) fn limit_input(&mut self, handler: &mut impl Handler) {
-        while self.direct.guests.held > self.config.request_tcp_receive_buffer_maximum_bytes {
-            self.close_greediest(handler);
+    pub(super) fn limit_input(&mut self, base: &mut Base, handler: &mut impl Handler) {
+        while self.guests.held > base.config.request_tcp_receive_buffer_maximum_bytes {
+            self.close_greediest(base, handler);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn close_greediest(&mut self, handler: &mut impl Handler) {
-        let greediest = self.direct.connections.iter().max_by_key(|(_, c)| c.partial.held);
+    fn close_greediest(&mut self, base: &mut Base, handler: &mut impl Handler) {
+        let greediest = self.connections.iter().max_by_key(|(_, c)| c.partial.held);
         let Some(index) = greediest.map(|(index, _)| index) else {
             // Nobody holds anything.
-            self.direct.guests.held = 0;
+            self.guests.held = 0;
             return;
         };
-        self.counters.context.request_buffers_exceeded.inc();
-        self.close_connection(index, "all connections hold too much of messages that are not whole", handler);
+        base.counters.context.request_buffers_exceeded.inc();
+        self.close_connection(
+            base,
+            index,
+            "all connections hold too much of messages that are not whole",
+            handler,
+        );
     }
 
     /// Gives up the connection for which most waits, if too much does for all together.
-    pub(super) fn limit_output(&mut self, waiting: u64) {
-        if waiting <= self.config.request_tcp_send_buffer_total_maximum_bytes {
+    pub(super) fn limit_output(&mut self, base: &mut Base, waiting: u64) {
+        if waiting <= base.config.request_tcp_send_buffer_total_maximum_bytes {
             return;
         }
-        let most = self.direct.connections.iter().max_by_key(|(_, c)| c.out.len() - c.sent);
+        let most = self.connections.iter().max_by_key(|(_, c)| c.out.len() - c.sent);
         if let Some(index) = most.map(|(index, _)| index) {
-            self.give_up_unread(index);
+            self.give_up_unread(base, index);
         }
     }
 }

@@ -15,14 +15,15 @@ use net::{Registrar, Token};
 use slab::Slab;
 use units::{Deadlines, Nanos, Sqn};
 
-use super::SessionRef;
 use crate::Handler;
-use crate::context::{Context, Port, token};
+use crate::base::Base;
+use crate::base::Port;
+use crate::base::show;
 use crate::error::ContextError;
 use crate::published::Lent;
-use crate::recovery::{self, Recovery, Stirred};
+use crate::recovery::{Recovery, Stirred};
+use crate::session::SessionRef;
 use crate::stream::{Bridge, Streams};
-use crate::watch::show;
 
 /// The sessions of shared memory of a context.
 ///
@@ -42,6 +43,15 @@ pub(crate) struct IpcIncoming {
     /// Why a session was not opened last that this user may not.
     denied: Option<Box<str>>,
     pub(crate) with_recovery: Stirred,
+}
+
+/// What a look at rings has come to.
+pub(crate) struct Looked {
+    pub(crate) worked: bool,
+    /// A session that is over, and why; the others have their turn next.
+    pub(crate) over: Option<(usize, EndReason)>,
+    /// Some have brought nothing for long.
+    pub(crate) has_idle: bool,
 }
 
 struct Session {
@@ -77,12 +87,12 @@ const MESSAGES_PER_TURN: usize = 4_096;
 /// Bytes of the ring after which a turn reads no more, so that who holds back what a turn brings holds little.
 const BYTES_PER_TURN: u64 = 1 << 20;
 /// Turns in which the rings are to be empty before a thread sleeps in a poller of its own.
-const TURNS_PER_DRAIN: usize = 4;
+pub(crate) const TURNS_PER_DRAIN: usize = 4;
 /// Messages between two looks at how many bytes there were: that many of the longest may be read beyond.
 const MESSAGES_PER_LOOK: usize = 32;
 
 impl IpcIncoming {
-    pub(super) fn subscribe(&mut self, at: usize, index: u32, token: u64, order: Option<Order>) -> bool {
+    pub(crate) fn subscribe(&mut self, at: usize, index: u32, token: u64, order: Option<Order>) -> bool {
         let Some(session) = self.sessions.get_mut(at) else { return false };
         let is_subscribed = session.receiver.subscribe(index, token, order).is_ok();
         if is_subscribed && session.ring.position() == 0 {
@@ -93,24 +103,24 @@ impl IpcIncoming {
         is_subscribed
     }
 
-    pub(super) fn put_in_order(&mut self, at: usize, index: u32) -> Option<Sqn> {
+    pub(crate) fn put_in_order(&mut self, at: usize, index: u32) -> Option<Sqn> {
         self.sessions.get_mut(at)?.receiver.put_in_order(index)
     }
 
-    pub(super) fn resume_topic(&mut self, at: usize, index: u32, next: Sqn) {
+    pub(crate) fn resume_topic(&mut self, at: usize, index: u32, next: Sqn) {
         if let Some(session) = self.sessions.get_mut(at) {
             session.receiver.resume_topic(index, next);
         }
     }
 
-    pub(super) fn unsubscribe(&mut self, at: usize, index: u32) {
+    pub(crate) fn unsubscribe(&mut self, at: usize, index: u32) {
         if let Some(session) = self.sessions.get_mut(at) {
             session.receiver.unsubscribe(index);
         }
     }
 
     /// Forgets a session.
-    pub(super) fn close(&mut self, at: usize) -> Option<TransportSession> {
+    pub(crate) fn close(&mut self, at: usize) -> Option<TransportSession> {
         let gone = self.sessions.try_remove(at)?;
         self.due.remove(at as u32);
         self.awake.retain(|awake| *awake != at);
@@ -139,12 +149,12 @@ impl IpcIncoming {
         Some((session.ended.is_some(), session.recovery.as_deref()?))
     }
 
-    pub(super) fn next_wakeup(&self) -> Nanos {
+    pub(crate) fn next_wakeup(&self) -> Nanos {
         self.due.next()
     }
 
     /// Looks at a ring in the turns to come.
-    fn wake(&mut self, at: usize) {
+    pub(crate) fn wake(&mut self, at: usize) {
         if let Some(session) = self.sessions.get_mut(at).filter(|session| session.is_asleep) {
             // Its deadline may be too early now, which costs one look.
             session.wake();
@@ -178,7 +188,7 @@ impl IpcIncoming {
 
     /// What is not read yet is due at once.
     #[cold]
-    fn read_on(&mut self, now: Nanos) {
+    pub(crate) fn read_on(&mut self, now: Nanos) {
         self.awake.iter().for_each(|at| self.due.bring_forward(*at as u32, now));
     }
 
@@ -212,6 +222,184 @@ impl IpcIncoming {
             self.awake.pop();
         }
         true
+    }
+
+    /// Opens a session of this host; none if its source is gone.
+    pub(crate) fn open(
+        &mut self,
+        base: &mut Base,
+        next: &mut u64,
+        transport: TransportSession,
+        name: SessionName,
+    ) -> Result<Option<(SessionRef, u64)>, ContextError> {
+        if let Some(&at) = self.by_transport.get(&transport) {
+            return Ok(Some((SessionRef::Ipc(at), self.sessions[at].number)));
+        }
+        let mut ring = match shm::Receiver::open(name, Path::new(&base.config.transport_lbtipc_directory)) {
+            Ok(ring) => ring,
+            Err(OpenError::Ended) => return Ok(None),
+            Err(OpenError::Io(error)) => return Err(error.into()),
+            Err(error) => {
+                let text = error.to_string();
+                if matches!(error, OpenError::Denied { .. } | OpenError::Untrusted { .. }) {
+                    base.counters.context.ipc_opens_denied.inc();
+                    self.denied = Some(text.clone().into());
+                }
+                return Err(io::Error::other(text).into());
+            }
+        };
+        let receiver = OrderedReceiver::new(&base.config.delivery(), base.counters.delivery.clone())?;
+        let at = self.sessions.vacant_key();
+        if base.watches_data {
+            let token = base.token(Port::IpcSession, at);
+            watch(&mut ring, &base.registrar, token, &base.counters.context)?;
+        }
+        *next += 1;
+        let number = *next;
+        let look_at = base.now + LOOK_EVERY;
+        let (is_asleep, doubt_until) = (false, Nanos::NEVER);
+        let shown = base.show(&transport, ring.counters().clone());
+        let session = Session {
+            transport,
+            number,
+            ring,
+            _shown: shown,
+            receiver,
+            look_at,
+            is_asleep,
+            idle_turns: 0,
+            has_no_bell: false,
+            doubt_until,
+            recovery: None,
+            ended: None,
+        };
+        self.sessions.insert(session);
+        self.awake.push(at);
+        self.due.set(at as u32, look_at);
+        self.by_transport.insert(transport, at);
+        Ok(Some((SessionRef::Ipc(at), number)))
+    }
+
+    /// Looks at every ring once that is awake, or at all.
+    pub(crate) fn read(&mut self, base: &Base, streams: &mut Streams, handler: &mut impl Handler) -> Looked {
+        let now = base.now;
+        let (mut worked, mut over, mut has_idle) = (false, None, false);
+        // Where time stands still within a turn, nothing may wait for it.
+        let is_many = self.sessions.len() > AWAKE_ALL_MAX && !base.is_simulated();
+        if !is_many && self.awake.len() < self.sessions.len() {
+            self.wake_all();
+        }
+        for place in 0..self.awake.len() {
+            let at = self.awake[place];
+            #[cfg(test)]
+            {
+                self.looks += 1;
+            }
+            let Some(session) = self.sessions.get_mut(at) else { continue };
+            if session.ended.is_some() {
+                continue;
+            }
+            let counters = &base.counters.context;
+            let (read, is_over) = session.read(now, streams, handler, counters);
+            worked |= read;
+            if is_many {
+                session.idle_turns = if read { 0 } else { session.idle_turns.saturating_add(1) };
+                has_idle |= session.idle_turns >= IDLE_TURNS_MAX;
+            }
+            if read && let Some(recovery) = &mut session.recovery {
+                self.with_recovery.note(at, recovery);
+            }
+            if is_over {
+                let reason = if session.receiver.has_ended() {
+                    EndReason::Ended
+                } else {
+                    session.receiver.on_passed_over();
+                    EndReason::Broken
+                };
+                over = Some((at, reason));
+                // The others have their turn next.
+                break;
+            }
+        }
+        Looked { worked, over, has_idle }
+    }
+
+    /// Lets rings asleep that have brought nothing for long.
+    pub(crate) fn let_idle_rest(&mut self, base: &Base) {
+        let now = base.now;
+        let counters = &base.counters.context;
+        self.rest(now, |at, ring| {
+            let token = base.token(Port::IpcSession, at);
+            watch(ring, &base.registrar, token, counters).is_ok() && ring.has_bell()
+        });
+    }
+
+    /// Looks after sessions whose moment has come, until one is found that is over, and why.
+    pub(crate) fn next_over(&mut self, base: &Base, now: Nanos) -> Option<(usize, EndReason)> {
+        while let Some(at) = self.due.pop_due(now) {
+            let at = at as usize;
+            let Some(session) = self.sessions.get_mut(at).filter(|session| session.ended.is_none()) else {
+                continue;
+            };
+            let is_in_doubt = now >= session.doubt_until;
+            let looks = now >= session.look_at;
+            if looks {
+                session.look_at = now + LOOK_EVERY;
+            }
+            if is_in_doubt {
+                // One look is enough.
+                session.idle_turns = IDLE_TURNS_MAX;
+            }
+            self.due.set(at as u32, session.due().max(now + Duration::from_nanos(1)));
+            if is_in_doubt {
+                self.wake(at);
+            }
+            if let Some(session) = self.sessions.get_mut(at)
+                && looks
+                && session.ring.is_over()
+            {
+                // All it wrote was read, and what is closed in order is all that was sent. The farewell is missing
+                // where a context was dropped, or closed while a receiver that it waits for left no room.
+                let reason = if session.ring.has_closed() { EndReason::Ended } else { EndReason::Broken };
+                if reason == EndReason::Broken {
+                    session.receiver.on_passed_over();
+                    base.counters.context.ipc_sessions_broken.inc();
+                }
+                return Some((at, reason));
+            }
+        }
+        None
+    }
+
+    /// A session is over: its streams end, but for what is still asked for of it. False if it is gone.
+    pub(crate) fn end(
+        &mut self,
+        now: Nanos,
+        streams: &mut Streams,
+        (at, reason): (usize, EndReason),
+        handler: &mut impl Handler,
+    ) -> bool {
+        let Some(session) = self.sessions.get_mut(at) else { return false };
+        let mut bridge = Bridge { streams, handler, now };
+        match session.recovery.as_deref_mut() {
+            None => session.receiver.end(reason, &mut bridge),
+            Some(recovery) => {
+                session.receiver.end(reason, &mut recovery.requester.tap(now, &mut bridge));
+            }
+        }
+        session.wake();
+        session.ended = Some(reason);
+        true
+    }
+
+    /// Why a session is over of which something may still be asked for.
+    pub(crate) fn ended(&self, at: usize) -> Option<EndReason> {
+        self.sessions.get(at)?.ended
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
     }
 }
 
@@ -328,218 +516,11 @@ fn take<S: Sink>(ring: &mut shm::Receiver, receiver: &mut OrderedReceiver, sink:
     Taken { count, error, is_malformed }
 }
 
-impl Context {
-    /// Why a session of shared memory was not opened last that this user may not open, or must not trust: the file, its
-    /// owner and permissions, and who this user is. They are counted in `messaging_ipc_opens_denied`.
+impl IpcIncoming {
+    /// See [`Context::ipc_denied`](crate::Context::ipc_denied).
     #[must_use]
-    pub fn ipc_denied(&self) -> Option<&str> {
-        self.ipc_in.denied.as_deref()
-    }
-
-    /// Opens a session of this host; none if its source is gone.
-    pub(super) fn open_ipc(
-        &mut self,
-        transport: TransportSession,
-        name: SessionName,
-    ) -> Result<Option<(SessionRef, u64)>, ContextError> {
-        if let Some(&at) = self.ipc_in.by_transport.get(&transport) {
-            return Ok(Some((SessionRef::Ipc(at), self.ipc_in.sessions[at].number)));
-        }
-        let mut ring = match shm::Receiver::open(name, Path::new(&self.config.transport_lbtipc_directory)) {
-            Ok(ring) => ring,
-            Err(OpenError::Ended) => return Ok(None),
-            Err(OpenError::Io(error)) => return Err(error.into()),
-            Err(error) => {
-                let text = error.to_string();
-                if matches!(error, OpenError::Denied { .. } | OpenError::Untrusted { .. }) {
-                    self.counters.context.ipc_opens_denied.inc();
-                    self.ipc_in.denied = Some(text.clone().into());
-                }
-                return Err(io::Error::other(text).into());
-            }
-        };
-        let receiver = OrderedReceiver::new(&self.config.delivery(), self.counters.delivery.clone())?;
-        let at = self.ipc_in.sessions.vacant_key();
-        if self.watches_data {
-            let token = self.token(Port::IpcSession, at);
-            watch(&mut ring, &self.registrar, token, &self.counters.context)?;
-        }
-        self.next_session += 1;
-        let number = self.next_session;
-        let look_at = self.now + LOOK_EVERY;
-        let (is_asleep, doubt_until) = (false, Nanos::NEVER);
-        let shown = self.show(&transport, ring.counters().clone());
-        let session = Session {
-            transport,
-            number,
-            ring,
-            _shown: shown,
-            receiver,
-            look_at,
-            is_asleep,
-            idle_turns: 0,
-            has_no_bell: false,
-            doubt_until,
-            recovery: None,
-            ended: None,
-        };
-        self.ipc_in.sessions.insert(session);
-        self.ipc_in.awake.push(at);
-        self.ipc_in.due.set(at as u32, look_at);
-        self.ipc_in.by_transport.insert(transport, at);
-        Ok(Some((SessionRef::Ipc(at), number)))
-    }
-
-    /// Looks at every ring once that is awake, or at all.
-    #[inline]
-    pub(crate) fn poll_ipc(&mut self, handler: &mut impl Handler) -> bool {
-        !self.ipc_in.sessions.is_empty() && self.poll_rings(handler)
-    }
-
-    /// The source of a ring has rung.
-    pub(crate) fn on_bell(&mut self, at: usize, handler: &mut impl Handler) {
-        self.ipc_in.wake(at);
-        if self.standalone.has_poller() {
-            self.poll_ipc(handler);
-        }
-        // Else it is read before this thread may sleep.
-    }
-
-    fn poll_rings(&mut self, handler: &mut impl Handler) -> bool {
-        let (mut worked, mut over, mut has_idle) = (false, None, false);
-        // Where time stands still within a turn, nothing may wait for it.
-        let is_many = self.ipc_in.sessions.len() > AWAKE_ALL_MAX && !self.is_simulated();
-        if !is_many && self.ipc_in.awake.len() < self.ipc_in.sessions.len() {
-            self.ipc_in.wake_all();
-        }
-        for place in 0..self.ipc_in.awake.len() {
-            let at = self.ipc_in.awake[place];
-            #[cfg(test)]
-            {
-                self.ipc_in.looks += 1;
-            }
-            let Some(session) = self.ipc_in.sessions.get_mut(at) else { continue };
-            if session.ended.is_some() {
-                continue;
-            }
-            let counters = &self.counters.context;
-            let (read, is_over) = session.read(self.now, &mut self.streams, handler, counters);
-            worked |= read;
-            if is_many {
-                session.idle_turns = if read { 0 } else { session.idle_turns.saturating_add(1) };
-                has_idle |= session.idle_turns >= IDLE_TURNS_MAX;
-            }
-            if read && let Some(recovery) = &mut session.recovery {
-                self.ipc_in.with_recovery.note(at, recovery);
-            }
-            if is_over {
-                let reason = if session.receiver.has_ended() {
-                    EndReason::Ended
-                } else {
-                    session.receiver.on_passed_over();
-                    EndReason::Broken
-                };
-                over = Some((at, reason));
-                // The others have their turn next.
-                break;
-            }
-        }
-        if let Some((at, reason)) = over {
-            self.end_ipc(at, reason, handler);
-        }
-        if has_idle {
-            let (base, counters) = (self.token_base, &self.counters.context);
-            self.ipc_in.rest(self.now, |at, ring| {
-                let token = token(base, Port::IpcSession, at);
-                watch(ring, &self.registrar, token, counters).is_ok() && ring.has_bell()
-            });
-        }
-        worked
-    }
-
-    /// Reads all rings until they are empty, and lets the sources know that this thread may sleep: for
-    /// threads that wait in a poller of their own. What sources write as fast as it is read has its next turn behind
-    /// what else is due.
-    #[inline]
-    pub(crate) fn drain_ipc(&mut self, now: Nanos, handler: &mut impl Handler) {
-        if !self.ipc_in.sessions.is_empty() {
-            self.drain_rings(now, handler);
-        }
-    }
-
-    fn drain_rings(&mut self, now: Nanos, handler: &mut impl Handler) {
-        for _ in 0..TURNS_PER_DRAIN {
-            self.poll_rings(handler);
-            // Not while there is something to read still.
-            if self.ipc_in.before_sleep(now) {
-                return;
-            }
-        }
-        self.ipc_in.read_on(now);
-    }
-
-    pub(super) fn wake_ipc(&mut self, now: Nanos, handler: &mut impl Handler) {
-        while let Some(at) = self.ipc_in.due.pop_due(now) {
-            let at = at as usize;
-            let Some(session) = self.ipc_in.sessions.get_mut(at).filter(|session| session.ended.is_none())
-            else {
-                continue;
-            };
-            let is_in_doubt = now >= session.doubt_until;
-            let looks = now >= session.look_at;
-            if looks {
-                session.look_at = now + LOOK_EVERY;
-            }
-            if is_in_doubt {
-                // One look is enough.
-                session.idle_turns = IDLE_TURNS_MAX;
-            }
-            self.ipc_in.due.set(at as u32, session.due().max(now + Duration::from_nanos(1)));
-            if is_in_doubt {
-                self.ipc_in.wake(at);
-            }
-            if let Some(session) = self.ipc_in.sessions.get_mut(at)
-                && looks
-                && session.ring.is_over()
-            {
-                // All it wrote was read, and what is closed in order is all that was sent. The farewell is missing
-                // where a context was dropped, or closed while a receiver that it waits for left no room.
-                let reason = if session.ring.has_closed() { EndReason::Ended } else { EndReason::Broken };
-                if reason == EndReason::Broken {
-                    session.receiver.on_passed_over();
-                    self.counters.context.ipc_sessions_broken.inc();
-                }
-                self.end_ipc(at, reason, handler);
-            }
-        }
-    }
-
-    fn end_ipc(&mut self, at: usize, reason: EndReason, handler: &mut impl Handler) {
-        let Some(session) = self.ipc_in.sessions.get_mut(at) else { return };
-        let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
-        match session.recovery.as_deref_mut() {
-            None => session.receiver.end(reason, &mut bridge),
-            Some(recovery) => {
-                session.receiver.end(reason, &mut recovery.requester.tap(self.now, &mut bridge));
-            }
-        }
-        session.wake();
-        session.ended = Some(reason);
-        self.note_recovery(SessionRef::Ipc(at));
-        self.finish_ipc(at, handler);
-    }
-
-    /// Forgets a session that is over, unless something of it is still asked for.
-    pub(super) fn finish_ipc(&mut self, at: usize, handler: &mut impl Handler) {
-        let session = SessionRef::Ipc(at);
-        let Some(reason) = self.ipc_in.sessions.get(at).and_then(|s| s.ended) else { return };
-        if recovery::of(recovery::incoming!(self), session).is_some_and(|r| !r.requester.is_idle()) {
-            return;
-        }
-        self.forget_recovery(session);
-        if let Some(transport) = self.ipc_in.close(at) {
-            self.end_session(session, &transport, reason, handler);
-        }
+    pub(crate) fn ipc_denied(&self) -> Option<&str> {
+        self.denied.as_deref()
     }
 }
 
@@ -548,6 +529,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::Context;
     use crate::context::tests::{lone, sending};
     use crate::{Message, ReceiverOptions, Source, Transport, Wait};
 
@@ -566,7 +548,7 @@ mod tests {
         let (mut context, mut heard) = (lone(21, Wait::Spin), Bytes(0));
         context.create_receiver("px", &ReceiverOptions::default()).expect("a legal name");
         let begun = Instant::now();
-        while context.ipc_in.sessions.is_empty() {
+        while context.receiving.incoming.ipc.sessions.is_empty() {
             assert!(begun.elapsed() < Duration::from_secs(60), "they do not meet");
             source.wait(Some(Duration::from_millis(1)), &mut ()).expect("the poller works");
             context.poll(&mut heard).expect("the poller works");
@@ -580,7 +562,10 @@ mod tests {
         let mut turns = 0;
         while heard.0 < 200 * payload.len() {
             let before = heard.0;
-            assert!(context.poll_ipc(&mut heard), "nothing more comes behind {before} bytes");
+            assert!(
+                context.receiving.poll_ipc(&mut context.base, &mut context.direct, &mut heard),
+                "nothing more comes behind {before} bytes"
+            );
             assert!(heard.0 - before <= turn_max, "{} bytes in a turn", heard.0 - before);
             turns += 1;
         }
@@ -595,7 +580,7 @@ mod tests {
         receiving.create_receiver("px", &ReceiverOptions::default()).expect("a legal name");
         let mut sources: Vec<_> = (0..SOURCES).map(|_| sending(test, Transport::LbtIpc)).collect();
         let begun = Instant::now();
-        while receiving.ipc_in.sessions.len() < SOURCES {
+        while receiving.receiving.incoming.ipc.sessions.len() < SOURCES {
             assert!(begun.elapsed() < Duration::from_secs(60), "they do not meet");
             for (source, _) in &mut sources {
                 source.poll(&mut ()).expect("the poller works");
@@ -624,13 +609,13 @@ mod tests {
         let (mut sources, mut receiving) = many(26, Wait::Block);
         hear(&mut sources, &mut receiving);
         let begun = Instant::now();
-        while !receiving.ipc_in.awake.is_empty() {
+        while !receiving.receiving.incoming.ipc.awake.is_empty() {
             assert!(begun.elapsed() < Duration::from_secs(60), "they do not fall asleep");
             receiving.wait(Some(Duration::from_millis(1)), &mut ()).expect("the poller works");
         }
-        let before = receiving.ipc_in.looks;
+        let before = receiving.receiving.incoming.ipc.looks;
         (0..50).for_each(|_| hear(&mut sources[3..4], &mut receiving));
-        let looks = receiving.ipc_in.looks - before;
+        let looks = receiving.receiving.incoming.ipc.looks - before;
         // Time may pass meanwhile, with turns that look at the one ring once or twice.
         assert!(looks < 50 * SOURCES as u64 / 2, "{looks} looks for 50 messages of one ring of {SOURCES}");
         hear(&mut sources, &mut receiving);
@@ -643,16 +628,16 @@ mod tests {
         // The second time all sources know that somebody may sleep.
         for _ in 0..2 {
             hear(&mut sources, &mut receiving);
-            while !receiving.ipc_in.awake.is_empty() {
+            while !receiving.receiving.incoming.ipc.awake.is_empty() {
                 assert!(begun.elapsed() < Duration::from_secs(60), "they do not fall asleep");
                 receiving.poll(&mut ()).expect("the poller works");
             }
         }
-        let before = receiving.ipc_in.looks;
+        let before = receiving.receiving.incoming.ipc.looks;
         for _ in 0..1_000 {
             receiving.poll(&mut ()).expect("the poller works");
         }
-        assert_eq!(receiving.ipc_in.looks, before);
+        assert_eq!(receiving.receiving.incoming.ipc.looks, before);
         for _ in 0..3 {
             hear(&mut sources, &mut receiving);
         }

@@ -1,6 +1,5 @@
-//! The transport sessions that a context receives.
+//! The transport sessions that a context receives, each transport by itself.
 
-mod gate;
 mod ipc;
 mod reliable;
 mod rest;
@@ -11,22 +10,17 @@ mod tcp;
 use std::io;
 
 use lbt::config::Order;
-use lbt::delivery::EndReason;
-use lbt::resolution::{SourceRecord, TransportSession};
-use lbt::session::RunId;
+use lbt::resolution::TransportSession;
+use lbt::session::{Repair, RunId};
 use net::udp::{ReceiveBatch, Received, UdpSocket};
 use units::{Nanos, Sqn};
 
-use crate::context::Context;
-use crate::error::ContextError;
-use crate::failover::Part;
-use crate::stream::{Heir, NewStream};
-use crate::{Handler, Receiver, StaticSource};
+use crate::base::Base;
+use crate::keys::NewKeys;
+use crate::recovery::{Recovery, Stirred};
+use crate::session::SessionRef;
 
-use gate::Sign;
-
-pub(crate) use gate::Gate;
-pub(crate) use ipc::IpcIncoming;
+pub(crate) use ipc::{IpcIncoming, Looked, TURNS_PER_DRAIN};
 pub(crate) use rm::RmIncoming;
 pub(crate) use ru::RuIncoming;
 pub(crate) use tcp::TcpIncoming;
@@ -43,7 +37,7 @@ pub(crate) enum Look {
 
 impl Look {
     #[inline]
-    fn at<'b>(self, socket: &UdpSocket, batch: &'b mut ReceiveBatch) -> io::Result<Received<'b>> {
+    pub(crate) fn at<'b>(self, socket: &UdpSocket, batch: &'b mut ReceiveBatch) -> io::Result<Received<'b>> {
         match self {
             Look::Told => socket.receive(batch),
             Look::Direct => socket.poll(batch),
@@ -51,485 +45,212 @@ impl Look {
     }
 }
 
-/// A session that is received: its transport and its place there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum SessionRef {
-    Rm(usize),
-    Tcp(usize),
-    Ipc(usize),
-    Ru(usize),
+/// What is known of a session that was opened.
+pub(crate) enum Sign {
+    Heard,
+    None {
+        /// The connection is not made yet.
+        is_connecting: bool,
+    },
 }
 
-impl Context {
-    /// Listens to a source of a topic for a receiver.
-    pub(crate) fn join(
-        &mut self,
-        receiver: Receiver,
-        topic: &str,
-        record: &SourceRecord,
-    ) -> Result<(), ContextError> {
-        let Some(entry) = self.receivers.get(receiver.slot as usize) else { return Ok(()) };
-        let (advertised, record) = (record, &self.known_as(record));
-        let (order, has_failover) = (entry.options.source_order(), entry.options.hot_failover);
-        let is_ordered = order.unwrap_or(self.config.ordered_delivery.order()) == Order::Topic;
-        if let Some(slot) = self.streams.find(record) {
-            self.add_network(advertised, record);
-            if self.streams.hears(slot, receiver) {
-                return Ok(());
-            }
-            let part = self.part_of(receiver, topic, has_failover)?;
-            if part.is_some() == has_failover {
-                let from = if is_ordered { self.put_in_order(slot) } else { None };
-                self.streams.attach(slot, receiver, part, from);
-                self.announce(slot, receiver);
-            } else {
-                self.resolver.forget_source(self.now, topic, advertised);
-            }
-            return Ok(());
-        }
-        if is_of_another_host(&record.session)? {
-            return Ok(());
-        }
-        if !self.pass_gate(receiver, topic, advertised, record) {
-            return Ok(());
-        }
-        let is_new = !self.is_received(&record.session);
-        let Some((session, session_number)) = self.open_session(record)? else {
-            // It may be heard later: it is reported again when it is advertised again.
-            self.resolver.forget_source(self.now, topic, advertised);
-            return Ok(());
-        };
-        if is_new {
-            self.on_opened(session, session_number, &record.session);
-        }
-        self.add_network(advertised, record);
-        let token = self.streams.next_slot() as u64;
-        let resumed = self.take_departed(session, record);
-        self.watch(session, record, token, order, resumed.is_some())?;
-        if !self.subscribe(session, record.topic_index, token, order) {
-            self.unwatch(session, record.topic_index);
-            self.counters.context.joins_failed.inc();
-            self.resolver.forget_source(self.now, topic, advertised);
-            return Ok(());
-        }
-        if let Some(next) = resumed {
-            self.resume(session, record.topic_index, next);
-        }
-        let part = self.part_of(receiver, topic, has_failover)?;
-        if part.is_some() != has_failover {
-            // It may be taken later, when another source has ended: it is reported again when it is
-            // advertised again.
-            self.leave(session, record);
-            self.resolver.forget_source(self.now, topic, advertised);
-            return Ok(());
-        }
-        let burst_min = self.config.delivery_control_maximum_burst_loss;
-        let slot = self.streams.insert(&NewStream {
-            receiver,
-            session,
-            session_number,
-            record,
-            topic,
-            burst_min,
-            is_ordered,
-            part,
-        });
-        self.announce(slot, receiver);
-        Ok(())
-    }
+/// The sessions of all transports. What is done with one whatever its transport is told apart here.
+#[derive(Default)]
+pub(crate) struct Incoming {
+    pub(crate) rm: RmIncoming,
+    pub(crate) tcp: TcpIncoming,
+    pub(crate) ipc: IpcIncoming,
+    pub(crate) ru: RuIncoming,
+}
 
-    /// What a source is of the merged stream of a receiver with hot failover; none without, or if that has as
-    /// many sources as it may.
-    fn part_of(
-        &mut self,
-        receiver: Receiver,
-        topic: &str,
-        wanted: bool,
-    ) -> Result<Option<Part>, ContextError> {
-        if !wanted {
-            return Ok(None);
-        }
-        let (config, counters) = (self.config.failover(), &self.counters.failover);
-        Ok(self.streams.failovers.join(receiver, topic, &config, counters)?)
-    }
+/// A session by its place in a transport.
+pub(crate) type OfTransport = fn(usize) -> SessionRef;
 
-    /// Begins to receive a session, if it is not received already; none if it cannot be heard here.
-    fn open_session(&mut self, record: &SourceRecord) -> Result<Option<(SessionRef, u64)>, ContextError> {
-        let session = record.session;
-        match session {
-            TransportSession::LbtRm { key, group } => self.open_rm(key, group, record.origin).map(Some),
-            TransportSession::Tcp { address, .. } => self.open_tcp(session, address).map(Some),
-            TransportSession::LbtRu { address, session_id } => self.open_ru(address, session_id),
-            TransportSession::Ipc { session_id, transport_id, .. } => {
-                self.open_ipc(session, net::shm::SessionName { session_id, transport_id })
-            }
-        }
-    }
-
-    fn subscribe(&mut self, session: SessionRef, index: u32, token: u64, order: Option<Order>) -> bool {
-        match session {
-            SessionRef::Rm(at) => self.rm_in.sessions.subscribe(at, index, token, order),
-            SessionRef::Tcp(at) => self.tcp_in.subscribe(at, index, token, order),
-            SessionRef::Ipc(at) => self.ipc_in.subscribe(at, index, token, order),
-            SessionRef::Ru(at) => self.ru_in.sessions.subscribe(at, index, token, order),
-        }
-    }
-
-    /// A stream is heard in topic order from now on, by all of its receivers, if it was not. Returns the number from
-    /// which on that is so.
-    fn put_in_order(&mut self, slot: usize) -> Option<Sqn> {
-        let stream = self.streams.get_mut(slot).filter(|stream| !stream.is_ordered)?;
-        stream.is_ordered = true;
-        let index = stream.record.topic_index;
-        match stream.session {
-            SessionRef::Rm(at) => self.rm_in.sessions.put_in_order(at, index),
-            SessionRef::Ru(at) => self.ru_in.sessions.put_in_order(at, index),
-            SessionRef::Tcp(at) => self.tcp_in.put_in_order(at, index),
-            SessionRef::Ipc(at) => self.ipc_in.put_in_order(at, index),
-        }
-    }
-
-    /// With what a stream goes on that is heard again after its session was lost.
-    fn take_departed(&mut self, session: SessionRef, record: &SourceRecord) -> Option<Sqn> {
-        let run = self.run_of(session);
-        let receivers = &self.receivers;
-        let exists =
-            |r: Receiver| receivers.get(r.slot as usize).is_some_and(|entry| entry.number == r.number);
-        self.departed.take(&(record.session, run), record.topic_index, exists)
-    }
-
-    fn resume(&mut self, session: SessionRef, index: u32, next: Sqn) {
-        match session {
-            SessionRef::Rm(at) => self.rm_in.sessions.resume_topic(at, index, next),
-            SessionRef::Ru(at) => self.ru_in.sessions.resume_topic(at, index, next),
-            SessionRef::Tcp(at) => self.tcp_in.resume_topic(at, index, next),
-            SessionRef::Ipc(at) => self.ipc_in.resume_topic(at, index, next),
-        }
-    }
-
-    /// Nobody hears a topic of a session any more; a session that is left without topics is closed.
-    pub(crate) fn leave(&mut self, session: SessionRef, record: &SourceRecord) {
-        let is_last = !self.streams.has_session(session);
-        if is_last {
-            self.forget_recovery(session);
-        } else {
-            self.unwatch(session, record.topic_index);
-        }
-        match session {
-            SessionRef::Rm(at) if is_last => drop(self.rm_in.close(at, &self.registrar, &mut self.xdp)),
-            SessionRef::Rm(at) => self.rm_in.sessions.unsubscribe(at, record.topic_index),
-            SessionRef::Tcp(at) if is_last => drop(self.tcp_in.close(at)),
-            SessionRef::Tcp(at) => self.tcp_in.unsubscribe(at, record.topic_index),
-            SessionRef::Ipc(at) if is_last => drop(self.ipc_in.close(at)),
-            SessionRef::Ipc(at) => self.ipc_in.unsubscribe(at, record.topic_index),
-            SessionRef::Ru(at) if is_last => drop(self.ru_in.close(at)),
-            SessionRef::Ru(at) => self.ru_in.sessions.unsubscribe(at, record.topic_index),
-        }
-        if is_last {
-            self.resolver.forget_session(self.now, &record.session);
-        }
-    }
-
-    /// A session is over: its streams end, and are found again if they are advertised again; what a source
-    /// had advertised before it said that it ends does not count.
-    pub(crate) fn end_session(
+impl Incoming {
+    pub(crate) fn subscribe(
         &mut self,
         session: SessionRef,
-        transport: &TransportSession,
-        reason: EndReason,
-        handler: &mut impl Handler,
-    ) {
-        if self.streams.reason_of_end(session).unwrap_or(reason) == EndReason::Ended {
-            self.resolver.end_session(self.now, transport);
-            if self.can_end_be_forged(transport) {
-                self.departed.remember_ended(self.now, (*transport, None), self.streams.owed(session));
-            } else {
-                self.departed.forget(&(*transport, None));
-            }
-        } else {
-            self.resolver.lose_session(self.now, transport);
-            if !self.may_be_another(transport) {
-                self.departed.remember((*transport, None), self.streams.owed(session));
-            }
+        index: u32,
+        token: u64,
+        order: Option<Order>,
+    ) -> bool {
+        match session {
+            SessionRef::Rm(at) => self.rm.sessions.subscribe(at, index, token, order),
+            SessionRef::Tcp(at) => self.tcp.subscribe(at, index, token, order),
+            SessionRef::Ipc(at) => self.ipc.subscribe(at, index, token, order),
+            SessionRef::Ru(at) => self.ru.sessions.subscribe(at, index, token, order),
         }
-        self.streams.end_session(self.now, session, reason, handler);
     }
 
-    /// A session has ended, and a new receiver stands in the place of the old one, which heard a run of the source,
-    /// if that said so: streams end, and their receivers join the new ones at once. If the
-    /// session `goes_on`, as numbers were believed that were not its own, these begin where the old ones ended.
-    pub(crate) fn begin_anew(
-        &mut self,
-        session: SessionRef,
-        run: Option<RunId>,
-        (reason, goes_on): (EndReason, bool),
-        handler: &mut impl Handler,
-    ) {
-        self.forget_recovery(session);
-        let heirs = self.streams.heirs(session);
-        if let Some(heir) = heirs.first() {
-            let of_run = (heir.record.session, run);
-            if run.is_some() || goes_on || reason == EndReason::TimedOut {
-                // It may yet go on: a stranger can say that it ends, or that another begins.
-                self.departed.remember(of_run, self.streams.owed(session));
-            } else {
-                self.departed.forget(&of_run);
-            }
+    pub(crate) fn resume(&mut self, session: SessionRef, index: u32, next: Sqn) {
+        match session {
+            SessionRef::Rm(at) => self.rm.sessions.resume_topic(at, index, next),
+            SessionRef::Ru(at) => self.ru.sessions.resume_topic(at, index, next),
+            SessionRef::Tcp(at) => self.tcp.resume_topic(at, index, next),
+            SessionRef::Ipc(at) => self.ipc.resume_topic(at, index, next),
         }
-        self.streams.end_session(self.now, session, reason, handler);
-        for Heir { receiver, topic, record } in heirs {
-            self.join_counted(receiver, &topic, &record);
-        }
-        // What is heard of them may be at hand.
-        self.tell_found(handler);
     }
 
     /// The run of its source that a session is in, if that is said.
-    fn run_of(&self, session: SessionRef) -> Option<RunId> {
+    pub(crate) fn run_of(&self, session: SessionRef) -> Option<RunId> {
         match session {
-            SessionRef::Rm(at) => self.rm_in.sessions.run(at),
-            SessionRef::Ru(at) => self.ru_in.sessions.run(at),
+            SessionRef::Rm(at) => self.rm.sessions.run(at),
+            SessionRef::Ru(at) => self.ru.sessions.run(at),
             SessionRef::Tcp(_) | SessionRef::Ipc(_) => None,
         }
     }
 
-    /// Whether a session that is heard again may be of another run of its source, which nothing tells: a TCP session
-    /// has an id of its own in each run, unless the configuration fixes it.
-    fn may_be_another(&self, session: &TransportSession) -> bool {
-        matches!(session, TransportSession::Tcp { .. }) && self.is_fixed(session)
-    }
-
-    /// Whether anybody can have said that a session is over which goes on. One that the configuration fixes may be another
-    /// run of its source when it is heard again, which nothing tells.
-    fn can_end_be_forged(&self, session: &TransportSession) -> bool {
-        let is_of_datagrams = match session {
-            TransportSession::LbtRm { .. } => true,
-            TransportSession::LbtRu { session_id, .. } => session_id.is_some(),
-            TransportSession::Tcp { .. } | TransportSession::Ipc { .. } => false,
-        };
-        is_of_datagrams && !self.is_fixed(session)
-    }
-
-    /// Whether the configuration says where a session is.
-    pub(super) fn is_fixed(&self, session: &TransportSession) -> bool {
-        let mut fixed = self.config.resolver_static_source.iter().flat_map(StaticSource::records);
-        fixed.any(|record| record.session == *session)
-    }
-
-    /// Ends a session that is over, of which something was still asked for, once nothing is.
-    pub(crate) fn end_recovered(&mut self, session: SessionRef, handler: &mut impl Handler) {
-        match session {
-            SessionRef::Rm(at) if self.rm_in.sessions.has_ended(at) => {
-                self.end_rm(at, handler);
-            }
-            SessionRef::Ru(at) if self.ru_in.sessions.has_ended(at) => {
-                self.end_ru(at, handler);
-            }
-            SessionRef::Tcp(at) => self.finish_tcp(at, handler),
-            SessionRef::Ipc(at) => self.finish_ipc(at, handler),
-            _ => {}
-        }
-    }
-
-    pub(crate) fn wake_incoming(&mut self, now: Nanos, handler: &mut impl Handler) {
-        self.wake_rm(now, handler);
-        self.wake_ru(now, handler);
-        self.wake_ipc(now, handler);
-        self.wake_gate(now, handler);
-    }
-
     /// Whether a session is received already.
-    fn is_received(&self, session: &TransportSession) -> bool {
+    pub(crate) fn is_received(&self, session: &TransportSession) -> bool {
         match session {
-            TransportSession::LbtRm { key, .. } => self.rm_in.receives(*key),
-            TransportSession::Tcp { .. } => self.tcp_in.receives(session),
-            TransportSession::LbtRu { address, .. } => self.ru_in.receives(*address),
+            TransportSession::LbtRm { key, .. } => self.rm.receives(*key),
+            TransportSession::Tcp { .. } => self.tcp.receives(session),
+            TransportSession::LbtRu { address, .. } => self.ru.receives(*address),
             TransportSession::Ipc { .. } => false,
         }
     }
 
     /// What a session that was opened under a number has shown; none if it is gone.
-    fn sign_of(&self, session: SessionRef, number: u64) -> Option<Sign> {
+    pub(crate) fn sign_of(&self, session: SessionRef, number: u64) -> Option<Sign> {
         let (has_begun, is_connecting) = match session {
-            SessionRef::Rm(at) => (self.rm_in.sessions.has_begun(at, number)?, false),
-            SessionRef::Ru(at) => (self.ru_in.sessions.has_begun(at, number)?, false),
-            SessionRef::Tcp(at) => self.tcp_in.has_begun(at, number)?,
+            SessionRef::Rm(at) => (self.rm.sessions.has_begun(at, number)?, false),
+            SessionRef::Ru(at) => (self.ru.sessions.has_begun(at, number)?, false),
+            SessionRef::Tcp(at) => self.tcp.has_begun(at, number)?,
             SessionRef::Ipc(_) => return None,
         };
         Some(if has_begun { Sign::Heard } else { Sign::None { is_connecting } })
     }
 
-    /// Closes a session that has shown no sign of life.
-    fn give_up(&mut self, session: SessionRef, handler: &mut impl Handler) {
-        self.forget_recovery(session);
-        let gone = match session {
-            SessionRef::Rm(at) => self.rm_in.close(at, &self.registrar, &mut self.xdp),
-            SessionRef::Tcp(at) => self.tcp_in.close(at),
-            SessionRef::Ru(at) => self.ru_in.close(at),
-            SessionRef::Ipc(at) => self.ipc_in.close(at),
-        };
-        if let Some(transport) = gone {
-            self.resolver.forget_session(self.now, &transport);
-            self.streams.end_session(self.now, session, EndReason::TimedOut, handler);
+    /// A topic is heard in order from now on; returns the number from which on.
+    pub(crate) fn put_in_order(&mut self, session: SessionRef, index: u32) -> Option<Sqn> {
+        match session {
+            SessionRef::Rm(at) => self.rm.sessions.put_in_order(at, index),
+            SessionRef::Ru(at) => self.ru.sessions.put_in_order(at, index),
+            SessionRef::Tcp(at) => self.tcp.put_in_order(at, index),
+            SessionRef::Ipc(at) => self.ipc.put_in_order(at, index),
         }
     }
 
-    pub(crate) fn incoming_wakeup(&self) -> Nanos {
-        self.rm_in
-            .sessions
-            .next_wakeup()
-            .min(self.ru_in.sessions.next_wakeup())
-            .min(self.ipc_in.next_wakeup())
-            .min(self.gate.next_wakeup())
-    }
-}
-
-/// Shared memory of another host is never heard: that it is known is not worth an attempt at each advertisement.
-fn is_of_another_host(session: &TransportSession) -> io::Result<bool> {
-    match *session {
-        TransportSession::Ipc { host_id, .. } => Ok(host_id != crate::outgoing::host_id()?),
-        TransportSession::LbtRm { .. } | TransportSession::Tcp { .. } | TransportSession::LbtRu { .. } => {
-            Ok(false)
+    pub(crate) fn unsubscribe(&mut self, session: SessionRef, index: u32) {
+        match session {
+            SessionRef::Rm(at) => self.rm.sessions.unsubscribe(at, index),
+            SessionRef::Tcp(at) => self.tcp.unsubscribe(at, index),
+            SessionRef::Ipc(at) => self.ipc.unsubscribe(at, index),
+            SessionRef::Ru(at) => self.ru.sessions.unsubscribe(at, index),
         }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use std::net::{Ipv4Addr, SocketAddrV4};
-    use std::time::Duration;
-
-    use lbt::rm::SessionKey;
-    use lbt::wire::lbtrm::SessionHeader;
-
-    use super::*;
-    use lbt::resolution::Resolver;
-
-    use crate::context::tests::lone;
-    use crate::{ReceiverOptions, Wait};
-
-    /// Receives a multicast session that nobody sends.
-    fn join_group(context: &mut Context) {
-        let session = SessionHeader { ucast_port: 9, session_id: 9 };
-        let key = SessionKey { source: Ipv4Addr::LOCALHOST, session };
-        let group = SocketAddrV4::new(Ipv4Addr::new(239, 246, 9, 9), 9_999);
-        context.open_rm(key, group, None).expect("loopback has multicast");
-    }
-
-    #[test]
-    fn a_group_is_left_with_its_last_session_and_the_others_stay() {
-        let mut context = lone(9, Wait::Block);
-        let group = |n| SocketAddrV4::new(Ipv4Addr::new(239, 246, 9, n), 9_999);
-        let session = |id| {
-            let session = SessionHeader { ucast_port: 9, session_id: id };
-            SessionKey { source: Ipv4Addr::LOCALHOST, session }
-        };
-        // Sessions 0 and 3 are on group 0, 1 and 4 on group 1, 2 and 5 on group 2.
-        let open = |context: &mut Context, id: u32| {
-            context.open_rm(session(id), group((id % 3) as u8), None).expect("loopback has multicast")
-        };
-        let sessions: Vec<_> = (0..6).map(|id| open(&mut context, id).0).collect();
-        assert_eq!(context.rm_in.descriptors(), 3);
-        let close = |context: &mut Context, id: usize| {
-            let SessionRef::Rm(at) = sessions[id] else { unreachable!("it is one") };
-            context.rm_in.close(at, &context.registrar, &mut context.xdp)
-        };
-        for (id, left) in [(0, 3), (1, 3), (4, 2), (3, 1)] {
-            assert!(close(&mut context, id).is_some() && close(&mut context, id).is_none());
-            assert_eq!(context.rm_in.descriptors(), left, "after session {id}");
-            assert_eq!(context.rm_in.sockets().count(), left);
+    /// Closes a session; returns what it was called, if it was there.
+    pub(crate) fn close(&mut self, base: &mut Base, session: SessionRef) -> Option<TransportSession> {
+        match session {
+            SessionRef::Rm(at) => self.rm.close(at, &base.registrar, &mut base.xdp),
+            SessionRef::Tcp(at) => self.tcp.close(at),
+            SessionRef::Ru(at) => self.ru.close(at),
+            SessionRef::Ipc(at) => self.ipc.close(at),
         }
-        assert!(!context.poll_groups(context.now, &mut ()), "nobody sends");
-        open(&mut context, 0);
-        assert_eq!(context.rm_in.sockets().count(), 2);
     }
 
-    /// A context hears of a source.
-    fn hear_of(context: &mut Context, session: TransportSession) {
-        let record = SourceRecord { topic_index: 7, session, request: None, late_join: None, origin: None };
-        let (config, counters) = (lbt::config::ResolverConfig::default(), Default::default());
-        let mut other = Resolver::new(&config, Nanos::ZERO, counters).expect("allowed");
-        other.advertise(Nanos::ZERO, "px", record).expect("a good name");
-        let datagram = other.poll_transmit(Nanos::ZERO).expect("it is due").to_vec();
-        context.on_resolution_datagram(&datagram);
-    }
-
-    #[test]
-    fn a_session_that_times_out_however_late_has_its_topic_asked_for_again() {
-        let mut context = lone(4, Wait::Block);
-        context.create_receiver("px", &ReceiverOptions::default()).expect("a good name");
-        let session = SessionHeader { ucast_port: 9, session_id: 9 };
-        let key = SessionKey { source: Ipv4Addr::LOCALHOST, session };
-        let group = SocketAddrV4::new(Ipv4Addr::new(239, 246, 9, 9), 9_999);
-        let start = context.now;
-        for day in [1u32, 8, 30] {
-            let now = start + Duration::from_secs(86_400) * day;
-            context.on_wakeup(now, &mut ());
-            hear_of(&mut context, TransportSession::LbtRm { key, group });
-            assert_eq!(context.streams.next_slot(), 1, "day {day}");
-            let asked = context.counters.resolver.queries_sent.get();
-            context.on_wakeup(now + Duration::from_secs(11), &mut ());
-            // It was late itself: a quarter of the time-out is waited once more.
-            context.on_wakeup(now + Duration::from_secs(15), &mut ());
-            let counters = &context.counters.resolver;
-            assert_eq!((context.streams.next_slot(), counters.sources_known.get()), (0, 0), "day {day}");
-            assert!(counters.queries_sent.get() > asked, "day {day}");
+    /// Where the recovery of a session is kept.
+    pub(crate) fn place_of_recovery(&mut self, session: SessionRef) -> Option<&mut Option<Box<Recovery>>> {
+        match session {
+            SessionRef::Rm(at) => self.rm.sessions.recovery(at),
+            SessionRef::Ru(at) => self.ru.sessions.recovery(at),
+            SessionRef::Tcp(at) => self.tcp.recovery(at),
+            SessionRef::Ipc(at) => self.ipc.recovery(at),
         }
-        assert_eq!(context.counters.resolver.queries_resumed.get(), 3);
     }
 
-    #[test]
-    fn shared_memory_of_another_host_is_known_and_not_tried_at_each_advertisement() {
-        let mut context = lone(5, Wait::Block);
-        context.create_receiver("px", &ReceiverOptions::default()).expect("a good name");
-        let own = crate::outgoing::host_id().expect("there is one");
-        for (host_id, known) in [(own.wrapping_add(1), 1), (own, 1)] {
-            // That of this host is not there: it is tried again when it is advertised again.
-            hear_of(
-                &mut context,
-                TransportSession::Ipc { host_id, session_id: 0xdead_0009, transport_id: 9 },
-            );
-            let counters = (context.counters.resolver.sources_known.get(), context.streams.next_slot());
-            assert_eq!(counters, (known, 0), "{host_id}");
+    /// The recovery of a session, if it has one.
+    pub(crate) fn recovery_of(&mut self, session: SessionRef) -> Option<&mut Recovery> {
+        self.place_of_recovery(session)?.as_deref_mut()
+    }
+
+    /// The same with whether the session is over.
+    pub(crate) fn state_of_recovery(&self, session: SessionRef) -> Option<(bool, &Recovery)> {
+        match session {
+            SessionRef::Rm(at) => self.rm.sessions.state_of_recovery(at),
+            SessionRef::Ru(at) => self.ru.sessions.state_of_recovery(at),
+            SessionRef::Tcp(at) => self.tcp.state_of_recovery(at),
+            SessionRef::Ipc(at) => self.ipc.state_of_recovery(at),
         }
-        assert_eq!(context.counters.context.joins_failed.get(), 0);
     }
 
-    fn spoil_group(context: &Context) {
-        context
-            .rm_in
-            .sockets()
-            .for_each(|(_, socket)| net::lab::spoil(socket).expect("there are descriptors"));
+    /// Sessions with a recovery to which something has happened, by transport.
+    pub(crate) fn stirred(&self) -> [(OfTransport, &Stirred); 4] {
+        [
+            (SessionRef::Rm, &self.rm.sessions.with_recovery),
+            (SessionRef::Ru, &self.ru.sessions.with_recovery),
+            (SessionRef::Tcp, &self.tcp.with_recovery),
+            (SessionRef::Ipc, &self.ipc.with_recovery),
+        ]
     }
 
-    #[test]
-    fn broken_sockets_of_sessions_are_counted_whoever_looks_at_them() {
-        let mut context = lone(2, Wait::Block);
-        join_group(&mut context);
-        context.open_ru(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9), None).expect("a port is free");
-        let now = context.now;
-        let look_at_all = |context: &mut Context| {
-            let mut worked = context.poll_groups(now, &mut ());
-            worked |= context.on_group_ready(now, 0, Look::Told, &mut ());
-            worked |= context.on_ru_ready(now, Look::Direct, &mut ());
-            worked | context.on_ru_ready(now, Look::Told, &mut ())
+    /// Takes them, for good.
+    pub(crate) fn take_stirred(&mut self, mut each: impl FnMut(SessionRef)) {
+        for (of, stirred) in [
+            (SessionRef::Rm as OfTransport, &mut self.rm.sessions.with_recovery),
+            (SessionRef::Ru, &mut self.ru.sessions.with_recovery),
+            (SessionRef::Tcp, &mut self.tcp.with_recovery),
+            (SessionRef::Ipc, &mut self.ipc.with_recovery),
+        ] {
+            stirred.0.drain(..).map(of).for_each(&mut each);
+        }
+    }
+
+    /// When something is due for a session.
+    pub(crate) fn next_wakeup(&self) -> Nanos {
+        let datagrams = self.rm.sessions.next_wakeup().min(self.ru.sessions.next_wakeup());
+        datagrams.min(self.ipc.next_wakeup())
+    }
+
+    /// Bytes that a session has brought, and what was repaired of it.
+    pub(crate) fn received(&self, session: SessionRef) -> (u64, Option<Repair>) {
+        let repair = match session {
+            SessionRef::Rm(at) => self.rm.sessions.get(at).map(|receiver| receiver.repair()),
+            SessionRef::Ru(at) => self.ru.sessions.get(at).map(|receiver| receiver.repair()),
+            SessionRef::Tcp(at) => return (self.tcp.bytes(at), None),
+            SessionRef::Ipc(at) => return (self.ipc.bytes(at), None),
         };
-        assert!(!look_at_all(&mut context));
-        assert_eq!(context.counters.context.receives_failed.get(), 0);
-        spoil_group(&context);
-        net::lab::spoil(context.ru_in.socket().expect("it was opened")).expect("there are descriptors");
-        assert!(!look_at_all(&mut context));
-        assert_eq!(context.counters.context.receives_failed.get(), 4);
+        (repair.map_or(0, |repair| repair.bytes), repair)
     }
 
-    #[test]
-    fn a_socket_that_the_poller_does_not_take_is_told_by_the_next_turn_and_nobody_sleeps() {
-        let mut context = lone(3, Wait::Spin);
-        join_group(&mut context);
-        spoil_group(&context);
-        for _ in 0..2 {
-            assert_eq!(context.until_wakeup(), Some(Duration::ZERO));
-            assert!(context.poll(&mut ()).is_err());
+    /// Topic numbers since `first` that were delivered or lost.
+    pub(crate) fn span(&self, session: SessionRef, topic: u32, first: Sqn) -> Option<u64> {
+        match session {
+            SessionRef::Rm(at) => self.rm.sessions.get(at)?.span(topic, first),
+            SessionRef::Ru(at) => self.ru.sessions.get(at)?.span(topic, first),
+            SessionRef::Tcp(at) => self.tcp.span(at, topic, first),
+            SessionRef::Ipc(at) => self.ipc.span(at, topic, first),
+        }
+    }
+
+    /// When the recovery of a session is due; none if it has none.
+    pub(crate) fn recovery_due(&self, base: &Base, session: SessionRef) -> Option<Nanos> {
+        let (is_over, recovery) = self.state_of_recovery(session)?;
+        let interval = base.config.recovery().retransmit_request_interval;
+        let waits = recovery.requester.wants_connection();
+        Some(match recovery.connection {
+            _ if is_over && recovery.requester.is_idle() => Nanos::ZERO,
+            // It begins or ends to wait, which is noted.
+            _ if waits != recovery.is_waiting => Nanos::ZERO,
+            None if !waits => Nanos::NEVER,
+            None => recovery.connects_at.min(recovery.requester.next_wakeup()),
+            Some(_) if waits => recovery.requester.next_wakeup().min(recovery.moves_at(interval)),
+            Some(_) => recovery.used + base.config.response_deletion_timeout(),
+        })
+    }
+
+    /// Keys are other ones from now on.
+    pub(crate) fn rekey(&mut self, keys: &NewKeys<'_>) {
+        match *keys {
+            NewKeys::Rm(keys) => self.rm.sessions.receivers().for_each(|r| r.rekey(keys.clone())),
+            NewKeys::Ru(keys) => self.ru.sessions.receivers().for_each(|r| r.rekey(keys.clone())),
+            NewKeys::RmPayloads(keys) => {
+                self.rm.sessions.receivers().for_each(|r| r.rekey_payloads(keys.clone()));
+            }
+            NewKeys::RuPayloads(keys) => {
+                self.ru.sessions.receivers().for_each(|r| r.rekey_payloads(keys.clone()));
+            }
         }
     }
 }

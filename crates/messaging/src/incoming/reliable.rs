@@ -125,10 +125,10 @@ reliable!(lbt::rm::Receiver, lbt::ru::Receiver);
 
 /// A transport session with topics that somebody wants.
 pub(crate) struct Session<R, P> {
-    pub(super) receiver: R,
-    pub(super) number: u64,
+    pub(crate) receiver: R,
+    pub(crate) number: u64,
     /// What the transport knows of it besides.
-    pub(super) place: P,
+    pub(crate) place: P,
     /// Of what the transport does not bring, if a source of the session retains it.
     recovery: Option<Box<Recovery>>,
     /// It stands in [`Sessions::stirred`].
@@ -180,22 +180,22 @@ impl<R, P> Index<usize> for Sessions<R, P> {
 
 impl<R: Reliable, P> Sessions<R, P> {
     /// How many there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
     /// Whether anything was heard of a session that was opened under a number; none if it is gone.
-    pub(super) fn has_begun(&self, at: usize, number: u64) -> Option<bool> {
+    pub(crate) fn has_begun(&self, at: usize, number: u64) -> Option<bool> {
         let session = self.all.get(at).filter(|session| session.number == number)?;
         Some(session.receiver.has_begun())
     }
 
     /// Whether anything was heard of a session before it ended.
-    pub(super) fn is_heard(&self, at: usize) -> bool {
+    pub(crate) fn is_heard(&self, at: usize) -> bool {
         self.all.get(at).is_some_and(|session| session.receiver.has_begun())
     }
 
-    pub(super) fn insert(&mut self, receiver: R, number: u64, place: P) -> usize {
+    pub(crate) fn insert(&mut self, receiver: R, number: u64, place: P) -> usize {
         let (is_stirred, is_unreadable) = (false, false);
         let session = Session { receiver, number, place, recovery: None, is_stirred, is_unreadable };
         let at = self.all.insert(session);
@@ -204,14 +204,14 @@ impl<R: Reliable, P> Sessions<R, P> {
     }
 
     /// Puts another receiver in the place of one.
-    pub(super) fn replace(&mut self, at: usize, receiver: R, number: u64) {
+    pub(crate) fn replace(&mut self, at: usize, receiver: R, number: u64) {
         if let Some(session) = self.all.get_mut(at) {
             (session.receiver, session.number) = (receiver, number);
         }
         self.stir(at);
     }
 
-    pub(super) fn remove(&mut self, at: usize) -> Option<Session<R, P>> {
+    pub(crate) fn remove(&mut self, at: usize) -> Option<Session<R, P>> {
         self.deadlines.remove(at as u32);
         if at == self.last {
             self.last = NONE;
@@ -241,7 +241,7 @@ impl<R: Reliable, P> Sessions<R, P> {
 
     /// Hands each session to `send` to which something has happened, and notes when it is due next.
     #[inline]
-    pub(super) fn settle(&mut self, mut send: impl FnMut(&mut R)) {
+    pub(crate) fn settle(&mut self, mut send: impl FnMut(&mut R)) {
         if let Some(last) = self.all.get_mut(self.last) {
             send(&mut last.receiver);
         }
@@ -263,7 +263,7 @@ impl<R: Reliable, P> Sessions<R, P> {
     }
 
     /// Takes the sessions whose moment has come; to be given back, once each was woken.
-    pub(super) fn take_due(&mut self, now: Nanos) -> Vec<usize> {
+    pub(crate) fn take_due(&mut self, now: Nanos) -> Vec<usize> {
         let mut due = std::mem::take(&mut self.due);
         due.extend(std::iter::from_fn(|| self.deadlines.pop_due(now)).map(|at| at as usize));
         if self.all.get(self.last).is_some_and(|last| last.receiver.next_wakeup() <= now) {
@@ -272,7 +272,7 @@ impl<R: Reliable, P> Sessions<R, P> {
         due
     }
 
-    pub(super) fn give_back_due(&mut self, mut due: Vec<usize>) {
+    pub(crate) fn give_back_due(&mut self, mut due: Vec<usize>) {
         due.clear();
         self.due = due;
     }
@@ -282,7 +282,7 @@ impl<R: Reliable, P> Sessions<R, P> {
     }
 
     /// Places, of which some are free.
-    pub(super) fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.all.capacity()
     }
 
@@ -290,42 +290,42 @@ impl<R: Reliable, P> Sessions<R, P> {
         self.all.get(at).map(|session| &session.receiver)
     }
 
-    pub(super) fn receiver(&mut self, at: usize) -> Option<&mut R> {
+    pub(crate) fn receiver(&mut self, at: usize) -> Option<&mut R> {
         self.all.get_mut(at).map(|session| &mut session.receiver)
     }
 
-    pub(super) fn subscribe(&mut self, at: usize, index: u32, token: u64, order: Option<Order>) -> bool {
+    pub(crate) fn subscribe(&mut self, at: usize, index: u32, token: u64, order: Option<Order>) -> bool {
         let session = self.all.get_mut(at);
         session.is_some_and(|s| s.receiver.subscribe_ordered(index, token, order).is_ok())
     }
 
-    pub(super) fn put_in_order(&mut self, at: usize, index: u32) -> Option<Sqn> {
+    pub(crate) fn put_in_order(&mut self, at: usize, index: u32) -> Option<Sqn> {
         self.all.get_mut(at)?.receiver.put_in_order(index)
     }
 
     /// A topic that was just subscribed goes on with `next`.
-    pub(super) fn resume_topic(&mut self, at: usize, index: u32, next: Sqn) {
+    pub(crate) fn resume_topic(&mut self, at: usize, index: u32, next: Sqn) {
         if let Some(session) = self.all.get_mut(at) {
             session.receiver.resume_topic(index, next);
         }
     }
 
     /// The transport number that comes next in a session; none if nothing was heard of it.
-    pub(super) fn next_number(&self, at: usize) -> Option<Sqn> {
+    pub(crate) fn next_number(&self, at: usize) -> Option<Sqn> {
         self.all.get(at)?.receiver.next_number()
     }
 
     /// The run of its source that a session is in, or was; none if the source does not say it.
-    pub(super) fn run(&self, at: usize) -> Option<RunId> {
+    pub(crate) fn run(&self, at: usize) -> Option<RunId> {
         self.all.get(at)?.receiver.run()
     }
 
     /// Whether the source of a session says which run it is in, or did.
-    pub(super) fn knows_runs(&self, at: usize) -> bool {
+    pub(crate) fn knows_runs(&self, at: usize) -> bool {
         self.all.get(at).is_some_and(|s| s.receiver.knows_runs())
     }
 
-    pub(super) fn unsubscribe(&mut self, at: usize, index: u32) {
+    pub(crate) fn unsubscribe(&mut self, at: usize, index: u32) {
         if let Some(session) = self.all.get_mut(at) {
             session.receiver.unsubscribe(index);
         }
@@ -334,7 +334,7 @@ impl<R: Reliable, P> Sessions<R, P> {
     /// Takes a datagram of a session, which must be there; whether the session is over, or something is to be told
     /// of it.
     #[inline]
-    pub(super) fn on_datagram<S: Sink>(
+    pub(crate) fn on_datagram<S: Sink>(
         &mut self,
         at: usize,
         now: Nanos,
@@ -359,13 +359,13 @@ impl<R: Reliable, P> Sessions<R, P> {
     }
 
     /// Why a session cannot be read, if that is to be told.
-    pub(super) fn take_unreadable(&mut self) -> Option<WireError> {
+    pub(crate) fn take_unreadable(&mut self) -> Option<WireError> {
         self.unreadable.take()
     }
 
     /// Does what is due for a session whose moment has come, if it is there; whether something was and the session is
     /// over.
-    pub(super) fn on_wakeup<S: Sink>(&mut self, at: usize, now: Nanos, sink: &mut S) -> bool {
+    pub(crate) fn on_wakeup<S: Sink>(&mut self, at: usize, now: Nanos, sink: &mut S) -> bool {
         self.stir(at);
         let Some(Session { receiver, recovery, .. }) = self.all.get_mut(at) else { return false };
         if now < receiver.next_wakeup() {
@@ -403,23 +403,23 @@ impl<R: Reliable, P> Sessions<R, P> {
     }
 
     /// When something is due for one of them; it may be early.
-    pub(super) fn next_wakeup(&self) -> Nanos {
+    pub(crate) fn next_wakeup(&self) -> Nanos {
         let stirred = self.stirred.iter().chain([&self.last]).filter_map(|at| self.all.get(*at));
         stirred.map(|session| session.receiver.next_wakeup()).fold(self.deadlines.next(), Nanos::min)
     }
 
     /// Whether a session is over, though something of it may still be asked for.
-    pub(super) fn has_ended(&self, at: usize) -> bool {
+    pub(crate) fn has_ended(&self, at: usize) -> bool {
         self.all.get(at).is_some_and(|session| session.receiver.has_ended())
     }
 
     /// Why a session is over. One that was forgotten before it said so was not heard any more.
-    pub(super) fn end_reason(&self, at: usize) -> EndReason {
+    pub(crate) fn end_reason(&self, at: usize) -> EndReason {
         self.all.get(at).and_then(|s| s.receiver.end_reason()).unwrap_or(EndReason::TimedOut)
     }
 
     /// Whether a session goes on that ended as restarted.
-    pub(super) fn goes_on(&self, at: usize) -> bool {
+    pub(crate) fn goes_on(&self, at: usize) -> bool {
         self.all.get(at).is_some_and(|session| session.receiver.goes_on().is_some())
     }
 

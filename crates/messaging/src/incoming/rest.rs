@@ -11,25 +11,25 @@ pub(super) struct Rest(Vec<u8>);
 const SPARE_BYTES: usize = 4 << 10;
 
 impl Rest {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Puts what was left in front of what was read behind it.
     #[cold]
     #[inline(never)]
-    pub(super) fn put_before(&mut self, buffer: &mut [u8]) {
+    pub(crate) fn put_before(&mut self, buffer: &mut [u8]) {
         buffer[..self.0.len()].copy_from_slice(&self.0);
         self.0.clear();
     }
 
     /// Keeps what is left now.
     #[inline]
-    pub(super) fn keep(&mut self, bytes: &[u8]) {
+    pub(crate) fn keep(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.0.extend_from_slice(bytes);
         } else if self.0.capacity() > SPARE_BYTES {

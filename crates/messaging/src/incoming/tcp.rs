@@ -12,16 +12,17 @@ use lbt::ordered::Receiver as OrderedReceiver;
 use lbt::resolution::TransportSession;
 use net::tcp::{self, Moved};
 use net::tls::is_about_certificates;
-use net::{Interest, Ready, Transport};
+use net::{Interest, Transport};
 use slab::Slab;
 use units::{Nanos, Sqn};
 
-use super::SessionRef;
 use super::rest::Rest;
 use crate::Handler;
-use crate::context::{Context, Port};
+use crate::base::Base;
+use crate::base::Port;
 use crate::error::ContextError;
-use crate::recovery::{self, Recovery, Stirred};
+use crate::recovery::{Recovery, Stirred};
+use crate::session::SessionRef;
 use crate::stream::{Bridge, Streams};
 
 /// The TCP sessions of a context.
@@ -32,6 +33,13 @@ pub(crate) struct TcpIncoming {
     buffer: Box<[u8]>,
     by_transport: HashMap<TransportSession, usize>,
     pub(crate) with_recovery: Stirred,
+}
+
+/// What a session was that is over.
+pub(crate) struct EndedTcp {
+    pub(crate) transport: TransportSession,
+    pub(crate) was_established: bool,
+    pub(crate) was_heard: bool,
 }
 
 struct Session {
@@ -70,29 +78,29 @@ const BUFFER_BYTES: usize = 256 << 10;
 const READS_MAX: usize = 4;
 
 impl TcpIncoming {
-    pub(super) fn subscribe(&mut self, at: usize, index: u32, token: u64, order: Option<Order>) -> bool {
+    pub(crate) fn subscribe(&mut self, at: usize, index: u32, token: u64, order: Option<Order>) -> bool {
         let session = self.sessions.get_mut(at);
         session.is_some_and(|s| s.receiver.subscribe(index, token, order).is_ok())
     }
 
-    pub(super) fn put_in_order(&mut self, at: usize, index: u32) -> Option<Sqn> {
+    pub(crate) fn put_in_order(&mut self, at: usize, index: u32) -> Option<Sqn> {
         self.sessions.get_mut(at)?.receiver.put_in_order(index)
     }
 
-    pub(super) fn resume_topic(&mut self, at: usize, index: u32, next: Sqn) {
+    pub(crate) fn resume_topic(&mut self, at: usize, index: u32, next: Sqn) {
         if let Some(session) = self.sessions.get_mut(at) {
             session.receiver.resume_topic(index, next);
         }
     }
 
-    pub(super) fn unsubscribe(&mut self, at: usize, index: u32) {
+    pub(crate) fn unsubscribe(&mut self, at: usize, index: u32) {
         if let Some(session) = self.sessions.get_mut(at) {
             session.receiver.unsubscribe(index);
         }
     }
 
     /// Forgets a session; the connection is closed.
-    pub(super) fn close(&mut self, at: usize) -> Option<TransportSession> {
+    pub(crate) fn close(&mut self, at: usize) -> Option<TransportSession> {
         let gone = self.sessions.try_remove(at)?;
         self.by_transport.remove(&gone.transport);
         Some(gone.transport)
@@ -129,13 +137,13 @@ impl TcpIncoming {
         sessions.filter_map(|(at, session)| Some((at, session.connection.as_ref()?)))
     }
 
-    pub(super) fn receives(&self, transport: &TransportSession) -> bool {
+    pub(crate) fn receives(&self, transport: &TransportSession) -> bool {
         self.by_transport.contains_key(transport)
     }
 
     /// Whether anything was heard of a session that was opened under a number, and whether its connection is not
     /// made yet; none if it is gone.
-    pub(super) fn has_begun(&self, at: usize, number: u64) -> Option<(bool, bool)> {
+    pub(crate) fn has_begun(&self, at: usize, number: u64) -> Option<(bool, bool)> {
         let session =
             self.sessions.get(at).filter(|session| session.number == number && session.ended.is_none())?;
         let is_made =
@@ -146,6 +154,117 @@ impl TcpIncoming {
     /// How many sockets there are, at most.
     pub(crate) fn descriptors(&self) -> usize {
         self.sessions.len()
+    }
+
+    /// Begins to connect to a session, if it is not received already; its place and its number, which is the `next` one
+    /// if it is new.
+    pub(crate) fn open(
+        &mut self,
+        base: &mut Base,
+        next: &mut u64,
+        transport: TransportSession,
+        address: SocketAddrV4,
+    ) -> Result<(SessionRef, u64), ContextError> {
+        if let Some(&at) = self.by_transport.get(&transport) {
+            return Ok((SessionRef::Tcp(at), self.sessions[at].number));
+        }
+        let receiver = OrderedReceiver::new(&base.config.delivery(), base.counters.delivery.clone())?;
+        let stream = tcp::connect(SocketAddr::V4(address))?;
+        base.config.watch_tcp(&stream)?;
+        let at = self.sessions.vacant_key();
+        base.registrar.add(&stream, base.token(Port::TcpSession, at), Interest::ReadWrite)?;
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
+        }
+        *next += 1;
+        let number = *next;
+        self.sessions.insert(Session {
+            transport,
+            address,
+            number,
+            bytes: 0,
+            connection: Some(Transport::Plain(stream)),
+            is_established: false,
+            waits_for_room: true,
+            is_unwatched: false,
+            receiver,
+            rest: Rest::default(),
+            recovery: None,
+            refused: None,
+            ended: None,
+        });
+        self.by_transport.insert(transport, at);
+        Ok((SessionRef::Tcp(at), number))
+    }
+
+    /// Places, of which some are free.
+    pub(crate) fn capacity(&self) -> usize {
+        self.sessions.capacity()
+    }
+
+    /// Reads what has arrived of a session, once it stands; whether that was anything, and whether it is over.
+    pub(crate) fn read(
+        &mut self,
+        base: &mut Base,
+        streams: &mut Streams,
+        at: usize,
+        handler: &mut impl Handler,
+    ) -> (bool, bool) {
+        match self.establish_tcp(base, at) {
+            Ok(true) => {}
+            Ok(false) => return (false, false),
+            Err(error) => {
+                let refused = count_broken(&base.counters.tcp_receiver, &error);
+                if let Some(session) = self.sessions.get_mut(at) {
+                    session.refused = refused;
+                }
+                return (true, true);
+            }
+        }
+        let TcpIncoming { sessions, buffer, with_recovery, .. } = self;
+        let Some(session) = sessions.get_mut(at) else { return (false, false) };
+        if let Some(recovery) = &mut session.recovery {
+            with_recovery.note(at, recovery);
+        }
+        match session.read(base.now, streams, handler, &base.counters.tcp_receiver, buffer) {
+            Progress::Nothing => (false, false),
+            Progress::Something => (true, false),
+            Progress::Over => (true, true),
+        }
+    }
+
+    /// A session is over: its streams end, but for what is still asked for of it.
+    pub(crate) fn end(
+        &mut self,
+        base: &mut Base,
+        streams: &mut Streams,
+        at: usize,
+        handler: &mut impl Handler,
+    ) -> Option<EndedTcp> {
+        let now = base.now;
+        let session = self.sessions.get_mut(at)?;
+        if let Some(reason) = session.refused.take() {
+            base.security.refused(format!("TCP session {}: {reason}", session.transport));
+        }
+        let reason = if session.receiver.has_ended() { EndReason::Ended } else { EndReason::Broken };
+        let mut bridge = Bridge { streams, handler, now };
+        session.receiver.on_passed_over();
+        match session.recovery.as_deref_mut() {
+            None => session.receiver.end(EndReason::Broken, &mut bridge),
+            Some(recovery) => {
+                let mut tap = recovery.requester.tap(now, &mut bridge);
+                session.receiver.end(EndReason::Broken, &mut tap);
+            }
+        }
+        let was_established = session.is_established;
+        let (transport, was_heard) = (session.transport, session.receiver.has_begun());
+        (session.ended, session.connection, session.is_established) = (Some(reason), None, false);
+        Some(EndedTcp { transport, was_established, was_heard })
+    }
+
+    /// Why a session is over of which something may still be asked for.
+    pub(crate) fn ended(&self, at: usize) -> Option<EndReason> {
+        self.sessions.get(at)?.ended
     }
 }
 
@@ -240,101 +359,21 @@ fn take<S: Sink>(
     }
 }
 
-impl Context {
-    pub(super) fn open_tcp(
-        &mut self,
-        transport: TransportSession,
-        address: SocketAddrV4,
-    ) -> Result<(SessionRef, u64), ContextError> {
-        if let Some(&at) = self.tcp_in.by_transport.get(&transport) {
-            return Ok((SessionRef::Tcp(at), self.tcp_in.sessions[at].number));
-        }
-        let receiver = OrderedReceiver::new(&self.config.delivery(), self.counters.delivery.clone())?;
-        let stream = tcp::connect(SocketAddr::V4(address))?;
-        self.config.watch_tcp(&stream)?;
-        let at = self.tcp_in.sessions.vacant_key();
-        self.registrar.add(&stream, self.token(Port::TcpSession, at), Interest::ReadWrite)?;
-        if self.tcp_in.buffer.is_empty() {
-            self.tcp_in.buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
-        }
-        self.next_session += 1;
-        let number = self.next_session;
-        self.tcp_in.sessions.insert(Session {
-            transport,
-            address,
-            number,
-            bytes: 0,
-            connection: Some(Transport::Plain(stream)),
-            is_established: false,
-            waits_for_room: true,
-            is_unwatched: false,
-            receiver,
-            rest: Rest::default(),
-            recovery: None,
-            refused: None,
-            ended: None,
-        });
-        self.tcp_in.by_transport.insert(transport, at);
-        Ok((SessionRef::Tcp(at), number))
-    }
-
-    pub(crate) fn on_tcp_session_ready(&mut self, at: usize, _: Ready, handler: &mut impl Handler) {
-        self.read_tcp(at, handler);
-    }
-
-    /// Looks at every connection once.
-    pub(crate) fn poll_tcp(&mut self, handler: &mut impl Handler) -> bool {
-        let mut worked = false;
-        for at in 0..self.tcp_in.sessions.capacity() {
-            if self.tcp_in.sessions.get(at).is_some_and(|s| s.is_established) {
-                worked |= self.read_tcp(at, handler);
-            }
-        }
-        worked
-    }
-
-    fn read_tcp(&mut self, at: usize, handler: &mut impl Handler) -> bool {
-        match self.establish_tcp(at) {
-            Ok(true) => {}
-            Ok(false) => return false,
-            Err(error) => {
-                let refused = count_broken(&self.counters.tcp_receiver, &error);
-                if let Some(session) = self.tcp_in.sessions.get_mut(at) {
-                    session.refused = refused;
-                }
-                self.end_tcp(at, handler);
-                return true;
-            }
-        }
-        let TcpIncoming { sessions, buffer, with_recovery, .. } = &mut self.tcp_in;
-        let Some(session) = sessions.get_mut(at) else { return false };
-        if let Some(recovery) = &mut session.recovery {
-            with_recovery.note(at, recovery);
-        }
-        match session.read(self.now, &mut self.streams, handler, &self.counters.tcp_receiver, buffer) {
-            Progress::Nothing => false,
-            Progress::Something => true,
-            Progress::Over => {
-                self.end_tcp(at, handler);
-                true
-            }
-        }
-    }
-
+impl TcpIncoming {
     /// Whether the connection stands; begins TLS when it does, if it is wanted.
     #[inline]
-    fn establish_tcp(&mut self, at: usize) -> io::Result<bool> {
-        let Some(session) = self.tcp_in.sessions.get(at) else { return Ok(false) };
+    fn establish_tcp(&mut self, base: &mut Base, at: usize) -> io::Result<bool> {
+        let Some(session) = self.sessions.get(at) else { return Ok(false) };
         if session.is_established && !session.waits_for_room {
             return Ok(true);
         }
-        self.settle_tcp(at)
+        self.settle_tcp(base, at)
     }
 
     #[cold]
-    fn settle_tcp(&mut self, at: usize) -> io::Result<bool> {
-        let token = self.token(Port::TcpSession, at);
-        let session = &mut self.tcp_in.sessions[at];
+    fn settle_tcp(&mut self, base: &mut Base, at: usize) -> io::Result<bool> {
+        let token = base.token(Port::TcpSession, at);
+        let session = &mut self.sessions[at];
         if !session.is_established {
             let Some(Transport::Plain(stream)) = &session.connection else { return Ok(false) };
             if !tcp::connected(stream)? {
@@ -348,9 +387,9 @@ impl Context {
             tcp::delay_acknowledgements(stream)?;
             if let Some(recovery) = &mut session.recovery {
                 recovery.on_established();
-                self.tcp_in.with_recovery.note(at, recovery);
+                self.with_recovery.note(at, recovery);
             }
-            if let Some(tls) = &self.tls.client
+            if let Some(tls) = &base.tls.client
                 && let Some(Transport::Plain(stream)) = session.connection.take()
             {
                 let host = session.address.ip().to_string();
@@ -360,53 +399,13 @@ impl Context {
         let Some(connection) = &mut session.connection else { return Ok(false) };
         connection.flush()?;
         session.waits_for_room = connection.waits_for_room(false);
-        if !session.waits_for_room && !self.watches_data {
+        if !session.waits_for_room && !base.watches_data {
             session.is_unwatched = true;
-            self.registrar.remove(&*connection)?;
+            base.registrar.remove(&*connection)?;
             return Ok(true);
         }
         let interest = if session.waits_for_room { Interest::ReadWrite } else { Interest::Read };
-        self.registrar.change(&*connection, token, interest)?;
+        base.registrar.change(&*connection, token, interest)?;
         Ok(true)
-    }
-
-    pub(super) fn end_tcp(&mut self, at: usize, handler: &mut impl Handler) {
-        let Some(session) = self.tcp_in.sessions.get_mut(at) else { return };
-        if let Some(reason) = session.refused.take() {
-            self.security.refused(format!("TCP session {}: {reason}", session.transport));
-        }
-        let reason = if session.receiver.has_ended() { EndReason::Ended } else { EndReason::Broken };
-        let mut bridge = Bridge { streams: &mut self.streams, handler, now: self.now };
-        session.receiver.on_passed_over();
-        match session.recovery.as_deref_mut() {
-            None => session.receiver.end(EndReason::Broken, &mut bridge),
-            Some(recovery) => {
-                let mut tap = recovery.requester.tap(self.now, &mut bridge);
-                session.receiver.end(EndReason::Broken, &mut tap);
-            }
-        }
-        let was_established = session.is_established;
-        let (transport, was_heard) = (session.transport, session.receiver.has_begun());
-        (session.ended, session.connection, session.is_established) = (Some(reason), None, false);
-        if !was_established {
-            // Nothing was heard of it: there is nothing to be complete.
-            self.forget_recovery(SessionRef::Tcp(at));
-        }
-        self.on_unreached(&transport, was_heard);
-        self.note_recovery(SessionRef::Tcp(at));
-        self.finish_tcp(at, handler);
-    }
-
-    /// Forgets a session that is over, unless something of it is still asked for.
-    pub(super) fn finish_tcp(&mut self, at: usize, handler: &mut impl Handler) {
-        let session = SessionRef::Tcp(at);
-        let Some(reason) = self.tcp_in.sessions.get(at).and_then(|s| s.ended) else { return };
-        if recovery::of(recovery::incoming!(self), session).is_some_and(|r| !r.requester.is_idle()) {
-            return;
-        }
-        self.forget_recovery(session);
-        if let Some(transport) = self.tcp_in.close(at) {
-            self.end_session(session, &transport, reason, handler);
-        }
     }
 }

@@ -2,7 +2,7 @@ use lbt::ordered::{self, Backlog, Kept};
 use lbt::{rm, ru};
 use units::Sqn;
 
-use super::Ring;
+use super::ipc::Ring;
 
 /// Room for one message where the transport will send it from; see
 /// [`Context::claim`](crate::Context::claim). Dropped without [`Claim::commit`], it leaves nothing behind.

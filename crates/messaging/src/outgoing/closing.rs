@@ -1,23 +1,8 @@
-//! Sessions whose sources have ended: until when each is needed, and what it leaves.
+//! Sessions of datagrams whose sources have ended: until when each is needed.
 
-use std::time::Duration;
-
-use lbt::session::Unsent;
 use units::Nanos;
 
-use super::{Outgoing, OutgoingKind};
-use crate::closing::SessionLeft;
-use crate::context::Context;
-
-/// How long receivers are given to ask for what they lack.
-pub(crate) struct Patience {
-    /// After the last datagram, if none has asked since the end.
-    pub(crate) quiet: Duration,
-    /// After the last time that one has asked.
-    pub(crate) repair: Duration,
-    /// Between two session messages.
-    pub(crate) remind: Duration,
-}
+use crate::closing::Patience;
 
 /// What the end of a session of datagrams has come to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,126 +15,33 @@ pub(super) struct Farewell {
     given_up: u32,
 }
 
-macro_rules! session_of_datagrams {
-    ($outgoing:expr, $session:ident => $do:expr, $other:expr) => {
-        match $outgoing {
-            OutgoingKind::Rm($session) => $do,
-            OutgoingKind::Ru($session) => $do,
-            _ => $other,
-        }
-    };
-}
-
-impl Outgoing {
-    /// What it has accepted and not got rid of.
-    pub(crate) fn left(&self) -> Option<SessionLeft> {
-        let (Unsent { messages, bytes }, receivers) = match &self.kind {
-            OutgoingKind::Rm(session) => (session.session.unsent(), 0),
-            OutgoingKind::Ru(session) => {
-                let unsent = session.session.unsent();
-                let all = || session.session.clients().count();
-                (unsent, if unsent.bytes > 0 { all() } else { self.behind() } as u32)
-            }
-            OutgoingKind::Tcp(session) => session.left(),
-            OutgoingKind::Ipc(session) => session.left(),
-        };
-        let owes = session_of_datagrams!(&self.kind, session => session.session.owes_answers(), false);
-        let is_empty = messages == 0 && bytes == 0 && receivers == 0 && !owes;
-        (!is_empty).then_some(SessionLeft { transport: self.transport, messages, bytes, receivers })
-    }
-}
-
-impl Outgoing {
-    /// Receivers that are known, and have not said that they have heard of everything of a session that has ended.
-    fn behind(&self) -> usize {
-        match &self.kind {
-            OutgoingKind::Ru(session) if session.session.has_ended() && session.session.has_spoken() => {
-                session.session.clients_behind()
-            }
-            _ => 0,
-        }
-    }
-}
-
 impl Farewell {
+    /// Everything has been said and sent; whether that is new.
+    pub(super) fn begin(&mut self, now: Nanos) -> bool {
+        let is_new = self.said_at.is_none();
+        self.said_at.get_or_insert(now);
+        is_new
+    }
+
+    /// So many receivers have not heard of everything.
+    pub(super) fn note_behind(&mut self, now: Nanos, behind: usize) {
+        self.caught_up_at = if behind > 0 { None } else { self.caught_up_at.or(Some(now)) };
+    }
+
+    /// Whether it was said already that messages are given up.
+    pub(super) fn gives_up_again(&self) -> bool {
+        self.given_up > 0
+    }
+
+    /// It was said that messages are given up.
+    pub(super) fn count(&mut self) {
+        self.given_up += 1;
+    }
+
     /// Whether nobody needs the session any more. `asked` is when a receiver last did.
-    fn is_over(&self, now: Nanos, asked: Nanos, patience: &Patience) -> bool {
+    pub(super) fn is_over(&self, now: Nanos, asked: Nanos, patience: &Patience) -> bool {
         let (Some(said_at), Some(caught_up_at)) = (self.said_at, self.caught_up_at) else { return false };
         let repaired = if asked > said_at { asked + patience.repair } else { Nanos::ZERO };
         now >= (said_at.max(caught_up_at) + patience.quiet).max(repaired)
-    }
-}
-
-impl Context {
-    /// Takes who has connected before the end and was not looked at since: the end is told them too.
-    pub(crate) fn take_late_clients(&mut self) {
-        for at in 0..self.outgoing.capacity() {
-            if let Some(OutgoingKind::Tcp(_)) = self.outgoing.get(at).map(|outgoing| &outgoing.kind) {
-                self.accept_tcp(at);
-            }
-        }
-    }
-
-    /// Goes on with a session that has ended; whether nobody needs it any more.
-    pub(crate) fn settle_session(&mut self, at: usize, patience: &Patience) -> bool {
-        let now = self.now;
-        let is_of_datagrams = |o: &Outgoing| matches!(o.kind, OutgoingKind::Rm(_) | OutgoingKind::Ru(_));
-        if self.outgoing.get(at).is_some_and(is_of_datagrams) {
-            let _ = self.on_outgoing_ready(now, at, &mut ());
-        }
-        let counters = &self.counters.context;
-        match self.outgoing.get_mut(at).map(|outgoing| &mut outgoing.kind) {
-            Some(OutgoingKind::Rm(session)) => session.on_wakeup(now, counters, &mut self.xdp),
-            Some(OutgoingKind::Ru(session)) => session.on_wakeup(now, counters),
-            Some(OutgoingKind::Tcp(session)) => return session.settle(),
-            Some(OutgoingKind::Ipc(session)) => {
-                session.on_wakeup(now);
-                return session.session.has_said_end();
-            }
-            None => return true,
-        }
-        let Some(outgoing) = self.outgoing.get_mut(at) else { return true };
-        let behind = outgoing.behind();
-        session_of_datagrams!(&mut outgoing.kind, session => {
-            if !session.session.has_spoken() {
-                return true;
-            }
-            let (farewell, session) = (&mut session.farewell, &mut session.session);
-            if !session.has_ended() {
-                return false;
-            }
-            if farewell.said_at.is_none() {
-                farewell.said_at = Some(now);
-                session.hurry(now, patience.remind);
-            }
-            farewell.caught_up_at = if behind > 0 { None } else { farewell.caught_up_at.or(Some(now)) };
-            !session.owes_answers() && farewell.is_over(now, session.last_asked(), patience)
-        }, true)
-    }
-
-    /// Drops what a session has not sent and says its end, once more with each call; false if there is no need.
-    pub(crate) fn bid_farewell(&mut self, at: usize) -> bool {
-        let now = self.now;
-        let counters = &self.counters.context;
-        let Some(outgoing) = self.outgoing.get_mut(at) else { return false };
-        let is_needed = session_of_datagrams!(&mut outgoing.kind, session => {
-            if session.farewell.given_up > 0 {
-                session.session.repeat_end();
-            } else if session.session.has_ended() {
-                return false;
-            } else {
-                session.session.abandon(now);
-            }
-            session.farewell.given_up += 1;
-            session.unblock();
-            session.session.has_spoken()
-        }, false);
-        match &mut outgoing.kind {
-            OutgoingKind::Rm(session) => session.transmit(now, counters, &mut self.xdp),
-            OutgoingKind::Ru(session) => session.transmit(now, counters),
-            OutgoingKind::Ipc(session) => session.close(),
-            OutgoingKind::Tcp(_) => {}
-        }
-        is_needed
     }
 }

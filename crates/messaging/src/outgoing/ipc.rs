@@ -1,24 +1,28 @@
 //! Shared memory: a ring that receivers of this host read.
 
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::DerefMut;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lbt::ordered::{Kept, Room, Slot, Source};
 use lbt::resolution::TransportSession;
+use lbt::rm::{SendError, TopicId};
 use lbt::session::Unsent;
+use lbt::wire::lbmc::Chain;
 use net::shm::{self, Pacing, SessionName};
 use units::Nanos;
+use units::Sqn;
 
-use super::{Outgoing, OutgoingKind};
+use super::claim::Claim;
+use super::session::{KEPT_MAX_BYTES, Opened, Session};
+use crate::base::Base;
+use crate::closing::Patience;
 use crate::config::IpcBehavior;
-use crate::context::Context;
 use crate::error::ContextError;
 use crate::event::SourceEvent;
+use crate::host::host_id;
 use crate::published::Lent;
-use crate::statistics::Peer;
+use crate::statistics::{Peer, SentStatistics};
 
 /// The sending side of a session of shared memory.
 pub(crate) struct IpcOutgoing {
@@ -54,9 +58,10 @@ const HERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOS
 /// The only session of a context.
 const TRANSPORT_ID: u16 = 20_001;
 
-impl Context {
-    pub(super) fn open_ipc_outgoing(&mut self, index: u32) -> Result<Outgoing, ContextError> {
-        let config = &self.config;
+impl IpcOutgoing {
+    /// Opens the session of this context.
+    pub(super) fn open(base: &mut Base) -> Result<Opened<IpcOutgoing>, ContextError> {
+        let config = &base.config;
         let is_receiver_paced = config.transport_lbtipc_behavior == IpcBehavior::ReceiverPaced;
         let stopped = Duration::from_micros(config.transport_lbtipc_receiver_stopped_timeout_us);
         let pacing = if is_receiver_paced {
@@ -73,73 +78,33 @@ impl Context {
             permissions: if group.is_some() { 0o660 } else { 0o600 },
             group,
         };
-        let session = Source::new(&config.ipc_source(), self.counters.lbm_source.clone())?;
-        let session_id = self.rng.next_u32().max(1);
+        let topics = Source::new(&config.ipc_source(), base.counters.lbm_source.clone())?;
+        let session_id = base.rng.next_u32().max(1);
         let source = shm::Source::create(SessionName { session_id, transport_id: TRANSPORT_ID }, &options)?;
         let host_id = host_id()?;
         let transport = TransportSession::Ipc { host_id, session_id, transport_id: TRANSPORT_ID };
-        let shown = self.show(&transport, source.counters().clone());
-        let kind = IpcOutgoing {
-            session,
+        let shown = base.show(&transport, source.counters().clone());
+        let session = IpcOutgoing {
+            session: topics,
             ring: Kept::new(Ring { source, ring_bytes, is_receiver_paced, is_full: false }),
-            look_at: self.now,
-            room_at: self.now,
+            look_at: base.now,
+            room_at: base.now,
             is_held: false,
             events: Vec::new(),
             _shown: shown,
         };
-        Ok(Outgoing::new(transport, OutgoingKind::Ipc(Box::new(kind)), index))
+        Ok(Opened { session, transport, origin: None })
     }
-}
 
-/// Tells hosts apart: made from the identifier that a kernel draws when it starts.
-pub(crate) fn host_id() -> io::Result<u32> {
-    const IS_KNOWN: u64 = 1 << 32;
-    static KNOWN: AtomicU64 = AtomicU64::new(0);
-    let known = KNOWN.load(Ordering::Relaxed);
-    if known & IS_KNOWN != 0 {
-        return Ok(known as u32);
-    }
-    let boot = std::fs::read("/proc/sys/kernel/random/boot_id")?;
-    let id = boot.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
-    KNOWN.store(IS_KNOWN | u64::from(id), Ordering::Relaxed);
-    Ok(id)
-}
-
-impl IpcOutgoing {
     #[inline]
-    pub(super) fn flush(&mut self) {
+    fn show_all(&mut self) {
         self.ring.source.publish();
         if self.ring.is_full {
             self.ring.is_full = !self.ring.source.has_room();
         }
     }
 
-    /// No message follows what is in the ring, whether there was room to say so or not.
-    pub(super) fn close(&mut self) {
-        self.ring.source.close();
-    }
-
-    pub(super) fn on_wakeup(&mut self, now: Nanos) {
-        self.session.on_wakeup(now, &mut self.ring);
-        if !self.is_held || self.ring.is_full {
-            self.flush();
-        }
-        self.room_at = now + ROOM_EVERY;
-        if now >= self.look_at {
-            self.look_after_readers(now);
-        }
-    }
-
-    fn look_after_readers(&mut self, now: Nanos) {
-        self.look_at = now + LOOK_EVERY;
-        let changes = self.ring.source.look_after_readers(now);
-        let told = |event, count: u32| std::iter::repeat_n(event, count as usize);
-        self.events.extend(told(SourceEvent::ReceiverConnected(HERE), changes.joined));
-        self.events.extend(told(SourceEvent::ReceiverDisconnected(HERE), changes.left));
-    }
-
-    pub(super) fn peers(&self) -> impl Iterator<Item = Peer> + '_ {
+    fn readers(&self) -> impl Iterator<Item = Peer> + '_ {
         let of = |reader: shm::ReaderInfo| Peer {
             process: reader.pid,
             waiting_bytes: reader.lag_bytes,
@@ -148,15 +113,9 @@ impl IpcOutgoing {
         self.ring.source.readers().map(of)
     }
 
-    pub(super) fn next_wakeup(&self) -> Nanos {
-        let own = if self.events.is_empty() { self.look_at } else { Nanos::ZERO };
-        let room = if self.ring.is_full { self.room_at } else { Nanos::NEVER };
-        own.min(room).min(self.session.next_wakeup())
-    }
-
     /// Bytes that the slowest receiver has not read, where the source waits for it, and how many receivers
     /// have not read everything.
-    pub(super) fn left(&self) -> (Unsent, u32) {
+    fn unread(&self) -> (Unsent, u32) {
         if self.session.has_said_end() {
             // Receivers that have opened it read it to its end.
             return Default::default();
@@ -170,9 +129,134 @@ impl IpcOutgoing {
         (left, receivers)
     }
 
-    pub(super) fn end(&mut self) {
+    fn look_after_readers(&mut self, now: Nanos) {
+        self.look_at = now + LOOK_EVERY;
+        let changes = self.ring.source.look_after_readers(now);
+        let told = |event, count: u32| std::iter::repeat_n(event, count as usize);
+        self.events.extend(told(SourceEvent::ReceiverConnected(HERE), changes.joined));
+        self.events.extend(told(SourceEvent::ReceiverDisconnected(HERE), changes.left));
+    }
+}
+
+impl Session for IpcOutgoing {
+    fn add_topic(&mut self, now: Nanos, index: u32, first: Sqn) -> TopicId {
+        self.session.add_topic_at(now, index, first)
+    }
+
+    fn remove_topic(&mut self, topic: TopicId) {
+        self.session.remove_topic(topic);
+    }
+
+    fn next_sqn(&self, topic: TopicId) -> Option<Sqn> {
+        self.session.next_sqn(topic)
+    }
+
+    #[inline]
+    fn send(&mut self, now: Nanos, topic: TopicId, parts: &[&[u8]]) -> Result<Sqn, SendError> {
+        self.session.send(now, topic, parts, &mut self.ring)
+    }
+
+    fn send_with(
+        &mut self,
+        now: Nanos,
+        topic: TopicId,
+        headers: &Chain,
+        parts: &[&[u8]],
+    ) -> Result<Sqn, SendError> {
+        self.session.send_with(now, topic, headers, parts, &mut self.ring)
+    }
+
+    #[inline]
+    fn claim(&mut self, now: Nanos, topic: TopicId, len: usize) -> Result<Claim<'_>, SendError> {
+        self.session.claim(now, topic, len, &mut self.ring).map(Claim::ipc)
+    }
+
+    fn claim_max(&self) -> usize {
+        self.session.claim_max()
+    }
+
+    fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
+    }
+
+    fn keep_written(&mut self) -> Sqn {
+        self.ring.keep(KEPT_MAX_BYTES);
+        Sqn(0)
+    }
+
+    fn written(&mut self, _: &mut Sqn, each: impl FnMut(&[u8])) {
+        self.ring.take(each);
+    }
+
+    fn sent(&self) -> (u64, Option<SentStatistics>) {
+        (self.ring.written_bytes(), None)
+    }
+
+    fn peers(&self, from: usize) -> Box<dyn Iterator<Item = (usize, Peer)> + '_> {
+        Box::new(self.readers().enumerate().skip(from))
+    }
+
+    fn peer_count(&self) -> usize {
+        self.readers().count()
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.ring.was_full() || self.ring.is_blocked()
+    }
+
+    fn next_wakeup(&self) -> Nanos {
+        let own = if self.events.is_empty() { self.look_at } else { Nanos::ZERO };
+        let room = if self.ring.is_full { self.room_at } else { Nanos::NEVER };
+        own.min(room).min(self.session.next_wakeup())
+    }
+
+    fn transmit(&mut self, _: &mut Base, _: Nanos) {
+        self.show_all();
+    }
+
+    #[inline]
+    fn flush(&mut self, _: &mut Base, _: Nanos) {
+        self.show_all();
+    }
+
+    fn end(&mut self, _: &mut Base, _: Nanos) {
         self.session.end(&mut self.ring);
-        self.flush();
+        self.show_all();
+    }
+
+    fn on_wakeup(&mut self, _: &mut Base, now: Nanos) {
+        self.session.on_wakeup(now, &mut self.ring);
+        if !self.is_held || self.ring.is_full {
+            self.show_all();
+        }
+        self.room_at = now + ROOM_EVERY;
+        if now >= self.look_at {
+            self.look_after_readers(now);
+        }
+    }
+
+    fn on_ready(&mut self, _: &mut Base, _: Nanos) -> bool {
+        false
+    }
+
+    fn take_events(&mut self, _: &mut Base) -> Vec<SourceEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    fn left(&self) -> (Unsent, u32, bool) {
+        let (unsent, receivers) = self.unread();
+        (unsent, receivers, false)
+    }
+
+    fn settle(&mut self, base: &mut Base, now: Nanos, _: &Patience) -> bool {
+        self.on_wakeup(base, now);
+        self.session.has_said_end()
+    }
+
+    /// No message follows what is in the ring, whether there was room to say so or not.
+    fn bid_farewell(&mut self, _: &mut Base, _: Nanos) -> bool {
+        self.ring.source.close();
+        false
     }
 }
 
@@ -301,8 +385,8 @@ mod tests {
         let (mut sending, source, mut receiving, mut heard, _) = full(76);
         let mut room = Heard::default();
         for _ in 0..100 {
-            sending.on_wakeup(sending.now, &mut room);
-            assert!(sending.next_wakeup() > sending.now, "it is looked for without a pause");
+            sending.on_wakeup(sending.base.now, &mut room);
+            assert!(sending.next_wakeup() > sending.base.now, "it is looked for without a pause");
             assert_eq!(sending.send(source, &[&[7; 1_000]]), Err(SendError::WouldBlock));
         }
         assert_eq!(room.rooms, 0, "there is none");

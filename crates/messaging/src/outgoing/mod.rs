@@ -1,4 +1,8 @@
 //! The transport sessions that a context publishes on.
+//!
+//! [`Session`] is what each transport does; [`Kind`] has a session of one of them, and `each` is the only place that
+//! tells them apart after a session was opened. A further transport is a file here, a line there and one in
+//! [`Outgoing::open`].
 
 mod binding;
 mod claim;
@@ -7,53 +11,60 @@ mod ipc;
 mod networks;
 mod rm;
 mod ru;
+mod session;
 mod tcp;
 mod turns;
 
 use std::collections::HashMap;
+use std::io;
 use std::net::SocketAddrV4;
 
-use lbt::ordered::Room;
+use counters::table::MessagingContext;
 use lbt::resolution::{Origin, TransportSession};
 use lbt::rm::{SendError, TopicId};
+use lbt::session::Unsent;
 use lbt::wire::lbmc::Chain;
 use net::Ready;
 use units::{Nanos, Sqn};
 
-use crate::context::Context;
+use crate::Source;
+use crate::base::Base;
+use crate::closing::{Patience, SessionLeft};
 use crate::error::ContextError;
-use crate::{Handler, Source};
-
+use crate::event::SourceEvent;
+use crate::keys::{NewKeys, PayloadKeysOf};
+use crate::ports::Ports;
 use crate::statistics::{Peer, SentStatistics};
 use binding::Binding;
+use ipc::IpcOutgoing;
+use rm::RmOutgoing;
+use ru::RuOutgoing;
+use session::{Opened, Session};
+use tcp::TcpOutgoing;
 
 pub use claim::Claim;
-pub(crate) use closing::Patience;
-pub(crate) use ipc::{IpcOutgoing, Ring, host_id};
-pub(crate) use rm::RmOutgoing;
-pub(crate) use ru::RuOutgoing;
-pub(crate) use tcp::TcpOutgoing;
+pub(crate) use tcp::CLIENT_BITS;
 pub(crate) use turns::Turns;
 
 /// A session that sources of this context publish on.
 pub(crate) struct Outgoing {
-    pub(crate) transport: TransportSession,
+    transport: TransportSession,
     /// What names it on both networks, if it is on two.
-    pub(crate) origin: Option<Origin>,
-    pub(crate) kind: OutgoingKind,
+    origin: Option<Origin>,
+    kind: Kind,
     /// Index of the next topic.
     next_index: u32,
     /// Topics whose indexes the configuration gives, and what they go on with when they are created again: receivers
     /// take numbers that come again for duplicates.
     retired: HashMap<u32, Sqn>,
     /// Sources of which a send was refused, to be told when there is room.
-    pub(crate) refused: Vec<Source>,
+    refused: Vec<Source>,
     /// Sources that are within an explicit batch.
     batches: u32,
-    /// Sockets to which the kernel refuses to cut runs.
+    /// Sockets to which the kernel refused to cut runs when it was last woken.
     without_offload: usize,
     /// How many topics it has.
-    pub(crate) topics: usize,
+    topics: usize,
 }
 
 /// Which session a source belongs on.
@@ -67,30 +78,124 @@ pub(crate) enum Place {
     Fixed(TransportSession),
 }
 
+impl Place {
+    /// Whether messages of a source there are encrypted.
+    pub(crate) fn is_encrypted(self, keys: &PayloadKeysOf) -> bool {
+        match self {
+            Place::Rm(_) => keys.rm.is_some(),
+            Place::Ru => keys.ru.is_some(),
+            Place::Fixed(session) => keys.encrypts(&session),
+            Place::Tcp | Place::Ipc => false,
+        }
+    }
+}
+
 /// A session by its transport.
-pub(crate) enum OutgoingKind {
+enum Kind {
     Rm(Box<RmOutgoing>),
     Tcp(Box<TcpOutgoing>),
     Ipc(Box<IpcOutgoing>),
     Ru(Box<RuOutgoing>),
 }
 
-/// Bytes that wait to be retained before further sends make room for themselves.
-const KEPT_MAX_BYTES: usize = 1 << 20;
+/// Calls something of a session, whatever its transport.
+macro_rules! each {
+    ($kind:expr, $session:ident => $do:expr) => {
+        match $kind {
+            Kind::Rm($session) => $do,
+            Kind::Tcp($session) => $do,
+            Kind::Ipc($session) => $do,
+            Kind::Ru($session) => $do,
+        }
+    };
+}
 
 impl Outgoing {
-    pub(crate) fn new(transport: TransportSession, kind: OutgoingKind, index: u32) -> Outgoing {
-        Outgoing {
+    /// Opens the session at a place, which stands at `at` among all.
+    pub(crate) fn open(
+        base: &mut Base,
+        ports: &mut Ports,
+        at: usize,
+        place: Place,
+    ) -> Result<Outgoing, ContextError> {
+        let next_index = base.rng.next_u32();
+        let opened = match place {
+            Place::Rm(group) => {
+                let binding = Binding::rm(&base.config);
+                RmOutgoing::open(base, ports, at, group, binding)?.map(Kind::Rm)
+            }
+            Place::Tcp => {
+                let binding = Binding::tcp(&base.config);
+                TcpOutgoing::open(base, at, binding)?.map(Kind::Tcp)
+            }
+            Place::Ipc => IpcOutgoing::open(base)?.map(Kind::Ipc),
+            Place::Ru => {
+                let binding = Binding::ru(&base.config);
+                RuOutgoing::open(base, ports, at, binding)?.map(Kind::Ru)
+            }
+            Place::Fixed(session) => Outgoing::open_fixed(base, ports, at, session)?,
+        };
+        let Opened { session: kind, transport, origin } = opened;
+        Ok(Outgoing {
             transport,
-            origin: None,
+            origin,
             kind,
-            next_index: index,
+            next_index,
             retired: HashMap::new(),
             refused: Vec::new(),
             batches: 0,
             without_offload: 0,
             topics: 0,
-        }
+        })
+    }
+
+    /// Opens a session exactly where receivers are configured to find it.
+    fn open_fixed(
+        base: &mut Base,
+        ports: &mut Ports,
+        at: usize,
+        session: TransportSession,
+    ) -> Result<Opened<Kind>, ContextError> {
+        let opened = match session {
+            TransportSession::LbtRm { key, group } => base.check_own_address(key.source).and_then(|()| {
+                let binding = Binding::fixed(key.session.ucast_port, Some(key.session.session_id));
+                Ok(RmOutgoing::open(base, ports, at, group, binding)?.map(Kind::Rm))
+            }),
+            TransportSession::Tcp { address, session_id } => {
+                base.check_own_address(*address.ip()).and_then(|()| {
+                    let binding = Binding::fixed(address.port(), session_id);
+                    Ok(TcpOutgoing::open(base, at, binding)?.map(Kind::Tcp))
+                })
+            }
+            TransportSession::LbtRu { address, session_id } => {
+                base.check_own_address(*address.ip()).and_then(|()| {
+                    let binding = Binding::fixed(address.port(), session_id);
+                    Ok(RuOutgoing::open(base, ports, at, binding)?.map(Kind::Ru))
+                })
+            }
+            // No source string reads as one.
+            TransportSession::Ipc { .. } => Err(io::Error::from(io::ErrorKind::Unsupported).into()),
+        };
+        opened.map_err(|error| match error {
+            ContextError::Io(e) => {
+                io::Error::new(e.kind(), format!("source_static_session {session}: {e}")).into()
+            }
+            other => other,
+        })
+    }
+
+    pub(crate) fn transport(&self) -> TransportSession {
+        self.transport
+    }
+
+    /// What names it on both networks, if it is on two.
+    pub(crate) fn origin(&self) -> Option<Origin> {
+        self.origin
+    }
+
+    /// How many topics it has.
+    pub(crate) fn topics(&self) -> usize {
+        self.topics
     }
 
     /// Adds a topic; returns its index in the session as well: the one given, or the next.
@@ -101,59 +206,29 @@ impl Outgoing {
             self.next_index = next.wrapping_add(1);
             next
         });
-        let id = match &mut self.kind {
-            OutgoingKind::Rm(session) => session.session.add_topic_at(now, index, first),
-            OutgoingKind::Tcp(session) => session.session.add_topic_at(now, index, first),
-            OutgoingKind::Ipc(session) => session.session.add_topic_at(now, index, first),
-            OutgoingKind::Ru(session) => session.session.add_topic_at(now, index, first),
-        };
         self.topics += 1;
-        (id, index)
+        (each!(&mut self.kind, session => session.add_topic(now, index, first)), index)
     }
 
     /// One more source is within an explicit batch, or one less: what is not full is held until none is.
     pub(crate) fn count_batch(&mut self, begins: bool) {
         self.batches = if begins { self.batches + 1 } else { self.batches - 1 };
         let is_held = self.batches > 0;
-        match &mut self.kind {
-            OutgoingKind::Rm(session) => session.session.hold(is_held),
-            OutgoingKind::Tcp(session) => session.is_held = is_held,
-            OutgoingKind::Ipc(session) => session.is_held = is_held,
-            OutgoingKind::Ru(session) => session.session.hold(is_held),
-        }
+        each!(&mut self.kind, session => session.hold(is_held));
     }
 
     pub(crate) fn remove_topic(&mut self, topic: TopicId) {
         self.topics = self.topics.saturating_sub(1);
         if let Some(going_on) = self.retired.get_mut(&topic.index()) {
-            let next = match &self.kind {
-                OutgoingKind::Rm(session) => session.session.next_sqn(topic),
-                OutgoingKind::Tcp(session) => session.session.next_sqn(topic),
-                OutgoingKind::Ipc(session) => session.session.next_sqn(topic),
-                OutgoingKind::Ru(session) => session.session.next_sqn(topic),
-            };
+            let next = each!(&self.kind, session => session.next_sqn(topic));
             *going_on = next.unwrap_or(*going_on);
         }
-        match &mut self.kind {
-            OutgoingKind::Rm(session) => session.session.remove_topic(topic),
-            OutgoingKind::Tcp(session) => session.session.remove_topic(topic),
-            OutgoingKind::Ipc(session) => session.session.remove_topic(topic),
-            OutgoingKind::Ru(session) => session.session.remove_topic(topic),
-        }
+        each!(&mut self.kind, session => session.remove_topic(topic));
     }
 
     #[inline]
     pub(crate) fn send(&mut self, now: Nanos, topic: TopicId, parts: &[&[u8]]) -> Result<Sqn, SendError> {
-        match &mut self.kind {
-            OutgoingKind::Rm(session) => session.session.send(now, topic, parts),
-            OutgoingKind::Tcp(session) => {
-                let sqn = session.session.send(now, topic, parts, &mut session.backlog)?;
-                session.on_written();
-                Ok(sqn)
-            }
-            OutgoingKind::Ipc(session) => session.session.send(now, topic, parts, &mut session.ring),
-            OutgoingKind::Ru(session) => session.session.send(now, topic, parts),
-        }
+        each!(&mut self.kind, session => session.send(now, topic, parts))
     }
 
     pub(crate) fn send_with(
@@ -163,338 +238,197 @@ impl Outgoing {
         headers: &Chain,
         parts: &[&[u8]],
     ) -> Result<Sqn, SendError> {
-        match &mut self.kind {
-            OutgoingKind::Rm(session) => session.session.send_with(now, topic, headers, parts),
-            OutgoingKind::Tcp(session) => {
-                session.session.send_with(now, topic, headers, parts, &mut session.backlog)
-            }
-            OutgoingKind::Ipc(session) => {
-                session.session.send_with(now, topic, headers, parts, &mut session.ring)
-            }
-            OutgoingKind::Ru(session) => session.session.send_with(now, topic, headers, parts),
-        }
+        each!(&mut self.kind, session => session.send_with(now, topic, headers, parts))
     }
 
     #[inline]
     pub(crate) fn claim(&mut self, now: Nanos, topic: TopicId, len: usize) -> Result<Claim<'_>, SendError> {
-        match &mut self.kind {
-            OutgoingKind::Rm(session) => session.session.claim(now, topic, len).map(Claim::rm),
-            OutgoingKind::Tcp(session) => {
-                session.on_written();
-                session.session.claim(now, topic, len, &mut session.backlog).map(Claim::tcp)
-            }
-            OutgoingKind::Ipc(session) => {
-                session.session.claim(now, topic, len, &mut session.ring).map(Claim::ipc)
-            }
-            OutgoingKind::Ru(session) => session.session.claim(now, topic, len).map(Claim::ru),
-        }
+        each!(&mut self.kind, session => session.claim(now, topic, len))
+    }
+
+    pub(crate) fn claim_max(&self) -> usize {
+        each!(&self.kind, session => session.claim_max())
+    }
+
+    /// The number of a topic's next message.
+    pub(crate) fn next_sqn(&self, topic: TopicId) -> Option<Sqn> {
+        each!(&self.kind, session => session.next_sqn(topic))
     }
 
     /// Begins to keep what is written for [`Outgoing::written`]; the number of the next datagram, where there
     /// are any.
     pub(crate) fn keep_written(&mut self) -> Sqn {
-        match &mut self.kind {
-            OutgoingKind::Rm(session) => return session.session.next_datagram(),
-            OutgoingKind::Ru(session) => return session.session.next_datagram(),
-            OutgoingKind::Tcp(session) => session.backlog.keep(KEPT_MAX_BYTES),
-            OutgoingKind::Ipc(session) => session.ring.keep(KEPT_MAX_BYTES),
-        }
-        Sqn(0)
+        each!(&mut self.kind, session => session.keep_written())
     }
 
     /// Gives `each` the messages that were written since the last time: of datagrams those that were closed
     /// since number `from`, which is moved.
     pub(crate) fn written(&mut self, from: &mut Sqn, each: impl FnMut(&[u8])) {
-        match &mut self.kind {
-            OutgoingKind::Rm(session) => session.session.written(from, each),
-            OutgoingKind::Ru(session) => session.session.written(from, each),
-            OutgoingKind::Tcp(session) => session.backlog.take(each),
-            OutgoingKind::Ipc(session) => session.ring.take(each),
-        }
-    }
-
-    pub(crate) fn claim_max(&self) -> usize {
-        match &self.kind {
-            OutgoingKind::Rm(session) => session.session.claim_max(),
-            OutgoingKind::Tcp(session) => session.session.claim_max(),
-            OutgoingKind::Ipc(session) => session.session.claim_max(),
-            OutgoingKind::Ru(session) => session.session.claim_max(),
-        }
-    }
-
-    /// The number of a topic's next message.
-    pub(crate) fn next_sqn(&self, topic: TopicId) -> Option<Sqn> {
-        match &self.kind {
-            OutgoingKind::Rm(session) => session.session.next_sqn(topic),
-            OutgoingKind::Tcp(session) => session.session.next_sqn(topic),
-            OutgoingKind::Ipc(session) => session.session.next_sqn(topic),
-            OutgoingKind::Ru(session) => session.session.next_sqn(topic),
-        }
+        each!(&mut self.kind, session => session.written(from, each));
     }
 
     /// The receivers it knows from a place on, each with its place.
     pub(crate) fn peers(&self, from: usize) -> Box<dyn Iterator<Item = (usize, Peer)> + '_> {
-        match &self.kind {
-            OutgoingKind::Rm(session) => {
-                let of = |asker: lbt::rm::AskedBy| Peer {
-                    naks: asker.naks_rcved,
-                    shed: asker.shed,
-                    heard: Some(asker.heard),
-                    ..Peer::at(asker.address.into())
-                };
-                Box::new(session.session.askers().map(of).enumerate().skip(from))
-            }
-            OutgoingKind::Ru(session) => {
-                let of = |client: &lbt::ru::Client| Peer {
-                    naks: client.naks_rcved,
-                    retransmissions: client.rxs_sent,
-                    heard: Some(client.heard),
-                    ..Peer::at(client.address.into())
-                };
-                Box::new(session.session.clients().map(of).enumerate().skip(from))
-            }
-            OutgoingKind::Tcp(session) => Box::new(session.peers(from)),
-            OutgoingKind::Ipc(session) => Box::new(session.peers().enumerate().skip(from)),
-        }
+        each!(&self.kind, session => session.peers(from))
     }
 
     /// How many of them there are.
     pub(crate) fn peer_count(&self) -> usize {
-        match &self.kind {
-            OutgoingKind::Rm(session) => session.session.askers().count(),
-            OutgoingKind::Ru(session) => session.session.clients().count(),
-            OutgoingKind::Tcp(session) => session.peers(0).count(),
-            OutgoingKind::Ipc(session) => session.peers().count(),
-        }
+        each!(&self.kind, session => session.peer_count())
     }
 
     /// Bytes that it has sent, retransmissions not counted, and what else is known.
     pub(crate) fn sent(&self) -> (u64, Option<SentStatistics>) {
-        let totals = match &self.kind {
-            OutgoingKind::Rm(session) => session.session.sent_totals(),
-            OutgoingKind::Ru(session) => session.session.sent_totals(),
-            OutgoingKind::Tcp(session) => return (session.backlog.written_bytes(), None),
-            OutgoingKind::Ipc(session) => return (session.ring.written_bytes(), None),
-        };
-        (totals.bytes, Some(totals.into()))
+        each!(&self.kind, session => session.sent())
     }
 
     pub(crate) fn is_blocked(&self) -> bool {
-        match &self.kind {
-            OutgoingKind::Rm(session) => session.session.is_blocked(),
-            OutgoingKind::Tcp(session) => session.backlog.is_blocked(),
-            OutgoingKind::Ipc(session) => session.ring.was_full() || session.ring.is_blocked(),
-            OutgoingKind::Ru(session) => session.session.is_blocked(),
-        }
+        each!(&self.kind, session => session.is_blocked())
     }
 
     /// When to flush again what was just flushed, if nothing is sent or comes till then.
     pub(crate) fn flush_due(&self) -> Nanos {
-        match &self.kind {
-            // Its sockets are looked at in each turn anyway.
-            OutgoingKind::Tcp(_) => Nanos::ZERO,
-            OutgoingKind::Rm(_) | OutgoingKind::Ipc(_) | OutgoingKind::Ru(_) => self.next_wakeup(),
-        }
+        each!(&self.kind, session => session.flush_due())
     }
 
     pub(crate) fn next_wakeup(&self) -> Nanos {
-        match &self.kind {
-            OutgoingKind::Rm(session) => session.next_wakeup(),
-            OutgoingKind::Tcp(session) => session.next_wakeup(),
-            OutgoingKind::Ipc(session) => session.next_wakeup(),
-            OutgoingKind::Ru(session) => session.next_wakeup(),
-        }
-    }
-}
-
-impl Context {
-    /// The session on which a source publishes, opened if there is none.
-    pub(crate) fn outgoing_at(&mut self, place: Place) -> Result<usize, ContextError> {
-        if let Some(&at) = self.by_place.get(&place) {
-            return Ok(at);
-        }
-        let at = self.outgoing.vacant_key();
-        let index = self.rng.next_u32();
-        let opened = match place {
-            Place::Rm(group) => self.open_rm_outgoing(at, group, index, self.rm_binding())?,
-            Place::Tcp => self.open_tcp_outgoing(at, index, self.tcp_binding())?,
-            Place::Ipc => self.open_ipc_outgoing(index)?,
-            Place::Ru => self.open_ru_outgoing(at, index, self.ru_binding())?,
-            Place::Fixed(session) => self.open_fixed_outgoing(at, session, index)?,
-        };
-        self.by_place.insert(place, at);
-        self.stir(at);
-        if let OutgoingKind::Ru(_) = opened.kind {
-            self.with_lanes.push(at);
-        }
-        self.outgoing.insert(opened);
-        Ok(at)
+        each!(&self.kind, session => session.next_wakeup())
     }
 
-    /// Sends what a session has closed, and answers what came for it, as far as limits and sockets allow.
-    pub(crate) fn transmit(&mut self, now: Nanos, at: usize) {
-        self.stir(at);
-        match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
-            Some(OutgoingKind::Rm(session)) => session.transmit(now, &self.counters.context, &mut self.xdp),
-            Some(OutgoingKind::Tcp(session)) => session.transmit(),
-            Some(OutgoingKind::Ipc(session)) => session.flush(),
-            Some(OutgoingKind::Ru(session)) => session.transmit(now, &self.counters.context),
-            None => {}
-        }
-        self.retain(now, at);
-    }
-
-    /// A turn of the context: sends what waits in a session, but for an explicit batch that is not over.
+    /// Whether an explicit batch is not over.
     #[inline]
-    pub(crate) fn turn_outgoing(&mut self, now: Nanos, at: usize) {
-        match self.outgoing.get(at) {
-            Some(outgoing) if outgoing.batches == 0 => self.flush_outgoing(now, at),
-            Some(Outgoing { kind: OutgoingKind::Rm(_) | OutgoingKind::Ru(_), .. }) => self.transmit(now, at),
-            _ => {}
-        }
+    pub(crate) fn is_held(&self) -> bool {
+        self.batches > 0
     }
 
-    /// Sends everything that waits in a session.
+    /// Whether it sends datagrams: those that are full though the rest is held, and retransmissions after its end.
+    pub(crate) fn is_of_datagrams(&self) -> bool {
+        each!(&self.kind, session => session.is_of_datagrams())
+    }
+
+    /// Sends what it has closed, and answers what came for it, as far as limits and sockets allow.
+    pub(crate) fn transmit(&mut self, base: &mut Base, now: Nanos) {
+        each!(&mut self.kind, session => session.transmit(base, now));
+    }
+
+    /// Sends everything that waits.
     #[inline]
-    pub(crate) fn flush_outgoing(&mut self, now: Nanos, at: usize) {
-        match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
-            Some(OutgoingKind::Rm(session)) => session.flush(now, &self.counters.context, &mut self.xdp),
-            Some(OutgoingKind::Tcp(session)) => session.flush(),
-            Some(OutgoingKind::Ipc(session)) => session.flush(),
-            Some(OutgoingKind::Ru(session)) => session.flush(now, &self.counters.context),
-            None => {}
-        }
-        self.retain(now, at);
+    pub(crate) fn flush(&mut self, base: &mut Base, now: Nanos) {
+        each!(&mut self.kind, session => session.flush(base, now));
     }
 
-    pub(crate) fn end_outgoing(&mut self, now: Nanos, at: usize) {
-        self.stir(at);
-        match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
-            Some(OutgoingKind::Rm(session)) => session.end(now, &self.counters.context, &mut self.xdp),
-            Some(OutgoingKind::Tcp(session)) => session.end(),
-            Some(OutgoingKind::Ipc(session)) => session.end(),
-            Some(OutgoingKind::Ru(session)) => session.end(now, &self.counters.context),
-            None => {}
-        }
-        self.retain(now, at);
+    /// Says the last number of each topic and the end.
+    pub(crate) fn end(&mut self, base: &mut Base, now: Nanos) {
+        each!(&mut self.kind, session => session.end(base, now));
     }
 
-    /// Wakes the sessions to which something has happened, or that are due.
-    pub(crate) fn wake_outgoing(&mut self, now: Nanos, handler: &mut impl Handler) {
-        let turn = self.turns.take(now);
-        for &at in turn.iter().chain(&self.turns.last()) {
-            self.wake_session(now, at, handler);
+    pub(crate) fn on_wakeup(&mut self, base: &mut Base, now: Nanos) {
+        let without_offload = each!(&mut self.kind, session => {
+            session.on_wakeup(base, now);
+            session.without_offload()
+        });
+        if without_offload != self.without_offload {
+            self.count_without_offload(without_offload, &base.counters.context);
         }
-        self.give_back_turn(turn);
-        self.quiet_until = Nanos::ZERO;
     }
 
-    fn wake_session(&mut self, now: Nanos, at: usize, handler: &mut impl Handler) {
-        let Some(outgoing) = self.outgoing.get_mut(at) else { return };
-        let counters = &self.counters.context;
-        let without_offload = match &mut outgoing.kind {
-            OutgoingKind::Rm(session) => {
-                session.on_wakeup(now, counters, &mut self.xdp);
-                session.without_offload()
-            }
-            OutgoingKind::Tcp(session) => {
-                session.on_wakeup(now);
-                0
-            }
-            OutgoingKind::Ipc(session) => {
-                session.on_wakeup(now);
-                0
-            }
-            OutgoingKind::Ru(session) => {
-                session.on_wakeup(now, counters);
-                session.without_offload()
-            }
-        };
-        let before = std::mem::replace(&mut outgoing.without_offload, without_offload);
-        if before != without_offload {
-            let all = counters.sockets_without_offload.get() + without_offload as u64;
-            counters.sockets_without_offload.set(all - before as u64);
-        }
-        self.retain(now, at);
-        self.tell_sources(at, handler);
+    #[cold]
+    fn count_without_offload(&mut self, now: usize, counters: &MessagingContext) {
+        let before = std::mem::replace(&mut self.without_offload, now);
+        let all = counters.sockets_without_offload.get() + now as u64;
+        counters.sockets_without_offload.set(all - before as u64);
     }
 
-    /// Notes when the sessions are due that have had their turn.
-    pub(crate) fn give_back_turn(&mut self, turn: Vec<usize>) {
-        let outgoing = &self.outgoing;
-        self.turns.give_back(turn, |at| outgoing.get(at).map_or(Nanos::NEVER, Outgoing::next_wakeup));
+    /// Takes what has come: NAKs, or somebody who connects. Whether there may be more.
+    pub(crate) fn on_ready(&mut self, base: &mut Base, now: Nanos) -> bool {
+        each!(&mut self.kind, session => session.on_ready(base, now))
     }
 
-    /// Looks at what has come for each session, and does what is due.
-    pub(crate) fn serve_outgoing(&mut self, now: Nanos, handler: &mut impl Handler) {
-        for at in 0..self.outgoing.capacity() {
-            let _ = self.on_outgoing_ready(now, at, handler);
-            if let Some(OutgoingKind::Tcp(session)) = self.outgoing.get_mut(at).map(|o| &mut o.kind) {
-                session.look_at_clients();
-            }
-        }
-        self.wake_outgoing(now, handler);
+    /// Whether it has sockets that the poller may not watch.
+    pub(crate) fn has_unwatched(&self) -> bool {
+        each!(&self.kind, session => session.has_unwatched())
     }
 
-    /// Something has come for a session: NAKs, or somebody who connects. Whether there may be more.
-    pub(crate) fn on_outgoing_ready(&mut self, now: Nanos, at: usize, handler: &mut impl Handler) -> bool {
-        self.stir(at);
-        let mut worked = false;
-        match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
-            Some(OutgoingKind::Rm(session)) => {
-                if let Some(batch) = &mut self.batch {
-                    worked = session.on_ready(now, batch, &self.counters.context, &mut self.xdp);
-                }
-            }
-            Some(OutgoingKind::Ru(session)) => {
-                if let Some(batch) = &mut self.batch {
-                    worked = session.on_ready(now, batch, &self.counters.context);
-                }
-            }
-            Some(OutgoingKind::Tcp(_)) => self.accept_tcp(at),
-            Some(OutgoingKind::Ipc(_)) | None => {}
-        }
-        self.retain(now, at);
-        self.tell_sources(at, handler);
-        worked
+    /// Looks at sockets that the poller does not watch; whether anything has come.
+    pub(crate) fn poll_unwatched(&mut self, base: &mut Base, now: Nanos) -> bool {
+        each!(&mut self.kind, session => session.poll_unwatched(base, now))
     }
 
-    /// A datagram has come to a port of the AF_XDP socket.
-    pub(crate) fn on_nak(&mut self, now: Nanos, from: SocketAddrV4, to: SocketAddrV4, datagram: &[u8]) {
-        if let Some(&at) = self.xdp.sent.get(&to)
-            && let Some(OutgoingKind::Rm(session)) = self.outgoing.get_mut(at).map(|o| &mut o.kind)
-            && session.on_nak(now, from, to, datagram)
-        {
-            return self.stir(at);
-        }
-        self.counters.context.unknown_datagrams.inc();
+    /// A datagram has come to a port of the AF_XDP socket; false if that is not its own.
+    pub(crate) fn on_nak(
+        &mut self,
+        now: Nanos,
+        from: SocketAddrV4,
+        to: SocketAddrV4,
+        datagram: &[u8],
+    ) -> bool {
+        each!(&mut self.kind, session => session.on_nak(now, from, to, datagram))
     }
 
-    /// A connection of a TCP session is ready.
-    pub(crate) fn on_tcp_client_ready(&mut self, index: usize, ready: Ready, handler: &mut impl Handler) {
-        let (at, client) = (index >> tcp::CLIENT_BITS, index & ((1 << tcp::CLIENT_BITS) - 1));
-        self.stir(at);
-        if let Some(OutgoingKind::Tcp(session)) = self.outgoing.get_mut(at).map(|o| &mut o.kind) {
-            session.on_client_ready(client, ready);
-        }
-        self.tell_sources(at, handler);
+    /// A connection of a receiver is ready.
+    pub(crate) fn on_client_ready(&mut self, client: usize, ready: Ready) {
+        each!(&mut self.kind, session => session.on_client_ready(client, ready));
     }
 
-    /// Tells the sources of a session what has happened to it.
-    fn tell_sources(&mut self, at: usize, handler: &mut impl Handler) {
-        let events = match self.outgoing.get_mut(at).map(|o| &mut o.kind) {
-            Some(OutgoingKind::Tcp(session)) => {
-                session.refused.drain(..).for_each(|text| self.security.refused(text));
-                std::mem::take(&mut session.events)
-            }
-            Some(OutgoingKind::Ipc(session)) => std::mem::take(&mut session.events),
-            Some(OutgoingKind::Ru(session)) => std::iter::from_fn(|| session.next_event()).collect(),
-            Some(OutgoingKind::Rm(session)) => std::iter::from_fn(|| session.next_event()).collect(),
-            None => Vec::new(),
-        };
-        for event in events {
-            self.tell_event(at, event, handler);
-        }
-        self.tell_room(at, handler);
+    /// Looks at the connections of all receivers.
+    pub(crate) fn look_at_clients(&mut self) {
+        each!(&mut self.kind, session => session.look_at_clients());
+    }
+
+    /// What has happened to it since the last time.
+    pub(crate) fn take_events(&mut self, base: &mut Base) -> Vec<SourceEvent> {
+        each!(&mut self.kind, session => session.take_events(base))
+    }
+
+    /// Notes a source of which a send was refused.
+    pub(crate) fn refuse(&mut self, source: Source) {
+        self.refused.push(source);
+    }
+
+    /// The sources to be told that there is room; to be given back.
+    pub(crate) fn take_refused(&mut self) -> Option<Vec<Source>> {
+        let waits = self.refused.is_empty() || self.is_blocked();
+        if waits { None } else { Some(std::mem::take(&mut self.refused)) }
+    }
+
+    pub(crate) fn give_back_refused(&mut self, refused: Vec<Source>) {
+        self.refused = refused;
+    }
+
+    /// What it has accepted and not got rid of.
+    pub(crate) fn left(&self) -> Option<SessionLeft> {
+        let (Unsent { messages, bytes }, receivers, owes) = each!(&self.kind, session => session.left());
+        let is_empty = messages == 0 && bytes == 0 && receivers == 0 && !owes;
+        (!is_empty).then_some(SessionLeft { transport: self.transport, messages, bytes, receivers })
+    }
+
+    /// Takes who has connected before the end and was not looked at since: the end is told them too.
+    pub(crate) fn take_late_clients(&mut self, base: &mut Base) {
+        each!(&mut self.kind, session => session.take_late_clients(base));
+    }
+
+    /// Goes on after its end; whether nobody needs it any more.
+    pub(crate) fn settle(&mut self, base: &mut Base, now: Nanos, patience: &Patience) -> bool {
+        each!(&mut self.kind, session => session.settle(base, now, patience))
+    }
+
+    /// Drops what it has not sent and says its end, once more with each call; false if there is no need.
+    pub(crate) fn bid_farewell(&mut self, base: &mut Base, now: Nanos) -> bool {
+        each!(&mut self.kind, session => session.bid_farewell(base, now))
+    }
+
+    /// This process was stopped; whether that changes anything.
+    pub(crate) fn after_pause(&mut self, now: Nanos) -> bool {
+        each!(&mut self.kind, session => session.after_pause(now))
+    }
+
+    /// Shows sockets to the poller that it may not know of yet.
+    pub(crate) fn watch(&mut self) -> io::Result<()> {
+        each!(&mut self.kind, session => session.watch())
+    }
+
+    /// Keys are other ones from now on.
+    pub(crate) fn rekey(&mut self, keys: &NewKeys<'_>) {
+        each!(&mut self.kind, session => session.rekey(keys));
     }
 }

@@ -10,20 +10,27 @@ use std::sync::Arc;
 use counters::table::LbttcpSource;
 use lbt::ordered::{Backlog, Cursor, Kept, Room, Source};
 use lbt::resolution::TransportSession;
+use lbt::rm::{SendError, TopicId};
+use lbt::session::Unsent;
+use lbt::wire::lbmc::Chain;
 use net::tcp::{self, Moved};
 use net::tls::is_about_certificates;
 use net::{Door, Interest, Ready, Registrar, Token, Transport};
 use slab::Slab;
 use units::Nanos;
+use units::Sqn;
 
-use super::{Binding, Outgoing, OutgoingKind};
+use super::binding::Binding;
+use super::claim::Claim;
+use super::session::{KEPT_MAX_BYTES, Opened, Session};
+use crate::base::{Base, Port};
+use crate::closing::Patience;
 use crate::config::ReceiverBehavior;
-use guests::{Guests, Stall};
-
-use crate::context::{Context, Port, first_free};
 use crate::error::ContextError;
 use crate::event::SourceEvent;
-use crate::statistics::Peer;
+use crate::ports::first_free;
+use crate::statistics::{Peer, SentStatistics};
+use guests::{Guests, Stall};
 
 /// The sending side of a TCP session.
 pub(crate) struct TcpOutgoing {
@@ -67,28 +74,32 @@ const WRITE_MIN: u64 = 64 << 10;
 const ACCEPTS_MAX: usize = 64;
 const READS_MAX: usize = 4;
 /// Clients of a session in the index of a token, above them the session.
-pub(super) const CLIENT_BITS: u32 = 16;
+pub(crate) const CLIENT_BITS: u32 = 16;
 
-impl Context {
-    pub(super) fn open_tcp_outgoing(
-        &mut self,
+impl TcpOutgoing {
+    pub(super) fn say_end(&mut self) {
+        self.session.end(&mut self.backlog);
+        self.offer_all();
+    }
+    /// Opens a session at a port of its own.
+    pub(super) fn open(
+        base: &mut Base,
         at: usize,
-        index: u32,
         Binding { low, high, session_id, .. }: Binding,
-    ) -> Result<Outgoing, ContextError> {
-        let config = &self.config;
-        let listener = first_free(self.interface, low..=high, tcp::listen)?;
+    ) -> Result<Opened<TcpOutgoing>, ContextError> {
+        let config = &base.config;
+        let listener = first_free(base.interface, low..=high, tcp::listen)?;
         let SocketAddr::V4(address) = listener.local_addr()? else {
             return Err(io::Error::other("a listener bound to an IPv4 address has another").into());
         };
         let options = config.tcp_source();
         let buffer = config.transport_tcp_session_maximum_buffer_bytes as usize;
-        let session_id = session_id.unwrap_or_else(|| self.rng.next_u32().max(1));
-        let door = Door::open(listener, &self.registrar, self.token(Port::Outgoing, at))?;
-        let kind = TcpOutgoing {
+        let session_id = session_id.unwrap_or_else(|| base.rng.next_u32().max(1));
+        let door = Door::open(listener, &base.registrar, base.token(Port::Outgoing, at))?;
+        let session = TcpOutgoing {
             door,
             session_id,
-            session: Source::new(&options, self.counters.lbm_source.clone())?,
+            session: Source::new(&options, base.counters.lbm_source.clone())?,
             backlog: Kept::new(Backlog::new(buffer, options.maximum_message_size as usize)),
             is_held: false,
             clients: Slab::new(),
@@ -97,45 +108,40 @@ impl Context {
             offered: 0,
             events: Vec::new(),
             refused: Vec::new(),
-            registrar: self.registrar.clone(),
-            token: self.token(Port::TcpClient, at << CLIENT_BITS),
-            counters: self.counters.tcp_source.clone(),
+            registrar: base.registrar.clone(),
+            token: base.token(Port::TcpClient, at << CLIENT_BITS),
+            counters: base.counters.tcp_source.clone(),
         };
         let transport = TransportSession::Tcp { address, session_id: Some(session_id) };
-        Ok(Outgoing::new(transport, OutgoingKind::Tcp(Box::new(kind)), index))
+        Ok(Opened { session, transport, origin: None })
     }
 
     /// Takes receivers that have connected.
-    pub(super) fn accept_tcp(&mut self, at: usize) {
-        let Some(Outgoing { kind: OutgoingKind::Tcp(session), .. }) = self.outgoing.get_mut(at) else {
-            return;
-        };
+    fn accept(&mut self, base: &Base) {
+        let now = base.now;
         for _ in 0..ACCEPTS_MAX {
-            let (stream, peer) = match session.door.accept(self.now, &self.registrar) {
+            let (stream, peer) = match self.door.accept(now, &base.registrar) {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
-                Err(_) => return session.counters.accepts_failed.inc(),
+                Err(_) => return self.counters.accepts_failed.inc(),
             };
-            if !self.config.admits_client(peer) {
-                session.counters.clients_not_allowed.inc();
+            if !base.config.admits_client(peer) {
+                self.counters.clients_not_allowed.inc();
                 continue;
             }
-            let watched = self.config.watch_tcp(&stream);
-            let transport = watched.and_then(|()| match &self.tls.server {
+            let watched = base.config.watch_tcp(&stream);
+            let transport = watched.and_then(|()| match &base.tls.server {
                 Some(tls) => tls.accept(stream),
                 None => Ok(Transport::Plain(stream)),
             });
-            let added = transport.and_then(|transport| session.admit(self.now, transport, peer));
+            let added = transport.and_then(|transport| self.admit(now, transport, peer));
             if added.is_err() {
-                session.counters.clients_refused.inc();
+                self.counters.clients_refused.inc();
             }
         }
     }
-}
-
-impl TcpOutgoing {
     /// Those that have come through their handshake.
-    pub(super) fn peers(&self, from: usize) -> impl Iterator<Item = (usize, Peer)> + '_ {
+    fn clients_from(&self, from: usize) -> impl Iterator<Item = (usize, Peer)> + '_ {
         (from..self.clients.capacity()).filter_map(|at| {
             let client = self.clients.get(at)?;
             let waiting_bytes = self.backlog.pending(client.cursor.as_ref()?);
@@ -143,12 +149,8 @@ impl TcpOutgoing {
         })
     }
 
-    fn client_token(&self, index: usize) -> Token {
-        Token(self.token.0 | index as u64)
-    }
-
     /// A receiver's socket has room, or something to read: the end of the connection, or of a handshake.
-    pub(super) fn on_client_ready(&mut self, index: usize, ready: Ready) {
+    pub(super) fn serve_client(&mut self, index: usize, ready: Ready) {
         let Some(client) = self.clients.get_mut(index) else { return };
         let mut ignored = [0; 4096];
         let mut reads = 0;
@@ -168,6 +170,31 @@ impl TcpOutgoing {
         }
         self.write_client(index);
         self.release();
+    }
+
+    /// Gives every receiver what it has not been given.
+    fn offer_all(&mut self) {
+        for index in 0..self.clients.capacity() {
+            if self.clients.get(index).is_some_and(|c| !c.waits_for_room && c.cursor.is_some()) {
+                self.write_client(index);
+            }
+        }
+        self.release();
+        if Backlog::is_blocked(&self.backlog) {
+            self.on_full();
+        }
+        self.offered = self.backlog.waiting_bytes();
+    }
+
+    #[inline]
+    fn offer_new(&mut self) {
+        if self.backlog.waiting_bytes() != self.offered {
+            self.offer_all();
+        }
+    }
+
+    fn client_token(&self, index: usize) -> Token {
+        Token(self.token.0 | index as u64)
     }
 
     fn drop_client(&mut self, index: usize) {
@@ -219,32 +246,11 @@ impl TcpOutgoing {
         settle(client, &self.registrar, token, pending)
     }
 
-    /// Gives every receiver what it has not been given.
-    pub(super) fn transmit(&mut self) {
-        for index in 0..self.clients.capacity() {
-            if self.clients.get(index).is_some_and(|c| !c.waits_for_room && c.cursor.is_some()) {
-                self.write_client(index);
-            }
-        }
-        self.release();
-        if Backlog::is_blocked(&self.backlog) {
-            self.on_full();
-        }
-        self.offered = self.backlog.waiting_bytes();
-    }
-
-    #[inline]
-    pub(super) fn flush(&mut self) {
-        if self.backlog.waiting_bytes() != self.offered {
-            self.transmit();
-        }
-    }
-
     /// After a message was written: whether so much waits that it should not wait for a flush.
     #[inline]
     pub(super) fn on_written(&mut self) {
         if self.backlog.waiting_bytes() >= self.offered + WRITE_MIN {
-            self.transmit();
+            self.offer_all();
         }
     }
 
@@ -252,27 +258,6 @@ impl TcpOutgoing {
         self.backlog.release(self.clients.iter().filter_map(|(_, c)| c.cursor.as_ref()));
         self.counters.bytes_buffered.set(self.backlog.waiting_bytes());
         self.offered = self.offered.min(self.backlog.waiting_bytes());
-    }
-
-    pub(super) fn on_wakeup(&mut self, now: Nanos) {
-        self.session.on_wakeup(now, &mut self.backlog);
-        self.door.on_wakeup(now, &self.registrar);
-        self.look_after_guests(now);
-        if !self.is_held {
-            self.flush();
-        }
-    }
-
-    pub(super) fn next_wakeup(&self) -> Nanos {
-        if !self.events.is_empty() {
-            return Nanos::ZERO;
-        }
-        self.session.next_wakeup().min(self.guests.next_wakeup()).min(self.door.next_wakeup())
-    }
-
-    pub(super) fn end(&mut self) {
-        self.session.end(&mut self.backlog);
-        self.transmit();
     }
 }
 
@@ -289,4 +274,139 @@ fn settle(client: &mut Client, registrar: &Registrar, token: Token, pending: u64
         registrar.change(&client.transport, token, interest)?;
     }
     Ok(())
+}
+
+impl Session for TcpOutgoing {
+    fn add_topic(&mut self, now: Nanos, index: u32, first: Sqn) -> TopicId {
+        self.session.add_topic_at(now, index, first)
+    }
+
+    fn remove_topic(&mut self, topic: TopicId) {
+        self.session.remove_topic(topic);
+    }
+
+    fn next_sqn(&self, topic: TopicId) -> Option<Sqn> {
+        self.session.next_sqn(topic)
+    }
+
+    #[inline]
+    fn send(&mut self, now: Nanos, topic: TopicId, parts: &[&[u8]]) -> Result<Sqn, SendError> {
+        let sqn = self.session.send(now, topic, parts, &mut self.backlog)?;
+        self.on_written();
+        Ok(sqn)
+    }
+
+    fn send_with(
+        &mut self,
+        now: Nanos,
+        topic: TopicId,
+        headers: &Chain,
+        parts: &[&[u8]],
+    ) -> Result<Sqn, SendError> {
+        self.session.send_with(now, topic, headers, parts, &mut self.backlog)
+    }
+
+    #[inline]
+    fn claim(&mut self, now: Nanos, topic: TopicId, len: usize) -> Result<Claim<'_>, SendError> {
+        self.on_written();
+        self.session.claim(now, topic, len, &mut self.backlog).map(Claim::tcp)
+    }
+
+    fn claim_max(&self) -> usize {
+        self.session.claim_max()
+    }
+
+    fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
+    }
+
+    fn keep_written(&mut self) -> Sqn {
+        self.backlog.keep(KEPT_MAX_BYTES);
+        Sqn(0)
+    }
+
+    fn written(&mut self, _: &mut Sqn, each: impl FnMut(&[u8])) {
+        self.backlog.take(each);
+    }
+
+    fn sent(&self) -> (u64, Option<SentStatistics>) {
+        (self.backlog.written_bytes(), None)
+    }
+
+    fn peers(&self, from: usize) -> Box<dyn Iterator<Item = (usize, Peer)> + '_> {
+        Box::new(self.clients_from(from))
+    }
+
+    fn peer_count(&self) -> usize {
+        self.clients_from(0).count()
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.backlog.is_blocked()
+    }
+
+    /// Its sockets are looked at in each turn anyway.
+    fn flush_due(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
+    fn next_wakeup(&self) -> Nanos {
+        if !self.events.is_empty() {
+            return Nanos::ZERO;
+        }
+        self.session.next_wakeup().min(self.guests.next_wakeup()).min(self.door.next_wakeup())
+    }
+
+    fn transmit(&mut self, _: &mut Base, _: Nanos) {
+        self.offer_all();
+    }
+
+    #[inline]
+    fn flush(&mut self, _: &mut Base, _: Nanos) {
+        self.offer_new();
+    }
+
+    fn end(&mut self, _: &mut Base, _: Nanos) {
+        self.say_end();
+    }
+
+    fn on_wakeup(&mut self, _: &mut Base, now: Nanos) {
+        self.session.on_wakeup(now, &mut self.backlog);
+        self.door.on_wakeup(now, &self.registrar);
+        self.look_after_guests(now);
+        if !self.is_held {
+            self.offer_new();
+        }
+    }
+
+    fn on_ready(&mut self, base: &mut Base, _: Nanos) -> bool {
+        self.accept(base);
+        false
+    }
+
+    fn on_client_ready(&mut self, client: usize, ready: Ready) {
+        self.serve_client(client, ready);
+    }
+
+    fn look_at_clients(&mut self) {
+        self.serve_clients();
+    }
+
+    fn take_events(&mut self, base: &mut Base) -> Vec<SourceEvent> {
+        self.refused.drain(..).for_each(|text| base.security.refused(text));
+        std::mem::take(&mut self.events)
+    }
+
+    fn left(&self) -> (Unsent, u32, bool) {
+        let (unsent, receivers) = self.unread();
+        (unsent, receivers, false)
+    }
+
+    fn take_late_clients(&mut self, base: &mut Base) {
+        self.accept(base);
+    }
+
+    fn settle(&mut self, _: &mut Base, _: Nanos, _: &Patience) -> bool {
+        self.go_on_after_end()
+    }
 }

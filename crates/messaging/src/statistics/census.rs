@@ -14,7 +14,7 @@ use units::Nanos;
 
 use super::{Statistic, StatisticsPosition};
 use crate::MessagingConfig;
-use crate::context::{Context, ContextCounters};
+use crate::context_counters::ContextCounters;
 use crate::published::Lent;
 
 /// The rows of a context in the file of its process.
@@ -75,44 +75,40 @@ impl Census {
     }
 }
 
-impl Context {
-    /// Goes on with the rows of a round, as far as one turn goes.
-    pub(crate) fn take_census(&mut self, now: Nanos) {
-        if now >= self.census.due {
-            self.go_on_with_census(now);
+/// One row: names and handles as labels, the other numbers as counters.
+impl Census {
+    /// Goes on with the rows of a round, as far as one turn goes. `page` tells of so many from a position on and
+    /// returns where to go on, `count` how many there are.
+    pub(crate) fn take(
+        &mut self,
+        now: Nanos,
+        page: impl FnOnce(StatisticsPosition, usize, &mut dyn FnMut(Statistic<'_>)) -> Option<StatisticsPosition>,
+        count: impl FnOnce() -> usize,
+    ) {
+        if self.is_written {
+            return self.show(now);
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn go_on_with_census(&mut self, now: Nanos) {
-        if self.census.is_written {
-            return self.census.show(now);
-        }
-        let (mut rows, mut numbers) =
-            (std::mem::take(&mut self.census.rows), std::mem::take(&mut self.census.numbers));
-        let from = self.census.at.unwrap_or_else(|| {
-            rows.clear();
+        let from = self.at.unwrap_or_else(|| {
+            self.rows.clear();
             StatisticsPosition::default()
         });
-        let most = ROWS_PER_TURN.min(self.census.rows_max - rows.len());
-        let rest = self.statistics_page(now, from, most, |one| write(&mut rows, &mut numbers, &one));
-        self.census.at = rest.filter(|_| rows.len() < self.census.rows_max);
-        if self.census.at.is_none() {
+        let (rows, numbers) = (&mut self.rows, &mut self.numbers);
+        let most = ROWS_PER_TURN.min(self.rows_max - rows.len());
+        let rest = page(from, most, &mut |one| write(rows, numbers, &one));
+        self.at = rest.filter(|_| self.rows.len() < self.rows_max);
+        if self.at.is_none() {
             if rest.is_some() {
-                rows.left_out = self.statistics_count().saturating_sub(rows.len()) as u64;
+                self.rows.left_out = count().saturating_sub(self.rows.len()) as u64;
             }
-            rows.monotonic_ns = now.0;
+            self.rows.monotonic_ns = now.0;
         }
-        (self.census.rows, self.census.numbers) = (rows, numbers);
-        match self.census.at {
-            Some(_) => self.census.due = now,
-            None => self.census.show(now),
+        match self.at {
+            Some(_) => self.due = now,
+            None => self.show(now),
         }
     }
 }
 
-/// One row: names and handles as labels, the other numbers as counters.
 fn write(rows: &mut Rows, numbers: &mut Vec<(&'static str, u64)>, one: &Statistic<'_>) {
     let (transport, peer) = (one.transport(), one.peer());
     let mut handles = Handles::default();

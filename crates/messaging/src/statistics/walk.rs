@@ -7,12 +7,15 @@ use units::Nanos;
 
 use super::{Peer, RepairStatistics, Statistic};
 use crate::Source;
-use crate::context::Context;
-use crate::incoming::SessionRef;
 use crate::outgoing::Outgoing;
+use crate::publishing::Publishing;
+use crate::receiving::Receiving;
+use crate::session::SessionRef;
 use crate::stream::Stream;
 
 /// A place among all that [`Context::statistics_from`] tells of; the default is the begin.
+///
+/// [`Context::statistics_from`]: crate::Context::statistics_from
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatisticsPosition {
     stage: u8,
@@ -39,6 +42,8 @@ const STAGE_SHIFT: u32 = 60;
 const SLOT_MASK: u32 = (1 << 28) - 1;
 
 /// Most that [`Context::statistics`] tells of.
+///
+/// [`Context::statistics`]: crate::Context::statistics
 pub const STATISTICS_MAX: usize = 10_000;
 
 /// What is gone through, one after the other.
@@ -85,203 +90,157 @@ impl<F: FnMut(Statistic<'_>)> Page<F> {
     }
 }
 
-impl Context {
-    /// Tells `each` of the sessions it publishes on, those it receives, their peers, their streams, and its sources, in
-    /// this order: [`STATISTICS_MAX`] of them at most. Returns where [`Context::statistics_from`] goes on if there are
-    /// more.
-    ///
-    /// It takes time that grows with how many there are: for monitoring, about once a second, not for the path of a
-    /// message. In a child made by `fork` nothing is told.
-    #[must_use = "it says whether there is more"]
-    pub fn statistics(&mut self, mut each: impl FnMut(Statistic<'_>)) -> Option<StatisticsPosition> {
-        let mut told = 0;
-        let mut at = StatisticsPosition::default();
-        loop {
-            at = self.statistics_from(at, STATISTICS_MAX - told, |one| {
-                told += 1;
-                each(one);
-            })?;
-            if told == STATISTICS_MAX {
-                return Some(at);
-            }
-        }
-    }
-
-    /// The same from a position on, of at most `most` (one at least), and where to go on: with [`None`] all was told. A
-    /// page may have fewer, or none, though others follow. What is there all the time is told once; peers of which
-    /// others come or go between two pages may be told twice, or not.
-    #[must_use = "it says whether there is more"]
-    pub fn statistics_from(
-        &mut self,
-        from: StatisticsPosition,
-        most: usize,
-        each: impl FnMut(Statistic<'_>),
-    ) -> Option<StatisticsPosition> {
-        if !self.home.is_here() {
-            return None;
-        }
-        self.refresh_clock();
-        self.statistics_page(self.now, from, most, each)
-    }
-
-    pub(super) fn statistics_page(
-        &self,
-        now: Nanos,
-        from: StatisticsPosition,
-        most: usize,
-        each: impl FnMut(Statistic<'_>),
-    ) -> Option<StatisticsPosition> {
-        let left = most.max(1);
-        let looks = LOOKS_MIN.saturating_add(left.saturating_mul(LOOKS_PER_ROW));
-        let mut page = Page { each, left, looks, now };
-        let StatisticsPosition { stage: first, mut slot, mut sub } = from;
-        for (number, stage) in STAGES.into_iter().enumerate().skip(first.into()) {
-            let rest = match stage {
-                Stage::Session => self.tell_sessions(slot, &mut page),
-                Stage::Incoming => self.tell_incoming(slot, sub, &mut page),
-                Stage::Peer => self.tell_peers(slot, sub, &mut page),
-                Stage::Stream => self.tell_streams(slot, &mut page),
-                Stage::Source => self.tell_each_source(slot, &mut page),
-            };
-            if let Some((slot, sub)) = rest {
-                return Some(StatisticsPosition { stage: number as u8, slot, sub });
-            }
-            (slot, sub) = (0, 0);
-        }
-        None
-    }
-
-    /// How many there are to be told of at present.
-    #[must_use]
-    pub fn statistics_count(&self) -> usize {
-        let peers: usize = self.outgoing.iter().map(|(_, outgoing)| outgoing.peer_count()).sum();
-        self.outgoing.len() + self.streams.tallies.len() + peers + self.streams.len() + self.sources.len()
-    }
-
-    fn tell_sessions(&self, from: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
-        for at in from as usize..self.outgoing.capacity() {
-            if !page.goes_on() {
-                return Some((at as u32, 0));
-            }
-            let Some(outgoing) = self.outgoing.get(at) else { continue };
-            let (bytes, sent) = outgoing.sent();
-            page.tell(Statistic::Session {
-                transport: outgoing.transport,
-                topics: outgoing.topics,
-                peers: outgoing.peer_count(),
-                is_blocked: outgoing.is_blocked(),
-                bytes,
-                sent,
-            });
-        }
-        None
-    }
-
-    fn tell_incoming(&self, at: u32, kind: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
-        for (session, tally) in self.streams.tallies.range(session_at(kind, at)..) {
-            if !page.goes_on() {
-                let (kind, at) = place_of(*session);
-                return Some((at, kind));
-            }
-            let repair = match *session {
-                SessionRef::Rm(at) => self.rm_in.sessions.get(at).map(|receiver| receiver.repair()),
-                SessionRef::Ru(at) => self.ru_in.sessions.get(at).map(|receiver| receiver.repair()),
-                SessionRef::Tcp(_) | SessionRef::Ipc(_) => None,
-            };
-            let bytes = match *session {
-                SessionRef::Tcp(at) => self.tcp_in.bytes(at),
-                SessionRef::Ipc(at) => self.ipc_in.bytes(at),
-                SessionRef::Rm(_) | SessionRef::Ru(_) => repair.map_or(0, |repair| repair.bytes),
-            };
-            page.tell(Statistic::Incoming {
-                transport: tally.transport,
-                session: tally.number,
-                streams: tally.streams,
-                lost: tally.lost,
-                bytes,
-                repair: repair.map(|repair| RepairStatistics::of(repair, page.now)),
-            });
-        }
-        None
-    }
-
-    fn tell_peers(&self, from: u32, mut first: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
-        for at in from as usize..self.outgoing.capacity() {
-            if !page.goes_on() {
-                return Some((at as u32, first));
-            }
-            let Some(outgoing) = self.outgoing.get(at) else { continue };
-            for (index, peer) in outgoing.peers(first as usize) {
-                if !page.goes_on() {
-                    return Some((at as u32, index as u32));
-                }
-                page.tell_peer(outgoing, peer);
-            }
-            first = 0;
-        }
-        None
-    }
-
-    fn tell_streams(&self, from: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
-        for slot in from as usize..self.streams.capacity() {
-            if !page.goes_on() {
-                return Some((slot as u32, 0));
-            }
-            let Some(stream) = self.streams.get(slot) else { continue };
-            page.tell(Statistic::Stream {
-                stream: stream.id,
-                topic: stream.info().topic,
-                transport: stream.record.session,
-                session: stream.info().session,
-                begun: stream.begun,
-                delivered: self.delivered(stream),
-                lost: stream.lost,
-                losses: stream.losses,
-            });
-        }
-        None
-    }
-
-    /// Topic numbers of a stream that were delivered: those since its begin that were not lost.
-    fn delivered(&self, stream: &Stream) -> u64 {
-        let (Some(first), topic) = (stream.begun, stream.record.topic_index) else { return 0 };
-        let span = match stream.session {
-            SessionRef::Rm(at) => {
-                self.rm_in.sessions.get(at).and_then(|receiver| receiver.span(topic, first))
-            }
-            SessionRef::Ru(at) => {
-                self.ru_in.sessions.get(at).and_then(|receiver| receiver.span(topic, first))
-            }
-            SessionRef::Tcp(at) => self.tcp_in.span(at, topic, first),
-            SessionRef::Ipc(at) => self.ipc_in.span(at, topic, first),
+/// Tells `each` of at most `most` from a position on; returns where to go on.
+pub(crate) fn page(
+    publishing: &Publishing,
+    receiving: &Receiving,
+    now: Nanos,
+    from: StatisticsPosition,
+    most: usize,
+    each: impl FnMut(Statistic<'_>),
+) -> Option<StatisticsPosition> {
+    let left = most.max(1);
+    let looks = LOOKS_MIN.saturating_add(left.saturating_mul(LOOKS_PER_ROW));
+    let mut page = Page { each, left, looks, now };
+    let StatisticsPosition { stage: first, mut slot, mut sub } = from;
+    for (number, stage) in STAGES.into_iter().enumerate().skip(first.into()) {
+        let rest = match stage {
+            Stage::Session => tell_sessions(publishing, slot, &mut page),
+            Stage::Incoming => tell_incoming(receiving, slot, sub, &mut page),
+            Stage::Peer => tell_peers(publishing, slot, sub, &mut page),
+            Stage::Stream => tell_streams(receiving, slot, &mut page),
+            Stage::Source => tell_each_source(publishing, slot, &mut page),
         };
-        span.unwrap_or(0).saturating_sub(stream.lost)
-    }
-
-    fn tell_each_source(&self, from: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
-        for slot in from as usize..self.sources.capacity() {
-            if !page.goes_on() {
-                return Some((slot as u32, 0));
-            }
-            let Some(entry) = self.sources.get(slot) else { continue };
-            let Some(outgoing) = self.outgoing.get(entry.session) else { continue };
-            page.tell(Statistic::Source {
-                source: Source::in_slot(slot, entry.number()),
-                topic: &entry.name,
-                transport: outgoing.transport,
-                next: outgoing.next_sqn(entry.topic).unwrap_or_default(),
-                blocked: entry.blocked,
-            });
+        if let Some((slot, sub)) = rest {
+            return Some(StatisticsPosition { stage: number as u8, slot, sub });
         }
-        None
+        (slot, sub) = (0, 0);
     }
+    None
+}
+
+/// How many there are to be told of at present.
+pub(crate) fn count(publishing: &Publishing, receiving: &Receiving) -> usize {
+    let peers: usize = publishing.sessions().iter().map(|(_, outgoing)| outgoing.peer_count()).sum();
+    let streams = &receiving.streams();
+    publishing.sessions().len() + streams.tallies.len() + peers + streams.len() + publishing.sources().len()
+}
+
+fn tell_sessions(publishing: &Publishing, from: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
+    for at in from as usize..publishing.sessions().capacity() {
+        if !page.goes_on() {
+            return Some((at as u32, 0));
+        }
+        let Some(outgoing) = publishing.sessions().get(at) else { continue };
+        let (bytes, sent) = outgoing.sent();
+        page.tell(Statistic::Session {
+            transport: outgoing.transport(),
+            topics: outgoing.topics(),
+            peers: outgoing.peer_count(),
+            is_blocked: outgoing.is_blocked(),
+            bytes,
+            sent,
+        });
+    }
+    None
+}
+
+fn tell_peers(
+    publishing: &Publishing,
+    from: u32,
+    mut first: u32,
+    page: &mut Page<impl FnMut(Statistic<'_>)>,
+) -> Rest {
+    for at in from as usize..publishing.sessions().capacity() {
+        if !page.goes_on() {
+            return Some((at as u32, first));
+        }
+        let Some(outgoing) = publishing.sessions().get(at) else { continue };
+        for (index, peer) in outgoing.peers(first as usize) {
+            if !page.goes_on() {
+                return Some((at as u32, index as u32));
+            }
+            page.tell_peer(outgoing, peer);
+        }
+        first = 0;
+    }
+    None
+}
+
+fn tell_each_source(publishing: &Publishing, from: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
+    for slot in from as usize..publishing.sources().capacity() {
+        if !page.goes_on() {
+            return Some((slot as u32, 0));
+        }
+        let Some(entry) = publishing.sources().get(slot) else { continue };
+        let Some(outgoing) = publishing.sessions().get(entry.session) else { continue };
+        page.tell(Statistic::Source {
+            source: Source::in_slot(slot, entry.number()),
+            topic: &entry.name,
+            transport: outgoing.transport(),
+            next: outgoing.next_sqn(entry.topic).unwrap_or_default(),
+            blocked: entry.blocked,
+        });
+    }
+    None
+}
+
+fn tell_incoming(
+    receiving: &Receiving,
+    at: u32,
+    kind: u32,
+    page: &mut Page<impl FnMut(Statistic<'_>)>,
+) -> Rest {
+    for (session, tally) in receiving.streams().tallies.range(session_at(kind, at)..) {
+        if !page.goes_on() {
+            let (kind, at) = place_of(*session);
+            return Some((at, kind));
+        }
+        let (bytes, repair) = receiving.incoming.received(*session);
+        page.tell(Statistic::Incoming {
+            transport: tally.transport,
+            session: tally.number,
+            streams: tally.streams,
+            lost: tally.lost,
+            bytes,
+            repair: repair.map(|repair| RepairStatistics::of(repair, page.now)),
+        });
+    }
+    None
+}
+
+fn tell_streams(receiving: &Receiving, from: u32, page: &mut Page<impl FnMut(Statistic<'_>)>) -> Rest {
+    for slot in from as usize..receiving.streams().capacity() {
+        if !page.goes_on() {
+            return Some((slot as u32, 0));
+        }
+        let Some(stream) = receiving.streams().get(slot) else { continue };
+        page.tell(Statistic::Stream {
+            stream: stream.id,
+            topic: stream.info().topic,
+            transport: stream.record.session,
+            session: stream.info().session,
+            begun: stream.begun,
+            delivered: delivered(receiving, stream),
+            lost: stream.lost,
+            losses: stream.losses,
+        });
+    }
+    None
+}
+
+/// Topic numbers of a stream that were delivered: those since its begin that were not lost.
+fn delivered(receiving: &Receiving, stream: &Stream) -> u64 {
+    let (Some(first), topic) = (stream.begun, stream.record.topic_index) else { return 0 };
+    let span = receiving.incoming.span(stream.session, topic, first);
+    span.unwrap_or(0).saturating_sub(stream.lost)
 }
 
 impl<F: FnMut(Statistic<'_>)> Page<F> {
     fn tell_peer(&mut self, outgoing: &Outgoing, peer: Peer) {
         let Peer { address, process, naks, retransmissions, shed, bytes, waiting_bytes, heard } = peer;
         self.tell(Statistic::Peer {
-            transport: outgoing.transport,
+            transport: outgoing.transport(),
             address,
             process,
             naks,

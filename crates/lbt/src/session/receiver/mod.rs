@@ -309,6 +309,33 @@ impl<T> Receiver<T> {
         self.delivery.put_in_order(topic_index)
     }
 
+    /// A part of what a packet says is asked for though it is not believed yet: a source that is about to leave has no time
+    /// to say it again and again. What is not answered is not missing by that word alone; if it is, more is asked for next.
+    #[cold]
+    fn probe(&mut self, now: Nanos, jump: u64) {
+        let is_answered = self.next == 0 || !self.loss.contains(self.next - 1);
+        if is_answered && let Some(length) = self.doubt.next_probe(self.next, jump) {
+            let end = self.next + length;
+            self.miss(now, end);
+            (self.certain, self.proven, self.raised) = (self.next, self.next, now);
+            self.next = end;
+        }
+    }
+
+    /// What lies between the highest number and `end` is missing.
+    fn miss(&mut self, now: Nanos, end: u64) {
+        let jump = end - self.next;
+        if jump > 0 {
+            let due = self.first_nak_due(now);
+            self.delivery.note_jump(self.next);
+            let given_up = self.loss.add(self.next, end, now, due);
+            self.counters.lost.add(jump);
+            self.reporter.on_loss(now, jump, &mut self.rng);
+            self.counters.unrecovered_bound.add(given_up);
+            self.repair.given_up += given_up;
+        }
+    }
+
     /// Drops a topic with all that waits for it; no event follows.
     pub fn unsubscribe(&mut self, topic_index: u32) {
         self.delivery.unsubscribe(topic_index);

@@ -341,33 +341,6 @@ impl<T> Receiver<T> {
         Ok(true)
     }
 
-    /// A part of what a packet says is asked for though it is not believed yet: a source that is about to leave has no time
-    /// to say it again and again. What is not answered is not missing by that word alone; if it is, more is asked for next.
-    #[cold]
-    fn probe(&mut self, now: Nanos, jump: u64) {
-        let is_answered = self.next == 0 || !self.loss.contains(self.next - 1);
-        if is_answered && let Some(length) = self.doubt.next_probe(self.next, jump) {
-            let end = self.next + length;
-            self.miss(now, end);
-            (self.certain, self.proven, self.raised) = (self.next, self.next, now);
-            self.next = end;
-        }
-    }
-
-    /// What lies between the highest number and `end` is missing.
-    fn miss(&mut self, now: Nanos, end: u64) {
-        let jump = end - self.next;
-        if jump > 0 {
-            let due = self.first_nak_due(now);
-            self.delivery.note_jump(self.next);
-            let given_up = self.loss.add(self.next, end, now, due);
-            self.counters.lost.add(jump);
-            self.reporter.on_loss(now, jump, &mut self.rng);
-            self.counters.unrecovered_bound.add(given_up);
-            self.repair.given_up += given_up;
-        }
-    }
-
     /// An original came whose number was here before, or was given up; by a network that is not the first to bring it.
     pub(crate) fn on_copy<S: Sink>(&mut self, now: Nanos, sqn: Sqn, sink: &mut S) {
         let end = widen(self.next, sqn) + 1;
@@ -384,7 +357,7 @@ impl<T> Receiver<T> {
         self.end(EndReason::Restarted, sink);
     }
 
-    fn first_nak_due(&mut self, now: Nanos) -> Nanos {
+    pub(super) fn first_nak_due(&mut self, now: Nanos) -> Nanos {
         if !self.send_naks {
             return Nanos::NEVER;
         }

@@ -9,25 +9,25 @@ use super::{Client, TcpOutgoing};
 impl TcpOutgoing {
     /// Goes on with a session that has ended; whether every receiver's kernel has taken all of it. What a
     /// receiver says is read and dropped: a connection that is closed with unread input is reset.
-    pub(in crate::outgoing) fn settle(&mut self) -> bool {
-        self.end();
-        self.look_at_clients();
+    pub(super) fn go_on_after_end(&mut self) -> bool {
+        self.say_end();
+        self.serve_clients();
         self.events.clear();
         self.session.has_said_end() && self.clients.iter().all(|(_, client)| self.lacks(client) == 0)
     }
 
     /// Reads what receivers say and gives them what they lack, whatever the poller says.
-    pub(in crate::outgoing) fn look_at_clients(&mut self) {
+    pub(super) fn serve_clients(&mut self) {
         for index in 0..self.clients.capacity() {
             if self.clients.get(index).is_some() {
                 let token = self.client_token(index);
-                self.on_client_ready(index, Ready { token, readable: true, writable: true });
+                self.serve_client(index, Ready { token, readable: true, writable: true });
             }
         }
     }
 
     /// What the slowest receiver lacks, and how many receivers lack something.
-    pub(in crate::outgoing) fn left(&self) -> (Unsent, u32) {
+    pub(super) fn unread(&self) -> (Unsent, u32) {
         let (mut left, mut receivers) = (Unsent::default(), 0);
         for (_, client) in &self.clients {
             let bytes = self.lacks(client);

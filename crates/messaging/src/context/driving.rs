@@ -8,14 +8,15 @@ use net::clock::{self, Clock, ManualClock};
 use net::{Poller, Ready, Waiter};
 use units::Nanos;
 
+use super::Context;
 use crate::closing::Stage;
-use crate::context::{Context, ContextCounters};
+use crate::context_counters::ContextCounters;
 use crate::error::ContextError;
 use crate::incoming::Look;
 use crate::{Handler, MessagingConfig};
 
 /// What a context needs to be driven by [`Context::poll`] and [`Context::wait`].
-pub(crate) struct Standalone {
+pub(super) struct Standalone {
     /// None if the context shares another's poller.
     poller: Option<Poller>,
     waiter: Waiter,
@@ -41,7 +42,7 @@ const SIGNS_EVERY: Duration = Duration::from_millis(10);
 const DIRECT_MAX: usize = 4;
 
 impl Standalone {
-    pub(crate) fn new(config: &MessagingConfig) -> Standalone {
+    pub(super) fn new(config: &MessagingConfig) -> Standalone {
         Standalone {
             poller: None,
             waiter: Waiter::new(config.wait.strategy()),
@@ -54,7 +55,7 @@ impl Standalone {
         }
     }
 
-    pub(crate) fn has_poller(&self) -> bool {
+    pub(super) fn has_poller(&self) -> bool {
         self.poller.is_some()
     }
 }
@@ -127,24 +128,24 @@ impl Context {
     /// [`Forked`](crate::Forked), after [`Context::close`] it holds [`Closed`](crate::Closed).
     #[inline]
     pub fn poll(&mut self, handler: &mut impl Handler) -> io::Result<bool> {
-        self.home.check()?;
-        self.check_before(Stage::Closed)?;
+        self.base.home.check()?;
+        self.base.check_before(Stage::Closed)?;
         let own = &mut self.standalone;
         own.turns = own.turns.wrapping_add(1);
         if !own.is_spinning || own.turns.is_multiple_of(TURNS_PER_CLOCK) {
-            self.refresh_clock();
+            self.base.refresh_clock();
         }
         self.flush_stirred();
-        self.tell_found(handler);
-        let mut worked = self.poll_ipc(handler);
-        worked |= self.poll_xdp(self.now, handler);
-        let looks_directly = self.data_descriptors() <= DIRECT_MAX;
+        self.receiving.tell_found(handler);
+        let mut worked = self.receiving.poll_ipc(&mut self.base, &mut self.direct, handler);
+        worked |= self.poll_xdp(self.base.now, handler);
+        let looks_directly = self.receiving.descriptors() <= DIRECT_MAX;
         if looks_directly {
             worked |= self.poll_data(handler);
         } else {
             self.watch_sockets()?;
         }
-        if !looks_directly || self.now >= self.standalone.look_at {
+        if !looks_directly || self.base.now >= self.standalone.look_at {
             worked |= self.look_around(Some(Duration::ZERO), handler)?;
         }
         Ok(worked)
@@ -156,18 +157,18 @@ impl Context {
     #[cold]
     #[inline(never)]
     pub(crate) fn poll_sending(&mut self, handler: &mut impl Handler) {
-        self.refresh_clock();
-        let now = self.now;
+        self.base.refresh_clock();
+        let now = self.base.now;
         self.flush_stirred();
         self.hear_resolution();
-        if now >= self.resolver.next_wakeup() {
-            self.send_resolution();
+        if now >= self.base.resolution.next_wakeup() {
+            self.base.send_resolution();
         }
-        self.serve_outgoing(now, handler);
-        self.flush_direct();
+        self.publishing.serve_outgoing(&mut self.base, now, handler);
+        self.direct.flush_direct(&mut self.base);
         if now >= self.standalone.signs_at {
             self.standalone.signs_at = now + SIGNS_EVERY;
-            self.send_signs_of_life(now);
+            self.receiving.incoming.ru.send_signs_of_life(&self.base, now);
         }
         self.take_census(now);
     }
@@ -182,10 +183,10 @@ impl Context {
         if worked {
             return Ok(true);
         }
-        self.refresh_clock();
-        self.settle_recovery();
+        self.base.refresh_clock();
+        self.receiving.settle_recovery(&self.base);
         let due = self.next_wakeup();
-        let until_due = (due != Nanos::NEVER).then(|| due.since(self.now));
+        let until_due = (due != Nanos::NEVER).then(|| due.since(self.base.now));
         let limit = match (until_due, timeout) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -194,7 +195,7 @@ impl Context {
             // The next turn looks again.
             Some(Duration::ZERO) => Ok(false),
             patience => {
-                let patience = if self.is_simulated() { Some(Duration::ZERO) } else { patience };
+                let patience = if self.base.is_simulated() { Some(Duration::ZERO) } else { patience };
                 let patience = self.before_sleep(patience);
                 let worked = self.look_around(patience, handler)?;
                 self.standalone.waiter.timeout(worked, limit);
@@ -208,61 +209,55 @@ impl Context {
     /// next poll as well.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.registrar.as_fd()
+        self.base.registrar.as_fd()
     }
 
     /// How long such a loop may wait from now on before it polls again though nothing is readable; `None`: for
     /// ever. To be asked anew before each wait.
     #[must_use]
     pub fn until_wakeup(&mut self) -> Option<Duration> {
-        if !self.home.is_here() {
+        if !self.base.home.is_here() {
             // The poll says why.
             return Some(Duration::ZERO);
         }
-        self.refresh_clock();
-        self.settle_recovery();
+        self.base.refresh_clock();
+        self.receiving.settle_recovery(&self.base);
         let due = self.next_wakeup();
-        let until_due = (due != Nanos::NEVER).then(|| due.since(self.now));
+        let until_due = (due != Nanos::NEVER).then(|| due.since(self.base.now));
         self.before_sleep(until_due)
     }
 
     /// Tells the sources of rings that this thread is about to sleep, and the kernel that it is to be woken;
     /// returns how long it may. If the kernel cannot be told, that is not at all, and the next turn says why.
     fn before_sleep(&mut self, patience: Option<Duration>) -> Option<Duration> {
+        let now = self.base.now;
         if let Err(error) = self.watch_data() {
             self.standalone.failed = Some(error);
-            self.standalone.look_at = self.now;
+            self.standalone.look_at = self.base.now;
             return Some(Duration::ZERO);
         }
-        if !self.ipc_in.before_sleep(self.now) {
+        if !self.receiving.incoming.ipc.before_sleep(now) {
             return Some(Duration::ZERO);
         }
-        let due = self.incoming_wakeup();
-        let limit = (due != Nanos::NEVER).then(|| due.since(self.now));
+        let due = self.receiving.incoming_wakeup();
+        let limit = (due != Nanos::NEVER).then(|| due.since(now));
         match (patience, limit) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
     }
 
-    /// Its time stands still between two turns: all of what is there is to be seen at once.
-    pub(crate) fn is_simulated(&self) -> bool {
-        matches!(self.clock, Clock::Manual(_))
-    }
-
     /// Looks at the data sockets.
     #[inline]
     fn poll_data(&mut self, handler: &mut impl Handler) -> bool {
-        let mut worked = self.poll_groups(self.now, handler);
-        if self.ru_in.descriptors() > 0 {
-            worked |= self.on_ru_ready(self.now, Look::Direct, handler);
+        let now = self.base.now;
+        let mut worked = self.receiving.poll_groups(&mut self.base, &mut self.direct, now, handler);
+        if self.receiving.has_ru() {
+            worked |=
+                self.receiving.on_ru_ready(&mut self.base, &mut self.direct, now, Look::Direct, handler);
         }
-        worked |= self.poll_tcp(handler);
+        worked |= self.receiving.poll_tcp(&mut self.base, &mut self.direct, handler);
         worked
-    }
-
-    fn data_descriptors(&self) -> usize {
-        self.rm_in.descriptors() + self.tcp_in.descriptors() + self.ru_in.descriptors()
     }
 
     /// Looks at all descriptors, waiting for them as long as `patience` says, and does what is due.
@@ -277,21 +272,23 @@ impl Context {
         if let Some(poller) = &mut self.standalone.poller {
             ready.extend(poller.wait(patience)?);
         }
-        self.refresh_clock();
+        self.base.refresh_clock();
         for one in &ready {
-            self.on_ready(self.now, *one, handler);
+            self.on_ready(self.base.now, *one, handler);
         }
         let mut worked = !ready.is_empty();
         self.standalone.ready = ready;
-        self.look_at_lanes(self.now, handler);
-        self.send_feedback(self.now);
-        self.send_ru(self.now);
-        self.settle_recovery();
-        if self.next_wakeup() <= self.now {
-            worked |= !self.found.is_empty();
-            self.on_wakeup(self.now, handler);
+        let now = self.base.now;
+        self.publishing.look_at_lanes(&mut self.base, now, handler);
+        self.receiving.incoming.rm.send_feedback(&self.base, self.base.now);
+        self.receiving.incoming.ru.send_ru(&self.base, self.base.now);
+        self.receiving.settle_recovery(&self.base);
+        if self.next_wakeup() <= self.base.now {
+            worked |= self.receiving.has_found();
+            self.on_wakeup(self.base.now, handler);
         }
-        self.standalone.look_at = if self.is_simulated() { self.now } else { self.now + LOOK_EVERY };
+        self.standalone.look_at =
+            if self.base.is_simulated() { self.base.now } else { self.base.now + LOOK_EVERY };
         Ok(worked)
     }
 }

@@ -13,11 +13,10 @@ use std::time::Duration;
 use net::Ready;
 use units::Nanos;
 
+use super::Context;
 use crate::Handler;
-use crate::context::{Context, Port};
+use crate::base::Port;
 use crate::incoming::Look;
-use crate::outgoing::OutgoingKind;
-use crate::source::Current;
 
 /// A turn that comes so much later than it was due comes after a pause.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
@@ -38,52 +37,46 @@ impl Context {
     #[cold]
     #[inline(never)]
     fn look_back(&mut self, now: Nanos, handler: &mut impl Handler) {
-        self.rm_in.sessions.refresh(now);
-        self.ru_in.sessions.refresh(now);
+        self.receiving.refresh(now);
         // A context that had nothing to do was not late, but a session may be about to be judged.
         let is_late = now.since(self.protocol_wakeup().max(self.woken_at)) >= PAUSE_MIN;
-        if !is_late && self.incoming_wakeup() > now {
+        if !is_late && self.receiving.incoming_wakeup() > now {
             return;
         }
-        self.counters.context.late_turns.add(is_late.into());
+        self.base.counters.context.late_turns.add(is_late.into());
         self.take_all(now, handler);
         if !is_late {
             return;
         }
-        self.rm_in.sessions.after_pause(now);
-        self.ru_in.sessions.after_pause(now);
-        for (at, outgoing) in &mut self.outgoing {
-            if let OutgoingKind::Ru(session) = &mut outgoing.kind {
-                session.after_pause(now);
-                self.turns.stir(at);
-                self.current = Current::default();
-            }
-        }
+        self.receiving.after_pause(now);
+        self.publishing.after_pause(now);
     }
 
     /// Reads every socket until nothing is left.
     fn take_all(&mut self, now: Nanos, handler: &mut impl Handler) {
         for _ in 0..BATCHES_MAX {
             let mut worked = self.poll_xdp(now, handler);
-            worked |= self.poll_groups(now, handler);
-            worked |= self.on_ru_ready(now, Look::Direct, handler);
-            worked |= self.poll_tcp(handler);
+            worked |= self.receiving.poll_groups(&mut self.base, &mut self.direct, now, handler);
+            worked |=
+                self.receiving.on_ru_ready(&mut self.base, &mut self.direct, now, Look::Direct, handler);
+            worked |= self.receiving.poll_tcp(&mut self.base, &mut self.direct, handler);
             // A ring is not judged before it was read to its end, however many turns that takes.
-            self.poll_ipc(handler);
+            self.receiving.poll_ipc(&mut self.base, &mut self.direct, handler);
             if !worked {
                 break;
             }
         }
-        for at in 0..self.outgoing.capacity() {
-            for _ in 0..BATCHES_MAX {
-                if !self.on_outgoing_ready(now, at, handler) {
-                    break;
-                }
-            }
-        }
+        self.publishing.take_all(&mut self.base, now, BATCHES_MAX, handler);
         for at in 0..self.direct.connections.capacity() {
-            let token = self.token(Port::Connection, at);
-            self.on_connection_ready(at, Ready { token, readable: true, writable: false }, handler);
+            let token = self.base.token(Port::Connection, at);
+            self.direct.on_connection_ready(
+                &mut self.base,
+                &mut self.receiving,
+                at,
+                Ready { token, readable: true, writable: false },
+                handler,
+            );
         }
+        self.receiving.take_told(&mut self.base, &mut self.direct, handler);
     }
 }

@@ -16,9 +16,12 @@ use units::Nanos;
 
 use waiting::{Queue, Waiting};
 
-use super::SessionRef;
-use crate::context::Context;
+use super::Receiving;
+use crate::base::Base;
+use crate::direct::Direct;
 use crate::error::ContextError;
+use crate::incoming::{Incoming, Sign};
+use crate::session::SessionRef;
 use crate::{Handler, MessagingConfig, Receiver};
 
 /// What sessions take that is bounded: a group and its sockets, a connection, datagrams to somebody who may not
@@ -149,6 +152,90 @@ impl Gate {
             failed.tries += 1;
         }
     }
+
+    fn let_wait(
+        &mut self,
+        base: &mut Base,
+        receiver: Receiver,
+        topic: &str,
+        record: &SourceRecord,
+        owner: Owner,
+    ) {
+        let now = base.now;
+        let waiting = Waiting { receiver, topic: topic.into(), record: *record, owner };
+        if self.waiting[owner.0 as usize].put(waiting) {
+            self.look_at = self.look_at.min(base.now + self.look_waiting());
+        } else {
+            base.counters.context.sessions_refused.inc();
+            base.resolution.resolver.forget_source(now, topic, record);
+        }
+        base.counters.context.sessions_waiting.set(self.waiting_count() as u64);
+    }
+
+    /// A session was opened.
+    pub(super) fn on_opened(
+        &mut self,
+        base: &mut Base,
+        session: SessionRef,
+        number: u64,
+        transport: &TransportSession,
+    ) {
+        let now = base.now;
+        let Some(owner) = owner_of(transport) else { return };
+        let (transport, since) = (*transport, now);
+        self.unproven.push_back(Unproven { session, number, owner, transport, since });
+        self.hold(owner);
+        self.look_at = self.look_at.min(base.now + LOOK_UNPROVEN);
+    }
+
+    /// A session is over; `was_heard` if it has shown a sign of life.
+    pub(super) fn on_unreached(&mut self, base: &mut Base, transport: &TransportSession, was_heard: bool) {
+        let now = base.now;
+        if was_heard {
+            self.failed.remove(transport);
+        } else {
+            self.fail(*transport, now);
+        }
+    }
+
+    /// Whether a session could not be reached lately. Those that were configured are tried as often as wanted.
+    fn backs_off(&self, base: &Base, transport: &TransportSession) -> bool {
+        let is_early = self.failed.get(transport).is_some_and(|failed| base.now < failed.again_at);
+        let is_fixed = || base.config.resolver_static_source.iter().any(|s| s.record.session == *transport);
+        is_early && !is_fixed()
+    }
+
+    fn lack(
+        &self,
+        base: &Base,
+        incoming: &Incoming,
+        transport: &TransportSession,
+        owner: Owner,
+    ) -> Option<Lack> {
+        let config = &base.config;
+        let sessions = incoming.rm.sessions.len() + incoming.tcp.descriptors() + incoming.ru.sessions.len();
+        let used = incoming.rm.descriptors() + incoming.tcp.descriptors();
+        let needed = match transport {
+            TransportSession::LbtRm { group, .. } => incoming.rm.sockets_for(base, *group),
+            TransportSession::Tcp { .. } => 1,
+            TransportSession::LbtRu { .. } | TransportSession::Ipc { .. } => 0,
+        };
+        let is_bounded = owner.0 != Kind::Group;
+        let held_of = self.held_of[owner.0 as usize];
+        if base.now < self.rests_until {
+            Some(Lack::Rest)
+        } else if sessions >= config.session_maximum_count as usize {
+            Some(Lack::Sessions)
+        } else if used + needed > self.descriptors_max {
+            Some(Lack::Descriptors)
+        } else if is_bounded && self.held_by(owner) >= config.session_maximum_unproven_per_address as usize {
+            Some(Lack::OfOwner)
+        } else if is_bounded && held_of >= config.session_maximum_unproven as usize {
+            Some(Lack::OfKind)
+        } else {
+            None
+        }
+    }
 }
 
 fn less(counts: &mut HashMap<Owner, usize>, owner: Owner) {
@@ -170,134 +257,80 @@ fn owner_of(session: &TransportSession) -> Option<Owner> {
     })
 }
 
-impl Context {
+impl Receiving {
     /// Whether a session that is advertised to a receiver may be opened now. If not, it waits, or is heard of
     /// again when it is advertised again, or is not allowed.
     ///
     /// `known` is the record by which the source is known here, if it is on two networks.
     pub(super) fn pass_gate(
         &mut self,
+        base: &mut Base,
         receiver: Receiver,
         topic: &str,
         record: &SourceRecord,
         known: &SourceRecord,
     ) -> bool {
+        let now = base.now;
         let Some(owner) = owner_of(&known.session) else { return true };
-        if self.is_received(&known.session) {
+        if self.incoming.is_received(&known.session) {
             return true;
         }
-        let is_allowed = |record| self.config.admits_source(record, self.interface);
+        let is_allowed = |record| base.config.admits_source(record, base.interface);
         if !is_allowed(record) || !is_allowed(known) {
-            self.counters.context.sessions_not_allowed.inc();
+            base.counters.context.sessions_not_allowed.inc();
             return false;
         }
-        if self.backs_off(&record.session) {
-            self.resolver.forget_source(self.now, topic, record);
+        if self.gate.backs_off(base, &record.session) {
+            base.resolution.resolver.forget_source(now, topic, record);
             return false;
         }
         let is_next = self.gate.is_opening || self.gate.waiting[owner.0 as usize].is_empty();
-        if is_next && self.lack(&known.session, owner).is_none() {
+        if is_next && self.gate.lack(base, &self.incoming, &known.session, owner).is_none() {
             return true;
         }
-        self.let_wait(receiver, topic, record, owner);
+        self.gate.let_wait(base, receiver, topic, record, owner);
         false
-    }
-
-    fn let_wait(&mut self, receiver: Receiver, topic: &str, record: &SourceRecord, owner: Owner) {
-        let waiting = Waiting { receiver, topic: topic.into(), record: *record, owner };
-        if self.gate.waiting[owner.0 as usize].put(waiting) {
-            self.gate.look_at = self.gate.look_at.min(self.now + self.gate.look_waiting());
-        } else {
-            self.counters.context.sessions_refused.inc();
-            self.resolver.forget_source(self.now, topic, record);
-        }
-        self.counters.context.sessions_waiting.set(self.gate.waiting_count() as u64);
     }
 
     /// A session could not be opened. What the system lacks passes: the session waits.
     pub(crate) fn on_join_failed(
         &mut self,
+        base: &mut Base,
         receiver: Receiver,
         topic: &str,
         record: &SourceRecord,
         error: &ContextError,
     ) {
-        self.counters.context.joins_failed.inc();
+        let now = base.now;
+        base.counters.context.joins_failed.inc();
         if let ContextError::Io(error) = error
             && net::descriptors::are_exhausted(error)
             && let Some(owner) = owner_of(&record.session)
         {
-            self.counters.context.descriptors_exhausted.inc();
-            self.gate.rests_until = self.now + REST;
-            return self.let_wait(receiver, topic, record, owner);
+            base.counters.context.descriptors_exhausted.inc();
+            self.gate.rests_until = base.now + REST;
+            return self.gate.let_wait(base, receiver, topic, record, owner);
         }
         // Reported again when it is advertised again.
-        self.resolver.forget_source(self.now, topic, record);
+        base.resolution.resolver.forget_source(now, topic, record);
     }
 
-    /// A session was opened.
-    pub(super) fn on_opened(&mut self, session: SessionRef, number: u64, transport: &TransportSession) {
-        let Some(owner) = owner_of(transport) else { return };
-        let (transport, since) = (*transport, self.now);
-        self.gate.unproven.push_back(Unproven { session, number, owner, transport, since });
-        self.gate.hold(owner);
-        self.gate.look_at = self.gate.look_at.min(self.now + LOOK_UNPROVEN);
-    }
-
-    /// A session is over; `was_heard` if it has shown a sign of life.
-    pub(super) fn on_unreached(&mut self, transport: &TransportSession, was_heard: bool) {
-        if was_heard {
-            self.gate.failed.remove(transport);
-        } else {
-            self.gate.fail(*transport, self.now);
-        }
-    }
-
-    /// Whether a session could not be reached lately. Those that were configured are tried as often as wanted.
-    fn backs_off(&self, transport: &TransportSession) -> bool {
-        let is_early = self.gate.failed.get(transport).is_some_and(|failed| self.now < failed.again_at);
-        let is_fixed = || self.config.resolver_static_source.iter().any(|s| s.record.session == *transport);
-        is_early && !is_fixed()
-    }
-
-    fn lack(&self, transport: &TransportSession, owner: Owner) -> Option<Lack> {
-        let config = &self.config;
-        let sessions = self.rm_in.sessions.len() + self.tcp_in.descriptors() + self.ru_in.sessions.len();
-        let used = self.rm_in.descriptors() + self.tcp_in.descriptors();
-        let needed = match transport {
-            TransportSession::LbtRm { group, .. } => self.sockets_for(*group),
-            TransportSession::Tcp { .. } => 1,
-            TransportSession::LbtRu { .. } | TransportSession::Ipc { .. } => 0,
-        };
-        let is_bounded = owner.0 != Kind::Group;
-        let held_of = self.gate.held_of[owner.0 as usize];
-        if self.now < self.gate.rests_until {
-            Some(Lack::Rest)
-        } else if sessions >= config.session_maximum_count as usize {
-            Some(Lack::Sessions)
-        } else if used + needed > self.gate.descriptors_max {
-            Some(Lack::Descriptors)
-        } else if is_bounded
-            && self.gate.held_by(owner) >= config.session_maximum_unproven_per_address as usize
-        {
-            Some(Lack::OfOwner)
-        } else if is_bounded && held_of >= config.session_maximum_unproven as usize {
-            Some(Lack::OfKind)
-        } else {
-            None
-        }
-    }
-
-    pub(super) fn wake_gate(&mut self, now: Nanos, handler: &mut impl Handler) {
+    pub(super) fn wake_gate(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        now: Nanos,
+        handler: &mut impl Handler,
+    ) {
         if now < self.gate.look_at {
             return;
         }
-        self.sort_out(now, handler);
+        self.sort_out(base, direct, now, handler);
         for kind in KINDS {
-            self.open_waiting(now, kind, handler);
+            self.open_waiting(base, direct, now, kind, handler);
         }
         let (waiting, is_idle) = (self.gate.waiting_count(), self.gate.unproven.is_empty());
-        self.counters.context.sessions_waiting.set(waiting as u64);
+        base.counters.context.sessions_waiting.set(waiting as u64);
         self.gate.look_at = match waiting {
             0 if is_idle => Nanos::NEVER,
             0 => now + LOOK_UNPROVEN,
@@ -307,11 +340,11 @@ impl Context {
 
     /// Looks at the sessions without a sign of life: some have shown one, some are gone, some connections were
     /// not made in time.
-    fn sort_out(&mut self, now: Nanos, handler: &mut impl Handler) {
-        let (mut overdue, timeout) = (Vec::new(), self.config.connect_timeout());
+    fn sort_out(&mut self, base: &mut Base, direct: &mut Direct, now: Nanos, handler: &mut impl Handler) {
+        let (mut overdue, timeout) = (Vec::new(), base.config.connect_timeout());
         let mut unproven = std::mem::take(&mut self.gate.unproven);
         unproven.retain_mut(|one| {
-            let is_left = match self.sign_of(one.session, one.number) {
+            let is_left = match self.incoming.sign_of(one.session, one.number) {
                 Some(Sign::Heard) => {
                     self.gate.failed.remove(&one.transport);
                     false
@@ -337,26 +370,33 @@ impl Context {
         });
         self.gate.unproven = unproven;
         for session in overdue {
-            self.counters.context.connects_timed_out.inc();
+            base.counters.context.connects_timed_out.inc();
             if let SessionRef::Tcp(at) = session {
-                self.end_tcp(at, handler);
+                self.end_tcp(base, direct, at, handler);
             }
         }
     }
 
-    fn open_waiting(&mut self, now: Nanos, kind: Kind, handler: &mut impl Handler) {
+    fn open_waiting(
+        &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
+        now: Nanos,
+        kind: Kind,
+        handler: &mut impl Handler,
+    ) {
         let mut displaced = 0;
         for _ in 0..OPENED_MAX {
-            let lack_of = |context: &Context, place: usize| {
-                let waiting = context.gate.waiting[kind as usize].get(place)?;
+            let lack_of = |receiving: &Receiving, base: &Base, place: usize| {
+                let waiting = receiving.gate.waiting[kind as usize].get(place)?;
                 let transport = waiting.record.session;
-                if context.is_received(&transport) || context.backs_off(&transport) {
+                if receiving.incoming.is_received(&transport) || receiving.gate.backs_off(base, &transport) {
                     return Some(None);
                 }
-                Some(context.lack(&transport, waiting.owner))
+                Some(receiving.gate.lack(base, &receiving.incoming, &transport, waiting.owner))
             };
             // In their order as long as there is room; else who has least comes first.
-            let place = match lack_of(self, 0) {
+            let place = match lack_of(self, base, 0) {
                 None => return,
                 Some(None) => 0,
                 Some(Some(Lack::Rest)) => return,
@@ -365,9 +405,12 @@ impl Context {
                     self.gate.waiting[kind as usize].poorest(held_by).unwrap_or(0)
                 }
             };
-            if let Some(Some(lack)) = lack_of(self, place) {
+            if let Some(Some(lack)) = lack_of(self, base, place) {
                 displaced += 1;
-                if displaced > DISPLACED_MAX || !self.make_room(now, kind, place, lack, handler) {
+                let Some(owner) = self.gate.waiting[kind as usize].get(place).map(|w| w.owner) else {
+                    return;
+                };
+                if displaced > DISPLACED_MAX || !self.make_room(base, direct, now, owner, lack, handler) {
                     return;
                 }
             }
@@ -377,7 +420,7 @@ impl Context {
             };
             if self.has_receiver(receiver) {
                 self.gate.is_opening = true;
-                self.join_counted(receiver, &topic, &record);
+                self.join_counted(base, direct, receiver, &topic, &record);
                 self.gate.is_opening = false;
             }
         }
@@ -386,23 +429,23 @@ impl Context {
     /// Closes sessions without a sign of life for one that waits; false if none is to go.
     fn make_room(
         &mut self,
+        base: &mut Base,
+        direct: &mut Direct,
         now: Nanos,
-        kind: Kind,
-        place: usize,
+        owner: Owner,
         lack: Lack,
         handler: &mut impl Handler,
     ) -> bool {
-        let Some(owner) = self.gate.waiting[kind as usize].get(place).map(|w| w.owner) else { return false };
         let is_meant = |other: Owner| match lack {
             Lack::Rest => false,
             Lack::Sessions => true,
             Lack::Descriptors => other.0 != Kind::Datagrams,
-            Lack::OfKind => other.0 == kind,
+            Lack::OfKind => other.0 == owner.0,
             Lack::OfOwner => other == owner,
         };
         let most = self.gate.held.iter().filter(|(other, _)| is_meant(**other)).max_by_key(|(_, n)| **n);
         let greedy = most.filter(|(_, n)| **n > self.gate.held_by(owner) + 1).map(|(other, _)| *other);
-        let had_time = now.0.saturating_sub(self.config.session_proof_interval_us * 1_000);
+        let had_time = now.0.saturating_sub(base.config.session_proof_interval_us * 1_000);
         // A group is left when no session on it is alive, with all of them.
         let mut silent = HashMap::<SocketAddrV4, usize>::new();
         if lack == Lack::Descriptors {
@@ -411,7 +454,7 @@ impl Context {
         }
         let is_free = |one: &&Unproven| {
             let group = group_of(one).filter(|_| lack == Lack::Descriptors);
-            group.is_none_or(|group| silent.get(&group) == Some(&self.rm_in.sessions_on(group)))
+            group.is_none_or(|group| silent.get(&group) == Some(&self.incoming.rm.sessions_on(group)))
         };
         let mut candidates = self.gate.unproven.iter().filter(|one| match greedy {
             Some(greedy) => one.owner == greedy,
@@ -425,8 +468,8 @@ impl Context {
             let goes = one.session == victim || group.is_some() && group_of(one) == group;
             if goes {
                 self.gate.let_go(one.owner);
-                self.counters.context.sessions_displaced.inc();
-                self.give_up(one.session, handler);
+                base.counters.context.sessions_displaced.inc();
+                self.give_up(base, direct, one.session, handler);
             }
             !goes
         });
@@ -440,15 +483,6 @@ fn group_of(one: &Unproven) -> Option<SocketAddrV4> {
         TransportSession::LbtRm { group, .. } => Some(group),
         _ => None,
     }
-}
-
-/// What is known of a session that was opened.
-pub(super) enum Sign {
-    Heard,
-    None {
-        /// The connection is not made yet.
-        is_connecting: bool,
-    },
 }
 
 #[cfg(test)]
@@ -481,16 +515,16 @@ mod tests {
         let mut context = lone(31, Wait::Block);
         let receiver = context.create_receiver("px", &ReceiverOptions::default()).expect("a good name");
         // Nothing is opened.
-        context.gate.rests_until = Nanos::NEVER;
+        context.receiving.gate.rests_until = Nanos::NEVER;
         let mut advertise = |last, count: u32| {
             for id in 0..count {
                 let address = SocketAddrV4::new(Ipv4Addr::new(127, 0, 1, last), 9);
                 let session = TransportSession::Tcp { address, session_id: Some(id) };
                 let (topic_index, request, late_join, origin) = (1, None, None, None);
                 let record = SourceRecord { topic_index, session, request, late_join, origin };
-                assert!(!context.pass_gate(receiver, "px", &record, &record));
+                assert!(!context.receiving.pass_gate(&mut context.base, receiver, "px", &record, &record));
             }
-            let counters = &context.counters.context;
+            let counters = &context.base.counters.context;
             (counters.sessions_waiting.get(), counters.sessions_refused.get())
         };
         assert_eq!(advertise(1, 10_000), (8_192, 1_808), "half of the room");
