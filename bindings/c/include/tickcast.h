@@ -269,7 +269,10 @@ int tickcast_source_abort(tickcast_context *context);
 int tickcast_source_claim_max(tickcast_context *context, tickcast_source source, size_t *length);
 /* Sends what waits of this source. */
 int tickcast_source_flush(tickcast_context *context, tickcast_source source);
-/* Ends the topic. TICKCAST_ERROR_WOULD_BLOCK while messages that callbacks sent wait for room. */
+/*
+ * Ends the topic; TICKCAST_ERROR_WOULD_BLOCK while messages that callbacks sent wait for room. Receivers are told the end
+ * when the session ends, which other sources of the context may share.
+ */
 int tickcast_source_delete(tickcast_context *context, tickcast_source source);
 
 /* Hears all sources of a topic, now and later. `flags`: TICKCAST_ARRIVAL_ORDER, TICKCAST_HOT_FAILOVER or 0. */

@@ -23,7 +23,8 @@ impl Context {
         self.publishing.create_source(&mut self.base, &mut self.direct, topic, options)
     }
 
-    /// Ends a topic. What was sent before still goes out and is repaired, but is no longer retained.
+    /// Ends a topic. What was sent before still goes out and is repaired, but is no longer retained. Receivers hear of
+    /// the end of sessions only: the stream ends with the session, which the context's other sources may share.
     pub fn delete_source(&mut self, source: Source) {
         self.publishing.delete_source(&mut self.base, source)
     }
