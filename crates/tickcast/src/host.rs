@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
+use config::Loaded;
 use counters::Registry;
 use net::counters_file::{CountersFile, CountersFileOptions};
 use net::{Heartbeat, Registrar, Token, Waker};
@@ -29,16 +30,54 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// Loads the configuration, starts the log, and takes the signals.
-    pub(crate) fn new(args: &ConfigArgs) -> Result<Start, Failure> {
-        let config = args.load()?.value;
+    /// Loads the configuration, starts the log, and takes the signals. `section` is what a daemon is configured by.
+    pub(crate) fn new(args: &ConfigArgs, section: &str) -> Result<Start, Failure> {
+        let Loaded { value: config, origins } = args.load()?;
         let (registry, stop) = (Registry::default(), Stop::default());
         let (log, reload) = log::start(&config.log, "info", &registry)?;
         let patience = Duration::from_millis(config.shutdown_timeout_ms().into()) + GRACE;
         stop.end_overdue(patience, log.flusher())?;
-        let (args, started) = (args.clone(), config.clone());
-        stop.on_signals(move || reload.reload(&args, &started))?;
+        let (source, started) = (args.clone(), config.clone());
+        stop.on_signals(move || reload.reload(&source, &started))?;
+        if let Some(file) = &args.config
+            && !origins.iter().any(|(key, _)| is_of_section(key, section))
+        {
+            let file = file.display();
+            tracing::warn!(
+                "{file} has nothing in [{section}], which configures this daemon: all of it is as by default"
+            );
+        }
         Ok(Start { config, registry, stop, log })
+    }
+}
+
+fn is_of_section(key: &str, section: &str) -> bool {
+    key.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// A port that cannot be had: the keys that choose it.
+pub(crate) fn name_port(config: &RootConfig, failure: Failure) -> Failure {
+    let Failure::Io(error) = &failure else { return failure };
+    let (distributor, p2ps) = (&config.source_distributor, &config.p2ps);
+    let ports = [
+        ("source_distributor.provider_port", distributor.provider_port),
+        ("source_distributor.provider.tls.port", distributor.provider.tls.as_ref().map_or(0, |tls| tls.port)),
+        ("p2ps.rssl_port", p2ps.rssl_port),
+        ("p2ps.rssl.tls.port", p2ps.rssl.tls.as_ref().map_or(0, |tls| tls.port)),
+        ("p2ps.websocket_port", p2ps.websocket_port),
+        ("p2ps.websocket.tls.port", p2ps.websocket.tls.as_ref().map_or(0, |tls| tls.port)),
+        ("admin.port", config.admin.port.unwrap_or(0)),
+        ("resolver.port", config.resolver.port),
+    ];
+    let text = error.to_string();
+    let is_meant = |port: u16| port != 0 && text.contains(&format!(":{port}: "));
+    let keys: Vec<&str> = ports.iter().filter(|(_, port)| is_meant(*port)).map(|(key, _)| *key).collect();
+    match keys[..] {
+        [] => failure,
+        _ => Failure::Run(format!(
+            "{text}\n{} chooses the port; --set KEY=PORT takes another one",
+            keys.join(" or ")
+        )),
     }
 }
 
@@ -200,9 +239,28 @@ pub(crate) fn publish_counters(
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use signal_hook::low_level::raise;
 
     use super::*;
+
+    #[test]
+    fn a_port_that_cannot_be_had_comes_with_the_keys_that_choose_it() {
+        let config = RootConfig::default();
+        let said =
+            |text: &str| name_port(&config, Failure::Io(io::Error::other(text.to_owned()))).to_string();
+        let taken = said("cannot listen on 0.0.0.0:14002: Address already in use");
+        assert!(taken.contains("14002: Address already in use\np2ps.rssl_port chooses the port"), "{taken}");
+        let other = said("cannot listen on 0.0.0.0:1400: Address already in use");
+        assert!(!other.contains("chooses"), "{other}");
+    }
+
+    #[test]
+    fn keys_are_of_the_section_whose_whole_name_they_begin_with() {
+        assert!(is_of_section("p2ps", "p2ps") && is_of_section("p2ps.rssl_port", "p2ps"));
+        assert!(!is_of_section("p2psx.rssl_port", "p2ps") && !is_of_section("admin.port", "p2ps"));
+    }
 
     /// A configuration on a file system that stalls keeps who reads it waiting for good.
     #[test]

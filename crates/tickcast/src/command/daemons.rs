@@ -29,12 +29,13 @@ pub(super) fn p2ps(args: &ConfigArgs) -> Result<(), Failure> {
 }
 
 pub(super) fn resolver(args: &ConfigArgs) -> Result<(), Failure> {
-    let Start { config, registry, stop, log: _log } = Start::new(args)?;
+    let Start { config, registry, stop, log: _log } = Start::new(args, "resolver")?;
     let _counters = host::publish_counters(&config.admin, &registry, "resolver");
-    role::resolver(&config.resolver(), &registry, &stop, |status| {
+    let ended = role::resolver(&config.resolver(), &registry, &stop, |status| {
         let threads = vec![("resolver", status.heartbeat())];
         host::start_admin(&config.admin, &registry, &stop, threads, move || status.read())
-    })
+    });
+    ended.map_err(|failure| host::name_port(&config, failure))
 }
 
 type Ready<'r> = &'r mut dyn FnMut(Status) -> Result<(), Failure>;
@@ -45,7 +46,7 @@ fn run(
     connections: impl FnOnce(&RootConfig) -> Vec<(&'static str, u32)>,
     role: impl FnOnce(&Surroundings<'_>, Ready<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let Start { config, registry, stop, log: _log } = Start::new(args)?;
+    let Start { config, registry, stop, log: _log } = Start::new(args, &name.replace('-', "_"))?;
     warn_of_open_doors(&config);
     net::descriptors::raise_limit()?;
     if let Some(lack) = lack_of_descriptors(&connections(&config), net::descriptors::share_of_strangers()) {
@@ -60,10 +61,11 @@ fn run(
         registry: &registry,
         stop: &stop,
     };
-    role(&surroundings, &mut |status| {
+    let ended = role(&surroundings, &mut |status| {
         let threads = vec![(name, status.heartbeat())];
         host::start_admin(&config.admin, &registry, &stop, threads, move || status.read())
-    })
+    });
+    ended.map_err(|failure| host::name_port(&config, failure))
 }
 
 /// What to say if not all connections that are configured, each limit with its key, can have a descriptor.

@@ -31,7 +31,7 @@ pub(crate) struct FeedArgs {
 }
 
 pub(crate) fn run(args: &FeedArgs) -> Result<(), Failure> {
-    let Start { mut config, registry, stop, log: _log } = Start::new(&args.config)?;
+    let Start { mut config, registry, stop, log: _log } = Start::new(&args.config, "feed")?;
     if !args.files.is_empty() {
         config.feed.files = args.files.iter().map(|path| path.display().to_string()).collect();
     }
