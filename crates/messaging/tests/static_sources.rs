@@ -2,7 +2,8 @@
 
 mod common;
 
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{Party, Patience, config_with, group, group_port, party};
 use tickcast_messaging::{ReceiverOptions, SourceOptions};
@@ -11,10 +12,18 @@ fn resolution_datagrams(party: &Party) -> u64 {
     party.counters.resolver.tr_dgrams_sent.get() + party.counters.resolver.tr_dgrams_rcved.get()
 }
 
-/// A port that was free a moment ago.
+/// A port that was free a moment ago, and is none of those that the kernel gives to whoever connects.
 fn free_port() -> u16 {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
-    socket.local_addr().expect("bound").port()
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let is_free = |port: &u16| {
+        let place = (Ipv4Addr::LOCALHOST, *port);
+        UdpSocket::bind(place).is_ok() && TcpListener::bind(place).is_ok()
+    };
+    let ports = std::iter::repeat_with(|| {
+        let asked = ASKED.fetch_add(1, Ordering::Relaxed);
+        10_000 + (std::process::id().wrapping_mul(97).wrapping_add(asked) % 20_000) as u16
+    });
+    ports.take(20_000).find(is_free).expect("a port is free")
 }
 
 /// Source strings of one transport for topics `px` and `py` of one session.
