@@ -92,8 +92,9 @@ impl ServerSink for ServerOut {
         self.0.push(FromServer::Disconnect(instance));
     }
     fn notice(&mut self, notice: &ServerNotice<'_>) {
-        // Networks are cut here.
-        if matches!(notice, ServerNotice::Silent { .. } | ServerNotice::HeardAgain { .. }) {
+        use ServerNotice::{HeardAgain, Lost, Silent};
+        // Networks lose messages and are cut here.
+        if matches!(notice, Lost { .. } | Silent { .. } | HeardAgain { .. }) {
             return;
         }
         panic!("nothing is wrong with what a distributor says, but: {notice}");
