@@ -159,9 +159,9 @@ config::section! {
         /// How many messages of a stream are remembered, to tell which items a lost range concerned; 4 bytes
         /// each.
         gap_memory_count: u32 = 1_048_576, range 16..=268_435_456;
-        /// Most services, those whose provider is gone included. A provider may list 4,096; of one that lists
-        /// more the directory is refused.
-        services_max: u32 = 1_000, range 1..=65_000;
+        /// Most services, those whose provider is gone included. A directory, of a provider or of this source
+        /// distributor for P2PSs, lists at most 4,096; one that lists more is refused.
+        services_max: u32 = 1_000, range 1..=4_096;
         /// Most items in the cache.
         items_max: u64 = 5_000_000, range 1..=60_000_000;
         /// Where many items are concerned at once, because a provider or a P2PS has gone, so many of them are dealt

@@ -87,7 +87,11 @@ pub(crate) struct Stop {
     flag: Arc<AtomicBool>,
     wakers: Arc<Mutex<Vec<Waker>>>,
     changed: Arc<Condvar>,
+    /// Done before anything ends.
+    last_words: Arc<Mutex<Option<LastWords>>>,
 }
+
+type LastWords = Box<dyn FnOnce() + Send>;
 
 /// The token of the waker in every thread's poller; agents use spaces from 1 on.
 const WAKER: Token = Token(0);
@@ -124,8 +128,15 @@ impl Stop {
         wakers.iter().for_each(Waker::acknowledge);
     }
 
+    /// Says something before all stops. It must not wait for anybody.
+    pub(crate) fn say_before(&self, say: impl FnOnce() + Send + 'static) {
+        *self.last_words.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(say));
+    }
+
     /// Stops all.
     pub(crate) fn stop(&self) {
+        let last_words = self.last_words.lock().unwrap_or_else(PoisonError::into_inner).take();
+        last_words.into_iter().for_each(|say| say());
         self.flag.store(true, Ordering::Release);
         let wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
         wakers.iter().for_each(Waker::wake);

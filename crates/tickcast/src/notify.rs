@@ -7,6 +7,7 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -23,8 +24,11 @@ pub(crate) fn start(alive: Alive, stop: &Stop) -> io::Result<()> {
     };
     // Nobody waits for a manager that is held up.
     socket.set_nonblocking(true)?;
-    let say = move |text: &str| socket.send_to_addr(text.as_bytes(), &address);
+    let say = Arc::new(move |text: &str| socket.send_to_addr(text.as_bytes(), &address));
     say("READY=1")?;
+    let farewell = say.clone();
+    // A process without clients has ended before another thread has its turn.
+    stop.say_before(move || drop(farewell("STOPPING=1")));
     let interval = watchdog_interval();
     let stop = stop.clone();
     thread::Builder::new().name("notify".to_owned()).spawn(move || {
@@ -34,7 +38,6 @@ pub(crate) fn start(alive: Alive, stop: &Stop) -> io::Result<()> {
                 let _ = say("WATCHDOG=1");
             }
         }
-        let _ = say("STOPPING=1");
     })?;
     Ok(())
 }

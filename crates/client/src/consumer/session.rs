@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use counters::table::ConsumerSession;
 use market::Encoding;
-use rdm::directory::{Directory, DirectoryChange, DirectoryMsg, DirectoryRequest};
+use rdm::directory::{Directory, DirectoryChange, DirectoryLimits, DirectoryMsg, DirectoryRequest};
 use rdm::login::{Features, LOGIN_STREAM_ID, LoginRefresh, LoginRequest};
 use rdm::{RdmError, ToVec};
 use rssl::Outbound;
@@ -72,6 +72,11 @@ pub(crate) struct Session {
     pub(super) counters: Arc<ConsumerSession>,
 }
 
+/// A server offers what many providers have: as many services as there are ids.
+fn directory() -> Directory {
+    Directory::new(DirectoryLimits { service_count_max: 1 << 16, ..DirectoryLimits::default() })
+}
+
 impl Session {
     pub(crate) fn new(
         config: &ConsumerConfig,
@@ -96,7 +101,7 @@ impl Session {
             directory_timeout_ms: config.directory_timeout_ms,
             round_trips: config.round_trip_measurement,
             stage: Stage::Down,
-            directory: Directory::default(),
+            directory: directory(),
             book: Book::new(options, Arc::clone(&counters)),
             dictionary: DictionarySource::new(config.dictionary, config.dictionary_timeout_ms, bytes_max),
             index: FieldIndex::default(),
@@ -470,3 +475,28 @@ impl SessionLayer for Session {
 
 /// What stock consumers say when they offer to have the round trip measured.
 const ROUND_TRIP_OFFER: u64 = 2;
+
+#[cfg(test)]
+mod tests {
+    use rdm::directory::{DirectoryRefresh, Filter, Info, Service};
+    use rwf::Domain;
+
+    use super::*;
+
+    #[test]
+    fn a_server_may_offer_more_services_than_any_of_its_providers() {
+        let service = |id: u16| Service {
+            id,
+            info: Info {
+                name: format!("S{id}"),
+                capabilities: vec![Domain::MARKET_PRICE],
+                ..Info::default()
+            },
+            ..Service::default()
+        };
+        let services: Vec<Service> = (1..=10_000).map(service).collect();
+        let refresh = DirectoryRefresh::publish(0, Filter::ALL, &services).expect("unique");
+        let changes = directory().apply_refresh(&refresh).expect("it is taken");
+        assert_eq!(changes.len(), services.len());
+    }
+}
