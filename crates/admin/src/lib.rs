@@ -10,6 +10,7 @@
 //! It runs on a thread of its own and reads what the working threads publish; nothing here is on the path of
 //! an update.
 
+mod connections;
 mod prometheus;
 
 use std::io;
@@ -21,6 +22,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 use axum::{Json, Router};
+use connections::Bounded;
 use counters::Registry;
 use serde_json::Value;
 
@@ -56,7 +58,7 @@ pub fn serve(address: SocketAddrV4, registry: Registry, daemon: Daemon) -> io::R
     thread::Builder::new().name("admin".to_owned()).spawn(move || {
         runtime.block_on(async move {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            axum::serve(listener, router(registry, daemon)).await
+            axum::serve(Bounded::new(listener), router(registry, daemon)).await
         })
     })?;
     Ok(local)
@@ -130,6 +132,20 @@ mod tests {
             "{metrics}"
         );
         assert!(fetch(address, "/nowhere").starts_with("HTTP/1.1 404"));
+    }
+
+    #[test]
+    fn silent_connections_take_few_descriptors_and_keep_nobody_from_an_answer() {
+        let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let address = serve(any, Registry::default(), daemon(Value::Null, &[])).unwrap();
+        let mut silent: Vec<TcpStream> =
+            (0..5 * connections::CONNECTIONS_MAX).map(|_| TcpStream::connect(address).unwrap()).collect();
+        assert!(fetch(address, "/health").ends_with("\r\n\r\nok\n"));
+        // The oldest had to go.
+        for stream in &mut silent[..2 * connections::CONNECTIONS_MAX] {
+            assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+        }
+        assert!(fetch(address, "/health").ends_with("\r\n\r\nok\n"));
     }
 
     #[test]
