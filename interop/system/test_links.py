@@ -1,5 +1,6 @@
 """What P2PSs can do to a source distributor over their links: ask for much, report old positions, come and go."""
 
+import re
 import socket
 import struct
 import threading
@@ -142,8 +143,8 @@ class ComesAndGoes(SystemTest):
             link.sendall(struct.pack('>HHII', 0, len(body) & 0xFFFF, 0, 0) + body)
             while link.recv(65_536):  # no reset, which would raise
                 pass
-        self.distributor.wait_says('point-to-point server gone peer=')
-        self.assertRegex(self.distributor.log(), 'server gone peer=[0-9]+ reason="?LBMC message')
+        why = 'server gone peer=[0-9]+ reason="?LBMC message'
+        wait_until(lambda: re.search(why, self.distributor.log()), 'the reason in the log', [self.distributor])
 
     def test_providers_are_held_back_for_it_once(self):
         self.assertEqual(self.behind, [True] * 3)
