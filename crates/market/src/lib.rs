@@ -10,6 +10,8 @@ mod intake;
 mod key;
 pub mod p2ps;
 mod ration;
+#[cfg(test)]
+mod state_tables;
 pub mod users;
 mod view;
 

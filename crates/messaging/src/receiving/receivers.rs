@@ -17,6 +17,14 @@ use crate::{Handler, Receiver, ReceiverOptions};
 /// A source that is not there, or was there and ended, is tried again so often: nobody advertises its return.
 const TRY_EVERY: Duration = Duration::from_secs(1);
 
+/// What comes before any receiver is made.
+fn begin(base: &mut Base, options: &ReceiverOptions) -> Result<(), ContextError> {
+    base.check_open(Stage::Settling)?;
+    check(options)?;
+    base.refresh_clock();
+    Ok(())
+}
+
 impl Receiving {
     /// See [`Context::create_receiver`](crate::Context::create_receiver).
     pub(crate) fn create_receiver(
@@ -26,9 +34,7 @@ impl Receiving {
         topic: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
-        base.check_open(Stage::Settling)?;
-        check(options)?;
-        base.refresh_clock();
+        begin(base, options)?;
         let known = base.resolution.resolver.query_of(topic).and_then(|query| self.by_query.get(&query));
         if let Some(&at) = known {
             let receiver = self.add_receiver(base, at, options);
@@ -50,9 +56,7 @@ impl Receiving {
         prefix: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
-        base.check_open(Stage::Settling)?;
-        check(options)?;
-        base.refresh_clock();
+        begin(base, options)?;
         let mut heard = Heard::default();
         let query = base.resolution.resolver.query_prefix(base.now, prefix, &mut heard)?;
         Ok(self.add_subscription(base, direct, query, options, heard))
@@ -66,9 +70,7 @@ impl Receiving {
         pattern: &str,
         options: &ReceiverOptions,
     ) -> Result<Receiver, ContextError> {
-        base.check_open(Stage::Settling)?;
-        check(options)?;
-        base.refresh_clock();
+        begin(base, options)?;
         let mut heard = Heard::default();
         let query = base.resolution.resolver.query_pattern(base.now, pattern, &mut heard)?;
         Ok(self.add_subscription(base, direct, query, options, heard))
