@@ -7,10 +7,10 @@ tickcast = cargo run --release --bin tickcast --
 java = interop/java/target/tickcast-interop.jar
 peers = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/peers
 # ETA's codec takes part where the jar is, the peers where they are in the PATH or in the directory of `make peers`.
-# Growth of the cost of a message is judged once figures are committed (`tickcast bench cost --against bench/cost.json --update`).
-cost = $(addprefix --against ,$(wildcard bench/cost.json))
+# Growth of the cost of a message is judged once figures are committed (`tickcast bench cost --against crates/lab/bench/cost.json --update`).
+cost = $(addprefix --against ,$(wildcard crates/lab/bench/cost.json))
 bench = PATH="$(peers):$$PATH" $(tickcast) bench
-all = --tls crates/net/testdata/tls $(addprefix --eta ,$(wildcard $(java)))
+all = --tls crates/io/net/testdata/tls $(addprefix --eta ,$(wildcard $(java)))
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -31,7 +31,7 @@ build_libfuzzer() {
     flags+=" -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
     flags+=" -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares"
     RUSTFLAGS=$flags CARGO_TARGET_DIR=$target/fuzz \
-        cargo +nightly build --release --manifest-path fuzz/Cargo.toml --target "$(host)"
+        cargo +nightly build --release --manifest-path crates/lab/fuzz/libfuzzer/Cargo.toml --target "$(host)"
 }
 
 # The corpus stays between runs, so that each begins where the last one ended.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what `make bench` measures beside Tickcast and this machine lacks, into a directory of the build:
 #   nats-server   built by Go from its source, or else Debian's package;
-#   aeron-peer    Aeron's C media driver and client behind the roles of the bench (bench/aeron);
-#   zeromq-peer   libzmq likewise (bench/zeromq).
+#   aeron-peer    Aeron's C media driver and client behind the roles of the bench (crates/lab/peers/aeron);
+#   zeromq-peer   libzmq likewise (crates/lab/peers/zeromq).
 # Each that cannot be had is said, and the rest goes on; the tables of the bench say what was left out.
 set -uo pipefail
 version=v2.15.2
@@ -68,7 +68,7 @@ bench_peers() {
     packages g++ pkg-config libbsd-dev uuid-dev libclang-dev || return 1
     newer_cmake || return 1
     for name in aeron-peer zeromq-peer; do
-        if cargo build --release --manifest-path bench/Cargo.toml --target-dir "$directory/build" -p "$name"; then
+        if cargo build --release --manifest-path crates/lab/peers/Cargo.toml --target-dir "$directory/build" -p "$name"; then
             install "$directory/build/release/$name" "$directory/$name"
             echo "built: $directory/$name"
         else

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
-TABLES = os.path.join(ROOT, 'crates', '**', 'counters', 'src', 'table', '*.rs')
+TABLES = os.path.join(ROOT, 'crates', 'base', 'counters', 'src', 'table', '*.rs')
 COUNTERS, CLI = (os.path.join(ROOT, 'docs', name) for name in ('counters.md', 'cli.md'))
 SET = re.compile(r'///([^\n]*)\n(?:\s*#\[[^\n]*\n)*\s*struct (\w+)\("(\w+)"\) \{(.*?)\n    \}', re.DOTALL)
 ROW = re.compile(r'(\w+): (\w+), "([^"]*)", "((?:[^"\\]|\\.)*)";')

@@ -189,7 +189,7 @@ class Crate:
 
 def crates() -> dict[str, Crate]:
     """All crates of the product, by the names of their folders."""
-    folders = sorted(path.parent for path in (ROOT / "crates").rglob("Cargo.toml") if (path.parent / "src").is_dir())
+    folders = sorted(path.parent for path in (ROOT / "crates").rglob("Cargo.toml") if (path.parent / "src").is_dir() and "peers" not in path.parts)
     return {folder.name: Crate(folder) for folder in folders}
 
 

@@ -107,7 +107,7 @@ def main():
     for name in filter(None, listed.split("\0")):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, tree / name)
-    copy = tree / "crates/net/src"
+    copy = tree / "crates/io/net/src"
     unnoticed = 0
     for name, what, weaker in list(changes(copy)):
         if wanted not in what:

@@ -1,4 +1,4 @@
-"""A source and a receiver of a topic on two hosts, for tests: `ends`, an example of crates/messaging.
+"""A source and a receiver of a topic on two hosts, for tests: `ends`, an example of crates/messaging/messaging.
 
 MESSAGING_ENDS=PATH (the other examples of the library beside it), or built here.
 """

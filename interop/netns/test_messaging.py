@@ -1,7 +1,7 @@
 """python3 -m unittest test_messaging        (needs root, ip, nft, tcpdump, cargo; tshark for the judgement)
 
 The messaging library between two hosts that lose packets: each transport that has packets, and both carriers
-of LBT-RM, chosen by configuration alone; and a link that is cut. The programs are examples of crates/messaging,
+of LBT-RM, chosen by configuration alone; and a link that is cut. The programs are examples of crates/messaging/messaging,
 as ends.py finds them.
 """
 

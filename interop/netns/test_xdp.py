@@ -1,7 +1,7 @@
 """python3 -m unittest test_xdp        (needs root, ip, nft, tcpdump, cargo, tshark)
 
 LBT-RM sessions of which one end uses AF_XDP and the other an ordinary socket, under loss; what is on the wire
-at the end with the socket is judged by tshark. The program is an example of crates/net, XDP_SESSION=PATH or
+at the end with the socket is judged by tshark. The program is an example of crates/io/net, XDP_SESSION=PATH or
 built here.
 """
 

@@ -17,7 +17,7 @@ WITH_DICTIONARY = [
     *('--field-dictionary', os.path.join(DICTIONARY, 'tickcast-fields.dic')),
     *('--enum-dictionary', os.path.join(DICTIONARY, 'tickcast-enums.def')),
 ]
-TLS = os.path.join(ROOT, 'crates', 'net', 'testdata', 'tls')
+TLS = os.path.join(ROOT, 'crates', 'io', 'net', 'testdata', 'tls')
 
 
 class JavaTool(Process):

@@ -17,7 +17,7 @@ from rssl_clients import PATIENCE_S, RsslConsumer, RsslProvider
 from system_test import SystemTest
 
 FILES = os.path.join(ROOT, 'interop', 'testdata', 'backbone')
-FOREIGN = os.path.join(ROOT, 'crates', 'net', 'testdata', 'tls', 'stranger')
+FOREIGN = os.path.join(ROOT, 'crates', 'io', 'net', 'testdata', 'tls', 'stranger')
 OLD, NEW = '1 ' + '0a' * 32, '2 ' + '5b' * 32
 STREAM = 5
 LINKS_MAX = 8

@@ -11,7 +11,7 @@ from daemons import ROOT, binary
 SHORT = ['--runs', '1', '--seconds', '0.5', '--json']
 # For what spins on both CPUs.
 VERY_SHORT = ['--seconds', '0.1']
-TLS = os.path.join(ROOT, 'crates', 'net', 'testdata', 'tls')
+TLS = os.path.join(ROOT, 'crates', 'io', 'net', 'testdata', 'tls')
 PEERS = os.path.join(os.environ.get('CARGO_TARGET_DIR', os.path.join(ROOT, 'target')), 'peers')
 WITH_PEERS = os.pathsep.join([PEERS, os.environ['PATH']])
 

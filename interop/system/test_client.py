@@ -1,5 +1,5 @@
 """The client library against the EMA library's other side: an interactive provider, a sink for non-interactive
-providers, a consumer. What the library does is in the examples of crates/client."""
+providers, a consumer. What the library does is in the examples of crates/clients/client."""
 
 import json
 import os

@@ -11,7 +11,7 @@ from names import Named, NameServer
 from ports import free_ports
 from process import ROOT, wait_until
 
-CERTIFICATES = os.path.join(ROOT, 'crates', 'net', 'testdata', 'tls')
+CERTIFICATES = os.path.join(ROOT, 'crates', 'io', 'net', 'testdata', 'tls')
 
 
 def certificate(name):

@@ -10,7 +10,7 @@ from ports import free_ports
 from process import ROOT, wait_until
 from system_test import SystemTest
 
-CERTIFICATES = os.path.join(ROOT, 'crates', 'net', 'testdata', 'tls')
+CERTIFICATES = os.path.join(ROOT, 'crates', 'io', 'net', 'testdata', 'tls')
 ENCRYPTED = ('--tls', '--tls-ca', os.path.join(CERTIFICATES, 'ca.pem'))
 
 

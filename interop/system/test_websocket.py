@@ -14,7 +14,7 @@ from system_test import SystemTest
 
 FIELDS = ['BID', 'ASK']
 PRICES = tuple(item for item in ITEMS if item[1] == 6)
-TESTDATA = os.path.join(ROOT, 'crates', 'net', 'testdata', 'tls')
+TESTDATA = os.path.join(ROOT, 'crates', 'io', 'net', 'testdata', 'tls')
 
 
 class WebSocket(SystemTest):

@@ -1,6 +1,6 @@
 //! What C has sent arrives, or is told lost, though the context is destroyed at once.
 
-#[path = "../../../crates/messaging/tests/common/bounded.rs"]
+#[path = "../../../crates/messaging/messaging/tests/common/bounded.rs"]
 mod bounded;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};

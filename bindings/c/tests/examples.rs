@@ -1,6 +1,6 @@
 //! The examples in C, compiled and run beside those in Rust.
 
-#[path = "../../../crates/messaging/tests/common/examples.rs"]
+#[path = "../../../crates/messaging/messaging/tests/common/examples.rs"]
 mod processes;
 
 mod common;

@@ -14,7 +14,7 @@ import tickcast
 import place
 
 TRANSPORTS = ('lbtrm', 'lbtru', 'tcp', 'lbtipc')
-TLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', '..', 'crates', 'net', 'testdata', 'tls')
+TLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', '..', 'crates', 'io', 'net', 'testdata', 'tls')
 
 
 def exit_status(work):

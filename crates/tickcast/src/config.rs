@@ -11,7 +11,7 @@ use feed::FeedConfig;
 use messaging::MessagingConfig;
 use net::small_file;
 use p2ps::P2psConfig;
-use resolver::ResolverDaemonConfig;
+use resolver_daemon::ResolverDaemonConfig;
 use source_distributor::SourceDistributorConfig;
 
 use crate::failure::Failure;

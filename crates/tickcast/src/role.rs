@@ -11,7 +11,7 @@ use daemon::{Status, ThreadConfig, WaitConfig};
 use messaging::ContextCounters;
 use net::{Poller, Token, clock};
 use p2ps::PointToPointServer;
-use resolver::{ResolverDaemon, ResolverDaemonConfig};
+use resolver_daemon::{ResolverDaemon, ResolverDaemonConfig};
 use rwf::Dictionary;
 use source_distributor::SourceDistributor;
 use tracing::warn;

@@ -12,7 +12,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, '..', '..', 'reckon')]
 import made_up
 from tools import HERE, Consumer, InteractiveProvider, NonInteractiveProvider, Sink, free_port
 
-TLS = os.path.join(HERE, '..', '..', '..', 'crates', 'net', 'testdata', 'tls')
+TLS = os.path.join(HERE, '..', '..', '..', 'crates', 'io', 'net', 'testdata', 'tls')
 FIELD_LISTS, MAPS = (6, 134), (7, 8, 9, 10)
 
 
