@@ -482,7 +482,11 @@ fn nesting_beyond_the_limit_is_one_fault() {
         ] {
             let faults = faults(Loader::new::<RootConfig>().file("t.toml", text.as_str()));
             let messages: Vec<&str> = faults.as_slice().iter().map(config::Fault::message).collect();
-            assert_eq!(messages, ["lists and tables are nested more than 16 deep"], "depth {depth}: {text:.60}");
+            assert_eq!(
+                messages,
+                ["lists and tables are nested more than 16 deep"],
+                "depth {depth}: {text:.60}"
+            );
         }
     }
     // What is wrong before it is told as well.

@@ -6,12 +6,14 @@ use std::time::Duration;
 use counters::table::Listener as Counters;
 use counters::{CounterSet, Registry};
 use net::tcp::Moved;
+use net::tls::{ServerTls, UnixSeconds};
 use net::{Addresses, Interest, Ready, Registrar, Token, Transport};
 use units::Nanos;
 
 use super::closing::{CLOSING_BIT, Closings};
 use super::connection::Connection;
 use super::doors::{Accepted, DOORS_MAX, Doors, Ports};
+use super::expiry::ExpiryWatch;
 use super::places::Places;
 use super::protocol::{Bridge, Endpoint, PortEvent, Protocol, ReasonOf, Service};
 use crate::{ConnectionId, ConnectionInfo, Outbox};
@@ -83,6 +85,7 @@ pub struct Listener<P: Protocol> {
     /// Connections closed for want of descriptors since that was told last, and when it may be told again.
     closed_unheard: u64,
     tell_shortage_at: Nanos,
+    expiry: ExpiryWatch,
 }
 
 /// How often timers of connections are looked at: their shortest, a third of a ping timeout, is seconds.
@@ -127,6 +130,7 @@ impl<P: Protocol> Listener<P> {
             check_at: Nanos::ZERO,
             closed_unheard: 0,
             tell_shortage_at: Nanos::ZERO,
+            expiry: ExpiryWatch::default(),
         })
     }
 
@@ -537,19 +541,33 @@ impl<P: Protocol> Listener<P> {
         }
     }
 
+    /// Looks when the certificate in use expires.
+    fn look_at_expiry(&mut self, service: &mut impl Service<P>) {
+        let Listener { doors, expiry, counters, .. } = self;
+        let Some((file, validity)) = doors.tls().and_then(ServerTls::validity) else { return };
+        counters.certificate_expires.set(validity.until.0.max(0).cast_unsigned());
+        let now = UnixSeconds::now();
+        if expiry.is_due(validity, now) {
+            service.on_port_event(PortEvent::CertificateExpires { file, until: validity.until, now });
+        }
+    }
+
     fn look_after_doors(&mut self, now: Nanos, service: &mut impl Service<P>) {
-        let event = match self.doors.on_wakeup(now) {
-            Ok(false) => return,
+        let is_certificate_due = self.doors.is_refresh_due(now);
+        match self.doors.on_wakeup(now) {
+            Ok(false) => {}
             Ok(true) => {
                 self.counters.tls_reloads.inc();
-                PortEvent::CertificateReloaded
+                service.on_port_event(PortEvent::CertificateReloaded);
             }
             Err(ref error) => {
                 self.counters.tls_reload_failures.inc();
-                return service.on_port_event(PortEvent::CertificateUnusable { error });
+                service.on_port_event(PortEvent::CertificateUnusable { error });
             }
-        };
-        service.on_port_event(event);
+        }
+        if is_certificate_due {
+            self.look_at_expiry(service);
+        }
     }
 
     /// When [`Listener::on_wakeup`] is due next.
@@ -567,7 +585,17 @@ impl<P: Protocol> Listener<P> {
 
     /// All connections, for status pages.
     pub fn connections(&mut self) -> impl Iterator<Item = ConnectionInfo> + '_ {
-        self.connections.iter_mut().map(|(index, c)| c.info(ConnectionId(index as u32)))
+        self.connections_after(None)
+    }
+
+    /// The connections in the order of their numbers, from the one behind `after` on, for status pages.
+    pub fn connections_after(
+        &mut self,
+        after: Option<ConnectionId>,
+    ) -> impl Iterator<Item = ConnectionInfo> + '_ {
+        let is_before = move |index: usize| after.is_some_and(|after| index <= after.0 as usize);
+        let numbered = self.connections.iter_mut().skip_while(move |(index, _)| is_before(*index));
+        numbered.map(|(index, c)| c.info(ConnectionId(index as u32)))
     }
 
     /// One connection, for status pages; `None` if there is none of this number.

@@ -5,6 +5,7 @@ mod config;
 mod connection;
 mod doors;
 mod endpoint;
+mod expiry;
 mod listener;
 mod outbox;
 mod places;
