@@ -143,7 +143,7 @@
 //!
 //! Each is a *core* without socket, thread or clock ([`ConsumerCore`], [`ProviderCore`]; the simulator runs
 //! these) and a thin driver around it, which works in the application's own thread. What the interfaces take and
-//! give of other rooms stands here too: values and messages ([`rwf`], the usual ones also by themselves), login,
+//! give of other crates stands here too: values and messages ([`rwf`], the usual ones also by themselves), login,
 //! directory and posts ([`rdm`]).
 //!
 //! # Promise
@@ -351,7 +351,7 @@ pub use provider::{
 };
 pub use reason::{ConnectFailure, DisconnectReason};
 
-/// Of other rooms: what the interfaces take and give.
+/// Of other crates: what the interfaces take and give.
 pub use counters::table::{
     ConsumerSession, InteractiveSession, JsonClients, ProviderSession, RsslConnections, WebSocketConnections,
 };
