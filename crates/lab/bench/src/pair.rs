@@ -1,6 +1,6 @@
 //! One run between two ends: what is told to the processes of a way, and what they answer.
 //!
-//! The programs, ours and others', and what is told to them: [`roles`].
+//! The programs, ours and others', and what is told to them: [`measure::ends`].
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -3,13 +3,13 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use measure::ends::{End, Failure, Link, answer, play};
 use messaging::{
     AfXdpMode, Context, Handler, IpcBehavior, Message, MessagingConfig, ReceiverOptions, SendError, Source,
     SourceOptions, Wait,
 };
 use net::clock;
 use net::lab::{FAR, NEAR};
-use roles::{End, Failure, Link, answer, play};
 use serde_json::json;
 
 use crate::BenchError;

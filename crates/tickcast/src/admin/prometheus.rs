@@ -6,7 +6,7 @@ use std::fmt::Write;
 use counters::{Descriptor, Kind, Registered};
 
 /// What the answer's `Content-Type` says.
-pub(crate) const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(super) const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Before each name, so that it is not another program's.
 const PREFIX: &str = "tickcast_";
@@ -18,7 +18,7 @@ struct Metric<'a> {
 }
 
 /// All sets, each counter under one head with its meaning and unit.
-pub(crate) fn text(sets: &[Registered]) -> String {
+pub(super) fn text(sets: &[Registered]) -> String {
     let mut by_name: BTreeMap<&str, Metric> = BTreeMap::new();
     let mut values = Vec::new();
     for registered in sets {

@@ -2,12 +2,12 @@
 
 use std::sync::mpsc::{Receiver, TryRecvError};
 
-use measure::Latencies;
 use net::clock;
 use serde_json::{Value, json};
 
-use crate::play::{LOOK_EVERY, answer, next, seconds, send};
-use crate::{End, Failure, Link};
+use super::play::{LOOK_EVERY, answer, next, seconds, send};
+use super::{End, Failure, Link};
+use crate::Latencies;
 
 /// Sends back what comes.
 pub(crate) fn reflect(end: &End, link: &mut impl Link, commands: &Receiver<Value>) -> Result<(), Failure> {

@@ -3,13 +3,13 @@
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-use measure::{Observed, Observer, Schedule, stamp};
 use net::clock;
 use serde_json::{Value, json};
 use units::Nanos;
 
-use crate::play::{LOOK_EVERY, answer, next, seconds};
-use crate::{End, Failure, Link, play};
+use super::play::{LOOK_EVERY, answer, next, seconds};
+use super::{End, Failure, Link, play};
+use crate::{Observed, Observer, Schedule, stamp};
 
 /// Sends at the rate of each command, or as fast as it can.
 pub(crate) fn send<L: Link>(end: &End, links: &mut [L], commands: &Receiver<Value>) -> Result<(), Failure> {

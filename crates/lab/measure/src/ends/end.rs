@@ -1,6 +1,6 @@
 use std::fmt::Display;
 
-use crate::Failure;
+use super::Failure;
 
 /// An end of one run.
 #[derive(Clone, Debug)]

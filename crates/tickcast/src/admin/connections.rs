@@ -15,21 +15,21 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, Sleep};
 
 /// Most of them. One more ends the oldest: who asks has its answer within milliseconds, who has nothing to ask stays.
-pub(crate) const CONNECTIONS_MAX: usize = 16;
+pub(super) const CONNECTIONS_MAX: usize = 16;
 /// One that has sent nothing for so long is closed; a daemon that describes itself slowly answers within that.
 const SILENT_MAX: Duration = Duration::from_secs(30);
 /// Between two attempts to accept if there is no descriptor.
 const NO_DESCRIPTOR_WAIT: Duration = Duration::from_millis(100);
 
 /// A listener that keeps to these bounds.
-pub(crate) struct Bounded {
+pub(super) struct Bounded {
     listener: TcpListener,
     /// Those that are open, oldest first.
     open: VecDeque<Weak<Ending>>,
 }
 
 impl Bounded {
-    pub(crate) fn new(listener: TcpListener) -> Bounded {
+    pub(super) fn new(listener: TcpListener) -> Bounded {
         Bounded { listener, open: VecDeque::new() }
     }
 
@@ -88,7 +88,7 @@ impl Ending {
 }
 
 /// A connection that ends when it is silent for too long, or another one needs its place.
-pub(crate) struct Connection {
+pub(super) struct Connection {
     stream: TcpStream,
     silent: Pin<Box<Sleep>>,
     ending: Arc<Ending>,

@@ -22,25 +22,26 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 use axum::{Json, Router};
-use connections::Bounded;
 use counters::Registry;
 use serde_json::Value;
 
+use self::connections::Bounded;
+
 /// Gives the present status of a daemon; may block.
-pub type Status = Arc<dyn Fn() -> Value + Send + Sync>;
+pub(crate) type Status = Arc<dyn Fn() -> Value + Send + Sync>;
 
 /// Says why something is not as it should be, a line each; nothing if it is. May block.
-pub type Check = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+pub(crate) type Check = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// What a daemon says of itself.
 #[derive(Clone)]
-pub struct Daemon {
+pub(crate) struct Daemon {
     /// Its description.
-    pub status: Status,
+    pub(crate) status: Status,
     /// Threads that do not turn.
-    pub health: Check,
+    pub(crate) health: Check,
     /// Services that are not served.
-    pub ready: Check,
+    pub(crate) ready: Check,
 }
 
 /// Serves the paths on `address` from a thread of its own, for the life of the process.
@@ -49,7 +50,7 @@ pub struct Daemon {
 ///
 /// # Errors
 /// The address is taken or not one of this host; the error names it.
-pub fn serve(address: SocketAddrV4, registry: Registry, daemon: Daemon) -> io::Result<SocketAddr> {
+pub(crate) fn serve(address: SocketAddrV4, registry: Registry, daemon: Daemon) -> io::Result<SocketAddr> {
     let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot serve HTTP on {address}: {e}"));
     let listener = std::net::TcpListener::bind(address).map_err(named)?;
     listener.set_nonblocking(true)?;

@@ -1,4 +1,4 @@
-use crate::Failure;
+use super::Failure;
 
 /// What is measured: one way in each direction. No call waits.
 pub trait Link {

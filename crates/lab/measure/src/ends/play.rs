@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{End, Failure, Link, pingpong, stream};
+use super::{End, Failure, Link, pingpong, stream};
 
 /// Plays the role until the input ends, on links that are connected already: one, or for streams several at
 /// once.
