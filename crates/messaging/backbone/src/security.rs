@@ -114,12 +114,6 @@ impl BackboneConfig {
         self.certificate_file.is_some()
     }
 
-    /// Files that nobody else should be able to read.
-    pub fn secret_files(&self) -> impl Iterator<Item = &str> {
-        let files = [&self.key_file, &self.encryption_key_file, &self.authentication_key_file];
-        files.into_iter().flatten().map(String::as_str)
-    }
-
     /// What of `base` is set beside this, although it is said here: keys of `[messaging]`.
     #[must_use]
     pub fn rivals(&self, base: &MessagingConfig) -> Vec<&'static str> {

@@ -109,8 +109,14 @@ impl Security {
         let watched: Vec<Watched> = watched.filter(|watched| !watched.files.files().is_empty()).collect();
         let is_idle = watched.is_empty() || config.security_reload_interval_us == 0;
         let look_at = if is_idle { Nanos::NEVER } else { Nanos::ZERO };
-        let (notices, refill_at) = (watched.iter().flat_map(Watched::exposures).collect(), Nanos::ZERO);
-        Security { watched, look_at, notices, notices_left: NOTICES_MAX, refill_at }
+        let mut notices = VecDeque::new();
+        // Several transports often have one file.
+        for exposure in watched.iter().flat_map(Watched::exposures) {
+            if !notices.contains(&exposure) {
+                notices.push_back(exposure);
+            }
+        }
+        Security { watched, look_at, notices, notices_left: NOTICES_MAX, refill_at: Nanos::ZERO }
     }
 
     /// When something is to be told or looked at.
@@ -272,6 +278,7 @@ mod tests {
             let mut context = lone_with(78, |config| {
                 config.wait = Wait::Block;
                 config.transport_lbtrm_authentication_key_file = file.to_str().map(str::to_owned);
+                config.transport_lbtru_authentication_key_file = file.to_str().map(str::to_owned);
             });
             let mut told = Told::default();
             context.on_wakeup(context.base.now, &mut told);
