@@ -22,7 +22,7 @@ use tracing::{info, warn};
 use units::Nanos;
 
 use crate::SourceDistributorConfig;
-use crate::dials::{Dials, Mail};
+use crate::dials::{DialOutbox, Dials};
 
 /// A source distributor on one thread, over any carrier.
 pub struct SourceDistributor<O> {
@@ -32,7 +32,7 @@ pub struct SourceDistributor<O> {
     listener: RsslListener,
     dials: Dials,
     /// What the core wants of dialled providers.
-    mail: Mail,
+    dial_outbox: DialOutbox,
     token_space: u32,
     events: Vec<OutletEvent>,
     links: Links,
@@ -105,7 +105,7 @@ impl<O: Outlet> SourceDistributor<O> {
             outlet,
             listener,
             dials,
-            mail: Mail::default(),
+            dial_outbox: DialOutbox::default(),
             token_space,
             events: Vec::new(),
             links: Links::default(),
@@ -137,8 +137,8 @@ impl<O: Outlet> SourceDistributor<O> {
     /// Begins to end: providers are notified, and no new ones are taken. What waits for them is written until `until`,
     /// while the agent is driven; [`Agent::has_ended`] tells when all are gone. [`SourceDistributor::end`] comes last.
     pub fn begin_end(&mut self, now: Nanos, until: Nanos) {
-        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
-        core.announce_end(&mut Sink { now, outlet, outbox: listener.outbox(), mail, links });
+        let SourceDistributor { core, outlet, listener, dial_outbox, links, .. } = self;
+        core.announce_end(&mut Sink { now, outlet, outbox: listener.outbox(), dial_outbox, links });
         self.listener.end(until);
         self.deliver(now);
         self.dials.begin_end(now, until);
@@ -159,8 +159,8 @@ impl<O: Outlet> SourceDistributor<O> {
     }
 
     fn take_event(&mut self, now: Nanos, event: OutletEvent) {
-        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
-        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, links };
+        let SourceDistributor { core, outlet, listener, dial_outbox, links, .. } = self;
+        let mut sink = Sink { now, outlet, outbox: listener.outbox(), dial_outbox, links };
         match event {
             OutletEvent::Connected(peer) => {
                 info!(peer = peer.0, "point-to-point server connected");
@@ -186,10 +186,10 @@ impl<O: Outlet> SourceDistributor<O> {
 
     /// Serves links that wait for images, as far as the turn's work goes.
     fn serve_links(&mut self, now: Nanos) {
-        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
+        let SourceDistributor { core, outlet, listener, dial_outbox, links, .. } = self;
         links.work = 0;
         if core.waiting_peers().next().is_some() {
-            core.serve_peers(now, &mut Sink { now, outlet, outbox: listener.outbox(), mail, links });
+            core.serve_peers(now, &mut Sink { now, outlet, outbox: listener.outbox(), dial_outbox, links });
             links.work = 0;
         }
     }
@@ -206,31 +206,31 @@ impl<O: Outlet> SourceDistributor<O> {
     }
 
     fn work_dial(&mut self, now: Nanos, place: usize) {
-        let SourceDistributor { core, outlet, listener, dials, mail, links, is_held, .. } = self;
+        let SourceDistributor { core, outlet, listener, dials, dial_outbox, links, is_held, .. } = self;
         let reads = !outlet.is_blocked() && !*is_held;
-        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, links };
+        let mut sink = Sink { now, outlet, outbox: listener.outbox(), dial_outbox, links };
         dials.work(now, place, reads, core, &mut sink);
     }
 
     /// Providers that have waited for clean-ups are read from again, and those are closed that had said what they may
     /// not meanwhile.
     fn release_providers(&mut self, now: Nanos) {
-        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
+        let SourceDistributor { core, outlet, listener, dial_outbox, links, .. } = self;
         for connection in std::mem::take(&mut links.dismissed) {
             listener.dismiss(connection);
         }
-        for provider in core.take_released().into_iter().filter(|provider| !Mail::is_for(*provider)) {
-            let mut providers = Providers { core, outlet, mail, links };
+        for provider in core.take_released().into_iter().filter(|provider| !DialOutbox::is_for(*provider)) {
+            let mut providers = Providers { core, outlet, dial_outbox, links };
             listener.resume(now, ConnectionId(provider.0), &mut providers);
         }
     }
 
     /// Puts what the core wants of dialled providers into their backlogs; what comes of that in turn, too.
     fn deliver(&mut self, now: Nanos) {
-        let SourceDistributor { core, outlet, listener, dials, mail, links, .. } = self;
-        while !mail.is_empty() {
-            let waiting = std::mem::take(mail);
-            let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, links };
+        let SourceDistributor { core, outlet, listener, dials, dial_outbox, links, .. } = self;
+        while !dial_outbox.is_empty() {
+            let waiting = std::mem::take(dial_outbox);
+            let mut sink = Sink { now, outlet, outbox: listener.outbox(), dial_outbox, links };
             dials.deliver(now, waiting, core, &mut sink);
         }
     }
@@ -238,8 +238,8 @@ impl<O: Outlet> SourceDistributor<O> {
     /// Puts a changed list of users in force.
     fn refresh_users(&mut self, now: Nanos) {
         let Some(users) = self.users.refresh(now) else { return };
-        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
-        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, links };
+        let SourceDistributor { core, outlet, listener, dial_outbox, links, .. } = self;
+        let mut sink = Sink { now, outlet, outbox: listener.outbox(), dial_outbox, links };
         for provider in core.set_users(users, &mut sink) {
             warn!(connection = provider.0, "provider's login is revoked, its connection is closed");
             listener.dismiss(ConnectionId(provider.0));
@@ -298,8 +298,8 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
     #[inline]
     fn on_ready(&mut self, now: Nanos, ready: Ready) {
         if (ready.token.0 >> 32) as u32 == self.token_space {
-            let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
-            listener.on_ready(now, ready, &mut Providers { core, outlet, mail, links });
+            let SourceDistributor { core, outlet, listener, dial_outbox, links, .. } = self;
+            listener.on_ready(now, ready, &mut Providers { core, outlet, dial_outbox, links });
         } else if self.dials.owns((ready.token.0 >> 32) as u32) {
             self.work_dial(now, ready.token.0 as u32 as usize);
         } else {
@@ -314,23 +314,23 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
             self.outlet.on_wakeup(now, &mut self.events);
             self.take_events(now);
         }
-        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
+        let SourceDistributor { core, outlet, listener, dial_outbox, links, .. } = self;
         if now >= core.next_wakeup() {
-            core.on_wakeup(now, &mut Sink { now, outlet, outbox: listener.outbox(), mail, links });
+            core.on_wakeup(now, &mut Sink { now, outlet, outbox: listener.outbox(), dial_outbox, links });
             self.release_providers(now);
         }
         self.serve_links(now);
         self.work_dials(now);
-        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
+        let SourceDistributor { core, outlet, listener, dial_outbox, links, .. } = self;
         outlet.flush(now);
-        let mut providers = Providers { core, outlet, mail, links };
+        let mut providers = Providers { core, outlet, dial_outbox, links };
         listener.on_wakeup(now, &mut providers);
         listener.flush(now, &mut providers);
-        let Providers { core, outlet, mail, links } = providers;
-        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, links };
+        let Providers { core, outlet, dial_outbox, links } = providers;
+        let mut sink = Sink { now, outlet, outbox: listener.outbox(), dial_outbox, links };
         self.is_held = core.holds_providers(now, &mut sink);
         let is_blocked = outlet.is_blocked() || self.is_held;
-        let mut providers = Providers { core, outlet, mail, links };
+        let mut providers = Providers { core, outlet, dial_outbox, links };
         listener.pause(now, is_blocked, &mut providers);
         self.deliver(now);
         self.dials.flush(now, !is_blocked, &self.core);
@@ -360,7 +360,7 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
 struct Providers<'a, O> {
     core: &'a mut Distributor,
     outlet: &'a mut O,
-    mail: &'a mut Mail,
+    dial_outbox: &'a mut DialOutbox,
     links: &'a mut Links,
 }
 
@@ -386,7 +386,8 @@ impl<O: Outlet> Service<Rssl> for Providers<'_, O> {
         message: &[u8],
         outbox: &mut Outbox,
     ) -> ControlFlow<()> {
-        let mut sink = Sink { now, outlet: self.outlet, outbox, mail: self.mail, links: self.links };
+        let mut sink =
+            Sink { now, outlet: self.outlet, outbox, dial_outbox: self.dial_outbox, links: self.links };
         match self.core.on_provider_message(now, ProviderId(connection.0), message, &mut sink) {
             Ok(()) => ControlFlow::Continue(()),
             Err(ProviderError::LoggedOut) => ControlFlow::Break(()),
@@ -404,7 +405,8 @@ impl<O: Outlet> Service<Rssl> for Providers<'_, O> {
 
     fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox) {
         info!(connection = connection.0, %reason, "provider gone");
-        let mut sink = Sink { now, outlet: self.outlet, outbox, mail: self.mail, links: self.links };
+        let mut sink =
+            Sink { now, outlet: self.outlet, outbox, dial_outbox: self.dial_outbox, links: self.links };
         self.core.on_provider_closed(now, ProviderId(connection.0), &mut sink);
     }
 
@@ -434,7 +436,7 @@ struct Sink<'a, O> {
     now: Nanos,
     outlet: &'a mut O,
     outbox: &'a mut Outbox,
-    mail: &'a mut Mail,
+    dial_outbox: &'a mut DialOutbox,
     links: &'a mut Links,
 }
 
@@ -476,8 +478,8 @@ impl<O: Outlet> DistributorSink for Sink<'_, O> {
     }
 
     fn notice(&mut self, provider: ProviderId, notice: &ProviderNotice<'_>) {
-        if Mail::is_for(provider) {
-            return self.mail.notice(provider, notice);
+        if DialOutbox::is_for(provider) {
+            return self.dial_outbox.notice(provider, notice);
         }
         warn!(connection = provider.0, "{notice}");
     }
@@ -488,16 +490,16 @@ impl<O: Outlet> DistributorSink for Sink<'_, O> {
 
     fn close_provider(&mut self, provider: ProviderId, why: &ProviderError) {
         warn!(connection = provider.0, error = %why, "provider's connection is closed");
-        if Mail::is_for(provider) {
-            self.mail.hang_up(provider);
+        if DialOutbox::is_for(provider) {
+            self.dial_outbox.hang_up(provider);
         } else {
             self.links.dismissed.push(ConnectionId(provider.0));
         }
     }
 
     fn to_provider(&mut self, provider: ProviderId, msg: &[u8]) {
-        if Mail::is_for(provider) {
-            self.mail.send(provider, msg);
+        if DialOutbox::is_for(provider) {
+            self.dial_outbox.send(provider, msg);
             return;
         }
         server::rssl::send(self.outbox, ConnectionId(provider.0), msg);

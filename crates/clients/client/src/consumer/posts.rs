@@ -83,7 +83,7 @@ impl Posts {
                 PostOutcome::Refused { code, text }
             }
         };
-        tell(ack.ack_id, post, outcome, sink);
+        report(ack.ack_id, post, outcome, sink);
         true
     }
 
@@ -92,7 +92,7 @@ impl Posts {
         while let Some((_, id)) = self.due.pop_front_if(|(due, _)| *due <= now) {
             if let Some(post) = self.waiting.remove(&id) {
                 counters.posts_unanswered.inc();
-                tell(id, post, PostOutcome::TimedOut, sink);
+                report(id, post, PostOutcome::TimedOut, sink);
             }
         }
     }
@@ -102,7 +102,7 @@ impl Posts {
         for (_, id) in std::mem::take(&mut self.due) {
             if let Some(post) = self.waiting.remove(&id) {
                 counters.posts_unanswered.inc();
-                tell(id, post, PostOutcome::Lost, sink);
+                report(id, post, PostOutcome::Lost, sink);
             }
         }
     }
@@ -112,7 +112,7 @@ impl Posts {
     }
 }
 
-fn tell(id: u32, post: Waiting, outcome: PostOutcome<'_>, sink: &mut Sink<'_>) {
+fn report(id: u32, post: Waiting, outcome: PostOutcome<'_>, sink: &mut Sink<'_>) {
     sink(ConsumerEvent::Posted(PostEvent { id: PostId(id), tag: post.tag, item: post.item, outcome }));
 }
 

@@ -19,7 +19,7 @@ use websocket::Message;
 
 use super::client::{Outlet, Watcher};
 use super::core::{Core, Fault};
-use super::place::{Place, Port};
+use super::port_connection::{Port, PortConnection};
 use crate::InteractiveConfig;
 
 /// What is read from a client at a time.
@@ -95,8 +95,8 @@ impl Ports {
         self.web.as_ref().map(|web| web.json.counters())
     }
 
-    pub(super) fn connection(&mut self, place: Place) -> Option<ConnectionInfo> {
-        match place.port() {
+    pub(super) fn connection(&mut self, connection: PortConnection) -> Option<ConnectionInfo> {
+        match connection.port() {
             Port::Rssl(connection) => self.rssl.connection(connection),
             Port::WebSocket(connection) => self.web.as_mut()?.listener.connection(connection),
         }
@@ -180,8 +180,8 @@ impl JsonWire<'_> {
 }
 
 impl Outlet for Wires<'_> {
-    fn send(&mut self, place: Place, message: &[u8]) {
-        match (place.port(), &mut self.web) {
+    fn send(&mut self, connection: PortConnection, message: &[u8]) {
+        match (connection.port(), &mut self.web) {
             (Port::Rssl(connection), _) => server::rssl::send(self.rssl, connection, message),
             (Port::WebSocket(connection), Some(web)) => {
                 web.json.send(web.outbox, connection, message);
@@ -195,7 +195,7 @@ impl Outlet for Wires<'_> {
         let mut as_it_is: Option<Staged> = None;
         let mut as_json: Option<Option<Shown>> = None;
         for watcher in to {
-            match (watcher.place.port(), &mut self.web) {
+            match (watcher.connection.port(), &mut self.web) {
                 (Port::Rssl(connection), _) => {
                     let staged = *as_it_is.get_or_insert_with(|| self.rssl.stage(message));
                     self.rssl.deliver(connection, staged, watcher.stream_id);
@@ -228,7 +228,7 @@ impl Service<Rssl> for RsslClients<'_> {
         peer: SocketAddr,
         _: &mut Outbox,
     ) {
-        self.core.on_connected(Place::rssl(connection), peer, session.component_version.to_string());
+        self.core.on_connected(PortConnection::rssl(connection), peer, session.component_version.to_string());
     }
 
     fn on_message(
@@ -239,15 +239,15 @@ impl Service<Rssl> for RsslClients<'_> {
         outbox: &mut Outbox,
     ) -> ControlFlow<()> {
         let mut wires = Wires { rssl: outbox, web: self.web.as_mut().map(JsonWire::reborrow) };
-        to_flow(self.core.on_message(Place::rssl(connection), message, &mut wires))
+        to_flow(self.core.on_message(PortConnection::rssl(connection), message, &mut wires))
     }
 
     fn on_closed(&mut self, _: Nanos, connection: ConnectionId, reason: &rssl::CloseReason, _: &mut Outbox) {
-        self.core.on_closed(Place::rssl(connection), reason.to_string());
+        self.core.on_closed(PortConnection::rssl(connection), reason.to_string());
     }
 
     fn is_logged_in(&self, connection: ConnectionId) -> bool {
-        self.core.is_logged_in(Place::rssl(connection))
+        self.core.is_logged_in(PortConnection::rssl(connection))
     }
 }
 
@@ -268,13 +268,13 @@ impl Service<WebSocket> for JsonClient<'_> {
         peer: SocketAddr,
         outbox: &mut Outbox,
     ) {
-        let place = Place::websocket(connection);
+        let connection = PortConnection::websocket(connection);
         let agent = session.headers.all("User-Agent").next().unwrap_or("");
-        self.core.on_connected(place, peer, agent.escape_debug().to_string());
+        self.core.on_connected(connection, peer, agent.escape_debug().to_string());
         if let Some(login) = cookie_login(session.headers) {
             let mut wires = Wires { rssl: self.rssl, web: Some(JsonWire { outbox, json: self.json }) };
             // A login that is refused is answered; the client may try again with a message.
-            let _ = self.core.on_message(place, &login, &mut wires);
+            let _ = self.core.on_message(connection, &login, &mut wires);
         }
     }
 
@@ -288,8 +288,9 @@ impl Service<WebSocket> for JsonClient<'_> {
         // No sub-protocol that is taken has binary messages.
         let Message::Text(text) = message else { return ControlFlow::Break(()) };
         let wires = Wires { rssl: self.rssl, web: Some(JsonWire { outbox, json: self.json }) };
-        let mut scene = Scene { place: Place::websocket(connection), core: self.core, wires };
-        to_flow(self.json.read(self.reader, text, connection, &mut scene))
+        let mut adapter =
+            JsonToCore { connection: PortConnection::websocket(connection), core: self.core, wires };
+        to_flow(self.json.read(self.reader, text, connection, &mut adapter))
     }
 
     fn on_closed(
@@ -299,30 +300,30 @@ impl Service<WebSocket> for JsonClient<'_> {
         reason: &websocket::CloseReason,
         _: &mut Outbox,
     ) {
-        self.core.on_closed(Place::websocket(connection), reason.to_string());
+        self.core.on_closed(PortConnection::websocket(connection), reason.to_string());
     }
 
     fn is_logged_in(&self, connection: ConnectionId) -> bool {
-        self.core.is_logged_in(Place::websocket(connection))
+        self.core.is_logged_in(PortConnection::websocket(connection))
     }
 }
 
 /// One client that speaks JSON, and the core.
-struct Scene<'a> {
-    place: Place,
+struct JsonToCore<'a> {
+    connection: PortConnection,
     core: &'a mut Core,
     wires: Wires<'a>,
 }
 
-impl RwfService for Scene<'_> {
+impl RwfService for JsonToCore<'_> {
     type Fault = Fault;
 
     fn on_rwf(&mut self, rwf: &[u8]) -> Result<(), Fault> {
-        self.core.on_message(self.place, rwf, &mut self.wires)
+        self.core.on_message(self.connection, rwf, &mut self.wires)
     }
 
     fn send(&mut self, rwf: &[u8]) {
-        self.wires.send(self.place, rwf);
+        self.wires.send(self.connection, rwf);
     }
 
     fn outbox(&mut self) -> &mut Outbox {
