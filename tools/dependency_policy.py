@@ -22,7 +22,7 @@ PREFIX = 'tickcast-'
 
 
 class Workspace:
-    """What `cargo metadata` says: packages, what each is built on, the rooms among them."""
+    """What `cargo metadata` says: packages, what each is built on, the crates among them."""
 
     def __init__(self, metadata):
         self.packages = {package['id']: package for package in metadata['packages']}

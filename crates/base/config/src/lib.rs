@@ -1,6 +1,6 @@
 //! The TOML schema: one description of each key feeds parsing, errors, defaults and the reference page.
 //!
-//! A room declares its keys with [`section!`] and [`choice!`]: name, type, default, range and meaning, each
+//! A crate declares its keys with [`section!`] and [`choice!`]: name, type, default, range and meaning, each
 //! once. The program puts the sections together in a section of its own and loads it from its layers: the
 //! defaults, a preset if a section has chosen one, files, the environment, `--set` flags. This crate opens no file and reads no environment; the
 //! texts come in as arguments.

@@ -6,13 +6,13 @@
 //! One thread drives everything: a [`PointToPointServer`] is a [`net::agent::Agent`]. A turn takes what has
 //! arrived from the backbone and from clients, then sends what that led to; no timer holds an update back.
 
+mod backbone_to_market;
 mod config;
 mod intake;
+mod market_to_clients;
 mod pace;
-mod rssl_clients;
+mod rssl_to_market;
 mod server;
-mod sink;
-mod upstream;
 mod websocket;
 
 pub use crate::config::P2psConfig;

@@ -9,6 +9,8 @@
 mod config;
 mod dials;
 mod distributor;
+mod market_to_backbone;
+mod rssl_to_market;
 
 pub use crate::config::{
     BalanceConfig, InteractiveConfig, PostsConfig, RequestsConfig, ServiceConfig, SourceDistributorConfig,

@@ -1,4 +1,4 @@
-//! Fuzz targets: what bytes from a peer, or from a file, may do to the pure rooms, and what must hold then.
+//! Fuzz targets: what bytes from a peer, or from a file, may do to the pure crates, and what must hold then.
 //!
 //! A [`Target`] takes any bytes and checks promises of a room on them: no panic, what is read can be written
 //! and reads the same, whole and in pieces come to the same, memory and work stay in proportion to the input.

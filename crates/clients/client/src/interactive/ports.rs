@@ -12,7 +12,7 @@ use rwf::Dictionary;
 use rwf_json::Reader;
 use server::Service;
 use server::rssl::{Rssl, RsslListener};
-use server::websocket::{Json, MessageEffect, RwfService, Shown, WebSocket, WebSocketListener, cookie_login};
+use server::websocket::{Json, MessageEffect, RwfService, StagedJson, WebSocket, WebSocketListener, cookie_login};
 use server::{ConnectionId, ConnectionInfo, Outbox, Staged};
 use units::Nanos;
 use websocket::Message;
@@ -193,7 +193,7 @@ impl Outlet for Wires<'_> {
     #[inline]
     fn fan_out(&mut self, to: &[Watcher], message: &[u8]) -> bool {
         let mut as_it_is: Option<Staged> = None;
-        let mut as_json: Option<Option<Shown>> = None;
+        let mut as_json: Option<Option<StagedJson>> = None;
         for watcher in to {
             match (watcher.connection.port(), &mut self.web) {
                 (Port::Rssl(connection), _) => {
@@ -209,7 +209,7 @@ impl Outlet for Wires<'_> {
                 (Port::WebSocket(_), None) => {}
             }
         }
-        !matches!(as_json, Some(Some(Shown { effect: MessageEffect::Lost, .. })))
+        !matches!(as_json, Some(Some(StagedJson { effect: MessageEffect::Lost, .. })))
     }
 }
 

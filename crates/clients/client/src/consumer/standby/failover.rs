@@ -232,7 +232,7 @@ impl StandbyCore {
         let member = &mut self.members[server];
         let is_ok = member.item_state(handle).is_some_and(|state| state.data == DataState::Ok);
         let is_silent = member.is_silent(&entry.wish.service);
-        let has_image = member.image(handle).is_some_and(|image| image.can_be_told());
+        let has_image = member.image(handle).is_some_and(|image| image.has_all_updates());
         if is_silent || (is_ok && !has_image) {
             entry.sync = ImageSync::Waiting { behind_until: None, needs_refresh: true };
             member.life.session.watchlist.change(handle, Wanted::Image);
