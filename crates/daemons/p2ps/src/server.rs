@@ -338,7 +338,7 @@ impl<I: Inlet> PointToPointServer<I> {
     fn refresh_users(&mut self, now: Nanos) {
         let Some(users) = self.users.refresh(now) else { return };
         let (adapter, _) = self.backbone_to_market();
-        let BackboneToMarket { core, mut sink, .. } = backbone_to_market;
+        let BackboneToMarket { core, mut sink, .. } = adapter;
         for client in core.set_users(users, &mut sink) {
             info!(client = client.0, "client's login is revoked, its connection is closed");
             self.dismiss(client);

@@ -12,7 +12,9 @@ use rwf::Dictionary;
 use rwf_json::Reader;
 use server::Service;
 use server::rssl::{Rssl, RsslListener};
-use server::websocket::{Json, MessageEffect, RwfService, StagedJson, WebSocket, WebSocketListener, cookie_login};
+use server::websocket::{
+    Json, MessageEffect, RwfService, StagedJson, WebSocket, WebSocketListener, cookie_login,
+};
 use server::{ConnectionId, ConnectionInfo, Outbox, Staged};
 use units::Nanos;
 use websocket::Message;

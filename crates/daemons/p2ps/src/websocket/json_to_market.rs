@@ -54,9 +54,10 @@ impl Service<WebSocket> for JsonToMarket<'_> {
         self.streams.forget_all(connection);
         self.core.on_client_connected(client_of(connection), profile);
         if let Some(login) = cookie_login(session.headers) {
-            let mut client = self.client(now, connection, outbox);
+            let mut json_client = self.json_client(now, connection, outbox);
             // A login that is refused is answered; the client may try again with a message.
-            let _ = client.core.on_client_message(now, client_of(connection), &login, &mut client.sink);
+            let _ =
+                json_client.core.on_client_message(now, client_of(connection), &login, &mut json_client.sink);
         }
     }
 
@@ -73,9 +74,9 @@ impl Service<WebSocket> for JsonToMarket<'_> {
         };
         update_services(self.json, self.core);
         let mut reader = std::mem::take(&mut self.input.reader);
-        let mut client = self.client(now, connection, outbox);
-        let json = client.sink.json;
-        let result = json.read(&mut reader, text, connection, &mut client);
+        let mut json_client = self.json_client(now, connection, outbox);
+        let json = json_client.sink.json;
+        let result = json.read(&mut reader, text, connection, &mut json_client);
         self.input.reader = reader;
         match result {
             Ok(()) => ControlFlow::Continue(()),
@@ -90,8 +91,8 @@ impl Service<WebSocket> for JsonToMarket<'_> {
         info!(connection = connection.0, %reason, "WebSocket client gone");
         self.streams.forget_all(connection);
         self.pace.release(client_of(connection));
-        let mut client = self.client(now, connection, outbox);
-        client.core.on_client_closed(now, client_of(connection), &mut client.sink);
+        let mut json_client = self.json_client(now, connection, outbox);
+        json_client.core.on_client_closed(now, client_of(connection), &mut json_client.sink);
     }
 
     fn is_logged_in(&self, connection: ConnectionId) -> bool {
@@ -128,17 +129,17 @@ impl JsonToMarket<'_> {
         outbox: &mut Outbox,
     ) -> Result<bool, ClientError> {
         update_services(self.json, self.core);
-        let mut client = self.client(now, connection, outbox);
-        client.sink.begin();
-        client.core.go_on(now, client, &mut client.sink);
-        while client.sink.goes_on(client.core, client) {
-            let Some(rwf) = client.sink.pace.next_message(client) else { return Ok(true) };
-            client.handle(&rwf)?;
+        let mut json_client = self.json_client(now, connection, outbox);
+        json_client.sink.begin();
+        json_client.core.go_on(now, client, &mut json_client.sink);
+        while json_client.sink.goes_on(json_client.core, client) {
+            let Some(rwf) = json_client.sink.pace.next_message(client) else { return Ok(true) };
+            json_client.handle(&rwf)?;
         }
         Ok(false)
     }
 
-    fn client<'s>(
+    fn json_client<'s>(
         &'s mut self,
         now: Nanos,
         connection: ConnectionId,
@@ -205,14 +206,14 @@ impl JsonClient<'_> {
                     self.refuse_id(request.stream_id, stream_id, domain);
                     Ok(())
                 }
-                None => self.to_core(rwf),
+                None => self.give_core(rwf),
             },
             Ok(Msg::Close(close)) if close.domain != Domain::LOGIN => self.on_close(&close, rwf),
-            _ => self.to_core(rwf),
+            _ => self.give_core(rwf),
         }
     }
 
-    fn to_core(&mut self, rwf: &[u8]) -> Result<(), ClientError> {
+    fn give_core(&mut self, rwf: &[u8]) -> Result<(), ClientError> {
         self.core.on_client_message(self.now, client_of(self.connection), rwf, &mut self.sink)
     }
 
@@ -252,14 +253,14 @@ impl JsonClient<'_> {
         let client = client_of(self.connection);
         // What cannot be read is for the core to refuse.
         let Ok(wanted) = ItemClose::parse(&CloseMsg { domain: Domain::MARKET_PRICE, ..*close }) else {
-            return self.to_core(rwf);
+            return self.give_core(rwf);
         };
         let ids: BTreeSet<i32> = wanted.streams().collect();
         let mut closed = ids.iter().filter(|id| self.core.has_stream(client, **id)).count();
         for &id in &ids {
             closed += usize::from(self.close_other(id)?);
         }
-        self.to_core(rwf)?;
+        self.give_core(rwf)?;
         ids.iter().for_each(|id| self.sink.streams.forget(self.connection, *id));
         if let CloseTarget::Streams(listed) = &wanted.target {
             let count = listed.len();
@@ -285,7 +286,7 @@ impl JsonClient<'_> {
         streams.close_other(connection, stream_id);
         let close = Msg::Close(CloseMsg::new(domain, stream_id, DataType::NO_DATA));
         let Ok(rwf) = close.to_vec() else { return Ok(false) };
-        self.to_core(&rwf)?;
+        self.give_core(&rwf)?;
         Ok(true)
     }
 }
