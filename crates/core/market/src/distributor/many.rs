@@ -23,7 +23,7 @@ use super::sweep::{Range, Sweep, What};
 
 impl Distributor {
     /// What a provider's directory has said of many items.
-    pub(super) fn say_of_many(
+    pub(super) fn on_bulk_changes(
         &mut self,
         now: Nanos,
         provider: ProviderId,
@@ -79,7 +79,7 @@ impl Distributor {
                 && !last.is_begun
                 && matches!(&last.what, What::BulkChanges(before) if before.count < CHANGES_MAX)
         });
-        if !goes_with_last && self.must_wait_to_say(now, provider) {
+        if !goes_with_last && self.must_wait_with_bulk_changes(now, provider) {
             self.keep_bulk_changes(provider, changes);
             return;
         }
@@ -99,7 +99,7 @@ impl Distributor {
     }
 
     /// Whether a provider has said so much of many items that it has to wait, which it does from then on.
-    fn must_wait_to_say(&mut self, now: Nanos, provider: ProviderId) -> bool {
+    fn must_wait_with_bulk_changes(&mut self, now: Nanos, provider: ProviderId) -> bool {
         let sweeps = self.items.cleanups.sweeps.iter();
         let mut theirs = sweeps.filter(|s| s.provider == provider && matches!(s.what, What::BulkChanges(_)));
         let Some(first) = theirs.next().map(|sweep| sweep.number) else { return false };

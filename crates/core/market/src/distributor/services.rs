@@ -51,7 +51,7 @@ impl Distributor {
             }
         };
         self.take_changed(now, provider, &changes, sink);
-        self.say_of_many(now, provider, changes, sink);
+        self.on_bulk_changes(now, provider, changes, sink);
         self.items.suppliers.publish_directory_if_due(now, sink);
         Ok(())
     }
