@@ -15,7 +15,7 @@ use rwf_json::{Converter, Incoming, Options, Reader, write_pong};
 use units::{Nanos, Rng};
 use websocket::{ClientConfig, ClientConnection, Message, Stop};
 
-use crate::consumer::{Session, Sink};
+use crate::consumer::{ConsumerSink, Session};
 use crate::lifecycle::Lifecycle;
 use crate::{ConnectFailure, ConsumerConfig, DisconnectReason, Endpoint as _, Socket, WebSocketConfig};
 
@@ -156,7 +156,7 @@ impl WebBridge {
         life: &mut Lifecycle<Session>,
         now: Nanos,
         bytes: &[u8],
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         self.now = now;
         let Some(link) = &mut self.link else { return };
@@ -175,7 +175,13 @@ impl WebBridge {
     }
 
     /// A frame of the server: its messages go to the core.
-    fn on_text(&mut self, life: &mut Lifecycle<Session>, now: Nanos, text: &[u8], sink: &mut Sink<'_>) {
+    fn on_text(
+        &mut self,
+        life: &mut Lifecycle<Session>,
+        now: Nanos,
+        text: &[u8],
+        sink: &mut ConsumerSink<'_>,
+    ) {
         let Some(link) = &mut self.link else { return };
         let dictionary = life.session.dictionary.current().map_or(&self.blank, |known| &**known);
         let converter = Converter::new(dictionary, &life.session.directory, Options::default());
@@ -208,7 +214,7 @@ impl WebBridge {
     }
 
     /// Moves what the core and its end of the connection say, until both are silent.
-    fn exchange(&mut self, life: &mut Lifecycle<Session>, now: Nanos, sink: &mut Sink<'_>) {
+    fn exchange(&mut self, life: &mut Lifecycle<Session>, now: Nanos, sink: &mut ConsumerSink<'_>) {
         loop {
             let has_said = self.take_out(life);
             let Some(link) = self.link.as_mut().filter(|link| link.is_up) else { return };
@@ -255,7 +261,7 @@ impl WebBridge {
         life: &mut Lifecycle<Session>,
         now: Nanos,
         cause: Disconnect,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         match self.link.take() {
             Some(link) if link.is_up => life.on_disconnected(now, cause, sink),
@@ -264,11 +270,16 @@ impl WebBridge {
     }
 
     /// The WebSocket connection is over.
-    fn end(&mut self, life: &mut Lifecycle<Session>, now: Nanos, sink: &mut Sink<'_>) {
+    fn end(&mut self, life: &mut Lifecycle<Session>, now: Nanos, sink: &mut ConsumerSink<'_>) {
         self.on_disconnected(life, now, Disconnect::EndOfStream, sink);
     }
 
-    pub(crate) fn on_wakeup(&mut self, life: &mut Lifecycle<Session>, now: Nanos, sink: &mut Sink<'_>) {
+    pub(crate) fn on_wakeup(
+        &mut self,
+        life: &mut Lifecycle<Session>,
+        now: Nanos,
+        sink: &mut ConsumerSink<'_>,
+    ) {
         self.now = now;
         if let Some(link) = &mut self.link {
             let is_over = link.web.next_wakeup() <= now && link.web.on_wakeup(now).is_err();

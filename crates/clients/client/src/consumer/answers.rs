@@ -6,7 +6,7 @@ use rwf::{AckMsg, DataType, GenericMsg, MsgClass, MsgHead, RefreshMsg, State, St
 use units::Nanos;
 
 use super::ItemHandle;
-use super::event::{ConsumerEvent, ItemEvent, ItemMsg, Sink};
+use super::event::{ConsumerEvent, ConsumerSink, ItemEvent, ItemMsg};
 use super::fields::FieldScan;
 use super::item::{Fate, Item, Phase, Shown};
 use super::watchlist::{Lookup, Watchlist};
@@ -64,7 +64,7 @@ impl Watchlist {
         head: &MsgHead,
         bytes: &[u8],
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) -> Result<(), RdmError> {
         let Some((slot, _)) = self.items.at_mut(place) else { return Ok(()) };
         match head.class {
@@ -99,7 +99,7 @@ impl Watchlist {
         msg: &RefreshMsg<'_>,
         bytes: &[u8],
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         self.answered(slot);
         let single_open = self.options.single_open;
@@ -127,7 +127,7 @@ impl Watchlist {
         msg: &StatusMsg<'_>,
         bytes: Option<&[u8]>,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         self.answered(slot);
         let single_open = self.options.single_open;
@@ -161,7 +161,7 @@ impl Watchlist {
         service_id: u16,
         state: State<'_>,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         for slot in self.slots_of(service_id, |item| item.phase.stream_id().is_some()) {
             self.on_made_status(now, slot, state, lookup, sink);
@@ -175,7 +175,7 @@ impl Watchlist {
         service_id: u16,
         elements: &GroupElements,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         let named = group(&elements.group_id);
         let in_group =
@@ -196,7 +196,7 @@ impl Watchlist {
         slot: Slot,
         state: State<'_>,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         let Some(item) = self.items.get(slot) else { return };
         let stream_id = item.phase.stream_id().unwrap_or_default();
@@ -253,7 +253,7 @@ impl Watchlist {
         bytes: Option<&[u8]>,
         state: Option<(State<'_>, Fate)>,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         let Some(item) = self.items.get(slot) else { return };
         let known = item.shown.map_or(State::OPEN_OK, Shown::as_state);

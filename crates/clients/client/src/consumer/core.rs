@@ -10,7 +10,7 @@ use rssl::{ConfigError, Disconnect};
 use rwf::{DecodeError, Dictionary, Domain, State, Value};
 use units::Nanos;
 
-use super::event::{ConsumerEvent, Sink, image_field};
+use super::event::{ConsumerEvent, ConsumerSink, image_field};
 use super::item::Shown;
 use super::session::Session;
 use super::{FieldId, FieldRef, ItemHandle, ItemRequestSpec, SubscribeError};
@@ -209,7 +209,7 @@ impl Endpoint for ConsumerCore {
         }
     }
 
-    fn on_connect_failed(&mut self, now: Nanos, failure: ConnectFailure, sink: &mut Sink<'_>) {
+    fn on_connect_failed(&mut self, now: Nanos, failure: ConnectFailure, sink: &mut ConsumerSink<'_>) {
         self.life.on_connect_failed(now, failure, sink);
     }
 
@@ -221,14 +221,14 @@ impl Endpoint for ConsumerCore {
         }
     }
 
-    fn on_disconnected(&mut self, now: Nanos, cause: Disconnect, sink: &mut Sink<'_>) {
+    fn on_disconnected(&mut self, now: Nanos, cause: Disconnect, sink: &mut ConsumerSink<'_>) {
         match &mut self.web {
             None => self.life.on_disconnected(now, cause, sink),
             Some(web) => web.on_disconnected(&mut self.life, now, cause, sink),
         }
     }
 
-    fn on_wakeup(&mut self, now: Nanos, sink: &mut Sink<'_>) {
+    fn on_wakeup(&mut self, now: Nanos, sink: &mut ConsumerSink<'_>) {
         match &mut self.web {
             None => self.life.on_wakeup(now, sink),
             Some(web) => web.on_wakeup(&mut self.life, now, sink),
@@ -239,7 +239,7 @@ impl Endpoint for ConsumerCore {
         self.life.probe(now)
     }
 
-    fn on_reachable(&mut self, now: Nanos, sink: &mut Sink<'_>) {
+    fn on_reachable(&mut self, now: Nanos, sink: &mut ConsumerSink<'_>) {
         self.life.on_reachable(now, sink);
     }
 

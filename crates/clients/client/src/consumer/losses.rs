@@ -4,7 +4,7 @@ use rdm::directory::Directory;
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
-use super::event::Sink;
+use super::event::ConsumerSink;
 use super::item::{Item, Phase};
 use super::watchlist::{Lookup, StreamClose, Watchlist};
 use crate::table::Slot;
@@ -18,7 +18,7 @@ impl Watchlist {
         slot: Slot,
         state: State<'_>,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         self.leave_stream(slot, Phase::Waiting);
         if self.options.single_open {
@@ -33,7 +33,7 @@ impl Watchlist {
     }
 
     /// The connection is lost: nothing is open any more.
-    pub(crate) fn on_disconnected(&mut self, now: Nanos, lookup: Lookup<'_>, sink: &mut Sink<'_>) {
+    pub(crate) fn on_disconnected(&mut self, now: Nanos, lookup: Lookup<'_>, sink: &mut ConsumerSink<'_>) {
         self.closes.clear();
         self.changes.clear();
         self.batches.clear();
@@ -63,7 +63,7 @@ impl Watchlist {
         now: Nanos,
         directory: &Directory,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         for index in 0..self.service_queues.len() {
             let known = &self.service_queues[index];
@@ -102,7 +102,7 @@ impl Watchlist {
         state: State<'_>,
         sends_closes: bool,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         for slot in self.slots_of_service(index, |item| item.phase.stream_id().is_some()) {
             if let Some((item, stream_id)) =
@@ -122,7 +122,7 @@ impl Watchlist {
         index: usize,
         why: State<'_>,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         if why.data == DataState::Ok || !std::mem::take(&mut self.service_queues[index].has_unreported) {
             return;

@@ -30,7 +30,7 @@ pub use self::core::ConsumerCore;
 pub(crate) use self::session::Session;
 pub use channel::ConsumerChannel;
 pub use driver::Consumer;
-pub(crate) use event::Sink;
+pub(crate) use event::ConsumerSink;
 pub use event::{
     ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, PostEvent, PostId, PostOutcome, ServerEvent,
     ServiceChange, ServiceEvent,

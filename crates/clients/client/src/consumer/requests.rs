@@ -7,7 +7,7 @@ use rssl::{Outbound, SendError};
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
-use super::event::Sink;
+use super::event::ConsumerSink;
 use super::item::{Change, Phase};
 use super::watchlist::{Lookup, StreamClose, Watchlist};
 use crate::table::Slot;
@@ -37,7 +37,7 @@ impl Watchlist {
         features: &Features,
         out: &mut Outbound,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         if !std::mem::take(&mut self.is_pump_due) {
             return;
@@ -73,7 +73,7 @@ impl Watchlist {
         features: &Features,
         out: &mut Outbound,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) -> Result<(), Full> {
         let Some(service) = self.usable_service(index, directory) else { return Ok(()) };
         while let Some(slot) = self.first_waiting(index) {
@@ -162,7 +162,7 @@ impl Watchlist {
     }
 
     /// Looks after answers that are due and items that have rested.
-    pub(crate) fn on_wakeup(&mut self, now: Nanos, lookup: Lookup<'_>, sink: &mut Sink<'_>) {
+    pub(crate) fn on_wakeup(&mut self, now: Nanos, lookup: Lookup<'_>, sink: &mut ConsumerSink<'_>) {
         self.forget_batches(now);
         while let Some((_, slot)) = self.rests_due.pop_front_if(|(due, _)| *due <= now) {
             if self.items.get(slot).is_some_and(|item| item.phase == Phase::Resting) {

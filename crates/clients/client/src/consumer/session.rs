@@ -13,7 +13,7 @@ use rwf::{AckMsg, Domain, Msg, MsgClass, MsgHead, State, StatusMsg, StreamState,
 use units::Nanos;
 
 use super::dictionary::{DictionarySource, Progress};
-use super::event::{ConsumerEvent, ServiceChange, ServiceEvent, Sink};
+use super::event::{ConsumerEvent, ConsumerSink, ServiceChange, ServiceEvent};
 use super::fields::FieldIndex;
 use super::posts::Posts;
 use super::standby::Roles;
@@ -139,7 +139,7 @@ impl Session {
     /// An ack; returns whether it answers a post. Those of posts off-stream stand on the login stream with
     /// the domain of their item.
     #[cold]
-    fn on_ack(&mut self, bytes: &[u8], sink: &mut Sink<'_>) -> Result<bool, DisconnectReason> {
+    fn on_ack(&mut self, bytes: &[u8], sink: &mut ConsumerSink<'_>) -> Result<bool, DisconnectReason> {
         self.counters.acks_in.inc();
         Ok(self.posts.on_ack(&AckMsg::parse(bytes)?, &self.counters, sink))
     }
@@ -152,7 +152,7 @@ impl Session {
         head: &MsgHead,
         bytes: &[u8],
         out: &mut Outbound,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) -> Result<(), DisconnectReason> {
         match head.stream_id {
             // It answers a post that was given up.
@@ -175,7 +175,7 @@ impl Session {
         now: Nanos,
         bytes: &[u8],
         out: &mut Outbound,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) -> Result<(), DisconnectReason> {
         match LoginAnswer::parse(bytes)? {
             LoginAnswer::Accepted(refresh) => self.on_accepted(now, &refresh, out, sink),
@@ -195,7 +195,7 @@ impl Session {
         now: Nanos,
         refresh: &LoginRefresh<'_>,
         out: &mut Outbound,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         self.features = refresh.features;
         sink(ConsumerEvent::LoggedIn(refresh));
@@ -212,7 +212,11 @@ impl Session {
         }
     }
 
-    fn on_login_state(&mut self, state: State<'_>, sink: &mut Sink<'_>) -> Result<(), DisconnectReason> {
+    fn on_login_state(
+        &mut self,
+        state: State<'_>,
+        sink: &mut ConsumerSink<'_>,
+    ) -> Result<(), DisconnectReason> {
         let Some((retry, reason)) = login::ended(state) else {
             sink(ConsumerEvent::LoginStatus(state));
             return Ok(());
@@ -227,7 +231,7 @@ impl Session {
         now: Nanos,
         bytes: &[u8],
         out: &mut Outbound,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) -> Result<(), DisconnectReason> {
         let msg = Msg::parse(bytes)?;
         let changes = match DirectoryMsg::parse(&msg)? {
@@ -262,7 +266,7 @@ impl Session {
 
     /// Tells of a change in the directory, and what it means for items beyond that their service is there or
     /// not.
-    fn on_change(&mut self, now: Nanos, change: &DirectoryChange, sink: &mut Sink<'_>) {
+    fn on_change(&mut self, now: Nanos, change: &DirectoryChange, sink: &mut ConsumerSink<'_>) {
         let (change, id) = match change {
             DirectoryChange::Added { service_id } => (ServiceChange::Added, service_id),
             DirectoryChange::Removed { service_id, name } => {
@@ -289,7 +293,7 @@ impl Session {
         self.report_service(change, *id, sink);
     }
 
-    fn report_service(&self, change: ServiceChange, id: u16, sink: &mut Sink<'_>) {
+    fn report_service(&self, change: ServiceChange, id: u16, sink: &mut ConsumerSink<'_>) {
         if let Some(service) = self.directory.service(id) {
             let name = &service.info.name;
             sink(ConsumerEvent::Service(ServiceEvent { change, id, name, service: Some(service) }));
@@ -297,7 +301,7 @@ impl Session {
     }
 
     /// The directory is another: the dictionary may be had, items may be lost or asked for.
-    fn follow(&mut self, now: Nanos, out: &mut Outbound, sink: &mut Sink<'_>) {
+    fn follow(&mut self, now: Nanos, out: &mut Outbound, sink: &mut ConsumerSink<'_>) {
         if self.stage != Stage::Ready {
             return;
         }
@@ -308,7 +312,13 @@ impl Session {
     }
 
     /// Tells what became of a download; a failed one gives way to the next.
-    fn on_dictionary(&mut self, now: Nanos, mut progress: Progress, out: &mut Outbound, sink: &mut Sink<'_>) {
+    fn on_dictionary(
+        &mut self,
+        now: Nanos,
+        mut progress: Progress,
+        out: &mut Outbound,
+        sink: &mut ConsumerSink<'_>,
+    ) {
         loop {
             match progress {
                 Progress::None => return,
@@ -398,7 +408,7 @@ impl SessionLayer for Session {
         &mut self,
         now: Nanos,
         out: &mut Outbound,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) -> Result<(), DisconnectReason> {
         match self.stage {
             Stage::LoggingIn { deadline } if deadline <= now => {
@@ -421,7 +431,7 @@ impl SessionLayer for Session {
         }
     }
 
-    fn pump(&mut self, now: Nanos, out: &mut Outbound, sink: &mut Sink<'_>) {
+    fn pump(&mut self, now: Nanos, out: &mut Outbound, sink: &mut ConsumerSink<'_>) {
         if !self.can_pump() {
             return;
         }
@@ -448,7 +458,7 @@ impl SessionLayer for Session {
         }
     }
 
-    fn on_disconnected(&mut self, now: Nanos, sink: &mut Sink<'_>) {
+    fn on_disconnected(&mut self, now: Nanos, sink: &mut ConsumerSink<'_>) {
         if self.stage == Stage::Down {
             return;
         }

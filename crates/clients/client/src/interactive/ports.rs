@@ -133,18 +133,18 @@ impl Ports {
         self.rssl.next_wakeup().min(websocket)
     }
 
-    fn with_rssl(&mut self, core: &mut Core, act: impl FnOnce(&mut RsslListener, &mut RsslClients<'_>)) {
+    fn with_rssl(&mut self, core: &mut Core, act: impl FnOnce(&mut RsslListener, &mut RsslToProvider<'_>)) {
         let web = self.web.as_mut().map(|web| JsonWire { outbox: web.listener.outbox(), json: &web.json });
-        act(&mut self.rssl, &mut RsslClients { core, web });
+        act(&mut self.rssl, &mut RsslToProvider { core, web });
     }
 
     fn with_websocket(
         &mut self,
         core: &mut Core,
-        act: impl FnOnce(&mut WebSocketListener, &mut JsonClient<'_>),
+        act: impl FnOnce(&mut WebSocketListener, &mut JsonToProvider<'_>),
     ) {
         let Some(Web { listener, json, reader, .. }) = &mut self.web else { return };
-        act(listener, &mut JsonClient { core, rssl: self.rssl.outbox(), json, reader });
+        act(listener, &mut JsonToProvider { core, rssl: self.rssl.outbox(), json, reader });
     }
 }
 
@@ -215,13 +215,13 @@ impl Outlet for Wires<'_> {
     }
 }
 
-/// The core as the service of the RSSL port.
-struct RsslClients<'a> {
+/// What RSSL clients send, given to the core: the service behind the RSSL port.
+struct RsslToProvider<'a> {
     core: &'a mut Core,
     web: Option<JsonWire<'a>>,
 }
 
-impl Service<Rssl> for RsslClients<'_> {
+impl Service<Rssl> for RsslToProvider<'_> {
     fn on_connected(
         &mut self,
         _: Nanos,
@@ -253,15 +253,15 @@ impl Service<Rssl> for RsslClients<'_> {
     }
 }
 
-/// The core as the service of the WebSocket port.
-struct JsonClient<'a> {
+/// What JSON clients send, given to the core as RWF: the service behind the WebSocket port.
+struct JsonToProvider<'a> {
     core: &'a mut Core,
     rssl: &'a mut Outbox,
     json: &'a Json,
     reader: &'a mut Reader,
 }
 
-impl Service<WebSocket> for JsonClient<'_> {
+impl Service<WebSocket> for JsonToProvider<'_> {
     fn on_connected(
         &mut self,
         _: Nanos,
@@ -291,8 +291,8 @@ impl Service<WebSocket> for JsonClient<'_> {
         let Message::Text(text) = message else { return ControlFlow::Break(()) };
         let wires = Wires { rssl: self.rssl, web: Some(JsonWire { outbox, json: self.json }) };
         let mut adapter =
-            JsonToCore { connection: PortConnection::websocket(connection), core: self.core, wires };
-        to_flow(self.json.read(self.reader, text, connection, &mut adapter))
+            JsonClient { connection: PortConnection::websocket(connection), core: self.core, wires };
+        to_flow(self.json.read(self.reader, text, connection, &mut client))
     }
 
     fn on_closed(
@@ -311,13 +311,13 @@ impl Service<WebSocket> for JsonClient<'_> {
 }
 
 /// One client that speaks JSON, and the core.
-struct JsonToCore<'a> {
+struct JsonClient<'a> {
     connection: PortConnection,
     core: &'a mut Core,
     wires: Wires<'a>,
 }
 
-impl RwfService for JsonToCore<'_> {
+impl RwfService for JsonClient<'_> {
     type Fault = Fault;
 
     fn on_rwf(&mut self, rwf: &[u8]) -> Result<(), Fault> {

@@ -13,7 +13,7 @@ use units::Nanos;
 
 use super::roles::Roles;
 use super::state::StandbyState;
-use crate::consumer::event::{ConsumerEvent, Sink, image_field};
+use crate::consumer::event::{ConsumerEvent, ConsumerSink, image_field};
 use crate::consumer::item::Shown;
 use crate::consumer::{ConsumerCore, FieldId, FieldRef, ItemHandle};
 use crate::{
@@ -261,7 +261,7 @@ impl Endpoint for StandbyCore {
         self.members[self.at].on_established(now);
     }
 
-    fn on_connect_failed(&mut self, now: Nanos, failure: ConnectFailure, mut sink: &mut Sink<'_>) {
+    fn on_connect_failed(&mut self, now: Nanos, failure: ConnectFailure, mut sink: &mut ConsumerSink<'_>) {
         let sink = &mut sink;
         of_member!(self, now, sink, on_connect_failed(failure));
     }
@@ -271,12 +271,12 @@ impl Endpoint for StandbyCore {
         of_member!(self, now, sink, on_bytes(bytes));
     }
 
-    fn on_disconnected(&mut self, now: Nanos, cause: Disconnect, mut sink: &mut Sink<'_>) {
+    fn on_disconnected(&mut self, now: Nanos, cause: Disconnect, mut sink: &mut ConsumerSink<'_>) {
         let sink = &mut sink;
         of_member!(self, now, sink, on_disconnected(cause));
     }
 
-    fn on_wakeup(&mut self, now: Nanos, mut sink: &mut Sink<'_>) {
+    fn on_wakeup(&mut self, now: Nanos, mut sink: &mut ConsumerSink<'_>) {
         let sink = &mut sink;
         of_member!(self, now, sink, on_wakeup());
     }
@@ -285,7 +285,7 @@ impl Endpoint for StandbyCore {
         self.members[self.at].probe(now)
     }
 
-    fn on_reachable(&mut self, now: Nanos, mut sink: &mut Sink<'_>) {
+    fn on_reachable(&mut self, now: Nanos, mut sink: &mut ConsumerSink<'_>) {
         let sink = &mut sink;
         of_member!(self, now, sink, on_reachable());
     }

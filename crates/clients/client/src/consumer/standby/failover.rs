@@ -11,7 +11,7 @@ use super::state::{ImageSync, ServerStage};
 use crate::consumer::ItemRequestSpec;
 use crate::consumer::SubscribeError;
 use crate::consumer::changes::Wanted;
-use crate::consumer::event::{ConsumerEvent, ServerEvent, Sink};
+use crate::consumer::event::{ConsumerEvent, ConsumerSink, ServerEvent};
 use crate::table::Slot;
 
 /// How often it is looked whether a preferred server that is back has the items.
@@ -20,7 +20,7 @@ const RETURN_CHECK: Duration = Duration::from_millis(250);
 impl StandbyCore {
     /// Looks at what an input from a server means for the others.
     #[inline]
-    pub(super) fn settle(&mut self, now: Nanos, server: usize, sink: &mut Sink<'_>) {
+    pub(super) fn settle(&mut self, now: Nanos, server: usize, sink: &mut ConsumerSink<'_>) {
         if self.state.servers[server].stage != ServerStage::Up && self.members[server].life.session.is_ready()
         {
             self.on_up(server);
@@ -116,7 +116,7 @@ impl StandbyCore {
 
     /// Looks again at items that wait for their images.
     #[cold]
-    fn go_on(&mut self, now: Nanos, sink: &mut Sink<'_>) {
+    fn go_on(&mut self, now: Nanos, sink: &mut ConsumerSink<'_>) {
         for slot in std::mem::take(&mut self.state.retries) {
             self.try_image(now, slot, sink);
         }
@@ -127,7 +127,7 @@ impl StandbyCore {
 
     /// Decides who is to be the active server.
     #[cold]
-    fn choose(&mut self, now: Nanos, sink: &mut Sink<'_>) {
+    fn choose(&mut self, now: Nanos, sink: &mut ConsumerSink<'_>) {
         self.return_at = Nanos::NEVER;
         if self.state.is_stopping {
             return;
@@ -185,7 +185,7 @@ impl StandbyCore {
     }
 
     /// Says which server is the active one, when it is there.
-    fn report_active(&mut self, unit: usize, sink: &mut Sink<'_>) {
+    fn report_active(&mut self, unit: usize, sink: &mut ConsumerSink<'_>) {
         let known = &self.state.units[unit];
         let (active, before) = (known.active, known.reported);
         if before == Some(active) || !self.state.is_usable(unit, active) {
@@ -208,7 +208,7 @@ impl StandbyCore {
     }
 
     /// An item has another active server, or the same one after a loss.
-    fn take_over(&mut self, now: Nanos, slot: Slot, (from, to): (usize, usize), sink: &mut Sink<'_>) {
+    fn take_over(&mut self, now: Nanos, slot: Slot, (from, to): (usize, usize), sink: &mut ConsumerSink<'_>) {
         let Some(entry) = self.state.items.get_mut(slot) else { return };
         let is_alone = !entry.is_shared() && from != to;
         let is_open = entry.handles[to].is_some();
@@ -242,7 +242,7 @@ impl StandbyCore {
 
     /// Replays the image of an item that waits for one, if that is good and not older than what was reported, or
     /// was waited for long enough.
-    fn try_image(&mut self, now: Nanos, slot: Slot, sink: &mut Sink<'_>) {
+    fn try_image(&mut self, now: Nanos, slot: Slot, sink: &mut ConsumerSink<'_>) {
         let Some(entry) = self.state.items.get_mut(slot) else { return };
         let ImageSync::Waiting { behind_until, needs_refresh } = entry.sync else { return };
         let server = self.state.units[entry.unit as usize].active;
@@ -264,7 +264,7 @@ impl StandbyCore {
             self.state.counters.waits_expired.inc();
         }
         let state = &mut self.state;
-        let deliver: &mut Sink<'_> = &mut |event| {
+        let deliver: &mut ConsumerSink<'_> = &mut |event| {
             if let ConsumerEvent::Item(event) = event {
                 state.deliver(slot, event, sink);
             }
@@ -280,7 +280,7 @@ impl StandbyCore {
     }
 
     /// The application learns that an item is not good, if it was until now.
-    fn suspect(&mut self, slot: Slot, sink: &mut Sink<'_>) {
+    fn suspect(&mut self, slot: Slot, sink: &mut ConsumerSink<'_>) {
         let Some(entry) = self.state.items.get(slot).filter(|entry| entry.is_shown_ok()) else { return };
         let server = self.state.units[entry.unit as usize].active;
         let Some(handle) = entry.handles[server] else { return };

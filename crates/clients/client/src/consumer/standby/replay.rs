@@ -3,7 +3,7 @@
 use market::{ItemKey, RefreshForm, Scratch};
 use rwf::{DataState, DataType, RefreshMsg, State, StatusMsg};
 
-use crate::consumer::event::{ItemMsg, Sink};
+use crate::consumer::event::{ConsumerSink, ItemMsg};
 use crate::consumer::item::Fate;
 use crate::consumer::{ConsumerCore, ItemHandle};
 
@@ -17,7 +17,7 @@ impl ConsumerCore {
         &self,
         handle: ItemHandle,
         scratch: &mut Scratch,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) -> bool {
         let session = &self.life.session;
         let (Some(item), Some(image)) = (session.watchlist.item(handle), self.image(handle)) else {
@@ -40,7 +40,7 @@ impl ConsumerCore {
     }
 
     /// Reports a state of an item that is not the server's.
-    pub(super) fn replay_state(&self, handle: ItemHandle, state: State<'_>, sink: &mut Sink<'_>) {
+    pub(super) fn replay_state(&self, handle: ItemHandle, state: State<'_>, sink: &mut ConsumerSink<'_>) {
         let session = &self.life.session;
         let Some(item) = session.watchlist.item(handle) else { return };
         let stream_id = item.phase.stream_id().unwrap_or_default();

@@ -10,7 +10,7 @@ use units::Nanos;
 
 use crate::StandbyMode;
 use crate::consumer::event::{
-    ConsumerEvent, ItemEvent, ItemMsg, PostEvent, ServiceChange, ServiceEvent, Sink,
+    ConsumerEvent, ConsumerSink, ItemEvent, ItemMsg, PostEvent, ServiceChange, ServiceEvent,
 };
 use crate::consumer::item::Shown;
 use crate::consumer::{ItemHandle, ItemRequestSpec};
@@ -293,7 +293,7 @@ impl StandbyState {
     }
 
     /// Gives the application an event of an item.
-    pub(super) fn deliver(&mut self, slot: Slot, event: ItemEvent<'_>, sink: &mut Sink<'_>) {
+    pub(super) fn deliver(&mut self, slot: Slot, event: ItemEvent<'_>, sink: &mut ConsumerSink<'_>) {
         let Some(entry) = self.items.get_mut(slot) else { return };
         entry.note(&event);
         sink(ConsumerEvent::Item(ItemEvent { handle: ItemHandle(slot), tag: entry.tag, ..event }));
@@ -301,7 +301,7 @@ impl StandbyState {
 
     /// An event of an item that does not simply go through.
     #[cold]
-    fn on_aside(&mut self, server: usize, slot: Slot, event: ItemEvent<'_>, sink: &mut Sink<'_>) {
+    fn on_aside(&mut self, server: usize, slot: Slot, event: ItemEvent<'_>, sink: &mut ConsumerSink<'_>) {
         let Some(entry) = self.items.get_mut(slot) else { return };
         if event.is_final {
             entry.handles[server] = None;
@@ -319,7 +319,7 @@ impl StandbyState {
     }
 
     /// An event of the active server for an item of which the application has no image to build on.
-    fn on_awaited(&mut self, slot: Slot, event: ItemEvent<'_>, sink: &mut Sink<'_>) {
+    fn on_awaited(&mut self, slot: Slot, event: ItemEvent<'_>, sink: &mut ConsumerSink<'_>) {
         let Some(entry) = self.items.get_mut(slot) else { return };
         let ImageSync::Waiting { behind_until, needs_refresh } = entry.sync else {
             return self.deliver(slot, event, sink);
@@ -348,7 +348,7 @@ impl StandbyState {
     }
 
     #[cold]
-    fn on_session_event(&mut self, server: usize, event: ConsumerEvent<'_>, sink: &mut Sink<'_>) {
+    fn on_session_event(&mut self, server: usize, event: ConsumerEvent<'_>, sink: &mut ConsumerSink<'_>) {
         match &event {
             ConsumerEvent::Disconnected { .. } => {
                 self.servers[server].stage = ServerStage::Down;
