@@ -290,7 +290,7 @@ impl Service<WebSocket> for JsonToProvider<'_> {
         // No sub-protocol that is taken has binary messages.
         let Message::Text(text) = message else { return ControlFlow::Break(()) };
         let wires = Wires { rssl: self.rssl, web: Some(JsonWire { outbox, json: self.json }) };
-        let mut adapter =
+        let mut client =
             JsonClient { connection: PortConnection::websocket(connection), core: self.core, wires };
         to_flow(self.json.read(self.reader, text, connection, &mut client))
     }
