@@ -6,7 +6,7 @@ use rwf::{MapAction, StateCode, StreamState};
 use super::cleanups::{MANY, OTHER, PER_TURN, asked_for_many, name, publishing_many, told};
 use super::dialled::A;
 use super::*;
-use crate::distributor::said::BULK_CHANGES_MAX;
+use crate::distributor::bulk_changes::BULK_CHANGES_MAX;
 
 /// Every item is in it that names no other one.
 pub(super) const GROUP: &[u8] = b"\0\0";
