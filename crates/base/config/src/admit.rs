@@ -10,7 +10,7 @@ use crate::nearest::nearest;
 use crate::path;
 use crate::reading::{Reading, quoted_key};
 use crate::schema::{Key, Schema};
-use crate::source::Place;
+use crate::source::SourceSpan;
 use crate::tree::{Data, Entry, Node, Table, TableOrigin};
 use crate::value::quoted;
 
@@ -27,7 +27,7 @@ struct Slot<'k> {
     kind: &'k Kind,
     unit: &'static str,
     path: &'k str,
-    place: Place,
+    place: SourceSpan,
 }
 
 impl Admission<'_> {
@@ -189,7 +189,7 @@ impl Admission<'_> {
     }
 
     /// A number as the text has it, with its digits and its radix.
-    fn as_written(&self, place: Place, data: &Data) -> String {
+    fn as_written(&self, place: SourceSpan, data: &Data) -> String {
         let text =
             self.reading.sources.get(place.source).text.get(place.start..place.end).unwrap_or_default();
         if (1..=40).contains(&text.len()) { text.to_owned() } else { data.describe() }
@@ -224,7 +224,12 @@ fn number_text(data: &Data) -> String {
 }
 
 /// The table of section `name` in `into`, made if it is not there yet.
-pub(crate) fn section_of<'t>(into: &'t mut Table, name: &str, key: Place, header: Place) -> &'t mut Table {
+pub(crate) fn section_of<'t>(
+    into: &'t mut Table,
+    name: &str,
+    key: SourceSpan,
+    header: SourceSpan,
+) -> &'t mut Table {
     let new =
         || Entry { key, node: Node { data: Data::Table(Table::new(TableOrigin::Header)), place: header } };
     match &mut into.entries.entry(name.to_owned()).or_insert_with(new).node.data {

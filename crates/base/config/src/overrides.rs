@@ -11,7 +11,7 @@ use crate::nearest::nearest;
 use crate::path;
 use crate::reading::quoted_key;
 use crate::schema::{Key, Schema};
-use crate::source::{Place, SourceId};
+use crate::source::{SourceId, SourceSpan};
 use crate::tree::{Data, Entry, Node, Table};
 
 /// What every variable of the environment that is meant for the configuration begins with.
@@ -119,8 +119,8 @@ impl Override<'_> {
     }
 
     /// The name in the text, without the `=`.
-    fn key_place(&self) -> Place {
-        Place { source: self.source, start: 0, end: self.value_start.saturating_sub(1) }
+    fn key_place(&self) -> SourceSpan {
+        SourceSpan { source: self.source, start: 0, end: self.value_start.saturating_sub(1) }
     }
 }
 
@@ -189,7 +189,7 @@ impl Text<'_> {
     fn with(self, data: Data) -> Node {
         Node {
             data,
-            place: Place { source: self.source, start: self.start, end: self.start + self.text.len() },
+            place: SourceSpan { source: self.source, start: self.start, end: self.start + self.text.len() },
         }
     }
 }

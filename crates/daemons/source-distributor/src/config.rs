@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use client::{HostPort, Identity, LineConfig};
+use client::{DialledConfig, HostPort, Identity};
 use config::Complaint;
 use daemon::ThreadConfig;
 use market::distributor::{Balance, DialSpec, DistributorConfig, FlowConfig, PostRoute};
@@ -65,7 +65,7 @@ config::section! {
         /// Where the user sits, as address/host or address/net; address and name of this host if it is empty.
         position: String = "", length 0..=255;
         /// The connection.
-        connection: LineConfig;
+        connection: DialledConfig;
     }
 }
 

@@ -294,14 +294,14 @@ mod tests {
     use super::*;
 
     #[derive(clap::Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         demo: DemoArgs,
     }
 
     fn demo(options: &[&str]) -> DemoArgs {
         let words = ["demo"].iter().chain(options);
-        Line::try_parse_from(words).unwrap_or_else(|e| panic!("{e}")).demo
+        CommandLine::try_parse_from(words).unwrap_or_else(|e| panic!("{e}")).demo
     }
 
     /// What the system says when a port is asked for twice.

@@ -131,14 +131,14 @@ fn configuration(end: &End, pair: usize) -> MessagingConfig {
     }
 }
 
-/// Hands payloads on.
-struct Hands<F> {
+/// PayloadHandler payloads on.
+struct PayloadHandler<F> {
     handle: F,
     count: usize,
     has_hello: bool,
 }
 
-impl<F: FnMut(&[u8])> Handler for Hands<F> {
+impl<F: FnMut(&[u8])> Handler for PayloadHandler<F> {
     #[inline]
     fn on_message(&mut self, message: &Message<'_>) {
         if message.payload.len() == HELLO.len() {
@@ -166,7 +166,7 @@ impl Link for Ends {
 
     #[inline]
     fn receive(&mut self, handle: impl FnMut(&[u8])) -> Result<usize, Failure> {
-        let mut hands = Hands { handle, count: 0, has_hello: false };
+        let mut hands = PayloadHandler { handle, count: 0, has_hello: false };
         self.context.poll(&mut hands)?;
         let (count, has_hello) = (hands.count, hands.has_hello);
         if has_hello {

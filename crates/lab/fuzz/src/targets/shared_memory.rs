@@ -111,23 +111,23 @@ struct InFile {
     receiver: Receiver,
     source: Source,
     file: File,
-    place: Place,
+    place: TestDirectory,
 }
 
 /// A directory of one execution; several may run in a process.
-struct Place(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Place {
-    fn new() -> Place {
+impl TestDirectory {
+    fn new() -> TestDirectory {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let place = Place(format!("/dev/shm/tickcast-fuzz-{}-{number}", std::process::id()).into());
+        let place = TestDirectory(format!("/dev/shm/tickcast-fuzz-{}-{number}", std::process::id()).into());
         fs::create_dir(&place.0).expect("/dev/shm is there");
         place
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -135,7 +135,7 @@ impl Drop for Place {
 
 impl Ring for InFile {
     fn new(pacing: Pacing) -> InFile {
-        let place = Place::new();
+        let place = TestDirectory::new();
         let directory = place.0.clone();
         let options = SourceOptions { directory, ring_bytes: RING_BYTES, pacing, ..SourceOptions::default() };
         let source = Source::create(NAME, &options).expect("there is memory");

@@ -1,8 +1,9 @@
 use server::ConnectionId;
 
-/// Where a client is connected: a connection of one of the two ports. It is used again when that is gone.
+/// The connection of a client at one of the two ports, in one number. The number is used again when the connection is
+/// gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Place(u32);
+pub(crate) struct PortConnection(u32);
 
 /// A connection of one of the ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,16 +12,16 @@ pub(crate) enum Port {
     WebSocket(ConnectionId),
 }
 
-/// Set in the numbers of places at the WebSocket port; neither port has so many connections.
+/// Set in the numbers of connections at the WebSocket port; neither port has so many connections.
 const WEBSOCKET: u32 = 1 << 31;
 
-impl Place {
-    pub(crate) fn rssl(connection: ConnectionId) -> Place {
-        Place(connection.0)
+impl PortConnection {
+    pub(crate) fn rssl(connection: ConnectionId) -> PortConnection {
+        PortConnection(connection.0)
     }
 
-    pub(crate) fn websocket(connection: ConnectionId) -> Place {
-        Place(connection.0 | WEBSOCKET)
+    pub(crate) fn websocket(connection: ConnectionId) -> PortConnection {
+        PortConnection(connection.0 | WEBSOCKET)
     }
 
     #[inline]

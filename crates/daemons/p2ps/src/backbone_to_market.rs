@@ -4,12 +4,12 @@ use market::{Intake, Waited};
 use tracing::{debug, info, warn};
 use units::Nanos;
 
-use crate::sink::Sink;
+use crate::market_to_clients::MarketToClients;
 
-/// The core as the receiver of what comes from the backbone.
-pub(crate) struct Upstream<'a> {
+/// What comes from the backbone, given to the core.
+pub(crate) struct BackboneToMarket<'a> {
     pub(crate) core: &'a mut PointToPoint,
-    pub(crate) sink: Sink<'a>,
+    pub(crate) sink: MarketToClients<'a>,
     /// What the core cannot take in this turn.
     pub(crate) intake: &'a mut Intake,
 }
@@ -20,7 +20,7 @@ fn check(result: Result<(), UpstreamError>) {
     }
 }
 
-impl Upstream<'_> {
+impl BackboneToMarket<'_> {
     /// A message that has to wait. Directories do not: they are few, and tell that an instance lives.
     #[cold]
     #[inline(never)]
@@ -33,7 +33,7 @@ impl Upstream<'_> {
 
     /// Handles the next of what waits; false if nothing may be handled now.
     pub(crate) fn take_waiting(&mut self, now: Nanos) -> bool {
-        let Upstream { core, sink, intake } = self;
+        let BackboneToMarket { core, sink, intake } = self;
         intake.hand_on(|waited| match waited {
             Waited::Message(source, bytes) => check(core.on_stream_message(now, source, bytes, sink)),
             Waited::Ended(source) => core.on_source_ended(now, source, sink),
@@ -41,7 +41,7 @@ impl Upstream<'_> {
     }
 }
 
-impl InletEvents for Upstream<'_> {
+impl InletEvents for BackboneToMarket<'_> {
     fn on_source(&mut self, now: Nanos, source: SourceId, topic: Topic<'_>, session: u64) {
         info!(source = source.0, ?topic, session, "source found");
         self.core.on_source(now, source, topic, session, &mut self.sink);

@@ -4,7 +4,7 @@ use market::p2ps::{ClientId, PointToPoint, ServerNotice, ServerSink, SourceId, W
 use rdm::item::has_items;
 use rdm::{Reply, ToVec};
 use rwf::{Domain, StateCode};
-use server::websocket::Shown;
+use server::websocket::StagedJson;
 use server::{ConnectionId, Outbox, Staged};
 use tracing::warn;
 use units::Nanos;
@@ -12,8 +12,9 @@ use units::Nanos;
 use crate::pace::Pace;
 use crate::websocket::{self, Json, Streams};
 
-/// Carries out what the core decides: for clients at once, for the backbone after what is being handled.
-pub(crate) struct Sink<'a> {
+/// Carries out what the core decides: messages go to clients at once, commands to the backbone after what is being
+/// handled.
+pub(crate) struct MarketToClients<'a> {
     pub(crate) rssl: &'a mut Outbox,
     /// None if there is no WebSocket port, and so no such client.
     pub(crate) websocket: Option<&'a mut Outbox>,
@@ -23,7 +24,7 @@ pub(crate) struct Sink<'a> {
     pub(crate) pace: &'a mut Pace,
 }
 
-impl Sink<'_> {
+impl MarketToClients<'_> {
     /// What is in the outboxes, in bytes.
     pub(crate) fn staged_bytes(&self) -> usize {
         self.rssl.staged_bytes() + self.websocket.as_ref().map_or(0, |outbox| outbox.staged_bytes())
@@ -85,7 +86,7 @@ impl Sink<'_> {
     }
 }
 
-impl ServerSink for Sink<'_> {
+impl ServerSink for MarketToClients<'_> {
     fn send(&mut self, client: ClientId, msg: &[u8]) {
         let Some(connection) = websocket::connection_of(client) else {
             return server::rssl::send(self.rssl, ConnectionId(client.0), msg);
@@ -116,7 +117,7 @@ impl ServerSink for Sink<'_> {
     #[inline]
     fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]) {
         let mut as_it_is: Option<Staged> = None;
-        let mut as_json: Option<Option<Shown>> = None;
+        let mut as_json: Option<Option<StagedJson>> = None;
         for &Watcher { client, stream_id } in watchers {
             match (websocket::connection_of(client), &mut self.websocket) {
                 (None, _) => {
@@ -125,7 +126,7 @@ impl ServerSink for Sink<'_> {
                 }
                 (Some(connection), Some(outbox)) => {
                     let shown = *as_json.get_or_insert_with(|| self.json.stage(outbox, msg));
-                    if let Some(Shown { staged, effect }) = shown
+                    if let Some(StagedJson { staged, effect }) = shown
                         && self.streams.admits(client, stream_id, effect)
                     {
                         outbox.deliver(connection, staged, stream_id);

@@ -9,12 +9,12 @@ use server::{ConnectionId, Outbox, PortEvent, Service};
 use tracing::{info, warn};
 use units::Nanos;
 
+use crate::market_to_clients::MarketToClients;
 use crate::pace::Pace;
-use crate::sink::Sink;
 use crate::websocket::{Json, Streams};
 
-/// The core as the service of the RSSL port.
-pub(crate) struct RsslClients<'a> {
+/// What RSSL clients send, given to the core: the service behind the RSSL port.
+pub(crate) struct RsslToMarket<'a> {
     pub(crate) core: &'a mut PointToPoint,
     pub(crate) websocket: Option<&'a mut Outbox>,
     pub(crate) json: &'a Json,
@@ -23,13 +23,13 @@ pub(crate) struct RsslClients<'a> {
     pub(crate) pace: &'a mut Pace,
 }
 
-impl RsslClients<'_> {
+impl RsslToMarket<'_> {
     fn with_core<T>(
         &mut self,
         outbox: &mut Outbox,
-        act: impl FnOnce(&mut PointToPoint, &mut Sink<'_>) -> T,
+        act: impl FnOnce(&mut PointToPoint, &mut MarketToClients<'_>) -> T,
     ) -> T {
-        let mut sink = Sink {
+        let mut sink = MarketToClients {
             rssl: outbox,
             websocket: self.websocket.as_deref_mut(),
             json: self.json,
@@ -41,7 +41,7 @@ impl RsslClients<'_> {
     }
 }
 
-impl RsslClients<'_> {
+impl RsslToMarket<'_> {
     /// Goes on with a client that waits; returns whether it waits no longer.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ pub(crate) fn address(peer: SocketAddr) -> u32 {
     if let IpAddr::V4(address) = peer.ip() { address.to_bits() } else { 0 }
 }
 
-impl Service<Rssl> for RsslClients<'_> {
+impl Service<Rssl> for RsslToMarket<'_> {
     const SLICE_BYTES: usize = SLICE_BYTES;
 
     fn on_connected(

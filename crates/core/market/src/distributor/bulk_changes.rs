@@ -6,14 +6,14 @@ use std::sync::Arc;
 use rdm::OwnedState;
 
 /// Of one provider so many sweeps wait, the one under way included.
-pub(super) const SAID_MAX: usize = 4;
+pub(super) const BULK_CHANGES_MAX: usize = 4;
 
 /// A sweep that has so much to tell takes no more.
 pub(super) const CHANGES_MAX: usize = 256;
 
 /// One thing that was said: of which service of ours, of which group if not of all, and what.
 #[derive(Debug)]
-pub(super) struct Saying {
+pub(super) struct BulkChange {
     pub(super) service: u16,
     pub(super) group: Option<Box<[u8]>>,
     pub(super) change: Change,
@@ -27,24 +27,24 @@ pub(super) enum Change {
 
 /// What one sweep does.
 #[derive(Debug, Default)]
-pub(super) struct Said {
-    services: BTreeMap<u16, Arc<SaidOfService>>,
+pub(super) struct BulkChanges {
+    services: BTreeMap<u16, Arc<BulkChangesOfService>>,
     pub(super) count: usize,
 }
 
 /// What was said of one service, in order, each with its number: items are done with those up to some number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SaidOfService {
+pub(super) struct BulkChangesOfService {
     pub(super) changes: Vec<(u64, Change)>,
     /// The places in `changes` of what was said of all items, and of each group.
     of_all: Vec<usize>,
     of_groups: HashMap<Box<[u8]>, Vec<usize>>,
 }
 
-impl Said {
-    pub(super) fn add(&mut self, number: u64, said: Vec<Saying>) {
+impl BulkChanges {
+    pub(super) fn add(&mut self, number: u64, said: Vec<BulkChange>) {
         self.count += said.len();
-        for Saying { service, group, change } in said {
+        for BulkChange { service, group, change } in said {
             let of_service = Arc::make_mut(self.services.entry(service).or_default());
             let at = of_service.changes.len();
             of_service.changes.push((number, change));
@@ -56,12 +56,12 @@ impl Said {
     }
 
     /// What was said of a service.
-    pub(super) fn about(&self, service: u16) -> Option<Arc<SaidOfService>> {
+    pub(super) fn about(&self, service: u16) -> Option<Arc<BulkChangesOfService>> {
         self.services.get(&service).cloned()
     }
 }
 
-impl SaidOfService {
+impl BulkChangesOfService {
     /// The place of the next thing from a place on that concerns an item of a group.
     pub(super) fn next(&self, group: &[u8], from: usize) -> Option<usize> {
         let next = |places: &Vec<usize>| places.get(places.partition_point(|at| *at < from)).copied();

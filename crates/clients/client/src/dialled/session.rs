@@ -1,16 +1,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use counters::table::Line as Counters;
+use counters::table::DialledConnection as Counters;
 use rssl::Outbound;
 use units::Nanos;
 
-use crate::lifecycle::{SessionLayer, Tallies, tallies};
+use crate::lifecycle::{ConnectCounters, SessionLayer, connect_counters};
 use crate::{DisconnectReason, HostPort};
 
-/// What the owner of a [`Line`](crate::Line) is told.
+/// What the owner of a [`DialledConnection`](crate::DialledConnection) is told.
 #[derive(Clone, Copy, Debug)]
-pub enum LineEvent<'a> {
+pub enum DialledEvent<'a> {
     /// The connection handshake is done.
     Connected {
         /// The server.
@@ -32,16 +32,16 @@ pub enum LineEvent<'a> {
 }
 
 /// What stands in for a session: whether there is a connection, and what the owner thinks of it.
-pub(super) struct LineSession {
+pub(super) struct RawSession {
     is_connected: bool,
     is_accepted: bool,
     is_hung_up: bool,
     counters: Arc<Counters>,
 }
 
-impl LineSession {
-    pub(super) fn new(counters: Arc<Counters>) -> LineSession {
-        LineSession { is_connected: false, is_accepted: false, is_hung_up: false, counters }
+impl RawSession {
+    pub(super) fn new(counters: Arc<Counters>) -> RawSession {
+        RawSession { is_connected: false, is_accepted: false, is_hung_up: false, counters }
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -58,19 +58,23 @@ impl LineSession {
     }
 }
 
-impl SessionLayer for LineSession {
-    type Event<'a> = LineEvent<'a>;
+impl SessionLayer for RawSession {
+    type Event<'a> = DialledEvent<'a>;
 
-    fn connected<'e>(host: &'e HostPort, session: &'e rssl::Session<'e>) -> LineEvent<'e> {
-        LineEvent::Connected { host, session }
+    fn connected<'e>(host: &'e HostPort, session: &'e rssl::Session<'e>) -> DialledEvent<'e> {
+        DialledEvent::Connected { host, session }
     }
 
-    fn disconnected(host: &HostPort, reason: DisconnectReason, retry_in: Option<Duration>) -> LineEvent<'_> {
-        LineEvent::Disconnected { host, reason, retry_in }
+    fn disconnected(
+        host: &HostPort,
+        reason: DisconnectReason,
+        retry_in: Option<Duration>,
+    ) -> DialledEvent<'_> {
+        DialledEvent::Disconnected { host, reason, retry_in }
     }
 
-    fn tallies(&self) -> Tallies<'_> {
-        tallies!(self.counters, None)
+    fn connect_counters(&self) -> ConnectCounters<'_> {
+        connect_counters!(self.counters, None)
     }
 
     fn is_logged_in(&self) -> bool {
@@ -83,7 +87,7 @@ impl SessionLayer for LineSession {
     }
 
     #[inline]
-    fn on_message<F: FnMut(LineEvent<'_>)>(
+    fn on_message<F: FnMut(DialledEvent<'_>)>(
         &mut self,
         _: Nanos,
         message: &[u8],
@@ -91,7 +95,7 @@ impl SessionLayer for LineSession {
         sink: &mut F,
     ) -> Result<(), DisconnectReason> {
         self.counters.messages_in.inc();
-        sink(LineEvent::Message(message));
+        sink(DialledEvent::Message(message));
         Ok(())
     }
 
@@ -99,7 +103,7 @@ impl SessionLayer for LineSession {
         &mut self,
         _: Nanos,
         _: &mut Outbound,
-        _: &mut dyn FnMut(LineEvent<'_>),
+        _: &mut dyn FnMut(DialledEvent<'_>),
     ) -> Result<(), DisconnectReason> {
         if std::mem::take(&mut self.is_hung_up) { Err(DisconnectReason::Stopped) } else { Ok(()) }
     }
@@ -108,11 +112,11 @@ impl SessionLayer for LineSession {
         if self.is_hung_up { Nanos::ZERO } else { Nanos::NEVER }
     }
 
-    fn pump(&mut self, _: Nanos, _: &mut Outbound, _: &mut dyn FnMut(LineEvent<'_>)) {}
+    fn pump(&mut self, _: Nanos, _: &mut Outbound, _: &mut dyn FnMut(DialledEvent<'_>)) {}
 
     fn on_drained(&mut self) {}
 
-    fn on_disconnected(&mut self, _: Nanos, _: &mut dyn FnMut(LineEvent<'_>)) {
+    fn on_disconnected(&mut self, _: Nanos, _: &mut dyn FnMut(DialledEvent<'_>)) {
         self.is_connected = false;
         self.is_accepted = false;
         self.is_hung_up = false;

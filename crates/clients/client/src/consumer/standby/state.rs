@@ -10,19 +10,20 @@ use units::Nanos;
 
 use crate::StandbyMode;
 use crate::consumer::event::{
-    ConsumerEvent, ItemEvent, ItemMsg, PostEvent, ServiceChange, ServiceEvent, Sink,
+    ConsumerEvent, ConsumerSink, ItemEvent, ItemMsg, PostEvent, ServiceChange, ServiceEvent,
 };
 use crate::consumer::item::Shown;
 use crate::consumer::{ItemHandle, ItemRequestSpec};
 use crate::table::{Slot, Table};
 
-/// All but the sessions.
-pub(super) struct Board {
+/// Everything that a consumer with warm standby knows beside the sessions with its servers: which item is which at
+/// each server, who is active, and what the application has seen.
+pub(super) struct StandbyState {
     mode: StandbyMode,
-    pub(super) items: Table<Entry>,
-    pub(super) servers: Vec<Server>,
+    pub(super) items: Table<StandbyItem>,
+    pub(super) servers: Vec<ServerState>,
     /// Login-based there is one for everything.
-    pub(super) units: Vec<Unit>,
+    pub(super) units: Vec<FailoverUnit>,
     unit_names: HashMap<Arc<str>, u32>,
     /// For which services which server is the preferred one.
     preferred: HashMap<Arc<str>, usize>,
@@ -40,28 +41,28 @@ pub(super) struct Board {
 }
 
 /// What is lost together: everything, or one service.
-pub(super) struct Unit {
+pub(super) struct FailoverUnit {
     pub(super) service: Option<Arc<str>>,
     pub(super) preferred: usize,
     pub(super) active: usize,
     /// Which active server the application knows of.
-    pub(super) told: Option<usize>,
-    /// The active server is lost and another one is there: what is still said of its loss is not told.
+    pub(super) reported: Option<usize>,
+    /// The active server is lost and another one is there: what is still said of its loss is not reported.
     pub(super) is_leaving: bool,
     /// By server: whether the service is up there.
     is_up: Box<[bool]>,
 }
 
 /// One of the servers.
-pub(super) struct Server {
-    pub(super) stage: Stage,
+pub(super) struct ServerState {
+    pub(super) stage: ServerStage,
     /// The application's items by the handles of this server's core.
     pub(super) by_handle: HashMap<ItemHandle, Slot>,
 }
 
 /// How far a server has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum ServerStage {
     /// It is tried for the first time.
     Fresh,
     /// It has let the consumer in and sent its directory.
@@ -71,21 +72,21 @@ pub(super) enum Stage {
 }
 
 /// An item of the application.
-pub(super) struct Entry {
+pub(super) struct StandbyItem {
     pub(super) unit: u32,
     tag: u64,
-    pub(super) sync: Sync,
+    pub(super) sync: ImageSync,
     /// The number of the last message that the application was given.
     pub(super) last_seq: Option<u32>,
-    /// What the application was told last.
+    /// What was last reported to the application.
     pub(super) shown: Option<Shown>,
     /// By server: the item there.
     pub(super) handles: Box<[Option<ItemHandle>]>,
-    pub(super) wish: Box<EntryWish>,
+    pub(super) wish: Box<RequestedItem>,
 }
 
 /// What was asked for.
-pub(super) struct EntryWish {
+pub(super) struct RequestedItem {
     pub(super) service: Arc<str>,
     pub(super) name: Arc<str>,
     /// All but the names.
@@ -95,7 +96,7 @@ pub(super) struct EntryWish {
 
 /// Whether the application has what the active server's messages build on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sync {
+pub(super) enum ImageSync {
     /// It has: messages go through.
     Done,
     /// It has not: it needs an image first.
@@ -107,11 +108,11 @@ pub(super) enum Sync {
     },
 }
 
-impl Sync {
-    pub(super) const WAITING: Sync = Sync::Waiting { behind_until: None, needs_refresh: false };
+impl ImageSync {
+    pub(super) const WAITING: ImageSync = ImageSync::Waiting { behind_until: None, needs_refresh: false };
 }
 
-impl Entry {
+impl StandbyItem {
     /// Whether every server is asked for it: snapshots and private streams are the active server's alone.
     pub(super) fn is_shared(&self) -> bool {
         self.wish.spec.streaming && !self.wish.spec.private_stream
@@ -149,15 +150,19 @@ fn shown(state: State<'_>) -> Shown {
 /// Numbers within this distance belong to one sequence.
 const SEQUENCE_WINDOW: u32 = 1 << 16;
 
-impl Board {
-    pub(super) fn new(mode: StandbyMode, preferred: Vec<&[String]>, counters: Arc<WarmStandby>) -> Board {
-        let server = |_: &&[String]| Server { stage: Stage::Fresh, by_handle: HashMap::new() };
+impl StandbyState {
+    pub(super) fn new(
+        mode: StandbyMode,
+        preferred: Vec<&[String]>,
+        counters: Arc<WarmStandby>,
+    ) -> StandbyState {
+        let server = |_: &&[String]| ServerState { stage: ServerStage::Fresh, by_handle: HashMap::new() };
         let named = |(server, names): (usize, &&[String])| {
             names.iter().map(|name| (Arc::from(name.as_str()), server)).collect::<Vec<_>>()
         };
         // Of several servers for one service the first counts.
         let by_name = preferred.iter().enumerate().rev().flat_map(|(i, names)| named((i, names))).collect();
-        let mut board = Board {
+        let mut state = StandbyState {
             mode,
             items: Table::default(),
             servers: preferred.iter().map(server).collect(),
@@ -172,16 +177,16 @@ impl Board {
             counters,
         };
         if mode == StandbyMode::Login {
-            board.units.push(board.unit_of_its_own(None));
+            state.units.push(state.unit_of_its_own(None));
         }
-        board
+        state
     }
 
-    fn unit_of_its_own(&self, service: Option<Arc<str>>) -> Unit {
+    fn unit_of_its_own(&self, service: Option<Arc<str>>) -> FailoverUnit {
         let named = service.as_ref().and_then(|service| self.preferred.get(service)).copied();
         let preferred = named.unwrap_or_default();
         let is_up = vec![false; self.servers.len()].into();
-        Unit { service, preferred, active: preferred, told: None, is_leaving: false, is_up }
+        FailoverUnit { service, preferred, active: preferred, reported: None, is_leaving: false, is_up }
     }
 
     /// The unit of a service, and whether it is new.
@@ -213,16 +218,16 @@ impl Board {
     pub(super) fn insert(&mut self, unit: u32, spec: &ItemRequestSpec<'_>) -> Slot {
         let view = spec.view.clone();
         let nameless = ItemRequestSpec { service: "", name: "", view, ..*spec };
-        let wish = EntryWish {
+        let wish = RequestedItem {
             service: spec.service.into(),
             name: spec.name.into(),
             spec: nameless,
             is_paused: false,
         };
-        self.items.insert(Entry {
+        self.items.insert(StandbyItem {
             unit,
             tag: spec.tag,
-            sync: Sync::Done,
+            sync: ImageSync::Done,
             last_seq: None,
             shown: None,
             handles: vec![None; self.servers.len()].into(),
@@ -240,7 +245,7 @@ impl Board {
     /// Whether a server can be the active one of a unit.
     pub(super) fn is_usable(&self, unit: usize, server: usize) -> bool {
         let unit = &self.units[unit];
-        self.servers[server].stage == Stage::Up && (unit.service.is_none() || unit.is_up[server])
+        self.servers[server].stage == ServerStage::Up && (unit.service.is_none() || unit.is_up[server])
     }
 
     /// The server that is to be the active one if the present one is lost.
@@ -267,7 +272,7 @@ impl Board {
 }
 
 /// What comes from the servers.
-impl Board {
+impl StandbyState {
     /// An event of the session with one of the servers.
     #[inline]
     pub(super) fn on_event<F: FnMut(ConsumerEvent<'_>)>(
@@ -280,7 +285,7 @@ impl Board {
         let slot = Slot::from_u64(event.tag);
         let Some(entry) = self.items.get_mut(slot) else { return };
         let unit = &self.units[entry.unit as usize];
-        if unit.active != server || unit.is_leaving || entry.sync != Sync::Done || event.is_final {
+        if unit.active != server || unit.is_leaving || entry.sync != ImageSync::Done || event.is_final {
             return self.on_aside(server, slot, event, sink);
         }
         entry.note(&event);
@@ -288,7 +293,7 @@ impl Board {
     }
 
     /// Gives the application an event of an item.
-    pub(super) fn deliver(&mut self, slot: Slot, event: ItemEvent<'_>, sink: &mut Sink<'_>) {
+    pub(super) fn deliver(&mut self, slot: Slot, event: ItemEvent<'_>, sink: &mut ConsumerSink<'_>) {
         let Some(entry) = self.items.get_mut(slot) else { return };
         entry.note(&event);
         sink(ConsumerEvent::Item(ItemEvent { handle: ItemHandle(slot), tag: entry.tag, ..event }));
@@ -296,7 +301,7 @@ impl Board {
 
     /// An event of an item that does not simply go through.
     #[cold]
-    fn on_aside(&mut self, server: usize, slot: Slot, event: ItemEvent<'_>, sink: &mut Sink<'_>) {
+    fn on_aside(&mut self, server: usize, slot: Slot, event: ItemEvent<'_>, sink: &mut ConsumerSink<'_>) {
         let Some(entry) = self.items.get_mut(slot) else { return };
         if event.is_final {
             entry.handles[server] = None;
@@ -314,9 +319,9 @@ impl Board {
     }
 
     /// An event of the active server for an item of which the application has no image to build on.
-    fn on_awaited(&mut self, slot: Slot, event: ItemEvent<'_>, sink: &mut Sink<'_>) {
+    fn on_awaited(&mut self, slot: Slot, event: ItemEvent<'_>, sink: &mut ConsumerSink<'_>) {
         let Some(entry) = self.items.get_mut(slot) else { return };
-        let Sync::Waiting { behind_until, needs_refresh } = entry.sync else {
+        let ImageSync::Waiting { behind_until, needs_refresh } = entry.sync else {
             return self.deliver(slot, event, sink);
         };
         match event.msg {
@@ -327,11 +332,12 @@ impl Board {
                 }
             }
             ItemMsg::Refresh(msg) if is_whole(msg) && !entry.is_behind(msg.seq_num) => {
-                entry.sync = Sync::Done;
+                entry.sync = ImageSync::Done;
                 self.deliver(slot, event, sink);
             }
             ItemMsg::Refresh(msg) => {
-                entry.sync = Sync::Waiting { behind_until, needs_refresh: needs_refresh && !msg.complete };
+                entry.sync =
+                    ImageSync::Waiting { behind_until, needs_refresh: needs_refresh && !msg.complete };
                 if msg.complete {
                     self.retries.push(slot);
                 }
@@ -342,10 +348,10 @@ impl Board {
     }
 
     #[cold]
-    fn on_session_event(&mut self, server: usize, event: ConsumerEvent<'_>, sink: &mut Sink<'_>) {
+    fn on_session_event(&mut self, server: usize, event: ConsumerEvent<'_>, sink: &mut ConsumerSink<'_>) {
         match &event {
             ConsumerEvent::Disconnected { .. } => {
-                self.servers[server].stage = Stage::Down;
+                self.servers[server].stage = ServerStage::Down;
                 self.is_due = true;
                 for unit in 0..self.units.len() {
                     self.units[unit].is_up[server] = false;
@@ -353,9 +359,9 @@ impl Board {
                 }
             }
             ConsumerEvent::Service(service) => {
-                let is_told = self.active_for(service.name) == server;
+                let is_reported = self.active_for(service.name) == server;
                 self.on_service(server, service);
-                if !is_told {
+                if !is_reported {
                     return;
                 }
             }

@@ -6,7 +6,7 @@ use crate::config::delays_in_order;
 
 config::section! {
     /// A connection that is kept up.
-    pub struct LineConfig {
+    pub struct DialledConfig {
         /// Connections are encrypted; they are not if it is not set.
         tls: Option<ClientTlsConfig> = None;
         /// Compression that is asked for; the server decides. None is if it is not set.
@@ -28,10 +28,10 @@ config::section! {
         /// Most bytes read from the socket at once.
         read_buffer_bytes: u32 = 262_144, range 4_096..=16_777_216;
     }
-    check = LineConfig::check;
+    check = DialledConfig::check;
 }
 
-impl LineConfig {
+impl DialledConfig {
     fn check(&self) -> Result<(), Vec<Complaint>> {
         delays_in_order(self.reconnect_delay_min_ms, self.reconnect_delay_max_ms)
     }
@@ -43,8 +43,8 @@ mod tests {
 
     #[test]
     fn the_declaration_is_sound_and_delays_are_in_order() {
-        assert_eq!(config::audit::<LineConfig>(), Vec::<String>::new());
-        let load = |file: &str| config::Loader::new::<LineConfig>().file("l.toml", file).load();
+        assert_eq!(config::audit::<DialledConfig>(), Vec::<String>::new());
+        let load = |file: &str| config::Loader::new::<DialledConfig>().file("l.toml", file).load();
         assert_eq!(load("").expect("legal").value.ping_timeout_s, 30);
         let wrong = "reconnect_delay_min_ms = 9\nreconnect_delay_max_ms = 8";
         assert_eq!(load(wrong).expect_err("the wrong way round").as_slice().len(), 1);

@@ -5,7 +5,7 @@ use rdm::item::Target;
 
 use super::*;
 
-/// Has the errand of a client continued by single steps; returns what was said in each.
+/// Takes up the continuation of a client by single steps; returns what was said in each.
 fn steps(bench: &mut Bench, client: ClientId) -> Vec<Vec<String>> {
     let mut steps = vec![bench.took()];
     while bench.core.is_busy(client) {

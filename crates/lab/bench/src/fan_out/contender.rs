@@ -16,8 +16,8 @@ use crate::{BenchError, RunOptions};
 /// A run is sustained if its last update comes within this time after it was meant to be sent.
 const LATE: Duration = Duration::from_millis(50);
 
-/// Those that take part in one way of fanning out.
-pub(super) struct Way {
+/// The processes that fan out in one way that is compared.
+pub(super) struct FanOutContender {
     pub(super) name: &'static str,
     /// Updates out for one in.
     pub(super) copies: f64,
@@ -29,7 +29,7 @@ pub(super) struct Way {
     pub(super) _distributor: Option<Process>,
 }
 
-/// What is different between ways through Tickcast.
+/// What is different between contenders through Tickcast.
 pub(super) struct Setup {
     pub(super) name: &'static str,
     pub(super) copies: f64,
@@ -49,9 +49,9 @@ impl Setup {
     }
 }
 
-impl Way {
+impl FanOutContender {
     /// Publisher, source distributor, point-to-point server and consumers.
-    pub(super) fn tickcast(setup: Setup) -> Result<Way, BenchError> {
+    pub(super) fn tickcast(setup: Setup) -> Result<FanOutContender, BenchError> {
         let others = Cpu::on(Some(OTHERS_CPU));
         let Daemons { provider_port, rssl_port, server, distributor } =
             Daemons::start([others, Cpu::on(Some(SERVER_CPU))], &setup.sets)?;
@@ -64,7 +64,7 @@ impl Way {
         sink.expect("ready", START_LIMIT)?;
         let (name, copies) = (setup.name, setup.copies);
         let (publisher, _distributor) = (Some(publisher), Some(distributor));
-        Ok(Way { name, copies, sink, publisher, server, _distributor })
+        Ok(FanOutContender { name, copies, sink, publisher, server, _distributor })
     }
 
     fn run(&mut self, seconds: f64, run: u32, rate: u64) -> Result<Outcome, BenchError> {
@@ -108,7 +108,7 @@ struct Outcome {
     p50_ns: f64,
     p99_ns: f64,
     sustained: bool,
-    /// An update as a client has got it, without the time in it; of ways that can be compared in it.
+    /// An update as a client has got it, without the time in it; of contenders that can be compared in it.
     example: Option<String>,
 }
 
@@ -131,47 +131,48 @@ pub(super) fn report(title: &'static str, options: &RunOptions) -> Report {
     Report::new(title, options.json, &HEADS)
 }
 
-/// Raises the rate; at each, the ways take turns. One that does not sustain a rate in any run is left out of
+/// Raises the rate; at each, the contenders take turns. One that does not sustain a rate in any run is left out of
 /// the next ones, as is one that has sustained a rate and breaks at the next: the report then says how.
 ///
 /// # Errors
-/// A way breaks at its first rate, or two ways were to deliver the same and did not.
+/// A contender breaks at its first rate, or two contenders were to deliver the same and did not.
 pub(super) fn compare(
-    ways: Vec<Way>,
+    contenders: Vec<FanOutContender>,
     rates: &[u64],
     options: &RunOptions,
     report: &mut Report,
 ) -> Result<(), BenchError> {
-    let first = ways.first().map_or("", |way| way.name);
-    let mut ways: Vec<_> = ways.into_iter().map(|way| (way, Figures::default())).collect();
+    let first = contenders.first().map_or("", |contender| contender.name);
+    let mut contenders: Vec<_> =
+        contenders.into_iter().map(|contender| (contender, Figures::default())).collect();
     let mut is_first_rate = true;
     for rate in rates {
         for run in 0..options.runs {
             report.progress(&format!("{rate}/s in, run {} of {}", run + 1, options.runs));
             let mut examples: Vec<(&str, String)> = Vec::new();
-            for (way, figures) in ways.iter_mut().filter(|(_, figures)| !figures.is_broken) {
-                match way.run(options.seconds, run, *rate) {
+            for (contender, figures) in contenders.iter_mut().filter(|(_, figures)| !figures.is_broken) {
+                match contender.run(options.seconds, run, *rate) {
                     Ok(outcome) => {
                         figures.add(&outcome);
-                        examples.extend(outcome.example.map(|example| (way.name, example)));
+                        examples.extend(outcome.example.map(|example| (contender.name, example)));
                     }
                     Err(error) if is_first_rate => return Err(error),
                     Err(error) => {
                         figures.is_broken = true;
-                        report.note(format!("{} breaks at {rate} updates/s in: {error}", way.name));
+                        report.note(format!("{} breaks at {rate} updates/s in: {error}", contender.name));
                     }
                 }
             }
             check_alike(&examples)?;
         }
-        ways.retain(|(_, figures)| !figures.is_broken);
-        let of_first = ways.iter().find(|(way, _)| way.name == first);
+        contenders.retain(|(_, figures)| !figures.is_broken);
+        let of_first = contenders.iter().find(|(contender, _)| contender.name == first);
         let first_ns = of_first.map(|(_, figures)| figures.ns_per_update.median());
-        for (way, figures) in &ways {
-            figures.report(report, way.name, *rate, first_ns, options.runs);
+        for (contender, figures) in &contenders {
+            figures.report(report, contender.name, *rate, first_ns, options.runs);
         }
-        ways.retain(|(_, figures)| figures.sustained > 0);
-        ways.iter_mut().for_each(|(_, figures)| *figures = Figures::default());
+        contenders.retain(|(_, figures)| figures.sustained > 0);
+        contenders.iter_mut().for_each(|(_, figures)| *figures = Figures::default());
         is_first_rate = false;
     }
     Ok(())
@@ -186,7 +187,7 @@ fn check_alike(examples: &[(&str, String)]) -> Result<(), BenchError> {
     })
 }
 
-/// Several runs of a way at one rate.
+/// Several runs of a contender at one rate.
 #[derive(Default)]
 struct Figures {
     updates_per_s: Runs,
@@ -210,11 +211,11 @@ impl Figures {
         self.sustained += u32::from(outcome.sustained);
     }
 
-    fn report(&self, report: &mut Report, way: &str, rate: u64, first_ns: Option<f64>, runs: u32) {
+    fn report(&self, report: &mut Report, contender: &str, rate: u64, first_ns: Option<f64>, runs: u32) {
         let ratio = first_ns.map(|ns| self.ns_per_update.median() / ns);
         let a_cpu = 1e9 / self.ns_per_update.median();
         let cells = [
-            way.to_owned(),
+            contender.to_owned(),
             rate.to_string(),
             report::spread(&self.updates_per_s, report::millions),
             format!("{:.0} %", self.load.median() * 100.0),
@@ -227,7 +228,7 @@ impl Figures {
             format!("{} of {runs}", self.sustained),
         ];
         let object = json!({
-            "way": way, "rate": rate, "out_per_s": report::spread_json(&self.updates_per_s),
+            "way": contender, "rate": rate, "out_per_s": report::spread_json(&self.updates_per_s),
             "server_load": report::spread_json(&self.load),
             "ns_per_update": report::spread_json(&self.ns_per_update), "ns_to_first": ratio,
             "per_cpu": a_cpu, "bytes_per_update": report::spread_json(&self.bytes_per_update),
@@ -246,7 +247,7 @@ pub(super) struct Seen {
     pub(super) bytes: u64,
     pub(super) latencies: Latencies,
     pub(super) last_ns: u64,
-    /// The last update, without what differs between ways; empty if nobody compares it.
+    /// The last update, without what differs between contenders; empty if nobody compares it.
     pub(super) example: String,
 }
 

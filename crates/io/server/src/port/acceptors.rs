@@ -8,7 +8,7 @@ use net::tls::{ServerFiles, ServerTls, TlsError};
 use net::{Interest, Registrar, Token, Transport, tcp};
 use units::Nanos;
 
-use super::listener::CHECK_INTERVAL;
+use super::limits::CHECK_INTERVAL;
 
 /// Where connections are taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub struct TlsPort {
 }
 
 /// The listening sockets of a port: plain, encrypted, or one of each.
-pub(crate) struct Doors {
-    doors: Vec<Door>,
+pub(crate) struct Acceptors {
+    acceptors: Vec<Acceptor>,
     tls: Option<ServerTls>,
     registrar: Registrar,
     token_base: u64,
@@ -44,43 +44,43 @@ pub(crate) struct Doors {
     descriptors_max: u64,
 }
 
-/// What was waiting at a door.
+/// What was waiting at an acceptor.
 pub(crate) enum Accepted {
     Connection(Transport, SocketAddr),
     /// It was closed: its descriptor is one of those that the rest of the process needs.
     Unheard,
 }
 
-struct Door {
+struct Acceptor {
     socket: TcpListener,
     is_encrypted: bool,
 }
 
-/// Most doors there are; their tokens come first.
-pub(crate) const DOORS_MAX: u64 = 2;
+/// Most acceptors there are; their tokens come first.
+pub(crate) const ACCEPTORS_MAX: u64 = 2;
 /// How often the files of a certificate are looked at.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
 
-impl Doors {
+impl Acceptors {
     /// Opens the ports, under tokens from `token_base` on.
-    pub(crate) fn open(ports: Ports, registrar: &Registrar, token_base: u64) -> io::Result<Doors> {
+    pub(crate) fn open(ports: Ports, registrar: &Registrar, token_base: u64) -> io::Result<Acceptors> {
         let listen = |port| tcp::listen(SocketAddrV4::new(ports.interface, port));
-        let mut doors = Vec::new();
+        let mut acceptors = Vec::new();
         let is_plain_too = ports.tls.as_ref().is_none_or(|tls| tls.port != ports.port || tls.port == 0);
         if is_plain_too {
-            doors.push(Door { socket: listen(ports.port)?, is_encrypted: false });
+            acceptors.push(Acceptor { socket: listen(ports.port)?, is_encrypted: false });
         }
         if let Some(tls) = &ports.tls {
-            doors.push(Door { socket: listen(tls.port)?, is_encrypted: true });
+            acceptors.push(Acceptor { socket: listen(tls.port)?, is_encrypted: true });
         }
-        for (place, door) in doors.iter().enumerate() {
-            registrar.add(&door.socket, Token(token_base + place as u64), Interest::Read)?;
+        for (place, acceptor) in acceptors.iter().enumerate() {
+            registrar.add(&acceptor.socket, Token(token_base + place as u64), Interest::Read)?;
         }
         let unusable = |e: TlsError| io::Error::new(io::ErrorKind::InvalidInput, e.to_string());
         let tls = ports.tls.map(|tls| ServerTls::load(tls.files)).transpose().map_err(unusable)?;
         let refresh_at = if tls.is_some() { Nanos::ZERO } else { Nanos::NEVER };
-        Ok(Doors {
-            doors,
+        Ok(Acceptors {
+            acceptors,
             tls,
             registrar: registrar.clone(),
             token_base,
@@ -92,28 +92,32 @@ impl Doors {
 
     pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
         let closed = || io::Error::new(io::ErrorKind::NotConnected, "the port is closed");
-        self.doors.first().ok_or_else(closed)?.socket.local_addr()
+        self.acceptors.first().ok_or_else(closed)?.socket.local_addr()
     }
 
     pub(crate) fn tls_address(&self) -> io::Result<Option<SocketAddr>> {
-        self.doors.iter().find(|door| door.is_encrypted).map(|door| door.socket.local_addr()).transpose()
+        self.acceptors
+            .iter()
+            .find(|acceptor| acceptor.is_encrypted)
+            .map(|acceptor| acceptor.socket.local_addr())
+            .transpose()
     }
 
     /// Takes no more connections.
     pub(crate) fn close(&mut self) {
-        self.doors.clear();
+        self.acceptors.clear();
     }
 
-    /// The next connection that waits at a door.
+    /// The next connection that waits at an acceptor.
     pub(crate) fn accept(&self, place: usize) -> io::Result<Option<Accepted>> {
-        let Some(door) = self.doors.get(place) else { return Ok(None) };
-        let Some((socket, peer)) = tcp::accept(&door.socket)? else { return Ok(None) };
+        let Some(acceptor) = self.acceptors.get(place) else { return Ok(None) };
+        let Some((socket, peer)) = tcp::accept(&acceptor.socket)? else { return Ok(None) };
         // The kernel gives the lowest number that is free: all below are taken.
         if u64::try_from(socket.as_raw_fd()).is_ok_and(|number| number >= self.descriptors_max) {
             return Ok(Some(Accepted::Unheard));
         }
         let transport = match &self.tls {
-            Some(tls) if door.is_encrypted => tls.accept(socket)?,
+            Some(tls) if acceptor.is_encrypted => tls.accept(socket)?,
             _ => Transport::Plain(socket),
         };
         Ok(Some(Accepted::Connection(transport, peer)))
@@ -148,7 +152,8 @@ impl Doors {
     }
 
     fn change_interest(&self, interest: Interest) -> bool {
-        let mut doors = self.doors.iter().zip(self.token_base..);
-        doors.all(|(door, token)| self.registrar.change(&door.socket, Token(token), interest).is_ok())
+        let mut acceptors = self.acceptors.iter().zip(self.token_base..);
+        acceptors
+            .all(|(acceptor, token)| self.registrar.change(&acceptor.socket, Token(token), interest).is_ok())
     }
 }

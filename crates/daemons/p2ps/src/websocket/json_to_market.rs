@@ -15,12 +15,12 @@ use units::Nanos;
 use websocket::{CloseReason, Message, Session};
 
 use super::{Input, Json, Streams, client_of, update_services};
+use crate::market_to_clients::MarketToClients;
 use crate::pace::Pace;
-use crate::rssl_clients::{address, log_end};
-use crate::sink::Sink;
+use crate::rssl_to_market::{address, log_end};
 
-/// The core as the service of the WebSocket port.
-pub(crate) struct WebSocketClients<'a> {
+/// What JSON clients send, given to the core as RWF: the service behind the WebSocket port.
+pub(crate) struct JsonToMarket<'a> {
     pub(crate) core: &'a mut PointToPoint,
     pub(crate) rssl: &'a mut Outbox,
     pub(crate) json: &'a mut Json,
@@ -30,7 +30,7 @@ pub(crate) struct WebSocketClients<'a> {
     pub(crate) pace: &'a mut Pace,
 }
 
-impl Service<WebSocket> for WebSocketClients<'_> {
+impl Service<WebSocket> for JsonToMarket<'_> {
     const SLICE_BYTES: usize = SLICE_BYTES;
 
     fn on_connected(
@@ -54,9 +54,10 @@ impl Service<WebSocket> for WebSocketClients<'_> {
         self.streams.forget_all(connection);
         self.core.on_client_connected(client_of(connection), profile);
         if let Some(login) = cookie_login(session.headers) {
-            let mut scene = self.scene(now, connection, outbox);
+            let mut json_client = self.json_client(now, connection, outbox);
             // A login that is refused is answered; the client may try again with a message.
-            let _ = scene.core.on_client_message(now, client_of(connection), &login, &mut scene.sink);
+            let _ =
+                json_client.core.on_client_message(now, client_of(connection), &login, &mut json_client.sink);
         }
     }
 
@@ -73,9 +74,9 @@ impl Service<WebSocket> for WebSocketClients<'_> {
         };
         update_services(self.json, self.core);
         let mut reader = std::mem::take(&mut self.input.reader);
-        let mut scene = self.scene(now, connection, outbox);
-        let json = scene.sink.json;
-        let result = json.read(&mut reader, text, connection, &mut scene);
+        let mut json_client = self.json_client(now, connection, outbox);
+        let json = json_client.sink.json;
+        let result = json.read(&mut reader, text, connection, &mut json_client);
         self.input.reader = reader;
         match result {
             Ok(()) => ControlFlow::Continue(()),
@@ -90,8 +91,8 @@ impl Service<WebSocket> for WebSocketClients<'_> {
         info!(connection = connection.0, %reason, "WebSocket client gone");
         self.streams.forget_all(connection);
         self.pace.release(client_of(connection));
-        let mut scene = self.scene(now, connection, outbox);
-        scene.core.on_client_closed(now, client_of(connection), &mut scene.sink);
+        let mut json_client = self.json_client(now, connection, outbox);
+        json_client.core.on_client_closed(now, client_of(connection), &mut json_client.sink);
     }
 
     fn is_logged_in(&self, connection: ConnectionId) -> bool {
@@ -115,7 +116,7 @@ impl Service<WebSocket> for WebSocketClients<'_> {
     }
 }
 
-impl WebSocketClients<'_> {
+impl JsonToMarket<'_> {
     /// Goes on with a client that waits; returns whether it waits no longer.
     ///
     /// # Errors
@@ -128,18 +129,23 @@ impl WebSocketClients<'_> {
         outbox: &mut Outbox,
     ) -> Result<bool, ClientError> {
         update_services(self.json, self.core);
-        let mut scene = self.scene(now, connection, outbox);
-        scene.sink.begin();
-        scene.core.go_on(now, client, &mut scene.sink);
-        while scene.sink.goes_on(scene.core, client) {
-            let Some(rwf) = scene.sink.pace.next_message(client) else { return Ok(true) };
-            scene.handle(&rwf)?;
+        let mut json_client = self.json_client(now, connection, outbox);
+        json_client.sink.begin();
+        json_client.core.go_on(now, client, &mut json_client.sink);
+        while json_client.sink.goes_on(json_client.core, client) {
+            let Some(rwf) = json_client.sink.pace.next_message(client) else { return Ok(true) };
+            json_client.handle(&rwf)?;
         }
         Ok(false)
     }
 
-    fn scene<'s>(&'s mut self, now: Nanos, connection: ConnectionId, outbox: &'s mut Outbox) -> Scene<'s> {
-        let sink = Sink {
+    fn json_client<'s>(
+        &'s mut self,
+        now: Nanos,
+        connection: ConnectionId,
+        outbox: &'s mut Outbox,
+    ) -> JsonClient<'s> {
+        let sink = MarketToClients {
             rssl: self.rssl,
             websocket: Some(outbox),
             json: self.json,
@@ -147,7 +153,7 @@ impl WebSocketClients<'_> {
             commands: self.commands,
             pace: self.pace,
         };
-        Scene { now, connection, core: self.core, sink }
+        JsonClient { now, connection, core: self.core, sink }
     }
 }
 
@@ -155,15 +161,15 @@ impl WebSocketClients<'_> {
 /// thousand times as long.
 const SLICE_BYTES: usize = 1 << 10;
 
-/// One client, and what it has to do with.
-struct Scene<'s> {
+/// One client that speaks JSON, and what it has to do with.
+struct JsonClient<'s> {
     now: Nanos,
     connection: ConnectionId,
     core: &'s mut PointToPoint,
-    sink: Sink<'s>,
+    sink: MarketToClients<'s>,
 }
 
-impl RwfService for Scene<'_> {
+impl RwfService for JsonClient<'_> {
     type Fault = ClientError;
 
     fn on_rwf(&mut self, rwf: &[u8]) -> Result<(), ClientError> {
@@ -191,7 +197,7 @@ impl RwfService for Scene<'_> {
     }
 }
 
-impl Scene<'_> {
+impl JsonClient<'_> {
     fn handle(&mut self, rwf: &[u8]) -> Result<(), ClientError> {
         self.sink.settle(self.now, self.core);
         match Msg::parse(rwf) {
@@ -200,14 +206,14 @@ impl Scene<'_> {
                     self.refuse_id(request.stream_id, stream_id, domain);
                     Ok(())
                 }
-                None => self.tell_core(rwf),
+                None => self.give_core(rwf),
             },
             Ok(Msg::Close(close)) if close.domain != Domain::LOGIN => self.on_close(&close, rwf),
-            _ => self.tell_core(rwf),
+            _ => self.give_core(rwf),
         }
     }
 
-    fn tell_core(&mut self, rwf: &[u8]) -> Result<(), ClientError> {
+    fn give_core(&mut self, rwf: &[u8]) -> Result<(), ClientError> {
         self.core.on_client_message(self.now, client_of(self.connection), rwf, &mut self.sink)
     }
 
@@ -247,14 +253,14 @@ impl Scene<'_> {
         let client = client_of(self.connection);
         // What cannot be read is for the core to refuse.
         let Ok(wanted) = ItemClose::parse(&CloseMsg { domain: Domain::MARKET_PRICE, ..*close }) else {
-            return self.tell_core(rwf);
+            return self.give_core(rwf);
         };
         let ids: BTreeSet<i32> = wanted.streams().collect();
         let mut closed = ids.iter().filter(|id| self.core.has_stream(client, **id)).count();
         for &id in &ids {
             closed += usize::from(self.close_other(id)?);
         }
-        self.tell_core(rwf)?;
+        self.give_core(rwf)?;
         ids.iter().for_each(|id| self.sink.streams.forget(self.connection, *id));
         if let CloseTarget::Streams(listed) = &wanted.target {
             let count = listed.len();
@@ -280,7 +286,7 @@ impl Scene<'_> {
         streams.close_other(connection, stream_id);
         let close = Msg::Close(CloseMsg::new(domain, stream_id, DataType::NO_DATA));
         let Ok(rwf) = close.to_vec() else { return Ok(false) };
-        self.tell_core(&rwf)?;
+        self.give_core(&rwf)?;
         Ok(true)
     }
 }

@@ -3,19 +3,19 @@
 mod config;
 mod session;
 
-pub use config::LineConfig;
-pub use session::LineEvent;
+pub use config::DialledConfig;
+pub use session::DialledEvent;
 
 use std::io;
 use std::sync::Arc;
 
-use counters::table::{Line as Counters, RsslConnections};
+use counters::table::{DialledConnection as Counters, RsslConnections};
 use net::{Registrar, Resolver, Token, clock};
 use rssl::SendError;
 use units::Nanos;
 
-use self::session::LineSession;
-use crate::connector::{Connector, Offer};
+use self::session::RawSession;
+use crate::connector::{Connector, connect_options};
 use crate::lifecycle::Lifecycle;
 use crate::wire::{READS_MAX, Wire};
 use crate::{ClientTlsConfig, Endpoint, HostPort, Identity, StartError};
@@ -23,19 +23,20 @@ use crate::{ClientTlsConfig, Endpoint, HostPort, Identity, StartError};
 /// A connection that is kept up: to the first of its servers that takes it, with delays between rounds.
 ///
 /// What goes over it is the business of the owner, logins included, who says when a server has let it in
-/// ([`Line::accept`]) and when it has had enough of one ([`Line::hang_up`]). The owner drives it: it
-/// registers it with a poller ([`Line::arm`]) and calls [`Line::work`] when the socket is ready or
-/// [`Line::next_wakeup`] is reached, then [`Line::flush`].
-pub struct Line {
-    /// The line without its socket.
-    life: Lifecycle<LineSession>,
+/// ([`accept`](DialledConnection::accept)) and when it has had enough of one
+/// ([`hang_up`](DialledConnection::hang_up)). The owner drives it: it registers it with a poller
+/// ([`arm`](DialledConnection::arm)) and calls [`work`](DialledConnection::work) when the socket is ready or
+/// [`next_wakeup`](DialledConnection::next_wakeup) is reached, then [`flush`](DialledConnection::flush).
+pub struct DialledConnection {
+    /// The connection without its socket.
+    life: Lifecycle<RawSession>,
     wire: Wire,
     /// The owner can take input.
     is_read: bool,
 }
 
-impl Line {
-    /// A line to one of `hosts`, which are tried in turn. It connects when it is driven for the first time.
+impl DialledConnection {
+    /// A connection to one of `hosts`, which are tried in turn. It connects when it is driven for the first time.
     /// Delays and keys follow from `seed`.
     ///
     /// # Errors
@@ -45,43 +46,34 @@ impl Line {
     /// # Panics
     /// Without a host.
     pub fn new(
-        config: &LineConfig,
+        config: &DialledConfig,
         hosts: &[HostPort],
         identity: &Identity,
         seed: u64,
         counters: Arc<Counters>,
-    ) -> Result<Line, StartError> {
-        assert!(!hosts.is_empty(), "a line goes to somebody");
-        let offer = Offer {
-            connect_timeout_ms: config.connect_timeout_ms,
-            ping_timeout_s: config.ping_timeout_s,
-            component: &config.component,
-            compression: config.compression,
-            identity,
-            message_max_bytes: config.message_max_bytes,
-            backlog_max_bytes: config.backlog_max_bytes,
-        };
-        let delays_ms = (config.reconnect_delay_min_ms, config.reconnect_delay_max_ms);
-        let plan = offer.plan(hosts, delays_ms, seed)?;
-        let life = Lifecycle { connector: Connector::new(plan), session: LineSession::new(counters) };
+    ) -> Result<DialledConnection, StartError> {
+        assert!(!hosts.is_empty(), "a connection needs a host");
+        let options = connect_options!(config, identity, config.message_max_bytes);
+        let plan = options.plan(hosts, seed)?;
+        let life = Lifecycle { connector: Connector::new(plan), session: RawSession::new(counters) };
         let tls = config.tls.as_ref().map(ClientTlsConfig::load).transpose()?;
-        Ok(Line { life, wire: Wire::new(config.read_buffer_bytes as usize, tls), is_read: true })
+        Ok(DialledConnection { life, wire: Wire::new(config.read_buffer_bytes as usize, tls), is_read: true })
     }
 
     /// The same with another resolver of host names than the system's.
     #[must_use]
-    pub fn with_resolver(mut self, resolver: Resolver) -> Line {
+    pub fn with_resolver(mut self, resolver: Resolver) -> DialledConnection {
         self.wire.set_resolver(resolver);
         self
     }
 
     /// Connects, reads, looks at the time, writes: what there is to do now, without waiting.
-    pub fn work(&mut self, on_event: &mut impl FnMut(LineEvent<'_>)) {
+    pub fn work(&mut self, on_event: &mut impl FnMut(DialledEvent<'_>)) {
         self.wire.turn(&mut self.life, READS_MAX, on_event);
     }
 
     /// The same but for reading: for an owner that can take nothing now.
-    pub fn work_without_reading(&mut self, on_event: &mut impl FnMut(LineEvent<'_>)) {
+    pub fn work_without_reading(&mut self, on_event: &mut impl FnMut(DialledEvent<'_>)) {
         self.wire.turn(&mut self.life, 0, on_event);
     }
 
@@ -109,7 +101,7 @@ impl Line {
         }
     }
 
-    /// The owner wants another connection than this one: it ends with the next [`Line::work`], which tells
+    /// The owner wants another connection than this one: it ends with the next [`DialledConnection::work`], which tells
     /// so.
     pub fn hang_up(&mut self) {
         self.life.session.hang_up();
@@ -130,7 +122,7 @@ impl Line {
         self.wire.disarm(registrar);
     }
 
-    /// When [`Line::work`] is due, whatever the socket does.
+    /// When [`DialledConnection::work`] is due, whatever the socket does.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
         if self.is_read { self.wire.next_wakeup(&self.life) } else { self.life.next_wakeup() }
@@ -155,7 +147,8 @@ impl Line {
     }
 
     /// Nothing more is sent: what is in the backlog is written, then the end of the stream. Input is read until the
-    /// server ends its side too, so that nothing unread makes the end a reset; then the owner calls [`Line::stop`].
+    /// server ends its side too, so that nothing unread makes the end a reset; then the owner calls
+    /// [`stop`](DialledConnection::stop).
     pub fn end_output(&mut self) {
         self.wire.end_output();
     }

@@ -20,19 +20,19 @@ use crate::table::{Slot, Table};
 /// The items. What comes in for them is in `answers`, what goes out in `requests`, what they lose in
 /// `losses`.
 #[derive(Debug)]
-pub(crate) struct Book {
-    pub(super) options: BookOptions,
+pub(crate) struct Watchlist {
+    pub(super) options: WatchlistOptions,
     pub(super) items: Table<Item>,
     keys: HashMap<Key, Slot>,
-    pub(super) lines: Vec<Line>,
-    line_names: HashMap<Arc<str>, u32>,
+    pub(super) service_queues: Vec<ServiceQueue>,
+    queue_indices: HashMap<Arc<str>, u32>,
     pub(super) streams: StreamTable,
     /// Requests in the order in which their answers are due; those that were answered stay until then.
     pub(super) answers_due: VecDeque<(Nanos, i32)>,
     /// Resting items in the order in which they go back to their queues.
     pub(super) rests_due: VecDeque<(Nanos, Slot)>,
     /// Streams that still have to be closed on the server.
-    pub(super) closes: VecDeque<Ending>,
+    pub(super) closes: VecDeque<StreamClose>,
     /// Items to be asked for again on their open streams, and some that need not (any more).
     pub(super) changes: VecDeque<Slot>,
     /// Batch requests that the server has not answered as such.
@@ -47,7 +47,7 @@ pub(crate) struct Book {
 
 /// What of the items is configured.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BookOptions {
+pub(crate) struct WatchlistOptions {
     pub(crate) single_open: bool,
     pub(crate) keep_images: bool,
     pub(crate) items_max: u32,
@@ -57,16 +57,16 @@ pub(crate) struct BookOptions {
 
 /// A service as the items see it: those that were subscribed and wait, and how many are out.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct ServiceQueue {
     pub(crate) name: Arc<str>,
     /// Its number, when it is in the directory.
     pub(crate) service_id: Option<u16>,
     /// Items with [`Phase::Waiting`], and some that are gone.
-    pub(crate) queue: VecDeque<Slot>,
+    pub(crate) waiting: VecDeque<Slot>,
     pub(crate) requested_count: u64,
     pub(crate) open_count: u64,
     /// Some waiting items were told nothing yet.
-    pub(crate) has_untold: bool,
+    pub(crate) has_unreported: bool,
 }
 
 /// A batch request that was sent, until the server has answered it as such.
@@ -80,7 +80,7 @@ pub(crate) struct Batch {
 
 /// A stream that is to be closed on the server.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ending {
+pub(crate) struct StreamClose {
     pub(crate) domain: Domain,
     pub(crate) stream_id: i32,
     /// Those of one number go in one message; 0: it goes alone.
@@ -98,14 +98,14 @@ pub(crate) struct Lookup<'c> {
     pub(crate) index: &'c FieldIndex,
 }
 
-impl Book {
-    pub(crate) fn new(options: BookOptions, counters: Arc<ConsumerSession>) -> Book {
-        Book {
+impl Watchlist {
+    pub(crate) fn new(options: WatchlistOptions, counters: Arc<ConsumerSession>) -> Watchlist {
+        Watchlist {
             options,
             items: Table::default(),
             keys: HashMap::new(),
-            lines: Vec::new(),
-            line_names: HashMap::new(),
+            service_queues: Vec::new(),
+            queue_indices: HashMap::new(),
             streams: StreamTable::default(),
             answers_due: VecDeque::new(),
             rests_due: VecDeque::new(),
@@ -143,23 +143,23 @@ impl Book {
         spec: &ItemRequestSpec<'_>,
         batch: u32,
     ) -> Result<ItemHandle, SubscribeError> {
-        Book::check(spec)?;
-        let line = self.line(spec.service);
+        Watchlist::check(spec)?;
+        let index = self.queue_of(spec.service);
         let name: Arc<str> = spec.name.into();
-        let key = (line, spec.domain, Arc::clone(&name));
+        let key = (index, spec.domain, Arc::clone(&name));
         if let Some(slot) = self.keys.get(&key).filter(|_| !spec.private_stream) {
             return Err(SubscribeError::AlreadyOpen(ItemHandle(*slot)));
         }
         if self.items.len() >= self.options.items_max as usize {
             return Err(SubscribeError::TooManyItems { max: self.options.items_max });
         }
-        let slot = self.items.insert(Item::new(spec, name, line, self.options.keep_images, batch));
+        let slot = self.items.insert(Item::new(spec, name, index, self.options.keep_images, batch));
         if !spec.private_stream {
             self.keys.insert(key, slot);
         }
-        let line = &mut self.lines[line as usize];
-        line.queue.push_back(slot);
-        line.has_untold = true;
+        let queue = &mut self.service_queues[index as usize];
+        queue.waiting.push_back(slot);
+        queue.has_unreported = true;
         self.is_pump_due = true;
         self.publish_gauges();
         Ok(ItemHandle(slot))
@@ -173,7 +173,7 @@ impl Book {
     pub(super) fn end(&mut self, handle: ItemHandle, batch: u32) -> bool {
         let Some(item) = self.items.get(handle.0) else { return false };
         if let Some(stream_id) = item.phase.stream_id() {
-            self.closes.push_back(Ending { domain: item.domain, stream_id, batch });
+            self.closes.push_back(StreamClose { domain: item.domain, stream_id, batch });
             self.is_pump_due = true;
         }
         self.remove(handle.0);
@@ -189,31 +189,31 @@ impl Book {
     }
 
     pub(crate) fn service_name(&self, item: &Item) -> &Arc<str> {
-        &self.lines[item.service as usize].name
+        &self.service_queues[item.service as usize].name
     }
 
     /// The number of an item's service, when it is in the directory.
     pub(crate) fn service_id(&self, item: &Item) -> Option<u16> {
-        self.lines[item.service as usize].service_id
+        self.service_queues[item.service as usize].service_id
     }
 
     /// The handle of an item that is not private.
     pub(crate) fn find(&self, service: &str, domain: Domain, name: &str) -> Option<ItemHandle> {
-        let line = *self.line_names.get(service)?;
-        self.keys.get(&(line, domain, name.into())).copied().map(ItemHandle)
+        let index = *self.queue_indices.get(service)?;
+        self.keys.get(&(index, domain, name.into())).copied().map(ItemHandle)
     }
 
     /// The stream of the item ends here: the counts of its service follow.
     pub(super) fn leave_stream(&mut self, slot: Slot, next: Phase) {
         let Some(item) = self.items.get_mut(slot) else { return };
-        let line = &mut self.lines[item.service as usize];
+        let queue = &mut self.service_queues[item.service as usize];
         match std::mem::replace(&mut item.phase, next) {
             Phase::Requested { stream_id } => {
-                line.requested_count -= 1;
+                queue.requested_count -= 1;
                 self.streams.close(stream_id);
             }
             Phase::Open { stream_id } => {
-                line.open_count -= 1;
+                queue.open_count -= 1;
                 self.streams.close(stream_id);
             }
             Phase::Waiting | Phase::Resting => {}
@@ -225,14 +225,14 @@ impl Book {
             **image = CachedItem::default();
         }
         // Room in the window of the service, perhaps.
-        self.is_pump_due |= !line.queue.is_empty();
+        self.is_pump_due |= !queue.waiting.is_empty();
     }
 
     /// Puts an item back into the queue of its service.
     pub(super) fn enqueue(&mut self, slot: Slot) {
         if let Some(item) = self.items.get_mut(slot) {
             item.phase = Phase::Waiting;
-            self.lines[item.service as usize].queue.push_back(slot);
+            self.service_queues[item.service as usize].waiting.push_back(slot);
             self.is_pump_due = true;
         }
     }
@@ -251,26 +251,26 @@ impl Book {
 
     pub(super) fn publish_gauges(&self) {
         self.counters.items.set(self.items.len() as u64);
-        self.counters.items_open.set(self.lines.iter().map(|line| line.open_count).sum());
+        self.counters.items_open.set(self.service_queues.iter().map(|queue| queue.open_count).sum());
     }
 
-    /// The line of a service; a new one for a name that was not asked for before.
-    fn line(&mut self, service: &str) -> u32 {
-        if let Some(line) = self.line_names.get(service) {
-            return *line;
+    /// The queue of a service; a new one for a name that was not asked for before.
+    fn queue_of(&mut self, service: &str) -> u32 {
+        if let Some(index) = self.queue_indices.get(service) {
+            return *index;
         }
         let name: Arc<str> = service.into();
-        let line =
-            u32::try_from(self.lines.len()).expect("each line has had an item, of which there are fewer");
-        self.line_names.insert(Arc::clone(&name), line);
-        self.lines.push(Line {
+        let index = u32::try_from(self.service_queues.len())
+            .expect("each service has had an item, of which there are fewer");
+        self.queue_indices.insert(Arc::clone(&name), index);
+        self.service_queues.push(ServiceQueue {
             name,
             service_id: None,
-            queue: VecDeque::new(),
+            waiting: VecDeque::new(),
             requested_count: 0,
             open_count: 0,
-            has_untold: false,
+            has_unreported: false,
         });
-        line
+        index
     }
 }

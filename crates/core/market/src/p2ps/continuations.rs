@@ -2,9 +2,9 @@
 //! many streams go on, the images of a server that stood by and is the active one now.
 //!
 //! A message of some bytes may ask for megabytes. The front end says after each step whether another may follow
-//! ([`ServerSink::admits_more`]); what is left is an *errand* of the client, and the front end has it continued in
-//! its time ([`PointToPoint::go_on`]). A client has one errand at most: its messages are answered in order, so the
-//! front end keeps those that follow until the errand is done.
+//! ([`ServerSink::admits_more`]); what is left is a *continuation* of the client, which the front end takes up in its time
+//! ([`PointToPoint::go_on`]). A client has one continuation at most: its messages are answered in order, so the front
+//! end keeps those that follow until the continuation is done.
 
 use rdm::RdmError;
 use rdm::dictionary::{DictionaryMsg, DictionaryRequest};
@@ -15,25 +15,31 @@ use units::Nanos;
 use super::PointToPoint;
 use super::audience::Form;
 use super::base::{ClientId, Watcher};
-use super::client::Errand;
+use super::client::Continuation;
 use super::sink::ServerSink;
 
 /// For the front end.
 impl PointToPoint {
-    /// Does one more step of the client's errand, and further ones while the front end admits them.
+    /// Does one more step of the client's continuation, and further ones while the front end admits them.
     pub fn go_on(&mut self, now: Nanos, client: ClientId, sink: &mut impl ServerSink) {
-        let Some(errand) = self.items.clients.get_mut(client).and_then(|known| known.errand.take()) else {
+        let Some(continuation) =
+            self.items.clients.get_mut(client).and_then(|known| known.continuation.take())
+        else {
             return;
         };
-        let left = match errand {
-            Errand::Dictionary { request, next } => self.go_on_with_dictionary(client, request, next, sink),
-            Errand::Batch { request, form, next } => {
+        let left = match continuation {
+            Continuation::Dictionary { request, next } => {
+                self.go_on_with_dictionary(client, request, next, sink)
+            }
+            Continuation::Batch { request, form, next } => {
                 self.go_on_with_batch(now, client, request, (form, next), sink)
             }
-            Errand::Pause { stream_ids, is_paused } => self.pause_some(client, stream_ids, is_paused, sink),
-            Errand::Images { stream_ids } => self.send_some_images(client, stream_ids, sink),
+            Continuation::Pause { stream_ids, is_paused } => {
+                self.pause_some(client, stream_ids, is_paused, sink)
+            }
+            Continuation::Images { stream_ids } => self.send_some_images(client, stream_ids, sink),
         };
-        self.items.clients.set_errand(client, left);
+        self.items.clients.set_continuation(client, left);
     }
 }
 
@@ -48,7 +54,9 @@ impl PointToPoint {
     ) -> Result<(), RdmError> {
         let DictionaryMsg::Request(request) = DictionaryMsg::parse(msg)? else { return Ok(()) };
         if let Some(next) = self.send_dictionary(client, &request, 0, sink)? {
-            self.items.clients.set_errand(client, Some(Errand::Dictionary { request: bytes.into(), next }));
+            self.items
+                .clients
+                .set_continuation(client, Some(Continuation::Dictionary { request: bytes.into(), next }));
         }
         Ok(())
     }
@@ -59,11 +67,11 @@ impl PointToPoint {
         request: Box<[u8]>,
         next: usize,
         sink: &mut impl ServerSink,
-    ) -> Option<Errand> {
+    ) -> Option<Continuation> {
         let msg = Msg::parse(&request).ok()?;
         let Ok(DictionaryMsg::Request(wanted)) = DictionaryMsg::parse(&msg) else { return None };
         let next = self.send_dictionary(client, &wanted, next, sink).ok()??;
-        Some(Errand::Dictionary { request, next })
+        Some(Continuation::Dictionary { request, next })
     }
 
     /// Sends parts from `next` on; returns the first that is left.
@@ -101,9 +109,10 @@ impl PointToPoint {
     ) {
         if let Some(next) = self.serve_batch(now, client, request, (form, 0), sink) {
             let request = self.encoding.encode(|w| msg.encode(w)).into();
-            self.items
-                .clients
-                .set_errand(client, Some(Errand::Batch { request, form: Box::new(form.clone()), next }));
+            self.items.clients.set_continuation(
+                client,
+                Some(Continuation::Batch { request, form: Box::new(form.clone()), next }),
+            );
         }
     }
 
@@ -114,10 +123,10 @@ impl PointToPoint {
         request: Box<[u8]>,
         (form, next): (Box<Form>, usize),
         sink: &mut impl ServerSink,
-    ) -> Option<Errand> {
+    ) -> Option<Continuation> {
         let wanted = ItemRequest::parse(&RequestMsg::parse(&request).ok()?).ok()?;
         let next = self.serve_batch(now, client, &wanted, (&form, next), sink)?;
-        Some(Errand::Batch { request, form, next })
+        Some(Continuation::Batch { request, form, next })
     }
 
     /// Serves the items or streams of a batch from `next` on; returns the first that is left.
@@ -159,7 +168,7 @@ impl PointToPoint {
         let unpaused = known.streams.iter().filter(|(_, stream)| !stream.is_paused);
         let stream_ids = unpaused.map(|(stream_id, _)| *stream_id).collect();
         let left = self.pause_some(client, stream_ids, is_paused, sink);
-        self.items.clients.set_errand(client, left);
+        self.items.clients.set_continuation(client, left);
     }
 
     fn pause_some(
@@ -168,11 +177,11 @@ impl PointToPoint {
         mut stream_ids: Vec<i32>,
         is_paused: bool,
         sink: &mut impl ServerSink,
-    ) -> Option<Errand> {
+    ) -> Option<Continuation> {
         while let Some(stream_id) = stream_ids.pop() {
             self.items.set_pause(Watcher { client, stream_id }, is_paused, sink);
             if !stream_ids.is_empty() && !sink.admits_more(client) {
-                return Some(Errand::Pause { stream_ids, is_paused });
+                return Some(Continuation::Pause { stream_ids, is_paused });
             }
         }
         None
@@ -195,7 +204,7 @@ impl PointToPoint {
         let of_them = known.streams.iter().filter(|(_, stream)| is_of(stream.index));
         let stream_ids = of_them.map(|(stream_id, _)| *stream_id).collect();
         let left = self.send_some_images(client, stream_ids, sink);
-        self.items.clients.set_errand(client, left);
+        self.items.clients.set_continuation(client, left);
     }
 
     fn send_some_images(
@@ -203,11 +212,11 @@ impl PointToPoint {
         client: ClientId,
         mut stream_ids: Vec<i32>,
         sink: &mut impl ServerSink,
-    ) -> Option<Errand> {
+    ) -> Option<Continuation> {
         while let Some(stream_id) = stream_ids.pop() {
             self.send_images(&[Watcher { client, stream_id }], sink);
             if !stream_ids.is_empty() && !sink.admits_more(client) {
-                return Some(Errand::Images { stream_ids });
+                return Some(Continuation::Images { stream_ids });
             }
         }
         None
