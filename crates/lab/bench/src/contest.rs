@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use measure::{Placement, Runs};
-use net::lab::Lab;
 use serde_json::json;
+use testkit::hosts::Lab;
 
 use crate::pair::{Kind, Path, Way};
 use crate::report::Report;

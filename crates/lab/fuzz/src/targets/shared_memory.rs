@@ -111,36 +111,17 @@ struct InFile {
     receiver: Receiver,
     source: Source,
     file: File,
-    place: Place,
-}
-
-/// A directory of one execution; several may run in a process.
-struct Place(PathBuf);
-
-impl Place {
-    fn new() -> Place {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let place = Place(format!("/dev/shm/tickcast-fuzz-{}-{number}", std::process::id()).into());
-        fs::create_dir(&place.0).expect("/dev/shm is there");
-        place
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+    place: Folder,
 }
 
 impl Ring for InFile {
     fn new(pacing: Pacing) -> InFile {
-        let place = Place::new();
-        let directory = place.0.clone();
+        let place = Folder::in_memory();
+        let directory = place.to_path_buf();
         let options = SourceOptions { directory, ring_bytes: RING_BYTES, pacing, ..SourceOptions::default() };
         let source = Source::create(NAME, &options).expect("there is memory");
         let file = File::options().write(true).open(source.path()).expect("it was just made");
-        let receiver = Receiver::open(NAME, &place.0).expect("it was just made");
+        let receiver = Receiver::open(NAME, &place).expect("it was just made");
         InFile { receiver, source, file, place }
     }
 

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use testkit::repeat;
 use tickcast_messaging::{MessagingConfig, StaticSource, Transport};
 
 use crate::plan::Plan;
 use crate::world::World;
-use crate::{alone, given, small};
+use crate::{alone, small};
 
 const STEP: Duration = Duration::from_millis(5);
 const WITH_PACKETS: [Transport; 3] = [Transport::LbtRm, Transport::LbtRu, Transport::Tcp];
@@ -177,7 +178,8 @@ fn thousands_of_topics_come_and_go_and_are_all_heard() {
     let _alone = alone();
     for (test, transport) in (218..).zip([Transport::LbtRm, Transport::Tcp]) {
         let mut world = World::new(6, small(test), 2);
-        let topics: Vec<String> = (0..given("TOPICS").unwrap_or(1_000)).map(|i| format!("px.{i}")).collect();
+        let topics: Vec<String> =
+            (0..repeat::given("TOPICS").unwrap_or(1_000)).map(|i| format!("px.{i}")).collect();
         for (number, topic) in topics.iter().enumerate() {
             world.create_source(number % 2, topic, transport, false);
             world.create_receiver(1 - number % 2, topic, None);
