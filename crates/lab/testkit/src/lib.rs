@@ -1,9 +1,11 @@
-//! What tests and measurements share. Crates of the product use it in their tests only (`dependencies.toml`). It uses no crate of ours, so the tests of every crate can use it.
+//! What tests and measurements share. Crates of the product use it in their tests only (`dependencies.toml`). It uses
+//! no crate of ours, so the tests of every crate can use it.
 //!
 //! - [`repeat`](mod@repeat): seeds of random tests, and the command that repeats a failed one;
 //! - [`Folder`]: a temporary folder, removed with its owner;
 //! - [`hosts`]: two hosts joined by a cable, as network namespaces;
-//! - [`child`]: children made by `fork`, users.
+//! - [`child`]: children made by `fork`, users;
+//! - [`watchdog`]: waits that end.
 //!
 //! ```
 //! use tickcast_testkit as testkit;
@@ -18,6 +20,7 @@ mod folder;
 pub mod hosts;
 pub mod repeat;
 mod sockets;
+pub mod watchdog;
 
 pub use folder::Folder;
 pub use sockets::refuse_offload;

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use net::faults::Faults;
 
-use common::bounded::joined;
 use common::scratch::Scratch;
 use common::{Party, Patience, config_with, group, group_port};
 use lbt::resolution::TransportSession;
 use lbt::wire::extension::{SUBTYPE_RUN, emit_extension};
 use lbt::wire::lbtrm::{DATA_HEADER_LEN, Data};
+use testkit::watchdog::joined;
 use tickcast_messaging::{
     ContextCounters, End, EndReason, Handler, Interface, Loss, Message, MessagingConfig, Receiver,
     ReceiverOptions, SendError, Source, SourceOptions, Sqn, StreamId,

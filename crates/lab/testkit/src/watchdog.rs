@@ -1,19 +1,52 @@
 //! Waits that end: what hangs fails with a message, and not with the time that the whole run may take.
-#![allow(dead_code, reason = "each test file uses its part of it")]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// Whatever takes longer hangs.
+pub const WATCHDOG: Duration = Duration::from_secs(60);
 
 /// A test that has not gone on for so long hangs in the library: threads of tests and children give up long before.
 const HANGS: Duration = Duration::from_secs(20 * 60);
 /// Time in which the process was stopped hardly counts.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// How long something is waited for: [`WATCHDOG`]. Time in which the process was stopped hardly counts.
+#[derive(Debug)]
+pub struct Patience {
+    left: Cell<Duration>,
+    looked: Cell<Instant>,
+}
+
+impl Patience {
+    /// It begins now.
+    #[must_use]
+    pub fn new() -> Patience {
+        Patience { left: Cell::new(WATCHDOG), looked: Cell::new(Instant::now()) }
+    }
+
+    /// Whether to go on; to be asked often.
+    #[must_use]
+    pub fn lasts(&self) -> bool {
+        let spent = self.looked.replace(Instant::now()).elapsed().min(WATCHDOG / 20);
+        self.left.replace(self.left.get().saturating_sub(spent)) > spent
+    }
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience::new()
+    }
+}
+
 /// What a thread has come to, which has a bound of its own for all that it waits for.
-pub(crate) fn joined<T>(thread: JoinHandle<T>) -> T {
+///
+/// # Panics
+/// The thread has, or it has not ended in three minutes.
+pub fn joined<T>(thread: JoinHandle<T>) -> T {
     let mut looks = 0;
     while !thread.is_finished() {
         assert!(looks < 180_000, "thread {:?} of the test hangs", thread.thread().name());
@@ -32,7 +65,7 @@ thread_local! {
 
 /// Watches the test of this thread until the thread ends, from now on: it may be in the library, which joins a thread
 /// of its own or waits for its answer. A test that hangs ends the process, with its name.
-pub(crate) fn watch() {
+pub fn watch() {
     OF_THIS_TEST.with_borrow_mut(|watch| watch.get_or_insert_with(Watch::begin).go_on());
 }
 
@@ -62,5 +95,46 @@ impl Watch {
 
     fn go_on(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = HANGS;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_hands_over_its_result_or_its_panic() {
+        assert_eq!(joined(std::thread::spawn(|| 7)), 7);
+        let panics = std::thread::spawn(|| -> u32 { std::panic::resume_unwind(Box::new("planted")) });
+        let caught = std::panic::catch_unwind(|| joined(panics)).expect_err("it panicked");
+        assert_eq!(caught.downcast_ref(), Some(&"planted"));
+    }
+
+    #[test]
+    fn patience_counts_a_part_of_a_long_pause_only() {
+        let patience = Patience::new();
+        assert!(patience.lasts());
+        let long_ago = Instant::now().checked_sub(4 * WATCHDOG / 20).expect("the machine has run so long");
+        for _ in 0..19 {
+            patience.looked.set(long_ago);
+            assert!(patience.lasts());
+        }
+        patience.looked.set(long_ago);
+        assert!(!patience.lasts(), "after twenty of them it is over");
+    }
+
+    #[test]
+    fn a_watch_goes_with_the_thread_that_it_watches() {
+        let left = std::thread::spawn(|| {
+            watch();
+            watch();
+            OF_THIS_TEST.with_borrow(|watch| watch.as_ref().map(|watch| Arc::downgrade(&watch.0)))
+        });
+        let left = joined(left).expect("it was begun");
+        let patience = Patience::new();
+        while left.strong_count() > 0 {
+            assert!(patience.lasts(), "the watching thread has not ended");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
