@@ -31,13 +31,21 @@ NOT_OURS = ('crates/lab/testkit/', 'crates/lab/peers/', 'crates/lab/fuzz/libfuzz
 TEST_CODE = re.compile(r'(^|/)(tests|benches)(/|\.rs$)')
 TEST_MODULE = re.compile(r'#\[cfg\((?:all\()?test\b[^\]]*\]\s*(?:pub\(crate\) )?mod \w+ \{')
 TEST = re.compile(r'#\[test\]\s*(?:#\[[^\n]*\]\s*)*fn (\w+)\(\)[^{]*\{')
-GENERATOR = re.compile(r'\b(?:Rng|Faults|Random|StdRng|SmallRng|TestRng)(?:::\w+)?\(|\b(?:thread_rng|fastrand|rand)(?:::|\()')
+GENERATOR = re.compile(
+    r'\b(?:Rng|Faults|Random|StdRng|SmallRng|TestRng)(?:::\w+)?\(|\b(?:thread_rng|fastrand|rand)(?:::|\()'
+)
+# Where tests make a world with a number in it, which draws by itself.
+SIMULATORS = ('crates/core/sim/tests/', 'crates/wire/lbt/tests/', 'crates/messaging/messaging/tests/world/')
+WORLD = re.compile(r'\b(?:World|Overload|Link)::\w+\(|\b(?:world|alone)\(')
 HELPER = re.compile(r'\btestkit::|\bRepeat::|\brepeat::chosen')
 LOOP = re.compile(r'\bfor \(?\w*seed\w*\b[^\n{]* in [^\n{]*(?:\.\.|\bSEEDS\b|seeds\()')
 PROPERTIES = re.compile(r'(?<![\w:])(?:proptest::)?proptest!')
 VARIABLE = re.compile(r'\bvar(?:_os)?\("(?:SEED|RUNS|FROM)"\)')
 BY_CLOCK = re.compile(r'\bRng::new\([^)]*(?:clock::|now\(|Instant|SystemTime|RandomState)')
-PYTHON_DRAWS = re.compile(r'\brandom\.\w+\(|\bfrom random import|\bos\.urandom\(|\bsecrets\.|\bnumgen random|\.drop\((?:\w+_?)*(?:percent|PERCENT)|\.drop\([1-9]\d?[,)]')
+PYTHON_DRAWS = re.compile(
+    r'\brandom\.\w+\(|\bfrom random import|\bos\.urandom\(|\bsecrets\.|\bnumgen random'
+    r'|\.drop\(\w*(?:percent|PERCENT)|\.drop\([1-9]\d?[,)]'
+)
 PYTHON_HELPER = re.compile(r'\brepeat\.(?:printed|seeds|show)\b')
 PYTHON_VARIABLE = re.compile(r"environ(?:\.get\(|\[)'(?:SEEDS?|FROM)'")
 
@@ -50,7 +58,7 @@ def findings(path, text):
 
 
 def rust_findings(path, text):
-    if not any(pattern.search(text) for pattern in (GENERATOR, LOOP, PROPERTIES, VARIABLE, BY_CLOCK)):
+    if not any(pattern.search(text) for pattern in (GENERATOR, WORLD, LOOP, PROPERTIES, VARIABLE, BY_CLOCK)):
         return
     text = without_comments(text)
     for at in (match.start() for match in PROPERTIES.finditer(text)):
@@ -68,7 +76,8 @@ def rust_findings(path, text):
             yield line_of(text, start + match.start()), 'take a new seed from `Repeat::of_new_seed`'
         for match in TEST.finditer(code):
             body = code[match.end() - 1 : block_end(code, match.end() - 1)]
-            if GENERATOR.search(body) and not HELPER.search(body) and '%s %s' % (path, match[1]) not in EXEMPT:
+            draws = GENERATOR.search(body) or path.startswith(SIMULATORS) and WORLD.search(body)
+            if draws and not HELPER.search(body) and '%s %s' % (path, match[1]) not in EXEMPT:
                 yield line_of(text, start + match.start()), '%s draws: begin it with `let _repeat = testkit::repeat!();`' % match[1]
 
 

@@ -40,6 +40,11 @@ class Rust(unittest.TestCase):
             self.assert_found(test_of('    let mut rng = %s;' % generator), 'testkit::repeat!')
         self.assertEqual(found(RUST, test_of('    let _repeat = testkit::repeat!();\n    let rng = Rng::new(7);')), [])
 
+    def test_a_world_of_a_simulator_draws(self):
+        text = test_of('    let mut world = World::new(7, ITEMS);')
+        self.assert_found(text, 'testkit::repeat!', 'crates/core/sim/tests/market.rs')
+        self.assertEqual(found(RUST, text), [], 'a type of that name anywhere else does not')
+
     def test_the_line_is_that_of_the_test(self):
         text = '// Rng::new(\n\n' + test_of('    let mut rng = Rng::new(7);')
         self.assertEqual([line for line, _ in random_tests.findings(RUST, text)], [3])

@@ -33,6 +33,7 @@ fn survive(first: u64, faults: Faults) -> (BTreeMap<&'static str, u32>, u64) {
 
 #[test]
 fn without_faults_each_item_is_asked_for_once_and_nothing_stays_when_everybody_leaves() {
+    let _repeat = testkit::repeat!();
     let mut world = World::dialling(1, ITEMS, CONSUMERS, PROVIDERS, Faults::NONE);
     world.run(Duration::from_secs(60));
     world.converges();

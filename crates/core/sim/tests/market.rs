@@ -119,6 +119,7 @@ fn items_that_are_published_long_after_a_restart_come_back_by_themselves() {
 
 #[test]
 fn a_run_is_its_seed() {
+    let _repeat = testkit::repeat!();
     let faults = Faults { loss: 0.05, server_dies: 0.1, ..Faults::NONE };
     let run = || {
         let mut world = World::new(77, ITEMS, CONSUMERS, faults);

@@ -304,6 +304,7 @@ fn a_network_that_is_dead_for_naks_alone_delays_them_and_no_more() {
 
 #[test]
 fn a_silent_network_carries_no_naks() {
+    let _repeat = testkit::repeat!();
     let mut world = World::new(3, |rng, _, network, _| {
         let partitions = if network == 0 { vec![(at(50), Nanos::NEVER)] } else { Vec::new() };
         LinkPlan { loss: 0.1, partitions, ..near(rng, network) }

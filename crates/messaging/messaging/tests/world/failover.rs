@@ -376,6 +376,7 @@ fn each_number_of_a_feed_is_delivered_once_in_order_or_lost_whatever_happens_to_
 
 #[test]
 fn nothing_is_lost_while_one_of_two_sources_lives() {
+    let _repeat = testkit::repeat!();
     let _alone = alone();
     for (test, transport) in (236..).zip(TRANSPORTS) {
         let (transport, late_join) = (Some(transport), false);
@@ -422,6 +423,7 @@ fn nothing_is_lost_while_one_of_two_sources_lives() {
 
 #[test]
 fn what_a_source_that_is_a_moment_behind_has_yet_to_send_is_waited_for() {
+    let _repeat = testkit::repeat!();
     let _alone = alone();
     for (test, transport) in (240..).zip(TRANSPORTS) {
         let (transport, late_join) = (Some(transport), false);

@@ -84,6 +84,7 @@ fn simulated(config: &MessagingConfig, clock: &ManualClock, seed: u64) -> Party 
 
 #[test]
 fn a_context_on_a_manual_clock_times_out_by_that_and_not_by_the_machines() {
+    let _repeat = testkit::repeat!();
     let _alone = alone();
     let config = MessagingConfig { transport: Transport::LbtRm, ..config(60) };
     let clock = ManualClock::new(Nanos(1));

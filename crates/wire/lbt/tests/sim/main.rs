@@ -92,6 +92,7 @@ fn without_faults_nobody_asks_for_anything() {
 
 #[test]
 fn a_run_repeats_exactly_from_its_seed() {
+    let _repeat = testkit::repeat!();
     let run = |seed| {
         let mut world = World::new(Plan::draw(seed, Weather::Foul));
         let outcome = world.run();
