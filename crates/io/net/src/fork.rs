@@ -387,6 +387,8 @@ mod tests {
         assert!(child.has_ended_well(), "what the child has to say is above");
     }
 
+    const NAME: SessionName = SessionName { session_id: 7, transport_id: 1 };
+
     fn ring(place: &Folder) -> (Source, Receiver) {
         let options = SourceOptions {
             directory: place.to_path_buf(),

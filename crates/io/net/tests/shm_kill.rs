@@ -5,7 +5,6 @@
 //! on the wall and by this process's own, and judged by the latter.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

@@ -106,7 +106,8 @@ mod tests {
     fn a_thread_hands_over_its_result_or_its_panic() {
         assert_eq!(joined(std::thread::spawn(|| 7)), 7);
         let panics = std::thread::spawn(|| -> u32 { std::panic::resume_unwind(Box::new("planted")) });
-        let caught = std::panic::catch_unwind(|| joined(panics)).expect_err("it panicked");
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| joined(panics)))
+            .expect_err("it panicked");
         assert_eq!(caught.downcast_ref(), Some(&"planted"));
     }
 

@@ -4,8 +4,9 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Heard, Party, Patience, WATCHDOG, config, meet, party, until};
+use common::{Heard, Party, Patience, config, meet, party, until};
 use testkit::child::fork;
+use testkit::watchdog::WATCHDOG;
 use tickcast_messaging::{
     CallError, ContextCounters, ContextError, EmbeddedContext, Forked, MessagingConfig, QueueError,
     ReceiverOptions, RequestError, SendError, Source, SourceEvent, SourceOptions, Transport,

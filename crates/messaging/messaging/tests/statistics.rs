@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use common::{Party, Patience, meet, party};
@@ -62,12 +62,12 @@ fn every_context_is_shown_under_its_number_as_long_as_it_lives() {
     let shown = |n: &str, count| (n.to_owned(), count);
     until(&place, |s| values(s, SENT) == [shown("1", 1), shown("2", 0)]);
     let snapshot = read(&place);
-    assert_eq!(files(place), 1, "one file for all contexts of a process");
+    assert_eq!(files(&place), 1, "one file for all contexts of a process");
     assert!(snapshot.head.program.starts_with("statistics"), "{}", snapshot.head.program);
     two.stop().expect("nothing failed");
     until(&place, |s| values(s, SENT) == [shown("1", 1)]);
     drop(one);
-    assert_eq!(files(place), 0);
+    assert_eq!(files(&place), 0);
 }
 
 #[test]
@@ -89,10 +89,10 @@ fn counters_that_the_application_shows_or_nobody_wants_are_not_published() {
     let registry = Registry::default();
     let counters = ContextCounters::registered(&registry, &[("role", "test")]);
     let _shown = Context::standalone_with(&config, counters).expect("loopback is there");
-    assert_eq!(files(place), 0);
+    assert_eq!(files(&place), 0);
     let config = MessagingConfig { counters_directory: String::new(), ..config };
     let _silent = Context::standalone(&config).expect("loopback is there");
-    assert_eq!(files(place), 0);
+    assert_eq!(files(&place), 0);
     let nowhere = format!("{}/nowhere", place.display());
     let config = MessagingConfig { counters_directory: nowhere, ..config };
     let works = Context::standalone(&config).expect("it works without the file");

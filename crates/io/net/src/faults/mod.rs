@@ -11,7 +11,7 @@ mod process;
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 pub use datagrams::Faults;
 pub(crate) use datagrams::SocketFaults;
@@ -25,7 +25,7 @@ use crate::udp::UdpSocket;
 /// # Errors
 /// The process is out of descriptors.
 pub fn spoil(socket: &UdpSocket) -> io::Result<()> {
-    put_null(&File::open("/dev/null")?, socket.as_raw_fd())
+    put_null(&File::open("/dev/null")?, socket.as_fd().as_raw_fd())
 }
 
 /// Puts `/dev/null` in place of a socket of this crate; any other descriptor is left alone.

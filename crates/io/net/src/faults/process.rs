@@ -123,7 +123,7 @@ mod tests {
         assert!(of_others.local_addr().is_ok(), "no socket of this crate");
     }
 
-    fn is(socket: &impl AsRawFd, number: u64) -> bool {
-        sockets().expect("/proc").contains(&(socket.as_raw_fd(), number))
+    fn is(socket: &impl AsFd, number: u64) -> bool {
+        sockets().expect("/proc").contains(&(socket.as_fd().as_raw_fd(), number))
     }
 }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use testkit::Folder;
+
 use super::*;
 use crate::tcp::{self, Moved};
 use crate::{Interest, Poller, Token, Transport};

@@ -1,13 +1,12 @@
 use std::cell::Cell;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use net::shm::{
     BareReceiver, BareRing, Frame, Pacing, ReadError, Receiver, SessionName, Source, SourceOptions,
 };
+use testkit::Folder;
 use units::Nanos;
 
 use crate::Outcome;
@@ -149,7 +148,7 @@ impl Ring for InFile {
     }
 
     fn poll_late(&mut self, handle: impl FnMut(Frame<'_>)) -> Option<Result<usize, ReadError>> {
-        let mut late = Receiver::open(NAME, &self.place.0).ok()?;
+        let mut late = Receiver::open(NAME, &self.place).ok()?;
         Some(late.poll(POLL_MAX, handle))
     }
 }

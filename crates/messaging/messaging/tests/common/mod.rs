@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-pub(crate) use testkit::watchdog::{Patience, WATCHDOG};
+pub(crate) use testkit::watchdog::Patience;
 
 use tickcast_messaging::{
     Asked, ConnectionId, Context, ContextCounters, End, Handler, Interface, Loss, Message, MessagingConfig,
