@@ -27,7 +27,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+import repeat
 from netns import Lab, address
 
 TOPIC = 'load'
@@ -288,6 +289,7 @@ def main():
             print(json.dumps(scenario(binary, *of)), flush=True)
         except ScenarioError as error:
             print(json.dumps({'scenario': scenario.__name__, 'of': of, 'failed': str(error)}), flush=True)
+            repeat.show(' '.join(['python3 interop/netns/scenarios.py', *sys.argv[1:]]))
             status = 1
     return status
 

@@ -14,15 +14,17 @@ import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
 from ends import ROOT, WATCHDOG_S, Ends, program
 from netns import Lab, address
+import repeat
 
 JUDGE = os.path.join(ROOT, 'interop', 'lbm_wire.py')
 MESSAGES = 20000
 LOSS_PERCENT = 5
 
 @unittest.skipIf(os.geteuid() != 0, 'network namespaces need root')
+@repeat.printed
 class Transports(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

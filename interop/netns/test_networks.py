@@ -12,13 +12,15 @@ import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
 from ends import WATCHDOG_S, Ends, program
 from netns import Lab, address
+import repeat
 import test_messaging
 
 
 @unittest.skipIf(os.geteuid() != 0, 'network namespaces need root')
+@repeat.printed
 class TwoNetworks(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -1,15 +1,12 @@
 //! What C has sent arrives, or is told lost, though the context is destroyed at once.
 
-#[path = "../../../crates/messaging/messaging/tests/common/bounded.rs"]
-mod bounded;
-
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bounded::joined;
+use testkit::watchdog::{self, joined};
 use tickcast::callbacks::{AskedValue, EndValue, Handlers, LeftValue, MessageValue, ends};
 use tickcast::context::*;
 use tickcast::error::{ErrorCode, tickcast_last_error};
@@ -32,7 +29,7 @@ fn last_error() -> String {
 
 /// What keeps this test's traffic apart from others, with `more`.
 fn settings(test: usize, more: &[&str]) -> Vec<CString> {
-    bounded::watch();
+    watchdog::watch();
     let port = 20_000 + std::process::id() % 10_000;
     let mut settings = vec![
         format!("resolver_multicast_address=239.255.97.{test}"),

@@ -199,23 +199,16 @@ mod tests {
     use super::*;
 
     /// A file of this test's own, which is gone when it ends.
-    struct Scratch(PathBuf);
+    struct Scratch(PathBuf, #[expect(dead_code, reason = "removed at the end")] testkit::Folder);
 
     impl Scratch {
         fn new(name: &str, text: &str) -> Scratch {
-            let path = std::env::temp_dir().join(format!("tickcast-users-{}-{name}", std::process::id()));
-            std::fs::write(&path, text).expect("the folder is writable");
-            Scratch(path)
+            let folder = testkit::Folder::new();
+            Scratch(folder.put(name, text), folder)
         }
 
         fn path(&self) -> &str {
             self.0.to_str().expect("a plain name")
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_file(&self.0);
         }
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use measure::{Placement, Runs};
-use net::lab::Lab;
 use serde_json::json;
+use testkit::hosts::Lab;
 
 use crate::pair::{Contender, Kind, Path};
 use crate::report::Report;

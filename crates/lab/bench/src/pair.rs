@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use measure::{Observed, Summary};
-use net::lab::Lab;
 use serde_json::{Value, json};
+use testkit::hosts::Lab;
 
 use crate::process::{Process, START_LIMIT, free_port};
 use crate::{BenchError, own};

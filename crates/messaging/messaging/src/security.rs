@@ -270,7 +270,8 @@ mod tests {
 
     #[test]
     fn a_file_of_keys_that_others_can_read_is_told_when_it_is_loaded() {
-        let file = std::env::temp_dir().join(format!("tickcast-exposed-{}", std::process::id()));
+        let folder = testkit::Folder::new();
+        let file = folder.join("exposed");
         std::fs::write(&file, "1 00112233445566778899aabbccddeeff").expect("a writable place");
         for (mode, is_told) in [(0o600, false), (0o644, true)] {
             let mode = std::fs::Permissions::from_mode(mode);
@@ -288,6 +289,5 @@ mod tests {
             assert_eq!(told.0.iter().filter(|told| is_about_it(told)).count(), usize::from(is_told));
             assert_eq!(told.0.len(), usize::from(is_told), "{:?}", told.0);
         }
-        std::fs::remove_file(&file).expect("made above");
     }
 }

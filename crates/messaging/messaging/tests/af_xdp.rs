@@ -4,8 +4,8 @@ use std::io::Write;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use net::lab::{FAR, Lab, NEAR};
 use net::{Interest, Poller, Token};
+use testkit::hosts::{FAR, Lab, NEAR};
 use tickcast_messaging::{
     AfXdpMode, Carrier, Context, Handler, Message, MessagingConfig, ReceiverOptions, SourceOptions, Wait,
 };

@@ -8,10 +8,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use net::{Poller, clock};
+use testkit::watchdog::WATCHDOG;
 use tickcast_messaging::{Context, ContextCounters, MessagingConfig, SecurityEvent, Transport};
 use units::Nanos;
 
-use common::{Party, Patience, WATCHDOG, certificate, certified, config, meet, party, until};
+use common::{Party, Patience, certificate, certified, config, meet, party, until};
 
 /// A process that shows another certificate, or none.
 fn showing(test: u8, name: Option<&str>) -> MessagingConfig {

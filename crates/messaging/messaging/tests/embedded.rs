@@ -5,8 +5,9 @@ mod common;
 use std::sync::mpsc::{Receiver as Inbox, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use common::{Patience, WATCHDOG, config};
+use common::{Patience, config};
 use net::affinity;
+use testkit::watchdog::WATCHDOG;
 use tickcast_messaging::{
     Asked, CallError, ConnectionId, Context, ContextCounters, EmbeddedContext, EmbeddedSource, EventQueue,
     FailoverLoss, Handler, Message, MessagingConfig, QueueError, Receiver, ReceiverOptions, RequestId,

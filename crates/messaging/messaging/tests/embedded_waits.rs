@@ -7,8 +7,9 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
-use common::bounded::joined;
-use common::{Patience, WATCHDOG, config};
+use common::{Patience, config};
+use testkit::watchdog::WATCHDOG;
+use testkit::watchdog::joined;
 use tickcast_messaging::{
     CallError, ContextCounters, EmbeddedContext, EmbeddedSource, EventQueue, Handler, Left, Message,
     MessagingConfig, QueueError, Receiver, ReceiverOptions, SourceEvent, SourceInfo, SourceOptions, StreamId,

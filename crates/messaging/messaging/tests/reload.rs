@@ -36,7 +36,7 @@ fn exchange(a: &mut Party, source: Source, b: &mut Party, count: usize) {
 #[test]
 fn keys_are_replaced_in_sessions_that_stand_and_the_old_one_is_of_no_use_afterwards() {
     for (test, transport) in [(1, Transport::LbtRm), (2, Transport::LbtRu)] {
-        let scratch = Scratch::new(&format!("reload-keys{test}"));
+        let scratch = Scratch::new();
         let files = ["a", "b", "old"].map(|name| scratch.put(name, OLD));
         let [mut a, mut b, mut old] = files.map(|file| party(&signing(test, transport, &file)));
         let source = a.source("px");
@@ -72,7 +72,7 @@ fn keys_are_replaced_in_sessions_that_stand_and_the_old_one_is_of_no_use_afterwa
 
 #[test]
 fn changed_files_are_found_and_a_bad_one_is_reported_and_changes_nothing() {
-    let scratch = Scratch::new("reload-watch");
+    let scratch = Scratch::new();
     let file = scratch.put("keys", OLD);
     let config =
         MessagingConfig { security_reload_interval_us: 10_000, ..signing(3, Transport::LbtRm, &file) };
@@ -107,7 +107,7 @@ fn changed_files_are_found_and_a_bad_one_is_reported_and_changes_nothing() {
 
 #[test]
 fn topic_resolution_with_keys_believes_nobody_without_and_its_keys_are_replaced() {
-    let scratch = Scratch::new("reload-resolution");
+    let scratch = Scratch::new();
     let resolving = |file: &Option<String>| MessagingConfig {
         transport: Transport::Tcp,
         resolver_authentication_key_file: file.clone(),
@@ -142,7 +142,7 @@ fn topic_resolution_with_keys_believes_nobody_without_and_its_keys_are_replaced(
 
 #[test]
 fn a_file_that_changes_from_look_to_look_is_being_written_and_not_read() {
-    let scratch = Scratch::new("reload-settle");
+    let scratch = Scratch::new();
     let file = scratch.put("keys", OLD);
     let config =
         MessagingConfig { security_reload_interval_us: 3_000_000_000, ..signing(4, Transport::LbtRm, &file) };
@@ -167,7 +167,7 @@ fn a_file_that_changes_from_look_to_look_is_being_written_and_not_read() {
 
 #[test]
 fn certificates_are_replaced_for_new_connections_and_those_that_stand_stay() {
-    let scratch = Scratch::new("reload-certificates");
+    let scratch = Scratch::new();
     let config = MessagingConfig {
         transport_tcp_tls_certificate_file: scratch.copy("cert", "server.pem"),
         transport_tcp_tls_key_file: scratch.copy("key", "server.key"),

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use net::lab::Faults;
+use net::faults::Faults;
 
-use common::bounded::joined;
 use common::scratch::Scratch;
 use common::{Party, Patience, config_with, group, group_port};
 use lbt::resolution::TransportSession;
 use lbt::wire::extension::{SUBTYPE_RUN, emit_extension};
 use lbt::wire::lbtrm::{DATA_HEADER_LEN, Data};
+use testkit::watchdog::joined;
 use tickcast_messaging::{
     ContextCounters, End, EndReason, Handler, Interface, Loss, Message, MessagingConfig, Receiver,
     ReceiverOptions, SendError, Source, SourceOptions, Sqn, StreamId,
@@ -110,7 +110,7 @@ impl Place {
 
     /// With encrypted messages, by a file of keys for the receiver and one for the sources.
     fn encrypted(transport: &'static str, test: u8) -> Place {
-        let (mut place, scratch) = (Place::new(transport, test), Scratch::new(&format!("runs{test}")));
+        let (mut place, scratch) = (Place::new(transport, test), Scratch::new());
         let file = scratch.put("receiver", KEYS[0]);
         place.config.transport_lbtrm_encryption_key_file.clone_from(&file);
         place.config.transport_lbtru_encryption_key_file = file;
@@ -337,6 +337,7 @@ fn a_source_on_two_networks_that_is_started_again_is_one_stream_for_each_run() {
 
 #[test]
 fn a_run_that_its_receiver_meets_late_is_told_from_its_first_message_on() {
+    let _repeat = testkit::repeat!();
     for (test, transport) in [(8, "LBTRM"), (9, "LBT-RU")] {
         let place = Place::new(transport, test);
         let faults = Faults::new(1);

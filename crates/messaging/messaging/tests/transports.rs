@@ -10,11 +10,12 @@ use lbt::config::RelayConfig;
 use lbt::resolution::Relay;
 use net::clock;
 use net::udp::{MulticastOptions, ReceiveBatch, UdpSocket};
+use testkit::watchdog::WATCHDOG;
 use tickcast_messaging::{
     Asked, EndReason, MessagingConfig, ReceiverBehavior, RequestId, SendError, Source, SourceEvent, Transport,
 };
 
-use common::{Party, Patience, WATCHDOG, certificate, config, meet, party, until};
+use common::{Party, Patience, certificate, config, meet, party, until};
 
 /// Sends far more than all buffers hold while the receiver does nothing, then lets it catch up.
 fn pass_over(transport: Transport, test: u8, messages: u32) -> (Party, Party) {

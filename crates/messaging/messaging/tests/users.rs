@@ -5,7 +5,7 @@ mod common;
 use std::sync::{Mutex, PoisonError};
 
 use common::{Patience, config, party};
-use net::lab;
+use testkit::child::{become_user, fork, is_root};
 use tickcast_messaging::{MessagingConfig, Transport};
 
 const GROUP: u32 = 64_000;
@@ -17,12 +17,12 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 /// Publishes as root with these settings, while a child of another user, a member of [`GROUP`], does `there`.
 fn publish(config: &MessagingConfig, there: impl FnOnce() -> bool) {
-    if !lab::is_root() {
+    if !is_root() {
         eprintln!("skipped: only root becomes other users");
         return;
     }
-    let child = lab::fork(|| {
-        lab::become_user(STRANGER, GROUP).expect("root may");
+    let child = fork(|| {
+        become_user(STRANGER, GROUP).expect("root may");
         there()
     });
     let (mut child, mut sender, patience) =

@@ -500,6 +500,7 @@ mod tests {
     /// Against a list that is searched: thousands of streams of many forms come, pause, go on and leave.
     #[test]
     fn places_are_right_whatever_comes_and_goes() {
+        let _repeat = testkit::repeat!();
         let mut rng = units::Rng::new(7);
         let forms: Vec<Form> = (0..40)
             .map(|n| Form { part_bytes: n, ..form([OnSuspect::Report, OnSuspect::Close][n % 2]) })

@@ -9,8 +9,8 @@ use messaging::{
     SourceOptions, Wait,
 };
 use net::clock;
-use net::lab::{FAR, NEAR};
 use serde_json::json;
+use testkit::hosts::{FAR, NEAR};
 
 use crate::BenchError;
 use crate::pair::Path;

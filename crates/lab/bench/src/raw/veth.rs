@@ -5,9 +5,9 @@ use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 
 use measure::ends::{End, Failure, Link, answer, play};
-use net::lab::{FAR, NEAR};
 use net::xdp::{BareSocket, XdpMode, XdpOptions};
 use serde_json::json;
+use testkit::hosts::{FAR, NEAR};
 
 use crate::BenchError;
 

@@ -375,7 +375,7 @@ pub(crate) mod tests {
     ) {
         look(&mut context);
         assert_eq!(context.base.counters.context.receives_failed.get(), 0);
-        net::lab::spoil(socket(&context)).expect("there are descriptors");
+        net::faults::spoil(socket(&context)).expect("there are descriptors");
         look(&mut context);
         assert_eq!(context.base.counters.context.receives_failed.get(), 1);
     }

@@ -1,41 +1,20 @@
 //! Contexts on the loopback interface, driven by a test, and what they hear.
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
-pub(crate) mod bounded;
 pub(crate) mod handmade;
 pub(crate) mod scratch;
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+pub(crate) use testkit::watchdog::Patience;
 
 use tickcast_messaging::{
     Asked, ConnectionId, Context, ContextCounters, End, Handler, Interface, Loss, Message, MessagingConfig,
     Receiver, ReceiverOptions, RequestId, SecurityEvent, Source, SourceEvent, SourceInfo, SourceOptions, Sqn,
     StreamId,
 };
-
-/// Whatever takes longer hangs.
-pub(crate) const WATCHDOG: Duration = Duration::from_secs(60);
-
-/// How long something is waited for. Time in which the process was stopped hardly counts.
-pub(crate) struct Patience {
-    left: Cell<Duration>,
-    looked: Cell<Instant>,
-}
-
-impl Patience {
-    pub(crate) fn new() -> Patience {
-        Patience { left: Cell::new(WATCHDOG), looked: Cell::new(Instant::now()) }
-    }
-
-    /// Whether to go on; to be asked often.
-    pub(crate) fn lasts(&self) -> bool {
-        let spent = self.looked.replace(Instant::now()).elapsed().min(WATCHDOG / 20);
-        self.left.replace(self.left.get().saturating_sub(spent)) > spent
-    }
-}
 
 /// What a context has told. Each stream is checked: every number is a message, or lost in its place.
 #[derive(Default)]
@@ -144,7 +123,7 @@ pub(crate) fn config_with(test: u8, toml: &str) -> MessagingConfig {
 }
 
 fn apart(test: u8, config: MessagingConfig) -> MessagingConfig {
-    bounded::watch();
+    testkit::watchdog::watch();
     let (low, high) = (30_000, 45_000);
     MessagingConfig {
         interface: Interface::Address(Ipv4Addr::LOCALHOST),

@@ -9,8 +9,8 @@ use tickcast_messaging::{
 };
 
 use crate::common::Patience;
-use crate::common::bounded::joined;
 use crate::party::{Event, Party, World, meet, until};
+use testkit::watchdog::joined;
 
 /// Messages that are sent before the end.
 const COUNT: u32 = 5_000;

@@ -5,9 +5,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use net::clock::ManualClock;
+use testkit::watchdog::WATCHDOG;
 use tickcast_messaging::{MessagingConfig, Source, SourceEvent, Transport, TransportSession};
 
-use crate::common::{Party, WATCHDOG, config};
+use crate::common::{Party, config};
 use crate::{SHORT, clock, idle, on_clock, until_at_once, until_by};
 
 pub(crate) fn address_of(party: &Party, source: Source) -> SocketAddr {

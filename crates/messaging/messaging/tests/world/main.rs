@@ -6,8 +6,8 @@
 //! callers and handlers wait for each other's locks and rings, in an order that is the scheduler's and no seed's. Processes
 //! with such threads are in `interop/processes`, the rings alone under every order of threads in `net` (loom).
 //!
-//! Each run follows from its seed: `SEED=n` repeats one, `RUNS=n` makes so many, `FROM=n` begins elsewhere,
-//! `TRACE=1` tells all of what happened; `TOPICS=n` is how many come and go in one case.
+//! Each run follows from its seed: a failing one prints the command that repeats it. `RUNS=n` makes so many,
+//! `FROM=n` begins so many seeds later, `TRACE=1` tells all of what happened; `TOPICS=n` is how many come and go in one case.
 
 mod cases;
 #[path = "../common/mod.rs"]
@@ -24,6 +24,7 @@ use common::{Heard, Party, Patience, config};
 use net::clock::ManualClock;
 use oracle::Counts;
 use plan::Plan;
+use testkit::repeat::{self, Repeat};
 use tickcast_messaging::{Context, ContextCounters, EndReason, MessagingConfig, Transport};
 use units::Nanos;
 
@@ -32,10 +33,6 @@ use units::Nanos;
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn given(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|v| v.parse().expect("a number"))
 }
 
 /// Small windows and rings, so that many contexts have room.
@@ -53,10 +50,11 @@ fn small(test: u8) -> MessagingConfig {
 #[test]
 fn what_was_sent_is_delivered_or_reported_lost_in_order_whatever_happens_to_contexts() {
     let _alone = alone();
-    let from = given("SEED").or(given("FROM")).unwrap_or(1);
-    let runs = if given("SEED").is_some() { 1 } else { given("RUNS").unwrap_or(25) };
+    let seeds = repeat::chosen(1..26);
+    let runs = seeds.end - seeds.start;
     let (mut all, mut failed) = (Counts::default(), Vec::new());
-    for seed in from..from + runs {
+    for seed in seeds {
+        let repeat = Repeat::new(testkit::here!(), seed);
         let begun = Instant::now();
         let world = Plan::random(seed).run(seed, &small((seed % 200) as u8));
         println!("seed {seed}: {:.1?}, {} turns", begun.elapsed(), world.turns);
@@ -69,9 +67,8 @@ fn what_was_sent_is_delivered_or_reported_lost_in_order_whatever_happens_to_cont
         all.between += counts.between;
         all.again += counts.again;
         if let Some(wrong) = world.verdict() {
-            eprintln!(
-                "{wrong}\nto repeat: SEED={seed} cargo test -p tickcast-messaging --test world whatever_happens"
-            );
+            eprintln!("{wrong}");
+            repeat.print();
             failed.push(seed);
         }
     }
@@ -87,6 +84,7 @@ fn simulated(config: &MessagingConfig, clock: &ManualClock, seed: u64) -> Party 
 
 #[test]
 fn a_context_on_a_manual_clock_times_out_by_that_and_not_by_the_machines() {
+    let _repeat = testkit::repeat!();
     let _alone = alone();
     let config = MessagingConfig { transport: Transport::LbtRm, ..config(60) };
     let clock = ManualClock::new(Nanos(1));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use net::clock::ManualClock;
-use net::lab::{Faults, Host};
+use net::faults::{Faults, Host};
 use net::udp::{MulticastOptions, ReceiveBatch};
 use tickcast_messaging::{
     Context, ContextCounters, MessagingConfig, Order, Receiver, ReceiverOptions, Source, SourceOptions,

@@ -139,6 +139,7 @@ fn what_is_not_signed_is_for_everybody() {
 /// Two sources behind a narrow link with congestion control, retransmissions and keyed codes.
 #[test]
 fn signed_packets_are_what_the_dissectors_expect() {
+    let _repeat = testkit::repeat!();
     let plan = LinkPlan {
         bits_per_second: 5_000_000,
         queue_bytes: 20_000,

@@ -110,6 +110,7 @@ fn addresses_beyond_the_table_push_out_the_one_that_was_silent_longest() {
 /// wait in the same buffer.
 #[test]
 fn a_receiver_that_is_behind_does_not_ask_for_what_waits_in_its_own_buffer() {
+    let _repeat = testkit::repeat!();
     const MBIT: u64 = 1_000_000;
     for buffer_ms in [20, 200, 500] {
         let plan = LinkPlan {

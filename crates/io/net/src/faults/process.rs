@@ -6,6 +6,8 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
+use super::put_null;
+
 thread_local! {
     /// Sockets, by their numbers in the kernel, that are a host's or were there when one began its work.
     static KNOWN: RefCell<HashSet<u64>> = RefCell::default();
@@ -45,18 +47,15 @@ impl Host {
         Ok(result)
     }
 
-    /// Closes its sockets in the kernel, as if its process was killed. Who has them finds them broken.
+    /// Closes its sockets in the kernel, as if its process was killed. Who has them finds them broken. Sockets that
+    /// are not of this crate stay open.
     ///
     /// # Errors
     /// As [`Host::new`].
     pub fn kill(self) -> io::Result<()> {
         let nothing = File::open("/dev/null")?;
         for (descriptor, _) in sockets()?.into_iter().filter(|(_, s)| self.sockets.contains(s)) {
-            // SAFETY: the number stays open and its owner's, who closes it as before; no memory is touched.
-            let result = unsafe { libc::dup3(nothing.as_raw_fd(), descriptor, libc::O_CLOEXEC) };
-            if result == -1 {
-                return Err(io::Error::last_os_error());
-            }
+            put_null(&nothing, descriptor)?;
         }
         Ok(())
     }
@@ -96,27 +95,35 @@ fn sockets() -> io::Result<Vec<(RawFd, u64)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::UdpSocket;
+    use crate::udp::{MulticastOptions, UdpSocket};
+    use std::net::{Ipv4Addr, SocketAddrV4};
+
+    const OPTIONS: MulticastOptions =
+        MulticastOptions { interface: Ipv4Addr::LOCALHOST, ttl: 0, buffer_bytes: 1 << 16 };
 
     #[test]
     fn a_host_that_is_killed_loses_its_sockets_and_no_other_does() {
-        let open = || UdpSocket::bind("127.0.0.1:0").expect("a port is free");
-        let works = |socket: &UdpSocket| socket.local_addr().is_ok();
+        let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let open = || UdpSocket::multicast_sender(any, OPTIONS).expect("a port is free");
+        let works = |socket: &UdpSocket| socket.local_address().is_ok();
         let make = || Host::new().expect("there are descriptors");
         let (mut one, mut other) = (make(), make());
         let outside = open();
         let of_one = one.work(open).expect("there are descriptors");
         let of_other = other.work(open).expect("there are descriptors");
         let of_one_too = one.work(open).expect("there are descriptors");
+        let std_socket = || std::net::UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+        let of_others = one.work(std_socket).expect("there are descriptors");
         // Other tests of this process open sockets meanwhile.
-        one.sockets.retain(|s| is(&of_one, *s) || is(&of_one_too, *s));
-        assert_eq!(one.sockets.len(), 2);
+        one.sockets.retain(|s| is(&of_one, *s) || is(&of_one_too, *s) || is(&of_others, *s));
+        assert_eq!(one.sockets.len(), 3);
         one.kill().expect("there are descriptors");
         assert!(works(&outside) && works(&of_other));
         assert!(!works(&of_one) && !works(&of_one_too));
+        assert!(of_others.local_addr().is_ok(), "no socket of this crate");
     }
 
-    fn is(socket: &UdpSocket, number: u64) -> bool {
-        sockets().expect("/proc").contains(&(socket.as_raw_fd(), number))
+    fn is(socket: &impl AsFd, number: u64) -> bool {
+        sockets().expect("/proc").contains(&(socket.as_fd().as_raw_fd(), number))
     }
 }

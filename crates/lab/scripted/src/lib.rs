@@ -1,4 +1,13 @@
-//! A source distributor of one service, which does what a test says.
+//! A source distributor of one service, at the other end of a backbone that is memory: it says what a test or a
+//! measurement scripts. Tests of the P2PS and `tickcast bench cost` share it.
+//!
+//! ```
+//! use tickcast_scripted::{BID, Script, image};
+//!
+//! let script = Script::new("TESTS");
+//! script.serve(&[("EUR=", image(&[(BID, 7)]))]);
+//! assert_eq!(script.taken_of_sent(), (0, 0));
+//! ```
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,18 +26,21 @@ const DIRECTORY: SourceId = SourceId(0);
 const STREAM: SourceId = SourceId(1);
 const SERVICE: u16 = 1;
 
-/// The field of the price, and what a test gives it.
-pub(crate) const BID: i16 = 22;
-pub(crate) const ASK: i16 = 25;
+/// The field of the bid.
+pub const BID: i16 = 22;
+/// The field of the ask.
+pub const ASK: i16 = 25;
 /// A real that none can read, for want of such a format and length.
-pub(crate) const GARBAGE: i64 = i64::MIN;
+pub const GARBAGE: i64 = i64::MIN;
 
 /// What comes on the backbone, shared with the server that it comes to.
-#[derive(Clone, Default)]
-pub(crate) struct Script(Rc<RefCell<State>>);
+#[derive(Clone)]
+pub struct Script(Rc<RefCell<State>>);
 
 #[derive(Default)]
 struct State {
+    /// The name of the service.
+    name: String,
     is_there: bool,
     sequence: u64,
     /// Items, their images, and whether their topic has opened them.
@@ -39,7 +51,7 @@ struct State {
     /// The conversation of the private stream that was asked for last.
     private: Option<u64>,
     /// What clients have said that is no request.
-    pub(crate) private_messages: usize,
+    private_messages: usize,
     /// What was reported last: service and sequence.
     taken: Option<(u16, u64)>,
     /// So often a socket fills a batch, and how often it was looked at.
@@ -48,50 +60,68 @@ struct State {
 }
 
 impl Script {
+    /// A distributor of a service of this name. It is not there until it serves something.
+    #[must_use]
+    pub fn new(service: &str) -> Script {
+        Script(Rc::new(RefCell::new(State { name: service.to_owned(), ..State::default() })))
+    }
+
     /// The service is there from now on, with these items.
-    pub(crate) fn serve(&self, items: &[(&str, Vec<u8>)]) {
+    pub fn serve(&self, items: &[(&str, Vec<u8>)]) {
         let mut state = self.0.borrow_mut();
         state.items = items.iter().map(|(name, image)| ((*name).to_owned(), image.clone())).collect();
     }
 
     /// Something is said of the first item.
-    pub(crate) fn say(&self, kind: Kind, body: &[u8]) {
+    pub fn say(&self, kind: Kind, body: &[u8]) {
         self.0.borrow_mut().publish(kind, 1, body);
     }
 
     /// Something is said of an item, counted from one.
-    pub(crate) fn say_of(&self, item: u32, kind: Kind, body: &[u8]) {
+    pub fn say_of(&self, item: u32, kind: Kind, body: &[u8]) {
         self.0.borrow_mut().publish(kind, item, body);
     }
 
     /// Something comes on the private stream.
-    pub(crate) fn say_privately(&self, message: &[u8]) {
+    ///
+    /// # Panics
+    /// Nobody has asked for one.
+    pub fn say_privately(&self, message: &[u8]) {
         let mut state = self.0.borrow_mut();
         let conversation = state.private.expect("a private stream was asked for");
         state.answer(&LinkDown::PrivateMessage { conversation, message });
     }
 
     /// Up to which number the server has said that it has taken the stream, and up to which it was sent.
-    pub(crate) fn taken_of_sent(&self) -> (u64, u64) {
+    #[must_use]
+    pub fn taken_of_sent(&self) -> (u64, u64) {
         let state = self.0.borrow();
         (state.taken.map_or(0, |(_, sequence)| sequence), state.sequence)
     }
 
     /// A socket of the backbone holds so many batches, each with an update of the first item.
-    pub(crate) fn fill_socket(&self, batches: usize) {
+    pub fn fill_socket(&self, batches: usize) {
         let mut state = self.0.borrow_mut();
         (state.batches, state.looks) = (batches, 0);
     }
 
     /// How often that socket was looked at, and how many batches it still holds.
-    pub(crate) fn looks_and_batches(&self) -> (usize, usize) {
+    #[must_use]
+    pub fn looks_and_batches(&self) -> (usize, usize) {
         let state = self.0.borrow();
         (state.looks, state.batches)
     }
 
     /// How many messages came on private streams.
-    pub(crate) fn private_messages(&self) -> usize {
+    #[must_use]
+    pub fn private_messages(&self) -> usize {
         self.0.borrow().private_messages
+    }
+}
+
+impl std::fmt::Debug for Script {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Script").finish_non_exhaustive()
     }
 }
 
@@ -162,10 +192,11 @@ impl Inlet for Script {
         let mut state = self.0.borrow_mut();
         let is_new = !std::mem::replace(&mut state.is_there, true);
         let (coming, links) = (std::mem::take(&mut state.coming), std::mem::take(&mut state.links));
+        let name = if is_new { state.name.clone() } else { String::new() };
         drop(state);
         if is_new {
             events.on_source(now, DIRECTORY, Topic::Directory, INSTANCE);
-            events.on_stream_message(now, DIRECTORY, &directory());
+            events.on_stream_message(now, DIRECTORY, &directory(&name));
         }
         coming.iter().for_each(|bytes| events.on_stream_message(now, STREAM, bytes));
         links.iter().for_each(|bytes| events.on_link_message(now, INSTANCE, bytes));
@@ -181,10 +212,10 @@ impl Inlet for Script {
     fn flush(&mut self, _: Nanos) {}
 }
 
-fn directory() -> Vec<u8> {
+fn directory(name: &str) -> Vec<u8> {
     let service = Service {
         id: SERVICE,
-        info: Info { name: "TESTS".to_owned(), capabilities: vec![Domain::MARKET_PRICE], ..Info::default() },
+        info: Info { name: name.to_owned(), capabilities: vec![Domain::MARKET_PRICE], ..Info::default() },
         state: ServiceState { up: true, ..ServiceState::default() },
         ..Service::default()
     };
@@ -208,16 +239,28 @@ fn fields(all: &[(i16, i64)]) -> Vec<u8> {
     .expect("legal")
 }
 
-/// An image of these fields.
-pub(crate) fn image(all: &[(i16, i64)]) -> Vec<u8> {
-    let payload = fields(all);
-    let msg = RefreshMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST);
-    Msg::Refresh(RefreshMsg { complete: true, payload: &payload, ..msg }).to_vec().expect("legal")
+/// An image of these fields, with whole numbers.
+#[must_use]
+pub fn image(all: &[(i16, i64)]) -> Vec<u8> {
+    image_of(&fields(all))
 }
 
-/// An update of these fields.
-pub(crate) fn update(all: &[(i16, i64)]) -> Vec<u8> {
-    let payload = fields(all);
+/// An image with this list of fields.
+#[must_use]
+pub fn image_of(payload: &[u8]) -> Vec<u8> {
+    let msg = RefreshMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST);
+    Msg::Refresh(RefreshMsg { complete: true, payload, ..msg }).to_vec().expect("legal")
+}
+
+/// An update of these fields, with whole numbers.
+#[must_use]
+pub fn update(all: &[(i16, i64)]) -> Vec<u8> {
+    update_of(&fields(all))
+}
+
+/// An update with this list of fields.
+#[must_use]
+pub fn update_of(payload: &[u8]) -> Vec<u8> {
     let msg = UpdateMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST);
-    Msg::Update(UpdateMsg { payload: &payload, ..msg }).to_vec().expect("legal")
+    Msg::Update(UpdateMsg { payload, ..msg }).to_vec().expect("legal")
 }

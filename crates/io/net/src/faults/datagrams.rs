@@ -42,7 +42,7 @@ impl Faults {
         self.is_cut.store(is_cut, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_cut(&self) -> bool {
+    fn is_cut(&self) -> bool {
         self.is_cut.load(Ordering::Relaxed)
     }
 
@@ -53,12 +53,37 @@ impl Faults {
         CURRENT.set(before);
         result
     }
+}
 
-    /// The faults of a socket that is being made.
-    pub(crate) fn of_new_socket() -> Option<Box<FaultySocket>> {
-        let faults = CURRENT.with_borrow(Clone::clone)?;
-        let seed = faults.seed.fetch_add(1, Ordering::Relaxed);
-        Some(Box::new(FaultySocket { faults, rng: Rng::new(seed), waiting: Vec::new() }))
+/// The faults of a socket, which most sockets do not have.
+#[derive(Debug)]
+pub(crate) struct SocketFaults(Option<RefCell<Box<FaultySocket>>>);
+
+impl SocketFaults {
+    /// Those of a socket that is being made.
+    pub(crate) fn of_new_socket() -> SocketFaults {
+        SocketFaults(CURRENT.with_borrow(Clone::clone).map(|faults| {
+            let seed = faults.seed.fetch_add(1, Ordering::Relaxed);
+            RefCell::new(Box::new(FaultySocket { faults, rng: Rng::new(seed), waiting: Vec::new() }))
+        }))
+    }
+
+    /// Whether the socket was made [`within`](Faults::within) faults.
+    pub(crate) fn are_possible(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether nothing goes out and nothing comes in.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.0.as_ref().is_some_and(|socket| socket.borrow().faults.is_cut())
+    }
+
+    /// What of the datagrams that have arrived is seen, in which order: at most eight more than arrived.
+    pub(crate) fn pass(&self, arrived: Vec<Datagram>) -> Vec<Datagram> {
+        match &self.0 {
+            Some(socket) => socket.borrow_mut().pass(arrived),
+            None => arrived,
+        }
     }
 }
 
@@ -67,8 +92,8 @@ type Datagram = (SocketAddrV4, Vec<u8>);
 
 /// The faults of one socket.
 #[derive(Debug)]
-pub(crate) struct FaultySocket {
-    pub(crate) faults: Arc<Faults>,
+struct FaultySocket {
+    faults: Arc<Faults>,
     rng: Rng,
     /// Late or doubled ones.
     waiting: Vec<Datagram>,
@@ -78,8 +103,7 @@ pub(crate) struct FaultySocket {
 const WAITING_MAX: usize = 8;
 
 impl FaultySocket {
-    /// What of the datagrams that have arrived is seen, in which order: at most eight more than arrived.
-    pub(crate) fn pass(&mut self, arrived: Vec<Datagram>) -> Vec<Datagram> {
+    fn pass(&mut self, arrived: Vec<Datagram>) -> Vec<Datagram> {
         if arrived.is_empty() {
             return arrived;
         }
@@ -143,6 +167,7 @@ mod tests {
 
     #[test]
     fn datagrams_are_lost_late_and_doubled_by_the_seed_and_not_without() {
+        let _repeat = testkit::repeat!();
         for polls in [false, true] {
             let all: Vec<u32> = (0..1_000).collect();
             let faults = Faults::new(7);
@@ -165,6 +190,7 @@ mod tests {
 
     #[test]
     fn what_is_cut_sends_nothing() {
+        let _repeat = testkit::repeat!();
         let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
         let make = || UdpSocket::multicast_sender(any, OPTIONS).expect("a port is free");
         let faults = Faults::new(1);
