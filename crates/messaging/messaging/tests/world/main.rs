@@ -24,7 +24,9 @@ use common::{Heard, Party, Patience, config};
 use net::clock::ManualClock;
 use oracle::Counts;
 use plan::Plan;
-use tickcast_messaging::{Context, ContextCounters, EndReason, MessagingConfig, Transport};
+use tickcast_messaging::{
+    Context, ContextCounters, EndReason, IpcConfig, LbtrmConfig, LbtruConfig, MessagingConfig, Transport,
+};
 use units::Nanos;
 
 /// Only one test at a time: descriptors of the process are known to be a node's by the time at which they
@@ -40,13 +42,17 @@ fn given(name: &str) -> Option<u64> {
 
 /// Small windows and rings, so that many contexts have room.
 fn small(test: u8) -> MessagingConfig {
+    let base = config(test);
     MessagingConfig {
         counters_directory: String::new(),
-        transport_lbtrm_transmission_window_size_bytes: 4 << 20,
-        transport_lbtru_transmission_window_size_bytes: 4 << 20,
-        transport_lbtipc_transmission_window_size_bytes: 2 << 20,
-        transport_lbtrm_receiver_socket_buffer_bytes: 4 << 20,
-        ..config(test)
+        lbtrm: LbtrmConfig {
+            transmission_window_size_bytes: 4 << 20,
+            receiver_socket_buffer_bytes: 4 << 20,
+            ..base.lbtrm
+        },
+        lbtru: LbtruConfig { transmission_window_size_bytes: 4 << 20, ..base.lbtru },
+        ipc: IpcConfig { transmission_window_size_bytes: 2 << 20, ..base.ipc },
+        ..base
     }
 }
 
