@@ -41,7 +41,7 @@ def multicast(key_file):
     """The keys of streams without a certificate, by the options of the messaging library."""
     kinds = 'lbtrm_encryption', 'lbtrm_authentication'
     keys = {'messaging.transport_%s_key_file' % kind: key_file for kind in kinds}
-    return {**keys, 'messaging.resolver_authentication_key_file': key_file}
+    return {**keys, 'messaging.resolver.authentication_key_file': key_file}
 
 
 def hello(name=b'by hand'):

@@ -198,9 +198,8 @@ impl Admission<'_> {
     fn unknown_key(&mut self, schema: &Schema, path: &str, name: &str, entry: &Entry) {
         let is_table = matches!(entry.node.data, Data::Table(_) | Data::Tables(_));
         let what = if is_table { "table" } else { "key" };
-        let hint = name_hint(self.root, schema, path, name);
-        let message = format!("unknown {what} {}{}; {hint}", quoted_key(name), path::place_text(path));
-        self.reading.fault(FaultKind::UnknownKey, &path::below(path, name), entry.key, message);
+        let (fault, message) = unknown(self.root, schema, path, what, name);
+        self.reading.fault(fault, &path::below(path, name), entry.key, message);
     }
 }
 
@@ -238,8 +237,25 @@ pub(crate) fn section_of<'t>(
     }
 }
 
+/// What is said of a name that the section `path` does not have: the present name of a key that was renamed, or what
+/// may have been meant. `what` it is, a key or a table, is as the text has it.
+pub(crate) fn unknown(
+    root: &Schema,
+    schema: &Schema,
+    path: &str,
+    what: &str,
+    name: &str,
+) -> (FaultKind, String) {
+    let place = path::place_text(path);
+    if let Some(present) = schema.present_name(name) {
+        return (FaultKind::Renamed, format!("`{name}` is now `{present}`{place}"));
+    }
+    let hint = name_hint(root, schema, path, name);
+    (FaultKind::UnknownKey, format!("unknown {what} {}{place}; {hint}", quoted_key(name)))
+}
+
 /// What may have been meant by `name` in the section `path`: a near name, another section, or what there is.
-pub(crate) fn name_hint(root: &Schema, schema: &Schema, path: &str, name: &str) -> String {
+fn name_hint(root: &Schema, schema: &Schema, path: &str, name: &str) -> String {
     if let Some(near) = nearest(name, schema.names()) {
         return format!("did you mean `{near}`?");
     }

@@ -9,8 +9,8 @@ use crate::complaint::{Complaint, Complaints};
 use crate::document::parse_document;
 use crate::fault::{FaultKind, Faults};
 use crate::kind::Kind;
-use crate::origin::{self, KeySpans, Origins};
-use crate::overrides::{ENVIRONMENT_PREFIX, Override, key_of_variable, variable_hint};
+use crate::origin::{self, Origins, KeySpans};
+use crate::overrides::{ENVIRONMENT_PREFIX, Override, key_of_variable, unknown_variable};
 use crate::path;
 use crate::presets;
 use crate::reading::{Reading, quoted_key};
@@ -171,8 +171,8 @@ impl Layers<'_> {
         let reading = &mut *self.admission.reading;
         let names = name.to_str().and_then(|name| key_of_variable(self.admission.root, name));
         let Some(names) = names else {
-            let hint = variable_hint(self.admission.root, &name_text);
-            return reading.fault(FaultKind::UnknownVariable, "", place, format!("unknown variable; {hint}"));
+            let (fault, message) = unknown_variable(self.admission.root, &name_text);
+            return reading.fault(fault, "", place, message);
         };
         if value.to_str().is_none() {
             return reading.unreadable(FaultKind::NotUtf8, place, "the value is not UTF-8".to_owned());
