@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use admin::NoStatus;
 use config::Loaded;
 use counters::Registry;
 use daemon::StatusError;
@@ -16,6 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
+use crate::admin::{self, NoStatus};
 use crate::config::{AdminConfig, ConfigArgs, RootConfig};
 use crate::failure::Failure;
 use crate::health::{self, Alive};

@@ -222,8 +222,8 @@ impl Query {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let Some(parameter) = known.iter().copied().find(|parameter| parameter.name() == name) else {
                 let names: Vec<&str> = known.iter().map(|parameter| parameter.name()).collect();
-                let (name, names) = (shown(name), names.join(", "));
-                return Err(QueryError(format!("{name} is no parameter here: these are {names}")));
+                let names = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
+                return Err(QueryError(format!("{} is no parameter here: {names}", shown(name))));
             };
             if !given.insert(parameter) {
                 return Err(QueryError(format!("`{name}` is given twice")));
@@ -435,10 +435,9 @@ mod tests {
         let long = "u".repeat(TEXT_BYTES_MAX + 1);
         assert!(refused(&format!("user={long}")).ends_with("uuuu\"..."));
         let few = Query::parse("user=x", &[Parameter::After, Parameter::Limit]);
-        assert_eq!(
-            few.expect_err("not here").to_string(),
-            "\"user\" is no parameter here: these are after, limit"
-        );
+        assert_eq!(few.expect_err("not here").to_string(), "\"user\" is no parameter here: after, limit");
+        let none = Query::parse("limit=1", &[]).expect_err("not here").to_string();
+        assert_eq!(none, "\"limit\" is no parameter here: there are none");
     }
 
     #[test]
