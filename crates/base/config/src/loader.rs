@@ -9,7 +9,7 @@ use crate::complaint::{Complaint, Complaints};
 use crate::document::parse_document;
 use crate::fault::{FaultKind, Faults};
 use crate::kind::Kind;
-use crate::origin::{self, Origins, KeySpans};
+use crate::origin::{self, KeySpans, Origins};
 use crate::overrides::{ENVIRONMENT_PREFIX, Override, key_of_variable, unknown_variable};
 use crate::path;
 use crate::presets;
