@@ -368,7 +368,7 @@ fn stream(bytes: &[u8]) -> String {
     if *to == b'T' {
         let delivery = Arc::new(LbmDelivery::default());
         let mut receiver =
-            lbt::ordered::Receiver::new(&DeliveryConfig::default(), delivery).expect("allowed");
+            lbt::ordered::Receiver::new(&DeliveryConfig::default(), 1, delivery).expect("allowed");
         receiver.subscribe(TOPIC, 1, None).expect("free");
         let mut heard = Heard::default();
         return match receiver.on_bytes(bytes, &mut heard) {

@@ -26,6 +26,7 @@ mod closing;
 mod connect;
 mod driving;
 mod pause;
+mod presence;
 mod publish;
 mod receive;
 mod security;

@@ -1,4 +1,5 @@
 use crate::config::{ConfigError, in_range};
+use crate::presence::Query;
 use crate::session::{Fragment, Gather, SendError, TSNI_LEN_MAX, TopicId, Topics, Writer, gathered_len};
 use crate::wire::lbmc::{
     self, Chain, FRAG_LEN, Header, Kind, MESSAGE_HEADER_LEN, MESSAGE_LEN_MAX, TSNI_RECORDS_MAX,
@@ -318,6 +319,13 @@ impl Source {
         }
     }
 
+    /// Asks the receivers of the session, in the stream; false if there is no room now.
+    pub fn ask_receivers<R: Room>(&mut self, query: &Query, room: &mut R) -> bool {
+        self.scratch.clear();
+        query.emit(&mut self.scratch);
+        !self.has_ended && !room.is_blocked() && self.write_scratch(room)
+    }
+
     /// When [`Source::on_wakeup`] is to be called at the latest.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
@@ -370,11 +378,12 @@ impl Source {
         }
     }
 
-    fn write_scratch<R: Room>(&mut self, room: &mut R) {
-        if let Some(mut slot) = room.slot(self.scratch.len()) {
-            slot.bytes().copy_from_slice(&self.scratch);
-            slot.commit();
-        }
+    /// Whether there was room.
+    fn write_scratch<R: Room>(&mut self, room: &mut R) -> bool {
+        let Some(mut slot) = room.slot(self.scratch.len()) else { return false };
+        slot.bytes().copy_from_slice(&self.scratch);
+        slot.commit();
+        true
     }
 }
 

@@ -43,7 +43,7 @@ pub struct Listener {
     preactivity: Duration,
     /// Checks what comes in and signs what goes out, where that is wanted.
     sealer: Option<Box<Sealer>>,
-    /// A NAK or report being handed out.
+    /// A NAK, report or answer being handed out.
     out: Vec<u8>,
     /// A second network that carries the session.
     networks: Option<Box<Networks>>,
@@ -254,17 +254,23 @@ impl Receiver {
         self.pardon(now, timeout);
     }
 
-    /// The next NAK or report to send, if one is due; to be called until there is none.
+    /// The next NAK, report or answer to send, if one is due; to be called until there is none.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Feedback<'_>> {
-        let report = if self.next_naks(now).is_empty() { Some(self.next_report(now)?) } else { None };
+        let has_naks = !self.next_naks(now).is_empty();
+        let report = if has_naks { None } else { self.next_report(now) };
+        let answer = if has_naks || report.is_some() { None } else { Some(self.next_answer(now)?) };
         let Listener { key, out, sealer, networks, .. } = &mut self.transport;
         out.clear();
-        match report {
-            None => Nak::emit(key.session, &self.naks, out),
-            Some(report) => {
-                Nak::emit_header(key.session, 0, 0, out);
-                emit_extension(out, SUBTYPE_REPORT, &report.emit());
-            }
+        if has_naks {
+            Nak::emit(key.session, &self.naks, out);
+        } else {
+            Nak::emit_header(key.session, 0, 0, out);
+        }
+        if let Some(report) = report {
+            emit_extension(out, SUBTYPE_REPORT, &report.emit());
+        }
+        if let Some(answer) = answer {
+            answer.emit(out);
         }
         if let Some(sealer) = sealer {
             sealer.append(out);

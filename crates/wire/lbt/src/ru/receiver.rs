@@ -256,11 +256,14 @@ impl Receiver {
         self.transport.connection.after_pause(now);
     }
 
-    /// The next connect request, sign of life, NAK or report to send, if one is due; to be called until there
-    /// is none.
+    /// The next connect request, sign of life, NAK, report or answer to send, if one is due; to be called until
+    /// there is none.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Feedback<'_>> {
         if self.phase() == Phase::Ended
-            || !(self.write_due(now) || self.write_nak(now) || self.write_report(now))
+            || !(self.write_due(now)
+                || self.write_nak(now)
+                || self.write_report(now)
+                || self.write_answer(now))
         {
             return None;
         }
@@ -309,6 +312,15 @@ impl Receiver {
         out.clear();
         lbtru::emit_nak(Options::session(connection.session_id), &[], out);
         emit_extension(out, SUBTYPE_REPORT, &report.emit());
+        true
+    }
+
+    fn write_answer(&mut self, now: Nanos) -> bool {
+        let Some(answer) = self.next_answer(now) else { return false };
+        let Subscriber { connection, out, .. } = &mut self.transport;
+        out.clear();
+        lbtru::emit_nak(Options::session(connection.session_id), &[], out);
+        answer.emit(out);
         true
     }
 

@@ -22,6 +22,7 @@ mod closing;
 mod ending;
 mod fill;
 mod framing;
+mod inquiry;
 mod loss;
 mod pace;
 mod receiver;

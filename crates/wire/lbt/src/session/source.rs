@@ -1,5 +1,6 @@
 use super::fill::{Claim, Cover, Open, Writer, gathered_len};
 use super::framing::Framing;
+use super::inquiry::Inquiry;
 use super::pace::Pace;
 use super::silence::SessionMessageSchedule;
 use super::topics::{TopicId, Topics};
@@ -40,6 +41,8 @@ pub struct Source<T> {
     pub(crate) repeat_limit: TokenBucket,
     /// The rate, if congestion control moves it.
     pub(super) pace: Option<Box<Pace>>,
+    /// What it asks its receivers, and what they answer.
+    pub(super) inquiry: Inquiry,
     /// How often each datagram goes out.
     pub(crate) copies: u64,
     pub(crate) schedule: SessionMessageSchedule,
@@ -160,6 +163,7 @@ impl<T: Framing> Source<T> {
             data_limit: bucket(config.transport_lbtrm_data_rate_limit),
             repeat_limit: bucket(config.transport_lbtrm_retransmit_rate_limit),
             pace: Pace::new(config, now),
+            inquiry: Inquiry::default(),
             copies: 1,
             schedule: SessionMessageSchedule::new(
                 config.transport_lbtrm_sm_minimum_interval,
@@ -373,6 +377,7 @@ impl<T: Framing> Source<T> {
         let small = self.scratch.capacity() + self.announcements.capacity() * size_of::<(u32, Sqn)>();
         let pace = self.pace.as_ref().map_or(0, |p| p.memory_bytes());
         let encryption = self.encryptor.as_ref().map_or(0, |e| e.memory_bytes());
-        self.window.memory_bytes() + self.topics.memory_bytes() + pace + encryption + small
+        let inquiry = self.inquiry.memory_bytes();
+        self.window.memory_bytes() + self.topics.memory_bytes() + pace + encryption + inquiry + small
     }
 }

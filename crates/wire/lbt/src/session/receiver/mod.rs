@@ -10,6 +10,7 @@ use crate::config::{ConfigError, NakLaw, Order, ReceiverConfig};
 use crate::congestion::{Pulse, Report, Reporter};
 use crate::delivery::{Delivery, EndReason, Sink, SubscribeError};
 use crate::encryption::{Decryptor, PayloadKeys, SessionName};
+use crate::presence::{Answer, Answers, Query};
 use crate::wire::extension::{SUBTYPE_PULSE, find_extension};
 use counters::table::{LbmDelivery, LbtrmReceiver};
 use doubt::Doubt;
@@ -74,6 +75,8 @@ pub struct Receiver<T> {
     encryption: u8,
     /// What receivers report for congestion control; silent without pulses of the source.
     reporter: Reporter,
+    /// What the source has asked.
+    answers: Answers,
     rng: Rng,
     /// The numbers of the NAK that is due.
     pub(crate) naks: Vec<Sqn>,
@@ -158,6 +161,8 @@ impl<T> Receiver<T> {
         config.check()?;
         let mut rng = Rng::new(seed);
         let reporter = Reporter::new(rng.next_u32(), config.nak_law);
+        // Not from the same row of numbers: what is drawn for other things stays as it was.
+        let answers = Answers::new(!seed);
         Ok(Receiver {
             transport,
             phase: Phase::Waiting,
@@ -186,6 +191,7 @@ impl<T> Receiver<T> {
             decryptor: None,
             encryption: 0,
             reporter,
+            answers,
             rng,
             naks: Vec::with_capacity(NAK_NUMBERS_MAX),
             law: config.nak_law,
@@ -426,8 +432,14 @@ impl<T> Receiver<T> {
         &self.naks
     }
 
-    /// Takes what congestion control says with session message `sm_sqn`.
+    /// Takes what congestion control says with session message `sm_sqn`, and what the source asks.
     pub(crate) fn on_pulse(&mut self, now: Nanos, sm_sqn: u32, trailer: &[u8]) {
+        if trailer.is_empty() {
+            return;
+        }
+        if let Some(query) = Query::find(trailer) {
+            self.answers.on_query(now, &query, |topic| self.delivery.is_subscribed(topic));
+        }
         if let Some(pulse) = find_extension(trailer, SUBTYPE_PULSE).and_then(Pulse::parse) {
             self.reporter.on_pulse(now, sm_sqn, &pulse, self.next, &mut self.rng);
         }
@@ -443,6 +455,15 @@ impl<T> Receiver<T> {
         report
     }
 
+    /// The answer to what the source has asked, if one is due.
+    pub(crate) fn next_answer(&mut self, now: Nanos) -> Option<Answer> {
+        if now < self.answers.due() || self.phase != Phase::Live {
+            return None;
+        }
+        self.counters.queries_answered.inc();
+        self.answers.poll(now)
+    }
+
     /// When there is something to do in a session that has begun.
     pub(crate) fn live_due(&self) -> Nanos {
         let mut nak = self.loss.next_due();
@@ -450,7 +471,8 @@ impl<T> Receiver<T> {
             nak = nak.max(self.nak_credit_until);
         }
         let give_up = self.loss.next_give_up(self.generation, self.proven);
-        nak.min(self.reporter.due()).min(give_up).min(self.heard + self.activity).min(self.end_due())
+        let said = self.reporter.due().min(self.answers.due());
+        nak.min(said).min(give_up).min(self.heard + self.activity).min(self.end_due())
     }
 
     /// When an end is believed that was said, if the session says nothing before.
