@@ -110,6 +110,7 @@ fn handlers() -> Handlers {
         on_failover_loss: None,
         on_security: None,
         on_stream_end: None,
+        on_receivers: None,
     }
 }
 
