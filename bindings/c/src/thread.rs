@@ -14,8 +14,8 @@ use crate::callbacks::{AskedValue, Calls, Handlers, LeftValue};
 use crate::context::{answer_left, configuration, handlers_of, span};
 use crate::error::{Failure, guarded};
 use crate::receiver::options_of;
-use crate::source::transport_of;
 use crate::source::answer_receivers;
+use crate::source::transport_of;
 use crate::text;
 
 /// `tickcast_thread`

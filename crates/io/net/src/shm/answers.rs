@@ -30,8 +30,7 @@ pub(super) fn put(control: &Control, answer: Answer) -> bool {
     let first = answer.receiver as usize % count;
     let mut places = control.answers[first..].iter().chain(&control.answers[..first]);
     let free = places.find(|[receiver, _]| {
-        receiver.load(Relaxed) == 0
-            && receiver.compare_exchange(0, answer.receiver, Acquire, Relaxed).is_ok()
+        receiver.load(Relaxed) == 0 && receiver.compare_exchange(0, answer.receiver, Acquire, Relaxed).is_ok()
     });
     if let Some([_, place]) = free {
         place.store(word, Release);
@@ -86,7 +85,8 @@ mod tests {
                 let control = control.clone();
                 std::thread::spawn(move || {
                     for number in 1..=1_000 {
-                        let answer = Answer { receiver: thread << 32 | u64::from(number), number, topics: number };
+                        let answer =
+                            Answer { receiver: thread << 32 | u64::from(number), number, topics: number };
                         while !put(&control, answer) {
                             std::thread::yield_now();
                         }

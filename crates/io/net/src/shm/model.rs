@@ -466,7 +466,8 @@ fn no_interleaving_loses_or_mixes_answers() {
         let put = receivers.map(|receiver| receiver.join().expect("it ends"));
         answers::take(region.control(), |answer| taken.push(answer));
         taken.sort_by_key(|answer| answer.receiver);
-        let wanted: Vec<_> = [1, 2].into_iter().zip(put).filter_map(|(r, put)| put.then(|| answer(r))).collect();
+        let wanted: Vec<_> =
+            [1, 2].into_iter().zip(put).filter_map(|(r, put)| put.then(|| answer(r))).collect();
         assert_eq!(taken, wanted);
     });
 }

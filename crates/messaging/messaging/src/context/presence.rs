@@ -65,11 +65,4 @@ impl Context {
         }
         Err(io::Error::new(io::ErrorKind::NotFound, "the source was deleted, or is another context's"))
     }
-
-    /// How many receivers of a source's topic have answered, and not gone since; none unless
-    /// [`Context::watch_receivers`] has begun to ask.
-    #[must_use]
-    pub fn receivers(&self, source: Source) -> Option<usize> {
-        self.publishing.receivers(source)
-    }
 }

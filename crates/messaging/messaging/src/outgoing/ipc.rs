@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::DerefMut;
 use std::time::Duration;
 
-use lbt::ordered::{Kept, Room, Slot, Source};
+use lbt::ordered::{Kept, Room, Slot, Source, ask_receivers};
 use lbt::presence::{Answer, Query};
 use lbt::resolution::TransportSession;
 use lbt::rm::{SendError, TopicId};
@@ -241,7 +241,7 @@ impl Session for IpcOutgoing {
     }
 
     fn ask_receivers(&mut self, query: &Query) -> bool {
-        let is_asked = self.session.ask_receivers(query, &mut self.ring);
+        let is_asked = !self.session.has_said_end() && ask_receivers(query, &mut self.ring);
         if is_asked && !self.is_held {
             self.show_all();
         }

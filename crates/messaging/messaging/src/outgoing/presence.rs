@@ -58,12 +58,7 @@ impl Presence {
     }
 
     /// Asks, if it is time to.
-    pub(super) fn on_wakeup(
-        &mut self,
-        now: Nanos,
-        session: &mut impl Session,
-        counters: &MessagingContext,
-    ) {
+    pub(super) fn on_wakeup(&mut self, now: Nanos, session: &mut impl Session, counters: &MessagingContext) {
         if now >= self.look_at {
             self.look_wait = (self.look_wait * 2).min(LOOK_MAX);
             self.look_at = now + self.look_wait;

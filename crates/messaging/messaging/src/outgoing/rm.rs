@@ -314,12 +314,12 @@ impl Session for RmOutgoing {
     }
 
     fn ask_receivers(&mut self, query: &Query) -> bool {
-        self.session.ask_receivers(query.clone());
+        self.session.inquiry().ask(query.clone());
         true
     }
 
     fn take_answers(&mut self, mut each: impl FnMut(Answer, Option<SocketAddr>)) {
-        while let Some((from, answer)) = self.session.poll_answer() {
+        while let Some((from, answer)) = self.session.inquiry().poll() {
             each(answer, Some(from.into()));
         }
     }

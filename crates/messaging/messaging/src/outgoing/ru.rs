@@ -329,13 +329,13 @@ impl Session for RuOutgoing {
     fn ask_receivers(&mut self, query: &Query) -> bool {
         let is_heard = self.session.clients().next().is_some();
         if is_heard {
-            self.session.ask_receivers(query.clone());
+            self.session.inquiry().ask(query.clone());
         }
         is_heard
     }
 
     fn take_answers(&mut self, mut each: impl FnMut(Answer, Option<SocketAddr>)) {
-        while let Some((from, answer)) = self.session.poll_answer() {
+        while let Some((from, answer)) = self.session.inquiry().poll() {
             each(answer, Some(from.into()));
         }
     }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use counters::table::LbttcpSource;
-use lbt::ordered::{Backlog, Cursor, Kept, Room, Source};
+use lbt::ordered::{Backlog, Cursor, Kept, Room, Source, ask_receivers};
 use lbt::presence::{Answer, Query};
 use lbt::resolution::TransportSession;
 use lbt::rm::{SendError, TopicId};
@@ -409,7 +409,8 @@ impl Session for TcpOutgoing {
 
     fn ask_receivers(&mut self, query: &Query) -> bool {
         let is_heard = self.clients_from(0).next().is_some();
-        let is_asked = is_heard && self.session.ask_receivers(query, &mut self.backlog);
+        let is_open = is_heard && !self.session.has_said_end();
+        let is_asked = is_open && ask_receivers(query, &mut self.backlog);
         if is_asked && !self.is_held {
             self.offer_all();
         }

@@ -345,7 +345,8 @@ impl Publishing {
 
     /// See [`Context::watch_receivers`](crate::Context::watch_receivers). Whether there is such a source.
     pub(crate) fn watch_receivers(&mut self, base: &mut Base, source: Source, watches: bool) -> bool {
-        let Some((session, index)) = self.source_entry(source).map(|entry| (entry.session, entry.topic_index))
+        let Some((session, index)) =
+            self.source_entry(source).map(|entry| (entry.session, entry.topic_index))
         else {
             return false;
         };

@@ -85,9 +85,8 @@ pub(crate) fn come_and_go(world: &World) {
     c.receiver("py");
     a.context.watch_receivers(source, true).expect("it is there");
     a.context.watch_receivers(other, true).expect("it is there");
-    let counts = |a: &Party, x, y| {
-        (a.context.receivers(source), a.context.receivers(other)) == (Some(x), Some(y))
-    };
+    let counts =
+        |a: &Party, x, y| (a.context.receivers(source), a.context.receivers(other)) == (Some(x), Some(y));
     until([&mut a, &mut b, &mut c], |[a, ..]| counts(a, 2, 1));
     c.context.delete_receiver(receiver);
     until([&mut a, &mut b, &mut c], |[a, ..]| counts(a, 1, 1));

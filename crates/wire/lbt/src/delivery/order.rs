@@ -362,7 +362,9 @@ impl Delivery {
             let records = match header {
                 Header::Tsni { records, .. } => records,
                 // In the stream of those transports alone that keep the order.
-                Header::ExtOpt { subtype: SUBTYPE_QUERY, offset: 0, data, .. } if !self.reach.counts_datagrams => {
+                Header::ExtOpt { subtype: SUBTYPE_QUERY, offset: 0, data, .. }
+                    if !self.reach.counts_datagrams =>
+                {
                     self.query = Query::parse(data).map(Box::new).or(self.query.take());
                     continue;
                 }

@@ -319,13 +319,6 @@ impl Source {
         }
     }
 
-    /// Asks the receivers of the session, in the stream; false if there is no room now.
-    pub fn ask_receivers<R: Room>(&mut self, query: &Query, room: &mut R) -> bool {
-        self.scratch.clear();
-        query.emit(&mut self.scratch);
-        !self.has_ended && !room.is_blocked() && self.write_scratch(room)
-    }
-
     /// When [`Source::on_wakeup`] is to be called at the latest.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
@@ -378,13 +371,24 @@ impl Source {
         }
     }
 
-    /// Whether there was room.
-    fn write_scratch<R: Room>(&mut self, room: &mut R) -> bool {
-        let Some(mut slot) = room.slot(self.scratch.len()) else { return false };
-        slot.bytes().copy_from_slice(&self.scratch);
-        slot.commit();
-        true
+    fn write_scratch<R: Room>(&mut self, room: &mut R) {
+        write_control(&self.scratch, room);
     }
+}
+
+/// Asks the receivers of a session that has not ended, in the stream; false if there is no room now.
+pub fn ask_receivers<R: Room>(query: &Query, room: &mut R) -> bool {
+    let mut message = Vec::new();
+    query.emit(&mut message);
+    !room.is_blocked() && write_control(&message, room)
+}
+
+/// Writes a control message, if there is room.
+fn write_control<R: Room>(message: &[u8], room: &mut R) -> bool {
+    let Some(mut slot) = room.slot(message.len()) else { return false };
+    slot.bytes().copy_from_slice(message);
+    slot.commit();
+    true
 }
 
 #[inline]

@@ -68,7 +68,8 @@ impl Query {
     /// Reads the data of the extension; `None` for another version or a length that none has.
     #[must_use]
     pub fn parse(data: &[u8]) -> Option<Query> {
-        let (&[VERSION, share, w0, w1, n0, n1, n2, n3], rest) = data.split_first_chunk::<QUERY_HEADER_LEN>()?
+        let (&[VERSION, share, w0, w1, n0, n1, n2, n3], rest) =
+            data.split_first_chunk::<QUERY_HEADER_LEN>()?
         else {
             return None;
         };

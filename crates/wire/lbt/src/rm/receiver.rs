@@ -5,7 +5,6 @@ use crate::delivery::{EndReason, Sink};
 use crate::encryption::{PayloadKeys, SessionName};
 use crate::error::{Part, WireError};
 use crate::session::{self, Arrived, Feedback, NAK_NUMBERS_MAX, Phase, RunId, Standing, tally};
-use crate::wire::extension::{SUBTYPE_REPORT, emit_extension};
 use crate::wire::lbtrm::{HEADER_LEN, Nak, Packet, SessionHeader};
 use crate::wire::list::NcfReason;
 use counters::table::{LbmDelivery, LbtrmNetworks, LbtrmReceiver};
@@ -256,21 +255,15 @@ impl Receiver {
 
     /// The next NAK, report or answer to send, if one is due; to be called until there is none.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Feedback<'_>> {
-        let has_naks = !self.next_naks(now).is_empty();
-        let report = if has_naks { None } else { self.next_report(now) };
-        let answer = if has_naks || report.is_some() { None } else { Some(self.next_answer(now)?) };
+        let said = if self.next_naks(now).is_empty() { Some(self.next_said(now)?) } else { None };
         let Listener { key, out, sealer, networks, .. } = &mut self.transport;
         out.clear();
-        if has_naks {
-            Nak::emit(key.session, &self.naks, out);
-        } else {
-            Nak::emit_header(key.session, 0, 0, out);
-        }
-        if let Some(report) = report {
-            emit_extension(out, SUBTYPE_REPORT, &report.emit());
-        }
-        if let Some(answer) = answer {
-            answer.emit(out);
+        match said {
+            None => Nak::emit(key.session, &self.naks, out),
+            Some(said) => {
+                Nak::emit_header(key.session, 0, 0, out);
+                said.emit(out);
+            }
         }
         if let Some(sealer) = sealer {
             sealer.append(out);

@@ -40,6 +40,7 @@ pub(crate) use ending::DatagramEnd;
 pub use fill::Claim;
 pub(crate) use fill::{Fragment, Gather, Writer, gathered_len};
 pub use framing::Framing;
+pub use inquiry::Inquiry;
 pub(crate) use receiver::{Arrived, NAK_NUMBERS_MAX, Phase, Standing, later};
 pub use receiver::{Feedback, Receiver, Repair};
 pub(crate) use retransmit::{Retransmitter, Share};

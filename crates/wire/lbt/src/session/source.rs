@@ -7,10 +7,12 @@ use super::topics::{TopicId, Topics};
 use super::window::Window;
 use crate::config::{ConfigError, SourceConfig};
 use crate::encryption::{Encryptor, PayloadKeys, Salt, SessionName};
+use crate::presence::Answer;
 use crate::rate::TokenBucket;
 use crate::wire::lbmc::{self, CONTROL_HEADER_LEN, Chain, MESSAGE_HEADER_LEN, TSNI_RECORDS_MAX};
 use counters::table::LbtrmSource;
 use std::fmt;
+use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::time::Duration;
 use units::{Nanos, Sqn};
@@ -370,6 +372,20 @@ impl<T: Framing> Source<T> {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ending == Ending::Done && self.window.unsent_count() == 0
+    }
+
+    /// What the receivers are asked, and what they answer.
+    pub fn inquiry(&mut self) -> &mut Inquiry {
+        &mut self.inquiry
+    }
+
+    /// Takes what a NAK of no numbers says, if that is an answer.
+    pub(crate) fn on_answer(&mut self, from: SocketAddrV4, trailer: &[u8]) -> bool {
+        let Some(answer) = Answer::find(trailer) else { return false };
+        if !self.inquiry.take(from, answer) {
+            self.counters.nak_pckts_dropped.inc();
+        }
+        true
     }
 
     /// Memory held by window and topics.

@@ -88,7 +88,8 @@ impl TcpOutgoing {
         }
         let is_handshaking = transport.is_handshaking();
         let said = Said::default();
-        let client = Client { transport, peer, cursor: None, taken: 0, stall: None, waits_for_room: false, said };
+        let client =
+            Client { transport, peer, cursor: None, taken: 0, stall: None, waits_for_room: false, said };
         self.clients.insert(client);
         if is_handshaking {
             self.guests.handshakes.push_back((index, now + self.guests.handshake_timeout));

@@ -11,7 +11,7 @@ use crate::congestion::{Pulse, Report, Reporter};
 use crate::delivery::{Delivery, EndReason, Sink, SubscribeError};
 use crate::encryption::{Decryptor, PayloadKeys, SessionName};
 use crate::presence::{Answer, Answers, Query};
-use crate::wire::extension::{SUBTYPE_PULSE, find_extension};
+use crate::wire::extension::{SUBTYPE_PULSE, SUBTYPE_REPORT, emit_extension, find_extension};
 use counters::table::{LbmDelivery, LbtrmReceiver};
 use doubt::Doubt;
 use packets::{EndSaid, LASTING, Trail};
@@ -90,6 +90,24 @@ pub struct Receiver<T> {
     late_start: bool,
     jump_max: u64,
     pub(crate) counters: Arc<LbtrmReceiver>,
+}
+
+/// What a receiver says with a NAK of no numbers.
+pub(crate) enum Said {
+    /// For congestion control.
+    Report(Report),
+    /// To a source that asks who receives a topic.
+    Answer(Answer),
+}
+
+impl Said {
+    /// Appends it.
+    pub(crate) fn emit(&self, out: &mut Vec<u8>) {
+        match self {
+            Said::Report(report) => emit_extension(out, SUBTYPE_REPORT, &report.emit()),
+            Said::Answer(answer) => answer.emit(out),
+        }
+    }
 }
 
 /// When something began that is to last for `whole` and has `left` of it to go.
@@ -445,23 +463,20 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// The next report, if one is due.
-    pub(crate) fn next_report(&mut self, now: Nanos) -> Option<Report> {
-        if now < self.reporter.due() || self.phase != Phase::Live {
+    /// What is due to be said without a NAK.
+    pub(crate) fn next_said(&mut self, now: Nanos) -> Option<Said> {
+        if self.phase != Phase::Live {
             return None;
         }
-        let report = self.reporter.report(now, self.next);
-        self.counters.reports_sent.add(u64::from(report.is_some()));
-        report
-    }
-
-    /// The answer to what the source has asked, if one is due.
-    pub(crate) fn next_answer(&mut self, now: Nanos) -> Option<Answer> {
-        if now < self.answers.due() || self.phase != Phase::Live {
-            return None;
+        if now >= self.reporter.due()
+            && let Some(report) = self.reporter.report(now, self.next)
+        {
+            self.counters.reports_sent.inc();
+            return Some(Said::Report(report));
         }
+        let answer = self.answers.poll(now)?;
         self.counters.queries_answered.inc();
-        self.answers.poll(now)
+        Some(Said::Answer(answer))
     }
 
     /// When there is something to do in a session that has begun.
