@@ -71,7 +71,7 @@ impl Source {
     }
     #[pyo3(signature = (count = 1, timeout = None))]
     fn wait_for_receivers(&self, py: Python<'_>, count: usize, timeout: Option<f64>) -> PyResult<usize> {
-        let (source, until) = (messaging::Source::from_bits(self.bits), timeout.and_then(until));
+        let (source, until) = (messaging::Source::from_bits(self.bits), until(timeout));
         let is_watched = self.receivers(py)?.is_some();
         self.watch_receivers(py, true)?;
         let mut found = 0;

@@ -105,3 +105,25 @@ impl Presence {
         self.watch.poll_change()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_that_are_not_counted_are_counted_by_their_reason() {
+        let (mut presence, counters) = (Presence::new(0), MessagingContext::default());
+        presence.watch(Nanos(0), 7, Source::in_slot(0, 1));
+        let query = presence.watch.poll_query(Nanos(0)).expect("somebody waits");
+        let number = query.number;
+        presence.take(&Answer { number: number + 1, receiver: 1, topics: 1 }, None, &counters);
+        let mut receiver = 0;
+        while counters.receiver_answers_refused.get() == 0 {
+            receiver += 1;
+            presence.take(&Answer { number, receiver, topics: 1 }, None, &counters);
+        }
+        assert_eq!((presence.count(7), receiver), (Some(262_144), 262_145));
+        assert_eq!(counters.receiver_answers_unasked.get(), 1);
+        assert_eq!(counters.receiver_answers_rcved.get(), receiver + 1);
+    }
+}
