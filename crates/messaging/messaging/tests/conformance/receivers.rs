@@ -9,8 +9,8 @@ use tickcast_messaging::{
     ContextCounters, EmbeddedContext, ReceiverOptions, SourceEvent, SourceOptions, Transport,
 };
 
-use crate::common::WATCHDOG;
 use crate::party::{Event, Party, World, until};
+use testkit::watchdog::WATCHDOG;
 
 /// Drives a context on a thread of its own until told to stop; returns what it has heard.
 fn driven(mut party: Party, stop: &Arc<AtomicBool>) -> thread::JoinHandle<Party> {
