@@ -53,10 +53,10 @@ CASES = {
     'lbtru': {'transport': 'lbtru'},
     'tcp': {'transport': 'tcp'},
     'tcp-source-paced': {
-        'transport': 'tcp', 'set': ['transport_tcp_multiple_receiver_behavior=source_paced'],
+        'transport': 'tcp', 'set': ['tcp.multiple_receiver_behavior=source_paced'],
     },
     'lbtipc': {'transport': 'lbtipc'},
-    'lbtipc-receiver-paced': {'transport': 'lbtipc', 'set': ['transport_lbtipc_behavior=receiver_paced']},
+    'lbtipc-receiver-paced': {'transport': 'lbtipc', 'set': ['ipc.behavior=receiver_paced']},
 }
 PACED_BY_RECEIVERS = ('tcp', 'lbtipc-receiver-paced')
 

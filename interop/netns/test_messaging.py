@@ -80,7 +80,7 @@ class Transports(unittest.TestCase):
 
     def example(self, host, name, *words):
         path = os.path.join(os.path.dirname(self.program), name)
-        settings = ['transport=tcp', 'interface=' + address(host), 'transport_tcp_activity_timeout_us=3000000']
+        settings = ['transport=tcp', 'interface=' + address(host), 'tcp.activity_timeout_us=3000000']
         pipes = {'stdout': subprocess.PIPE, 'text': True}
         process = self.network.popen(host, path, *words, *settings, **pipes)
         self.addCleanup(process.communicate)

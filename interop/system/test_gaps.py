@@ -8,7 +8,7 @@ from system_test import SystemTest, needs_root, repeat
 
 LOSS_PERCENT = 1
 SOURCE, SERVER, CLIENTS = 1, 2, 3  # hosts
-NO_RETRANSMISSION = {'messaging.transport_lbtrm_retransmit_rate_limit_bits_per_second': 0}
+NO_RETRANSMISSION = {'messaging.lbtrm.retransmit_rate_limit_bits_per_second': 0}
 
 
 @needs_root

@@ -36,9 +36,9 @@ fn changed_keys_are_read_by_the_context_itself_and_on_demand() {
     fs::write(&keys, good).expect("a writable place");
     fs::set_permissions(&keys, fs::Permissions::from_mode(0o644)).expect("it is ours");
     let settings = [
-        format!("transport_lbtrm_authentication_key_file={file}"),
+        format!("lbtrm.authentication_key_file={file}"),
         "security_reload_interval_us=10000".to_owned(),
-        "resolver_multicast_address=239.255.93.200".to_owned(),
+        "resolver.multicast_address=239.255.93.200".to_owned(),
     ];
     let settings = settings.map(|text| CString::new(text).expect("no zeros"));
     let pointers: Vec<*const c_char> = settings.iter().map(|s| s.as_ptr()).collect();
@@ -107,5 +107,6 @@ fn unheard() -> Handlers {
         on_failover_loss: None,
         on_security: None,
         on_stream_end: None,
+        on_receivers: None,
     }
 }

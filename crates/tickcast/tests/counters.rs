@@ -90,7 +90,7 @@ impl Program {
             "interface=127.0.0.1".to_owned(),
             "ttl=0".to_owned(),
             "transport=\"tcp\"".to_owned(),
-            format!("resolver_multicast_address=239.244.{}.{}", id >> 8 & 0xff, id & 0xff),
+            format!("resolver.multicast_address=239.244.{}.{}", id >> 8 & 0xff, id & 0xff),
         ];
         let child = Command::new(env!("CARGO_BIN_EXE_tickcast"))
             .args(words)

@@ -1,7 +1,7 @@
 //! System calls for data: UDP with segmentation offload, TCP with or without TLS, shared memory between
 //! processes, names of hosts, polling, clocks, waiting, rings, and the file in which others read counters.
 //!
-//! The only room in which bytes meet the kernel, and (with the bindings) the only one where `unsafe` is
+//! The only crate in which bytes meet the kernel, and (with the bindings) the only one where `unsafe` is
 //! allowed. Everything is non-blocking; [`Poller`] is where a thread waits, and [`WaitStrategy`] says how.
 
 mod addresses;

@@ -49,8 +49,8 @@ pub(crate) struct PayloadKeysOf {
 impl PayloadKeysOf {
     pub(crate) fn load(config: &MessagingConfig) -> io::Result<PayloadKeysOf> {
         let of = |path: &Option<String>| path.as_deref().map(load_payload_keys).transpose();
-        let rm = of(&config.transport_lbtrm_encryption_key_file)?;
-        Ok(PayloadKeysOf { rm, ru: of(&config.transport_lbtru_encryption_key_file)? })
+        let rm = of(&config.lbtrm.encryption_key_file)?;
+        Ok(PayloadKeysOf { rm, ru: of(&config.lbtru.encryption_key_file)? })
     }
 
     /// Whether messages of a session are encrypted.

@@ -11,7 +11,8 @@ use common::scratch::Scratch;
 use common::{Party, certified, config, group_port, meet, party, until};
 use net::udp::{MulticastOptions, ReceiveBatch, UdpSocket};
 use tickcast_messaging::{
-    Context, ContextError, Interface, MessagingConfig, SecurityEvent, Source, SourceOptions, Transport,
+    Context, ContextError, Interface, LbtrmConfig, LbtruConfig, MessagingConfig, SecurityEvent, Source,
+    SourceOptions, Transport,
 };
 
 const OLD: &str = "1 000102030405060708090a0b0c0d0e0f\n";
@@ -19,12 +20,13 @@ const NEW: &str = "2 f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff\n";
 const TRANSPORTS: [Transport; 2] = [Transport::LbtRm, Transport::LbtRu];
 
 fn encrypting(test: u8, transport: Transport, file: &Option<String>) -> MessagingConfig {
+    let base = config(test);
     MessagingConfig {
         transport,
-        transport_lbtrm_encryption_key_file: file.clone(),
-        transport_lbtru_encryption_key_file: file.clone(),
         security_reload_interval_us: 0,
-        ..config(test)
+        lbtrm: LbtrmConfig { encryption_key_file: file.clone(), ..base.lbtrm },
+        lbtru: LbtruConfig { encryption_key_file: file.clone(), ..base.lbtru },
+        ..base
     }
 }
 
@@ -174,7 +176,7 @@ fn what_is_not_encrypted_is_not_taken_by_who_has_keys() {
 fn no_message_is_to_be_read_on_the_wire() {
     let scratch = Scratch::new();
     let config = encrypting(7, Transport::LbtRm, &scratch.put("keys", OLD));
-    let group = SocketAddrV4::new(config.transport_lbtrm_multicast_address, group_port());
+    let group = SocketAddrV4::new(config.lbtrm.multicast_address, group_port());
     let options = MulticastOptions { interface: Ipv4Addr::LOCALHOST, ttl: 1, buffer_bytes: 1 << 20 };
     let tap = UdpSocket::multicast_receiver(group, options).expect("the loopback interface has multicast");
     let (mut a, mut b) = (party(&config), party(&config));

@@ -104,7 +104,7 @@ impl Place {
             other => format!("{other}:127.0.0.1:{port}:5eed1234"),
         };
         let line = format!("[\"px = {session}[7]{second}\"]");
-        let toml = format!("[messaging]\nsource_static_session = {line}\nresolver_static_source = {line}\n");
+        let toml = format!("[messaging]\nsource_static_session = {line}\nresolver.static_source = {line}\n");
         Place { config: config_with(test, &toml), transport, keys: None }
     }
 
@@ -112,8 +112,8 @@ impl Place {
     fn encrypted(transport: &'static str, test: u8) -> Place {
         let (mut place, scratch) = (Place::new(transport, test), Scratch::new());
         let file = scratch.put("receiver", KEYS[0]);
-        place.config.transport_lbtrm_encryption_key_file.clone_from(&file);
-        place.config.transport_lbtru_encryption_key_file = file;
+        place.config.lbtrm.encryption_key_file.clone_from(&file);
+        place.config.lbtru.encryption_key_file = file;
         place.config.security_reload_interval_us = 1_000;
         Place { keys: Some(scratch), ..place }
     }
@@ -138,8 +138,8 @@ impl Place {
         let mut config = self.config.clone();
         if let Some(scratch) = &self.keys {
             let file = scratch.file("sources");
-            config.transport_lbtrm_encryption_key_file.clone_from(&file);
-            config.transport_lbtru_encryption_key_file = file;
+            config.lbtrm.encryption_key_file.clone_from(&file);
+            config.lbtru.encryption_key_file = file;
         }
         config
     }
@@ -358,9 +358,9 @@ fn a_run_that_its_receiver_meets_late_is_told_from_its_first_message_on() {
         a.context.abandon();
         // More than the window holds, before the receiver reads its socket or is connected again.
         let mut small = Place { config: place.config.clone(), ..place };
-        small.config.transport_lbtrm_transmission_window_size_bytes = 65_536;
-        small.config.transport_lbtru_transmission_window_size_bytes = 65_536;
-        small.config.transport_lbtrm_data_rate_limit_bits_per_second = 10_000_000_000;
+        small.config.lbtrm.transmission_window_size_bytes = 65_536;
+        small.config.lbtru.transmission_window_size_bytes = 65_536;
+        small.config.lbtrm.data_rate_limit_bits_per_second = 10_000_000_000;
         let (mut a, source) = small.start();
         faults.cut(true);
         send(&mut a, source, 1, 0..50_000);
@@ -402,7 +402,7 @@ fn a_run_that_a_stranger_replaced_goes_on_where_its_stream_ended() {
         sent
     };
     talk(&mut b, 20);
-    let TransportSession::LbtRm { key, group } = place.config.resolver_static_source[0].record.session else {
+    let TransportSession::LbtRm { key, group } = place.config.resolver.static_source[0].record.session else {
         unreachable!("it is multicast")
     };
     let mut forged = vec![0; DATA_HEADER_LEN];

@@ -219,12 +219,12 @@ fn random_operations_on_a_source_give_whole_datagrams_in_order_within_its_memory
     testkit::for_each_seed!(0..40, |seed| {
         let mut rng = Rng::new(seed);
         let config = SourceConfig {
-            transport_lbtrm_datagram_max_size: 500 + rng.below(2_000) as u32,
-            transport_lbtrm_transmission_window_size: 64 << 10,
+            datagram_max_size: 500 + rng.below(2_000) as u32,
+            transmission_window_size: 64 << 10,
             transport_session_maximum_buffer: 16 << 10,
             maximum_message_size: 20 << 10,
             implicit_batching_minimum_length: 1 + rng.below(3_000) as u32,
-            transport_lbtrm_retransmit_queue_maximum: 64,
+            retransmit_queue_maximum: 64,
             ..SourceConfig::default()
         };
         let counters = Arc::new(LbtrmSource::default());

@@ -11,9 +11,9 @@ use std::time::Duration;
 pub(crate) use testkit::watchdog::Patience;
 
 use tickcast_messaging::{
-    Asked, ConnectionId, Context, ContextCounters, End, Handler, Interface, Loss, Message, MessagingConfig,
-    Receiver, ReceiverOptions, RequestId, SecurityEvent, Source, SourceEvent, SourceInfo, SourceOptions, Sqn,
-    StreamId,
+    Asked, ConnectionId, Context, ContextCounters, End, Handler, Interface, LbtrmConfig, LbtruConfig, Loss,
+    Message, MessagingConfig, Receiver, ReceiverOptions, RequestId, SecurityEvent, Source, SourceEvent,
+    SourceInfo, SourceOptions, Sqn, StreamId, TcpConfig, TopicResolutionConfig,
 };
 
 /// What a context has told. Each stream is checked: every number is a message, or lost in its place.
@@ -127,22 +127,30 @@ fn apart(test: u8, config: MessagingConfig) -> MessagingConfig {
     let (low, high) = (30_000, 45_000);
     MessagingConfig {
         interface: Interface::Address(Ipv4Addr::LOCALHOST),
-        resolver_multicast_address: group(250, test),
-        resolver_multicast_port: group_port(),
-        transport_lbtrm_multicast_address: group(249, test),
-        transport_lbtrm_destination_port: group_port(),
-        transport_lbtrm_source_port_low: low,
-        transport_lbtrm_source_port_high: high,
-        transport_tcp_port_low: low,
-        transport_tcp_port_high: high,
-        transport_lbtru_port_low: low,
-        transport_lbtru_port_high: high,
-        transport_lbtru_receiver_port_low: low,
-        transport_lbtru_receiver_port_high: high,
         request_tcp_port_low: low,
         request_tcp_port_high: high,
-        resolver_unicast_port_low: low,
-        resolver_unicast_port_high: high,
+        resolver: TopicResolutionConfig {
+            multicast_address: group(250, test),
+            multicast_port: group_port(),
+            unicast_port_low: low,
+            unicast_port_high: high,
+            ..config.resolver
+        },
+        lbtrm: LbtrmConfig {
+            multicast_address: group(249, test),
+            destination_port: group_port(),
+            source_port_low: low,
+            source_port_high: high,
+            ..config.lbtrm
+        },
+        tcp: TcpConfig { port_low: low, port_high: high, ..config.tcp },
+        lbtru: LbtruConfig {
+            port_low: low,
+            port_high: high,
+            receiver_port_low: low,
+            receiver_port_high: high,
+            ..config.lbtru
+        },
         ..config
     }
 }
@@ -155,13 +163,16 @@ pub(crate) fn certificate(name: &str) -> Option<String> {
 /// The same with TLS for TCP sessions and direct connections; each end shows a certificate and asks for one.
 pub(crate) fn certified(config: MessagingConfig) -> MessagingConfig {
     MessagingConfig {
-        transport_tcp_tls_certificate_file: certificate("server.pem"),
-        transport_tcp_tls_key_file: certificate("server.key"),
-        transport_tcp_tls_ca_file: certificate("ca.pem"),
-        transport_tcp_tls_client_ca_file: certificate("ca.pem"),
-        transport_tcp_tls_client_certificate_file: certificate("client.pem"),
-        transport_tcp_tls_client_key_file: certificate("client.key"),
         request_tcp_tls: true,
+        tcp: TcpConfig {
+            tls_certificate_file: certificate("server.pem"),
+            tls_key_file: certificate("server.key"),
+            tls_ca_file: certificate("ca.pem"),
+            tls_client_ca_file: certificate("ca.pem"),
+            tls_client_certificate_file: certificate("client.pem"),
+            tls_client_key_file: certificate("client.key"),
+            ..config.tcp
+        },
         ..config
     }
 }
@@ -170,8 +181,8 @@ pub(crate) fn certified(config: MessagingConfig) -> MessagingConfig {
 pub(crate) fn encrypted(config: MessagingConfig) -> MessagingConfig {
     let keys = Some(format!("{}/tests/common/payload.keys", env!("CARGO_MANIFEST_DIR")));
     MessagingConfig {
-        transport_lbtrm_encryption_key_file: keys.clone(),
-        transport_lbtru_encryption_key_file: keys,
+        lbtrm: LbtrmConfig { encryption_key_file: keys.clone(), ..config.lbtrm },
+        lbtru: LbtruConfig { encryption_key_file: keys, ..config.lbtru },
         ..config
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use testkit::repeat;
-use tickcast_messaging::{MessagingConfig, StaticSource, Transport};
+use tickcast_messaging::{MessagingConfig, StaticSource, TopicResolutionConfig, Transport};
 
 use crate::plan::Plan;
 use crate::world::World;
@@ -106,8 +106,8 @@ fn a_publisher_at_a_fixed_place_that_starts_again_at_once_is_heard_from_its_firs
             let base = small(test);
             // A port that is free now; nobody else takes what lies so low.
             let port = 20_000 + (std::process::id() % 5_000) as u16 * 2 + u16::from(is_killed);
-            let group = base.transport_lbtrm_multicast_address;
-            let data_port = base.transport_lbtrm_destination_port;
+            let group = base.lbtrm.multicast_address;
+            let data_port = base.lbtrm.destination_port;
             let line = match transport {
                 Transport::LbtRm => format!("px = LBTRM:127.0.0.1:{port}:5eed1234:{group}:{data_port}[7]"),
                 Transport::LbtRu => format!("px = LBT-RU:127.0.0.1:{port}[7]"),
@@ -115,7 +115,7 @@ fn a_publisher_at_a_fixed_place_that_starts_again_at_once_is_heard_from_its_firs
             };
             let place: StaticSource = line.parse().expect("a source string");
             let config = MessagingConfig {
-                resolver_static_source: vec![place.clone()],
+                resolver: TopicResolutionConfig { static_source: vec![place.clone()], ..base.resolver },
                 source_static_session: vec![place],
                 ..base
             };

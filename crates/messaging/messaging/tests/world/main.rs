@@ -25,7 +25,9 @@ use net::clock::ManualClock;
 use oracle::Counts;
 use plan::Plan;
 use testkit::repeat::{self, Repeat};
-use tickcast_messaging::{Context, ContextCounters, EndReason, MessagingConfig, Transport};
+use tickcast_messaging::{
+    Context, ContextCounters, EndReason, IpcConfig, LbtrmConfig, LbtruConfig, MessagingConfig, Transport,
+};
 use units::Nanos;
 
 /// Only one test at a time: descriptors of the process are known to be a node's by the time at which they
@@ -37,13 +39,17 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// Small windows and rings, so that many contexts have room.
 fn small(test: u8) -> MessagingConfig {
+    let base = config(test);
     MessagingConfig {
         counters_directory: String::new(),
-        transport_lbtrm_transmission_window_size_bytes: 4 << 20,
-        transport_lbtru_transmission_window_size_bytes: 4 << 20,
-        transport_lbtipc_transmission_window_size_bytes: 2 << 20,
-        transport_lbtrm_receiver_socket_buffer_bytes: 4 << 20,
-        ..config(test)
+        lbtrm: LbtrmConfig {
+            transmission_window_size_bytes: 4 << 20,
+            receiver_socket_buffer_bytes: 4 << 20,
+            ..base.lbtrm
+        },
+        lbtru: LbtruConfig { transmission_window_size_bytes: 4 << 20, ..base.lbtru },
+        ipc: IpcConfig { transmission_window_size_bytes: 2 << 20, ..base.ipc },
+        ..base
     }
 }
 

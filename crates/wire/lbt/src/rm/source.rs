@@ -103,7 +103,7 @@ impl Source {
             askers: Askers::new(config),
             ending: DatagramEnd::default(),
             lent: Lent::Nothing,
-            control: Vec::with_capacity(config.transport_lbtrm_datagram_max_size as usize),
+            control: Vec::with_capacity(config.datagram_max_size as usize),
         };
         Source::with_transport(config, transport, first, now, counters)
     }
@@ -167,7 +167,7 @@ impl Source {
         let packet = Packet::parse(datagram).inspect_err(|_| self.counters.nak_pckts_dropped.inc())?;
         match packet {
             Packet::Nak(nak) if nak.session == self.transport.session && nak.numbers.is_empty() => {
-                if self.on_report(now, nak.trailer) {
+                if !self.on_answer(from, nak.trailer) && self.on_report(now, nak.trailer) {
                     self.transport.askers.tell(SourceEvent::TooSlow { address: from });
                 }
                 Ok(())

@@ -22,6 +22,7 @@ mod closing;
 mod ending;
 mod fill;
 mod framing;
+mod inquiry;
 mod loss;
 mod pace;
 mod receiver;
@@ -39,6 +40,7 @@ pub(crate) use ending::DatagramEnd;
 pub use fill::Claim;
 pub(crate) use fill::{Fragment, Gather, Writer, gathered_len};
 pub use framing::Framing;
+pub use inquiry::Inquiry;
 pub(crate) use receiver::{Arrived, NAK_NUMBERS_MAX, Phase, Standing, later};
 pub use receiver::{Feedback, Receiver, Repair};
 pub(crate) use retransmit::{Retransmitter, Share};
@@ -54,5 +56,5 @@ use crate::config::SourceConfig;
 
 /// How many datagrams the window of a source has numbers for.
 pub(crate) fn window_slots(config: &SourceConfig) -> usize {
-    window::slots(config.transport_lbtrm_transmission_window_size as usize)
+    window::slots(config.transmission_window_size as usize)
 }

@@ -17,19 +17,17 @@ pub(crate) struct Pace {
 impl Pace {
     /// `None` without congestion control.
     pub(crate) fn new(config: &SourceConfig, now: Nanos) -> Option<Box<Pace>> {
-        let CongestionControl::Adaptive { minimum_rate, maximum_round_trip } =
-            config.transport_lbtrm_congestion_control
+        let CongestionControl::Adaptive { minimum_rate, maximum_round_trip } = config.congestion_control
         else {
             return None;
         };
-        let (limit, unit) =
-            (config.transport_lbtrm_data_rate_limit, config.transport_lbtrm_datagram_max_size);
+        let (limit, unit) = (config.data_rate_limit, config.datagram_max_size);
         Some(Box::new(Pace {
             controller: Controller::new(minimum_rate, limit, unit, maximum_round_trip, now),
-            interval: config.transport_lbtrm_rate_interval,
+            interval: config.rate_interval,
             depth_min: 2 * u64::from(unit),
             data_bps: limit,
-            repeat_bps: config.transport_lbtrm_retransmit_rate_limit,
+            repeat_bps: config.retransmit_rate_limit,
         }))
     }
 
@@ -73,16 +71,18 @@ impl<T> Source<T> {
         }
     }
 
-    /// Appends what congestion control says with session message `sm_sqn`, if there is congestion control.
+    /// Appends what congestion control says with session message `sm_sqn`, if there is congestion control, and what
+    /// the receivers are asked.
     pub(crate) fn emit_pulse(&mut self, now: Nanos, sm_sqn: u32, out: &mut Vec<u8>) {
         if let Some(pace) = &mut self.pace {
             emit_extension(out, SUBTYPE_PULSE, &pace.controller.pulse(now, sm_sqn).emit());
         }
+        self.inquiry.emit(out);
     }
 
-    /// When a session message is due for congestion control.
+    /// When a session message is due for congestion control, or to ask the receivers something.
     pub(crate) fn pulse_due(&self) -> Nanos {
-        self.pace.as_ref().map_or(Nanos::NEVER, |p| p.controller.pulse_due())
+        self.pace.as_ref().map_or(Nanos::NEVER, |p| p.controller.pulse_due()).min(self.inquiry.due())
     }
 
     /// Datagrams went out, new or again.
@@ -94,6 +94,7 @@ impl<T> Source<T> {
 
     /// A session message of `bytes` went out, with a pulse if there is congestion control.
     pub(crate) fn pulse_sent(&mut self, now: Nanos, bytes: u64) {
+        self.inquiry.sent();
         let Some(pace) = &mut self.pace else { return };
         self.data_limit.take(bytes);
         if pace.controller.on_pulse_sent(now) {

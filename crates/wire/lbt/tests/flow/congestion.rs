@@ -134,10 +134,7 @@ fn a_queue_that_is_short_and_full_does_not_pass_for_none() {
 #[test]
 fn without_congestion_control_a_link_wastes() {
     let plan = link(10, 50, 100);
-    let fixed = SourceConfig {
-        transport_lbtrm_congestion_control: CongestionControl::None,
-        ..adaptive(10 * MBIT / 3)
-    };
+    let fixed = SourceConfig { congestion_control: CongestionControl::None, ..adaptive(10 * MBIT / 3) };
     let (mut link, got) = shared(plan, 4, &fixed);
     let share = goodput(&plan, &got);
     let all = link.dropped + link.carried;

@@ -142,7 +142,7 @@ impl Twins {
             for (id, known) in &bench.core.items.suppliers.providers {
                 let streams: BTreeSet<usize> = known.item_places().collect();
                 let is_supplied = |item: &Item| {
-                    item.upstream.provider() == Some(*id) || item.standbys.iter().any(|s| s.provider == *id)
+                    item.supply.provider() == Some(*id) || item.standbys.iter().any(|s| s.provider == *id)
                 };
                 let items = bench.core.items.table.iter().filter(|(_, item)| is_supplied(item));
                 assert_eq!(streams, items.map(|(place, _)| place).collect(), "{id:?}: {:#?}", self.script);

@@ -114,9 +114,8 @@ fn without_a_group_others_are_denied_and_told_file_user_and_permissions() {
         let text = error.to_string();
         let is_removed = crate::shm::clean(&place).is_ok_and(|count| count > 0);
         say(other);
-        let is_told = [&NAME.to_string(), "64002", "64001", "600", "transport_lbtipc_group"]
-            .iter()
-            .all(|word| text.contains(word));
+        let is_told =
+            [&NAME.to_string(), "64002", "64001", "600", "ipc.group"].iter().all(|word| text.contains(word));
         assert!(is_told, "{text}");
         matches!(error, OpenError::Denied { user: HEARS, owner: SENDS, permissions: 0o600, .. })
             && !is_removed
