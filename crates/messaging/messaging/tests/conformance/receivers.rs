@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use testkit::watchdog::WATCHDOG;
 use tickcast_messaging::{
     ContextCounters, EmbeddedContext, ReceiverOptions, SourceEvent, SourceOptions, Transport,
 };
