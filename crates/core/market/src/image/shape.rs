@@ -130,7 +130,7 @@ impl Shape {
         let mut shape =
             Shape { rules: Arc::clone(rules), is_settled: false, is_laid_out: false, ..self.clone() };
         for (slot, id) in shape.slots.iter_mut().zip(&shape.ids) {
-            slot.is_rmtes = rules.is_rmtes(*id);
+            (slot.is_rmtes, slot.next) = (rules.is_rmtes(*id), NOWHERE);
         }
         shape
     }
