@@ -193,7 +193,8 @@ const char *tickcast_last_error(void);
 
 /*
  * A context. `file` is the path of a TOML file with a section [messaging], or NULL; `settings` are `count` texts
- * "key=value" that stand over it, such as "interface=10.29.4.0/24". *context is NULL after an error.
+ * "key=value" that stand over it, such as "interface=10.29.4.0/24" or "lbtrm.destination_port=14401". *context is NULL
+ * after an error.
  */
 int tickcast_context_create(const char *file, const char *const *settings, size_t count, tickcast_context **context);
 /*

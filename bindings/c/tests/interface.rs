@@ -27,12 +27,12 @@ fn last_error() -> String {
 fn settings(test: u8) -> Vec<CString> {
     let port = 20_000 + std::process::id() % 10_000;
     [
-        format!("resolver_multicast_address=239.255.93.{test}"),
-        format!("resolver_multicast_port={port}"),
-        format!("transport_lbtrm_multicast_address=239.255.94.{test}"),
-        format!("transport_lbtrm_destination_port={port}"),
-        "transport_lbtrm_source_port_low=30000".to_owned(),
-        "transport_lbtrm_source_port_high=40000".to_owned(),
+        format!("resolver.multicast_address=239.255.93.{test}"),
+        format!("resolver.multicast_port={port}"),
+        format!("lbtrm.multicast_address=239.255.94.{test}"),
+        format!("lbtrm.destination_port={port}"),
+        "lbtrm.source_port_low=30000".to_owned(),
+        "lbtrm.source_port_high=40000".to_owned(),
         "request_tcp_port_low=30000".to_owned(),
         "request_tcp_port_high=40000".to_owned(),
     ]
@@ -518,10 +518,10 @@ unsafe extern "C" fn on_end(user: *mut c_void, _: u64, _: u32, reason: c_int) {
 
 #[test]
 fn sources_end_in_order_though_a_send_of_a_callback_waits_still() {
-    let (mut more, ports) = (settings(8), ["transport_tcp_port_low=30000", "transport_tcp_port_high=40000"]);
+    let (mut more, ports) = (settings(8), ["tcp.port_low=30000", "tcp.port_high=40000"]);
     let slow = [
-        "transport_lbtrm_data_rate_limit_bits_per_second=100000",
-        "transport_lbtrm_retransmit_rate_limit_bits_per_second=0",
+        "lbtrm.data_rate_limit_bits_per_second=100000",
+        "lbtrm.retransmit_rate_limit_bits_per_second=0",
         "linger_us=0",
     ];
     more.extend(ports.iter().chain(&slow).map(|text| CString::new(*text).expect("no zeros")));

@@ -5,7 +5,9 @@ from typing import Any, ClassVar, Dict, Iterator, List, Literal, NamedTuple, Opt
 __all__: List[str]
 __version__: str
 
-_Setting = Union[str, int, bool, List[str]]
+_Value = Union[str, int, bool, List[str]]
+_Setting = Union[_Value, Dict[str, _Value]]
+"""A value, or a section: its keys with their values."""
 _Bytes = Union[bytes, bytearray, memoryview, Any]
 """Whatever shows its bytes; `bytes` are sent from where they are, all else is copied once."""
 

@@ -14,6 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
+use crate::admin;
 use crate::config::{AdminConfig, ConfigArgs, RootConfig};
 use crate::failure::Failure;
 use crate::health::{self, Alive};

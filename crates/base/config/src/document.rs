@@ -11,7 +11,7 @@ use toml_parser::parser::{Event, EventKind, RecursionGuard, ValidateWhitespace};
 use toml_parser::{Expected, ParseError};
 
 use crate::fault::Plain;
-use crate::source::{Place, SourceId};
+use crate::source::{SourceId, SourceSpan};
 use crate::tree::{Clash, Data, Name, Node, Table, TableOrigin};
 
 /// Most lists and inline tables within one another, and most names in one dotted key.
@@ -27,7 +27,7 @@ pub(crate) struct Parsed<T> {
 /// A sentence on what is wrong, and where.
 pub(crate) struct SyntaxError {
     pub(crate) message: String,
-    pub(crate) place: Place,
+    pub(crate) place: SourceSpan,
 }
 
 /// Reads a whole document.
@@ -285,12 +285,12 @@ impl Assembler<'_> {
         found
     }
 
-    fn place(&self, event: Event) -> Place {
+    fn place(&self, event: Event) -> SourceSpan {
         self.span(event.span().start(), event.span().end())
     }
 
-    fn span(&self, start: usize, end: usize) -> Place {
-        Place { source: self.source, start: self.base + start, end: self.base + end }
+    fn span(&self, start: usize, end: usize) -> SourceSpan {
+        SourceSpan { source: self.source, start: self.base + start, end: self.base + end }
     }
 }
 
@@ -306,7 +306,7 @@ fn describe(error: &ParseError, source: SourceId, base: usize, text_end: usize) 
         .unexpected()
         .or(error.context())
         .map_or((text_end, text_end), |span| (span.start(), span.end()));
-    SyntaxError { message, place: Place { source, start: base + span.0, end: base + span.1 } }
+    SyntaxError { message, place: SourceSpan { source, start: base + span.0, end: base + span.1 } }
 }
 
 fn expected_name(expected: &Expected) -> String {

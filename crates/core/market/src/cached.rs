@@ -267,9 +267,9 @@ impl CachedItem {
         }
     }
 
-    /// Whether the image has all that came: a payload that cannot be merged is in the updates alone.
+    /// Whether the image has all updates: a payload that cannot be merged is in the updates alone.
     #[must_use]
-    pub fn can_be_told(&self) -> bool {
+    pub fn has_all_updates(&self) -> bool {
         self.is_known() && self.is_current()
     }
 

@@ -21,12 +21,12 @@ use tracing::info;
 use units::Nanos;
 
 use crate::P2psConfig;
+use crate::backbone_to_market::BackboneToMarket;
 use crate::intake;
+use crate::market_to_clients::MarketToClients;
 use crate::pace::Pace;
-use crate::rssl_clients::{RsslClients, log_end};
-use crate::sink::Sink;
-use crate::upstream::Upstream;
-use crate::websocket::{self, Input, Json, Streams, WebSocketClients};
+use crate::rssl_to_market::{RsslToMarket, log_end};
+use crate::websocket::{self, Input, Json, JsonToMarket, Streams};
 
 /// A point-to-point server on one thread, over any carrier.
 pub struct PointToPointServer<I> {
@@ -35,7 +35,7 @@ pub struct PointToPointServer<I> {
     inlet: I,
     /// What has come over the inlet and waits for the core.
     intake: Intake,
-    watch: intake::Watch,
+    watch: intake::IntakeWatch,
     rssl: RsslListener,
     websocket: Option<WebSocketListener>,
     json: Json,
@@ -109,7 +109,7 @@ impl<I: Inlet> PointToPointServer<I> {
             Arc::clone(&dictionary),
             Arc::clone(&json_counters),
         );
-        let watch = intake::Watch::new(Arc::clone(&counters));
+        let watch = intake::IntakeWatch::new(Arc::clone(&counters));
         let mut core = PointToPoint::new(peer, config.core(), dictionary, counters);
         core.admit_only(admitted);
         let image_delay = Duration::from_millis(config.json_image_delay_ms);
@@ -150,7 +150,7 @@ impl<I: Inlet> PointToPointServer<I> {
     /// Begins to end: clients are notified, and no new ones are taken. What waits for them is written until `until`,
     /// while the agent is driven; [`Agent::has_ended`] tells when all are gone.
     pub fn end(&mut self, until: Nanos) {
-        let (Upstream { core, mut sink, .. }, _) = self.upstream();
+        let (BackboneToMarket { core, mut sink, .. }, _) = self.backbone_to_market();
         core.announce_end(&mut sink);
         self.rssl.end(until);
         if let Some(websocket) = &mut self.websocket {
@@ -159,26 +159,26 @@ impl<I: Inlet> PointToPointServer<I> {
     }
 
     /// What the core is given when something comes from the backbone, and the inlet.
-    fn upstream(&mut self) -> (Upstream<'_>, &mut I) {
+    fn backbone_to_market(&mut self) -> (BackboneToMarket<'_>, &mut I) {
         let PointToPointServer {
             core, inlet, intake, rssl, websocket, json, streams, commands, pace, ..
         } = self;
         let websocket = websocket.as_mut().map(WebSocketListener::outbox);
-        let sink = Sink { rssl: rssl.outbox(), websocket, json, streams, commands, pace };
-        (Upstream { core, sink, intake }, inlet)
+        let sink = MarketToClients { rssl: rssl.outbox(), websocket, json, streams, commands, pace };
+        (BackboneToMarket { core, sink, intake }, inlet)
     }
 
-    fn with_rssl(&mut self, act: impl FnOnce(&mut RsslListener, &mut RsslClients<'_>)) {
+    fn with_rssl(&mut self, act: impl FnOnce(&mut RsslListener, &mut RsslToMarket<'_>)) {
         let PointToPointServer { core, rssl, websocket, json, streams, commands, pace, .. } = self;
         let websocket = websocket.as_mut().map(WebSocketListener::outbox);
-        act(rssl, &mut RsslClients { core, websocket, json, streams, commands, pace });
+        act(rssl, &mut RsslToMarket { core, websocket, json, streams, commands, pace });
     }
 
-    fn with_websocket(&mut self, act: impl FnOnce(&mut WebSocketListener, &mut WebSocketClients<'_>)) {
+    fn with_websocket(&mut self, act: impl FnOnce(&mut WebSocketListener, &mut JsonToMarket<'_>)) {
         let PointToPointServer { core, rssl, websocket, json, input, streams, commands, pace, .. } = self;
         if let Some(websocket) = websocket {
             let rssl = rssl.outbox();
-            act(websocket, &mut WebSocketClients { core, rssl, json, input, streams, commands, pace });
+            act(websocket, &mut JsonToMarket { core, rssl, json, input, streams, commands, pace });
         }
     }
 
@@ -189,8 +189,8 @@ impl<I: Inlet> PointToPointServer<I> {
             return;
         }
         for _ in 0..AGAIN_MAX {
-            let (mut upstream, inlet) = self.upstream();
-            if !inlet.on_ready(now, ready, &mut upstream) {
+            let (mut adapter, inlet) = self.backbone_to_market();
+            if !inlet.on_ready(now, ready, &mut adapter) {
                 return;
             }
         }
@@ -209,14 +209,14 @@ impl<I: Inlet> PointToPointServer<I> {
     #[inline(never)]
     fn take_some(&mut self, now: Nanos) {
         let until = clock::monotonic() + WAITING_TIME;
-        let (mut upstream, _) = self.upstream();
-        let before = upstream.intake.bytes();
-        while (0..CLOCK_EVERY).all(|_| upstream.take_waiting(now)) && clock::monotonic() < until {
-            if upstream.sink.staged_bytes() > STAGED_BYTES {
+        let (mut adapter, _) = self.backbone_to_market();
+        let before = adapter.intake.bytes();
+        while (0..CLOCK_EVERY).all(|_| adapter.take_waiting(now)) && clock::monotonic() < until {
+            if adapter.sink.staged_bytes() > STAGED_BYTES {
                 return;
             }
             // It may be kept behind what is released, and must not grow that.
-            if upstream.core.is_releasing() && before - upstream.intake.bytes() > RELEASING_BYTES {
+            if adapter.core.is_releasing() && before - adapter.intake.bytes() > RELEASING_BYTES {
                 return;
             }
         }
@@ -226,8 +226,8 @@ impl<I: Inlet> PointToPointServer<I> {
     fn execute(&mut self, now: Nanos) {
         while !self.commands.is_empty() {
             for command in std::mem::take(&mut self.commands) {
-                let (mut upstream, inlet) = self.upstream();
-                inlet.execute(now, command, &mut upstream);
+                let (mut adapter, inlet) = self.backbone_to_market();
+                inlet.execute(now, command, &mut adapter);
             }
         }
     }
@@ -296,7 +296,7 @@ impl<I: Inlet> PointToPointServer<I> {
                 break;
             }
             let Some(client) = self.due.pop_front() else { break };
-            let (Upstream { core, mut sink, .. }, _) = self.upstream();
+            let (BackboneToMarket { core, mut sink, .. }, _) = self.backbone_to_market();
             let lags = sink.lags(client);
             if !lags {
                 sink.begin();
@@ -337,8 +337,8 @@ impl<I: Inlet> PointToPointServer<I> {
     /// Puts a changed list of users in force.
     fn refresh_users(&mut self, now: Nanos) {
         let Some(users) = self.users.refresh(now) else { return };
-        let (upstream, _) = self.upstream();
-        let Upstream { core, mut sink, .. } = upstream;
+        let (adapter, _) = self.backbone_to_market();
+        let BackboneToMarket { core, mut sink, .. } = adapter;
         for client in core.set_users(users, &mut sink) {
             info!(client = client.0, "client's login is revoked, its connection is closed");
             self.dismiss(client);
@@ -437,17 +437,17 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
 
     fn turn(&mut self, now: Nanos) {
         self.refresh_users(now);
-        let (mut upstream, inlet) = self.upstream();
-        let rests = inlet.keeps_unread() && upstream.intake.bytes() > 0;
+        let (mut adapter, inlet) = self.backbone_to_market();
+        let rests = inlet.keeps_unread() && adapter.intake.bytes() > 0;
         if now >= inlet.next_wakeup() && !rests {
-            inlet.on_wakeup(now, &mut upstream);
+            inlet.on_wakeup(now, &mut adapter);
         }
         self.take_waiting(now);
-        let (mut upstream, _) = self.upstream();
-        if now >= upstream.core.next_wakeup() {
-            upstream.core.on_wakeup(now, &mut upstream.sink);
+        let (mut adapter, _) = self.backbone_to_market();
+        if now >= adapter.core.next_wakeup() {
+            adapter.core.on_wakeup(now, &mut adapter.sink);
         }
-        upstream.sink.settle(now, upstream.core);
+        adapter.sink.settle(now, adapter.core);
         self.execute(now);
         self.pace.renew();
         self.serve_waiting(now);
@@ -455,7 +455,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
         self.flush_clients(now);
         self.with_rssl(|port, clients| port.on_wakeup(now, clients));
         self.with_websocket(|port, clients| port.on_wakeup(now, clients));
-        let (Upstream { core, mut sink, .. }, _) = self.upstream();
+        let (BackboneToMarket { core, mut sink, .. }, _) = self.backbone_to_market();
         core.report_progress(now, &mut sink);
         self.execute(now);
         self.inlet.flush(now);

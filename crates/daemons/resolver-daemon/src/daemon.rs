@@ -180,7 +180,7 @@ mod tests {
             ResolverDaemon::new(&config, poller.registrar(), 1, Nanos::ZERO, &registry).expect("any port");
         daemon.take_datagrams(Nanos::ZERO);
         assert_eq!(daemon.socket_counters.receives_failed.get(), 0);
-        net::lab::spoil(&daemon.socket).expect("there are descriptors");
+        net::faults::spoil(&daemon.socket).expect("there are descriptors");
         daemon.take_datagrams(Nanos::ZERO);
         assert_eq!(daemon.socket_counters.receives_failed.get(), 1);
     }

@@ -28,7 +28,7 @@ pub mod websocket;
 
 pub use connection::Backlog;
 pub use port::{
-    Bridge, ClientCertificates, ConnectionId, ConnectionInfo, Endpoint, Entry, Limits, Listener,
+    ClientCertificates, ConnectionId, ConnectionInfo, ConnectionToService, Endpoint, Entry, Limits, Listener,
     ListenerCounters, Outbox, PortEvent, Ports, Protocol, ReasonOf, Service, Staged, TlsConfig, TlsPort,
     Traffic, WRITE_BYTES,
 };

@@ -243,7 +243,7 @@ impl Direct {
     /// See [`Context::listen`](crate::Context::listen).
     pub(crate) fn listen(&mut self, base: &mut Base) -> Result<SocketAddrV4, ContextError> {
         if base.config.request_tcp_tls && base.tls.server.is_none() {
-            return Err(lacks("a request port", "transport_tcp_tls_certificate_file").into());
+            return Err(lacks("a request port", "tcp.tls_certificate_file").into());
         }
         base.check_open(Stage::Settling)?;
         let (low, high) = (base.config.request_tcp_port_low, base.config.request_tcp_port_high);
@@ -313,7 +313,7 @@ impl Direct {
     /// Whether connections can be made as the configuration wants them.
     fn check_trust(&self, base: &Base) -> io::Result<()> {
         let is_missing = base.config.request_tcp_tls && base.tls.client.is_none();
-        if is_missing { Err(lacks("a direct connection", "transport_tcp_tls_ca_file")) } else { Ok(()) }
+        if is_missing { Err(lacks("a direct connection", "tcp.tls_ca_file")) } else { Ok(()) }
     }
 
     fn add_connection(
@@ -327,8 +327,11 @@ impl Direct {
         base.config.watch_direct(stream.socket())?;
         let index = self.connections.vacant_key();
         let interest = if accepted.is_some() { Interest::Read } else { Interest::ReadWrite };
-        let handshake_due =
-            if stream.is_handshaking() { base.now + base.config.handshake_timeout() } else { Nanos::NEVER };
+        let handshake_due = if stream.is_handshaking() {
+            base.now + base.config.tcp.handshake_timeout()
+        } else {
+            Nanos::NEVER
+        };
         base.registrar.add(&stream, base.token(Port::Connection, index), interest)?;
         self.next += 1;
         let id = ConnectionId(self.next);
@@ -595,7 +598,8 @@ impl Direct {
     /// Brings a connection that does not stand yet on, first TCP and then TLS; tells whether it stands.
     #[cold]
     fn establish_direct(&mut self, base: &mut Base, index: usize) -> io::Result<bool> {
-        let (token, due) = (base.token(Port::Connection, index), base.now + base.config.handshake_timeout());
+        let (token, due) =
+            (base.token(Port::Connection, index), base.now + base.config.tcp.handshake_timeout());
         let connection = &mut self.connections[index];
         if let Transport::Plain(stream) = &connection.stream {
             if !tcp::connected(stream)? {

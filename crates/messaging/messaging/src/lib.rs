@@ -26,10 +26,10 @@
 //!
 //! | transport | a session is | a slow receiver | loss |
 //! |---|---|---|---|
-//! | `lbtrm` | a multicast group; sent by sockets or by AF_XDP (`transport_lbtrm_carrier`) | does not notice others | repaired by NAK, else told |
+//! | `lbtrm` | a multicast group; sent by sockets or by AF_XDP (`lbtrm.carrier`) | does not notice others | repaired by NAK, else told |
 //! | `lbtru` | datagrams to each receiver | does not notice others | repaired by NAK, else told |
-//! | `tcp` | a connection to each receiver, encrypted if certificates are configured | holds up all, or is passed over (`transport_tcp_multiple_receiver_behavior`) | told where it was passed over |
-//! | `lbtipc` | a ring in memory that the processes of a host share | holds up all, or is lapped (`transport_lbtipc_behavior`) | told where it was lapped |
+//! | `tcp` | a connection to each receiver, encrypted if certificates are configured | holds up all, or is passed over (`tcp.multiple_receiver_behavior`) | told where it was passed over |
+//! | `lbtipc` | a ring in memory that the processes of a host share | holds up all, or is lapped (`ipc.behavior`) | told where it was lapped |
 //!
 //! # Late join and recovery beyond the transport
 //!
@@ -215,8 +215,9 @@ mod tls;
 mod xdp;
 
 pub use crate::config::{
-    AfXdpMode, AllowedGroups, Carrier, CongestionControl, IpcBehavior, MessagingConfig, OrderedDelivery,
-    Preset, ReceiverBehavior, StaticSource, TopicTransport, Transport, Wait, check_peer_names,
+    AfXdpMode, AllowedGroups, Carrier, CongestionControl, IpcBehavior, IpcConfig, LbtrmConfig, LbtruConfig,
+    MessageRecoveryConfig, MessagingConfig, OrderedDelivery, Preset, ReceiverBehavior, StaticSource,
+    TcpConfig, TopicResolutionConfig, TopicTransport, Transport, Wait, check_peer_names,
 };
 pub use closing::{Left, SessionLeft};
 pub use context::Context;

@@ -98,7 +98,7 @@ fn small() -> OrderedConfig {
 
 #[test]
 fn messages_survive_any_cut_of_the_stream() {
-    for seed in 0..20 {
+    testkit::for_each_seed!(0..20, |seed| {
         let mut rng = Rng::new(seed);
         let mut pair = Pair::new(&small());
         let topics = pair.topics();
@@ -127,7 +127,7 @@ fn messages_survive_any_cut_of_the_stream() {
         assert_eq!(got.len(), expected.len());
         assert!(got == expected, "seed {seed}");
         assert!(pair.sent.fragments_sent.get() > 0 && pair.sent.lbm_msgs_sent.get() > got.len() as u64);
-    }
+    });
 }
 
 #[test]

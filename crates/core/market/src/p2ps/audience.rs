@@ -163,11 +163,11 @@ struct Groups {
     groups: Vec<Group>,
     /// How many streams there are in all groups.
     count: usize,
-    places: Option<Box<Places>>,
+    index: Option<Box<AudienceIndex>>,
 }
 
 #[derive(Debug, Default)]
-struct Places {
+struct AudienceIndex {
     /// The group of a form.
     forms: HashMap<FormKey, usize>,
     /// Group and place in it.
@@ -190,8 +190,8 @@ impl Form {
 
 impl Groups {
     fn add(&mut self, watcher: Watcher, form: &Form) {
-        let at = match &self.places {
-            Some(places) => places.forms.get(&form.key()).copied(),
+        let at = match &self.index {
+            Some(index) => index.forms.get(&form.key()).copied(),
             None => self.groups.iter().position(|group| group.form == *form),
         };
         let at = at.unwrap_or_else(|| {
@@ -199,21 +199,21 @@ impl Groups {
             self.groups.len() - 1
         });
         let group = &mut self.groups[at];
-        if let Some(places) = &mut self.places {
-            places.forms.insert(form.key(), at);
-            places.watchers.insert(watcher, (at as u32, group.watchers.len() as u32));
+        if let Some(index) = &mut self.index {
+            index.forms.insert(form.key(), at);
+            index.watchers.insert(watcher, (at as u32, group.watchers.len() as u32));
         }
         group.watchers.push(watcher);
         self.count += 1;
-        if self.places.is_none() && self.count >= INDEXED_MIN {
+        if self.index.is_none() && self.count >= INDEXED_MIN {
             self.note_places();
         }
     }
 
     /// Takes a stream out; returns whether it was there.
     fn remove(&mut self, watcher: Watcher) -> bool {
-        let found = match &mut self.places {
-            Some(places) => places.watchers.remove(&watcher).map(|(at, place)| (at as usize, place as usize)),
+        let found = match &mut self.index {
+            Some(index) => index.watchers.remove(&watcher).map(|(at, place)| (at as usize, place as usize)),
             None => {
                 let place_in = |group: &Group| group.watchers.iter().position(|w| *w == watcher);
                 self.groups.iter().enumerate().find_map(|(at, group)| Some((at, place_in(group)?)))
@@ -222,38 +222,38 @@ impl Groups {
         let Some((at, place)) = found else { return false };
         let group = &mut self.groups[at];
         group.watchers.swap_remove(place);
-        if let (Some(places), Some(moved)) = (&mut self.places, group.watchers.get(place)) {
-            places.watchers.insert(*moved, (at as u32, place as u32));
+        if let (Some(index), Some(moved)) = (&mut self.index, group.watchers.get(place)) {
+            index.watchers.insert(*moved, (at as u32, place as u32));
         }
         if group.watchers.is_empty() {
             self.remove_group(at);
         }
         self.count -= 1;
         if self.count < INDEXED_MIN / 4 {
-            self.places = None;
+            self.index = None;
         }
         true
     }
 
     fn remove_group(&mut self, at: usize) {
         let gone = self.groups.swap_remove(at);
-        let Some(places) = &mut self.places else { return };
-        places.forms.remove(&gone.form.key());
+        let Some(index) = &mut self.index else { return };
+        index.forms.remove(&gone.form.key());
         let Some(moved) = self.groups.get(at) else { return };
-        places.forms.insert(moved.form.key(), at);
+        index.forms.insert(moved.form.key(), at);
         for (place, watcher) in moved.watchers.iter().enumerate() {
-            places.watchers.insert(*watcher, (at as u32, place as u32));
+            index.watchers.insert(*watcher, (at as u32, place as u32));
         }
     }
 
     fn note_places(&mut self) {
-        let mut places = Places::default();
+        let mut index = AudienceIndex::default();
         for (at, group) in self.groups.iter().enumerate() {
-            places.forms.insert(group.form.key(), at);
+            index.forms.insert(group.form.key(), at);
             let watchers = group.watchers.iter().enumerate();
-            places.watchers.extend(watchers.map(|(place, watcher)| (*watcher, (at as u32, place as u32))));
+            index.watchers.extend(watchers.map(|(place, watcher)| (*watcher, (at as u32, place as u32))));
         }
-        self.places = Some(Box::new(places));
+        self.index = Some(Box::new(index));
     }
 
     /// Takes out the streams of forms that want no suspect data.
@@ -263,7 +263,7 @@ impl Groups {
         closing.extend(taken.flat_map(|group| group.watchers));
         if closing.len() > before {
             self.count -= closing.len() - before;
-            self.places = None;
+            self.index = None;
             if self.count >= INDEXED_MIN {
                 self.note_places();
             }
@@ -275,28 +275,28 @@ impl Groups {
 #[derive(Debug, Default)]
 struct Newcomers {
     all: Vec<Newcomer>,
-    places: Option<HashMap<Watcher, u32>>,
+    index: Option<HashMap<Watcher, u32>>,
 }
 
 impl Newcomers {
     fn add(&mut self, newcomer: Newcomer) {
-        if let Some(places) = &mut self.places {
-            places.insert(newcomer.watcher, self.all.len() as u32);
+        if let Some(index) = &mut self.index {
+            index.insert(newcomer.watcher, self.all.len() as u32);
         }
         self.all.push(newcomer);
-        if self.places.is_none() {
+        if self.index.is_none() {
             self.note_places();
         }
     }
 
     fn note_places(&mut self) {
-        let places = || self.all.iter().enumerate().map(|(place, newcomer)| (newcomer.watcher, place as u32));
-        self.places = (self.all.len() >= INDEXED_MIN).then(|| places().collect());
+        let index = || self.all.iter().enumerate().map(|(place, newcomer)| (newcomer.watcher, place as u32));
+        self.index = (self.all.len() >= INDEXED_MIN).then(|| index().collect());
     }
 
     fn place_of(&self, watcher: Watcher) -> Option<usize> {
-        match &self.places {
-            Some(places) => places.get(&watcher).map(|place| *place as usize),
+        match &self.index {
+            Some(index) => index.get(&watcher).map(|place| *place as usize),
             None => self.all.iter().position(|newcomer| newcomer.watcher == watcher),
         }
     }
@@ -309,17 +309,17 @@ impl Newcomers {
     fn remove(&mut self, watcher: Watcher) -> bool {
         let Some(place) = self.place_of(watcher) else { return false };
         self.all.swap_remove(place);
-        if let Some(places) = &mut self.places {
-            places.remove(&watcher);
+        if let Some(index) = &mut self.index {
+            index.remove(&watcher);
             if let Some(moved) = self.all.get(place) {
-                places.insert(moved.watcher, place as u32);
+                index.insert(moved.watcher, place as u32);
             }
         }
         true
     }
 
     fn take(&mut self) -> Vec<Newcomer> {
-        self.places = None;
+        self.index = None;
         std::mem::take(&mut self.all)
     }
 
@@ -500,6 +500,7 @@ mod tests {
     /// Against a list that is searched: thousands of streams of many forms come, pause, go on and leave.
     #[test]
     fn places_are_right_whatever_comes_and_goes() {
+        let _repeat = testkit::repeat!();
         let mut rng = units::Rng::new(7);
         let forms: Vec<Form> = (0..40)
             .map(|n| Form { part_bytes: n, ..form([OnSuspect::Report, OnSuspect::Close][n % 2]) })
@@ -558,7 +559,7 @@ mod tests {
         for (watcher, ..) in model {
             assert!(audience.remove(watcher));
         }
-        assert!(audience.is_empty() && audience.active.places.is_none());
+        assert!(audience.is_empty() && audience.active.index.is_none());
     }
 
     #[test]

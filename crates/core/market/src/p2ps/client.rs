@@ -8,7 +8,7 @@ use units::Nanos;
 
 use super::audience::{Form, OnSuspect};
 use super::base::ClientId;
-use crate::users::Claim;
+use crate::users::Credentials;
 
 /// What is to be known of a client's connection: how it takes what is long, and where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) struct Client {
     /// Streams for which an image is due, in order; some may be closed, or have had one.
     pub(super) due: VecDeque<i32>,
     /// What is left of its last message.
-    pub(super) errand: Option<Errand>,
+    pub(super) continuation: Option<Continuation>,
     /// What the services here are to it, if it has several servers for them.
     pub(super) service_roles: BTreeMap<u16, StandbyRole>,
 }
@@ -94,7 +94,7 @@ pub struct ClientInfo<'a> {
 
 /// What is left of a client's message.
 #[derive(Debug)]
-pub(super) enum Errand {
+pub(super) enum Continuation {
     /// A dictionary, from a part on.
     Dictionary { request: Box<[u8]>, next: usize },
     /// A batch, from an item or stream of it on.
@@ -109,7 +109,7 @@ pub(super) enum Errand {
 #[derive(Debug)]
 pub(super) struct Login {
     pub(super) stream_id: i32,
-    pub(super) claim: Claim,
+    pub(super) credentials: Credentials,
     pub(super) application: String,
     /// What becomes of the streams it opens from now on when their data is suspect.
     pub(super) on_suspect: OnSuspect,
@@ -134,10 +134,10 @@ pub(super) struct Measurement {
 }
 
 impl Login {
-    pub(super) fn of(request: &LoginRequest<'_>, claim: Claim) -> Login {
+    pub(super) fn of(request: &LoginRequest<'_>, credentials: Credentials) -> Login {
         Login {
             stream_id: request.stream_id,
-            claim,
+            credentials,
             application: String::from_utf8_lossy(request.application_name.unwrap_or_default()).into_owned(),
             on_suspect: match (request.allow_suspect_data, request.single_open) {
                 (false, _) => OnSuspect::Close,

@@ -10,9 +10,9 @@ use rwf::PostUserInfo;
 use units::Nanos;
 
 use super::base::{ClientId, ServerConfig, Watcher};
-use super::client::{Client, ClientProfile, Errand, Login, Measurement};
+use super::client::{Client, ClientProfile, Continuation, Login, Measurement};
 use super::sink::ServerSink;
-use crate::users::Claim;
+use crate::users::Credentials;
 
 /// The clients.
 pub(super) struct Clients {
@@ -103,10 +103,10 @@ impl Clients {
         now: Nanos,
         client: ClientId,
         request: &LoginRequest<'_>,
-        claim: Claim,
+        credentials: Credentials,
     ) {
         let Some(known) = self.all.get_mut(&client) else { return };
-        let mut login = Login::of(request, claim);
+        let mut login = Login::of(request, credentials);
         login.conversation = known.login.as_ref().and_then(|before| before.conversation);
         login.role = known.login.as_ref().and_then(|before| before.role);
         let interval = self.config.round_trip_interval;
@@ -123,9 +123,9 @@ impl Clients {
 }
 
 impl Clients {
-    pub(super) fn set_errand(&mut self, client: ClientId, errand: Option<Errand>) {
+    pub(super) fn set_continuation(&mut self, client: ClientId, continuation: Option<Continuation>) {
         if let Some(known) = self.all.get_mut(&client) {
-            known.errand = errand;
+            known.continuation = continuation;
         }
     }
 }

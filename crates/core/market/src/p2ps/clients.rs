@@ -20,9 +20,9 @@ impl PointToPoint {
         self.items.forget_rest(client);
         let (login, directories) = (None, Vec::new());
         let (streams, private) = (HashMap::new(), HashMap::new());
-        let (errand, service_roles) = (None, BTreeMap::new());
+        let (continuation, service_roles) = (None, BTreeMap::new());
         let due = VecDeque::new();
-        let new = Client { profile, login, directories, streams, private, due, errand, service_roles };
+        let new = Client { profile, login, directories, streams, private, due, continuation, service_roles };
         self.items.clients.insert(client, new);
     }
 

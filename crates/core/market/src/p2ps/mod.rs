@@ -22,11 +22,11 @@ mod cleanups;
 mod client;
 mod client_table;
 mod clients;
+mod continuations;
 mod conversations;
 mod directory;
 mod due;
 mod ending;
-mod errands;
 mod fanout;
 mod front;
 mod gaps;
@@ -189,11 +189,11 @@ impl PointToPoint {
         self.items.cleanups.gone.contains_key(&client)
     }
 
-    /// Whether an errand of the client is not done: its further messages have to wait for
+    /// Whether a continuation of the client is not done: its further messages have to wait for
     /// [`PointToPoint::go_on`].
     #[must_use]
     pub fn is_busy(&self, client: ClientId) -> bool {
-        self.items.clients.get(client).is_some_and(|known| known.errand.is_some())
+        self.items.clients.get(client).is_some_and(|known| known.continuation.is_some())
     }
 
     /// Clients for which images have begun to be due since the last call.
@@ -223,8 +223,8 @@ impl PointToPoint {
     pub fn clients(&self) -> impl Iterator<Item = ClientInfo<'_>> + '_ {
         self.items.clients.iter().map(|(client, c)| ClientInfo {
             client,
-            user: c.login.as_ref().map_or("", |l| &l.claim.user),
-            position: c.login.as_ref().map_or("", |l| &l.claim.position),
+            user: c.login.as_ref().map_or("", |l| &l.credentials.user),
+            position: c.login.as_ref().map_or("", |l| &l.credentials.position),
             application: c.login.as_ref().map_or("", |l| &l.application),
             streams: c.stream_count(),
             is_paused: c.login.as_ref().is_some_and(|l| l.is_paused),

@@ -73,7 +73,7 @@ impl fmt::Display for OpenError {
             OpenError::Denied { path, user, owner, group, permissions } => write!(
                 f,
                 "user {} may not read and write {}: its owner is user {}, its group is {group}, its permissions are \
-                 {permissions:o} (the source's transport_lbtipc_group says who may)",
+                 {permissions:o} (the source's ipc.group says who may)",
                 user::user(*user),
                 path.display(),
                 user::user(*owner)

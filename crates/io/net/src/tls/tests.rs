@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use testkit::Folder;
+
 use super::*;
 use crate::tcp::{self, Moved};
 use crate::{Interest, Poller, Token, Transport};
@@ -338,38 +340,17 @@ fn before_the_handshake_a_client_with_something_to_write_does_not_wait_for_room(
     assert!(!client.waits_for_room(true), "the server's answer comes first");
 }
 
-/// A directory of one test, removed with it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let at = std::env::temp_dir().join(format!("tickcast-tls-{name}-{}", std::process::id()));
-        fs::create_dir_all(&at).expect("a writable place");
-        Scratch(at)
-    }
-
-    fn put(&self, name: &str, from: &str) -> PathBuf {
-        // Written beside and renamed, as tools that renew certificates do.
-        let (target, beside) = (self.0.join(name), self.0.join("beside"));
-        fs::copy(testdata(from), &beside).expect("a writable place");
-        fs::rename(&beside, &target).expect("a writable place");
-        target
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // It lies in a temporary directory.
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// Puts a file of the tests into a folder under another name.
+fn put(folder: &Folder, name: &str, from: &str) -> PathBuf {
+    folder.put(name, fs::read(testdata(from)).expect("a file of the tests"))
 }
 
 #[test]
 fn changed_files_are_for_new_sessions_and_those_that_stand_stay() {
-    let scratch = Scratch::new("reload");
+    let scratch = Folder::new();
     let files = ServerFiles {
-        certificate: scratch.put("cert.pem", "server.pem"),
-        key: scratch.put("key.pem", "server.key"),
+        certificate: put(&scratch, "cert.pem", "server.pem"),
+        key: put(&scratch, "key.pem", "server.key"),
         clients: ClientCertificates::NotAsked,
     };
     let mut server = ServerTls::load(files).expect("the files are good");
@@ -378,7 +359,7 @@ fn changed_files_are_for_new_sessions_and_those_that_stand_stay() {
     old.shake_hands().expect("both accept each other");
     assert!(matches!(server.refresh(), Ok(false)), "nothing has changed");
 
-    scratch.put("cert.pem", "renewed.pem");
+    put(&scratch, "cert.pem", "renewed.pem");
     let error = server.refresh().expect_err("the key is still the old one's");
     assert!(error.to_string().contains("key.pem"), "{error}");
     assert!(matches!(server.refresh(), Ok(false)), "told once");
@@ -386,7 +367,7 @@ fn changed_files_are_for_new_sessions_and_those_that_stand_stay() {
     between.shake_hands().expect("what was good before is kept");
     assert_eq!(between.certificate_at_client(), end_entity("server.pem"));
 
-    scratch.put("key.pem", "renewed.key");
+    put(&scratch, "key.pem", "renewed.key");
     assert!(matches!(server.refresh(), Ok(true)));
     let mut new = Pair::new(&server, &client);
     new.shake_hands().expect("both accept each other");
@@ -406,15 +387,13 @@ fn a_file_that_is_missing_or_no_pem_is_named() {
     let swapped = ServerFiles { key: testdata("server.pem"), ..server_files() };
     let error = ServerTls::load(swapped).expect_err("a certificate is no key");
     assert!(matches!(&error, TlsError::Pem { wanted: "private key", .. }), "{error}");
-    let directory = std::env::temp_dir().join(format!("tickcast-tls-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).expect("a directory for temporary files");
+    let directory = Folder::new();
     let garbage = directory.join("garbage.pem");
     let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     std::fs::write(&garbage, pem).expect("it can be written");
     let error = ServerTls::load(ServerFiles { certificate: garbage.clone(), ..server_files() });
     let error = error.expect_err("PEM of something else");
     assert!(matches!(&error, TlsError::Unusable { file, .. } if *file == garbage), "{error}");
-    std::fs::remove_dir_all(&directory).expect("it is still there");
     let foreign = ServerFiles { key: testdata("client.key"), ..server_files() };
     let error = ServerTls::load(foreign).expect_err("another's key");
     assert!(matches!(&error, TlsError::Unusable { file, .. } if file.ends_with("client.key")), "{error}");

@@ -21,7 +21,7 @@ pub trait Protocol: Sized {
     /// The end of a connection that was accepted at `now`.
     fn accept(&mut self, now: Nanos) -> Self::Endpoint;
 
-    /// Takes what a socket had to read and tells the service, through the bridge, what it brings.
+    /// Takes what a socket had to read and tells the service, through `to_service`, what it brings.
     ///
     /// # Errors
     /// Why the connection is over.
@@ -30,7 +30,7 @@ pub trait Protocol: Sized {
         now: Nanos,
         endpoint: &mut Self::Endpoint,
         bytes: &[u8],
-        bridge: &mut Bridge<'_, S>,
+        to_service: &mut ConnectionToService<'_, S>,
     ) -> Result<(), ReasonOf<Self>>;
 
     /// Appends frames of as many entries as one write takes to `frames`, about
@@ -151,9 +151,9 @@ pub enum PortEvent<'a> {
         /// Why.
         error: &'a io::Error,
     },
-    /// Connections are not taken for want of descriptors; told every few seconds at most.
+    /// Connections are not taken for want of descriptors; reported every few seconds at most.
     OutOfDescriptors {
-        /// So many were closed unheard since it was told last: the descriptors left are those that the rest of the
+        /// So many were closed unheard since it was reported last: the descriptors left are those that the rest of the
         /// process needs.
         closed: u64,
         /// What the system said, if it gave none; those who wait are taken when it does.
@@ -191,7 +191,7 @@ impl fmt::Display for PortEvent<'_> {
 }
 
 /// Hands what one connection brings to the service.
-pub struct Bridge<'a, S> {
+pub struct ConnectionToService<'a, S> {
     pub(crate) id: ConnectionId,
     pub(crate) peer: SocketAddr,
     pub(crate) now: Nanos,
@@ -203,7 +203,7 @@ pub struct Bridge<'a, S> {
     pub(crate) service: &'a mut S,
 }
 
-impl<S> Bridge<'_, S> {
+impl<S> ConnectionToService<'_, S> {
     /// Whether the port has as many connections as it may: this one is to be refused.
     #[must_use]
     pub fn is_full(&self) -> bool {

@@ -106,8 +106,7 @@ fn the_same_number_for_both_ports_leaves_only_the_encrypted_one() {
 
 #[test]
 fn a_changed_certificate_is_told_of_and_counted_and_a_bad_one_too() {
-    let at = std::env::temp_dir().join(format!("tickcast-port-{}", std::process::id()));
-    std::fs::create_dir_all(&at).expect("a writable place");
+    let at = testkit::Folder::new();
     let put = |name: &str, from: &str| {
         std::fs::copy(certificate(from), at.join(name)).expect("a writable place");
         at.join(name)
@@ -127,7 +126,6 @@ fn a_changed_certificate_is_told_of_and_counted_and_a_bad_one_too() {
     assert_eq!(rig.counters.listener.tls_reloads.get(), 1);
     peer.send(b"\0\x08\x05\x06\0\0\0\x07 still here");
     rig.run(&mut peer, |peer| !peer.received.is_empty());
-    std::fs::remove_dir_all(&at).expect("it is there");
 }
 
 #[test]

@@ -4,27 +4,21 @@
 //! What is counted is one turn of the server's agent, which merges, fans out and writes; clients and what they ask
 //! for are served outside of the counted functions.
 
-use std::cell::RefCell;
 use std::hint::black_box;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backbone::{Inlet, InletCommand, InletEvents};
 use client::{Consumer, ConsumerConfig, ConsumerEvent, HostPort};
 use counters::Registry;
-use market::backbone::{Features, Kind, LinkDown, LinkUp, StreamMsg};
+use market::backbone::Kind;
 use market::image::FieldRules;
-use market::p2ps::{SourceId, Topic};
 use market::{CachedItem, ItemKey, RefreshForm, Scratch};
 use net::agent::Agent;
 use net::{Poller, Ready, clock};
 use p2ps::{P2psConfig, PointToPointServer};
-use rdm::ToVec;
-use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};
 use rwf::{DataType, Dictionary, Domain, Msg, Real, RefreshMsg, UpdateMsg, Writer};
+use scripted::{Script, image_of, update_of};
 use serde_json::json;
-use units::Nanos;
 
 use crate::BenchError;
 use crate::process::{START_LIMIT, answer, free_port};
@@ -234,7 +228,7 @@ fn counted_image_whole(item: &mut CachedItem, payload: &[u8], rules: &FieldRules
 #[inline(never)]
 fn counted_image_encode(item: &CachedItem, scratch: &mut Scratch, bytes: &mut usize) {
     let (key, form) = (
-        ItemKey::named(SERVICE, Domain::MARKET_PRICE, b"ITEM"),
+        ItemKey::named(1, Domain::MARKET_PRICE, b"ITEM"),
         RefreshForm { solicited: true, part_bytes: 6_000 },
     );
     black_box(item).encode_refresh(key, form, scratch, |message| *bytes += message.len());
@@ -253,129 +247,20 @@ fn fields(count: i16, value: i64) -> Vec<u8> {
 }
 
 fn image() -> Vec<u8> {
-    let payload = fields(FIELDS, 1_000_000);
-    let refresh = RefreshMsg {
-        complete: true,
-        payload: &payload,
-        ..RefreshMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST)
-    };
-    refresh.to_vec().unwrap_or_default()
+    image_of(&fields(FIELDS, 1_000_000))
 }
 
 fn update(value: i64) -> Vec<u8> {
-    let payload = fields(UPDATE_FIELDS, 1_000_000 + value);
-    let update =
-        UpdateMsg { payload: &payload, ..UpdateMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST) };
-    update.to_vec().unwrap_or_default()
+    update_of(&fields(UPDATE_FIELDS, 1_000_000 + value))
 }
 
-const SERVICE: u16 = 1;
 const NAME: &str = "COST";
-const INSTANCE: u64 = 77;
-const DIRECTORY: SourceId = SourceId(0);
-const STREAM: SourceId = SourceId(1);
-
-/// A source distributor of one service, at the other end of the backbone.
-#[derive(Clone, Default)]
-struct Feed(Rc<RefCell<FeedState>>);
-
-#[derive(Default)]
-struct FeedState {
-    is_there: bool,
-    sequence: u64,
-    coming: Vec<Vec<u8>>,
-    links: Vec<Vec<u8>>,
-}
-
-impl FeedState {
-    fn publish(&mut self, kind: Kind, item: u32, body: &[u8]) {
-        self.sequence += 1;
-        let msg = StreamMsg { kind, instance: INSTANCE, sequence: self.sequence, item, body };
-        self.coming.push([&msg.header()[..], body].concat());
-    }
-
-    fn answer(&mut self, msg: &LinkDown<'_>) {
-        let mut bytes = Vec::new();
-        msg.encode(&mut bytes);
-        self.links.push(bytes);
-    }
-
-    fn on_link(&mut self, msg: &LinkUp<'_>) {
-        match *msg {
-            LinkUp::Hello { .. } => {
-                self.answer(&LinkDown::HelloAck { instance: INSTANCE, features: Features::OURS });
-            }
-            LinkUp::Interest { key } | LinkUp::ImageRequest { key } | LinkUp::Resume { key } => {
-                let number = std::str::from_utf8(key.name).ok().and_then(|name| name.parse().ok());
-                let item = number.unwrap_or(0);
-                let open = [&[key.domain.0, key.name.len() as u8], key.name].concat();
-                self.publish(Kind::Open, item, &open);
-                let (after, refresh) = (self.sequence, image());
-                self.answer(&LinkDown::Image { item, after, key, refresh: &refresh });
-            }
-            _ => {}
-        }
-    }
-}
-
-impl Inlet for Feed {
-    fn execute(&mut self, now: Nanos, command: InletCommand, events: &mut impl InletEvents) {
-        match command {
-            InletCommand::Subscribe(name) => events.on_source(now, STREAM, Topic::Service(&name), INSTANCE),
-            InletCommand::Connect { instance, .. } => events.on_link_up(now, instance),
-            InletCommand::Send { bytes, .. } => {
-                if let Ok(msg) = LinkUp::parse(&bytes) {
-                    self.0.borrow_mut().on_link(&msg);
-                }
-            }
-            InletCommand::Unsubscribe(_) | InletCommand::Disconnect(_) => {}
-        }
-    }
-
-    fn on_ready(&mut self, _: Nanos, _: Ready, _: &mut impl InletEvents) -> bool {
-        false
-    }
-
-    fn on_wakeup(&mut self, now: Nanos, events: &mut impl InletEvents) {
-        let mut state = self.0.borrow_mut();
-        let is_new = !std::mem::replace(&mut state.is_there, true);
-        let (coming, links) = (std::mem::take(&mut state.coming), std::mem::take(&mut state.links));
-        drop(state);
-        if is_new {
-            events.on_source(now, DIRECTORY, Topic::Directory, INSTANCE);
-            events.on_stream_message(now, DIRECTORY, &directory());
-        }
-        coming.iter().for_each(|bytes| events.on_stream_message(now, STREAM, bytes));
-        links.iter().for_each(|bytes| events.on_link_message(now, INSTANCE, bytes));
-    }
-
-    fn next_wakeup(&self) -> Nanos {
-        let state = self.0.borrow();
-        let is_idle = state.is_there && state.coming.is_empty() && state.links.is_empty();
-        if is_idle { Nanos::NEVER } else { Nanos::ZERO }
-    }
-
-    fn flush(&mut self, _: Nanos) {}
-}
-
-fn directory() -> Vec<u8> {
-    let service = Service {
-        id: SERVICE,
-        info: Info { name: NAME.to_owned(), capabilities: vec![Domain::MARKET_PRICE], ..Info::default() },
-        state: ServiceState { up: true, ..ServiceState::default() },
-        ..Service::default()
-    };
-    let refresh = DirectoryRefresh::publish(0, Filter::ALL, &[service]).map(|one| one.to_vec());
-    let body = refresh.ok().and_then(Result::ok).unwrap_or_default();
-    let msg = StreamMsg { kind: Kind::Directory, instance: INSTANCE, sequence: 1, item: 0, body: &body };
-    [&msg.header()[..], &body].concat()
-}
 
 /// A point-to-point server, its feed, and its clients.
 struct Server {
     poller: Poller,
-    feed: Feed,
-    agent: PointToPointServer<Feed>,
+    feed: Script,
+    agent: PointToPointServer<Script>,
     clients: Vec<Consumer>,
     /// Messages of items that clients have got.
     heard: u32,
@@ -384,7 +269,9 @@ struct Server {
 
 impl Server {
     fn open(case: &Case) -> Result<Server, BenchError> {
-        let (poller, feed) = (Poller::new()?, Feed::default());
+        let (poller, feed) = (Poller::new()?, Script::new(NAME));
+        let names: Vec<String> = (1..=ITEMS).map(|item| item.to_string()).collect();
+        feed.serve(&names.iter().map(|name| (name.as_str(), image())).collect::<Vec<_>>());
         let config = P2psConfig {
             rssl_port: free_port()?,
             websocket_port: 0,
@@ -429,13 +316,11 @@ impl Server {
 
     /// A batch of updates in one turn, and turns until all clients have all of it.
     fn round(&mut self, batch: u32, turn: fn(&mut Server)) -> Result<(), BenchError> {
-        let mut state = self.feed.0.borrow_mut();
         for _ in 0..batch {
             self.next_item = self.next_item % ITEMS + 1;
-            let body = update(state.sequence as i64);
-            state.publish(Kind::Update, self.next_item, &body);
+            let (_, sent) = self.feed.taken_of_sent();
+            self.feed.say_of(self.next_item, Kind::Update, &update(sent as i64));
         }
-        drop(state);
         turn(self);
         let all = self.heard + batch * self.clients.len() as u32;
         self.until_heard(all, Server::turn)

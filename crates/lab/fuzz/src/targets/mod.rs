@@ -1,4 +1,4 @@
-//! The targets, by room.
+//! The targets, by crate.
 
 mod authentication;
 mod backbone;

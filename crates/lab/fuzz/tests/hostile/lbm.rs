@@ -108,7 +108,7 @@ fn with(bytes: &[u8], at: usize, others: &str) -> Vec<u8> {
 
 fn rm_source() -> Source {
     let config = SourceConfig {
-        transport_lbtrm_transmission_window_size: 65_536,
+        transmission_window_size: 65_536,
         transport_session_maximum_buffer: 32_768,
         maximum_message_size: 8_000,
         ..SourceConfig::default()

@@ -329,7 +329,9 @@ pub(crate) mod tests {
     use net::udp::UdpSocket;
 
     use super::*;
-    use crate::{Interface, Source, SourceOptions, Transport, Wait};
+    use crate::{
+        Interface, LbtrmConfig, LbtruConfig, Source, SourceOptions, TopicResolutionConfig, Transport, Wait,
+    };
 
     /// A context on loopback; no other test's is heard.
     pub(crate) fn lone(test: u8, wait: Wait) -> Context {
@@ -345,14 +347,19 @@ pub(crate) mod tests {
             wait: Wait::Block,
             counters_directory: String::new(),
             request_tcp_send_buffer_maximum_bytes: 1 << 20,
-            resolver_multicast_address: Ipv4Addr::new(239, 247, (process / 2_000) as u8, test),
-            resolver_multicast_port: 22_000 + (process % 2_000) as u16,
-            transport_lbtrm_source_port_low: low,
-            transport_lbtrm_source_port_high: high,
-            transport_lbtru_port_low: low,
-            transport_lbtru_port_high: high,
-            transport_lbtru_receiver_port_low: low,
-            transport_lbtru_receiver_port_high: high,
+            resolver: TopicResolutionConfig {
+                multicast_address: Ipv4Addr::new(239, 247, (process / 2_000) as u8, test),
+                multicast_port: 22_000 + (process % 2_000) as u16,
+                ..TopicResolutionConfig::default()
+            },
+            lbtrm: LbtrmConfig { source_port_low: low, source_port_high: high, ..LbtrmConfig::default() },
+            lbtru: LbtruConfig {
+                port_low: low,
+                port_high: high,
+                receiver_port_low: low,
+                receiver_port_high: high,
+                ..LbtruConfig::default()
+            },
             ..MessagingConfig::default()
         };
         change(&mut config);
@@ -375,7 +382,7 @@ pub(crate) mod tests {
     ) {
         look(&mut context);
         assert_eq!(context.base.counters.context.receives_failed.get(), 0);
-        net::lab::spoil(socket(&context)).expect("there are descriptors");
+        net::faults::spoil(socket(&context)).expect("there are descriptors");
         look(&mut context);
         assert_eq!(context.base.counters.context.receives_failed.get(), 1);
     }

@@ -235,7 +235,7 @@ impl IpcIncoming {
         if let Some(&at) = self.by_transport.get(&transport) {
             return Ok(Some((SessionRef::Ipc(at), self.sessions[at].number)));
         }
-        let mut ring = match shm::Receiver::open(name, Path::new(&base.config.transport_lbtipc_directory)) {
+        let mut ring = match shm::Receiver::open(name, Path::new(&base.config.ipc.directory)) {
             Ok(ring) => ring,
             Err(OpenError::Ended) => return Ok(None),
             Err(OpenError::Io(error)) => return Err(error.into()),

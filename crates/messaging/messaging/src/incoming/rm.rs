@@ -250,7 +250,7 @@ impl RmIncoming {
             return;
         };
         let Some(at) = self.by_key.get(first).filter(|_| key != first) else { return };
-        let silence = Duration::from_micros(base.config.transport_lbtrm_network_silence_timeout_us);
+        let silence = Duration::from_micros(base.config.lbtrm.network_silence_timeout_us);
         let counters = base.counters.networks.clone();
         if let Some(receiver) = self.sessions.receiver(at)
             && receiver.second_source().is_none()

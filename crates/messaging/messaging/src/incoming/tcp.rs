@@ -170,7 +170,7 @@ impl TcpIncoming {
         }
         let receiver = OrderedReceiver::new(&base.config.delivery(), base.counters.delivery.clone())?;
         let stream = tcp::connect(SocketAddr::V4(address))?;
-        base.config.watch_tcp(&stream)?;
+        base.config.tcp.watch(&stream)?;
         let at = self.sessions.vacant_key();
         base.registrar.add(&stream, base.token(Port::TcpSession, at), Interest::ReadWrite)?;
         if self.buffer.is_empty() {

@@ -62,17 +62,17 @@ impl IpcOutgoing {
     /// Opens the session of this context.
     pub(super) fn open(base: &mut Base) -> Result<Opened<IpcOutgoing>, ContextError> {
         let config = &base.config;
-        let is_receiver_paced = config.transport_lbtipc_behavior == IpcBehavior::ReceiverPaced;
-        let stopped = Duration::from_micros(config.transport_lbtipc_receiver_stopped_timeout_us);
+        let is_receiver_paced = config.ipc.behavior == IpcBehavior::ReceiverPaced;
+        let stopped = Duration::from_micros(config.ipc.receiver_stopped_timeout_us);
         let pacing = if is_receiver_paced {
             Pacing::Receiver { drop_stopped_after: Some(stopped).filter(|span| !span.is_zero()) }
         } else {
             Pacing::Source
         };
-        let ring_bytes = config.transport_lbtipc_transmission_window_size_bytes.next_power_of_two();
-        let group = config.transport_lbtipc_group.as_deref().map(net::user::group_id).transpose()?;
+        let ring_bytes = config.ipc.transmission_window_size_bytes.next_power_of_two();
+        let group = config.ipc.group.as_deref().map(net::user::group_id).transpose()?;
         let options = shm::SourceOptions {
-            directory: (&config.transport_lbtipc_directory).into(),
+            directory: (&config.ipc.directory).into(),
             ring_bytes,
             pacing,
             permissions: if group.is_some() { 0o660 } else { 0o600 },
@@ -355,9 +355,9 @@ mod tests {
     /// A source that waits for its receiver, which has heard of it and reads no more; how many messages it has sent.
     fn full(test: u8) -> (Context, Source, Context, Heard, u64) {
         let paced = |config: &mut MessagingConfig| {
-            config.transport_lbtipc_behavior = IpcBehavior::ReceiverPaced;
-            config.transport_lbtipc_transmission_window_size_bytes = 2 << 20;
-            config.transport_lbtipc_receiver_stopped_timeout_us = 0;
+            config.ipc.behavior = IpcBehavior::ReceiverPaced;
+            config.ipc.transmission_window_size_bytes = 2 << 20;
+            config.ipc.receiver_stopped_timeout_us = 0;
         };
         let (mut sending, mut receiving) = (lone_with(test, paced), lone_with(test, paced));
         let options = SourceOptions { transport: Some(Transport::LbtIpc), ..SourceOptions::default() };

@@ -74,7 +74,7 @@ pub(crate) enum Place {
     Tcp,
     Ipc,
     Ru,
-    /// One that the configuration fixes: its topics are where `resolver_static_source` of others says.
+    /// One that the configuration fixes: its topics are where `resolver.static_source` of others says.
     Fixed(TransportSession),
 }
 

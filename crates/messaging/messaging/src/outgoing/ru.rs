@@ -126,7 +126,7 @@ impl RuOutgoing {
             token,
             is_watched: base.watches_data,
             session,
-            allowed: base.config.transport_lbtru_allowed_networks.clone(),
+            allowed: base.config.lbtru.allowed_networks.clone(),
             blocked_until: Nanos::ZERO,
             farewell: Farewell::default(),
         };

@@ -93,7 +93,7 @@ impl TcpOutgoing {
             return Err(io::Error::other("a listener bound to an IPv4 address has another").into());
         };
         let options = config.tcp_source();
-        let buffer = config.transport_tcp_session_maximum_buffer_bytes as usize;
+        let buffer = config.tcp.session_maximum_buffer_bytes as usize;
         let session_id = session_id.unwrap_or_else(|| base.rng.next_u32().max(1));
         let door = Door::open(listener, &base.registrar, base.token(Port::Outgoing, at))?;
         let session = TcpOutgoing {
@@ -104,7 +104,7 @@ impl TcpOutgoing {
             is_held: false,
             clients: Slab::new(),
             guests: Guests::new(config),
-            is_source_paced: config.transport_tcp_multiple_receiver_behavior == ReceiverBehavior::SourcePaced,
+            is_source_paced: config.tcp.multiple_receiver_behavior == ReceiverBehavior::SourcePaced,
             offered: 0,
             events: Vec::new(),
             refused: Vec::new(),
@@ -125,11 +125,11 @@ impl TcpOutgoing {
                 Ok(None) => return,
                 Err(_) => return self.counters.accepts_failed.inc(),
             };
-            if !base.config.admits_client(peer) {
+            if !base.config.tcp.admits_client(peer) {
                 self.counters.clients_not_allowed.inc();
                 continue;
             }
-            let watched = base.config.watch_tcp(&stream);
+            let watched = base.config.tcp.watch(&stream);
             let transport = watched.and_then(|()| match &base.tls.server {
                 Some(tls) => tls.accept(stream),
                 None => Ok(Transport::Plain(stream)),

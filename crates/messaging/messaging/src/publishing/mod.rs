@@ -345,7 +345,7 @@ impl Publishing {
     /// Whether a source at `place` is to retain what it sends.
     fn retains(&self, base: &Base, asked: Option<bool>, place: Place) -> bool {
         // Who knows of a fixed one by configuration is not told where to ask.
-        asked.unwrap_or(base.config.late_join) && !matches!(place, Place::Fixed(_))
+        asked.unwrap_or(base.config.recovery.late_join) && !matches!(place, Place::Fixed(_))
     }
 
     /// Where the configuration wants the next source of a topic: the first of its places that is free, with

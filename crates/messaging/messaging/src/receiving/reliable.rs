@@ -3,7 +3,7 @@
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use lbt::config::{ConfigError, LbtruReceiverConfig, ReceiverConfig};
+use lbt::config::{ConfigError, ReceiverConfig};
 use lbt::delivery::EndReason;
 use lbt::resolution::{Origin, TransportSession};
 use lbt::{rm, ru};
@@ -191,7 +191,7 @@ impl Receiving {
             self.incoming.rm.new_rm(base, key, &ReceiverConfig { late_start, ..base.config.receiver() })?;
         receiver.succeed(&self.incoming.rm.sessions[at].receiver);
         if let Some(second) = second {
-            let silence = Duration::from_micros(base.config.transport_lbtrm_network_silence_timeout_us);
+            let silence = Duration::from_micros(base.config.lbtrm.network_silence_timeout_us);
             receiver.add_network(second, silence, base.counters.networks.clone());
         }
         self.next_session += 1;
@@ -373,7 +373,8 @@ impl Receiving {
         let (run, reason) = (self.incoming.ru.sessions.run(at), self.incoming.ru.sessions.end_reason(at));
         let goes_on = self.incoming.ru.sessions.goes_on(at);
         let key = self.incoming.ru.sessions[at].receiver.key();
-        let config = LbtruReceiverConfig { late_start: true, ..base.config.lbtru_receiver() };
+        let mut config = base.config.lbtru_receiver();
+        config.session.late_start = true;
         let mut receiver = self.incoming.ru.new_ru(base, key, &config)?;
         receiver.succeed(&self.incoming.ru.sessions[at].receiver);
         self.next_session += 1;

@@ -62,8 +62,8 @@ impl Receiver {
         counters: Arc<LbtrmReceiver>,
         delivery_counters: Arc<LbmDelivery>,
     ) -> Result<Receiver, ConfigError> {
-        let preactivity = match config.transport_lbtrm_preactivity_timeout {
-            Duration::ZERO => config.transport_lbtrm_activity_timeout,
+        let preactivity = match config.preactivity_timeout {
+            Duration::ZERO => config.activity_timeout,
             span => span,
         };
         let out = Vec::with_capacity(HEADER_LEN + 4 + 4 * NAK_NUMBERS_MAX + SEAL_LEN);

@@ -103,7 +103,7 @@ impl Source {
             askers: Askers::new(config),
             ending: DatagramEnd::default(),
             lent: Lent::Nothing,
-            control: Vec::with_capacity(config.transport_lbtrm_datagram_max_size as usize),
+            control: Vec::with_capacity(config.datagram_max_size as usize),
         };
         Source::with_transport(config, transport, first, now, counters)
     }

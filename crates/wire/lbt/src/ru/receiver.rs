@@ -45,7 +45,7 @@ impl Receiver {
         let out = Vec::with_capacity(HEADER_LEN + 4 + 4 * NAK_NUMBERS_MAX + OPTION_LEN + SEAL_LEN);
         let session = counters.session.clone();
         let transport = Subscriber { connection, sealer: None, out, counters };
-        Receiver::with_transport(&config.session(), transport, seed, now, session, delivery_counters)
+        Receiver::with_transport(&config.session, transport, seed, now, session, delivery_counters)
     }
 
     /// Takes only what is signed from now on, and signs what it sends.

@@ -54,5 +54,5 @@ use crate::config::SourceConfig;
 
 /// How many datagrams the window of a source has numbers for.
 pub(crate) fn window_slots(config: &SourceConfig) -> usize {
-    window::slots(config.transport_lbtrm_transmission_window_size as usize)
+    window::slots(config.transmission_window_size as usize)
 }

@@ -145,11 +145,11 @@ impl<T: Framing> Source<T> {
         counters: Arc<LbtrmSource>,
     ) -> Result<Source<T>, ConfigError> {
         config.check()?;
-        let depth_min = 2 * u64::from(config.transport_lbtrm_datagram_max_size);
-        let bucket = |bps| TokenBucket::new(bps, config.transport_lbtrm_rate_interval, depth_min, now);
+        let depth_min = 2 * u64::from(config.datagram_max_size);
+        let bucket = |bps| TokenBucket::new(bps, config.rate_interval, depth_min, now);
         let mut source = Source {
             transport,
-            window: Window::new(config.transport_lbtrm_transmission_window_size as usize, first),
+            window: Window::new(config.transmission_window_size as usize, first),
             open: Open::NONE,
             encryptor: None,
             cover: Cover::NONE,
@@ -157,16 +157,16 @@ impl<T: Framing> Source<T> {
                 config.transport_topic_sequence_number_info_interval,
                 config.transport_topic_sequence_number_info_active_threshold,
             ),
-            data_limit: bucket(config.transport_lbtrm_data_rate_limit),
-            repeat_limit: bucket(config.transport_lbtrm_retransmit_rate_limit),
+            data_limit: bucket(config.data_rate_limit),
+            repeat_limit: bucket(config.retransmit_rate_limit),
             pace: Pace::new(config, now),
             copies: 1,
             schedule: SessionMessageSchedule::new(
-                config.transport_lbtrm_sm_minimum_interval,
-                config.transport_lbtrm_sm_maximum_interval,
+                config.sm_minimum_interval,
+                config.sm_maximum_interval,
                 now,
             ),
-            datagram_max: config.transport_lbtrm_datagram_max_size as usize,
+            datagram_max: config.datagram_max_size as usize,
             run_count_max: config.transmit_run_maximum_count,
             run_bytes_max: u64::from(config.transmit_run_maximum_bytes),
             batch_len: config.implicit_batching_minimum_length as usize,

@@ -157,9 +157,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     vec(act, 1..12)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
+testkit::properties! {
     #[test]
     fn a_refresh_tells_a_follower_everything(services in directories()) {
         assert_knows(&follower(&services), &services);

@@ -1,10 +1,10 @@
 mod batches;
 mod cleanups;
 mod clients;
+mod continuations;
 mod conversations;
 mod directories;
 mod due;
-mod errands;
 mod front;
 mod gaps;
 mod ids;

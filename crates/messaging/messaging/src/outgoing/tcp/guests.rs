@@ -2,7 +2,7 @@
 //!
 //! A connection is a receiver once its handshake is complete; before, nothing waits for it. Plain TCP has no
 //! handshake: there a stranger is told from a receiver only by taking nothing, and costs the session one wait
-//! of `transport_tcp_receiver_stopped_timeout_us` (`tests/strangers.rs`).
+//! of `tcp.receiver_stopped_timeout_us` (`tests/strangers.rs`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -46,11 +46,11 @@ const STOPPED_BYTES: u64 = 32 << 10;
 impl Guests {
     pub(super) fn new(config: &MessagingConfig) -> Guests {
         Guests {
-            clients_max: config.transport_tcp_maximum_clients as usize,
-            handshakes_max: config.transport_tcp_maximum_handshakes as usize,
-            handshake_timeout: config.handshake_timeout(),
-            stopped_timeout: config.stopped_timeout(),
-            addresses: Addresses::new(config.transport_tcp_maximum_clients_per_address as usize),
+            clients_max: config.tcp.maximum_clients as usize,
+            handshakes_max: config.tcp.maximum_handshakes as usize,
+            handshake_timeout: config.tcp.handshake_timeout(),
+            stopped_timeout: config.tcp.stopped_timeout(),
+            addresses: Addresses::new(config.tcp.maximum_clients_per_address as usize),
             handshakes: VecDeque::new(),
             stalls_at: Nanos::NEVER,
         }
