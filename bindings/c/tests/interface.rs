@@ -110,6 +110,7 @@ fn handlers() -> Handlers {
         on_failover_loss: None,
         on_security: None,
         on_stream_end: None,
+        on_receivers: None,
     }
 }
 
@@ -660,5 +661,65 @@ fn statistics_name_sources_and_sessions_of_contexts_and_threads() {
         assert_eq!((code, at, &told[..]), (OK, 0, &all[..]));
         tickcast_sender_destroy(sender);
         assert_eq!(tickcast_thread_stop(thread), OK);
+    }
+}
+
+unsafe extern "C" fn on_receivers(user: *mut c_void, _: u64, count: u32) {
+    // SAFETY: what was given with the handlers.
+    unsafe { &*user.cast::<AtomicUsize>() }.store(count as usize, Ordering::Release);
+}
+
+#[test]
+fn sources_and_senders_wait_for_their_receivers() {
+    let settings = settings(13);
+    let pointers: Vec<*const c_char> = settings.iter().map(|s| s.as_ptr()).collect();
+    let start = || {
+        let mut thread = null_mut();
+        let (texts, count) = (pointers.as_ptr(), pointers.len());
+        // SAFETY: texts and a place; nobody is called back.
+        let code =
+            unsafe { tickcast_thread_start(null(), texts, count, null(), null_mut(), &raw mut thread) };
+        assert_eq!(code, OK, "{}", last_error());
+        thread
+    };
+    let (topic, context, hearing) = (c"c.receivers", context(13), start());
+    let (source, told, mut found) = (source(context, topic), AtomicUsize::new(0), 7);
+    let handlers = Handlers { on_receivers: Some(on_receivers), ..Handlers::NONE };
+    let user = (&raw const told).cast_mut().cast();
+    let second = 1_000_000_000;
+    // SAFETY: contexts, threads, senders, texts and places, each until it is destroyed below; `told` outlives them.
+    unsafe {
+        assert_eq!(tickcast_context_set_handlers(context, &raw const handlers, user), OK);
+        let mut wait = |ns| tickcast_source_wait_for_receivers(context, source, 1, ns, &raw mut found);
+        assert_eq!((wait(0), wait(second / 100)), (1, 1), "{}", last_error());
+        assert_eq!(found, 0);
+        let mut receiver = 0;
+        assert_eq!(tickcast_thread_receive(hearing, topic.as_ptr(), 0, &raw mut receiver), OK);
+        let mut wait = |ns| tickcast_source_wait_for_receivers(context, source, 1, ns, &raw mut found);
+        assert_eq!(wait(60 * second), 0, "{}", last_error());
+        assert_eq!((found, told.load(Ordering::Acquire)), (1, 1));
+        assert_eq!(tickcast_source_wait_for_receivers(context, source, 1, -1, null_mut()), 0);
+
+        assert_eq!(tickcast_source_receivers(context, source, &raw mut found), OK);
+        assert_eq!(found, 0, "it does not ask any more");
+        assert_eq!(tickcast_source_watch_receivers(context, source, 1), OK);
+        let begun = Instant::now();
+        while found == 0 {
+            assert!(begun.elapsed() < WATCHDOG);
+            assert!(tickcast_context_wait(context, 1_000_000) >= 0, "{}", last_error());
+            assert_eq!(tickcast_source_receivers(context, source, &raw mut found), OK);
+        }
+        assert_eq!(tickcast_source_watch_receivers(context, source, 0), OK);
+        assert_eq!(tickcast_source_watch_receivers(context, source + 1, 1), ErrorCode::Io as c_int);
+
+        let (sending, mut sender) = (start(), null_mut());
+        assert_eq!(tickcast_sender_create(sending, topic.as_ptr(), null(), &raw mut sender), OK);
+        found = 0;
+        let there = tickcast_thread_wait_for_receivers(sending, sender, 1, 60 * second, &raw mut found);
+        assert_eq!((there, found), (0, 1), "{}", last_error());
+        tickcast_sender_destroy(sender);
+        tickcast_thread_stop(sending);
+        tickcast_thread_stop(hearing);
+        tickcast_context_destroy(context);
     }
 }

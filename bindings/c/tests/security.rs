@@ -107,5 +107,6 @@ fn unheard() -> Handlers {
         on_failover_loss: None,
         on_security: None,
         on_stream_end: None,
+        on_receivers: None,
     }
 }

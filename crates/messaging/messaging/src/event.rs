@@ -166,6 +166,9 @@ pub enum SourceEvent {
     ReceiverTooSlow(SocketAddr),
     /// A send was refused because it would block; there is room again.
     WakeUp,
+    /// So many receivers of the source's topic have said that they receive it, since
+    /// [`Context::watch_receivers`](crate::Context::watch_receivers) was called.
+    ReceiversChanged(usize),
 }
 
 /// What happened to keys and certificates.

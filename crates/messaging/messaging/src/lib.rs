@@ -53,6 +53,10 @@
 //!   (`a_late_receiver_begins_with_the_next_message`); every receiving context gets everything
 //!   (`every_receiving_context_gets_everything`), and so does every receiver of one context
 //!   (`receivers_of_one_topic_in_one_context_are_each_told_everything`).
+//! - Who waits for receivers loses no message to them (`who_waits_for_receivers_loses_no_message_to_them`,
+//!   `a_thread_waits_for_receivers_of_a_context_that_another_drives`), hears of those that come and go
+//!   (`receivers_that_come_and_go_are_counted`), and waits for nobody for ever
+//!   (`waiting_for_receivers_that_do_not_come_is_no_error`).
 //! - Two sources of a topic are two streams (`two_sources_of_a_topic_are_two_streams_each_in_order`); the
 //!   end of one is told, and its successor found (`the_end_of_a_source_is_told_and_a_new_one_is_found`); where
 //!   it was not heard, that is told (`a_source_that_dies_leaves_its_streams_with_a_tail_that_nobody_knows`).

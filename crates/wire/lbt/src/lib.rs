@@ -21,6 +21,7 @@
 //! | [`authentication`] | packets with a keyed code |
 //! | [`encryption`] | encrypted payloads |
 //! | [`congestion`] | reports of receivers, and the rate that follows from them |
+//! | [`presence`] | who receives a topic, for sources that wait for receivers |
 //! | [`rate`] | token buckets |
 //!
 //! # What is promised, and which test proves it
@@ -119,6 +120,7 @@ pub mod encryption;
 pub mod error;
 pub mod failover;
 pub mod ordered;
+pub mod presence;
 pub mod rate;
 pub mod recovery;
 pub mod resolution;

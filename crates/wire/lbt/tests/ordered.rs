@@ -53,7 +53,7 @@ impl Pair {
         let sent = Arc::new(LbmSource::default());
         let source = Source::new(config, sent.clone()).expect("allowed");
         let delivery = DeliveryConfig { maximum_message_size: 64 << 20, ..DeliveryConfig::default() };
-        let mut receiver = Receiver::new(&delivery, Arc::new(LbmDelivery::default())).expect("allowed");
+        let mut receiver = Receiver::new(&delivery, 1, Arc::new(LbmDelivery::default())).expect("allowed");
         receiver.subscribe(7, 70, None).expect("the first");
         receiver.subscribe(8, 80, None).expect("the second");
         let backlog = Backlog::new(100_000, config.maximum_message_size as usize);

@@ -46,6 +46,7 @@ counters! {
         nak_pckts_sent: Total, "packets", "NAK packets sent.";
         naks_sent: Total, "naks", "Numbers in those packets.";
         reports_sent: Total, "packets", "Reports sent for congestion control.";
+        queries_answered: Total, "packets", "Answers sent to a source that waits for receivers.";
         lost: Total, "datagrams", "Datagrams found missing; most are recovered later.";
         recovered: Total, "datagrams", "Missing datagrams that arrived by retransmission.";
         out_of_order: Total, "datagrams", "Missing datagrams whose original arrived late.";
@@ -200,5 +201,6 @@ counters! {
         sessions_broken: Total, "sessions", "Connections that failed or broke without the end of the session.";
         certificate_failures: Total, "sessions", "Those of them where TLS was not agreed on: a certificate was missing or not acceptable.";
         sessions_malformed: Total, "sessions", "Connections closed because of bytes that are no LBMC messages.";
+        queries_answered: Total, "queries", "Answers sent to sources that wait for receivers.";
     }
 }

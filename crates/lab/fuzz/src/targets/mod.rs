@@ -15,6 +15,7 @@ mod lbt;
 mod lbt_session;
 mod message;
 mod p2ps;
+mod presence;
 mod recovery;
 mod relay;
 mod rssl_frames;
@@ -186,6 +187,13 @@ pub static TARGETS: &[Target] = &[
         2048,
         lbt::execute,
         "datagrams of the reliable transports and of topic resolution: every view of them ends"
+    ),
+    target!(
+        "presence",
+        512,
+        presence::execute,
+        "trailers with queries for receivers and their answers: what is read is written the same, and nobody counts who \
+         was not asked"
     ),
     target!(
         "lbt_rm_session",

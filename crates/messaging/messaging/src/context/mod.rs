@@ -26,6 +26,7 @@ mod closing;
 mod connect;
 mod driving;
 mod pause;
+mod presence;
 mod publish;
 mod receive;
 mod security;
@@ -49,7 +50,7 @@ use crate::incoming::Look;
 use crate::publishing::Publishing;
 use crate::receiving::Receiving;
 use crate::statistics::census::Census;
-use crate::{Handler, MessagingConfig};
+use crate::{Handler, MessagingConfig, Source};
 use driving::Standalone;
 
 /// The sockets and protocol state of one thread.
@@ -129,6 +130,13 @@ impl Context {
     #[must_use]
     pub fn counters(&self) -> &ContextCounters {
         &self.base.counters
+    }
+
+    /// How many receivers of a source's topic have answered, and not gone since; none unless
+    /// [`Context::watch_receivers`] has begun to ask.
+    #[must_use]
+    pub fn receivers(&self, source: Source) -> Option<usize> {
+        self.publishing.receivers(source)
     }
 
     /// A descriptor of this context is ready: takes what has arrived, up to one batch. Returns whether that was a whole

@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::DerefMut;
 use std::time::Duration;
 
-use lbt::ordered::{Kept, Room, Slot, Source};
+use lbt::ordered::{Kept, Room, Slot, Source, ask_receivers};
+use lbt::presence::{Answer, Query};
 use lbt::resolution::TransportSession;
 use lbt::rm::{SendError, TopicId};
 use lbt::session::Unsent;
@@ -237,6 +238,24 @@ impl Session for IpcOutgoing {
 
     fn on_ready(&mut self, _: &mut Base, _: Nanos) -> bool {
         false
+    }
+
+    fn ask_receivers(&mut self, query: &Query) -> bool {
+        let is_asked = !self.session.has_said_end() && ask_receivers(query, &mut self.ring);
+        if is_asked && !self.is_held {
+            self.show_all();
+        }
+        is_asked
+    }
+
+    fn take_answers(&mut self, mut each: impl FnMut(Answer, Option<SocketAddr>)) {
+        self.ring.source.take_answers(|shm::Answer { receiver, number, topics }| {
+            each(Answer { number, receiver, topics }, None);
+        });
+    }
+
+    fn has_silent_answers(&self) -> bool {
+        true
     }
 
     fn take_events(&mut self, _: &mut Base) -> Vec<SourceEvent> {

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
+use lbt::presence::{Answer, Query};
 use lbt::resolution::{Origin, TransportSession};
 use lbt::rm::{self, SessionKey, Source};
 use lbt::rm::{SendError, TopicId};
@@ -310,6 +311,17 @@ impl Session for RmOutgoing {
         }
         self.transmit(base, now);
         worked
+    }
+
+    fn ask_receivers(&mut self, query: &Query) -> bool {
+        self.session.inquiry().ask(query.clone());
+        true
+    }
+
+    fn take_answers(&mut self, mut each: impl FnMut(Answer, Option<SocketAddr>)) {
+        while let Some((from, answer)) = self.session.inquiry().poll() {
+            each(answer, Some(from.into()));
+        }
     }
 
     fn take_events(&mut self, _: &mut Base) -> Vec<SourceEvent> {

@@ -2,6 +2,7 @@
 
 use config::Ipv4Cidr;
 use counters::table::MessagingContext;
+use lbt::presence::{Answer, Query};
 use lbt::resolution::TransportSession;
 use lbt::rm::{SendError, TopicId};
 use lbt::ru::{self, ClientEvent, Source};
@@ -323,6 +324,20 @@ impl Session for RuOutgoing {
             worked |= take(&mut self.session, lane, &self.allowed, now, batch, &base.counters.context);
         }
         worked
+    }
+
+    fn ask_receivers(&mut self, query: &Query) -> bool {
+        let is_heard = self.session.clients().next().is_some();
+        if is_heard {
+            self.session.inquiry().ask(query.clone());
+        }
+        is_heard
+    }
+
+    fn take_answers(&mut self, mut each: impl FnMut(Answer, Option<SocketAddr>)) {
+        while let Some((from, answer)) = self.session.inquiry().poll() {
+            each(answer, Some(from.into()));
+        }
     }
 
     fn take_events(&mut self, _: &mut Base) -> Vec<SourceEvent> {

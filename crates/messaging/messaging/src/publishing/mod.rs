@@ -121,6 +121,7 @@ impl Publishing {
         }
         self.mark_batch(source, false);
         self.current = Current::default();
+        self.watch_receivers(base, source, false);
         let gone = self.sources.remove(source.slot as usize);
         self.sources_of.remove(gone.session, source.slot as usize);
         self.outgoing[gone.session].remove_topic(gone.topic);
@@ -340,6 +341,24 @@ impl Publishing {
     #[must_use]
     pub(crate) fn source_transport(&self, source: Source) -> Option<lbt::resolution::TransportSession> {
         self.source_entry(source).map(|entry| self.outgoing[entry.session].transport())
+    }
+
+    /// See [`Context::watch_receivers`](crate::Context::watch_receivers). Whether there is such a source.
+    pub(crate) fn watch_receivers(&mut self, base: &mut Base, source: Source, watches: bool) -> bool {
+        let Some((session, index)) =
+            self.source_entry(source).map(|entry| (entry.session, entry.topic_index))
+        else {
+            return false;
+        };
+        self.stir(session);
+        self.outgoing[session].watch_receivers(base, index, source, watches);
+        true
+    }
+
+    /// See [`Context::receivers`](crate::Context::receivers).
+    pub(crate) fn receivers(&self, source: Source) -> Option<usize> {
+        let entry = self.source_entry(source)?;
+        self.outgoing[entry.session].receivers(entry.topic_index)
     }
 
     /// Whether a source at `place` is to retain what it sends.

@@ -5,7 +5,6 @@ use crate::delivery::{EndReason, Sink};
 use crate::encryption::{PayloadKeys, SessionName};
 use crate::error::{Part, WireError};
 use crate::session::{self, Arrived, Feedback, NAK_NUMBERS_MAX, Phase, RunId, Standing, tally};
-use crate::wire::extension::{SUBTYPE_REPORT, emit_extension};
 use crate::wire::lbtrm::{HEADER_LEN, Nak, Packet, SessionHeader};
 use crate::wire::list::NcfReason;
 use counters::table::{LbmDelivery, LbtrmNetworks, LbtrmReceiver};
@@ -43,7 +42,7 @@ pub struct Listener {
     preactivity: Duration,
     /// Checks what comes in and signs what goes out, where that is wanted.
     sealer: Option<Box<Sealer>>,
-    /// A NAK or report being handed out.
+    /// A NAK, report or answer being handed out.
     out: Vec<u8>,
     /// A second network that carries the session.
     networks: Option<Box<Networks>>,
@@ -254,16 +253,16 @@ impl Receiver {
         self.pardon(now, timeout);
     }
 
-    /// The next NAK or report to send, if one is due; to be called until there is none.
+    /// The next NAK, report or answer to send, if one is due; to be called until there is none.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Feedback<'_>> {
-        let report = if self.next_naks(now).is_empty() { Some(self.next_report(now)?) } else { None };
+        let said = if self.next_naks(now).is_empty() { Some(self.next_said(now)?) } else { None };
         let Listener { key, out, sealer, networks, .. } = &mut self.transport;
         out.clear();
-        match report {
+        match said {
             None => Nak::emit(key.session, &self.naks, out),
-            Some(report) => {
+            Some(said) => {
                 Nak::emit_header(key.session, 0, 0, out);
-                emit_extension(out, SUBTYPE_REPORT, &report.emit());
+                said.emit(out);
             }
         }
         if let Some(sealer) = sealer {

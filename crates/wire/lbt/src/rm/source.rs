@@ -167,7 +167,7 @@ impl Source {
         let packet = Packet::parse(datagram).inspect_err(|_| self.counters.nak_pckts_dropped.inc())?;
         match packet {
             Packet::Nak(nak) if nak.session == self.transport.session && nak.numbers.is_empty() => {
-                if self.on_report(now, nak.trailer) {
+                if !self.on_answer(from, nak.trailer) && self.on_report(now, nak.trailer) {
                     self.transport.askers.tell(SourceEvent::TooSlow { address: from });
                 }
                 Ok(())

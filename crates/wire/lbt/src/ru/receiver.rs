@@ -5,7 +5,6 @@ use crate::delivery::{EndReason, Sink};
 use crate::encryption::{PayloadKeys, SessionName};
 use crate::error::{Part, WireError};
 use crate::session::{self, Arrived, Feedback, NAK_NUMBERS_MAX, Phase, RunId, tally};
-use crate::wire::extension::{SUBTYPE_REPORT, emit_extension};
 use crate::wire::lbtru::{self, Body, FLAG_SYN, HEADER_LEN, OPTION_LEN, Options, Packet};
 use counters::table::{LbmDelivery, LbtruReceiver};
 use std::net::SocketAddrV4;
@@ -256,12 +255,10 @@ impl Receiver {
         self.transport.connection.after_pause(now);
     }
 
-    /// The next connect request, sign of life, NAK or report to send, if one is due; to be called until there
-    /// is none.
+    /// The next connect request, sign of life, NAK, report or answer to send, if one is due; to be called until
+    /// there is none.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Feedback<'_>> {
-        if self.phase() == Phase::Ended
-            || !(self.write_due(now) || self.write_nak(now) || self.write_report(now))
-        {
+        if self.phase() == Phase::Ended || !(self.write_due(now) || self.write_nak(now)) {
             return None;
         }
         let Subscriber { sealer, out, .. } = &mut self.transport;
@@ -293,22 +290,20 @@ impl Receiver {
         connection.write_due(now, highest, out, &counters.connection)
     }
 
+    /// Writes a NAK; if there is none, what is said without.
     fn write_nak(&mut self, now: Nanos) -> bool {
-        if self.next_naks(now).is_empty() {
+        let has_naks = !self.next_naks(now).is_empty();
+        let said = if has_naks { None } else { self.next_said(now) };
+        if !has_naks && said.is_none() {
             return false;
         }
         let Subscriber { connection, out, .. } = &mut self.transport;
         out.clear();
-        lbtru::emit_nak(Options::session(connection.session_id), &self.naks, out);
-        true
-    }
-
-    fn write_report(&mut self, now: Nanos) -> bool {
-        let Some(report) = self.next_report(now) else { return false };
-        let Subscriber { connection, out, .. } = &mut self.transport;
-        out.clear();
-        lbtru::emit_nak(Options::session(connection.session_id), &[], out);
-        emit_extension(out, SUBTYPE_REPORT, &report.emit());
+        let naks = if has_naks { &self.naks[..] } else { &[] };
+        lbtru::emit_nak(Options::session(connection.session_id), naks, out);
+        if let Some(said) = said {
+            said.emit(out);
+        }
         true
     }
 

@@ -71,16 +71,18 @@ impl<T> Source<T> {
         }
     }
 
-    /// Appends what congestion control says with session message `sm_sqn`, if there is congestion control.
+    /// Appends what congestion control says with session message `sm_sqn`, if there is congestion control, and what
+    /// the receivers are asked.
     pub(crate) fn emit_pulse(&mut self, now: Nanos, sm_sqn: u32, out: &mut Vec<u8>) {
         if let Some(pace) = &mut self.pace {
             emit_extension(out, SUBTYPE_PULSE, &pace.controller.pulse(now, sm_sqn).emit());
         }
+        self.inquiry.emit(out);
     }
 
-    /// When a session message is due for congestion control.
+    /// When a session message is due for congestion control, or to ask the receivers something.
     pub(crate) fn pulse_due(&self) -> Nanos {
-        self.pace.as_ref().map_or(Nanos::NEVER, |p| p.controller.pulse_due())
+        self.pace.as_ref().map_or(Nanos::NEVER, |p| p.controller.pulse_due()).min(self.inquiry.due())
     }
 
     /// Datagrams went out, new or again.
@@ -92,6 +94,7 @@ impl<T> Source<T> {
 
     /// A session message of `bytes` went out, with a pulse if there is congestion control.
     pub(crate) fn pulse_sent(&mut self, now: Nanos, bytes: u64) {
+        self.inquiry.sent();
         let Some(pace) = &mut self.pace else { return };
         self.data_limit.take(bytes);
         if pace.controller.on_pulse_sent(now) {

@@ -1,15 +1,18 @@
 use super::fill::{Claim, Cover, Open, Writer, gathered_len};
 use super::framing::Framing;
+use super::inquiry::Inquiry;
 use super::pace::Pace;
 use super::silence::SessionMessageSchedule;
 use super::topics::{TopicId, Topics};
 use super::window::Window;
 use crate::config::{ConfigError, SourceConfig};
 use crate::encryption::{Encryptor, PayloadKeys, Salt, SessionName};
+use crate::presence::Answer;
 use crate::rate::TokenBucket;
 use crate::wire::lbmc::{self, CONTROL_HEADER_LEN, Chain, MESSAGE_HEADER_LEN, TSNI_RECORDS_MAX};
 use counters::table::LbtrmSource;
 use std::fmt;
+use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::time::Duration;
 use units::{Nanos, Sqn};
@@ -40,6 +43,8 @@ pub struct Source<T> {
     pub(crate) repeat_limit: TokenBucket,
     /// The rate, if congestion control moves it.
     pub(super) pace: Option<Box<Pace>>,
+    /// What it asks its receivers, and what they answer.
+    pub(super) inquiry: Inquiry,
     /// How often each datagram goes out.
     pub(crate) copies: u64,
     pub(crate) schedule: SessionMessageSchedule,
@@ -160,6 +165,7 @@ impl<T: Framing> Source<T> {
             data_limit: bucket(config.data_rate_limit),
             repeat_limit: bucket(config.retransmit_rate_limit),
             pace: Pace::new(config, now),
+            inquiry: Inquiry::default(),
             copies: 1,
             schedule: SessionMessageSchedule::new(
                 config.sm_minimum_interval,
@@ -368,11 +374,26 @@ impl<T: Framing> Source<T> {
         self.ending == Ending::Done && self.window.unsent_count() == 0
     }
 
+    /// What the receivers are asked, and what they answer.
+    pub fn inquiry(&mut self) -> &mut Inquiry {
+        &mut self.inquiry
+    }
+
+    /// Takes what a NAK of no numbers says, if that is an answer.
+    pub(crate) fn on_answer(&mut self, from: SocketAddrV4, trailer: &[u8]) -> bool {
+        let Some(answer) = Answer::find(trailer) else { return false };
+        if !self.inquiry.take(from, answer) {
+            self.counters.nak_pckts_dropped.inc();
+        }
+        true
+    }
+
     /// Memory held by window and topics.
     pub(crate) fn parts_memory_bytes(&self) -> usize {
         let small = self.scratch.capacity() + self.announcements.capacity() * size_of::<(u32, Sqn)>();
         let pace = self.pace.as_ref().map_or(0, |p| p.memory_bytes());
         let encryption = self.encryptor.as_ref().map_or(0, |e| e.memory_bytes());
-        self.window.memory_bytes() + self.topics.memory_bytes() + pace + encryption + small
+        let inquiry = self.inquiry.memory_bytes();
+        self.window.memory_bytes() + self.topics.memory_bytes() + pace + encryption + inquiry + small
     }
 }

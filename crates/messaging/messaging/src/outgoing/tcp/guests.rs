@@ -13,6 +13,7 @@ use lbt::ordered::{Backlog, Room, Source};
 use net::{Addresses, Interest, Transport};
 use units::Nanos;
 
+use super::said::Said;
 use super::{Client, TcpOutgoing};
 use crate::MessagingConfig;
 use crate::event::SourceEvent;
@@ -86,7 +87,9 @@ impl TcpOutgoing {
             return Err(error);
         }
         let is_handshaking = transport.is_handshaking();
-        let client = Client { transport, peer, cursor: None, taken: 0, stall: None, waits_for_room: false };
+        let said = Said::default();
+        let client =
+            Client { transport, peer, cursor: None, taken: 0, stall: None, waits_for_room: false, said };
         self.clients.insert(client);
         if is_handshaking {
             self.guests.handshakes.push_back((index, now + self.guests.handshake_timeout));

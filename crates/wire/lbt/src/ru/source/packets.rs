@@ -139,7 +139,7 @@ impl Source {
     fn on_client_report(&mut self, now: Nanos, from: SocketAddrV4, trailer: &[u8]) {
         let Some(at) = self.client_or_reset(from) else { return };
         self.transport.clients.heard(at, now);
-        if self.on_report(now, trailer) {
+        if !self.on_answer(from, trailer) && self.on_report(now, trailer) {
             let forgotten = self.transport.clients.tell(ClientEvent::TooSlow(from));
             self.transport.counters.clients.events_dropped.add(u64::from(forgotten));
         }

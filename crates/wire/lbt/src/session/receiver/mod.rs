@@ -10,7 +10,8 @@ use crate::config::{ConfigError, NakLaw, Order, ReceiverConfig};
 use crate::congestion::{Pulse, Report, Reporter};
 use crate::delivery::{Delivery, EndReason, Sink, SubscribeError};
 use crate::encryption::{Decryptor, PayloadKeys, SessionName};
-use crate::wire::extension::{SUBTYPE_PULSE, find_extension};
+use crate::presence::{Answer, Answers, Query};
+use crate::wire::extension::{SUBTYPE_PULSE, SUBTYPE_REPORT, emit_extension, find_extension};
 use counters::table::{LbmDelivery, LbtrmReceiver};
 use doubt::Doubt;
 use packets::{EndSaid, LASTING, Trail};
@@ -74,6 +75,8 @@ pub struct Receiver<T> {
     encryption: u8,
     /// What receivers report for congestion control; silent without pulses of the source.
     reporter: Reporter,
+    /// What the source has asked.
+    answers: Answers,
     rng: Rng,
     /// The numbers of the NAK that is due.
     pub(crate) naks: Vec<Sqn>,
@@ -87,6 +90,24 @@ pub struct Receiver<T> {
     late_start: bool,
     jump_max: u64,
     pub(crate) counters: Arc<LbtrmReceiver>,
+}
+
+/// What a receiver says with a NAK of no numbers.
+pub(crate) enum Said {
+    /// For congestion control.
+    Report(Report),
+    /// To a source that asks who receives a topic.
+    Answer(Answer),
+}
+
+impl Said {
+    /// Appends it.
+    pub(crate) fn emit(&self, out: &mut Vec<u8>) {
+        match self {
+            Said::Report(report) => emit_extension(out, SUBTYPE_REPORT, &report.emit()),
+            Said::Answer(answer) => answer.emit(out),
+        }
+    }
 }
 
 /// When something began that is to last for `whole` and has `left` of it to go.
@@ -158,6 +179,8 @@ impl<T> Receiver<T> {
         config.check()?;
         let mut rng = Rng::new(seed);
         let reporter = Reporter::new(rng.next_u32(), config.nak_law);
+        // Not from the same row of numbers: what is drawn for other things stays as it was.
+        let answers = Answers::new(!seed);
         Ok(Receiver {
             transport,
             phase: Phase::Waiting,
@@ -186,6 +209,7 @@ impl<T> Receiver<T> {
             decryptor: None,
             encryption: 0,
             reporter,
+            answers,
             rng,
             naks: Vec::with_capacity(NAK_NUMBERS_MAX),
             law: config.nak_law,
@@ -423,21 +447,33 @@ impl<T> Receiver<T> {
         &self.naks
     }
 
-    /// Takes what congestion control says with session message `sm_sqn`.
+    /// Takes what congestion control says with session message `sm_sqn`, and what the source asks.
     pub(crate) fn on_pulse(&mut self, now: Nanos, sm_sqn: u32, trailer: &[u8]) {
+        if trailer.is_empty() {
+            return;
+        }
+        if let Some(query) = Query::find(trailer) {
+            self.answers.on_query(now, &query, |topic| self.delivery.is_subscribed(topic));
+        }
         if let Some(pulse) = find_extension(trailer, SUBTYPE_PULSE).and_then(Pulse::parse) {
             self.reporter.on_pulse(now, sm_sqn, &pulse, self.next, &mut self.rng);
         }
     }
 
-    /// The next report, if one is due.
-    pub(crate) fn next_report(&mut self, now: Nanos) -> Option<Report> {
-        if now < self.reporter.due() || self.phase != Phase::Live {
+    /// What is due to be said without a NAK.
+    pub(crate) fn next_said(&mut self, now: Nanos) -> Option<Said> {
+        if self.phase != Phase::Live {
             return None;
         }
-        let report = self.reporter.report(now, self.next);
-        self.counters.reports_sent.add(u64::from(report.is_some()));
-        report
+        if now >= self.reporter.due()
+            && let Some(report) = self.reporter.report(now, self.next)
+        {
+            self.counters.reports_sent.inc();
+            return Some(Said::Report(report));
+        }
+        let answer = self.answers.poll(now)?;
+        self.counters.queries_answered.inc();
+        Some(Said::Answer(answer))
     }
 
     /// When there is something to do in a session that has begun.
@@ -447,7 +483,8 @@ impl<T> Receiver<T> {
             nak = nak.max(self.nak_credit_until);
         }
         let give_up = self.loss.next_give_up(self.generation, self.proven);
-        nak.min(self.reporter.due()).min(give_up).min(self.heard + self.activity).min(self.end_due())
+        let said = self.reporter.due().min(self.answers.due());
+        nak.min(said).min(give_up).min(self.heard + self.activity).min(self.end_due())
     }
 
     /// When an end is believed that was said, if the session says nothing before.
