@@ -67,6 +67,12 @@ impl Clients {
         self.counters.clients.set(self.counters.clients.get().saturating_add_signed(change));
     }
 
+    /// So many clients more, or less, are sent the newest values instead of every update.
+    pub(super) fn count_conflated(&self, change: i64) {
+        let clients = &self.counters.clients_conflated;
+        clients.set(clients.get().saturating_add_signed(change));
+    }
+
     /// So many item streams more, or less, are open.
     pub(super) fn count_watchers(&self, change: i64) {
         self.counters.watchers.set(self.counters.watchers.get().saturating_add_signed(change));
@@ -84,6 +90,11 @@ impl Clients {
 impl Clients {
     pub(super) fn note_due(&mut self, watcher: Watcher) {
         self.counters.images_deferred.inc();
+        self.enqueue_due(watcher);
+    }
+
+    /// A stream is to be served when its client has room.
+    pub(super) fn enqueue_due(&mut self, watcher: Watcher) {
         let Some(client) = self.all.get_mut(&watcher.client) else { return };
         if client.due.is_empty() {
             self.due_clients.push(watcher.client);

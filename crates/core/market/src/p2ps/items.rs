@@ -43,6 +43,8 @@ pub(super) struct WatchedItems {
     pub(super) services_version: u64,
     pub(super) rules: FieldRules,
     pub(super) form_room: FormRoom,
+    /// Streams that were not sent an update, until it is through; kept for its room.
+    pub(super) refused: Vec<Watcher>,
     pub(super) scratch: Scratch,
     pub(super) encoding: Encoding,
     pub(super) counters: Arc<Counters>,
@@ -68,6 +70,7 @@ impl WatchedItems {
             services_version: 0,
             rules,
             form_room: FormRoom::default(),
+            refused: Vec::new(),
             scratch: Scratch::default(),
             encoding: Encoding::default(),
             counters: Arc::clone(counters),
@@ -121,6 +124,7 @@ impl WatchedItems {
 
     /// The item is closed upstream: its streams end with that status.
     pub(super) fn on_closed(&mut self, index: usize, status: &[u8], sink: &mut impl ServerSink) {
+        self.send_pending(index, sink);
         let item = self.remove(index);
         let watchers = item.audience.everyone();
         self.counters.statuses_out.add(watchers.len() as u64);
@@ -249,7 +253,7 @@ impl WatchedItems {
     /// Takes a stream off its client's list: the item is done with it.
     pub(super) fn forget_stream(&mut self, watcher: Watcher) {
         let known = self.clients.get_mut(watcher.client);
-        if let Some(stream) = known.and_then(|c| c.streams.remove(&watcher.stream_id)) {
+        if let Some(stream) = known.and_then(|c| c.take_stream(watcher.stream_id)) {
             stream.conversation.map(|number| self.conversations.end(number));
             self.clients.count_watchers(-1);
         }

@@ -68,6 +68,7 @@ impl Endpoint for Idle {
         Nanos::NEVER
     }
     fn on_disconnected(&mut self, _: Disconnect) {}
+    fn give_up(&mut self, _: u32) {}
     fn stop(&mut self) {}
 }
 
