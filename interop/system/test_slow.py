@@ -1,7 +1,4 @@
-"""Clients that do not read: one is closed when its backlog is at its limit, one that reads again in time is conflated.
-
-Nobody else notices either of them.
-"""
+"""A client that does not read: it is closed when its backlog is at its limit, and nobody else notices."""
 
 import socket
 import unittest
@@ -66,56 +63,6 @@ class SlowClient(SystemTest):
 
     def test_it_has_made_no_other_client_conflated(self):
         self.assertEqual(self.metrics['p2ps_clients_conflated'], 0)
-
-
-class FrozenClient(SystemTest):
-    """It stands still while the market is played, and reads everything afterwards."""
-
-    @classmethod
-    def scenario(cls):
-        cls.system_ = cls.system()
-        cls.distributor = cls.system_.source_distributor()
-        ladder = {
-            'p2ps.conflate_above_bytes': 50_000,
-            'p2ps.conflated_room_bytes': 10_000,
-            'p2ps.conflate_above_ms': 300,
-            'p2ps.tick_after_ms': 500,
-        }
-        cls.p2ps = cls.system_.p2ps(sets=ladder)
-        cls.feed = cls.system_.feed(speed='15', delay_ms=3000)
-        cls.good = cls.system_.native(cls.p2ps)
-        cls.frozen = cls.system_.native(cls.p2ps, name='frozen')
-        hold_until_ready(cls.feed, cls.distributor, [cls.good, cls.frozen])
-        cls.frozen.hold()
-        cls.p2ps.wait_count('p2ps_conflations_begun_total', 1)
-        cls.feed.wait_count('feed_rounds_total', 1)
-        cls.positions = cls.system_.wait_right(cls.p2ps)
-        # Described now and then.
-        wait_until(lambda: cls.steps() == ['conflated', 'tick'], lambda: 'steps: %s' % cls.steps(), [cls.p2ps])
-        cls.frozen.go_on()
-        wait_at([cls.good, cls.frozen], cls.positions)
-        cls.p2ps.wait_count('p2ps_conflations_ended_total', 1)
-        cls.metrics = cls.p2ps.metrics()
-
-    @classmethod
-    def steps(cls):
-        return sorted(client['step'] for client in cls.p2ps.status()['clients'])
-
-    def test_it_was_conflated_and_is_still_connected(self):
-        self.assertGreater(self.metrics['p2ps_updates_conflated_total'], 0)
-        self.assertEqual(self.metrics['p2ps_clients_conflated'], 0)
-        self.assertEqual(len(self.frozen.seen('connected')), 1)
-        self.assertEqual(self.metrics['p2ps_clients'], 2)
-
-    def test_it_skipped_updates_never_went_back_and_ends_right(self):
-        self.assert_finished_well(self.frozen)
-        self.assertEqual(sum(item.steps_back for item in self.frozen.items.values()), 0)
-        updates = lambda client: sum(item.updates for item in client.items.values())
-        self.assertLess(updates(self.frozen), updates(self.good))
-
-    def test_the_other_client_saw_everything_in_order_and_ends_right(self):
-        self.assertEqual(len(self.good.seen('connected')), 1)
-        self.assert_finished_well(self.good)
 
 
 if __name__ == '__main__':

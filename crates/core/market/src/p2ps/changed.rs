@@ -18,10 +18,8 @@ use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
 use super::PointToPoint;
-use super::audience::{Form, Group};
-use super::base::{ClientId, Watcher};
+use super::base::ClientId;
 use super::item::Item;
-use super::items::WatchedItems;
 use super::sink::ServerSink;
 
 /// For the front end.
@@ -62,60 +60,5 @@ impl Item {
     #[inline]
     pub(super) fn count_update(&mut self) {
         self.updates = self.updates.checked_add(1).unwrap_or(NonZeroU32::MIN);
-    }
-}
-
-impl WatchedItems {
-    /// Streams of an item were not sent its last update.
-    #[cold]
-    pub(super) fn note_changes(&mut self, index: usize) {
-        let mut refused = std::mem::take(&mut self.refused);
-        self.counters.updates_conflated.add(refused.len() as u64);
-        for watcher in refused.drain(..) {
-            let Some(client) = self.clients.get_mut(watcher.client) else { continue };
-            let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { continue };
-            let item = &mut self.table[index];
-            if stream.index == index && item.audience.change(watcher, &stream.form) {
-                stream.changed_from = Some(item.updates);
-                client.conflation.changed += 1;
-                self.clients.enqueue_due(watcher);
-            }
-        }
-        self.refused = refused;
-    }
-
-    /// A stream that has changed is about to be sent newer values, or waits for something else.
-    pub(super) fn settle_change(&mut self, watcher: Watcher) {
-        let Some(client) = self.clients.get_mut(watcher.client) else { return };
-        let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { return };
-        let Some(from) = stream.changed_from.take() else { return };
-        let last = self.table.get(stream.index).map_or(from, |item| item.updates);
-        client.conflation.changed -= 1;
-        client.conflation.updates += 1 + u64::from(last.get().wrapping_sub(from.get()));
-    }
-
-    /// Sends the newest state of an item to its streams that have changed: something follows that keeps its order.
-    pub(super) fn send_pending(&mut self, index: usize, sink: &mut impl ServerSink) {
-        let Some(item) = self.table.get_mut(index).filter(|item| item.audience.changed_count() > 0) else {
-            return;
-        };
-        let is_known = item.cached.is_known();
-        for Group { form, watchers } in item.audience.take_all_changed() {
-            watchers.iter().for_each(|watcher| self.settle_change(*watcher));
-            if is_known {
-                self.send_newest(index, &form, &watchers, sink);
-            }
-        }
-    }
-
-    /// Sends the newest state of an item to streams that have changed and want it in one form.
-    pub(super) fn send_newest(
-        &mut self,
-        index: usize,
-        form: &Form,
-        watchers: &[Watcher],
-        sink: &mut impl ServerSink,
-    ) {
-        self.send_image(index, form, watchers, false, sink);
     }
 }

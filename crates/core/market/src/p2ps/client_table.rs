@@ -1,6 +1,7 @@
 //! The clients, and the measurement of their round trips.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use counters::table::PointToPoint as Counters;
@@ -100,6 +101,16 @@ impl Clients {
             self.due_clients.push(watcher.client);
         }
         client.due.push_back(watcher.stream_id);
+    }
+
+    /// A stream that has changed is about to be sent newer values, or waits for something else; `last` is the number of
+    /// its item's last update.
+    pub(super) fn settle_change(&mut self, watcher: Watcher, last: NonZeroU32) {
+        let Some(client) = self.all.get_mut(&watcher.client) else { return };
+        let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { return };
+        let Some(from) = stream.changed_from.take() else { return };
+        client.conflation.changed -= 1;
+        client.conflation.updates += 1 + u64::from(last.get().wrapping_sub(from.get()));
     }
 
     /// Whether a client's login says that all its streams pause.

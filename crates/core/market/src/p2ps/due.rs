@@ -39,8 +39,9 @@ impl WatchedItems {
             self.clients.note_due(watcher);
         }
         // They are in the queue, and what they are sent is this image.
+        let last = self.table[index].updates;
         for watcher in self.table[index].audience.defer_changed() {
-            self.settle_change(watcher);
+            self.clients.settle_change(watcher, last);
         }
     }
 
@@ -104,7 +105,8 @@ impl PointToPoint {
             }
         } else if item.audience.take_changed(watcher) {
             item.audience.add(watcher, &form, false);
-            self.items.settle_change(watcher);
+            let last = item.updates;
+            self.items.clients.settle_change(watcher, last);
             if is_known {
                 self.items.send_newest(index, &form, &[watcher], sink);
             }

@@ -11,7 +11,7 @@ use rwf::{DataState, Key, State, StateCode, StatusMsg, StreamState};
 use slab::Slab;
 use units::Nanos;
 
-use super::audience::FormRoom;
+use super::audience::{Form, FormRoom, Group};
 use super::base::{ServerConfig, Watcher};
 use super::client_table::Clients;
 use super::conversations::Conversations;
@@ -85,6 +85,52 @@ impl WatchedItems {
             self.clients.count_watchers(-i64::from(was_open));
         }
         self.conversations.end(number);
+    }
+}
+
+/// Streams whose updates are conflated, as `changed` explains.
+impl WatchedItems {
+    /// Streams of an item were not sent its last update.
+    #[cold]
+    pub(super) fn note_changes(&mut self, index: usize) {
+        let mut refused = std::mem::take(&mut self.refused);
+        self.counters.updates_conflated.add(refused.len() as u64);
+        for watcher in refused.drain(..) {
+            let Some(client) = self.clients.get_mut(watcher.client) else { continue };
+            let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { continue };
+            let item = &mut self.table[index];
+            if stream.index == index && item.audience.change(watcher, &stream.form) {
+                stream.changed_from = Some(item.updates);
+                client.conflation.changed += 1;
+                self.clients.enqueue_due(watcher);
+            }
+        }
+        self.refused = refused;
+    }
+
+    /// Sends the newest state of an item to its streams that have changed: something follows that keeps its order.
+    pub(super) fn send_pending(&mut self, index: usize, sink: &mut impl ServerSink) {
+        let Some(item) = self.table.get_mut(index).filter(|item| item.audience.changed_count() > 0) else {
+            return;
+        };
+        let (is_known, last) = (item.cached.is_known(), item.updates);
+        for Group { form, watchers } in item.audience.take_all_changed() {
+            watchers.iter().for_each(|watcher| self.clients.settle_change(*watcher, last));
+            if is_known {
+                self.send_newest(index, &form, &watchers, sink);
+            }
+        }
+    }
+
+    /// Sends the newest state of an item to streams that have changed and want it in one form.
+    pub(super) fn send_newest(
+        &mut self,
+        index: usize,
+        form: &Form,
+        watchers: &[Watcher],
+        sink: &mut impl ServerSink,
+    ) {
+        self.send_image(index, form, watchers, false, sink);
     }
 }
 

@@ -47,7 +47,7 @@ impl WatchedItems {
             audience.add(watcher, form, is_paused);
         }
         if was_changed {
-            self.settle_change(watcher);
+            self.clients.settle_change(watcher, self.table[index].updates);
         }
         let lacks = !is_paused && (was_due || was_paused || before.view != form.view);
         if !no_refresh || lacks {
@@ -63,7 +63,7 @@ impl WatchedItems {
         let (index, form) = (stream.index, stream.form.clone());
         let changes = self.table[index].audience.set_paused(watcher, &form, is_paused);
         if changes && is_paused {
-            self.settle_change(watcher);
+            self.clients.settle_change(watcher, self.table[index].updates);
         } else if changes {
             self.send_image(index, &form, &[watcher], false, sink);
         }
