@@ -18,7 +18,9 @@ pub struct Child(libc::pid_t);
 /// # Errors
 /// There are too many processes.
 pub fn fork(there: impl FnOnce() -> bool) -> io::Result<Child> {
-    // SAFETY: the child goes on with what the test asks for, as above, and ends by `_exit`.
+    // SAFETY: the child has its own copy of all memory, and nothing there is half changed but what a lock of another
+    // thread keeps: that lock is never given back, so the child may wait for ever and sees no such state. It ends by
+    // `_exit`, without the destructors of objects that its parent has too.
     match unsafe { libc::fork() } {
         0 => {
             let is_good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(there)).unwrap_or(false);

@@ -7,7 +7,7 @@ use super::queue::LINE_MAX_BYTES;
 use super::*;
 
 /// A file of this test's own, in a folder that is gone when it ends.
-struct Scratch(PathBuf, Folder);
+struct Scratch(PathBuf, #[expect(dead_code, reason = "it is kept for its end")] Folder);
 
 impl Scratch {
     fn new(name: &str) -> Scratch {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use counters::table::PointToPoint as Counters;
@@ -52,7 +53,13 @@ impl Clients {
 
     /// All, in the order of their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ClientId, &Client)> + '_ {
-        self.all.iter().map(|(client, known)| (*client, known))
+        self.after(None)
+    }
+
+    /// Those behind one, or all, in the order of their numbers.
+    pub(super) fn after(&self, after: Option<ClientId>) -> impl Iterator<Item = (ClientId, &Client)> + '_ {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.all.range((begin, Bound::Unbounded)).map(|(client, known)| (*client, known))
     }
 }
 

@@ -10,18 +10,19 @@ use std::time::Duration;
 
 use client::{Consumer, ConsumerConfig, ConsumerEvent, HostPort};
 use counters::Registry;
-use market::CachedItem;
 use market::backbone::Kind;
 use market::image::FieldRules;
+use market::{CachedItem, ItemKey, RefreshForm, Scratch};
 use net::agent::Agent;
 use net::{Poller, Ready, clock};
 use p2ps::{P2psConfig, PointToPointServer};
-use rwf::{Dictionary, Msg, Real, UpdateMsg};
+use rwf::{DataType, Dictionary, Domain, Msg, Real, RefreshMsg, UpdateMsg, Writer};
 use scripted::{Script, image_of, update_of};
 use serde_json::json;
 
 use crate::BenchError;
 use crate::process::{START_LIMIT, answer, free_port};
+use crate::template::Template;
 
 /// Rounds before the counted ones: tables have grown.
 const WARM_ROUNDS: u32 = 64;
@@ -60,12 +61,54 @@ macro_rules! cases {
         /// What is counted: the functions' names, and how each figure is called.
         pub(super) const COUNTED: &[(&str, &str)] = &[
             ("counted_image_merge", MERGE),
+            ("counted_image_whole", WHOLE),
+            ("counted_image_encode", ENCODE),
+            ("counted_image_10_10", MERGES[0].figure),
+            ("counted_image_86_23_plain", MERGES[1].figure),
+            ("counted_image_86_23_ripples", MERGES[2].figure),
+            ("counted_image_300_23", MERGES[3].figure),
             $( (stringify!($turn), concat!("p2ps turn, updates: ", $batch, ", clients: ", $clients)), )+
         ];
     };
 }
 
 const MERGE: &str = "image of 40 fields, update of 10";
+const WHOLE: &str = "image of 86 fields, new item";
+const ENCODE: &str = "image of 86 fields, encoded";
+
+/// Fields of an image and of its updates, whether they ripple, and the function that is counted.
+struct Merge {
+    figure: &'static str,
+    template: Template,
+    ripples: bool,
+    merge: fn(&mut CachedItem, &UpdateMsg<'_>, &FieldRules) -> bool,
+}
+
+macro_rules! merges {
+    ($( $figure:literal, $image_fields:literal, $update_fields:literal, $ripples:literal: $merge:ident; )+) => {
+        const MERGES: &[Merge] = &[$( Merge {
+            figure: $figure,
+            template: Template { image_fields: $image_fields, update_fields: $update_fields },
+            ripples: $ripples,
+            merge: $merge,
+        }, )+];
+
+        $(
+            #[inline(never)]
+            fn $merge(item: &mut CachedItem, update: &UpdateMsg<'_>, rules: &FieldRules) -> bool {
+                black_box(stringify!($merge));
+                black_box(item).on_update(black_box(update), rules).is_ok()
+            }
+        )+
+    };
+}
+
+merges! {
+    "image of 10 fields, update of 10", 10, 10, false: counted_image_10_10;
+    "image of 86 fields, update of 23", 86, 23, false: counted_image_86_23_plain;
+    "image of 86 fields, update of 23, ripples", 86, 23, true: counted_image_86_23_ripples;
+    "image of 300 fields, update of 23", 300, 23, false: counted_image_300_23;
+}
 
 cases! {
     0, 16: counted_p2ps_0_16;
@@ -78,6 +121,8 @@ cases! {
 /// Plays all cases; tells how many updates each counted function has taken part in.
 pub(super) fn run() -> Result<(), BenchError> {
     merge()?;
+    MERGES.iter().try_for_each(Merge::run)?;
+    whole()?;
     for case in CASES {
         let mut server = Server::open(case)?;
         for _ in 0..WARM_ROUNDS {
@@ -111,6 +156,82 @@ fn merge() -> Result<(), BenchError> {
 #[inline(never)]
 fn counted_image_merge(item: &mut CachedItem, update: &UpdateMsg<'_>, rules: &FieldRules) -> bool {
     black_box(item).on_update(black_box(update), rules).is_ok()
+}
+
+/// Updates of a case, which follow each other; no two of them are alike.
+const UPDATE_KINDS: u64 = 61;
+
+impl Merge {
+    fn run(&self) -> Result<(), BenchError> {
+        let (rules, mut item) = (self.template.rules(self.ripples), CachedItem::new(true));
+        let image = refresh_of(self.template)?;
+        let update = |n| message(|w| self.template.write_update(w, n));
+        let updates: Vec<Vec<u8>> = (0..UPDATE_KINDS).map(update).collect::<Result<_, _>>()?;
+        take(&mut item, &image, &rules)?;
+        for (n, payload) in updates.iter().cycle().take(2 * UPDATES as usize).enumerate() {
+            let update =
+                UpdateMsg { payload, ..UpdateMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST) };
+            // Of the first round nothing counts: rooms grow.
+            let is_taken = match n < UPDATES as usize {
+                true => item.on_update(&update, &rules).is_ok(),
+                false => (self.merge)(&mut item, &update, &rules),
+            };
+            if !is_taken {
+                return Err(BenchError::new("an update is refused"));
+            }
+        }
+        answer(&json!({ "figure": self.figure, "messages": UPDATES }));
+        Ok(())
+    }
+}
+
+/// New items of one template, and their images encoded.
+fn whole() -> Result<(), BenchError> {
+    let template = Template { image_fields: 86, update_fields: 0 };
+    let (rules, image) = (template.rules(true), refresh_of(template)?);
+    let (mut scratch, mut bytes) = (Scratch::default(), 0);
+    take(&mut CachedItem::new(true), &image, &rules)?;
+    for _ in 0..UPDATES {
+        let mut item = CachedItem::new(true);
+        if !counted_image_whole(&mut item, &image, &rules) {
+            return Err(BenchError::new("an image is refused"));
+        }
+        counted_image_encode(&item, &mut scratch, &mut bytes);
+    }
+    if bytes < UPDATES as usize * image.len() {
+        return Err(BenchError::new("an image is not encoded"));
+    }
+    answer(&json!({ "figure": WHOLE, "messages": UPDATES }));
+    answer(&json!({ "figure": ENCODE, "messages": UPDATES }));
+    Ok(())
+}
+
+fn refresh_of(template: Template) -> Result<Vec<u8>, BenchError> {
+    message(|w| template.write_image(w))
+}
+
+fn message(write: impl Fn(&mut Writer<'_>)) -> Result<Vec<u8>, BenchError> {
+    rwf::encode_to_vec(write).map_err(|error| BenchError::new(format!("of the program itself: {error}")))
+}
+
+fn take(item: &mut CachedItem, payload: &[u8], rules: &FieldRules) -> Result<(), BenchError> {
+    let head = RefreshMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST);
+    let taken = item.on_refresh(&RefreshMsg { complete: true, payload, ..head }, rules);
+    taken.map(drop).map_err(|error| BenchError::new(format!("an image is refused: {error}")))
+}
+
+#[inline(never)]
+fn counted_image_whole(item: &mut CachedItem, payload: &[u8], rules: &FieldRules) -> bool {
+    take(black_box(item), black_box(payload), rules).is_ok()
+}
+
+#[inline(never)]
+fn counted_image_encode(item: &CachedItem, scratch: &mut Scratch, bytes: &mut usize) {
+    let (key, form) = (
+        ItemKey::named(1, Domain::MARKET_PRICE, b"ITEM"),
+        RefreshForm { solicited: true, part_bytes: 6_000 },
+    );
+    black_box(item).encode_refresh(key, form, scratch, |message| *bytes += message.len());
 }
 
 fn parsed(bytes: &[u8]) -> Result<Msg<'_>, BenchError> {

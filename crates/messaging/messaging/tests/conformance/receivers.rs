@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use testkit::watchdog::WATCHDOG;
 use tickcast_messaging::{
     ContextCounters, EmbeddedContext, ReceiverOptions, SourceEvent, SourceOptions, Transport,
 };
 
-use crate::common::WATCHDOG;
 use crate::party::{Event, Party, World, until};
 
 /// Drives a context on a thread of its own until told to stop; returns what it has heard.

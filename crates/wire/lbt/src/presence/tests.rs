@@ -127,7 +127,7 @@ impl World {
 
 #[test]
 fn every_receiver_is_counted_once_whatever_the_network_does() {
-    for seed in 0..200 {
+    testkit::for_each_seed!(0..200, |seed| {
         let mut world = World::new(seed, [0.0, 0.05, 0.1, 0.5][seed as usize % 4], (seed % 5) * 30 * MS);
         let count = 1 + seed as usize % 20;
         for at in 0..count {
@@ -148,7 +148,7 @@ fn every_receiver_is_counted_once_whatever_the_network_does() {
         if world.loss == 0.0 {
             assert_eq!(counts, [Some(both), Some(count), Some(0)], "seed {seed}");
         }
-    }
+    });
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn nothing_is_asked_unless_somebody_waits() {
 
 #[test]
 fn a_receiver_is_counted_within_a_tenth_of_a_second_and_one_that_comes_later_within_a_second() {
-    for seed in 0..100 {
+    testkit::for_each_seed!(0..100, |seed| {
         let mut world = World::new(seed, 0.0, MS);
         world.join(&[7]);
         world.watch.watch(world.now, 7, 0);
@@ -185,7 +185,7 @@ fn a_receiver_is_counted_within_a_tenth_of_a_second_and_one_that_comes_later_wit
         world.watch.hurry(world.now);
         world.run(Duration::from_millis(50));
         assert_eq!(world.watch.count(7), Some(3), "seed {seed}");
-    }
+    });
 }
 
 #[test]

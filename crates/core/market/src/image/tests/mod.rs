@@ -2,6 +2,7 @@
 
 mod limits;
 mod model;
+mod plain;
 
 use rwf::{DataType, encode_to_vec};
 use units::Rng;
