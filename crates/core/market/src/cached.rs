@@ -339,6 +339,11 @@ impl CachedItem {
         self.changes.is_some()
     }
 
+    #[cfg(test)]
+    pub(crate) fn changes(&self) -> Option<&Changes> {
+        self.changes.as_deref()
+    }
+
     /// Encodes an update with stream id 0 that brings a reader up to date who was sent everything up to a version, and
     /// nothing after it: the newest value of each field that has changed since, in the image's order; of a map each
     /// entry that has changed since, whole, and its summary.
