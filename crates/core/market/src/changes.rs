@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use rwf::{DataType, FieldList, Map, MapAction, UpdateMsg, Writer};
 
-use crate::image::Image;
+use crate::image::{Image, MapImage};
 
 /// Which parts of an image changed when.
 #[derive(Clone, Debug, Default)]
@@ -125,7 +125,8 @@ impl Changes {
                     if !is_there && entry.action == MapAction::Delete {
                         continue;
                     }
-                    if self.entries.len() >= ENTRIES_MAX || self.key_bytes + entry.key.len() > KEYS_BYTES_MAX {
+                    if self.entries.len() >= ENTRIES_MAX || self.key_bytes + entry.key.len() > KEYS_BYTES_MAX
+                    {
                         self.forget_oldest();
                     }
                     self.key_bytes += entry.key.len();
@@ -182,13 +183,12 @@ impl Changes {
         match image {
             Image::Fields(_) => is_some(has_permission || self.fields.iter().any(|at| *at > since)),
             Image::Map(map) => {
-                let lists = [DataType::NO_DATA, DataType::FIELD_LIST, DataType::ELEMENT_LIST];
                 let has_summary = self.summary_at > since;
-                // A list is merged into that of the reader and comes to the same. Other summaries cannot be replaced.
-                if has_summary && !lists.contains(&map.container_type()) {
+                // Nothing replaces a summary.
+                if has_summary && !is_list(map.container_type()) {
                     return Lacks::Image;
                 }
-                let news = self.news(since, image);
+                let news = self.news(since, map);
                 let bytes: usize = news.map(|(key, _)| map.bytes_of(key)).sum();
                 if bytes > MAP_BYTES_MAX {
                     return Lacks::Image;
@@ -211,7 +211,7 @@ impl Changes {
             Image::Fields(fields) => {
                 fields.write_some(w, |place| self.fields.get(place).is_some_and(|at| *at > since));
             }
-            Image::Map(map) => map.write_some(w, self.summary_at > since, self.news(since, image)),
+            Image::Map(map) => map.write_some(w, self.summary_at > since, self.news(since, map)),
             _ => {}
         }
     }
@@ -223,13 +223,11 @@ impl Changes {
     }
 
     /// What has become of the entries of a map since a version, in the order of their keys.
-    fn news<'c>(&'c self, since: u32, image: &Image) -> impl Iterator<Item = (&'c [u8], MapAction)> {
-        let lists = [DataType::NO_DATA, DataType::FIELD_LIST, DataType::ELEMENT_LIST];
-        let is_list = matches!(image, Image::Map(map) if lists.contains(&map.container_type()));
-        let news = move |(key, change): (&'c Box<[u8]>, &EntryChange)| {
+    fn news(&self, since: u32, map: &MapImage) -> impl Iterator<Item = (&[u8], MapAction)> {
+        let is_list = is_list(map.container_type());
+        self.entries.iter().filter_map(move |(key, change)| {
             change.action_after(since, is_list).map(|action| (&**key, action))
-        };
-        self.entries.iter().filter_map(news)
+        })
     }
 
     /// Bytes held, about.
@@ -238,6 +236,11 @@ impl Changes {
         let entry_bytes = size_of::<EntryChange>() + size_of::<Box<[u8]>>();
         self.fields.capacity() * 4 + self.entries.len() * entry_bytes + self.key_bytes
     }
+}
+
+/// Whether the whole of what an entry holds can be merged into what a reader has, and comes to the whole.
+fn is_list(container_type: DataType) -> bool {
+    [DataType::NO_DATA, DataType::FIELD_LIST, DataType::ELEMENT_LIST].contains(&container_type)
 }
 
 impl EntryChange {
@@ -255,8 +258,8 @@ impl EntryChange {
         (self.changed_at, self.is_there) = (at, true);
     }
 
-    /// What brings a reader up to date that has everything up to `since`. `is_list`: what an entry holds is merged by
-    /// its parts, so that the whole of it can be an update; anything else replaces what was there.
+    /// What brings a reader up to date that has everything up to `since`. What is no list has to replace what the
+    /// reader has.
     ///
     /// An entry that came and went more than once may be deleted for a reader that does not know it any more.
     fn action_after(&self, since: u32, is_list: bool) -> Option<MapAction> {

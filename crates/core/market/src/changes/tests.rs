@@ -161,9 +161,7 @@ impl World {
                 let id = self.rng.below(FIELDS as u64) as i16;
                 self.sent += 1;
                 let value = match (id, self.rng.below(4)) {
-                    (TEXT, 0..2) => {
-                        [&b"\x1b["[..], self.rng.below(5).to_string().as_bytes(), b"`x"].concat()
-                    }
+                    (TEXT, 0..2) => [&b"\x1b["[..], self.rng.below(5).to_string().as_bytes(), b"`x"].concat(),
                     (_, 0) => Vec::new(),
                     (_, 1) => vec![b'a'; self.rng.below(40) as usize],
                     _ => self.sent.to_be_bytes().to_vec(),
@@ -208,9 +206,14 @@ impl World {
                 for (action, key, content) in &entries {
                     match action {
                         MapAction::Delete => m.delete(Buffer(key)),
-                        _ => m.entry(*action, Encoded { data_type: DataType::BUFFER, content: key }, None, |w| {
-                            w.bytes(content);
-                        }),
+                        _ => m.entry(
+                            *action,
+                            Encoded { data_type: DataType::BUFFER, content: key },
+                            None,
+                            |w| {
+                                w.bytes(content);
+                            },
+                        ),
                     }
                 }
             });
@@ -308,8 +311,11 @@ impl World {
     fn count(&mut self, msg: &UpdateMsg<'_>, reader: &Reader) {
         self.counts.updates += 1;
         if msg.container_type == DataType::FIELD_LIST {
-            let ids: Vec<i16> =
-                FieldList::parse(msg.payload).expect("legal").entries().map(|e| e.expect("legal").id).collect();
+            let ids: Vec<i16> = FieldList::parse(msg.payload)
+                .expect("legal")
+                .entries()
+                .map(|e| e.expect("legal").id)
+                .collect();
             let order = self.newest.fields.0.iter().map(|(id, _)| *id).filter(|id| ids.contains(id));
             assert_eq!(ids, order.collect::<Vec<_>>(), "once each, in the order of the image");
             return;
@@ -408,9 +414,7 @@ fn sent(item: &CachedItem, since: u64) -> Option<Vec<(u32, MapAction)>> {
     assert_eq!(msg.conflation, None);
     let map = Map::parse(msg.payload).expect("legal");
     let entries = map.entries().map(|entry| entry.expect("legal"));
-    Some(
-        entries.map(|e| (u32::from_be_bytes(e.key.try_into().expect("four bytes")), e.action)).collect(),
-    )
+    Some(entries.map(|e| (u32::from_be_bytes(e.key.try_into().expect("four bytes")), e.action)).collect())
 }
 
 #[test]

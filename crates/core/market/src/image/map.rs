@@ -172,10 +172,8 @@ impl MapImage {
         has_summary: bool,
         entries: impl Iterator<Item = (&'k [u8], MapAction)>,
     ) {
-        let head = MapHead {
-            key_field_id: self.key_field_id,
-            ..MapHead::new(self.key_type, self.container_type)
-        };
+        let head =
+            MapHead { key_field_id: self.key_field_id, ..MapHead::new(self.key_type, self.container_type) };
         w.map(&head, |m| {
             if let (true, Some(summary)) = (has_summary, self.summary.get()) {
                 m.summary(|w| summary.write_inside(self.container_type, w));
