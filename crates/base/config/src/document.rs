@@ -60,9 +60,10 @@ fn parse<T>(
     let mut checked = ValidateWhitespace::new(&mut events, input);
     grammar(&tokens, &mut RecursionGuard::new(&mut checked, DEPTH_MAX as u32), &mut errors);
     events.retain(|event| !matches!(event.kind(), EventKind::Whitespace | EventKind::Comment));
+    let is_cut = cut_at_the_deepest(&mut events, &mut errors);
 
     let mut assembler =
-        Assembler { input, events: &events, at: 0, source, base, errors, clashes: Vec::new() };
+        Assembler { input, events: &events, is_cut, at: 0, source, base, errors, clashes: Vec::new() };
     let content = read(&mut assembler);
     let Assembler { errors, clashes, .. } = assembler;
     let end = text.len();
@@ -70,10 +71,32 @@ fn parse<T>(
     Parsed { content, errors, clashes }
 }
 
+/// Ends a text where lists and tables are too deep within one another: the parser does not find its way behind that,
+/// and complains of each bracket. Whether it is ended.
+fn cut_at_the_deepest(events: &mut Vec<Event>, errors: &mut Vec<ParseError>) -> bool {
+    let Some(first) = errors.iter().position(|error| error.description() == TOO_DEEP) else { return false };
+    let open = errors[first].unexpected();
+    errors.truncate(first);
+    let error = ParseError::new(format!("lists and tables are nested more than {DEPTH_MAX} deep"));
+    errors.push(match open {
+        Some(open) => error.with_unexpected(open),
+        None => error,
+    });
+    if let Some(at) = events.iter().position(|event| Some(event.span()) == open) {
+        events.truncate(at + 1);
+    }
+    true
+}
+
+/// What the guard says.
+const TOO_DEEP: &str = "cannot recurse further; max recursion depth met";
+
 /// Walks over the events of one text.
 struct Assembler<'t> {
     input: toml_parser::Source<'t>,
     events: &'t [Event],
+    /// The text goes on behind the last event.
+    is_cut: bool,
     at: usize,
     source: SourceId,
     base: usize,
@@ -160,7 +183,16 @@ impl Assembler<'_> {
         (!raw.is_empty()).then(|| Name { text: text.into_owned(), place: self.place(event) })
     }
 
+    /// A value; [`Data::Broken`] if the text is cut in it.
     fn value(&mut self) -> Node {
+        let mut node = self.value_of_any_end();
+        if self.is_cut && self.at >= self.events.len() {
+            node.data = Data::Broken;
+        }
+        node
+    }
+
+    fn value_of_any_end(&mut self) -> Node {
         let Some(event) = self.peek() else { return self.broken() };
         match event.kind() {
             EventKind::Scalar => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use backbone::{Inlet, InletCommand};
 use counters::Registry;
 use counters::table::{JsonClients, PointToPoint as Counters};
-use daemon::{Describer, Status, UserList, describe_users};
+use daemon::{Describer, Facts, Page, Parameter, Query, Status, UserList, describe_users};
 use market::Intake;
 use market::p2ps::{ClientId, ClientInfo, PointToPoint, ServerSink};
 use net::agent::Agent;
@@ -63,8 +63,6 @@ const WAITING_TIME: Duration = Duration::from_millis(5);
 const CLOCK_EVERY: usize = 32;
 /// While the core releases what has waited behind a gap, so many bytes of it are handled in a turn: a part of what is released.
 const RELEASING_BYTES: usize = 256 << 10;
-/// How many clients a status page lists.
-const CLIENTS_LISTED: usize = 1000;
 
 impl<I: Inlet> PointToPointServer<I> {
     /// Opens the consumer ports. The server's descriptors use three token spaces from `token_space` on: that
@@ -101,7 +99,9 @@ impl<I: Inlet> PointToPointServer<I> {
         let websocket = open_websocket(config, registrar, token_space + WEBSOCKET_SPACE, registry)?;
         let peer = units::Rng::new(seed).next_u64();
         let json_counters = Arc::new(JsonClients::default());
-        registry.register(&[], json_counters.clone());
+        if websocket.is_some() {
+            registry.register(&[], json_counters.clone());
+        }
         let default_service = config.default_service.clone();
         let json = Json::new(
             &config.websocket,
@@ -129,7 +129,7 @@ impl<I: Inlet> PointToPointServer<I> {
             pace: Pace::default(),
             due: VecDeque::new(),
             is_due: false,
-            describer: Describer::default(),
+            describer: Describer::new(Parameter::ALL),
         })
     }
 
@@ -347,19 +347,17 @@ impl<I: Inlet> PointToPointServer<I> {
 
     fn describe(&mut self, now: Nanos) {
         let PointToPointServer { core, intake, rssl, websocket, describer, .. } = self;
-        describer.describe(now, || {
+        describer.describe(now, |query| {
             let rssl_count = rssl.connection_count();
             let websocket_count = websocket.as_ref().map_or(0, WebSocketListener::connection_count);
-            let clients = core.clients().take(CLIENTS_LISTED);
-            let clients = clients.map(|client| match websocket::connection_of(client.client) {
-                None => {
-                    let connection = rssl.connection(ConnectionId(client.client.0));
-                    describe_client(&client, "rssl", connection.as_ref())
-                }
-                Some(id) => {
-                    let connection = websocket.as_mut().and_then(|listener| listener.connection(id));
-                    describe_client(&client, "websocket", connection.as_ref())
-                }
+            let mut connection_of = |client| match websocket::connection_of(client) {
+                None => ("rssl", rssl.connection(ConnectionId(client.0))),
+                Some(id) => ("websocket", websocket.as_mut().and_then(|listener| listener.connection(id))),
+            };
+            let page = page_of_clients(query, core, &mut connection_of);
+            let clients = page.listed.iter().filter_map(|client| {
+                let (protocol, connection) = connection_of(*client);
+                Some(describe_client(&core.client_info_of(*client)?, protocol, connection.as_ref()))
             });
             let service = |(id, name, up, instance): (u16, &str, bool, Option<u64>)| {
                 json!({"id": id, "name": name, "up": up, "instance": instance.map(|i| format!("{i:016x}"))})
@@ -373,6 +371,7 @@ impl<I: Inlet> PointToPointServer<I> {
                 "connections": rssl_count + websocket_count,
                 "websocket_connections": websocket_count,
                 "clients": clients.collect::<Vec<Value>>(),
+                "page": page.to_json(core.client_count()),
             })
         });
     }
@@ -401,11 +400,44 @@ fn open_websocket(
     Ok(Some(listener))
 }
 
+/// Which clients a status page lists.
+fn page_of_clients(
+    query: &Query,
+    core: &PointToPoint,
+    mut connection_of: impl FnMut(ClientId) -> (&'static str, Option<ConnectionInfo>),
+) -> Page<ClientId> {
+    let begin = query.after().map(|after| ClientId(u32::try_from(after).unwrap_or(u32::MAX)));
+    query.page(core.clients_after(begin).map(|client| {
+        let (protocol, connection) = connection_of(client.client);
+        let facts = Facts {
+            user: client.user,
+            application: client.application,
+            application_id: client.application_id,
+            address: connection.as_ref().map(|known| known.peer.ip()),
+            protocol,
+            state: state_of(&client),
+            backlog_bytes: connection.as_ref().map_or(0, |known| known.backlog.depth_bytes as u64),
+        };
+        (client.client.0.into(), facts, client.client)
+    }))
+}
+
+/// The state of a client as a status page shows it.
+fn state_of(client: &ClientInfo<'_>) -> &'static str {
+    match (client.is_logged_in, client.is_paused) {
+        (false, _) => "login",
+        (true, false) => "open",
+        (true, true) => "paused",
+    }
+}
+
 fn describe_client(client: &ClientInfo<'_>, protocol: &str, connection: Option<&ConnectionInfo>) -> Value {
     let roles =
         client.service_roles.iter().map(|(service, role)| ((*service).to_owned(), json!(role.name())));
     json!({
+        "id": client.client.0, "state": state_of(client),
         "user": client.user, "position": client.position, "application": client.application,
+        "application_id": client.application_id,
         "streams": client.streams, "paused": client.is_paused, "round_trip_us": client.round_trip_us,
         "standby_role": client.role.map(|role| role.name()),
         "service_roles": roles.collect::<serde_json::Map<_, _>>(),
@@ -483,5 +515,78 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
             .min(self.rssl.next_wakeup())
             .min(websocket)
             .min(self.describer.next_wakeup())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use market::backbone::LinkUp;
+    use market::p2ps::{ClientProfile, ServerNotice, SourceId, Watcher};
+    use rdm::ToVec;
+    use rdm::login::LoginRequest;
+
+    use super::*;
+
+    /// Takes what clients are sent.
+    struct Nowhere;
+
+    impl ServerSink for Nowhere {
+        fn send(&mut self, _: ClientId, _: &[u8]) {}
+        fn fan_out(&mut self, _: &[Watcher], _: &[u8]) {}
+        fn subscribe(&mut self, _: &str) {}
+        fn unsubscribe(&mut self, _: &str) {}
+        fn connect(&mut self, _: u64, _: SourceId) {}
+        fn disconnect_link(&mut self, _: u64) {}
+        fn to_instance(&mut self, _: u64, _: &LinkUp<'_>) {}
+        fn notice(&mut self, _: &ServerNotice<'_>) {}
+    }
+
+    const CROWD: u32 = 10_000;
+
+    /// A core with a crowd on both ports; every hundredth client is a user of its own.
+    fn crowd() -> PointToPoint {
+        let config = P2psConfig::default().core();
+        let mut core = PointToPoint::new(1, config, Arc::new(Dictionary::new()), Arc::default());
+        for at in 0..CROWD {
+            let client = ClientId(at);
+            let client = if at % 2 == 0 { client } else { websocket::client_of(ConnectionId(at)) };
+            core.on_client_connected(client, ClientProfile::default());
+            let name = if at % 100 == 0 { format!("desk-{at}") } else { "many".to_owned() };
+            let login = LoginRequest::consumer(name.as_bytes()).to_vec().expect("it fits");
+            core.on_client_message(Nanos(1), client, &login, &mut Nowhere).expect("it may log in");
+        }
+        core
+    }
+
+    fn page(core: &PointToPoint, query: &str) -> Page<ClientId> {
+        let query = Query::parse(query, Parameter::ALL).expect("it is allowed");
+        page_of_clients(&query, core, |client| {
+            (if websocket::connection_of(client).is_some() { "websocket" } else { "rssl" }, None)
+        })
+    }
+
+    #[test]
+    fn ten_thousand_clients_are_listed_page_after_page_and_found_by_what_they_are() {
+        let core = crowd();
+        let (mut listed, mut query) = (Vec::new(), "limit=700".to_owned());
+        loop {
+            let page = page(&core, &query);
+            assert!(page.listed.len() <= 700);
+            listed.extend(page.listed);
+            let Some(next) = page.next else { break };
+            query = format!("limit=700&after={next}");
+        }
+        assert_eq!((listed.len(), core.client_count()), (CROWD as usize, CROWD as usize));
+        assert!(listed.is_sorted_by(|a, b| a.0 < b.0), "each once");
+        let desks = page(&core, "user=desk-*");
+        assert_eq!((desks.listed.len(), desks.looked_at, desks.next), (100, CROWD as usize, None));
+        assert_eq!(page(&core, "user=desk-4200").listed, [ClientId(4200)]);
+        assert_eq!(
+            page(&core, "protocol=websocket").looked_at,
+            6_000,
+            "1,000 behind those of the other port"
+        );
+        assert!(page(&core, "state=login").listed.is_empty());
+        assert!(page(&core, "after=18446744073709551615").listed.is_empty());
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use backbone::{Outlet, OutletEvent};
 use counters::Registry;
 use counters::table::Distributor as Counters;
-use daemon::{Describer, Status, UserList, describe_users};
-use market::distributor::{Distributor, SpoiltItem};
+use daemon::{Describer, Facts, LISTED_MAX, Page, Parameter, Query, Status, UserList, describe_users};
+use market::distributor::{Distributor, ProviderId, SpoiltItem};
 use net::agent::Agent;
 use net::{Ready, Registrar};
 use rwf::Dictionary;
 use serde_json::{Value, json};
-use server::ConnectionId;
 use server::rssl::{ListenerCounters, RsslListener};
+use server::{ConnectionId, ConnectionInfo};
 use tracing::{info, warn};
 use units::Nanos;
 
@@ -40,8 +40,16 @@ pub struct SourceDistributor<O> {
 
 /// What is read from a provider at a time.
 const READ_BYTES: usize = 256 << 10;
-/// How many connections a status page lists.
-const CONNECTIONS_LISTED: usize = 1000;
+/// What a status page lists can be chosen by.
+const PARAMETERS: &[Parameter] = &[
+    Parameter::After,
+    Parameter::Limit,
+    Parameter::Sort,
+    Parameter::User,
+    Parameter::Address,
+    Parameter::State,
+    Parameter::BacklogMin,
+];
 
 impl<O: Outlet> SourceDistributor<O> {
     /// How many token spaces its descriptors use.
@@ -92,7 +100,7 @@ impl<O: Outlet> SourceDistributor<O> {
             events: Vec::new(),
             links: Links::default(),
             is_held: false,
-            describer: Describer::default(),
+            describer: Describer::new(PARAMETERS),
         })
     }
 
@@ -241,7 +249,8 @@ impl<O: Outlet> SourceDistributor<O> {
         let SourceDistributor { core, dials, listener, is_held, describer, .. } = self;
         let is_held = *is_held;
         let core = &*core;
-        describer.describe(now, || {
+        describer.describe(now, |query| {
+            let page = page_of_providers(query, core, listener);
             let service = |(id, name, up, sequence): (u16, &str, bool, u64)| {
                 json!({"id": id, "name": name, "up": up, "sequence": sequence})
             };
@@ -253,18 +262,47 @@ impl<O: Outlet> SourceDistributor<O> {
                 "providers": core.provider_users().collect::<Vec<_>>(),
                 "interactive_providers": dials.describe(core),
                 "peers": core.peer_names().collect::<Vec<_>>(),
-                "peer_flows": core.peer_flows().take(CONNECTIONS_LISTED).map(describe_flow).collect::<Vec<Value>>(),
+                "peer_flows": core.peer_flows().take(LISTED_MAX).map(describe_flow).collect::<Vec<Value>>(),
                 "providers_held": is_held,
                 "items": core.item_count(),
                 "items_spoilt": core.spoilt_items().map(describe_spoilt).collect::<Vec<Value>>(),
-                "connections": listener
-                    .connections()
-                    .take(CONNECTIONS_LISTED)
-                    .map(|info| info.to_json())
-                    .collect::<Vec<Value>>(),
+                "connections": page.listed.iter().map(|info| describe_provider(core, info)).collect::<Vec<Value>>(),
+                "page": page.to_json(listener.connection_count()),
             })
         });
     }
+}
+
+/// Which connections of providers a status page lists.
+fn page_of_providers(query: &Query, core: &Distributor, listener: &mut RsslListener) -> Page<ConnectionInfo> {
+    let begin = query.after().map(|after| ConnectionId(u32::try_from(after).unwrap_or(u32::MAX)));
+    query.page(listener.connections_after(begin).map(|connection| {
+        let facts = Facts {
+            user: user_of(core, &connection).unwrap_or_default(),
+            address: Some(connection.peer.ip()),
+            state: state_of(core, &connection),
+            backlog_bytes: connection.backlog.depth_bytes as u64,
+            ..Facts::default()
+        };
+        (connection.connection.0.into(), facts, connection)
+    }))
+}
+
+fn user_of<'a>(core: &'a Distributor, connection: &ConnectionInfo) -> Option<&'a str> {
+    core.provider_user(ProviderId(connection.connection.0))
+}
+
+fn state_of(core: &Distributor, connection: &ConnectionInfo) -> &'static str {
+    if user_of(core, connection).is_some() { "open" } else { "login" }
+}
+
+/// A connection of a provider, with what the core knows of it.
+fn describe_provider(core: &Distributor, connection: &ConnectionInfo) -> Value {
+    let mut described = connection.to_json();
+    described["id"] = json!(connection.connection.0);
+    described["user"] = json!(user_of(core, connection));
+    described["state"] = json!(state_of(core, connection));
+    described
 }
 
 /// How far behind a point-to-point server is.

@@ -16,7 +16,7 @@ use lbt::encryption::PayloadKeys;
 use lbt::error::WireError;
 use lbt::resolution::TransportSession;
 use net::WatchedFiles;
-use net::tls::{ClientTls, ServerTls};
+use net::tls::{ClientTls, ServerTls, UnixSeconds};
 use units::Nanos;
 
 use crate::error::ContextError;
@@ -239,8 +239,17 @@ impl Watched {
             What::RmPayloadKeys => Loaded::RmPayloadKeys(keys::load_payload_keys(key_file()?)?),
             What::RuPayloadKeys => Loaded::RuPayloadKeys(keys::load_payload_keys(key_file()?)?),
             What::ResolverKeys => Loaded::ResolverKeys(keys::load(key_file()?)?),
-            What::Server => Loaded::Server(Tls::server(config)?),
-            What::Client => Loaded::Client(Tls::client(config)?),
+            // What has expired is not put in the place of what may work.
+            What::Server => {
+                let server = Tls::server(config)?;
+                server.iter().try_for_each(|tls| tls.check_dates(UnixSeconds::now()))?;
+                Loaded::Server(server)
+            }
+            What::Client => {
+                let client = Tls::client(config)?;
+                client.iter().try_for_each(|tls| tls.check_dates(UnixSeconds::now()))?;
+                Loaded::Client(client)
+            }
         })
     }
 

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `/health` | `ok` as long as every thread of the daemon turns; else 503 and which does not |
 //! | `/ready` | `ready` if every service is served; else 503 and which is not |
-//! | `/metrics` | every counter in the Prometheus text format, with unit and meaning, its name after `tickcast_` |
-//! | `/status` | the daemon's own description of itself, JSON |
+//! | `/metrics` | the counters of what the daemon uses in the Prometheus text format, with unit and meaning, each name after `tickcast_` |
+//! | `/status` | the daemon's own description of itself, JSON; what is behind a `?` chooses a part of it |
 //!
 //! It runs on a thread of its own and reads what the working threads publish; nothing here is on the path of
 //! an update.
@@ -18,8 +18,10 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::thread;
 
+use axum::extract::RawQuery;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use counters::Registry;
@@ -27,8 +29,17 @@ use serde_json::Value;
 
 use self::connections::Bounded;
 
-/// Gives the present status of a daemon; may block.
-pub(crate) type Status = Arc<dyn Fn() -> Value + Send + Sync>;
+/// Gives the present status of a daemon, or the part of it that the URL asks for behind its `?`; may block.
+pub(crate) type Status = Arc<dyn Fn(&str) -> Result<Value, NoStatus> + Send + Sync>;
+
+/// Why there is no status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoStatus {
+    /// The URL asks for what cannot be: 400, with what is wrong.
+    Refused(String),
+    /// The daemon does not answer now: 503, with why.
+    Busy(String),
+}
 
 /// Says why something is not as it should be, a line each; nothing if it is. May block.
 pub(crate) type Check = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
@@ -68,14 +79,14 @@ pub(crate) fn serve(address: SocketAddrV4, registry: Registry, daemon: Daemon) -
 fn router(registry: Registry, daemon: Daemon) -> Router {
     let Daemon { status, health, ready } = daemon;
     let metrics = move || {
-        let text = prometheus::text(&registry.snapshot());
+        let text = prometheus::text(&registry.in_use());
         async move { ([(CONTENT_TYPE, prometheus::CONTENT)], text) }
     };
     Router::new()
         .route("/health", get(move || check(health.clone(), "ok")))
         .route("/ready", get(move || check(ready.clone(), "ready")))
         .route("/metrics", get(metrics))
-        .route("/status", get(move || describe(status.clone())))
+        .route("/status", get(move |RawQuery(query)| describe(status.clone(), query.unwrap_or_default())))
 }
 
 /// 200 and `good`, or 503 and what is wrong.
@@ -89,8 +100,13 @@ async fn check(check: Check, good: &'static str) -> (StatusCode, String) {
 }
 
 /// A daemon may take its time to describe itself; the other paths answer meanwhile.
-async fn describe(status: Status) -> Json<Value> {
-    Json(tokio::task::spawn_blocking(move || status()).await.unwrap_or_default())
+async fn describe(status: Status, query: String) -> Response {
+    let failed = |_| Err(NoStatus::Busy("the daemon cannot describe itself".to_owned()));
+    match tokio::task::spawn_blocking(move || status(&query)).await.unwrap_or_else(failed) {
+        Ok(status) => Json(status).into_response(),
+        Err(NoStatus::Refused(why)) => (StatusCode::BAD_REQUEST, why + "\n").into_response(),
+        Err(NoStatus::Busy(why)) => (StatusCode::SERVICE_UNAVAILABLE, why + "\n").into_response(),
+    }
 }
 
 #[cfg(test)]
@@ -98,7 +114,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{Ipv4Addr, TcpStream};
 
-    use counters::table::LbtrmSource;
+    use counters::table::{LbtrmSource, LbttcpSource};
 
     use super::*;
 
@@ -113,7 +129,7 @@ mod tests {
     fn daemon(status: Value, wrong: &[&str]) -> Daemon {
         let wrong: Vec<String> = wrong.iter().map(|text| (*text).to_owned()).collect();
         let check: Check = Arc::new(move || wrong.clone());
-        Daemon { status: Arc::new(move || status.clone()), health: check.clone(), ready: check }
+        Daemon { status: Arc::new(move |_| Ok(status.clone())), health: check.clone(), ready: check }
     }
 
     #[test]
@@ -122,6 +138,7 @@ mod tests {
         let source = Arc::new(LbtrmSource::default());
         source.msgs_sent.add(42);
         registry.register(&[("session", "ab\"c")], source);
+        registry.register_optional(&[], Arc::new(LbttcpSource::default()));
         let daemon = daemon(serde_json::json!({"service": "BINANCE"}), &[]);
         let address = serve(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), registry, daemon).unwrap();
         assert!(fetch(address, "/health").ends_with("\r\n\r\nok\n"));
@@ -132,6 +149,7 @@ mod tests {
             metrics.contains("\ntickcast_lbtrm_source_msgs_sent_total{session=\"ab\\\"c\"} 42\n"),
             "{metrics}"
         );
+        assert!(!metrics.contains("lbttcp"), "nobody uses it: {metrics}");
         assert!(fetch(address, "/nowhere").starts_with("HTTP/1.1 404"));
     }
 
@@ -159,6 +177,23 @@ mod tests {
             assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
             assert!(answer.ends_with("\r\n\r\nA is not served\nB too\n"), "{answer}");
         }
+    }
+
+    #[test]
+    fn what_is_behind_the_path_of_the_status_is_the_daemons_to_understand() {
+        let status: Status = Arc::new(|query| match query {
+            "busy" => Err(NoStatus::Busy("ask again".to_owned())),
+            "limit=0" => Err(NoStatus::Refused("`limit` must be 1 to 1000".to_owned())),
+            query => Ok(serde_json::json!({ "query": query })),
+        });
+        let daemon = Daemon { status, ..daemon(Value::Null, &[]) };
+        let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let address = serve(any, Registry::default(), daemon).unwrap();
+        assert!(fetch(address, "/status").ends_with("{\"query\":\"\"}"));
+        assert!(fetch(address, "/status?a=b%20&c").ends_with("{\"query\":\"a=b%20&c\"}"));
+        let refused = fetch(address, "/status?limit=0");
+        assert!(refused.starts_with("HTTP/1.1 400") && refused.ends_with("`limit` must be 1 to 1000\n"));
+        assert!(fetch(address, "/status?busy").starts_with("HTTP/1.1 503"));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(super) fn resolver(args: &ConfigArgs) -> Result<(), Failure> {
     let _counters = host::publish_counters(&config.admin, &registry, "resolver");
     let ended = role::resolver(&config.resolver(), &registry, &stop, |status| {
         let threads = vec![("resolver", status.heartbeat())];
-        host::start_admin(&config.admin, &registry, &stop, threads, move || status.read())
+        host::start_admin(&config.admin, &registry, &stop, threads, move |query| status.ask(query))
     });
     ended.map_err(|failure| host::name_port(&config, failure))
 }
@@ -61,7 +61,7 @@ fn run(
     };
     let ended = role(&surroundings, &mut |status| {
         let threads = vec![(name, status.heartbeat())];
-        host::start_admin(&config.admin, &registry, &stop, threads, move || status.read())
+        host::start_admin(&config.admin, &registry, &stop, threads, move |query| status.ask(query))
     });
     ended.map_err(|failure| host::name_port(&config, failure))
 }

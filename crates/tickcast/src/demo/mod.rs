@@ -130,7 +130,11 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
         registry,
         &stop,
         threads,
-        move || json!({ "source_distributor": distributor_status.read(), "p2ps": server_status.read() }),
+        // A question is about the P2PS's clients: the source distributor has one provider.
+        move |query| {
+            let p2ps = server_status.ask(query)?;
+            Ok(json!({ "source_distributor": distributor_status.read(), "p2ps": p2ps }))
+        },
     )?;
     let replay = {
         let stop = stop.clone();

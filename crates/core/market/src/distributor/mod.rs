@@ -259,6 +259,12 @@ impl Distributor {
         })
     }
 
+    /// The user of a provider, if it is logged in, for status pages.
+    #[must_use]
+    pub fn provider_user(&self, provider: ProviderId) -> Option<&str> {
+        self.items.suppliers.providers.get(&provider)?.user.as_deref()
+    }
+
     /// The users of the providers that are logged in, for status pages.
     pub fn provider_users(&self) -> impl Iterator<Item = &str> + '_ {
         self.items.suppliers.providers.values().filter_map(|p| p.user.as_deref())

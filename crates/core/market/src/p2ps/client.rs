@@ -80,6 +80,10 @@ pub struct ClientInfo<'a> {
     pub position: &'a str,
     /// What the client says it is.
     pub application: &'a str,
+    /// The id of the application, as the client says.
+    pub application_id: &'a str,
+    /// It has logged in.
+    pub is_logged_in: bool,
     /// Open item streams.
     pub streams: usize,
     /// It has paused all its streams.

@@ -1,6 +1,7 @@
 //! The clients, and the measurement of their round trips.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use counters::table::PointToPoint as Counters;
@@ -51,7 +52,13 @@ impl Clients {
 
     /// All, in the order of their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ClientId, &Client)> + '_ {
-        self.all.iter().map(|(client, known)| (*client, known))
+        self.after(None)
+    }
+
+    /// Those behind one, or all, in the order of their numbers.
+    pub(super) fn after(&self, after: Option<ClientId>) -> impl Iterator<Item = (ClientId, &Client)> + '_ {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.all.range((begin, Bound::Unbounded)).map(|(client, known)| (*client, known))
     }
 }
 

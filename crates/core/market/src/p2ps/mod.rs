@@ -67,7 +67,7 @@ use counters::table::PointToPoint as Counters;
 use rwf::Dictionary;
 use units::Nanos;
 
-use self::client::Login;
+use self::client::{Client, Login};
 use self::instances::Instances;
 use self::items::WatchedItems;
 use self::prepared::Prepared;
@@ -219,13 +219,31 @@ impl PointToPoint {
 
 /// For status pages.
 impl PointToPoint {
-    /// The connections, for status pages.
-    pub fn clients(&self) -> impl Iterator<Item = ClientInfo<'_>> + '_ {
-        self.items.clients.iter().map(|(client, c)| ClientInfo {
+    /// The connections in the order of their numbers, from the one behind `after` on, for status pages.
+    pub fn clients_after(&self, after: Option<ClientId>) -> impl Iterator<Item = ClientInfo<'_>> + '_ {
+        self.items.clients.after(after).map(|(client, known)| self.client_info(client, known))
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn client_info_of(&self, client: ClientId) -> Option<ClientInfo<'_>> {
+        self.items.clients.get(client).map(|known| self.client_info(client, known))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn client_count(&self) -> usize {
+        self.items.clients.all.len()
+    }
+
+    fn client_info<'a>(&'a self, client: ClientId, c: &'a Client) -> ClientInfo<'a> {
+        ClientInfo {
             client,
             user: c.login.as_ref().map_or("", |l| &l.credentials.user),
             position: c.login.as_ref().map_or("", |l| &l.credentials.position),
             application: c.login.as_ref().map_or("", |l| &l.application),
+            application_id: c.login.as_ref().map_or("", |l| &l.credentials.application_id),
+            is_logged_in: c.login.is_some(),
             streams: c.stream_count(),
             is_paused: c.login.as_ref().is_some_and(|l| l.is_paused),
             round_trip_us: c.login.as_ref().and_then(Login::round_trip_us),
@@ -237,7 +255,7 @@ impl PointToPoint {
                     Some((self.items.sources.services.get(id)?.definition.info.name.as_str(), *role))
                 })
                 .collect(),
-        })
+        }
     }
 
     /// The services that clients see: id, name, whether up, the instance it comes from.

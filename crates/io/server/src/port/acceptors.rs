@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use net::descriptors::share_of_strangers;
-use net::tls::{ServerFiles, ServerTls, TlsError};
+use net::tls::{ServerFiles, ServerTls, TlsError, UnixSeconds};
 use net::{Interest, Registrar, Token, Transport, tcp};
 use units::Nanos;
 
@@ -78,6 +78,9 @@ impl Acceptors {
         }
         let unusable = |e: TlsError| io::Error::new(io::ErrorKind::InvalidInput, e.to_string());
         let tls = ports.tls.map(|tls| ServerTls::load(tls.files)).transpose().map_err(unusable)?;
+        if let Some(tls) = &tls {
+            tls.check_dates(UnixSeconds::now()).map_err(unusable)?;
+        }
         let refresh_at = if tls.is_some() { Nanos::ZERO } else { Nanos::NEVER };
         Ok(Acceptors {
             acceptors,
@@ -101,6 +104,11 @@ impl Acceptors {
             .find(|acceptor| acceptor.is_encrypted)
             .map(|acceptor| acceptor.socket.local_addr())
             .transpose()
+    }
+
+    /// Certificate and key of encrypted connections, if these are taken.
+    pub(crate) fn tls(&self) -> Option<&ServerTls> {
+        self.tls.as_ref()
     }
 
     /// Takes no more connections.
@@ -144,7 +152,12 @@ impl Acceptors {
         }
         let Some(tls) = self.tls.as_mut().filter(|_| now >= self.refresh_at) else { return Ok(false) };
         self.refresh_at = now + REFRESH_INTERVAL;
-        tls.refresh()
+        tls.refresh(UnixSeconds::now())
+    }
+
+    /// Whether the next wake-up looks at the certificate's files.
+    pub(crate) fn is_refresh_due(&self, now: Nanos) -> bool {
+        now >= self.refresh_at
     }
 
     pub(crate) fn next_wakeup(&self) -> Nanos {

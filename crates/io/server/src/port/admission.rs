@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use counters::table::Listener as Counters;
+use net::tls::{ServerTls, UnixSeconds};
 use net::{Addresses, Transport};
 use units::Nanos;
 
 use super::acceptors::{Accepted, Acceptors};
+use super::expiry::ExpiryWatch;
 use super::limits::Limits;
 use super::protocol::{PortEvent, Protocol, Service};
 
@@ -27,6 +29,7 @@ pub(crate) struct Admission {
     /// Connections closed for want of descriptors since that was reported last, and when it may be reported again.
     closed_unheard: u64,
     report_shortage_at: Nanos,
+    expiry: ExpiryWatch,
 }
 
 impl Admission {
@@ -38,6 +41,7 @@ impl Admission {
             counters,
             closed_unheard: 0,
             report_shortage_at: Nanos::ZERO,
+            expiry: ExpiryWatch::default(),
         }
     }
 
@@ -115,6 +119,7 @@ impl Admission {
 
     /// Ends a rest of the acceptors that is over, and reads certificates again that have changed.
     pub(crate) fn on_wakeup<P: Protocol>(&mut self, now: Nanos, service: &mut impl Service<P>) {
+        let is_certificate_due = self.acceptors.is_refresh_due(now);
         match self.acceptors.on_wakeup(now) {
             Ok(false) => {}
             Ok(true) => {
@@ -125,6 +130,20 @@ impl Admission {
                 self.counters.tls_reload_failures.inc();
                 service.on_port_event(PortEvent::CertificateUnusable { error });
             }
+        }
+        if is_certificate_due {
+            self.look_at_expiry(service);
+        }
+    }
+
+    /// Looks when the certificate in use expires.
+    fn look_at_expiry<P: Protocol>(&mut self, service: &mut impl Service<P>) {
+        let Admission { acceptors, expiry, counters, .. } = self;
+        let Some((file, validity)) = acceptors.tls().and_then(ServerTls::validity) else { return };
+        counters.certificate_expires.set(validity.until.0.max(0).cast_unsigned());
+        let now = UnixSeconds::now();
+        if expiry.is_due(validity, now) {
+            service.on_port_event(PortEvent::CertificateExpires { file, until: validity.until, now });
         }
     }
 }

@@ -7,6 +7,7 @@ mod config;
 mod connection;
 mod connection_table;
 mod endpoint;
+mod expiry;
 mod limits;
 mod listener;
 mod outbox;

@@ -2,9 +2,10 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use connection::{Backlog, Disconnect};
-use net::tls::TlsError;
+use net::tls::{TlsError, UnixSeconds};
 use units::Nanos;
 
 use crate::{ConnectionId, Entry, Outbox, Traffic};
@@ -144,6 +145,15 @@ pub enum PortEvent<'a> {
         /// Which file, and why.
         error: &'a TlsError,
     },
+    /// The certificate in use expires within 30 days, or has expired; told once a day.
+    CertificateExpires {
+        /// Its file.
+        file: &'a Path,
+        /// When.
+        until: UnixSeconds,
+        /// What the clock says.
+        now: UnixSeconds,
+    },
     /// A TLS handshake has failed.
     TlsRefused {
         /// Whose.
@@ -165,7 +175,12 @@ impl PortEvent<'_> {
     /// Whether somebody should do something about it.
     #[must_use]
     pub fn is_fault(&self) -> bool {
-        matches!(self, Self::CertificateUnusable { .. } | Self::OutOfDescriptors { .. })
+        matches!(
+            self,
+            Self::CertificateUnusable { .. }
+                | Self::CertificateExpires { .. }
+                | Self::OutOfDescriptors { .. }
+        )
     }
 }
 
@@ -175,6 +190,10 @@ impl fmt::Display for PortEvent<'_> {
             Self::CertificateReloaded => write!(f, "certificate and key were read again"),
             Self::CertificateUnusable { error } => {
                 write!(f, "the certificate in use is kept, the new one is no good: {error}")
+            }
+            Self::CertificateExpires { file, until, now } => {
+                let (file, verb) = (file.display(), if now < until { "expires" } else { "has expired" });
+                write!(f, "the certificate in {file} {verb} at {until}, now it is {now}: replace it")
             }
             Self::TlsRefused { peer, error } => write!(f, "TLS handshake with {peer} failed: {error}"),
             Self::OutOfDescriptors { error: Some(error), .. } => {

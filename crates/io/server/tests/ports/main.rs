@@ -115,6 +115,7 @@ fn a_changed_certificate_is_told_of_and_counted_and_a_bad_one_too() {
     let mut rig = Rig::new(&RsslConfig { tls: Some(tls), ..RsslConfig::default() });
     let mut peer = Peer::new(secured(&rig));
     rig.run(&mut peer, |peer| peer.is_connected);
+    assert_eq!(rig.counters.listener.certificate_expires.get(), 4_733_510_400, "the beginning of 2120");
     put("key.pem", "renewed.key");
     rig.now = rig.listener.next_wakeup() + Duration::from_secs(2);
     rig.serve();

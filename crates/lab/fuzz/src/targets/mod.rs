@@ -2,6 +2,7 @@
 
 mod authentication;
 mod backbone;
+mod certificate;
 mod conflation;
 mod container;
 mod counters;
@@ -250,6 +251,12 @@ pub static TARGETS: &[Target] = &[
         1600,
         xdp_frame::execute,
         "a frame from the wire: what is read lies within it, and written again it reads the same"
+    ),
+    target!(
+        "certificate_dates",
+        2048,
+        certificate::execute,
+        "the dates of a certificate: what is read prints as a date, a part of a certificate has none"
     ),
 ];
 

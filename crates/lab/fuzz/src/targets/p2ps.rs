@@ -75,7 +75,7 @@ pub(super) fn execute(input: &[u8]) -> Outcome {
     }
     assert!(core.is_logged_in(BYSTANDER), "the other client stays");
     core.on_client_closed(now, CLIENT, &mut answers);
-    assert_eq!(core.clients().count(), 1);
+    assert_eq!(core.clients_after(None).count(), 1);
     match end {
         Some(error) => Outcome::refused((error, answers.classes)),
         None => Outcome::accepted(answers.classes),

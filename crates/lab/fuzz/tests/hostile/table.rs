@@ -86,8 +86,10 @@ pub(crate) fn has_test(krate: &str, name: &str) -> bool {
     }
     let wanted = format!("fn {name}()");
     let groups = fs::read_dir(root().join("crates")).into_iter().flatten().flatten();
+    let own_folder = root().join("crates").join(krate);
     groups
         .map(|group| group.path().join(krate))
+        .chain([own_folder])
         .any(|folder| ["src", "tests"].iter().any(|part| any_file(&folder.join(part), "rs", &wanted)))
 }
 

@@ -11,7 +11,6 @@ use tickcast_messaging::{
 };
 
 use crate::party::{Event, Party, World, until};
-use testkit::watchdog::WATCHDOG;
 
 /// Drives a context on a thread of its own until told to stop; returns what it has heard.
 fn driven(mut party: Party, stop: &Arc<AtomicBool>) -> thread::JoinHandle<Party> {

@@ -215,7 +215,17 @@ impl<P: Protocol> Listener<P> {
 
     /// All connections, for status pages.
     pub fn connections(&mut self) -> impl Iterator<Item = ConnectionInfo> + '_ {
-        self.connections.iter_mut().map(|(index, c)| c.info(ConnectionId(index as u32)))
+        self.connections_after(None)
+    }
+
+    /// The connections in the order of their numbers, from the one behind `after` on, for status pages.
+    pub fn connections_after(
+        &mut self,
+        after: Option<ConnectionId>,
+    ) -> impl Iterator<Item = ConnectionInfo> + '_ {
+        let is_before = move |index: usize| after.is_some_and(|after| index <= after.0 as usize);
+        let numbered = self.connections.iter_mut().skip_while(move |(index, _)| is_before(*index));
+        numbered.map(|(index, c)| c.info(ConnectionId(index as u32)))
     }
 
     /// One connection, for status pages; `None` if there is none of this number.
