@@ -272,7 +272,7 @@ fn a_connection_goes_down_the_ladder_and_up_and_is_given_up_in_the_end() {
         tick_after: Duration::from_secs(2),
         disconnect_after: Some(Duration::from_secs(9)),
     });
-    let mut look = |listener: &mut Listener<Mute>, second, depth_bytes| {
+    let look = |listener: &mut Listener<Mute>, second, depth_bytes| {
         listener.connections[0].endpoint.depth_bytes = depth_bytes;
         listener.connections[1].endpoint.depth_bytes = 0;
         listener.on_wakeup(after(second), &mut Nobody);
