@@ -230,6 +230,7 @@ mod tests {
     /// Against a queue that knows of each byte when it came.
     #[test]
     fn the_age_is_that_of_the_oldest_byte_or_a_little_more() {
+        let _repeat = testkit::repeat!();
         let mut rng = units::Rng::new(3);
         let (mut age, mut queue) = (QueueAge::default(), VecDeque::<Nanos>::new());
         let mut now = Nanos(5_000_000_000);

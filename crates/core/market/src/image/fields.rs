@@ -383,14 +383,50 @@ impl FieldImage {
         self.place(id).map(|place| self.content(place))
     }
 
+    /// How many fields there are.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.slots().len()
+    }
+
     /// Writes the fields as a field list of standard data.
     pub fn write(&self, w: &mut Writer<'_>) {
+        self.write_some(w, |_| true);
+    }
+
+    /// The same of some fields, by place.
+    pub(crate) fn write_some(&self, w: &mut Writer<'_>, is_wanted: impl Fn(usize) -> bool) {
         let head = FieldListHead { info: self.info, set: None };
         w.field_list_with(&head, |f| {
-            for (id, content) in self.entries() {
+            for (_, (id, content)) in self.entries().enumerate().filter(|(place, _)| is_wanted(*place)) {
                 f.encoded(id, content);
             }
         });
+    }
+
+    /// Gives the places of all fields whose values the merge of a list has changed: those of the list, and those that
+    /// old values have moved to. Of standard entries alone. Some places may be given twice, or more of a chain than was
+    /// there when the list was merged.
+    #[inline]
+    pub(crate) fn each_changed(&self, list: &FieldList<'_>, ripple: bool, mut each: impl FnMut(usize)) {
+        let Some(shape) = self.shape.as_deref() else { return };
+        let ripple = ripple && shape.ripples();
+        let (mut entries, mut before) = (list.entries(), shape.slots().len());
+        loop {
+            let id = match entries.next_short() {
+                Some((id, _)) => id,
+                None => match entries.next() {
+                    Some(Ok(entry)) => entry.id,
+                    _ => return,
+                },
+            };
+            let Some((place, _)) = shape.follow(before, id) else { continue };
+            each(place);
+            if ripple {
+                shape.each_along(place, &mut each);
+            }
+            before = place;
+        }
     }
 
     /// The field list takes at most so many bytes: rooms are as long as contents, or longer.

@@ -256,6 +256,35 @@ impl Shape {
         std::iter::successors(Some(place), next).skip(1).take(RIPPLE_MAX - 1)
     }
 
+    /// Whether there are ripples at all.
+    #[inline]
+    pub(super) fn ripples(&self) -> bool {
+        self.rules.ripples()
+    }
+
+    /// Gives the fields that an old value ripples along, each perhaps more than once.
+    #[inline]
+    pub(super) fn each_along(&self, place: usize, mut each: impl FnMut(usize)) {
+        match self.slots[place].next {
+            NOWHERE if self.is_laid_out => {}
+            RING => self.each_along_rules(place, each),
+            _ if !self.is_laid_out => self.each_along_rules(place, each),
+            _ => self.chain(place).for_each(&mut each),
+        }
+    }
+
+    /// The same without links.
+    #[cold]
+    fn each_along_rules(&self, place: usize, mut each: impl FnMut(usize)) {
+        let mut from = self.ids[place];
+        for _ in 1..RIPPLE_MAX {
+            let Some(to) = self.rules.ripples_to(from) else { return };
+            let Some(place) = self.place(to) else { return };
+            each(place);
+            from = to;
+        }
+    }
+
     fn is_ring(&self, place: usize) -> bool {
         let mut seen = vec![place];
         for next in self.chain(place) {

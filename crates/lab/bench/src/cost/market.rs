@@ -12,7 +12,7 @@ use client::{Consumer, ConsumerConfig, ConsumerEvent, HostPort};
 use counters::Registry;
 use market::backbone::Kind;
 use market::image::FieldRules;
-use market::{CachedItem, ItemKey, RefreshForm, Scratch};
+use market::{CachedItem, Conflated, ItemKey, RefreshForm, Scratch};
 use net::agent::Agent;
 use net::{Poller, Ready, clock};
 use p2ps::{P2psConfig, PointToPointServer};
@@ -63,6 +63,8 @@ macro_rules! cases {
             ("counted_image_merge", MERGE),
             ("counted_image_whole", WHOLE),
             ("counted_image_encode", ENCODE),
+            ("counted_changes_note", NOTED),
+            ("counted_changes_encode", CONFLATED),
             ("counted_image_10_10", MERGES[0].figure),
             ("counted_image_86_23_plain", MERGES[1].figure),
             ("counted_image_86_23_ripples", MERGES[2].figure),
@@ -75,6 +77,8 @@ macro_rules! cases {
 const MERGE: &str = "image of 40 fields, update of 10";
 const WHOLE: &str = "image of 86 fields, new item";
 const ENCODE: &str = "image of 86 fields, encoded";
+const NOTED: &str = "image of 86 fields, update of 10, changes noted";
+const CONFLATED: &str = "image of 86 fields, 23 changed, conflated update";
 
 /// Fields of an image and of its updates, whether they ripple, and the function that is counted.
 struct Merge {
@@ -123,6 +127,7 @@ pub(super) fn run() -> Result<(), BenchError> {
     merge()?;
     MERGES.iter().try_for_each(Merge::run)?;
     whole()?;
+    conflated()?;
     for case in CASES {
         let mut server = Server::open(case)?;
         for _ in 0..WARM_ROUNDS {
@@ -204,6 +209,54 @@ fn whole() -> Result<(), BenchError> {
     answer(&json!({ "figure": WHOLE, "messages": UPDATES }));
     answer(&json!({ "figure": ENCODE, "messages": UPDATES }));
     Ok(())
+}
+
+/// Updates whose changes are noted, and what readers are sent that lack one.
+fn conflated() -> Result<(), BenchError> {
+    let small = Template { image_fields: 86, update_fields: 10 };
+    let large = Template { update_fields: 23, ..small };
+    let (rules, mut scratch, mut bytes) = (small.rules(false), Scratch::default(), 0);
+    let items = [small, large].map(|template| (template, CachedItem::new(false)));
+    for (template, mut item) in items {
+        take(&mut item, &refresh_of(template)?, &rules)?;
+        item.track_changes(None);
+        for n in 0..2 * u64::from(UPDATES) {
+            let payload = message(|w| template.write_update(w, n % UPDATE_KINDS))?;
+            let head = UpdateMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST);
+            let update = UpdateMsg { payload: &payload, ..head };
+            let is_counted = n >= UPDATES.into() && template.update_fields == small.update_fields;
+            let is_taken = match is_counted {
+                true => counted_changes_note(&mut item, &update, &rules),
+                false => item.on_update(&update, &rules).is_ok(),
+            };
+            if !is_taken {
+                return Err(BenchError::new("an update is refused"));
+            }
+            if n >= UPDATES.into() && template.update_fields == large.update_fields {
+                bytes += counted_changes_encode(&item, &mut scratch);
+            }
+        }
+    }
+    if bytes < UPDATES as usize * 23 {
+        return Err(BenchError::new("changes are not encoded"));
+    }
+    answer(&json!({ "figure": NOTED, "messages": UPDATES }));
+    answer(&json!({ "figure": CONFLATED, "messages": UPDATES }));
+    Ok(())
+}
+
+#[inline(never)]
+fn counted_changes_note(item: &mut CachedItem, update: &UpdateMsg<'_>, rules: &FieldRules) -> bool {
+    black_box(item).on_update(black_box(update), rules).is_ok()
+}
+
+#[inline(never)]
+fn counted_changes_encode(item: &CachedItem, scratch: &mut Scratch) -> usize {
+    let (key, since) = (ItemKey::named(1, Domain::MARKET_PRICE, b"ITEM"), item.version() - 1);
+    match black_box(item).encode_changes(key, since, None, scratch) {
+        Conflated::Update(message) => message.len(),
+        Conflated::Nothing | Conflated::NeedsImage => 0,
+    }
 }
 
 fn refresh_of(template: Template) -> Result<Vec<u8>, BenchError> {

@@ -3,6 +3,7 @@
 mod authentication;
 mod backbone;
 mod certificate;
+mod conflation;
 mod container;
 mod counters;
 mod dictionary;
@@ -156,6 +157,12 @@ pub static TARGETS: &[Target] = &[
         4096,
         image::execute,
         "refreshes and updates of an item: the image written and read again is the same image"
+    ),
+    target!(
+        "conflation",
+        2048,
+        conflation::execute,
+        "updates of an item that readers were not sent: one update brings them to the image, or they need it"
     ),
     target!(
         "backbone",
