@@ -70,7 +70,8 @@ impl Ladder {
     ) -> Step {
         let reaches =
             |limit: Option<Duration>| queued_bytes > 0 && limit.is_some_and(|limit| oldest >= limit);
-        let has_room = queued_bytes <= config.room_bytes;
+        // A few bytes that stay where they are are no calm.
+        let is_calm = queued_bytes <= config.room_bytes && !reaches(config.conflate_above);
         match self.step {
             Step::Disconnected => {}
             _ if reaches(config.disconnect_after) => self.step = Step::Disconnected,
@@ -78,12 +79,12 @@ impl Ladder {
                 let is_much = config.conflate_above_bytes.is_some_and(|limit| queued_bytes > limit);
                 if is_much || reaches(config.conflate_above) {
                     self.step = Step::Conflated;
-                    self.calm_since = has_room.then_some(now);
+                    self.calm_since = is_calm.then_some(now);
                 }
             }
             Step::Conflated => {
                 let since = *self.calm_since.get_or_insert(now);
-                if !has_room {
+                if !is_calm {
                     self.calm_since = None;
                 } else if now.since(since) >= config.tick_after {
                     self.step = Step::Tick;
@@ -189,6 +190,8 @@ mod tests {
             &[(0, 2_000, 1, Conflated), (1, 0, 0, Conflated), (2, 101, 0, Conflated), (3, 0, 0, Conflated)],
             &[(0, 2_000, 1, Conflated), (1, 0, 0, Conflated), (2, 101, 0, Conflated), (4, 0, 0, Conflated)],
             &[(0, 2_000, 1, Conflated), (3, 0, 0, Conflated), (5, 0, 0, Tick), (6, 1_001, 0, Conflated)],
+            // A few bytes that nobody takes.
+            &[(0, 10, 5, Conflated), (3, 10, 8, Conflated), (4, 0, 0, Conflated), (6, 0, 0, Tick)],
             // Gone is gone.
             &[(0, 1, 60, Disconnected), (1, 0, 0, Disconnected), (9, 0, 0, Disconnected)],
             &[(0, 1_001, 1, Conflated), (1, 50, 59, Conflated), (2, 50, 60, Disconnected)],

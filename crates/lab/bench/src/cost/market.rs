@@ -331,6 +331,9 @@ impl Server {
             // Timers that come in between would count.
             progress_interval_ms: 1_000,
             round_trip_interval_ms: 0,
+            // Every update is counted, however long it has waited.
+            conflate_above_bytes: 0,
+            conflate_above_ms: 0,
             ..P2psConfig::default()
         };
         let dictionary = Arc::new(Dictionary::new());

@@ -136,7 +136,15 @@ fn servers(
         &registry,
     )?;
     let inlet = InProcessInlet::new(&hub, &registrar, carrier_of(SERVER), true)?;
-    let config = P2psConfig { rssl_port, websocket_port: 0, thread: thread(), ..P2psConfig::default() };
+    // Every update is counted at the end, however long it has waited.
+    let config = P2psConfig {
+        rssl_port,
+        websocket_port: 0,
+        thread: thread(),
+        conflate_above_bytes: 0,
+        conflate_above_ms: 0,
+        ..P2psConfig::default()
+    };
     let mut server =
         PointToPointServer::new(&config, dictionary, inlet, &registrar, SERVER, clock::seed(), &registry)?;
     // Nobody waits any more if the main thread has failed: then there is nothing to serve.

@@ -21,7 +21,7 @@ impl Bench {
     }
 
     fn info(&self) -> (usize, u64) {
-        let info = self.core.clients().find(|info| info.client == A).expect("it is connected");
+        let info = self.core.client_info_of(A).expect("it is connected");
         (info.changed_streams, info.updates_conflated)
     }
 }
@@ -226,7 +226,7 @@ fn each_step_is_reported_on_the_login_stream_and_counted() {
     let counters = &bench.counters;
     assert_eq!((counters.conflations_begun.get(), counters.conflations_ended.get()), (1, 1));
     bench.core.set_conflated(bench.now, A, true, "slow", &mut bench.log);
-    let info = bench.core.clients().find(|info| info.client == A).expect("it is connected");
+    let info = bench.core.client_info_of(A).expect("it is connected");
     assert_eq!(info.conflated_since, Some(bench.now));
     bench.core.on_client_closed(bench.now, A, &mut bench.log);
     assert_eq!(bench.counters.clients_conflated.get(), 0);

@@ -272,7 +272,7 @@ fn a_connection_goes_down_the_ladder_and_up_and_is_given_up_in_the_end() {
         tick_after: Duration::from_secs(2),
         disconnect_after: Some(Duration::from_secs(9)),
     });
-    let mut look = |listener: &mut Listener<Mute>, second, depth_bytes| {
+    let look = |listener: &mut Listener<Mute>, second, depth_bytes| {
         listener.connections[0].endpoint.depth_bytes = depth_bytes;
         listener.connections[1].endpoint.depth_bytes = 0;
         listener.on_wakeup(after(second), &mut Nobody);
@@ -296,13 +296,14 @@ fn a_connection_goes_down_the_ladder_and_up_and_is_given_up_in_the_end() {
     assert_eq!((listener.has_news(), listener.outbox.take_roomy()), (true, vec![id]));
     assert_eq!(is_conflated(&mut listener), (true, false), "it has room");
     assert_eq!(look(&mut listener, 5, 0), []);
-    assert_eq!(look(&mut listener, 6, 0), [(id, Step::Tick)]);
+    assert_eq!(look(&mut listener, 6, 0), []);
+    assert_eq!(look(&mut listener, 7, 0), [(id, Step::Tick)]);
     assert_eq!(is_conflated(&mut listener), (false, false));
-    assert_eq!(look(&mut listener, 7, 10), []);
-    assert_eq!(look(&mut listener, 10, 10), [(id, Step::Conflated)], "by age");
-    assert_eq!(look(&mut listener, 15, 10), []);
+    assert_eq!(look(&mut listener, 8, 10), []);
+    assert_eq!(look(&mut listener, 11, 10), [(id, Step::Conflated)], "by age");
+    assert_eq!(look(&mut listener, 16, 10), []);
     listener.connections[0].endpoint.depth_bytes = 10;
-    listener.on_wakeup(after(16), &mut Nobody);
+    listener.on_wakeup(after(17), &mut Nobody);
     assert!(listener.connection(id).is_none() && listener.connection(other).is_some());
     assert!(listener.take_steps().is_empty() && !listener.outbox.is_conflated(id));
 }
