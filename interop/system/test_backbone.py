@@ -39,8 +39,8 @@ def certificate(path, names):
 
 def multicast(key_file):
     """The keys of streams without a certificate, by the options of the messaging library."""
-    kinds = 'lbtrm_encryption', 'lbtrm_authentication'
-    keys = {'messaging.transport_%s_key_file' % kind: key_file for kind in kinds}
+    kinds = 'lbtrm.encryption', 'lbtrm.authentication'
+    keys = {'messaging.%s_key_file' % kind: key_file for kind in kinds}
     return {**keys, 'messaging.resolver.authentication_key_file': key_file}
 
 

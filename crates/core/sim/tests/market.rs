@@ -118,6 +118,32 @@ fn items_that_are_published_long_after_a_restart_come_back_by_themselves() {
 }
 
 #[test]
+fn consumers_that_read_too_slowly_skip_updates_and_end_right() {
+    let mut conflated = 0;
+    let calm = Faults { consumer_stalls: 0.3, ..Faults::NONE };
+    let rough = Faults {
+        loss: 0.02,
+        provider_breaks: 0.05,
+        distributor_dies: 0.03,
+        server_dies: 0.03,
+        link_breaks: 0.05,
+        consumer_breaks: 0.1,
+        partition: 0.05,
+        ..calm
+    };
+    for (first, faults) in [(6000, calm), (7000, rough)] {
+        let happened = survive(first, faults, |world| {
+            let server = world.server_counters();
+            conflated += server.updates_conflated.get();
+            // With the server's death its gauge is one of nobody.
+            assert!(faults.server_dies > 0.0 || server.clients_conflated.get() <= CONSUMERS as u64);
+        });
+        assert!(is_one_seed() || happened["consumer stalls"] > 100, "{happened:?}");
+    }
+    assert!(is_one_seed() || conflated > 10_000, "{conflated}");
+}
+
+#[test]
 fn a_run_is_its_seed() {
     let _repeat = testkit::repeat!();
     let faults = Faults { loss: 0.05, server_dies: 0.1, ..Faults::NONE };

@@ -16,6 +16,7 @@
 
 mod backbone_to_market;
 mod config;
+mod conflation;
 mod intake;
 mod market_to_clients;
 mod pace;

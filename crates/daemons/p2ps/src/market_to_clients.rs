@@ -75,6 +75,55 @@ impl MarketToClients<'_> {
         }
     }
 
+    /// A client that lags is to be served when it has room.
+    pub(crate) fn await_room(&mut self, client: ClientId) {
+        match (websocket::connection_of(client), &mut self.websocket) {
+            (None, _) => self.rssl.await_room(ConnectionId(client.0)),
+            (Some(connection), Some(outbox)) => outbox.await_room(connection),
+            (Some(_), None) => {}
+        }
+    }
+
+    /// Lets clients have a message, each under its stream id. An update is refused for clients whose updates are
+    /// conflated; for RSSL that is found where a delivery looks anyway.
+    #[inline]
+    fn deliver<const IS_UPDATE: bool>(
+        &mut self,
+        watchers: &[Watcher],
+        msg: &[u8],
+        refused: &mut Vec<Watcher>,
+    ) {
+        let mut as_it_is: Option<Staged> = None;
+        let mut as_json: Option<Option<StagedJson>> = None;
+        for &watcher in watchers {
+            let Watcher { client, stream_id } = watcher;
+            match (websocket::connection_of(client), &mut self.websocket) {
+                (None, _) => {
+                    let staged = *as_it_is.get_or_insert_with(|| self.rssl.stage(msg));
+                    let to = ConnectionId(client.0);
+                    if !IS_UPDATE {
+                        self.rssl.deliver(to, staged, stream_id);
+                    } else if self.rssl.deliver_update(to, staged, stream_id) {
+                        refused.push(watcher);
+                    }
+                }
+                (Some(connection), Some(outbox)) => {
+                    if IS_UPDATE && outbox.is_conflated(connection) {
+                        refused.push(watcher);
+                        continue;
+                    }
+                    let shown = *as_json.get_or_insert_with(|| self.json.stage(outbox, msg));
+                    if let Some(StagedJson { staged, effect }) = shown
+                        && self.streams.admits(client, stream_id, effect)
+                    {
+                        outbox.deliver(connection, staged, stream_id);
+                    }
+                }
+                (Some(_), None) => {}
+            }
+        }
+    }
+
     /// Of a private stream nothing is kept that could be sent again.
     fn close_private(&mut self, watcher: Watcher, domain: Domain) {
         let reply = Reply { domain, stream_id: watcher.stream_id, key: None, private_stream: true };
@@ -116,25 +165,12 @@ impl ServerSink for MarketToClients<'_> {
 
     #[inline]
     fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]) {
-        let mut as_it_is: Option<Staged> = None;
-        let mut as_json: Option<Option<StagedJson>> = None;
-        for &Watcher { client, stream_id } in watchers {
-            match (websocket::connection_of(client), &mut self.websocket) {
-                (None, _) => {
-                    let staged = *as_it_is.get_or_insert_with(|| self.rssl.stage(msg));
-                    self.rssl.deliver(ConnectionId(client.0), staged, stream_id);
-                }
-                (Some(connection), Some(outbox)) => {
-                    let shown = *as_json.get_or_insert_with(|| self.json.stage(outbox, msg));
-                    if let Some(StagedJson { staged, effect }) = shown
-                        && self.streams.admits(client, stream_id, effect)
-                    {
-                        outbox.deliver(connection, staged, stream_id);
-                    }
-                }
-                (Some(_), None) => {}
-            }
-        }
+        self.deliver::<false>(watchers, msg, &mut Vec::new());
+    }
+
+    #[inline]
+    fn fan_out_update(&mut self, watchers: &[Watcher], msg: &[u8], refused: &mut Vec<Watcher>) {
+        self.deliver::<true>(watchers, msg, refused);
     }
 
     fn subscribe(&mut self, service: &str) {

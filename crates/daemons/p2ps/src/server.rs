@@ -16,12 +16,13 @@ use rwf::Dictionary;
 use serde_json::{Value, json};
 use server::rssl::RsslListener;
 use server::websocket::WebSocketListener;
-use server::{ConnectionId, ConnectionInfo};
+use server::{ConnectionId, ConnectionInfo, StepChange};
 use tracing::info;
 use units::Nanos;
 
 use crate::P2psConfig;
 use crate::backbone_to_market::BackboneToMarket;
+use crate::conflation::StepLog;
 use crate::intake;
 use crate::market_to_clients::MarketToClients;
 use crate::pace::Pace;
@@ -44,8 +45,9 @@ pub struct PointToPointServer<I> {
     token_space: u32,
     commands: Vec<InletCommand>,
     pace: Pace,
-    /// Clients for which images are due, in turn.
+    /// Clients for which images are due and that may have room for them, in turn. Others are among those that await room.
     due: VecDeque<ClientId>,
+    steps: StepLog,
     /// One of them can be served with the next turn.
     is_due: bool,
     describer: Describer,
@@ -83,7 +85,7 @@ impl<I: Inlet> PointToPointServer<I> {
         let (users, admitted) = UserList::load(config.users_file.as_deref(), registry, "p2ps")?;
         let counters = Arc::new(Counters::default());
         registry.register(&[], counters.clone());
-        let rssl = server::rssl::listen(
+        let mut rssl = server::rssl::listen(
             &config.rssl,
             config.rssl_port,
             registrar,
@@ -93,6 +95,7 @@ impl<I: Inlet> PointToPointServer<I> {
             server::rssl::ListenerCounters::registered(registry, "consumer"),
         )?;
         info!(name = config.name, rssl_port = %rssl.local_address()?, "point-to-point server");
+        rssl.set_ladder(config.ladder());
         if let Some(address) = rssl.tls_address()? {
             info!(%address, "encrypted RSSL connections");
         }
@@ -128,6 +131,7 @@ impl<I: Inlet> PointToPointServer<I> {
             commands: Vec::new(),
             pace: Pace::default(),
             due: VecDeque::new(),
+            steps: StepLog::default(),
             is_due: false,
             describer: Describer::new(Parameter::ALL),
         })
@@ -289,6 +293,10 @@ impl<I: Inlet> PointToPointServer<I> {
     fn serve_due(&mut self, now: Nanos) {
         let more = self.core.take_due_clients();
         self.due.extend(more);
+        self.due.extend(self.rssl.outbox().take_roomy().into_iter().map(|id| ClientId(id.0)));
+        if let Some(websocket) = &mut self.websocket {
+            self.due.extend(websocket.outbox().take_roomy().into_iter().map(websocket::client_of));
+        }
         self.is_due = false;
         for _ in 0..self.due.len() {
             if !self.pace.has_room() {
@@ -297,16 +305,33 @@ impl<I: Inlet> PointToPointServer<I> {
             }
             let Some(client) = self.due.pop_front() else { break };
             let (BackboneToMarket { core, mut sink, .. }, _) = self.backbone_to_market();
-            let lags = sink.lags(client);
-            if !lags {
-                sink.begin();
-                if !core.send_due_images(now, client, &mut sink) {
-                    continue;
-                }
+            if sink.lags(client) {
+                sink.await_room(client);
+                continue;
             }
-            self.is_due |= !lags;
-            self.due.push_back(client);
+            sink.begin();
+            if core.send_due_images(now, client, &mut sink) {
+                self.is_due = true;
+                self.due.push_back(client);
+            }
         }
+    }
+
+    /// Reports clients that are served otherwise than before.
+    fn report_steps(&mut self, now: Nanos) {
+        let mut changes: Vec<(ClientId, StepChange)> = Vec::new();
+        changes
+            .extend(self.rssl.take_steps().into_iter().map(|change| (ClientId(change.connection.0), change)));
+        if let Some(websocket) = &mut self.websocket {
+            let steps = websocket.take_steps().into_iter();
+            changes.extend(steps.map(|change| (websocket::client_of(change.connection), change)));
+        }
+        let mut log = std::mem::take(&mut self.steps);
+        for (client, change) in changes {
+            let (BackboneToMarket { core, mut sink, .. }, _) = self.backbone_to_market();
+            log.report(now, client, &change, core, &mut sink);
+        }
+        self.steps = log;
     }
 
     /// Closes a client's connection behind what it was sent.
@@ -357,7 +382,7 @@ impl<I: Inlet> PointToPointServer<I> {
             let page = page_of_clients(query, core, &mut connection_of);
             let clients = page.listed.iter().filter_map(|client| {
                 let (protocol, connection) = connection_of(*client);
-                Some(describe_client(&core.client_info_of(*client)?, protocol, connection.as_ref()))
+                Some(describe_client(now, &core.client_info_of(*client)?, protocol, connection.as_ref()))
             });
             let service = |(id, name, up, instance): (u16, &str, bool, Option<u64>)| {
                 json!({"id": id, "name": name, "up": up, "instance": instance.map(|i| format!("{i:016x}"))})
@@ -391,8 +416,9 @@ fn open_websocket(
     }
     let counters = server::websocket::ListenerCounters::registered(registry, "websocket");
     let port = config.websocket_port;
-    let listener =
+    let mut listener =
         server::websocket::listen(&config.websocket, port, registrar, token_space, READ_BYTES, counters)?;
+    listener.set_ladder(config.ladder());
     info!(websocket_port = %listener.local_address()?, "WebSocket connections");
     if let Some(address) = listener.tls_address()? {
         info!(%address, "encrypted WebSocket connections");
@@ -431,7 +457,12 @@ fn state_of(client: &ClientInfo<'_>) -> &'static str {
     }
 }
 
-fn describe_client(client: &ClientInfo<'_>, protocol: &str, connection: Option<&ConnectionInfo>) -> Value {
+fn describe_client(
+    now: Nanos,
+    client: &ClientInfo<'_>,
+    protocol: &str,
+    connection: Option<&ConnectionInfo>,
+) -> Value {
     let roles =
         client.service_roles.iter().map(|(service, role)| ((*service).to_owned(), json!(role.name())));
     json!({
@@ -439,6 +470,9 @@ fn describe_client(client: &ClientInfo<'_>, protocol: &str, connection: Option<&
         "user": client.user, "position": client.position, "application": client.application,
         "application_id": client.application_id,
         "streams": client.streams, "paused": client.is_paused, "round_trip_us": client.round_trip_us,
+        "step": if client.conflated_since.is_some() { "conflated" } else { "tick" },
+        "conflated_ms": client.conflated_since.map(|since| now.since(since).as_millis() as u64),
+        "changed_streams": client.changed_streams, "updates_conflated": client.updates_conflated,
         "standby_role": client.role.map(|role| role.name()),
         "service_roles": roles.collect::<serde_json::Map<_, _>>(),
         "protocol": connection.map(|_| protocol),
@@ -483,6 +517,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
         self.execute(now);
         self.pace.renew();
         self.serve_waiting(now);
+        self.report_steps(now);
         self.serve_due(now);
         self.flush_clients(now);
         self.with_rssl(|port, clients| port.on_wakeup(now, clients));
@@ -500,7 +535,9 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
 
     fn next_wakeup(&self) -> Nanos {
         let websocket = self.websocket.as_ref().map_or(Nanos::NEVER, WebSocketListener::next_wakeup);
-        if self.pace.is_due() || self.is_due {
+        let has_news =
+            self.rssl.has_news() || self.websocket.as_ref().is_some_and(WebSocketListener::has_news);
+        if self.pace.is_due() || self.is_due || has_news {
             return Nanos::ZERO;
         }
         let rests = self.inlet.keeps_unread() && self.intake.bytes() > 0;

@@ -339,6 +339,8 @@ pub(super) struct Audience {
     paused: Groups,
     /// Those that get an image when their clients have room for it, and until then only what is bad.
     due: Groups,
+    /// Those that were not sent the last updates and get the newest values when their clients have room.
+    changed: Groups,
     newcomers: Newcomers,
 }
 
@@ -359,6 +361,7 @@ impl Audience {
         self.active.remove(watcher)
             || self.paused.remove(watcher)
             || self.due.remove(watcher)
+            || self.changed.remove(watcher)
             || self.newcomers.remove(watcher)
     }
 
@@ -375,6 +378,47 @@ impl Audience {
             watcher
         });
         waiting.collect()
+    }
+
+    /// A stream that gets updates was not sent one, and gets the newest values later; returns whether it was there.
+    pub(super) fn change(&mut self, watcher: Watcher, form: &Form) -> bool {
+        let was_active = self.active.remove(watcher);
+        if was_active {
+            self.changed.add(watcher, form);
+        }
+        was_active
+    }
+
+    /// How many streams were not sent the last updates.
+    #[inline]
+    pub(super) fn changed_count(&self) -> usize {
+        self.changed.count
+    }
+
+    /// Takes a stream out that was not sent the last updates; returns whether it was there.
+    pub(super) fn take_changed(&mut self, watcher: Watcher) -> bool {
+        self.changed.count > 0 && self.changed.remove(watcher)
+    }
+
+    /// Those that were not sent the last updates, by form: they get updates from now on, because the caller sends them
+    /// the newest values.
+    pub(super) fn take_all_changed(&mut self) -> Vec<Group> {
+        let taken = std::mem::take(&mut self.changed).groups;
+        for Group { form, watchers } in &taken {
+            watchers.iter().for_each(|watcher| self.active.add(*watcher, form));
+        }
+        taken
+    }
+
+    /// Those that were not sent the last updates wait for an image from now on; returns them.
+    pub(super) fn defer_changed(&mut self) -> Vec<Watcher> {
+        let taken = std::mem::take(&mut self.changed).groups;
+        let mut deferred = Vec::new();
+        for Group { form, watchers } in taken {
+            watchers.iter().for_each(|watcher| self.due.add(*watcher, &form));
+            deferred.extend(watchers);
+        }
+        deferred
     }
 
     /// Takes a stream out that waits for an image; returns whether it was there.
@@ -406,7 +450,7 @@ impl Audience {
             return false;
         }
         let changes = match is_paused {
-            true => self.active.remove(watcher) || self.take_due(watcher),
+            true => self.active.remove(watcher) || self.take_due(watcher) || self.take_changed(watcher),
             false => self.paused.remove(watcher),
         };
         if changes {
@@ -423,12 +467,14 @@ impl Audience {
 
     /// The streams that have had a refresh, by form, paused ones too.
     pub(super) fn groups(&self) -> impl Iterator<Item = &Group> {
-        self.active.groups.iter().chain(&self.paused.groups).chain(&self.due.groups)
+        let owed = self.due.groups.iter().chain(&self.changed.groups);
+        self.active.groups.iter().chain(&self.paused.groups).chain(owed)
     }
 
     /// How many streams there are.
     pub(super) fn count(&self) -> usize {
-        self.active.count + self.paused.count + self.due.count + self.newcomers.all.len()
+        let owed = self.due.count + self.changed.count;
+        self.active.count + self.paused.count + owed + self.newcomers.all.len()
     }
 
     /// Whether there is nobody.
@@ -444,7 +490,7 @@ impl Audience {
 
     /// All streams but those that wait for an image after another one.
     pub(super) fn everyone_with_image(&self) -> Vec<Watcher> {
-        let groups = self.active.groups.iter().chain(&self.paused.groups);
+        let groups = self.active.groups.iter().chain(&self.paused.groups).chain(&self.changed.groups);
         let newcomers = self.newcomers.all.iter().map(|newcomer| newcomer.watcher);
         groups.flat_map(|group| group.watchers.iter().copied()).chain(newcomers).collect()
     }
@@ -455,6 +501,7 @@ impl Audience {
         self.active.take_closing(is_lost, &mut closing);
         self.paused.take_closing(is_lost, &mut closing);
         self.due.take_closing(is_lost, &mut closing);
+        self.changed.take_closing(is_lost, &mut closing);
         self.newcomers.take_closing(is_lost, &mut closing);
         closing
     }

@@ -1,6 +1,7 @@
 //! A client: its login, its streams, and what is left of its last message.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::num::NonZeroU32;
 
 use rdm::directory::DirectoryRequest;
 use rdm::login::{LoginRequest, StandbyRole};
@@ -39,8 +40,11 @@ pub(super) struct Client {
     pub(super) streams: HashMap<i32, Stream>,
     /// Open private streams, with their conversations.
     pub(super) private: HashMap<i32, u64>,
-    /// Streams for which an image is due, in order; some may be closed, or have had one.
+    /// Streams for which an image is due or that were not sent the last updates, in order; some may be closed, or have had
+    /// an image.
     pub(super) due: VecDeque<i32>,
+    /// How it is served if it does not keep up.
+    pub(super) conflation: Conflation,
     /// What is left of its last message.
     pub(super) continuation: Option<Continuation>,
     /// What the services here are to it, if it has several servers for them.
@@ -60,9 +64,29 @@ pub(super) struct Stream {
     pub(super) is_paused: bool,
     /// The number under which instances answer what went up on it.
     pub(super) conversation: Option<u64>,
+    /// The number of the item's first update that was not sent, while there is one.
+    pub(super) changed_from: Option<NonZeroU32>,
+}
+
+/// How a client is served that does not keep up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Conflation {
+    /// Since when its updates are conflated, if they are.
+    pub(super) since: Option<Nanos>,
+    /// Streams that were not sent the last updates of their items.
+    pub(super) changed: usize,
+    /// Updates that it was not sent because it was sent later values.
+    pub(super) updates: u64,
 }
 
 impl Client {
+    /// Takes a stream off the list.
+    pub(super) fn take_stream(&mut self, stream_id: i32) -> Option<Stream> {
+        let stream = self.streams.remove(&stream_id)?;
+        self.conflation.changed -= usize::from(stream.changed_from.is_some());
+        Some(stream)
+    }
+
     /// Open item streams, private ones among them.
     pub(super) fn stream_count(&self) -> usize {
         self.streams.len() + self.private.len()
@@ -88,6 +112,12 @@ pub struct ClientInfo<'a> {
     pub streams: usize,
     /// It has paused all its streams.
     pub is_paused: bool,
+    /// Since when its updates are conflated because it reads too slowly, if they are.
+    pub conflated_since: Option<Nanos>,
+    /// Streams that have changed and are sent the newest values when there is room.
+    pub changed_streams: usize,
+    /// Updates that it was not sent because it was sent later values.
+    pub updates_conflated: u64,
     /// The round trip to the client's application as measured last, in microseconds.
     pub round_trip_us: Option<u64>,
     /// What this server is to it, if it has several for the same data and has said so on the login stream.

@@ -1,6 +1,7 @@
 //! The clients, and the measurement of their round trips.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -74,6 +75,12 @@ impl Clients {
         self.counters.clients.set(self.counters.clients.get().saturating_add_signed(change));
     }
 
+    /// So many clients more, or less, are sent the newest values instead of every update.
+    pub(super) fn count_conflated(&self, change: i64) {
+        let clients = &self.counters.clients_conflated;
+        clients.set(clients.get().saturating_add_signed(change));
+    }
+
     /// So many item streams more, or less, are open.
     pub(super) fn count_watchers(&self, change: i64) {
         self.counters.watchers.set(self.counters.watchers.get().saturating_add_signed(change));
@@ -91,11 +98,26 @@ impl Clients {
 impl Clients {
     pub(super) fn note_due(&mut self, watcher: Watcher) {
         self.counters.images_deferred.inc();
+        self.enqueue_due(watcher);
+    }
+
+    /// A stream is to be served when its client has room.
+    pub(super) fn enqueue_due(&mut self, watcher: Watcher) {
         let Some(client) = self.all.get_mut(&watcher.client) else { return };
         if client.due.is_empty() {
             self.due_clients.push(watcher.client);
         }
         client.due.push_back(watcher.stream_id);
+    }
+
+    /// A stream that has changed is about to be sent newer values, or waits for something else; `last` is the number of
+    /// its item's last update.
+    pub(super) fn settle_change(&mut self, watcher: Watcher, last: NonZeroU32) {
+        let Some(client) = self.all.get_mut(&watcher.client) else { return };
+        let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { return };
+        let Some(from) = stream.changed_from.take() else { return };
+        client.conflation.changed -= 1;
+        client.conflation.updates += 1 + u64::from(last.get().wrapping_sub(from.get()));
     }
 
     /// Whether a client's login says that all its streams pause.

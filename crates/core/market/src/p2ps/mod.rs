@@ -6,6 +6,8 @@
 //! - Each watcher sees, in the view that it wants, a refresh, then updates in order without duplicates; after "suspect" it sees a refresh
 //!   before it sees "ok".
 //! - A stream that was paused, or sees other fields than before, gets a refresh before it goes on.
+//! - A client that reads too slowly gets the newest values when it has room; nothing else is left out or comes out of
+//!   order.
 //! - A post that wants an acknowledgement gets one, if only a refusal for want of an answer.
 //! - A gap that the carrier cannot close makes exactly the items concerned suspect, and their images are
 //!   fetched again.
@@ -18,6 +20,7 @@
 mod audience;
 mod base;
 mod behind;
+mod changed;
 mod cleanups;
 mod client;
 mod client_table;
@@ -246,6 +249,9 @@ impl PointToPoint {
             is_logged_in: c.login.is_some(),
             streams: c.stream_count(),
             is_paused: c.login.as_ref().is_some_and(|l| l.is_paused),
+            conflated_since: c.conflation.since,
+            changed_streams: c.conflation.changed,
+            updates_conflated: c.conflation.updates,
             round_trip_us: c.login.as_ref().and_then(Login::round_trip_us),
             role: c.login.as_ref().and_then(|l| l.role),
             service_roles: c

@@ -19,7 +19,7 @@ pub(crate) use config::port_settings;
 pub use config::{ClientCertificates, TlsConfig};
 pub use connection::WRITE_BYTES;
 pub use limits::{Limits, ListenerCounters};
-pub use listener::Listener;
+pub use listener::{Listener, StepChange};
 pub use outbox::{Entry, Outbox, Staged};
 pub use protocol::{ConnectionToService, Endpoint, PortEvent, Protocol, ReasonOf, Service};
 pub use status::{ConnectionInfo, Traffic};

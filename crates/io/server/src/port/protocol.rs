@@ -86,6 +86,8 @@ pub trait Endpoint {
     fn next_wakeup(&self) -> Nanos;
     /// The TCP connection has ended.
     fn on_disconnected(&mut self, cause: Disconnect) -> Self::Reason;
+    /// Ends the connection because the oldest byte for the peer has waited so many milliseconds.
+    fn give_up(&mut self, waited_ms: u32) -> Self::Reason;
     /// Ends the connection by this side's wish.
     fn stop(&mut self) -> Self::Reason;
 }

@@ -39,7 +39,7 @@ pub(super) fn execute(input: &[u8]) -> Outcome {
     match (&query, taken) {
         (None, None) => Outcome::refused(input.len().min(64)),
         (query, taken) => {
-            let shape = query.as_ref().map(|q| (q.share.min(2), q.topics().len().min(3)));
+            let shape = query.as_ref().map(|q| (q.share, q.topics().len()));
             Outcome::accepted((shape, taken.map(|taken| taken as u8)))
         }
     }

@@ -6,7 +6,9 @@ mod writing;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use connection::{LadderConfig, Step};
 use counters::table::Listener as Counters;
 use net::{Interest, Ready, Registrar, Token, Transport};
 use units::Nanos;
@@ -19,6 +21,19 @@ use super::connection_table::ConnectionTable;
 use super::limits::{CHECK_INTERVAL, Limits};
 use super::protocol::{Endpoint, Protocol, ReasonOf, Service};
 use crate::{ConnectionId, ConnectionInfo, Outbox};
+
+/// A connection is served otherwise than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepChange {
+    /// Which.
+    pub connection: ConnectionId,
+    /// How it is served now.
+    pub step: Step,
+    /// So many bytes waited for it.
+    pub backlog_bytes: usize,
+    /// The oldest of them so long.
+    pub oldest: Duration,
+}
 
 /// A port and its connections.
 pub struct Listener<P: Protocol> {
@@ -38,6 +53,10 @@ pub struct Listener<P: Protocol> {
     is_paused: bool,
     /// Connections from which nothing is read and that keep up again.
     roomy: Vec<ConnectionId>,
+    /// When a connection that does not keep up is served less, or given up; without this it is served as all are.
+    ladder: Option<LadderConfig>,
+    /// Connections that are served otherwise than before.
+    steps: Vec<StepChange>,
     /// Bytes that wait for the sockets of all connections.
     backlog_bytes: usize,
     check_at: Nanos,
@@ -72,6 +91,8 @@ impl<P: Protocol> Listener<P> {
             scratch: Vec::new(),
             is_paused: false,
             roomy: Vec::new(),
+            ladder: None,
+            steps: Vec::new(),
             backlog_bytes: 0,
             check_at: Nanos::ZERO,
         })
@@ -91,6 +112,22 @@ impl<P: Protocol> Listener<P> {
     /// None in practice.
     pub fn tls_address(&self) -> io::Result<Option<SocketAddr>> {
         self.admission.acceptors.tls_address()
+    }
+
+    /// From now on connections that do not keep up are served by that.
+    pub fn set_ladder(&mut self, config: LadderConfig) {
+        self.ladder = Some(config);
+    }
+
+    /// Connections that are served otherwise than before, since the last call, in order.
+    pub fn take_steps(&mut self) -> Vec<StepChange> {
+        std::mem::take(&mut self.steps)
+    }
+
+    /// Whether a connection is served otherwise, or has room that was waited for, and nobody has asked.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        !self.steps.is_empty() || self.outbox.has_roomy()
     }
 
     /// Where messages for connections are put; they leave with [`Listener::flush`].
@@ -132,7 +169,19 @@ impl<P: Protocol> Listener<P> {
         let (paused, registrar) = (self.is_paused, &self.registrar);
         let Some(connection) = self.connections.get_mut(index) else { return };
         let result = connection.update_interest(registrar, token, paused, &mut self.backlog_bytes);
-        self.outbox.note_behind(ConnectionId(index as u32), connection.lags);
+        let id = ConnectionId(index as u32);
+        let change = self.ladder.as_ref().and_then(|config| connection.climb(now, config));
+        self.outbox.note_behind(id, connection.is_behind(self.ladder.as_ref()));
+        if let Some((step, oldest)) = change {
+            let backlog_bytes = connection.counted_backlog;
+            let change = StepChange { connection: id, step, backlog_bytes, oldest };
+            if step == Step::Disconnected {
+                return self.give_up(now, change, service);
+            }
+            self.outbox.set_conflated(id, step == Step::Conflated);
+            self.steps.push(change);
+        }
+        let Some(connection) = self.connections.get_mut(index) else { return };
         match result {
             Ok(true) if connection.is_held => self.roomy.push(ConnectionId(index as u32)),
             Ok(_) => {}
@@ -141,6 +190,16 @@ impl<P: Protocol> Listener<P> {
                 self.close(now, index, &reason, service);
             }
         }
+    }
+
+    /// Ends a connection for which something has waited too long.
+    #[cold]
+    fn give_up(&mut self, now: Nanos, change: StepChange, service: &mut impl Service<P>) {
+        let index = change.connection.0 as usize;
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        let waited_ms = u32::try_from(change.oldest.as_millis()).unwrap_or(u32::MAX);
+        let reason = connection.endpoint.give_up(waited_ms);
+        self.close(now, index, &reason, service);
     }
 
     fn close(&mut self, now: Nanos, index: usize, reason: &ReasonOf<P>, service: &mut impl Service<P>) {
@@ -152,6 +211,7 @@ impl<P: Protocol> Listener<P> {
         self.admission.release(gone.peer.ip());
         self.counters.tls_unfinished.add(u64::from(gone.transport.is_handshaking()));
         self.outbox.remove(id);
+        self.steps.retain(|change| change.connection != id);
         if gone.is_announced {
             service.on_closed(now, id, reason, &mut self.outbox);
         }

@@ -3,7 +3,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use connection::Disconnect;
+use connection::{Disconnect, LadderConfig, Step};
 use net::Poller;
 
 use super::super::admission::{REFUSALS_MAX, SHORTAGE_EVERY};
@@ -68,6 +68,9 @@ impl Endpoint for Idle {
         Nanos::NEVER
     }
     fn on_disconnected(&mut self, _: Disconnect) {}
+    fn give_up(&mut self, waited_ms: u32) {
+        assert_eq!(waited_ms, 9_000);
+    }
     fn stop(&mut self) {}
 }
 
@@ -251,4 +254,55 @@ fn a_connection_with_which_the_service_is_busy_is_named_once_when_its_backlog_is
         listener.update_interest(Nanos(2), 0, &mut Nobody);
         assert_eq!((listener.take_roomy(), listener.backlog_bytes), (roomy, depth_bytes));
     }
+}
+
+#[test]
+fn a_connection_goes_down_the_ladder_and_up_and_is_given_up_in_the_end() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let (mut listener, _) = listen(&poller, 100);
+    let _peers =
+        [(); 2].map(|()| TcpStream::connect(listener.local_address().expect("bound")).expect("room"));
+    serve(&mut poller, &mut listener, Nanos(1));
+    let (id, other) = (ConnectionId(0), ConnectionId(1));
+    let after = |seconds| Nanos(1) + Duration::from_secs(seconds);
+    listener.set_ladder(LadderConfig {
+        conflate_above_bytes: Some(1_000),
+        conflate_above: Some(Duration::from_secs(3)),
+        room_bytes: 100,
+        tick_after: Duration::from_secs(2),
+        disconnect_after: Some(Duration::from_secs(9)),
+    });
+    let mut look = |listener: &mut Listener<Mute>, second, depth_bytes| {
+        listener.connections[0].endpoint.depth_bytes = depth_bytes;
+        listener.connections[1].endpoint.depth_bytes = 0;
+        listener.on_wakeup(after(second), &mut Nobody);
+        let told = (listener.has_news(), listener.take_steps());
+        assert_eq!(told.0, !told.1.is_empty());
+        told.1.iter().map(|change| (change.connection, change.step)).collect::<Vec<_>>()
+    };
+    assert_eq!(look(&mut listener, 1, 1_000), []);
+    assert_eq!(look(&mut listener, 2, 1_001), [(id, Step::Conflated)], "by bytes");
+    let is_conflated = |listener: &mut Listener<Mute>| {
+        assert!(!listener.outbox.is_conflated(other));
+        (listener.outbox.is_conflated(id), listener.outbox.lags(id))
+    };
+    assert_eq!(is_conflated(&mut listener), (true, true));
+    listener.outbox.await_room(id);
+    assert_eq!(look(&mut listener, 3, 101), []);
+    assert_eq!(is_conflated(&mut listener), (true, true));
+    assert!(listener.outbox.take_roomy().is_empty());
+    listener.connections[0].endpoint.depth_bytes = 100;
+    listener.on_wakeup(after(4), &mut Nobody);
+    assert_eq!((listener.has_news(), listener.outbox.take_roomy()), (true, vec![id]));
+    assert_eq!(is_conflated(&mut listener), (true, false), "it has room");
+    assert_eq!(look(&mut listener, 5, 0), []);
+    assert_eq!(look(&mut listener, 6, 0), [(id, Step::Tick)]);
+    assert_eq!(is_conflated(&mut listener), (false, false));
+    assert_eq!(look(&mut listener, 7, 10), []);
+    assert_eq!(look(&mut listener, 10, 10), [(id, Step::Conflated)], "by age");
+    assert_eq!(look(&mut listener, 15, 10), []);
+    listener.connections[0].endpoint.depth_bytes = 10;
+    listener.on_wakeup(after(16), &mut Nobody);
+    assert!(listener.connection(id).is_none() && listener.connection(other).is_some());
+    assert!(listener.take_steps().is_empty() && !listener.outbox.is_conflated(id));
 }
