@@ -441,7 +441,7 @@ impl World {
         for client in self.due.extract_if(.., |client| !slow.contains(client)).collect::<Vec<ClientId>>() {
             self.with_server(|core, now, sink| _ = core.send_due_images(now, client, sink));
         }
-        for info in self.server.clients() {
+        for info in self.server.clients_after(None) {
             assert!(info.changed_streams <= info.streams, "each is noted once: {info:?}");
         }
         self.later(Duration::from_millis(2), Event::Timer);
@@ -464,8 +464,11 @@ impl World {
     /// A consumer reads too slowly for a while; whoever has caught up is told so.
     fn stall(&mut self, consumer_stalls: f64) {
         let slow = self.slow();
-        let all: Vec<(ClientId, bool)> =
-            self.server.clients().map(|info| (info.client, info.conflated_since.is_some())).collect();
+        let all: Vec<(ClientId, bool)> = self
+            .server
+            .clients_after(None)
+            .map(|info| (info.client, info.conflated_since.is_some()))
+            .collect();
         for (client, was_slow) in all {
             let mut is_slow = slow.contains(&client);
             if !is_slow && self.rng.chance(consumer_stalls) {

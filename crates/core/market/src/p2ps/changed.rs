@@ -9,8 +9,8 @@
 //! [`CachedItem::encode_changes`]: crate::CachedItem::encode_changes
 //!
 //! What is not an update keeps its order. A status of the item, its end, and an update that must not be conflated or
-//! that no image holds come behind the newest values. What is said of a whole service does not wait for that: values that
-//! follow change no state. A new image for all is what a changed stream is sent then
+//! that no image holds come behind the newest values. What is said of a whole service does not wait for that: of an
+//! item whose data is suspect an image follows, with its state. A new image for all is what a changed stream is sent then
 //! ([`due`](super::due)). Answers, generic messages, acknowledgements and private streams do not come this way.
 
 use std::num::NonZeroU32;

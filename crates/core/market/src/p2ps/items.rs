@@ -126,7 +126,8 @@ impl WatchedItems {
     }
 
     /// Sends the newest values of an item to a stream that was not sent so many of the last updates: what these have
-    /// changed, or the image if an update cannot say it.
+    /// changed, or the image if an update cannot say it,
+    /// or the data is suspect.
     pub(super) fn send_newest(
         &mut self,
         index: usize,
@@ -137,6 +138,10 @@ impl WatchedItems {
     ) {
         let WatchedItems { table: items, counters, scratch, form_room, .. } = self;
         let (cached, key) = (&items[index].cached, items[index].key.as_key());
+        if cached.state_to_send().data == DataState::Suspect {
+            // After a suspect state comes an image, not an update.
+            return self.send_image(index, form, &[watcher], false, sink);
+        }
         let since = cached.version().saturating_sub(lacked);
         let bytes = match cached.encode_changes(key, since, None, scratch) {
             Conflated::Update(bytes) => bytes,

@@ -90,7 +90,7 @@ fn a_status_and_the_end_come_behind_the_newest_values() {
     bench.stream(Kind::Update, 4, 1, &update(&[(22, 4)]));
     bench.stream(Kind::Close, 5, 1, &status(StreamState::Closed, "delisted"));
     let log = bench.took();
-    assert_eq!(log[..2], ["2/9: update 22=4", "1/5: update 22=4"]);
+    assert_eq!(log[..2], ["2/9: update 22=4", "1/5: refresh suspect 22=4"]);
     assert!(log.len() == 3 && log[2].contains("1/5") && log[2].contains("2/9"), "{log:?}");
     assert_eq!(bench.is_served(), [""; 0], "nothing comes after the end");
     assert_eq!((bench.info().0, bench.counters.watchers.get()), (0, 0));
