@@ -197,7 +197,9 @@ impl Watched {
                 let seq_num = update.seq_num.expect("the provider numbers its messages");
                 assert!(seq_num > image.seq_num, "{name}: update {seq_num} after {image:?}");
                 assert!(!self.awaits_refresh, "{name}: update {seq_num} after suspect, before a refresh");
-                let follows = seq_num == image.seq_num + 1 || self.habit == Habit::Views(OTHER);
+                // A conflated update stands for several; only those say that nothing is to ripple here.
+                let is_next = seq_num == image.seq_num + 1 || update.do_not_ripple;
+                let follows = is_next || self.habit == Habit::Views(OTHER);
                 assert!(follows || !self.is_good, "{name}: update {seq_num} behind a hole after {image:?}");
                 self.skipped |= !follows;
                 image.seq_num = seq_num;

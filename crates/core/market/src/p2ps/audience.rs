@@ -527,6 +527,49 @@ mod tests {
         }
     }
 
+    /// What a stream of this form gets of a conflated update.
+    fn conflated(form: &Form, item: &crate::CachedItem, since: u64) -> Option<Vec<u8>> {
+        let key = ItemKey::named(7, rwf::Domain::MARKET_PRICE, b"IBM");
+        let (mut scratch, mut room) = (crate::Scratch::default(), FormRoom::default());
+        let crate::Conflated::Update(bytes) = item.encode_changes(key, since, Some(20), &mut scratch) else {
+            panic!("there are changes");
+        };
+        let Ok(rwf::Msg::Update(msg)) = rwf::Msg::parse(bytes) else { panic!("it is an update") };
+        form.update(&msg, key, &mut room).expect("it can be put into any form").map(<[u8]>::to_vec)
+    }
+
+    #[test]
+    fn a_conflated_update_is_put_into_forms_as_any_update_is() {
+        use rwf::{DataType, Domain, Key, Msg, RefreshMsg, encode_to_vec};
+        let fields = |all: &[i16]| {
+            encode_to_vec(|w| w.field_list(|f| all.iter().for_each(|id| f.put(*id, 5u64)))).expect("legal")
+        };
+        let (mut item, rules) = (crate::CachedItem::new(true), crate::image::FieldRules::default());
+        let (image, change) = (fields(&[22, 25, 30]), fields(&[30, 22]));
+        let head = RefreshMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST);
+        item.on_refresh(&RefreshMsg { complete: true, payload: &image, ..head }, &rules).expect("legal");
+        let since = item.version();
+        let head = UpdateMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST);
+        let update = UpdateMsg { payload: &change, ..head };
+        item.on_update(&update, &rules).expect("legal");
+        item.track_changes(Some(&update));
+        let view_of = |ids: &[i16]| {
+            let wanted = rdm::item::View::Fields(ids.into());
+            Some(Arc::new(View::of(&wanted, &rwf::Dictionary::new())))
+        };
+        let plain = form(OnSuspect::Report);
+        let whole = conflated(&plain, &item, since).expect("all of it");
+        let Ok(Msg::Update(whole)) = Msg::parse(&whole) else { panic!("it is an update") };
+        assert_eq!((whole.payload, whole.key, whole.conflation), (&fields(&[22, 30])[..], None, None));
+        let keyed = Form { view: view_of(&[25, 30]), key_in_updates: true, conflation_info: true, ..plain };
+        let part = conflated(&keyed, &item, since).expect("a part of it");
+        let Ok(Msg::Update(part)) = Msg::parse(&part) else { panic!("it is an update") };
+        assert_eq!((part.payload, part.key), (&fields(&[30])[..], Some(Key::item(7, b"IBM"))));
+        assert!(part.do_not_ripple && part.conflation.is_some());
+        let other = Form { view: view_of(&[25]), ..keyed };
+        assert_eq!(conflated(&other, &item, since), None, "nothing that it shows has changed");
+    }
+
     #[test]
     fn streams_of_one_form_are_one_group_and_paused_ones_get_no_updates() {
         let mut audience = Audience::default();

@@ -2,12 +2,15 @@
 //!
 //! The front end refuses updates for such a client ([`ServerSink::fan_out_update`]). The stream is then *changed*: it is
 //! noted once, in the queue of its client, and further updates of the item cost nothing for it. When the client has room
-//! it is sent the newest state of the item, and gets updates again, until the next one is refused. Nothing is kept of
-//! what it was not sent: the values are in the item's image.
+//! it is sent the newest values of what has changed in one update ([`CachedItem::encode_changes`]), or an image where no
+//! update can say it, and gets updates again, until the next one is refused. Nothing is kept of what it was not sent: the
+//! values are in the item's image, which notes what changes while it has such a stream.
+//!
+//! [`CachedItem::encode_changes`]: crate::CachedItem::encode_changes
 //!
 //! What is not an update keeps its order. A status of the item, its end, and an update that must not be conflated or
-//! that no image holds come behind the newest state. What is said of a whole service does not wait for that: the state
-//! of the data is in the image that follows. A new image for all is what a changed stream is sent then
+//! that no image holds come behind the newest values. What is said of a whole service does not wait for that: of an
+//! item whose data is suspect an image follows, with its state. A new image for all is what a changed stream is sent then
 //! ([`due`](super::due)). Answers, generic messages, acknowledgements and private streams do not come this way.
 
 use std::num::NonZeroU32;
@@ -60,5 +63,13 @@ impl Item {
     #[inline]
     pub(super) fn count_update(&mut self) {
         self.updates = self.updates.checked_add(1).unwrap_or(NonZeroU32::MIN);
+    }
+
+    /// What updates change is noted no longer if all streams have the newest values.
+    #[inline]
+    pub(super) fn forget_changes(&mut self) {
+        if self.cached.tracks_changes() && self.audience.changed_count() == 0 {
+            self.cached.forget_changes();
+        }
     }
 }

@@ -111,13 +111,16 @@ impl Clients {
     }
 
     /// A stream that has changed is about to be sent newer values, or waits for something else; `last` is the number of
-    /// its item's last update.
-    pub(super) fn settle_change(&mut self, watcher: Watcher, last: NonZeroU32) {
-        let Some(client) = self.all.get_mut(&watcher.client) else { return };
-        let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { return };
-        let Some(from) = stream.changed_from.take() else { return };
+    /// its item's last update. Returns how many it was not sent.
+    pub(super) fn settle_change(&mut self, watcher: Watcher, last: NonZeroU32) -> u64 {
+        let Some(client) = self.all.get_mut(&watcher.client) else { return 0 };
+        let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { return 0 };
+        let Some(from) = stream.changed_from.take() else { return 0 };
+        // Where numbers began again it is one more, which does no harm.
+        let lacked = 1 + u64::from(last.get().wrapping_sub(from.get()));
         client.conflation.changed -= 1;
-        client.conflation.updates += 1 + u64::from(last.get().wrapping_sub(from.get()));
+        client.conflation.updates += lacked;
+        lacked
     }
 
     /// Whether a client's login says that all its streams pause.

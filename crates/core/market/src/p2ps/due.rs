@@ -43,6 +43,7 @@ impl WatchedItems {
         for watcher in self.table[index].audience.defer_changed() {
             self.clients.settle_change(watcher, last);
         }
+        self.table[index].forget_changes();
     }
 
     /// The same for first images: returns those who get theirs now.
@@ -106,10 +107,11 @@ impl PointToPoint {
         } else if item.audience.take_changed(watcher) {
             item.audience.add(watcher, &form, false);
             let last = item.updates;
-            self.items.clients.settle_change(watcher, last);
+            let lacked = self.items.clients.settle_change(watcher, last);
             if is_known {
-                self.items.send_newest(index, &form, &[watcher], sink);
+                self.items.send_newest(index, &form, watcher, lacked, sink);
             }
+            self.items.table[index].forget_changes();
         } else if !is_known && let Some(newcomer) = item.audience.newcomer(watcher) {
             newcomer.is_due = false;
         } else if let Some(newcomer) = item.audience.take_newcomer(watcher) {

@@ -129,6 +129,7 @@ impl WatchedItems {
         }
         let WatchedItems { table: items, counters, rules, form_room, refused, .. } = self;
         let item = &mut items[index];
+        item.forget_changes();
         item.cached.on_update(&msg, rules)?;
         item.count_update();
         counters.updates_conflated.add(item.audience.changed_count() as u64);
@@ -161,6 +162,7 @@ impl WatchedItems {
             counters.updates_out.add(sent as u64);
         }
         if !refused.is_empty() {
+            item.cached.track_changes(Some(&msg));
             self.note_changes(index);
         }
         result

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use counters::table::PointToPoint as Counters;
-use rwf::{DataState, Key, State, StateCode, StatusMsg, StreamState};
+use rwf::{DataState, Key, State, StateCode, StatusMsg, StreamState, UpdateMsg};
 use slab::Slab;
 use units::Nanos;
 
@@ -22,7 +22,7 @@ use super::service::Service;
 use super::sink::ServerSink;
 use super::sources::{Source, Sources};
 use super::sweep::Cleanups;
-use crate::cached::Scratch;
+use crate::cached::{Conflated, Scratch};
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
 use crate::key::ItemKey;
@@ -115,22 +115,49 @@ impl WatchedItems {
         };
         let (is_known, last) = (item.cached.is_known(), item.updates);
         for Group { form, watchers } in item.audience.take_all_changed() {
-            watchers.iter().for_each(|watcher| self.clients.settle_change(*watcher, last));
-            if is_known {
-                self.send_newest(index, &form, &watchers, sink);
+            for watcher in watchers {
+                let lacked = self.clients.settle_change(watcher, last);
+                if is_known {
+                    self.send_newest(index, &form, watcher, lacked, sink);
+                }
             }
         }
+        self.table[index].forget_changes();
     }
 
-    /// Sends the newest state of an item to streams that have changed and want it in one form.
+    /// Sends the newest values of an item to a stream that was not sent so many of the last updates: what these have
+    /// changed, or the image if an update cannot say it,
+    /// or the data is suspect.
     pub(super) fn send_newest(
         &mut self,
         index: usize,
         form: &Form,
-        watchers: &[Watcher],
+        watcher: Watcher,
+        lacked: u64,
         sink: &mut impl ServerSink,
     ) {
-        self.send_image(index, form, watchers, false, sink);
+        let WatchedItems { table: items, counters, scratch, form_room, .. } = self;
+        let (cached, key) = (&items[index].cached, items[index].key.as_key());
+        if cached.state_to_send().data == DataState::Suspect {
+            // After a suspect state comes an image, not an update.
+            return self.send_image(index, form, &[watcher], false, sink);
+        }
+        let since = cached.version().saturating_sub(lacked);
+        let bytes = match cached.encode_changes(key, since, None, scratch) {
+            Conflated::Update(bytes) => bytes,
+            Conflated::Nothing => return,
+            Conflated::NeedsImage => return self.send_image(index, form, &[watcher], false, sink),
+        };
+        let Ok(msg) = UpdateMsg::parse(bytes) else { return };
+        let bytes = if form.has(&msg) { Ok(Some(bytes)) } else { form.update(&msg, key, form_room) };
+        match bytes {
+            Ok(Some(bytes)) => {
+                counters.updates_out.inc();
+                sink.fan_out(&[watcher], bytes);
+            }
+            Ok(None) => counters.updates_outside_views.inc(),
+            Err(_) => counters.messages_refused.inc(),
+        }
     }
 }
 
